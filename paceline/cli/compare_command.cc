@@ -153,6 +153,7 @@ class Course {
     tell(i);
     const auto start = std::chrono::steady_clock::now();
     PACELINE_ASSIGN_OR_RETURN(const TrainedRun run, train_on(own_toml, before));
+    PACELINE_RETURN_IF_ERROR(run.after);
     trained_s_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     ++trained_;
     PACELINE_RETURN_IF_ERROR(take(run.folder));

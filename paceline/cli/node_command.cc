@@ -139,9 +139,10 @@ absl::StatusOr<int> run_other_host(launch::HostProcesses host, const config::Job
   if (const auto run = cluster.led_run()) {
     if (!outcome.ok())
       return launch::end_of_failed(outcome, *run, true, options.command, cluster.logs_say_more());
-    return show_trained({*run, interrupted}, options);
+    return show_trained({*run, interrupted, cluster.after()}, options);
   }
   PACELINE_RETURN_IF_ERROR(outcome);
+  PACELINE_RETURN_IF_ERROR(cluster.after());
   return interrupted ? launch::exit_of_stop() : 0;
 }
 

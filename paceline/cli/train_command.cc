@@ -65,9 +65,9 @@ absl::StatusOr<std::string> old_folder(const TrainOptions& options, const std::s
   return folder.paths().root.string();
 }
 
-// `logs_say_more`: than the error, if there is one.
+// `logs_say_more`: than the error, if there is one. `after`: as TrainedRun has it.
 absl::Status train_live(const std::string& run, const config::JobConfig& job, const TrainOptions& options,
-                        bool& logs_say_more) {
+                        bool& logs_say_more, absl::Status& after) {
   if (!options.resume.empty() && runs::is_over(run, job)) {
     launch::print(stderr, "there is nothing left to train\n");
     return absl::OkStatus();
@@ -81,6 +81,7 @@ absl::Status train_live(const std::string& run, const config::JobConfig& job, co
                             launch::LocalCluster::start(std::move(processes), job, options.fork_server));
   const absl::Status outcome = launch::watch(cluster, display, "interrupted");
   logs_say_more |= cluster.logs_say_more();
+  after = cluster.after();
   return outcome;
 }
 
@@ -295,8 +296,9 @@ absl::StatusOr<TrainedRun> train(const std::string& job_text, const TrainOptions
   bool logs_say_more = job.program.has_value();  // what a program writes is nobody else's to judge
   absl::Status outcome = options.in_virtual_time
                              ? virtual_time::train_virtually(run.folder, resume, options.shown)
-                             : train_live(run.folder, job, options, logs_say_more);
-  run.interrupted = launch::stop_signals() > 0;
+                             : train_live(run.folder, job, options, logs_say_more, run.after);
+  // A program that goes on after the job may be stopped too, and the job is done all the same.
+  run.interrupted = launch::stop_signals() > 0 && !runs::is_over(run.folder, job);
   watchers.finish();
   if (outcome.ok() && run.interrupted && !launch::has_trained(run.folder))
     outcome = absl::CancelledError("stopped before it trained");
@@ -350,6 +352,7 @@ absl::StatusOr<int> show_trained(const TrainedRun& run, const TrainOptions& opti
       launch::print(stdout, fmt::format("trace: {}\n",
                                         report.document.at("summary").at("trace_hash").get<std::string>()));
   }
+  PACELINE_RETURN_IF_ERROR(run.after);
   if (!run.interrupted) return 0;
   launch::print(stderr, fmt::format("stopped; resume with: {} --resume {}\n", options.command, run.folder));
   return launch::exit_of_stop();

@@ -43,6 +43,7 @@ struct TrainOptions {
 struct TrainedRun {
   std::string folder;
   bool interrupted = false;  // by Ctrl-C or SIGTERM, after a checkpoint
+  absl::Status after{};      // what a program did badly after the job was over
 };
 
 struct JobSizes {

@@ -21,7 +21,7 @@ absl::StatusOr<std::optional<Computation::Computed>> computed(
     const absl::StatusOr<engine::StepResult>& step) {
   if (absl::IsCancelled(step.status())) return std::nullopt;
   PACELINE_RETURN_IF_ERROR(step.status());
-  return Computation::Computed{.loss = step->loss, .metrics = step->metrics};
+  return Computation::Computed{.loss = step->loss, .metrics = step->metrics, .finite = step->finite};
 }
 
 // Of a device's own batch, in which its pace is given.
@@ -198,10 +198,10 @@ absl::StatusOr<Computation::Compute> Computation::prepare_stage(const Lease& lea
 }
 
 // One look at memory that was written a moment ago. Where all is well nobody looks at single tensors.
-Computation::Contributed Computation::contributed() {
+Computation::Contributed Computation::contributed(const Computed& done) {
   if (stage_ && !stage_->first()) return {};
   const float* gradient = gradient_->gradient().data();
-  if (ps::all_finite(layout_, gradient)) return {.not_finite = "", .norm = norm()};
+  if (done.finite || ps::all_finite(layout_, gradient)) return {.not_finite = "", .norm = norm()};
   for (const ps::TensorSpec& tensor : layout_.tensors()) {
     if (tensor.kind != ps::TensorKind::kConstant && !ps::all_finite(gradient + tensor.offset, tensor.size))
       return {.not_finite = tensor.name};

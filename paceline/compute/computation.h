@@ -60,6 +60,7 @@ class Computation {
     // Of the time it took: keeping a stage's pace, waiting for other stages, loading samples.
     Duration pace{0}, stages{0}, loading{0};
     Metrics metrics = {};
+    bool finite = false;  // the whole gradient is known to be
   };
   // An iteration from its weights on, one pointer a tensor. Nothing when it was interrupted.
   using Compute = std::function<absl::StatusOr<std::optional<Computed>>(std::span<const float* const>)>;
@@ -67,12 +68,13 @@ class Computation {
   // role.
   absl::StatusOr<Compute> prepare(const wire::WorkerRelease& release);
 
-  // Of the whole gradient, which the first device has; nothing in the others.
+  // Of the whole gradient, which the first device has; nothing in the others. The servers look at what they
+  // make of it in any case.
   struct Contributed {
     std::string not_finite;  // the name of a tensor that is not; empty: all is finite
     double norm = 0;         // where outliers are rejected
   };
-  Contributed contributed();
+  Contributed contributed(const Computed& done);
   // What it computed is whole, and may be read as of this iteration.
   void finish(Clock clock);
   // How long the iteration that took `taken` so far takes at the pace of this device; a stage has kept it by

@@ -101,15 +101,16 @@ absl::Status serve(peer::EvaluatorConnection& connection, OwnEngine& own) {
 absl::Status run_evaluator(const peer::PeerOptions& options, const std::string& job_file) {
   OwnEngine engine(OwnEngine::Use::kEvaluate, job_file);
   if (nice(kLowestPriority) == -1) spdlog::warn("the evaluator runs at normal priority");
-  return peer::with_coordinator(options, security::Role::kEvaluator,
-                                [&](peer::Stub& stub, const rpc::Access& access) {
-                                  peer::EvaluatorConnection connection([&](grpc::ClientContext* context) {
-                                    rpc::show_token(*context, access);
-                                    return stub.Evaluate(context);
-                                  });
-                                  const peer::Heartbeats heartbeats(connection);
-                                  return peer::end_of_session(connection, serve(connection, engine));
-                                });
+  PACELINE_RETURN_IF_ERROR(peer::with_coordinator(
+      options, security::Role::kEvaluator, [&](peer::Stub& stub, const rpc::Access& access) {
+        peer::EvaluatorConnection connection([&](grpc::ClientContext* context) {
+          rpc::show_token(*context, access);
+          return stub.Evaluate(context);
+        });
+        const peer::Heartbeats heartbeats(connection);
+        return peer::end_of_session(connection, serve(connection, engine));
+      }));
+  return engine.end();
 }
 
 }  // namespace paceline::compute

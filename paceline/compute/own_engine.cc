@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <zlib.h>
 
+#include "paceline/base/exit_reason.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/engine/built_in.h"
 #include "paceline/program/program_engine.h"
@@ -53,6 +54,12 @@ absl::StatusOr<engine::Engine*> OwnEngine::of(const config::JobConfig& job, cons
     threads_ = threads;
   }
   return engine_.get();
+}
+
+absl::Status OwnEngine::end() {
+  if (engine_ == nullptr) return absl::OkStatus();
+  const absl::Status ended = engine_->end();
+  return ended.ok() ? ended : with_exit_reason(ended, ExitReason::kDone);
 }
 
 const std::vector<std::uint32_t>& OwnEngine::constants(std::span<const float> weights) {

@@ -25,6 +25,9 @@ class OwnEngine {
   // For device `name` of this job: the one that is there, if it computes the same, else a new one. Valid
   // until the next call. Errors: everything that can be wrong with the job on this machine.
   absl::StatusOr<engine::Engine*> of(const config::JobConfig& job, const std::string& name, int threads);
+  // The job is over, or none was found (nothing happens then). Errors: the engine's, and the job is over all
+  // the same.
+  absl::Status end();
   // CRC-32 of each constant of the engine's layout. `weights`: what its model begins with. A program that is
   // asked again may have counted on; then it is what was there first.
   const std::vector<std::uint32_t>& constants(std::span<const float> weights);

@@ -177,7 +177,7 @@ absl::Status Worker::iterate(const wire::WorkerRelease& release) {
   const auto computed = steady_clock::now();
   boards_->unpin();
   if (!done) return absl::OkStatus();  // also here
-  const Computation::Contributed contributed = computation_->contributed();
+  const Computation::Contributed contributed = computation_->contributed(*done);
   computation_->finish(Clock(release.clock()));
   // A pace is of what is computed: while its weights are not there a device computes nothing.
   const auto began = start + (pulled - prepared);
@@ -222,7 +222,7 @@ std::optional<BoardReaders::Pinned> Worker::pull(Version version, float reach) {
 
 absl::Status run_worker(const WorkerRoleOptions& options) {
   OwnEngine engine(OwnEngine::Use::kTrain, options.job_file);
-  return peer::with_coordinator(
+  PACELINE_RETURN_IF_ERROR(peer::with_coordinator(
       options.reach, security::Role::kWorker, [&](peer::Stub& stub, const rpc::Access& access) {
         peer::WorkerConnection connection([&](grpc::ClientContext* context) {
           rpc::show_token(*context, access);
@@ -240,7 +240,8 @@ absl::Status run_worker(const WorkerRoleOptions& options) {
         if (absl::IsCancelled(outcome))
           return absl::OkStatus();  // the job was over before this worker was ready
         return peer::end_of_session(connection, outcome);
-      });
+      }));
+  return engine.end();
 }
 
 }  // namespace paceline::compute

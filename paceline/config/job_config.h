@@ -112,7 +112,7 @@ struct JobConfig {
   bool shared_folder = false;       // all hosts see runs_dir, on one disk
   bool seal = true;                 // what goes from host to host
   std::string fabric = "sealed";    // what carries it; in the clear "tcp", "ucx", or "auto": the faster one
-  std::int64_t server_threads = 0;  // 0: as many as there are processors, at most 4
+  std::int64_t server_threads = 0;  // 0: by the processors (kept_shards.cc)
   Reach reach;
   std::string monitor{};        // where its metrics are served, HOST:PORT; empty: nowhere
   bool to_tensorboard = false;  // event files while it trains

@@ -37,6 +37,7 @@ struct StepResult {
   double loss = 0;       // mean over the batch; of the built-in models in nats
   bool skipped = false;  // there is no gradient: it contributes nothing
   Metrics metrics = {};  // of the user's own
+  bool finite = false;   // all numbers of the gradient are known to be
 };
 
 struct Evaluation {
@@ -96,6 +97,10 @@ class Engine {
   // Over the whole test set, in chunks of about `chunk` samples. Cancelled when `keep_going` says no.
   virtual absl::StatusOr<Evaluation> evaluate(std::span<const float* const> weights, std::int64_t chunk,
                                               const KeepGoing& keep_going) = 0;
+
+  // The job is over, and nothing else is called any more. Returns once what a program does after it has
+  // ended. Errors: FailedPrecondition, when that ended badly.
+  virtual absl::Status end() { return absl::OkStatus(); }
 
   // The run of units [begin, end) of the model. The whole model is then not needed in this process.
   virtual absl::StatusOr<std::unique_ptr<Stage>> make_stage(std::int64_t, std::int64_t) {

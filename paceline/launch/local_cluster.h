@@ -71,6 +71,8 @@ class LocalCluster {
 
   // Set once all is over on this host: OK, or why the run could not go on.
   const std::optional<absl::Status>& outcome() const { return supervisor_.outcome(); }
+  // What a program did badly after the job was over.
+  const absl::Status& after() const { return supervisor_.after(); }
   // The run is over, and programs here do what they want to do after it: a stop is one at once then.
   bool ending() const { return supervisor_.ending(); }
   // Some process died without a word of its own: its log may say more than the outcome.

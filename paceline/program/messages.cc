@@ -67,13 +67,19 @@ absl::StatusOr<Metrics> metrics_of(const json& message) {
   return metrics;
 }
 
+// False where it is left out.
+absl::StatusOr<bool> flag_of(const json& message, const std::string& name) {
+  const auto found = message.find(name);
+  if (found == message.end()) return false;
+  if (!found->is_boolean()) return wrong(fmt::format("sent a '{}' that is not true or false", name));
+  return found->get<bool>();
+}
+
 absl::StatusOr<Answer> stepped(const json& message) {
   Stepped answer;
   PACELINE_ASSIGN_OR_RETURN(answer.result.metrics, metrics_of(message));
-  const auto skipped = message.find("skipped");
-  if (skipped != message.end() && !skipped->is_boolean())
-    return wrong("sent a 'skipped' that is not true or false");
-  answer.result.skipped = skipped != message.end() && skipped->get<bool>();
+  PACELINE_ASSIGN_OR_RETURN(answer.result.skipped, flag_of(message, "skipped"));
+  PACELINE_ASSIGN_OR_RETURN(answer.result.finite, flag_of(message, "finite"));
   const auto loss = message.find("loss");
   if (loss == message.end()) return wrong("sent a step without a loss");
   if (!loss->is_null() && !loss->is_number()) return wrong("sent a loss that is not a number");

@@ -224,6 +224,12 @@ std::string Process::how_it_ended() {
   return describe(*status_);
 }
 
+std::optional<std::string> Process::wait_for_end() {
+  close(std::exchange(socket_, -1));
+  if (!ended_within(patience_)) return std::nullopt;
+  return *status_ == 0 ? "" : describe(*status_);
+}
+
 // The state is the first word after the name in parentheses, which may hold anything.
 bool Process::stands_still() const {
   std::ifstream file(fmt::format("/proc/{}/stat", pid_));

@@ -41,6 +41,9 @@ class Process {
 
   // "exit status 1", "killed by signal 11 (Segmentation fault)"; waits for its end for a moment.
   std::string how_it_ended();
+  // Closes the socket and waits for its end, for as long as set_patience() said: the same words, or none
+  // after exit status 0. Nothing: it still runs.
+  std::optional<std::string> wait_for_end();
   // A signal has stopped it, and nobody has let it go on.
   bool stands_still() const;
   // How long it is waited for when this object goes.

@@ -18,8 +18,6 @@ using std::chrono::steady_clock;
 
 // A process that was stopped for so long does not go on by itself.
 constexpr std::chrono::seconds kStandsStill = 2s;
-// A program may save what it likes when the job is over.
-constexpr std::chrono::seconds kPatience = 30s;
 constexpr std::chrono::seconds kLittlePatience = 2s;
 
 bool always() { return true; }
@@ -56,19 +54,34 @@ absl::StatusOr<std::unique_ptr<ProgramEngine>> ProgramEngine::start(const StartO
 
 ProgramEngine::ProgramEngine(const StartOptions& options, Process process)
     : options_(options), name_(options.name), process_(std::move(process)) {
-  process_.set_patience(options.start.role == Role::kProbe ? kLittlePatience : kPatience);
+  process_.set_patience(options.start.role == Role::kProbe ? kLittlePatience : options.patience);
 }
 
 ProgramEngine::~ProgramEngine() {
-  if (over_) {
-    process_.set_patience(kLittlePatience);
-    return;
-  }
+  if (over_ || !say_that_it_is_over().ok()) process_.set_patience(kLittlePatience);
+}
+
+absl::Status ProgramEngine::say_that_it_is_over() {
   const auto deadline = steady_clock::now() + kLittlePatience;
-  const absl::Status said = process_.send(end_line("the job is over", false), [&] {
+  return process_.send(end_line("the job is over", false), [&] {
     return steady_clock::now() < deadline ? absl::OkStatus() : absl::CancelledError("it does not listen");
   });
-  if (!said.ok()) process_.set_patience(kLittlePatience);
+}
+
+absl::Status ProgramEngine::end() {
+  if (over_) return absl::OkStatus();
+  over_ = true;
+  // What nobody waits for any more: a step, or an evaluation, which may be long.
+  const bool computes = answer_owed_;
+  if (computes && options_.start.role == Role::kEvaluator) process_.set_patience(kLittlePatience);
+  // One that is gone has done what it wanted.
+  say_that_it_is_over().IgnoreError();
+  const auto how = process_.wait_for_end();
+  if (how ? how->empty() : computes) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      how ? fmt::format("{}: {} after the job was over", name_, *how)
+          : fmt::format("{}: it still ran {} s after the job was over, and is killed", name_,
+                        options_.patience.count()));
 }
 
 absl::Status ProgramEngine::introduce() {

@@ -23,6 +23,8 @@ struct StartOptions {
   std::string name;  // of the program, for people
   Process::Options process;
   StartMessage start;
+  // With what a program does after the job: it may save what it likes.
+  std::chrono::seconds patience{30};
   double step_limit_s = 0;  // 0: none
 };
 
@@ -34,7 +36,7 @@ class ProgramEngine final : public engine::Engine {
   // Starts the program and waits until it has said what it trains. Errors: NotFound when it cannot be
   // started; FailedPrecondition, in one line, when it fails or says what cannot be.
   static absl::StatusOr<std::unique_ptr<ProgramEngine>> start(const StartOptions& options);
-  // Says that the job is over, gives the program a while to end, and kills it then.
+  // As end(), if nobody has called that.
   ~ProgramEngine() override;
 
   const Model& model() const { return model_; }
@@ -52,6 +54,7 @@ class ProgramEngine final : public engine::Engine {
                                           const engine::KeepGoing& keep_going) override;
   absl::StatusOr<engine::Evaluation> evaluate(std::span<const float* const> weights, std::int64_t chunk,
                                               const engine::KeepGoing& keep_going) override;
+  absl::Status end() override;
 
  private:
   ProgramEngine(const StartOptions& options, Process process);
@@ -64,6 +67,7 @@ class ProgramEngine final : public engine::Engine {
   // The runs of these pointers, after the program was told of what memory it has to map for them.
   template <class Float>
   absl::StatusOr<std::vector<PlacedRun>> runs_of(std::span<Float* const> pointers);
+  absl::Status say_that_it_is_over();
   // What ends this engine, in a line that names the program.
   absl::Status failed(const absl::Status& why);
 

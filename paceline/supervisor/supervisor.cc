@@ -13,8 +13,8 @@ namespace {
 // A process that the coordinator waits for so long hangs, or has lost its way.
 constexpr std::chrono::seconds kMissedLimit{10};
 
-// A worker lets its program go on for 30 seconds after the job, and then leaves by itself. One that is still here
-// after this time stands still.
+// A worker lets its program go on for 30 seconds after the job, and then leaves by itself. One that is still
+// here after this time stands still.
 constexpr std::chrono::seconds kEndingLimit{40};
 // Nobody wonders before this time why nothing happens.
 constexpr std::chrono::seconds kEndingUntold{2};
@@ -110,6 +110,10 @@ void Supervisor::on(const MemberEnded& ended) {
   Member* member = find(ended.name);
   if (member == nullptr || !member->here) return;
   member->here = false;
+  if (ended.end.exit_reason == ExitReason::kDone && !ended.end.reason.ok() && after_.ok())
+    after_ = absl::Status(ended.end.reason.code(),
+                          fmt::format("{}: {}; logs/{}.log says more, and the training is complete",
+                                      member->name, message_of(ended.end.reason), member->name));
   if (ending_) return;
   logs_say_more_ |= ended.end.exit_reason == ExitReason::kUnsaid;
   if (ended_in_order(ended) || starts_after_loss(ended) || could_not_start(*member, ended.end)) return;

@@ -62,6 +62,8 @@ class Supervisor {
   // Some member heard that the run has ended, or goes on without this host.
   bool heard_of_end() const { return over_ || failure_.has_value() || given_up_; }
   bool stopping() const { return stopping_.has_value(); }
+  // What a program here did badly after the job was over. The run is none the worse for it.
+  const absl::Status& after() const { return after_; }
   // The run has ended well, and members here do what their programs want to do after it.
   bool ending() const { return ending_.has_value() && !outcome_; }
 
@@ -135,6 +137,7 @@ class Supervisor {
   std::optional<absl::Status> first_error_;            // of a member, before training began
   std::optional<absl::Status> lost_with_coordinator_;  // how a member ended when nobody answered any more
   std::optional<absl::Status> failure_;                // of the run, as a member heard it
+  absl::Status after_;
   bool logs_say_more_ = false;
   Answered latest_;
   bool answered_ = false;        // when asked last

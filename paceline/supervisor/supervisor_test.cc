@@ -207,13 +207,15 @@ TEST_F(SupervisorTest, ProgramsMayGoOnAfterTheJob) {
   pass();
   EXPECT_THAT(take_done(), ElementsAre("trained; waiting for what the program does after that in w0, w1, "
                                        "evaluator (Ctrl-C ends it)"));
-  ends("w1", said(ExitReason::kOwnError, "it ended badly"));
-  ends("w0", killed());
+  ends("w1", said(ExitReason::kDone, "train.py: exit status 1"));
+  ends("w0", said(ExitReason::kDone, "train.py: exit status 2"));
   pass();
   EXPECT_EQ(outcome(), "none");
   ends("evaluator", done());
   pass();
   EXPECT_EQ(outcome(), "OK");
+  EXPECT_EQ(supervisor_->after().message(),
+            "w1: train.py: exit status 1; logs/w1.log says more, and the training is complete");
   EXPECT_FALSE(supervisor_->ending());
   EXPECT_THAT(take_done(), IsEmpty()) << "nothing is started again, and nobody is lost";
 }

@@ -23,8 +23,8 @@ class Binding(Protocol):
     def before(self, gradients: Runs) -> None:
         """Gradients are zero, and go to this memory from now on."""
 
-    def finish(self) -> None:
-        """All of the gradients are there, and the statistics too."""
+    def finish(self) -> bool:
+        """All of the gradients are there, and the statistics too. True if they are known to be finite."""
 
     def shared_at(self, address: int) -> str | None:
         """The name of the weight that lies in shared memory there."""

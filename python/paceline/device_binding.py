@@ -2,10 +2,10 @@
 
 Parameters and gradients are views of two flat buffers on the device, in the layout's order. Weights come up in
 one copy a run. Gradients go down in buckets on a side stream while backpropagation goes on; what the program
-changes in them afterwards (clipping, say) shows in a checksum, and goes down once more.
+changes in them afterwards (clipping, say) shows in sums, and goes down once more. The same sums say that a gradient
+is finite, and the worker need not read it for that.
 
-Its streams and its registered memory have never run on a GPU: nobody who wrote this had one. PACELINE_DEVICE=stand-in
-runs the same code with buffers on the CPU, and that is what the tests do.
+PACELINE_DEVICE=stand-in runs the same code with buffers on the CPU, and that is what the tests do.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Bucket:
     tensors: list[int]
     host: torch.Tensor
     fired: set[int] = field(default_factory=set)  # whose gradients have come since it was last sent
-    sent: torch.Tensor | None = None  # the checksum of what was sent
+    sent: torch.Tensor | None = None  # the sums of what was sent
 
 
 class DeviceBinding:
@@ -169,17 +169,25 @@ class DeviceBinding:
             view.copy_(gradient)
 
     def _send(self, bucket: Bucket) -> None:
+        # First the sums: what changes after them is found to differ, whether the copy has it or not.
+        bucket.sent = self._sums(bucket)
+        self._copy(bucket)
+
+    def _sums(self, bucket: Bucket) -> torch.Tensor:
+        """Two: one of bits, which sees single ones, and one of numbers, which sees a factor of all of them."""
         assert self._gradients is not None
         part = self._gradients[bucket.begin : bucket.end]
-        # First the sum: what changes after it is found to differ, whether the copy has it or not.
-        bucket.sent = _checksum(part)
-        self._transfers.copy(bucket.host, part)
+        bits = part.view(torch.int32).sum(dtype=torch.int32)
+        return torch.stack((bits, part.sum().view(torch.int32)))
 
-    def finish(self) -> None:
+    def _copy(self, bucket: Bucket) -> None:
+        assert self._gradients is not None
+        self._transfers.copy(bucket.host, self._gradients[bucket.begin : bucket.end])
+
+    def finish(self) -> bool:
         self._computing = False
         self._inventory.check_unchanged()
         check_trainable(self._inventory)
-        assert self._gradients is not None
         with torch.no_grad():
             for index, entry in enumerate(self._entries):
                 view = self._views[index]
@@ -189,20 +197,20 @@ class DeviceBinding:
                 elif entry.kind == STATISTIC and view is not None:
                     view.copy_(entry.tensor)
             self._transfers.join_aside()
-            sent = [bucket for bucket in self._buckets if bucket.sent is not None]
-            before = [bucket.sent for bucket in sent if bucket.sent is not None]
-            now = [_checksum(self._gradients[bucket.begin : bucket.end]) for bucket in sent]
+            now = [self._sums(bucket) for bucket in self._buckets]
+            before = [bucket.sent if bucket.sent is not None else sums for bucket, sums in zip(self._buckets, now)]
             for bucket in self._buckets:
                 if bucket.sent is None:
-                    self._send(bucket)
-            if sent:
-                stale = (torch.stack(before) != torch.stack(now)).tolist()  # waits for all of the above
-                for bucket, changed in zip(sent, stale):
-                    if changed:
-                        self._send(bucket)
-                if not any(stale):
-                    return
-            self._transfers.wait()
+                    self._copy(bucket)
+            if not now:
+                return True
+            sent, found = torch.stack((torch.stack(before), torch.stack(now))).tolist()  # waits for all of the above
+            stale = [bucket for bucket, one, other in zip(self._buckets, sent, found) if one != other]
+            for bucket in stale:
+                self._copy(bucket)
+            if stale:
+                self._transfers.wait()
+        return all(_is_finite(bits) for _, bits in found)
 
     def shared_at(self, address: int) -> str | None:
         return None
@@ -236,10 +244,9 @@ def _in_place(entry: Entry) -> bool:
     return entry.kind == PARAMETER and entry.dtype == torch.float32 and entry.tensor.is_contiguous()
 
 
-def _checksum(part: torch.Tensor) -> torch.Tensor:
-    """Two sums: one of bits, which sees single ones, and one of numbers, which sees a factor of all of them."""
-    bits = part.view(torch.int32).sum(dtype=torch.int32)
-    return torch.stack((bits, part.sum().view(torch.int32)))
+def _is_finite(bits: int) -> bool:
+    """Of a float32. A sum of numbers is finite only if all of them are."""
+    return bits >> 23 & 0xFF != 0xFF
 
 
 class Transfers:

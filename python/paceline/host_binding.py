@@ -71,7 +71,7 @@ class HostBinding:
             if entry.kind == PARAMETER:
                 entry.tensor.grad = view if in_place else None
 
-    def finish(self) -> None:
+    def finish(self) -> bool:
         self._inventory.check_unchanged()
         check_trainable(self._inventory)
         with torch.no_grad():
@@ -82,6 +82,7 @@ class HostBinding:
                     _deliver(entry.tensor, view)
                 elif entry.kind == STATISTIC:
                     view.copy_(entry.tensor)
+        return False  # the worker reads it as fast
 
     def shared_at(self, address: int) -> str | None:
         for entry, in_place in zip(self._entries, self._weights_in_place):

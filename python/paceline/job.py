@@ -191,8 +191,9 @@ class Job:
         if self._team is not None:
             skipped = self._team.average(micro, skipped)
         skipped = skipped or self._guard.overflowed()
-        self._binding.finish()
-        self._send({"type": "stepped", "loss": finite(micro.loss), "metrics": micro.metrics, "skipped": skipped})
+        known = {"finite": True} if self._binding.finish() else {}
+        said: Message = {"loss": finite(micro.loss), "metrics": micro.metrics, "skipped": skipped, **known}
+        self._send({"type": "stepped", **said})
 
     def _expected(self, batches: list[Any]) -> list[Load]:
         loads = []

@@ -209,9 +209,10 @@ class FollowersBinding:
             if entry.kind == PARAMETER:
                 entry.tensor.grad = None
 
-    def finish(self) -> None:
+    def finish(self) -> bool:
         self._inventory.check_unchanged()
         self.before([])
+        return False
 
     def shared_at(self, address: int) -> str | None:
         return None

@@ -12,8 +12,15 @@ from scripts import HEAD, LOOP
 
 
 def evaluator(tmp_path: Path, evaluate: str, **more: Any) -> Member:
-    text = HEAD + "model = Net().to(paceline.device())\n" + evaluate + "\njob = paceline.join(model, Points(), evaluate=evaluate)\n"
-    return Member(tmp_path, text + LOOP + "print('after the loop')", role="evaluator", **{"environment": ON_CPU, **more})
+    text = (
+        HEAD
+        + "model = Net().to(paceline.device())\n"
+        + evaluate
+        + "\njob = paceline.join(model, Points(), evaluate=evaluate)\n"
+    )
+    return Member(
+        tmp_path, text + LOOP + "print('after the loop')", role="evaluator", **{"environment": ON_CPU, **more}
+    )
 
 
 def ask(member: Member) -> dict[str, Any]:

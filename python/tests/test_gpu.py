@@ -71,7 +71,8 @@ def test_the_driver_knows_shared_memory(tmp_path: Path) -> None:
 model = make().to(paceline.device())
 job = paceline.join(model, Points())
 """ + LOOP.replace(
-        "    job.step", "    print('known', [one[2] for one in job._binding._transfers._registered.values()])\n    job.step"
+        "    job.step",
+        "    print('known', [one[2] for one in job._binding._transfers._registered.values()])\n    job.step",
     )
     assert "known [True, True]" in gradients_are_plain(tmp_path, text, WIDE)
 
@@ -92,7 +93,8 @@ binding._driver = lambda: Refusing(driver())
 model = make().to(paceline.device())
 job = paceline.join(model, Points())
 """ + LOOP.replace(
-        "    job.step", "    print('known', [one[2] for one in job._binding._transfers._registered.values()])\n    job.step"
+        "    job.step",
+        "    print('known', [one[2] for one in job._binding._transfers._registered.values()])\n    job.step",
     )
     log = gradients_are_plain(tmp_path, text, WIDE)
     assert "known [False, False]" in log and log.count("the GPU's driver cannot register shared memory") == 1

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from live_job import exported, needs_paceline, only_run, replay, trained
+from live_job import exported, needs_paceline, only_run, replay, train, trained
 from torch import nn
 
 pytestmark = needs_paceline
@@ -247,6 +247,19 @@ def test_statistics_of_any_momentum_follow_what_is_seen(
         moved = 1 - left ** (1 / 10)
         assert least * momentum <= moved <= most * momentum
         assert state[f"norms.{number}.running_var"].item() == pytest.approx(left, rel=1e-3)  # from 1 to 0
+
+
+def test_a_script_that_fails_after_the_job(tmp_path: Path) -> None:
+    after = "raise OSError('the disk is full') if job.name == 'w1' else None\n"
+    ended = train(tmp_path, CLASSES + LOOP + after, 2, arguments=["0.2", "0"])
+    assert ended.returncode == 2 and "128 of 128 samples" in ended.stdout and "report: " in ended.stdout
+    [line] = [line for line in ended.stderr.splitlines() if line.startswith("paceline: ")]
+    assert line == (
+        "paceline: w1: train.py: exit status 1 after the job was over; logs/w1.log says more, "
+        "and the training is complete"
+    )
+    assert "OSError: the disk is full" in (only_run(tmp_path) / "logs" / "w1.log").read_text()
+    replay(tmp_path, only_run(tmp_path))
 
 
 def test_the_script_goes_on_after_the_job(tmp_path: Path) -> None:

@@ -198,7 +198,13 @@ for x, y in job:
 
 
 def script(program: str, arguments: str = "") -> str:
-    return HEAD + USUAL + program + f"\nmodel = make().to(paceline.device())\njob = paceline.join(model, Points(), {arguments})\n" + STEPS
+    return (
+        HEAD
+        + USUAL
+        + program
+        + f"\nmodel = make().to(paceline.device())\njob = paceline.join(model, Points(), {arguments})\n"
+        + STEPS
+    )
 
 
 def same(program: str) -> dict[str, Any]:
@@ -498,6 +504,29 @@ for x, y in job:
     with Member(tmp_path, HEAD + body) as member:
         member.begin()
         assert member.step(range(4))["skipped"] is True
+        member.end()
+
+
+@in_each_mode
+def test_a_gradient_that_is_finite(tmp_path: Path, mode: str) -> None:
+    """Where sums are made anyway they say so, and the worker need not read it."""
+    body = """
+model = Net().to(paceline.device())
+job = paceline.join(model, Points())
+for i, (x, y) in enumerate(job):
+    loss = loss_of(model, x, y)
+    loss.backward()
+    if 1 <= i <= 3:
+        where, value = [(0, float("nan")), (-1, float("-inf")), (0, 3e38)][i - 1]
+        list(model.parameters())[where].grad.data.fill_(value)
+    job.step(loss)
+"""
+    start, environment = MODES[mode]
+    with Member(tmp_path, HEAD + body, environment=environment, **start) as member:
+        member.begin()
+        said = [member.step(range(4)).get("finite", False) for _ in range(5)]
+        # The last but one is finite, and its sum is not: that is for the worker to find.
+        assert said == ([False] * 5 if mode in ("view", "copy") else [True, False, False, False, True])
         member.end()
 
 

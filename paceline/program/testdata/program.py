@@ -123,4 +123,9 @@ while line := stream.readline():
     elif kind == "evaluate":
         send(type="evaluated", metrics={"loss": sum(read(message["weights"])[0]), "accuracy": 0.25, "f1": 0.5})
     elif kind == "end":
+        if how == "fails-after":
+            time.sleep(0.3)
+            sys.exit(5)
+        if how == "stays-after":
+            time.sleep(1000)
         break
