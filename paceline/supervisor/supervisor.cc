@@ -239,7 +239,7 @@ void Supervisor::on(const NotAnswered& no) {
 }
 
 void Supervisor::on(const FolderSeen& folder) {
-  if (leads_ || outcome_) return;
+  if (leads_ || outcome_ || ending_) return;
   const LeaderFailover::Step step = failover_->look(folder.seen, now_);
   if (const auto* other = std::get_if<LeaderFailover::Follow>(&step)) {
     tell(fmt::format("host {} leads the run, from {}", other->leader.host, other->leader.address));
@@ -249,7 +249,7 @@ void Supervisor::on(const FolderSeen& folder) {
     start_coordinator(Start::kLead, {.again = true, .without = mine->lost, .run = failover_->run()});
   } else if (std::holds_alternative<LeaderFailover::Over>(step)) {
     tell("the run has ended meanwhile");
-    end(absl::OkStatus());
+    end_once_all_left();
   }
 }
 

@@ -612,6 +612,9 @@ TEST_F(OtherHost, SeesThatTheRunIsOver) {
   folder_.over = true;
   pass(seconds(3));
   EXPECT_THAT(take_done(), ElementsAre("the run has ended meanwhile"));
+  EXPECT_EQ(outcome(), "none") << "programs may go on here too";
+  for (const char* const name : {"w0", "w1"}) ends(name, done());
+  pass();
   EXPECT_EQ(outcome(), "OK");
 }
 
