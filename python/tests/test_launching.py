@@ -37,7 +37,7 @@ def test_it_becomes_paceline_run(tmp_path: Path) -> None:
     found = stand_in(tmp_path / "bin")
     done = start(tmp_path, [sys.executable, "train.py", "--lr", "a b"], PATH=f"{found.parent}:/usr/bin:/bin")
     assert done.returncode == 7, done.stderr
-    expected = ["before", f"it is {found}", "[run]", "[--python]", f"[{sys.executable}]"]
+    expected = ["before", f"it is {found}", "[run]", "[--python]", f"[{os.path.abspath(sys.executable)}]"]
     assert done.stdout.splitlines() == [*expected, f"[{tmp_path / 'train.py'}]", "[--]", "[--lr]", "[a b]"]
 
 
