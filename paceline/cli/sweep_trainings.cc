@@ -82,6 +82,7 @@ class Trainings {
     if (place_.jobs > 1 || place_.quiet) options.shown = launch::Shown::kNothing;
     const auto start = steady_clock::now();
     const absl::StatusOr<TrainedRun> run = train(own, options);
+    if (run.ok() && !run->after.ok()) return run->after;
     const std::chrono::duration<double> wall = steady_clock::now() - start;
     if (run.ok() ? run->interrupted : absl::IsCancelled(run.status())) {
       clear_away(folder);

@@ -295,7 +295,7 @@ absl::StatusOr<TrainedRun> train(const std::string& job_text, const TrainOptions
   PACELINE_RETURN_IF_ERROR(watchers.start(run.folder));
   bool logs_say_more = job.program.has_value();  // what a program writes is nobody else's to judge
   absl::Status outcome = options.in_virtual_time
-                             ? virtual_time::train_virtually(run.folder, resume, options.shown)
+                             ? virtual_time::train_virtually(run.folder, resume, options.shown, run.after)
                              : train_live(run.folder, job, options, logs_say_more, run.after);
   // A program that goes on after the job may be stopped too, and the job is done all the same.
   run.interrupted = launch::stop_signals() > 0 && !runs::is_over(run.folder, job);

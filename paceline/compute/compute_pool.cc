@@ -12,9 +12,19 @@ ComputePool::ComputePool(std::vector<std::unique_ptr<engine::Engine>> engines)
 ComputePool::~ComputePool() {
   {
     const std::lock_guard lock(mutex_);
-    ending_ = true;
+    if (stage_ == Stage::kRuns) stage_ = Stage::kEnds;
   }
   changed_.notify_all();
+}
+
+absl::Status ComputePool::end() {
+  {
+    const std::lock_guard lock(mutex_);
+    stage_ = Stage::kEndsWithEngines;
+  }
+  changed_.notify_all();
+  threads_.clear();
+  return ended_;
 }
 
 void ComputePool::post(Task task) {
@@ -33,8 +43,15 @@ void ComputePool::work(engine::Engine& engine) {
   engine.enter_thread();
   while (true) {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return ending_ || !tasks_.empty(); });
-    if (ending_) return;
+    changed_.wait(lock, [&] { return stage_ != Stage::kRuns || !tasks_.empty(); });
+    if (stage_ == Stage::kEnds) return;
+    if (stage_ == Stage::kEndsWithEngines) {
+      lock.unlock();
+      const absl::Status ended = engine.end();
+      lock.lock();
+      ended_.Update(ended);
+      return;
+    }
     const Task task = std::move(tasks_.front());
     tasks_.pop_front();
     lock.unlock();

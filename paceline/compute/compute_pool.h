@@ -26,6 +26,8 @@ class ComputePool {
   ~ComputePool();
 
   void post(Task task);
+  // As ~ComputePool, and ends the engines. The last call. Errors: the first engine's that has one.
+  absl::Status end();
   // With all engines.
   void share(const engine::Memory& memory);
   const engine::Engine& any() const { return *engines_.front(); }
@@ -36,7 +38,9 @@ class ComputePool {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Task> tasks_;
-  bool ending_ = false;
+  enum class Stage { kRuns, kEnds, kEndsWithEngines };
+  Stage stage_ = Stage::kRuns;
+  absl::Status ended_;
   const std::vector<std::unique_ptr<engine::Engine>> engines_;
   std::vector<std::jthread> threads_;  // last: they use everything above
 };

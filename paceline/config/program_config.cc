@@ -17,6 +17,7 @@ std::optional<ProgramConfig> read_program(Section& top, Complaints& complaints) 
   if (program.python.empty()) section.complain("python", "write the Python that runs it, or leave it out");
   program.directory = section.text("directory", "");
   program.step_limit_s = section.number("step_limit_s", 0, 0, 1e6);
+  program.after_limit_s = section.number("after_limit_s", program.after_limit_s, 0, 1e6);
   program.weights = kWeights[section.choice("weights", 0, kWeights)];
   section.finish();
   return program;

@@ -16,6 +16,7 @@ struct ProgramConfig {
   std::string python = "python3";  // looked for in PATH, unless it is a path
   std::string directory;           // where it runs; empty: where the job was started
   double step_limit_s = 0;         // an iteration that takes longer ends its worker; 0: no limit
+  double after_limit_s = 600;      // what it does after the job may take so long; 0: no limit
   std::string weights = "view";    // or "copy": the program may write to its weights
 
   friend bool operator==(const ProgramConfig&, const ProgramConfig&) = default;

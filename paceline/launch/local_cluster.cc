@@ -35,6 +35,8 @@ using supervisor::MemberKind;
 
 constexpr int kAnyWidth = 80;
 constexpr std::chrono::seconds kMemoryEvery{1};
+// Built-in models have nothing to do after the job.
+constexpr double kOwnEndS = 1;
 // So long a coordinator has to answer when this process comes to it.
 constexpr std::chrono::milliseconds kAnswerLimit{500};
 
@@ -72,6 +74,7 @@ supervisor::SupervisorOptions supervisor_options(const HostProcesses& processes,
                                         .copies = job.copies > 1,
                                         .host = HostRank(processes.rank),
                                         .patience_s = job.host_patience_s,
+                                        .after_limit_s = job.program ? job.program->after_limit_s : kOwnEndS,
                                         .run = processes.run};
   for (const std::int64_t shard : processes.shards)
     options.members.emplace_back(server_name(shard), MemberKind::kServer);

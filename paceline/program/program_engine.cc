@@ -19,6 +19,10 @@ using std::chrono::steady_clock;
 // A process that was stopped for so long does not go on by itself.
 constexpr std::chrono::seconds kStandsStill = 2s;
 constexpr std::chrono::seconds kLittlePatience = 2s;
+// After a job that has not ended well.
+constexpr std::chrono::seconds kPatience = 30s;
+// A million seconds, the longest that a job file may say.
+constexpr double kForEverS = 1e6;
 
 bool always() { return true; }
 
@@ -42,6 +46,7 @@ StartOptions start_options(const config::JobConfig& job, Role role, const std::s
                    .weights = job.program->weights,
                    .settings = {{"epochs", job.epochs}}};
   options.step_limit_s = job.program->step_limit_s;
+  options.after_limit_s = job.program->after_limit_s;
   return options;
 }
 
@@ -54,7 +59,7 @@ absl::StatusOr<std::unique_ptr<ProgramEngine>> ProgramEngine::start(const StartO
 
 ProgramEngine::ProgramEngine(const StartOptions& options, Process process)
     : options_(options), name_(options.name), process_(std::move(process)) {
-  process_.set_patience(options.start.role == Role::kProbe ? kLittlePatience : options.patience);
+  process_.set_patience(options.start.role == Role::kProbe ? kLittlePatience : kPatience);
 }
 
 ProgramEngine::~ProgramEngine() {
@@ -73,15 +78,20 @@ absl::Status ProgramEngine::end() {
   over_ = true;
   // What nobody waits for any more: a step, or an evaluation, which may be long.
   const bool computes = answer_owed_;
-  if (computes && options_.start.role == Role::kEvaluator) process_.set_patience(kLittlePatience);
+  const std::chrono::duration<double> limit(options_.after_limit_s > 0 ? options_.after_limit_s : kForEverS);
+  process_.set_patience(computes && options_.start.role == Role::kEvaluator
+                            ? kLittlePatience
+                            : std::chrono::duration_cast<std::chrono::milliseconds>(limit));
   // One that is gone has done what it wanted.
   say_that_it_is_over().IgnoreError();
   const auto how = process_.wait_for_end();
   if (how ? how->empty() : computes) return absl::OkStatus();
   return absl::FailedPreconditionError(
       how ? fmt::format("{}: {} after the job was over", name_, *how)
-          : fmt::format("{}: it still ran {} s after the job was over, and is killed", name_,
-                        options_.patience.count()));
+          : fmt::format(
+                "{}: it still ran {} s after the job was over, as program.after_limit_s allows, and is "
+                "killed",
+                name_, options_.after_limit_s));
 }
 
 absl::Status ProgramEngine::introduce() {

@@ -23,9 +23,8 @@ struct StartOptions {
   std::string name;  // of the program, for people
   Process::Options process;
   StartMessage start;
-  // With what a program does after the job: it may save what it likes.
-  std::chrono::seconds patience{30};
-  double step_limit_s = 0;  // 0: none
+  double step_limit_s = 0;     // 0: none
+  double after_limit_s = 600;  // for what it does after the job: it may save what it likes. 0: none
 };
 
 // As the job says it.

@@ -189,9 +189,10 @@ TEST(ProgramEngine, WaitsForWhatAProgramDoesAfterTheJob) {
   EXPECT_EQ(ProgramEngine::start(options("fails-after")).value()->end().message(),
             "program.py: exit status 5 after the job was over");
   StartOptions stays = options("stays-after");
-  stays.patience = std::chrono::seconds(1);
-  EXPECT_EQ(ProgramEngine::start(stays).value()->end().message(),
-            "program.py: it still ran 1 s after the job was over, and is killed");
+  stays.after_limit_s = 1;
+  EXPECT_EQ(
+      ProgramEngine::start(stays).value()->end().message(),
+      "program.py: it still ran 1 s after the job was over, as program.after_limit_s allows, and is killed");
   // A step that nobody waits for any more may take as long as it likes, and is no fault.
   stays.process.command = options("hang").process.command;
   Bench hangs(stays);

@@ -13,9 +13,9 @@ namespace {
 // A process that the coordinator waits for so long hangs, or has lost its way.
 constexpr std::chrono::seconds kMissedLimit{10};
 
-// A worker lets its program go on for 30 seconds after the job, and then leaves by itself. One that is still
-// here after this time stands still.
-constexpr std::chrono::seconds kEndingLimit{40};
+// Beyond what programs may take after the job. A worker that is still here then stands still: it kills a
+// program that takes longer.
+constexpr std::chrono::seconds kEndingLimit{10};
 // Nobody wonders before this time why nothing happens.
 constexpr std::chrono::seconds kEndingUntold{2};
 
@@ -112,7 +112,7 @@ void Supervisor::on(const MemberEnded& ended) {
   member->here = false;
   if (ended.end.exit_reason == ExitReason::kDone && !ended.end.reason.ok() && after_.ok())
     after_ = absl::Status(ended.end.reason.code(),
-                          fmt::format("{}: {}; logs/{}.log says more, and the training is complete",
+                          fmt::format("{}: {}; logs/{}.log says more, and nothing of the run is lost",
                                       member->name, message_of(ended.end.reason), member->name));
   if (ending_) return;
   logs_say_more_ |= ended.end.exit_reason == ExitReason::kUnsaid;
@@ -363,7 +363,9 @@ void Supervisor::look_whether_all_left() {
   for (const Member& member : members_) {
     if (member.here && member.kind != MemberKind::kServer) names += (names.empty() ? "" : ", ") + member.name;
   }
-  if (names.empty() || now_ >= ending_->since + kEndingLimit) return end(absl::OkStatus());
+  const std::chrono::duration<double> limit(options_.after_limit_s);
+  const bool late = limit.count() > 0 && now_ >= ending_->since + limit + kEndingLimit;
+  if (names.empty() || late) return end(absl::OkStatus());
   if (now_ < ending_->since + kEndingUntold || std::exchange(ending_->told, true)) return;
   tell(fmt::format("trained; waiting for what the program does after that in {} (Ctrl-C ends it)", names));
 }

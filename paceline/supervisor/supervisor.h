@@ -41,6 +41,8 @@ struct SupervisorOptions {
   // Where the coordinator is on another host.
   HostRank host{};
   double patience_s = 0;
+  // For what programs do after the job; 0: none.
+  double after_limit_s = 0;
   std::string run{};  // its folder, if that is known
 };
 

@@ -215,19 +215,23 @@ TEST_F(SupervisorTest, ProgramsMayGoOnAfterTheJob) {
   pass();
   EXPECT_EQ(outcome(), "OK");
   EXPECT_EQ(supervisor_->after().message(),
-            "w1: train.py: exit status 1; logs/w1.log says more, and the training is complete");
+            "w1: train.py: exit status 1; logs/w1.log says more, and nothing of the run is lost");
   EXPECT_FALSE(supervisor_->ending());
   EXPECT_THAT(take_done(), IsEmpty()) << "nothing is started again, and nobody is lost";
 }
 
-TEST_F(SupervisorTest, AWorkerThatStandsStillAfterTheJobIsNotWaitedForForEver) {
-  begin_to_train();
-  coordinator_ends(done());
-  ends("evaluator", done());
-  pass(seconds(39));
-  EXPECT_EQ(outcome(), "none");
-  pass(seconds(1));
-  EXPECT_EQ(outcome(), "OK");
+TEST_F(SupervisorTest, AWorkerThatStandsStillAfterTheJobIsWaitedForWithinTheLimit) {
+  for (const double limit_s : {30, 0}) {
+    SupervisorOptions limited = options();
+    limited.after_limit_s = limit_s;
+    begin_to_train(limited);
+    coordinator_ends(done());
+    ends("evaluator", done());
+    pass(seconds(39));
+    EXPECT_EQ(outcome(), "none");
+    pass(seconds(1));
+    EXPECT_EQ(outcome(), limit_s > 0 ? "OK" : "none");
+  }
 }
 
 TEST_F(SupervisorTest, AStopAfterTheJobIsOneAtOnce) {

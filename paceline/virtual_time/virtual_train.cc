@@ -4,8 +4,11 @@
 #include <cstdio>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "paceline/base/check.h"
 #include "paceline/base/status_macros.h"
+#include "paceline/base/status_message.h"
 #include "paceline/config/planning.h"
 #include "paceline/launch/display.h"
 #include "paceline/launch/print.h"
@@ -79,7 +82,8 @@ void warn(const std::string& line) { launch::print(stderr, line + "\n"); }
 
 }  // namespace
 
-absl::Status train_virtually(const std::string& folder, bool resume, launch::Shown shown) {
+absl::Status train_virtually(const std::string& folder, bool resume, launch::Shown shown,
+                             absl::Status& after) {
   PACELINE_ASSIGN_OR_RETURN(const store::RunFolder lock, store::RunFolder::resume(folder));
   const store::RunPaths& paths = lock.paths();
   PACELINE_ASSIGN_OR_RETURN(const std::string job_toml, runs::read_recorded_job(paths));
@@ -128,7 +132,10 @@ absl::Status train_virtually(const std::string& folder, bool resume, launch::Sho
   PACELINE_RETURN_IF_ERROR(
       work->save(virtual_cluster.controller().save(), virtual_cluster.now().time_since_epoch()));
   if (const auto used = work->used_weights()) recorder->note_used_weights(*used);
-  return recorder->flush();
+  PACELINE_RETURN_IF_ERROR(recorder->flush());
+  if (const absl::Status ended = work->end(); !ended.ok())
+    after = absl::Status(ended.code(), fmt::format("{}; nothing of the run is lost", message_of(ended)));
+  return absl::OkStatus();
 }
 
 }  // namespace paceline::virtual_time

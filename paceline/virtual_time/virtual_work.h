@@ -35,6 +35,9 @@ class VirtualWork final : public sim::Work {
   std::int64_t units() const { return units_; }
   std::int64_t model_bytes() const { return layout_.size() * static_cast<std::int64_t>(sizeof(float)); }
 
+  // The job is over: the last call. Errors: what a program did badly after that.
+  absl::Status end() { return pool_->end(); }
+
   // Under SGD. Replicas that step by themselves have no gradients to be late.
   std::optional<report::UsedWeights> used_weights() const {
     return deviation_ ? deviation_->measured() : std::nullopt;

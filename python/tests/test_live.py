@@ -256,10 +256,19 @@ def test_a_script_that_fails_after_the_job(tmp_path: Path) -> None:
     [line] = [line for line in ended.stderr.splitlines() if line.startswith("paceline: ")]
     assert line == (
         "paceline: w1: train.py: exit status 1 after the job was over; logs/w1.log says more, "
-        "and the training is complete"
+        "and nothing of the run is lost"
     )
     assert "OSError: the disk is full" in (only_run(tmp_path) / "logs" / "w1.log").read_text()
     replay(tmp_path, only_run(tmp_path))
+
+
+def test_a_script_that_fails_after_the_job_in_virtual_time(tmp_path: Path) -> None:
+    after = "raise OSError('the disk is full')\n"
+    ended = train(tmp_path, CLASSES + LOOP + after, 1, ["--virtual"], ["0.1", "0"])
+    assert ended.returncode == 2 and "64 of 64 samples" in ended.stdout
+    assert "OSError: the disk is full" in ended.stderr
+    line = "paceline: train.py: exit status 1 after the job was over; nothing of the run is lost"
+    assert ended.stderr.splitlines()[-1] == line
 
 
 def test_the_script_goes_on_after_the_job(tmp_path: Path) -> None:
