@@ -39,10 +39,15 @@ fs::path job_with(const TempFolder& folder, const std::string& more) {
 // They are started again and again, and libtorch takes half a second.
 TEST(Roles, ThatComputeNothingDoNotLoadLibtorch) {
   const TempFolder folder;
-  Program train({"train", job_with(folder, cluster("bsp", 1, 20)).string()});
+  Program train({"train", job_with(folder, cluster("bsp", 2, 20)).string()});
   ASSERT_TRUE(eventually([&] { return metrics_so_far(folder / "runs") >= 1; }));
   const auto has_libtorch = [&](const std::string& role) {
-    const auto found = children(train.pid(), role);
+    std::vector<pid_t> found;
+    // An evaluator runs at the lowest priority, so training may begin before it is there.
+    EXPECT_TRUE(eventually([&] {
+      found = children(train.pid(), role);
+      return !found.empty();
+    }));
     EXPECT_EQ(found.size(), 1u) << role;
     if (found.empty()) return false;
     return read_text(fmt::format("/proc/{}/maps", found[0])).find("libtorch") != std::string::npos;

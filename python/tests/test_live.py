@@ -250,7 +250,7 @@ def test_statistics_of_any_momentum_follow_what_is_seen(
 
 
 def test_a_script_that_fails_after_the_job(tmp_path: Path) -> None:
-    after = "raise OSError('the disk is full') if job.name == 'w1' else None\n"
+    after = "if job.name == 'w1':\n    raise OSError('the disk is full')\n"
     ended = train(tmp_path, CLASSES + LOOP + after, 2, arguments=["0.2", "0"])
     assert ended.returncode == 2 and "128 of 128 samples" in ended.stdout and "report: " in ended.stdout
     [line] = [line for line in ended.stderr.splitlines() if line.startswith("paceline: ")]
@@ -283,4 +283,6 @@ with open(f"after-{job.name}-{job.role}", "w") as file:
 """
     trained(tmp_path, CLASSES + LOOP + after, 2, arguments=["0.2", "1"])
     written = {path.name: path.read_text() for path in tmp_path.glob("after-*")}
-    assert written == dict.fromkeys(["after-w0-worker", "after-w1-worker", "after-evaluator-evaluator"], "begun, done")
+    assert written == dict.fromkeys(
+        ["after-w0-worker", "after-w1-worker", "after-evaluator-evaluator"], "begun, done"
+    )
