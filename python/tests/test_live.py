@@ -286,3 +286,22 @@ with open(f"after-{job.name}-{job.role}", "w") as file:
     assert written == dict.fromkeys(
         ["after-w0-worker", "after-w1-worker", "after-evaluator-evaluator"], "begun, done"
     )
+
+
+def test_a_program_that_says_falsely_that_its_gradient_is_finite(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The servers look at what they make of it: the run ends with one line, and no checkpoint is spoilt."""
+    lie = """
+import paceline, paceline.device_binding
+paceline.device_binding._is_finite = lambda bits: True
+"""
+    spoils = LOOP.replace(
+        "    job.step(loss)",
+        "    if len(steps) == 4:\n        model[0].weight.grad[0, 0] = float('nan')\n    job.step(loss)",
+    )
+    monkeypatch.setenv("PACELINE_DEVICE", "stand-in")
+    ended = train(tmp_path, CLASSES + lie + spoils, 1, arguments=["1", "0"])
+    assert ended.returncode == 2, ended.stderr
+    assert "version 4 has weights that are not finite numbers" in ended.stderr
+    assert "The checkpoints before it are whole" in ended.stderr
