@@ -116,3 +116,7 @@ GPU_SUBJECTS = {
         "transformer, 85 M, batch 32 × 512", lambda: Transformer(12, 768, 12, 512), (512,), 32, 10, adam=True, text=True
     ),
 }
+
+
+def subjects(gpu: bool) -> dict[str, Subject]:
+    return GPU_SUBJECTS if gpu else SUBJECTS

@@ -21,16 +21,12 @@ from typing import NoReturn
 import torch
 
 from gates import Keeper
-from models import GPU_SUBJECTS, SUBJECTS, Subject
+from models import GPU_SUBJECTS, SUBJECTS, subjects
 from places import HERE, environment, executable
 from processes import family, processor_seconds, spent
 from statistics_of import error_of, machine, table, with_error
 
 WORKER = HERE / "program_worker.py"
-
-
-def subjects(gpu: bool) -> dict[str, Subject]:
-    return GPU_SUBJECTS if gpu else SUBJECTS
 
 
 @dataclass

@@ -15,7 +15,7 @@ from torch import nn
 from torch.utils.data import DataLoader
 
 from gates import WARM_UP, Gates, iterations
-from models import GPU_SUBJECTS, SUBJECTS, Subject
+from models import Subject, subjects
 
 
 class Stopwatch:
@@ -92,7 +92,7 @@ class Worker:
 
 def main() -> None:
     side, name, turns, folder, device = sys.argv[1], sys.argv[2], int(sys.argv[3]), Path(sys.argv[4]), sys.argv[5]
-    subject = (SUBJECTS if device == "cpu" else GPU_SUBJECTS)[name]
+    subject = subjects(device != "cpu")[name]
     length = iterations(subject.block, turns) * subject.batch
     torch.set_num_threads(1)
     torch.manual_seed(1)

@@ -64,7 +64,7 @@ class Member:
 
     def _start(self, arguments: Sequence[str], environment: dict[str, str], preload: str) -> None:
         self.socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-        environment = {"PYTHONPATH": str(PACKAGE), **environment}
+        environment = {"PYTHONPATH": str(PACKAGE), "PACELINE_DEVICE": "cpu", **environment}
         self.log_path = self.folder / "log.txt"
         with open(self.log_path, "w") as log:
             self.process = starter(preload).start(

@@ -18,9 +18,7 @@ def evaluator(tmp_path: Path, evaluate: str, **more: Any) -> Member:
         + evaluate
         + "\njob = paceline.join(model, Points(), evaluate=evaluate)\n"
     )
-    return Member(
-        tmp_path, text + LOOP + "print('after the loop')", role="evaluator", **{"environment": ON_CPU, **more}
-    )
+    return Member(tmp_path, text + LOOP + "print('after the loop')", role="evaluator", **more)
 
 
 def ask(member: Member) -> dict[str, Any]:

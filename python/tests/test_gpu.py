@@ -8,7 +8,7 @@ import pytest
 import torch
 from fake_member import Member
 from gpu import ON_GPU, agree, needs_gpu
-from scripts import HEAD
+from scripts import HEAD, LOOP
 
 pytestmark = needs_gpu
 
@@ -16,13 +16,6 @@ WIDE = """
 def make():
     return nn.Sequential(nn.Linear(6, 2048), nn.ReLU(), nn.Linear(2048, 4096), nn.ReLU(), nn.Linear(4096, 2048),
                          nn.ReLU(), nn.Linear(2048, 3))
-"""
-
-LOOP = """
-for x, y in job:
-    loss = loss_of(model, x, y)
-    loss.backward()
-    job.step(loss)
 """
 
 

@@ -19,7 +19,7 @@ def say(*words):
 """
 
 JOINED = """
-model = make().to(paceline.device() if "PACELINE_DEVICE" in os.environ else "cpu")
+model = make().to(paceline.device())
 job = paceline.join(model, Points(), processes=2, {arguments})
 """
 
