@@ -135,7 +135,8 @@ absl::StatusOr<int> run_other_host(launch::HostProcesses host, const config::Job
       launch::watch(cluster, display, fmt::format("host {} was interrupted", placement.rank),
                     [&] { watchers.look(cluster, display); });
   watchers.finish();
-  const bool interrupted = launch::stop_signals() > 0;
+  // A program that goes on after the job may be stopped too, and the job is done all the same.
+  const bool interrupted = launch::stop_signals() > 0 && cluster.stopped();
   if (const auto run = cluster.led_run()) {
     if (!outcome.ok())
       return launch::end_of_failed(outcome, *run, true, options.command, cluster.logs_say_more());

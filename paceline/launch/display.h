@@ -18,7 +18,7 @@ enum class Shown {
 
 class Display {
  public:
-  // `label`: before the line, which policy runs.
+  // `label`: before the line, how the run synchronizes.
   Display(std::string label, Shown shown);
   ~Display();
 

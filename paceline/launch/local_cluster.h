@@ -75,6 +75,8 @@ class LocalCluster {
   const absl::Status& after() const { return supervisor_.after(); }
   // The run is over, and programs here do what they want to do after it: a stop is one at once then.
   bool ending() const { return supervisor_.ending(); }
+  // Somebody here stopped the run before it was over.
+  bool stopped() const { return supervisor_.stopping(); }
   // Some process died without a word of its own: its log may say more than the outcome.
   bool logs_say_more() const { return supervisor_.logs_say_more(); }
   // The folder of the run, where the coordinator is on this host by now.

@@ -14,7 +14,7 @@ namespace {
 constexpr std::size_t kMostDevices = 12;  // that are named, groups of alike ones being one
 
 std::string model_of(const config::JobConfig& job) {
-  if (job.program) return job.program->run;
+  if (job.program) return config::named(*job.program);
   const config::ModelConfig& model = job.model;
   if (model.name == "gpt-byte")
     return fmt::format("gpt-byte, width {}, layers {}, heads {}, context {}", model.width, model.layers,

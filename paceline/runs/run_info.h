@@ -117,24 +117,29 @@ inline report::AskedPace asked_pace(const config::JobConfig& job, report::World 
   };
 }
 
+// How it synchronizes, and where a planner or a static division shares out the work, which: "bsp, joint".
+inline std::string method_of(const config::JobConfig& job) {
+  const std::string policy = policy::to_string(job.policy);
+  if (job.parallel.mode == config::Parallel::kData) return policy;
+  return policy + ", " + config::to_string(job.parallel.mode);
+}
+
 // `epoch_samples`: 0 where it is not known.
 inline report::RunInfo run_info(const config::JobConfig& job, report::World world, std::int64_t total_samples,
                                 std::int64_t epoch_samples) {
   std::vector<std::string> devices;
   for (const config::DeviceConfig& device : job.devices) devices.push_back(device.name);
-  const bool plain = job.parallel.mode == config::Parallel::kData;
-  return {
-      .title = job.name,
-      .policy = policy::to_string(job.policy) + (plain ? "" : ", " + config::to_string(job.parallel.mode)),
-      .world = world,
-      .total_samples = total_samples,
-      .target = job.target,
-      .epoch_samples = epoch_samples,
-      .staleness_bound = policy::make_policy(job.policy)->bounds().version_staleness,
-      .devices = std::move(devices),
-      .layers = static_cast<std::int32_t>(job.parallel.model.layers.size()),
-      .asked_pace = asked_pace(job, world),
-      .seed = job.seed};
+  return {.title = job.name,
+          .policy = method_of(job),
+          .world = world,
+          .total_samples = total_samples,
+          .target = job.target,
+          .epoch_samples = epoch_samples,
+          .staleness_bound = policy::make_policy(job.policy)->bounds().version_staleness,
+          .devices = std::move(devices),
+          .layers = static_cast<std::int32_t>(job.parallel.model.layers.size()),
+          .asked_pace = asked_pace(job, world),
+          .seed = job.seed};
 }
 
 }  // namespace paceline::runs

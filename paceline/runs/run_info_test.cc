@@ -25,6 +25,12 @@ TEST(RunInfo, KnowsThePacesThatAreGivenInMilliseconds) {
   EXPECT_EQ(asked(pace, "w7", 10), std::nullopt);
 }
 
+TEST(RunInfo, TheMethodOfPlannedWorkNamesItsPlanner) {
+  const auto method = [](const char* text) { return method_of(config::parse_job(text, "job.toml").value()); };
+  EXPECT_EQ(method("[sync]\npolicy = \"ssp:3\"\n"), "ssp:3");
+  EXPECT_EQ(method("parallel = \"uneven-data\"\n[sync]\npolicy = \"bsp\"\n"), "bsp, uneven-data");
+}
+
 TEST(RunInfo, APaceIsForTheBatchWhereSamplesAreUneven) {
   EXPECT_EQ(asked(pace_of(std::string("parallel = \"uneven-data\"\n") + kPaced), "w0", 5),
             from_seconds(0.05));

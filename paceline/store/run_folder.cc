@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <string_view>
 #include <system_error>
+#include <utility>
 
 #include <fcntl.h>
 #include <fmt/chrono.h>
@@ -26,23 +28,25 @@ constexpr std::int64_t kLongestPid = 32;
 // One that only looks whether the folder is free has it for a moment.
 constexpr std::chrono::milliseconds kLockPatience{200};
 
-std::string as_file_name(std::string text) {
-  constexpr const char* kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
-  text.resize(std::min(text.size(), kLongestPart));
-  for (char& c : text) {
-    if (std::string(kPlain).find(c) == std::string::npos) c = '-';
+std::string as_file_name(const std::string& text) {
+  constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+  std::string name;
+  bool plain = true;
+  for (const char c : text.substr(0, kLongestPart)) {
+    if (const bool before = std::exchange(plain, kPlain.find(c) != std::string_view::npos); plain || before)
+      name += plain ? c : '-';
   }
   // A leading dot would hide the folder, a leading dash look like an option.
-  text.erase(0, std::min(text.find_first_not_of(".-"), text.size()));
-  return text.empty() ? "run" : text;
+  name.erase(0, std::min(name.find_first_not_of(".-"), name.size()));
+  return name.empty() ? "run" : name;
 }
 
-std::string label_of(const std::string& name, const std::string& policy,
+std::string label_of(const std::string& name, const std::string& method,
                      std::chrono::system_clock::time_point now) {
   const auto second = std::chrono::floor<std::chrono::seconds>(now);
   const auto ms = std::chrono::floor<std::chrono::milliseconds>(now - second).count();
   return fmt::format("{}-{:%Y%m%dT%H%M%S}.{:03}Z-{}", as_file_name(name), fmt::gmtime(second), ms,
-                     as_file_name(policy));
+                     as_file_name(method));
 }
 
 // mkdir tells apart, in one step, what was there and what is new.
@@ -120,11 +124,11 @@ absl::StatusOr<RunPaths> find_run(const fs::path& root) {
 }
 
 absl::StatusOr<RunFolder> RunFolder::create(const fs::path& base, const std::string& name,
-                                            const std::string& policy,
+                                            const std::string& method,
                                             std::chrono::system_clock::time_point now,
                                             const std::string& job) {
   PACELINE_RETURN_IF_ERROR(make_directories(base));
-  PACELINE_ASSIGN_OR_RETURN(const fs::path root, make_new_directory(base, label_of(name, policy, now)));
+  PACELINE_ASSIGN_OR_RETURN(const fs::path root, make_new_directory(base, label_of(name, method, now)));
   RunPaths paths{root};
   auto lock = furnish(paths, job);
   if (lock.ok()) return RunFolder(std::move(paths), *std::move(lock));

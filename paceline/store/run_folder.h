@@ -46,11 +46,11 @@ absl::StatusOr<RunPaths> find_run(const std::filesystem::path& root);
 
 class RunFolder {
  public:
-  // Makes "<base>/<name>-<UTC time, to the millisecond>-<policy>", so that runs of one name sort by when they
-  // were made; or with "-2", "-3" … behind it if that exists, and writes job.toml. Characters that do not
-  // belong in a file name become '-'.
+  // Makes "<base>/<name>-<UTC time, to the millisecond>-<method>", so that runs of one name sort by when they
+  // were made; or with "-2", "-3" … behind it if that exists, and writes job.toml. What does not belong in
+  // a file name becomes '-', several such characters in a row one.
   static absl::StatusOr<RunFolder> create(const std::filesystem::path& base, const std::string& name,
-                                          const std::string& policy,
+                                          const std::string& method,
                                           std::chrono::system_clock::time_point now, const std::string& job);
 
   // Errors: those of find_run; FailedPrecondition when another process uses it; InvalidArgument for a link.

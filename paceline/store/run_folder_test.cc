@@ -33,6 +33,13 @@ TEST(RunFolder, IsMadeWithAllItNeeds) {
   EXPECT_TRUE(fs::is_directory(run->paths().checkpoints()) && fs::is_directory(run->paths().logs()));
 }
 
+TEST(RunFolder, WhatNoFileNameHasBecomesOneDash) {
+  const TestDirectory directory;
+  const auto run = RunFolder::create(directory.path(), "my - ölig, one", "bsp, joint", kNoon, "");
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_EQ(run->paths().root, directory / "my---lig-one-20250101T120000.042Z-bsp-joint");
+}
+
 TEST(RunFolder, AnExistingFolderIsNeverReused) {
   const TestDirectory directory;
   const auto first = create(directory.path());

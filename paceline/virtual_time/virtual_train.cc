@@ -16,6 +16,7 @@
 #include "paceline/runs/job_file.h"
 #include "paceline/runs/journal_first.h"
 #include "paceline/runs/run_checkpoints.h"
+#include "paceline/runs/run_info.h"
 #include "paceline/runs/run_recorder.h"
 #include "paceline/sim/job_cluster.h"
 #include "paceline/sim/virtual_cluster.h"
@@ -110,7 +111,7 @@ absl::Status train_virtually(const std::string& folder, bool resume, launch::Sho
     PACELINE_ASSIGN_OR_RETURN(replanner, control::Replanner::create(*std::move(planning)));
   }
 
-  launch::Display display(policy::to_string(job.policy), shown);
+  launch::Display display(runs::method_of(job), shown);
   sim::VirtualClusterOptions options{.listeners = {recorder.get()}, .work = work.get()};
   if (restart) {
     options.start = restart->state;
