@@ -342,8 +342,8 @@ absl::Status Attempt::on_no_weights(ServerId server, const std::string& error) {
   if (options_.restart || !servers_.told_to_start() || !first_weights_.refused(server))
     return absl::FailedPreconditionError(fmt::format("server {} started out of turn", server));
   if (const Worker* worker = first_weights_.owner(server))
-    send_away(worker->peer,
-              fmt::format("server {} cannot read its weights: {}", server, store::printable(error)));
+    send_away(worker->peer, fmt::format("server {} cannot read its weights: {}", server,
+                                        store::printable(error, store::kLongestError)));
   first_weights_.give();
   return absl::OkStatus();
 }

@@ -180,8 +180,9 @@ absl::Status Attempt::on_mapped(ServerId server, const wire::ServerMapped& mappe
   LiveReplica* replica = replicas_.find(ReplicaId(mapped.replica()));
   if (replica == nullptr || !replica->told_servers || replica->whole) return absl::OkStatus();
   if (!mapped.error().empty()) {
-    send_away(replica->workers.front()->peer, fmt::format("server {} cannot read its gradient: {}", server,
-                                                          store::printable(mapped.error())));
+    send_away(replica->workers.front()->peer,
+              fmt::format("server {} cannot read its gradient: {}", server,
+                          store::printable(mapped.error(), store::kLongestError)));
     return absl::OkStatus();
   }
   replica->mapped_by.insert(server);
@@ -237,13 +238,14 @@ bool Attempt::counts(const Worker& worker, const wire::WorkerReady& ready) {
   const bool alone = replica.workers.size() == 1;
   const auto& all = replicas_.all();
   const auto here = std::count_if(all.begin(), all.end(), [](const auto& one) { return one.second.joined; });
-  const auto judged = contributions_.judge({.worker = worker.name,
-                                            .lease = replica.lease,
-                                            .version = Version(ready.base()),
-                                            .loss = alone ? std::optional(ready.loss()) : std::nullopt,
-                                            .not_finite = store::printable(ready.not_finite()),
-                                            .norm = ready.norm()},
-                                           static_cast<std::size_t>(here));
+  const auto judged =
+      contributions_.judge({.worker = worker.name,
+                            .lease = replica.lease,
+                            .version = Version(ready.base()),
+                            .loss = alone ? std::optional(ready.loss()) : std::nullopt,
+                            .not_finite = store::printable(ready.not_finite(), store::kLongestError),
+                            .norm = ready.norm()},
+                           static_cast<std::size_t>(here));
   switch (judged.verdict) {
     case control::ContributionWatch::Verdict::kGood:
       return true;

@@ -21,7 +21,6 @@ using nlohmann::json;
 namespace {
 
 constexpr std::size_t kDepth = 8;
-constexpr std::size_t kLongestError = 2000;
 
 std::string line(const json& message) {
   // A path or a name that is no UTF-8 must not end this process.
@@ -112,9 +111,8 @@ std::string text_of(const json& message, const char* key) {
 }
 
 Failed failed(const json& message) {
-  return {store::printable(text_of(message, "text").substr(0, kLongestError)),
-          store::printable(text_of(message, "where").substr(0, kLongestError)),
-          text_of(message, "traceback")};
+  return {store::printable(text_of(message, "text"), store::kLongestError),
+          store::printable(text_of(message, "where"), store::kLongestError), text_of(message, "traceback")};
 }
 
 }  // namespace

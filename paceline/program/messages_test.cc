@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "paceline/config/toml_text.h"
 #include "paceline/program/memories.h"
 
 namespace paceline::program {
@@ -67,6 +68,26 @@ TEST(Answers, AModelAsksInToml) {
       std::get<Model>(*answer).sets,
       ElementsAre("epochs=2", "optimizer.lr=0.001", "optimizer.name=\"sgd\"", "optimizer.nesterov=true",
                   "schedule.shape=\"table\"", "schedule.table=[[0, 1], [2.5, 0.1]]"));
+}
+
+TEST(Answers, AModelMayHaveAnyNameThatCanBeRead) {
+  const std::string name = std::string(400, 'x') + R"(.a\\b\"ö)";  // as JSON has it
+  const std::string group = R"(,"samples":1,"optimizer":{"group":[{"tensors":[")" + name + R"("]}]})";
+  const auto answer = parse_answer(model_of(R"([{"name":")" + name + R"(","shape":[]}])", group));
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  const Model& model = std::get<Model>(*answer);
+  toml::table job;
+  ASSERT_TRUE(config::lay_over(job, model.sets).ok());
+  EXPECT_EQ(job.at_path("optimizer.group[0].tensors[0]").value<std::string>(),
+            model.layout.tensors()[0].name);
+  EXPECT_EQ(model.layout.tensors()[0].name, std::string(400, 'x') + R"(.a\b"ö)");
+}
+
+TEST(Answers, WhatWentWrongIsToldInFull) {
+  const std::string text = std::string(900, 'x') + "; do that";
+  const auto answer = parse_answer(R"({"type":"error","text":")" + text + R"(","where":"train.py:3"})");
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_EQ(std::get<Failed>(*answer).text, text);
 }
 
 class PlacesTest : public ::testing::Test {

@@ -2,8 +2,10 @@
 
 #include <cmath>
 #include <set>
+#include <sstream>
 
 #include <fmt/format.h>
+#include <toml++/toml.h>
 #include <nlohmann/json.hpp>
 
 #include "paceline/base/status_macros.h"
@@ -43,7 +45,7 @@ absl::StatusOr<std::string> name_of(const json& tensor) {
   if (!tensor.is_object() || found == tensor.end() || !found->is_string())
     return wrong("sent a tensor without a name");
   const auto name = found->get<std::string>();
-  if (name.empty() || name.size() > kLongestTensorName || store::printable(name) != name)
+  if (name.empty() || name.size() > kLongestTensorName || store::printable(name, kLongestTensorName) != name)
     return wrong("sent a tensor whose name is empty, too long or not printable");
   return name;
 }
@@ -96,7 +98,13 @@ absl::StatusOr<ps::Layout> layout_of(const json& message) {
 
 // As TOML has it. Nothing for what a job file cannot say.
 absl::StatusOr<std::string> toml_of(const json& value, const std::string& key) {
-  if (value.is_string()) return fmt::format("\"{}\"", store::printable(value.get<std::string>()));
+  if (value.is_string()) {  // which may be the name of a tensor
+    const toml::value<std::string> node(store::printable(value.get<std::string>(), kLongestTensorName));
+    std::ostringstream text;
+    text << toml::toml_formatter(
+        node, toml::toml_formatter::default_flags & ~toml::format_flags::allow_literal_strings);
+    return text.str();
+  }
   if (value.is_boolean()) return std::string(value.get<bool>() ? "true" : "false");
   if (value.is_number_integer()) return value.dump();
   if (value.is_number()) {

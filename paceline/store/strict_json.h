@@ -24,7 +24,10 @@ absl::StatusOr<const nlohmann::json*> member_of(const nlohmann::json& object, co
 // Both in one.
 absl::StatusOr<std::int64_t> whole_number_of(const nlohmann::json& object, const std::string& key);
 
-// A string from a file as part of a one-line message: short and without control characters.
-std::string printable(const std::string& text);
+inline constexpr std::size_t kLongestError = 1000;  // what went wrong, in somebody else's words
+
+// A string from a file as part of a one-line message: without control characters, and of no more than `most`
+// bytes, with "..." behind it where it was longer.
+std::string printable(const std::string& text, std::size_t most = 100);
 
 }  // namespace paceline::store
