@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <string_view>
+#include <utility>
 
 #include <CLI/CLI.hpp>
 
@@ -186,7 +187,10 @@ void add_evaluator(CLI::App& app, Command& command) {
 void add_run(CLI::App& app, Command& command, const std::vector<std::string>& own) {
   auto options = std::make_shared<RunOptions>();
   CLI::App* run = app.add_subcommand("run", "train a program of your own on this machine");
-  run->add_option("program", options->program, "a Python script, or an executable")->required();
+  CLI::Option* program =
+      run->add_option("program", options->program, "a Python script, or an executable; needed without -m");
+  CLI::Option* module =
+      run->add_option("-m", options->module, "a Python module, as of python -m, in place of the program");
   run->add_option("--devices", options->devices, "how many devices train; 1 without it")
       ->check(CLI::Range(1, 256));
   run->add_option("--policy", options->policy,
@@ -197,8 +201,11 @@ void add_run(CLI::App& app, Command& command, const std::vector<std::string>& ow
   add_virtual(*run, options->in_virtual_time);
   run->footer("Every other word goes to your program. Write words that paceline knows too after --.");
   run->allow_extras();
-  run->callback([options, run, own, &command] {
+  run->callback([options, run, program, module, own, &command] {
+    if (program->empty() && module->empty()) throw CLI::RequiredError("program");
     options->args = run->remaining();
+    if (!program->empty() && !module->empty())  // then the program has an option of that name
+      options->args.insert(options->args.begin(), {"-m", std::exchange(options->module, "")});
     options->args.insert(options->args.end(), own.begin(), own.end());
     command = [options] { return run_command(*options); };
   });

@@ -13,9 +13,10 @@ namespace paceline::cli {
 
 namespace {
 
-// The script's own, as far as a job may be called so.
-std::string job_name(const std::string& program) {
-  std::string name = std::filesystem::path(program).stem();
+// The program's own, as far as a job may be called so.
+std::string job_name(const RunOptions& options) {
+  std::string name =
+      options.module.empty() ? std::filesystem::path(options.program).stem().string() : options.module;
   const auto plain = [](char c) {
     return (std::isalnum(static_cast<unsigned char>(c)) != 0) || c == '-' || c == '_';
   };
@@ -29,9 +30,11 @@ std::string job_name(const std::string& program) {
 absl::StatusOr<int> run_command(const RunOptions& options) {
   toml::array args;
   for (const std::string& arg : options.args) args.push_back(arg);
-  toml::table program{{"run", options.program}, {"args", args}};
+  const bool is_module = !options.module.empty();
+  toml::table program{{is_module ? "module" : "run", is_module ? options.module : options.program},
+                      {"args", args}};
   if (!options.python.empty()) program.insert("python", options.python);
-  const toml::table job{{"name", job_name(options.program)},
+  const toml::table job{{"name", job_name(options)},
                         {"sync", toml::table{{"policy", options.policy}}},
                         {"device", toml::array{toml::table{{"count", options.devices}}}},
                         {"program", program}};

@@ -12,6 +12,7 @@ namespace paceline::cli {
 
 struct RunOptions {
   std::string program;
+  std::string module;             // for `python -m`, instead of a program
   std::vector<std::string> args;  // of the program
   int devices = 1;
   std::string policy = "bsp";

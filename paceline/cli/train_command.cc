@@ -49,7 +49,7 @@ absl::StatusOr<std::string> new_folder(const config::JobConfig& job, const std::
                                        const std::string& asked) {
   PACELINE_ASSIGN_OR_RETURN(const std::string base, store::absolute_path(job.runs_dir));
   PACELINE_ASSIGN_OR_RETURN(const auto folder,
-                            store::RunFolder::create(base, job.name, policy::to_string(job.policy),
+                            store::RunFolder::create(base, job.name, runs::method_of(job),
                                                      std::chrono::system_clock::now(), job_toml));
   PACELINE_RETURN_IF_ERROR(store::atomic_write(folder.paths().asked(), asked));
   return folder.paths().root.string();
@@ -73,7 +73,7 @@ absl::Status train_live(const std::string& run, const config::JobConfig& job, co
     return absl::OkStatus();
   }
   const bool resume = !options.resume.empty();
-  launch::Display display(policy::to_string(job.policy), options.shown);
+  launch::Display display(runs::method_of(job), options.shown);
   launch::HostProcesses processes =
       options.processes ? options.processes(run, job, resume) : launch::all_processes(run, job, resume);
   processes.again = options.again;
@@ -130,9 +130,11 @@ absl::Status add_path(const std::string& key, const std::string& path, std::vect
 }
 
 absl::Status add_program(const config::ProgramConfig& program, std::vector<std::string>& sets) {
-  PACELINE_ASSIGN_OR_RETURN(const std::string run, absolute_program(program.run));
+  if (program.module.empty()) {
+    PACELINE_ASSIGN_OR_RETURN(const std::string run, absolute_program(program.run));
+    sets.push_back("program.run=" + run);
+  }
   PACELINE_ASSIGN_OR_RETURN(const std::string python, absolute_program(program.python));
-  sets.push_back("program.run=" + run);
   sets.push_back("program.python=" + python);
   return add_path("program.directory", program.directory.empty() ? "." : program.directory, sets);
 }
@@ -227,7 +229,7 @@ absl::StatusOr<std::string> checked_job(TrainOptions& options) {
   options.program = model.text;
   PACELINE_ASSIGN_OR_RETURN(const JobText said, job_text(options));
   PACELINE_ASSIGN_OR_RETURN(const std::string asked,
-                            with_asked(resolved, model.sets, said.file, job.program->run));
+                            with_asked(resolved, model.sets, said.file, config::named(*job.program)));
   // Its batch, for one, the program may have said itself.
   PACELINE_ASSIGN_OR_RETURN(config::JobConfig whole, config::parse_job(asked, said.file));
   whole.initial_weights = job.initial_weights;

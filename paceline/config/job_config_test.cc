@@ -10,6 +10,7 @@ namespace paceline::config {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -35,6 +36,22 @@ TEST(JobConfig, TrainsOnDataThatNeedNoFile) {
   const auto text = parse_job("[model]\nname = \"gpt-byte\"", "job.toml");
   ASSERT_TRUE(text.ok()) << text.status();
   EXPECT_EQ(text->data.source, "headers");
+}
+
+TEST(JobConfig, AProgramIsAScriptAnExecutableOrAModule) {
+  const auto command = [](const std::string& keys) {
+    const auto job = parse_job("[program]\n" + keys, "job.toml");
+    return job.ok() ? command_of(*job->program)
+                    : std::vector<std::string>{std::string(job.status().message())};
+  };
+  const auto words = [](auto... word) { return std::vector<std::string>{word...}; };
+  EXPECT_EQ(command("run = \"a/train.py\"\nargs = [\"-x\"]\n"), words("python3", "a/train.py", "-x"));
+  EXPECT_EQ(command("run = \"a/train\"\nargs = [\"-x\"]\n"), words("a/train", "-x"));
+  EXPECT_EQ(command("module = \"a.train\"\npython = \"python3.9\"\nargs = [\"-x\"]\n"),
+            words("python3.9", "-m", "a.train", "-x"));
+  EXPECT_THAT(command("args = []\n"), ElementsAre(HasSubstr("program.run: write the script")));
+  EXPECT_THAT(command("run = \"a.py\"\nmodule = \"a\"\n"),
+              ElementsAre(HasSubstr("job.toml:3: program.module: a program is a module, or")));
 }
 
 TEST(JobConfig, LooksAheadWhereTheFileSaysSo) {

@@ -10,8 +10,11 @@ std::optional<ProgramConfig> read_program(Section& top, Complaints& complaints) 
   Section section(top.table("program"), "program", complaints);
   ProgramConfig program;
   program.run = section.text("run", "");
-  if (program.run.empty())
+  program.module = section.text("module", "");
+  if (program.run.empty() && program.module.empty())
     section.complain("run", "write the script or the executable that trains, for example \"train.py\"");
+  if (!program.run.empty() && !program.module.empty())
+    section.complain("module", "a program is a module, or what `run` names; leave one of the two out");
   program.args = section.texts("args");
   program.python = section.text("python", program.python);
   if (program.python.empty()) section.complain("python", "write the Python that runs it, or leave it out");
@@ -25,10 +28,16 @@ std::optional<ProgramConfig> read_program(Section& top, Complaints& complaints) 
 
 std::vector<std::string> command_of(const ProgramConfig& program) {
   std::vector<std::string> command;
-  if (absl::EndsWith(program.run, ".py")) command.push_back(program.python);
-  command.push_back(program.run);
+  const bool is_module = !program.module.empty();
+  if (is_module || absl::EndsWith(program.run, ".py")) command.push_back(program.python);
+  if (is_module) command.emplace_back("-m");
+  command.push_back(named(program));
   command.insert(command.end(), program.args.begin(), program.args.end());
   return command;
+}
+
+const std::string& named(const ProgramConfig& program) {
+  return program.module.empty() ? program.run : program.module;
 }
 
 }  // namespace paceline::config

@@ -12,6 +12,7 @@ namespace paceline::config {
 
 struct ProgramConfig {
   std::string run;                 // a script for `python`, when it ends in .py; else an executable
+  std::string module;              // for `python -m`, instead of `run`
   std::vector<std::string> args;   // of it
   std::string python = "python3";  // looked for in PATH, unless it is a path
   std::string directory;           // where it runs; empty: where the job was started
@@ -27,5 +28,8 @@ std::optional<ProgramConfig> read_program(Section& top, Complaints& complaints);
 
 // What is executed: the interpreter, if it has one, the program, its arguments.
 std::vector<std::string> command_of(const ProgramConfig& program);
+
+// The program as the job names it: "dir/train.py", "project.train".
+const std::string& named(const ProgramConfig& program);
 
 }  // namespace paceline::config

@@ -31,7 +31,7 @@ bool always() { return true; }
 StartOptions start_options(const config::JobConfig& job, Role role, const std::string& name, int threads) {
   PACELINE_CHECK(job.program.has_value(), "a job without a program");
   StartOptions options;
-  options.name = std::filesystem::path(job.program->run).filename();
+  options.name = std::filesystem::path(config::named(*job.program)).filename();
   options.process.command = config::command_of(*job.program);
   options.process.directory = job.program->directory;
   // As libraries read it: one process a device, and its operations on so many threads.

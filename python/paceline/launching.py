@@ -10,14 +10,14 @@ from typing import NoReturn
 
 
 def launch() -> NoReturn:
-    """Replaces this process by `paceline run` of the same script."""
-    script = script_path()
+    """Replaces this process by `paceline run` of the same program."""
+    program = own_command()
     executable = _find()
     if executable is None:
         _stop(
             "the executable `paceline` is not beside this Python, in the package or in PATH; set PACELINE to its path"
         )
-    command = [executable, "run", "--python", sys.executable, script, "--", *sys.argv[1:]]
+    command = [executable, "run", "--python", sys.executable, *program, "--", *sys.argv[1:]]
     sys.stdout.flush()
     sys.stderr.flush()
     try:
@@ -26,8 +26,8 @@ def launch() -> NoReturn:
         _stop(f"cannot start {executable}: {error.strerror}")
 
 
-def script_path() -> str:
-    """The script that this process runs."""
+def own_command() -> list[str]:
+    """What starts this process's program again, between Python and its arguments."""
     main = sys.modules.get("__main__")
     path: str | None = getattr(main, "__file__", None)
     if hasattr(sys, "ps1") or path is None or "ipykernel" in sys.modules:
@@ -35,10 +35,10 @@ def script_path() -> str:
             "join() was called in an interactive interpreter, and a job starts its script anew for each worker; "
             "write the program to a file and start it with `paceline run FILE`"
         )
-    if getattr(main, "__spec__", None) is not None:
-        name = main.__spec__.name  # type: ignore[union-attr]
-        _stop(f"`python -m {name}` cannot be started anew for each worker; start it with `paceline run FILE`")
-    return os.path.abspath(path)
+    spec = getattr(main, "__spec__", None)
+    if spec is None:
+        return [os.path.abspath(path)]
+    return ["-m", spec.name.removesuffix(".__main__")]
 
 
 def in_child_process() -> bool:

@@ -21,13 +21,12 @@ from .channel import VARIABLE, Channel, Message
 from .errors import PacelineError
 from .failures import Failure
 from .inventory import Inventory
-from .launching import script_path
+from .launching import own_command
 from .micro_batches import MicroBatches
 from .session import Session
 from .team import Part, Team, part_of
 
 _STANDS_STILL_S = 2.0
-_ENDING_S = 20.0  # the worker kills what takes longer than 30 s after the job
 
 
 class FollowerProcess:
@@ -38,7 +37,7 @@ class FollowerProcess:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, script_path(), *sys.argv[1:]],
+                [sys.executable, *own_command(), *sys.argv[1:]],
                 stdin=subprocess.DEVNULL,
                 env={**os.environ, VARIABLE: str(theirs.fileno())},
                 pass_fds=[theirs.fileno()],
@@ -71,9 +70,13 @@ class FollowerProcess:
         self.send(message)
         self._channel.close()
 
-    def wait(self, seconds: float) -> None:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(seconds)
+    def wait(self) -> None:
+        """Until it has ended; how is a line where that is not well."""
+        if self._process.wait() != 0:
+            how = self._how_it_ended()
+            print(f"paceline: after the job process {self.rank} of this worker {how}", file=sys.stderr)
+
+    def kill(self) -> None:
         self._process.kill()
 
     def _wait(self) -> None:
@@ -212,7 +215,10 @@ class Leader(Team):
             raise
 
     def _leave(self) -> None:
-        """A script may go on after the job; where that failed nobody does."""
+        """A script may go on after the job, for as long as the worker lets it; where that failed nobody does."""
         for follower in self._followers:
-            follower.wait(_ENDING_S if self._ended else 0)
+            if self._ended:
+                follower.wait()
+            else:
+                follower.kill()
         shutil.rmtree(self._folder, ignore_errors=True)

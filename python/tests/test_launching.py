@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from fake_member import PACKAGE
 from scripts import HEAD
 
@@ -61,11 +62,17 @@ def test_where_there_is_no_script(tmp_path: Path) -> None:
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_a_module(tmp_path: Path) -> None:
-    (tmp_path / "train.py").write_text(SCRIPT)
-    stand_in(tmp_path / "bin")
-    done = start(tmp_path, [sys.executable, "-m", "train"], PATH=f"{tmp_path / 'bin'}:/usr/bin:/bin")
-    assert done.returncode == 2 and "`paceline run FILE`" in done.stderr
+@pytest.mark.parametrize("named", ["project.train", "project"])
+def test_a_module(tmp_path: Path, named: str) -> None:
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project" / "train.py").write_text(SCRIPT)
+    (tmp_path / "project" / "__main__.py").write_text(SCRIPT)
+    found = stand_in(tmp_path / "bin")
+    command = [sys.executable, "-m", named, "-m", "resnet"]
+    done = start(tmp_path, command, PATH=f"{found.parent}:/usr/bin:/bin")
+    assert done.returncode == 7, done.stderr
+    expected = ["before", f"it is {found}", "[run]", "[--python]", f"[{os.path.abspath(sys.executable)}]"]
+    assert done.stdout.splitlines() == [*expected, "[-m]", f"[{named}]", "[--]", "[-m]", "[resnet]"]
 
 
 def test_in_a_process_that_the_program_started(tmp_path: Path) -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
-from live_job import exported, needs_paceline, only_run, replay, train, trained
+from live_job import environment, exported, needs_paceline, only_run, paceline, replay, train, trained
 from torch import nn
 
 pytestmark = needs_paceline
@@ -158,6 +160,35 @@ def test_a_worker_of_two_processes_is_plain_pytorch(tmp_path: Path) -> None:
         for (_, ours), theirs in zip(half, plain):
             assert distance(ours, theirs) <= 1e-5
     replay(tmp_path, run)
+
+
+@pytest.mark.parametrize("by_hand", [True, False])
+def test_a_module_of_a_package(tmp_path: Path, by_hand: bool) -> None:
+    """Its workers, and the processes of each, start as `python -m` starts it."""
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "__init__.py").touch()
+    (project / "classes.py").write_text(CLASSES)
+    (project / "train.py").write_text("from .classes import *\n" + LOOP)
+    words = ["-m", "project.train"]
+    if by_hand:
+        command = [sys.executable, *words, "0.5", "0", "2"]
+        ended = subprocess.run(command, cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=600)
+    else:
+        command = ["run", "--devices", "2", "--python", sys.executable, *words, "--", "0.5", "0", "2"]
+        ended = paceline(tmp_path, *command)
+    assert ended.returncode == 0, ended.stderr
+    assert "320 of 320 samples" in ended.stdout
+    run = only_run(tmp_path)
+    assert run.name.startswith("project-train-")
+    replay(tmp_path, run)
+
+
+def test_a_script_with_an_option_that_paceline_has_too(tmp_path: Path) -> None:
+    task = CLASSES + LOOP.replace("sys.argv[1]", "0.1").replace("sys.argv[2]", "0").replace("sys.argv[3:]", "False")
+    program = task + "open('argv', 'w').write(' '.join(sys.argv[1:]))\n"
+    trained(tmp_path, program, 1, ["--virtual", "-m", "resnet", "--rate", "3"])
+    assert (tmp_path / "argv").read_text() == "-m resnet --rate 3"
 
 
 def test_what_is_left_of_the_difference_is_rounding(tmp_path: Path) -> None:
