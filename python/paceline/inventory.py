@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from .errors import PacelineError
+from .errors import PacelineError, kind_of
 
 PARAMETER = "parameter"
 STATISTIC = "statistic"
@@ -114,6 +114,11 @@ def take_inventory(model: nn.Module) -> Inventory:
     order = (PARAMETER, STATISTIC, CONSTANT)
     entries.sort(key=lambda entry: order.index(entry.kind))
     return Inventory(root, entries, aliases)
+
+
+def check_model(model: object) -> None:
+    if not isinstance(model, nn.Module):
+        raise PacelineError(f"join() takes a torch.nn.Module first, and not {kind_of(model)}")
 
 
 def _plain(model: nn.Module) -> nn.Module:

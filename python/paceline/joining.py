@@ -74,6 +74,7 @@ _joined = False
 def _join(model: torch.nn.Module, train_set: Any, wishes: Wishes) -> Job:
     global _joined
     from .enlisting import enlist
+    from .inventory import check_model
     from .loading import check_options, check_train_set
 
     if in_child_process():
@@ -81,7 +82,9 @@ def _join(model: torch.nn.Module, train_set: Any, wishes: Wishes) -> Job:
             "join() was called in a process that the program started; put the program's own lines under "
             '`if __name__ == "__main__":`'
         )
+    wishes.check()
     wishes.loader = check_options(wishes.loader)
+    check_model(model)
     check_train_set(train_set)
     here = session()
     if here is None:

@@ -197,6 +197,10 @@ def check_train_set(train_set: Any) -> int:
             f"{type(train_set).__name__} has no samples by number, and Paceline leases samples by their numbers; "
             "use a map-style data set, with __getitem__ and __len__, or make one over numbered shards"
         )
+    if isinstance(train_set, tuple) and all(isinstance(part, torch.Tensor) for part in train_set):
+        raise PacelineError("join() wants one data set and not a tuple of tensors; give it TensorDataset(x, y)")
+    if isinstance(train_set, (str, bytes)):
+        raise PacelineError(f"join() wants a data set and not the text {train_set!r:.60}")
     try:
         samples = len(train_set)
     except TypeError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Callable
 
-from .errors import PacelineError
+from .errors import PacelineError, kind_of
 from .inventory import PARAMETER, Inventory
 
 Message = dict[str, Any]
@@ -20,7 +20,9 @@ def read_optimizer(optimizer: Any, inventory: Inventory, scheduled: bool, clip: 
     """The `optimizer` of a model message."""
     message: Message = {}
     if optimizer is not None:
-        groups: list[Group] = optimizer.param_groups
+        groups: list[Group] | None = getattr(optimizer, "param_groups", None)
+        if groups is None:
+            raise PacelineError(f"optimizer= takes one optimizer of torch.optim, and not {kind_of(optimizer)}")
         numbers = _numbers_of(optimizer)
         _refuse_differences(groups)
         rates = [_rate(group, scheduled) for group in groups]

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from .errors import PacelineError
+from .errors import PacelineError, kind_of
 
 Point = tuple[float, float]  # epoch, factor
 
@@ -34,7 +34,7 @@ def read_schedule(
             "use a schedule that is known beforehand"
         )
     if not hasattr(scheduler, "step") or getattr(scheduler, "optimizer", None) is None:
-        raise PacelineError(f"schedule= takes a scheduler of torch.optim and not {type(scheduler).__name__}")
+        raise PacelineError(f"schedule= takes a scheduler of torch.optim, and not {kind_of(scheduler)}")
     if scheduler.optimizer is not optimizer:
         raise PacelineError("the scheduler is another optimizer's")
     steps_an_epoch = 1 if per == "epoch" else math.ceil(samples / bulk)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import math
+import operator
 from dataclasses import dataclass, field
 from typing import Any, Callable
+
+from .errors import PacelineError
 
 
 @dataclass
@@ -22,3 +26,36 @@ class Wishes:
     digest: str | None = None
     repeatable: bool | None = None
     loader: dict[str, Any] = field(default_factory=dict)
+
+    def check(self) -> None:
+        """What was asked for in a type that it cannot have, or out of all range."""
+        for name in ("evaluate", "collate_fn"):
+            function = getattr(self, name)
+            if function is not None and not callable(function):
+                raise PacelineError(f"{name} = {function!r:.60} is not a function")
+        if self.batch_size is not None:
+            self.batch_size = _batch(self.batch_size)
+        if self.epochs is not None:
+            self.epochs = _epochs(self.epochs)
+        if self.digest is not None and not isinstance(self.digest, str):
+            raise PacelineError(f"digest = {self.digest!r:.60} is not a text")
+
+
+def _batch(asked: Any) -> int:
+    try:
+        batch = operator.index(asked)  # an integer of NumPy, too
+    except TypeError:
+        batch = 0
+    if batch < 1:
+        raise PacelineError(f"batch_size = {asked!r:.60} is not a number of samples")
+    return batch
+
+
+def _epochs(asked: Any) -> float:
+    try:
+        epochs = math.nan if isinstance(asked, str) else float(asked)
+    except (TypeError, ValueError):
+        epochs = math.nan
+    if not 0 < epochs < math.inf:
+        raise PacelineError(f"epochs = {asked!r:.60} is not a number of epochs")
+    return epochs

@@ -31,6 +31,22 @@ REFUSED = {
     "a scaler alone": ("Net(), Points(), scaler=object()", "scaler= needs optimizer="),
     "a schedule alone": ("Net(), Points(), schedule=object()", "schedule= needs optimizer="),
     "no clipping": ("Net(), Points(), clip=0", "clip = 0"),
+    "two optimizers": (
+        "Net(), Points(), optimizer=[1, 2]",
+        "optimizer= takes one optimizer of torch.optim, and not list",
+    ),
+    "an optimizer's class": ("Net(), Points(), optimizer=torch.optim.SGD", "and not the class SGD"),
+    "the model second": ("Points(), Net()", "join() takes a torch.nn.Module first, and not Points"),
+    "a model's class": ("Net, Points()", "and not the class Net"),
+    "tensors": ("Net(), (torch.zeros(9), torch.zeros(9))", "give it TensorDataset(x, y)"),
+    "a folder": ("Net(), 'data/train'", "wants a data set and not the text 'data/train'"),
+    "a batch of nothing": ("Net(), Points(), batch_size=0", "batch_size = 0 is not a number of samples"),
+    "half a batch": ("Net(), Points(), batch_size=0.5", "batch_size = 0.5 is not a number of samples"),
+    "epochs as a text": ("Net(), Points(), epochs='3'", "epochs = '3' is not a number of epochs"),
+    "endless epochs": ("Net(), Points(), epochs=float('inf')", "epochs = inf is not a number of epochs"),
+    "a number for evaluate": ("Net(), Points(), evaluate=0.5", "evaluate = 0.5 is not a function"),
+    "a number for collate_fn": ("Net(), Points(), collate_fn=5", "collate_fn = 5 is not a function"),
+    "a digest that is no text": ("Net(), Points(), digest=5", "digest = 5 is not a text"),
 }
 
 KINDS = """

@@ -78,7 +78,9 @@ def test_evaluations_are_those_of_the_run(run: Path, board: Any) -> None:
     assert [one.step for one in losses] == [one["samples"] for one in evaluations]
     assert [one.value for one in losses] == pytest.approx([one["loss"] for one in evaluations], rel=1e-6)
     start = losses[0].wall_time - evaluations[0]["time_s"]
-    assert [one.wall_time - start for one in losses] == pytest.approx([one["time_s"] for one in evaluations], abs=1e-3)
+    assert [one.wall_time - start for one in losses] == pytest.approx(
+        [one["time_s"] for one in evaluations], abs=1e-3
+    )
 
 
 def test_training_has_a_point_for_each_bulk(board: Any) -> None:
@@ -119,7 +121,9 @@ def test_hyperparameters_are_read_by_their_plugin(board: Any) -> None:
 
 def started_and_stopped(folder: Path, words: list[str], enough: Any, how: int) -> None:
     """Runs it until `enough` holds, and ends it then."""
-    with subprocess.Popen([PACELINE, *words], cwd=folder, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as run:
+    with subprocess.Popen(
+        [PACELINE, *words], cwd=folder, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+    ) as run:
         end = time.monotonic() + 120
         while not enough() and time.monotonic() < end and run.poll() is None:
             time.sleep(0.1)
@@ -138,9 +142,11 @@ def test_a_board_that_is_open_follows_a_run_that_is_killed_and_resumed(tmp_path:
         return run
 
     def evaluated(count: int) -> bool:
-        return runs.exists() and len(list(own().glob("tensorboard/*/events*"))) > 0 and (
-            own() / "metrics.jsonl"
-        ).read_text().count('"evaluation"') >= count
+        return (
+            runs.exists()
+            and len(list(own().glob("tensorboard/*/events*"))) > 0
+            and (own() / "metrics.jsonl").read_text().count('"evaluation"') >= count
+        )
 
     started_and_stopped(tmp_path, ["train", "job.toml"], lambda: evaluated(3), signal.SIGKILL)
     time.sleep(1)

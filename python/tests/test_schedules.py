@@ -119,7 +119,7 @@ def test_jumps_stay_jumps() -> None:
         (lambda o: schedulers.ReduceLROnPlateau(o), "epoch", "one process"),
         (lambda o: schedulers.StepLR(o, 1), "batch", 'neither "epoch" nor "step"'),
         (lambda o: schedulers.StepLR(optimizer(), 1), "epoch", "another optimizer's"),
-        (lambda o: "cosine", "epoch", "takes a scheduler of torch.optim and not str"),
+        (lambda o: "cosine", "epoch", "takes a scheduler of torch.optim, and not str"),
         (lambda o: schedulers.OneCycleLR(o, 1.0, total_steps=5, cycle_momentum=False), "epoch", "ends at step"),
         (lambda o: schedulers.LambdaLR(o, lambda e: -1.0 - e), "epoch", "is no rate"),
     ],

@@ -15,7 +15,18 @@ WHEEL = os.environ.get("PACELINE_WHEEL", "")
 pytestmark = pytest.mark.skipif(not WHEEL, reason="PACELINE_WHEEL names no wheel; ./dev wheel makes one")
 
 # What every Linux has; auditwheel bundles everything else.
-SYSTEM = ("linux-vdso", "ld-linux", "libc.", "libm.", "libstdc++", "libgcc_s", "libz.", "libpthread", "librt", "libdl")
+SYSTEM = (
+    "linux-vdso",
+    "ld-linux",
+    "libc.",
+    "libm.",
+    "libstdc++",
+    "libgcc_s",
+    "libz.",
+    "libpthread",
+    "librt",
+    "libdl",
+)
 
 
 @pytest.fixture(scope="module")
