@@ -65,9 +65,10 @@ absl::StatusOr<std::string> old_folder(const TrainOptions& options, const std::s
   return folder.paths().root.string();
 }
 
-// `logs_say_more`: than the error, if there is one. `after`: as TrainedRun has it.
-absl::Status train_live(const std::string& run, const config::JobConfig& job, const TrainOptions& options,
-                        bool& logs_say_more, absl::Status& after) {
+// `logs_say_more`: than the error, if there is one. Sets what `trained` says beside its folder.
+absl::Status train_live(const config::JobConfig& job, const TrainOptions& options, bool& logs_say_more,
+                        TrainedRun& trained) {
+  const std::string& run = trained.folder;
   if (!options.resume.empty() && runs::is_over(run, job)) {
     launch::print(stderr, "there is nothing left to train\n");
     return absl::OkStatus();
@@ -81,7 +82,8 @@ absl::Status train_live(const std::string& run, const config::JobConfig& job, co
                             launch::LocalCluster::start(std::move(processes), job, options.fork_server));
   const absl::Status outcome = launch::watch(cluster, display, "interrupted");
   logs_say_more |= cluster.logs_say_more();
-  after = cluster.after();
+  trained.after = cluster.after();
+  trained.interrupted = launch::stop_signals() > 0 && cluster.stopped();
   return outcome;
 }
 
@@ -296,11 +298,15 @@ absl::StatusOr<TrainedRun> train(const std::string& job_text, const TrainOptions
     PACELINE_RETURN_IF_ERROR(runs::write_origin(store::RunPaths{run.folder}, runs::this_origin(kVersion)));
   PACELINE_RETURN_IF_ERROR(watchers.start(run.folder));
   bool logs_say_more = job.program.has_value();  // what a program writes is nobody else's to judge
-  absl::Status outcome = options.in_virtual_time
-                             ? virtual_time::train_virtually(run.folder, resume, options.shown, run.after)
-                             : train_live(run.folder, job, options, logs_say_more, run.after);
+  absl::Status outcome;
+  if (options.in_virtual_time) {
+    outcome = virtual_time::train_virtually(run.folder, resume, options.shown, run.after);
+    run.interrupted = launch::stop_signals() > 0;
+  } else {
+    outcome = train_live(job, options, logs_say_more, run);
+  }
   // A program that goes on after the job may be stopped too, and the job is done all the same.
-  run.interrupted = launch::stop_signals() > 0 && !runs::is_over(run.folder, job);
+  run.interrupted = run.interrupted && !runs::is_over(run.folder, job);
   watchers.finish();
   if (outcome.ok() && run.interrupted && !launch::has_trained(run.folder))
     outcome = absl::CancelledError("stopped before it trained");

@@ -93,7 +93,7 @@ bool is_over(const std::string& run, const config::JobConfig& job) {
   if (state.ledger.committed() != all) return false;
   const auto whole = store::newest_whole_checkpoint(run, state.version);
   if (!whole.ok()) return false;
-  bool evaluated = false;
+  bool evaluated = !job.evaluates;
   const absl::Status read = journal->evaluations(
       [&](const control::Evaluated& one) { evaluated = evaluated || one.version == state.version; });
   return read.ok() && evaluated;

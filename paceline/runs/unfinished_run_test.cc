@@ -89,6 +89,7 @@ TEST(UnfinishedRun, IsOverOnceAllIsTrainedAndEvaluated) {
   const auto journal = store::Journal::open(paths.journal(), Version(0)).value();
   ASSERT_TRUE(journal->set(kDatasetSizeKey, "10").ok());
   EXPECT_FALSE(over("1")) << "not evaluated";
+  EXPECT_TRUE(over("1\nevaluate.enabled = false")) << "and is not to be";
   journal->on_evaluated({.at = {}, .version = Version(1)});
   ASSERT_TRUE(journal->flush().ok());
   EXPECT_TRUE(over("1"));

@@ -114,7 +114,10 @@ void Supervisor::on(const MemberEnded& ended) {
     after_ = absl::Status(ended.end.reason.code(),
                           fmt::format("{}: {}; logs/{}.log says more, and nothing of the run is lost",
                                       member->name, message_of(ended.end.reason), member->name));
-  if (ending_) return;
+  if (ending_) {
+    if (ending_->heard && ended.end.exit_reason == ExitReason::kRunFailed) failure_ = ended.end.reason;
+    return;
+  }
   logs_say_more_ |= ended.end.exit_reason == ExitReason::kUnsaid;
   if (ended_in_order(ended) || starts_after_loss(ended) || could_not_start(*member, ended.end)) return;
   const bool own_error = !ended.end.killed && ended.end.exit_reason != ExitReason::kCoordinatorLost;
@@ -135,6 +138,7 @@ bool Supervisor::ended_in_order(const MemberEnded& ended) {
   switch (ended.end.exit_reason) {
     case ExitReason::kDone:
       over_ = true;
+      if (!leads_) end_once_all_left(true);
       return true;
     // The other one may be one that a user started, or from before and not missed yet. If that goes, the
     // coordinator says who is missing.
@@ -352,22 +356,26 @@ void Supervisor::end(absl::Status outcome) {
 }
 
 // A program may save what it likes after the job, and what it writes should be whole.
-void Supervisor::end_once_all_left() {
-  ending_ = {.since = now_};
+void Supervisor::end_once_all_left(bool heard) {
+  ending_ = {.since = now_, .heard = heard};
   look_whether_all_left();
 }
 
 void Supervisor::look_whether_all_left() {
   if (outcome_) return;
-  std::string names;  // servers have no program
+  std::string programs;
+  bool any = false;
   for (const Member& member : members_) {
-    if (member.here && member.kind != MemberKind::kServer) names += (names.empty() ? "" : ", ") + member.name;
+    if (!member.here) continue;
+    const bool server = member.kind == MemberKind::kServer;
+    if (!server) programs += (programs.empty() ? "" : ", ") + member.name;
+    any = any || !server || ending_->heard;
   }
   const std::chrono::duration<double> limit(options_.after_limit_s);
   const bool late = limit.count() > 0 && now_ >= ending_->since + limit + kEndingLimit;
-  if (names.empty() || late) return end(absl::OkStatus());
-  if (now_ < ending_->since + kEndingUntold || std::exchange(ending_->told, true)) return;
-  tell(fmt::format("trained; waiting for what the program does after that in {} (Ctrl-C ends it)", names));
+  if (!any || late) return end(ending_->heard ? failure_.value_or(absl::OkStatus()) : absl::OkStatus());
+  if (programs.empty() || now_ < ending_->since + kEndingUntold || std::exchange(ending_->told, true)) return;
+  tell(fmt::format("trained; waiting for what the program does after that in {} (Ctrl-C ends it)", programs));
 }
 
 void Supervisor::end_at_once() {

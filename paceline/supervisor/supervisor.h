@@ -80,6 +80,7 @@ class Supervisor {
   enum class Start { kFirst, kAgain, kLead };
   struct Ending {
     SteadyTime since;
+    bool heard = false;  // from members: the coordinator is elsewhere, and here nobody has waited for servers
     bool told = false;
   };
 
@@ -103,7 +104,7 @@ class Supervisor {
   void start_coordinator(Start why, StartCoordinator action);
   void stop(const std::string& why);
   void end(absl::Status outcome);
-  void end_once_all_left();
+  void end_once_all_left(bool heard = false);
   void look_whether_all_left();
   void end_at_once();
   // True where that was all there is to it: it ended as it should, or the run did.

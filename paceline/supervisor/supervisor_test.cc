@@ -545,6 +545,34 @@ TEST_F(OtherHost, LeadsTheRunWhenNobodyDoes) {
   EXPECT_EQ(outcome(), "OK");
 }
 
+// The coordinator is gone, and that is no loss: nobody leads the run anew while a program does something
+// here.
+TEST_F(OtherHost, WaitsForWhatItsProgramsDoAfterTheJob) {
+  begin_elsewhere();
+  ends("w0", done());
+  pass(seconds(3));
+  EXPECT_TRUE(supervisor_->ending());
+  EXPECT_THAT(take_done(), ElementsAre("trained; waiting for what the program does after that in w1 "
+                                       "(Ctrl-C ends it)"));
+  ends("server0", done());
+  pass(seconds(100));
+  EXPECT_THAT(take_done(), IsEmpty());
+  EXPECT_EQ(outcome(), "none");
+  ends("w1", done());
+  pass();
+  EXPECT_EQ(outcome(), "OK");
+  EXPECT_FALSE(supervisor_->stopping());
+}
+
+TEST_F(OtherHost, EndsAtOnceWhereItIsStoppedAfterTheJob) {
+  begin_elsewhere();
+  ends("server0", done());
+  happens(StopWanted{"interrupted"});
+  EXPECT_THAT(take_done(), ElementsAre("kill w0", "kill w1"));
+  EXPECT_EQ(outcome(), "OK");
+  EXPECT_FALSE(supervisor_->stopping());
+}
+
 // Stopped by a signal, for one: the coordinator was there all the time.
 TEST_F(OtherHost, AsksAgainBeforeItLeadsWhenItHasStoodStill) {
   begin_elsewhere();
