@@ -1,5 +1,6 @@
 #include "paceline/base/sample_order.h"
 
+#include "paceline/base/keyed_permutation.h"
 #include "paceline/base/rng.h"
 
 namespace paceline {
@@ -10,9 +11,17 @@ enum Stream : std::uint64_t { kOrder = 1, kAugment = 2, kStep = 3 };
 
 std::span<const std::int32_t> SampleOrder::samples(const Lease& lease) {
   if (lease.epoch < 0 || lease.begin < 0 || lease.end > dataset_size_ || lease.end <= lease.begin) return {};
+  const std::uint64_t seed = mix_seed({seed_, kOrder, static_cast<std::uint64_t>(lease.epoch)});
+  if (dataset_size_ > kMostListed) {
+    const KeyedPermutation permuted(seed, dataset_size_);
+    order_.clear();
+    for (std::int64_t place = lease.begin; place < lease.end; ++place)
+      order_.push_back(static_cast<std::int32_t>(permuted(place)));
+    return order_;
+  }
   if (lease.epoch != epoch_) {
     epoch_ = lease.epoch;
-    order_ = permutation(mix_seed({seed_, kOrder, static_cast<std::uint64_t>(epoch_)}), dataset_size_);
+    order_ = permutation(seed, dataset_size_);
   }
   return std::span(order_).subspan(static_cast<std::size_t>(lease.begin),
                                    static_cast<std::size_t>(lease.size()));

@@ -1,6 +1,6 @@
 // Which samples a lease means, and the seeds of everything random about them: functions of the job's seed and
 // the lease alone, so that any process that trains on a sample does the same with it. Keeps the last
-// epoch's permutation. One thread.
+// epoch's permutation, where the set is small enough to be listed. One thread.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +13,9 @@ namespace paceline {
 
 class SampleOrder {
  public:
+  // Of a larger set every process would list 16 MB or more, and every epoch would begin with a pause.
+  static constexpr std::int32_t kMostListed = 1 << 22;
+
   SampleOrder(std::uint64_t seed, std::int32_t dataset_size) : seed_(seed), dataset_size_(dataset_size) {}
 
   // Valid until the next call. Nothing when the lease is not one of this data set.
@@ -25,8 +28,8 @@ class SampleOrder {
  private:
   const std::uint64_t seed_;
   const std::int32_t dataset_size_;
-  std::int32_t epoch_ = -1;
-  std::vector<std::int32_t> order_;
+  std::int32_t epoch_ = -1;          // that is listed
+  std::vector<std::int32_t> order_;  // of that epoch, or of the last lease
 };
 
 }  // namespace paceline

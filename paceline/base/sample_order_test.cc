@@ -2,6 +2,7 @@
 #include "paceline/base/sample_order.h"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <set>
 #include <vector>
@@ -34,18 +35,34 @@ TEST(SampleOrder, TheLeasesOfAnEpochAreEverySampleOnce) {
   EXPECT_EQ(all, expected);
 }
 
+// The larger set is not listed.
 TEST(SampleOrder, DependsOnTheSeedAndTheLeaseAndOnNothingElse) {
-  SampleOrder straight(7, 1000);
-  SampleOrder back_and_forth(7, 1000);
-  const std::vector<std::int32_t> first = samples_of(straight, {0, 10, 20});
-  const std::vector<std::int32_t> later = samples_of(straight, {1, 10, 20});
-  EXPECT_EQ(samples_of(back_and_forth, {1, 10, 20}), later);
-  EXPECT_EQ(samples_of(back_and_forth, {0, 10, 20}), first);
-  EXPECT_NE(first, later) << "every epoch in another order";
-  SampleOrder other(8, 1000);
-  EXPECT_NE(samples_of(other, {0, 10, 20}), first);
-  EXPECT_THAT(samples_of(straight, {0, 12, 14}), ElementsAreArray(first.begin() + 2, first.begin() + 4))
-      << "a part of a lease means the same samples";
+  for (const std::int32_t size : {1000, SampleOrder::kMostListed + 5}) {
+    SampleOrder straight(7, size);
+    SampleOrder back_and_forth(7, size);
+    const std::vector<std::int32_t> first = samples_of(straight, {0, 10, 20});
+    const std::vector<std::int32_t> later = samples_of(straight, {1, 10, 20});
+    EXPECT_EQ(samples_of(back_and_forth, {1, 10, 20}), later);
+    EXPECT_EQ(samples_of(back_and_forth, {0, 10, 20}), first);
+    EXPECT_NE(first, later) << "every epoch in another order";
+    SampleOrder other(8, size);
+    EXPECT_NE(samples_of(other, {0, 10, 20}), first);
+    EXPECT_THAT(samples_of(straight, {0, 12, 14}), ElementsAreArray(first.begin() + 2, first.begin() + 4))
+        << "a part of a lease means the same samples";
+  }
+}
+
+TEST(SampleOrder, OfALargeSetEachSampleComesOnce) {
+  constexpr std::int32_t kSize = std::numeric_limits<std::int32_t>::max();
+  SampleOrder order(7, kSize);
+  std::set<std::int32_t> all;
+  for (std::int64_t begin : {std::int64_t{0}, std::int64_t{1'000'000'000}, std::int64_t{kSize} - 10'000}) {
+    for (const std::int32_t sample : order.samples({3, begin, begin + 10'000})) {
+      EXPECT_TRUE(sample >= 0 && sample < kSize);
+      all.insert(sample);
+    }
+  }
+  EXPECT_EQ(all.size(), 30'000u);
 }
 
 TEST(SampleOrder, ALeaseThatIsNotOfThisDataSetMeansNothing) {
