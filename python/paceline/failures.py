@@ -14,25 +14,22 @@ from .errors import PacelineError
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _LIBRARY = sysconfig.get_paths()["stdlib"] + os.sep
 _MOST_TEXT = 1000
-_MOST_TRACEBACK = 64 * 1024
 
 
 @dataclass
 class Failure:
     text: str  # one line
     where: str  # FILE:LINE
-    traceback: str
 
     def message(self) -> dict[str, object]:
-        return {"type": "error", "text": self.text, "where": self.where, "traceback": self.traceback}
+        return {"type": "error", "text": self.text, "where": self.where}
 
 
 def failure_of(error: BaseException) -> Failure:
     carried = getattr(error, "paceline_failure", None)  # from the process in which it happened
     if isinstance(carried, Failure):
         return carried
-    lines = traceback.format_exception(type(error), error, error.__traceback__)
-    return Failure(_text(error), where_of(error.__traceback__), "".join(lines)[-_MOST_TRACEBACK:])
+    return Failure(_text(error), where_of(error.__traceback__))
 
 
 def _text(error: BaseException) -> str:

@@ -14,13 +14,13 @@ _GRACE_S = 2.0
 
 class Leaving:
     def __init__(self) -> None:
-        self._failure = Failure("the program ended without a loop over the job; write `for batch in job:`", "", "")
+        self._failure = Failure("the program ended without a loop over the job; write `for batch in job:`", "")
         atexit.register(self._exit)
 
     def left_early(self) -> None:
         """The loop is gone. If an exception ended it, that comes up within a moment and is what counts."""
         text = "the loop over the job was left before the job's end (by break, return or an exception)"
-        self._failure = Failure(text, where_of(None), "")
+        self._failure = Failure(text, where_of(None))
         timer = threading.Timer(_GRACE_S, self._exit)
         timer.daemon = True
         timer.start()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import pickle
+import traceback
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -69,10 +70,18 @@ class DirectLoader:
         pass
 
 
+class _InLoaderProcess(Exception):
+    """The traceback of an exception in another process, as the cause of the same one in this process."""
+
+    def __str__(self) -> str:
+        return f"in a loader process:\n{self.args[0]}"
+
+
 @dataclass
 class _Failed:
     failure: Failure
     error: bytes | None  # pickled
+    trace: str
 
     def raise_here(self) -> None:
         error: BaseException = RuntimeError(self.failure.text)
@@ -80,7 +89,7 @@ class _Failed:
             with contextlib.suppress(Exception):
                 error = pickle.loads(self.error)
         error.paceline_failure = self.failure  # type: ignore[attr-defined]
-        raise error
+        raise error from _InLoaderProcess(self.trace)
 
 
 class _Caught(Dataset):  # type: ignore[type-arg]
@@ -97,7 +106,7 @@ class _Caught(Dataset):  # type: ignore[type-arg]
                 pickled: bytes | None = pickle.dumps(error)
             except Exception:
                 pickled = None
-            return _Failed(failure_of(error), pickled)
+            return _Failed(failure_of(error), pickled, traceback.format_exc())
 
 
 class _Feed:

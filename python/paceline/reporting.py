@@ -17,6 +17,7 @@ class Reporter:
     def __init__(self) -> None:
         self.done = False  # there is nothing more to report
         self._hook: Any = None
+        self._heard: BaseException | None = None  # by the worker
 
     def watch(self) -> None:
         """From now on, what nobody catches; once more where the program has set a hook of its own since."""
@@ -28,20 +29,24 @@ class Reporter:
             try:
                 self.report(error)
             finally:
-                before(kind, error, trace)
+                # A line explains such a mistake, and the stack is this package's own.
+                explained = isinstance(error, PacelineError) and self._heard is error
+                if not explained or before is not sys.__excepthook__:
+                    before(kind, error, trace)
 
         self._hook = sys.excepthook = hook
 
     def report(self, error: BaseException) -> None:
-        if not self.done:
-            self.tell(failure_of(error))
+        if not self.done and self.tell(failure_of(error)):
+            self._heard = error
 
-    def tell(self, failure: Failure) -> None:
+    def tell(self, failure: Failure) -> bool:
+        """Whether somebody hears it."""
         self.done = True
         with contextlib.suppress(PacelineError):  # join() says what is wrong with the descriptor
             channel = open_channel()
-            if channel is not None:
-                channel.write(failure.message())
+            return channel is not None and channel.write(failure.message())
+        return False
 
     @contextlib.contextmanager
     def reported(self) -> Iterator[None]:

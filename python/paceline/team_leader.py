@@ -100,8 +100,7 @@ class FollowerProcess:
 def _failed(message: Message) -> Exception:
     """It says itself where."""
     error = PacelineError(str(message.get("text")))
-    where, trace = str(message.get("where", "")), str(message.get("traceback", ""))
-    error.paceline_failure = Failure(str(error), where, trace)  # type: ignore[attr-defined]
+    error.paceline_failure = Failure(str(error), str(message.get("where", "")))  # type: ignore[attr-defined]
     return error
 
 

@@ -38,7 +38,7 @@ class _Action(ctypes.Structure):
 class WriteGuard:
     """`name_of` says which weight lies at an address; `tell` sends the failure to the worker."""
 
-    def __init__(self, name_of: Callable[[int], str | None], tell: Callable[[Failure], None]) -> None:
+    def __init__(self, name_of: Callable[[int], str | None], tell: Callable[[Failure], object]) -> None:
         self._name_of = name_of
         self._tell = tell
         self._before = _Action()
@@ -67,7 +67,8 @@ class WriteGuard:
         while frame is not None and frame.f_code.co_filename == __file__:
             frame = frame.f_back
         failure = _failure(name, frame)
-        print(f"{failure.traceback}paceline: {failure.where}: {failure.text}", file=sys.stderr, flush=True)
+        stack = "".join(traceback.format_stack(frame))
+        print(f"{stack}paceline: {failure.where}: {failure.text}", file=sys.stderr, flush=True)
         self._tell(failure)
         os._exit(1)
 
@@ -77,4 +78,4 @@ def _failure(name: str, frame: FrameType | None) -> Failure:
         f"the program wrote to the weight {name}, which is shared and only read; "
         'leave that to the optimizer, or give join() weights="copy"'
     )
-    return Failure(text, where_in(frame), "".join(traceback.format_stack(frame)))
+    return Failure(text, where_in(frame))
