@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include <absl/strings/match.h>
 #include <fmt/format.h>
 
 #include "paceline/base/status_macros.h"
@@ -134,6 +135,10 @@ absl::Status add_path(const std::string& key, const std::string& path, std::vect
 absl::Status add_program(const config::ProgramConfig& program, std::vector<std::string>& sets) {
   if (program.module.empty()) {
     PACELINE_ASSIGN_OR_RETURN(const std::string run, absolute_program(program.run));
+    std::error_code ignored;
+    const std::filesystem::path there = std::filesystem::path(program.directory) / run;
+    if (absl::EndsWith(run, ".py") && !std::filesystem::exists(there, ignored))
+      return absl::NotFoundError(fmt::format("{}: no such file; check the path", there.string()));
     sets.push_back("program.run=" + run);
   }
   PACELINE_ASSIGN_OR_RETURN(const std::string python, absolute_program(program.python));
