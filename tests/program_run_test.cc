@@ -96,14 +96,15 @@ TEST(ProgramRuns, WithoutAJobFileAProgramIsTrainedToo) {
 TEST(ProgramRuns, ItsOwnMetricsAreRecorded) {
   for (const bool in_virtual_time : {false, true}) {
     const TempFolder folder;
+    // The run ends by its target: an evaluator may come as late as it likes.
     const fs::path job = program_job(
-        folder, "epochs = 2", "[evaluate]\ntarget = \"f1 >= 0.5\"\nstop_at_target = true\n" + devices(2, 5));
+        folder, "epochs = 200", "[evaluate]\ntarget = \"f1 >= 0.5\"\nstop_at_target = true\n" + devices(2, 5));
     const fs::path trained = train_to_the_end(
         folder, job, in_virtual_time ? std::vector<std::string>{"--virtual"} : std::vector<std::string>{});
     const RecordedRun recorded = RecordedRun::read(trained);
     ASSERT_FALSE(recorded.evaluations.empty());
     EXPECT_EQ(recorded.evaluations[0].metrics, (Metrics{{"f1", 0.5}}));
-    EXPECT_LT(recorded.evaluations[0].samples, 2400);
+    EXPECT_LT(recorded.evaluations[0].samples, 240'000);
     for (const control::Fact& fact : recorded.facts) {
       const auto* ready = std::get_if<control::ReplicaReady>(&fact.what);
       EXPECT_TRUE(ready == nullptr || ready->metrics.count("seed") == 1);
