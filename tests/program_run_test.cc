@@ -97,8 +97,9 @@ TEST(ProgramRuns, ItsOwnMetricsAreRecorded) {
   for (const bool in_virtual_time : {false, true}) {
     const TempFolder folder;
     // The run ends by its target: an evaluator may come as late as it likes.
-    const fs::path job = program_job(
-        folder, "epochs = 200", "[evaluate]\ntarget = \"f1 >= 0.5\"\nstop_at_target = true\n" + devices(2, 5));
+    const fs::path job =
+        program_job(folder, "epochs = 200",
+                    "[evaluate]\ntarget = \"f1 >= 0.5\"\nstop_at_target = true\n" + devices(2, 5));
     const fs::path trained = train_to_the_end(
         folder, job, in_virtual_time ? std::vector<std::string>{"--virtual"} : std::vector<std::string>{});
     const RecordedRun recorded = RecordedRun::read(trained);
