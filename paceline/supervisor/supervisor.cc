@@ -227,6 +227,11 @@ absl::Status Supervisor::end_of_coordinator(const ProcessEnd& end) const {
   return end.success ? absl::OkStatus() : end.reason;
 }
 
+// Of the run, where the coordinator is on another host.
+absl::Status Supervisor::end_as_heard() const {
+  return first_error_ ? *first_error_ : failure_.value_or(absl::OkStatus());
+}
+
 // ---- What the coordinator and the run folder say ----
 
 void Supervisor::on(const Answered& answer) {
@@ -266,8 +271,7 @@ void Supervisor::on(const TimePassed&) {
   // This process may have stood still; then it has to ask again first.
   if (!leads_ && !outcome_ && !stopping_ && !answered_ && failover_->wants_to_look(now_))
     put(LookAtFolder{failover_->run()});
-  if (!leads_ && !outcome_ && all_ended())
-    end(first_error_ ? *first_error_ : failure_.value_or(absl::OkStatus()));
+  if (!leads_ && !outcome_ && all_ended()) end(end_as_heard());
   if (!outcome_ && !stopping_) {
     look_at_attempt();
     start_again_who_is_missed();
@@ -373,7 +377,7 @@ void Supervisor::look_whether_all_left() {
   }
   const std::chrono::duration<double> limit(options_.after_limit_s);
   const bool late = limit.count() > 0 && now_ >= ending_->since + limit + kEndingLimit;
-  if (!any || late) return end(ending_->heard ? failure_.value_or(absl::OkStatus()) : absl::OkStatus());
+  if (!any || late) return end(ending_->heard ? end_as_heard() : absl::OkStatus());
   if (programs.empty() || now_ < ending_->since + kEndingUntold || std::exchange(ending_->told, true)) return;
   tell(fmt::format("trained; waiting for what the program does after that in {} (Ctrl-C ends it)", programs));
 }

@@ -80,7 +80,7 @@ class Supervisor {
   enum class Start { kFirst, kAgain, kLead };
   struct Ending {
     SteadyTime since;
-    bool heard = false;  // from members: the coordinator is elsewhere, and here nobody has waited for servers
+    bool heard = false;  // from a member, as the coordinator is on another host: servers are waited for too
     bool told = false;
   };
 
@@ -117,6 +117,7 @@ class Supervisor {
   void look_whether_any_replica_is_left();
   void look_whether_it_ended_elsewhere();
   absl::Status end_of_coordinator(const ProcessEnd& end) const;
+  absl::Status end_as_heard() const;
   bool has_trained_before() const { return options_.resumes || !options_.run.empty() || latest_.attempt > 1; }
   Member* find(const std::string& name);
   bool here(const std::string& name) const;

@@ -545,8 +545,8 @@ TEST_F(OtherHost, LeadsTheRunWhenNobodyDoes) {
   EXPECT_EQ(outcome(), "OK");
 }
 
-// The coordinator is gone, and that is no loss: nobody leads the run anew while a program does something
-// here.
+// The coordinator has ended with the job. This host does not lead the run anew while it waits for its
+// programs.
 TEST_F(OtherHost, WaitsForWhatItsProgramsDoAfterTheJob) {
   begin_elsewhere();
   ends("w0", done());
@@ -562,6 +562,18 @@ TEST_F(OtherHost, WaitsForWhatItsProgramsDoAfterTheJob) {
   pass();
   EXPECT_EQ(outcome(), "OK");
   EXPECT_FALSE(supervisor_->stopping());
+}
+
+TEST_F(OtherHost, SaysWhyAProcessOfItsOwnCouldNotStart) {
+  SupervisorOptions other{.members = kMembers};
+  other.leads = false;
+  begin(other);
+  take_done();
+  ends("w1", said(ExitReason::kOwnError, "no such data"));
+  EXPECT_THAT(take_done(), testing::Contains("ask to stop: a process could not start"));
+  for (const char* const name : {"w0", "server0"}) ends(name, done());
+  pass();
+  EXPECT_EQ(outcome(), "no such data");
 }
 
 TEST_F(OtherHost, EndsAtOnceWhereItIsStoppedAfterTheJob) {
