@@ -31,10 +31,12 @@ constexpr std::chrono::milliseconds kLockPatience{200};
 std::string as_file_name(const std::string& text) {
   constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
   std::string name;
-  bool plain = true;
+  bool replaced = false;  // the last character
   for (const char c : text.substr(0, kLongestPart)) {
-    if (const bool before = std::exchange(plain, kPlain.find(c) != std::string_view::npos); plain || before)
-      name += plain ? c : '-';
+    const bool plain = kPlain.find(c) != std::string_view::npos;
+    if (plain) name += c;
+    if (!plain && !replaced) name += '-';
+    replaced = !plain;
   }
   // A leading dot would hide the folder, a leading dash look like an option.
   name.erase(0, std::min(name.find_first_not_of(".-"), name.size()));

@@ -47,8 +47,8 @@ absl::StatusOr<RunPaths> find_run(const std::filesystem::path& root);
 class RunFolder {
  public:
   // Makes "<base>/<name>-<UTC time, to the millisecond>-<method>", so that runs of one name sort by when they
-  // were made; or with "-2", "-3" … behind it if that exists, and writes job.toml. What does not belong in
-  // a file name becomes '-', several such characters in a row one.
+  // were made; or with "-2", "-3" … behind it if that exists, and writes job.toml. Characters that do not
+  // belong in a file name become '-': one for several in a row.
   static absl::StatusOr<RunFolder> create(const std::filesystem::path& base, const std::string& name,
                                           const std::string& method,
                                           std::chrono::system_clock::time_point now, const std::string& job);
