@@ -422,13 +422,17 @@ TEST_F(Node, OneOfTwoHalvesIsTakenUp) {
     const std::string before = newest_in(checkpoints);
     EXPECT_TRUE(eventually([&] { return newest_in(checkpoints) > before; })) << runs;
   }
-  for (const int rank : {1, 0}) {
+  const auto stop = [&](int rank) {
     at(rank)->signal(SIGINT);
     EXPECT_EQ(at(rank)->wait().status, 128 + SIGINT);
-  }
-  ASSERT_TRUE(apart_->set_link(1, true));
+  };
+  stop(1);
   const fs::path other_half = disk(1) / run_folder().filename();
   const std::string other_newest = newest_in(other_half / "checkpoints");
+  // Names alone do not tell that the other one's newest checkpoint is of another history.
+  EXPECT_TRUE(eventually([&] { return newest_in(run_folder() / "checkpoints") > other_newest; }));
+  stop(0);
+  ASSERT_TRUE(apart_->set_link(1, true));
   start_host(1);
   at(0) = std::make_unique<Program>(
       std::vector<std::string>{"node", "--resume", run_folder().string(), "--rank", "0", "--hosts", "2",

@@ -15,6 +15,7 @@
 #include "paceline/store/checkpoint.h"
 #include "paceline/store/crc32.h"
 #include "paceline/store/files.h"
+#include "paceline/store/histories.h"
 #include "paceline/store/lock_file.h"
 
 namespace paceline::launch {
@@ -240,8 +241,7 @@ absl::Status RunKeeper::take_journal(const wire::KeepOrder& order) {
     return absl::DataLossError("the journal did not come as it was sent");
   // What is here from before may be of another history of the run than its leader's.
   const auto newest = about_.has_newest() ? std::optional(named(about_.newest())) : std::nullopt;
-  PACELINE_ASSIGN_OR_RETURN(const auto others, store::set_aside_other_histories(paths.root, newest));
-  if (others.set_aside) PACELINE_RETURN_IF_ERROR(store::set_aside_journal(paths.journal()));
+  PACELINE_RETURN_IF_ERROR(store::leave_own_history(paths, incoming_->temporary(), newest));
   for (const char* end : {"-wal", "-shm"}) erase(paths.journal().string() + end);
   PACELINE_RETURN_IF_ERROR(incoming_->commit());
   incoming_.reset();
@@ -326,8 +326,8 @@ absl::Status RunKeeper::fetch(const wire::CheckpointToKeep& checkpoint, peer::St
   }
   if (!run) return absl::FailedPreconditionError("a checkpoint of no run");
   const store::NamedCheckpoint newest = named(checkpoint);
-  PACELINE_ASSIGN_OR_RETURN(const auto others, store::set_aside_other_histories(run->root, newest));
-  if (others.newest_is_here) return absl::OkStatus();
+  PACELINE_ASSIGN_OR_RETURN(const bool here, store::make_way_for(run->root, newest));
+  if (here) return absl::OkStatus();
   const fs::path folder = run->checkpoints();
   std::error_code error;
   const fs::path partial = folder / (newest.name + ".kept.partial");

@@ -221,7 +221,7 @@ TEST_F(RunKeeperTest, ACheckpointIsAwaitedWhileItIsFetched) {
   EXPECT_TRUE(fs::exists(kept().checkpoints() / "v000000000010" / kWeights));
 }
 
-// The hosts went on without each other, and this one made more. Then the run is taken up where the other one
+// The hosts went on without each other. Then the run is taken up where the other one
 // was: what this host has of its own history does no harm, and is not lost.
 TEST_F(RunKeeperTest, CheckpointsOfAnotherHistoryAreSetAside) {
   for (const std::string name : {"v000000000010", "v000000000020", "v000000000030"}) {
@@ -231,6 +231,7 @@ TEST_F(RunKeeperTest, CheckpointsOfAnotherHistoryAreSetAside) {
   }
   {
     const auto own = *store::Journal::open(kept().journal(), Version(0), store::PowerLoss::kNothing, true);
+    own->on_order(Time(std::chrono::seconds(1)), control::CommitRecord());
     ASSERT_TRUE(own->set("key", "of its own").ok() && own->flush().ok());
   }
   keeping_.counted(make_checkpoint("v000000000020"), {kWeights, "state.json"});
@@ -248,7 +249,7 @@ TEST_F(RunKeeperTest, CheckpointsOfAnotherHistoryAreSetAside) {
   EXPECT_EQ(*store::read_file(kept().checkpoints() / "v000000000020" / kWeights, 100),
             "v000000000020 weights");
   EXPECT_THAT(*store::names_in(kept().checkpoints()),
-              UnorderedElementsAre("v000000000010", "v000000000020", "v000000000020.set-aside",
+              UnorderedElementsAre("v000000000010.set-aside", "v000000000020", "v000000000020.set-aside",
                                    "v000000000030.set-aside"));
   EXPECT_EQ(*store::read_file(kept().checkpoints() / "v000000000020.set-aside" / kWeights, 100),
             "of its own");

@@ -29,7 +29,6 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char* kPartial = ".partial";
-constexpr const char* kState = "state.json";
 constexpr int kDeleteTries = 100;
 constexpr std::chrono::milliseconds kDeletePause{30};
 constexpr std::size_t kPiece = 1 << 20;
@@ -39,14 +38,6 @@ fs::path folder_of(const fs::path& run) { return run / "checkpoints"; }
 std::string name_of(Version version) { return fmt::format("v{:012}", version.value()); }
 
 fs::path final_path(const fs::path& run, Version version) { return folder_of(run) / name_of(version); }
-
-// Nothing for any other name than a finished checkpoint's.
-std::optional<Version> version_in(const std::string& name) {
-  std::int64_t version = -1;
-  if (name.starts_with('v')) std::from_chars(name.data() + 1, name.data() + name.size(), version);
-  if (version < 0 || name != name_of(Version(version))) return std::nullopt;
-  return Version(version);
-}
 
 // None where the run has no such folder.
 absl::StatusOr<std::vector<std::string>> names_if_there(const fs::path& folder) {
@@ -61,15 +52,10 @@ absl::StatusOr<std::vector<Version>> versions_in(const fs::path& run) {
   for (const std::string& name : names) {
     std::error_code ignored;
     const bool link = fs::is_symlink(fs::symlink_status(folder_of(run) / name, ignored));
-    if (const auto version = version_in(name); version && !link) versions.push_back(*version);
+    if (const auto version = checkpoint_version(name); version && !link) versions.push_back(*version);
   }
   std::sort(versions.rbegin(), versions.rend());
   return versions;
-}
-
-absl::Status move_to(const fs::path& from, const fs::path& to) {
-  if (::rename(from.c_str(), to.c_str()) != 0) return io_error(from, "renamed", errno);
-  return absl::OkStatus();
 }
 
 absl::Status delete_tree(const fs::path& path) {
@@ -178,7 +164,7 @@ absl::Status no_such_checkpoint(const fs::path& run, Version version, const std:
 }
 
 absl::StatusOr<Checkpoint> read_whole(const fs::path& directory) {
-  PACELINE_ASSIGN_OR_RETURN(CheckpointState state, read_checkpoint_state(directory / kState));
+  PACELINE_ASSIGN_OR_RETURN(CheckpointState state, read_checkpoint_state(directory / kCheckpointState));
   if (directory.filename() != name_of(state.controller.version)) {
     return absl::DataLossError(
         fmt::format("{}: damaged: it is of version {}", directory.string(), state.controller.version));
@@ -188,28 +174,6 @@ absl::StatusOr<Checkpoint> read_whole(const fs::path& directory) {
   return Checkpoint{directory, std::move(state)};
 }
 
-// A name beside it that nothing has.
-fs::path aside_of(const fs::path& path) {
-  fs::path aside = path.string() + ".set-aside";
-  std::error_code error;
-  for (int n = 2; fs::exists(aside, error); ++n) aside = fmt::format("{}.set-aside-{}", path.string(), n);
-  return aside;
-}
-
-// Says whether there were any.
-absl::StatusOr<bool> set_aside_from(const fs::path& run, Version first) {
-  PACELINE_ASSIGN_OR_RETURN(const std::vector<Version> versions, versions_in(run));
-  bool moved = false;
-  for (const Version version : versions) {
-    if (version < first) break;
-    const fs::path path = final_path(run, version);
-    PACELINE_RETURN_IF_ERROR(move_to(path, aside_of(path)));
-    moved = true;
-  }
-  if (moved) PACELINE_RETURN_IF_ERROR(sync_directory(folder_of(run)));
-  return moved;
-}
-
 // Of the files themselves. Anything else may be over by the next time.
 bool is_damage(const absl::Status& status) {
   return absl::IsDataLoss(status) || absl::IsNotFound(status) || absl::IsInvalidArgument(status) ||
@@ -217,6 +181,13 @@ bool is_damage(const absl::Status& status) {
 }
 
 }  // namespace
+
+std::optional<Version> checkpoint_version(const std::string& name) {
+  std::int64_t version = -1;
+  if (name.starts_with('v')) std::from_chars(name.data() + 1, name.data() + name.size(), version);
+  if (version < 0 || name != name_of(Version(version))) return std::nullopt;
+  return Version(version);
+}
 
 absl::StatusOr<CheckpointWriter> CheckpointWriter::begin(const fs::path& run, Version version) {
   std::error_code error;
@@ -231,7 +202,7 @@ absl::StatusOr<fs::path> CheckpointWriter::finish(const CheckpointState& state, 
   PACELINE_CHECK(keep >= 1, "{} checkpoints to keep", keep);
   const fs::path path = final_path(run_, version_);
   PACELINE_RETURN_IF_ERROR(expect_shards(partial_, state.shards));
-  PACELINE_RETURN_IF_ERROR(atomic_write(partial_ / kState, to_text(state)));
+  PACELINE_RETURN_IF_ERROR(atomic_write(partial_ / kCheckpointState, to_text(state)));
   PACELINE_RETURN_IF_ERROR(give_name(partial_, path));
   PACELINE_RETURN_IF_ERROR(sync_directory(folder_of(run_)));
   left_over_ = remove_older(run_, version_, keep);
@@ -246,7 +217,7 @@ absl::StatusOr<std::vector<Checkpoint>> checkpoints(const fs::path& run) {
   std::vector<Checkpoint> found;
   for (const Version version : versions) {
     const fs::path directory = final_path(run, version);
-    auto state = read_checkpoint_state(directory / kState);
+    auto state = read_checkpoint_state(directory / kCheckpointState);
     const bool readable = state.ok() && state->controller.version == version;
     if (readable) found.push_back({directory, *std::move(state)});
   }
@@ -258,7 +229,7 @@ absl::StatusOr<Checkpoint> latest_checkpoint(const fs::path& run) {
   if (!found.empty()) return std::move(found.front());
   PACELINE_ASSIGN_OR_RETURN(const std::vector<Version> versions, versions_in(run));
   for (const Version version : versions) {
-    PACELINE_RETURN_IF_ERROR(read_checkpoint_state(final_path(run, version) / kState).status());
+    PACELINE_RETURN_IF_ERROR(read_checkpoint_state(final_path(run, version) / kCheckpointState).status());
   }
   return no_checkpoint(run);
 }
@@ -289,37 +260,24 @@ absl::Status remove_partial_checkpoints(const fs::path& run) {
   return remove_partial(run, "", delete_patiently);
 }
 
+absl::Status set_aside_checkpoints(const fs::path& run, const WhichCheckpoints& which) {
+  PACELINE_ASSIGN_OR_RETURN(const std::vector<Version> versions, versions_in(run));
+  bool moved = false;
+  for (const Version version : versions) {
+    const fs::path path = final_path(run, version);
+    if (!which(version, path)) continue;
+    PACELINE_RETURN_IF_ERROR(move_to(path, aside_of(path)));
+    moved = true;
+  }
+  return moved ? sync_directory(folder_of(run)) : absl::OkStatus();
+}
+
 absl::Status set_aside_newer_checkpoints(const fs::path& run, Version version) {
-  return set_aside_from(run, Version(version.value() + 1)).status();
+  return set_aside_checkpoints(run, [&](Version one, const fs::path&) { return one > version; });
 }
 
 absl::StatusOr<std::uint32_t> checkpoint_identity(const fs::path& directory) {
-  return read_pieces(directory / kState, kPiece, [](std::string&) { return true; });
-}
-
-absl::StatusOr<OtherHistories> set_aside_other_histories(const fs::path& run,
-                                                         const std::optional<NamedCheckpoint>& newest) {
-  OtherHistories found;
-  Version first(0);
-  if (newest) {
-    const std::optional<Version> version = version_in(newest->name);
-    if (!version) return absl::InvalidArgumentError("no checkpoint has such a name");
-    const auto here = checkpoint_identity(final_path(run, *version));
-    found.newest_is_here = here.ok() && *here == newest->identity;
-    first = Version(version->value() + (found.newest_is_here ? 1 : 0));
-  }
-  PACELINE_ASSIGN_OR_RETURN(found.set_aside, set_aside_from(run, first));
-  return found;
-}
-
-absl::Status set_aside_journal(const fs::path& journal) {
-  const fs::path aside = aside_of(journal);
-  for (const char* part : {"", "-wal"}) {  // SQLite finds the one by the name of the other
-    std::error_code error;
-    const fs::path path = journal.string() + part;
-    if (fs::exists(path, error)) PACELINE_RETURN_IF_ERROR(move_to(path, aside.string() + part));
-  }
-  return sync_directory(journal.parent_path());
+  return read_pieces(directory / kCheckpointState, kPiece, [](std::string&) { return true; });
 }
 
 }  // namespace paceline::store

@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -25,6 +26,7 @@
 namespace paceline::store {
 
 inline constexpr int kKeptCheckpoints = 2;
+inline constexpr char kCheckpointState[] = "state.json";  // in each of them
 
 class CheckpointWriter {
  public:
@@ -84,30 +86,18 @@ absl::Status remove_older_checkpoints(const std::filesystem::path& run, int keep
 // begin no other one. Errors: not all could be removed.
 absl::Status remove_partial_checkpoints(const std::filesystem::path& run);
 
-// Before resuming from `version` although newer checkpoints are there (damaged ones, say): those are renamed
-// to "….set-aside", or the next resume would take up a history that this one leaves.
-absl::Status set_aside_newer_checkpoints(const std::filesystem::path& run, Version version);
+// Nothing for any other name than a finished checkpoint's.
+std::optional<Version> checkpoint_version(const std::string& name);
 
-// Two histories of one run, after hosts that went on without each other, have checkpoints of the same name.
-// Their states differ: each says to the nanosecond when its version was committed. This is a CRC-32 of that.
-// Errors: NotFound; the disk's.
+// Two histories of one run (histories.h) have checkpoints of the same name. Their states differ: each says to
+// the nanosecond when its version was committed. This is a CRC-32 of that. Errors: NotFound; the disk's.
 absl::StatusOr<std::uint32_t> checkpoint_identity(const std::filesystem::path& directory);
 
-// A checkpoint as another host names it.
-struct NamedCheckpoint {
-  std::string name;
-  std::uint32_t identity;
-};
-struct OtherHistories {
-  bool newest_is_here = false;
-  bool set_aside = false;  // there was something of another one
-};
-// Before the run here follows a history whose newest checkpoint is that one, or that has none: newer ones
-// are set aside, and another one of its name. Errors: InvalidArgument, where no checkpoint has such a name;
-// the disk's.
-absl::StatusOr<OtherHistories> set_aside_other_histories(const std::filesystem::path& run,
-                                                         const std::optional<NamedCheckpoint>& newest);
-// The journal that goes with those. Nobody has it open.
-absl::Status set_aside_journal(const std::filesystem::path& journal);
+// Those are renamed to "….set-aside", which nobody resumes from.
+using WhichCheckpoints = std::function<bool(Version version, const std::filesystem::path& directory)>;
+absl::Status set_aside_checkpoints(const std::filesystem::path& run, const WhichCheckpoints& which);
+// Before resuming from `version` although newer checkpoints are there (damaged ones, say): the next resume
+// would take up a history that this one leaves.
+absl::Status set_aside_newer_checkpoints(const std::filesystem::path& run, Version version);
 
 }  // namespace paceline::store

@@ -19,7 +19,7 @@ namespace paceline::store {
 namespace {
 
 namespace fs = std::filesystem;
-using ::testing::ElementsAre, ::testing::HasSubstr, ::testing::UnorderedElementsAre;
+using ::testing::HasSubstr;
 
 // Root may delete anything, so the test becomes somebody else for a while, who owns the folder.
 class AsNobody {
@@ -285,41 +285,6 @@ TEST_F(CheckpointTest, NewerOnesCanBeSetAside) {
   ASSERT_TRUE(set_aside_newer_checkpoints(run_, Version(1)).ok());
   EXPECT_EQ(names(), (std::vector<std::string>{"v000000000001", "v000000000002.set-aside",
                                                "v000000000002.set-aside-2"}));
-}
-
-TEST_F(CheckpointTest, CheckpointsOfAnotherHistoryAreSetAside) {
-  make(2);
-  make(3);
-  const std::uint32_t identity = *checkpoint_identity(run_ / "checkpoints" / "v000000000002");
-  EXPECT_NE(identity, *checkpoint_identity(run_ / "checkpoints" / "v000000000003"));
-  const auto follow = [&](std::uint32_t which) {
-    const auto others = *set_aside_other_histories(run_, NamedCheckpoint{"v000000000002", which});
-    return std::pair(others.newest_is_here, others.set_aside);
-  };
-  EXPECT_EQ(follow(identity), std::pair(true, true));
-  EXPECT_THAT(names(), ElementsAre("v000000000002", "v000000000003.set-aside"));
-  EXPECT_EQ(follow(identity), std::pair(true, false));
-  EXPECT_EQ(follow(identity + 1), std::pair(false, true));
-  EXPECT_THAT(names(), ElementsAre("v000000000002.set-aside", "v000000000003.set-aside"));
-  EXPECT_EQ(follow(identity), std::pair(false, false)) << "it is not there any more";
-  make(1);
-  EXPECT_TRUE(set_aside_other_histories(run_, std::nullopt)->set_aside);
-  EXPECT_TRUE(absl::IsNotFound(latest_checkpoint(run_).status()));
-  for (const char* name : {"", "..", "v2", "../v000000000002"})
-    EXPECT_TRUE(
-        absl::IsInvalidArgument(set_aside_other_histories(run_, NamedCheckpoint{name, identity}).status()));
-}
-
-TEST_F(CheckpointTest, AJournalIsSetAsideWithAllThatBelongsToIt) {
-  const fs::path journal = run_ / "journal.sqlite";
-  for (int n = 0; n < 2; ++n) {
-    for (const char* part : {"", "-wal"}) ASSERT_TRUE(atomic_write(journal.string() + part, part).ok());
-    ASSERT_TRUE(set_aside_journal(journal).ok());
-  }
-  EXPECT_TRUE(set_aside_journal(journal).ok()) << "there is none";
-  EXPECT_THAT(*names_in(run_),
-              UnorderedElementsAre("journal.sqlite.set-aside", "journal.sqlite.set-aside-wal",
-                                   "journal.sqlite.set-aside-2", "journal.sqlite.set-aside-2-wal"));
 }
 
 }  // namespace

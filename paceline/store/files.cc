@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <system_error>
 #include <utility>
 
@@ -148,6 +149,18 @@ absl::Status write_all(const FileDescriptor& file, const fs::path& path, const v
     count -= static_cast<std::size_t>(wrote);
   }
   return absl::OkStatus();
+}
+
+absl::Status move_to(const fs::path& from, const fs::path& to) {
+  if (::rename(from.c_str(), to.c_str()) != 0) return io_error(from, "renamed", errno);
+  return absl::OkStatus();
+}
+
+fs::path aside_of(const fs::path& path) {
+  fs::path aside = path.string() + ".set-aside";
+  std::error_code error;
+  for (int n = 2; fs::exists(aside, error); ++n) aside = fmt::format("{}.set-aside-{}", path.string(), n);
+  return aside;
 }
 
 absl::Status sync_directory(const fs::path& directory) {

@@ -52,6 +52,10 @@ absl::StatusOr<std::vector<std::string>> names_in(const std::filesystem::path& f
 absl::Status write_all(const FileDescriptor& file, const std::filesystem::path& path, const void* bytes,
                        std::size_t count);
 
+absl::Status move_to(const std::filesystem::path& from, const std::filesystem::path& to);
+// A name beside that one which nothing has: "….set-aside".
+std::filesystem::path aside_of(const std::filesystem::path& path);
+
 // Makes names that were created, renamed or removed in a directory last.
 absl::Status sync_directory(const std::filesystem::path& directory);
 
@@ -75,6 +79,8 @@ class AtomicFile final : public FileSink {
     return write_all(file_, path_, bytes, count);
   }
   absl::Status commit() override;
+  // Where its bytes are until then.
+  const std::filesystem::path& temporary() const { return temporary_; }
 
  private:
   AtomicFile(std::filesystem::path path, std::filesystem::path temporary, FileDescriptor file);
