@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
+#include <regex>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -22,7 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using ::testing::ContainsRegex;
-using ::testing::HasSubstr;
+using ::testing::HasSubstr, ::testing::Not;
 
 const std::string kScript = fs::absolute("paceline/program/testdata/program.py").string();
 
@@ -165,6 +167,37 @@ TEST(ProgramRuns, AProgramAndItsJobSayTheSame) {
   EXPECT_EQ(other.status, 2);
   EXPECT_THAT(other.errors, HasSubstr("optimizer.lr is 0.1"));
   EXPECT_THAT(other.errors, HasSubstr("and 0.5 in"));
+}
+
+// What was said of the run holds for it, and a program that is another one by now does not go on with it. Nor
+// does it go on after its loop, where it might save its model.
+TEST(ProgramRuns, AnotherProgramDoesNotGoOnWithARun) {
+  const TempFolder folder;
+  const fs::path job = program_job(folder, "epochs = 0.1", devices(2), "\"tells-end\", \"0\"");
+  const fs::path script = folder / "program.py";
+  const std::string as_it_was = read_text(kScript);
+  write_text(script, as_it_was);
+  write_text(job, std::regex_replace(read_text(job), std::regex(kScript), script.string()));
+  const std::string ends = (folder / "ends").string();
+  ASSERT_EQ(setenv("END_FILE", ends.c_str(), 1), 0);
+  const fs::path trained = train_to_the_end(folder, job);
+  EXPECT_THAT(read_text(ends), HasSubstr("worker done\n"));
+  const auto resumed_with = [&](const std::string& was, const std::string& is) {
+    fs::remove(ends);
+    const std::size_t at = as_it_was.find(was);
+    EXPECT_NE(at, std::string::npos) << was;
+    write_text(script, std::string(as_it_was).replace(at, was.size(), is));
+    const Ended ended = run({"train", "--resume", trained.string(), "--set", "epochs=0.2"});
+    EXPECT_EQ(ended.status, 2);
+    EXPECT_THAT(read_text(ends), Not(HasSubstr("worker done\n")));
+    return ended.errors;
+  };
+  EXPECT_THAT(resumed_with("\"w\": 3", "\"w\": 4"), HasSubstr("tensor 'w' has shape [3] and not [4]"));
+  EXPECT_THAT(resumed_with("1200", "1100"), HasSubstr("the data have 1100 samples, and had 1200"));
+  EXPECT_THAT(resumed_with("\"batch\": 4", "\"batch\": 5"),
+              HasSubstr("the run began with batch = 4, and " + script.string() +
+                        " says 5; say 4 there again, or add --set batch=5"));
+  unsetenv("END_FILE");
 }
 
 TEST(ProgramRuns, AProgramThatDoesNotStartLeavesNoRun) {

@@ -15,7 +15,7 @@ constexpr std::uint64_t kRounds = 6;
 KeyedPermutation::KeyedPermutation(std::uint64_t seed, std::int64_t n)
     : seed_(seed), n_(static_cast<std::uint64_t>(n)) {
   PACELINE_CHECK(n >= 1, "a permutation of {}", n);
-  half_ = (std::bit_width(n_ - 1) + 1) / 2;
+  half_ = static_cast<int>(std::bit_width(n_ - 1) + 1) / 2;
 }
 
 std::uint64_t KeyedPermutation::once(std::uint64_t value) const {

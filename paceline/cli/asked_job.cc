@@ -1,5 +1,6 @@
 #include "paceline/cli/asked_job.h"
 
+#include <algorithm>
 #include <optional>
 #include <sstream>
 
@@ -26,11 +27,25 @@ std::optional<std::string> value_of(const toml::table& table, const std::string&
   return text.str();
 }
 
+absl::Status contradiction(const std::string& key, const std::string& said, const std::string& wanted,
+                           const Sayers& sayers) {
+  const bool by_set = std::any_of(sayers.sets.begin(), sayers.sets.end(),
+                                  [&](const std::string& set) { return set.starts_with(key + "="); });
+  if (sayers.resumed && !by_set) {
+    return absl::InvalidArgumentError(
+        fmt::format("the run began with {} = {}, and {} says {}; say {} there again, or add --set {}={}", key,
+                    said, sayers.program, wanted, said, key, wanted));
+  }
+  return absl::InvalidArgumentError(fmt::format("{} is {} in {} and {} in {}; say it in one of them only",
+                                                key, said, by_set ? "--set" : sayers.file, wanted,
+                                                sayers.program));
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> with_asked(const std::string& job_toml, const std::vector<std::string>& asked,
-                                       const std::string& file, const std::string& program) {
-  PACELINE_ASSIGN_OR_RETURN(const toml::table job, config::parse_toml(job_toml, file));
+                                       const Sayers& sayers) {
+  PACELINE_ASSIGN_OR_RETURN(const toml::table job, config::parse_toml(job_toml, sayers.file));
   std::vector<std::string> missing;
   for (const std::string& set : asked) {
     const std::string key = set.substr(0, set.find('='));
@@ -40,13 +55,9 @@ absl::StatusOr<std::string> with_asked(const std::string& job_toml, const std::v
     const auto wanted = value_of(alone, key);
     if (!said) missing.push_back(set);
     if (key == kAhead) continue;  // a wish; someone who says another number knows why
-    if (said && said != wanted) {
-      return absl::InvalidArgumentError(fmt::format("{} is {} in {} and {} in {}; say it in one of them only",
-                                                    key, *said, file, wanted.value_or("something else"),
-                                                    program));
-    }
+    if (said && said != wanted) return contradiction(key, *said, wanted.value_or("something else"), sayers);
   }
-  return config::resolve_job(job_toml, file, missing);
+  return config::resolve_job(job_toml, sayers.file, missing);
 }
 
 }  // namespace paceline::cli

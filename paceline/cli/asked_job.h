@@ -9,9 +9,17 @@
 
 namespace paceline::cli {
 
-// The text of a job with what its program asks laid under it. `asked`: "KEY=VALUE" in TOML each; `file` and
-// `program` are the names that errors give. Errors: InvalidArgument when the job says something else.
+// Who says what, for errors.
+struct Sayers {
+  std::string file;
+  std::string program;
+  std::vector<std::string> sets;  // of the command line, which go before the file
+  bool resumed = false;           // the file is the run's own: what the run began with
+};
+
+// The text of a job with what its program asks laid under it. `asked`: "KEY=VALUE" in TOML each. Errors:
+// InvalidArgument when the job says something else.
 absl::StatusOr<std::string> with_asked(const std::string& job_toml, const std::vector<std::string>& asked,
-                                       const std::string& file, const std::string& program);
+                                       const Sayers& sayers);
 
 }  // namespace paceline::cli

@@ -36,6 +36,7 @@
 #include "paceline/runs/run_origin.h"
 #include "paceline/runs/run_report.h"
 #include "paceline/runs/unfinished_run.h"
+#include "paceline/store/checkpoint.h"
 #include "paceline/store/files.h"
 #include "paceline/store/journal_reader.h"
 #include "paceline/store/run_folder.h"
@@ -221,6 +222,18 @@ absl::StatusOr<JobText> job_text(const TrainOptions& options) {
   return job;
 }
 
+// The samples that are done are known by their places.
+absl::Status check_goes_on(const TrainOptions& options, std::int64_t samples) {
+  if (options.resume.empty()) return absl::OkStatus();
+  const auto before = runs::recorded_dataset_size(store::RunPaths{options.resume});
+  if (!before || *before == samples) return absl::OkStatus();
+  return absl::InvalidArgumentError(fmt::format(
+      "the data have {} samples, and had {} when the run began; a run goes on with the data that it began "
+      "with. To train its weights on other data, begin a run: paceline export {} model.safetensors, then "
+      "--set model.weights=model.safetensors",
+      samples, *before, options.resume));
+}
+
 absl::StatusOr<std::string> checked_job(TrainOptions& options) {
   PACELINE_ASSIGN_OR_RETURN(const std::string resolved, resolved_job(options));
   PACELINE_ASSIGN_OR_RETURN(config::JobConfig job, config::parse_job(resolved, "job.toml"));
@@ -228,6 +241,7 @@ absl::StatusOr<std::string> checked_job(TrainOptions& options) {
   if (!job.program) {
     PACELINE_ASSIGN_OR_RETURN(const JobSizes sizes, find_sizes(job, resolved, options));
     PACELINE_RETURN_IF_ERROR(check_fits(job, sizes));
+    PACELINE_RETURN_IF_ERROR(check_goes_on(options, sizes.samples));
     if (!sizes.note.empty() && options.shown != launch::Shown::kNothing)
       launch::print(stderr, sizes.note + "\n");
     return resolved;
@@ -235,12 +249,14 @@ absl::StatusOr<std::string> checked_job(TrainOptions& options) {
   PACELINE_ASSIGN_OR_RETURN(const program::Model model, probe_program(job));
   options.program = model.text;
   PACELINE_ASSIGN_OR_RETURN(const JobText said, job_text(options));
-  PACELINE_ASSIGN_OR_RETURN(const std::string asked,
-                            with_asked(resolved, model.sets, said.file, config::named(*job.program)));
+  PACELINE_ASSIGN_OR_RETURN(const std::string asked, with_asked(resolved, model.sets,
+                                                                {said.file, config::named(*job.program),
+                                                                 options.sets, !options.resume.empty()}));
   // Its batch, for one, the program may have said itself.
   PACELINE_ASSIGN_OR_RETURN(config::JobConfig whole, config::parse_job(asked, said.file));
   whole.initial_weights = job.initial_weights;
   PACELINE_RETURN_IF_ERROR(check_fits(whole, {model.layout, model.samples}));
+  PACELINE_RETURN_IF_ERROR(check_goes_on(options, model.samples));
   return asked;
 }
 
@@ -367,7 +383,10 @@ absl::StatusOr<int> show_trained(const TrainedRun& run, const TrainOptions& opti
   }
   PACELINE_RETURN_IF_ERROR(run.after);
   if (!run.interrupted) return 0;
-  launch::print(stderr, fmt::format("stopped; resume with: {} --resume {}\n", options.command, run.folder));
+  launch::print(stderr,
+                store::latest_checkpoint(run.folder).ok()
+                    ? fmt::format("stopped; resume with: {} --resume {}\n", options.command, run.folder)
+                    : "stopped before anything was trained; there is nothing to resume\n");
   return launch::exit_of_stop();
 }
 

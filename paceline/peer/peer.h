@@ -72,10 +72,12 @@ absl::Status unless_disconnected(rpc::Connection<Out, In>& connection, const abs
   return outcome;
 }
 
-// What an order came to. Memory that is not there any more is its owner's end, and mostly the job's.
+// What an order came to. Memory that is not there any more is its owner's end, and mostly the job's. And
+// where nothing can be sent any more, the disconnect may have come long ago, to a process that was busy.
 template <class Out, class In>
 absl::Status unless_over(rpc::Connection<Out, In>& connection, const absl::Status& outcome) {
-  return absl::IsNotFound(outcome) ? unless_disconnected(connection, outcome) : outcome;
+  const bool may_be = absl::IsNotFound(outcome) || outcome == wire::coordinator_lost();
+  return may_be ? unless_disconnected(connection, outcome) : outcome;
 }
 
 }  // namespace paceline::peer

@@ -62,13 +62,17 @@ ProgramEngine::ProgramEngine(const StartOptions& options, Process process)
   process_.set_patience(options.start.role == Role::kProbe ? kLittlePatience : kPatience);
 }
 
+// A program that goes on after its loop would take what it has for the job's result, and save it, say.
 ProgramEngine::~ProgramEngine() {
-  if (over_ || !say_that_it_is_over().ok()) process_.set_patience(kLittlePatience);
+  const bool asked_only = options_.start.role == Role::kProbe;
+  const std::string end = asked_only ? end_line("nothing more is asked", false)
+                                     : end_line("its worker could not go on, and says why", true);
+  if (over_ || !say_at_the_end(end).ok()) process_.set_patience(kLittlePatience);
 }
 
-absl::Status ProgramEngine::say_that_it_is_over() {
+absl::Status ProgramEngine::say_at_the_end(const std::string& line) {
   const auto deadline = steady_clock::now() + kLittlePatience;
-  return process_.send(end_line("the job is over", false), [&] {
+  return process_.send(line, [&] {
     return steady_clock::now() < deadline ? absl::OkStatus() : absl::CancelledError("it does not listen");
   });
 }
@@ -83,7 +87,7 @@ absl::Status ProgramEngine::end() {
                             ? kLittlePatience
                             : std::chrono::duration_cast<std::chrono::milliseconds>(limit));
   // One that is gone has done what it wanted.
-  say_that_it_is_over().IgnoreError();
+  say_at_the_end(end_line("the job is over", false)).IgnoreError();
   const auto how = process_.wait_for_end();
   if (how ? how->empty() : computes) return absl::OkStatus();
   return absl::FailedPreconditionError(

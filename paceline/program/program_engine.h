@@ -35,7 +35,8 @@ class ProgramEngine final : public engine::Engine {
   // Starts the program and waits until it has said what it trains. Errors: NotFound when it cannot be
   // started; FailedPrecondition, in one line, when it fails or says what cannot be.
   static absl::StatusOr<std::unique_ptr<ProgramEngine>> start(const StartOptions& options);
-  // As end(), if nobody has called that.
+  // Where nobody has called end(), the program hears that the job failed, unless it was only asked what it
+  // trains.
   ~ProgramEngine() override;
 
   const Model& model() const { return model_; }
@@ -66,7 +67,7 @@ class ProgramEngine final : public engine::Engine {
   // The runs of these pointers, after the program was told of what memory it has to map for them.
   template <class Float>
   absl::StatusOr<std::vector<PlacedRun>> runs_of(std::span<Float* const> pointers);
-  absl::Status say_that_it_is_over();
+  absl::Status say_at_the_end(const std::string& line);
   // What ends this engine, in a line that names the program.
   absl::Status failed(const absl::Status& why);
 

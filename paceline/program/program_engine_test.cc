@@ -2,13 +2,17 @@
 #include "paceline/program/program_engine.h"
 
 #include <dirent.h>
+#include <unistd.h>
 
 #include <chrono>
+#include <filesystem>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "paceline/memory/shared_memory.h"
+#include "paceline/store/files.h"
 
 namespace paceline::program {
 namespace {
@@ -198,6 +202,26 @@ TEST(ProgramEngine, WaitsForWhatAProgramDoesAfterTheJob) {
   Bench hangs(stays);
   EXPECT_TRUE(absl::IsCancelled(hangs.step({1}, [] { return false; }).status()));
   EXPECT_TRUE(hangs.engine().end().ok());
+}
+
+// What comes after a program's loop may save the model over a good one.
+TEST(ProgramEngine, SaysWhetherTheJobIsDone) {
+  const std::string file = ::testing::TempDir() + fmt::format("paceline-end-{}", getpid());
+  const auto told = [&](Role role, bool end) {
+    std::filesystem::remove(file);
+    StartOptions tells = options("tells-end");
+    tells.process.environment.push_back("END_FILE=" + file);
+    tells.start.role = role;
+    auto engine = ProgramEngine::start(tells).value();
+    if (end) EXPECT_TRUE(engine->end().ok());
+    engine.reset();
+    return *store::read_file(file, 100);
+  };
+  EXPECT_EQ(told(Role::kWorker, true), "worker done\n");
+  EXPECT_EQ(told(Role::kWorker, false), "worker failed\n");
+  EXPECT_EQ(told(Role::kEvaluator, false), "evaluator failed\n");
+  EXPECT_EQ(told(Role::kProbe, false), "probe done\n") << "it is not asked for more";
+  std::filesystem::remove(file);
 }
 
 int open_files() {

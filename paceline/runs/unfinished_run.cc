@@ -81,12 +81,17 @@ bool any_unfinished_run(const fs::path& runs_dir) {
                      [](const std::string& folder) { return has_mark({folder}); });
 }
 
+std::optional<std::int64_t> recorded_dataset_size(const store::RunPaths& run) {
+  const auto journal = store::JournalReader::open(run.journal());
+  const auto about = journal.ok() ? journal->run() : journal.status();
+  return about.ok() ? count_in(*about, kDatasetSizeKey) : std::nullopt;
+}
+
 bool is_over(const std::string& run, const config::JobConfig& job) {
   const auto checkpoint = store::latest_checkpoint(run);
   auto journal = store::JournalReader::open(store::RunPaths{run}.journal());
   if (!checkpoint.ok() || !journal.ok()) return false;
-  const auto about = journal->run();
-  const auto dataset = about.ok() ? count_in(*about, kDatasetSizeKey) : std::nullopt;
+  const auto dataset = recorded_dataset_size(store::RunPaths{run});
   if (!dataset) return false;
   const control::ControllerState& state = checkpoint->state.controller;
   const std::int64_t all = config::controller_config(job, *dataset).total_samples;

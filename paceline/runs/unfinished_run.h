@@ -2,12 +2,14 @@
 // together with the processes that looked after it.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
 
 #include "paceline/config/job_config.h"
 #include "paceline/runs/leader.h"
+#include "paceline/store/run_folder.h"
 
 namespace paceline::runs {
 
@@ -27,6 +29,9 @@ bool may_be_taken_up(const UnfinishedRun& run);
 
 // Whether there may be one, of any job: a look that costs little.
 bool any_unfinished_run(const std::filesystem::path& runs_dir);
+
+// How many samples its data had when it began; nothing where its journal does not say.
+std::optional<std::int64_t> recorded_dataset_size(const store::RunPaths& run);
 
 // Whether nothing of this run's job is left to do: all samples are in its newest checkpoint, and that version
 // is evaluated. Then a process that goes on with it has nobody to wait for.

@@ -34,10 +34,10 @@ struct Replanning {
 };
 
 struct VirtualClusterOptions {
-  std::vector<control::RunListener*> listeners;  // outlive the cluster
-  Work* work = nullptr;                          // the same; none: a simulation
-  std::int64_t stop_after_iterations = 0;        // finished, of all replicas together; 0: never. A replica
-                                                 // that steps by itself finishes as many as it takes steps
+  std::vector<control::RunListener*> listeners{};  // outlive the cluster
+  Work* work = nullptr;                            // the same; none: a simulation
+  std::int64_t stop_after_iterations = 0;          // finished, of all replicas together; 0: never. A replica
+                                                   // that steps by itself finishes as many as it takes steps
   // What the run goes on from, and the time it took until then. Must fit the configuration.
   std::optional<control::ControllerState> start{};
   Duration elapsed{0};

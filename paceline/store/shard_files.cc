@@ -72,7 +72,7 @@ std::map<std::string, std::string> dtypes_of(const ps::Layout& layout) {
 
 absl::Status another_model(const fs::path& path, const std::string& what) {
   return absl::InvalidArgumentError(fmt::format(
-      "{}: {}; resume with the model, optimizer, hosts and release of Paceline it was written with",
+      "{}: {}; a run goes on with the model, the optimizer and the release of Paceline that it began with",
       path.string(), what));
 }
 
@@ -85,7 +85,7 @@ class Tensors {
 
   absl::Status take(const std::string& name, const ps::TensorSpec& spec, std::vector<float>& flat) {
     const auto found = by_name_.find(name);
-    if (found == by_name_.end()) return another_model(path_, fmt::format("has no tensor '{}'", name));
+    if (found == by_name_.end()) return another_model(path_, missing(ps::piece_named(name).tensor));
     const Tensor& tensor = found->second;
     if (tensor.shape != spec.shape) {
       return another_model(path_, fmt::format("tensor '{}' has shape [{}] and not [{}]", name,
@@ -107,6 +107,15 @@ class Tensors {
   }
 
  private:
+  // A model of another size is cut into shards at other places.
+  std::string missing(const std::string& tensor) const {
+    const bool other_parts = std::any_of(by_name_.begin(), by_name_.end(), [&](const auto& one) {
+      return ps::piece_named(one.first).tensor == tensor;
+    });
+    return other_parts ? fmt::format("has other parts of tensor '{}' than this model needs", tensor)
+                       : fmt::format("has no tensor '{}'", tensor);
+  }
+
   const fs::path path_;
   std::map<std::string, Tensor> by_name_;
 };

@@ -37,11 +37,10 @@ class Floats {
     for (const ps::TensorSpec& spec : layout.tensors()) {
       if (spec.kind == ps::TensorKind::kConstant && !constants) continue;
       if (!copy(spec, flat.data() + spec.offset)) {
-        return absl::InvalidArgumentError(
-            fmt::format("{}: has not all of tensor '{}', or another shape or type of it; resume with the "
-                        "model, optimizer and "
-                        "release of Paceline it was written with",
-                        where, spec.name));
+        return absl::InvalidArgumentError(fmt::format(
+            "{}: has not all of tensor '{}', or another shape or type of it; a run goes on with the "
+            "model, the optimizer and the release of Paceline that it began with",
+            where, spec.name));
       }
     }
     return flat;

@@ -379,7 +379,8 @@ void Supervisor::look_whether_all_left() {
   const bool late = limit.count() > 0 && now_ >= ending_->since + limit + kEndingLimit;
   if (!any || late) return end(ending_->heard ? end_as_heard() : absl::OkStatus());
   if (programs.empty() || now_ < ending_->since + kEndingUntold || std::exchange(ending_->told, true)) return;
-  tell(fmt::format("trained; waiting for what the program does after that in {} (Ctrl-C ends it)", programs));
+  tell(fmt::format("the job is over; waiting for what the program does after it in {} (Ctrl-C ends it)",
+                   programs));
 }
 
 void Supervisor::end_at_once() {

@@ -205,8 +205,9 @@ TEST_F(SupervisorTest, ProgramsMayGoOnAfterTheJob) {
   EXPECT_THAT(take_done(), IsEmpty());
   pass();
   pass();
-  EXPECT_THAT(take_done(), ElementsAre("trained; waiting for what the program does after that in w0, w1, "
-                                       "evaluator (Ctrl-C ends it)"));
+  EXPECT_THAT(take_done(),
+              ElementsAre("the job is over; waiting for what the program does after it in w0, w1, "
+                          "evaluator (Ctrl-C ends it)"));
   ends("w1", said(ExitReason::kDone, "train.py: exit status 1"));
   ends("w0", said(ExitReason::kDone, "train.py: exit status 2"));
   pass();
@@ -552,7 +553,7 @@ TEST_F(OtherHost, WaitsForWhatItsProgramsDoAfterTheJob) {
   ends("w0", done());
   pass(seconds(3));
   EXPECT_TRUE(supervisor_->ending());
-  EXPECT_THAT(take_done(), ElementsAre("trained; waiting for what the program does after that in w1 "
+  EXPECT_THAT(take_done(), ElementsAre("the job is over; waiting for what the program does after it in w1 "
                                        "(Ctrl-C ends it)"));
   ends("server0", done());
   pass(seconds(100));

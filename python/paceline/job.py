@@ -126,8 +126,10 @@ class Job:
 
     def _serve(self, message: Message | None) -> None:
         """Everything but a step."""
-        kind = "end" if message is None else message["type"]
-        message = message or {}
+        if message is None:
+            # Who asked only what it trains needs it no more. Else its worker was killed, say.
+            message = {"type": "end", "failed": self.role != "probe", "why": "its worker is gone"}
+        kind = message["type"]
         if kind == "layout":
             self._memories.lay_out(message)
         elif kind == "map":

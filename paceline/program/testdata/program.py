@@ -97,6 +97,7 @@ while line := stream.readline():
     message = json.loads(line)
     kind = message["type"]
     if kind == "start":
+        role = message["role"]
         if len(sys.argv) > 3 and message["name"] != sys.argv[3]:
             how = ""
         if how == "model-exit":
@@ -128,4 +129,7 @@ while line := stream.readline():
             sys.exit(5)
         if how == "stays-after":
             time.sleep(1000)
+        if how == "tells-end":
+            with open(os.environ["END_FILE"], "a") as file:
+                file.write(f"{role} {'failed' if message['failed'] else 'done'}\n")
         break
