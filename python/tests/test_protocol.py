@@ -145,8 +145,8 @@ def test_the_end_at_every_step_of_the_beginning(tmp_path: Path) -> None:
                     assert member.end() == 0
                 else:
                     member.socket.close()
-                    assert member.wait() == 0
-                assert "after the loop" in member.log
+                    assert member.wait() == 1
+                assert ("after the loop" in member.log) == says_so
 
 
 def test_its_death_is_seen_though_its_loaders_live(tmp_path: Path) -> None:

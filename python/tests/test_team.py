@@ -231,7 +231,7 @@ def test_followers_end_with_their_leader(tmp_path: Path, how: str) -> None:
                 member.receive()
         else:
             member.socket.close()
-            assert member.wait() == 0
+            assert member.wait() == 1
         expect_gone(follower)
 
 
