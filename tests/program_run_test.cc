@@ -23,7 +23,7 @@ namespace paceline::tests {
 namespace {
 
 namespace fs = std::filesystem;
-using ::testing::ContainsRegex;
+using ::testing::AllOf, ::testing::ContainsRegex;
 using ::testing::HasSubstr, ::testing::Not;
 
 const std::string kScript = fs::absolute("paceline/program/testdata/program.py").string();
@@ -308,9 +308,12 @@ TEST(ProgramRuns, AServersDeathLeavesProgramsRunning) {
   expect_kept_samples_once(only_run(folder / "runs"), 3);
 }
 
+// And its programs after their loops, once: what a half-trained model is saved over may have been a good one.
 TEST(ProgramRuns, ARunThatWasStoppedGoesOn) {
   const TempFolder folder;
-  const fs::path job = program_job(folder, "epochs = 2", devices(2, 10));
+  const std::string ends = (folder / "ends").string();
+  ASSERT_EQ(setenv("END_FILE", ends.c_str(), 1), 0);
+  const fs::path job = program_job(folder, "epochs = 2", devices(2, 10), "\"tells-end\", \"0\"");
   {
     Program train({"train", job.string()});
     ASSERT_TRUE(eventually([&] { return metrics_so_far(folder / "runs") >= 1; }));
@@ -318,10 +321,14 @@ TEST(ProgramRuns, ARunThatWasStoppedGoesOn) {
     const Ended stopped = train.wait();
     EXPECT_EQ(stopped.status, 130) << stopped.errors;
   }
+  EXPECT_THAT(read_text(ends),
+              AllOf(HasSubstr("worker failed\n"), Not(ContainsRegex("(worker|evaluator) done"))));
   const fs::path stopped = only_run(folder / "runs");
   const Ended ended = run({"train", "--resume", stopped.string()});
   EXPECT_EQ(ended.status, 0) << ended.errors;
+  EXPECT_THAT(read_text(ends), AllOf(HasSubstr("worker done\n"), HasSubstr("evaluator done\n")));
   expect_kept_samples_once(stopped, 2);
+  unsetenv("END_FILE");
 }
 
 // A command that came over the wire is never run.

@@ -89,9 +89,9 @@ absl::Status serve(peer::EvaluatorConnection& connection, OwnEngine& own) {
   Evaluator evaluator{connection, own};
   const absl::Cleanup forget = [&] { evaluator.forget(); };
   while (auto order = connection.next()) {
-    if (order->has_disconnect()) return wire::outcome_of(order->disconnect());
+    if (order->has_disconnect()) return wire::outcome_of_job(order->disconnect());
     const absl::Status outcome = evaluator.carry_out(*order);
-    if (!outcome.ok()) return peer::unless_over(connection, outcome);
+    if (!outcome.ok()) return peer::unless_over(connection, outcome, wire::outcome_of_job);
   }
   return wire::coordinator_lost();
 }
@@ -101,7 +101,7 @@ absl::Status serve(peer::EvaluatorConnection& connection, OwnEngine& own) {
 absl::Status run_evaluator(const peer::PeerOptions& options, const std::string& job_file) {
   OwnEngine engine(OwnEngine::Use::kEvaluate, job_file);
   if (nice(kLowestPriority) == -1) spdlog::warn("the evaluator runs at normal priority");
-  PACELINE_RETURN_IF_ERROR(peer::with_coordinator(
+  const absl::Status outcome = peer::with_coordinator(
       options, security::Role::kEvaluator, [&](peer::Stub& stub, const rpc::Access& access) {
         peer::EvaluatorConnection connection([&](grpc::ClientContext* context) {
           rpc::show_token(*context, access);
@@ -109,7 +109,9 @@ absl::Status run_evaluator(const peer::PeerOptions& options, const std::string& 
         });
         const peer::Heartbeats heartbeats(connection);
         return peer::end_of_session(connection, serve(connection, engine));
-      }));
+      });
+  if (outcome == wire::job_stopped()) return absl::OkStatus();
+  PACELINE_RETURN_IF_ERROR(outcome);
   return engine.end();
 }
 

@@ -75,7 +75,7 @@ absl::StatusOr<wire::WorkerOrder> Worker::expect(wire::WorkerOrder::WhatCase wha
   auto order = connection_.next();
   if (!order) return wire::coordinator_lost();
   if (order->has_disconnect()) {
-    PACELINE_RETURN_IF_ERROR(wire::outcome_of(order->disconnect()));
+    PACELINE_RETURN_IF_ERROR(wire::outcome_of_job(order->disconnect()));
     return absl::CancelledError(order->disconnect().why());
   }
   if (order->what_case() != what) return absl::InternalError("the coordinator answered out of turn");
@@ -111,7 +111,7 @@ absl::Status Worker::work() {
   while (auto order = connection_.next()) {
     if (order->has_disconnect()) {
       spent_.log(name_);
-      return wire::outcome_of(order->disconnect());
+      return wire::outcome_of_job(order->disconnect());
     }
     PACELINE_RETURN_IF_ERROR(carry_out(*order));
   }
@@ -222,6 +222,7 @@ std::optional<BoardReaders::Pinned> Worker::pull(Version version, float reach) {
 
 absl::Status run_worker(const WorkerRoleOptions& options) {
   OwnEngine engine(OwnEngine::Use::kTrain, options.job_file);
+  bool stopped = false;
   PACELINE_RETURN_IF_ERROR(peer::with_coordinator(
       options.reach, security::Role::kWorker, [&](peer::Stub& stub, const rpc::Access& access) {
         peer::WorkerConnection connection([&](grpc::ClientContext* context) {
@@ -236,12 +237,13 @@ absl::Status run_worker(const WorkerRoleOptions& options) {
         Worker worker(connection, options, engine, traffic);
         absl::Status outcome = worker.join();
         if (outcome.ok()) outcome = worker.work();
-        if (!outcome.ok()) outcome = peer::unless_over(connection, outcome);
+        if (!outcome.ok()) outcome = peer::unless_over(connection, outcome, wire::outcome_of_job);
+        stopped = outcome == wire::job_stopped();
         if (absl::IsCancelled(outcome))
           return absl::OkStatus();  // the job was over before this worker was ready
         return peer::end_of_session(connection, outcome);
       }));
-  return engine.end();
+  return stopped ? absl::OkStatus() : engine.end();
 }
 
 }  // namespace paceline::compute

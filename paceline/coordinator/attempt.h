@@ -169,7 +169,10 @@ class Attempt {
   void carry_out(std::span<const control::Order> orders);  // the first of them
   void carry_out(const control::CommitRecord& record, std::span<const control::Order> following);
   void carry_out(const control::Release& release);
-  void carry_out(const control::Finish&) { finish(); }
+  void carry_out(const control::Finish& order) {
+    done_ = order.cause != control::FinishCause::kStopped;
+    finish();
+  }
   void carry_out(const control::PlanAdopted& adopted) { adopted_ = adopted; }
   void carry_out(const control::NoPlan& none) { impossible_ = none.why; }
   template <class Other>
@@ -222,6 +225,7 @@ class Attempt {
   Outbox out_;
   Phase phase_ = Phase::kStarting;
   bool stop_asked_ = false;  // since it trains
+  bool done_ = false;        // every sample is committed, or the target is reached
   absl::Status result_;
   absl::Status no_plan_;  // what is left cannot hold the model: a reason to stop, with a checkpoint
 

@@ -148,6 +148,7 @@ void Attempt::send_disconnect() {
 wire::Disconnect Attempt::disconnect_order() const {
   wire::Disconnect disconnect;
   disconnect.set_failed(!result().ok());
+  disconnect.set_stopped(result().ok() && !done_);
   disconnect.set_why(message_of(result()));
   return disconnect;
 }

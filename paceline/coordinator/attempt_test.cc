@@ -395,7 +395,9 @@ TEST_P(CheckpointAgain, IsTriedWhereItCouldNotBeWritten) {
           wanted));
   EXPECT_EQ(world_->news[1], fmt::format("the checkpoint of version {} is written", wanted));
   if (in_the_end) {
-    EXPECT_FALSE(serving->disconnect().failed());
+    const wire::Disconnect end = serving->disconnect();
+    EXPECT_FALSE(end.failed());
+    EXPECT_TRUE(end.stopped()) << "the job is not done";
   }
 }
 

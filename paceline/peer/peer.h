@@ -60,14 +60,16 @@ absl::Status end_of_session(rpc::Connection<Out, In>& connection, const absl::St
 }
 
 // What this process ends with, unless the coordinator has the last word: a disconnect within two seconds.
+using Meaning = absl::Status (*)(const wire::Disconnect&);
 template <class Out, class In>
-absl::Status unless_disconnected(rpc::Connection<Out, In>& connection, const absl::Status& outcome) {
+absl::Status unless_disconnected(rpc::Connection<Out, In>& connection, const absl::Status& outcome,
+                                 Meaning meaning = wire::outcome_of) {
   constexpr std::chrono::seconds kPatience{2};
   const auto until = std::chrono::steady_clock::now() + kPatience;
   while (connection.wait(until - std::chrono::steady_clock::now())) {
     const auto order = connection.next();
     if (!order) return wire::coordinator_lost();
-    if (order->has_disconnect()) return wire::outcome_of(order->disconnect());
+    if (order->has_disconnect()) return meaning(order->disconnect());
   }
   return outcome;
 }
@@ -75,9 +77,9 @@ absl::Status unless_disconnected(rpc::Connection<Out, In>& connection, const abs
 // What an order came to. Memory that is not there any more is its owner's end, and mostly the job's. And
 // where nothing can be sent any more, the disconnect may have come long ago, to a process that was busy.
 template <class Out, class In>
-absl::Status unless_over(rpc::Connection<Out, In>& connection, const absl::Status& outcome) {
+absl::Status unless_over(rpc::Connection<Out, In>& connection, const absl::Status& outcome, Meaning meaning) {
   const bool may_be = absl::IsNotFound(outcome) || outcome == wire::coordinator_lost();
-  return may_be ? unless_disconnected(connection, outcome) : outcome;
+  return may_be ? unless_disconnected(connection, outcome, meaning) : outcome;
 }
 
 }  // namespace paceline::peer

@@ -66,7 +66,7 @@ ProgramEngine::ProgramEngine(const StartOptions& options, Process process)
 ProgramEngine::~ProgramEngine() {
   const bool asked_only = options_.start.role == Role::kProbe;
   const std::string end = asked_only ? end_line("nothing more is asked", false)
-                                     : end_line("its worker could not go on, and says why", true);
+                                     : end_line("it was stopped, has failed, or goes on without it", true);
   if (over_ || !say_at_the_end(end).ok()) process_.set_patience(kLittlePatience);
 }
 

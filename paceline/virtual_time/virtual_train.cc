@@ -134,6 +134,7 @@ absl::Status train_virtually(const std::string& folder, bool resume, launch::Sho
       work->save(virtual_cluster.controller().save(), virtual_cluster.now().time_since_epoch()));
   if (const auto used = work->used_weights()) recorder->note_used_weights(*used);
   PACELINE_RETURN_IF_ERROR(recorder->flush());
+  if (launch::stop_signals() > 0) return absl::OkStatus();  // programs hear that the job is not done
   if (const absl::Status ended = work->end(); !ended.ok())
     after = absl::Status(ended.code(), fmt::format("{}; nothing of the run is lost", message_of(ended)));
   return absl::OkStatus();

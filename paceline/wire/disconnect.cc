@@ -52,4 +52,11 @@ absl::Status outcome_of(const Disconnect& disconnect) {
                           exit_reason_of_refusal(disconnect.reason()));
 }
 
+absl::Status job_stopped() { return absl::CancelledError("the run was stopped"); }
+
+absl::Status outcome_of_job(const Disconnect& disconnect) {
+  const absl::Status outcome = outcome_of(disconnect);
+  return outcome.ok() && disconnect.stopped() ? job_stopped() : outcome;
+}
+
 }  // namespace paceline::wire

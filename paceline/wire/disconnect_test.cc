@@ -38,6 +38,16 @@ TEST(Disconnect, ARunThatFailedIsNobodysOwnError) {
   EXPECT_EQ(exit_reason_of(outcome_of(failed)), ExitReason::kRunFailed);
 }
 
+TEST(Disconnect, ARunThatWasStoppedIsNoJobThatIsDone) {
+  Disconnect stopped;
+  stopped.set_stopped(true);
+  EXPECT_TRUE(outcome_of(stopped).ok());
+  EXPECT_EQ(outcome_of_job(stopped), job_stopped());
+  EXPECT_TRUE(outcome_of_job(Disconnect()).ok());
+  stopped.set_failed(true);
+  EXPECT_EQ(outcome_of_job(stopped), outcome_of(stopped)) << "that counts for more";
+}
+
 TEST(Disconnect, AStreamThatWasCutShortIsALostCoordinator) {
   EXPECT_EQ(exit_reason_of(coordinator_lost()), ExitReason::kCoordinatorLost);
 }

@@ -226,7 +226,7 @@ class Job:
         if self._team is not None:
             self._team.end(message)
         if message.get("failed"):
-            raise SystemExit(f"paceline: the job failed: {message.get('why', '')}")
+            raise SystemExit(f"paceline: this program ends before the job is done: {message.get('why', '')}")
 
     def _send(self, message: Message) -> None:
         # Whether anybody listens shows when the next message is read.

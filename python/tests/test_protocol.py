@@ -60,7 +60,7 @@ def test_a_worker_that_is_gone_is_no_end_of_the_job(tmp_path: Path) -> None:
         member.step(range(4))
         member.socket.close()
         assert member.wait() == 1
-        assert "paceline: the job failed: its worker is gone" in member.log
+        assert "paceline: this program ends before the job is done: its worker is gone" in member.log
         assert "after the loop" not in member.log
 
 
@@ -77,7 +77,7 @@ def test_a_job_that_failed(tmp_path: Path) -> None:
     with Member(tmp_path, PLAIN) as member:
         member.begin()
         assert member.end(failed=True, why="the servers are gone") == 1
-        assert "paceline: the job failed: the servers are gone" in member.log
+        assert "paceline: this program ends before the job is done: the servers are gone" in member.log
         assert "after the loop" not in member.log
 
 
