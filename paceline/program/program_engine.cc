@@ -67,7 +67,9 @@ ProgramEngine::~ProgramEngine() {
   const bool asked_only = options_.start.role == Role::kProbe;
   const std::string end = asked_only ? end_line("nothing more is asked", false)
                                      : end_line("it was stopped, has failed, or goes on without it", true);
-  if (over_ || !say_at_the_end(end).ok()) process_.set_patience(kLittlePatience);
+  const bool said = !over_ && say_at_the_end(end).ok();
+  const bool evaluates = answer_owed_ && options_.start.role == Role::kEvaluator;  // which may take long
+  if (!said || evaluates) process_.set_patience(kLittlePatience);
 }
 
 absl::Status ProgramEngine::say_at_the_end(const std::string& line) {

@@ -192,7 +192,7 @@ class Leader(Team):
             micro.metrics[name] = sum(share * value for share, value in known) / sum(share for share, _ in known)
 
     def end(self, message: Message) -> None:
-        self._ended = True
+        self._ended = not message.get("failed")
         for follower in self._followers:
             follower.end({"type": "end", "why": message.get("why", ""), "failed": message.get("failed", False)})
         self._disconnect()
