@@ -76,7 +76,7 @@ struct DeviceLeft {
 // What was seen to come over the link from one host to another. The plan is not changed by it at once: it
 // counts with the end of the batch.
 struct LinkMeasured {
-  HostPlace from, to;
+  HostPlace from{}, to{};
   std::int64_t bytes = 0;  // at a time
   Duration took{0};
   bool shared = false;  // servers sent it. Several send at once, so the link may carry more
