@@ -48,9 +48,16 @@ class Security : public testing::Test {
     write_text(job, read_text(job) + network + workers);
     train_.emplace(std::vector<std::string>{"train", job.string()});
     ASSERT_TRUE(eventually([&] { return metrics_so_far(folder_ / "runs") >= 1; }));
-    address_ = reach_of(children(train_->pid(), "w0").at(0)).at(1);
+    address_ = reach_of(process("w0")).at(1);
     run_ = only_run(folder_ / "runs");
     token_ = tls ? certs_ / "ours" / "token" : run_ / "token";
+  }
+
+  // A run may train before its evaluator, or one of its workers, is there.
+  pid_t process(const std::string& name) const {
+    const auto all = [&] { return children(train_->pid(), name); };
+    EXPECT_TRUE(eventually([&] { return !all().empty(); })) << name;
+    return all().at(0);
   }
 
   static void write_token(const fs::path& file, const std::string& token) {
@@ -216,9 +223,11 @@ TEST_F(Security, EveryProcessMayHaveAsManyFilesAsTheSystemAllows) {
   ASSERT_NO_FATAL_FAILURE(start(false));
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
   for (const char* word : {"coordinator", "server", "w0", "evaluator"}) {
-    rlimit of_child{};
-    ASSERT_EQ(prlimit(children(train_->pid(), word).at(0), RLIMIT_NOFILE, nullptr, &of_child), 0);
-    EXPECT_EQ(of_child.rlim_cur, before.rlim_max) << word;
+    const auto has_as_many = [&, pid = process(word)] {
+      rlimit of_child{};
+      return prlimit(pid, RLIMIT_NOFILE, nullptr, &of_child) == 0 && of_child.rlim_cur == before.rlim_max;
+    };
+    EXPECT_TRUE(eventually(has_as_many, 30)) << word;
   }
   expect_unharmed();
 }
@@ -242,7 +251,7 @@ TEST_F(Security, CertificatesThatEndInMidRunAreSaidAndCanBeRenewed) {
   let_end_in(-1);
   const std::int64_t before = newest_metric(folder_ / "runs", "commits");
   EXPECT_TRUE(eventually([&] { return newest_metric(folder_ / "runs", "commits") > before; }));
-  kill(children(train_->pid(), "server").at(0), SIGKILL);
+  kill(process("server"), SIGKILL);
   const Ended ended = train_->wait(60);
   EXPECT_EQ(ended.status, 2);
   EXPECT_NE(ended.errors.find("has expired on"), std::string::npos) << ended.errors;
@@ -347,7 +356,7 @@ void babble(const auto& open, const In& hello) {
 TEST_F(Security, MessagesThatMakeNoSenseDoNoHarm) {
   ASSERT_NO_FATAL_FAILURE(start(false));
   const auto log = [&] { return read_text(run_ / "logs" / "coordinator.log"); };
-  kill(children(train_->pid(), "w1").at(0), SIGKILL);
+  kill(process("w1"), SIGKILL);
   ASSERT_TRUE(eventually([&] { return log().find("w1 left: its stream ended") != std::string::npos; }));
   const rpc::Access access{std::nullopt, read_text(token_).substr(0, 64)};
   const auto stub = wire::Coordinator::NewStub(rpc::channel_to(address_, access));
@@ -399,12 +408,12 @@ bool has_socket(pid_t pid) {
 TEST_F(Security, AWorkerThatDiesWhileItJoinsDoesNotEndTheRun) {
   ASSERT_NO_FATAL_FAILURE(
       start(false, "[sync]\npolicy = \"asp\"\n[[device]]\npace_ms = 1500\n[[device]]\npace_ms = 40\n"));
-  const pid_t server = children(train_->pid(), "server").at(0);
+  const pid_t server = process("server");
   for (int i = 0; i < 3; ++i) {
     SCOPED_TRACE(i);
-    std::vector<std::string> words = reach_of(children(train_->pid(), "w0").at(0));
+    std::vector<std::string> words = reach_of(process("w0"));
     words.insert(words.begin(), {"worker", "--name", "w1"});
-    if (i == 0) kill(children(train_->pid(), "w1").at(0), SIGKILL);
+    if (i == 0) kill(process("w1"), SIGKILL);
     // Until then its place is taken.
     ASSERT_TRUE(eventually([&] { return times_said("w1 left") > i; }, 30));
     const Program late(words);
