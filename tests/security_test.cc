@@ -55,9 +55,9 @@ class Security : public testing::Test {
 
   // A run may train before its evaluator, or one of its workers, is there.
   pid_t process(const std::string& name) const {
-    const auto all = [&] { return children(train_->pid(), name); };
-    EXPECT_TRUE(eventually([&] { return !all().empty(); })) << name;
-    return all().at(0);
+    std::vector<pid_t> found;
+    EXPECT_TRUE(eventually([&] { return !(found = children(train_->pid(), name)).empty(); })) << name;
+    return found.at(0);
   }
 
   static void write_token(const fs::path& file, const std::string& token) {

@@ -91,7 +91,7 @@ absl::Status serve(peer::EvaluatorConnection& connection, OwnEngine& own) {
   while (auto order = connection.next()) {
     if (order->has_disconnect()) return wire::outcome_of_job(order->disconnect());
     const absl::Status outcome = evaluator.carry_out(*order);
-    if (!outcome.ok()) return peer::unless_over(connection, outcome, wire::outcome_of_job);
+    if (!outcome.ok()) return peer::unless_over(connection, outcome);
   }
   return wire::coordinator_lost();
 }

@@ -237,7 +237,7 @@ absl::Status run_worker(const WorkerRoleOptions& options) {
         Worker worker(connection, options, engine, traffic);
         absl::Status outcome = worker.join();
         if (outcome.ok()) outcome = worker.work();
-        if (!outcome.ok()) outcome = peer::unless_over(connection, outcome, wire::outcome_of_job);
+        if (!outcome.ok()) outcome = peer::unless_over(connection, outcome);
         stopped = outcome == wire::job_stopped();
         if (absl::IsCancelled(outcome))
           return absl::OkStatus();  // the job was over before this worker was ready

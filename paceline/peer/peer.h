@@ -59,8 +59,9 @@ absl::Status end_of_session(rpc::Connection<Out, In>& connection, const absl::St
   return absl::FailedPreconditionError("the coordinator refused this process: " + end.error_message());
 }
 
-// What this process ends with, unless the coordinator has the last word: a disconnect within two seconds.
 using Meaning = absl::Status (*)(const wire::Disconnect&);
+
+// What this process ends with, unless the coordinator has the last word: a disconnect within two seconds.
 template <class Out, class In>
 absl::Status unless_disconnected(rpc::Connection<Out, In>& connection, const absl::Status& outcome,
                                  Meaning meaning = wire::outcome_of) {
@@ -77,9 +78,9 @@ absl::Status unless_disconnected(rpc::Connection<Out, In>& connection, const abs
 // What an order came to. Memory that is not there any more is its owner's end, and mostly the job's. And
 // where nothing can be sent any more, the disconnect may have come long ago, to a process that was busy.
 template <class Out, class In>
-absl::Status unless_over(rpc::Connection<Out, In>& connection, const absl::Status& outcome, Meaning meaning) {
+absl::Status unless_over(rpc::Connection<Out, In>& connection, const absl::Status& outcome) {
   const bool may_be = absl::IsNotFound(outcome) || outcome == wire::coordinator_lost();
-  return may_be ? unless_disconnected(connection, outcome, meaning) : outcome;
+  return may_be ? unless_disconnected(connection, outcome, wire::outcome_of_job) : outcome;
 }
 
 }  // namespace paceline::peer

@@ -65,8 +65,9 @@ ProgramEngine::ProgramEngine(const StartOptions& options, Process process)
 // A program that goes on after its loop would take what it has for the job's result, and save it, say.
 ProgramEngine::~ProgramEngine() {
   const bool asked_only = options_.start.role == Role::kProbe;
-  const std::string end = asked_only ? end_line("nothing more is asked", false)
-                                     : end_line("it was stopped, has failed, or goes on without it", true);
+  const std::string end =
+      asked_only ? end_line("nothing more is asked", false)
+                 : end_line("the run was stopped, it failed, or it goes on without this program", true);
   const bool said = !over_ && say_at_the_end(end).ok();
   const bool evaluates = answer_owed_ && options_.start.role == Role::kEvaluator;  // which may take long
   if (!said || evaluates) process_.set_patience(kLittlePatience);

@@ -16,35 +16,21 @@ namespace fs = std::filesystem;
 
 namespace {
 
-absl::StatusOr<Database> open_journal(const fs::path& path) {
-  PACELINE_ASSIGN_OR_RETURN(Database database, Database::open(path, Database::Mode::kRead));
-  PACELINE_RETURN_IF_ERROR(check_is_journal(database, path));
-  return database;
-}
-
-// Another host's one may have anything in it.
-template <class... Values>
-absl::StatusOr<bool> has_row(const Database& journal, const char* query, const Values&... values) {
-  PACELINE_ASSIGN_OR_RETURN(Statement statement, journal.prepare(query));
-  PACELINE_RETURN_IF_ERROR(statement.start(values...));
-  return statement.next();
-}
-
 absl::StatusOr<bool> counts(const Database& journal, Version version, Duration elapsed) {
   if (version == Version(0)) return true;  // where every history begins
-  return has_row(journal, "SELECT 1 FROM kept_commits WHERE version = ? AND at_ns = ?", version.value(),
-                 std::int64_t{elapsed.count()});
+  return journal.has_row("SELECT 1 FROM kept_commits WHERE version = ? AND at_ns = ?", version.value(),
+                         std::int64_t{elapsed.count()});
 }
 
 absl::StatusOr<bool> has_last_commit_of(const fs::path& own, const Database& journal) {
-  PACELINE_ASSIGN_OR_RETURN(const Database database, open_journal(own));
+  PACELINE_ASSIGN_OR_RETURN(const Database database, open_journal(own, Database::Mode::kRead));
   PACELINE_ASSIGN_OR_RETURN(
       Statement last, database.prepare("SELECT seq, version, at_ns FROM commits ORDER BY seq DESC LIMIT 1"));
   PACELINE_RETURN_IF_ERROR(last.start());
   PACELINE_ASSIGN_OR_RETURN(const bool any, last.next());
   if (!any) return true;
-  return has_row(journal, "SELECT 1 FROM commits WHERE seq = ? AND version = ? AND at_ns = ?",
-                 last.integer(0), last.integer(1), last.integer(2));
+  return journal.has_row("SELECT 1 FROM commits WHERE seq = ? AND version = ? AND at_ns = ?", last.integer(0),
+                         last.integer(1), last.integer(2));
 }
 
 absl::Status set_aside_journal(const fs::path& journal) {
@@ -57,30 +43,29 @@ absl::Status set_aside_journal(const fs::path& journal) {
   return sync_directory(journal.parent_path());
 }
 
-bool is_there(const fs::path& directory, const NamedCheckpoint& checkpoint) {
-  const auto here = checkpoint_identity(directory);
-  return here.ok() && *here == checkpoint.identity;
-}
-
-absl::StatusOr<Version> version_of(const NamedCheckpoint& checkpoint) {
-  const std::optional<Version> version = checkpoint_version(checkpoint.name);
-  if (!version) return absl::InvalidArgumentError("no checkpoint has such a name");
-  return *version;
-}
-
 }  // namespace
+
+absl::StatusOr<bool> make_way_for(const fs::path& run, const NamedCheckpoint& newest) {
+  const std::optional<Version> version = checkpoint_version(newest.name);
+  if (!version) return absl::InvalidArgumentError("no checkpoint has such a name");
+  bool here = false;
+  PACELINE_RETURN_IF_ERROR(set_aside_checkpoints(run, [&](Version one, const fs::path& directory) {
+    if (one != *version) return one > *version;
+    const auto identity = checkpoint_identity(directory);
+    here = identity.ok() && *identity == newest.identity;
+    return !here;
+  }));
+  return here;
+}
 
 absl::Status leave_own_history(const RunPaths& run, const fs::path& journal,
                                const std::optional<NamedCheckpoint>& newest) {
-  Version newest_version(-1);
-  if (newest) {
-    PACELINE_ASSIGN_OR_RETURN(newest_version, version_of(*newest));
-  }
-  PACELINE_ASSIGN_OR_RETURN(const Database database, open_journal(journal));
+  PACELINE_ASSIGN_OR_RETURN(const Database database, open_journal(journal, Database::Mode::kRead));
+  if (newest) PACELINE_RETURN_IF_ERROR(make_way_for(run.root, *newest).status());
   absl::Status status;
   const auto is_other = [&](Version version, const fs::path& directory) {
-    if (version == newest_version) return !is_there(directory, *newest);
-    if (version > newest_version) return true;
+    if (!newest) return true;
+    if (version == checkpoint_version(newest->name)) return false;
     const auto state = read_checkpoint_state(directory / kCheckpointState);
     if (!state.ok()) return true;
     const auto theirs = counts(database, version, state->elapsed);
@@ -93,16 +78,6 @@ absl::Status leave_own_history(const RunPaths& run, const fs::path& journal,
   if (!fs::exists(run.journal(), error)) return absl::OkStatus();
   const auto has_all = has_last_commit_of(run.journal(), database);
   return has_all.ok() && *has_all ? absl::OkStatus() : set_aside_journal(run.journal());
-}
-
-absl::StatusOr<bool> make_way_for(const fs::path& run, const NamedCheckpoint& newest) {
-  PACELINE_ASSIGN_OR_RETURN(const Version version, version_of(newest));
-  bool here = false;
-  PACELINE_RETURN_IF_ERROR(set_aside_checkpoints(run, [&](Version one, const fs::path& directory) {
-    if (one == version) here = is_there(directory, newest);
-    return one > version || (one == version && !here);
-  }));
-  return here;
 }
 
 }  // namespace paceline::store

@@ -1,5 +1,5 @@
 // Two histories of one run: those of hosts that went on without each other. Before the folder of a run
-// follows another host's history, what only its own one has is set aside as "….set-aside". Nobody reads that,
+// follows another host's history, what only its own history has is set aside as "….set-aside". Nobody reads that,
 // and it is not lost.
 //
 // The journals say what is whose. Two commits are the same one if number, version and time (to the

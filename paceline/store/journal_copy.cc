@@ -22,8 +22,7 @@ absl::Status JournalSnapshot::write(const std::filesystem::path& file) const {
 }
 
 absl::StatusOr<JournalCopy> JournalCopy::open(const std::filesystem::path& path) {
-  PACELINE_ASSIGN_OR_RETURN(Database database, Database::open(path, Database::Mode::kWrite));
-  PACELINE_RETURN_IF_ERROR(check_is_journal(database, path));
+  PACELINE_ASSIGN_OR_RETURN(Database database, open_journal(path, Database::Mode::kWrite));
   PACELINE_RETURN_IF_ERROR(database.execute("PRAGMA journal_mode = WAL"));
   // The one who writes the journal itself has it on disk: no loss of power takes both.
   PACELINE_RETURN_IF_ERROR(database.execute("PRAGMA synchronous = NORMAL"));

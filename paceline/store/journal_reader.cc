@@ -42,8 +42,7 @@ absl::Status advance_all(const std::vector<std::unique_ptr<Events>>& tables) {
 }  // namespace
 
 absl::StatusOr<JournalReader> JournalReader::open(const std::filesystem::path& path) {
-  PACELINE_ASSIGN_OR_RETURN(Database database, Database::open(path, Database::Mode::kRead));
-  PACELINE_RETURN_IF_ERROR(check_is_journal(database, path));
+  PACELINE_ASSIGN_OR_RETURN(Database database, open_journal(path, Database::Mode::kRead));
   return JournalReader(path, std::move(database));
 }
 

@@ -70,25 +70,19 @@ CREATE VIEW kept_commits AS SELECT * FROM commits AS c WHERE NOT EXISTS (
   SELECT 1 FROM attempts AS a WHERE a.attempt > c.attempt AND a.from_version < c.version);
 )sql";
 
-// The first table of anything with tables is listed here; an error when it is no database at all.
-absl::StatusOr<bool> has_row(const Database& database, const std::string& query) {
-  PACELINE_ASSIGN_OR_RETURN(Statement statement, database.prepare(query));
-  PACELINE_RETURN_IF_ERROR(statement.start());
-  return statement.next();
-}
-
 }  // namespace
 
 absl::Status make_tables_if_empty(const Database& database) {
-  PACELINE_ASSIGN_OR_RETURN(const bool used, has_row(database, "SELECT 1 FROM sqlite_schema LIMIT 1"));
+  // The first table of anything with tables is listed here; an error when it is no database at all.
+  PACELINE_ASSIGN_OR_RETURN(const bool used, database.has_row("SELECT 1 FROM sqlite_schema LIMIT 1"));
   if (used) return absl::OkStatus();
   return database.execute(fmt::format("{}{}INSERT INTO run VALUES('format_version', '{}'); COMMIT;", kTables,
                                       kNewTables, kJournalFormat));
 }
 
 absl::StatusOr<bool> is_of_today(const Database& database) {
-  return has_row(database, fmt::format("SELECT 1 FROM run WHERE key = 'format_version' AND value = '{}'",
-                                       kJournalFormat));
+  return database.has_row(
+      fmt::format("SELECT 1 FROM run WHERE key = 'format_version' AND value = '{}'", kJournalFormat));
 }
 
 absl::Status bring_up_to_date(const Database& database) {
@@ -102,19 +96,24 @@ absl::Status bring_up_to_date(const Database& database) {
 absl::Status check_is_journal(const Database& database, const std::filesystem::path& path) {
   PACELINE_ASSIGN_OR_RETURN(
       const bool has_table,
-      has_row(database, "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'run'"));
+      database.has_row("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'run'"));
   if (!has_table) {
     return absl::FailedPreconditionError(
         fmt::format("{}: not a journal of Paceline; check the path, or move the file away", path.string()));
   }
   PACELINE_ASSIGN_OR_RETURN(
       const bool format,
-      has_row(database,
-              fmt::format("SELECT 1 FROM run WHERE key = 'format_version' AND value IN ('{}', '{}')",
-                          kJournalFormat, kFormatBefore)));
+      database.has_row(fmt::format("SELECT 1 FROM run WHERE key = 'format_version' AND value IN ('{}', '{}')",
+                                   kJournalFormat, kFormatBefore)));
   if (format) return absl::OkStatus();
   return absl::FailedPreconditionError(
       fmt::format("{}: written by another version of Paceline; use that one", path.string()));
+}
+
+absl::StatusOr<Database> open_journal(const std::filesystem::path& path, Database::Mode mode) {
+  PACELINE_ASSIGN_OR_RETURN(Database database, Database::open(path, mode));
+  PACELINE_RETURN_IF_ERROR(check_is_journal(database, path));
+  return database;
 }
 
 }  // namespace paceline::store

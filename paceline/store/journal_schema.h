@@ -26,5 +26,7 @@ absl::Status bring_up_to_date(const Database& database);
 
 // Errors: FailedPrecondition when it is something else, or when a newer Paceline wrote it.
 absl::Status check_is_journal(const Database& database, const std::filesystem::path& path);
+// A file that is one. Errors: the same; those of the file.
+absl::StatusOr<Database> open_journal(const std::filesystem::path& path, Database::Mode mode);
 
 }  // namespace paceline::store

@@ -95,6 +95,13 @@ class Database {
   // Runs statements that give no rows.
   absl::Status execute(const std::string& sql) const;
   absl::StatusOr<Statement> prepare(const std::string& sql) const;
+  // Whether that query gives any row.
+  template <class... Values>
+  absl::StatusOr<bool> has_row(const std::string& query, const Values&... values) const {
+    PACELINE_ASSIGN_OR_RETURN(Statement statement, prepare(query));
+    PACELINE_RETURN_IF_ERROR(statement.start(values...));
+    return statement.next();
+  }
   // How long to wait for another process that holds the file.
   void set_patience_ms(int patience_ms) const { sqlite3_busy_timeout(database_.get(), patience_ms); }
   // From now on nothing but reading and changing rows of tables is allowed. For statements of others.
