@@ -15,6 +15,7 @@ namespace paceline::cli {
 namespace {
 
 constexpr char kAhead[] = "data.ahead";
+constexpr char kBatch[] = "batch";
 
 // The value as TOML writes it, so that 1 and 1.0 are equal. Nothing where there is none.
 std::optional<std::string> value_of(const toml::table& table, const std::string& key) {
@@ -41,6 +42,18 @@ absl::Status contradiction(const std::string& key, const std::string& said, cons
                                                 sayers.program));
 }
 
+// A device's own batch counts more than the one above it.
+absl::Status same_on_devices(const toml::table& job, const std::string& wanted, const Sayers& sayers) {
+  const toml::array* const devices = job["device"].as_array();
+  if (devices == nullptr) return absl::OkStatus();
+  for (const toml::node& device : *devices) {
+    const toml::table* const table = device.as_table();
+    const auto said = table == nullptr ? std::nullopt : value_of(*table, kBatch);
+    if (said && said != wanted) return contradiction("device.batch", *said, wanted, sayers);
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> with_asked(const std::string& job_toml, const std::vector<std::string>& asked,
@@ -56,6 +69,7 @@ absl::StatusOr<std::string> with_asked(const std::string& job_toml, const std::v
     if (!said) missing.push_back(set);
     if (key == kAhead) continue;  // a wish; someone who says another number knows why
     if (said && said != wanted) return contradiction(key, *said, wanted.value_or("something else"), sayers);
+    if (key == kBatch && wanted) PACELINE_RETURN_IF_ERROR(same_on_devices(job, *wanted, sayers));
   }
   return config::resolve_job(job_toml, sayers.file, missing);
 }

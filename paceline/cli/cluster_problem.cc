@@ -21,7 +21,8 @@ absl::StatusOr<config::ClusterFile> read_cluster(const std::string& file) {
   } else if (!cluster.profile.empty()) {
     const std::filesystem::path beside = std::filesystem::path(file).parent_path() / cluster.profile;
     PACELINE_ASSIGN_OR_RETURN(const std::string layers, runs::read_job_file(beside));
-    PACELINE_ASSIGN_OR_RETURN(cluster.problem.model, config::parse_profile(layers, beside.string()));
+    PACELINE_ASSIGN_OR_RETURN(cluster.problem.model,
+                              config::parse_profile(layers, beside.string(), cluster.each));
   }
   return cluster;
 }

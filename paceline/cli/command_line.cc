@@ -56,8 +56,9 @@ void add_sets(CLI::App& app, std::vector<std::string>& sets) {
       ->allow_extra_args(false);
 }
 
-void add_virtual(CLI::App& app, bool& in_virtual_time) {
-  app.add_flag("--virtual", in_virtual_time, "compute real gradients in modelled time, in one process");
+CLI::Option* add_virtual(CLI::App& app, bool& in_virtual_time) {
+  return app.add_flag("--virtual", in_virtual_time,
+                      "compute real gradients in modelled time, in one process");
 }
 
 // How much a run says while it trains.
@@ -107,7 +108,7 @@ void add_compare(CLI::App& app, Command& command) {
       ->excludes("--set")
       ->excludes("--seeds");
   add_shown(*compare, options->shown);
-  add_virtual(*compare, options->in_virtual_time);
+  add_virtual(*compare, options->in_virtual_time)->excludes("--resume");
   compare->add_flag("--ui", options->ui, "watch the runs in a browser while they train; prints the address");
   compare->callback([options, &command] { command = [options] { return compare_command(*options); }; });
 }
@@ -273,7 +274,8 @@ void add_up(CLI::App& app, Command& command) {
       "--directory", options->directory,
       "folder on each host for the job and its runs; without it, paceline/NAME in the home folder");
   up->add_option("--program", options->program, "the program on each host; 'paceline' without it");
-  up->add_flag("--copy-programs", options->copy_programs, "copy the programs of this host to the others too");
+  up->add_flag("--copy-programs", options->copy_programs, "copy the programs of this host to the others too")
+      ->excludes("--program");
   up->add_flag_callback(
       "--no-doctor", [options] { options->doctor = false; }, "do not examine the hosts before the run");
   up->callback([options, &command] { command = [options] { return up_command(*options); }; });

@@ -10,6 +10,7 @@
 #include "paceline/base/status_macros.h"
 #include "paceline/launch/print.h"
 #include "paceline/program/program_engine.h"
+#include "paceline/program/said_before.h"
 
 namespace paceline::cli {
 
@@ -27,12 +28,13 @@ std::string tail_of(int file) {
 
 }  // namespace
 
-absl::StatusOr<program::Model> probe_program(const config::JobConfig& job) {
+absl::StatusOr<program::Model> probe_program(const config::JobConfig& job, const std::string& said) {
+  program::StartOptions options =
+      program::start_options(job, program::Role::kProbe, "probe", job.devices.front().threads);
+  if (auto known = program::model_said_before(said, options.start)) return *std::move(known);
   const int printed = memfd_create("paceline-probe", MFD_CLOEXEC);
   if (printed < 0) return absl::ResourceExhaustedError("no memory for what the program prints");
   const absl::Cleanup close_printed = [&] { close(printed); };
-  program::StartOptions options =
-      program::start_options(job, program::Role::kProbe, "probe", job.devices.front().threads);
   options.process.output = printed;
   const auto engine = program::ProgramEngine::start(options);
   if (engine.ok()) return (*engine)->model();

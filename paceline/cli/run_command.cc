@@ -8,6 +8,7 @@
 #include "paceline/base/status_macros.h"
 #include "paceline/cli/train_command.h"
 #include "paceline/config/toml_text.h"
+#include "paceline/program/said_before.h"
 
 namespace paceline::cli {
 
@@ -45,6 +46,7 @@ absl::StatusOr<int> run_command(const RunOptions& options) {
   train.sets = options.sets;
   train.shown = options.shown;
   train.in_virtual_time = options.in_virtual_time;
+  train.said = program::take_said();
   return train_command(std::move(train));
 }
 

@@ -238,6 +238,9 @@ absl::StatusOr<std::string> checked_job(TrainOptions& options) {
   PACELINE_ASSIGN_OR_RETURN(const std::string resolved, resolved_job(options));
   PACELINE_ASSIGN_OR_RETURN(config::JobConfig job, config::parse_job(resolved, "job.toml"));
   if (!options.resume.empty()) job.initial_weights.clear();  // a checkpoint has later ones
+  if (options.in_virtual_time && job.reject_outliers > 0)
+    return absl::InvalidArgumentError(
+        "sync.reject_outliers is for live runs; add --set sync.reject_outliers=0");
   if (!job.program) {
     PACELINE_ASSIGN_OR_RETURN(const JobSizes sizes, find_sizes(job, resolved, options));
     PACELINE_RETURN_IF_ERROR(check_fits(job, sizes));
@@ -246,7 +249,7 @@ absl::StatusOr<std::string> checked_job(TrainOptions& options) {
       launch::print(stderr, sizes.note + "\n");
     return resolved;
   }
-  PACELINE_ASSIGN_OR_RETURN(const program::Model model, probe_program(job));
+  PACELINE_ASSIGN_OR_RETURN(const program::Model model, probe_program(job, options.said));
   options.program = model.text;
   PACELINE_ASSIGN_OR_RETURN(const JobText said, job_text(options));
   PACELINE_ASSIGN_OR_RETURN(const std::string asked, with_asked(resolved, model.sets,

@@ -51,7 +51,7 @@ class ClusterReader {
   planner::Cluster& cluster() { return file_.problem.cluster; }
 
   void read_model(Section section) {
-    planner::LayerProfile each;
+    planner::LayerProfile& each = file_.each;
     read_layer_sizes(section, each);
     for (const double work_ms : section.numbers("layers", 1e-9, 1e9)) {
       each.name = fmt::format("layer{}", problem().model.layers.size());
@@ -64,7 +64,11 @@ class ClusterReader {
     }
     const bool listed = section.has("layers");
     if (top_.has("layer")) read_layers(top_, each, complaints_, problem().model);
-    if (section.has("name")) read_named(section);
+    if (section.has("name")) {
+      for (const char* size : {"output_kb", "activation_kb", "parameter_kb", "forward_share"})
+        if (section.has(size)) section.complain(size, "leave it out: it is measured of a model with a name");
+      read_named(section);
+    }
     file_.profile = section.text("profile", "");
     const int ways =
         int{listed} + int{top_.has("layer")} + int{section.has("name")} + int{section.has("profile")};

@@ -53,6 +53,7 @@ struct ClusterFile {
   std::uint64_t seed = 1;
   std::optional<NamedModel> named;  // [model] name
   std::string profile;              // [model] profile: a file beside this one; may be empty
+  planner::LayerProfile each;       // of a profile's layers, where they do not say
   std::optional<PlannerConfig> planner;
   std::int64_t batches = 1000;         // to be simulated
   double jitter = 0;                   // of a device's batch: standard deviation / mean, log-normal
@@ -62,8 +63,9 @@ struct ClusterFile {
 
 absl::StatusOr<ClusterFile> parse_cluster(const std::string& text, const std::string& file);
 
-// A file of [[layer]] alone, as [model] profile names it.
-absl::StatusOr<planner::ModelProfile> parse_profile(const std::string& text, const std::string& file);
+// A file of [[layer]] alone, as [model] profile names it. `otherwise`: what a layer has that does not say.
+absl::StatusOr<planner::ModelProfile> parse_profile(const std::string& text, const std::string& file,
+                                                    const planner::LayerProfile& otherwise = {});
 // What parse_profile reads.
 std::string profile_text(const planner::ModelProfile& profile);
 

@@ -195,5 +195,18 @@ TEST(ClusterFile, AProfileComesBackAsItWasWritten) {
               HasSubstr("write at least one [[layer]]"));
 }
 
+TEST(ClusterFile, SizesAreThoseOfEachLayerThatDoesNotSay) {
+  const auto file = parse_cluster("[model]\nprofile = \"p.toml\"\noutput_kb = 7\n[[device]]\n", "c.toml");
+  ASSERT_TRUE(file.ok()) << file.status();
+  const auto read = parse_profile("[[layer]]\n[[layer]]\noutput_kb = 3\n", "p.toml", file->each);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->layers[0].output_bytes, 7000);
+  EXPECT_EQ(read->layers[1].output_bytes, 3000);
+  EXPECT_THAT(
+      std::string(
+          parse_cluster("[model]\nname = \"mlp\"\noutput_kb = 7\n[[device]]\n", "c.toml").status().message()),
+      HasSubstr("output_kb: leave it out"));
+}
+
 }  // namespace
 }  // namespace paceline::config

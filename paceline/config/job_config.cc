@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <sstream>
 
 #include <absl/strings/numbers.h>
@@ -25,11 +26,14 @@ namespace {
 constexpr double kMostEpochs = 1e6;
 constexpr std::size_t kMostRatePoints = 10'000;
 
-// Or says how large it is; `weights` may be those of anybody's.
-bool names_a_model(const toml::table* model) {
-  return model != nullptr && std::any_of(model->begin(), model->end(),
-                                         [](const auto& entry) { return entry.first != "weights"; });
+// Than a job with a program may say.
+bool says_more(const toml::table* table, const std::set<std::string>& allowed) {
+  return table != nullptr && std::any_of(table->begin(), table->end(), [&](const auto& entry) {
+           return !allowed.contains(std::string(entry.first.str()));
+         });
 }
+
+const std::set<std::string> kOfAnyData = {"ahead", "load_ms"};
 
 void read_model(Section section, JobConfig& job) {
   job.initial_weights = section.text("weights", "");
@@ -49,6 +53,9 @@ void read_model(Section section, JobConfig& job) {
 
 void read_data(Section section, JobConfig& job) {
   DataConfig& data = job.data;
+  job.ahead = section.integer("ahead", 0, 0, control::kMostAhead);
+  job.load_ms = section.number("load_ms", 0, 0, 3.6e6);
+  if (job.program) return section.finish();
   // Each model trains without a file of the user's: a model of text on text that every compiler brings.
   data.source = section.text("source", job.model.name == "gpt-byte" ? "headers" : data.source);
   data.augment = section.boolean("augment", data.augment);
@@ -56,8 +63,6 @@ void read_data(Section section, JobConfig& job) {
   data.test_samples = section.integer("test_samples", 0, 0, 1 << 30);
   data.test_rest = section.boolean("test_rest", false);
   data.max_bytes = section.integer("max_bytes", data.max_bytes, 1024, std::int64_t{1} << 34);
-  job.ahead = section.integer("ahead", 0, 0, control::kMostAhead);
-  job.load_ms = section.number("load_ms", 0, 0, 3.6e6);
   section.finish();
 }
 
@@ -202,6 +207,15 @@ void read_schedule(Section section, JobConfig& job) {
       static_cast<control::LrShape>(section.choice("shape", 0, {"constant", "step", "cosine", "table"}));
   job.warmup_epochs = section.number("warmup_epochs", 0, 0, kMostEpochs);
   job.milestone_epochs = section.numbers("milestones", 0, kMostEpochs);
+  const bool steps = job.shape == control::LrShape::kStep;
+  for (const char* key : {"milestones", "gamma"}) {
+    if (section.has(key) && !steps) section.complain(key, "write shape = \"step\" as well");
+  }
+  if (steps && job.milestone_epochs.empty())
+    section.complain("shape",
+                     "write milestones as well: the epochs at which the rate is multiplied by gamma");
+  if (section.has("last") && job.shape != control::LrShape::kCosine)
+    section.complain("last", "write shape = \"cosine\" as well");
   if (!std::is_sorted(job.milestone_epochs.begin(), job.milestone_epochs.end())) {
     section.complain("milestones", "write them in ascending order");
   }
@@ -389,6 +403,8 @@ void read_evaluate(Section section, JobConfig& job) {
   if (!job.evaluate_device.empty() && !job.program)
     section.complain("device",
                      "only a program has devices to choose from; built-in models evaluate on the CPU");
+  if (section.has("batch") && job.program)
+    section.complain("batch", "leave it out: a program evaluates as it likes");
   job.stop_at_target = section.boolean("stop_at_target", false);
   if (section.has("target")) {
     job.target = parse_target(section.text("target", ""));
@@ -397,6 +413,9 @@ void read_evaluate(Section section, JobConfig& job) {
                        "write \"accuracy >= 0.6\" (a share of 1), \"loss <= 1.5\", or another metric that "
                        "your program's evaluation gives, such as \"f1 >= 0.8\"");
   }
+  if (job.target && !job.program && job.target->metric != "accuracy" && job.target->metric != "loss")
+    section.complain("target",
+                     fmt::format("built-in models give loss and accuracy, and no {}", job.target->metric));
   if (job.target && !job.evaluates)
     section.complain("target", "needs evaluations; leave out enabled = false");
   if (job.stop_at_target && !section.has("target"))
@@ -428,11 +447,11 @@ JobConfig read_job(const toml::table& root, Complaints& complaints) {
   job.runs_dir = top.text("runs_dir", job.runs_dir);
   if (job.runs_dir.empty()) top.complain("runs_dir", "write the name of a folder");
   job.program = read_program(top, complaints);
-  const toml::table* data = top.table("data");
-  if (job.program && (names_a_model(top.table("model")) || (data != nullptr && data->contains("source"))))
+  if (job.program && (says_more(top.table("model"), {"weights"}) || says_more(top.table("data"), kOfAnyData)))
     top.complain(
         "program",
-        "brings a model and data of its own; of [model] write weights alone, and leave data.source out");
+        "brings a model and data of its own; write no more than weights in [model], and no more than "
+        "ahead and load_ms in [data]");
   read_model({top.table("model"), "model", complaints}, job);
   read_data({top.table("data"), "data", complaints}, job);
   read_optimizer({top.table("optimizer"), "optimizer", complaints}, job, complaints);

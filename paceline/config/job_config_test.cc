@@ -27,6 +27,39 @@ TEST(JobConfig, AnErrorStaysOneLineWhateverItQuotes) {
   expect_job_error(parse_job("", "job.toml", {"a\nb"}).status(), "--set a b: write KEY=VALUE");
 }
 
+// What would have no effect is said, so that nobody waits for one.
+TEST(JobConfig, WhatWouldDoNothingIsAnError) {
+  const std::string program = "[program]\nrun = \"train.py\"\n";
+  const std::string own = "brings a model and data of its own";
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {program + "[data]\nsource = \"digits\"\n", own},
+      {program + "[data]\ntrain_samples = 1000\n", own},
+      {program + "[data]\naugment = true\n", own},
+      {program + "[model]\nwidth = 64\n", own},
+      {program + "[evaluate]\nbatch = 50\n", "a program evaluates as it likes"},
+      {"[evaluate]\ntarget = \"acuracy >= 0.9\"\n", "built-in models give loss and accuracy, and no acuracy"},
+      {"[schedule]\nmilestones = [1, 2]\n", "milestones: write shape = \"step\" as well"},
+      {"[schedule]\nshape = \"cosine\"\ngamma = 0.5\n", "gamma: write shape = \"step\" as well"},
+      {"[schedule]\nshape = \"step\"\n", "write milestones as well"},
+      {"[schedule]\nshape = \"step\"\nmilestones = [1]\nlast = 0.1\n",
+       "last: write shape = \"cosine\" as well"},
+      {"parallel = \"joint\"\nmicro_batch = 4\n[[pipeline]]\ndevices = [\"w0\"]\n",
+       "pipeline: leave it out: joint makes the plan"},
+  };
+  for (const auto& [text, says] : cases) {
+    SCOPED_TRACE(text);
+    expect_job_error(parse_job(text, "job.toml").status(), says);
+  }
+}
+
+TEST(JobConfig, WhatAProgramMayBeToldIsNone) {
+  for (const char* more : {"[data]\nahead = 4\nload_ms = 3\n", "[model]\nweights = \"m.safetensors\"\n",
+                           "[evaluate]\ntarget = \"f1 >= 0.8\"\n"}) {
+    const auto job = parse_job(std::string("[program]\nrun = \"train.py\"\n") + more, "job.toml");
+    EXPECT_TRUE(job.ok()) << job.status();
+  }
+}
+
 // A machine may have no compiler, and so no headers: only a job that names a model of text reads them.
 TEST(JobConfig, TrainsOnDataThatNeedNoFile) {
   const auto empty = parse_job("", "job.toml");

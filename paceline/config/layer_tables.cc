@@ -48,12 +48,13 @@ void read_layers(Section& top, const planner::LayerProfile& otherwise, Complaint
   }
 }
 
-absl::StatusOr<planner::ModelProfile> parse_profile(const std::string& text, const std::string& file) {
+absl::StatusOr<planner::ModelProfile> parse_profile(const std::string& text, const std::string& file,
+                                                    const planner::LayerProfile& otherwise) {
   PACELINE_ASSIGN_OR_RETURN(const toml::table root, parse_toml(text, file));
   Complaints complaints(file);
   Section top(&root, "", complaints);
   planner::ModelProfile model;
-  read_layers(top, {}, complaints, model);
+  read_layers(top, otherwise, complaints, model);
   if (model.layers.empty()) top.complain("layer", "write at least one [[layer]]");
   top.finish();
   PACELINE_RETURN_IF_ERROR(complaints.status());

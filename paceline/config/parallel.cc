@@ -114,6 +114,9 @@ ParallelConfig read_parallel(Section& top, const std::vector<PlanDevice>& device
     top.complain("micro_batch", "write how many samples a stage computes at a time, for example 8");
   config.work = top.numbers("work", 1e-9, 1e18);
   read_layers(top, {}, complaints, config.model);
+  if (config.mode == Parallel::kJoint && !config.to_be_planned && config.model.layers.empty())
+    top.complain("pipeline",
+                 "leave it out: joint makes the plan. To begin with this one, write [[layer]] too");
   if (config.work.empty()) {
     for (const planner::LayerProfile& layer : config.model.layers) config.work.push_back(layer.work_ms);
   }

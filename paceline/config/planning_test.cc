@@ -112,10 +112,12 @@ TEST(PlanSettings, ComeBackOutOfTheJob) {
 
 TEST(PlanSettings, MayLeaveDevicesOut) {
   const auto with = [](const std::string& mode) {
-    return parse_job("parallel = \"" + mode + "\"\n[[device]]\ncount = 2\n[[pipeline]]\ndevices = [\"w1\"]\n",
-                     "job.toml");
+    return parse_job(
+        "parallel = \"" + mode + "\"\n[[device]]\ncount = 2\n[[pipeline]]\ndevices = [\"w1\"]\n[[layer]]\n",
+        "job.toml");
   };
   EXPECT_TRUE(with("joint").ok());
+  EXPECT_TRUE(with("frozen").ok());
   EXPECT_FALSE(with("static").ok());
   EXPECT_FALSE(with("data").ok());
 }

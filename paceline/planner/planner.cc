@@ -176,6 +176,11 @@ std::string reason_of(const CostModel& model, const Plan& plan,
                      forecast.sync_ms);
 }
 
+// Only a plan that may choose its devices can keep a budget.
+const char* over_budget(const Evaluation& evaluation) {
+  return evaluation.over > 0 ? ", which costs more than the budget" : "";
+}
+
 absl::StatusOr<Planned> plan_one_pipeline(const Problem& problem) {
   const CostModel model(problem);
   const std::vector<std::int32_t> devices = present_devices(problem.cluster);
@@ -205,8 +210,9 @@ absl::StatusOr<Planned> plan_one_pipeline(const Problem& problem) {
         fmt::format("the devices' memory does not hold the model in one pipeline of {}", devices.size()));
   }
   planned.forecast = model.forecast(planned.found.plan);
-  planned.reason = fmt::format("all devices in one pipeline; held up by {}",
-                               bottleneck_of(problem, planned.found.plan, planned.forecast));
+  planned.reason =
+      fmt::format("all devices in one pipeline{}; held up by {}", over_budget(planned.found.evaluation),
+                  bottleneck_of(problem, planned.found.plan, planned.forecast));
   return planned;
 }
 
@@ -219,8 +225,9 @@ absl::StatusOr<Planned> plan_of_baseline(const Problem& problem, const std::stri
     planned.found.plan = *std::move(baseline.plan);
     planned.found.evaluation = Evaluator(model, Goal::within_budgets()).weigh(planned.found.plan);
     planned.forecast = model.forecast(planned.found.plan);
-    planned.reason = fmt::format("as {} plans it; held up by {}", name,
-                                 bottleneck_of(problem, planned.found.plan, planned.forecast));
+    planned.reason =
+        fmt::format("as {} plans it{}; held up by {}", name, over_budget(planned.found.evaluation),
+                    bottleneck_of(problem, planned.found.plan, planned.forecast));
     return planned;
   }
   return absl::InvalidArgumentError(fmt::format("{} is no baseline", name));

@@ -118,7 +118,7 @@ Failed failed(const json& message) {
 }  // namespace
 
 std::string line_of(const StartMessage& message) {
-  json settings{{"weights", message.weights}};
+  json settings = json::object();
   for (const auto& [key, value] : message.settings) settings[key] = value;
   return line({{"type", "start"},
                {"protocol", kProtocol},
@@ -127,6 +127,7 @@ std::string line_of(const StartMessage& message) {
                {"devices", message.devices},
                {"seed", message.seed},
                {"threads", message.threads},
+               {"weights", message.weights},
                {"settings", settings}});
 }
 

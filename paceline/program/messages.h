@@ -40,7 +40,7 @@ struct StartMessage {
   std::uint64_t seed = 1;
   int threads = 1;
   std::string weights = "view";
-  // What was said explicitly, as JSON values by key.
+  // What the job says of what a program may say too: `batch`, the mean of the devices', and `epochs`.
   std::vector<std::pair<std::string, double>> settings;
 };
 
@@ -65,7 +65,6 @@ struct Model {
   std::int32_t samples = 0;
   std::string digest;
   std::int64_t prefetch = 0;
-  bool repeatable = false;
   std::vector<std::string> sets;
   std::vector<std::pair<std::string, std::string>> aliases;  // other name, tensor
   std::string text;                                          // the message itself

@@ -57,6 +57,22 @@ TEST(Answers, ThatCannotBeAreOneLine) {
   }
 }
 
+// As docs/program.md has it: both sides are tested against that page.
+TEST(Start, HasEachKeyInItsPlace) {
+  StartMessage message;
+  message.role = Role::kEvaluator;
+  message.name = "w3";
+  message.devices = 4;
+  message.seed = 7;
+  message.threads = 2;
+  message.weights = "copy";
+  message.settings = {{"batch", 16}, {"epochs", 0.5}};
+  EXPECT_EQ(line_of(message),
+            R"({"devices":4,"name":"w3","protocol":1,"role":"evaluator","seed":7,)"
+            R"("settings":{"batch":16.0,"epochs":0.5},"threads":2,"type":"start","weights":"copy"})"
+            "\n");
+}
+
 // So that the job file has them as a person would write them.
 TEST(Answers, AModelAsksInToml) {
   const auto answer =

@@ -185,8 +185,6 @@ absl::StatusOr<Model> parse_model(const json& message) {
   if (const auto prefetch = message.find("prefetch");
       prefetch != message.end() && prefetch->is_number_integer())
     model.prefetch = std::clamp<std::int64_t>(prefetch->get<std::int64_t>(), 0, 1024);
-  if (const auto same = message.find("repeatable"); same != message.end() && same->is_boolean())
-    model.repeatable = same->get<bool>();
   if (const auto evaluates = message.find("evaluates");
       evaluates != message.end() && evaluates->is_boolean() && !evaluates->get<bool>())
     model.sets.emplace_back("evaluate.enabled=false");

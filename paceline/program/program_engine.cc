@@ -1,5 +1,6 @@
 #include "paceline/program/program_engine.h"
 
+#include <cstdlib>
 #include <filesystem>
 #include <utility>
 
@@ -26,6 +27,13 @@ constexpr double kForEverS = 1e6;
 
 bool always() { return true; }
 
+// Of a device.
+double mean_batch(const config::JobConfig& job) {
+  double all = 0;
+  for (const config::DeviceConfig& device : job.devices) all += static_cast<double>(device.batch);
+  return all / static_cast<double>(job.devices.size());
+}
+
 }  // namespace
 
 StartOptions start_options(const config::JobConfig& job, Role role, const std::string& name, int threads) {
@@ -35,7 +43,11 @@ StartOptions start_options(const config::JobConfig& job, Role role, const std::s
   options.process.command = config::command_of(*job.program);
   options.process.directory = job.program->directory;
   // As libraries read it: one process a device, and its operations on so many threads.
-  options.process.environment = {fmt::format("OMP_NUM_THREADS={}", threads), "PYTHONUNBUFFERED=1"};
+  options.process.environment = {fmt::format("OMP_NUM_THREADS={}", threads), "PYTHONUNBUFFERED=1",
+                                 fmt::format("PACELINE_SEED={}", job.seed)};
+  // Sets of texts are in the same order in all processes then, and so are classes that a program makes of
+  // them.
+  if (std::getenv("PYTHONHASHSEED") == nullptr) options.process.environment.push_back("PYTHONHASHSEED=0");
   if (role == Role::kEvaluator && !job.evaluate_device.empty())
     options.process.environment.push_back(fmt::format("PACELINE_DEVICE={}", job.evaluate_device));
   options.start = {.role = role,
@@ -44,7 +56,7 @@ StartOptions start_options(const config::JobConfig& job, Role role, const std::s
                    .seed = job.seed,
                    .threads = threads,
                    .weights = job.program->weights,
-                   .settings = {{"epochs", job.epochs}}};
+                   .settings = {{"batch", mean_batch(job)}, {"epochs", job.epochs}}};
   options.step_limit_s = job.program->step_limit_s;
   options.after_limit_s = job.program->after_limit_s;
   return options;
@@ -128,10 +140,12 @@ absl::Status ProgramEngine::send(const std::string& line) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Answer> ProgramEngine::ask(const std::string& line, const engine::KeepGoing& keep_going) {
+absl::StatusOr<Answer> ProgramEngine::ask(const std::string& line, const engine::KeepGoing& keep_going,
+                                          double limit_s) {
   if (answer_owed_) PACELINE_RETURN_IF_ERROR(answer(keep_going).status());
   PACELINE_RETURN_IF_ERROR(send(line));
   answer_owed_ = true;
+  limit_s_ = limit_s;
   return answer(keep_going);
 }
 
@@ -148,9 +162,9 @@ absl::StatusOr<Answer> ProgramEngine::answer(const engine::KeepGoing& keep_going
     if (still_since && now - *still_since > kStandsStill)
       return absl::DeadlineExceededError("was stopped by a signal and does not go on");
     const std::chrono::duration<double> taken = now - start;
-    if (options_.step_limit_s > 0 && taken.count() > options_.step_limit_s) {
+    if (limit_s_ > 0 && taken.count() > limit_s_) {
       return absl::DeadlineExceededError(
-          fmt::format("has not answered for {} s, as program.step_limit_s allows", options_.step_limit_s));
+          fmt::format("has not answered for {} s, as program.step_limit_s allows", limit_s_));
     }
     return absl::OkStatus();
   });
@@ -220,7 +234,8 @@ absl::StatusOr<engine::StepResult> ProgramEngine::step(std::span<const float* co
   PACELINE_CHECK(batch_.has_value(), "a step before its batch");
   PACELINE_ASSIGN_OR_RETURN(const auto from, runs_of(weights));
   PACELINE_ASSIGN_OR_RETURN(const auto to, runs_of(gradients));
-  PACELINE_ASSIGN_OR_RETURN(const Answer answer, ask(step_line(*batch_, from, to, micro_batch), keep_going));
+  PACELINE_ASSIGN_OR_RETURN(
+      const Answer answer, ask(step_line(*batch_, from, to, micro_batch), keep_going, options_.step_limit_s));
   const auto* stepped = std::get_if<Stepped>(&answer);
   if (stepped == nullptr) return failed(absl::DataLossError("answered out of turn"));
   return stepped->result;

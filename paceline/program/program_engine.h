@@ -60,9 +60,10 @@ class ProgramEngine final : public engine::Engine {
   ProgramEngine(const StartOptions& options, Process process);
   absl::Status introduce();
   absl::Status send(const std::string& line);
-  // What it answers to `line`. Cancelled when `keep_going` says no: the answer is then awaited before the
-  // next line is sent.
-  absl::StatusOr<Answer> ask(const std::string& line, const engine::KeepGoing& keep_going);
+  // What it answers to `line` within `limit_s` (0: there is no limit). Cancelled when `keep_going` says no:
+  // the answer is then awaited before the next line is sent.
+  absl::StatusOr<Answer> ask(const std::string& line, const engine::KeepGoing& keep_going,
+                             double limit_s = 0);
   absl::StatusOr<Answer> answer(const engine::KeepGoing& keep_going);
   // The runs of these pointers, after the program was told of what memory it has to map for them.
   template <class Float>
@@ -80,7 +81,8 @@ class ProgramEngine final : public engine::Engine {
   std::optional<engine::Batch> batch_;
   std::vector<engine::Batch> expected_;
   bool answer_owed_ = false;
-  bool over_ = false;  // it has ended, or said what cannot be
+  double limit_s_ = 0;  // of the answer that is owed; 0: none
+  bool over_ = false;   // it has ended, or said what cannot be
 };
 
 }  // namespace paceline::program

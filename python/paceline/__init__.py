@@ -10,8 +10,11 @@ docs/python.md says the rest.
 """
 
 from ._version import __version__
-from .devices import device
+from .devices import device, device_count
 from .errors import PacelineError
+from .first_seed import seed_program
 from .joining import join, run
 
-__all__ = ["PacelineError", "__version__", "device", "join", "run"]
+__all__ = ["PacelineError", "__version__", "device", "device_count", "join", "run"]
+
+seed_program()

@@ -61,8 +61,8 @@ class DeviceBinding:
         spans = self._memories.spans(weights)
         with torch.no_grad():
             if self._weights is None:
-                self._weights = torch.zeros(self._memories.floats, device=self._device)
-                self._gradients = torch.zeros(self._memories.floats, device=self._device)
+                self._weights = torch.zeros(self._memories.floats, dtype=torch.float32, device=self._device)
+                self._gradients = torch.zeros(self._memories.floats, dtype=torch.float32, device=self._device)
             for span in spans:
                 begin, end = self._memories.offsets[span.first], self._memories.end_of(span.last - 1)
                 self._transfers.register(self._memories.memory(span))
@@ -84,7 +84,7 @@ class DeviceBinding:
                 view = self._part(self._weights, index)
                 if entry.kind == STATISTIC or not _in_place(entry):
                     tensor.data.copy_(view)
-                elif not self._bound:
+                elif not self._bound or tensor.data_ptr() != view.data_ptr():  # moved since, by an RNN of cuDNN, say
                     tensor.data = view
 
     def _part(self, flat: torch.Tensor, index: int) -> torch.Tensor:

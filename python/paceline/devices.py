@@ -35,5 +35,11 @@ def device() -> torch.device:
     return torch.device("cuda", number % count)
 
 
+def device_count() -> int:
+    """How many devices the job has: a schedule that counts steps needs it before join()."""
+    here = session()
+    return here.devices if here is not None else 1
+
+
 def is_stand_in() -> bool:
     return os.environ.get(VARIABLE) == STAND_IN

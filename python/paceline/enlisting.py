@@ -27,6 +27,7 @@ from .reporting import reporter
 from .schedules import read_schedule
 from .session import Session
 from .wishes import Wishes
+from .write_watch import WriteWatch
 
 if TYPE_CHECKING:
     from .team import Team
@@ -65,7 +66,8 @@ def enlist(session: Session, model: nn.Module, train_set: Any, wishes: Wishes) -
         binding=_make_binding(session, inventory, memories, device, wishes),
         make_loader=lambda: make_loader(train_set, wishes.collate_fn, wishes.loader),
         evaluate=wishes.evaluate,
-        guard=OptimizerGuard(wishes.optimizer, wishes.scaler),
+        guard=OptimizerGuard(wishes.optimizer, wishes.scaler, wishes.schedule is not None),
+        watch=WriteWatch([] if _weights_of(session, wishes) == "copy" else inventory.entries),
         device=device,
         team=_make_team(session, inventory, device, wishes),
     )
@@ -76,12 +78,17 @@ def enlist(session: Session, model: nn.Module, train_set: Any, wishes: Wishes) -
     return job
 
 
-def _make_binding(
-    session: Session, inventory: Inventory, memories: Memories, device: torch.device, wishes: Wishes
-) -> Binding:
+def _weights_of(session: Session, wishes: Wishes) -> str:
     kind = wishes.weights or session.weights
     if kind not in ("view", "copy"):
         raise PacelineError(f'weights = {kind!r} is neither "view" nor "copy"')
+    return kind
+
+
+def _make_binding(
+    session: Session, inventory: Inventory, memories: Memories, device: torch.device, wishes: Wishes
+) -> Binding:
+    kind = _weights_of(session, wishes)
     if session.role == "follower":
         from .team import FollowersBinding
 
@@ -121,7 +128,6 @@ def _model_message(session: Session, inventory: Inventory, samples: int, wishes:
         "batch": wishes.batch_size,
         "epochs": wishes.epochs,
         "digest": wishes.digest,
-        "repeatable": wishes.repeatable,
     }
     message.update({key: value for key, value in asked.items() if value is not None})
     optimizer = read_optimizer(wishes.optimizer, inventory, wishes.schedule is not None, wishes.clip)
@@ -137,5 +143,5 @@ def _model_message(session: Session, inventory: Inventory, samples: int, wishes:
 def _schedule(session: Session, samples: int, wishes: Wishes) -> dict[str, Any] | None:
     epochs = wishes.epochs or session.settings.get("epochs") or DEFAULT_EPOCHS
     batch = wishes.batch_size or session.settings.get("batch") or DEFAULT_BATCH
-    bulk = int(batch) * session.devices
+    bulk = round(batch * session.devices)
     return read_schedule(wishes.optimizer, wishes.schedule, wishes.schedule_per, float(epochs), samples, bulk)

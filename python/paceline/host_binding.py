@@ -56,8 +56,10 @@ class HostBinding:
             if view is None:
                 continue
             if self._weights_in_place[index]:
-                if not bound:
-                    self._entries[index].tensor.data = view
+                tensor = self._entries[index].tensor
+                # The program may have put something in its place, to measure it, say.
+                if not bound or tensor.data_ptr() != view.data_ptr():
+                    tensor.data = view
             elif self._entries[index].kind != CONSTANT or not self._constants_read:
                 self._entries[index].tensor.data.copy_(view)
 

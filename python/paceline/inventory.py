@@ -123,6 +123,8 @@ def check_model(model: object) -> None:
 
 def _plain(model: nn.Module) -> nn.Module:
     """What torch.compile wrapped; a wrapper of data parallelism is refused."""
+    if isinstance(model, torch.jit.ScriptModule):
+        raise PacelineError("the model is a ScriptModule of torch.jit; give join() the module that it was made from")
     compiled = getattr(model, "_orig_mod", None)
     if isinstance(compiled, nn.Module):
         model = compiled

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Generator, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Callable
 
@@ -24,6 +25,7 @@ from .reporting import reporter
 from .seeding import seed_step
 from .session import Session
 from .write_guard import WriteGuard
+from .write_watch import WriteWatch
 
 if TYPE_CHECKING:
     from .team import Team
@@ -45,6 +47,7 @@ class Job:
         make_loader: Callable[[], Any],
         evaluate: Evaluate | None,
         guard: OptimizerGuard,
+        watch: WriteWatch,
         device: torch.device,
         team: Team | None = None,
     ) -> None:
@@ -63,11 +66,13 @@ class Job:
         self._binding = binding
         self._evaluate = evaluate
         self._guard = guard
+        self._watch = watch
         self._device = device
         self._team = team
         self._in_hand = False  # a batch that step() has not been called for
         self._stepped = False  # step() was called for the last one
         self._over = False
+        self._said_over = False
         self._micro: MicroBatches | None = None
         self._micro_batch: int | None = None
         self._augment_seed = 0
@@ -80,6 +85,7 @@ class Job:
 
     def __iter__(self) -> Iterator[Any]:
         if self._over:
+            self._say_that_it_is_over()
             return iter(())
         return self._loop()
 
@@ -107,6 +113,16 @@ class Job:
         while not self._over:
             self._serve(self._channel.read())
         raise SystemExit(0)
+
+    def _say_that_it_is_over(self) -> None:
+        if not self._said_over:
+            self._said_over = True
+            print(
+                "paceline: this loop has nothing to do, as the job is over. One loop trains all epochs of the job: "
+                "leave the loop over epochs out, and give join() epochs=",
+                file=sys.stderr,
+                flush=True,
+            )
 
     # The protocol.
 
@@ -188,12 +204,16 @@ class Job:
         self._binding.before(step["gradients"])
         if self._team is not None:
             self._team.spread_weights()
+        self._watch.start()
 
     def _finish(self, micro: MicroBatches, skipped: bool) -> None:
+        self._guard.check()
         if self._team is not None:
             skipped = self._team.average(micro, skipped)
-        skipped = skipped or self._guard.overflowed()
+        # A scaler is updated in any case.
+        skipped = self._guard.overflowed() or skipped
         known = {"finite": True} if self._binding.finish() else {}
+        self._watch.check()
         said: Message = {"loss": finite(micro.loss), "metrics": micro.metrics, "skipped": skipped, **known}
         self._send({"type": "stepped", **said})
 

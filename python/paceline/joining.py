@@ -31,7 +31,6 @@ def join(
     weights: str | None = None,
     collate_fn: Callable[..., Any] | None = None,
     digest: str | None = None,
-    repeatable: bool | None = None,
     processes: int = 1,
     **loader: Any,
 ) -> Job:
@@ -44,7 +43,6 @@ def join(
     scaler: a GradScaler; step() then unscales the gradient and updates it.
     weights: "view", the default, or "copy", which lets the program write to its weights.
     digest: a text that is the same on all machines that have the same data.
-    repeatable: True if the same step gives the same bytes in every process.
     processes: so many processes, each with a GPU of its own, compute each batch of this worker together.
     Further arguments are a DataLoader's: num_workers, prefetch_factor, pin_memory, ….
     """
@@ -60,7 +58,6 @@ def join(
         weights=weights,
         collate_fn=collate_fn,
         digest=digest,
-        repeatable=repeatable,
         processes=processes,
         loader=loader,
     )
@@ -73,6 +70,7 @@ _joined = False
 
 def _join(model: torch.nn.Module, train_set: Any, wishes: Wishes) -> Job:
     global _joined
+    from .describing import describe
     from .enlisting import enlist
     from .inventory import check_model
     from .loading import check_options, check_train_set
@@ -88,7 +86,7 @@ def _join(model: torch.nn.Module, train_set: Any, wishes: Wishes) -> Job:
     check_train_set(train_set)
     here = session()
     if here is None:
-        launch()
+        launch(lambda: describe(model, train_set, wishes))
     if _joined:
         raise PacelineError("join() was called twice; a program works for one job")
     _joined = True

@@ -2,28 +2,66 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import sys
 from collections.abc import Iterator
-from typing import NoReturn
+from typing import Callable, NoReturn
+
+VARIABLE = "PACELINE_SAID_FD"
 
 
-def launch() -> NoReturn:
-    """Replaces this process by `paceline run` of the same program."""
+def _folder() -> str:
+    try:
+        return os.getcwd()
+    except OSError:  # it was deleted
+        return "."
+
+
+# As the program was started. It may change both before it joins.
+_FOLDER = _folder()
+_ARGUMENTS = sys.argv[1:]
+
+
+def launch(describe: Callable[[], str | None] = lambda: None) -> NoReturn:
+    """Replaces this process by `paceline run` of the same program.
+
+    What `describe` says of the model is passed on, so that the program is not started once more to be asked.
+    """
     program = own_command()
+    if "RANK" in os.environ and os.environ.get("WORLD_SIZE", "1") != "1":
+        _stop(
+            "this script was started in several processes (torchrun does that), and each would be a job of its own; "
+            "start it once: paceline run SCRIPT --devices N, or on several hosts `paceline node job.toml` on each"
+        )
     executable = _find()
     if executable is None:
         _stop(
             "the executable `paceline` is not beside this Python, in the package or in PATH; set PACELINE to its path"
         )
-    command = [executable, "run", "--python", sys.executable, *program, "--", *sys.argv[1:]]
+    command = [executable, "run", "--python", sys.executable, *program, "--", *own_arguments()]
+    _pass_on(describe())
     sys.stdout.flush()
     sys.stderr.flush()
     try:
+        os.chdir(_FOLDER)  # the program goes where it likes once more
         os.execvp(executable, command)
     except OSError as error:
         _stop(f"cannot start {executable}: {error.strerror}")
+
+
+def _pass_on(said: str | None) -> None:
+    os.environ.pop(VARIABLE, None)
+    if said is None:
+        return
+    # Where there is no memory for it, or a Python that does not know such files, the program is asked again.
+    with contextlib.suppress(OSError, AttributeError):
+        file = os.memfd_create("paceline-said", 0)  # which the executable has open
+        left = memoryview(said.encode("utf-8", "replace"))
+        while left:
+            left = left[os.write(file, left) :]
+        os.environ[VARIABLE] = str(file)
 
 
 def own_command() -> list[str]:
@@ -37,8 +75,19 @@ def own_command() -> list[str]:
         )
     spec = getattr(main, "__spec__", None)
     if spec is None:
-        return [os.path.abspath(path)]
+        return [os.path.join(_FOLDER, path)]
+    if spec.name == "__main__":  # a folder or an archive with __main__.py
+        return [os.path.join(_FOLDER, path if os.path.isfile(path) else sys.argv[0])]
     return ["-m", spec.name.removesuffix(".__main__")]
+
+
+def own_arguments() -> list[str]:
+    """What this process's program was started with, and own_folder() where."""
+    return list(_ARGUMENTS)
+
+
+def own_folder() -> str:
+    return _FOLDER
 
 
 def in_child_process() -> bool:

@@ -200,7 +200,10 @@ _REFUSED = {
 def check_train_set(train_set: Any) -> int:
     """The number of samples."""
     if isinstance(train_set, DataLoader):
-        raise PacelineError("join() wants the data set and not a DataLoader; give it loader.dataset")
+        raise PacelineError(
+            "join() wants the data set and not a DataLoader; give it loader.dataset, and what the loader was told: "
+            "batch_size=, collate_fn=, num_workers="
+        )
     if isinstance(train_set, torch.utils.data.IterableDataset) or not hasattr(train_set, "__getitem__"):
         raise PacelineError(
             f"{type(train_set).__name__} has no samples by number, and Paceline leases samples by their numbers; "

@@ -10,17 +10,35 @@ from .errors import PacelineError
 
 
 class OptimizerGuard:
-    def __init__(self, optimizer: Any, scaler: Any) -> None:
+    def __init__(self, optimizer: Any, scaler: Any, scheduled: bool = False) -> None:
         self._optimizer = optimizer
         self._scaler = scaler
         self._asking = False  # the scaler, whether the gradient is finite
         self._finite = True
         self._saved: list[tuple[str, bool, Any]] = []
+        # The program may step a scheduler that the servers know, to print the rate, say.
+        self._watched = () if optimizer is None or scheduled else ("lr", "weight_decay", "momentum", "betas")
+        self._read = self._numbers()
         if optimizer is not None:
             self._replace("step", self._step())
             self._replace("zero_grad", self._zero_grad(optimizer.zero_grad))
         elif scaler is not None:
             raise PacelineError("scaler= needs optimizer= too: the scaler keeps its state by optimizer")
+
+    def check(self) -> None:
+        """Raises where the program set a number that the servers do not hear of."""
+        for before, now in zip(self._read, self._numbers()):
+            for name, value, other in zip(self._watched, before, now):
+                if value != other:
+                    raise PacelineError(
+                        f"the optimizer's {name} was {value} at join() and is {other} now, and the servers step with "
+                        "the first; give join() the scheduler as schedule=, or write [schedule] in the job file"
+                    )
+
+    def _numbers(self) -> list[tuple[Any, ...]]:
+        if not self._watched:
+            return []
+        return [tuple(_plain(group.get(name)) for name in self._watched) for group in self._optimizer.param_groups]
 
     def overflowed(self) -> bool:
         """Undoes the loss scaler's factor; True if the gradient is not finite."""
@@ -76,3 +94,8 @@ class OptimizerGuard:
                 original(set_to_none=False)
 
         return zero_grad
+
+
+def _plain(value: Any) -> Any:
+    """A rate may be a tensor, which changes in its place."""
+    return float(value) if isinstance(value, torch.Tensor) else value

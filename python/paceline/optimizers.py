@@ -25,6 +25,11 @@ def read_optimizer(optimizer: Any, inventory: Inventory, scheduled: bool, clip: 
             raise PacelineError(f"optimizer= takes one optimizer of torch.optim, and not {kind_of(optimizer)}")
         numbers = _numbers_of(optimizer)
         _refuse_differences(groups)
+        if not scheduled and any("initial_lr" in group for group in groups):
+            raise PacelineError(
+                "the optimizer has a scheduler, which join() was not given, so its rate would not change; "
+                'write schedule= (and schedule_per="step" if it counts steps)'
+            )
         rates = [_rate(group, scheduled) for group in groups]
         base = next((rate for rate in rates if rate > 0), None)
         if base is None:

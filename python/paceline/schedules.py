@@ -18,6 +18,8 @@ from .errors import PacelineError, kind_of
 Point = tuple[float, float]  # epoch, factor
 
 MOST_POINTS = 2000
+# Of a scheduler that counts epochs: a warm-up in steps has not begun then.
+_LEAST_FACTOR = 0.05
 
 
 def read_schedule(
@@ -42,6 +44,11 @@ def read_schedule(
     factors = list(_factors(scheduler, count))
     if all(factor == 1 for factor in factors):
         return None
+    if per == "epoch" and max(factors) < _LEAST_FACTOR:
+        raise PacelineError(
+            f"the schedule never comes to {_LEAST_FACTOR:.0%} of the optimizer's rate within {epochs:g} epochs; "
+            'write schedule_per="step" if it counts steps'
+        )
     points = _steps(factors) if per == "epoch" else _slopes(factors, steps_an_epoch)
     if len(points) > MOST_POINTS:
         points = _slopes(factors, steps_an_epoch)

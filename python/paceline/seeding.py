@@ -29,17 +29,17 @@ def seed_step(seed: int, device: torch.device) -> None:
         torch.default_generator.manual_seed(seed)  # torch.manual_seed() takes a hundred times as long
     else:
         torch.manual_seed(seed)
-    _seed_others(seed)
+    seed_others(seed)
 
 
 def seed_sample(augment_seed: int, index: int) -> None:
     """Before a sample is read: its augmentation. The CPU's generators only, as this happens for every sample."""
     seed = mix(augment_seed, index)
     torch.default_generator.manual_seed(seed)
-    _seed_others(seed)
+    seed_others(seed)
 
 
-def _seed_others(seed: int) -> None:
+def seed_others(seed: int) -> None:
     random.seed(seed)
     numpy = sys.modules.get("numpy")
     if numpy is not None:

@@ -20,8 +20,9 @@ from ._version import PROTOCOL
 from .channel import VARIABLE, Channel, Message
 from .errors import PacelineError
 from .failures import Failure
+from .first_seed import VARIABLE as SEED
 from .inventory import Inventory
-from .launching import own_command
+from .launching import own_arguments, own_command, own_folder
 from .micro_batches import MicroBatches
 from .session import Session
 from .team import Part, Team, part_of
@@ -37,9 +38,10 @@ class FollowerProcess:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, *own_command(), *sys.argv[1:]],
+                [sys.executable, *own_command(), *own_arguments()],
+                cwd=own_folder(),
                 stdin=subprocess.DEVNULL,
-                env={**os.environ, VARIABLE: str(theirs.fileno())},
+                env={**os.environ, VARIABLE: str(theirs.fileno()), SEED: str(start["seed"])},
                 pass_fds=[theirs.fileno()],
             )
         self._channel = Channel(ours.detach())
@@ -126,6 +128,7 @@ class Leader(Team):
             "name": session.name,
             "devices": session.devices,
             "seed": session.seed,
+            "weights": session.weights,
             "settings": session.settings,
             "processes": processes,
             "meeting": self._meeting,

@@ -24,7 +24,6 @@ class Wishes:
     processes: int = 1
     collate_fn: Callable[..., Any] | None = None
     digest: str | None = None
-    repeatable: bool | None = None
     loader: dict[str, Any] = field(default_factory=dict)
 
     def check(self) -> None:

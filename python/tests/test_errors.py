@@ -29,6 +29,15 @@ REFUSED = {
     "overlaps": ("Overlapping(), Points()", "two tensors over the same memory"),
     "evaluate of two": ("Net(), Points(), evaluate=lambda a, b: 1", "evaluate takes the model or nothing"),
     "a strange way of weights": ("Net(), Points(), weights='move'", 'neither "view" nor "copy"'),
+    "a module of torch.jit": ("torch.jit.script(nn.Linear(6, 3)), Points()", "ScriptModule of torch.jit"),
+    "a scheduler that it does not know": (
+        "(net := Net()), Points(), optimizer=with_schedule(net)",
+        "has a scheduler, which join() was not given",
+    ),
+    "a scheduler of steps that is said to count epochs": (
+        "(net := Net()), Points(), optimizer=(found := with_schedule(net)), schedule=found.schedule, epochs=3",
+        'write schedule_per="step"',
+    ),
     "a scaler alone": ("Net(), Points(), scaler=object()", "scaler= needs optimizer="),
     "a schedule alone": ("Net(), Points(), schedule=object()", "schedule= needs optimizer="),
     "no clipping": ("Net(), Points(), clip=0", "clip = 0"),
@@ -62,6 +71,10 @@ class Overlapping(nn.Module):
         super().__init__()
         whole = torch.zeros(10)
         self.a, self.b = nn.Parameter(whole[:6]), nn.Parameter(whole[4:])
+def with_schedule(model):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    optimizer.schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(1, step / 500))
+    return optimizer
 """
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -73,6 +74,73 @@ def test_a_module(tmp_path: Path, named: str) -> None:
     assert done.returncode == 7, done.stderr
     expected = ["before", f"it is {found}", "[run]", "[--python]", f"[{os.path.abspath(sys.executable)}]"]
     assert done.stdout.splitlines() == [*expected, "[-m]", f"[{named}]", "[--]", "[-m]", "[resnet]"]
+
+
+@pytest.mark.parametrize("named", ["project", "project.zip"])
+def test_a_folder_or_an_archive(tmp_path: Path, named: str) -> None:
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project" / "__main__.py").write_text(SCRIPT)
+    shutil.make_archive(str(tmp_path / "project"), "zip", tmp_path / "project")
+    found = stand_in(tmp_path / "bin")
+    done = start(tmp_path, [sys.executable, named], PATH=f"{found.parent}:/usr/bin:/bin")
+    assert done.returncode == 7, done.stderr
+    program = done.stdout.splitlines()[-2]
+    expected = tmp_path / named if named.endswith(".zip") else tmp_path / named / "__main__.py"
+    assert program == f"[{expected}]"
+
+
+def test_a_program_that_goes_elsewhere_and_eats_its_arguments(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(
+        HEAD + "import os\nos.makedirs('out')\nos.chdir('out')\nsys.argv.pop(1)\npaceline.join(Net(), Points())\n"
+    )
+    found = stand_in(tmp_path / "bin")
+    found.write_text('#!/bin/sh\npwd\nfor a in "$@"; do echo "[$a]"; done\n')
+    done = start(tmp_path, [sys.executable, "train.py", "0.1", "more"], PATH=f"{found.parent}:/usr/bin:/bin")
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0] == str(tmp_path) and lines[-4:] == [f"[{tmp_path / 'train.py'}]", "[--]", "[0.1]", "[more]"]
+
+
+def test_a_script_in_several_processes_at_once_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(SCRIPT)
+    found = stand_in(tmp_path / "bin")
+    torchrun = {"RANK": "1", "WORLD_SIZE": "2", "PATH": f"{found.parent}:/usr/bin:/bin"}
+    done = start(tmp_path, [sys.executable, "train.py"], **torchrun)
+    assert done.returncode == 2 and "start it once" in done.stderr and len(done.stderr.splitlines()) == 1
+    alone = start(tmp_path, [sys.executable, "train.py"], **{**torchrun, "RANK": "0", "WORLD_SIZE": "1"})
+    assert alone.returncode == 7
+
+
+SPLIT = HEAD.replace("torch.manual_seed(3)", "{seeded}") + (
+    "import numpy\n"
+    "print(torch.rand(1).item(), random.random(), numpy.random.rand())\n"
+    "sys.stdout.flush()\n"
+    "child = __import__('subprocess').run([sys.executable, '-c', 'import os; print(os.environ.get(\"PACELINE_SEED\"))'])\n"
+)
+
+
+@pytest.mark.parametrize("seeded", [False, True])
+def test_what_a_started_program_draws_is_seeded(tmp_path: Path, seeded: bool) -> None:
+    (tmp_path / "train.py").write_text(SPLIT.format(seeded="torch.manual_seed(3)" if seeded else ""))
+
+    def drawn(**environment: str) -> list[str]:
+        done = start(tmp_path, [sys.executable, "train.py"], **environment)
+        assert done.returncode == 0, done.stderr
+        numbers, left = done.stdout.splitlines()
+        assert left == "None"
+        return numbers.split()
+
+    one, same, other, free = drawn(PACELINE_SEED="5"), drawn(PACELINE_SEED="5"), drawn(PACELINE_SEED="6"), drawn()
+    assert one == same and one[1:] != other[1:] and one[1:] != free[1:]
+    assert (one[0] == other[0]) == seeded
+
+
+def test_a_seed_that_came_before_the_import_stays(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(
+        "import torch\ntorch.manual_seed(11)\nimport paceline\nprint(torch.initial_seed())\n"
+    )
+    done = start(tmp_path, [sys.executable, "train.py"], PACELINE_SEED="5")
+    assert done.stdout.split() == ["11"], done.stderr
 
 
 def test_in_a_process_that_the_program_started(tmp_path: Path) -> None:

@@ -190,6 +190,38 @@ def test_the_guard() -> None:
         assert net[0].weight.grad is None
 
 
+@pytest.mark.parametrize("as_tensor", [False, True])
+def test_a_rate_that_the_program_sets_is_not_ignored(as_tensor: bool) -> None:
+    rate: Any = torch.tensor(0.5) if as_tensor else 0.5
+    if as_tensor and OLD:
+        pytest.skip("this PyTorch has no rates that are tensors")
+    optimizer = torch.optim.Adam(model().parameters(), lr=rate)
+    guard = OptimizerGuard(optimizer, None)
+    guard.check()
+    if as_tensor:
+        optimizer.param_groups[0]["lr"].fill_(0.25)
+    else:
+        optimizer.param_groups[0]["lr"] = 0.25
+    with pytest.raises(PacelineError, match="lr was 0.5 at join.. and is 0.25 now.*schedule="):
+        guard.check()
+
+
+def test_so_is_what_a_scheduler_does_that_is_made_later() -> None:
+    optimizer = torch.optim.SGD(model().parameters(), lr=0.5, momentum=0.9)
+    guard = OptimizerGuard(optimizer, None)
+    torch.optim.lr_scheduler.ConstantLR(optimizer, 0.1)
+    with pytest.raises(PacelineError, match="lr was 0.5"):
+        guard.check()
+
+
+def test_a_scheduler_that_the_servers_know_may_be_stepped() -> None:
+    optimizer = torch.optim.SGD(model().parameters(), lr=0.5)
+    schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.5)
+    guard = OptimizerGuard(optimizer, None, scheduled=True)
+    schedule.step()
+    guard.check()
+
+
 def scaler() -> Any:
     try:
         return torch.amp.GradScaler("cpu", init_scale=1024.0)

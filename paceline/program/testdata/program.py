@@ -96,6 +96,8 @@ def misbehave(message):
 while line := stream.readline():
     message = json.loads(line)
     kind = message["type"]
+    if how == "slow" and kind in ("start", "evaluate"):
+        time.sleep(2)
     if kind == "start":
         role = message["role"]
         if len(sys.argv) > 3 and message["name"] != sys.argv[3]:
@@ -117,7 +119,7 @@ while line := stream.readline():
     elif kind == "step":
         steps += 1
         first = int(when.removeprefix("from "))
-        if how and (steps == first or when.startswith("from") and steps > first):
+        if how not in ("", "slow") and (steps == first or when.startswith("from") and steps > first):
             misbehave(message)
         else:
             step(message)

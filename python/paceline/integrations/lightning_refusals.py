@@ -62,6 +62,8 @@ def _of_model(trainer: Trainer, strategy: Any) -> Iterator[str]:
         yield f"configure_optimizers() returned {len(strategy.optimizers)} optimizers; a job has one"
     if is_overridden("optimizer_step", module):
         yield "the module has an optimizer_step() of its own, but the servers step; a warm-up is a scheduler"
+    if strategy.lr_scheduler_configs and is_overridden("lr_scheduler_step", module):
+        yield "the module has an lr_scheduler_step() of its own, but the servers step; give a torch.optim one"
     if len(strategy.lr_scheduler_configs) > 1:
         yield f"configure_optimizers() returned {len(strategy.lr_scheduler_configs)} schedulers; a job has one"
     for config in strategy.lr_scheduler_configs:

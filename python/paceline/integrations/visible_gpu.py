@@ -7,19 +7,26 @@ from typing import Any, cast
 
 import torch
 
+from ..devices import STAND_IN
+from ..devices import VARIABLE as DEVICE
 from ..session import session
 
 VARIABLE = "CUDA_VISIBLE_DEVICES"
 
 
 def see_one() -> None:
-    """By the worker's number, in turn, as device() chooses. It has to come before CUDA starts."""
+    """PACELINE_DEVICE, or by the worker's number, in turn, as device() chooses. It has to come before CUDA starts."""
     here, cuda = session(), cast(Any, torch.cuda)
     if here is None or cuda.is_initialized():
         return
+    named = os.environ.get(DEVICE)
+    if named in ("cpu", STAND_IN):
+        os.environ[VARIABLE] = ""
+        return
     count = cuda.device_count()
     if count > 1:
-        os.environ[VARIABLE] = chosen(os.environ.get(VARIABLE), count, here.number)
+        index = torch.device(named).index if named else None
+        os.environ[VARIABLE] = chosen(os.environ.get(VARIABLE), count, here.number if index is None else index)
 
 
 def chosen(visible: str | None, count: int, number: int) -> str:

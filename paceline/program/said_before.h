@@ -1,0 +1,20 @@
+// What a program said of its model before anybody asked: `python train.py` builds its model, finds that no
+// worker has started it, and becomes `paceline run` of itself. It need not be started once more to be asked.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "paceline/program/messages.h"
+
+namespace paceline::program {
+
+// `said`, a line each: the parts of a start message that the answer depends on, and the answer. Nothing where
+// `start` has other ones, or where what was said is no model: the program is asked then. Pure.
+std::optional<Model> model_said_before(const std::string& said, const StartMessage& start);
+
+// What the process that became this one left in an open file whose descriptor the environment names. The file
+// is closed, and its name forgotten, so that no process that this one starts sees it. Empty: it left nothing.
+std::string take_said();
+
+}  // namespace paceline::program

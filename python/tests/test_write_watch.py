@@ -1,0 +1,126 @@
+"""Writes to weights where the memory itself forbids none: they would be lost without a word."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from fake_member import Member
+from gpu import ON_CPU, ON_GPU, STAND_IN, needs_gpu
+from scripts import HEAD, LOOP
+
+WRITES = {
+    "in place": "model.last.bias.data += 0; model.last.bias.add_(1)",
+    "an optimizer of its own": "other.step()",
+    "in its place": "model.last.bias.data = model.last.bias.data + 1",
+    "an initialization": "nn.init.zeros_(model.last.bias)",
+}
+OTHERS = [STAND_IN, pytest.param(ON_GPU, marks=needs_gpu)]
+
+
+def loop(line: str, arguments: str = "", model: str = "Net()") -> str:
+    return (
+        HEAD
+        + f"model = {model}.to(paceline.device())\n"
+        + "other = torch.optim.SGD(model.last.parameters(), lr=0.1)\n"
+        + f"job = paceline.join(model, Points(), {arguments})\nfor x, y in job:\n"
+        + "    loss_of(model, x.to(model.last.weight.dtype), y).backward()\n"
+        + f"    with torch.no_grad():\n        {line}\n    job.step(1.0)\n"
+    )
+
+
+def ends_with_a_line(folder: Path, script: str, environment: dict[str, str]) -> None:
+    with Member(folder, script, environment=environment) as member:
+        member.begin()
+        member.order([1, 2, 3])
+        error = member.receive("error")
+        assert "wrote to the weight last." in error["text"] and 'weights="copy"' in error["text"]
+        assert error["where"].startswith("train.py:")
+        assert member.wait() == 1
+
+
+@pytest.mark.parametrize("environment", OTHERS)
+@pytest.mark.parametrize("write", WRITES)
+def test_on_another_device(tmp_path: Path, write: str, environment: dict[str, str]) -> None:
+    ends_with_a_line(tmp_path, loop(WRITES[write]), environment)
+
+
+@pytest.mark.parametrize("write", WRITES)
+def test_where_weights_are_copied(tmp_path: Path, write: str) -> None:
+    ends_with_a_line(tmp_path, loop(WRITES[write], model="Net().to(torch.bfloat16)"), ON_CPU)
+
+
+def test_what_is_put_in_the_place_of_shared_memory(tmp_path: Path) -> None:
+    ends_with_a_line(tmp_path, loop(WRITES["in its place"]), ON_CPU)
+
+
+@pytest.mark.parametrize("environment", [ON_CPU, *OTHERS])
+@pytest.mark.parametrize("write", WRITES)
+def test_who_asks_for_copies_may_write(tmp_path: Path, write: str, environment: dict[str, str]) -> None:
+    with Member(tmp_path, loop(WRITES[write], "weights='copy'"), environment=environment) as member:
+        weights, _ = member.begin()
+        before = weights.floats.clone()
+        member.step([1, 2, 3])
+        member.step([1, 2, 3])
+        assert torch.equal(weights.floats, before)
+        assert member.end() == 0, member.log
+
+
+# As cuDNN does it on a GPU.
+RECURRENT = """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.recurrent = nn.LSTM(6, 5)
+        self.last = nn.Linear(5, 3)
+    def forward(self, x):
+        for parameter in self.recurrent.parameters():
+            parameter.data = parameter.data.clone()
+        return self.last(self.recurrent(x[None])[0][0])
+model = Model().to(paceline.device())
+job = paceline.join(model, Points(), evaluate=lambda: model(torch.ones(1, 6)).sum())
+"""
+
+
+@pytest.mark.parametrize("environment", [ON_CPU, *OTHERS])
+def test_recurrent_weights_that_are_moved_are_not_stale(tmp_path: Path, environment: dict[str, str]) -> None:
+    with Member(tmp_path, HEAD + RECURRENT + LOOP, environment=environment) as member:
+        weights, gradients = member.begin()
+        losses = []
+        for _ in range(3):
+            losses.append(member.step(range(8))["loss"])
+            for tensor in member.tensors:
+                name = tensor["name"]
+                if name.startswith("recurrent"):
+                    member.tensor(weights, name).sub_(5 * member.tensor(gradients, name))
+        assert losses[0] > losses[1] > losses[2], losses
+        assert member.end() == 0, member.log
+
+
+# Moved away and back, as somebody does to save memory while another model is measured.
+MOVES = """
+model = Net().to(paceline.device())
+def evaluate():
+    total = sum(float(p.detach().double().sum()) for p in model.parameters())
+    for parameter in model.parameters():
+        parameter.data = parameter.data.clone()
+    return {"loss": 0.0, "total": total}
+job = paceline.join(model, Points(), evaluate=evaluate)
+"""
+
+
+@pytest.mark.parametrize("environment", [ON_CPU, *OTHERS])
+def test_an_evaluator_that_moves_the_model_measures_the_weights_of_now(
+    tmp_path: Path, environment: dict[str, str]
+) -> None:
+    with Member(tmp_path, HEAD + MOVES + LOOP, role="evaluator", environment=environment) as member:
+        member.take_model()
+        weights = member.map(0, write=False)
+        found = []
+        for value in (1.0, 2.0, 3.0):
+            weights.floats.fill_(value)
+            member.send({"type": "evaluate", "weights": [[0, 0, 0]]})
+            found.append(member.receive("evaluated")["metrics"]["total"])
+        assert found[1] == pytest.approx(2 * found[0]) and found[2] == pytest.approx(3 * found[0])
+        assert member.end() == 0, member.log
