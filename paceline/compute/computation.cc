@@ -140,7 +140,7 @@ absl::StatusOr<Computation::Compute> Computation::prepare(const wire::WorkerRele
   if (release.steps() != 0) return prepare_steps(lease, release);
   if (stage_) return prepare_stage(lease, release);
   engine::Batch batch = batch_of(*order_, lease);
-  PACELINE_RETURN_IF_ERROR(expect(batch, release));
+  PACELINE_RETURN_IF_ERROR(expect({batch}, release));
   PACELINE_RETURN_IF_ERROR(engine_->prepare(batch));
   return [this, batch = std::move(batch)](std::span<const float* const> weights) {
     return computed(step_until_taken(*engine_, batch, weights, gradients_, role_->micro_batch(),
@@ -149,19 +149,23 @@ absl::StatusOr<Computation::Compute> Computation::prepare(const wire::WorkerRele
 }
 
 // Its own permutation: what comes next may be of the next epoch.
-absl::Status Computation::expect(const engine::Batch& now, const wire::WorkerRelease& release) {
+absl::Status Computation::expect(std::vector<engine::Batch> now, const wire::WorkerRelease& release) {
   if (engine_->prefetch() == 0) return absl::OkStatus();
-  std::vector<std::pair<Lease, engine::Batch>> next;
+  std::vector<std::pair<Lease, std::vector<engine::Batch>>> next;
   for (const wire::Lease& one : release.ahead()) {
     PACELINE_ASSIGN_OR_RETURN(const Lease lease, wire::from_wire(one));
     const auto known = std::find_if(expected_.begin(), expected_.end(),
                                     [&](const auto& other) { return other.first == lease; });
-    next.emplace_back(lease, known != expected_.end() ? known->second : batch_of(*order_ahead_, lease));
+    if (known != expected_.end())
+      next.push_back(*known);
+    else if (release.steps() == 0)
+      next.push_back({lease, {batch_of(*order_ahead_, lease)}});
+    else
+      next.push_back({lease, step_samples(*order_ahead_, lease, std::min(release.steps(), lease.size()))});
   }
   expected_ = std::move(next);
-  std::vector<engine::Batch> batches = {now};
-  for (const auto& [lease, batch] : expected_) batches.push_back(batch);
-  engine_->expect(batches);
+  for (const auto& [lease, batches] : expected_) now.insert(now.end(), batches.begin(), batches.end());
+  engine_->expect(now);
   return absl::OkStatus();
 }
 
@@ -171,7 +175,9 @@ absl::StatusOr<Computation::Compute> Computation::prepare_steps(const Lease& lea
     return absl::InvalidArgumentError(
         fmt::format("the coordinator asks for {} steps on {} samples", release.steps(), lease.size()));
   }
-  return [this, batches = step_samples(*order_, lease, release.steps()),
+  std::vector<engine::Batch> batches = step_samples(*order_, lease, release.steps());
+  PACELINE_RETURN_IF_ERROR(expect(batches, release));
+  return [this, batches = std::move(batches),
           rate = release.learning_rate()](std::span<const float* const> weights) {
     auto done =
         computed(local_->take(*engine_, batches, rate, weights, gradients_, [this] { return keep_going(); }));

@@ -87,7 +87,7 @@ class Computation {
   absl::Status read(const std::string& job_toml, const std::string& name);
   absl::Status make_gradient();
   absl::Status open_links();
-  absl::Status expect(const engine::Batch& now, const wire::WorkerRelease& release);
+  absl::Status expect(std::vector<engine::Batch> now, const wire::WorkerRelease& release);
   absl::StatusOr<Compute> prepare_steps(const Lease& lease, const wire::WorkerRelease& release);
   absl::StatusOr<Compute> prepare_stage(const Lease& lease, const wire::WorkerRelease& release);
   bool keep_going() const { return !interrupted_(std::chrono::nanoseconds::zero()); }
@@ -102,7 +102,8 @@ class Computation {
   engine::Engine* engine_ = nullptr;
   std::vector<const std::byte*> shared_;  // with the engine, until this goes
   std::optional<SampleOrder> order_, order_ahead_;
-  std::vector<std::pair<Lease, engine::Batch>> expected_;  // what is reserved for this worker
+  // What is reserved for this worker: a batch for each lease, or one for each step on it.
+  std::vector<std::pair<Lease, std::vector<engine::Batch>>> expected_;
   ps::Layout layout_;
   std::optional<memory::GradientWriter> gradient_;
   std::vector<float*> gradients_;         // by tensor

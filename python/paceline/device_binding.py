@@ -20,6 +20,7 @@ import torch
 from .binding import Runs, check_trainable, dense
 from .inventory import CONSTANT, PARAMETER, STATISTIC, Entry, Inventory
 from .memories import Memories, Memory, Span
+from .write_watch import written_to
 
 BUCKET_FLOATS = 4 * 1024 * 1024
 
@@ -37,7 +38,8 @@ class Bucket:
 
 
 class DeviceBinding:
-    def __init__(self, inventory: Inventory, memories: Memories, device: torch.device) -> None:
+    def __init__(self, inventory: Inventory, memories: Memories, device: torch.device, writes: bool = False) -> None:
+        self._may_write = writes  # the program, to the weights
         self._inventory = inventory
         self._entries = inventory.entries
         self._memories = memories
@@ -45,6 +47,8 @@ class DeviceBinding:
         self._transfers: Transfers = CudaTransfers(device) if device.type == "cuda" else Transfers()
         self._weights: torch.Tensor | None = None
         self._gradients: torch.Tensor | None = None
+        self._spans: tuple[Span, ...] = ()  # of the weights
+        self._weights_sum: torch.Tensor | None = None  # at the start of the step
         self._buckets: list[Bucket] = []
         self._cut_for: tuple[Span, ...] = ()
         self._bucket_of: dict[int, Bucket] = {}
@@ -68,6 +72,8 @@ class DeviceBinding:
                 self._transfers.register(self._memories.memory(span))
                 self._transfers.copy(self._weights[begin:end], self._memories.floats_view(span, begin, end))
             self._set_tensors(spans)
+            self._weights_sum = _bits(self._weights)
+        self._spans = spans
         self._bound = True
 
     def _set_tensors(self, spans: tuple[Span, ...]) -> None:
@@ -177,8 +183,7 @@ class DeviceBinding:
         """Two: one of bits, which sees single ones, and one of numbers, which sees a factor of all of them."""
         assert self._gradients is not None
         part = self._gradients[bucket.begin : bucket.end]
-        bits = part.view(torch.int32).sum(dtype=torch.int32)
-        return torch.stack((bits, part.sum().view(torch.int32)))
+        return torch.stack((_bits(part), part.sum().view(torch.int32)))
 
     def _copy(self, bucket: Bucket) -> None:
         assert self._gradients is not None
@@ -204,13 +209,35 @@ class DeviceBinding:
                     self._copy(bucket)
             if not now:
                 return True
+            before.append(self._sum_of_weights(at_start=True))
+            now.append(self._sum_of_weights(at_start=False))
             sent, found = torch.stack((torch.stack(before), torch.stack(now))).tolist()  # waits for all of the above
+            if sent.pop() != found.pop() and not self._may_write:
+                raise written_to(self._written_to())
             stale = [bucket for bucket, one, other in zip(self._buckets, sent, found) if one != other]
             for bucket in stale:
                 self._copy(bucket)
             if stale:
                 self._transfers.wait()
         return all(_is_finite(bits) for _, bits in found)
+
+    def _sum_of_weights(self, at_start: bool) -> torch.Tensor:
+        assert self._weights is not None and self._weights_sum is not None
+        total = self._weights_sum if at_start else _bits(self._weights)
+        return torch.stack((total, total))
+
+    def _written_to(self) -> str:
+        """The name of a weight that is not what it was."""
+        assert self._weights is not None
+        for span in self._spans:
+            for index in range(span.first, span.last):
+                entry = self._entries[index]
+                if entry.kind == PARAMETER:
+                    begin = self._memories.offsets[index]
+                    before = self._memories.floats_view(span, begin, begin + entry.count)
+                    if not torch.equal(self._part(self._weights, index).cpu().reshape(-1), before):
+                        return entry.name
+        return self._entries[0].name  # the layout's padding, say
 
     def shared_at(self, address: int) -> str | None:
         return None
@@ -235,13 +262,18 @@ class DeviceBinding:
         self._buckets = []
         self._bucket_of = {}
         self._views = []
-        self._weights = self._gradients = None
+        self._weights = self._gradients = self._weights_sum = None
         self._bound = False
         self._transfers.close()
 
 
 def _in_place(entry: Entry) -> bool:
     return entry.kind == PARAMETER and entry.dtype == torch.float32 and entry.tensor.is_contiguous()
+
+
+def _bits(part: torch.Tensor) -> torch.Tensor:
+    """A sum that differs where a single bit does."""
+    return part.view(torch.int32).sum(dtype=torch.int32)
 
 
 def _is_finite(bits: int) -> bool:

@@ -2,7 +2,7 @@
 
 On a GPU, and where weights are copied as PyTorch cannot compute in shared memory, what a program writes to a weight
 is gone with the next step. So is what it puts in a weight's place (`p.data = ...`). write_guard.py sees the writes to
-shared memory.
+shared memory. What goes past PyTorch's count of changes (`p.data.clamp_()`) a GPU's binding sees in a sum.
 """
 
 from __future__ import annotations
@@ -34,10 +34,14 @@ class WriteWatch:
             # cuDNN moves the weights of a recurrent module together (flatten_parameters()), and their values stay.
             if now[0] != address and isinstance(entry.module, nn.RNNBase):
                 continue
-            raise PacelineError(
-                f"the program wrote to the weight {entry.name}, and only the servers step weights; "
-                'leave that to the optimizer, or give join() weights="copy"'
-            )
+            raise written_to(entry.name)
+
+
+def written_to(weight: str) -> PacelineError:
+    return PacelineError(
+        f"the program wrote to the weight {weight}, and only the servers step weights; "
+        'leave that to the optimizer, or give join() weights="copy"'
+    )
 
 
 def _state(tensor: torch.Tensor) -> tuple[int, int]:

@@ -229,6 +229,30 @@ def test_every_policy_trains_and_replays(tmp_path: Path, policy: str) -> None:
     replay(tmp_path, run)
 
 
+# What a worker's loader hears, each time that it hears something.
+HEARS = """
+def listening(loader):
+    listen = loader.expect
+    def expect(loads):
+        with open(f"heard-{job.name}", "a") as file:
+            print(len(loads), file=file)
+        listen(loads)
+    loader.expect = expect
+if job.role == "worker":
+    listening(job._loader)
+"""
+
+
+def test_steps_between_two_commits_are_read_ahead_too(tmp_path: Path) -> None:
+    assert LOOP.count("steps = []\n") == 1
+    program = CLASSES + LOOP.replace("steps = []\n", "steps = []\n" + HEARS)
+    trained(tmp_path, program, 2, ["--policy", "local-sgd:4"], ["2", "1"])
+    for worker in range(2):
+        heard = [int(line) for line in (tmp_path / f"heard-w{worker}").read_text().split()]
+        # The four steps of a round, and what is reserved of the next ones.
+        assert max(heard) >= 8 and min(heard) >= 1, heard
+
+
 def test_virtual_time_gives_the_same_trace_twice(tmp_path: Path) -> None:
     traces = []
     for name in ("one", "two"):

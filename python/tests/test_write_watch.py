@@ -16,6 +16,7 @@ WRITES = {
     "in its place": "model.last.bias.data = model.last.bias.data + 1",
     "an initialization": "nn.init.zeros_(model.last.bias)",
 }
+PAST_THE_COUNT = "model.last.bias.data.mul_(1.01)"
 OTHERS = [STAND_IN, pytest.param(ON_GPU, marks=needs_gpu)]
 
 
@@ -46,6 +47,11 @@ def test_on_another_device(tmp_path: Path, write: str, environment: dict[str, st
     ends_with_a_line(tmp_path, loop(WRITES[write]), environment)
 
 
+@pytest.mark.parametrize("environment", OTHERS)
+def test_past_the_count_of_changes(tmp_path: Path, environment: dict[str, str]) -> None:
+    ends_with_a_line(tmp_path, loop(PAST_THE_COUNT), environment)
+
+
 @pytest.mark.parametrize("write", WRITES)
 def test_where_weights_are_copied(tmp_path: Path, write: str) -> None:
     ends_with_a_line(tmp_path, loop(WRITES[write], model="Net().to(torch.bfloat16)"), ON_CPU)
@@ -56,9 +62,10 @@ def test_what_is_put_in_the_place_of_shared_memory(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("environment", [ON_CPU, *OTHERS])
-@pytest.mark.parametrize("write", WRITES)
+@pytest.mark.parametrize("write", [*WRITES, "past the count"])
 def test_who_asks_for_copies_may_write(tmp_path: Path, write: str, environment: dict[str, str]) -> None:
-    with Member(tmp_path, loop(WRITES[write], "weights='copy'"), environment=environment) as member:
+    line = WRITES.get(write, PAST_THE_COUNT)
+    with Member(tmp_path, loop(line, "weights='copy'"), environment=environment) as member:
         weights, _ = member.begin()
         before = weights.floats.clone()
         member.step([1, 2, 3])
