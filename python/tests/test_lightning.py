@@ -359,9 +359,23 @@ class Seldom(Module):
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "frequency": 3}}
 
 
+class Schedules(Module):
+    def configure_optimizers(self) -> Any:
+        optimizer = torch.optim.SGD(self.parameters(), lr=0.1)
+        return [optimizer], [torch.optim.lr_scheduler.StepLR(optimizer, 1)]
+
+    def lr_scheduler_step(self, scheduler: Any, metric: Any) -> None:
+        scheduler.step()
+
+
 @pytest.mark.parametrize(
     "module, says",
-    [(Steps, "optimizer_step() of its own"), (Two, "returned 2 optimizers"), (Seldom, "frequency is 3")],
+    [
+        (Steps, "optimizer_step() of its own"),
+        (Schedules, "lr_scheduler_step() of its own"),
+        (Two, "returned 2 optimizers"),
+        (Seldom, "frequency is 3"),
+    ],
 )
 def test_what_a_module_may_not_do(module: Any, says: str) -> None:
     trainer = trainer_of()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,6 +18,7 @@ pytest.importorskip("accelerate", reason="accelerate is not installed, and a Tra
 from transformers import EarlyStoppingCallback, TrainingArguments  # noqa: E402
 
 from paceline import PacelineError  # noqa: E402
+from paceline.integrations import visible_gpu  # noqa: E402
 from paceline.integrations.transformers import PacelineTrainer  # noqa: E402
 from paceline.integrations.transformers_refusals import refuse  # noqa: E402
 from paceline.integrations.visible_gpu import chosen  # noqa: E402
@@ -241,3 +244,18 @@ def test_a_job_is_not_resumed_from_a_checkpoint_of_the_trainer(tmp_path: Path) -
 )
 def test_each_worker_sees_one_gpu(visible: str | None, count: int, number: int, gpu: str) -> None:
     assert chosen(visible, count, number) == gpu
+
+
+@pytest.mark.parametrize(
+    "named, gpu", [(None, "2"), ("", "2"), ("cuda", "2"), ("cuda:1", "1"), ("cpu", ""), ("stand-in", "")]
+)
+def test_it_is_the_one_that_the_job_names(monkeypatch: pytest.MonkeyPatch, named: str | None, gpu: str) -> None:
+    monkeypatch.setattr(visible_gpu, "session", lambda: SimpleNamespace(number=6))
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    if named is None:
+        monkeypatch.delenv("PACELINE_DEVICE", raising=False)
+    else:
+        monkeypatch.setenv("PACELINE_DEVICE", named)
+    visible_gpu.see_one()
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == gpu
