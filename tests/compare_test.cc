@@ -32,6 +32,15 @@ TEST(Compare, ReportGivesTheSameAgainFromTheJournals) {
   for (const auto& entry : fs::directory_iterator(comparison)) {
     if (entry.path().string().ends_with("-bsp")) fs::remove(entry.path() / "journal.sqlite");
   }
+  fs::create_directory(folder / "others");
+  for (const auto& entry : fs::directory_iterator(comparison)) {
+    if (entry.is_directory())
+      fs::copy(entry, folder / "others" / entry.path().filename(), fs::copy_options::recursive);
+  }
+  const Ended others = run({"report", (folder / "others").string()});
+  EXPECT_EQ(others.status, 2) << others.output;
+  EXPECT_NE(others.errors.find("runs of several jobs, which are no comparison"), std::string::npos)
+      << others.errors;
   const Ended without = run({"report", comparison.string()});
   EXPECT_EQ(without.status, 0) << without.errors;
   EXPECT_NE(without.errors.find("left out: "), std::string::npos) << without.errors;

@@ -36,6 +36,12 @@ TEST(Doctor, SaysWhatIsAndWhatIsNot) {
   EXPECT_NE(good.output.find("paceline://job/worker, good until"), std::string::npos) << good.output;
 }
 
+TEST(Doctor, APlaceAmongHostsNeedsAJob) {
+  const Ended alone = run({"doctor", "--rank", "1", "--hosts", "2"});
+  EXPECT_EQ(alone.status, 2);
+  EXPECT_NE(alone.errors.find("write the job file too"), std::string::npos) << alone.errors;
+}
+
 TEST(Doctor, ReadsTheDataOfTheJob) {
   const Ended missing = run({"doctor", "--set", "data.source=mnist:/no/such/folder"});
   EXPECT_EQ(missing.status, 2) << missing.output;

@@ -540,6 +540,9 @@ TEST_F(Node, WhatCannotWorkIsSaidAtOnce) {
   expect_said(other.errors, "the job has 3 hosts, and `paceline node` runs on 2");
   const Ended rank = host(file, 3, 3)->wait();
   expect_said(rank.errors, "ranks begin at 0");
+  const Ended nobody = run({"node", file.string()});
+  EXPECT_EQ(nobody.status, 2);
+  expect_said(nobody.errors, "nothing says which host this is: write --rank and --hosts");
   write_text(folder_ / "plain.toml", "[[device]]\ncount = 2\n");
   const Ended plain = host(folder_ / "plain.toml", 1, 2)->wait();
   EXPECT_EQ(plain.status, 2);

@@ -120,7 +120,9 @@ TEST_F(Start, WorkersShareLibtorchAndTheData) {
 TEST_F(Start, WhatStartsALiveRunLoadsNoLibtorch) {
   const std::string job = small_job(folder_.path(), "epochs = 200\n").string();
   for (const std::string command : {"train", "node"}) {
-    Program program({command, job});
+    std::vector<std::string> words = {command, job};
+    if (command == "node") words.insert(words.end(), {"--rank", "0", "--hosts", "1"});
+    Program program(words);
     std::vector<pid_t> workers;
     ASSERT_TRUE(eventually([&] {
       workers = children(program.pid(), "worker");

@@ -79,6 +79,25 @@ TEST_F(Up, CtrlCStopsTheRunWithACheckpoint) {
   EXPECT_FALSE(fs::is_empty(only_run(folder_ / "runs") / "checkpoints"));
 }
 
+// The first host would wait for it.
+TEST_F(Up, AHostWhoseNodeFailsEndsTheStart) {
+  const std::string file = job("2000");
+  const fs::path fails = folder_ / "fails";
+  write_text(fails,
+             "#!/bin/sh\ncase \"$*\" in *'--rank 1 '*) echo 'train.py: no such file' >&2; exit 2;; esac\n"
+             "exec " +
+                 program_ + " \"$@\"\n");
+  fs::permissions(fails, fs::perms::owner_all);
+  const Ended ended =
+      run({"up", (folder_ / "hosts.txt").string(), file, "--program", fails.string(), "--no-doctor"});
+  EXPECT_EQ(ended.status, 2) << ended.errors;
+  EXPECT_THAT(ended.errors, HasSubstr("localhost: paceline node failed: train.py: no such file"))
+      << ended.errors;
+  const Ended examined = run({"up", (folder_ / "hosts.txt").string(), file, "--program", fails.string()});
+  EXPECT_EQ(examined.status, 2) << examined.errors;
+  EXPECT_THAT(examined.errors, HasSubstr("localhost: paceline doctor failed: train.py: no such file"));
+}
+
 TEST_F(Up, AHostThatCannotServeIsOneLine) {
   const std::string file = job("0.1");
   write_text(folder_ / "old", "#!/bin/sh\necho paceline 0.0.1\n");

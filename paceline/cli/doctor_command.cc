@@ -181,11 +181,18 @@ absl::StatusOr<int> examine_with_others(const DoctorOptions& options, const Plac
   return ended;
 }
 
+bool says_where(const PlaceOptions& place) {
+  return place.said.rank || place.said.hosts || !place.said.coordinator.empty() || !place.address.empty();
+}
+
 }  // namespace
 
 absl::StatusOr<int> doctor_command(const DoctorOptions& options, const launch::Environment& environment) {
   const bool of_job = !options.job_file.empty() || !options.sets.empty();
   if (of_job) PACELINE_RETURN_IF_ERROR(asked_job(options).status());
+  if (!of_job && says_where(options.place))
+    return absl::InvalidArgumentError(
+        "write the job file too: --rank, --hosts, --coordinator and --address are for the hosts of a job");
   std::vector<Finding> findings = host_findings();
   if (!of_job) return report(findings, options.json);
   PACELINE_ASSIGN_OR_RETURN(const launch::Placement placement,

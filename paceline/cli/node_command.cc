@@ -150,6 +150,13 @@ absl::StatusOr<int> run_other_host(launch::HostProcesses host, const config::Job
 }  // namespace
 
 absl::StatusOr<int> node_command(const NodeOptions& options, const launch::Environment& environment) {
+  // Each host would train the whole job by itself.
+  if (!launch::says_place(environment, options.place.said)) {
+    return absl::InvalidArgumentError(
+        "nothing says which host this is: write --rank and --hosts, or start it with srun, mpirun or "
+        "torchrun. "
+        "For this host alone: paceline train");
+  }
   PACELINE_ASSIGN_OR_RETURN(const launch::Placement placement,
                             launch::find_placement(environment, options.place.said));
   TrainOptions train = options.train;

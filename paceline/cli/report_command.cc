@@ -1,5 +1,7 @@
 #include "paceline/cli/report_command.h"
 
+#include <filesystem>
+
 #include <fmt/format.h>
 
 #include "paceline/base/status_macros.h"
@@ -8,6 +10,7 @@
 #include "paceline/report/json_values.h"
 #include "paceline/report/terminal_text.h"
 #include "paceline/runs/run_report.h"
+#include "paceline/store/run_folder.h"
 
 namespace paceline::cli {
 
@@ -37,6 +40,12 @@ absl::Status report_command(const ReportOptions& options) {
     return several.empty() ? report_time(options.folder, false, options.json) : absl::OkStatus();
   }
   if (!several.empty()) {
+    // Jobs of their own would be taken for seeds of one.
+    if (!std::filesystem::exists(std::filesystem::path(options.folder) / store::kComparisonFile)) {
+      return absl::InvalidArgumentError(fmt::format(
+          "{}: has runs of several jobs, which are no comparison; name one of them, for example {}",
+          options.folder, several.front()));
+    }
     PACELINE_ASSIGN_OR_RETURN(const Comparison comparison, read_comparison(options.folder));
     PACELINE_RETURN_IF_ERROR(write_comparison(options.folder, comparison));
     print_comparison(comparison, options.folder, false);

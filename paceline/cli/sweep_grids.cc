@@ -53,6 +53,7 @@ report::SweepGrid grid_of(const config::Sweep& sweep, const config::SweepTable& 
   const Indices axes = row_axes(sweep);
   grid.row_head =
       absl::StrJoin(axes, ", ", [&](std::string* out, std::size_t axis) { *out += sweep.axes[axis].name; });
+  grid.each = sweep.mean_over ? table.values[*sweep.mean_over].size() : 1;
   const Indices& columns = table.values[sweep.columns];
   for (const std::size_t column : columns) {
     if (column == sweep.compare) grid.compare = grid.columns.size();

@@ -11,6 +11,7 @@
 
 #include <absl/cleanup/cleanup.h>
 #include <absl/strings/ascii.h>
+#include <absl/strings/match.h>
 #include <absl/strings/str_join.h>
 #include <absl/strings/str_split.h>
 #include <fmt/format.h>
@@ -32,6 +33,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::chrono::milliseconds kUpLook{50};
+constexpr std::chrono::seconds kAfterFailure{10};
 constexpr int kSshFailed = 255;  // ssh itself, not what it ran
 
 // Where the nodes of the hosts run, and with what words.
@@ -91,30 +93,43 @@ class Everywhere {
     statuses_.emplace_back();
     return absl::OkStatus();
   }
-  // Whether all have ended. `each`: is called with each that has not.
+  // Whether all have ended. `each`: is called with each. What failed is said at once, as others may go on for
+  // long.
   template <typename Each>
   bool look(Each&& each) {
     bool ended = true;
     for (std::size_t i = 0; i < running_.size(); ++i) {
+      const bool before = statuses_[i].has_value();
       statuses_[i] = running_[i].look();
       each(running_[i], i);
+      if (!before && statuses_[i].value_or(0) != 0) failed_.push_back(i);
       ended = ended && statuses_[i].has_value();
     }
     return ended;
   }
-  // Errors: Cancelled on Ctrl-C.
+  // Once one has failed the others get a little longer. Errors: Cancelled on Ctrl-C.
   absl::Status wait() {
+    std::optional<std::chrono::steady_clock::time_point> until;
     while (!look([](const RemoteCommand&, std::size_t) {})) {
       if (launch::stop_signals() > 0) return absl::CancelledError("stopped before the run began");
+      const auto now = std::chrono::steady_clock::now();
+      if (!failed_.empty() && !until) until = now + kAfterFailure;
+      if (until && now > *until) break;
       std::this_thread::sleep_for(kUpLook);
     }
     return absl::OkStatus();
   }
+  // The first that failed, in time. The others' reasons are printed.
   absl::Status all_well(const std::string& doing) const {
-    for (std::size_t i = 0; i < running_.size(); ++i) {
-      if (statuses_[i] != 0) return failed_on(running_[i], statuses_[i].value_or(-1), doing);
-    }
-    return absl::OkStatus();
+    if (failed_.empty()) return absl::OkStatus();
+    for (std::size_t n = 1; n < failed_.size(); ++n)
+      launch::print(stderr, fmt::format("{}\n", why_failed(failed_[n], doing)));
+    return absl::UnavailableError(why_failed(failed_.front(), doing));
+  }
+  // In the order in which they did.
+  const std::vector<std::size_t>& failed() const { return failed_; }
+  std::string why_failed(std::size_t i, const std::string& doing) const {
+    return std::string(failed_on(running_[i], statuses_[i].value_or(-1), doing).message());
   }
   void close_inputs() {
     for (RemoteCommand& one : running_) one.close_input();
@@ -125,6 +140,7 @@ class Everywhere {
  private:
   std::vector<RemoteCommand> running_;
   std::vector<std::optional<int>> statuses_;
+  std::vector<std::size_t> failed_;
 };
 
 absl::Status check_versions(const Fleet& fleet) {
@@ -138,7 +154,8 @@ absl::Status check_versions(const Fleet& fleet) {
     if (asked.status(i) == kSshFailed) return failed_on(one, kSshFailed, "paceline --version");
     if (asked.status(i) != 0) {
       return absl::NotFoundError(
-          fmt::format("{}: there is no {} that runs; install Paceline there, or write --copy-programs: {}",
+          fmt::format("{}: there is no {} that runs; install Paceline there, write --program PATH, or "
+                      "--copy-programs: {}",
                       one.host(), fleet.program, last_line(one.errors)));
     }
     const std::string here = fmt::format("paceline {}", kVersion), there = last_line(one.output);
@@ -203,11 +220,17 @@ absl::Status add_programs(Bundle& bundle) {
   return absl::OkStatus();
 }
 
+// Not beside certificates.
+bool token_alone(const config::JobConfig& job) {
+  return job.reach.certs.empty() && !job.reach.token_file.empty();
+}
+
 absl::Status copy_files(const Fleet& fleet, const std::string& job_text, const config::JobConfig& job,
                         bool programs) {
   PACELINE_ASSIGN_OR_RETURN(Bundle bundle, Bundle::make());
   PACELINE_RETURN_IF_ERROR(bundle.add_text(job_text, "job.toml"));
   if (!job.reach.certs.empty()) PACELINE_RETURN_IF_ERROR(bundle.add(job.reach.certs, "certs"));
+  if (token_alone(job)) PACELINE_RETURN_IF_ERROR(bundle.add(job.reach.token_file, "token"));
   if (programs) PACELINE_RETURN_IF_ERROR(add_programs(bundle));
   PACELINE_ASSIGN_OR_RETURN(const std::string archive, bundle.archive());
   Everywhere copies;
@@ -257,12 +280,18 @@ class Progress {
   bool shown_ = false;
 };
 
+constexpr char kNode[] = "paceline node";
+
+// What the first host said last is that it starts.
+bool starts(const std::string& said) { return absl::StrContains(last_line(said), "starting: "); }
+
 absl::StatusOr<int> run_nodes(const Fleet& fleet) {
   Everywhere nodes;
   for (std::size_t rank = 0; rank < fleet.hosts.size(); ++rank)
     PACELINE_RETURN_IF_ERROR(nodes.start(fleet.hosts[rank], node_until_input_ends(fleet, rank)));
   Progress progress;
   std::string last;
+  std::size_t told = 0;  // of the hosts that failed
   const auto look = [&] {
     return nodes.look([&](const RemoteCommand& one, std::size_t rank) {
       if (rank != 0) return;
@@ -273,6 +302,12 @@ absl::StatusOr<int> run_nodes(const Fleet& fleet) {
     });
   };
   while (!look()) {
+    for (; told < nodes.failed().size(); ++told) {
+      progress.clear();
+      launch::print(stderr, fmt::format("{}\n", nodes.why_failed(nodes.failed()[told], kNode)));
+    }
+    // The others would wait for it. A run that trains goes on without.
+    if (told > 0 && starts(last)) nodes.close_inputs();
     const int signals = launch::stop_signals();
     if (signals == 1) nodes.close_inputs();  // again does nothing
     if (signals > 1) return absl::CancelledError("stopped at once");
@@ -282,7 +317,7 @@ absl::StatusOr<int> run_nodes(const Fleet& fleet) {
   launch::print(stdout, nodes.all().front().output);
   const bool stopped = launch::stop_signals() > 0;
   if (stopped) return launch::exit_of_stop();
-  PACELINE_RETURN_IF_ERROR(nodes.all_well("paceline node"));
+  PACELINE_RETURN_IF_ERROR(nodes.all_well(kNode));
   return 0;
 }
 
@@ -330,7 +365,10 @@ absl::StatusOr<int> up_command(const UpOptions& options) {
   fleet.port = std::to_string(launch::port_of_coordinator({}, job));
   if (fleet.directory.empty()) fleet.directory = "paceline/" + job.name;
   if (!job.reach.certs.empty()) fleet.sets.push_back("network.certs=certs");
+  if (token_alone(job)) fleet.sets.push_back("network.token_file=token");
   if (options.copy_programs) fleet.program = "./paceline";
+  if (std::system("command -v ssh >/dev/null 2>&1") != 0)
+    return absl::NotFoundError("there is no ssh on this host; install it (Debian: openssh-client)");
   launch::catch_stop_signals();
   const auto tell = [](const std::string& line) { launch::print(stderr, line + "\n"); };
   if (!options.copy_programs) {

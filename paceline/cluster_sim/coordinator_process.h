@@ -52,7 +52,9 @@ class CoordinatorProcess final : public Process,
   void closed(coordinator::ServerPeer peer) override;
   void closed(coordinator::EvaluatorPeer peer) override;
 
-  void stop(const std::string& why) { take(coordinator::StopWanted{why}); }
+  void stop(const std::string& why, const std::string& cannot_start) {
+    take(coordinator::StopWanted{why, cannot_start});
+  }
   // What it says to a launcher at that place; nothing where nobody listens.
   std::optional<supervisor::Answered> status(int place) const;
   // It dies within what it does next, after so many more actions, and `last` is called.

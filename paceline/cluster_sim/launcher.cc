@@ -169,8 +169,8 @@ std::optional<Launcher::What> Launcher::on(const supervisor::FollowLeader& leade
 std::optional<Launcher::What> Launcher::on(const supervisor::AskStop& ask) {
   stopped_ = true;
   CoordinatorProcess& asked = led_by();
-  world_.at(cluster_.network.arrival(coordinator_.place(), asked.place()), [&asked, why = ask.why] {
-    if (asked.alive()) asked.happening([&asked, why] { asked.stop(why); })();
+  world_.at(cluster_.network.arrival(coordinator_.place(), asked.place()), [&asked, ask] {
+    if (asked.alive()) asked.happening([&asked, ask] { asked.stop(ask.why, ask.cannot_start); })();
   });
   return std::nullopt;
 }

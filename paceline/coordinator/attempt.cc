@@ -504,7 +504,13 @@ std::string Attempt::phase_in_words() const {
   if (ending()) return "finishing";
   if (started()) return "training";
   if (awaits_copy_ && servers_.all_here()) return "starting: another host copies the checkpoint";
-  return fmt::format("starting: {} of {} workers are here", workers_.size(), options_.job.devices.size());
+  std::string words =
+      fmt::format("starting: {} of {} workers are here", workers_.size(), options_.job.devices.size());
+  const std::vector<HostRank> missing = missing_hosts();
+  if (options_.job.hosts > 1 && !missing.empty())
+    words +=
+        fmt::format("; host {} {} not", fmt::join(missing, ", host "), missing.size() == 1 ? "is" : "are");
+  return words;
 }
 
 }  // namespace paceline::coordinator

@@ -187,7 +187,7 @@ class Attempt {
   bool disconnecting() const { return phase_ == Phase::kDisconnecting || phase_ == Phase::kOver; }
   void on(const TimePassed&);
   void on(const WokeUp&);
-  void on(const StopWanted& wanted) { stop(wanted.why); }
+  void on(const StopWanted& wanted);
   void on(const EvaluationWanted&);
   void on(const RecordingFailed& failed) { fail(failed.why); }
   void stop(const std::string& why, control::FinishCause cause = control::FinishCause::kStopped);
@@ -205,6 +205,9 @@ class Attempt {
   void give_up_hosts();
   void give_up_waiting_for_replicas();
   void begin_without_missing();
+  void end_without_hosts(std::chrono::duration<double> waited);
+  // Whose servers are not here.
+  std::vector<HostRank> missing_hosts() const;
   void begin_with_those_here();
   std::vector<DevicePlace> missing_devices() const;
   const std::string& device_name(DevicePlace device) const;

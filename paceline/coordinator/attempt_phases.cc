@@ -57,6 +57,12 @@ void Attempt::on(const WokeUp&) {
   PACELINE_CHECK(status.ok(), "{}", message_of(status));
 }
 
+void Attempt::on(const StopWanted& wanted) {
+  if (phase_ == Phase::kStarting && !wanted.cannot_start.empty())
+    return fail(absl::FailedPreconditionError(wanted.cannot_start));
+  stop(wanted.why);
+}
+
 void Attempt::stop(const std::string& why, control::FinishCause cause) {
   // While it starts or finishes too: should a server be lost then, nothing is trained again.
   const bool before = std::exchange(stop_asked_, true);

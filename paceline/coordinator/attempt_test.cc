@@ -403,6 +403,37 @@ TEST_P(CheckpointAgain, IsTriedWhereItCouldNotBeWritten) {
 
 INSTANTIATE_TEST_SUITE_P(Ends, CheckpointAgain, testing::Bool());
 
+TEST_F(AttemptTest, AHostThatCannotStartIsTheRunsFailureAndNoStop) {
+  start("[[device]]\ncount = 2\n");
+  const auto here = worker("w0");
+  here->say(attached("path"));
+  world_->happens(StopWanted{"a process could not start", "host 1: no such data"});
+  const wire::Disconnect disconnect = here->disconnect();
+  EXPECT_TRUE(disconnect.failed());
+  EXPECT_EQ(disconnect.why(), "host 1: no such data");
+  EXPECT_EQ(attempt().result().message(), "host 1: no such data");
+}
+
+TEST_F(AttemptTest, AHostThatDoesNotComeEndsTheStart) {
+  start("[cluster]\nhosts = 2\n[[device]]\ncount = 2\n");
+  const auto here = worker("w0");
+  here->say(attached("path"));
+  wire::ServerMessage hello;
+  hello.mutable_hello()->set_exchange("somewhere");
+  hello.mutable_hello()->set_fabric("sealed");
+  const auto serving = come(hello);
+  EXPECT_EQ(attempt().phase_in_words(), "starting: 1 of 2 workers are here; host 1 is not");
+  world_->keeps_beating(*here);
+  world_->keeps_beating(*serving);
+  world_->pass(std::chrono::seconds(590));
+  EXPECT_TRUE(attempt().result().ok()) << attempt().result();
+  world_->pass(std::chrono::seconds(20));
+  EXPECT_EQ(
+      std::string(attempt().result().message()),
+      "host 1 has not come within 600 s; is `paceline node` running there, and does a firewall let it reach "
+      "this host?");
+}
+
 TEST_F(AttemptTest, ACheckpointThatCannotBeWrittenInTheEndIsSaid) {
   start("epochs = 100\n");
   const auto training = worker("w0");

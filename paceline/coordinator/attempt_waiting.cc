@@ -13,6 +13,12 @@
 
 namespace paceline::coordinator {
 
+namespace {
+
+constexpr std::chrono::seconds kStartPatience{600};
+
+}  // namespace
+
 void Attempt::give_up_silent() {
   for (const auto& [peer, why] : workers_.silent(at_)) {
     out_.give_up(peer, why);
@@ -30,16 +36,34 @@ void Attempt::give_up_silent() {
 
 // A job goes back to where it was with all its hosts, as long as they may come. This one is here.
 void Attempt::give_up_hosts() {
-  const bool waiting = options_.again && options_.job.hosts > 1 && phase_ == Phase::kStarting;
+  const bool waiting = options_.job.hosts > 1 && phase_ == Phase::kStarting;
   const std::chrono::duration<double> waited = hearing_.listened();
+  if (waiting && !options_.again) return end_without_hosts(waited);
   if (!waiting || servers_.all_here() || waited.count() < options_.job.host_patience_s) return;
-  for (const ServerId server : servers_.ids()) {
-    if (!servers_.here(server) && servers_.rank(server) != options_.host)
-      lost_hosts_.push_back(servers_.rank(server));
+  for (const HostRank host : missing_hosts()) {
+    if (host != options_.host) lost_hosts_.push_back(host);
   }
   if (lost_hosts_.empty()) return;
   go_back(fmt::format("host {} did not come back within {} s; going on without it",
                       fmt::join(lost_hosts_, ", host "), options_.job.host_patience_s));
+}
+
+// People start the hosts of a new run, minutes apart maybe.
+void Attempt::end_without_hosts(std::chrono::duration<double> waited) {
+  const std::vector<HostRank> missing = missing_hosts();
+  if (missing.empty() || waited < kStartPatience) return;
+  fail(absl::UnavailableError(
+      fmt::format("host {} has not come within {} s; is `paceline node` running there, "
+                  "and does a firewall let it reach this host?",
+                  fmt::join(missing, ", host "), kStartPatience.count())));
+}
+
+std::vector<HostRank> Attempt::missing_hosts() const {
+  std::vector<HostRank> missing;
+  for (const ServerId server : servers_.ids()) {
+    if (!servers_.here(server)) missing.push_back(servers_.rank(server));
+  }
+  return missing;
 }
 
 // Those that died are started again with the next attempt only.

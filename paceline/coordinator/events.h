@@ -43,6 +43,7 @@ struct WokeUp {};
 // Somebody wants a clean stop: a checkpoint of the newest version, then a disconnect to all.
 struct StopWanted {
   std::string why;
+  std::string cannot_start{};  // why a process of some host could not: a run that has not begun fails then
 };
 
 // Somebody wants to know how good the newest version is. Nothing happens where next_to_measure() has an

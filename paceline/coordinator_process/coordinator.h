@@ -65,7 +65,10 @@ class Coordinator final : public WorkerStream::Listener,
   // To be called a few times a second: notices who has gone silent, and when all is over.
   void tick();
   // A clean stop: a checkpoint of the newest version, then a disconnect to all.
-  void ask_stop(const std::string& why) { take(coordinator::StopWanted{why}); }
+  // `cannot_start`: as StopWanted has it.
+  void ask_stop(const std::string& why, const std::string& cannot_start = "") {
+    take(coordinator::StopWanted{why, cannot_start});
+  }
   // An evaluation out of turn: the version that is measured. Errors: those of Attempt::next_to_measure.
   absl::StatusOr<Version> ask_evaluation();
   // The run cannot go on, as what happens cannot be recorded.

@@ -4,6 +4,7 @@
 
 #include "paceline/base/status_macros.h"
 #include "paceline/rpc/single_call.h"
+#include "paceline/store/strict_json.h"
 #include "paceline/wire/paceline.grpc.pb.h"
 #include "paceline/wire/status.h"
 
@@ -58,7 +59,9 @@ class CoordinatorServer::Service final : public wire::Coordinator::CallbackServi
       grpc::CallbackServerContext* context) override {
     const grpc::Status admitted = check(*context, {Role::kOperator});
     return rpc::SingleCall<wire::StopRequest, wire::StopReply>::start(admitted, [this](auto& call) {
-      loop_.post([this, why = call.request().why()] { coordinator_.ask_stop(why); });
+      loop_.post([this, request = call.request()] {
+        coordinator_.ask_stop(request.why(), store::printable(request.cannot_start(), store::kLongestError));
+      });
       call.answer({});
     });
   }

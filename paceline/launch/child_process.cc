@@ -88,6 +88,7 @@ bool settle_child(int log, Priority priority, pid_t parent) {
   // Some launchers signal every process of a host. The parent stops its children cleanly.
   ::signal(SIGTERM, SIG_IGN);
   ::signal(SIGINT, SIG_IGN);
+  ::signal(SIGHUP, SIG_IGN);
   ::signal(SIGPIPE, SIG_DFL);
   sigset_t none;
   sigemptyset(&none);

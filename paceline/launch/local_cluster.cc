@@ -397,6 +397,7 @@ std::optional<LocalCluster::What> LocalCluster::act(const supervisor::AskStop& a
   context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(1));
   wire::StopRequest request;
   request.set_why(ask.why);
+  request.set_cannot_start(ask.cannot_start);
   wire::StopReply reply;
   rpc::call_once(stub_->Stop(&context), request, reply);
   return std::nullopt;

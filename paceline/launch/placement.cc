@@ -77,6 +77,14 @@ Launcher launcher_of(const Environment& environment) {
   return {};
 }
 
+}  // namespace
+
+bool says_place(const Environment& environment, const SaidPlacement& said) {
+  return said.rank || said.hosts || !launcher_of(environment).rank.empty();
+}
+
+namespace {
+
 absl::Status check_one_a_host(const Launcher& launcher) {
   if (!launcher.several_a_host) return absl::OkStatus();
   return absl::InvalidArgumentError(fmt::format(

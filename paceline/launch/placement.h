@@ -37,6 +37,8 @@ struct Placement {
 // One host alone, where nothing is said. Errors: what is missing or makes no sense; several processes a host,
 // where one starts them all.
 absl::StatusOr<Placement> find_placement(const Environment& environment, const SaidPlacement& said = {});
+// Whether anything is said.
+bool says_place(const Environment& environment, const SaidPlacement& said);
 
 inline constexpr std::int64_t kUsualPort = 7461;
 

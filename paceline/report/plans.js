@@ -56,7 +56,7 @@ function budget_charts(run) {
   const line = (name, style, index, look) => ({name, style, look, points: points.map(each => [each[0], each[6][index]])});
   const chart = (title, series, note) => kept_chart(title, {note}, () => ({x: time_axis(), y: {format: value => plain(value), from_zero: true}, series})).node;
   return [html('div', {class: 'columns next'},
-    chart('Cost of a batch', [line('cost', 0, 0, 'solid'), line('allowed', 1, 1, '')], 'In the currency of the prices. Allowed: by the budget, on average over the run.'),
+    chart('Cost of a batch', [line('cost', 0, 0, 'solid'), line('allowed', 1, 1, '')], 'In what the budget is in: the currency of the prices, joules, or bytes between sites. Allowed: on average over the run.'),
     chart('Ahead of the budget', [line('queue', 0, 2, 'solid')], 'In batches of budget: the virtual queue that a plan is weighed with.'))];
 }
 

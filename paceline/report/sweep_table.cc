@@ -1,5 +1,7 @@
 #include "paceline/report/sweep_table.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "paceline/report/html.h"
@@ -33,25 +35,25 @@ std::string share(std::size_t some, std::size_t all) {
   return some == all ? "" : fmt::format(" ({} of {})", some, all);
 }
 
-std::string time_cell(const Place& place) {
+std::string time_cell(const Place& place, std::size_t each) {
   if (place.empty()) return kUnknownCell;
   const Numbers times = known(place, &SweepResult::to_target_s);
-  if (times.empty()) return "never";
-  return seconds_text(*mean(times)) + share(times.size(), place.size());
+  if (times.empty()) return place.size() < each ? kUnknownCell : "never";
+  return seconds_text(*mean(times)) + share(times.size(), std::max(each, place.size()));
 }
 
-std::string accuracy_cell(const Place& place) {
+std::string accuracy_cell(const Place& place, std::size_t each) {
   const Numbers shares = known(place, &SweepResult::accuracy);
   if (shares.empty()) return kUnknownCell;
   std::string text = percent(*mean(shares), 2);
   if (shares.size() > 1) text += fmt::format(" ± {}", percent(standard_error(shares), 2));
-  return text + share(shares.size(), place.size());
+  return text + share(shares.size(), std::max(each, place.size()));
 }
 
-// One place's time that can be held to another's.
-std::optional<double> whole_time(const Place& place) {
-  const Numbers times = known(place, &SweepResult::to_target_s);
-  return times.size() == place.size() ? mean(times) : std::nullopt;
+// One place's numbers that can be held to another's: all trainings have one.
+std::optional<double> whole_mean(const Place& place, Field field, std::size_t each) {
+  const Numbers numbers = known(place, field);
+  return numbers.size() >= std::max(each, place.size()) ? mean(numbers) : std::nullopt;
 }
 
 // How the compared column stands to the others in one row, or in the mean of all.
@@ -66,14 +68,14 @@ struct Standing {
 Standing standing_of(const SweepGrid& grid, const std::vector<Place>& row) {
   Standing standing;
   const Place& own = row[*grid.compare];
-  const auto own_time = whole_time(own);
-  const auto own_accuracy = mean(known(own, &SweepResult::accuracy));
+  const auto own_time = whole_mean(own, &SweepResult::to_target_s, grid.each);
+  const auto own_accuracy = whole_mean(own, &SweepResult::accuracy, grid.each);
   for (std::size_t i = 0; i < row.size(); ++i) {
     if (i == *grid.compare) continue;
-    const auto accuracy = mean(known(row[i], &SweepResult::accuracy));
+    const auto accuracy = whole_mean(row[i], &SweepResult::accuracy, grid.each);
     standing.points.push_back(accuracy && own_accuracy ? std::optional(*own_accuracy - *accuracy)
                                                        : std::nullopt);
-    const auto time = whole_time(row[i]);
+    const auto time = whole_mean(row[i], &SweepResult::to_target_s, grid.each);
     if (!time || !own_time || *own_time <= 0) continue;
     standing.ratios.push_back(*time / *own_time);
     if (standing.fastest_ratio && *standing.fastest_ratio <= standing.ratios.back()) continue;
@@ -125,11 +127,11 @@ std::vector<std::string> head_of(const SweepGrid& grid) {
   return head;
 }
 
-std::string measure(const SweepGrid& grid, std::string (*cell)(const Place&), TableStyle style) {
+std::string measure(const SweepGrid& grid, std::string (*cell)(const Place&, std::size_t), TableStyle style) {
   TextTable table(head_of(grid), TextTable::LastColumn::kNumbers);
   for (std::size_t i = 0; i < grid.rows.size(); ++i) {
     std::vector<std::string> cells = {printable(grid.rows[i])};
-    for (const Place& place : grid.places[i]) cells.push_back(cell(place));
+    for (const Place& place : grid.places[i]) cells.push_back(cell(place, grid.each));
     table.add(std::move(cells));
   }
   return text_of(table, style);
@@ -148,7 +150,11 @@ std::string comparison(const SweepGrid& grid, TableStyle style) {
     const std::string counted = rows[i].ratio ? share(rows[i].ratios.size(), grid.columns.size() - 1) : "";
     table.add(cells_of(printable(grid.rows[i]), rows[i], counted));
   }
-  if (rows.size() > 1) table.add(cells_of("mean", mean_of(rows), ""));
+  const auto counts = std::count_if(rows.begin(), rows.end(), [](const Standing& row) { return row.ratio; });
+  // Rows in which somebody missed the target are in no ratio.
+  if (rows.size() > 1)
+    table.add(cells_of("mean", mean_of(rows),
+                       counts > 0 ? share(static_cast<std::size_t>(counts), rows.size()) : ""));
   return text_of(table, style);
 }
 

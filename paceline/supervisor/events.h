@@ -116,6 +116,7 @@ struct FollowLeader {
 // The coordinator is to end the run.
 struct AskStop {
   std::string why;
+  std::string cannot_start{};  // why a process of another host than the coordinator's could not; or empty
 };
 
 struct LookAtFolder {

@@ -143,6 +143,8 @@ bool Supervisor::ended_in_order(const MemberEnded& ended) {
     // The other one may be one that a user started, or from before and not missed yet. If that goes, the
     // coordinator says who is missing.
     case ExitReason::kPlaceTaken:
+      find(ended.name)->taken = true;
+      taken_ = ended.end.reason;
       return true;
     case ExitReason::kRunFailed:
       failure_ = ended.end.reason;
@@ -181,6 +183,7 @@ bool Supervisor::could_not_start(const Member& member, const ProcessEnd& end) {
   // Once the run is to stop anyway, one that is killed is no reason for its end.
   if (!first_error_ && !coordinator_lost && !(stopping_ && end.killed)) {
     first_error_ = end.reason;
+    if (!leads_) cannot_start_ = fmt::format("host {}: {}", options_.host.value(), message_of(end.reason));
     stop("a process could not start");
   }
   return true;
@@ -229,7 +232,14 @@ absl::Status Supervisor::end_of_coordinator(const ProcessEnd& end) const {
 
 // Of the run, where the coordinator is on another host.
 absl::Status Supervisor::end_as_heard() const {
-  return first_error_ ? *first_error_ : failure_.value_or(absl::OkStatus());
+  if (first_error_) return *first_error_;
+  if (failure_) return *failure_;
+  const auto taken = [](const Member& one) { return one.taken; };
+  if (taken_ && std::all_of(members_.begin(), members_.end(), taken)) {
+    return absl::FailedPreconditionError(
+        fmt::format("{}; was another host started with the same --rank?", message_of(*taken_)));
+  }
+  return absl::OkStatus();
 }
 
 // ---- What the coordinator and the run folder say ----
@@ -267,7 +277,8 @@ void Supervisor::on(const FolderSeen& folder) {
 void Supervisor::on(const TimePassed&) {
   if (!begun_) return;
   if (ending_) return look_whether_all_left();
-  if (stopping_ && !outcome_) put(AskStop{*stopping_});  // a coordinator between two attempts hears nothing
+  if (stopping_ && !outcome_)
+    put(AskStop{*stopping_, cannot_start_});  // a coordinator between two attempts hears nothing
   // This process may have stood still; then it has to ask again first.
   if (!leads_ && !outcome_ && !stopping_ && !answered_ && failover_->wants_to_look(now_))
     put(LookAtFolder{failover_->run()});
@@ -340,7 +351,7 @@ void Supervisor::look_whether_it_ended_elsewhere() {
 
 void Supervisor::stop(const std::string& why) {
   stopping_ = why;
-  put(AskStop{why});
+  put(AskStop{why, cannot_start_});
 }
 
 void Supervisor::on(const StopWanted& wanted) {

@@ -76,6 +76,7 @@ class Supervisor {
     bool here = false;
     std::int64_t attempt = 0;  // at the job, for which it was started last
     std::optional<SteadyTime> missed_since{};
+    bool taken = false;  // its place, by a process that is not of this host
   };
   enum class Start { kFirst, kAgain, kLead };
   struct Ending {
@@ -141,6 +142,8 @@ class Supervisor {
   std::optional<absl::Status> first_error_;            // of a member, before training began
   std::optional<absl::Status> lost_with_coordinator_;  // how a member ended when nobody answered any more
   std::optional<absl::Status> failure_;                // of the run, as a member heard it
+  std::string cannot_start_;                           // as AskStop has it
+  std::optional<absl::Status> taken_;                  // what a member heard whose place was taken
   absl::Status after_;
   bool logs_say_more_ = false;
   Answered latest_;

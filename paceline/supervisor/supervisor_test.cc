@@ -100,7 +100,7 @@ class SupervisorTest : public testing::Test {
     } else if (const auto* follow = std::get_if<FollowLeader>(&action)) {
       note("follow " + follow->address.value_or("this host"));
     } else if (const auto* ask = std::get_if<AskStop>(&action)) {
-      note("ask to stop: " + ask->why);
+      note("ask to stop: " + ask->why + (ask->cannot_start.empty() ? "" : ", " + ask->cannot_start));
     } else if (std::holds_alternative<LookAtFolder>(action)) {
       happens(FolderSeen{folder_});
     } else if (const auto* tell = std::get_if<Tell>(&action)) {
@@ -568,13 +568,25 @@ TEST_F(OtherHost, WaitsForWhatItsProgramsDoAfterTheJob) {
 TEST_F(OtherHost, SaysWhyAProcessOfItsOwnCouldNotStart) {
   SupervisorOptions other{.members = kMembers};
   other.leads = false;
+  other.host = HostRank(1);
   begin(other);
   take_done();
   ends("w1", said(ExitReason::kOwnError, "no such data"));
-  EXPECT_THAT(take_done(), testing::Contains("ask to stop: a process could not start"));
+  EXPECT_THAT(take_done(), testing::Contains("ask to stop: a process could not start, host 1: no such data"));
   for (const char* const name : {"w0", "server0"}) ends(name, done());
   pass();
   EXPECT_EQ(outcome(), "no such data");
+}
+
+TEST_F(OtherHost, WhosePlacesAreAllTakenSaysSo) {
+  begin_elsewhere();
+  for (const char* const name : {"w0", "server0"})
+    ends(name, said(ExitReason::kPlaceTaken, std::string(name) + " is here already"));
+  pass();
+  EXPECT_EQ(outcome(), "none");
+  ends("w1", said(ExitReason::kPlaceTaken, "w1 is here already"));
+  pass();
+  EXPECT_EQ(outcome(), "w1 is here already; was another host started with the same --rank?");
 }
 
 TEST_F(OtherHost, EndsAtOnceWhereItIsStoppedAfterTheJob) {

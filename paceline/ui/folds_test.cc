@@ -131,6 +131,20 @@ TEST(RecentTest, TheRateIsThatOfTheLatestSecondsAndFallsWhenNothingComes) {
   EXPECT_FALSE(Recent().samples_per_s(at(1)).has_value());
 }
 
+TEST(RecentTest, UpdatesThatAreFarApartHaveARateBetweenThem) {
+  Recent recent;
+  for (int i = 0; i < 5; ++i) {
+    control::CommitRecord commit;
+    commit.version = Version(i + 1);
+    commit.samples = 300;
+    commit.committed_before = 300 * i;
+    recent.on_order(at(30 * i), commit);
+  }
+  EXPECT_NEAR(*recent.samples_per_s(at(121)), 10, 1e-6);
+  EXPECT_GT(*recent.samples_per_s(at(145)), 5);
+  EXPECT_EQ(*recent.samples_per_s(at(300)), 0);
+}
+
 TEST(TrafficTest, RatesAreThoseSinceTheReportBefore) {
   Traffic traffic;
   const auto look = [&](double s, std::int64_t few, std::int64_t many) {

@@ -109,10 +109,12 @@ std::optional<double> Recent::samples_per_s(Time now) const {
   if (committed_.size() < 2) return std::nullopt;
   const Time until = std::max(now, committed_.back().at);
   // Where nothing is committed any more, that shows.
+  const Duration gap = committed_.back().at - committed_[committed_.size() - 2].at;
+  const Duration window = std::max(kRateWindow, 2 * gap);  // of updates that are far apart
   const auto first = std::find_if(committed_.begin(), committed_.end(),
-                                  [&](const Committed& one) { return one.at >= until - kRateWindow; });
+                                  [&](const Committed& one) { return one.at >= until - window; });
   if (first == committed_.end()) return 0;
-  const Time end = until - committed_.back().at > kRateWindow / 10 ? until : committed_.back().at;
+  const Time end = until - committed_.back().at > window / 10 ? until : committed_.back().at;
   const Committed& from = first + 1 == committed_.end() ? *(first - 1) : *first;
   return end > from.at ? rate(committed_.back().samples - from.samples, end - from.at).value_or(0) : 0;
 }

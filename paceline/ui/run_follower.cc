@@ -62,6 +62,8 @@ absl::Status RunFollower::read_wall(store::JournalReader& journal) {
   wall_.reset();
   off_clock_ = runs::off_clock(about, std::ssize(attempts));
   for (auto attempt = attempts.rbegin(); attempt != attempts.rend() && !wall_; ++attempt) {
+    // An attempt that is under way has no clock before its first release: the one before it ran on another.
+    if (state_.led() && attempt != attempts.rbegin()) break;
     const auto found = about.find(runs::released_key(attempt->number));
     if (found == about.end()) continue;
     const std::pair<std::string, std::string> words = absl::StrSplit(found->second, absl::MaxSplits(' ', 1));
