@@ -53,6 +53,25 @@ TEST(Doctor, ReadsTheDataOfTheJob) {
   EXPECT_NE(there.output.find("libtorch         1.13"), std::string::npos) << there.output;
 }
 
+TEST(Doctor, StartsTheProgramOfTheJob) {
+  const TempFolder folder;
+  const auto with = [&](const std::string& how) {
+    write_text(folder / "job.toml",
+               fmt::format("[program]\nrun = \"{}\"\nargs = [\"{}\"]\n",
+                           fs::absolute("paceline/program/testdata/program.py").string(), how));
+    return run({"doctor", (folder / "job.toml").string()});
+  };
+  const Ended good = with("");
+  EXPECT_EQ(good.status, 0) << good.output;
+  EXPECT_NE(good.output.find("program.py starts\n"), std::string::npos) << good.output;
+  EXPECT_NE(good.output.find("1200 samples, 3 tensors of "), std::string::npos) << good.output;
+  const Ended bad = with("model-exit");
+  EXPECT_EQ(bad.status, 2) << bad.output;
+  EXPECT_NE(bad.output.find("program.py: the program ended (exit status 1)"), std::string::npos)
+      << bad.output;
+  EXPECT_NE(bad.errors.find("no model today"), std::string::npos) << bad.errors;
+}
+
 // The second host does not come; where it would have come to is said.
 TEST(Doctor, OfHostsIsAtThePortOfTheJob) {
   const TempFolder folder;

@@ -20,6 +20,7 @@
 #include "paceline/cli/examine_hosts.h"
 #include "paceline/cli/host_findings.h"
 #include "paceline/cli/models_command.h"
+#include "paceline/cli/program_probe.h"
 #include "paceline/cli/torch_program.h"
 #include "paceline/cli/version.h"
 #include "paceline/config/job_config.h"
@@ -29,6 +30,7 @@
 #include "paceline/links/fabric.h"
 #include "paceline/peer/grpc_log.h"
 #include "paceline/runs/job_file.h"
+#include "paceline/store/strict_json.h"
 
 namespace paceline::cli {
 
@@ -66,10 +68,24 @@ std::string build() {
   return fmt::format("{:016x}", text_hash(bytes));
 }
 
+// The job's program is started for that, as a run would do.
+std::string data_of_program(const config::JobConfig& job, std::vector<Finding>& findings) {
+  const auto model = probe_program(job, "");
+  if (!model.ok()) {
+    findings.push_back({"program", Health::kFail, std::string(model.status().message()),
+                        "start it by hand on this host, as the job does, until it finds all that it needs"});
+    return "";
+  }
+  findings.push_back({"program", Health::kOk, config::named(*job.program) + " starts", ""});
+  return fmt::format("{} samples, {} tensors of {} numbers{}", model->samples, model->layout.tensors().size(),
+                     model->layout.size(),
+                     model->digest.empty() ? "" : ", " + store::printable(model->digest));
+}
+
 // The data set, as hosts can compare it; empty, and a finding, where it cannot be read.
 std::string data_of(const config::JobConfig& job, const std::string& job_toml,
                     std::vector<Finding>& findings) {
-  if (job.program) return "";  // each host's own
+  if (job.program) return data_of_program(job, findings);
   const auto said = ask_torch_program(TorchQuestion::kHost, job_toml);
   if (!said.ok()) {
     findings.push_back({"libtorch", Health::kFail, std::string(said.status().message()),

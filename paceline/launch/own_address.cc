@@ -66,8 +66,10 @@ absl::StatusOr<std::string> own_address_towards(const std::string& host) {
   for (const addrinfo* one = found; one != nullptr && !own.ok(); one = one->ai_next)
     own = local_end(*one, host);
   if (own.ok() && is_loopback(*own) && !is_loopback(name)) {
-    return absl::InvalidArgumentError(fmt::format(
-        "'{}' is {} on this host, which other hosts cannot reach; say --address ADDRESS", host, *own));
+    return absl::InvalidArgumentError(
+        fmt::format("'{}' is {} on this host, which other hosts cannot reach; say --address ADDRESS, or name "
+                    "host 0 by its number",
+                    host, *own));
   }
   return own;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include <absl/strings/match.h>
 #include <absl/strings/numbers.h>
 #include <fmt/format.h>
 
@@ -166,6 +167,9 @@ absl::StatusOr<Placement> find_placement(const Environment& environment, const S
   PACELINE_RETURN_IF_ERROR(read_counts(environment, said, launcher, placement));
   PACELINE_RETURN_IF_ERROR(said.coordinator.empty() ? read_first_host(environment, launcher, placement)
                                                     : read_coordinator(said.coordinator, placement));
+  // A port is to stand behind an address of IPv6.
+  std::string& first = placement.first_host;
+  if (absl::StrContains(first, ':') && !absl::StartsWith(first, "[")) first = fmt::format("[{}]", first);
   return placement;
 }
 

@@ -112,6 +112,7 @@ TEST(Placement, TheCommandLineLiesOverTheEnvironmentKeyByKey) {
   EXPECT_EQ(*find_placement(said, {.rank = 1}), (Placement{1, 2, "a", 7000}));
   EXPECT_EQ(*find_placement(said, {.hosts = 3}), (Placement{0, 3, "a", 7000}));
   EXPECT_EQ(*find_placement(said, {.coordinator = "[::1]:9"}), (Placement{0, 2, "[::1]", 9}));
+  EXPECT_EQ(*find_placement(said, {.coordinator = "2001:db8::1:9"}), (Placement{0, 2, "[2001:db8::1]", 9}));
   const Environment address = {{"MASTER_ADDR", "a"}};
   EXPECT_EQ(*find_placement(address, {.rank = 1, .hosts = 2}), (Placement{1, 2, "a", 0}));
   said["MASTER_PORT"] = "x";

@@ -124,6 +124,7 @@ std::string line_of(const StartMessage& message) {
                {"protocol", kProtocol},
                {"role", word_of(message.role)},
                {"name", message.name},
+               {"on_host", message.on_host},
                {"devices", message.devices},
                {"seed", message.seed},
                {"threads", message.threads},

@@ -36,6 +36,7 @@ struct PlacedRun {
 struct StartMessage {
   Role role = Role::kWorker;
   std::string name;
+  std::int64_t on_host = 0;  // its number among the devices of its host
   std::int64_t devices = 1;
   std::uint64_t seed = 1;
   int threads = 1;

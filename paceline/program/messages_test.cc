@@ -62,13 +62,14 @@ TEST(Start, HasEachKeyInItsPlace) {
   StartMessage message;
   message.role = Role::kEvaluator;
   message.name = "w3";
+  message.on_host = 1;
   message.devices = 4;
   message.seed = 7;
   message.threads = 2;
   message.weights = "copy";
   message.settings = {{"batch", 16}, {"epochs", 0.5}};
   EXPECT_EQ(line_of(message),
-            R"({"devices":4,"name":"w3","protocol":1,"role":"evaluator","seed":7,)"
+            R"({"devices":4,"name":"w3","on_host":1,"protocol":1,"role":"evaluator","seed":7,)"
             R"("settings":{"batch":16.0,"epochs":0.5},"threads":2,"type":"start","weights":"copy"})"
             "\n");
 }

@@ -1,5 +1,6 @@
 #include "paceline/program/program_engine.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <utility>
@@ -27,6 +28,15 @@ constexpr double kForEverS = 1e6;
 
 bool always() { return true; }
 
+// Of the device of that name, from 0. Others are the first.
+std::int64_t number_on_host(const config::JobConfig& job, const std::string& name) {
+  const auto own = std::find_if(job.devices.begin(), job.devices.end(),
+                                [&](const config::DeviceConfig& one) { return one.name == name; });
+  if (own == job.devices.end()) return 0;
+  return std::count_if(job.devices.begin(), own,
+                       [&](const config::DeviceConfig& one) { return one.host == own->host; });
+}
+
 // Of a device.
 double mean_batch(const config::JobConfig& job) {
   double all = 0;
@@ -52,6 +62,7 @@ StartOptions start_options(const config::JobConfig& job, Role role, const std::s
     options.process.environment.push_back(fmt::format("PACELINE_DEVICE={}", job.evaluate_device));
   options.start = {.role = role,
                    .name = name,
+                   .on_host = number_on_host(job, name),
                    .devices = static_cast<std::int64_t>(job.devices.size()),
                    .seed = job.seed,
                    .threads = threads,

@@ -141,6 +141,22 @@ TEST(ProgramEngine, AStepMayBeSkipped) {
   EXPECT_FALSE(bench.step({1})->skipped);
 }
 
+TEST(StartOptions, CountADeviceAmongThoseOfItsHost) {
+  const auto job = config::parse_job(
+      "[program]\nrun = \"train.py\"\n[cluster]\nhosts = 2\n[network]\nlisten = \"127.0.0.1:0\"\n"
+      "[[device]]\nhost = 0\n[[device]]\nhost = 1\n[[device]]\nhost = 0\n[[device]]\nhost = 1\n",
+      "job.toml");
+  ASSERT_TRUE(job.ok()) << job.status();
+  const auto number = [&](const std::string& name) {
+    return start_options(*job, Role::kWorker, name, 1).start.on_host;
+  };
+  EXPECT_EQ(number("w0"), 0);
+  EXPECT_EQ(number("w1"), 0);
+  EXPECT_EQ(number("w2"), 1);
+  EXPECT_EQ(number("w3"), 1);
+  EXPECT_EQ(number("evaluator"), 0);
+}
+
 // A program may import for minutes, and evaluate for minutes.
 TEST(ProgramEngine, OnlyAStepHasTheLimitOfAStep) {
   StartOptions slow = options("slow");

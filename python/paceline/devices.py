@@ -15,7 +15,7 @@ STAND_IN = "stand-in"
 
 
 def device() -> torch.device:
-    """PACELINE_DEVICE if it is set; else a GPU by the worker's number, in turn; else the CPU.
+    """PACELINE_DEVICE if it is set; else a GPU by the worker's number on its host, in turn; else the CPU.
 
     PACELINE_DEVICE=stand-in is the CPU, used through the code that moves weights to a GPU: for tests.
     """
@@ -31,7 +31,7 @@ def device() -> torch.device:
     number = 0
     if here is not None:
         # The processes of one worker are as far apart as that workers beside it find room between them.
-        number = here.number + here.rank * max(1, count // here.processes)
+        number = here.on_host + here.rank * max(1, count // here.processes)
     return torch.device("cuda", number % count)
 
 

@@ -19,6 +19,7 @@ class Session:
     seed: int
     weights: str = "view"  # unless the program says otherwise
     settings: dict[str, Any] = field(default_factory=dict)
+    on_host: int = 0  # the number among the devices of this host
     # Of a follower: a further process of a worker (team.py).
     rank: int = 0
     processes: int = 1
@@ -64,6 +65,7 @@ def _read_start(channel: Channel) -> Session:
         seed=int(start.get("seed", 0)),
         weights=str(start.get("weights") or "view"),
         settings=dict(start.get("settings") or {}),
+        on_host=int(start.get("on_host", 0)),
         rank=int(start.get("rank", 0)),
         processes=int(start.get("processes", 1)),
         meeting=str(start.get("meeting", "")),

@@ -126,6 +126,7 @@ class Leader(Team):
             "protocol": PROTOCOL,
             "role": "follower",
             "name": session.name,
+            "on_host": session.on_host,
             "devices": session.devices,
             "seed": session.seed,
             "weights": session.weights,

@@ -250,7 +250,7 @@ def test_each_worker_sees_one_gpu(visible: str | None, count: int, number: int, 
     "named, gpu", [(None, "2"), ("", "2"), ("cuda", "2"), ("cuda:1", "1"), ("cpu", ""), ("stand-in", "")]
 )
 def test_it_is_the_one_that_the_job_names(monkeypatch: pytest.MonkeyPatch, named: str | None, gpu: str) -> None:
-    monkeypatch.setattr(visible_gpu, "session", lambda: SimpleNamespace(number=6))
+    monkeypatch.setattr(visible_gpu, "session", lambda: SimpleNamespace(on_host=6))
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     if named is None:

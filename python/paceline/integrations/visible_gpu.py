@@ -15,7 +15,7 @@ VARIABLE = "CUDA_VISIBLE_DEVICES"
 
 
 def see_one() -> None:
-    """PACELINE_DEVICE, or by the worker's number, in turn, as device() chooses. It has to come before CUDA starts."""
+    """PACELINE_DEVICE, or by the worker's number on its host, as device() does. It has to come before CUDA starts."""
     here, cuda = session(), cast(Any, torch.cuda)
     if here is None or cuda.is_initialized():
         return
@@ -26,7 +26,7 @@ def see_one() -> None:
     count = cuda.device_count()
     if count > 1:
         index = torch.device(named).index if named else None
-        os.environ[VARIABLE] = chosen(os.environ.get(VARIABLE), count, here.number if index is None else index)
+        os.environ[VARIABLE] = chosen(os.environ.get(VARIABLE), count, here.on_host if index is None else index)
 
 
 def chosen(visible: str | None, count: int, number: int) -> str:
