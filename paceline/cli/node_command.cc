@@ -154,8 +154,7 @@ absl::StatusOr<int> node_command(const NodeOptions& options, const launch::Envir
   if (!launch::says_place(environment, options.place.said)) {
     return absl::InvalidArgumentError(
         "nothing says which host this is: write --rank and --hosts, or start it with srun, mpirun or "
-        "torchrun. "
-        "For this host alone: paceline train");
+        "torchrun. For this host alone: paceline train");
   }
   PACELINE_ASSIGN_OR_RETURN(const launch::Placement placement,
                             launch::find_placement(environment, options.place.said));

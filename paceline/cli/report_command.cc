@@ -40,7 +40,7 @@ absl::Status report_command(const ReportOptions& options) {
     return several.empty() ? report_time(options.folder, false, options.json) : absl::OkStatus();
   }
   if (!several.empty()) {
-    // Jobs of their own would be taken for seeds of one.
+    // Runs of different jobs would count as seeds of one job.
     if (!std::filesystem::exists(std::filesystem::path(options.folder) / store::kComparisonFile)) {
       return absl::InvalidArgumentError(fmt::format(
           "{}: has runs of several jobs, which are no comparison; name one of them, for example {}",

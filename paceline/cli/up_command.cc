@@ -93,8 +93,7 @@ class Everywhere {
     statuses_.emplace_back();
     return absl::OkStatus();
   }
-  // Whether all have ended. `each`: is called with each. What failed is said at once, as others may go on for
-  // long.
+  // Whether all have ended. `each`: is called with each.
   template <typename Each>
   bool look(Each&& each) {
     bool ended = true;
@@ -119,10 +118,10 @@ class Everywhere {
     }
     return absl::OkStatus();
   }
-  // The first that failed, in time. The others' reasons are printed.
-  absl::Status all_well(const std::string& doing) const {
+  // The first that failed, in time. The others' reasons are printed, but for the first `told` of all.
+  absl::Status all_well(const std::string& doing, std::size_t told = 0) const {
     if (failed_.empty()) return absl::OkStatus();
-    for (std::size_t n = 1; n < failed_.size(); ++n)
+    for (std::size_t n = std::max<std::size_t>(1, told); n < failed_.size(); ++n)
       launch::print(stderr, fmt::format("{}\n", why_failed(failed_[n], doing)));
     return absl::UnavailableError(why_failed(failed_.front(), doing));
   }
@@ -317,7 +316,7 @@ absl::StatusOr<int> run_nodes(const Fleet& fleet) {
   launch::print(stdout, nodes.all().front().output);
   const bool stopped = launch::stop_signals() > 0;
   if (stopped) return launch::exit_of_stop();
-  PACELINE_RETURN_IF_ERROR(nodes.all_well(kNode));
+  PACELINE_RETURN_IF_ERROR(nodes.all_well(kNode, told));
   return 0;
 }
 

@@ -26,14 +26,12 @@ namespace {
 constexpr double kMostEpochs = 1e6;
 constexpr std::size_t kMostRatePoints = 10'000;
 
-// Than a job with a program may say.
+// Whether a table has more than a job with a program may say.
 bool says_more(const toml::table* table, const std::set<std::string>& allowed) {
   return table != nullptr && std::any_of(table->begin(), table->end(), [&](const auto& entry) {
            return !allowed.contains(std::string(entry.first.str()));
          });
 }
-
-const std::set<std::string> kOfAnyData = {"ahead", "load_ms"};
 
 void read_model(Section section, JobConfig& job) {
   job.initial_weights = section.text("weights", "");
@@ -447,7 +445,8 @@ JobConfig read_job(const toml::table& root, Complaints& complaints) {
   job.runs_dir = top.text("runs_dir", job.runs_dir);
   if (job.runs_dir.empty()) top.complain("runs_dir", "write the name of a folder");
   job.program = read_program(top, complaints);
-  if (job.program && (says_more(top.table("model"), {"weights"}) || says_more(top.table("data"), kOfAnyData)))
+  if (job.program &&
+      (says_more(top.table("model"), {"weights"}) || says_more(top.table("data"), {"ahead", "load_ms"})))
     top.complain(
         "program",
         "brings a model and data of its own; write no more than weights in [model], and no more than "

@@ -474,9 +474,7 @@ void Attempt::carry_out(const control::Release& release) {
 
 std::vector<std::string> Attempt::missing() const {
   std::vector<std::string> names;
-  for (const ServerId server : servers_.ids()) {
-    if (!servers_.here(server)) names.push_back(fmt::format("server{}", servers_.rank(server)));
-  }
+  for (const HostRank host : missing_hosts()) names.push_back(fmt::format("server{}", host));
   for (const DevicePlace device : missing_devices()) names.push_back(device_name(device));
   return names;
 }

@@ -78,14 +78,6 @@ Launcher launcher_of(const Environment& environment) {
   return {};
 }
 
-}  // namespace
-
-bool says_place(const Environment& environment, const SaidPlacement& said) {
-  return said.rank || said.hosts || !launcher_of(environment).rank.empty();
-}
-
-namespace {
-
 absl::Status check_one_a_host(const Launcher& launcher) {
   if (!launcher.several_a_host) return absl::OkStatus();
   return absl::InvalidArgumentError(fmt::format(
@@ -167,10 +159,14 @@ absl::StatusOr<Placement> find_placement(const Environment& environment, const S
   PACELINE_RETURN_IF_ERROR(read_counts(environment, said, launcher, placement));
   PACELINE_RETURN_IF_ERROR(said.coordinator.empty() ? read_first_host(environment, launcher, placement)
                                                     : read_coordinator(said.coordinator, placement));
-  // A port is to stand behind an address of IPv6.
+  // An IPv6 address needs brackets before a port.
   std::string& first = placement.first_host;
   if (absl::StrContains(first, ':') && !absl::StartsWith(first, "[")) first = fmt::format("[{}]", first);
   return placement;
+}
+
+bool says_place(const Environment& environment, const SaidPlacement& said) {
+  return said.rank || said.hosts || !launcher_of(environment).rank.empty();
 }
 
 std::int64_t port_of_coordinator(const Placement& placement, const config::JobConfig& job) {

@@ -35,11 +35,14 @@ std::string share(std::size_t some, std::size_t all) {
   return some == all ? "" : fmt::format(" ({} of {})", some, all);
 }
 
+// How many trainings a place has once all are there.
+std::size_t wanted(const Place& place, std::size_t each) { return std::max(each, place.size()); }
+
 std::string time_cell(const Place& place, std::size_t each) {
   if (place.empty()) return kUnknownCell;
   const Numbers times = known(place, &SweepResult::to_target_s);
   if (times.empty()) return place.size() < each ? kUnknownCell : "never";
-  return seconds_text(*mean(times)) + share(times.size(), std::max(each, place.size()));
+  return seconds_text(*mean(times)) + share(times.size(), wanted(place, each));
 }
 
 std::string accuracy_cell(const Place& place, std::size_t each) {
@@ -47,13 +50,13 @@ std::string accuracy_cell(const Place& place, std::size_t each) {
   if (shares.empty()) return kUnknownCell;
   std::string text = percent(*mean(shares), 2);
   if (shares.size() > 1) text += fmt::format(" ± {}", percent(standard_error(shares), 2));
-  return text + share(shares.size(), std::max(each, place.size()));
+  return text + share(shares.size(), wanted(place, each));
 }
 
 // One place's numbers that can be held to another's: all trainings have one.
 std::optional<double> whole_mean(const Place& place, Field field, std::size_t each) {
   const Numbers numbers = known(place, field);
-  return numbers.size() >= std::max(each, place.size()) ? mean(numbers) : std::nullopt;
+  return numbers.size() >= wanted(place, each) ? mean(numbers) : std::nullopt;
 }
 
 // How the compared column stands to the others in one row, or in the mean of all.

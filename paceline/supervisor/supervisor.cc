@@ -183,7 +183,6 @@ bool Supervisor::could_not_start(const Member& member, const ProcessEnd& end) {
   // Once the run is to stop anyway, one that is killed is no reason for its end.
   if (!first_error_ && !coordinator_lost && !(stopping_ && end.killed)) {
     first_error_ = end.reason;
-    if (!leads_) cannot_start_ = fmt::format("host {}: {}", options_.host.value(), message_of(end.reason));
     stop("a process could not start");
   }
   return true;
@@ -277,8 +276,7 @@ void Supervisor::on(const FolderSeen& folder) {
 void Supervisor::on(const TimePassed&) {
   if (!begun_) return;
   if (ending_) return look_whether_all_left();
-  if (stopping_ && !outcome_)
-    put(AskStop{*stopping_, cannot_start_});  // a coordinator between two attempts hears nothing
+  if (stopping_ && !outcome_) put(ask_to_stop());  // a coordinator between two attempts hears nothing
   // This process may have stood still; then it has to ask again first.
   if (!leads_ && !outcome_ && !stopping_ && !answered_ && failover_->wants_to_look(now_))
     put(LookAtFolder{failover_->run()});
@@ -351,7 +349,12 @@ void Supervisor::look_whether_it_ended_elsewhere() {
 
 void Supervisor::stop(const std::string& why) {
   stopping_ = why;
-  put(AskStop{why, cannot_start_});
+  put(ask_to_stop());
+}
+
+AskStop Supervisor::ask_to_stop() const {
+  if (!first_error_ || leads_) return {*stopping_};
+  return {*stopping_, fmt::format("host {}: {}", options_.host.value(), message_of(*first_error_))};
 }
 
 void Supervisor::on(const StopWanted& wanted) {

@@ -104,6 +104,7 @@ class Supervisor {
   void start_members();
   void start_coordinator(Start why, StartCoordinator action);
   void stop(const std::string& why);
+  AskStop ask_to_stop() const;
   void end(absl::Status outcome);
   void end_once_all_left(bool heard = false);
   void look_whether_all_left();
@@ -142,7 +143,6 @@ class Supervisor {
   std::optional<absl::Status> first_error_;            // of a member, before training began
   std::optional<absl::Status> lost_with_coordinator_;  // how a member ended when nobody answered any more
   std::optional<absl::Status> failure_;                // of the run, as a member heard it
-  std::string cannot_start_;                           // as AskStop has it
   std::optional<absl::Status> taken_;                  // what a member heard whose place was taken
   absl::Status after_;
   bool logs_say_more_ = false;

@@ -34,7 +34,7 @@ class _Notes(Channel):
 def describe(model: torch.nn.Module, train_set: Any, wishes: Wishes) -> str | None:
     """What it assumes of `start`, and the message `model`: a line of JSON each. None where something is wrong.
 
-    Who is asked again says what is wrong in the usual way.
+    The program is asked again then, and says in the usual way what is wrong.
     """
     assumed: dict[str, Any] = {
         "protocol": PROTOCOL,

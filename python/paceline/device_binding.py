@@ -38,8 +38,10 @@ class Bucket:
 
 
 class DeviceBinding:
-    def __init__(self, inventory: Inventory, memories: Memories, device: torch.device, writes: bool = False) -> None:
-        self._may_write = writes  # the program, to the weights
+    def __init__(
+        self, inventory: Inventory, memories: Memories, device: torch.device, may_write: bool = False
+    ) -> None:
+        self._may_write = may_write  # the program, to the weights
         self._inventory = inventory
         self._entries = inventory.entries
         self._memories = memories
@@ -48,7 +50,7 @@ class DeviceBinding:
         self._weights: torch.Tensor | None = None
         self._gradients: torch.Tensor | None = None
         self._spans: tuple[Span, ...] = ()  # of the weights
-        self._weights_sum: torch.Tensor | None = None  # at the start of the step
+        self._weights_sum: torch.Tensor | None = None  # at the start of the step, if writes are looked for
         self._buckets: list[Bucket] = []
         self._cut_for: tuple[Span, ...] = ()
         self._bucket_of: dict[int, Bucket] = {}
@@ -72,7 +74,6 @@ class DeviceBinding:
                 self._transfers.register(self._memories.memory(span))
                 self._transfers.copy(self._weights[begin:end], self._memories.floats_view(span, begin, end))
             self._set_tensors(spans)
-            self._weights_sum = _bits(self._weights)
         self._spans = spans
         self._bound = True
 
@@ -106,6 +107,8 @@ class DeviceBinding:
         if spans != self._cut_for:
             self._cut(spans)
         self._gradients.zero_()
+        if not self._may_write:
+            self._weights_sum = self._sum_of_weights()
         for bucket in self._buckets:
             bucket.fired.clear()
             bucket.sent = None
@@ -209,10 +212,11 @@ class DeviceBinding:
                     self._copy(bucket)
             if not now:
                 return True
-            before.append(self._sum_of_weights(at_start=True))
-            now.append(self._sum_of_weights(at_start=False))
+            if self._weights_sum is not None:
+                before.append(self._weights_sum)
+                now.append(self._sum_of_weights())
             sent, found = torch.stack((torch.stack(before), torch.stack(now))).tolist()  # waits for all of the above
-            if sent.pop() != found.pop() and not self._may_write:
+            if self._weights_sum is not None and sent.pop() != found.pop():
                 raise written_to(self._written_to())
             stale = [bucket for bucket, one, other in zip(self._buckets, sent, found) if one != other]
             for bucket in stale:
@@ -221,9 +225,10 @@ class DeviceBinding:
                 self._transfers.wait()
         return all(_is_finite(bits) for _, bits in found)
 
-    def _sum_of_weights(self, at_start: bool) -> torch.Tensor:
-        assert self._weights is not None and self._weights_sum is not None
-        total = self._weights_sum if at_start else _bits(self._weights)
+    def _sum_of_weights(self) -> torch.Tensor:
+        """Twice, as a bucket has two."""
+        assert self._weights is not None
+        total = _bits(self._weights)
         return torch.stack((total, total))
 
     def _written_to(self) -> str:

@@ -94,7 +94,7 @@ def _make_binding(
 
         return FollowersBinding(inventory)
     if device.type != "cpu" or is_stand_in():
-        return DeviceBinding(inventory, memories, device, writes=kind == "copy")
+        return DeviceBinding(inventory, memories, device, may_write=kind == "copy")
     return HostBinding(inventory, memories, copy_weights=kind == "copy")
 
 
