@@ -323,5 +323,17 @@ TEST(BadInput, DamagedCheckpoint) {
   EXPECT_NE(resumed.errors.find("damaged"), std::string::npos) << resumed.errors;
 }
 
+// As the line about a damaged journal says.
+TEST(BadInput, ARunWithoutItsJournalGoesOn) {
+  const TempFolder folder;
+  const auto job = small_job(folder.path(), "epochs = 0.2\n");
+  ASSERT_EQ(run({"train", job.string()}).status, 0);
+  const fs::path run_folder = only_run(folder / "runs");
+  for (const char* end : {"", "-wal", "-shm"}) fs::remove(run_folder / (std::string("journal.sqlite") + end));
+  const Ended resumed = run({"train", "--resume", run_folder.string(), "--set", "epochs=0.4"});
+  EXPECT_EQ(resumed.status, 0) << resumed.errors;
+  EXPECT_TRUE(fs::exists(run_folder / "journal.sqlite"));
+}
+
 }  // namespace
 }  // namespace paceline::tests

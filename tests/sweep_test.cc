@@ -161,9 +161,13 @@ TEST(Sweep, ChecksEveryJobBeforeItTrainsOne) {
   expect_bad(with_last_set("\"sed=2\""), {"sweep.toml: mixed, BSP, 2: ", "job.toml", "'seed'"});
   expect_bad(with_last_set("\"seed\""), {"sweep.toml: mixed, BSP, 2: ", "write KEY=VALUE"});
   expect_bad(with_last_set("\"data.source=mnist:nowhere\""), {"sweep.toml: mixed, BSP, 2: ", "nowhere"});
+  expect_bad(with_last_set("\"sync.reject_outliers=20\""),
+             {"sweep.toml: mixed, BSP, 2: ", "reject_outliers"});
   const fs::path sweep = with_last_set("\"seed=2\"");
   write_text(folder / "job.toml", "epochs = 1\n");
   expect_bad(sweep, {"evaluate.target"});
+  write_text(folder / "job.toml", "[program]\nrun = \"train.py\"\n");
+  expect_bad(sweep, {"program", "a sweep trains built-in models"});
   fs::remove(folder / "job.toml");
   expect_bad(sweep, {"job.toml"});
 }

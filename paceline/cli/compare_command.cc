@@ -33,13 +33,12 @@ namespace {
 absl::StatusOr<std::string> make_folder(const std::string& base, const std::string& name) {
   const auto now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
   PACELINE_ASSIGN_OR_RETURN(const std::filesystem::path runs, store::absolute_path(base));
-  const std::filesystem::path folder =
-      runs / fmt::format("{}-{:%Y%m%dT%H%M%SZ}-compare", name, fmt::gmtime(now));
   std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error)
-    return absl::PermissionDeniedError(
-        fmt::format("{}: cannot make this folder: {}", folder.string(), error.message()));
+  std::filesystem::create_directories(runs, error);
+  if (error) return store::io_error(runs, "made", error.value());
+  PACELINE_ASSIGN_OR_RETURN(
+      const std::filesystem::path folder,
+      store::make_new_directory(runs, fmt::format("{}-{:%Y%m%dT%H%M%SZ}-compare", name, fmt::gmtime(now))));
   return folder.string();
 }
 

@@ -62,7 +62,7 @@ void print_comparison(const Comparison& comparison, const std::string& folder, b
   }
   for (const report::Json& document : comparison.documents) {
     const report::Json line({{"policy", document.at("policy")}, {"summary", document.at("summary")}});
-    launch::print(stdout, line.dump() + "\n");
+    launch::print(stdout, report::one_line(line) + "\n");
   }
 }
 

@@ -29,6 +29,7 @@
 #include "paceline/launch/print.h"
 #include "paceline/links/fabric.h"
 #include "paceline/peer/grpc_log.h"
+#include "paceline/report/json_values.h"
 #include "paceline/runs/job_file.h"
 #include "paceline/store/strict_json.h"
 
@@ -51,7 +52,7 @@ void print_json(const std::vector<Finding>& findings) {
     document.push_back(
         {{"what", one.what}, {"health", word_of(one.health)}, {"says", one.says}, {"fix", one.fix}});
   }
-  launch::print(stdout, fmt::format("{}\n", document.dump(1)));
+  launch::print(stdout, fmt::format("{}\n", report::indented(document)));
 }
 
 int report(const std::vector<Finding>& findings, bool json) {

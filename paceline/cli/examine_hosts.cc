@@ -107,13 +107,13 @@ class Examination {
   }
 
   void look_at_folder() {
+    facts_.shared_folder = options_.job.shared_folder;
     const MadeFolders made(facts_.runs_dir);
     const auto mark = store::MarkFile::leave(fs::path(facts_.runs_dir) / fmt::format("doctor-{}", getpid()));
     if (!mark.ok()) {
       of(0).folder = std::string(mark.status().message());
       return;
     }
-    facts_.shared_folder = options_.job.shared_folder;
     const int looking = facts_.shared_folder ? options_.hosts : 1;
     for (int host = 0; host < looking; ++host) {
       if (here(host)) of(host).folder = trouble_with_folder(host, *mark);

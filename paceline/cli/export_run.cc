@@ -24,6 +24,7 @@
 #include "paceline/runs/job_file.h"
 #include "paceline/runs/run_report.h"
 #include "paceline/store/files.h"
+#include "paceline/store/plausible.h"
 #include "paceline/store/run_tail.h"
 #include "paceline/store/whole_run.h"
 #include "paceline/ui/recent.h"
@@ -41,10 +42,12 @@ absl::Status make_folder(const fs::path& folder) {
   return error ? store::io_error(folder, "made", error.value()) : absl::OkStatus();
 }
 
-// Journals do not say when a run was made; its files do.
-double made_s(const fs::path& file) {
+// When the run's time was 0, in seconds since 1970. A virtual one has no such time: for it, when it was made,
+// which the file says that nobody writes again.
+double began_s(const runs::OpenedRun& run) {
+  if (run.last_release) return run.last_release->began_s();
   struct stat status {};
-  return ::stat(file.c_str(), &status) == 0 ? static_cast<double>(status.st_mtime) : 0;
+  return ::stat(run.paths.asked().c_str(), &status) == 0 ? static_cast<double>(status.st_mtime) : 0;
 }
 
 std::string kind_of(const config::JobConfig& job) {
@@ -79,7 +82,9 @@ absl::Status export_trace(const std::string& folder, const std::string& name) {
   PACELINE_ASSIGN_OR_RETURN(runs::OpenedRun run, runs::open_run(folder));
   PACELINE_ASSIGN_OR_RETURN(store::AtomicFile file, store::AtomicFile::create(target));
   exports::Trace trace(run.info, write_to(file));
-  PACELINE_RETURN_IF_ERROR(store::replay_whole_run(run.journal, trace));
+  store::Plausible plausible(trace);
+  PACELINE_RETURN_IF_ERROR(store::replay_whole_run(run.journal, plausible));
+  PACELINE_RETURN_IF_ERROR(plausible.status());
   PACELINE_RETURN_IF_ERROR(trace.finish(Time{}));
   PACELINE_RETURN_IF_ERROR(file.commit());
   launch::print(stdout, fmt::format("{}: open it at ui.perfetto.dev, or in chrome://tracing\n", name));
@@ -129,11 +134,11 @@ absl::Status export_tensorboard(const std::string& folder, const std::string& na
   PACELINE_ASSIGN_OR_RETURN(const fs::path root, store::absolute_path(run.paths.root));
   const fs::path own = fs::path(name) / root.lexically_normal().filename();
   PACELINE_RETURN_IF_ERROR(make_folder(own));
-  const double made = made_s(run.paths.job());
+  const double began = began_s(run);
   PACELINE_ASSIGN_OR_RETURN(
       store::AtomicFile file,
-      store::AtomicFile::create(own / fmt::format("events.out.tfevents.{:.0f}.paceline", made)));
-  exports::TensorBoard board(run.info, made, job_toml, hparams_of(job), write_to(file));
+      store::AtomicFile::create(own / fmt::format("events.out.tfevents.{:.0f}.paceline", began)));
+  exports::TensorBoard board(run.info, began, job_toml, hparams_of(job), write_to(file));
   PACELINE_RETURN_IF_ERROR(store::replay_whole_run(run.journal, board));
   PACELINE_RETURN_IF_ERROR(
       board.finish(report.summary, report::what_holds_back(report.time, report.summary.run.policy)));
@@ -171,9 +176,9 @@ class Growing {
     PACELINE_ASSIGN_OR_RETURN(const runs::OpenedRun run, runs::open_run(run_.root.string()));
     PACELINE_ASSIGN_OR_RETURN(const std::string job_toml, runs::read_recorded_job(run_));
     PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, config::parse_job(job_toml, run_.job()));
-    const double made = made_s(run_.job());
-    PACELINE_RETURN_IF_ERROR(make_file(made));
-    board_.emplace(run.info, made, job_toml, hparams_of(job), [this](std::string_view piece) {
+    const double began = began_s(run);
+    PACELINE_RETURN_IF_ERROR(make_file(began));
+    board_.emplace(run.info, began, job_toml, hparams_of(job), [this](std::string_view piece) {
       error_.Update(store::write_all(open_, file_, piece.data(), piece.size()));
       return error_;
     });
@@ -182,10 +187,10 @@ class Growing {
 
   // The next one of the run: TensorBoard goes on from file to file by their names, and keeps open what it
   // reads.
-  absl::Status make_file(double made) {
+  absl::Status make_file(double began) {
     constexpr int kMostFiles = 9999;
     for (int number = 1; number <= kMostFiles; ++number) {
-      file_ = folder_ / fmt::format("events.out.tfevents.{:.0f}.paceline.{:04}", made, number);
+      file_ = folder_ / fmt::format("events.out.tfevents.{:.0f}.paceline.{:04}", began, number);
       open_ = FileDescriptor(::open(file_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
       if (open_.get() >= 0) return absl::OkStatus();
       if (errno != EEXIST) return store::io_error(file_, "made", errno);
@@ -225,8 +230,9 @@ absl::Status follow_tensorboard(const std::string& folder, const std::string& na
 
 absl::Status export_prometheus(const std::string& folder, const std::string& file) {
   PACELINE_ASSIGN_OR_RETURN(const runs::RunReport report, runs::read_run(folder));
-  return write_output(file, exports::prometheus_text(report.summary, report.history, report.settled,
-                                                     made_s(report.run.paths.job())));
+  std::optional<double> began;
+  if (report.run.last_release) began = report.run.last_release->began_s();
+  return write_output(file, exports::prometheus_text(report.summary, report.history, report.settled, began));
 }
 
 }  // namespace paceline::cli

@@ -5,9 +5,11 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/timex.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <ctime>
@@ -15,7 +17,6 @@
 #include <fstream>
 #include <optional>
 #include <string>
-#include <thread>
 
 #include <absl/strings/numbers.h>
 #include <fmt/format.h>
@@ -25,7 +26,9 @@
 #include <openssl/crypto.h>
 #include <sqlite3.h>
 
+#include "paceline/base/control_groups.h"
 #include "paceline/launch/child_process.h"
+#include "paceline/launch/host_memory.h"
 #include "paceline/links/ucx_transports.h"
 #include "paceline/security/certificates.h"
 #include "paceline/security/token.h"
@@ -38,6 +41,7 @@ constexpr std::size_t kProbe_bytes = 64 << 20;
 constexpr rlim_t kFewFiles = 1024;
 constexpr rlim_t kLittleLocked_bytes = 64 << 20;
 constexpr double kLeastFree_bytes = 512.0 * (1 << 20);
+constexpr double kLittleShared_bytes = 1e9;
 constexpr std::time_t kBuilt = 1'700'000'000;  // a clock before this one's year is wrong
 
 std::string size_of(double bytes) {
@@ -45,7 +49,7 @@ std::string size_of(double bytes) {
 }
 
 Finding processors() {
-  const unsigned count = std::thread::hardware_concurrency();
+  const int count = usable_processors();
   double load = 0;
   const bool known = getloadavg(&load, 1) == 1;
   const std::string says = fmt::format("{}, load {:.1f}", count, load);
@@ -88,7 +92,12 @@ Finding memory() {
   }
   if (total < 0 || free < 0)
     return {"memory", Health::kWarn, "/proc/meminfo says nothing", "mount /proc for this user"};
-  const std::string says = fmt::format("{} of {} free", size_of(free), size_of(total));
+  std::string says = fmt::format("{} of {} free", size_of(free), size_of(total));
+  const auto allowed = static_cast<double>(launch::host_memory().bytes);
+  if (allowed > 0 && allowed < total) {
+    says += fmt::format("; the control group of this process may have {}", size_of(allowed));
+    free = std::min(free, allowed);
+  }
   if (free < kLeastFree_bytes) return {"memory", Health::kWarn, says, "close other programs before training"};
   return {"memory", Health::kOk, says, ""};
 }
@@ -112,6 +121,20 @@ Finding shared_memory() {
   return {"shared memory", Health::kOk, "memfd of 64 MB, opened through /proc", ""};
 }
 
+// Paceline does not use it; the processes of a program's loaders do.
+Finding loaders_memory() {
+  struct statvfs disk {};
+  if (statvfs("/dev/shm", &disk) != 0)
+    return {"/dev/shm", Health::kWarn, std::strerror(errno),
+            "mount it if your program loads data in processes"};
+  const double bytes = static_cast<double>(disk.f_blocks) * static_cast<double>(disk.f_frsize);
+  const std::string says = size_of(bytes);
+  if (bytes < kLittleShared_bytes)
+    return {"/dev/shm", Health::kWarn, says + ": little for loaders with num_workers > 0",
+            "docker run --shm-size=8g, or num_workers=0"};
+  return {"/dev/shm", Health::kOk, says, ""};
+}
+
 std::string limit_of(rlim_t limit, bool bytes) {
   if (limit == RLIM_INFINITY) return "unlimited";
   return bytes ? size_of(static_cast<double>(limit)) : std::to_string(limit);
@@ -130,10 +153,9 @@ Finding open_files() {
 Finding locked_memory() {
   rlimit limit{};
   getrlimit(RLIMIT_MEMLOCK, &limit);
-  const std::string says = limit_of(limit.rlim_cur, true);
-  if (limit.rlim_cur < kLittleLocked_bytes)
-    return {"locked memory", Health::kWarn, says + "; RDMA needs more",
-            "ulimit -l unlimited, or LimitMEMLOCK=infinity in the systemd unit"};
+  std::string says = limit_of(limit.rlim_cur, true);
+  // Which only links that are not sealed use.
+  if (limit.rlim_cur < kLittleLocked_bytes) says += "; RDMA needs more: ulimit -l unlimited";
   return {"locked memory", Health::kOk, says, ""};
 }
 
@@ -181,10 +203,8 @@ Finding token(const std::string& file) {
 }  // namespace
 
 std::vector<Finding> host_findings() {
-  std::vector<Finding> all = {programs(),      processors(), memory(),
-                              shared_memory(), open_files(), locked_memory(),
-                              clock(),         libraries(),  ucx()};
-  return all;
+  return {programs(),   processors(),    memory(), shared_memory(), loaders_memory(),
+          open_files(), locked_memory(), clock(),  libraries(),     ucx()};
 }
 
 Finding port_finding(const std::string& listen) {

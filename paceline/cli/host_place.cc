@@ -1,17 +1,21 @@
 #include "paceline/cli/host_place.h"
 
+#include <chrono>
 #include <thread>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "paceline/base/status_macros.h"
 #include "paceline/launch/own_address.h"
+#include "paceline/launch/print.h"
 
 namespace paceline::cli {
 
 namespace {
 
 constexpr std::chrono::milliseconds kPause{250};
+constexpr std::chrono::seconds kQuiet{5};
 
 std::string host_of(const std::string& address) { return address.substr(0, address.rfind(':')); }
 
@@ -51,11 +55,14 @@ absl::Status check_reach(const config::JobConfig& job, const launch::Placement& 
 absl::StatusOr<std::string> own_address(const PlaceOptions& options, const launch::Placement& placement,
                                         std::chrono::seconds patience) {
   if (!options.address.empty() || placement.hosts == 1) return options.address;
-  const auto deadline = std::chrono::steady_clock::now() + patience;
-  while (true) {
+  const auto began = std::chrono::steady_clock::now();
+  for (bool told = false;;) {
     auto own = launch::own_address_towards(placement.first_host);
     const bool may_come = absl::IsUnavailable(own.status()) && placement.rank > 0;
-    if (!may_come || std::chrono::steady_clock::now() > deadline) return own;
+    const auto waited = std::chrono::steady_clock::now() - began;
+    if (!may_come || waited > patience) return own;
+    if (waited > kQuiet && !std::exchange(told, true))
+      launch::print(stderr, fmt::format("still trying: {}\n", std::string(own.status().message())));
     std::this_thread::sleep_for(kPause);
   }
 }

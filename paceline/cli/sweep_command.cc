@@ -48,6 +48,10 @@ absl::Status read_job(const std::string& text, const std::string& file, std::vec
   sets.push_back("runs_dir=\"\"");
   PACELINE_ASSIGN_OR_RETURN(training.text, config::resolve_job(text, file, sets));
   training.name = fmt::format("{:016x}", text_hash(training.text));
+  if (training.job.program)
+    return absl::InvalidArgumentError(
+        fmt::format("{}: program: a sweep trains built-in models; compare trains programs", file));
+  PACELINE_RETURN_IF_ERROR(check_in_virtual_time(training.job));
   if (training.job.target) return absl::OkStatus();
   return absl::InvalidArgumentError(
       fmt::format("{}: evaluate.target: a sweep tells the time to a target; write one", file));
@@ -94,8 +98,13 @@ absl::Status check(const std::vector<Training>& trainings, const std::string& fi
       if (!read->note.empty() && notes.insert(read->note).second) launch::print(stderr, read->note + "\n");
       sizes = known.insert(known.end(), {&job, *std::move(read)});
     }
-    const absl::Status fits = check_fits(job, sizes->second);
-    if (!fits.ok()) return about_training(training, file, fits);
+    absl::Status good = check_fits(job, sizes->second);
+    if (good.ok() && job.parallel.to_be_planned) {
+      PACELINE_ASSIGN_OR_RETURN(const std::string somewhere,
+                                config::resolve_job(training.text, "job.toml", {"runs_dir=\"runs\""}));
+      good = check_plan(somewhere, true);
+    }
+    if (!good.ok()) return about_training(training, file, good);
   }
   return absl::OkStatus();
 }

@@ -93,8 +93,11 @@ absl::Status train_live(const config::JobConfig& job, const TrainOptions& option
 absl::Status stay_in_its_world(TrainOptions& options) {
   if (options.resume.empty()) return absl::OkStatus();
   PACELINE_ASSIGN_OR_RETURN(const store::RunPaths paths, store::find_run(options.resume));
-  PACELINE_ASSIGN_OR_RETURN(const store::JournalReader journal, store::JournalReader::open(paths.journal()));
-  PACELINE_ASSIGN_OR_RETURN(const auto about, journal.run());
+  const auto journal = store::JournalReader::open(paths.journal());
+  // It was moved away, since it was damaged: then it is as the caller says.
+  if (absl::IsNotFound(journal.status())) return absl::OkStatus();
+  PACELINE_RETURN_IF_ERROR(journal.status());
+  PACELINE_ASSIGN_OR_RETURN(const auto about, journal->run());
   const bool was_virtual = runs::world_of(about) == report::World::kVirtual;
   if (options.in_virtual_time && !was_virtual) {
     return absl::InvalidArgumentError(
@@ -234,13 +237,17 @@ absl::Status check_goes_on(const TrainOptions& options, std::int64_t samples) {
       samples, *before, options.resume));
 }
 
+absl::Status check_in_virtual_time(const config::JobConfig& job) {
+  if (job.reject_outliers == 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "sync.reject_outliers is for live runs; add --set sync.reject_outliers=0");
+}
+
 absl::StatusOr<std::string> checked_job(TrainOptions& options) {
   PACELINE_ASSIGN_OR_RETURN(const std::string resolved, resolved_job(options));
   PACELINE_ASSIGN_OR_RETURN(config::JobConfig job, config::parse_job(resolved, "job.toml"));
   if (!options.resume.empty()) job.initial_weights.clear();  // a checkpoint has later ones
-  if (options.in_virtual_time && job.reject_outliers > 0)
-    return absl::InvalidArgumentError(
-        "sync.reject_outliers is for live runs; add --set sync.reject_outliers=0");
+  if (options.in_virtual_time) PACELINE_RETURN_IF_ERROR(check_in_virtual_time(job));
   if (!job.program) {
     PACELINE_ASSIGN_OR_RETURN(const JobSizes sizes, find_sizes(job, resolved, options));
     PACELINE_RETURN_IF_ERROR(check_fits(job, sizes));
@@ -376,7 +383,7 @@ absl::StatusOr<int> show_trained(const TrainedRun& run, const TrainOptions& opti
   PACELINE_ASSIGN_OR_RETURN(const runs::RunReport report, runs::read_run(run.folder));
   PACELINE_RETURN_IF_ERROR(runs::write_report(run.folder, report));
   if (options.shown == launch::Shown::kJson) {
-    launch::print(stdout, report.document.at("summary").dump() + "\n");
+    launch::print(stdout, report::one_line(report.document.at("summary")) + "\n");
   } else {
     launch::print(stdout, fmt::format("{}\nreport: {}/report.html\n", report::replica_table(report.summary),
                                       run.folder));

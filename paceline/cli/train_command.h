@@ -75,6 +75,8 @@ absl::StatusOr<std::string> resolved_job(const TrainOptions& options);
 // that asks for.
 absl::StatusOr<std::string> checked_job(TrainOptions& options);
 
+// Whether virtual time has all that the job says. Errors: InvalidArgument.
+absl::Status check_in_virtual_time(const config::JobConfig& job);
 // Whether the plan that a job asks for can be made, where it asks for one.
 absl::Status check_plan(const std::string& job_text, bool in_virtual_time);
 

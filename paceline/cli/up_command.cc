@@ -37,6 +37,8 @@ constexpr std::chrono::seconds kAfterFailure{10};
 constexpr int kSshFailed = 255;  // ssh itself, not what it ran
 
 // Where the nodes of the hosts run, and with what words.
+constexpr char kCopied[] = "./paceline";
+
 struct Fleet {
   std::vector<std::string> hosts;
   std::string directory;
@@ -151,6 +153,12 @@ absl::Status check_versions(const Fleet& fleet) {
   for (std::size_t i = 0; i < fleet.hosts.size(); ++i) {
     const RemoteCommand& one = asked.all()[i];
     if (asked.status(i) == kSshFailed) return failed_on(one, kSshFailed, "paceline --version");
+    if (asked.status(i) != 0 && fleet.program == kCopied) {
+      return absl::NotFoundError(fmt::format(
+          "{}: the paceline that was copied there does not run; install Paceline there, and leave "
+          "--copy-programs out: {}",
+          one.host(), last_line(one.errors)));
+    }
     if (asked.status(i) != 0) {
       return absl::NotFoundError(
           fmt::format("{}: there is no {} that runs; install Paceline there, write --program PATH, or "
@@ -171,7 +179,11 @@ absl::Status check_versions(const Fleet& fleet) {
 class Bundle {
  public:
   static absl::StatusOr<Bundle> make() {
-    std::string folder = (fs::temp_directory_path() / "paceline-up-XXXXXX").string();
+    std::error_code error;
+    const fs::path temporary = fs::temp_directory_path(error);
+    if (error)
+      return absl::NotFoundError("TMPDIR names no folder that is there; set it to one, or leave it out");
+    std::string folder = (temporary / "paceline-up-XXXXXX").string();
     if (mkdtemp(folder.data()) == nullptr)
       return absl::PermissionDeniedError(fmt::format("{}: cannot be made", folder));
     Bundle bundle(folder);
@@ -212,6 +224,12 @@ class Bundle {
 absl::Status add_programs(Bundle& bundle) {
   std::error_code ignored;
   const fs::path self = fs::read_symlink("/proc/self/exe", ignored);
+  // Its libraries lie beside the package, where a copy does not find them.
+  if (fs::exists(self.parent_path() / "../../paceline.libs", ignored)) {
+    return absl::InvalidArgumentError(
+        "--copy-programs: this paceline is part of a Python package; install the wheel on each host, and say "
+        "--program PATH where its paceline is not in PATH");
+  }
   for (const char* name : {"paceline", "paceline-torch"}) {
     const fs::path program = self.parent_path() / name;
     if (fs::exists(program, ignored)) PACELINE_RETURN_IF_ERROR(bundle.add(program, name));
@@ -365,7 +383,7 @@ absl::StatusOr<int> up_command(const UpOptions& options) {
   if (fleet.directory.empty()) fleet.directory = "paceline/" + job.name;
   if (!job.reach.certs.empty()) fleet.sets.push_back("network.certs=certs");
   if (token_alone(job)) fleet.sets.push_back("network.token_file=token");
-  if (options.copy_programs) fleet.program = "./paceline";
+  if (options.copy_programs) fleet.program = kCopied;
   if (std::system("command -v ssh >/dev/null 2>&1") != 0)
     return absl::NotFoundError("there is no ssh on this host; install it (Debian: openssh-client)");
   launch::catch_stop_signals();

@@ -13,6 +13,7 @@
 
 #include <fmt/format.h>
 
+#include "paceline/base/control_groups.h"
 #include "paceline/cluster_sim/run.h"
 
 namespace paceline::cluster_sim {
@@ -92,7 +93,7 @@ int main_of(int argc, char** argv) {
   std::atomic<bool> stop = false;
   {
     std::vector<std::jthread> threads;
-    const unsigned count = all->seeds == 1 ? 1 : std::max(1u, std::thread::hardware_concurrency());
+    const unsigned count = all->seeds == 1 ? 1 : static_cast<unsigned>(usable_processors());
     for (unsigned i = 0; i < count; ++i) {
       threads.emplace_back([&] {
         while (!stop) {

@@ -10,6 +10,7 @@
 #include "paceline/config/budget.h"
 #include "paceline/config/file_kind.h"
 #include "paceline/config/layer_tables.h"
+#include "paceline/config/parallel.h"
 #include "paceline/config/section.h"
 #include "paceline/config/toml_text.h"
 
@@ -17,7 +18,6 @@ namespace paceline::config {
 
 namespace {
 
-constexpr std::size_t kMostDevices = 128;
 constexpr double kMostSeconds = 1e9;
 // Of 10⁹ bits a second: bytes a millisecond.
 constexpr double kBytesPerMs = 1e9 / 8 / 1000;
@@ -137,13 +137,14 @@ class ClusterReader {
     Section link(section.table("link"), "device.link", complaints_);
     one.servers = read_wire(link, within_);
     link.finish();
-    const std::int64_t count = section.integer("count", 1, 1, static_cast<std::int64_t>(kMostDevices));
+    const std::int64_t count = section.integer("count", 1, 1, static_cast<std::int64_t>(kMostPlannedDevices));
     section.finish();
     for (std::int64_t i = 0; i < count; ++i) {
       one.name = count == 1 ? name : fmt::format("{}-{}", name, i);
       if (device(one.name)) section.complain("name", fmt::format("'{}' is there twice", one.name));
-      if (cluster().devices.size() == kMostDevices)
-        return section.complain("count", fmt::format("write fewer: at most {} devices in all", kMostDevices));
+      if (cluster().devices.size() == kMostPlannedDevices)
+        return section.complain("count",
+                                fmt::format("write fewer: at most {} devices in all", kMostPlannedDevices));
       cluster().devices.push_back(one);
     }
   }

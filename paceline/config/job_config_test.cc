@@ -430,6 +430,8 @@ TEST(JobConfig, WhatIsWrongOfHostsIsSaidAlsoWithoutAHost) {
   const std::string hosts = "[cluster]\nhosts = 2\nwithout = [0]\n";
   expect_job_error(parse_job(hosts + "[[device]]\ncount = 3\n[[device]]\nhost = 60\n", "job.toml").status(),
                    "cluster.hosts: w3 is on host 60, and there are hosts 0 to 1");
+  expect_job_error(parse_job("parallel = \"joint\"\n[[device]]\ncount = 129\n", "job.toml").status(),
+                   {"plans are made for at most 128 devices, and this job has 129"});
   expect_job_error(parse_job("parallel = \"static\"\n" + hosts +
                                  "[[device]]\ncount = 2\n[[pipeline]]\ndevices = [\"w0\", \"w7\"]\n",
                              "job.toml")
@@ -490,6 +492,8 @@ TEST(JobConfig, WeightsAreBesideWorkersOrInOnePlace) {
   EXPECT_TRUE(central.reduce_in_group);
   EXPECT_FALSE(parsed("hosts = 2\nplacement = \"central\"\nreduction = \"servers\"\n").reduce_in_group);
   EXPECT_FALSE(parsed("hosts = 2\nplacement = \"central\"\ncopies = 2\n").reduce_in_group);
+  EXPECT_EQ(modelled_servers(central), 1);
+  EXPECT_EQ(modelled_servers(parsed("servers = 3\n")), 3);
   // The host that keeps them needs no device of its own; another one does.
   EXPECT_EQ(parsed("hosts = 2\nplacement = \"central\"\n", "[[device]]\nhost = 1\n").devices.size(), 1u);
   EXPECT_FALSE(parse_job("[cluster]\nhosts = 2\nplacement = \"central\"\n[[device]]\nhost = 0\n", "j").ok());

@@ -98,6 +98,10 @@ ParallelConfig read_parallel(Section& top, const std::vector<PlanDevice>& device
   config.mode = static_cast<Parallel>(top.choice("parallel", 0, kModes));
   const auto pipelines = top.tables("pipeline");
   config.to_be_planned = config.by_planner() && pipelines.empty();
+  if (config.by_planner() && devices.size() > kMostPlannedDevices) {
+    top.complain("parallel", fmt::format("plans are made for at most {} devices, and this job has {}",
+                                         kMostPlannedDevices, devices.size()));
+  }
   if (config.of_stages() && !config.to_be_planned) {
     for (const toml::table* table : pipelines)
       config.plan.replicas.push_back(read_pipeline({table, "pipeline", complaints}, devices));

@@ -14,6 +14,9 @@
 
 namespace paceline::config {
 
+// That a plan is made for: a search looks at changes of all pairs.
+inline constexpr std::size_t kMostPlannedDevices = 128;
+
 enum class Parallel {
   kData,        // each device is a replica
   kStatic,      // [[pipeline]] says which devices are

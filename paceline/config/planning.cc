@@ -144,7 +144,8 @@ planner::Problem planning_problem(const JobConfig& job, const planner::ModelProf
   if (live) {
     problem.cluster.server_bytes_per_ms = kServersBytesPerMs;
   } else if (!job.free_communication && job.placement == Placement::kCentral) {
-    problem.cluster.server_bytes_per_ms = bytes_per_ms(job.server_gbps) * static_cast<double>(job.servers);
+    problem.cluster.server_bytes_per_ms =
+        bytes_per_ms(job.server_gbps) * static_cast<double>(modelled_servers(job));
   }
   if (job.budget) problem.budgets = {job.budget->most};
   problem.micro_batches = planner::powers_of_two_up_to(problem.batch);

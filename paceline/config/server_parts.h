@@ -21,6 +21,8 @@ enum class ServerSpread {
   kCentral,  // the same, and the first one keeps everything
 };
 ServerSpread spread_of(const JobConfig& job);
+// How many servers virtual time has: it knows no hosts, so that those of several are one.
+inline std::int64_t modelled_servers(const JobConfig& job) { return job.hosts > 1 ? 1 : job.servers; }
 
 // One part a server. Between hosts they are of equal size, so that every link carries as much; a tensor that
 // is cut has to be put together where it is read. On one host they are of whole tensors, which are read where

@@ -1,10 +1,15 @@
 #include "paceline/data/standard_sets.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
 #include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "paceline/base/file_descriptor.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/data/sha256.h"
 #include "paceline/data/tar_gz.h"
@@ -93,7 +98,11 @@ absl::Status Staging::add(const PublishedFile& file, const fs::path& source) {
   return absl::OkStatus();
 }
 
+// What has its name is whole, whenever power is lost.
 absl::Status Staging::finish() {
+  const FileDescriptor staged(::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!staged.valid() || ::syncfs(staged.get()) != 0)
+    return cannot(path_, "written", std::error_code(errno, std::generic_category()));
   for (const std::string& name : added_) {
     std::error_code error;
     fs::rename(path_ / name, directory_ / name, error);

@@ -83,7 +83,9 @@ Finding folder(const HostFacts& host, const ClusterFacts& facts) {
   if (host.folder->empty())
     return {"run folder", Health::kOk, fmt::format("{}, on a disk shared with host 0", facts.runs_dir)};
   return {"run folder", Health::kFail, *host.folder,
-          fmt::format("mount one disk at {} on all hosts, or name one with runs_dir", facts.runs_dir)};
+          facts.shared_folder
+              ? fmt::format("mount one disk at {} on all hosts, or name one with runs_dir", facts.runs_dir)
+              : "let this user write there, or name another folder with runs_dir"};
 }
 
 // What compares a host that came with the first one.

@@ -21,9 +21,13 @@ using std::chrono::steady_clock;
 // A link has to be moved at least once a second.
 constexpr int kLongestSleepMs = 250;
 
+// A host that is up answers before its server does. Where something in between swallows what is sent, it does
+// not.
+constexpr auto kConnectLimit = std::chrono::seconds(30);
 // Hosts are told to start at about the same time, but the other one hears nobody before its shard is there,
-// out of a checkpoint perhaps. One that is gone refuses the connection, or the coordinator misses it.
-constexpr auto kConnectLimit = std::chrono::minutes(2);
+// out of a checkpoint perhaps, which may be large. The coordinator misses one that is gone.
+constexpr auto kHelloLimit = std::chrono::hours(24);
+constexpr auto kGivenUpLimit = std::chrono::seconds(5);
 
 // Blocks that are on their way to the own shard, from which on others of a version to come wait. Enough for
 // the link to be busy while the next one is asked for.
@@ -34,8 +38,10 @@ std::uint64_t bit_of(int host) { return std::uint64_t{1} << host; }
 std::string name_of(int host) { return fmt::format("host {}", host); }
 
 absl::Status about(int host, const absl::Status& status) {
+  const bool swallowed = absl::IsDeadlineExceeded(status);
   return {status.code(),
-          fmt::format("bulk data between hosts: host {}: {}", host, std::string(status.message()))};
+          fmt::format("bulk data between hosts: host {}: {}{}", host, std::string(status.message()),
+                      swallowed ? "; is there a firewall between the hosts?" : "")};
 }
 
 }  // namespace
@@ -165,6 +171,13 @@ std::vector<links::Received> Exchange::received() {
 bool Exchange::ended() {
   const std::lock_guard lock(mutex_);
   return !failed_.ok();
+}
+
+void Exchange::give_up(const absl::Status& why) {
+  post([=, this] {
+    given_up_at_ = steady_clock::now();
+    given_up_why_ = why;
+  });
 }
 
 void Exchange::send(int host, int shard, Version version, std::int64_t begin, std::span<const float> block) {
@@ -324,6 +337,7 @@ void Exchange::connect_to_lower() {
     const Peer& peer = options_.peers[static_cast<std::size_t>(host)];
     links::LinkOptions options = options_to(host);
     options.connect_limit = kConnectLimit;
+    options.hello_limit = kHelloLimit;
     neighbours_[static_cast<std::size_t>(host)].dialer = std::make_unique<links::LinkDialer>(
         network_, peer.address, links::said_name(name_of(options_.host), peer.keys.send, sealed()), options);
   }
@@ -393,6 +407,10 @@ bool Exchange::progress() {
   }
   for (const auto& task : tasks) task();
   if (ended_) return !tasks.empty();
+  if (given_up_at_ && steady_clock::now() - *given_up_at_ > kGivenUpLimit) {
+    fail(given_up_why_);
+    return true;
+  }
   weights_.go_on(steady_clock::now());
   listener_->progress();
   for (std::size_t host = 0; host < neighbours_.size() && !ended_; ++host) {

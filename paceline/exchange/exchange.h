@@ -14,6 +14,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -84,6 +85,9 @@ class Exchange {
   // Whether the traffic with another host has ended: whatever fails from then on fails because of that. Any
   // thread.
   bool ended();
+  // Nobody wants its work any more. What is under way may come to its end within a few seconds; then
+  // everything that waits is told why. Any thread.
+  void give_up(const absl::Status& why);
 
   // Where workers of this host read each shard's weights, by host. Requires: started.
   const std::vector<std::string>& boards() const { return boards_; }
@@ -222,6 +226,8 @@ class Exchange {
   std::optional<Version> turn_;  // of the own shard; none where nobody says whose it is
   std::size_t coming_ = 0;       // blocks for the own shard that were let come, and are not there
   bool ended_ = false, told_ = false;
+  std::optional<std::chrono::steady_clock::time_point> given_up_at_;
+  absl::Status given_up_why_;
   absl::Status ended_why_;
   std::jthread thread_;  // last: it uses all of this
 };

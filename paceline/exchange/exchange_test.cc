@@ -41,6 +41,7 @@ class ExchangeWithAStranger : public ::testing::Test {
   }
 
   void stop() { exchange_.reset(); }
+  Exchange& exchange() { return *exchange_; }
 
   static std::string name_of_host_1(const links::SealKey& secret) {
     return links::said_name("host 1", secret, false);
@@ -81,6 +82,15 @@ TEST_F(ExchangeWithAStranger, ANameWithoutItsSecretIsNobodys) {
   stop();
   EXPECT_THAT(refused_, ::testing::HasSubstr("no host of this job"));
   EXPECT_THAT(refused_, ::testing::Not(::testing::HasSubstr("0000"))) << "a secret";
+}
+
+// Whom nobody hears of can be waited for no longer than somebody wants what comes of it.
+TEST_F(ExchangeWithAStranger, WhoWaitsIsToldOnceNobodyWantsIt) {
+  const std::vector<float> block(kExchangeFloats);
+  exchange().send(1, 1, Version(1), 0, block);
+  exchange().give_up(absl::UnavailableError("nobody wants it"));
+  const absl::Status flushed = exchange().flush(1);
+  EXPECT_EQ(flushed, absl::UnavailableError("nobody wants it"));
 }
 
 TEST_F(ExchangeWithAStranger, TheWordThatAVersionIsKeptWithAPayloadEndsIt) {

@@ -16,7 +16,7 @@ void Outlet::published(Version version) {
 
 bool Outlet::expect(Version version) {
   wanted_ = std::max(wanted_.value_or(version), version);
-  return sent_whole_ && blocks_under_way_ == 0;
+  return sent_whole_ && blocks_under_way_ == 0 && (!sent_ || *sent_ < version);
 }
 
 void Outlet::sent(Version version) { sent_ = version; }

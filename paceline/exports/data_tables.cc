@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <set>
 
+#include "paceline/exports/metric_names.h"
+
 namespace paceline::exports {
 
 namespace {
@@ -34,8 +36,9 @@ void add_metrics(DataTable& table, const std::vector<Json>& metrics) {
   for (const Json& one : metrics) {
     for (const auto& [name, value] : one.items()) names.insert(name);
   }
+  const std::vector<std::string> taken = table.columns;
   for (const std::string& name : names) {
-    table.columns.push_back(name);
+    table.columns.push_back(own_name(name, taken));
     for (std::size_t i = 0; i < table.rows.size(); ++i)
       table.rows[i].push_back(metrics[i].value(name, Json(nullptr)));
   }

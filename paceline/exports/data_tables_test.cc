@@ -40,19 +40,20 @@ TEST(DataTables, HaveWhatTheReportShows) {
   report::run_example(job, "bsp", time);
   Json document = report::report_json(stats.summary(end), stats.history(end));
   document["time"] = report::time_json(time.ledger(end), "bsp");
-  document["evaluations"][0]["metrics"] = {{"f1", 0.5}};
+  document["evaluations"][0]["metrics"] = {{"f1", 0.5}, {"samples", 7}};
   const std::vector<DataTable> tables = data_tables(document);
   for (const DataTable& table : tables) {
     for (const auto& row : table.rows) ASSERT_EQ(row.size(), table.columns.size()) << table.name;
   }
+  EXPECT_EQ(table_named(tables, "evaluations").columns,
+            (std::vector<std::string>{"time_s", "samples", "loss", "accuracy", "f1", "metrics/samples"}));
   EXPECT_EQ(table_named(tables, "replicas").rows.size(), 4u);
   EXPECT_EQ(table_named(tables, "time").columns.size(), 1 + report::kTimeCauses);
   EXPECT_EQ(table_named(tables, "waits").rows.size(), 3u);
   EXPECT_EQ(table_named(tables, "spans").rows[1][3], "waiting");
   const DataTable& evaluations = table_named(tables, "evaluations");
-  EXPECT_EQ(evaluations.columns.back(), "f1");
-  EXPECT_EQ(evaluations.rows[0].back(), 0.5);
-  EXPECT_TRUE(evaluations.rows[1].back().is_null());
+  EXPECT_EQ(evaluations.rows[0][4], 0.5);
+  EXPECT_TRUE(evaluations.rows[1][4].is_null());
   EXPECT_EQ(table_named(tables, "staleness").rows[0], (std::vector<Json>{0, 0, 100}));
 }
 

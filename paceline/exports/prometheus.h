@@ -53,7 +53,7 @@ class Highest {
   std::map<std::string, double> values_;
 };
 
-// `settled`: of TimeStats::settled(). `made_s`: when the job's time began, in seconds since 1970; without it
+// `settled`: of TimeStats::settled(). `began_s`: when the job's time began, in seconds since 1970; without it
 // nothing is said of when the last commit was.
 //   paceline_run_info{job, policy, world}            1
 //   paceline_run_finished                            0 or 1
@@ -75,7 +75,7 @@ class Highest {
 //   paceline_process_resident_memory_bytes{process}  the same
 // `highest`: of the pages of this run before, if there were some.
 std::string prometheus_text(const report::Summary& summary, const report::History& history,
-                            const report::TimeLedger& settled, std::optional<double> made_s,
+                            const report::TimeLedger& settled, std::optional<double> began_s,
                             const LiveNumbers& more = {}, Highest* highest = nullptr);
 
 }  // namespace paceline::exports

@@ -1,15 +1,21 @@
 #include "paceline/exports/tensorboard.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <string_view>
 
 #include "paceline/base/overloaded.h"
+#include "paceline/exports/metric_names.h"
 #include "paceline/exports/record_file.h"
 #include "paceline/report/run_stats.h"
 
 namespace paceline::exports {
 
 namespace {
+
+constexpr std::array<std::string_view, 4> kTrainingNames{"loss", "learning_rate", "samples_per_s",
+                                                         "staleness"};
 
 void add_scalar(wire::Event& event, const std::string& tag, double number) {
   wire::Summary::Value* value = event.mutable_summary()->add_value();
@@ -54,10 +60,10 @@ wire::Histogram IntegerHistogram::taken() {
   return histogram;
 }
 
-TensorBoard::TensorBoard(const report::RunInfo& info, double made_s, const std::string& job_toml,
+TensorBoard::TensorBoard(const report::RunInfo& info, double began_s, const std::string& job_toml,
                          const HParams& hparams, Write write)
     : out_(std::move(write)),
-      made_s_(made_s),
+      began_s_(began_s),
       step_of_histograms_(std::max<std::int64_t>(1, info.total_samples / kHistograms)) {
   wire::Event first = event_at(Time{}, 0);
   first.set_file_version("brain.Event:2");
@@ -75,7 +81,7 @@ TensorBoard::TensorBoard(const report::RunInfo& info, double made_s, const std::
       }());
   wire::HParamsPluginData data;
   wire::SessionStartInfo& start = *data.mutable_session_start_info();
-  start.set_start_time_secs(made_s);
+  start.set_start_time_secs(began_s);
   for (const auto& [name, value] : hparams) {
     google::protobuf::Value& one = (*start.mutable_hparams())[name];
     std::visit(Overloaded{[&](double number) { one.set_number_value(number); },
@@ -88,7 +94,7 @@ TensorBoard::TensorBoard(const report::RunInfo& info, double made_s, const std::
 
 wire::Event TensorBoard::event_at(Time at, std::int64_t step) const {
   wire::Event event;
-  event.set_wall_time(made_s_ + to_seconds(at));
+  event.set_wall_time(began_s_ + to_seconds(at));
   event.set_step(step);
   return event;
 }
@@ -156,7 +162,8 @@ void TensorBoard::commit(Time at, const control::CommitRecord& record) {
   if (bulk_.samples < record.nominal || at <= bulk_.since) return;
   wire::Event event = event_at(at, samples_);
   add_scalar(event, "training/loss", loss_.value().value_or(0));
-  for (const auto& [name, value] : metrics_) add_scalar(event, "training/" + name, value.value().value_or(0));
+  for (const auto& [name, value] : metrics_)
+    add_scalar(event, "training/" + own_name(name, kTrainingNames), value.value().value_or(0));
   add_scalar(event, "training/learning_rate", record.learning_rate);
   add_scalar(event, "training/samples_per_s",
              static_cast<double>(bulk_.samples) / to_seconds(at - bulk_.since));
@@ -189,7 +196,7 @@ absl::Status TensorBoard::finish(const report::Summary& summary, const std::stri
   wire::HParamsPluginData data;
   wire::SessionEndInfo& end = *data.mutable_session_end_info();
   end.set_status(summary.finished ? wire::SessionEndInfo::SUCCESS : wire::SessionEndInfo::UNKNOWN);
-  end.set_end_time_secs(made_s_ + to_seconds(summary.at));
+  end.set_end_time_secs(began_s_ + to_seconds(summary.at));
   put_hparams(summary.at, "_hparams_/session_end_info", data);
   return out_.flush();
 }

@@ -42,9 +42,9 @@ class TensorBoard final : public control::RunListener {
  public:
   static constexpr std::int64_t kHistograms = 50;
 
-  // `made_s`: when the run was made, in seconds since 1970. `job_toml`: for people.
-  TensorBoard(const report::RunInfo& info, double made_s, const std::string& job_toml, const HParams& hparams,
-              Write write);
+  // `began_s`: when the job's time began, in seconds since 1970. `job_toml`: for people.
+  TensorBoard(const report::RunInfo& info, double began_s, const std::string& job_toml,
+              const HParams& hparams, Write write);
 
   void on_fact(const control::Fact& fact) override;
   void on_order(Time at, const control::Order& order) override;
@@ -65,7 +65,7 @@ class TensorBoard final : public control::RunListener {
   void average(const control::CommitMember& member, std::int64_t window);
 
   TextOut out_;
-  const double made_s_;
+  const double began_s_;
   const std::int64_t step_of_histograms_;
   struct Iteration {
     double loss = 0;

@@ -59,8 +59,12 @@ absl::StatusOr<std::string> own_address_towards(const std::string& host) {
   addrinfo* found = nullptr;
   const bool brackets = host.size() > 2 && host.front() == '[' && host.back() == ']';
   const std::string name = brackets ? host.substr(1, host.size() - 2) : host;
-  if (const int error = ::getaddrinfo(name.c_str(), kAnyPort, &wanted, &found); error != 0)
-    return no_way(host, ::gai_strerror(error));
+  if (const int error = ::getaddrinfo(name.c_str(), kAnyPort, &wanted, &found); error != 0) {
+    return absl::UnavailableError(
+        fmt::format("this host cannot look '{}' up ({}); name host 0 by its number, or add its name to "
+                    "/etc/hosts",
+                    host, ::gai_strerror(error)));
+  }
   const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> list(found, &::freeaddrinfo);
   absl::StatusOr<std::string> own = no_way(host, "it has no address");
   for (const addrinfo* one = found; one != nullptr && !own.ok(); one = one->ai_next)

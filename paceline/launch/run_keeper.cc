@@ -10,9 +10,9 @@
 #include <fmt/format.h>
 
 #include "paceline/base/status_macros.h"
+#include "paceline/config/job_config.h"
 #include "paceline/peer/called_files.h"
 #include "paceline/runs/run_origin.h"
-#include "paceline/store/checkpoint.h"
 #include "paceline/store/crc32.h"
 #include "paceline/store/files.h"
 #include "paceline/store/histories.h"
@@ -217,7 +217,9 @@ absl::Status RunKeeper::begin(const wire::RunToKeep& run) {
         fmt::format("{} is in use there; if all hosts share that disk, set cluster.shared_folder = true",
                     paths.root.string()));
   about_ = run;
+  const auto job = config::parse_job(about_.job_toml(), "job.toml");
   const std::lock_guard lock(mutex_);
+  kept_ = job.ok() ? static_cast<int>(job->checkpoints_kept) : store::kKeptCheckpoints;
   // A copy of this run that is here stays good until the new one is.
   if (run_ && run_->root == paths.root) return absl::OkStatus();
   run_ = paths;
@@ -242,6 +244,9 @@ absl::Status RunKeeper::take_journal(const wire::KeepOrder& order) {
   // What is here from before may be of another history of the run than its leader's.
   const auto newest = about_.has_newest() ? std::optional(named(about_.newest())) : std::nullopt;
   PACELINE_RETURN_IF_ERROR(store::leave_own_history(paths, incoming_->temporary(), newest));
+  // Until then the one that is here stays whole: closing it takes its log in.
+  std::error_code error;
+  if (fs::exists(paths.journal(), error)) store::JournalCopy::open(paths.journal()).status().IgnoreError();
   for (const char* end : {"-wal", "-shm"}) erase(paths.journal().string() + end);
   PACELINE_RETURN_IF_ERROR(incoming_->commit());
   incoming_.reset();
@@ -320,9 +325,11 @@ void RunKeeper::fetch(peer::Stub& stub, const rpc::Access& access, const std::st
 absl::Status RunKeeper::fetch(const wire::CheckpointToKeep& checkpoint, peer::Stub& stub,
                               const rpc::Access& access, const std::stop_token& stop, const Say& say) const {
   std::optional<store::RunPaths> run;
+  int kept = 0;
   {
     const std::lock_guard lock(mutex_);
     run = run_;
+    kept = kept_;
   }
   if (!run) return absl::FailedPreconditionError("a checkpoint of no run");
   const store::NamedCheckpoint newest = named(checkpoint);
@@ -347,7 +354,7 @@ absl::Status RunKeeper::fetch(const wire::CheckpointToKeep& checkpoint, peer::St
   fs::rename(partial, folder / newest.name, error);
   if (error) return store::io_error(partial, "renamed", error.value());
   PACELINE_RETURN_IF_ERROR(store::sync_directory(folder));
-  return store::remove_older_checkpoints(run->root, store::kKeptCheckpoints);
+  return store::remove_older_checkpoints(run->root, kept);
 }
 
 }  // namespace paceline::launch

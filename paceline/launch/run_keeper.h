@@ -26,6 +26,7 @@
 #include "paceline/peer/peer.h"
 #include "paceline/rpc/access.h"
 #include "paceline/runs/leader.h"
+#include "paceline/store/checkpoint.h"
 #include "paceline/store/files.h"
 #include "paceline/store/journal_copy.h"
 #include "paceline/store/run_folder.h"
@@ -81,6 +82,7 @@ class RunKeeper {
   rpc::Access access_;
   bool wanted_ = false;
   std::optional<store::RunPaths> run_;
+  int kept_ = store::kKeptCheckpoints;  // as checkpoint.keep of its job
   std::optional<runs::Leader> leader_;
   bool whole_ = false;
   std::optional<wire::CheckpointToKeep> to_fetch_;

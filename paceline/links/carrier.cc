@@ -29,7 +29,9 @@ std::span<const CarrierKind> carriers() { return kCarriers; }
 
 absl::StatusOr<std::unique_ptr<LinkListener>> Carrier::listen(int port, LinkGate gate) const {
   PACELINE_ASSIGN_OR_RETURN(auto ports, open_listener(port));
-  return std::make_unique<LinkListener>(std::move(ports), std::move(gate));
+  auto listener = std::make_unique<LinkListener>(std::move(ports), std::move(gate));
+  if (!listener->watched()) return absl::ResourceExhaustedError("a listener gets no descriptors");
+  return listener;
 }
 
 absl::StatusOr<std::unique_ptr<Link>> Carrier::connect(const std::string& address, const std::string& name,

@@ -50,6 +50,8 @@ class FramePort {
   // Nothing more is posted, and stop() comes next. Helps what has been sent to the peer, without waiting;
   // true when it is there, or will never be.
   virtual bool finish() { return true; }
+  // The peer's host answers, as far as is known; the peer itself may say nothing yet.
+  virtual bool connected() const { return true; }
   // From here on it touches no memory but its own.
   virtual void stop() = 0;
 };

@@ -60,6 +60,7 @@ class FrameStream final : FrameSink {
 
   std::size_t chunk_bytes(std::size_t left) const { return port_->chunk_bytes(left); }
   bool takes_chunk() const { return port_->takes_chunk(); }
+  bool connected() const { return port_->connected(); }
   int fd() const { return port_->fd(); }
   bool arm() { return port_->arm(); }
   // When the peer last gave a sign of life: a frame that came, or took a chunk.

@@ -364,9 +364,10 @@ void Link::advance() {
 void Link::keep_time() {
   const auto now = steady_clock::now();
   if (state_ != State::kOpen) {
-    if (now - began_ < options_.connect_limit) return;
-    return failed(absl::DeadlineExceededError(
-        fmt::format("not connected within {} ms", options_.connect_limit.count())));
+    const auto limit =
+        frames_.connected() ? std::max(options_.connect_limit, options_.hello_limit) : options_.connect_limit;
+    if (now - began_ < limit) return;
+    return failed(absl::DeadlineExceededError(fmt::format("not connected within {} ms", limit.count())));
   }
   if (now - frames_.last_life() > options_.silence) {
     failed(absl::UnavailableError(fmt::format("silent for {} ms", options_.silence.count())));

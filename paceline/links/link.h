@@ -51,8 +51,9 @@ struct LinkOptions {
   std::optional<LinkKeys> keys;
   // Bytes of a payload. A link carries what both its ends allow.
   std::size_t most_payload = std::size_t{1} << 30;
-  // Until both ends know each other.
+  // Until the peer's host answers, and until both ends know each other.
   std::chrono::milliseconds connect_limit{5000};
+  std::chrono::milliseconds hello_limit{5000};
   // Without a sign of life. A link that carries less than a chunk (1 MB) in this time is taken for a silent
   // one.
   std::chrono::milliseconds silence{5000};

@@ -43,10 +43,10 @@ std::optional<absl::StatusOr<std::unique_ptr<Link>>> LinkDialer::progress() {
   // One that opened and ended has something to tell.
   if (link_->open() || !link_->events_.empty()) return std::move(link_);
   if (link_->state_ != Link::State::kEnded) return std::nullopt;
+  // A listener with many that wait lets one go even after its answer. One that refuses says so.
   const absl::Status why = link_->why_;
-  const bool heard = !link_->peers_hello_.empty();
   link_.reset();
-  if (!heard && tries_again(why) && pause()) return std::nullopt;
+  if (tries_again(why) && pause()) return std::nullopt;
   return why;
 }
 

@@ -36,10 +36,8 @@ LinkListener::LinkListener(std::unique_ptr<PortListener> ports, LinkGate gate)
     : ports_(std::move(ports)),
       gate_(std::move(gate)),
       poll_(epoll_create1(EPOLL_CLOEXEC)),
-      timer_(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC)) {
-  PACELINE_CHECK(control(poll_, EPOLL_CTL_ADD, ports_->fd()) && control(poll_, EPOLL_CTL_ADD, timer_.get()),
-                 "a listener without descriptors: {}", std::strerror(errno));
-}
+      timer_(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC)),
+      watched_(control(poll_, EPOLL_CTL_ADD, ports_->fd()) && control(poll_, EPOLL_CTL_ADD, timer_.get())) {}
 
 void LinkListener::admit(std::unique_ptr<FramePort> port, const std::string& peer) {
   const auto refuse = [&](const std::string& why) {

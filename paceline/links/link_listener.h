@@ -30,6 +30,8 @@ struct LinkGate {
 class LinkListener {
  public:
   LinkListener(std::unique_ptr<PortListener> ports, LinkGate gate);
+  // False where the system had no descriptors for it: then it is of no use.
+  bool watched() const { return watched_; }
 
   // To be given to connect().
   const std::string& address() const { return ports_->address(); }
@@ -49,6 +51,7 @@ class LinkListener {
   LinkGate gate_;
   FileDescriptor poll_;
   FileDescriptor timer_;  // the end of a pause
+  bool watched_ = false;
   bool paused_ = false;
   std::vector<std::unique_ptr<Link>> pending_;
 };

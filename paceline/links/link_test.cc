@@ -418,6 +418,39 @@ TEST_P(LinkOf, WhoDoesNotAnswerInTimeIsGivenUp) {
   EXPECT_EQ(link->progress().code(), absl::StatusCode::kDeadlineExceeded) << link->progress();
 }
 
+// It loads a large checkpoint first, for one.
+TEST_P(LinkOf, WhoAnswersLateIsWaitedForWhereThatIsAllowed) {
+  if (!GetParam().over.connects_at_once) GTEST_SKIP() << "its connections are not known before";
+  ChildProcess peer([&](const ChildProcess::Parent& parent) {
+    Fabric fabric(GetParam());
+    std::unique_ptr<Link> slot;
+    const auto listener =
+        fabric.listen({.accept = [&](const std::string&) { return options(true); },
+                       .on_link = [&](std::unique_ptr<Link> link) { slot = std::move(link); }});
+    parent.say(listener->address());
+    parent.hear();
+    const std::unique_ptr<Link> link = first_link(*listener, slot);
+    parent.hear();
+    return link == nullptr ? 1 : 0;
+  });
+  Fabric fabric(GetParam());
+  LinkOptions patient = options(false);
+  patient.connect_limit = 50ms;
+  patient.hello_limit = 60s;
+  const auto link = fabric.connect(peer.hear(), patient);
+  const auto until = std::chrono::steady_clock::now() + 300ms;
+  while (std::chrono::steady_clock::now() < until) {
+    ASSERT_TRUE(link->progress().ok()) << link->progress();
+    link->wait(10ms);
+  }
+  EXPECT_FALSE(link->open());
+  peer.say("now");
+  EXPECT_TRUE(drive(*link, [&] { return link->open(); }));
+  EXPECT_TRUE(link->open());
+  peer.say("that is all");
+  EXPECT_EQ(peer.wait(), 0);
+}
+
 // Both ends hear why.
 void expect_refused(const Kind& kind, const absl::StatusOr<LinkOptions>& theirs, const LinkOptions& mine,
                     const std::string& why) {

@@ -38,6 +38,7 @@ class TcpPort final : public FramePort {
   int fd() const override { return poll_.get(); }
   bool arm() override { return unsent_.empty() || full_; }
   bool finish() override;
+  bool connected() const override { return bytes_sent_ > 0; }
   void stop() override;
 
  private:

@@ -12,8 +12,9 @@ inline constexpr std::size_t kCostKinds = 3;
 // Money in the prices' currency, energy in joules, traffic between sites in bytes.
 using Costs = std::array<double, kCostKinds>;
 
+// As budgets are written.
 inline const char* name_of(CostKind kind) {
-  constexpr std::array<const char*, kCostKinds> kNames = {"money", "energy_j", "cross_site_bytes"};
+  constexpr std::array<const char*, kCostKinds> kNames = {"money", "energy_j", "cross_site_mb"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 

@@ -105,22 +105,22 @@ class Enumeration {
 }  // namespace
 
 double count_of_plans(const Problem& problem) {
+  constexpr double kTooMany = 1e15;  // for anybody; more devices make no fewer
   const auto devices = static_cast<std::int64_t>(present_devices(problem.cluster).size());
   const auto layers = static_cast<std::int64_t>(problem.layers());
   const auto at = [](std::int64_t n) { return static_cast<std::size_t>(n); };
   // Of so many devices, in how many ways they can be dealt to so many stages in a row, none of them empty:
   // the first stage gets some.
-  std::vector<std::vector<double>> dealt(at(devices + 1), std::vector<double>(at(devices + 1)));
-  dealt[0][0] = 1;
-  for (std::int64_t n = 1; n <= devices; ++n) {
-    for (std::int64_t stages = 1; stages <= n; ++stages) {
-      for (std::int64_t first = 1; first <= n; ++first)
-        dealt[at(n)][at(stages)] += choices(n, first) * dealt[at(n - first)][at(stages - 1)];
-    }
-  }
+  std::vector<std::vector<double>> dealt{{1}};
   // Of so many devices: the first of them is not used, or in a pipeline of so many.
   std::vector<double> ways{1};
-  for (std::int64_t n = 1; n <= devices; ++n) {
+  for (std::int64_t n = 1; n <= devices && ways.back() < kTooMany; ++n) {
+    std::vector<double>& mine = dealt.emplace_back(at(n + 1));
+    for (std::int64_t stages = 1; stages <= n; ++stages) {
+      // The others have a device each at least.
+      for (std::int64_t first = 1; first <= n - (stages - 1); ++first)
+        mine[at(stages)] += choices(n, first) * dealt[at(n - first)][at(stages - 1)];
+    }
     double count = ways.back();
     for (std::int64_t size = 1; size <= n; ++size) {
       double pipelines = 0;

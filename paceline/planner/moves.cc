@@ -289,9 +289,11 @@ std::vector<Plan> neighbours(const CostModel& model, MoveScope scope, const Plan
   }
   if (scope == MoveScope::kCuts) return all;
   const std::vector<Slot> slots = slots_of(plan);
+  const auto alone = [&](const Slot& slot) { return plan.replicas[slot.replica].devices.size() == 1; };
   for (std::size_t i = 0; i < slots.size(); ++i) {
     consider([&](Plan& changed) { return take_out(model, changed, slots[i]); });
     for (std::size_t j = 0; j < i; ++j) {
+      if (alone(slots[i]) && alone(slots[j])) continue;  // the same plan in another order
       consider([&](Plan& changed) {
         std::swap(device_at(changed, slots[i]), device_at(changed, slots[j]));
         return true;

@@ -77,6 +77,13 @@ TEST(Enumeration, IsEveryPlanOnce) {
   }
 }
 
+// Of a cluster of any size it is told at once whether they are few.
+TEST(Enumeration, ManyDevicesHaveTooManyPlans) {
+  Rng rng(7);
+  for (const std::int32_t devices : {20, 128, 1000})
+    EXPECT_GT(count_of_plans(testing::random_problem(rng, {devices, devices, 5, 5, 8})), 1e15) << devices;
+}
+
 // Tiny clusters once more, a device and two layers larger. bench/planner.cc looks at a hundred of them.
 TEST(Search, FindsTheBestOfAllPlansOfSmallClusters) {
   Rng rng(7);

@@ -130,7 +130,12 @@ std::unique_ptr<SyncPolicy> GroupsSpec::make() const {
 
 absl::Status GroupsSpec::check(const PolicyText& text, std::int64_t replicas) const {
   const std::int64_t before_last = std::accumulate(sizes.begin(), sizes.end() - 1, std::int64_t{0});
-  if (before_last < replicas) return absl::OkStatus();
+  if (before_last < replicas) {
+    const absl::Status within = check_replicas(as_policy(inner), std::ssize(sizes));
+    return within.ok() ? within
+                       : text.wrong(fmt::format("to its policy a group is a replica: {}",
+                                                std::string(within.message())));
+  }
   return text.wrong(
       fmt::format("the job has {} replica{}, and the last group would have none; write smaller groups",
                   replicas, replicas == 1 ? "" : "s"));

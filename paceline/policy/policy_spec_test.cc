@@ -211,6 +211,9 @@ TEST(PolicySpec, FitsTheNumberOfReplicas) {
       "policy 'groups:4+4+2:bsp': the job has 8 replicas, and the last group would have none; write smaller "
       "groups");
   EXPECT_EQ(said("groups:4+3+2:bsp", 8), "");
+  EXPECT_EQ(said("groups:2+2:backup:1", 4), "");
+  EXPECT_THAT(said("groups:2+2:backup:3", 4),
+              HasSubstr("to its policy a group is a replica: policy 'backup:3': the job has 2 replicas"));
   EXPECT_EQ(said("cgp:k_min=2", 1), "policy 'cgp:k_min=2': the job has 1 replica; write k_min=1 or less");
   EXPECT_EQ(said("cgp:k_min=2:wait_max=forever", 1), "");
   EXPECT_EQ(said("asp", 1), "");

@@ -34,6 +34,11 @@ inline std::string one_line(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
+// For people as well.
+inline std::string indented(const Json& json) {
+  return json.dump(1, ' ', false, Json::error_handler_t::replace);
+}
+
 // An array with one object a line: for programs, and for people with grep.
 inline std::string lines(const std::vector<Json>& objects) {
   std::string text = "[";

@@ -1,6 +1,7 @@
 #include "paceline/report/ranking.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 
 #include <fmt/format.h>
@@ -47,8 +48,9 @@ class Ends {
 
   bool within_margin(const RunGroup& group) const {
     if (measure_ == Measure::kNone) return true;
-    const double margin =
-        measure_ == Measure::kAccuracy ? kAccuracyMargin : kOtherMargin * *value_of(*best_, measure_);
+    const double margin = measure_ == Measure::kAccuracy
+                              ? kAccuracyMargin
+                              : kOtherMargin * std::abs(*value_of(*best_, measure_));
     return worse(group, *best_) <= margin;
   }
 

@@ -53,6 +53,13 @@ TEST(Ranking, ByTheLossWhereThereIsNoAccuracy) {
                   "asp reaches it 2.00 × as fast, but ends with a loss of 1.6000 instead of 1.5000"));
 }
 
+// As of a log-likelihood or a reward.
+TEST(Ranking, ALossBelowZeroHasAMarginToo) {
+  const Ranking ranking =
+      rank({ended_run("bsp", 20, NAN, -10), ended_run("asp", 10, NAN, -9.9), ended_run("ssp", 5, NAN, -9)});
+  EXPECT_EQ(ranking.fastest, "asp");
+}
+
 TEST(Ranking, IsNothingWhereNoneReachedTheTarget) {
   EXPECT_EQ(rank({ended_run("a", {}, 1)}).fastest, std::nullopt);
   // The best has not reached it, and the one that did ends worse.

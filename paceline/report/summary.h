@@ -13,6 +13,7 @@
 #include "paceline/base/time.h"
 #include "paceline/control/run_listener.h"
 #include "paceline/control/target.h"
+#include "paceline/planner/costs.h"
 #include "paceline/planner/plan.h"
 #include "paceline/report/update_times.h"
 
@@ -60,6 +61,7 @@ struct RunInfo {
   AskedPace asked_pace{};
   std::uint64_t seed = 1;
   std::optional<UsedWeights> used_weights{};  // of the latest attempt
+  std::optional<planner::CostKind> budget{};
 };
 
 enum class Doing { kJoining, kComputing, kWaiting, kParked, kGone };

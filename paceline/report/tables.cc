@@ -39,6 +39,12 @@ std::vector<std::string> row(const ReplicaSummary& replica) {
           state(replica)};
 }
 
+// "12.3 MB": as budgets are written.
+std::string cost_text(const RunInfo& run, double cost) {
+  if (run.budget == planner::CostKind::kCrossSite) return fmt::format("{:.4g} MB", cost / 1e6);
+  return fmt::format("{:.4g}{}", cost, run.budget == planner::CostKind::kEnergy ? " J" : "");
+}
+
 std::string plan_lines(const PlanSummary& plan, const RunInfo& run) {
   std::string text =
       fmt::format("plan: {}, {}\n", printable(planner::in_words(run.devices, run.layers, plan.plan)),
@@ -51,9 +57,9 @@ std::string plan_lines(const PlanSummary& plan, const RunInfo& run) {
   }
   if (!plan.spending) return text;
   return text +
-         fmt::format(
-             "budget: {:.4g} spent of {:.4g}; overspent by {:.3g} batches' worth now, {:.3g} at most\n",
-             plan.spending->cost, plan.spending->allowed, plan.spending->queue, plan.queue_max);
+         fmt::format("budget: {} spent of {}; overspent by {:.3g} batches' worth now, {:.3g} at most\n",
+                     cost_text(run, plan.spending->cost), cost_text(run, plan.spending->allowed),
+                     plan.spending->queue, plan.queue_max);
 }
 
 std::string totals(const Summary& summary) {

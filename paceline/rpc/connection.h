@@ -59,6 +59,14 @@ class Connection {
     return ended_;
   }
 
+  // To be called once when the stream has ended, from any thread and without waiting: somebody may be busy
+  // with an order that nobody wants any more. Empty: not to be called from now on.
+  void on_end(std::function<void()> tell) {
+    const std::lock_guard lock(mutex_);
+    on_end_ = std::move(tell);
+    if (ended_ && on_end_) on_end_();
+  }
+
   // How the stream ended; waits for that. OK when the coordinator ended it.
   grpc::Status end() {
     std::unique_lock lock(mutex_);
@@ -86,6 +94,7 @@ class Connection {
       const std::lock_guard lock(mutex_);
       end_ = std::move(end);
       ended_ = true;
+      if (on_end_) on_end_();
     }
     arrived_.notify_all();
   }
@@ -96,6 +105,7 @@ class Connection {
   std::mutex mutex_;    // guards what follows
   std::condition_variable arrived_;
   std::deque<In> orders_;
+  std::function<void()> on_end_;
   bool ended_ = false;
   grpc::Status end_;
   std::thread reader_;

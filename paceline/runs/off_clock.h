@@ -1,5 +1,5 @@
-// Time of a live run that the job's clock does not see: before its first release, and between its attempts.
-// Pure.
+// The clocks of a live run: the wall's and the job's, which does not see the time before the first release
+// and between attempts. Pure.
 #pragma once
 
 #include <algorithm>
@@ -24,19 +24,37 @@ struct OffClock {
       0};  // what was lost with a process and done again, and until somebody was released again
 };
 
-// `about`: the journal's keys and values; attempts count from 1. Nothing of what is not recorded, as in
-// virtual time. Clocks that were set meanwhile give no negative times.
+// When an attempt released its first replica, on the wall's clock and on the job's.
+struct FirstRelease {
+  std::int64_t unix_ns = 0, job_ns = 0;
+  // When the job's clock would have been 0, in seconds since 1970.
+  double began_s() const { return static_cast<double>(unix_ns - job_ns) / 1e9; }
+};
+
+// `about`: the journal's keys and values; attempts count from 1. Nothing where it is not recorded, as in
+// virtual time.
+inline std::optional<FirstRelease> first_release(const std::map<std::string, std::string>& about,
+                                                 std::int64_t attempt) {
+  const auto found = about.find(released_key(attempt));
+  if (found == about.end()) return std::nullopt;
+  const std::pair<std::string, std::string> parts = absl::StrSplit(found->second, absl::MaxSplits(' ', 1));
+  FirstRelease at;
+  if (!absl::SimpleAtoi(parts.first, &at.unix_ns) || !absl::SimpleAtoi(parts.second, &at.job_ns))
+    return std::nullopt;
+  return at;
+}
+
+// That of the last attempt that released anybody.
+inline std::optional<FirstRelease> last_first_release(const std::map<std::string, std::string>& about,
+                                                      std::int64_t attempts) {
+  for (std::int64_t attempt = attempts; attempt > 0; --attempt) {
+    if (const auto at = first_release(about, attempt)) return at;
+  }
+  return std::nullopt;
+}
+
+// Clocks that were set meanwhile give no negative times.
 inline OffClock off_clock(const std::map<std::string, std::string>& about, std::int64_t attempts) {
-  using Released = std::pair<std::int64_t, std::int64_t>;
-  const auto released = [&](std::int64_t attempt) -> std::optional<Released> {
-    const auto found = about.find(released_key(attempt));
-    if (found == about.end()) return std::nullopt;
-    const std::pair<std::string, std::string> parts = absl::StrSplit(found->second, absl::MaxSplits(' ', 1));
-    Released at;
-    if (!absl::SimpleAtoi(parts.first, &at.first) || !absl::SimpleAtoi(parts.second, &at.second))
-      return std::nullopt;
-    return at;
-  };
   // Of plausible clocks; the difference of any two can be added up.
   const auto span = [](std::int64_t from, std::int64_t until) {
     constexpr std::int64_t kMost = std::int64_t{1} << 61;
@@ -44,20 +62,20 @@ inline OffClock off_clock(const std::map<std::string, std::string>& about, std::
     return Duration(until - from);
   };
   OffClock off;
-  std::optional<Released> first, last;
+  std::optional<FirstRelease> first, last;
   for (std::int64_t attempt = 1; attempt <= attempts; ++attempt) {
-    const auto at = released(attempt);
+    const auto at = first_release(about, attempt);
     if (!at) continue;
     std::int64_t opened = 0;
     const auto found = about.find(opened_key(attempt));
     if (!first && found != about.end() && absl::SimpleAtoi(found->second, &opened))
-      off.starting = span(opened, at->first);
+      off.starting = span(opened, at->unix_ns);
     if (!first) first = at;
     last = at;
   }
   if (first && last)
     off.recovering =
-        std::max(Duration::zero(), span(first->first, last->first) - span(first->second, last->second));
+        std::max(Duration::zero(), span(first->unix_ns, last->unix_ns) - span(first->job_ns, last->job_ns));
   return off;
 }
 

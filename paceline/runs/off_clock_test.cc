@@ -40,5 +40,14 @@ TEST(OffClock, WhatMakesNoSenseIsNothing) {
   }
 }
 
+TEST(OffClock, TheLastAttemptThatReleasedAnybodyDatesTheRun) {
+  const std::map<std::string, std::string> about{
+      {"released_1", "5000000000 0"}, {"released_2", "90000000000 30000000000"}, {"opened_3", "9"}};
+  EXPECT_DOUBLE_EQ(last_first_release(about, 3)->began_s(), 60);
+  EXPECT_DOUBLE_EQ(last_first_release(about, 1)->began_s(), 5);
+  EXPECT_FALSE(last_first_release({{"opened_1", "5"}}, 1));
+  EXPECT_FALSE(first_release({{"released_1", "no number"}}, 1));
+}
+
 }  // namespace
 }  // namespace paceline::runs

@@ -84,13 +84,16 @@ absl::StatusOr<planner::Planned> make_plan(const config::JobConfig& job, planner
 absl::StatusOr<std::vector<std::string>> last_plan(const config::JobConfig& job, const store::RunPaths& run) {
   if (job.parallel.mode != config::Parallel::kJoint || job.parallel.model.layers.empty())
     return std::vector<std::string>{};
-  PACELINE_ASSIGN_OR_RETURN(store::JournalReader journal, store::JournalReader::open(run.journal()));
-  PACELINE_ASSIGN_OR_RETURN(const auto last, last_adopted(journal, job));
+  auto journal = store::JournalReader::open(run.journal());
+  // It was moved away, since it was damaged: the plan is made anew.
+  if (absl::IsNotFound(journal.status())) return std::vector<std::string>{};
+  PACELINE_RETURN_IF_ERROR(journal.status());
+  PACELINE_ASSIGN_OR_RETURN(const auto last, last_adopted(*journal, job));
   if (!last) return std::vector<std::string>{};
   std::vector<std::string> settings = config::plan_settings(job, job.parallel.model, *last);
   if (!job.budget) return settings;
   double queue = job.budget->queue;
-  PACELINE_RETURN_IF_ERROR(journal.batches([&](const control::BatchDone& batch) {
+  PACELINE_RETURN_IF_ERROR(journal->batches([&](const control::BatchDone& batch) {
     if (batch.spending) queue = batch.spending->queue;
   }));
   settings.push_back(fmt::format("budget.queue={}", queue));

@@ -139,7 +139,8 @@ inline report::RunInfo run_info(const config::JobConfig& job, report::World worl
           .devices = std::move(devices),
           .layers = static_cast<std::int32_t>(job.parallel.model.layers.size()),
           .asked_pace = asked_pace(job, world),
-          .seed = job.seed};
+          .seed = job.seed,
+          .budget = job.budget ? std::optional(job.budget->most.kind) : std::nullopt};
 }
 
 }  // namespace paceline::runs

@@ -7,16 +7,16 @@
 #include <chrono>
 #include <fstream>
 #include <iterator>
-#include <thread>
 
 #include <absl/strings/match.h>
 #include <absl/strings/strip.h>
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
+#include "paceline/base/control_groups.h"
 #include "paceline/report/json_values.h"
-#include "paceline/report/terminal_text.h"
 #include "paceline/store/files.h"
+#include "paceline/store/strict_json.h"
 
 namespace paceline::runs {
 
@@ -43,7 +43,7 @@ std::string processor_of_this() {
     model = line.substr(line.find(": ") + 2);
     break;
   }
-  return fmt::format("{} × {}", std::max(1u, std::thread::hardware_concurrency()), model);
+  return fmt::format("{} × {}", usable_processors(), model);
 }
 
 std::string host_of_this() {
@@ -53,9 +53,8 @@ std::string host_of_this() {
 
 std::string text_of(const report::Json& json, const char* key) {
   const auto found = json.find(key);
-  return found != json.end() && found->is_string()
-             ? report::printable(found->get<std::string>()).substr(0, kLongestText)
-             : "";
+  return found != json.end() && found->is_string() ? store::printable(found->get<std::string>(), kLongestText)
+                                                   : "";
 }
 
 }  // namespace

@@ -116,7 +116,11 @@ absl::StatusOr<OpenedRun> open_run(const std::string& folder) {
   PACELINE_ASSIGN_OR_RETURN(info.lost_commits, lost_commits(journal, attempts, about));
   info.used_weights = used_weights_in(about);
   info.restarts = restarts_by_reason(about, info.attempts);
-  return OpenedRun{paths, std::move(journal), std::move(info), off_clock(about, std::ssize(attempts)),
+  return OpenedRun{paths,
+                   std::move(journal),
+                   std::move(info),
+                   off_clock(about, std::ssize(attempts)),
+                   last_first_release(about, std::ssize(attempts)),
                    about_run(job, read_origin(paths))};
 }
 
@@ -147,7 +151,7 @@ absl::StatusOr<RunReport> read_run(const std::string& folder, control::RunListen
 
 absl::Status write_report(const std::string& folder, const RunReport& report) {
   PACELINE_ASSIGN_OR_RETURN(const store::RunPaths paths, store::find_run(folder));
-  PACELINE_RETURN_IF_ERROR(store::atomic_write(paths.summary(), report.document.dump(1)));
+  PACELINE_RETURN_IF_ERROR(store::atomic_write(paths.summary(), report::indented(report.document)));
   return store::atomic_write(paths.report(), report::render_report(report.document));
 }
 

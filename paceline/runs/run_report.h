@@ -22,7 +22,8 @@ struct OpenedRun {
   store::JournalReader journal;
   report::RunInfo info;
   OffClock off_clock;
-  report::Json about;  // of about_run
+  std::optional<FirstRelease> last_release;  // of the last attempt that released anybody; live
+  report::Json about;                        // of about_run
 };
 
 // Errors: not a run, or a journal that cannot be read.

@@ -153,11 +153,16 @@ absl::StatusOr<Signed> find_or_make_authority(const CertificateRequest& request,
   return found;
 }
 
-absl::Status check_good(X509* certificate, const fs::path& file, const char* command) {
+// `renew`: how to get another one.
+absl::Status check_good(X509* certificate, const fs::path& file, const std::string& renew) {
+  if (X509_cmp_current_time(X509_get0_notBefore(certificate)) > 0) {
+    return absl::FailedPreconditionError(fmt::format(
+        "{}: is not valid yet; set this host's clock, or that of the host that made it", file.string()));
+  }
   const std::time_t expire = expiry_of(certificate);
   if (expire >= std::time(nullptr)) return absl::OkStatus();
   return absl::FailedPreconditionError(
-      fmt::format("{}: has expired on {}; `{}` makes another one", file.string(), day_of(expire), command));
+      fmt::format("{}: has expired on {}; {}", file.string(), day_of(expire), renew));
 }
 
 absl::Status add_job(StagedFiles& files, const CertificateRequest& request, const Signed& authority) {
@@ -214,8 +219,12 @@ absl::StatusOr<Credentials> read_credentials(const fs::path& dir, Role role) {
     return absl::InvalidArgumentError(fmt::format(
         "{}: is not the certificate of a {}; `paceline certs` makes one", file.string(), to_string(role)));
   }
-  PACELINE_RETURN_IF_ERROR(check_good(authority.get(), dir / "authority.crt", "paceline certs --force"));
-  PACELINE_RETURN_IF_ERROR(check_good(certificate.get(), file, "paceline certs"));
+  const std::string copy = fmt::format("and copy the new {} to all hosts", dir.string());
+  PACELINE_RETURN_IF_ERROR(check_good(authority.get(), dir / "authority.crt",
+                                      "make a new authority with `paceline certs --force`, " + copy));
+  PACELINE_RETURN_IF_ERROR(check_good(
+      certificate.get(), file,
+      fmt::format("remove {}, run `paceline certs` as for the first ones, {}", dir.string(), copy)));
   return Credentials{*own, to_pem(authority.get()), to_pem(certificate.get()), to_pem(key.get()),
                      std::min(expiry_of(certificate.get()), expiry_of(authority.get()))};
 }

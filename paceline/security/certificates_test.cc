@@ -218,7 +218,9 @@ void expect_said(const absl::Status& status, const std::string& part) {
 
 TEST_F(Certificates, WhatHasExpiredIsSaid) {
   ASSERT_TRUE(make("old", false, -1).ok() == false);
-  expect_said(read_credentials(dir_ / "old", Role::kWorker).status(), "old/worker.crt: has expired on");
+  const absl::Status old = read_credentials(dir_ / "old", Role::kWorker).status();
+  expect_said(old, "old/worker.crt: has expired on");
+  expect_said(old, "remove " + (dir_ / "old").string() + ", run `paceline certs`");
   const CertificateRequest all{.dir = folder_.path(), .job = "all", .days = -2, .authority_days = -1};
   ASSERT_FALSE(make_certificates(all).ok());
   const absl::Status read = read_credentials(folder_.path() / "all", Role::kWorker).status();

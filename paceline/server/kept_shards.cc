@@ -1,10 +1,10 @@
 #include "paceline/server/kept_shards.h"
 
 #include <algorithm>
-#include <thread>
 
 #include <fmt/format.h>
 
+#include "paceline/base/control_groups.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/config/job_config.h"
 #include "paceline/config/server_parts.h"
@@ -21,7 +21,7 @@ namespace {
 // processors want some.
 int threads_for(const config::JobConfig& job) {
   if (job.server_threads > 0) return static_cast<int>(job.server_threads);
-  const int processors = static_cast<int>(std::thread::hardware_concurrency());
+  const int processors = usable_processors();
   const bool one_works = config::spread_of(job) == config::ServerSpread::kCentral;
   const int share = processors / static_cast<int>(one_works ? 1 : job.servers);
   return std::clamp(std::min(share, std::max(4, share / 2)), 1, 16);

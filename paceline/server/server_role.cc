@@ -73,7 +73,10 @@ class Server {
         times_(times),
         exchange_(std::move(exchange)) {
     log_.new_session();
+    // It may wait for hosts that will never come.
+    if (exchange_ != nullptr) connection_.on_end([this] { exchange_->give_up(coordinator_lost()); });
   }
+  ~Server() { connection_.on_end({}); }
 
   // Orders in sequence, until the disconnect. An error has been told to the coordinator.
   absl::Status serve();
@@ -106,6 +109,7 @@ class Server {
   absl::Status keep(const wire::Keep& order);
   bool say_kept(Version version);
   void say_failed(const absl::Status& status, bool host_lost);
+  void say_host_lost(const absl::Status& status);
   absl::Status write_checkpoint(const wire::WriteCheckpoint& order);
   // One after the other. What is still being written when this server's session ends is given up.
   void write_beside(std::function<void(const std::stop_token& stop)> write) {
@@ -137,11 +141,12 @@ class Server {
   std::map<std::int32_t, memory::GradientReader> gradients_;  // by replica, of this host
   std::map<std::int32_t, int> hosts_;                         // by replica
   std::optional<exchange::CommitExchange> commits_;           // where there are several hosts
-  std::unique_ptr<exchange::Exchange> exchange_;              // reads the gradients, and the sums of commits_
   Version diverged_;                                          // whose weights are not finite; 0: none
   std::vector<std::int32_t> not_finite_;                      // its members whose gradients are not
   std::optional<std::int32_t> not_here_;  // a replica that has not the gradient of a commit
-  std::jthread writer_;                   // of the checkpoint under way
+  // Reads the gradients, and the sums of commits_; tells of a host that is lost from a thread of its own.
+  std::unique_ptr<exchange::Exchange> exchange_;
+  std::jthread writer_;  // of the checkpoint under way
 };
 
 absl::Status Server::serve() {
@@ -193,6 +198,14 @@ absl::Status Server::act(const Actions& actions) {
   for (const Action& action : actions)
     PACELINE_RETURN_IF_ERROR(std::visit([this](const auto& one) { return act(one); }, action));
   return absl::OkStatus();
+}
+
+// Any thread: it knows nothing of this server's work.
+void Server::say_host_lost(const absl::Status& status) {
+  wire::ServerMessage failed;
+  failed.mutable_failed()->set_error(std::string(status.message()));
+  failed.mutable_failed()->set_host_lost(true);
+  send(failed);
 }
 
 void Server::say_failed(const absl::Status& status, bool host_lost) {
@@ -296,7 +309,7 @@ absl::Status Server::start_exchange(const wire::ServerStart& order, const config
   options.readers = order.readers();
   options.kept = KeptShards::kMostKept;
   options.kept_there = [this](Version version) { say_kept(version); };
-  options.failed = [this](const absl::Status& status) { say_failed(status, true); };
+  options.failed = [this](const absl::Status& status) { say_host_lost(status); };
   PACELINE_RETURN_IF_ERROR(exchange_->start(std::move(options)));
   commits_.emplace(*exchange_, std::move(parts), std::move(kept), index_, on_the_way);
   return absl::OkStatus();

@@ -32,11 +32,11 @@ ClusterModel cluster_of(const config::JobConfig& job, std::int64_t model_bytes, 
   ClusterModel cluster;
   cluster.seed = job.seed;
   cluster.bytes = job.free_communication ? 0 : model_bytes;
-  cluster.servers = {.count = job.hosts > 1 ? 1 : job.servers,
+  cluster.servers = {.count = config::modelled_servers(job),
                      .gbps = job.server_gbps,
                      .colocated = job.placement == config::Placement::kBeside,
                      .update = job.update};
-  if (config::spread_of(job) == config::ServerSpread::kCentral) cluster.in_groups = job.reduce_in_group;
+  if (job.hosts > 1) cluster.in_groups = job.reduce_in_group;
   cluster.load_ms = job.load_ms;
   const bool each_alone = !job.parallel.of_stages();
   cluster.uneven_data = job.parallel.uneven_data();

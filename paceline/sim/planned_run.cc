@@ -169,6 +169,7 @@ PlannedRun drive(const config::ClusterFile& file, const std::string& name, Drive
     const absl::StatusOr<Plan> next = driver.after_batch(seen);
     if (!next.ok()) {
       run.ended = next.status();
+      ++run.batches;  // the one that is counted above
       break;
     }
     migration_ms = planner::migration_ms(trace.now(), before, *next, fixed_ms);

@@ -163,6 +163,18 @@ fs::path aside_of(const fs::path& path) {
   return aside;
 }
 
+// mkdir tells apart, in one step, what was there and what is new.
+absl::StatusOr<fs::path> make_new_directory(const fs::path& base, const std::string& label) {
+  constexpr int kMostTries = 1000;
+  for (int n = 1; n <= kMostTries; ++n) {
+    fs::path path = base / (n == 1 ? label : fmt::format("{}-{}", label, n));
+    if (::mkdir(path.c_str(), 0700) == 0) return path;
+    if (errno != EEXIST) return io_error(path, "made", errno);
+  }
+  return absl::AlreadyExistsError(
+      fmt::format("{}: exists already; choose another name", (base / label).string()));
+}
+
 absl::Status sync_directory(const fs::path& directory) {
   const FileDescriptor file(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!file.valid()) return io_error(directory, "opened", errno);

@@ -56,6 +56,11 @@ absl::Status move_to(const std::filesystem::path& from, const std::filesystem::p
 // A name beside that one which nothing has: "….set-aside".
 std::filesystem::path aside_of(const std::filesystem::path& path);
 
+// A directory that was not there, for this user alone: base/label, or where that name is taken label-2 and so
+// on. Errors: as of the system.
+absl::StatusOr<std::filesystem::path> make_new_directory(const std::filesystem::path& base,
+                                                         const std::string& label);
+
 // Makes names that were created, renamed or removed in a directory last.
 absl::Status sync_directory(const std::filesystem::path& directory);
 

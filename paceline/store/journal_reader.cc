@@ -87,6 +87,14 @@ absl::Status JournalReader::replay_after(control::RunListener& listener, std::in
 }
 
 absl::StatusOr<std::vector<ProcessReport>> JournalReader::processes() const {
+  // One transaction, so that both tables are seen as of the same instant.
+  PACELINE_RETURN_IF_ERROR(database_.execute("BEGIN"));
+  auto all = read_processes();
+  database_.execute("ROLLBACK").IgnoreError();
+  return all;
+}
+
+absl::StatusOr<std::vector<ProcessReport>> JournalReader::read_processes() const {
   std::vector<ProcessReport> all;
   PACELINE_ASSIGN_OR_RETURN(const bool today, is_of_today(database_));
   if (!today) return all;

@@ -86,6 +86,7 @@ class JournalReader {
       : path_(std::move(path)), database_(std::move(database)) {}
   using Texts = std::set<std::string, std::less<>>;
 
+  absl::StatusOr<std::vector<ProcessReport>> read_processes() const;
   absl::Status read(unsigned tables, std::int64_t attempt, control::RunListener& listener);
   absl::Status read_after(unsigned tables, std::int64_t attempt, std::int64_t& after, Texts& texts,
                           control::RunListener& listener);

@@ -23,7 +23,6 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::size_t kLongestPart = 80;  // of a folder's name, which may have 255 bytes
-constexpr int kMostTries = 1000;
 constexpr std::int64_t kLongestPid = 32;
 // One that only looks whether the folder is free has it for a moment.
 constexpr std::chrono::milliseconds kLockPatience{200};
@@ -49,17 +48,6 @@ std::string label_of(const std::string& name, const std::string& method,
   const auto ms = std::chrono::floor<std::chrono::milliseconds>(now - second).count();
   return fmt::format("{}-{:%Y%m%dT%H%M%S}.{:03}Z-{}", as_file_name(name), fmt::gmtime(second), ms,
                      as_file_name(method));
-}
-
-// mkdir tells apart, in one step, what was there and what is new.
-absl::StatusOr<fs::path> make_new_directory(const fs::path& base, const std::string& label) {
-  for (int n = 1; n <= kMostTries; ++n) {
-    fs::path path = base / (n == 1 ? label : fmt::format("{}-{}", label, n));
-    if (::mkdir(path.c_str(), 0700) == 0) return path;
-    if (errno != EEXIST) return io_error(path, "made", errno);
-  }
-  return absl::AlreadyExistsError(
-      fmt::format("{}: exists already; choose another name", (base / label).string()));
 }
 
 absl::Status make_directories(const fs::path& path) {

@@ -20,8 +20,8 @@ constexpr std::chrono::seconds kLook{2};
 std::chrono::milliseconds period_of(const std::string& part) {
   return part == "head" || part == "events" ? kTick : 2 * kTick;
 }
-// What nobody has looked at for so long is forgotten.
-constexpr std::chrono::seconds kKept{60};
+// What nobody has looked at for so long is forgotten. Longer than from one collecting of metrics to the next.
+constexpr std::chrono::minutes kKept{10};
 // The thread works at most so much of the time, so that it costs a run on this machine little.
 constexpr int kRest = 15;
 // But a page does not stand still for longer than this: a long run is read once, and only what is new from
@@ -101,6 +101,7 @@ RunFollower* Publisher::follow(const std::string& run) {
 
 void Publisher::tick() {
   const auto now = Steady::now();
+  std::erase_if(followed_, [now](const auto& one) { return now - one.second.wanted > kKept; });
   if (pages_.empty()) return;
   if (now - looked_ >= kLook) {
     index_.look();
@@ -110,7 +111,6 @@ void Publisher::tick() {
   }
   for (auto& [id, followed] : followed_) followed.parts.clear();
   for (Page& page : pages_) give(page);
-  std::erase_if(followed_, [now](const auto& one) { return now - one.second.wanted > kKept; });
 }
 
 void Publisher::send(Page& page, const std::string& key, const std::string& text,

@@ -4,8 +4,6 @@
 #include <chrono>
 #include <utility>
 
-#include <absl/strings/numbers.h>
-#include <absl/strings/str_split.h>
 #include <fmt/format.h>
 
 #include "paceline/base/status_macros.h"
@@ -59,18 +57,10 @@ class RunFollower::Folds final : public control::RunListener {
 absl::Status RunFollower::read_wall(store::JournalReader& journal) {
   PACELINE_ASSIGN_OR_RETURN(const auto about, journal.run());
   PACELINE_ASSIGN_OR_RETURN(const auto attempts, journal.attempts());
-  wall_.reset();
   off_clock_ = runs::off_clock(about, std::ssize(attempts));
-  for (auto attempt = attempts.rbegin(); attempt != attempts.rend() && !wall_; ++attempt) {
-    // An attempt that is under way has no clock before its first release: the one before it ran on another.
-    if (state_.led() && attempt != attempts.rbegin()) break;
-    const auto found = about.find(runs::released_key(attempt->number));
-    if (found == about.end()) continue;
-    const std::pair<std::string, std::string> words = absl::StrSplit(found->second, absl::MaxSplits(' ', 1));
-    Wall wall;
-    if (absl::SimpleAtoi(words.first, &wall.unix_ns) && absl::SimpleAtoi(words.second, &wall.job_ns))
-      wall_ = wall;
-  }
+  // An attempt that is under way has no clock before its first release: the one before it ran on another.
+  wall_ = state_.led() ? runs::first_release(about, std::ssize(attempts))
+                       : runs::last_first_release(about, std::ssize(attempts));
   return absl::OkStatus();
 }
 
@@ -161,8 +151,8 @@ absl::StatusOr<std::string> RunFollower::metrics() {
   const Time at = now();
   const report::Summary summary = folds_->stats.summary(at);
   const report::History history = folds_->stats.history(at, report::RunStats::Lanes::kNone);
-  std::optional<double> made_s;
-  if (wall_) made_s = static_cast<double>(wall_->unix_ns - wall_->job_ns) / 1e9;
+  std::optional<double> began_s;
+  if (wall_) began_s = wall_->began_s();
   std::vector<std::pair<std::string, double>> speeds;
   for (const report::ReplicaSummary& one : summary.replicas) {
     const Speed speed = folds_->recent.speed(one.replica);
@@ -182,7 +172,7 @@ absl::StatusOr<std::string> RunFollower::metrics() {
                                   .speeds = std::move(speeds),
                                   .links = std::move(links),
                                   .memory = std::move(memory)};
-  return exports::prometheus_text(summary, history, folds_->time.settled(), made_s, more, &highest_);
+  return exports::prometheus_text(summary, history, folds_->time.settled(), began_s, more, &highest_);
 }
 
 }  // namespace paceline::ui

@@ -15,6 +15,7 @@
 #include "paceline/report/json_values.h"
 #include "paceline/report/run_stats.h"
 #include "paceline/report/time_stats.h"
+#include "paceline/runs/off_clock.h"
 #include "paceline/runs/run_report.h"
 #include "paceline/store/run_folder.h"
 #include "paceline/store/run_tail.h"
@@ -51,10 +52,6 @@ class RunFollower {
  private:
   // Passes everything on to all that follow the run.
   class Folds;
-  struct Wall {
-    std::int64_t unix_ns = 0, job_ns = 0;
-  };
-
   absl::StatusOr<control::RunListener*> anew(store::JournalReader& journal);
   absl::Status read_wall(store::JournalReader& journal);
   void look_at_processes();
@@ -68,7 +65,7 @@ class RunFollower {
   exports::Highest highest_;
   StateOfRun state_;
   absl::Status trouble_;
-  std::optional<Wall> wall_;  // when the job's time was what
+  std::optional<runs::FirstRelease> wall_;  // when the job's time was what
   runs::OffClock off_clock_;
 };
 

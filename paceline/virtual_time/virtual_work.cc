@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <thread>
 #include <utility>
 
 #include <fmt/ranges.h>
 
+#include "paceline/base/control_groups.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/compute/shared.h"
 #include "paceline/control/divergence.h"
@@ -33,8 +33,8 @@ constexpr int kThreads = 1;
 bool always() { return true; }
 
 absl::StatusOr<std::vector<std::unique_ptr<engine::Engine>>> make_engines(const config::JobConfig& job) {
-  const std::size_t count = std::min<std::size_t>(std::max(1u, std::thread::hardware_concurrency()),
-                                                  job.parallel.plan.replicas.size());
+  const std::size_t count =
+      std::min(static_cast<std::size_t>(usable_processors()), job.parallel.plan.replicas.size());
   if (!job.program) {
     const engine::BuiltIn* models = engine::built_in();
     if (models == nullptr) return engine::no_built_in_models();

@@ -1,0 +1,62 @@
+#include "paceline/base/control_groups.h"
+
+#include <stdlib.h>
+
+#include <fstream>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+namespace paceline {
+namespace {
+
+namespace fs = std::filesystem;
+
+class ControlGroup : public ::testing::Test {
+ protected:
+  ControlGroup() {
+    std::string name = (fs::temp_directory_path() / "paceline-group-XXXXXX").string();
+    folder_ = mkdtemp(name.data());
+  }
+  ~ControlGroup() override { fs::remove_all(folder_); }
+  void write(const std::string& file, const std::string& text) { std::ofstream(folder_ / file) << text; }
+  std::optional<double> processors() const { return processors_of_group(folder_); }
+
+  fs::path folder_;
+};
+
+TEST_F(ControlGroup, OfTheSecondVersionGivesAShareOfEachPeriod) {
+  EXPECT_EQ(processors(), std::nullopt);
+  write("cpu.max", "250000 100000\n");
+  EXPECT_EQ(processors(), 2.5);
+  write("cpu.max", "50000 100000\n");
+  EXPECT_EQ(processors(), 0.5);
+  for (const char* none : {"max 100000\n", "", "max", "0 100000", "-1 100000", "nan 100000", "100000 0"}) {
+    write("cpu.max", none);
+    EXPECT_EQ(processors(), std::nullopt) << none;
+  }
+}
+
+TEST_F(ControlGroup, OfTheFirstVersionSaysBothInFilesOfTheirOwn) {
+  write("cpu.cfs_quota_us", "400000\n");
+  EXPECT_EQ(processors(), std::nullopt);
+  write("cpu.cfs_period_us", "100000\n");
+  EXPECT_EQ(processors(), 4);
+  write("cpu.cfs_quota_us", "-1\n");
+  EXPECT_EQ(processors(), std::nullopt);
+}
+
+TEST(ControlGroups, EndWithTheRoot) {
+  for (const char* controller : {"cpu", "memory"}) {
+    const auto all = control_groups(controller);
+    for (const fs::path& group : all) EXPECT_EQ(group.string().rfind("/sys/fs/cgroup", 0), 0u) << group;
+  }
+}
+
+TEST(ControlGroups, AllowAProcessorAndNoMoreThanThereAre) {
+  EXPECT_GE(usable_processors(), 1);
+  EXPECT_LE(usable_processors(), static_cast<int>(std::max(1u, std::thread::hardware_concurrency())));
+}
+
+}  // namespace
+}  // namespace paceline
