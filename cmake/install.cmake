@@ -38,7 +38,8 @@ set(CPACK_DEBIAN_PACKAGE_MAINTAINER "Paceline <root@localhost>" CACHE STRING "NA
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 # Any BLAS will do; with the one that Debian takes by itself the built-in models train half as fast.
-set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "libopenblas0-openmp, python3")
+# `paceline data` runs curl.
+set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "libopenblas0-openmp, python3, curl, ca-certificates")
 # What the Python package trains with; another PyTorch will do.
 set(CPACK_DEBIAN_PACKAGE_SUGGESTS "python3-torch")
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)

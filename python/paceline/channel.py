@@ -12,6 +12,7 @@ import select
 from typing import Any
 
 from .errors import PacelineError
+from .launching import in_child_process
 
 Message = dict[str, Any]
 
@@ -87,7 +88,7 @@ def _parse(line: bytes) -> Message:
 
 def _descriptor() -> int | None:
     text = os.environ.get(VARIABLE)
-    if text is None:
+    if text is None or in_child_process():  # there it is the number of something else
         return None
     try:
         fd = int(text)

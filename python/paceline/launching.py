@@ -91,10 +91,15 @@ def own_folder() -> str:
 
 
 def in_child_process() -> bool:
-    """Of multiprocessing, which has imported the script once more."""
-    import multiprocessing
-
-    return multiprocessing.parent_process() is not None
+    """Of multiprocessing, which has imported the script once more, or is importing it."""
+    multiprocessing = sys.modules.get("multiprocessing")
+    if multiprocessing is None:
+        return False
+    if multiprocessing.parent_process() is not None:
+        return True
+    # Spawned children and fork servers import it under this name before they know their parent. In other processes
+    # the name is an alias.
+    return getattr(sys.modules.get("__mp_main__"), "__name__", None) == "__mp_main__"
 
 
 def _find() -> str | None:

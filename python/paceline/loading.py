@@ -7,6 +7,7 @@ Paceline expects: its sampler is a queue that the messages fill.
 from __future__ import annotations
 
 import contextlib
+import multiprocessing
 import pickle
 import traceback
 from collections import deque
@@ -139,6 +140,13 @@ class AheadLoader:
         self._ready: dict[Load, Any] = {}
         self._wanted: set[Load] = set()
         self._room = int(options["num_workers"]) * int(options.get("prefetch_factor") or 2)
+        # Python 3.14 starts them in another way by itself, which imports the program once more. A program that has
+        # asked for "spawn" keeps it.
+        if multiprocessing.get_start_method(allow_none=True) != "spawn":
+            options = {"multiprocessing_context": "fork", **options}
+        context: Any = options.get("multiprocessing_context", "spawn")
+        self._method = context if isinstance(context, str) else context.get_start_method()
+        self._arrived = False  # anything
         loader: Any = DataLoader(_Caught(loads), batch_size=None, sampler=self._feed, collate_fn=_as_it_is, **options)
         # Processes start here, while this one has no threads yet and has mapped nothing.
         self._batches: Any = iter(loader)
@@ -158,7 +166,7 @@ class AheadLoader:
             self._feed.waiting.appendleft(load)
         while load not in self._ready:
             self._fill()
-            batch = next(self._batches)
+            batch = self._next()
             arrived = self._feed.under_way.popleft()  # they come in order
             if arrived == load or arrived in self._wanted:
                 self._ready[arrived] = batch
@@ -170,6 +178,19 @@ class AheadLoader:
 
     def close(self) -> None:
         self._batches = None  # ends the processes
+
+    def _next(self) -> Any:
+        try:
+            batch = next(self._batches)
+        except RuntimeError as error:
+            if self._arrived or self._method == "fork" or "exited unexpectedly" not in str(error):
+                raise
+            raise PacelineError(
+                f"a loader process ended as it began; by the method {self._method!r} it imports the program, so put "
+                'the program\'s own lines under `if __name__ == "__main__":`'
+            ) from error
+        self._arrived = True
+        return batch
 
     def _fill(self) -> None:
         while self._feed.waiting and len(self._feed.under_way) < self._room:

@@ -57,6 +57,26 @@ def test_without_an_executable(tmp_path: Path) -> None:
     assert "set PACELINE to its path" in done.stderr and "not reached" not in done.stdout
 
 
+@pytest.mark.parametrize("activated", [False, True])
+def test_the_command_of_a_package_finds_its_own_python(tmp_path: Path, activated: bool) -> None:
+    own, other = tmp_path / "venv" / "bin", tmp_path / "other"
+    own.mkdir(parents=True)
+    (own / "python3").symlink_to(sys.executable)
+    stand_in(other, "python3")
+    bundled = stand_in(tmp_path / "bundled")
+    bundled.write_text('#!/bin/sh\necho "$PATH"; command -v python3; for a in "$@"; do echo "[$a]"; done\n')
+    started = (
+        "import pathlib, sys\nfrom paceline import executable\n"
+        f"sys.executable = {str(own / 'python3')!r}\n"
+        f"executable.BUNDLED = pathlib.Path({str(bundled)!r})\nexecutable.main()\n"
+    )
+    path = f"{own if activated else other}:/usr/bin:/bin"
+    done = start(tmp_path, [sys.executable, "-c", started, "train", "job.toml"], PATH=path)
+    assert done.returncode == 0, done.stderr
+    expected = path if activated else f"{own}:{path}"
+    assert done.stdout.splitlines() == [expected, str(own / "python3"), "[train]", "[job.toml]"]
+
+
 def test_where_there_is_no_script(tmp_path: Path) -> None:
     done = start(tmp_path, [sys.executable, "-c", SCRIPT])
     assert done.returncode == 2 and "write the program to a file" in done.stderr

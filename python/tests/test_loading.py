@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import textwrap
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -177,6 +178,49 @@ for x, y in job:
             member.step(batch)
         assert member.end() == 0, member.log
     assert sorted(map(int, (tmp_path / "reads.txt").read_text().split())) == [*range(6)]
+
+
+SPAWNED = """
+    model = Net()
+    job = paceline.join(model, Points(), num_workers=1, multiprocessing_context={method!r})
+    for x, y in job:
+        print("batch", list(job.samples), torch.equal(x, Points().x[list(job.samples)]))
+        job.step(0.0)
+"""
+
+
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_loader_processes_that_import_the_program(tmp_path: Path, method: str) -> None:
+    guarded = 'if __name__ == "__main__":' + SPAWNED.format(method=method)
+    with Member(tmp_path, HEAD + guarded) as member:
+        member.begin()
+        member.step([3, 1])
+        assert member.end() == 0, member.log
+        assert "batch [3, 1] True" in member.log
+
+
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_loader_processes_that_would_join(tmp_path: Path, method: str) -> None:
+    with Member(tmp_path, HEAD + textwrap.dedent(SPAWNED.format(method=method))) as member:
+        member.begin()
+        member.order([3, 1])
+        assert '`if __name__ == "__main__":`' in member.receive("error")["text"]
+        assert "join() was called in a process that the program started" in member.log
+
+
+def test_a_default_of_python_s_does_not_count(monkeypatch: pytest.MonkeyPatch, noisy: Noisy) -> None:
+    asked = []
+
+    def data_loader(*_: Any, **options: Any) -> list[Any]:
+        asked.append(options.get("multiprocessing_context"))
+        return []
+
+    monkeypatch.setattr("paceline.loading.DataLoader", data_loader)
+    for method in (None, "fork", "forkserver", "spawn"):
+        monkeypatch.setattr("multiprocessing.get_start_method", lambda allow_none, method=method: method)
+        AheadLoader(Loads(noisy, None), {"num_workers": 1})
+    AheadLoader(Loads(noisy, None), {"num_workers": 1, "multiprocessing_context": "forkserver"})
+    assert asked == ["fork", "fork", "fork", None, "forkserver"]
 
 
 def test_dropout_follows_the_steps_seed(tmp_path: Path) -> None:

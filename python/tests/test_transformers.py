@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import os
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -127,6 +129,13 @@ def test_the_evaluator_and_other_workers_write_nothing(tmp_path: Path) -> None:
         assert member.end() == 0, member.log
     assert "after train: worker 1" in member.log and not (tmp_path / "saved").exists()
     assert "'loss'" not in member.log
+
+
+def test_an_older_transformers_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "paceline.integrations.transformers")
+    monkeypatch.setattr(sys.modules["transformers"], "__version__", "4.57.1")
+    with pytest.raises(PacelineError, match="transformers 5 or newer, and not 4.57.1"):
+        importlib.import_module("paceline.integrations.transformers")
 
 
 def test_a_person_s_own_trainer(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ import transformers
 from transformers import TrainerCallback
 from transformers.trainer_utils import TrainOutput
 
+from ..errors import PacelineError
 from ..job import Job
 from ..joining import join
 from ..launching import launch
@@ -33,6 +34,11 @@ if TYPE_CHECKING:
     from transformers import Trainer as _Trainer
 else:
     _Trainer = object  # whichever class of Trainer's comes after it
+
+if int(transformers.__version__.partition(".")[0]) < 5:
+    raise PacelineError(
+        f"this needs transformers 5 or newer, and not {transformers.__version__}; pip install -U transformers"
+    )
 
 see_one()
 
