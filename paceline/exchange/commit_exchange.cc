@@ -145,18 +145,17 @@ CommitExchange::Gathering CommitExchange::gather(int shard, Version version,
           {member.gradient + offsets_[static_cast<std::size_t>(shard)], member.weight, member.share});
       continue;
     }
-    const bool alone = has_one(members, member.host);
-    const bool early = member.early > EarlyNumber(0);
-    if (early && !alone) exchange_.skip(shard, member.host, member.early);
     if (std::find(seen.begin(), seen.end(), member.host) != seen.end()) continue;
     seen.push_back(member.host);
     if (member.host == host_) {
       from.members.push_back({sums_[static_cast<std::size_t>(shard)].data(), 1, 1});
       continue;
     }
-    const float* slice = alone && early ? exchange_.slice(shard, member.host, member.early)
-                                        : exchange_.slice(shard, member.host, version);
-    from.others.push_back({member.host, alone ? member.early : EarlyNumber(0)});
+    const bool alone = has_one(members, member.host);
+    const EarlyNumber early = alone ? member.early : EarlyNumber(0);
+    const float* slice = early > EarlyNumber(0) ? exchange_.slice(shard, member.host, early)
+                                                : exchange_.slice(shard, member.host, version);
+    from.others.push_back({member.host, early});
     from.members.push_back({slice, alone ? member.weight : 1, alone ? member.share : 1});
   }
   return from;

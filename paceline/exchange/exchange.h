@@ -106,7 +106,7 @@ class Exchange {
 
   // ---- Gradients out ----
   // A block of this host's gradients for a shard that another host keeps. Its memory stays as it is until
-  // flush(). Of an early one it may change once the number is skipped there, and only has to be there.
+  // flush(); that of an early one may change once nobody asks for it any more.
   void send(int host, int shard, Version version, std::int64_t begin, std::span<const float> block) {
     send_gradient(host, {Kind::kSum, version, begin, shard}, block);
   }
