@@ -7,6 +7,7 @@
 #include <cmath>
 #include <deque>
 #include <limits>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,6 +20,7 @@
 #include <gtest/gtest.h>
 
 #include "paceline/base/exit_reason.h"
+#include "paceline/base/rng.h"
 #include "paceline/coordinator/testing/attempt_world.h"
 #include "paceline/wire/wire.h"
 
@@ -703,7 +705,9 @@ class BetweenHosts : public AttemptTest {
     return replica;
   }
   void is_ready(FakeWorker& worker, std::int32_t replica) {
-    const wire::WorkerRelease release = worker.next(wire::WorkerOrder::kRelease).release();
+    say_ready(worker, replica, worker.next(wire::WorkerOrder::kRelease).release());
+  }
+  static void say_ready(FakeWorker& worker, std::int32_t replica, const wire::WorkerRelease& release) {
     wire::WorkerMessage message = ready(10, 10);
     message.mutable_ready()->set_replica(replica);
     message.mutable_ready()->set_clock(release.clock());
@@ -811,6 +815,57 @@ TEST_F(BetweenHosts, AnotherReplicaMayComeToTheHostBeforeTheCommit) {
   EXPECT_TRUE(told().empty());
   is_ready(2);
   EXPECT_THAT(told(), testing::ElementsAre("commit 0.1 (sent as 1) 2.1 3.1"));
+}
+
+// Keepers forget those before it. Whoever leaves, and comes again, at any moment.
+TEST_F(BetweenHosts, ACommitNamesWhatItsHostSentLast) {
+  int named = 0, unwanted = 0;
+  for (const char* const policy : {"bsp", "ssp:2", "cgp", "backup:1", "elastic-bsp:4"}) {
+    servers_.clear();
+    workers_.clear();
+    begin(policy, {0, 0, 1});
+    Rng rng(7);
+    const std::vector<int> hosts{0, 0, 1};
+    std::map<std::int32_t, int> host_of{{0, 0}, {1, 0}, {2, 1}};
+    std::vector<std::int32_t> replica_of{0, 1, 2};
+    std::map<int, wire::SendEarly> newest;
+    const auto hear = [&](const wire::ServerOrder& order) {
+      if (order.has_send_early()) {
+        wire::SendEarly& last = newest[host_of.at(order.send_early().replica())];
+        EXPECT_EQ(order.send_early().number(), last.number() + 1);
+        unwanted += last.clock() > 0 ? 1 : 0;
+        last = order.send_early();
+      }
+      for (const wire::Apply::Member& member : order.apply().members()) {
+        if (member.early() == 0) continue;
+        wire::SendEarly& last = newest[host_of.at(member.replica())];
+        EXPECT_EQ(member.early(), last.number());
+        EXPECT_EQ(member.replica(), last.replica());
+        EXPECT_EQ(member.clock(), last.clock());
+        last.set_clock(0);
+        ++named;
+      }
+    };
+    for (int step = 0; step < 600; ++step) {
+      const std::size_t at = rng.below(hosts.size());
+      auto& one = workers_[at];
+      if (one == nullptr) {
+        one = worker(fmt::format("w{}", at));
+        one->say(attached("path"));
+        replica_of[at] = join(*one);
+        host_of[replica_of[at]] = hosts[at];
+      } else if (rng.below(8) == 0) {
+        one->leave();
+        one.reset();
+      } else if (const auto order = world_->next<FakeWorker>(one->id()); order && order->has_release()) {
+        say_ready(*one, replica_of[at], order->release());
+      }
+      while (const auto order = world_->next<FakeServer>(servers_[0]->id())) hear(*order);
+    }
+    EXPECT_EQ(attempt().phase(), Phase::kTraining) << policy;
+  }
+  EXPECT_GT(named, 20);
+  EXPECT_GT(unwanted, 5);
 }
 
 TEST_F(BetweenHosts, TheNumberOfOneWhoseReplicaLeftIsNotGivenAgain) {
