@@ -6,8 +6,8 @@
 // the one that is applied and the next, and one more where a host sends what nobody asks for.
 //
 // Gradients that come before they are in a commit (early ones) have slices of their own. They have numbers
-// for versions, and may be skipped: nobody asks for them any more, though they may still come. Of these those
-// are here as well of which blocks are on their way.
+// for versions, and may be skipped: nobody asks for them any more, though they may still come. One that was
+// skipped stays beside the others until no block is on its way to it.
 #pragma once
 
 #include <condition_variable>
