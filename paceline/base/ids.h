@@ -15,4 +15,7 @@ using Clock = StrongInt<struct ClockTag>;
 // The number of a commit; version v of the weights is what commit v produced. Version 0 is the start.
 using Version = StrongInt<struct VersionTag>;
 
+// Counts those gradients of one host, from 1 on, that leave it before they are in a commit.
+using EarlyNumber = StrongInt<struct EarlyNumberTag>;
+
 }  // namespace paceline

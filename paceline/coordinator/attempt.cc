@@ -443,6 +443,8 @@ void Attempt::carry_out(const control::CommitRecord& record, std::span<const con
   wire::ServerOrder order;
   *order.mutable_apply() = wire::to_wire(record);
   if (options_.job.hosts > 1) say_who_waits(*order.mutable_apply(), following);
+  for (wire::Apply::Member& member : *order.mutable_apply()->mutable_members())
+    member.set_early(early_.committed(ReplicaId(member.replica()), Clock(member.clock())).value());
   if (replication_) {
     const CommitQuorum::Snapshot& snapshot = replication_->ordered(record.version);
     order.mutable_apply()->set_state(store::to_text(snapshot.state));

@@ -31,6 +31,7 @@
 #include "paceline/control/contribution_watch.h"
 #include "paceline/coordinator/checkpoint_retries.h"
 #include "paceline/coordinator/checkpoints.h"
+#include "paceline/coordinator/early_gradients.h"
 #include "paceline/coordinator/evaluations.h"
 #include "paceline/coordinator/evaluator_session.h"
 #include "paceline/coordinator/events.h"
@@ -121,6 +122,7 @@ class Attempt {
   absl::Status on_ready(const Worker& worker, const wire::WorkerReady& ready);
   const std::string* why_given_up(const std::string& worker) const;
   bool counts(const Worker& worker, const wire::WorkerReady& ready);
+  void send_early_if_it_waits();
   void tell_of_discarded(const std::string& why);
   void discard(const Worker& worker, const std::string& why);
   absl::Status learn_job(const wire::WorkerAttached& attached);
@@ -169,6 +171,7 @@ class Attempt {
   void carry_out(std::span<const control::Order> orders);  // the first of them
   void carry_out(const control::CommitRecord& record, std::span<const control::Order> following);
   void carry_out(const control::Release& release);
+  void carry_out(const control::Discard& discard) { early_.discarded(discard.replica, discard.clock); }
   void carry_out(const control::Finish& order) {
     done_ = order.cause != control::FinishCause::kStopped;
     finish();
@@ -240,6 +243,7 @@ class Attempt {
   std::optional<JobFacts> job_facts_;
   WorkerTable workers_;
   ReplicaTable replicas_;
+  EarlyGradients early_;
   LinkWatch link_watch_{options_.job.hosts};
   std::optional<control::PlanAdopted> adopted_;  // ordered, and not yet followed
   std::optional<std::string> impossible_;        // no plan is; ordered, and not yet followed

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <deque>
 #include <limits>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,6 +20,7 @@
 #include <gtest/gtest.h>
 
 #include "paceline/base/exit_reason.h"
+#include "paceline/base/rng.h"
 #include "paceline/coordinator/testing/attempt_world.h"
 #include "paceline/wire/wire.h"
 
@@ -666,6 +668,220 @@ TEST_F(AttemptTest, WhatAServerSaysOfCommitsAndOfItselfIsForTheBooks) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Ns, WorkedOutOfReason, testing::Values(-1, 11));
+
+// Gradients that go to other hosts before they are in a commit: what each server is told of them.
+class BetweenHosts : public AttemptTest {
+ protected:
+  // A device on each of these hosts, of two.
+  void begin(const std::string& policy, const std::vector<int>& hosts, const std::string& cluster = "") {
+    AttemptOptions options;
+    options.new_key = [] { return std::string("key"); };
+    std::string job =
+        fmt::format("epochs = 100\n[cluster]\nhosts = 2\n{}[sync]\npolicy = \"{}\"\n", cluster, policy);
+    for (const int host : hosts) job += fmt::format("[[device]]\nhost = {}\n", host);
+    start(job, std::move(options));
+    for (int rank = 0; rank < 2; ++rank) {
+      wire::ServerMessage hello;
+      hello.mutable_hello()->set_shard(rank);
+      hello.mutable_hello()->set_exchange("somewhere");
+      hello.mutable_hello()->set_fabric("sealed");
+      servers_.push_back(come(hello));
+    }
+    for (std::size_t i = 0; i < hosts.size(); ++i) {
+      workers_.push_back(worker(fmt::format("w{}", i)));
+      workers_.back()->say(attached("path"));
+    }
+    for (const auto& server : servers_) {
+      EXPECT_TRUE(server->next(wire::ServerOrder::kStart).has_start());
+      server->say(started({"board", "board"}));
+    }
+    for (const auto& one : workers_) join(*one);
+    told();
+  }
+  // The replica that it is.
+  std::int32_t join(FakeWorker& worker) {
+    const std::int32_t replica = take_role(worker);
+    for (const auto& server : servers_) server->say(mapped(replica));
+    return replica;
+  }
+  void is_ready(FakeWorker& worker, std::int32_t replica) {
+    say_ready(worker, replica, worker.next(wire::WorkerOrder::kRelease).release());
+  }
+  static void say_ready(FakeWorker& worker, std::int32_t replica, const wire::WorkerRelease& release) {
+    wire::WorkerMessage message = ready(10, 10);
+    message.mutable_ready()->set_replica(replica);
+    message.mutable_ready()->set_clock(release.clock());
+    message.mutable_ready()->set_base(release.version());
+    worker.say(message);
+  }
+  void is_ready(std::int32_t replica) { is_ready(*workers_[static_cast<std::size_t>(replica)], replica); }
+  // Since it was last asked: "send 0.1 as 1", "commit 0.1 (sent as 1) 1.1". All servers are told the same.
+  std::vector<std::string> told() {
+    std::vector<std::vector<std::string>> lines;
+    for (const auto& server : servers_) {
+      lines.emplace_back();
+      while (const auto order = world_->next<FakeServer>(server->id())) {
+        const wire::SendEarly& early = order->send_early();
+        if (order->has_send_early())
+          lines.back().push_back(
+              fmt::format("send {}.{} as {}", early.replica(), early.clock(), early.number()));
+        if (!order->has_apply()) continue;
+        std::string& line = lines.back().emplace_back("commit");
+        for (const wire::Apply::Member& member : order->apply().members()) {
+          line += fmt::format(" {}.{}", member.replica(), member.clock());
+          if (member.early() > 0) line += fmt::format(" (sent as {})", member.early());
+        }
+      }
+    }
+    EXPECT_EQ(lines[0], lines[1]);
+    return lines[0];
+  }
+
+  std::vector<std::unique_ptr<FakeServer>> servers_;
+  std::vector<std::unique_ptr<FakeWorker>> workers_;
+};
+
+TEST_F(BetweenHosts, AGradientThatHasToWaitIsSentEarly) {
+  begin("bsp", {0, 1});
+  is_ready(0);
+  EXPECT_THAT(told(), testing::ElementsAre("send 0.1 as 1"));
+  is_ready(1);
+  EXPECT_THAT(told(), testing::ElementsAre("commit 0.1 (sent as 1) 1.1"));
+  is_ready(1);
+  EXPECT_THAT(told(), testing::ElementsAre("send 1.2 as 1")) << "each host counts for itself";
+  is_ready(0);
+  EXPECT_THAT(told(), testing::ElementsAre("commit 0.2 1.2 (sent as 1)"));
+  is_ready(0);
+  EXPECT_THAT(told(), testing::ElementsAre("send 0.3 as 2"));
+}
+
+TEST_F(BetweenHosts, OneThatIsCommittedAtOnceIsNot) {
+  begin("asp", {0, 1});
+  is_ready(0);
+  is_ready(1);
+  EXPECT_THAT(told(), testing::ElementsAre("commit 0.1", "commit 1.1"));
+}
+
+// It is late, and of an older version.
+TEST_F(BetweenHosts, OneThatIsDiscardedAtOnceIsNot) {
+  begin("backup:1", {0, 1});
+  is_ready(0);
+  is_ready(0);
+  is_ready(1);
+  EXPECT_THAT(told(), testing::ElementsAre("commit 0.1", "commit 0.2"));
+}
+
+TEST_F(BetweenHosts, NothingIsSentEarlyWhereSumsAreMadeOnTheWay) {
+  begin("bsp", {0, 1}, "placement = \"central\"\nreduction = \"group\"\n");
+  is_ready(1);
+  is_ready(0);
+  EXPECT_THAT(told(), testing::ElementsAre("commit 0.1 1.1"));
+}
+
+TEST_F(BetweenHosts, InOnePlaceGradientsAreSentEarlyToIt) {
+  begin("bsp", {0, 1}, "placement = \"central\"\nreduction = \"servers\"\n");
+  is_ready(1);
+  is_ready(0);
+  EXPECT_THAT(told(), testing::ElementsAre("send 1.1 as 1", "commit 0.1 1.1 (sent as 1)"));
+}
+
+TEST_F(BetweenHosts, NothingIsSentEarlyWhereShardsAreKeptTwice) {
+  begin("bsp", {0, 1}, "copies = 2\n");
+  is_ready(0);
+  is_ready(1);
+  EXPECT_THAT(told(), testing::ElementsAre("commit 0.1 1.1"));
+}
+
+TEST_F(BetweenHosts, OfAHostWithTwoReplicasTheSumGoes) {
+  begin("bsp", {0, 0, 1});
+  is_ready(0);
+  EXPECT_TRUE(told().empty());
+  is_ready(2);
+  EXPECT_THAT(told(), testing::ElementsAre("send 2.1 as 1"));
+  is_ready(1);
+  EXPECT_THAT(told(), testing::ElementsAre("commit 0.1 1.1 2.1 (sent as 1)"));
+}
+
+// Servers know that the sum goes, since two members are on that host.
+TEST_F(BetweenHosts, AnotherReplicaMayComeToTheHostBeforeTheCommit) {
+  begin("bsp", {0, 0, 1});
+  workers_[1]->leave();
+  is_ready(0);
+  EXPECT_THAT(told(), testing::ElementsAre("send 0.1 as 1"));
+  workers_[1] = worker("w1");
+  workers_[1]->say(attached("path"));
+  const std::int32_t replica = join(*workers_[1]);
+  is_ready(*workers_[1], replica);
+  EXPECT_TRUE(told().empty());
+  is_ready(2);
+  EXPECT_THAT(told(), testing::ElementsAre("commit 0.1 (sent as 1) 2.1 3.1"));
+}
+
+// Keepers forget those before it. Whoever leaves, and comes again, at any moment.
+TEST_F(BetweenHosts, ACommitNamesWhatItsHostSentLast) {
+  int named = 0, unwanted = 0;
+  for (const char* const policy : {"bsp", "ssp:2", "cgp", "backup:1", "elastic-bsp:4"}) {
+    servers_.clear();
+    workers_.clear();
+    begin(policy, {0, 0, 1});
+    Rng rng(7);
+    const std::vector<int> hosts{0, 0, 1};
+    std::map<std::int32_t, int> host_of{{0, 0}, {1, 0}, {2, 1}};
+    std::vector<std::int32_t> replica_of{0, 1, 2};
+    std::map<int, wire::SendEarly> newest;
+    const auto hear = [&](const wire::ServerOrder& order) {
+      if (order.has_send_early()) {
+        wire::SendEarly& last = newest[host_of.at(order.send_early().replica())];
+        EXPECT_EQ(order.send_early().number(), last.number() + 1);
+        unwanted += last.clock() > 0 ? 1 : 0;
+        last = order.send_early();
+      }
+      for (const wire::Apply::Member& member : order.apply().members()) {
+        if (member.early() == 0) continue;
+        wire::SendEarly& last = newest[host_of.at(member.replica())];
+        EXPECT_EQ(member.early(), last.number());
+        EXPECT_EQ(member.replica(), last.replica());
+        EXPECT_EQ(member.clock(), last.clock());
+        last.set_clock(0);
+        ++named;
+      }
+    };
+    for (int step = 0; step < 600; ++step) {
+      const std::size_t at = rng.below(hosts.size());
+      auto& one = workers_[at];
+      if (one == nullptr) {
+        one = worker(fmt::format("w{}", at));
+        one->say(attached("path"));
+        replica_of[at] = join(*one);
+        host_of[replica_of[at]] = hosts[at];
+      } else if (rng.below(8) == 0) {
+        one->leave();
+        one.reset();
+      } else if (const auto order = world_->next<FakeWorker>(one->id()); order && order->has_release()) {
+        say_ready(*one, replica_of[at], order->release());
+      }
+      while (const auto order = world_->next<FakeServer>(servers_[0]->id())) hear(*order);
+    }
+    EXPECT_EQ(attempt().phase(), Phase::kTraining) << policy;
+  }
+  EXPECT_GT(named, 20);
+  EXPECT_GT(unwanted, 5);
+}
+
+TEST_F(BetweenHosts, TheNumberOfOneWhoseReplicaLeftIsNotGivenAgain) {
+  begin("bsp", {0, 1});
+  is_ready(0);
+  EXPECT_THAT(told(), testing::ElementsAre("send 0.1 as 1"));
+  workers_[0]->leave();
+  EXPECT_TRUE(told().empty());
+  workers_[0] = worker("w0");
+  workers_[0]->say(attached("path"));
+  const std::int32_t replica = join(*workers_[0]);
+  is_ready(*workers_[0], replica);
+  EXPECT_THAT(told(), testing::ElementsAre("send 2.1 as 2"));
+  is_ready(1);
+  EXPECT_THAT(told(), testing::ElementsAre("commit 1.1 2.1 (sent as 2)"));
+}
 
 // A run whose last commit is made, and neither measured nor saved yet; and a worker that comes then.
 class AtTheEnd : public AttemptTest {

@@ -227,7 +227,20 @@ absl::Status Attempt::on_ready(const Worker& worker, const wire::WorkerReady& re
   if (!fact) return absl::OkStatus();
   if (std::isfinite(fact->loss)) last_loss_ = fact->loss;
   if (!controller_->follows_a_plan()) fact->worked.clear();
-  return tell_controller(*std::move(fact));
+  early_.ready(fact->replica, fact->clock);
+  PACELINE_RETURN_IF_ERROR(tell_controller(*std::move(fact)));
+  send_early_if_it_waits();
+  return absl::OkStatus();
+}
+
+// Every server hears it, as it hears everything: keepers learn that earlier ones do not count any more.
+void Attempt::send_early_if_it_waits() {
+  if (!training() || !sends_early(options_.job)) return;
+  const auto early = early_.announce(replicas_);
+  if (!early) return;
+  wire::ServerOrder order;
+  *order.mutable_send_early() = *early;
+  servers_.tell(order);
 }
 
 // The first device speaks for its replica.

@@ -14,6 +14,11 @@ namespace {
 // Where one host keeps everything, it is the first one, and that is its shard.
 constexpr int kKeeper = 0;
 
+bool has_one(std::span<const HostMember> members, int host) {
+  return std::count_if(members.begin(), members.end(),
+                       [&](const HostMember& one) { return one.host == host; }) == 1;
+}
+
 }  // namespace
 
 std::vector<bool> moving_blocks(const ps::Layout& part, std::int64_t floats) {
@@ -130,7 +135,7 @@ CommitExchange::Gathering CommitExchange::gather(int shard, Version version,
   // One sum stands for all of these.
   const std::vector<int> way = shard == kKeeper ? way_of(members) : std::vector<int>();
   if (!way.empty()) {
-    from.others.push_back(way.back());
+    from.others.push_back({way.back(), {}});
     from.members.push_back({exchange_.slice(shard, way.back(), version), 1, 1});
     seen = way;
   }
@@ -146,11 +151,12 @@ CommitExchange::Gathering CommitExchange::gather(int shard, Version version,
       from.members.push_back({sums_[static_cast<std::size_t>(shard)].data(), 1, 1});
       continue;
     }
-    from.others.push_back(member.host);
-    const bool alone = std::count_if(members.begin(), members.end(),
-                                     [&](const HostMember& one) { return one.host == member.host; }) == 1;
-    from.members.push_back(
-        {exchange_.slice(shard, member.host, version), alone ? member.weight : 1, alone ? member.share : 1});
+    const bool alone = has_one(members, member.host);
+    const EarlyNumber early = alone ? member.early : EarlyNumber(0);
+    const float* slice = early > EarlyNumber(0) ? exchange_.slice(shard, member.host, early)
+                                                : exchange_.slice(shard, member.host, version);
+    from.others.push_back({member.host, early});
+    from.members.push_back({slice, alone ? member.weight : 1, alone ? member.share : 1});
   }
   return from;
 }
@@ -160,14 +166,22 @@ void CommitExchange::await(int shard, const Gathering& from, ps::Update& update)
   update.members = from.members;
   update.arrival_block = block_floats(parts_[static_cast<std::size_t>(shard)].size());
   update.arrival = [this, shard, &from, version = update.version](std::int64_t begin, std::int64_t end) {
-    for (const int other : from.others)
-      PACELINE_RETURN_IF_ERROR(exchange_.wait(shard, other, version, begin, end));
+    for (const auto& [host, early] : from.others) {
+      PACELINE_RETURN_IF_ERROR(early > EarlyNumber(0) ? exchange_.wait(shard, host, early, begin, end)
+                                                      : exchange_.wait(shard, host, version, begin, end));
+    }
     return absl::OkStatus();
   };
 }
 
 void CommitExchange::release(int shard, const Gathering& from, Version version) {
-  for (const int other : from.others) exchange_.release(shard, other, version);
+  for (const auto& [host, early] : from.others) {
+    if (early > EarlyNumber(0)) {
+      exchange_.release(shard, host, early);
+    } else {
+      exchange_.release(shard, host, version);
+    }
+  }
 }
 
 absl::Status CommitExchange::flush() {
@@ -220,13 +234,33 @@ absl::Status CommitExchange::add_on_the_way(Version version, std::span<const int
 absl::Status CommitExchange::send(Version version, std::span<const HostMember> members) {
   if (version <= sent_) return absl::OkStatus();
   sent_ = version;
-  const std::vector<const HostMember*> own = own_of(members);
+  std::vector<const HostMember*> own = own_of(members);
+  if (own.size() == 1 && own.front()->early > EarlyNumber(0)) own.clear();  // it has been sent
   if (own.empty() && !passing_) return absl::OkStatus();
   PACELINE_RETURN_IF_ERROR(flush());
   if (own.empty()) return absl::OkStatus();
   if (const std::vector<int> way = way_of(members); !way.empty() && host_ != kKeeper)
     return add_on_the_way(version, way, own);
   summed_.assign(parts_.size(), 0);
+  for_each_block([&](int to, int shard, std::int64_t begin) {
+    exchange_.send(to, shard, version, begin, part_block(shard, own, begin));
+  });
+  return absl::OkStatus();
+}
+
+void CommitExchange::send_early(int host, EarlyNumber number, const float* gradient) {
+  if (host == host_) {
+    return for_each_block([&](int to, int shard, std::int64_t begin) {
+      exchange_.send(to, shard, number, begin, block_of(gradient, shard, begin));
+    });
+  }
+  // Those before it are in a commit that is made, or in none.
+  for (const int shard : kept_[static_cast<std::size_t>(host_)])
+    exchange_.skip(shard, host, EarlyNumber(number.value() - 1));
+}
+
+void CommitExchange::for_each_block(
+    const std::function<void(int to, int shard, std::int64_t begin)>& send) const {
   std::size_t most = 0;
   for (const ps::Layout& part : parts_) most = std::max(most, block_count(part.size()));
   // A block for each host in turn, from the next one on, so that all links and all shards are busy at once.
@@ -237,12 +271,16 @@ absl::Status CommitExchange::send(Version version, std::span<const HostMember> m
       for (const int shard : kept_[static_cast<std::size_t>(to)]) {
         const auto at = static_cast<std::size_t>(shard);
         const std::int64_t begin = block_begin(parts_[at].size(), block);
-        if (begin < parts_[at].size() && moving_[at][block])
-          exchange_.send(to, shard, version, begin, part_block(shard, own, begin));
+        if (begin < parts_[at].size() && moving_[at][block]) send(to, shard, begin);
       }
     }
   }
-  return absl::OkStatus();
+}
+
+std::span<const float> CommitExchange::block_of(const float* gradient, int shard, std::int64_t begin) const {
+  const auto at = static_cast<std::size_t>(shard);
+  const auto size = static_cast<std::size_t>(parts_[at].size());
+  return block_at(std::span(gradient + offsets_[at], size), begin);
 }
 
 // Of several members it is summed once, by the first that needs it.
@@ -250,7 +288,7 @@ std::span<const float> CommitExchange::part_block(int shard, std::span<const Hos
                                                   std::int64_t begin) {
   const auto at = static_cast<std::size_t>(shard);
   const auto size = static_cast<std::size_t>(parts_[at].size());
-  if (own.size() == 1) return block_at(std::span(own.front()->gradient + offsets_[at], size), begin);
+  if (own.size() == 1) return block_of(own.front()->gradient, shard, begin);
   sums_[at].resize(size);
   const std::span<float> into = block_at(std::span(sums_[at]), begin);
   if (begin >= summed_[at]) sum(shard, own, begin, into, Sum::kOver);

@@ -6,6 +6,11 @@
 //
 // With one member a host, sums are made in the commit's order and have the same bits as on one host.
 //
+// A member that is done before the others waits for its commit. Its gradient can go to the keepers meanwhile
+// (send_early), so that not all of a commit share their links at the same moment. It is used where it is what
+// its host would send, and has the same bits. Where the host has more members by then their sum goes as ever,
+// and what came early is dropped.
+//
 // Where a shard is kept on several hosts, all of them get the same and sum it the same way, hosts by hosts:
 // the copies are equal to the last bit.
 //
@@ -19,6 +24,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <vector>
@@ -40,6 +46,8 @@ struct HostMember {
   double weight = 0;                // as ps::Update::Member has them
   double share = 0;
   bool waits = true;  // for the weights of this version
+  // What its host's server called this very gradient when it sent it early; 0: it did not.
+  EarlyNumber early{};
 };
 
 // Of the blocks of a part's gradients, or of its board of so many floats: those in which versions differ. The
@@ -67,14 +75,25 @@ class CommitExchange {
   absl::Status prepare(std::span<ps::Shard* const> shards, const ps::Update& update,
                        std::span<const HostMember> members);
 
+  // The host sends that gradient of one of its workers now, which is in no commit yet; it is of the whole
+  // model, and null where it is on another host. Requires: all hosts say so, between the same commits; a
+  // host's numbers ascend, and a commit names none that is before the host's newest; sums are not made on the
+  // way. The gradient may change once a commit with it is made, or it is never to be in one; it stays mapped
+  // until flush().
+  void send_early(int host, EarlyNumber number, const float* gradient);
+
   // Waits until no gradient of this host is read any more. Errors: the same.
   absl::Status flush();
 
  private:
   // Who has a part in a commit, beside this host's members.
+  struct Other {
+    int host;
+    EarlyNumber early;  // 0: it sends for this commit
+  };
   struct Gathering {
     std::vector<ps::Update::Member> members;
-    std::vector<int> others;  // hosts
+    std::vector<Other> others;
   };
 
   std::vector<const HostMember*> own_of(std::span<const HostMember> members) const;
@@ -82,6 +101,9 @@ class CommitExchange {
   Gathering gather(int shard, Version version, std::span<const HostMember> members);
   void await(int shard, const Gathering& from, ps::Update& update);
   void release(int shard, const Gathering& from, Version version);
+  // All blocks that this host's gradients have for shards that others keep.
+  void for_each_block(const std::function<void(int to, int shard, std::int64_t begin)>& send) const;
+  std::span<const float> block_of(const float* gradient, int shard, std::int64_t begin) const;
   std::span<const float> part_block(int shard, std::span<const HostMember* const> own, std::int64_t begin);
   // Over what is there, or onto it.
   enum class Sum { kOver, kOnto };

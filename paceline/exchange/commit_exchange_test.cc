@@ -16,9 +16,12 @@ namespace paceline::exchange {
 namespace {
 
 using testing::Commit;
+using testing::Early;
 using testing::Hosts;
 using testing::Kept;
+using testing::Member;
 using testing::random_floats;
+using testing::Told;
 
 void expect_near(const std::vector<float>& found, const std::vector<float>& expected) {
   ASSERT_EQ(found.size(), expected.size());
@@ -55,6 +58,156 @@ TEST(CommitExchange, AnyMembersOfAnyHosts) {
   const std::vector<float> expected = hosts.on_one_host(commits);
   for (int host = 0; host < 3; ++host) expect_near(hosts.read(host, Version(40)), expected);
 }
+
+// ---- Gradients that are sent before they are in a commit ----
+
+std::vector<Commit> commits_of(const std::vector<Told>& told) {
+  std::vector<Commit> commits;
+  for (const Told& one : told) {
+    if (!one.commit.empty()) commits.push_back(one.commit);
+  }
+  return commits;
+}
+
+// All members but one are ready before that one. They go once, and come to what they come to otherwise.
+class EarlyGradients : public ::testing::TestWithParam<Kept> {};
+
+TEST_P(EarlyGradients, GiveTheSameBits) {
+  for (const int count : {2, 3, 4}) {
+    constexpr std::array kFabrics{links::Fabric::kTcp, links::Fabric::kSealed, links::Fabric::kUcx};
+    Hosts hosts(count, false, kFabrics[static_cast<std::size_t>(count) % kFabrics.size()], 1, 0, GetParam());
+    Hosts plain(count, false, links::Fabric::kTcp, 1, 0, GetParam());
+    Rng rng(2);
+    std::vector<Told> told(5);
+    std::vector<std::int64_t> numbers(static_cast<std::size_t>(count));
+    for (Told& one : told) {
+      const auto last = static_cast<int>(rng.below(static_cast<std::uint64_t>(count)));
+      for (int host = 0; host < count; ++host) {
+        Member& member = one.commit.emplace_back(Member{host, random_floats(rng, hosts.floats())});
+        if (host != last) member.early = EarlyNumber(++numbers[static_cast<std::size_t>(host)]);
+      }
+      for (int host = count - 1; host >= 0; --host) {
+        const Member& member = one.commit[static_cast<std::size_t>(host)];
+        if (host != last) one.early.push_back({host, member.early, member.gradient.data()});
+      }
+    }
+    hosts.apply(told);
+    std::vector<Commit> commits = commits_of(told);
+    const std::vector<float> expected = hosts.on_one_host(commits);
+    for (Commit& commit : commits) {
+      for (Member& member : commit) member.early = {};
+    }
+    plain.apply(commits);
+    for (int host = 0; host < count; ++host) {
+      EXPECT_EQ(hosts.read(host, Version(5)), expected) << host;
+      EXPECT_EQ(hosts.gradients_sent(host), plain.gradients_sent(host)) << host;
+    }
+  }
+}
+
+// As a coordinator may have it: a host's newest number is in a commit or in none, and any others may be in
+// it.
+TEST_P(EarlyGradients, OrNotWithAnyMembersOfAnyHosts) {
+  for (std::uint64_t seed = 0; seed < 2; ++seed) {
+    constexpr int kHosts = 3;
+    Hosts hosts(kHosts, true, links::Fabric::kSealed, 1, 0, GetParam());
+    Rng rng(seed);
+    std::vector<std::vector<float>> gradients;  // that were announced
+    gradients.reserve(1000);
+    std::array<std::vector<Early>, kHosts> newest;  // one or none
+    std::array<std::int64_t, kHosts> numbers{};
+    std::vector<Told> told(60);
+    for (Told& one : told) {
+      for (std::uint64_t left = rng.below(4); left > 0; --left) {
+        const auto host = rng.below(kHosts);
+        gradients.push_back(random_floats(rng, hosts.floats()));
+        newest[host] = {{static_cast<int>(host), EarlyNumber(++numbers[host]), gradients.back().data()}};
+        one.early.push_back(newest[host].front());
+      }
+      for (std::uint64_t left = rng.below(4); left > 0; --left)
+        one.commit.push_back({static_cast<int>(rng.below(kHosts)), random_floats(rng, hosts.floats())});
+      for (auto& of_host : newest) {
+        if (of_host.empty() || rng.below(2) == 0) continue;
+        const Early early = of_host.front();
+        of_host.clear();
+        one.commit.push_back({early.host, {early.gradient, early.gradient + hosts.floats()}});
+        one.commit.back().early = early.number;
+      }
+    }
+    told.push_back({{}, {{0, random_floats(rng, hosts.floats())}}});
+    hosts.apply(told);
+    const std::vector<Commit> commits = commits_of(told);
+    const std::vector<float> expected = hosts.on_one_host(commits);
+    for (int host = 0; host < kHosts; ++host)
+      expect_near(hosts.read(host, Version(std::ssize(commits))), expected);
+  }
+}
+
+// Its host's sum goes, and what came before it does not stay in the next one's way.
+TEST_P(EarlyGradients, AreDroppedWhereTheirHostHasMoreMembers) {
+  Hosts hosts(2, false, links::Fabric::kTcp, 1, 0, GetParam());
+  Rng rng(3);
+  std::vector<Told> told(6);
+  std::int64_t number = 0;
+  for (Told& one : told) {
+    for (const int host : {1, 0, 1}) one.commit.push_back({host, random_floats(rng, hosts.floats())});
+    Member& early = one.commit[number % 2 == 0 ? 0 : 2];
+    early.early = EarlyNumber(++number);
+    one.early = {{1, early.early, early.gradient.data()}};
+  }
+  hosts.apply(told);
+  const std::vector<float> expected = hosts.on_one_host(commits_of(told));
+  for (int host = 0; host < 2; ++host) expect_near(hosts.read(host, Version(6)), expected);
+}
+
+// Their replicas left, and others have their samples. The memory of each goes once it has left its host,
+// however late the others hear of them.
+TEST_P(EarlyGradients, ThatNobodyWantsHoldUpNobody) {
+  Hosts hosts(3, false, links::Fabric::kTcp, 1, 0, GetParam());
+  Rng rng(3);
+  constexpr int kUnwanted = 6;
+  std::vector<std::vector<float>> unwanted;
+  for (int i = 0; i < kUnwanted; ++i) unwanted.push_back(random_floats(rng, hosts.floats()));
+  Commit commit;
+  for (const int host : {2, 1, 0}) commit.push_back({host, random_floats(rng, hosts.floats())});
+  commit[1].early = EarlyNumber(kUnwanted + 1);
+  std::vector<std::jthread> threads;
+  for (int host = 0; host < 3; ++host) {
+    threads.emplace_back([&, host] {
+      for (int i = 0; i < kUnwanted; ++i) {
+        if (host != 1) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+        hosts.send_early(host, {1, EarlyNumber(i + 1), unwanted[std::size_t(i)].data()});
+        if (host != 1) continue;
+        EXPECT_TRUE(hosts.at(1).commits->flush().ok());
+        unwanted[std::size_t(i)] = {};
+      }
+      hosts.send_early(host, {1, commit[1].early, commit[1].gradient.data()});
+      EXPECT_TRUE(hosts.apply_one(host, Version(1), commit).ok());
+      EXPECT_TRUE(hosts.at(host).commits->flush().ok());
+    });
+  }
+  threads.clear();
+  for (int host = 0; host < 3; ++host)
+    EXPECT_EQ(hosts.read(host, Version(1)), hosts.on_one_host({commit})) << host;
+}
+
+TEST_P(EarlyGradients, OfAHostThatIsGoneAreAnError) {
+  Hosts hosts(2, false, links::Fabric::kTcp, 1, 0, GetParam());
+  Rng rng(5);
+  Commit commit;
+  for (int host = 0; host < 2; ++host) commit.push_back({host, random_floats(rng, hosts.floats())});
+  commit[1].early = EarlyNumber(1);
+  std::jthread waits([&] {
+    hosts.send_early(0, {1, EarlyNumber(1), nullptr});
+    EXPECT_FALSE(hosts.apply_one(0, Version(1), commit).ok());
+  });
+  hosts.kill(1);
+}
+
+INSTANTIATE_TEST_SUITE_P(Keepers, EarlyGradients, ::testing::Values(Kept::kEverywhere, Kept::kInOnePlace),
+                         [](const auto& where) {
+                           return where.param == Kept::kEverywhere ? "Everywhere" : "InOnePlace";
+                         });
 
 class InOnePlace : public ::testing::TestWithParam<Kept> {};
 

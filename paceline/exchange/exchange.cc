@@ -33,9 +33,14 @@ constexpr auto kGivenUpLimit = std::chrono::seconds(5);
 // the link to be busy while the next one is asked for.
 constexpr std::size_t kMostAhead = 3;
 
+// Blocks of a host at a time that come for nobody.
+constexpr std::size_t kMostUnwanted = 3;
+
 std::uint64_t bit_of(int host) { return std::uint64_t{1} << host; }
 
 std::string name_of(int host) { return fmt::format("host {}", host); }
+
+bool is_gradient(Kind kind) { return kind == Kind::kSum || kind == Kind::kEarly; }
 
 absl::Status about(int host, const absl::Status& status) {
   const bool swallowed = absl::IsDeadlineExceeded(status);
@@ -84,9 +89,11 @@ absl::Status Exchange::start(ExchangeOptions options) {
   const std::size_t hosts = options_.peers.size();
   const auto own = static_cast<std::size_t>(options_.host);
   slices_.resize(hosts);
+  early_.resize(hosts);
   for (const int shard : options_.kept_here) {
     const auto at = static_cast<std::size_t>(shard);
-    slices_[at] = std::make_unique<Slices>(static_cast<int>(hosts), options_.part_floats[at]);
+    for (auto* kind : {&slices_, &early_})
+      (*kind)[at] = std::make_unique<Slices>(static_cast<int>(hosts), options_.part_floats[at]);
   }
   {
     const std::lock_guard lock(mutex_);
@@ -180,7 +187,7 @@ void Exchange::give_up(const absl::Status& why) {
   });
 }
 
-void Exchange::send(int host, int shard, Version version, std::int64_t begin, std::span<const float> block) {
+void Exchange::send_gradient(int host, const Header& header, std::span<const float> block) {
   {
     const std::lock_guard lock(mutex_);
     ++unsent_[static_cast<std::size_t>(host)];
@@ -188,15 +195,14 @@ void Exchange::send(int host, int shard, Version version, std::int64_t begin, st
   }
   post([=, this] {
     with_link(host, [=, this](links::Link& link) {
-      link.send(write_header({Kind::kSum, version, begin, shard}), std::as_bytes(block),
-                [this, host](const absl::Status& status) {
-                  if (!status.ok()) return;  // the link's end says more
-                  {
-                    const std::lock_guard lock(mutex_);
-                    --unsent_[static_cast<std::size_t>(host)];
-                  }
-                  sent_.notify_all();
-                });
+      link.send(write_header(header), std::as_bytes(block), [this, host](const absl::Status& status) {
+        if (!status.ok()) return;  // the link's end says more
+        {
+          const std::lock_guard lock(mutex_);
+          --unsent_[static_cast<std::size_t>(host)];
+        }
+        sent_.notify_all();
+      });
     });
   });
 }
@@ -210,6 +216,16 @@ absl::Status Exchange::flush(int host) {
 
 void Exchange::release(int shard, int host, Version version) {
   slices(shard).release(host, version);
+  post([this] { try_all_deferred(); });
+}
+
+void Exchange::release(int shard, int host, EarlyNumber number) {
+  early(shard).release(host, Version(number.value()));
+  post([this] { try_all_deferred(); });
+}
+
+void Exchange::skip(int shard, int host, EarlyNumber number) {
+  early(shard).skip(host, Version(number.value()));
   post([this] { try_all_deferred(); });
 }
 
@@ -476,9 +492,11 @@ absl::Status Exchange::heard_squares(int host, const Header& header) {
 // Whether a host may say that, with so many bytes.
 absl::Status Exchange::check(int host, const Header& header, std::size_t bytes) const {
   if (header.kind == Kind::kWeights || header.kind == Kind::kKept) return check_weights(host, header, bytes);
-  if (header.kind != Kind::kSum) return check_payload(header, bytes, 0);
+  if (!is_gradient(header.kind)) return check_payload(header, bytes, 0);
   if (!keeps(header.shard))
     return absl::DataLossError(fmt::format("gradients for shard {}, which is not here", header.shard));
+  if (header.kind == Kind::kEarly && header.version == Version(0))
+    return absl::DataLossError("an early gradient without a number");
   return check_payload(header, bytes, options_.part_floats[static_cast<std::size_t>(header.shard)]);
 }
 
@@ -496,16 +514,20 @@ absl::Status Exchange::check_weights(int host, const Header& header, std::size_t
   return check_payload(header, bytes, options_.board_floats[shard]);
 }
 
-// Of each kind in the order they came: a sum that has to wait holds back neither weights nor other shards'
-// sums.
+// Of each kind in the order they came: a sum that has to wait holds back neither weights nor early gradients
+// nor other shards' sums.
 void Exchange::try_deferred(int host) {
   auto& deferred = neighbours_[static_cast<std::size_t>(host)].deferred;
-  std::vector<char> sums_wait(slices_.size(), 0);
+  std::vector<char> sums_wait(slices_.size(), 0), early_wait(slices_.size(), 0);
   char weights_wait = 0;
+  const auto waits_of = [&](const Header& header) -> char& {
+    if (!is_gradient(header.kind)) return weights_wait;
+    auto& wait = header.kind == Kind::kSum ? sums_wait : early_wait;
+    return wait[static_cast<std::size_t>(header.shard)];
+  };
   std::deque<Deferred> later;
   for (const Deferred& one : std::exchange(deferred, {})) {
-    char& waits =
-        one.header.kind == Kind::kSum ? sums_wait[static_cast<std::size_t>(one.header.shard)] : weights_wait;
+    char& waits = waits_of(one.header);
     if (waits == 0) {
       const auto received = receive(one);
       if (!received.ok()) return fail(about(host, received.status()));
@@ -536,7 +558,7 @@ absl::StatusOr<bool> Exchange::receive(const Deferred& what) {
   const bool sum = header.kind == Kind::kSum;
   if (sum && !has_turn(header)) return false;
   PACELINE_ASSIGN_OR_RETURN(const auto memory, room(what.host, header));
-  if (!memory) return false;
+  if (!memory) return receive_unwanted(what);
   if (sum && header.shard == options_.host) ++coming_;
   link.receive(what.message, std::as_writable_bytes(*memory),
                [this, host = what.host, header, memory = *memory](const absl::Status& status) {
@@ -548,19 +570,36 @@ absl::StatusOr<bool> Exchange::receive(const Deferred& what) {
   return true;
 }
 
+// False where it is not that. Each has memory of its own, as it is decrypted in place.
+bool Exchange::receive_unwanted(const Deferred& what) {
+  const Header& header = what.header;
+  Neighbour& from = neighbours_[static_cast<std::size_t>(what.host)];
+  if (header.kind != Kind::kEarly || !early(header.shard).skipped(what.host, header.version) ||
+      from.unwanted == kMostUnwanted)
+    return false;
+  ++from.unwanted;
+  const auto block = std::make_shared<std::vector<float>>(what.bytes / sizeof(float));
+  from.link->receive(what.message, std::as_writable_bytes(std::span(*block)),
+                     [this, block, host = what.host](const absl::Status& status) {
+                       if (!status.ok()) return;
+                       if (neighbours_[static_cast<std::size_t>(host)].unwanted-- == kMostUnwanted)
+                         post([this, host] { try_deferred(host); });
+                     });
+  return true;
+}
+
 absl::StatusOr<std::optional<std::span<float>>> Exchange::room(int host, const Header& header) {
-  if (header.kind == Kind::kSum) return slices(header.shard).room(host, header.version, header.begin);
+  if (is_gradient(header.kind)) return slices(header).room(host, header.version, header.begin);
   // The first version comes from the shard itself, and has more blocks.
   if (header.shard != host && mirror_of(header).is_empty()) return std::nullopt;
   return mirror_of(header).room(header);
 }
 
 void Exchange::arrived(int host, const Header& header) {
-  if (header.kind == Kind::kSum) {
-    slices(header.shard).arrived(host, header.version, header.begin);
-    if (header.shard == options_.host && coming_-- == kMostAhead) post([this] { try_all_deferred(); });
-    return;
-  }
+  if (is_gradient(header.kind)) slices(header).arrived(host, header.version, header.begin);
+  if (header.kind == Kind::kSum && header.shard == options_.host && coming_-- == kMostAhead)
+    post([this] { try_all_deferred(); });
+  if (is_gradient(header.kind)) return;
   const auto whole = mirror_of(header).arrived();
   if (!whole.ok()) return fail(about(host, whole.status()));
   if (*whole && (*whole)->kind == Kind::kKept) {
@@ -590,8 +629,10 @@ void Exchange::tell_failed() {
   options_.failed(ended_why_);
   sent_.notify_all();
   squares_here_.notify_all();
-  for (const auto& slices : slices_) {
-    if (slices != nullptr) slices->fail(ended_why_);
+  for (const auto* kind : {&slices_, &early_}) {
+    for (const auto& slices : *kind) {
+      if (slices != nullptr) slices->fail(ended_why_);
+    }
   }
 }
 

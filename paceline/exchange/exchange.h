@@ -1,7 +1,8 @@
 // One host's end of the bulk traffic between the servers of a job, one server a host. Workers know shared
 // memory only, of their own host; what has to go further goes between the servers:
 //
-//   gradients  of a host's workers (one, or their sum), to the keeper of a shard: send(), slice()
+//   gradients  of a host's workers (one, or their sum), to the keeper of a shard: send(), slice(). One that
+//              is in no commit yet may go ahead (an early one); the host's number stands for the commit then
 //   weights    of a shard, to the mirrors on other hosts where somebody waits for them: want(), published()
 //
 // Both go in blocks (message.h), each to be worked on as it comes. A thread of the exchange's own moves them;
@@ -109,8 +110,13 @@ class Exchange {
 
   // ---- Gradients out ----
   // A block of this host's gradients for a shard that another host keeps. Its memory stays as it is until
-  // flush().
-  void send(int host, int shard, Version version, std::int64_t begin, std::span<const float> block);
+  // flush(); that of an early one may change once nobody asks for it any more.
+  void send(int host, int shard, Version version, std::int64_t begin, std::span<const float> block) {
+    send_gradient(host, {Kind::kSum, version, begin, shard}, block);
+  }
+  void send(int host, int shard, EarlyNumber number, std::int64_t begin, std::span<const float> block) {
+    send_gradient(host, {Kind::kEarly, Version(number.value()), begin, shard}, block);
+  }
   // Waits until everything that was handed to send() for that host has gone. Errors: why it never will.
   absl::Status flush(int host);
 
@@ -121,6 +127,16 @@ class Exchange {
     return slices(shard).wait(host, version, begin, end);
   }
   void release(int shard, int host, Version version);
+  // The same of early ones.
+  float* slice(int shard, int host, EarlyNumber number) {
+    return early(shard).slice(host, Version(number.value()));
+  }
+  absl::Status wait(int shard, int host, EarlyNumber number, std::int64_t begin, std::int64_t end) {
+    return early(shard).wait(host, Version(number.value()), begin, end);
+  }
+  void release(int shard, int host, EarlyNumber number);
+  // Nobody asks for those of that host up to this one any more, which may still come.
+  void skip(int shard, int host, EarlyNumber number);
   // The own shard waits for this version. Of later ones few blocks come at a time, in their versions' order:
   // a link that all of them share carries one commit after the other, which completes the first ones sooner
   // and none of them later.
@@ -161,6 +177,7 @@ class Exchange {
     std::unique_ptr<Mirror> mirror;                               // null: its shard is empty
     std::unique_ptr<Outlet> outlet;                               // null: the own one is
     std::deque<Deferred> deferred;                                // whose memory is not free yet
+    std::size_t unwanted = 0;                                     // blocks on their way that nobody asks for
     std::deque<std::function<void(links::Link&)>> before_it_was;  // what waits for a link
   };
 
@@ -181,6 +198,7 @@ class Exchange {
   absl::Status heard_squares(int host, const Header& header);
   absl::Status check(int host, const Header& header, std::size_t bytes) const;
   absl::StatusOr<bool> receive(const Deferred& what);
+  bool receive_unwanted(const Deferred& what);
   absl::StatusOr<std::optional<std::span<float>>> room(int host, const Header& header);
   void arrived(int host, const Header& header);
   absl::Status check_weights(int host, const Header& header, std::size_t bytes) const;
@@ -194,18 +212,24 @@ class Exchange {
   void fail(const absl::Status& why);
   void tell_failed();
 
+  void send_gradient(int host, const Header& header, std::span<const float> block);
   void post(std::function<void()> task);
   bool keeps(int shard) const;
   Mirror& mirror_of(const Header& weights) {
     return *neighbours_[static_cast<std::size_t>(weights.shard)].mirror;
   }
   Slices& slices(int shard) { return *slices_[static_cast<std::size_t>(shard)]; }
+  Slices& early(int shard) { return *early_[static_cast<std::size_t>(shard)]; }
+  Slices& slices(const Header& gradients) {
+    return gradients.kind == Kind::kEarly ? early(gradients.shard) : slices(gradients.shard);
+  }
 
   const links::Network network_;
   std::unique_ptr<links::LinkListener> listener_;
   ExchangeOptions options_;
   std::vector<std::string> boards_;
   std::vector<std::unique_ptr<Slices>> slices_;  // by shard; null: it is not kept here
+  std::vector<std::unique_ptr<Slices>> early_;   // by shard, as slices_
 
   std::mutex mutex_;  // guards what follows
   std::condition_variable sent_;

@@ -56,12 +56,12 @@ class ExchangeWithAStranger : public ::testing::Test {
     return status;
   }
 
-  // Why the exchange ends when host 1 says that.
-  absl::Status end_after(const Header& header, std::size_t bytes) {
+  // Why the exchange ends when host 1 says that, so often.
+  absl::Status end_after(const Header& header, std::size_t bytes, int times = 1) {
     const auto network = links::Network::open("127.0.0.1", links::Fabric::kTcp).value();
     const auto link = network.connect(exchange_->address(), name_of_host_1(kKeys.receive), {}).value();
     const std::vector<std::byte> payload(bytes);
-    link->send(write_header(header), payload, [](const absl::Status&) {});
+    for (int i = 0; i < times; ++i) link->send(write_header(header), payload, [](const absl::Status&) {});
     while (link->progress().ok()) link->wait(std::chrono::seconds(1));
     return why_.get_future().get();
   }
@@ -102,6 +102,27 @@ TEST_F(ExchangeWithAStranger, TheWordThatAVersionIsKeptWithAPayloadEndsIt) {
 TEST_F(ExchangeWithAStranger, GradientsForAShardThatIsNotHereEndIt) {
   EXPECT_EQ(end_after({Kind::kSum, Version(1), 0, 1}, 4 * kExchangeFloats).code(),
             absl::StatusCode::kDataLoss);
+}
+
+TEST_F(ExchangeWithAStranger, AnEarlyGradientForAShardThatIsNotHereEndsIt) {
+  EXPECT_EQ(end_after({Kind::kEarly, Version(1), 0, 1}, 4 * kExchangeFloats).code(),
+            absl::StatusCode::kDataLoss);
+}
+
+TEST_F(ExchangeWithAStranger, AnEarlyGradientWithoutANumberEndsIt) {
+  EXPECT_EQ(end_after({Kind::kEarly, Version(0), 0, 0}, 4 * kExchangeFloats).code(),
+            absl::StatusCode::kDataLoss);
+}
+
+TEST_F(ExchangeWithAStranger, AnEarlyGradientOfAnotherSizeEndsIt) {
+  EXPECT_EQ(end_after({Kind::kEarly, Version(1), 0, 0}, 4 * kExchangeFloats - 4).code(),
+            absl::StatusCode::kDataLoss);
+}
+
+TEST_F(ExchangeWithAStranger, AnEarlyGradientThatComesTwiceEndsIt) {
+  const absl::Status why = end_after({Kind::kEarly, Version(1), 0, 0}, 4 * kExchangeFloats, 2);
+  EXPECT_EQ(why.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(why.message()), ::testing::HasSubstr("twice"));
 }
 
 TEST_F(ExchangeWithAStranger, WeightsOfAnotherSizeEndIt) {

@@ -45,7 +45,7 @@ absl::StatusOr<Header> read_header(std::span<const std::byte> bytes) {
   const std::int64_t begin = get(bytes.data() + 16);
   const auto last = static_cast<std::uint64_t>(get(bytes.data() + 24));
   const bool known =
-      kind >= static_cast<std::int64_t>(Kind::kSum) && kind <= static_cast<std::int64_t>(Kind::kSquares);
+      kind >= static_cast<std::int64_t>(Kind::kSum) && kind <= static_cast<std::int64_t>(Kind::kEarly);
   if (!known || shard < 0 || version < 0 || begin < 0 || begin % kLeastBlock != 0)
     return absl::DataLossError(
         fmt::format("a message of kind {}, shard {}, version {}, from {}", kind, shard, version, begin));

@@ -33,6 +33,7 @@ enum class Kind : std::uint8_t {
   kKept,      // weights to be kept beside what is published
   kKeptHere,  // the receiver's shard is kept in that version at the sender; no payload
   kSquares,   // the squared norm of a commit's averaged gradient over the sender's shard; no payload
+  kEarly,     // as kSum, of a gradient that is in no commit yet; it has a number for a version
 };
 
 struct Header {

@@ -11,7 +11,8 @@ TEST(Message, AHeaderComesBack) {
   for (const Header& header :
        {Header{Kind::kSum, Version(1), 0, 3}, Header{Kind::kKept, Version(1), kLeastBlock},
         Header{.kind = Kind::kWeights, .version = Version(2), .begin = 0, .shard = 1, .pass_on = ~0ULL},
-        Header{Kind::kKeptHere, Version(INT64_MAX), 0}, Header{Kind::kSquares, Version(7), 0, 0, 1.5e300}}) {
+        Header{Kind::kKeptHere, Version(INT64_MAX), 0}, Header{Kind::kSquares, Version(7), 0, 0, 1.5e300},
+        Header{Kind::kEarly, Version(1), kLeastBlock, 3}}) {
     const auto bytes = write_header(header);
     const auto read = read_header(bytes);
     ASSERT_TRUE(read.ok()) << read.status();
@@ -29,7 +30,7 @@ TEST(Message, WhatIsNoHeaderIsRefused) {
     return read_header(changed).ok();
   };
   EXPECT_FALSE(with(0, 0));  // of no kind
-  EXPECT_FALSE(with(0, 6));
+  EXPECT_FALSE(with(0, 7));
   EXPECT_FALSE(with(7, 255));   // of a negative shard
   EXPECT_FALSE(with(15, 255));  // a negative version
   EXPECT_FALSE(with(16, 1));    // between two blocks

@@ -22,9 +22,9 @@ auto place_of(auto& slices, Version version) {
 
 }  // namespace
 
-Slices::Slice* Slices::find(Host& host, Version version) {
-  const auto found = place_of(host.slices, version);
-  return found == host.slices.end() || (*found)->version != version ? nullptr : found->get();
+Slices::Slice* Slices::find(List& slices, Version version) {
+  const auto found = place_of(slices, version);
+  return found == slices.end() || (*found)->version != version ? nullptr : found->get();
 }
 
 Slices::Slice& Slices::add(Host& host, Version version) const {
@@ -41,7 +41,8 @@ Slices::Slice& Slices::add(Host& host, Version version) const {
 absl::StatusOr<std::optional<std::span<float>>> Slices::room(int host, Version version, std::int64_t begin) {
   const std::lock_guard lock(mutex_);
   Host& from = hosts_[static_cast<std::size_t>(host)];
-  Slice* slice = find(from, version);
+  if (version <= from.skipped) return std::nullopt;
+  Slice* slice = find(from.slices, version);
   const bool earlier =
       version <= from.over || (!from.slices.empty() && version < from.slices.back()->version);
   if (slice == nullptr && earlier)
@@ -57,9 +58,12 @@ absl::StatusOr<std::optional<std::span<float>>> Slices::room(int host, Version v
 void Slices::arrived(int host, Version version, std::int64_t begin) {
   {
     const std::lock_guard lock(mutex_);
-    Slice* slice = find(hosts_[static_cast<std::size_t>(host)], version);
+    Host& from = hosts_[static_cast<std::size_t>(host)];
+    List& list = version <= from.skipped ? from.leaving : from.slices;
+    Slice* slice = find(list, version);
     PACELINE_CHECK(slice != nullptr, "a block of commit {} of host {}, which is not here", version, host);
     slice->here[block_index(floats_, begin)] = true;
+    if (version <= from.skipped && slice->here == slice->offered) list.erase(place_of(list, version));
   }
   changed_.notify_all();
 }
@@ -75,14 +79,14 @@ void Slices::fail(absl::Status why) {
 float* Slices::slice(int host, Version version) {
   const std::lock_guard lock(mutex_);
   Host& from = hosts_[static_cast<std::size_t>(host)];
-  Slice* slice = find(from, version);
+  Slice* slice = find(from.slices, version);
   if (slice == nullptr) slice = &add(from, version);
   return slice->floats.data();
 }
 
 absl::Status Slices::wait(int host, Version version, std::int64_t begin, std::int64_t end) {
   std::unique_lock lock(mutex_);
-  Slice* slice = find(hosts_[static_cast<std::size_t>(host)], version);
+  Slice* slice = find(hosts_[static_cast<std::size_t>(host)].slices, version);
   PACELINE_CHECK(slice != nullptr, "nobody asked for commit {} of host {}", version, host);
   const auto first = slice->here.begin() + static_cast<std::ptrdiff_t>(block_index(floats_, begin));
   const auto last = slice->here.begin() + static_cast<std::ptrdiff_t>(blocks_before(floats_, end));
@@ -100,6 +104,26 @@ void Slices::release(int host, Version version) {
   from.spare = std::move(*released);
   from.slices.erase(released);
   from.over = version;
+}
+
+void Slices::skip(int host, Version version) {
+  const std::lock_guard lock(mutex_);
+  Host& from = hosts_[static_cast<std::size_t>(host)];
+  from.skipped = std::max(from.skipped, version);
+  while (!from.slices.empty() && from.slices.front()->version <= version) {
+    std::unique_ptr<Slice> skipped = std::move(from.slices.front());
+    from.slices.pop_front();
+    if (skipped->here == skipped->offered) {
+      from.spare = std::move(skipped);
+    } else {
+      from.leaving.push_back(std::move(skipped));
+    }
+  }
+}
+
+bool Slices::skipped(int host, Version version) {
+  const std::lock_guard lock(mutex_);
+  return version <= hosts_[static_cast<std::size_t>(host)].skipped;
 }
 
 }  // namespace paceline::exchange

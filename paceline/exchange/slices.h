@@ -4,6 +4,10 @@
 //
 // What always holds: a host's slices come in the order of their commits; of each host at most two are here,
 // the one that is applied and the next, and one more where a host sends what nobody asks for.
+//
+// Gradients that come before they are in a commit (early ones) have slices of their own. They have numbers
+// for versions, and may be skipped: nobody asks for them any more, though they may still come. One that was
+// skipped stays beside the others until no block is on its way to it.
 #pragma once
 
 #include <condition_variable>
@@ -26,8 +30,8 @@ class Slices {
   // Of `floats` each; hosts 0 to hosts − 1.
   Slices(int hosts, std::int64_t floats) : floats_(floats), hosts_(static_cast<std::size_t>(hosts)) {}
 
-  // Memory for a block of a host's slice; nothing as long as two earlier slices are here. Errors: DataLoss
-  // when the host cannot send that now (again, or a commit that is over).
+  // Memory for a block of a host's slice; nothing as long as two earlier slices are here, or where it was
+  // skipped. Errors: DataLoss when the host cannot send that now (again, or a commit that is over).
   absl::StatusOr<std::optional<std::span<float>>> room(int host, Version version, std::int64_t begin);
   // That block is there.
   void arrived(int host, Version version, std::int64_t begin);
@@ -41,6 +45,10 @@ class Slices {
   absl::Status wait(int host, Version version, std::int64_t begin, std::int64_t end);
   // It was applied: its memory is for the next one.
   void release(int host, Version version);
+  // Nobody asks for the slices up to this one any more.
+  void skip(int host, Version version);
+  // Whether it was skipped. Any thread.
+  bool skipped(int host, Version version);
 
  private:
   struct Slice {
@@ -49,12 +57,15 @@ class Slices {
     std::vector<bool> offered;  // by block: on its way, or there
     std::vector<bool> here;
   };
+  using List = std::deque<std::unique_ptr<Slice>>;  // by version
   struct Host {
-    std::deque<std::unique_ptr<Slice>> slices;  // by version
+    List slices;
+    List leaving;  // skipped, with blocks on their way
     std::unique_ptr<Slice> spare;
-    Version over{-1};  // the last that was released
+    Version over{-1};     // the last that was released
+    Version skipped{-1};  // the last that was
   };
-  static Slice* find(Host& host, Version version);
+  static Slice* find(List& slices, Version version);
   Slice& add(Host& host, Version version) const;
 
   const std::int64_t floats_;

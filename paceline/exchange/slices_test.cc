@@ -75,6 +75,38 @@ TEST(Slices, ALaterCommitMayComeBeforeAnEarlierOneIsAskedFor) {
   EXPECT_TRUE(slices.room(0, Version(9), kLeastBlock)->has_value());
 }
 
+TEST(Slices, WhatWasSkippedIsInNobodysWay) {
+  Slices slices(1, kSlicesFloats);
+  fill_slices(slices, 0, Version(1), 1);
+  ASSERT_TRUE(slices.room(0, Version(2), 0)->has_value());  // and is on its way
+  EXPECT_FALSE(slices.room(0, Version(3), 0)->has_value());
+  EXPECT_FALSE(slices.skipped(0, Version(1)));
+  slices.skip(0, Version(2));
+  EXPECT_TRUE(slices.skipped(0, Version(2)));
+  EXPECT_FALSE(slices.skipped(0, Version(3)));
+  fill_slices(slices, 0, Version(3), 3);
+  const auto late = slices.room(0, Version(2), kLeastBlock);
+  ASSERT_TRUE(late.ok()) << late.status();
+  EXPECT_FALSE(late->has_value());
+  slices.arrived(0, Version(2), 0);
+  EXPECT_EQ(slices.slice(0, Version(3))[7], 3.0f);
+  EXPECT_TRUE(slices.wait(0, Version(3), 0, kSlicesFloats).ok());
+  slices.release(0, Version(3));
+  EXPECT_FALSE(slices.room(0, Version(3), 0).ok()) << "it was not skipped, and is over";
+}
+
+// What nobody has seen a block of is skipped as well.
+TEST(Slices, WhatComesOnlyAfterItWasSkippedGetsNoMemory) {
+  Slices slices(1, kSlicesFloats);
+  slices.skip(0, Version(4));
+  slices.slice(0, Version(5));
+  EXPECT_FALSE(slices.room(0, Version(3), 0)->has_value());
+  fill_slices(slices, 0, Version(5), 5);
+  EXPECT_TRUE(slices.wait(0, Version(5), 0, kSlicesFloats).ok());
+  slices.skip(0, Version(3));
+  EXPECT_TRUE(slices.skipped(0, Version(4))) << "still";
+}
+
 TEST(Slices, NobodyWaitsForWhatDoesNotCome) {
   Slices slices(1, kSlicesFloats);
   slices.slice(0, Version(1));

@@ -59,9 +59,9 @@ class Turns : public ::testing::Test {
     }
   }
   // Offers a gradient; it goes as the host's link is moved.
-  void offer(int host, std::int64_t version) {
+  void offer(int host, std::int64_t version, Kind kind = Kind::kSum) {
     for (std::int64_t block = 0; block < kBlocks; ++block) {
-      link(host)->send(write_header({Kind::kSum, Version(version), block * kLeastBlock, 0}),
+      link(host)->send(write_header({kind, Version(version), block * kLeastBlock, 0}),
                        std::as_bytes(std::span(gradient_).first(kLeastBlock)),
                        [this, host](const absl::Status& status) {
                          if (status.ok()) ++gone_[static_cast<std::size_t>(host)];
@@ -115,6 +115,29 @@ TEST_F(Turns, ASenderThatIsStuckAheadOfItsTurnHoldsUpNobodyWhoseTurnItIs) {
   exchange_->in_turn(Version(2));
   move_until(2, [&] { return gone(2) == kBlocks; });
   EXPECT_TRUE(here(2, 2));
+}
+
+// Of three there is room for two.
+TEST_F(Turns, AGradientThatIsEarlyWaitsForNoCommitsAndNoCommitForIt) {
+  for (const Kind first : {Kind::kSum, Kind::kEarly}) {
+    const int host = first == Kind::kSum ? 1 : 2;
+    for (const int number : {1, 2, 3}) offer(host, number, first);
+    offer(host, 1, first == Kind::kSum ? Kind::kEarly : Kind::kSum);
+    move_until(host, [&] { return gone(host) == 3 * kBlocks; });
+    for (int i = 0; i < 20; ++i) move(host);
+    EXPECT_EQ(gone(host), 3 * kBlocks);
+  }
+}
+
+// In the memory of nobody, and not all at once.
+TEST_F(Turns, SkippedGradientsAreTakenIn) {
+  for (const int number : {1, 2, 3, 4}) offer(1, number, Kind::kEarly);
+  move_until(1, [&] { return gone(1) == 2 * kBlocks; });
+  exchange_->skip(0, 1, EarlyNumber(4));
+  offer(1, 5, Kind::kEarly);
+  move_until(1, [&] { return gone(1) == 5 * kBlocks; });
+  exchange_->slice(0, 1, EarlyNumber(5));
+  EXPECT_TRUE(exchange_->wait(0, 1, EarlyNumber(5), 0, kFloats).ok());
 }
 
 }  // namespace

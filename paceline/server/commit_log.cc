@@ -14,7 +14,7 @@ namespace {
 // Orders whose turn is only after the commits before them.
 bool has_turn(const wire::ServerOrder& order) {
   return order.has_apply() || order.has_unmap_gradient() || order.has_keep() || order.has_drop() ||
-         order.has_write_checkpoint();
+         order.has_write_checkpoint() || order.has_send_early();
 }
 
 }  // namespace

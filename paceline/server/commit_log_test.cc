@@ -44,6 +44,11 @@ wire::ServerOrder map(std::int32_t replica) {
   order.mutable_map_gradient()->set_replica(replica);
   return order;
 }
+wire::ServerOrder send_early(std::int64_t number) {
+  wire::ServerOrder order;
+  order.mutable_send_early()->set_number(number);
+  return order;
+}
 wire::ServerOrder write_copy(std::int64_t version) {
   wire::ServerOrder order;
   order.mutable_write_copy()->set_version(version);
@@ -67,6 +72,7 @@ std::string in_words(const Action& action) {
   }
   const wire::ServerOrder& order = std::get<CarryOut>(action).order;
   return order.has_keep()           ? fmt::format("keep {}", order.keep().version())
+         : order.has_send_early()   ? fmt::format("send early {}", order.send_early().number())
          : order.has_map_gradient() ? "map"
                                     : "unmap";
 }
@@ -104,6 +110,7 @@ TEST(CommitLog, KeptOnceACommitIsMadeAtOnce) {
   EXPECT_THAT(take(log, apply(1)), ElementsAre("make 1"));
   EXPECT_THAT(in_words(log.made(Version(1))), ElementsAre("say applied 1"));
   EXPECT_THAT(take(log, keep(1)), ElementsAre("keep 1"));
+  EXPECT_THAT(take(log, send_early(1)), ElementsAre("send early 1"));
   EXPECT_THAT(in_words(started(1).made(Version(1))), IsEmpty()) << "nobody wants to hear it";
   EXPECT_FALSE(log.ballot());
   EXPECT_FALSE(log.cut_off());
@@ -125,10 +132,11 @@ TEST(CommitLog, OrdersComeInTheirTurn) {
   EXPECT_THAT(take(log, apply(2)), ElementsAre("send 2"));
   EXPECT_THAT(take(log, unmap(4)), ElementsAre("send 2"));
   EXPECT_THAT(take(log, map(5)), ElementsAre("map"));
+  EXPECT_THAT(take(log, send_early(1)), ElementsAre("send 2"));
   EXPECT_THAT(take(log, apply(3)), ElementsAre("send 2"));
   EXPECT_THAT(take(log, certain(1)), ElementsAre("publish 1", "keep 1", "prepare 2"));
   EXPECT_THAT(prepared(log, 2), ElementsAre("say prepared 2", "send 3"));
-  EXPECT_THAT(take(log, certain(2)), ElementsAre("publish 2", "unmap", "prepare 3"));
+  EXPECT_THAT(take(log, certain(2)), ElementsAre("publish 2", "unmap", "send early 1", "prepare 3"));
 }
 
 TEST(CommitLog, ACopyIsOfWhatIsPreparedOrPublished) {

@@ -106,6 +106,8 @@ class Server {
   absl::Status check_finite(const wire::Apply& order, const ps::Shard& shard);
   absl::StatusOr<std::vector<exchange::HostMember>> members_of(const wire::Apply& order);
   absl::StatusOr<const float*> gradient(const wire::Apply::Member& member);
+  absl::StatusOr<int> host_of(std::int32_t replica) const;
+  absl::Status send_early(const wire::SendEarly& order);
   absl::Status keep(const wire::Keep& order);
   bool say_kept(Version version);
   void say_failed(const absl::Status& status, bool host_lost);
@@ -232,6 +234,8 @@ absl::Status Server::act(const CarryOut& turn) {
     case wire::ServerOrder::kWant:
       if (commits_) exchange_->want(order.want().host(), Version(order.want().version()));
       return absl::OkStatus();
+    case wire::ServerOrder::kSendEarly:
+      return send_early(order.send_early());
     case wire::ServerOrder::kKeep:
       return keep(order.keep());
     case wire::ServerOrder::kDrop:
@@ -368,6 +372,29 @@ absl::StatusOr<const float*> Server::gradient(const wire::Apply::Member& member)
   return gradient->data();
 }
 
+absl::StatusOr<int> Server::host_of(std::int32_t replica) const {
+  const auto found = hosts_.find(replica);
+  if (found == hosts_.end())
+    return absl::FailedPreconditionError(fmt::format("no host has replica {}", replica));
+  return found->second;
+}
+
+// Whether the gradient is what it should be is looked at once a commit has it: it may be in none.
+absl::Status Server::send_early(const wire::SendEarly& order) {
+  if (!commits_) return absl::InternalError("the coordinator has a gradient go to other hosts");
+  PACELINE_ASSIGN_OR_RETURN(const int host, host_of(order.replica()));
+  const float* values = nullptr;
+  if (host == index_) {
+    const auto found = gradients_.find(order.replica());
+    if (found == gradients_.end()) return absl::OkStatus();
+    const auto gradient = found->second.gradient(Clock(order.clock()));
+    if (!gradient.ok()) return absl::OkStatus();
+    values = gradient->data();
+  }
+  commits_->send_early(host, EarlyNumber(order.number()), values);
+  return absl::OkStatus();
+}
+
 // Of the commit, without its members.
 ps::Update update_of(const wire::Apply& order) {
   return {.version = Version(order.version()),
@@ -457,12 +484,10 @@ absl::Status Server::apply_here(const wire::Apply& order, ps::Update update) {
 absl::StatusOr<std::vector<exchange::HostMember>> Server::members_of(const wire::Apply& order) {
   std::vector<exchange::HostMember> members;
   for (const auto& member : order.members()) {
-    const auto host = hosts_.find(member.replica());
-    if (host == hosts_.end())
-      return absl::FailedPreconditionError(fmt::format("no host has replica {}", member.replica()));
-    exchange::HostMember& one = members.emplace_back(
-        exchange::HostMember{host->second, nullptr, member.weight(), member.share(), member.waits()});
-    if (host->second != index_) continue;
+    PACELINE_ASSIGN_OR_RETURN(const int host, host_of(member.replica()));
+    exchange::HostMember& one = members.emplace_back(exchange::HostMember{
+        host, nullptr, member.weight(), member.share(), member.waits(), EarlyNumber(member.early())});
+    if (host != index_) continue;
     PACELINE_ASSIGN_OR_RETURN(one.gradient, gradient(member));
   }
   return members;

@@ -43,8 +43,21 @@ struct Member {
   int host;
   std::vector<float> gradient;
   bool waits = true;  // for the version's weights
+  EarlyNumber early{};
 };
 using Commit = std::vector<Member>;
+
+// A gradient that a host sends before it is in a commit, if it ever is.
+struct Early {
+  int host;
+  EarlyNumber number;
+  const float* gradient;
+};
+// What all hosts are told, in this order.
+struct Told {
+  std::vector<Early> early{};
+  Commit commit{};  // empty: there is none
+};
 
 inline double weight_of(const Commit& commit, std::size_t i) {
   return static_cast<double>(i + 1) / static_cast<double>(commit.size());
@@ -126,6 +139,27 @@ class Hosts {
         EXPECT_TRUE(at(host).commits->flush().ok());
       });
     }
+  }
+
+  // The same with gradients that are sent early.
+  void apply(const std::vector<Told>& told) {
+    std::vector<std::jthread> threads;
+    for (int host = 0; host < size(); ++host) {
+      threads.emplace_back([this, host, &told] {
+        Version version(0);
+        for (const Told& one : told) {
+          for (const Early& early : one.early) send_early(host, early);
+          if (one.commit.empty()) continue;
+          version = version.next();
+          const absl::Status status = apply_one(host, version, one.commit);
+          EXPECT_TRUE(status.ok()) << host << ": " << status;
+        }
+        EXPECT_TRUE(at(host).commits->flush().ok());
+      });
+    }
+  }
+  void send_early(int host, const Early& early) {
+    at(host).commits->send_early(early.host, early.number, early.host == host ? early.gradient : nullptr);
   }
 
   absl::Status apply_one(int host, Version version, const Commit& commit) {
@@ -223,6 +257,11 @@ class Hosts {
     }
     return bytes;
   }
+  std::int64_t gradients_sent(int host) {
+    std::int64_t bytes = 0;
+    for (const Exchange::SentBytes& to : at(host).exchange->sent_bytes()) bytes += to.gradients;
+    return bytes;
+  }
   std::int64_t weights_sent(int host) {
     std::int64_t bytes = 0;
     for (const Exchange::SentBytes& to : at(host).exchange->sent_bytes()) bytes += to.weights;
@@ -244,7 +283,8 @@ class Hosts {
     std::vector<HostMember> members;
     for (std::size_t m = 0; m < commit.size(); ++m) {
       members.push_back({commit[m].host, commit[m].host == host ? commit[m].gradient.data() : nullptr,
-                         weight_of(commit, m), 1 / static_cast<double>(commit.size()), commit[m].waits});
+                         weight_of(commit, m), 1 / static_cast<double>(commit.size()), commit[m].waits,
+                         commit[m].early});
     }
     return members;
   }
