@@ -149,8 +149,8 @@ def _runs_in(process: Path, folder: Path) -> bool:
         return False  # it has just ended
 
 
-def expect_all_trained(folder: Path, ended: Ended) -> None:
-    assert ended.status == 0, ended.errors
+def expect_all_trained(folder: Path, ended: Ended, status: int = 0) -> None:
+    assert ended.status == status, ended.errors
     summary = json.loads((only_run(folder) / "summary.json").read_text())["summary"]
     assert summary["samples"] == summary["total_samples"] == 480
     replay(folder, only_run(folder))
@@ -194,10 +194,13 @@ def test_before_the_training_the_job_ends(tmp_path: Path, how: str, says: str) -
     assert re.search(rf"^paceline: {says}; logs: .*$", ended.errors, re.MULTILINE), ended.errors
 
 
-def test_after_the_loop_the_job_is_done(tmp_path: Path) -> None:
-    ended = fail(tmp_path, "end=w1:raise,w2:kill,w3:stop", 4, 0)
+def test_what_fails_after_the_loop_costs_the_job_nothing(tmp_path: Path) -> None:
+    limited = [*UNEVALUATED, "--set", "program.after_limit_s=5"]
+    ended = fail(tmp_path, "end=w1:raise,w2:kill,w3:stop", 4, 0, limited)
     assert not lost(ended)
-    expect_all_trained(tmp_path, ended)
+    says = r"w[123]: train\.py: .* after the job was over; logs/w[123]\.log says more, and nothing of the run is lost"
+    assert re.search(rf"^paceline: {says}$", ended.errors, re.MULTILINE), ended.errors
+    expect_all_trained(tmp_path, ended, 2)
 
 
 def test_without_its_evaluator_a_job_trains_on(tmp_path: Path) -> None:
