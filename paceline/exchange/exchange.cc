@@ -596,10 +596,12 @@ absl::StatusOr<std::optional<std::span<float>>> Exchange::room(int host, const H
 }
 
 void Exchange::arrived(int host, const Header& header) {
-  if (is_gradient(header.kind)) slices(header).arrived(host, header.version, header.begin);
-  if (header.kind == Kind::kSum && header.shard == options_.host && coming_-- == kMostAhead)
-    post([this] { try_all_deferred(); });
-  if (is_gradient(header.kind)) return;
+  if (is_gradient(header.kind)) {
+    bool room = slices(header).arrived(host, header.version, header.begin);
+    if (header.kind == Kind::kSum && header.shard == options_.host) room |= coming_-- == kMostAhead;
+    if (room) post([this] { try_all_deferred(); });
+    return;
+  }
   const auto whole = mirror_of(header).arrived();
   if (!whole.ok()) return fail(about(host, whole.status()));
   if (*whole && (*whole)->kind == Kind::kKept) {

@@ -1,6 +1,7 @@
 #include "paceline/exchange/slices.h"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include <fmt/format.h>
@@ -13,6 +14,8 @@ namespace paceline::exchange {
 namespace {
 
 constexpr std::size_t kMostSlices = 2;
+// Besides. More are there only if a peer holds back what it has begun.
+constexpr std::size_t kMostLeaving = 4;
 
 // The first that is of this version or a later one.
 auto place_of(auto& slices, Version version) {
@@ -32,7 +35,11 @@ Slices::Slice& Slices::add(Host& host, Version version) const {
   if (slice == nullptr) slice = std::make_unique<Slice>();
   const std::size_t blocks = block_count(floats_);
   slice->version = version;
-  slice->floats.resize(static_cast<std::size_t>(floats_));
+  if (slice->floats == nullptr) {
+    slice->floats.reset(
+        static_cast<float*>(std::calloc(static_cast<std::size_t>(floats_) + 1, sizeof(float))));
+    if (slice->floats == nullptr) throw std::bad_alloc();
+  }
   slice->offered.assign(blocks, false);
   slice->here.assign(blocks, false);
   return **host.slices.insert(place_of(host.slices, version), std::move(slice));
@@ -47,25 +54,30 @@ absl::StatusOr<std::optional<std::span<float>>> Slices::room(int host, Version v
       version <= from.over || (!from.slices.empty() && version < from.slices.back()->version);
   if (slice == nullptr && earlier)
     return absl::DataLossError(fmt::format("gradients for commit {}, which is over", version));
-  if (slice == nullptr && from.slices.size() == kMostSlices) return std::nullopt;
+  if (slice == nullptr && (from.slices.size() == kMostSlices || from.leaving.size() >= kMostLeaving))
+    return std::nullopt;
   if (slice == nullptr) slice = &add(from, version);
   if (slice->offered[block_index(floats_, begin)])
     return absl::DataLossError(fmt::format("gradients for commit {} from {} on twice", version, begin));
   slice->offered[block_index(floats_, begin)] = true;
-  return block_at(std::span(slice->floats), begin);
+  return block_at(std::span(slice->floats.get(), static_cast<std::size_t>(floats_)), begin);
 }
 
-void Slices::arrived(int host, Version version, std::int64_t begin) {
+bool Slices::arrived(int host, Version version, std::int64_t begin) {
+  bool left = false;
   {
     const std::lock_guard lock(mutex_);
     Host& from = hosts_[static_cast<std::size_t>(host)];
-    List& list = version <= from.skipped ? from.leaving : from.slices;
-    Slice* slice = find(list, version);
+    Slice* slice = find(from.slices, version);
+    const bool leaving = slice == nullptr;
+    if (leaving) slice = find(from.leaving, version);
     PACELINE_CHECK(slice != nullptr, "a block of commit {} of host {}, which is not here", version, host);
     slice->here[block_index(floats_, begin)] = true;
-    if (version <= from.skipped && slice->here == slice->offered) list.erase(place_of(list, version));
+    left = leaving && slice->here == slice->offered;
+    if (left) from.leaving.erase(place_of(from.leaving, version));
   }
   changed_.notify_all();
+  return left;
 }
 
 void Slices::fail(absl::Status why) {
@@ -81,7 +93,7 @@ float* Slices::slice(int host, Version version) {
   Host& from = hosts_[static_cast<std::size_t>(host)];
   Slice* slice = find(from.slices, version);
   if (slice == nullptr) slice = &add(from, version);
-  return slice->floats.data();
+  return slice->floats.get();
 }
 
 absl::Status Slices::wait(int host, Version version, std::int64_t begin, std::int64_t end) {
@@ -101,9 +113,18 @@ void Slices::release(int host, Version version) {
   const auto released = place_of(from.slices, version);
   PACELINE_CHECK(released != from.slices.end() && (*released)->version == version,
                  "commit {} of host {} is not here", version, host);
-  from.spare = std::move(*released);
+  put_away(from, std::move(*released));
   from.slices.erase(released);
   from.over = version;
+}
+
+// Of what was asked for all is here; but a peer may send what nobody asks for.
+void Slices::put_away(Host& host, std::unique_ptr<Slice> slice) {
+  if (slice->here == slice->offered) {
+    host.spare = std::move(slice);
+  } else {
+    host.leaving.insert(place_of(host.leaving, slice->version), std::move(slice));
+  }
 }
 
 void Slices::skip(int host, Version version) {
@@ -111,13 +132,8 @@ void Slices::skip(int host, Version version) {
   Host& from = hosts_[static_cast<std::size_t>(host)];
   from.skipped = std::max(from.skipped, version);
   while (!from.slices.empty() && from.slices.front()->version <= version) {
-    std::unique_ptr<Slice> skipped = std::move(from.slices.front());
+    put_away(from, std::move(from.slices.front()));
     from.slices.pop_front();
-    if (skipped->here == skipped->offered) {
-      from.spare = std::move(skipped);
-    } else {
-      from.leaving.push_back(std::move(skipped));
-    }
   }
 }
 

@@ -12,6 +12,7 @@
 
 #include <condition_variable>
 #include <cstdint>
+#include <cstdlib>
 #include <deque>
 #include <memory>
 #include <mutex>
@@ -33,8 +34,8 @@ class Slices {
   // Memory for a block of a host's slice; nothing as long as two earlier slices are here, or where it was
   // skipped. Errors: DataLoss when the host cannot send that now (again, or a commit that is over).
   absl::StatusOr<std::optional<std::span<float>>> room(int host, Version version, std::int64_t begin);
-  // That block is there.
-  void arrived(int host, Version version, std::int64_t begin);
+  // That block is there. True when there may be room now that was not before.
+  bool arrived(int host, Version version, std::int64_t begin);
   // No block comes any more. The first reason counts.
   void fail(absl::Status why);
 
@@ -51,22 +52,27 @@ class Slices {
   bool skipped(int host, Version version);
 
  private:
+  struct Free {
+    void operator()(float* floats) const { std::free(floats); }
+  };
   struct Slice {
     Version version;
-    std::vector<float> floats;
+    // Zeros that the system makes where they are written: all of a large one at once would hold up the links.
+    std::unique_ptr<float[], Free> floats;
     std::vector<bool> offered;  // by block: on its way, or there
     std::vector<bool> here;
   };
   using List = std::deque<std::unique_ptr<Slice>>;  // by version
   struct Host {
     List slices;
-    List leaving;  // skipped, with blocks on their way
+    List leaving;  // nobody asks for them any more, and blocks are on their way to them
     std::unique_ptr<Slice> spare;
     Version over{-1};     // the last that was released
     Version skipped{-1};  // the last that was
   };
   static Slice* find(List& slices, Version version);
   Slice& add(Host& host, Version version) const;
+  static void put_away(Host& host, std::unique_ptr<Slice> slice);
 
   const std::int64_t floats_;
   std::mutex mutex_;  // guards what follows

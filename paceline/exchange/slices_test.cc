@@ -107,6 +107,26 @@ TEST(Slices, WhatComesOnlyAfterItWasSkippedGetsNoMemory) {
   EXPECT_TRUE(slices.skipped(0, Version(4))) << "still";
 }
 
+// A peer that sends what nobody asks for, and holds it back, gets memory that is nobody else's, and not much.
+TEST(Slices, WhatNobodyAskedForMayComeAfterItsCommit) {
+  Slices slices(1, kSlicesFloats);
+  for (int commit = 1; commit <= 4; ++commit) {
+    slices.slice(0, Version(commit));
+    ASSERT_TRUE(slices.room(0, Version(commit), 0)->has_value()) << commit;
+    slices.release(0, Version(commit));
+  }
+  EXPECT_FALSE(slices.room(0, Version(5), 0)->has_value());
+  const auto before = slices.room(0, Version(4), kLeastBlock);
+  EXPECT_FALSE(before.ok()) << "it is over";
+  EXPECT_TRUE(slices.arrived(0, Version(2), 0));
+  const auto room = slices.room(0, Version(5), 0);
+  ASSERT_TRUE(room->has_value());
+  std::fill((*room)->begin(), (*room)->end(), 5.0f);
+  EXPECT_FALSE(slices.arrived(0, Version(5), 0));
+  EXPECT_TRUE(slices.arrived(0, Version(3), 0));
+  EXPECT_EQ(slices.slice(0, Version(5))[0], 5.0f);
+}
+
 TEST(Slices, NobodyWaitsForWhatDoesNotCome) {
   Slices slices(1, kSlicesFloats);
   slices.slice(0, Version(1));
