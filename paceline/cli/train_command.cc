@@ -94,7 +94,7 @@ absl::Status stay_in_its_world(TrainOptions& options) {
   if (options.resume.empty()) return absl::OkStatus();
   PACELINE_ASSIGN_OR_RETURN(const store::RunPaths paths, store::find_run(options.resume));
   const auto journal = store::JournalReader::open(paths.journal());
-  // It was moved away, since it was damaged: then it is as the caller says.
+  // The user moved a damaged journal away. The caller says what the run is.
   if (absl::IsNotFound(journal.status())) return absl::OkStatus();
   PACELINE_RETURN_IF_ERROR(journal.status());
   PACELINE_ASSIGN_OR_RETURN(const auto about, journal->run());

@@ -9,6 +9,10 @@ ServerSpread spread_of(const JobConfig& job) {
   return job.placement == Placement::kCentral ? ServerSpread::kCentral : ServerSpread::kHosts;
 }
 
+bool sums_on_the_way(const JobConfig& job) {
+  return spread_of(job) == ServerSpread::kCentral && job.reduce_in_group;
+}
+
 absl::StatusOr<std::vector<ps::Layout>> server_parts(const ps::Layout& layout, std::int64_t servers,
                                                      ServerSpread spread, ps::OptimizerKind optimizer) {
   if (spread == ServerSpread::kCentral) {

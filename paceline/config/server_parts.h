@@ -21,6 +21,8 @@ enum class ServerSpread {
   kCentral,  // the same, and the first one keeps everything
 };
 ServerSpread spread_of(const JobConfig& job);
+// Whether the sum of a commit is made on its way to the first host, which keeps everything.
+bool sums_on_the_way(const JobConfig& job);
 // How many servers virtual time has: it knows no hosts, so that those of several are one.
 inline std::int64_t modelled_servers(const JobConfig& job) { return job.hosts > 1 ? 1 : job.servers; }
 

@@ -817,7 +817,7 @@ TEST_F(BetweenHosts, AnotherReplicaMayComeToTheHostBeforeTheCommit) {
   EXPECT_THAT(told(), testing::ElementsAre("commit 0.1 (sent as 1) 2.1 3.1"));
 }
 
-// Keepers forget those before it. Whoever leaves, and comes again, at any moment.
+// Keepers forget the ones before it. Replicas leave and come back at random moments.
 TEST_F(BetweenHosts, ACommitNamesWhatItsHostSentLast) {
   int named = 0, unwanted = 0;
   for (const char* const policy : {"bsp", "ssp:2", "cgp", "backup:1", "elastic-bsp:4"}) {

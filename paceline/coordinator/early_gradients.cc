@@ -15,8 +15,7 @@ HostPlace gradient_host(const LiveReplica& replica) { return replica.workers.fro
 }  // namespace
 
 bool sends_early(const config::JobConfig& job) {
-  const bool on_the_way = config::spread_of(job) == config::ServerSpread::kCentral && job.reduce_in_group;
-  return job.hosts > 1 && job.copies == 1 && !on_the_way;
+  return job.hosts > 1 && job.copies == 1 && !config::sums_on_the_way(job);
 }
 
 EarlyNumber EarlyGradients::committed(ReplicaId replica, Clock clock) {

@@ -66,7 +66,7 @@ absl::Status CommitExchange::apply(ps::Shard& shard, ps::Update update, std::spa
   send_as_made(update, members);
   PACELINE_RETURN_IF_ERROR(shard.apply(update));
   send_last_made(version);
-  release(host_, from, version);
+  release(host_, from);
   exchange_.published(version);
   return absl::OkStatus();
 }
@@ -88,7 +88,7 @@ absl::Status CommitExchange::prepare(std::span<ps::Shard* const> shards, const p
     await(kept[i], from, mine);
     mine.squares_of_all = squares_of_all;
     PACELINE_RETURN_IF_ERROR(shards[i]->prepare(mine));
-    release(kept[i], from, update.version);
+    release(kept[i], from);
   }
   return absl::OkStatus();
 }
@@ -135,7 +135,7 @@ CommitExchange::Gathering CommitExchange::gather(int shard, Version version,
   // One sum stands for all of these.
   const std::vector<int> way = shard == kKeeper ? way_of(members) : std::vector<int>();
   if (!way.empty()) {
-    from.others.push_back({way.back(), {}});
+    from.others.push_back({way.back(), version});
     from.members.push_back({exchange_.slice(shard, way.back(), version), 1, 1});
     seen = way;
   }
@@ -152,11 +152,11 @@ CommitExchange::Gathering CommitExchange::gather(int shard, Version version,
       continue;
     }
     const bool alone = has_one(members, member.host);
-    const EarlyNumber early = alone ? member.early : EarlyNumber(0);
-    const float* slice = early > EarlyNumber(0) ? exchange_.slice(shard, member.host, early)
-                                                : exchange_.slice(shard, member.host, version);
-    from.others.push_back({member.host, early});
-    from.members.push_back({slice, alone ? member.weight : 1, alone ? member.share : 1});
+    const bool early = alone && member.early > EarlyNumber(0);
+    const GradientName gradient = early ? GradientName(member.early) : GradientName(version);
+    from.others.push_back({member.host, gradient});
+    from.members.push_back(
+        {exchange_.slice(shard, member.host, gradient), alone ? member.weight : 1, alone ? member.share : 1});
   }
   return from;
 }
@@ -165,23 +165,15 @@ CommitExchange::Gathering CommitExchange::gather(int shard, Version version,
 void CommitExchange::await(int shard, const Gathering& from, ps::Update& update) {
   update.members = from.members;
   update.arrival_block = block_floats(parts_[static_cast<std::size_t>(shard)].size());
-  update.arrival = [this, shard, &from, version = update.version](std::int64_t begin, std::int64_t end) {
-    for (const auto& [host, early] : from.others) {
-      PACELINE_RETURN_IF_ERROR(early > EarlyNumber(0) ? exchange_.wait(shard, host, early, begin, end)
-                                                      : exchange_.wait(shard, host, version, begin, end));
-    }
+  update.arrival = [this, shard, &from](std::int64_t begin, std::int64_t end) {
+    for (const Other& other : from.others)
+      PACELINE_RETURN_IF_ERROR(exchange_.wait(shard, other.host, other.gradient, begin, end));
     return absl::OkStatus();
   };
 }
 
-void CommitExchange::release(int shard, const Gathering& from, Version version) {
-  for (const auto& [host, early] : from.others) {
-    if (early > EarlyNumber(0)) {
-      exchange_.release(shard, host, early);
-    } else {
-      exchange_.release(shard, host, version);
-    }
-  }
+void CommitExchange::release(int shard, const Gathering& from) {
+  for (const Other& other : from.others) exchange_.release(shard, other.host, other.gradient);
 }
 
 absl::Status CommitExchange::flush() {

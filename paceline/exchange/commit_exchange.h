@@ -89,7 +89,7 @@ class CommitExchange {
   // Who has a part in a commit, beside this host's members.
   struct Other {
     int host;
-    EarlyNumber early;  // 0: it sends for this commit
+    GradientName gradient;
   };
   struct Gathering {
     std::vector<ps::Update::Member> members;
@@ -100,7 +100,7 @@ class CommitExchange {
   // What the shard's version is to be made of: hosts in the order of their first members.
   Gathering gather(int shard, Version version, std::span<const HostMember> members);
   void await(int shard, const Gathering& from, ps::Update& update);
-  void release(int shard, const Gathering& from, Version version);
+  void release(int shard, const Gathering& from);
   // All blocks that this host's gradients have for shards that others keep.
   void for_each_block(const std::function<void(int to, int shard, std::int64_t begin)>& send) const;
   std::span<const float> block_of(const float* gradient, int shard, std::int64_t begin) const;

@@ -187,7 +187,9 @@ void Exchange::give_up(const absl::Status& why) {
   });
 }
 
-void Exchange::send_gradient(int host, const Header& header, std::span<const float> block) {
+void Exchange::send(int host, int shard, GradientName gradient, std::int64_t begin,
+                    std::span<const float> block) {
+  const Header header{gradient.kind, gradient.version, begin, shard};
   {
     const std::lock_guard lock(mutex_);
     ++unsent_[static_cast<std::size_t>(host)];
@@ -214,18 +216,13 @@ absl::Status Exchange::flush(int host) {
   return unsent_[at] == 0 ? absl::OkStatus() : failed_;
 }
 
-void Exchange::release(int shard, int host, Version version) {
-  slices(shard).release(host, version);
-  post([this] { try_all_deferred(); });
-}
-
-void Exchange::release(int shard, int host, EarlyNumber number) {
-  early(shard).release(host, Version(number.value()));
+void Exchange::release(int shard, int host, GradientName gradient) {
+  slices(shard, gradient.kind).release(host, gradient.version);
   post([this] { try_all_deferred(); });
 }
 
 void Exchange::skip(int shard, int host, EarlyNumber number) {
-  early(shard).skip(host, Version(number.value()));
+  slices(shard, Kind::kEarly).skip(host, Version(number.value()));
   post([this] { try_all_deferred(); });
 }
 
@@ -574,7 +571,7 @@ absl::StatusOr<bool> Exchange::receive(const Deferred& what) {
 bool Exchange::receive_unwanted(const Deferred& what) {
   const Header& header = what.header;
   Neighbour& from = neighbours_[static_cast<std::size_t>(what.host)];
-  if (header.kind != Kind::kEarly || !early(header.shard).skipped(what.host, header.version) ||
+  if (header.kind != Kind::kEarly || !slices(header.shard, header.kind).skipped(what.host, header.version) ||
       from.unwanted == kMostUnwanted)
     return false;
   ++from.unwanted;
@@ -589,7 +586,8 @@ bool Exchange::receive_unwanted(const Deferred& what) {
 }
 
 absl::StatusOr<std::optional<std::span<float>>> Exchange::room(int host, const Header& header) {
-  if (is_gradient(header.kind)) return slices(header).room(host, header.version, header.begin);
+  if (is_gradient(header.kind))
+    return slices(header.shard, header.kind).room(host, header.version, header.begin);
   // The first version comes from the shard itself, and has more blocks.
   if (header.shard != host && mirror_of(header).is_empty()) return std::nullopt;
   return mirror_of(header).room(header);
@@ -597,7 +595,7 @@ absl::StatusOr<std::optional<std::span<float>>> Exchange::room(int host, const H
 
 void Exchange::arrived(int host, const Header& header) {
   if (is_gradient(header.kind)) {
-    bool room = slices(header).arrived(host, header.version, header.begin);
+    bool room = slices(header.shard, header.kind).arrived(host, header.version, header.begin);
     if (header.kind == Kind::kSum && header.shard == options_.host) room |= coming_-- == kMostAhead;
     if (room) post([this] { try_all_deferred(); });
     return;

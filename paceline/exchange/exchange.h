@@ -32,6 +32,7 @@
 #include <absl/status/statusor.h>
 
 #include "paceline/base/wake_event.h"
+#include "paceline/exchange/message.h"
 #include "paceline/exchange/mirror.h"
 #include "paceline/exchange/outlet.h"
 #include "paceline/exchange/send_turns.h"
@@ -40,6 +41,15 @@
 #include "paceline/links/network.h"
 
 namespace paceline::exchange {
+
+// A host's gradients: those for a commit, or early ones by their number.
+struct GradientName {
+  GradientName(Version commit) : kind(Kind::kSum), version(commit) {}
+  GradientName(EarlyNumber number) : kind(Kind::kEarly), version(number.value()) {}
+
+  Kind kind;
+  Version version;
+};
 
 struct Peer {
   std::string address;  // of its exchange
@@ -111,31 +121,20 @@ class Exchange {
   // ---- Gradients out ----
   // A block of this host's gradients for a shard that another host keeps. Its memory stays as it is until
   // flush(); that of an early one may change once nobody asks for it any more.
-  void send(int host, int shard, Version version, std::int64_t begin, std::span<const float> block) {
-    send_gradient(host, {Kind::kSum, version, begin, shard}, block);
-  }
-  void send(int host, int shard, EarlyNumber number, std::int64_t begin, std::span<const float> block) {
-    send_gradient(host, {Kind::kEarly, Version(number.value()), begin, shard}, block);
-  }
+  void send(int host, int shard, GradientName gradient, std::int64_t begin, std::span<const float> block);
   // Waits until everything that was handed to send() for that host has gone. Errors: why it never will.
   absl::Status flush(int host);
 
   // ---- Gradients in, for a shard that is kept here (slices.h says more) ----
-  float* slice(int shard, int host, Version version) { return slices(shard).slice(host, version); }
+  float* slice(int shard, int host, GradientName gradient) {
+    return slices(shard, gradient.kind).slice(host, gradient.version);
+  }
   // Any thread.
-  absl::Status wait(int shard, int host, Version version, std::int64_t begin, std::int64_t end) {
-    return slices(shard).wait(host, version, begin, end);
+  absl::Status wait(int shard, int host, GradientName gradient, std::int64_t begin, std::int64_t end) {
+    return slices(shard, gradient.kind).wait(host, gradient.version, begin, end);
   }
-  void release(int shard, int host, Version version);
-  // The same of early ones.
-  float* slice(int shard, int host, EarlyNumber number) {
-    return early(shard).slice(host, Version(number.value()));
-  }
-  absl::Status wait(int shard, int host, EarlyNumber number, std::int64_t begin, std::int64_t end) {
-    return early(shard).wait(host, Version(number.value()), begin, end);
-  }
-  void release(int shard, int host, EarlyNumber number);
-  // Nobody asks for those of that host up to this one any more, which may still come.
+  void release(int shard, int host, GradientName gradient);
+  // Nobody asks for the early ones of that host up to this one any more, which may still come.
   void skip(int shard, int host, EarlyNumber number);
   // The own shard waits for this version. Of later ones few blocks come at a time, in their versions' order:
   // a link that all of them share carries one commit after the other, which completes the first ones sooner
@@ -212,16 +211,13 @@ class Exchange {
   void fail(const absl::Status& why);
   void tell_failed();
 
-  void send_gradient(int host, const Header& header, std::span<const float> block);
   void post(std::function<void()> task);
   bool keeps(int shard) const;
   Mirror& mirror_of(const Header& weights) {
     return *neighbours_[static_cast<std::size_t>(weights.shard)].mirror;
   }
-  Slices& slices(int shard) { return *slices_[static_cast<std::size_t>(shard)]; }
-  Slices& early(int shard) { return *early_[static_cast<std::size_t>(shard)]; }
-  Slices& slices(const Header& gradients) {
-    return gradients.kind == Kind::kEarly ? early(gradients.shard) : slices(gradients.shard);
+  Slices& slices(int shard, Kind kind) {
+    return *(kind == Kind::kEarly ? early_ : slices_)[static_cast<std::size_t>(shard)];
   }
 
   const links::Network network_;

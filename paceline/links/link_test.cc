@@ -74,9 +74,10 @@ class LinkOf : public ::testing::TestWithParam<Kind> {
     if (GetParam().sealed) options.keys = keys(1, other);
     return options;
   }
-  // In a child: listens, says where, and runs `use` with the first link.
+  // In a child: listens, says where, and runs `use` with the first link. Or it answers only once it is told
+  // to.
   std::function<int(const ChildProcess::Parent&)> serve(
-      std::function<int(Link&, const ChildProcess::Parent&)> use) const {
+      std::function<int(Link&, const ChildProcess::Parent&)> use, bool once_told = false) const {
     return [=, this](const ChildProcess::Parent& parent) {
       Fabric fabric(GetParam());
       std::unique_ptr<Link> slot;
@@ -84,6 +85,7 @@ class LinkOf : public ::testing::TestWithParam<Kind> {
           fabric.listen({.accept = [&](const std::string&) { return options(true); },
                          .on_link = [&](std::unique_ptr<Link> link) { slot = std::move(link); }});
       parent.say(listener->address());
+      if (once_told) parent.hear();
       const std::unique_ptr<Link> link = first_link(*listener, slot);
       return link ? use(*link, parent) : 1;
     };
@@ -421,18 +423,12 @@ TEST_P(LinkOf, WhoDoesNotAnswerInTimeIsGivenUp) {
 // It loads a large checkpoint first, for one.
 TEST_P(LinkOf, WhoAnswersLateIsWaitedForWhereThatIsAllowed) {
   if (!GetParam().over.connects_at_once) GTEST_SKIP() << "its connections are not known before";
-  ChildProcess peer([&](const ChildProcess::Parent& parent) {
-    Fabric fabric(GetParam());
-    std::unique_ptr<Link> slot;
-    const auto listener =
-        fabric.listen({.accept = [&](const std::string&) { return options(true); },
-                       .on_link = [&](std::unique_ptr<Link> link) { slot = std::move(link); }});
-    parent.say(listener->address());
-    parent.hear();
-    const std::unique_ptr<Link> link = first_link(*listener, slot);
-    parent.hear();
-    return link == nullptr ? 1 : 0;
-  });
+  ChildProcess peer(serve(
+      [](Link&, const ChildProcess::Parent& parent) {
+        parent.hear();
+        return 0;
+      },
+      true));
   Fabric fabric(GetParam());
   LinkOptions patient = options(false);
   patient.connect_limit = 50ms;

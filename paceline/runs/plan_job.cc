@@ -85,7 +85,7 @@ absl::StatusOr<std::vector<std::string>> last_plan(const config::JobConfig& job,
   if (job.parallel.mode != config::Parallel::kJoint || job.parallel.model.layers.empty())
     return std::vector<std::string>{};
   auto journal = store::JournalReader::open(run.journal());
-  // It was moved away, since it was damaged: the plan is made anew.
+  // The user moved a damaged journal away. The plan is made again.
   if (absl::IsNotFound(journal.status())) return std::vector<std::string>{};
   PACELINE_RETURN_IF_ERROR(journal.status());
   PACELINE_ASSIGN_OR_RETURN(const auto last, last_adopted(*journal, job));

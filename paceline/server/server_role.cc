@@ -306,7 +306,7 @@ absl::Status Server::start_exchange(const wire::ServerStart& order, const config
   std::vector<std::vector<int>> kept =
       numbers_of(config::shards_kept(order.hosts_size(), std::max(1, order.copies())));
   options.kept_here = kept[static_cast<std::size_t>(index_)];
-  const bool on_the_way = config::spread_of(job) == config::ServerSpread::kCentral && job.reduce_in_group;
+  const bool on_the_way = config::sums_on_the_way(job);
   if (on_the_way && index_ > 0) options.kept_here.push_back(0);
   options.pass_on = on_the_way;
   options.own_board = own().board().path();
