@@ -19,6 +19,8 @@ bool has_one(std::span<const HostMember> members, int host) {
                        [&](const HostMember& one) { return one.host == host; }) == 1;
 }
 
+bool went_early(const HostMember& member) { return member.early > EarlyNumber(0); }
+
 }  // namespace
 
 std::vector<bool> moving_blocks(const ps::Layout& part, std::int64_t floats) {
@@ -141,8 +143,9 @@ CommitExchange::Gathering CommitExchange::gather(int shard, Version version,
   }
   for (const HostMember& member : members) {
     if (member.host == host_ && !own_summed) {
+      const std::int64_t offset = offsets_[static_cast<std::size_t>(shard)];
       from.members.push_back(
-          {member.gradient + offsets_[static_cast<std::size_t>(shard)], member.weight, member.share});
+          {member.gradient == nullptr ? nullptr : member.gradient + offset, member.weight, member.share});
       continue;
     }
     if (std::find(seen.begin(), seen.end(), member.host) != seen.end()) continue;
@@ -152,8 +155,8 @@ CommitExchange::Gathering CommitExchange::gather(int shard, Version version,
       continue;
     }
     const bool alone = has_one(members, member.host);
-    const bool early = alone && member.early > EarlyNumber(0);
-    const GradientName gradient = early ? GradientName(member.early) : GradientName(version);
+    const GradientName gradient =
+        alone && went_early(member) ? GradientName(member.early) : GradientName(version);
     from.others.push_back({member.host, gradient});
     from.members.push_back(
         {exchange_.slice(shard, member.host, gradient), alone ? member.weight : 1, alone ? member.share : 1});
@@ -227,7 +230,7 @@ absl::Status CommitExchange::send(Version version, std::span<const HostMember> m
   if (version <= sent_) return absl::OkStatus();
   sent_ = version;
   std::vector<const HostMember*> own = own_of(members);
-  if (own.size() == 1 && own.front()->early > EarlyNumber(0)) own.clear();  // it has been sent
+  if (own.size() == 1 && went_early(*own.front())) own.clear();
   if (own.empty() && !passing_) return absl::OkStatus();
   PACELINE_RETURN_IF_ERROR(flush());
   if (own.empty()) return absl::OkStatus();
@@ -242,6 +245,7 @@ absl::Status CommitExchange::send(Version version, std::span<const HostMember> m
 
 void CommitExchange::send_early(int host, EarlyNumber number, const float* gradient) {
   if (host == host_) {
+    sent_early_ = number;
     return for_each_block([&](int to, int shard, std::int64_t begin) {
       exchange_.send(to, shard, number, begin, block_of(gradient, shard, begin));
     });
@@ -249,6 +253,14 @@ void CommitExchange::send_early(int host, EarlyNumber number, const float* gradi
   // Those before it are in a commit that is made, or in none.
   for (const int shard : kept_[static_cast<std::size_t>(host_)])
     exchange_.skip(shard, host, EarlyNumber(number.value() - 1));
+}
+
+bool CommitExchange::reads(const HostMember& member, std::span<const HostMember> members) const {
+  const std::vector<int>& kept = kept_[static_cast<std::size_t>(host_)];
+  const bool keeps = std::any_of(kept.begin(), kept.end(), [&](int shard) {
+    return parts_[static_cast<std::size_t>(shard)].size() > 0;
+  });
+  return keeps || !went_early(member) || member.early != sent_early_ || !has_one(members, host_);
 }
 
 void CommitExchange::for_each_block(

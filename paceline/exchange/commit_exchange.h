@@ -42,7 +42,7 @@ namespace paceline::exchange {
 // One member of a commit.
 struct HostMember {
   int host = 0;
-  const float* gradient = nullptr;  // of the whole model; null where it is on another host
+  const float* gradient = nullptr;  // of the whole model; null where it is on another host, or not read
   double weight = 0;                // as ps::Update::Member has them
   double share = 0;
   bool waits = true;  // for the weights of this version
@@ -81,6 +81,11 @@ class CommitExchange {
   // way. The gradient may change once a commit with it is made, or it is never to be in one; it stays mapped
   // until flush().
   void send_early(int host, EarlyNumber number, const float* gradient);
+
+  // Whether a commit still reads the gradient of this host's member. It does not where that has gone early
+  // and no shard is kept here: then its version may be made, and its worker go on, before this host hears of
+  // the commit.
+  bool reads(const HostMember& member, std::span<const HostMember> members) const;
 
   // Waits until no gradient of this host is read any more. Errors: the same.
   absl::Status flush();
@@ -132,6 +137,7 @@ class CommitExchange {
   std::vector<std::vector<float>> sums_;  // for each shard; empty before they are needed
   std::vector<std::int64_t> summed_;      // how far, for the commit that was sent last
   Version sent_{};
+  EarlyNumber sent_early_{};  // the newest of this host
   // A sum of this host's members and those before them, on its way from the memory that it came to.
   struct Passing {
     int from;

@@ -191,6 +191,40 @@ TEST_P(EarlyGradients, ThatNobodyWantsHoldUpNobody) {
     EXPECT_EQ(hosts.read(host, Version(1)), hosts.on_one_host({commit})) << host;
 }
 
+// The version is made before their own host hears of the commit, and their worker's next gradient lies there.
+TEST_P(EarlyGradients, AreNotReadAgainWhereNothingIsKept) {
+  Hosts hosts(3, false, links::Fabric::kTcp, 1, 0, GetParam());
+  Rng rng(4);
+  Commit commit;
+  for (int host = 0; host < 3; ++host) commit.push_back({host, random_floats(rng, hosts.floats())});
+  commit[1].early = EarlyNumber(1);
+  const std::vector<float> expected = hosts.on_one_host({commit});
+  for (int host = 0; host < 3; ++host) hosts.send_early(host, {1, EarlyNumber(1), commit[1].gradient.data()});
+  if (GetParam() == Kept::kInOnePlace) {
+    std::vector<std::jthread> threads;
+    for (const int host : {0, 2})
+      threads.emplace_back([&, host] { EXPECT_TRUE(hosts.apply_one(host, Version(1), commit).ok()); });
+    threads.clear();
+    EXPECT_EQ(hosts.read(0, Version(1)), expected);
+    std::fill(commit[1].gradient.begin(), commit[1].gradient.end(), std::nanf(""));
+    EXPECT_TRUE(hosts.apply_one(1, Version(1), commit).ok());
+  } else {
+    hosts.apply({commit});
+  }
+  for (int host = 0; host < 3; ++host) EXPECT_EQ(hosts.read(host, Version(1)), expected) << host;
+
+  const auto reads = [&](int host, std::vector<HostMember> members) {
+    return hosts.at(host).commits->reads(members.front(), members);
+  };
+  const HostMember early{.host = 1, .early = EarlyNumber(1)}, now{.host = 1}, other{.host = 2};
+  HostMember not_sent = early;
+  not_sent.early = EarlyNumber(2);
+  EXPECT_EQ(reads(1, {early, other}), GetParam() == Kept::kEverywhere);
+  EXPECT_TRUE(reads(1, {now, other}));
+  EXPECT_TRUE(reads(1, {not_sent, other}));
+  EXPECT_TRUE(reads(1, {early, other, now}));
+}
+
 TEST_P(EarlyGradients, OfAHostThatIsGoneAreAnError) {
   Hosts hosts(2, false, links::Fabric::kTcp, 1, 0, GetParam());
   Rng rng(5);

@@ -485,10 +485,13 @@ absl::StatusOr<std::vector<exchange::HostMember>> Server::members_of(const wire:
   std::vector<exchange::HostMember> members;
   for (const auto& member : order.members()) {
     PACELINE_ASSIGN_OR_RETURN(const int host, host_of(member.replica()));
-    exchange::HostMember& one = members.emplace_back(exchange::HostMember{
-        host, nullptr, member.weight(), member.share(), member.waits(), EarlyNumber(member.early())});
-    if (host != index_) continue;
-    PACELINE_ASSIGN_OR_RETURN(one.gradient, gradient(member));
+    members.push_back(
+        {host, nullptr, member.weight(), member.share(), member.waits(), EarlyNumber(member.early())});
+  }
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    exchange::HostMember& one = members[i];
+    if (one.host != index_ || !commits_->reads(one, members)) continue;
+    PACELINE_ASSIGN_OR_RETURN(one.gradient, gradient(order.members(static_cast<int>(i))));
   }
   return members;
 }

@@ -279,12 +279,16 @@ class Hosts {
   static ps::Update update_to(Version version) {
     return {.version = version, .members = {}, .learning_rate = 0.1};
   }
-  static std::vector<HostMember> members_of(int host, const Commit& commit) {
+  // As a server has them: a gradient only where it is read.
+  std::vector<HostMember> members_of(int host, const Commit& commit) {
     std::vector<HostMember> members;
     for (std::size_t m = 0; m < commit.size(); ++m) {
-      members.push_back({commit[m].host, commit[m].host == host ? commit[m].gradient.data() : nullptr,
-                         weight_of(commit, m), 1 / static_cast<double>(commit.size()), commit[m].waits,
-                         commit[m].early});
+      members.push_back({commit[m].host, nullptr, weight_of(commit, m),
+                         1 / static_cast<double>(commit.size()), commit[m].waits, commit[m].early});
+    }
+    for (std::size_t m = 0; m < commit.size(); ++m) {
+      if (commit[m].host == host && at(host).commits->reads(members[m], members))
+        members[m].gradient = commit[m].gradient.data();
     }
     return members;
   }
