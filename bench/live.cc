@@ -40,7 +40,7 @@ std::string token_file() {
 void work(const std::string& address, const std::string& name, std::int64_t floats, int times) {
   const auto stub = peer::coordinator_stub(address, kAccess);
   peer::WorkerConnection connection([&](grpc::ClientContext* context) {
-    rpc::show_token(*context, kAccess);
+    rpc::introduce(*context, kAccess);
     return stub->Work(context);
   });
   wire::WorkerMessage message;

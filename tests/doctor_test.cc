@@ -63,7 +63,7 @@ TEST(Doctor, StartsTheProgramOfTheJob) {
   };
   const Ended good = with("");
   EXPECT_EQ(good.status, 0) << good.output;
-  EXPECT_NE(good.output.find("program.py starts\n"), std::string::npos) << good.output;
+  EXPECT_NE(good.output.find("program.py starts, and computes on tpu:0\n"), std::string::npos) << good.output;
   EXPECT_NE(good.output.find("1200 samples, 3 tensors of "), std::string::npos) << good.output;
   const Ended bad = with("model-exit");
   EXPECT_EQ(bad.status, 2) << bad.output;

@@ -75,7 +75,7 @@ class Madness final : public wire::Coordinator::Service {
   grpc::Status Work(grpc::ServerContext*,
                     grpc::ServerReaderWriter<wire::WorkerOrder, wire::WorkerMessage>* worker) override {
     grpc::ClientContext context;
-    rpc::show_token(context, access_);
+    rpc::introduce(context, access_);
     const auto coordinator = to_->Work(&context);
     const std::jthread orders([&] {
       wire::WorkerOrder order;

@@ -115,7 +115,7 @@ class Security : public testing::Test {
   grpc::Status work_as(const rpc::Access& access, const std::string& name) {
     const auto stub = wire::Coordinator::NewStub(rpc::channel_to(address_, access));
     grpc::ClientContext context;
-    rpc::show_token(context, access);
+    rpc::introduce(context, access);
     const auto stream = stub->Work(&context);
     wire::WorkerMessage hello;
     hello.mutable_hello()->set_name(name);
@@ -290,7 +290,7 @@ TEST_F(Security, RefusedCallsAreCountedAndNotAllWrittenDown) {
   const auto stub = wire::Coordinator::NewStub(rpc::channel_to(address_, right));
   for (int i = 0; i < kCalls; ++i) {
     grpc::ClientContext context;
-    rpc::show_token(context, wrong);
+    rpc::introduce(context, wrong);
     wire::StatusReply reply;
     const grpc::Status asked = rpc::call_once(stub->Status(&context), wire::StatusRequest(), reply);
     EXPECT_EQ(asked.error_code(), grpc::StatusCode::PERMISSION_DENIED);
@@ -362,7 +362,7 @@ TEST_F(Security, MessagesThatMakeNoSenseDoNoHarm) {
   const auto stub = wire::Coordinator::NewStub(rpc::channel_to(address_, access));
   const auto with = [&](auto call) {
     return [&, call](grpc::ClientContext& context) {
-      rpc::show_token(context, access);
+      rpc::introduce(context, access);
       return call(&context);
     };
   };
@@ -381,7 +381,7 @@ TEST_F(Security, MessagesThatMakeNoSenseDoNoHarm) {
   Rng rng(1);
   for (int i = 0; i < 100; ++i) {
     grpc::ClientContext context;
-    rpc::show_token(context, access);
+    rpc::introduce(context, access);
     wire::StatusRequest request;
     wire::StatusReply reply;
     fill_at_random(request, rng);

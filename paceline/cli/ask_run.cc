@@ -40,7 +40,7 @@ absl::StatusOr<Line> line_to(const store::RunPaths& run, const std::string& toke
   if (!leader.ok()) return absl::UnavailableError("nobody leads this run now");
   Line line{peer::coordinator_stub(launch::from_here(leader->address), access),
             std::make_unique<grpc::ClientContext>()};
-  rpc::show_token(*line.context, access);
+  rpc::introduce(*line.context, access);
   line.context->set_deadline(std::chrono::system_clock::now() + kPatience);
   return line;
 }

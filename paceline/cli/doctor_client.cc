@@ -131,7 +131,7 @@ absl::StatusOr<wire::Disconnect> report_to_first_host(ExaminedHost options) {
     add_to_wire(preflight_as(role, reach), options.hello);
   const auto stub = wire::Doctor::NewStub(rpc::channel_to(reach.coordinator, access));
   Connection connection([&](grpc::ClientContext* context) {
-    rpc::show_token(*context, access);
+    rpc::introduce(*context, access);
     return stub->Examine(context);
   });
   wire::DoctorAnswer first;

@@ -12,6 +12,7 @@
 #include <spdlog/spdlog.h>
 #include <nlohmann/json.hpp>
 
+#include "paceline/base/program_version.h"
 #include "paceline/base/rng.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/base/text_hash.h"
@@ -22,7 +23,6 @@
 #include "paceline/cli/models_command.h"
 #include "paceline/cli/program_probe.h"
 #include "paceline/cli/torch_program.h"
-#include "paceline/cli/version.h"
 #include "paceline/config/job_config.h"
 #include "paceline/doctor/cluster_report.h"
 #include "paceline/launch/own_address.h"
@@ -69,6 +69,12 @@ std::string build() {
   return fmt::format("{:016x}", text_hash(bytes));
 }
 
+// Of NVIDIA or of AMD, with its driver.
+bool has_gpu() {
+  std::error_code error;
+  return std::filesystem::exists("/dev/nvidiactl", error) || std::filesystem::exists("/dev/kfd", error);
+}
+
 // The job's program is started for that, as a run would do.
 std::string data_of_program(const config::JobConfig& job, std::vector<Finding>& findings) {
   const auto model = probe_program(job, "");
@@ -77,7 +83,14 @@ std::string data_of_program(const config::JobConfig& job, std::vector<Finding>& 
                         "start it by hand on this host, as the job does, until it finds all that it needs"});
     return "";
   }
-  findings.push_back({"program", Health::kOk, config::named(*job.program) + " starts", ""});
+  findings.push_back({"program", Health::kOk,
+                      fmt::format("{} starts{}", config::named(*job.program),
+                                  model->device.empty() ? "" : ", and computes on " + model->device),
+                      ""});
+  if (model->device == "cpu" && has_gpu()) {
+    findings.push_back({"program", Health::kWarn, "it computes on the processor, and this host has a GPU",
+                        "install a PyTorch for that GPU, and move the model there before join()"});
+  }
   return fmt::format("{} samples, {} tensors of {} numbers{}", model->samples, model->layout.tensors().size(),
                      model->layout.size(),
                      model->digest.empty() ? "" : ", " + store::printable(model->digest));
@@ -148,7 +161,7 @@ ExaminedHost examined_host(const Place& place, std::int64_t wait_s, const std::v
   host.hello.set_hosts(static_cast<std::int32_t>(place.placement.hosts));
   host.hello.set_address(place.address);
   host.hello.set_fabric(std::string(links::name_of(place.fabric)));
-  host.hello.set_version(kVersion);
+  host.hello.set_version(kProgramVersion);
   host.hello.set_build(build());
   host.hello.set_job_toml(place.job_toml);
   host.hello.set_data(data);

@@ -6,7 +6,7 @@
 
 #include "paceline/base/status_macros.h"
 #include "paceline/cli/output.h"
-#include "paceline/cli/version.h"
+#include "paceline/base/program_version.h"
 
 namespace paceline::cli {
 
@@ -28,10 +28,10 @@ absl::Status generate_command(const ProgramText& words, const std::filesystem::p
   const std::string& program = words.program.name;
   const std::filesystem::path share = dir / "share";
   PACELINE_RETURN_IF_ERROR(
-      write_to(share / "man/man1" / (program + ".1"), man_page(words, program, kVersion)));
+      write_to(share / "man/man1" / (program + ".1"), man_page(words, program, kProgramVersion)));
   for (const CommandText& command : words.commands) {
     PACELINE_RETURN_IF_ERROR(write_to(share / "man/man1" / fmt::format("{}-{}.1", program, command.name),
-                                      man_page(words, command.name, kVersion)));
+                                      man_page(words, command.name, kProgramVersion)));
   }
   PACELINE_RETURN_IF_ERROR(
       write_to(share / "bash-completion/completions" / program, completions(words, "bash")));

@@ -25,7 +25,7 @@
 
 #include "paceline/base/likely_meant.h"
 #include "paceline/cli/command_text.h"
-#include "paceline/cli/version.h"
+#include "paceline/base/program_version.h"
 #include "paceline/launch/print.h"
 #include "paceline/launch/stop_signals.h"
 #include "paceline/peer/exit_report.h"
@@ -176,7 +176,7 @@ int run_program(CLI::App& app, const Command& command, int argc, char** argv) {
   // Without colors, and never between the results on standard output.
   spdlog::set_default_logger(spdlog::stderr_logger_mt("paceline"));
   spdlog::set_pattern("%Y-%m-%d %H:%M:%S.%e %l %v");
-  app.set_version_flag("--version", fmt::format("paceline {}", kVersion));
+  app.set_version_flag("--version", fmt::format("paceline {}", kProgramVersion));
   app.require_subcommand(1);
   if (argc > 1 && argv[1][0] != '-' && !commands_of(app).contains(argv[1]))
     return complain(unknown_command(app, argv[1]));

@@ -17,7 +17,7 @@
 #include "paceline/cli/program_probe.h"
 #include "paceline/cli/standard_input.h"
 #include "paceline/cli/torch_program.h"
-#include "paceline/cli/version.h"
+#include "paceline/base/program_version.h"
 #include "paceline/cli/watchers.h"
 #include "paceline/engine/built_in.h"
 #include "paceline/launch/display.h"
@@ -326,7 +326,7 @@ absl::StatusOr<TrainedRun> train(const std::string& job_text, const TrainOptions
   if (options.names_folder && options.shown != launch::Shown::kNothing)
     launch::print(stderr, fmt::format("run: {}\n", run.folder));
   if (!resume)
-    PACELINE_RETURN_IF_ERROR(runs::write_origin(store::RunPaths{run.folder}, runs::this_origin(kVersion)));
+    PACELINE_RETURN_IF_ERROR(runs::write_origin(store::RunPaths{run.folder}, runs::this_origin(kProgramVersion)));
   PACELINE_RETURN_IF_ERROR(watchers.start(run.folder));
   bool logs_say_more = job.program.has_value();  // what a program writes is nobody else's to judge
   absl::Status outcome;

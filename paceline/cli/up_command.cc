@@ -19,7 +19,7 @@
 #include "paceline/base/status_macros.h"
 #include "paceline/cli/remote_command.h"
 #include "paceline/cli/train_command.h"
-#include "paceline/cli/version.h"
+#include "paceline/base/program_version.h"
 #include "paceline/launch/placement.h"
 #include "paceline/launch/print.h"
 #include "paceline/launch/stop_signals.h"
@@ -165,7 +165,7 @@ absl::Status check_versions(const Fleet& fleet) {
                       "--copy-programs: {}",
                       one.host(), fleet.program, last_line(one.errors)));
     }
-    const std::string here = fmt::format("paceline {}", kVersion), there = last_line(one.output);
+    const std::string here = fmt::format("paceline {}", kProgramVersion), there = last_line(one.output);
     if (here != there) {
       return absl::FailedPreconditionError(
           fmt::format("{} has {}, and this host {}; install the same there, or write --copy-programs",

@@ -104,7 +104,7 @@ absl::Status run_evaluator(const peer::PeerOptions& options, const std::string& 
   const absl::Status outcome = peer::with_coordinator(
       options, security::Role::kEvaluator, [&](peer::Stub& stub, const rpc::Access& access) {
         peer::EvaluatorConnection connection([&](grpc::ClientContext* context) {
-          rpc::show_token(*context, access);
+          rpc::introduce(*context, access);
           return stub.Evaluate(context);
         });
         const peer::Heartbeats heartbeats(connection);

@@ -226,7 +226,7 @@ absl::Status run_worker(const WorkerRoleOptions& options) {
   PACELINE_RETURN_IF_ERROR(peer::with_coordinator(
       options.reach, security::Role::kWorker, [&](peer::Stub& stub, const rpc::Access& access) {
         peer::WorkerConnection connection([&](grpc::ClientContext* context) {
-          rpc::show_token(*context, access);
+          rpc::introduce(*context, access);
           return stub.Work(context);
         });
         StageTraffic traffic;

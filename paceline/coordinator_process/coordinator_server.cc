@@ -44,7 +44,7 @@ class CoordinatorServer::Service final : public wire::Coordinator::CallbackServi
 
   grpc::ServerBidiReactor<wire::StatusRequest, wire::StatusReply>* Status(
       grpc::CallbackServerContext* context) override {
-    const grpc::Status admitted = check(*context, {Role::kOperator});
+    const grpc::Status admitted = check(*context, {Role::kOperator}, Program::kAny);
     return rpc::SingleCall<wire::StatusRequest, wire::StatusReply>::start(admitted, [this](auto& call) {
       const bool posted = loop_.post([this, &call] {
         wire::StatusReply reply;
@@ -57,7 +57,7 @@ class CoordinatorServer::Service final : public wire::Coordinator::CallbackServi
 
   grpc::ServerBidiReactor<wire::StopRequest, wire::StopReply>* Stop(
       grpc::CallbackServerContext* context) override {
-    const grpc::Status admitted = check(*context, {Role::kOperator});
+    const grpc::Status admitted = check(*context, {Role::kOperator}, Program::kAny);
     return rpc::SingleCall<wire::StopRequest, wire::StopReply>::start(admitted, [this](auto& call) {
       loop_.post([this, request = call.request()] {
         coordinator_.ask_stop(request.why(), store::printable(request.cannot_start(), store::kLongestError));
@@ -68,7 +68,7 @@ class CoordinatorServer::Service final : public wire::Coordinator::CallbackServi
 
   grpc::ServerBidiReactor<wire::EvaluateNowRequest, wire::EvaluateNowReply>* EvaluateNow(
       grpc::CallbackServerContext* context) override {
-    const grpc::Status admitted = check(*context, {Role::kOperator});
+    const grpc::Status admitted = check(*context, {Role::kOperator}, Program::kAny);
     return rpc::SingleCall<wire::EvaluateNowRequest,
                            wire::EvaluateNowReply>::start(admitted, [this](auto& call) {
       const bool posted = loop_.post([this, &call] {
@@ -84,8 +84,12 @@ class CoordinatorServer::Service final : public wire::Coordinator::CallbackServi
   }
 
  private:
-  grpc::Status check(const grpc::CallbackServerContext& context, const std::vector<Role>& roles) const {
+  // Who only looks at the job, or stops it, may be of another version.
+  enum class Program { kThis, kAny };
+  grpc::Status check(const grpc::CallbackServerContext& context, const std::vector<Role>& roles,
+                     Program program = Program::kThis) const {
     grpc::Status admitted = rpc::admit(context, options_.access, roles);
+    if (admitted.ok() && program == Program::kThis) admitted = rpc::same_program(context);
     if (!admitted.ok())
       options_.notice(fmt::format("refused a process at {}: {}", context.peer(), admitted.error_message()));
     return admitted;

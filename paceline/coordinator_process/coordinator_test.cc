@@ -16,6 +16,7 @@
 
 #include "paceline/coordinator_process/coordinator_server.h"
 #include "paceline/rpc/access.h"
+#include "paceline/rpc/single_call.h"
 #include "paceline/wire/paceline.grpc.pb.h"
 #include "paceline/wire/wire.h"
 
@@ -100,7 +101,7 @@ class CoordinatorTest : public testing::Test, public store::CheckpointSink, publ
   template <class One>
   std::unique_ptr<One> open(auto call) {
     return std::make_unique<One>([&](grpc::ClientContext* context) {
-      rpc::show_token(*context, kAccess);
+      rpc::introduce(*context, kAccess);
       context->set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
       return call(context);
     });
@@ -220,6 +221,37 @@ TEST_F(CoordinatorTest, AProcessThatSaysNothingThatMakesSenseIsToldOf) {
   };
   while (!said()) std::this_thread::yield();
   EXPECT_THAT(notices_.front(), testing::HasSubstr("it ended without a word that makes sense"));
+}
+
+// Its messages may mean something else. But who only asks about the job, or stops it, is heard.
+TEST_F(CoordinatorTest, AProcessOfAnotherVersionIsRefused) {
+  start("");
+  const auto introduce_as = [](grpc::ClientContext& context, const std::string& program) {
+    context.AddMetadata("paceline-token", kAccess.token);
+    if (!program.empty()) context.AddMetadata("paceline-program", program);
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
+  };
+  const auto works = [&](const std::string& program) {
+    grpc::ClientContext context;
+    introduce_as(context, program);
+    const auto stream = stub_->Work(&context);
+    stream->WritesDone();
+    wire::WorkerOrder order;
+    while (stream->Read(&order)) {
+    }
+    return stream->Finish();
+  };
+  const grpc::Status older = works("0.0.1 (messages 01234567)");
+  EXPECT_EQ(older.error_code(), grpc::StatusCode::PERMISSION_DENIED);
+  EXPECT_THAT(older.error_message(),
+              testing::HasSubstr("it is paceline 0.0.1 (messages 01234567), and the coordinator is "));
+  EXPECT_THAT(works("").error_message(), testing::HasSubstr("does not say which version"));
+  EXPECT_THAT(works(std::string(5000, 'x')).error_message().size(), testing::Lt(400u));
+
+  grpc::ClientContext context;
+  introduce_as(context, "0.0.1 (messages 01234567)");
+  wire::StopReply reply;
+  EXPECT_TRUE(rpc::call_once(stub_->Stop(&context), wire::StopRequest(), reply).ok());
 }
 
 }  // namespace

@@ -186,7 +186,7 @@ TEST_F(FileCallsTest, HalfAFileIsNone) {
     ASSERT_TRUE(file->write(weights_.data(), weights_.size() * sizeof(float)).ok());
   }
   grpc::ClientContext context;
-  rpc::show_token(context, kOwnAccess);
+  rpc::introduce(context, kOwnAccess);
   const auto stream = stub_->File(&context);
   wire::FileMessage message;
   message.mutable_put()->set_dir(folder().string());

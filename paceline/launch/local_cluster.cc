@@ -107,7 +107,7 @@ bool leads_run(const std::string& address, const rpc::Access& access, const std:
                std::chrono::milliseconds limit) {
   const auto stub = peer::coordinator_stub(address, access, limit);
   grpc::ClientContext context;
-  rpc::show_token(context, access);
+  rpc::introduce(context, access);
   context.set_deadline(std::chrono::system_clock::now() + limit);
   wire::StatusReply reply;
   const bool answered = rpc::call_once(stub->Status(&context), wire::StatusRequest(), reply).ok();
@@ -218,7 +218,7 @@ std::optional<wire::StatusReply> LocalCluster::status(int width) {
     return std::nullopt;
   }
   grpc::ClientContext context;
-  rpc::show_token(context, access_);
+  rpc::introduce(context, access_);
   context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(1));
   wire::StatusRequest request;
   request.set_width(width);
@@ -393,7 +393,7 @@ absl::Status LocalCluster::follow(const std::string& address) {
 std::optional<LocalCluster::What> LocalCluster::act(const supervisor::AskStop& ask) {
   if (!connect()) return std::nullopt;
   grpc::ClientContext context;
-  rpc::show_token(context, access_);
+  rpc::introduce(context, access_);
   context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(1));
   wire::StopRequest request;
   request.set_why(ask.why);

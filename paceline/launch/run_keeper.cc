@@ -136,7 +136,7 @@ void RunKeeper::work(const std::stop_token& stop) {
 // Until the leader is gone, or hangs up; false where this host could not do what it was to.
 bool RunKeeper::keep_once(peer::Stub& stub, const rpc::Access& access, const std::stop_token& stop) {
   grpc::ClientContext context;
-  rpc::show_token(context, access);
+  rpc::introduce(context, access);
   const auto stream = stub.Keep(&context);
   const std::stop_callback cancel(stop, [&] { context.TryCancel(); });
   std::mutex one_at_a_time;

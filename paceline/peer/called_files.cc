@@ -43,7 +43,7 @@ class FileCall {
   using Stream = grpc::ClientReaderWriter<wire::FileMessage, wire::FileMessage>;
 
   std::unique_ptr<Stream> open(Stub& stub, const rpc::Access& access) {
-    rpc::show_token(context_, access);
+    rpc::introduce(context_, access);
     return stub.File(&context_);
   }
 

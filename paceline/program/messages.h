@@ -65,6 +65,7 @@ struct Model {
   ps::Layout layout;
   std::int32_t samples = 0;
   std::string digest;
+  std::string device;  // what it computes on, in words; empty: it did not say
   std::int64_t prefetch = 0;
   std::vector<std::string> sets;
   std::vector<std::pair<std::string, std::string>> aliases;  // other name, tensor

@@ -10,8 +10,10 @@
 namespace paceline::program {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 std::string model_of(const std::string& tensors, const std::string& more = R"(,"samples":10)") {
   return R"({"type":"model","tensors":)" + tensors + more + "}";
@@ -85,6 +87,13 @@ TEST(Answers, AModelAsksInToml) {
       std::get<Model>(*answer).sets,
       ElementsAre("epochs=2", "optimizer.lr=0.001", "optimizer.name=\"sgd\"", "optimizer.nesterov=true",
                   "schedule.shape=\"table\"", "schedule.table=[[0, 1], [2.5, 0.1]]"));
+}
+
+TEST(Answers, AModelsDeviceIsOneLine) {
+  const auto answer = parse_answer(
+      model_of(R"([{"name":"w","shape":[]}])", R"x(,"samples":1,"device":"cuda:0 (a\nb)")x"));
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_THAT(std::get<Model>(*answer).device, AllOf(HasSubstr("cuda:0 (a"), Not(HasSubstr("\n"))));
 }
 
 TEST(Answers, AModelMayHaveAnyNameThatCanBeRead) {

@@ -182,6 +182,8 @@ absl::StatusOr<Model> parse_model(const json& message) {
   model.samples = samples->get<std::int32_t>();
   if (const auto digest = message.find("digest"); digest != message.end() && digest->is_string())
     model.digest = digest->get<std::string>().substr(0, kLongestTensorName);
+  if (const auto device = message.find("device"); device != message.end() && device->is_string())
+    model.device = store::printable(device->get<std::string>());
   if (const auto prefetch = message.find("prefetch");
       prefetch != message.end() && prefetch->is_number_integer())
     model.prefetch = std::clamp<std::int64_t>(prefetch->get<std::int64_t>(), 0, 1024);

@@ -1,21 +1,40 @@
 #include "paceline/rpc/access.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
+#include <google/protobuf/descriptor.pb.h>
 #include <grpc/grpc_security_constants.h>
 #include <grpcpp/create_channel_posix.h>
 
+#include "paceline/base/program_version.h"
+#include "paceline/base/text_hash.h"
 #include "paceline/security/preflight.h"
 #include "paceline/security/token.h"
+#include "paceline/wire/paceline.pb.h"
 
 namespace paceline::rpc {
 
 namespace {
 
 constexpr char kTokenKey[] = "paceline-token";
+constexpr char kProgramKey[] = "paceline-program";
+constexpr std::size_t kLongestProgram = 100;
 constexpr int kPingEvery_ms = 5000;
 constexpr int kPingLimit_ms = 10000;
 
 grpc::Status refuse(const std::string& why) { return {grpc::StatusCode::PERMISSION_DENIED, why}; }
+
+// The version, and a short name of the messages that it knows: those may change while the version does not.
+const std::string& this_program() {
+  static const std::string program = [] {
+    google::protobuf::FileDescriptorProto messages;
+    wire::Disconnect::descriptor()->file()->CopyTo(&messages);
+    return fmt::format("{} (messages {:08x})", kProgramVersion,
+                       static_cast<std::uint32_t>(text_hash(messages.SerializeAsString())));
+  }();
+  return program;
+}
 
 // Nothing unless its certificate says exactly one.
 std::optional<security::Identity> identity_of(const grpc::AuthContext& peer) {
@@ -66,7 +85,8 @@ absl::Status preflight(const std::string& address, const Access& access, std::ch
   return security::connect_with_token(address, access.token, limit).status();
 }
 
-void show_token(grpc::ClientContext& context, const Access& access) {
+void introduce(grpc::ClientContext& context, const Access& access) {
+  context.AddMetadata(kProgramKey, this_program());
   context.AddMetadata(kTokenKey, access.token);
 }
 
@@ -90,6 +110,18 @@ grpc::Status admit(const grpc::CallbackServerContext& context, const Access& acc
   const bool right = token != said.end() && said.count(kTokenKey) == 1 &&
                      security::same_token({token->second.data(), token->second.size()}, access.token);
   return right ? grpc::Status::OK : refuse("it does not show this job's token");
+}
+
+grpc::Status same_program(const grpc::CallbackServerContext& context) {
+  const auto& said = context.client_metadata();
+  const auto found = said.find(kProgramKey);
+  if (found == said.end()) return refuse("it does not say which version of Paceline it is");
+  // gRPC lets only printable characters through.
+  const std::string theirs(found->second.data(), std::min(found->second.size(), kLongestProgram));
+  if (theirs == this_program()) return grpc::Status::OK;
+  return refuse(
+      fmt::format("it is paceline {}, and the coordinator is {}; install the same version on all hosts",
+                  theirs, this_program()));
 }
 
 }  // namespace paceline::rpc

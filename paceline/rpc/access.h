@@ -35,12 +35,16 @@ std::shared_ptr<grpc::Channel> channel_to(const std::string& address, const Acce
 // Whether somebody is at that address who would let this process in, in a line for people. Errors: as
 // security::preflight().
 absl::Status preflight(const std::string& address, const Access& access, std::chrono::milliseconds limit);
-// Requires: once for a call, before it starts.
-void show_token(grpc::ClientContext& context, const Access& access);
+// Says with a call which program this is, and shows the job's token. Requires: once for a call, before it
+// starts.
+void introduce(grpc::ClientContext& context, const Access& access);
 
 std::shared_ptr<grpc::ServerCredentials> server_credentials(const Access& access);
 // OK when a process of one of these roles may make the call; otherwise PERMISSION_DENIED, and why.
 grpc::Status admit(const grpc::CallbackServerContext& context, const Access& access,
                    const std::vector<security::Role>& roles);
+// OK when the call comes from the same version of Paceline, with the same messages; otherwise
+// PERMISSION_DENIED, and what to do.
+grpc::Status same_program(const grpc::CallbackServerContext& context);
 
 }  // namespace paceline::rpc

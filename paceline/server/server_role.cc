@@ -574,7 +574,7 @@ absl::Status run_server(const ServerRoleOptions& options) {
           hello.mutable_hello()->set_fabric(std::string(links::name_of(fabric)));
         }
         ServerConnection connection([&](grpc::ClientContext* context) {
-          rpc::show_token(*context, access);
+          rpc::introduce(*context, access);
           return stub.Serve(context);
         });
         const bool said = connection.send(hello);

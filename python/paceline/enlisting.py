@@ -119,6 +119,7 @@ def _model_message(session: Session, inventory: Inventory, samples: int, wishes:
         "tensors": [entry.message() for entry in inventory.entries],
         "samples": samples,
         "prefetch": prefetched(wishes.loader),
+        "device": _in_words(next(inventory.model.parameters()).device),
     }
     if wishes.evaluate is None:
         message["evaluates"] = False
@@ -138,6 +139,10 @@ def _model_message(session: Session, inventory: Inventory, samples: int, wishes:
         if schedule is not None:
             message["schedule"] = schedule
     return message
+
+
+def _in_words(device: torch.device) -> str:
+    return f"{device} ({torch.cuda.get_device_name(device)})" if device.type == "cuda" else str(device)
 
 
 def _schedule(session: Session, samples: int, wishes: Wishes) -> dict[str, Any] | None:

@@ -24,7 +24,7 @@ def test_a_probe_says_what_the_model_is(tmp_path: Path) -> None:
         assert (
             model["evaluates"] is False and model["samples"] == 64 and model["batch"] == 16 and model["epochs"] == 2.5
         )
-        assert model["prefetch"] == 6 and model["digest"] == "abc"
+        assert model["prefetch"] == 6 and model["digest"] == "abc" and model["device"] == "cpu"
         assert model["tensors"][0] == {
             "name": "first.weight",
             "kind": "parameter",

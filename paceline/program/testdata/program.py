@@ -45,7 +45,7 @@ def model():
     tensors[1]["kind"] = "statistic"
     if how == "twice-named":
         tensors[2]["name"] = "w"
-    return {"type": "model", "tensors": tensors, "samples": 1200, "digest": "numbers", "batch": 4,
+    return {"type": "model", "tensors": tensors, "samples": 1200, "digest": "numbers", "device": "tpu:0", "batch": 4,
             "optimizer": {"name": "sgd", "lr": 0.5, "momentum": 0.0}}
 
 
