@@ -13,6 +13,8 @@ bool sums_on_the_way(const JobConfig& job) {
   return spread_of(job) == ServerSpread::kCentral && job.reduce_in_group;
 }
 
+bool sends_early(const JobConfig& job) { return job.hosts > 1 && job.copies == 1 && !sums_on_the_way(job); }
+
 absl::StatusOr<std::vector<ps::Layout>> server_parts(const ps::Layout& layout, std::int64_t servers,
                                                      ServerSpread spread, ps::OptimizerKind optimizer) {
   if (spread == ServerSpread::kCentral) {

@@ -23,6 +23,9 @@ enum class ServerSpread {
 ServerSpread spread_of(const JobConfig& job);
 // Whether the sum of a commit is made on its way to the first host, which keeps everything.
 bool sums_on_the_way(const JobConfig& job);
+// Whether gradients may go to other hosts before they are in a commit: not where they are summed on the way,
+// or where a commit takes two steps.
+bool sends_early(const JobConfig& job);
 // How many servers virtual time has: it knows no hosts, so that those of several are one.
 inline std::int64_t modelled_servers(const JobConfig& job) { return job.hosts > 1 ? 1 : job.servers; }
 

@@ -12,6 +12,7 @@
 #include "paceline/base/status_macros.h"
 #include "paceline/base/status_message.h"
 #include "paceline/config/planning.h"
+#include "paceline/config/server_parts.h"
 #include "paceline/coordinator/group_reduction.h"
 #include "paceline/coordinator/reader_slots.h"
 #include "paceline/coordinator/worker_orders.h"
@@ -235,7 +236,7 @@ absl::Status Attempt::on_ready(const Worker& worker, const wire::WorkerReady& re
 
 // Every server hears it, as it hears everything: keepers learn that earlier ones do not count any more.
 void Attempt::send_early_if_it_waits() {
-  if (!training() || !sends_early(options_.job)) return;
+  if (!training() || !config::sends_early(options_.job)) return;
   const auto early = early_.announce(replicas_);
   if (!early) return;
   wire::ServerOrder order;

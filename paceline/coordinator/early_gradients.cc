@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "paceline/config/server_parts.h"
-
 namespace paceline::coordinator {
 
 namespace {
@@ -13,10 +11,6 @@ namespace {
 HostPlace gradient_host(const LiveReplica& replica) { return replica.workers.front()->host; }
 
 }  // namespace
-
-bool sends_early(const config::JobConfig& job) {
-  return job.hosts > 1 && job.copies == 1 && !config::sums_on_the_way(job);
-}
 
 EarlyNumber EarlyGradients::committed(ReplicaId replica, Clock clock) {
   const Gradient gradient{replica, clock};

@@ -10,14 +10,10 @@
 
 #include "paceline/base/ids.h"
 #include "paceline/base/places.h"
-#include "paceline/config/job_config.h"
 #include "paceline/coordinator/replica_table.h"
 #include "paceline/wire/paceline.pb.h"
 
 namespace paceline::coordinator {
-
-// Whether a job's gradients go so: not where they are summed on the way, or where a commit takes two steps.
-bool sends_early(const config::JobConfig& job);
 
 class EarlyGradients {
  public:

@@ -155,6 +155,7 @@ CommitExchange::Gathering CommitExchange::gather(int shard, Version version,
       continue;
     }
     const bool alone = has_one(members, member.host);
+    if (!alone) drop_early(shard, members, member.host);
     const GradientName gradient =
         alone && went_early(member) ? GradientName(member.early) : GradientName(version);
     from.others.push_back({member.host, gradient});
@@ -162,6 +163,13 @@ CommitExchange::Gathering CommitExchange::gather(int shard, Version version,
         {exchange_.slice(shard, member.host, gradient), alone ? member.weight : 1, alone ? member.share : 1});
   }
   return from;
+}
+
+// The sum stands for what came early of that host.
+void CommitExchange::drop_early(int shard, std::span<const HostMember> members, int host) {
+  for (const HostMember& member : members) {
+    if (member.host == host && went_early(member)) exchange_.skip(shard, host, member.early);
+  }
 }
 
 // `from` outlives the update.
@@ -230,7 +238,11 @@ absl::Status CommitExchange::send(Version version, std::span<const HostMember> m
   if (version <= sent_) return absl::OkStatus();
   sent_ = version;
   std::vector<const HostMember*> own = own_of(members);
-  if (own.size() == 1 && went_early(*own.front())) own.clear();
+  if (own.size() == 1 && went_early(*own.front())) {
+    // It was not here when it was to go; the others wait for it under its number all the same.
+    if (own.front()->early != sent_early_) send_early(host_, own.front()->early, own.front()->gradient);
+    own.clear();
+  }
   if (own.empty() && !passing_) return absl::OkStatus();
   PACELINE_RETURN_IF_ERROR(flush());
   if (own.empty()) return absl::OkStatus();

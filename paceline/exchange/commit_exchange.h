@@ -104,6 +104,7 @@ class CommitExchange {
   std::vector<const HostMember*> own_of(std::span<const HostMember> members) const;
   // What the shard's version is to be made of: hosts in the order of their first members.
   Gathering gather(int shard, Version version, std::span<const HostMember> members);
+  void drop_early(int shard, std::span<const HostMember> members, int host);
   void await(int shard, const Gathering& from, ps::Update& update);
   void release(int shard, const Gathering& from);
   // All blocks that this host's gradients have for shards that others keep.

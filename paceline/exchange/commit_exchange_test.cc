@@ -225,6 +225,19 @@ TEST_P(EarlyGradients, AreNotReadAgainWhereNothingIsKept) {
   EXPECT_TRUE(reads(1, {early, other, now}));
 }
 
+// Their worker said too soon that they are ready. The commit has them under their number all the same.
+TEST_P(EarlyGradients, ThatDidNotGoInTimeGoWithTheirCommit) {
+  Hosts hosts(2, false, links::Fabric::kTcp, 1, 0, GetParam());
+  Rng rng(4);
+  Commit commit;
+  for (int host = 0; host < 2; ++host) commit.push_back({host, random_floats(rng, hosts.floats())});
+  commit[1].early = EarlyNumber(1);
+  hosts.send_early(0, {1, EarlyNumber(1), nullptr});
+  hosts.apply({commit});
+  const std::vector<float> expected = hosts.on_one_host({commit});
+  for (int host = 0; host < 2; ++host) EXPECT_EQ(hosts.read(host, Version(1)), expected) << host;
+}
+
 TEST_P(EarlyGradients, OfAHostThatIsGoneAreAnError) {
   Hosts hosts(2, false, links::Fabric::kTcp, 1, 0, GetParam());
   Rng rng(5);

@@ -92,8 +92,11 @@ absl::Status Exchange::start(ExchangeOptions options) {
   early_.resize(hosts);
   for (const int shard : options_.kept_here) {
     const auto at = static_cast<std::size_t>(shard);
-    for (auto* kind : {&slices_, &early_})
-      (*kind)[at] = std::make_unique<Slices>(static_cast<int>(hosts), options_.part_floats[at]);
+    const auto count = static_cast<int>(hosts);
+    const std::int64_t floats = options_.part_floats[at];
+    const auto spares = std::make_shared<SpareFloats>(floats, count);
+    slices_[at] = std::make_unique<Slices>(count, floats, spares);
+    if (options_.early) early_[at] = std::make_unique<Slices>(count, floats, spares);
   }
   {
     const std::lock_guard lock(mutex_);
@@ -492,6 +495,8 @@ absl::Status Exchange::check(int host, const Header& header, std::size_t bytes) 
   if (!is_gradient(header.kind)) return check_payload(header, bytes, 0);
   if (!keeps(header.shard))
     return absl::DataLossError(fmt::format("gradients for shard {}, which is not here", header.shard));
+  if (header.kind == Kind::kEarly && !options_.early)
+    return absl::DataLossError("an early gradient in a job without them");
   if (header.kind == Kind::kEarly && header.version == Version(0))
     return absl::DataLossError("an early gradient without a number");
   return check_payload(header, bytes, options_.part_floats[static_cast<std::size_t>(header.shard)]);

@@ -67,6 +67,7 @@ struct ExchangeOptions {
   std::vector<std::vector<bool>> moving;
   // Shards for which gradients come: the own, copies of others, and those that pass here on their way.
   std::vector<int> kept_here;
+  bool early = false;     // gradients may come before they are in a commit
   bool pass_on = false;   // any host may send any shard's weights, and names the hosts to send them on to
   std::string own_board;  // path of the own shard's
   int readers = 1;        // of each mirror
@@ -138,7 +139,7 @@ class Exchange {
   void skip(int shard, int host, EarlyNumber number);
   // The own shard waits for this version. Of later ones few blocks come at a time, in their versions' order:
   // a link that all of them share carries one commit after the other, which completes the first ones sooner
-  // and none of them later.
+  // and none of them later. Early gradients come at any time.
   void in_turn(Version version);
 
   // ---- Norms of gradients ----
@@ -225,7 +226,7 @@ class Exchange {
   ExchangeOptions options_;
   std::vector<std::string> boards_;
   std::vector<std::unique_ptr<Slices>> slices_;  // by shard; null: it is not kept here
-  std::vector<std::unique_ptr<Slices>> early_;   // by shard, as slices_
+  std::vector<std::unique_ptr<Slices>> early_;   // by shard, as slices_; all null where none come early
 
   std::mutex mutex_;  // guards what follows
   std::condition_variable sent_;
@@ -244,7 +245,7 @@ class Exchange {
   std::uint64_t way_ = 0;              // the hosts that get the blocks of the version that is being made
   SendTurns weights_;
   std::optional<Version> turn_;  // of the own shard; none where nobody says whose it is
-  std::size_t coming_ = 0;       // blocks for the own shard that were let come, and are not there
+  std::size_t coming_ = 0;       // blocks of sums for the own shard that were let come, and are not there
   bool ended_ = false, told_ = false;
   std::optional<std::chrono::steady_clock::time_point> given_up_at_;
   absl::Status given_up_why_;

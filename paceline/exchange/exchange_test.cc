@@ -130,6 +130,11 @@ TEST_F(ExchangeWithAStranger, WeightsOfAnotherSizeEndIt) {
             absl::StatusCode::kDataLoss);
 }
 
+TEST_F(ExchangeWithAStranger, EarlyGradientsOfAJobWithoutThemEndIt) {
+  EXPECT_EQ(end_after({Kind::kEarly, Version(1), 0, 0}, 4 * kExchangeFloats).code(),
+            absl::StatusCode::kDataLoss);
+}
+
 TEST_F(ExchangeWithAStranger, WeightsOfAThirdHostsShardEndIt) {
   EXPECT_EQ(end_after({Kind::kWeights, Version(1), 0, 0}, 4 * kExchangeFloats).code(),
             absl::StatusCode::kDataLoss);

@@ -1,7 +1,6 @@
 #include "paceline/exchange/slices.h"
 
 #include <algorithm>
-#include <new>
 #include <utility>
 
 #include <fmt/format.h>
@@ -31,17 +30,9 @@ Slices::Slice* Slices::find(List& slices, Version version) {
 }
 
 Slices::Slice& Slices::add(Host& host, Version version) const {
-  std::unique_ptr<Slice> slice = std::move(host.spare);
-  if (slice == nullptr) slice = std::make_unique<Slice>();
   const std::size_t blocks = block_count(floats_);
-  slice->version = version;
-  if (slice->floats == nullptr) {
-    slice->floats.reset(
-        static_cast<float*>(std::calloc(static_cast<std::size_t>(floats_) + 1, sizeof(float))));
-    if (slice->floats == nullptr) throw std::bad_alloc();
-  }
-  slice->offered.assign(blocks, false);
-  slice->here.assign(blocks, false);
+  auto slice = std::make_unique<Slice>(
+      Slice{version, spares_->take(), std::vector<bool>(blocks), std::vector<bool>(blocks)});
   return **host.slices.insert(place_of(host.slices, version), std::move(slice));
 }
 
@@ -53,12 +44,12 @@ absl::StatusOr<std::optional<std::span<float>>> Slices::room(int host, Version v
   const bool earlier =
       version <= from.over || (!from.slices.empty() && version < from.slices.back()->version);
   if (slice == nullptr && earlier)
-    return absl::DataLossError(fmt::format("gradients for commit {}, which is over", version));
+    return absl::DataLossError(fmt::format("gradients of number {}, which is over", version));
   if (slice == nullptr && (from.slices.size() == kMostSlices || from.leaving.size() >= kMostLeaving))
     return std::nullopt;
   if (slice == nullptr) slice = &add(from, version);
   if (slice->offered[block_index(floats_, begin)])
-    return absl::DataLossError(fmt::format("gradients for commit {} from {} on twice", version, begin));
+    return absl::DataLossError(fmt::format("gradients of number {} from {} on twice", version, begin));
   slice->offered[block_index(floats_, begin)] = true;
   return block_at(std::span(slice->floats.get(), static_cast<std::size_t>(floats_)), begin);
 }
@@ -74,7 +65,10 @@ bool Slices::arrived(int host, Version version, std::int64_t begin) {
     PACELINE_CHECK(slice != nullptr, "a block of commit {} of host {}, which is not here", version, host);
     slice->here[block_index(floats_, begin)] = true;
     left = leaving && slice->here == slice->offered;
-    if (left) from.leaving.erase(place_of(from.leaving, version));
+    if (left) {
+      spares_->give(std::move(slice->floats));
+      from.leaving.erase(place_of(from.leaving, version));
+    }
   }
   changed_.notify_all();
   return left;
@@ -119,9 +113,9 @@ void Slices::release(int host, Version version) {
 }
 
 // Of what was asked for all is here; but a peer may send what nobody asks for.
-void Slices::put_away(Host& host, std::unique_ptr<Slice> slice) {
+void Slices::put_away(Host& host, std::unique_ptr<Slice> slice) const {
   if (slice->here == slice->offered) {
-    host.spare = std::move(slice);
+    spares_->give(std::move(slice->floats));
   } else {
     host.leaving.insert(place_of(host.leaving, slice->version), std::move(slice));
   }

@@ -2,8 +2,9 @@
 // slice, as large as the shard. The thread that hears the links puts the blocks in; the shard's threads wait
 // for them.
 //
-// What always holds: a host's slices come in the order of their commits; of each host at most two are here,
-// the one that is applied and the next, and one more where a host sends what nobody asks for.
+// What always holds: a host's slices come in the order of their commits; blocks are let come for two of them
+// at a time, the one that is applied and the next. Those of commits that were asked for are here as well, and
+// those that are over while blocks are on their way to them.
 //
 // Gradients that come before they are in a commit (early ones) have slices of their own. They have numbers
 // for versions, and may be skipped: nobody asks for them any more, though they may still come. One that was
@@ -12,24 +13,26 @@
 
 #include <condition_variable>
 #include <cstdint>
-#include <cstdlib>
 #include <deque>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include <absl/status/statusor.h>
 
 #include "paceline/base/ids.h"
+#include "paceline/exchange/spare_floats.h"
 
 namespace paceline::exchange {
 
 class Slices {
  public:
-  // Of `floats` each; hosts 0 to hosts − 1.
-  Slices(int hosts, std::int64_t floats) : floats_(floats), hosts_(static_cast<std::size_t>(hosts)) {}
+  // Of `floats` each; hosts 0 to hosts − 1. `spares` are of that size too.
+  Slices(int hosts, std::int64_t floats, std::shared_ptr<SpareFloats> spares)
+      : floats_(floats), spares_(std::move(spares)), hosts_(static_cast<std::size_t>(hosts)) {}
 
   // Memory for a block of a host's slice; nothing as long as two earlier slices are here, or where it was
   // skipped. Errors: DataLoss when the host cannot send that now (again, or a commit that is over).
@@ -52,29 +55,25 @@ class Slices {
   bool skipped(int host, Version version);
 
  private:
-  struct Free {
-    void operator()(float* floats) const { std::free(floats); }
-  };
   struct Slice {
     Version version;
-    // Zeros that the system makes where they are written: all of a large one at once would hold up the links.
-    std::unique_ptr<float[], Free> floats;
+    SpareFloats::Floats floats;
     std::vector<bool> offered;  // by block: on its way, or there
     std::vector<bool> here;
   };
   using List = std::deque<std::unique_ptr<Slice>>;  // by version
   struct Host {
     List slices;
-    List leaving;  // nobody asks for them any more, and blocks are on their way to them
-    std::unique_ptr<Slice> spare;
+    List leaving;         // nobody asks for them any more, and blocks are on their way to them
     Version over{-1};     // the last that was released
     Version skipped{-1};  // the last that was
   };
   static Slice* find(List& slices, Version version);
   Slice& add(Host& host, Version version) const;
-  static void put_away(Host& host, std::unique_ptr<Slice> slice);
+  void put_away(Host& host, std::unique_ptr<Slice> slice) const;
 
   const std::int64_t floats_;
+  const std::shared_ptr<SpareFloats> spares_;
   std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
   std::vector<Host> hosts_;

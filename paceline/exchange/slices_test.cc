@@ -23,7 +23,7 @@ void fill_slices(Slices& slices, int host, Version version, float value) {
 }
 
 TEST(Slices, TheShardWaitsForABlockAndForNoOther) {
-  Slices slices(2, kSlicesFloats);
+  Slices slices(2, kSlicesFloats, std::make_shared<SpareFloats>(kSlicesFloats, 2));
   const float* slice = slices.slice(1, Version(1));
   const std::jthread link([&] {
     const auto last = slices.room(1, Version(1), 2 * kLeastBlock);
@@ -37,7 +37,7 @@ TEST(Slices, TheShardWaitsForABlockAndForNoOther) {
 }
 
 TEST(Slices, OneMoreThanIsAppliedIsTakenIn) {
-  Slices slices(2, kSlicesFloats);
+  Slices slices(2, kSlicesFloats, std::make_shared<SpareFloats>(kSlicesFloats, 2));
   fill_slices(slices, 1, Version(3), 3);
   fill_slices(slices, 1, Version(5), 5);
   auto third = slices.room(1, Version(6), 0);
@@ -53,7 +53,7 @@ TEST(Slices, OneMoreThanIsAppliedIsTakenIn) {
 }
 
 TEST(Slices, WhatCannotComeIsRefused) {
-  Slices slices(1, kSlicesFloats);
+  Slices slices(1, kSlicesFloats, std::make_shared<SpareFloats>(kSlicesFloats, 1));
   fill_slices(slices, 0, Version(3), 3);
   EXPECT_FALSE(slices.room(0, Version(3), 0).ok());  // twice
   EXPECT_FALSE(slices.room(0, Version(2), 0).ok());  // before the other
@@ -64,7 +64,7 @@ TEST(Slices, WhatCannotComeIsRefused) {
 
 // A host that is not asked for its next commit, but sends a later one, holds up nobody.
 TEST(Slices, ALaterCommitMayComeBeforeAnEarlierOneIsAskedFor) {
-  Slices slices(1, kSlicesFloats);
+  Slices slices(1, kSlicesFloats, std::make_shared<SpareFloats>(kSlicesFloats, 1));
   ASSERT_TRUE(slices.room(0, Version(9), 0)->has_value());
   slices.slice(0, Version(3));
   fill_slices(slices, 0, Version(3), 3);
@@ -76,7 +76,7 @@ TEST(Slices, ALaterCommitMayComeBeforeAnEarlierOneIsAskedFor) {
 }
 
 TEST(Slices, WhatWasSkippedIsInNobodysWay) {
-  Slices slices(1, kSlicesFloats);
+  Slices slices(1, kSlicesFloats, std::make_shared<SpareFloats>(kSlicesFloats, 1));
   fill_slices(slices, 0, Version(1), 1);
   ASSERT_TRUE(slices.room(0, Version(2), 0)->has_value());  // and is on its way
   EXPECT_FALSE(slices.room(0, Version(3), 0)->has_value());
@@ -97,7 +97,7 @@ TEST(Slices, WhatWasSkippedIsInNobodysWay) {
 
 // What nobody has seen a block of is skipped as well.
 TEST(Slices, WhatComesOnlyAfterItWasSkippedGetsNoMemory) {
-  Slices slices(1, kSlicesFloats);
+  Slices slices(1, kSlicesFloats, std::make_shared<SpareFloats>(kSlicesFloats, 1));
   slices.skip(0, Version(4));
   slices.slice(0, Version(5));
   EXPECT_FALSE(slices.room(0, Version(3), 0)->has_value());
@@ -109,7 +109,7 @@ TEST(Slices, WhatComesOnlyAfterItWasSkippedGetsNoMemory) {
 
 // A peer that sends what nobody asks for, and holds it back, gets memory that is nobody else's, and not much.
 TEST(Slices, WhatNobodyAskedForMayComeAfterItsCommit) {
-  Slices slices(1, kSlicesFloats);
+  Slices slices(1, kSlicesFloats, std::make_shared<SpareFloats>(kSlicesFloats, 1));
   for (int commit = 1; commit <= 4; ++commit) {
     slices.slice(0, Version(commit));
     ASSERT_TRUE(slices.room(0, Version(commit), 0)->has_value()) << commit;
@@ -127,8 +127,20 @@ TEST(Slices, WhatNobodyAskedForMayComeAfterItsCommit) {
   EXPECT_EQ(slices.slice(0, Version(5))[0], 5.0f);
 }
 
+// A host sends its gradients early or not, and needs memory for one.
+TEST(Slices, OfTwoKindsHaveTheSameMemoryInTurn) {
+  const auto spares = std::make_shared<SpareFloats>(kSlicesFloats, 1);
+  Slices sums(1, kSlicesFloats, spares), early(1, kSlicesFloats, spares);
+  const float* const memory = sums.slice(0, Version(1));
+  sums.release(0, Version(1));
+  EXPECT_EQ(early.slice(0, Version(1)), memory);
+  EXPECT_NE(early.slice(0, Version(2)), memory);
+  early.release(0, Version(1));
+  EXPECT_EQ(sums.slice(0, Version(2)), memory);
+}
+
 TEST(Slices, NobodyWaitsForWhatDoesNotCome) {
-  Slices slices(1, kSlicesFloats);
+  Slices slices(1, kSlicesFloats, std::make_shared<SpareFloats>(kSlicesFloats, 1));
   slices.slice(0, Version(1));
   const std::jthread link([&] { slices.fail(absl::UnavailableError("the link is gone")); });
   const absl::Status status = slices.wait(0, Version(1), 0, 1);

@@ -3,7 +3,7 @@
 //
 // The worker owns it. It writes while it computes, and stamps the clock when the gradient is whole; the
 // shards read only between then and the publication of the commit that names (replica, clock), and the worker
-// does not write in that time because it is not released before. So one buffer is enough. Where it is
+// does not write in that time because it waits for that version of all weights before. So one buffer is enough. Where it is
 // released because no commit will name it, what was read of it (exchange/commit_exchange.h: early) is not
 // used.
 //

@@ -308,6 +308,7 @@ absl::Status Server::start_exchange(const wire::ServerStart& order, const config
   options.kept_here = kept[static_cast<std::size_t>(index_)];
   const bool on_the_way = config::sums_on_the_way(job);
   if (on_the_way && index_ > 0) options.kept_here.push_back(0);
+  options.early = config::sends_early(job);
   options.pass_on = on_the_way;
   options.own_board = own().board().path();
   options.readers = order.readers();
@@ -379,7 +380,7 @@ absl::StatusOr<int> Server::host_of(std::int32_t replica) const {
   return found->second;
 }
 
-// Whether the gradient is what it should be is looked at once a commit has it: it may be in none.
+// One that is not here does not go. That is an error once a commit has it: it may be in none.
 absl::Status Server::send_early(const wire::SendEarly& order) {
   if (!commits_) return absl::InternalError("the coordinator has a gradient go to other hosts");
   PACELINE_ASSIGN_OR_RETURN(const int host, host_of(order.replica()));

@@ -108,6 +108,7 @@ class Hosts {
       ExchangeOptions options = common;
       options.host = host;
       options.kept_here = kept[std::size_t(host)];
+      options.early = copies == 1;
       options.pass_on = where == Kept::kInOnePlaceSummedOnTheWay;
       if (options.pass_on && host > 0) options.kept_here.push_back(0);
       for (int other = 0; other < hosts; ++other) {
