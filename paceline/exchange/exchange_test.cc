@@ -20,6 +20,7 @@ constexpr links::LinkKeys kKeys{.send = {std::byte{1}}, .receive = {std::byte{2}
 class ExchangeWithAStranger : public ::testing::Test {
  protected:
   virtual bool passes_on() const { return false; }
+  virtual bool takes_early() const { return true; }
 
   void SetUp() override {
     exchange_ = Exchange::listen("127.0.0.1", links::Fabric::kTcp, [this](const std::string& line) {
@@ -34,6 +35,7 @@ class ExchangeWithAStranger : public ::testing::Test {
     options.kept_here = {0};
     options.own_board = board_.path();
     options.kept = 2;
+    options.early = takes_early();
     options.pass_on = passes_on();
     options.kept_there = [](Version) {};
     options.failed = [this](const absl::Status& why) { why_.set_value(why); };
@@ -130,7 +132,12 @@ TEST_F(ExchangeWithAStranger, WeightsOfAnotherSizeEndIt) {
             absl::StatusCode::kDataLoss);
 }
 
-TEST_F(ExchangeWithAStranger, EarlyGradientsOfAJobWithoutThemEndIt) {
+class ExchangeWithoutEarlyGradients : public ExchangeWithAStranger {
+ protected:
+  bool takes_early() const override { return false; }
+};
+
+TEST_F(ExchangeWithoutEarlyGradients, EndsAtOne) {
   EXPECT_EQ(end_after({Kind::kEarly, Version(1), 0, 0}, 4 * kExchangeFloats).code(),
             absl::StatusCode::kDataLoss);
 }

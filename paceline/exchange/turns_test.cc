@@ -33,6 +33,7 @@ class Turns : public ::testing::Test {
     options.part_floats = options.board_floats = {kFloats, 0, 0};
     options.moving = {std::vector<bool>(kBlocks, true), {}, {}};
     options.kept_here = {0};
+    options.early = true;
     options.own_board = board_.path();
     options.readers = kHosts;
     options.kept_there = [](Version) {};
