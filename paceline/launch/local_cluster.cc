@@ -198,9 +198,10 @@ std::vector<std::string> LocalCluster::tend() {
     const auto ended = child.process ? child.process->ended() : std::nullopt;
     if (!ended) continue;
     const ChildProcess process = *std::exchange(child.process, std::nullopt);
-    // Training may have begun since somebody asked last.
+    // Training may have begun since somebody asked last. A coordinator that is busy answers too late.
     if (!supervisor_.training()) status(kAnyWidth);
-    take(supervisor::MemberEnded{name, end_of(process, *ended), runs::newest_checkpoint({run_})});
+    take(supervisor::MemberEnded{name, end_of(process, *ended), runs::newest_checkpoint({run_}),
+                                 !supervisor_.training() && has_trained(run_)});
   }
   if (coordinator_ && supervisor_.leads() && !supervisor_.ending()) {
     if (const auto ended = coordinator_->ended(); ended && !outcome())

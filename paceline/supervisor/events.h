@@ -35,6 +35,7 @@ struct MemberEnded {
   std::string name;
   ProcessEnd end;
   std::optional<Version> newest{};
+  bool has_trained = false;  // the run, as its folder says
 };
 
 struct CoordinatorEnded {

@@ -119,6 +119,8 @@ void Supervisor::on(const MemberEnded& ended) {
     return;
   }
   logs_say_more_ |= ended.end.exit_reason == ExitReason::kUnsaid;
+  // It may have begun to train since the coordinator answered last.
+  training_ = training_ || (ended.end.killed && ended.has_trained && !has_trained_before());
   if (ended_in_order(ended) || starts_after_loss(ended) || could_not_start(*member, ended.end)) return;
   const bool own_error = !ended.end.killed && ended.end.exit_reason != ExitReason::kCoordinatorLost;
   const std::string why = own_error ? message_of(ended.end.reason) : ended.end.in_words;

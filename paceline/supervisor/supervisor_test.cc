@@ -58,8 +58,9 @@ class SupervisorTest : public testing::Test {
     now_ += time;
     happens(TimePassed{});
   }
-  void ends(const std::string& name, ProcessEnd end, std::optional<Version> newest = std::nullopt) {
-    happens(MemberEnded{name, std::move(end), newest});
+  void ends(const std::string& name, ProcessEnd end, std::optional<Version> newest = std::nullopt,
+            bool has_trained = false) {
+    happens(MemberEnded{name, std::move(end), newest, has_trained});
   }
   void coordinator_ends(ProcessEnd end, std::optional<Version> newest = std::nullopt,
                         bool has_trained = true) {
@@ -330,6 +331,17 @@ TEST_F(SupervisorTest, AProcessThatIsKilledAtTheStartIsNoErrorOfTheJob) {
   EXPECT_TRUE(absl::IsUnavailable(*supervisor_->outcome()));
 }
 
+// The coordinator is busy, and did not say yet that training has begun.
+TEST_F(SupervisorTest, AWorkerThatIsKilledRightAfterTheStartIsOneThatIsLost) {
+  begin(options());
+  answer(1, false);
+  take_done();
+  happens(NotAnswered{false});
+  ends("w0", killed(), std::nullopt, true);
+  EXPECT_THAT(take_done(), ElementsAre(HasSubstr("the others train on its samples")));
+  EXPECT_EQ(outcome(), "none");
+}
+
 TEST_F(SupervisorTest, AProcessThatIsKilledWhileTheRunStopsIsNoReasonForItsEnd) {
   begin(options());
   answer(1, false);
@@ -350,7 +362,7 @@ TEST_F(SupervisorTest, AProcessThatIsKilledWhileTheRunComesBackIsStartedAgain) {
   answer(2, false);
   take_done();
   for (int i = 0; i < Restarts::kMost; ++i) {
-    ends("w0", killed(), Version(3));
+    ends("w0", killed(), Version(3), true);
     EXPECT_THAT(take_done(), ElementsAre(HasSubstr("it is started again"), "start w0"));
   }
   ends("w0", killed(), Version(3));
@@ -767,7 +779,7 @@ TEST(SupervisorRandom, NoProcessIsStartedThatIsHere) {
         case 3: {
           const char* const names[] = {"server0", "w0", "w1", "evaluator"};
           const std::string name = names[below(4)];
-          if (here.erase(name) > 0) happens(MemberEnded{name, end, newest});
+          if (here.erase(name) > 0) happens(MemberEnded{name, end, newest, below(2) > 0});
           break;
         }
         case 4:
