@@ -1,5 +1,6 @@
 // Real processes killed, stopped and interrupted: the others go on, every sample is trained on exactly once,
 // and a run resumes where it was.
+#include <fcntl.h>
 #include <signal.h>
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "paceline/base/file_descriptor.h"
 #include "paceline/base/rng.h"
 #include "tests/program.h"
 #include "tests/recorded_run.h"
@@ -292,18 +294,29 @@ TEST(Faults, ASecondTrainInTheSameFolderIsRefused) {
   EXPECT_TRUE(train.running());
 }
 
+// A run that is to be struck before it trains may train first, where this process does not have its turn.
+constexpr int kTrials = 4;
+
+bool has_trained(const fs::path& runs) {
+  return !fs::is_empty(runs) && !RecordedRun::read(only_run(runs)).commits.empty();
+}
+
 TEST(Faults, AServerThatDiesBeforeTheStartLeavesOneLine) {
-  const TempFolder folder;
-  Program train({"train", job_with(folder, cluster("asp", 8, 20)).string()});
-  ASSERT_TRUE(eventually([&] {
-    const auto servers = children(train.pid(), "server");
-    return !servers.empty() && kill(servers[0], SIGKILL) == 0;
-  }));
-  const Ended ended = train.wait();
-  EXPECT_EQ(ended.status, 2);
-  EXPECT_NE(ended.errors.find("paceline: server0: killed by signal 9 (Killed)\n"), std::string::npos)
-      << ended.errors;
-  EXPECT_TRUE(fs::is_empty(folder / "runs")) << "it has nothing to tell";
+  for (int trial = 1; trial <= kTrials; ++trial) {
+    const TempFolder folder;
+    Program train({"train", job_with(folder, cluster("asp", 8, 20)).string()});
+    ASSERT_TRUE(eventually([&] {
+      const auto servers = children(train.pid(), "server");
+      return !servers.empty() && kill(servers[0], SIGKILL) == 0;
+    }));
+    const Ended ended = train.wait();
+    if (trial < kTrials && has_trained(folder / "runs")) continue;
+    EXPECT_EQ(ended.status, 2);
+    EXPECT_NE(ended.errors.find("paceline: server0: killed by signal 9 (Killed)\n"), std::string::npos)
+        << ended.errors;
+    EXPECT_TRUE(fs::is_empty(folder / "runs")) << "it has nothing to tell";
+    return;
+  }
 }
 
 // A run that is resumed has trained before: it is as patient as one that goes back by itself.
@@ -338,16 +351,20 @@ INSTANTIATE_TEST_SUITE_P(Processes, KilledWhileARunComesBack, testing::Values("s
 
 // The server stands still, so that the run does not begin to train.
 TEST(Faults, AStopBeforeTheStartLeavesNothing) {
-  const TempFolder folder;
-  Program train({"train", job_with(folder, cluster("asp", 8, 20)).string()});
-  ASSERT_TRUE(eventually([&] {
-    const auto servers = children(train.pid(), "server");
-    return !servers.empty() && kill(servers[0], SIGSTOP) == 0;
-  }));
-  train.signal(SIGINT);
-  const Ended ended = train.wait();
-  EXPECT_EQ(ended.status, 128 + SIGINT) << ended.errors;
-  EXPECT_TRUE(fs::is_empty(folder / "runs")) << ended.errors;
+  for (int trial = 1; trial <= kTrials; ++trial) {
+    const TempFolder folder;
+    Program train({"train", job_with(folder, cluster("asp", 8, 20)).string()});
+    ASSERT_TRUE(eventually([&] {
+      const auto servers = children(train.pid(), "server");
+      return !servers.empty() && kill(servers[0], SIGSTOP) == 0;
+    }));
+    train.signal(SIGINT);
+    const Ended ended = train.wait();
+    if (trial < kTrials && has_trained(folder / "runs")) continue;
+    EXPECT_EQ(ended.status, 128 + SIGINT) << ended.errors;
+    EXPECT_TRUE(fs::is_empty(folder / "runs")) << ended.errors;
+    return;
+  }
 }
 
 // The coordinator stands still, so that the checkpoint of the first stop never comes. It cannot be a server:
@@ -407,13 +424,31 @@ TEST(Faults, AForkServerThatDiesIsNobodysLoss) {
   expect_kept_samples_once(only_run(folder / "runs"), 1);
 }
 
+// Nobody reads this file while one of these lives: who opens it waits, as fcntl(2) has it of leases, but not
+// for longer than the system allows, mostly 45 s. So a job whose data it is does not begin to train. Where a
+// file system has no leases, it holds nobody.
+class HeldFile {
+ public:
+  explicit HeldFile(const fs::path& path) : file_(open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+    fcntl(file_.get(), F_SETSIG, SIGURG);  // says that somebody waits; the usual SIGIO would end this process
+    fcntl(file_.get(), F_SETLEASE, F_WRLCK);
+  }
+  void let_go() { file_ = FileDescriptor(); }
+
+ private:
+  FileDescriptor file_;
+};
+
 TEST(Faults, AForkServerThatDiesAtTheStartIsNobodysLoss) {
   const TempFolder folder;
-  Program train({"train", job_with(folder, job_to_strike()).string()});
+  const fs::path job = job_with(folder, job_to_strike());
+  HeldFile data(folder / "text.txt");
+  Program train({"train", job.string()});
   ASSERT_TRUE(eventually([&] {
     const auto found = children(train.pid(), "fork-server");
     return !found.empty() && kill(found[0], SIGKILL) == 0;
   }));
+  data.let_go();
   EXPECT_EQ(train.wait().status, 0);
   EXPECT_EQ(checkpoint_weights(only_run(folder / "runs")), undisturbed());
 }
