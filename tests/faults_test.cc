@@ -1,5 +1,6 @@
 // Real processes killed, stopped and interrupted: the others go on, every sample is trained on exactly once,
 // and a run resumes where it was.
+#include <fcntl.h>
 #include <signal.h>
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "paceline/base/file_descriptor.h"
 #include "paceline/base/rng.h"
 #include "tests/program.h"
 #include "tests/recorded_run.h"
@@ -95,11 +97,12 @@ INSTANTIATE_TEST_SUITE_P(Policies, WorkerKilled, testing::Values("bsp", "elastic
 class GroupMembersKilled : public testing::TestWithParam<const char*> {};
 
 TEST_P(GroupMembersKilled, TheOthersTrainOnTheirSamples) {
+  constexpr int kEpochs = 4;  // so many that they are not over when it is the second one's turn
   Rng rng(5);
   for (int round = 0; round < 2; ++round) {
     SCOPED_TRACE(round);
     const TempFolder folder;
-    const std::string job = cluster(GetParam(), 2, 15) + "[cluster]\nreduction = \"group\"\n";
+    const std::string job = cluster(GetParam(), kEpochs, 15) + "[cluster]\nreduction = \"group\"\n";
     Program train({"train", job_with(folder, job).string(), "--set", "model.width=128"});
     ASSERT_TRUE(eventually([&] { return metrics_so_far(folder / "runs") >= 1; }));
     for (const char* victim : {"w1", "w3"}) {
@@ -108,7 +111,7 @@ TEST_P(GroupMembersKilled, TheOthersTrainOnTheirSamples) {
     }
     const Ended ended = train.wait();
     EXPECT_EQ(ended.status, 0) << ended.errors;
-    expect_each_sample_once(RecordedRun::read(only_run(folder / "runs")), 2);
+    expect_each_sample_once(RecordedRun::read(only_run(folder / "runs")), kEpochs);
   }
 }
 
@@ -125,33 +128,41 @@ int mapped_gradients(pid_t process) {
 
 TEST(Faults, AServerUnmapsWhatADeadWorkerLeft) {
   const TempFolder folder;
-  Program train({"train", job_with(folder, cluster("asp", 4, 20)).string()});
-  ASSERT_TRUE(eventually([&] { return metrics_so_far(folder / "runs") >= 2; }));
+  Program train({"train", job_with(folder, cluster("asp", 200, 20)).string()});
+  ASSERT_TRUE(eventually([&] { return metrics_so_far(folder / "runs") >= 1; }));
   const auto servers = children(train.pid(), "server");
   ASSERT_EQ(servers.size(), 1u);
-  EXPECT_EQ(mapped_gradients(servers[0]), 4);
+  // Training may begin before all workers are there.
+  ASSERT_TRUE(eventually([&] { return mapped_gradients(servers[0]) == 4; }));
   kill(children(train.pid(), "w0").at(0), SIGKILL);
-  EXPECT_TRUE(eventually([&] { return mapped_gradients(servers[0]) == 3; }, 10));
+  EXPECT_TRUE(eventually([&] { return mapped_gradients(servers[0]) == 3; }, 30));
 }
 
 TEST(Faults, AMemberUnmapsWhatADeadMemberLeft) {
   const TempFolder folder;
-  const std::string job = cluster("bsp", 8, 20) + "[cluster]\nreduction = \"group\"\n";
+  const std::string job = cluster("bsp", 200, 20) + "[cluster]\nreduction = \"group\"\n";
   Program train({"train", job_with(folder, job).string()});
-  ASSERT_TRUE(eventually([&] { return metrics_so_far(folder / "runs") >= 2; }));
+  ASSERT_TRUE(eventually([&] { return metrics_so_far(folder / "runs") >= 1; }));
   const auto members = children(train.pid(), "w2");
   ASSERT_EQ(members.size(), 1u);
-  EXPECT_EQ(mapped_gradients(members[0]), 4);
+  ASSERT_TRUE(eventually([&] { return mapped_gradients(members[0]) == 4; }));
   kill(children(train.pid(), "w0").at(0), SIGKILL);
-  EXPECT_TRUE(eventually([&] { return mapped_gradients(members[0]) == 3; }, 10));
+  EXPECT_TRUE(eventually([&] { return mapped_gradients(members[0]) == 3; }, 30));
 }
 
-// Runs the job to its end without any fault, and gives its weights.
-std::map<std::string, std::string> undisturbed(const std::string& more) {
-  const TempFolder folder;
-  const Ended ended = run({"train", job_with(folder, more).string()});
-  EXPECT_EQ(ended.status, 0) << ended.errors;
-  return checkpoint_weights(only_run(folder / "runs"));
+// A job that is struck once it has a checkpoint. A checkpoint is seen only when the disk has it, which may
+// take long; so the run is not over soon after the first one.
+std::string job_to_strike() { return cluster("bsp", 1, 45); }
+
+// The weights of that job after a run without any fault.
+const std::map<std::string, std::string>& undisturbed() {
+  static const auto weights = [] {
+    const TempFolder folder;
+    const Ended ended = run({"train", job_with(folder, job_to_strike()).string()});
+    EXPECT_EQ(ended.status, 0) << ended.errors;
+    return checkpoint_weights(only_run(folder / "runs"));
+  }();
+  return weights;
 }
 
 void expect_resumes_to(const fs::path& run_folder, const std::map<std::string, std::string>& weights,
@@ -179,30 +190,29 @@ void expect_resumes_to(const fs::path& run_folder, const std::map<std::string, s
 // Under BSP the sum does not depend on who was first, so a resumed run must end in the very same bytes: the
 // same sample order, the same clocks, the same optimizer state.
 TEST(Faults, AnInterruptedRunResumesToTheSameWeights) {
-  const std::string job = cluster("bsp", 1, 15);
   const TempFolder folder;
-  Program train({"train", job_with(folder, job).string()});
-  ASSERT_TRUE(eventually([&] { return metrics_so_far(folder / "runs") >= 2; }));
+  Program train({"train", job_with(folder, job_to_strike()).string()});
+  ASSERT_TRUE(eventually([&] { return metrics_so_far(folder / "runs") >= 1; }));
+  ASSERT_TRUE(eventually([&] { return newest_metric(folder / "runs", "commits") >= 1; }));
   train.signal(SIGTERM);
   const Ended ended = train.wait();
   EXPECT_EQ(ended.status, 128 + SIGTERM) << ended.errors;
   EXPECT_NE(ended.errors.find("resume with: paceline train --resume"), std::string::npos) << ended.errors;
-  expect_resumes_to(only_run(folder / "runs"), undisturbed(job), 1, 1);
+  expect_resumes_to(only_run(folder / "runs"), undisturbed(), 1, 1);
 }
 
 // On more servers than it had.
 TEST(Faults, ARunKilledWholeResumesFromItsLastCheckpoint) {
-  const std::string job = cluster("bsp", 1, 15);
   const TempFolder folder;
   fs::path run_folder;
   {
-    Program train({"train", job_with(folder, job).string()});
+    Program train({"train", job_with(folder, job_to_strike()).string()});
     ASSERT_TRUE(eventually([&] { return has_checkpoint(folder / "runs"); }));
     run_folder = only_run(folder / "runs");
     train.signal(SIGKILL);
     train.wait();
   }
-  expect_resumes_to(run_folder, undisturbed(job), 1, 3);
+  expect_resumes_to(run_folder, undisturbed(), 1, 3);
 }
 
 // A run that stopped after half an epoch, with two checkpoints, of which the newer is damaged.
@@ -284,29 +294,38 @@ TEST(Faults, ASecondTrainInTheSameFolderIsRefused) {
   EXPECT_TRUE(train.running());
 }
 
+// A run that is to be struck before it trains may train first, where this process does not have its turn.
+constexpr int kTrials = 4;
+
+bool has_trained(const fs::path& runs) {
+  return !fs::is_empty(runs) && !RecordedRun::read(only_run(runs)).commits.empty();
+}
+
 TEST(Faults, AServerThatDiesBeforeTheStartLeavesOneLine) {
-  const TempFolder folder;
-  Program train({"train", job_with(folder, cluster("asp", 8, 20)).string()});
-  ASSERT_TRUE(eventually([&] {
-    const auto servers = children(train.pid(), "server");
-    return !servers.empty() && kill(servers[0], SIGKILL) == 0;
-  }));
-  const Ended ended = train.wait();
-  EXPECT_EQ(ended.status, 2);
-  EXPECT_NE(ended.errors.find("paceline: server0: killed by signal 9 (Killed)\n"), std::string::npos)
-      << ended.errors;
-  EXPECT_TRUE(fs::is_empty(folder / "runs")) << "it has nothing to tell";
+  for (int trial = 1; trial <= kTrials; ++trial) {
+    const TempFolder folder;
+    Program train({"train", job_with(folder, cluster("asp", 8, 20)).string()});
+    ASSERT_TRUE(eventually([&] {
+      const auto servers = children(train.pid(), "server");
+      return !servers.empty() && kill(servers[0], SIGKILL) == 0;
+    }));
+    const Ended ended = train.wait();
+    if (trial < kTrials && has_trained(folder / "runs")) continue;
+    EXPECT_EQ(ended.status, 2);
+    EXPECT_NE(ended.errors.find("paceline: server0: killed by signal 9 (Killed)\n"), std::string::npos)
+        << ended.errors;
+    EXPECT_TRUE(fs::is_empty(folder / "runs")) << "it has nothing to tell";
+    return;
+  }
 }
 
 // A run that is resumed has trained before: it is as patient as one that goes back by itself.
 class KilledWhileARunComesBack : public testing::TestWithParam<const char*> {};
 
 TEST_P(KilledWhileARunComesBack, IsStartedAgain) {
-  const std::string job = cluster("bsp", 1, 15);
-  static const auto weights = undisturbed(job);
   const TempFolder folder;
   {
-    Program train({"train", job_with(folder, job).string()});
+    Program train({"train", job_with(folder, job_to_strike()).string()});
     ASSERT_TRUE(eventually([&] { return has_checkpoint(folder / "runs"); }));
     train.signal(SIGTERM);
     ASSERT_EQ(train.wait().status, 128 + SIGTERM);
@@ -324,7 +343,7 @@ TEST_P(KilledWhileARunComesBack, IsStartedAgain) {
               ended.errors.find("was lost (killed by signal 9 (Killed)); it is started again") !=
                   std::string::npos)
       << ended.errors;
-  EXPECT_EQ(checkpoint_weights(run_folder), weights);
+  EXPECT_EQ(checkpoint_weights(run_folder), undisturbed());
 }
 
 INSTANTIATE_TEST_SUITE_P(Processes, KilledWhileARunComesBack, testing::Values("server", "evaluator"),
@@ -332,26 +351,33 @@ INSTANTIATE_TEST_SUITE_P(Processes, KilledWhileARunComesBack, testing::Values("s
 
 // The server stands still, so that the run does not begin to train.
 TEST(Faults, AStopBeforeTheStartLeavesNothing) {
-  const TempFolder folder;
-  Program train({"train", job_with(folder, cluster("asp", 8, 20)).string()});
-  ASSERT_TRUE(eventually([&] {
-    const auto servers = children(train.pid(), "server");
-    return !servers.empty() && kill(servers[0], SIGSTOP) == 0;
-  }));
-  train.signal(SIGINT);
-  const Ended ended = train.wait();
-  EXPECT_EQ(ended.status, 128 + SIGINT) << ended.errors;
-  EXPECT_TRUE(fs::is_empty(folder / "runs")) << ended.errors;
+  for (int trial = 1; trial <= kTrials; ++trial) {
+    const TempFolder folder;
+    Program train({"train", job_with(folder, cluster("asp", 8, 20)).string()});
+    ASSERT_TRUE(eventually([&] {
+      const auto servers = children(train.pid(), "server");
+      return !servers.empty() && kill(servers[0], SIGSTOP) == 0;
+    }));
+    train.signal(SIGINT);
+    const Ended ended = train.wait();
+    if (trial < kTrials && has_trained(folder / "runs")) continue;
+    EXPECT_EQ(ended.status, 128 + SIGINT) << ended.errors;
+    EXPECT_TRUE(fs::is_empty(folder / "runs")) << ended.errors;
+    return;
+  }
 }
 
-// The server stands still, so that the checkpoint of the first stop never comes.
+// The coordinator stands still, so that the checkpoint of the first stop never comes. It cannot be a server:
+// one that is silent for two seconds is given up, and then the run ends by itself.
 TEST(Faults, ASecondInterruptStopsAtOnce) {
   const TempFolder folder;
   Program train({"train", job_with(folder, cluster("bsp", 200, 15)).string()});
   ASSERT_TRUE(eventually([&] { return has_checkpoint(folder / "runs"); }));
-  kill(children(train.pid(), "server").at(0), SIGSTOP);
+  kill(children(train.pid(), "coordinator").at(0), SIGSTOP);
   train.signal(SIGINT);
   ASSERT_TRUE(eventually([&] { return train.errors_so_far().find("once more") != std::string::npos; }));
+  // One that comes at once may be the same one twice.
+  std::this_thread::sleep_for(std::chrono::milliseconds(1200));
   train.signal(SIGINT);
   const Ended ended = train.wait();
   EXPECT_EQ(ended.status, 128 + SIGINT) << ended.errors;
@@ -365,9 +391,8 @@ TEST(Faults, ASecondInterruptStopsAtOnce) {
 class NeededOneKilled : public testing::TestWithParam<const char*> {};
 
 TEST_P(NeededOneKilled, TheRunGoesOnByItselfToTheSameWeights) {
-  const std::string job = cluster("bsp", 1, 15);
   const TempFolder folder;
-  Program train({"train", job_with(folder, job).string()});
+  Program train({"train", job_with(folder, job_to_strike()).string()});
   ASSERT_TRUE(eventually([&] { return has_checkpoint(folder / "runs"); }));
   kill(children(train.pid(), GetParam()).at(0), SIGKILL);
   const Ended ended = train.wait();
@@ -375,7 +400,7 @@ TEST_P(NeededOneKilled, TheRunGoesOnByItselfToTheSameWeights) {
   EXPECT_NE(ended.errors.find("going on from the checkpoint of version"), std::string::npos) << ended.errors;
   const fs::path run_folder = only_run(folder / "runs");
   expect_kept_samples_once(run_folder, 1);
-  EXPECT_EQ(checkpoint_weights(run_folder), undisturbed(job));
+  EXPECT_EQ(checkpoint_weights(run_folder), undisturbed());
   const Ended replayed = run({"replay", run_folder.string()});
   EXPECT_EQ(replayed.status, 0) << replayed.errors;
 }
@@ -386,7 +411,7 @@ INSTANTIATE_TEST_SUITE_P(Processes, NeededOneKilled, testing::Values("coordinato
 // Workers are forks of a process that nobody needs once they run, and without it they are run.
 TEST(Faults, AForkServerThatDiesIsNobodysLoss) {
   const TempFolder folder;
-  Program train({"train", job_with(folder, cluster("bsp", 1, 15)).string()});
+  Program train({"train", job_with(folder, job_to_strike()).string()});
   ASSERT_TRUE(eventually([&] { return has_checkpoint(folder / "runs"); }));
   kill(children(train.pid(), "fork-server").at(0), SIGKILL);
   kill(children(train.pid(), "w1").at(0), SIGKILL);
@@ -399,16 +424,33 @@ TEST(Faults, AForkServerThatDiesIsNobodysLoss) {
   expect_kept_samples_once(only_run(folder / "runs"), 1);
 }
 
+// Nobody reads this file while one of these lives: who opens it waits, as fcntl(2) has it of leases, but not
+// for longer than the system allows, mostly 45 s. So a job whose data it is does not begin to train. Where a
+// file system has no leases, it holds nobody.
+class HeldFile {
+ public:
+  explicit HeldFile(const fs::path& path) : file_(open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+    fcntl(file_.get(), F_SETSIG, SIGURG);  // says that somebody waits; the usual SIGIO would end this process
+    fcntl(file_.get(), F_SETLEASE, F_WRLCK);
+  }
+  void let_go() { file_ = FileDescriptor(); }
+
+ private:
+  FileDescriptor file_;
+};
+
 TEST(Faults, AForkServerThatDiesAtTheStartIsNobodysLoss) {
-  const std::string job = cluster("bsp", 1, 20);
   const TempFolder folder;
-  Program train({"train", job_with(folder, job).string()});
+  const fs::path job = job_with(folder, job_to_strike());
+  HeldFile data(folder / "text.txt");
+  Program train({"train", job.string()});
   ASSERT_TRUE(eventually([&] {
     const auto found = children(train.pid(), "fork-server");
     return !found.empty() && kill(found[0], SIGKILL) == 0;
   }));
+  data.let_go();
   EXPECT_EQ(train.wait().status, 0);
-  EXPECT_EQ(checkpoint_weights(only_run(folder / "runs")), undisturbed(job));
+  EXPECT_EQ(checkpoint_weights(only_run(folder / "runs")), undisturbed());
 }
 
 // It may read data for minutes before it answers.
@@ -429,18 +471,21 @@ TEST(Faults, CtrlCIsHeardWhileTheForkServerIsNotReady) {
 // finds its connection broken by its own clock.
 TEST(Faults, AWorkerThatWasGivenUpComesAgain) {
   const TempFolder folder;
-  Program train({"train", job_with(folder, cluster("asp", 6, 20)).string()});
-  ASSERT_TRUE(eventually([&] { return metrics_so_far(folder / "runs") >= 2; }));
+  const fs::path runs = folder / "runs";
+  Program train({"train", job_with(folder, cluster("asp", 200, 20)).string()});
+  ASSERT_TRUE(eventually([&] { return metrics_so_far(runs) >= 1; }));
+  // Training may begin before all workers are there.
+  ASSERT_TRUE(eventually([&] { return newest_metric(runs, "replicas_live") == 4; }));
   const pid_t worker = children(train.pid(), "w2").at(0);
   kill(worker, SIGSTOP);
-  const fs::path log = only_run(folder / "runs") / "logs" / "coordinator.log";
+  const fs::path log = only_run(runs) / "logs" / "coordinator.log";
   EXPECT_TRUE(
       eventually([&] { return read_text(log).find("w2 left: silent for") != std::string::npos; }, 30));
+  EXPECT_TRUE(eventually([&] { return newest_metric(runs, "replicas_live") == 3; }));
   kill(worker, SIGCONT);
-  const Ended ended = train.wait();
-  EXPECT_EQ(ended.status, 0) << ended.errors;
-  const RecordedRun recorded = RecordedRun::read(only_run(folder / "runs"));
-  expect_each_sample_once(recorded, 6);
+  EXPECT_TRUE(eventually([&] { return newest_metric(runs, "replicas_live") == 4; }));
+  expect_goes_on_until_stopped(train, runs);
+  const RecordedRun recorded = RecordedRun::read(only_run(runs));
   int joined = 0;
   bool left = false;
   for (const control::Fact& fact : recorded.facts) {

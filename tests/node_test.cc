@@ -28,6 +28,10 @@ void expect_said(const std::string& text, const std::string& what) {
   EXPECT_NE(text.find(what), std::string::npos) << "not said: " << what << "\nbut: " << text;
 }
 
+// So slow that an epoch takes five seconds: a checkpoint is seen only when the disk has it, which may take
+// long, and the run is not to be over then.
+constexpr char kTwoDevices[] = "[[device]]\ncount = 2\npace_ms = 60\n";
+
 class Node : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -156,7 +160,7 @@ TEST_P(NodeDisks, FourHostsTrainOneJob) {
 
 // Its server is gone and with it a part of the weights; the run waits for it and goes on from the checkpoint.
 TEST_P(NodeDisks, AHostThatDiesAndComesBackIsWaitedFor) {
-  start_and_wait_for_checkpoint(job("epochs = 1\n", "[[device]]\ncount = 2\npace_ms = 30\n"), 2);
+  start_and_wait_for_checkpoint(job("epochs = 1\n", kTwoDevices), 2);
   kill_host(1);
   start_host(1);
   expect_said(end_of(0).errors, "going on from");
@@ -196,7 +200,7 @@ TEST_P(NodeDisks, APlannedRunIsPlannedAnewWithoutAHost) {
 }
 
 TEST_P(NodeDisks, ARunGoesOnWithFewerHosts) {
-  const fs::path file = job("epochs = 1\n", "[[device]]\ncount = 3\npace_ms = 30\n");
+  const fs::path file = job("epochs = 1\n", "[[device]]\ncount = 3\npace_ms = 90\n");
   start_and_wait_for_checkpoint(file, 3);
   for (const int rank : {2, 0, 1}) kill_host(rank);
   const auto second = host(file, 1, 2);
@@ -216,15 +220,15 @@ TEST_P(NodesApart, EndInTheBytesOfOneHost) {
   if (const auto made = set_apart(2); !made.ok()) GTEST_SKIP() << made.message();
   const auto& [replicas, own_disks] = GetParam();
   own_disks_ = own_disks;
-  const fs::path file =
-      job(std::string("epochs = 1\nthreads = 1\n") + replicas, "[[device]]\ncount = 2\npace_ms = 30\n");
+  const fs::path file = job(std::string("epochs = 1\nthreads = 1\n") + replicas, kTwoDevices);
   start_and_wait_for_checkpoint(file, 2);
   kill(children(at(1)->pid(), "server").at(0), SIGKILL);
   expect_said(end_of(0).errors, "going on from the checkpoint");
   end_of(1);
   const fs::path alone = folder_ / "alone";
-  const Ended one = run({"train", file.string(), "--set", "runs_dir=" + alone.string(), "--set",
-                         "cluster.servers=2", "--set", "network.listen=127.0.0.1:0"});
+  const Ended one =
+      run({"train", file.string(), "--set", "runs_dir=" + alone.string(), "--set", "cluster.servers=2",
+           "--set", "network.listen=127.0.0.1:0", "--set", "device=[{count=2}]"});
   ASSERT_EQ(one.status, 0) << one.errors;
   EXPECT_EQ(checkpoint_weights(run_folder()), checkpoint_weights(only_run(alone)));
 }
@@ -239,7 +243,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 // As an init system would start it again. All of the first host dies with it, and the second one waits.
 TEST_P(NodeDisks, AFirstHostThatIsKilledTakesItsRunUpAgain) {
-  start_and_wait_for_checkpoint(job("epochs = 1\n", "[[device]]\ncount = 2\npace_ms = 30\n"), 2);
+  start_and_wait_for_checkpoint(job("epochs = 1\n", kTwoDevices), 2);
   kill_host(0);
   start_host(0);
   expect_said(end_of(0).errors, "which was cut short; --new begins another run");
@@ -277,7 +281,7 @@ TEST_F(Node, AFirstHostThatStaysAwayIsSucceeded) {
 TEST_F(Node, AFirstHostThatIsNeededIsWaitedFor) {
   start_and_wait_for_checkpoint(job("epochs = 1\nparallel = \"static\"\nmicro_batch = 4\n"
                                     "pipeline = [{devices = [\"w0\", \"w1\"], cuts = [2], samples = 16}]\n",
-                                    "[cluster]\nhost_patience_s = 2\n[[device]]\ncount = 2\npace_ms = 30\n"),
+                                    std::string("[cluster]\nhost_patience_s = 2\n") + kTwoDevices),
                                 2);
   kill_host(0);
   std::string log;
@@ -486,7 +490,7 @@ TEST_P(NodeLead, AFirstHostThatStaysAwayTakesNoCommitWithItWhereWeightsAreKeptTw
 }
 
 TEST_F(Node, ANewRunIsBegunWhereThatIsAsked) {
-  const fs::path file = job("epochs = 1\n", "[[device]]\ncount = 2\npace_ms = 30\n");
+  const fs::path file = job("epochs = 1\n", kTwoDevices);
   start_and_wait_for_checkpoint(file, 2);
   for (const int rank : {0, 1}) kill_host(rank);
   const fs::path before = run_folder();

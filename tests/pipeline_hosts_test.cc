@@ -268,12 +268,13 @@ TEST(PipelineOverHostsThat, LosesItsLinksIsFormedAgain) {
 // Its stages lose their links as well, and all come again.
 TEST(PipelineOverHostsThat, LosesAServerGoesBackToItsCheckpoint) {
   const TempFolder folder;
-  const std::string sections = std::string("[checkpoint]\nevery_epochs = 0.3\n[cluster]\nhosts = 2\n") +
-                               "[[device]]\ncount = 2\npace_ms = 20\n"
-                               "[[pipeline]]\ndevices = [\"w0\", \"w1\"]\ncuts = [2]\nsamples = 16\n";
+  const std::string sections =
+      "[checkpoint]\nevery_epochs = 0.3\n[cluster]\nhosts = 2\n"
+      "[[pipeline]]\ndevices = [\"w0\", \"w1\"]\ncuts = [2]\nsamples = 16\n[[device]]\ncount = 2\n";
   const std::string keys = std::string("epochs = 1\n") + kStatic;
   const fs::path whole = trained(write_job(folder, "whole", keys, sections), folder / "whole_runs", {});
-  Program train({"train", write_job(folder, "broken", keys, sections).string()});
+  // So slow that it is not over when the first checkpoint is seen.
+  Program train({"train", write_job(folder, "broken", keys, sections + "pace_ms = 60\n").string()});
   ASSERT_TRUE(eventually([&] { return has_checkpoint(folder / "broken" / "runs"); }));
   kill(children(train.pid(), "server").at(1), SIGKILL);
   const Ended ended = train.wait();

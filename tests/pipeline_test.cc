@@ -157,14 +157,15 @@ struct Killed {
 
 void PrintTo(const Killed& one, std::ostream* out) { *out << one.policy << ", " << one.victim; }
 
+// So many epochs that a device is killed long before the end.
 class StageKilled : public testing::TestWithParam<Killed> {};
 
 TEST_P(StageKilled, EndsItsReplicaAlone) {
   const std::string victim = GetParam().victim;
   const TempFolder folder;
   const fs::path job = write_job(
-      folder, "run", std::string("epochs = 2\n") + kStatic,
-      std::string("[evaluate]\nevery_epochs = 2\n[sync]\npolicy = \"") + GetParam().policy + "\"\n" + kMixed);
+      folder, "run", std::string("epochs = 4\n") + kStatic,
+      std::string("[evaluate]\nevery_epochs = 4\n[sync]\npolicy = \"") + GetParam().policy + "\"\n" + kMixed);
   Program train({"train", job.string()});
   ASSERT_TRUE(eventually([&] { return metrics_so_far(folder / "run" / "runs") >= 1; }));
   Rng rng(text_hash(victim + GetParam().policy));
@@ -176,7 +177,7 @@ TEST_P(StageKilled, EndsItsReplicaAlone) {
   EXPECT_NE(ended.errors.find(victim + " was lost (killed by signal 9"), std::string::npos) << ended.errors;
 
   const RecordedRun recorded = RecordedRun::read(only_run(folder / "run" / "runs"));
-  expect_each_sample_once(recorded, 2);
+  expect_each_sample_once(recorded, 4);
   EXPECT_EQ(expect_one_left(recorded, ReplicaId(1)),
             fmt::format("stage {}, {}: its stream ended", victim[1] - '2', victim));
   EXPECT_EQ(workers.size(), 6u);
@@ -187,17 +188,19 @@ INSTANTIATE_TEST_SUITE_P(Cases, StageKilled,
                          testing::Values(Killed{"bsp", "w3"}, Killed{"ssp:3", "w4"},
                                          Killed{"cgp:k_min=2", "w2"}));
 
-// Two devices share the first stage, and two the second: each in turn is killed.
+// Two devices share the first stage, and two the second: each in turn is killed. The device that is left is
+// fast, so that many epochs are soon over.
 class DeviceOfASharedStageKilled : public testing::TestWithParam<int> {};
 
 TEST_P(DeviceOfASharedStageKilled, EndsItsReplicaAlone) {
   const std::string victim = fmt::format("w{}", GetParam());
   const TempFolder folder;
-  const fs::path job = write_job(
-      folder, "run", std::string("epochs = 2\n") + kStatic,
-      "[evaluate]\nevery_epochs = 2\n[sync]\npolicy = \"cgp:k_min=2\"\n[[device]]\ncount = 5\npace_ms = 20\n"
-      "[[pipeline]]\ndevices = [\"w4\"]\nsamples = 8\n"
-      "[[pipeline]]\ndevices = [[\"w0\", \"w1\"], [\"w2\", \"w3\"]]\ncuts = [2]\nsamples = 16\n");
+  const fs::path job =
+      write_job(folder, "run", std::string("epochs = 6\n") + kStatic,
+                "[evaluate]\nevery_epochs = 6\n[sync]\npolicy = \"cgp:k_min=2\"\n"
+                "[[device]]\ncount = 4\npace_ms = 20\n[[device]]\npace_ms = 7\n"
+                "[[pipeline]]\ndevices = [\"w4\"]\nsamples = 8\n"
+                "[[pipeline]]\ndevices = [[\"w0\", \"w1\"], [\"w2\", \"w3\"]]\ncuts = [2]\nsamples = 16\n");
   Program train({"train", job.string()});
   ASSERT_TRUE(eventually([&] { return metrics_so_far(folder / "run" / "runs") >= 1; }));
   Rng rng(text_hash(victim));
@@ -206,7 +209,7 @@ TEST_P(DeviceOfASharedStageKilled, EndsItsReplicaAlone) {
   const Ended ended = train.wait();
   EXPECT_EQ(ended.status, 0) << ended.errors;
   const RecordedRun recorded = RecordedRun::read(only_run(folder / "run" / "runs"));
-  expect_each_sample_once(recorded, 2);
+  expect_each_sample_once(recorded, 6);
   EXPECT_EQ(expect_one_left(recorded, ReplicaId(1)),
             fmt::format("stage {}, {}: its stream ended", GetParam() / 2, victim));
 }

@@ -274,7 +274,7 @@ TEST(ProgramRuns, ARunWhoseGradientsAreNeverFiniteEndsAndSpoilsNoCheckpoint) {
     // Asynchronous: a commit is of one gradient. So slow that a checkpoint is whole long before.
     const fs::path job =
         program_job(folder, "epochs = 2",
-                    devices(2, 10) + "[checkpoint]\nevery_epochs = 0.1\n" + (in_virtual_time ? "" : options),
+                    devices(2, 30) + "[checkpoint]\nevery_epochs = 0.1\n" + (in_virtual_time ? "" : options),
                     in_virtual_time ? "\"nan\", \"150\"" : "\"nan\", \"from 70\"");
     std::vector<std::string> words = {"train", job.string()};
     if (in_virtual_time) words.emplace_back("--virtual");

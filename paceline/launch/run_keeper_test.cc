@@ -138,8 +138,8 @@ class RunKeeperTest : public ::testing::Test {
                        .flush = [this] { return journal_->flush(); },
                        .take_log = [this] { return journal_->take_log(); },
                        .news = [this](const std::string& line) { news_.push_back(line); },
-                       .patience = std::chrono::seconds(5),
-                       .first_patience = std::chrono::seconds(10)}};
+                       .patience = std::chrono::seconds(30),
+                       .first_patience = std::chrono::seconds(30)}};
   NoCheckpoints none_;
   FileCalls files_{run_.root, std::nullopt, 1, none_,
                    [this](const auto& dir, const auto& names) { keeping_.counted(dir, names); }};

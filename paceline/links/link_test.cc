@@ -199,20 +199,27 @@ TEST_P(LinkOf, APayloadLargerThanAgreedIsRefusedWhereItIsSent) {
 TEST_P(LinkOf, WhatIsSentComesAlthoughTheSenderGoesThen) {
   constexpr std::size_t kBytes = 5'000'000;
   for (int round = 0; round < 5; ++round) {
-    ChildProcess peer(serve([](Link& link, const ChildProcess::Parent&) {
+    // It waits for a receiver that has begun, because it stays only so long for what is not read.
+    ChildProcess peer(serve([](Link& link, const ChildProcess::Parent& parent) {
       const std::vector<std::byte> large = payload(kBytes, 1);
       bool sent = false;
       link.send({}, large, [&](const absl::Status& why) { sent = why.ok(); });
-      return drive(link, [&] { return sent; }) && sent ? 0 : 1;
+      if (!drive(link, [&] { return sent; }) || !sent) return 1;
+      parent.hear();
+      return 0;
     }));
     Fabric fabric(GetParam());
     const auto link = fabric.connect(peer.hear(), options(false));
     Inbox inbox;
     inbox.attach(*link);
     const std::vector<std::byte> unheard(1000);
+    bool begun = false;
     ASSERT_TRUE(drive(*link, [&] {
       link->send({}, unheard, [](const auto&) {});
-      if (!inbox.items().empty()) std::this_thread::sleep_for(2ms);
+      if (!inbox.items().empty()) {
+        if (!std::exchange(begun, true)) peer.say("begun");
+        std::this_thread::sleep_for(2ms);
+      }
       return inbox.whole() == 1;
     }));
     ASSERT_EQ(inbox.whole(), 1u) << link->progress();

@@ -2,6 +2,7 @@
 // written.
 #include <sys/file.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -211,8 +212,9 @@ TEST_F(RunFoldersTest, AFollowerShowsTheWholeRun) {
   EXPECT_THAT(*metrics, testing::HasSubstr("paceline_attempts_total 1\n"));
 }
 
-// Every part of a page that has changed is there within a second.
-TEST_F(RunFoldersTest, APageIsASecondBehindAtMost) {
+// Every part of a page that has changed comes, without another change after it. How soon depends on how busy
+// the machine is: the one that publishes rests for longer where its work takes longer.
+TEST_F(RunFoldersTest, APageHasEveryPartThatHasChangedInTheEnd) {
   make_run(root_ / "run");
   auto journal = store::Journal::open(root_ / "run" / "journal.sqlite", Version(0));
   ASSERT_TRUE(journal.ok());
@@ -227,14 +229,14 @@ TEST_F(RunFoldersTest, APageIsASecondBehindAtMost) {
   const auto written = std::chrono::steady_clock::now();
   const std::set<std::string> expected{"curves", "devices", "groups", "head", "lanes", "time"};
   std::set<std::string> told;
-  while (told != expected && std::chrono::steady_clock::now() - written < std::chrono::seconds(5)) {
+  const auto all_told = [&] {
+    return std::includes(told.begin(), told.end(), expected.begin(), expected.end());
+  };
+  while (!all_told() && std::chrono::steady_clock::now() - written < std::chrono::seconds(20)) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
     told = page->parts_since(written);
-    told.erase("events");
-    told.erase("plan");
   }
-  EXPECT_EQ(told, expected);
-  EXPECT_LT(std::chrono::steady_clock::now() - written, std::chrono::seconds(1));
+  EXPECT_THAT(told, testing::IsSupersetOf(expected));
 }
 
 TEST_F(RunFoldersTest, CountersGoOnWhenARunGoesBack) {

@@ -97,7 +97,7 @@ while line := stream.readline():
     message = json.loads(line)
     kind = message["type"]
     if how == "slow" and kind in ("start", "evaluate"):
-        time.sleep(2)
+        time.sleep(4.5)
     if kind == "start":
         role = message["role"]
         if len(sys.argv) > 3 and message["name"] != sys.argv[3]:
