@@ -78,6 +78,8 @@ absl::StatusOr<Answer> stepped(const json& message) {
   Stepped answer;
   PACELINE_ASSIGN_OR_RETURN(answer.result.metrics, metrics_of(message));
   PACELINE_ASSIGN_OR_RETURN(answer.result.skipped, flag_of(message, "skipped"));
+  PACELINE_ASSIGN_OR_RETURN(answer.result.retry, flag_of(message, "retry"));
+  if (answer.result.retry && !answer.result.skipped) return wrong("sent 'retry' without 'skipped'");
   PACELINE_ASSIGN_OR_RETURN(answer.result.finite, flag_of(message, "finite"));
   const auto loss = message.find("loss");
   if (loss == message.end()) return wrong("sent a step without a loss");

@@ -30,6 +30,8 @@ TEST(Answers, ThatCannotBeAreOneLine) {
       {R"({"type":"stepped"})", "without a loss"},
       {R"({"type":"stepped","loss":"1"})", "not a number"},
       {R"({"type":"stepped","loss":1,"skipped":1})", "'skipped' that is not true or false"},
+      {R"({"type":"stepped","loss":1,"skipped":true,"retry":1})", "'retry' that is not true or false"},
+      {R"({"type":"stepped","loss":1,"retry":true})", "'retry' without 'skipped'"},
       {R"({"type":"stepped","loss":1,"finite":null})", "'finite' that is not true or false"},
       {R"({"type":"stepped","loss":1,"metrics":[1]})", "not an object"},
       {R"({"type":"stepped","loss":1,"metrics":{"a":"b"}})", "'a', which is not a number"},
@@ -57,6 +59,15 @@ TEST(Answers, ThatCannotBeAreOneLine) {
     EXPECT_THAT(std::string(status.message()), HasSubstr(says)) << line;
     EXPECT_EQ(status.message().find('\n'), std::string::npos) << line;
   }
+}
+
+TEST(Answers, AStepIsTriedAgainOnlyWhereItSaysSo) {
+  const auto result = [](const std::string& more) {
+    const auto answer = parse_answer(R"({"type":"stepped","loss":null)" + more + "}");
+    return std::get<Stepped>(answer.value()).result;
+  };
+  EXPECT_FALSE(result(R"(,"skipped":true)").retry);
+  EXPECT_TRUE(result(R"(,"skipped":true,"retry":true)").retry);
 }
 
 // As docs/program.md has it: both sides are tested against that page.

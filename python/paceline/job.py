@@ -92,7 +92,8 @@ class Job:
     def step(self, loss: Any, metrics: Mapping[str, Any] | None = None, *, skipped: bool = False) -> None:
         """The gradient of the batch in hand is in the parameters' .grad, and this was the batch's mean loss.
 
-        skipped=True: the gradient is worth nothing, as a loss scaler says that it overflowed.
+        skipped=True: the gradient is worth nothing. The batch counts as trained all the same. Where it comes in parts
+        (micro_batch) one part that is skipped is the whole batch.
         """
         with reporter.reported():
             if not self._in_hand:
@@ -104,9 +105,10 @@ class Job:
             self._in_hand, self._stepped = False, True
             assert self._micro is not None
             self._micro.measured(number(loss, "the loss"), checked(metrics))
+            self._micro.skipped = self._micro.skipped or skipped
             self._micro.collect()
             if self._micro.is_last:
-                self._finish(self._micro, skipped)
+                self._finish(self._micro)
 
     def wait_for_end(self) -> None:
         """For a program that was only asked what its model is."""
@@ -197,7 +199,7 @@ class Job:
 
         if not bound:  # there are fewer samples than processes
             self._bind(step)
-            self._finish(self._micro, False)
+            self._finish(self._micro)
 
     def _bind(self, step: Message) -> None:
         self._binding.bind(step["weights"])
@@ -206,15 +208,18 @@ class Job:
             self._team.spread_weights()
         self._watch.start()
 
-    def _finish(self, micro: MicroBatches, skipped: bool) -> None:
+    def _finish(self, micro: MicroBatches) -> None:
         self._guard.check()
         if self._team is not None:
-            skipped = self._team.average(micro, skipped)
-        # A scaler is updated in any case.
-        skipped = self._guard.overflowed() or skipped
+            micro.skipped = self._team.average(micro)
+        overflowed = self._guard.overflowed()  # a scaler is updated in any case
         known = {"finite": True} if self._binding.finish() else {}
         self._watch.check()
-        said: Message = {"loss": finite(micro.loss), "metrics": micro.metrics, "skipped": skipped, **known}
+        loss = finite(micro.loss)
+        said: Message = {"loss": loss, "metrics": micro.metrics, "skipped": micro.skipped or overflowed, **known}
+        # A smaller scale helps a gradient that is too large. It does not help a loss that is no number.
+        if overflowed and not micro.skipped and loss is not None:
+            said["retry"] = True
         self._send({"type": "stepped", **said})
 
     def _expected(self, batches: list[Any]) -> list[Load]:
@@ -229,7 +234,7 @@ class Job:
 
     def _answer_evaluate(self, message: Message) -> None:
         self._binding.bind(message["weights"])
-        measured: dict[str, float] = {}
+        measured: dict[str, float | None] = {}
         if self._evaluate is not None:
             measured = measure(self._evaluate, self._model)
         self._send({"type": "evaluated", "metrics": measured})
