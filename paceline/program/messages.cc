@@ -92,7 +92,9 @@ absl::StatusOr<Answer> evaluated(const json& message) {
   Evaluated answer;
   engine::Evaluation& result = answer.result;
   PACELINE_ASSIGN_OR_RETURN(result.metrics, metrics_of(message));
-  if (result.metrics.empty()) return wrong("evaluated, and gave no finite number");
+  // Numbers that are not finite say that the model is in trouble, and not the program.
+  const auto sent = message.find("metrics");
+  if (sent == message.end() || sent->empty()) return wrong("evaluated, and gave no number");
   const auto take = [&](const char* name) {
     const auto found = result.metrics.find(name);
     if (found == result.metrics.end()) return std::numeric_limits<double>::quiet_NaN();

@@ -1,6 +1,8 @@
 // What a program may say, and what it may not.
 #include "paceline/program/messages.h"
 
+#include <cmath>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -37,6 +39,8 @@ TEST(Answers, ThatCannotBeAreOneLine) {
       {R"({"type":"stepped","loss":1,"metrics":{"a":"b"}})", "'a', which is not a number"},
       {R"({"type":"stepped","loss":1,"metrics":{"":1}})", "0 bytes"},
       {R"({"type":"evaluated","metrics":{"accuracy":1.5}})", "share"},
+      {R"({"type":"evaluated","metrics":{}})", "no number"},
+      {R"({"type":"evaluated"})", "no number"},
       {model_of("[]"), "without tensors"},
       {model_of(R"([{"shape":[2]}])"), "without a name"},
       {model_of(R"([{"name":"","shape":[2]}])"), "name is empty"},
@@ -59,6 +63,16 @@ TEST(Answers, ThatCannotBeAreOneLine) {
     EXPECT_THAT(std::string(status.message()), HasSubstr(says)) << line;
     EXPECT_EQ(status.message().find('\n'), std::string::npos) << line;
   }
+}
+
+// A model that has just diverged is one whose evaluations people want to see.
+TEST(Answers, AnEvaluationWithoutAFiniteNumberIsOne) {
+  const auto answer = parse_answer(R"({"type":"evaluated","metrics":{"loss":null,"f1":null}})");
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  const engine::Evaluation& result = std::get<Evaluated>(*answer).result;
+  EXPECT_TRUE(std::isnan(result.loss));
+  EXPECT_TRUE(std::isnan(result.accuracy));
+  EXPECT_TRUE(result.metrics.empty());
 }
 
 TEST(Answers, AStepIsTriedAgainOnlyWhereItSaysSo) {
