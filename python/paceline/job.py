@@ -72,6 +72,7 @@ class Job:
         self._in_hand = False  # a batch that step() has not been called for
         self._stepped = False  # step() was called for the last one
         self._over = False
+        self._bound = False  # the model has had weights of the job
         self._said_over = False
         self._micro: MicroBatches | None = None
         self._micro_batch: int | None = None
@@ -202,11 +203,18 @@ class Job:
             self._finish(self._micro)
 
     def _bind(self, step: Message) -> None:
-        self._binding.bind(step["weights"])
+        self._bind_weights(step)
         self._binding.before(step["gradients"])
         if self._team is not None:
             self._team.spread_weights()
         self._watch.start()
+
+    def _bind_weights(self, message: Message) -> None:
+        if not self._bound:
+            self._inventory.check_devices()
+            self._bound = True
+        self._watch.check_sent()
+        self._binding.bind(message["weights"])
 
     def _finish(self, micro: MicroBatches) -> None:
         self._guard.check()
@@ -215,6 +223,7 @@ class Job:
         overflowed = self._guard.overflowed()  # a scaler is updated in any case
         known = {"finite": True} if self._binding.finish() else {}
         self._watch.check()
+        self._watch.sent()
         loss = finite(micro.loss)
         said: Message = {"loss": loss, "metrics": micro.metrics, "skipped": micro.skipped or overflowed, **known}
         # A smaller scale helps a gradient that is too large. It does not help a loss that is no number.
@@ -233,7 +242,7 @@ class Job:
         return loads
 
     def _answer_evaluate(self, message: Message) -> None:
-        self._binding.bind(message["weights"])
+        self._bind_weights(message)
         measured: dict[str, float | None] = {}
         if self._evaluate is not None:
             measured = measure(self._evaluate, self._model)
