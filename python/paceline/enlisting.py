@@ -38,8 +38,9 @@ DEFAULT_EPOCHS = 1
 
 
 def _prepare_process() -> None:
-    # What ends the process should leave the Python stack in the log.
-    faulthandler.enable()
+    # What ends the process should leave the Python stack in the log, which is this descriptor. A program may have put
+    # another object in the place of sys.stderr.
+    faulthandler.enable(2)
     keep_freed_memory()
     reporter.watch()
     for stream in (sys.stdout, sys.stderr):

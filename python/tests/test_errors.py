@@ -243,6 +243,23 @@ model.to("meta")
         assert error["text"] == "first.weight was on cpu at join() and is on meta now; move the model before join()"
 
 
+def test_an_error_stream_of_ones_own(tmp_path: Path) -> None:
+    body = """
+class Tee:
+    def write(self, text):
+        return sys.__stderr__.write(text)
+    def flush(self):
+        pass
+sys.stderr = Tee()
+model = Net()
+job = paceline.join(model, Points())
+"""
+    with Member(tmp_path, HEAD + body + LOOP) as member:
+        member.begin()
+        member.step([1, 2])
+        assert member.end() == 0, member.log
+
+
 def test_what_fails_before_join(tmp_path: Path) -> None:
     with Member(tmp_path, HEAD + "open('/nonexistent/data')\n") as member:
         error = member.receive("error")
