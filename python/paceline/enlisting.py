@@ -67,7 +67,7 @@ def enlist(session: Session, model: nn.Module, train_set: Any, wishes: Wishes) -
         binding=_make_binding(session, inventory, memories, device, wishes),
         make_loader=lambda: make_loader(train_set, wishes.collate_fn, wishes.loader),
         evaluate=wishes.evaluate,
-        guard=OptimizerGuard(wishes.optimizer, wishes.scaler, wishes.schedule is not None),
+        guard=OptimizerGuard(wishes.optimizer, wishes.scaler, wishes.schedule),
         watch=WriteWatch(inventory.entries, may_write=_weights_of(session, wishes) == "copy"),
         device=device,
         team=_make_team(session, inventory, device, wishes),
