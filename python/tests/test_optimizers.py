@@ -83,6 +83,20 @@ def test_lion_by_its_name() -> None:
     assert found == {"name": "lion", "lr": 1e-4, "beta1": 0.9, "beta2": 0.99, "weight_decay": 0.1}
 
 
+@pytest.mark.parametrize("option", ["maximize", "caution", "decoupled_weight_decay", "cautious_factor", "eps"])
+def test_an_option_of_a_lion_that_the_servers_do_not_know(option: str) -> None:
+    class Lion(torch.optim.Optimizer):
+        def __init__(self, parameters: Any, **options: Any) -> None:
+            neutral = {"maximize": False, "caution": False, "cautious_factor": 1.0, "foreach": True, "eps": None}
+            numbers = {"lr": 1e-4, "betas": (0.9, 0.99), "weight_decay": 0.1}
+            super().__init__(parameters, {**numbers, **neutral, "use_triton": True, **options})
+
+    net = model()
+    assert read(net, Lion([{"params": net.parameters(), "layer": 3}]))["name"] == "lion"
+    with pytest.raises(PacelineError, match=rf"Lion\({option}=0.5\); leave {option} out"):
+        read(net, Lion(net.parameters(), **{option: 0.5}))
+
+
 @pytest.mark.parametrize(
     "make, says",
     [
