@@ -8,7 +8,6 @@ import torch
 
 from .errors import PacelineError
 
-
 # Of a group, beside its rate: what join() reads.
 _NUMBERS = ("weight_decay", "momentum", "betas", "alpha", "eps", "nesterov", "beta2_decay", "d")
 
