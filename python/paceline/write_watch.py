@@ -19,10 +19,6 @@ from torch import nn
 from .errors import PacelineError
 from .inventory import CONSTANT, STATISTIC, Entry
 
-# Of batch norm and its kin. A forward pass changes their buffers, so each that a program makes after job.step(), to
-# measure something, say, would be taken for a write. Nothing is lost then that anybody wanted to keep.
-_Norm = nn.modules.batchnorm._NormBase
-
 State = tuple[int, int]
 
 
@@ -33,7 +29,7 @@ class WriteWatch:
         self._entries = [] if may_write else [entry for entry in entries if not entry.is_buffer]
         # What the next batch sets back: statistics, and frozen weights, which nobody steps.
         frozen = [entry for entry in self._entries if entry.kind == CONSTANT]
-        statistics = [entry for entry in entries if entry.kind == STATISTIC and not isinstance(entry.module, _Norm)]
+        statistics = [entry for entry in entries if entry.kind == STATISTIC and not _is_torchs_own(entry.module)]
         self._kept = frozen + statistics
         self._before: list[State] = []
         self._sent: list[State] = []
@@ -70,6 +66,15 @@ def written_to(weight: str) -> PacelineError:
         f"the program wrote to the weight {weight}, and only the servers step weights; "
         'leave that to the optimizer, or give join() weights="copy"'
     )
+
+
+def _is_torchs_own(module: nn.Module) -> bool:
+    """Batch norm, spectral norm and the like: a forward pass changes their buffers.
+
+    So each that a program makes after job.step(), to measure something, would be taken for a write. Nothing is lost
+    then that anybody wanted to keep.
+    """
+    return isinstance(module, nn.modules.batchnorm._NormBase) or type(module).__module__.startswith("torch.")
 
 
 def _changed(entry: Entry, before: State) -> bool:
