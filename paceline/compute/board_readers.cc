@@ -44,7 +44,9 @@ BoardReaders::BoardReaders(std::vector<Shard> shards, const ps::Layout& layout) 
                                                tensor.kind == ps::TensorKind::kConstant, std::nullopt});
     if (tensor.offset + tensor.size <= shard->end) continue;
     place.joined = static_cast<std::size_t>(joined_floats_);
-    joined_floats_ += tensor.size;
+    // With its padding, up to which a program copies it.
+    joined_floats_ +=
+        (tensor.size + ps::Layout::kAlignment - 1) / ps::Layout::kAlignment * ps::Layout::kAlignment;
   }
 }
 

@@ -1,7 +1,9 @@
 // What a worker pulls from the boards of several servers when it looks ahead.
 #include "paceline/compute/board_readers.h"
 
+#include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <deque>
 #include <vector>
 
@@ -121,6 +123,30 @@ TEST(BoardReaders, JoinsTensorsThatAreCut) {
       check(*readers.pin_exactly(Version(version)), 0);
       readers.unpin();
       check(*readers.pull_ahead(Version(version), 0.25f, kAtOnce), 0.25f);
+    }
+  }
+}
+
+// A program copies a tensor up to where the next one would begin.
+TEST(BoardReaders, AJoinedTensorHasItsPaddingInMemory) {
+  for (int count = 2; count <= 7; ++count) {
+    Servers servers(count);
+    servers.commit(1);
+    BoardReaders readers = servers.readers();
+    const auto pinned = readers.pin(Version(1), kAtOnce);
+    ASSERT_TRUE(pinned);
+    const std::vector<engine::Memory> memories = readers.memories();
+    for (std::size_t t = 0; t < pinned->tensors.size(); ++t) {
+      const ps::TensorSpec& tensor = servers.layout().tensors()[t];
+      const auto* begin = reinterpret_cast<const std::byte*>(pinned->tensors[t]);
+      const std::int64_t lines = (tensor.size + ps::Layout::kAlignment - 1) / ps::Layout::kAlignment;
+      const std::byte* end =
+          begin + lines * ps::Layout::kAlignment * static_cast<std::int64_t>(sizeof(float));
+      EXPECT_TRUE(std::any_of(memories.begin(), memories.end(),
+                              [&](const engine::Memory& memory) {
+                                return begin >= memory.base && end <= memory.base + memory.bytes;
+                              }))
+          << count << " shards: " << tensor.name;
     }
   }
 }

@@ -32,6 +32,22 @@ std::vector<engine::Batch> step_samples(SampleOrder& order, const Lease& lease, 
   return parts;
 }
 
+namespace {
+
+// The samples count as trained. The step moves nothing but what a zero gradient moves.
+void contribute_nothing(const ps::Layout& layout, std::span<const float* const> weights,
+                        std::span<float* const> gradients) {
+  for (std::size_t i = 0; i < layout.tensors().size(); ++i) {
+    const ps::TensorSpec& tensor = layout.tensors()[i];
+    if (tensor.kind == ps::TensorKind::kParameter)
+      std::fill_n(gradients[i], tensor.size, 0.0f);
+    else if (tensor.kind == ps::TensorKind::kStatistic)
+      std::copy_n(weights[i], tensor.size, gradients[i]);
+  }
+}
+
+}  // namespace
+
 absl::StatusOr<engine::StepResult> step_until_taken(engine::Engine& engine, const engine::Batch& batch,
                                                     std::span<const float* const> weights,
                                                     std::span<float* const> gradients,
@@ -43,10 +59,17 @@ absl::StatusOr<engine::StepResult> step_until_taken(engine::Engine& engine, cons
     if (attempt > 0) PACELINE_RETURN_IF_ERROR(engine.prepare(batch));
     PACELINE_ASSIGN_OR_RETURN(engine::StepResult result,
                               engine.step(weights, gradients, micro_batch, keep_going));
-    if (!result.skipped) return result;
+    if (result.retry) continue;
+    if (result.skipped) {
+      contribute_nothing(engine.layout(), weights, gradients);
+      result.finite = true;
+    }
+    return result;
   }
   return absl::FailedPreconditionError(fmt::format(
-      "the program skipped the same step {} times; is its loss scale, or its loss, infinite?", kMost));
+      "the program's gradient overflowed {} times in the same step, however small the loss scale; "
+      "let it skip a batch that has no gradient: job.step(loss, skipped=True)",
+      kMost));
 }
 
 absl::StatusOr<LocalSteps> LocalSteps::create(const ps::Layout& layout,

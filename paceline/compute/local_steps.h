@@ -23,9 +23,10 @@ engine::Batch batch_of(SampleOrder& order, const Lease& lease);
 // left out; none when the lease is not one of this data set. Requires: at least one step.
 std::vector<engine::Batch> step_samples(SampleOrder& order, const Lease& lease, std::int64_t steps);
 
-// Prepared, at these weights, until there is a gradient: a step that was skipped (a loss scaler's overflow)
-// is taken again, since its samples are to be trained on. Errors: those of Engine::step(); FailedPrecondition
-// when that comes to nothing.
+// Prepared, at these weights. A step that asks for it (a loss scaler's overflow) is taken again, since its
+// samples are to be trained on. One that was skipped otherwise would be skipped each time, by every worker:
+// its gradient is zero, and its statistics are those of the weights. Errors: those of Engine::step();
+// FailedPrecondition when the overflows do not end.
 absl::StatusOr<engine::StepResult> step_until_taken(engine::Engine& engine, const engine::Batch& batch,
                                                     std::span<const float* const> weights,
                                                     std::span<float* const> gradients,

@@ -35,7 +35,8 @@ struct Batch {
 
 struct StepResult {
   double loss = 0;       // mean over the batch; of the built-in models in nats
-  bool skipped = false;  // there is no gradient: it contributes nothing
+  bool skipped = false;  // there is no gradient
+  bool retry = false;    // and the same step may have one when it is taken again
   Metrics metrics = {};  // of the user's own
   bool finite = false;   // all numbers of the gradient are known to be
 };

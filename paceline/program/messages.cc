@@ -78,6 +78,8 @@ absl::StatusOr<Answer> stepped(const json& message) {
   Stepped answer;
   PACELINE_ASSIGN_OR_RETURN(answer.result.metrics, metrics_of(message));
   PACELINE_ASSIGN_OR_RETURN(answer.result.skipped, flag_of(message, "skipped"));
+  PACELINE_ASSIGN_OR_RETURN(answer.result.retry, flag_of(message, "retry"));
+  if (answer.result.retry && !answer.result.skipped) return wrong("sent 'retry' without 'skipped'");
   PACELINE_ASSIGN_OR_RETURN(answer.result.finite, flag_of(message, "finite"));
   const auto loss = message.find("loss");
   if (loss == message.end()) return wrong("sent a step without a loss");
@@ -90,7 +92,9 @@ absl::StatusOr<Answer> evaluated(const json& message) {
   Evaluated answer;
   engine::Evaluation& result = answer.result;
   PACELINE_ASSIGN_OR_RETURN(result.metrics, metrics_of(message));
-  if (result.metrics.empty()) return wrong("evaluated, and gave no finite number");
+  // Numbers that are not finite say that the model is in trouble, and not the program.
+  const auto sent = message.find("metrics");
+  if (sent == message.end() || sent->empty()) return wrong("evaluated, and gave no number");
   const auto take = [&](const char* name) {
     const auto found = result.metrics.find(name);
     if (found == result.metrics.end()) return std::numeric_limits<double>::quiet_NaN();

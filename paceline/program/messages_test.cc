@@ -1,6 +1,8 @@
 // What a program may say, and what it may not.
 #include "paceline/program/messages.h"
 
+#include <cmath>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -30,11 +32,15 @@ TEST(Answers, ThatCannotBeAreOneLine) {
       {R"({"type":"stepped"})", "without a loss"},
       {R"({"type":"stepped","loss":"1"})", "not a number"},
       {R"({"type":"stepped","loss":1,"skipped":1})", "'skipped' that is not true or false"},
+      {R"({"type":"stepped","loss":1,"skipped":true,"retry":1})", "'retry' that is not true or false"},
+      {R"({"type":"stepped","loss":1,"retry":true})", "'retry' without 'skipped'"},
       {R"({"type":"stepped","loss":1,"finite":null})", "'finite' that is not true or false"},
       {R"({"type":"stepped","loss":1,"metrics":[1]})", "not an object"},
       {R"({"type":"stepped","loss":1,"metrics":{"a":"b"}})", "'a', which is not a number"},
       {R"({"type":"stepped","loss":1,"metrics":{"":1}})", "0 bytes"},
       {R"({"type":"evaluated","metrics":{"accuracy":1.5}})", "share"},
+      {R"({"type":"evaluated","metrics":{}})", "no number"},
+      {R"({"type":"evaluated"})", "no number"},
       {model_of("[]"), "without tensors"},
       {model_of(R"([{"shape":[2]}])"), "without a name"},
       {model_of(R"([{"name":"","shape":[2]}])"), "name is empty"},
@@ -57,6 +63,25 @@ TEST(Answers, ThatCannotBeAreOneLine) {
     EXPECT_THAT(std::string(status.message()), HasSubstr(says)) << line;
     EXPECT_EQ(status.message().find('\n'), std::string::npos) << line;
   }
+}
+
+// A model that has just diverged is one whose evaluations people want to see.
+TEST(Answers, AnEvaluationWithoutAFiniteNumberIsOne) {
+  const auto answer = parse_answer(R"({"type":"evaluated","metrics":{"loss":null,"f1":null}})");
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  const engine::Evaluation& result = std::get<Evaluated>(*answer).result;
+  EXPECT_TRUE(std::isnan(result.loss));
+  EXPECT_TRUE(std::isnan(result.accuracy));
+  EXPECT_TRUE(result.metrics.empty());
+}
+
+TEST(Answers, AStepIsTriedAgainOnlyWhereItSaysSo) {
+  const auto result = [](const std::string& more) {
+    const auto answer = parse_answer(R"({"type":"stepped","loss":null)" + more + "}");
+    return std::get<Stepped>(answer.value()).result;
+  };
+  EXPECT_FALSE(result(R"(,"skipped":true)").retry);
+  EXPECT_TRUE(result(R"(,"skipped":true,"retry":true)").retry);
 }
 
 // As docs/program.md has it: both sides are tested against that page.

@@ -38,8 +38,9 @@ DEFAULT_EPOCHS = 1
 
 
 def _prepare_process() -> None:
-    # What ends the process should leave the Python stack in the log.
-    faulthandler.enable()
+    # What ends the process should leave the Python stack in the log, which is this descriptor. A program may have put
+    # another object in the place of sys.stderr.
+    faulthandler.enable(2)
     keep_freed_memory()
     reporter.watch()
     for stream in (sys.stdout, sys.stderr):
@@ -66,8 +67,8 @@ def enlist(session: Session, model: nn.Module, train_set: Any, wishes: Wishes) -
         binding=_make_binding(session, inventory, memories, device, wishes),
         make_loader=lambda: make_loader(train_set, wishes.collate_fn, wishes.loader),
         evaluate=wishes.evaluate,
-        guard=OptimizerGuard(wishes.optimizer, wishes.scaler, wishes.schedule is not None),
-        watch=WriteWatch([] if _weights_of(session, wishes) == "copy" else inventory.entries),
+        guard=OptimizerGuard(wishes.optimizer, wishes.scaler, wishes.schedule),
+        watch=WriteWatch(inventory.entries, may_write=_weights_of(session, wishes) == "copy"),
         device=device,
         team=_make_team(session, inventory, device, wishes),
     )

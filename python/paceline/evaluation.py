@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from .errors import PacelineError
-from .measures import metrics
+from .measures import measured
 
 Evaluate = Callable[..., Any]
 
@@ -29,7 +29,7 @@ def takes_model(evaluate: Evaluate) -> bool:
     return len(needed) == 1
 
 
-def measure(evaluate: Evaluate, model: nn.Module) -> dict[str, float]:
+def measure(evaluate: Evaluate, model: nn.Module) -> dict[str, float | None]:
     """Calls it in evaluation mode, without gradients, and leaves the model in the mode that it had."""
     modes = [(module, module.training) for module in model.modules()]
     model.eval()
@@ -41,4 +41,6 @@ def measure(evaluate: Evaluate, model: nn.Module) -> dict[str, float]:
             module.training = training
     if result is None:
         raise PacelineError("evaluate returned nothing; let it return the loss, or a dict of numbers")
-    return metrics(result if isinstance(result, Mapping) else {"loss": result})
+    if isinstance(result, Mapping) and not result:
+        raise PacelineError("evaluate returned an empty dict; let it return the loss, or a dict of numbers")
+    return measured(result if isinstance(result, Mapping) else {"loss": result})

@@ -85,7 +85,17 @@ class Inventory:
                 raise PacelineError(f"the parameter {name} was removed after join(); build the model before")
         raise PacelineError("the order of the model's parameters changed after join()")
 
+    def check_devices(self) -> None:
+        """A model that was moved since join() would go on computing where it was."""
+        for entry, before in zip(self.entries, self._devices):
+            now = entry.tensor.device
+            if now != before:
+                raise PacelineError(
+                    f"{entry.name} was on {before} at join() and is on {now} now; move the model before join()"
+                )
+
     def __post_init__(self) -> None:
+        self._devices = [entry.tensor.device for entry in self.entries]
         self._parameters = list(self.model.parameters())
         self._names = [(name, parameter.shape) for name, parameter in self.model.named_parameters()]
 

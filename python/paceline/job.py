@@ -72,6 +72,7 @@ class Job:
         self._in_hand = False  # a batch that step() has not been called for
         self._stepped = False  # step() was called for the last one
         self._over = False
+        self._bound = False  # the model has had weights of the job
         self._said_over = False
         self._micro: MicroBatches | None = None
         self._micro_batch: int | None = None
@@ -92,7 +93,8 @@ class Job:
     def step(self, loss: Any, metrics: Mapping[str, Any] | None = None, *, skipped: bool = False) -> None:
         """The gradient of the batch in hand is in the parameters' .grad, and this was the batch's mean loss.
 
-        skipped=True: the gradient is worth nothing, as a loss scaler says that it overflowed.
+        skipped=True: the gradient is worth nothing. The batch counts as trained all the same. Where it comes in parts
+        (micro_batch) one part that is skipped is the whole batch.
         """
         with reporter.reported():
             if not self._in_hand:
@@ -104,9 +106,10 @@ class Job:
             self._in_hand, self._stepped = False, True
             assert self._micro is not None
             self._micro.measured(number(loss, "the loss"), checked(metrics))
+            self._micro.skipped = self._micro.skipped or skipped
             self._micro.collect()
             if self._micro.is_last:
-                self._finish(self._micro, skipped)
+                self._finish(self._micro)
 
     def wait_for_end(self) -> None:
         """For a program that was only asked what its model is."""
@@ -197,24 +200,35 @@ class Job:
 
         if not bound:  # there are fewer samples than processes
             self._bind(step)
-            self._finish(self._micro, False)
+            self._finish(self._micro)
 
     def _bind(self, step: Message) -> None:
-        self._binding.bind(step["weights"])
+        self._bind_weights(step)
         self._binding.before(step["gradients"])
         if self._team is not None:
             self._team.spread_weights()
         self._watch.start()
 
-    def _finish(self, micro: MicroBatches, skipped: bool) -> None:
+    def _bind_weights(self, message: Message) -> None:
+        if not self._bound:
+            self._inventory.check_devices()
+            self._bound = True
+        self._watch.check_sent()
+        self._binding.bind(message["weights"])
+
+    def _finish(self, micro: MicroBatches) -> None:
         self._guard.check()
         if self._team is not None:
-            skipped = self._team.average(micro, skipped)
-        # A scaler is updated in any case.
-        skipped = self._guard.overflowed() or skipped
+            micro.skipped = self._team.average(micro)
+        overflowed = self._guard.overflowed()  # a scaler is updated in any case
         known = {"finite": True} if self._binding.finish() else {}
         self._watch.check()
-        said: Message = {"loss": finite(micro.loss), "metrics": micro.metrics, "skipped": skipped, **known}
+        self._watch.sent()
+        loss = finite(micro.loss)
+        said: Message = {"loss": loss, "metrics": micro.metrics, "skipped": micro.skipped or overflowed, **known}
+        # A smaller scale helps a gradient that is too large. It does not help a loss that is no number.
+        if overflowed and not micro.skipped and loss is not None:
+            said["retry"] = True
         self._send({"type": "stepped", **said})
 
     def _expected(self, batches: list[Any]) -> list[Load]:
@@ -228,8 +242,8 @@ class Job:
         return loads
 
     def _answer_evaluate(self, message: Message) -> None:
-        self._binding.bind(message["weights"])
-        measured: dict[str, float] = {}
+        self._bind_weights(message)
+        measured: dict[str, float | None] = {}
         if self._evaluate is not None:
             measured = measure(self._evaluate, self._model)
         self._send({"type": "evaluated", "metrics": measured})

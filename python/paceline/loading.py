@@ -35,16 +35,20 @@ class Loads(Dataset):  # type: ignore[type-arg]
     """The training set by whole batches: what a loader process reads at a time."""
 
     def __init__(self, train_set: Any, collate_fn: Collate | None) -> None:
-        self._train_set = train_set
+        self.train_set = train_set
         self._collate = collate_fn or default_collate
         self._draws = not _draws_nothing(train_set)
+        # A function of the program's own may draw, for a whole batch. It goes on where the last sample has stopped.
+        self._collate_alone_draws = not self._draws and collate_fn is not None
 
     def __getitem__(self, load: Load) -> Any:
         samples = []
         for index in load.samples:
             if self._draws:
                 seed_sample(load.augment_seed, index)
-            samples.append(self._train_set[index])
+            samples.append(self.train_set[index])
+        if self._collate_alone_draws:
+            seed_sample(load.augment_seed, load.samples[-1])
         return self._collate(samples)
 
 
@@ -94,10 +98,28 @@ class _Failed:
 
 
 class _Caught(Dataset):  # type: ignore[type-arg]
-    """Loads whose failures come back as values: one that nobody asks for any more should end nothing."""
+    """Loads whose failures come back as values: one that nobody asks for any more should end nothing.
+
+    A loader process finds this as get_worker_info().dataset. There the program looks for its own training set, reads
+    what that has, and sets what that is to have, in worker_init_fn, say.
+    """
+
+    _loads: Loads
 
     def __init__(self, loads: Loads) -> None:
-        self._loads = loads
+        self.__dict__["_loads"] = loads
+
+    def __len__(self) -> int:
+        return len(self._loads.train_set)
+
+    def __getattr__(self, name: str) -> Any:
+        # What Python and torch look for by such names is this object's own. It has nothing yet while it is unpickled.
+        if name.startswith("__") or "_loads" not in self.__dict__:
+            raise AttributeError(name)
+        return getattr(self._loads.train_set, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(self._loads.train_set, name, value)
 
     def __getitem__(self, load: Load) -> Any:
         try:

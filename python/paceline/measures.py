@@ -32,17 +32,20 @@ def finite(value: float) -> float | None:
 
 def metrics(values: Mapping[str, Any] | None) -> dict[str, float]:
     """Those that are finite; JSON knows no others."""
+    return {name: value for name, value in measured(values).items() if value is not None}
+
+
+def measured(values: Mapping[str, Any] | None) -> dict[str, float | None]:
+    """All of them, with None for one that is not finite."""
     if values is None:
         return {}
     if not isinstance(values, Mapping):
         raise PacelineError(f"metrics are a dict of numbers and not {_describe(values)}")
     if len(values) > _MOST_METRICS:
         raise PacelineError(f"{len(values)} metrics are more than {_MOST_METRICS}")
-    found = {}
+    found: dict[str, float | None] = {}
     for name, value in values.items():
         if not isinstance(name, str) or not 1 <= len(name.encode()) <= _MOST_NAME:
             raise PacelineError(f"a metric's name is a text of 1 to {_MOST_NAME} bytes and not {name!r}")
-        measured = number(value, f"the metric {name!r}")
-        if math.isfinite(measured):
-            found[name] = measured
+        found[name] = finite(number(value, f"the metric {name!r}"))
     return found

@@ -28,6 +28,8 @@ class MicroBatches:
         self._sums: list[torch.Tensor | None] = []
         self.loss = 0.0
         self.metrics: dict[str, float] = {}
+        self._known: dict[str, float] = {}  # the share of the samples that each metric is of
+        self.skipped = False  # any part of it
 
     def start(self, part: int) -> None:
         self._now = part
@@ -41,13 +43,15 @@ class MicroBatches:
         return len(self.parts[self._now]) / self._samples
 
     def measured(self, loss: float, metrics: dict[str, float]) -> None:
-        """Means over the part in hand."""
+        """Means over the part in hand. A metric is the mean over those parts that have it."""
         if len(self.parts) == 1:
             self.loss, self.metrics = loss, metrics
             return
         self.loss += self._share * loss
         for name, value in metrics.items():
-            self.metrics[name] = self.metrics.get(name, 0.0) + self._share * value
+            before = self._known.get(name, 0.0)
+            self._known[name] = before + self._share
+            self.metrics[name] = (before * self.metrics.get(name, 0.0) + self._share * value) / self._known[name]
 
     @torch.no_grad()
     def collect(self) -> None:

@@ -8,17 +8,23 @@ import torch
 
 from .errors import PacelineError
 
+# Of a group, beside its rate: what join() reads.
+_NUMBERS = ("weight_decay", "momentum", "betas", "alpha", "eps", "nesterov", "beta2_decay", "d")
+
 
 class OptimizerGuard:
-    def __init__(self, optimizer: Any, scaler: Any, scheduled: bool = False) -> None:
+    """`scheduler`: the one that the servers know, if there is one."""
+
+    def __init__(self, optimizer: Any, scaler: Any, scheduler: Any = None) -> None:
         self._optimizer = optimizer
         self._scaler = scaler
         self._asking = False  # the scaler, whether the gradient is finite
         self._finite = True
         self._saved: list[tuple[str, bool, Any]] = []
-        # The program may step a scheduler that the servers know, to print the rate, say.
-        self._watched = () if optimizer is None or scheduled else ("lr", "weight_decay", "momentum", "betas")
-        self._read = self._numbers()
+        self._scheduler = scheduler
+        groups = [] if optimizer is None else optimizer.param_groups
+        self._read = [_numbers(group) for group in groups]
+        self._counts = [len(group["params"]) for group in groups]
         if optimizer is not None:
             self._replace("step", self._step())
             self._replace("zero_grad", self._zero_grad(optimizer.zero_grad))
@@ -26,19 +32,45 @@ class OptimizerGuard:
             raise PacelineError("scaler= needs optimizer= too: the scaler keeps its state by optimizer")
 
     def check(self) -> None:
-        """Raises where the program set a number that the servers do not hear of."""
-        for before, now in zip(self._read, self._numbers()):
-            for name, value, other in zip(self._watched, before, now):
-                if value != other:
-                    raise PacelineError(
-                        f"the optimizer's {name} was {value} at join() and is {other} now, and the servers step with "
-                        "the first; give join() the scheduler as schedule=, or write [schedule] in the job file"
-                    )
+        """Raises where the program set a number that the servers do not hear of, or added what they do not train."""
+        if self._optimizer is None:
+            return
+        groups = self._optimizer.param_groups
+        counts = [len(group["params"]) for group in groups]
+        if counts != self._counts:
+            raise PacelineError(
+                f"the optimizer had {_in_words(self._counts)} at join() and has {_in_words(counts)} now, and the "
+                "servers train the first; give the optimizer all of them before join()"
+            )
+        rates = self._scheduled_rates()
+        for number, (read, group) in enumerate(zip(self._read, groups)):
+            for name, now in _numbers(group).items():
+                before = read.get(name)
+                # The program may step a scheduler that the servers know, to print the rate, say.
+                if now == before or (name == "lr" and rates is not None and now == rates[number]):
+                    continue
+                raise PacelineError(
+                    f"the optimizer's {name} was {before} at join() and is {now} now, and the servers step with "
+                    f"{self._advice(name)}"
+                )
 
-    def _numbers(self) -> list[tuple[Any, ...]]:
-        if not self._watched:
-            return []
-        return [tuple(_plain(group.get(name)) for name in self._watched) for group in self._optimizer.param_groups]
+    def _scheduled_rates(self) -> list[Any] | None:
+        """Of each group, as the scheduler has set it last."""
+        if self._scheduler is None:
+            return None
+        last = getattr(self._scheduler, "get_last_lr", None)
+        rates = [_plain(rate) for rate in last()] if callable(last) else []
+        if len(rates) == len(self._counts):
+            return rates
+        # It is no scheduler of torch.optim's, and may have set any.
+        return [_plain(group["lr"]) for group in self._optimizer.param_groups]
+
+    def _advice(self, name: str) -> str:
+        if name != "lr":
+            return "the first; set it before join(), and leave it"
+        if self._scheduler is None:
+            return "the first; give join() the scheduler as schedule=, or write [schedule] in the job file"
+        return "what the scheduler says; leave the rate to it"
 
     def overflowed(self) -> bool:
         """Undoes the loss scaler's factor; True if the gradient is not finite."""
@@ -96,6 +128,17 @@ class OptimizerGuard:
         return zero_grad
 
 
+def _numbers(group: dict[str, Any]) -> dict[str, Any]:
+    return {name: _plain(group[name]) for name in ("lr", *_NUMBERS) if name in group}
+
+
+def _in_words(counts: list[int]) -> str:
+    each = " and ".join(str(count) for count in counts)
+    return f"{len(counts)} group{'s' * (len(counts) != 1)} of {each} parameters"
+
+
 def _plain(value: Any) -> Any:
-    """A rate may be a tensor, which changes in its place."""
+    """A rate may be a tensor, which changes in its place; a pair may be a list, as a file has it."""
+    if isinstance(value, (list, tuple)):
+        return tuple(_plain(one) for one in value)
     return float(value) if isinstance(value, torch.Tensor) else value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Callable
 
 from .errors import PacelineError, kind_of
@@ -13,7 +14,11 @@ Group = dict[str, Any]
 # Of a group and not of how it is stepped.
 _NAMING = ("lr", "initial_lr", "params", "param_names", "name")
 # How PyTorch computes a step and not what it is.
-_MANNER = ("foreach", "fused", "capturable", "differentiable")
+_MANNER = ("foreach", "fused", "capturable", "differentiable", "use_triton")
+# What the servers know of a Lion, beside its rate.
+_LION = ("betas", "weight_decay")
+# Options that do nothing at another number than 0.
+_NEUTRAL = {"cautious_factor": 1}
 
 
 def read_optimizer(optimizer: Any, inventory: Inventory, scheduled: bool, clip: float | None) -> Message:
@@ -55,7 +60,9 @@ def _numbers_of(optimizer: Any) -> Callable[[Group], Message]:
     kind = type(optimizer)
     own = kind.__module__.startswith("torch.optim")
     torchs = {"SGD": _sgd, "Adam": _adam, "AdamW": _adamw, "RMSprop": _rmsprop, "Adafactor": _adafactor}
-    known = torchs if own else {"Lion": _lion}
+    # Everybody's Lion has options of its own, and says which they are.
+    options = [name for name in getattr(optimizer, "defaults", {}) if name not in _LION + _NAMING + _MANNER]
+    known = torchs if own else {"Lion": lambda group: _lion(group, options)}
     if kind.__name__ not in known:
         raise PacelineError(
             f"the servers cannot step with {kind.__module__}.{kind.__name__}, only with torch.optim's "
@@ -99,7 +106,8 @@ def _adafactor(group: Group) -> Message:
     return {"name": "adafactor", **numbers, "threshold": float(group["d"]), **_decay(group)}
 
 
-def _lion(group: Group) -> Message:
+def _lion(group: Group, options: Sequence[str]) -> Message:
+    _refuse(group, "Lion", *options)
     return {"name": "lion", **_betas(group), **_decay(group)}
 
 
@@ -113,7 +121,8 @@ def _decay(group: Group) -> Message:
 
 def _refuse(group: Group, name: str, *options: str) -> None:
     for option in options:
-        if group.get(option):
+        value = group.get(option)
+        if value is not None and value != _NEUTRAL.get(option, 0):
             raise PacelineError(f"the servers cannot step with {name}({option}={group[option]}); leave {option} out")
 
 

@@ -20,6 +20,10 @@ Point = tuple[float, float]  # epoch, factor
 MOST_POINTS = 2000
 # Of a scheduler that counts epochs: a warm-up in steps has not begun then.
 _LEAST_FACTOR = 0.05
+# Under which schedulers of torch.optim keep their length.
+_LENGTHS = ("total_steps", "T_max", "T_0", "total_iters")
+# Epochs of such a length for each epoch of the job. Somebody may try the beginning of a long job.
+_MOST_LENGTHS = 10
 
 
 def read_schedule(
@@ -39,7 +43,8 @@ def read_schedule(
         raise PacelineError(f"schedule= takes a scheduler of torch.optim, and not {kind_of(scheduler)}")
     if scheduler.optimizer is not optimizer:
         raise PacelineError("the scheduler is another optimizer's")
-    steps_an_epoch = 1 if per == "epoch" else math.ceil(samples / bulk)
+    whole_epoch = math.ceil(samples / bulk)
+    steps_an_epoch = 1 if per == "epoch" else whole_epoch
     count = max(1, math.ceil(epochs * steps_an_epoch - 1e-9))
     factors = list(_factors(scheduler, count))
     if all(factor == 1 for factor in factors):
@@ -49,10 +54,23 @@ def read_schedule(
             f"the schedule never comes to {_LEAST_FACTOR:.0%} of the optimizer's rate within {epochs:g} epochs; "
             'write schedule_per="step" if it counts steps'
         )
+    length = _length(scheduler) if per == "epoch" else 0
+    if length >= _MOST_LENGTHS * epochs and length >= epochs * whole_epoch / 2:
+        raise PacelineError(
+            f"the schedule is {length:g} long, and the job has {epochs:g} epochs; "
+            'write schedule_per="step" if it counts steps'
+        )
     points = _steps(factors) if per == "epoch" else _slopes(factors, steps_an_epoch)
     if len(points) > MOST_POINTS:
         points = _slopes(factors, steps_an_epoch)
     return {"shape": "table", "table": [list(point) for point in thin_out(points)]}
+
+
+def _length(scheduler: Any) -> float:
+    """In whatever it counts; 0 if it has none. That of several is the longest one's."""
+    parts = getattr(scheduler, "_schedulers", None) or ()
+    known = [getattr(scheduler, name, 0) for name in _LENGTHS] + [_length(part) for part in parts]
+    return max(float(length) for length in known if isinstance(length, (int, float)))
 
 
 def _factors(scheduler: Any, count: int) -> Iterator[float]:

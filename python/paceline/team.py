@@ -67,7 +67,7 @@ class Team(ABC):
         """All have the leader's weights from now on."""
 
     @abstractmethod
-    def average(self, micro: MicroBatches, skipped: bool) -> bool:
+    def average(self, micro: MicroBatches) -> bool:
         """Gradients, statistics, loss and metrics are the batch's from now on. True if anybody skips it."""
 
     @abstractmethod
@@ -172,8 +172,8 @@ class Follower(Team):
         self._meet({})
         self._broadcast_weights()
 
-    def average(self, micro: MicroBatches, skipped: bool) -> bool:
-        said = {"loss": finite(micro.loss), "metrics": micro.metrics, "skipped": skipped}
+    def average(self, micro: MicroBatches) -> bool:
+        said = {"loss": finite(micro.loss), "metrics": micro.metrics, "skipped": micro.skipped}
         skipped = bool(self._meet(said)["skipped"])
         self._sum(self._share)
         return skipped

@@ -177,10 +177,10 @@ class Leader(Team):
         with self._blaming():
             self._broadcast_weights()
 
-    def average(self, micro: MicroBatches, skipped: bool) -> bool:
+    def average(self, micro: MicroBatches) -> bool:
         said = self._hear()
         self._gather(micro, said)
-        skipped = skipped or any(one["skipped"] for one in said)
+        skipped = micro.skipped or any(one["skipped"] for one in said)
         self._go({"skipped": skipped})
         with self._blaming():
             self._sum(self._shares[0])

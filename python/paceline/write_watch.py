@@ -1,8 +1,12 @@
 """What nobody forbids and nobody would see: a write to a weight whose memory is this process's own.
 
 On a GPU, and where weights are copied as PyTorch cannot compute in shared memory, what a program writes to a weight
-is gone with the next step. So is what it puts in a weight's place (`p.data = ...`). write_guard.py sees the writes to
-shared memory. What goes past PyTorch's count of changes (`p.data.clamp_()`) a GPU's binding sees in a sum.
+is gone with the next step. So is what it puts in a weight's place (`p.data = ...`), also where the weight is frozen.
+write_guard.py sees the writes to shared memory. What goes past PyTorch's count of changes (`p.data.clamp_()`) a GPU's
+binding sees in a sum.
+
+Statistics are sent with a step, and the next batch comes with those of all workers. So what a program writes to a
+buffer in between is gone too.
 """
 
 from __future__ import annotations
@@ -13,13 +17,22 @@ import torch
 from torch import nn
 
 from .errors import PacelineError
-from .inventory import PARAMETER, Entry
+from .inventory import CONSTANT, STATISTIC, Entry
+
+State = tuple[int, int]
 
 
 class WriteWatch:
-    def __init__(self, entries: Sequence[Entry]) -> None:
-        self._entries = [entry for entry in entries if entry.kind == PARAMETER]
-        self._before: list[tuple[int, int]] = []
+    """`may_write`: the program, to the weights."""
+
+    def __init__(self, entries: Sequence[Entry], may_write: bool = False) -> None:
+        self._entries = [] if may_write else [entry for entry in entries if not entry.is_buffer]
+        # What the next batch sets back: statistics, and frozen weights, which nobody steps.
+        frozen = [entry for entry in self._entries if entry.kind == CONSTANT]
+        statistics = [entry for entry in entries if entry.kind == STATISTIC and not _is_torchs_own(entry.module)]
+        self._kept = frozen + statistics
+        self._before: list[State] = []
+        self._sent: list[State] = []
 
     def start(self) -> None:
         """The weights are those of a step now."""
@@ -27,14 +40,25 @@ class WriteWatch:
 
     def check(self) -> None:
         """Raises what was written to since."""
-        for entry, (address, version) in zip(self._entries, self._before):
-            now = _state(entry.tensor)
-            if now == (address, version):
-                continue
-            # cuDNN moves the weights of a recurrent module together (flatten_parameters()), and their values stay.
-            if now[0] != address and isinstance(entry.module, nn.RNNBase):
-                continue
-            raise written_to(entry.name)
+        for entry, before in zip(self._entries, self._before):
+            if _changed(entry, before):
+                raise written_to(entry.name)
+
+    def sent(self) -> None:
+        """The step has statistics and frozen weights as they are now."""
+        self._sent = [_state(entry.tensor) for entry in self._kept]
+
+    def check_sent(self) -> None:
+        """Raises what was written to since, before other values take its place."""
+        sent, self._sent = self._sent, []
+        for entry, before in zip(self._kept, sent):
+            if _changed(entry, before):
+                if entry.kind == CONSTANT:
+                    raise written_to(entry.name)
+                raise PacelineError(
+                    f"the program changed the buffer {entry.name} after job.step(), and the next batch comes with "
+                    "the values that the step sent; change it before job.step()"
+                )
 
 
 def written_to(weight: str) -> PacelineError:
@@ -44,5 +68,23 @@ def written_to(weight: str) -> PacelineError:
     )
 
 
-def _state(tensor: torch.Tensor) -> tuple[int, int]:
-    return tensor.data_ptr(), tensor._version
+def _is_torchs_own(module: nn.Module) -> bool:
+    """Batch norm, spectral norm and the like: a forward pass changes their buffers.
+
+    So each that a program makes after job.step(), to measure something, would be taken for a write. Nothing is lost
+    then that anybody wanted to keep.
+    """
+    return isinstance(module, nn.modules.batchnorm._NormBase) or type(module).__module__.startswith("torch.")
+
+
+def _changed(entry: Entry, before: State) -> bool:
+    now = _state(entry.tensor)
+    if now == before:
+        return False
+    # cuDNN moves the weights of a recurrent module together (flatten_parameters()), and their values stay.
+    return now[0] == before[0] or not isinstance(entry.module, nn.RNNBase)
+
+
+def _state(tensor: torch.Tensor) -> State:
+    # A tensor of inference_mode() has no count of changes.
+    return tensor.data_ptr(), 0 if tensor.is_inference() else tensor._version

@@ -224,6 +224,42 @@ def test_what_goes_wrong_in_a_program(tmp_path: Path, what: str) -> None:
             assert ("in a loader process" in what) == ("in a loader process" in member.log)
 
 
+@pytest.mark.parametrize("role", ["worker", "evaluator"])
+def test_a_model_that_moves_after_join(tmp_path: Path, role: str) -> None:
+    body = """
+model = Net()
+job = paceline.join(model, Points(), evaluate=lambda: 1.0)
+model.to("meta")
+"""
+    with Member(tmp_path, HEAD + body + LOOP, role=role) as member:
+        member.take_model()
+        member.map(0, write=False)
+        member.map(1, write=True)
+        if role == "worker":
+            member.order([1, 2, 3])
+        else:
+            member.send({"type": "evaluate", "weights": [[0, 0, 0]]})
+        error = member.receive("error")
+        assert error["text"] == "first.weight was on cpu at join() and is on meta now; move the model before join()"
+
+
+def test_an_error_stream_of_ones_own(tmp_path: Path) -> None:
+    body = """
+class Tee:
+    def write(self, text):
+        return sys.__stderr__.write(text)
+    def flush(self):
+        pass
+sys.stderr = Tee()
+model = Net()
+job = paceline.join(model, Points())
+"""
+    with Member(tmp_path, HEAD + body + LOOP) as member:
+        member.begin()
+        member.step([1, 2])
+        assert member.end() == 0, member.log
+
+
 def test_what_fails_before_join(tmp_path: Path) -> None:
     with Member(tmp_path, HEAD + "open('/nonexistent/data')\n") as member:
         error = member.receive("error")

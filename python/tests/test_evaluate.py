@@ -41,7 +41,8 @@ model.last.eval()
             member.tensor(weights, "first.weight").fill_(value)
             member.tensor(weights, "norm.running_mean").fill_(-value)
             answer = ask(member)
-            assert answer == {"type": "evaluated", "metrics": {"loss": 48 * value, "mean": -8 * value, "n": 3}}
+            expected = {"loss": 48 * value, "mean": -8 * value, "n": 3, "bad": None}
+            assert answer == {"type": "evaluated", "metrics": expected}
         assert member.end() == 0, member.log
         assert "after the loop" in member.log
 
@@ -76,6 +77,16 @@ paceline.job.measure = measured
         assert "modes [True, True, True, False]" in member.log
 
 
+def test_an_evaluation_without_a_finite_number_is_one(tmp_path: Path) -> None:
+    """A model that diverges for a while is evaluated again afterwards."""
+    with evaluator(tmp_path, "def evaluate():\n    return float('nan')") as member:
+        member.take_model()
+        member.map(0, write=False)
+        for _ in range(2):
+            assert ask(member) == {"type": "evaluated", "metrics": {"loss": None}}
+        assert member.end() == 0, member.log
+
+
 @pytest.mark.parametrize(
     "evaluate, says",
     [
@@ -85,6 +96,7 @@ paceline.job.measure = measured
             "the metric 'loss' is not one number but a Tensor of shape [2]",
         ),
         ("def evaluate():\n    pass", "evaluate returned nothing"),
+        ("def evaluate():\n    return {}", "evaluate returned an empty dict"),
         ("def evaluate():\n    raise KeyError('test set')", "KeyError: 'test set'"),
         ("def evaluate():\n    return {f'm{i}': 1 for i in range(101)}", "101 metrics are more than 100"),
         ("def evaluate():\n    return {'x' * 101: 1}", "1 to 100 bytes"),

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from live_job import PACELINE, environment, exported, needs_paceline, only_run, replay, run_words
+from live_job import PACELINE, environment, exported, needs_paceline, only_run, replay, run_words, trained
 
 pytestmark = needs_paceline
 
@@ -264,3 +264,41 @@ def test_a_loss_that_is_no_number_is_seen_and_harms_nobody(tmp_path: Path) -> No
     assert [event["text"] for event in events_of(tmp_path) if event["replica"] == "w1"][
         1
     ] == "its training loss is not a finite number"
+
+
+# One sample has no gradient, on any worker; and the first evaluation has no loss.
+POISON = """
+import torch, torch.nn as nn, torch.nn.functional as F
+import paceline
+
+torch.manual_seed(0)
+x = torch.randn(480, 10)
+y = (x[:, 0] > 0).long()
+model = nn.Sequential(nn.Linear(10, 16), nn.BatchNorm1d(16), nn.Tanh(), nn.Linear(16, 2))
+losses = []
+
+def validate():
+    losses.append(F.cross_entropy(model(x), y))
+    return losses[-1] if len(losses) > 1 else float("nan")
+
+job = paceline.join(model, torch.utils.data.TensorDataset(x, y), optimizer=torch.optim.SGD(model.parameters(), lr=0.1),
+                    evaluate=validate, batch_size=8, epochs=2)
+for inputs, targets in job:
+    loss = F.cross_entropy(model(inputs), targets)
+    if 7 in job.samples:
+        loss = loss * float("nan")
+    loss.backward()
+    job.step(loss, skipped=not bool(loss.isfinite()))
+"""
+
+
+def test_a_batch_that_every_worker_skips_and_an_evaluation_without_a_number_end_nothing(tmp_path: Path) -> None:
+    run = trained(tmp_path, POISON, 2)
+    replay(tmp_path, run)
+    summary = json.loads((run / "summary.json").read_text())
+    assert summary["summary"]["samples"] == summary["summary"]["total_samples"] == 960
+    assert not any("lost" in event["text"] for event in summary["events"]), summary["events"]
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    measured = [line.get("loss") for line in lines if line["kind"] == "evaluation"]
+    assert measured[0] is None and measured[-1] < 0.6, measured
+    assert all(bool(tensor.isfinite().all()) for tensor in exported(tmp_path, run).values())

@@ -267,6 +267,49 @@ for batch in job:
             assert "3 (3, 6)" in member.log
 
 
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_a_loader_process_finds_the_training_set(tmp_path: Path, method: str) -> None:
+    body = f"""
+class Files(Points):
+    folder = "somewhere"
+    def __getitem__(self, index):
+        x, y = super().__getitem__(index)
+        return x * self.factor, y
+def init(number):
+    found = torch.utils.data.get_worker_info().dataset
+    print("found", found.folder, len(found), found.y[3].item() == Points().y[3].item(), hasattr(found, "nothing"))
+    found.factor = 2.0
+if __name__ == "__main__":
+    model = Net()
+    job = paceline.join(model, Files(), num_workers=1, worker_init_fn=init, multiprocessing_context={method!r})
+    for x, y in job:
+        print("doubled", torch.equal(x, 2 * Points().x[list(job.samples)]))
+        job.step(0.0)
+"""
+    with Member(tmp_path, HEAD + body) as member:
+        member.begin()
+        member.step([3, 1])
+        assert member.end() == 0, member.log
+        assert "found somewhere 64 True False" in member.log and "doubled True" in member.log
+
+
+def mixed(samples: list[Any]) -> torch.Tensor:
+    return torch.stack([sample[0] for sample in samples]) * torch.rand(()) * random.random()
+
+
+def test_a_collate_function_that_draws() -> None:
+    """Over samples that are read without a seed, too, a batch is the same for every reader."""
+    train_set = torch.utils.data.TensorDataset(torch.arange(1.0, 9.0))
+    direct, other = DirectLoader(Loads(train_set, mixed)), AheadLoader(Loads(train_set, mixed), {"num_workers": 1})
+    first = direct.get(load(1, 2))
+    torch.manual_seed(3)
+    random.seed(3)
+    assert torch.equal(direct.get(load(1, 2)), first)
+    assert torch.equal(other.get(load(1, 2)), first)
+    assert not torch.equal(direct.get(load(1, 2, seed=6)), first)
+    other.close()
+
+
 def test_batches_are_moved() -> None:
     from typing import NamedTuple
 

@@ -83,6 +83,20 @@ def test_lion_by_its_name() -> None:
     assert found == {"name": "lion", "lr": 1e-4, "beta1": 0.9, "beta2": 0.99, "weight_decay": 0.1}
 
 
+@pytest.mark.parametrize("option", ["maximize", "caution", "decoupled_weight_decay", "cautious_factor", "eps"])
+def test_an_option_of_a_lion_that_the_servers_do_not_know(option: str) -> None:
+    class Lion(torch.optim.Optimizer):
+        def __init__(self, parameters: Any, **options: Any) -> None:
+            neutral = {"maximize": False, "caution": False, "cautious_factor": 1.0, "foreach": True, "eps": None}
+            numbers = {"lr": 1e-4, "betas": (0.9, 0.99), "weight_decay": 0.1}
+            super().__init__(parameters, {**numbers, **neutral, "use_triton": True, **options})
+
+    net = model()
+    assert read(net, Lion([{"params": net.parameters(), "layer": 3}]))["name"] == "lion"
+    with pytest.raises(PacelineError, match=rf"Lion\({option}=0.5\); leave {option} out"):
+        read(net, Lion(net.parameters(), **{option: 0.5}))
+
+
 @pytest.mark.parametrize(
     "make, says",
     [
@@ -215,11 +229,60 @@ def test_so_is_what_a_scheduler_does_that_is_made_later() -> None:
 
 
 def test_a_scheduler_that_the_servers_know_may_be_stepped() -> None:
-    optimizer = torch.optim.SGD(model().parameters(), lr=0.5)
+    groups = [{"params": [nn.Parameter(torch.zeros(1))]}, {"params": [nn.Parameter(torch.zeros(1))], "lr": 0.2}]
+    optimizer = torch.optim.SGD(groups, lr=0.5)
     schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.5)
-    guard = OptimizerGuard(optimizer, None, scheduled=True)
-    schedule.step()
+    guard = OptimizerGuard(optimizer, None, schedule)
+    for _ in range(3):
+        guard.check()
+        schedule.step()
     guard.check()
+
+
+def test_a_scheduler_of_somebody_elses_may_set_any_rate() -> None:
+    class Own:
+        def step(self) -> None:
+            optimizer.param_groups[0]["lr"] = 0.25
+
+    optimizer = torch.optim.SGD(model().parameters(), lr=0.5)
+    guard = OptimizerGuard(optimizer, None, Own())
+    Own().step()
+    guard.check()
+
+
+def scheduled_guard() -> tuple[Any, OptimizerGuard]:
+    optimizer = torch.optim.AdamW(model().parameters(), lr=0.5, weight_decay=0.1)
+    return optimizer, OptimizerGuard(optimizer, None, torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.5))
+
+
+@pytest.mark.parametrize(
+    "name, value, says",
+    [
+        ("lr", 0.3, "lr was 0.5 at join.. and is 0.3 now.*leave the rate to it"),
+        ("weight_decay", 0.2, "weight_decay was 0.1 at join.. and is 0.2 now.*set it before join"),
+        ("betas", (0.5, 0.999), "betas was .0.9, 0.999. at join"),
+        ("eps", 1e-3, "eps was 1e-08 at join"),
+    ],
+)
+def test_beside_a_scheduler_a_number_that_the_program_sets_is_not_ignored(name: str, value: Any, says: str) -> None:
+    optimizer, guard = scheduled_guard()
+    optimizer.param_groups[0][name] = value
+    with pytest.raises(PacelineError, match=says):
+        guard.check()
+
+
+def test_what_the_optimizer_gets_after_join_is_not_trained_in_silence() -> None:
+    net = model()
+    optimizer = torch.optim.SGD(net[0].parameters(), lr=0.5)
+    guard = OptimizerGuard(optimizer, None)
+    optimizer.add_param_group({"params": list(net[1].parameters())})
+    with pytest.raises(PacelineError, match="1 group of 2 parameters at join.. and has 2 groups of 2 and 2 param"):
+        guard.check()
+    del optimizer.param_groups[1]
+    guard.check()
+    optimizer.param_groups[0]["params"].append(net[1].bias)
+    with pytest.raises(PacelineError, match="give the optimizer all of them before join"):
+        guard.check()
 
 
 def scaler() -> Any:

@@ -50,7 +50,8 @@ def test_a_probe_ends_with_its_socket(tmp_path: Path) -> None:
 def test_what_is_not_said_is_left_out(tmp_path: Path) -> None:
     with Member(tmp_path, PLAIN) as member:
         model = member.receive("model")
-        assert sorted(model) == ["evaluates", "prefetch", "samples", "tensors", "type"] and model["prefetch"] == 0
+        assert sorted(model) == ["device", "evaluates", "prefetch", "samples", "tensors", "type"]
+        assert model["prefetch"] == 0
 
 
 # What comes after its loop may save the model over a good one.

@@ -131,6 +131,33 @@ def test_refused(make: Any, per: str, says: str) -> None:
     assert says in str(error.value)
 
 
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda o: schedulers.OneCycleLR(o, 1.0, total_steps=3 * 1563, div_factor=4, cycle_momentum=False),
+        lambda o: schedulers.CosineAnnealingLR(o, 3 * 1563),
+        lambda o: schedulers.CosineAnnealingWarmRestarts(o, 3 * 1563),
+        lambda o: schedulers.SequentialLR(
+            o,
+            [schedulers.LinearLR(o, 0.1, total_iters=100), schedulers.CosineAnnealingLR(o, 3 * 1563 - 100)],
+            [100],
+        ),
+    ],
+)
+def test_a_schedule_of_steps_that_is_said_to_count_epochs_is_refused(make: Any) -> None:
+    opt = optimizer()
+    with pytest.raises(PacelineError, match='and the job has 3 epochs; write schedule_per="step"'):
+        read_schedule(opt, make(opt), "epoch", 3, 50_000, 32)
+    opt = optimizer()
+    assert read_schedule(opt, make(opt), "step", 3, 50_000, 32) is not None
+
+
+@pytest.mark.parametrize("epochs, length", [(3, 3), (3, 100), (0.5, 90), (90, 600)])
+def test_the_beginning_of_a_longer_schedule_is_one(epochs: float, length: int) -> None:
+    opt = optimizer()
+    read_schedule(opt, schedulers.CosineAnnealingLR(opt, length), "epoch", epochs, 50_000, 32)
+
+
 def test_momentum_that_cycles_is_refused() -> None:
     opt = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.1, momentum=0.9)
     with pytest.raises(PacelineError, match="cycle_momentum=False"):

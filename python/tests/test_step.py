@@ -503,7 +503,66 @@ for x, y in job:
 """
     with Member(tmp_path, HEAD + body) as member:
         member.begin()
-        assert member.step(range(4))["skipped"] is True
+        answer = member.step(range(4))
+        assert answer["skipped"] is True and "retry" not in answer
+        member.end()
+
+
+@pytest.mark.skipif(not hasattr(torch.amp, "GradScaler"), reason="this PyTorch has no GradScaler on the CPU")
+def test_only_an_overflow_is_tried_again(tmp_path: Path) -> None:
+    """A smaller loss scale makes a gradient that overflowed finite. What the program skips has none at any scale."""
+    body = """
+model = Net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
+job = paceline.join(model, Points(), optimizer=optimizer, scaler=scaler)
+for i, (x, y) in enumerate(job):
+    loss = loss_of(model, x, y)
+    if i == 3:
+        loss = loss * float("nan")
+    scaler.scale(loss).backward()
+    if i in (1, 2):
+        model.first.weight.grad[0, 0] = float("inf")
+    job.step(loss, skipped=i == 2)
+    print("scale", scaler.get_scale())
+"""
+    with Member(tmp_path, HEAD + body) as member:
+        member.begin()
+        answers = [member.step(range(4)) for _ in range(5)]
+        assert [answer["skipped"] for answer in answers] == [False, True, True, True, False]
+        assert [answer.get("retry", False) for answer in answers] == [False, True, False, False, False]
+        assert member.end() == 0, member.log
+        scales = [float(line.split()[1]) for line in member.log.splitlines() if line.startswith("scale")]
+        assert scales == [1024, 512, 256, 128, 128]  # a scaler hears of each
+
+
+def test_one_part_of_a_batch_that_is_skipped_is_the_batch(tmp_path: Path) -> None:
+    body = """
+model = Net()
+job = paceline.join(model, Points())
+for i, (x, y) in enumerate(job):
+    loss = loss_of(model, x, y)
+    loss.backward()
+    job.step(loss, skipped=i == 1)
+"""
+    with Member(tmp_path, HEAD + body) as member:
+        member.begin()
+        assert member.step(range(6), micro_batch=2)["skipped"] is True
+        assert member.step(range(6), micro_batch=2)["skipped"] is False
+        member.end()
+
+
+def test_a_metric_is_the_mean_over_the_parts_that_have_it(tmp_path: Path) -> None:
+    body = """
+model = Net()
+job = paceline.join(model, Points())
+measured = [{"a": 4.0, "b": float("nan")}, {"a": 4.0, "b": 6.0}, {"b": 3.0}]
+for i, (x, y) in enumerate(job):
+    job.step(0.0, measured[i])
+"""
+    with Member(tmp_path, HEAD + body) as member:
+        member.begin()
+        assert member.step(range(5), micro_batch=2)["metrics"] == {"a": 4.0, "b": 5.0}  # of 2, 2 and 1 samples
         member.end()
 
 

@@ -74,6 +74,110 @@ def test_who_asks_for_copies_may_write(tmp_path: Path, write: str, environment: 
         assert member.end() == 0, member.log
 
 
+# As contrastive learning has it: the second network follows the first one.
+FOLLOWS = """
+class Pair(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net, self.slow = Net(), Net().requires_grad_(False)
+    def forward(self, x):
+        return self.net(x)
+model = Pair().to(paceline.device())
+first = model.slow.last.bias.clone()
+job = paceline.join(model, Points(), weights={weights!r})
+for x, y in job:
+    {before}
+    loss_of(model, x, y).backward()
+    job.step(1.0)
+    {after}
+print("followed", not torch.equal(model.slow.last.bias, first))
+"""
+FOLLOW = "model.slow.last.bias.data = model.slow.last.bias.data * 0.9 + model.net.last.bias.data * 0.1"
+
+
+@pytest.mark.parametrize("environment", [ON_CPU, *OTHERS])
+@pytest.mark.parametrize("when", ["before the step", "after it"])
+def test_a_frozen_weight_that_follows_another(tmp_path: Path, when: str, environment: dict[str, str]) -> None:
+    early = when == "before the step"
+    lines = {"before": FOLLOW if early else "pass", "after": "pass" if early else FOLLOW}
+    with Member(tmp_path, HEAD + FOLLOWS.format(weights="view", **lines), environment=environment) as member:
+        member.begin()
+        if not early:
+            member.step([1, 2, 3])
+        member.order([1, 2, 3])
+        error = member.receive("error")
+        assert "wrote to the weight slow.last.bias" in error["text"] and 'weights="copy"' in error["text"]
+
+
+@pytest.mark.parametrize("environment", [ON_CPU, *OTHERS])
+def test_a_frozen_weight_may_follow_where_weights_are_copied(tmp_path: Path, environment: dict[str, str]) -> None:
+    script = HEAD + FOLLOWS.format(weights="copy", before=FOLLOW, after=FOLLOW)
+    with Member(tmp_path, script, environment=environment) as member:
+        member.begin()
+        member.step([1, 2, 3])
+        member.step([1, 2, 3])
+        assert member.end() == 0, member.log
+        assert "followed True" in member.log
+
+
+BUFFERS = """
+class Warm(Net):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("heat", torch.ones(2))
+        self.last = nn.utils.parametrizations.spectral_norm(self.last)
+model = Warm().to(paceline.device())
+def evaluate():
+    model.heat.mul_(3)  # the evaluation's own affair
+    return 1.0
+job = paceline.join(model, Points(), evaluate=evaluate)
+for x, y in job:
+    {before}
+    loss = loss_of(model, x, y)
+    loss.backward()
+    job.step(loss)
+    {after}
+print("after the loop")
+"""
+LATE = {
+    "in place": "model.heat.mul_(0.9)",
+    "in its place": "model.heat.data = model.heat * 0.9",
+    "another tensor": "model.heat = model.heat * 0.9",
+}
+
+
+@pytest.mark.parametrize("environment", [ON_CPU, *OTHERS])
+@pytest.mark.parametrize("write", LATE)
+def test_a_buffer_that_is_changed_too_late(tmp_path: Path, write: str, environment: dict[str, str]) -> None:
+    script = HEAD + BUFFERS.format(before="pass", after=LATE[write])
+    with Member(tmp_path, script, environment=environment) as member:
+        member.begin()
+        member.step([1, 2, 3])
+        member.order([1, 2, 3])
+        error = member.receive("error")
+        assert "changed the buffer heat after job.step()" in error["text"]
+        assert error["text"].endswith("change it before job.step()") and error["where"].startswith("train.py:")
+
+
+@pytest.mark.parametrize("environment", [ON_CPU, *OTHERS])
+@pytest.mark.parametrize("write", LATE)
+def test_a_buffer_that_is_changed_in_time(tmp_path: Path, write: str, environment: dict[str, str]) -> None:
+    """A forward pass after the step and an evaluation between two steps change buffers that nobody misses."""
+    after = "model.train(); model(x)"
+    script = HEAD + BUFFERS.format(before=LATE[write], after=after)
+    with Member(tmp_path, script, environment=environment) as member:
+        _, gradients = member.begin()
+        member.step([1, 2, 3])
+        assert member.tensor(gradients, "heat").tolist() == pytest.approx([0.9, 0.9])
+        member.send({"type": "evaluate", "weights": [[0, 0, 0]]})
+        member.receive("evaluated")
+        member.step([1, 2, 3])
+        member.step([1, 2, 3])
+        assert member.tensor(gradients, "heat").tolist() == pytest.approx([0.9, 0.9])
+        assert member.end() == 0, member.log
+        assert "after the loop" in member.log
+
+
 # As cuDNN does it on a GPU.
 RECURRENT = """
 class Model(nn.Module):
