@@ -11,9 +11,11 @@
 #include <fmt/format.h>
 
 #include "paceline/base/status_macros.h"
+#include "paceline/cli/program.h"
 #include "paceline/cli/watchers.h"
 #include "paceline/launch/failed_run.h"
 #include "paceline/launch/local_cluster.h"
+#include "paceline/launch/print.h"
 #include "paceline/launch/stop_signals.h"
 #include "paceline/launch/watch.h"
 #include "paceline/runs/unfinished_run.h"
@@ -137,14 +139,18 @@ absl::StatusOr<int> run_other_host(launch::HostProcesses host, const config::Job
   watchers.finish();
   // A program that goes on after the job may be stopped too, and the job is done all the same.
   const bool interrupted = launch::stop_signals() > 0 && cluster.stopped();
+  const auto by_other = interrupted ? std::nullopt : cluster.interrupted();
   if (const auto run = cluster.led_run()) {
     if (!outcome.ok())
       return launch::end_of_failed(outcome, *run, true, options.command, cluster.logs_say_more());
-    return show_trained({*run, interrupted, cluster.after()}, options);
+    return show_trained({*run, interrupted, by_other, cluster.after()}, options);
   }
   PACELINE_RETURN_IF_ERROR(outcome);
   PACELINE_RETURN_IF_ERROR(cluster.after());
-  return interrupted ? launch::exit_of_stop() : 0;
+  if (interrupted) return launch::exit_of_stop();
+  if (!by_other) return 0;
+  launch::print(stderr, fmt::format("stopped: {}; to go on, start the same command again\n", *by_other));
+  return kExitOfOthersStop;
 }
 
 }  // namespace

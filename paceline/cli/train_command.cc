@@ -10,14 +10,16 @@
 #include <absl/strings/match.h>
 #include <fmt/format.h>
 
+#include "paceline/base/exit_reason.h"
+#include "paceline/base/program_version.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/cli/asked_job.h"
 #include "paceline/cli/job_check.h"
 #include "paceline/cli/models_command.h"
+#include "paceline/cli/program.h"
 #include "paceline/cli/program_probe.h"
 #include "paceline/cli/standard_input.h"
 #include "paceline/cli/torch_program.h"
-#include "paceline/base/program_version.h"
 #include "paceline/cli/watchers.h"
 #include "paceline/engine/built_in.h"
 #include "paceline/launch/display.h"
@@ -80,12 +82,16 @@ absl::Status train_live(const config::JobConfig& job, const TrainOptions& option
   launch::HostProcesses processes =
       options.processes ? options.processes(run, job, resume) : launch::all_processes(run, job, resume);
   processes.again = options.again;
+  const std::string why = job.hosts > 1 && options.processes
+                              ? fmt::format("host {} was interrupted", processes.rank)
+                              : "interrupted";
   PACELINE_ASSIGN_OR_RETURN(launch::LocalCluster cluster,
                             launch::LocalCluster::start(std::move(processes), job, options.fork_server));
-  const absl::Status outcome = launch::watch(cluster, display, "interrupted");
+  const absl::Status outcome = launch::watch(cluster, display, why);
   logs_say_more |= cluster.logs_say_more();
   trained.after = cluster.after();
   trained.interrupted = launch::stop_signals() > 0 && cluster.stopped();
+  if (!trained.interrupted) trained.by_other = cluster.interrupted();
   return outcome;
 }
 
@@ -326,7 +332,8 @@ absl::StatusOr<TrainedRun> train(const std::string& job_text, const TrainOptions
   if (options.names_folder && options.shown != launch::Shown::kNothing)
     launch::print(stderr, fmt::format("run: {}\n", run.folder));
   if (!resume)
-    PACELINE_RETURN_IF_ERROR(runs::write_origin(store::RunPaths{run.folder}, runs::this_origin(kProgramVersion)));
+    PACELINE_RETURN_IF_ERROR(
+        runs::write_origin(store::RunPaths{run.folder}, runs::this_origin(kProgramVersion)));
   PACELINE_RETURN_IF_ERROR(watchers.start(run.folder));
   bool logs_say_more = job.program.has_value();  // what a program writes is nobody else's to judge
   absl::Status outcome;
@@ -341,6 +348,9 @@ absl::StatusOr<TrainedRun> train(const std::string& job_text, const TrainOptions
   watchers.finish();
   if (outcome.ok() && run.interrupted && !launch::has_trained(run.folder))
     outcome = absl::CancelledError("stopped before it trained");
+  if (outcome.ok() && run.by_other && !launch::has_trained(run.folder))
+    outcome = with_exit_reason(absl::UnavailableError("stopped before it trained: " + *run.by_other),
+                               ExitReason::kInterrupted);
   if (!outcome.ok())
     return launch::end_of_failed(outcome, run.folder, resume, options.command, logs_say_more);
   return run;
@@ -392,12 +402,13 @@ absl::StatusOr<int> show_trained(const TrainedRun& run, const TrainOptions& opti
                                         report.document.at("summary").at("trace_hash").get<std::string>()));
   }
   PACELINE_RETURN_IF_ERROR(run.after);
-  if (!run.interrupted) return 0;
+  if (!run.interrupted && !run.by_other) return 0;
+  const std::string stopped = run.by_other ? "stopped: " + *run.by_other : "stopped";
   launch::print(stderr,
                 store::latest_checkpoint(run.folder).ok()
-                    ? fmt::format("stopped; resume with: {} --resume {}\n", options.command, run.folder)
+                    ? fmt::format("{}; resume with: {} --resume {}\n", stopped, options.command, run.folder)
                     : "stopped before anything was trained; there is nothing to resume\n");
-  return launch::exit_of_stop();
+  return run.by_other ? kExitOfOthersStop : launch::exit_of_stop();
 }
 
 }  // namespace paceline::cli

@@ -405,6 +405,31 @@ TEST_P(CheckpointAgain, IsTriedWhereItCouldNotBeWritten) {
 
 INSTANTIATE_TEST_SUITE_P(Ends, CheckpointAgain, testing::Bool());
 
+TEST_F(AttemptTest, ARunWhoseHostIsInterruptedIsStoppedForThatReason) {
+  start("[[device]]\ncount = 2\n");
+  const auto here = worker("w0");
+  here->say(attached("path"));
+  EXPECT_FALSE(attempt().interrupted());
+  world_->happens(StopWanted{"host 1 was interrupted", "", StopCause::kShutDown});
+  world_->happens(StopWanted{"a later one", "", StopCause::kInterrupted});
+  const wire::Disconnect disconnect = here->disconnect();
+  EXPECT_TRUE(disconnect.interrupted());
+  EXPECT_EQ(disconnect.why(), "host 1 was interrupted");
+  ASSERT_TRUE(attempt().interrupted());
+  EXPECT_EQ(attempt().interrupted()->cause, StopCause::kShutDown);
+}
+
+TEST_F(AttemptTest, AStopThatSomebodyAskedForIsNoInterruption) {
+  start("[[device]]\ncount = 2\n");
+  const auto here = worker("w0");
+  here->say(attached("path"));
+  world_->happens(StopWanted{"stopped from a page"});
+  const wire::Disconnect disconnect = here->disconnect();
+  EXPECT_TRUE(disconnect.stopped());
+  EXPECT_FALSE(disconnect.interrupted());
+  EXPECT_FALSE(attempt().interrupted());
+}
+
 TEST_F(AttemptTest, AHostThatCannotStartIsTheRunsFailureAndNoStop) {
   start("[[device]]\ncount = 2\n");
   const auto here = worker("w0");

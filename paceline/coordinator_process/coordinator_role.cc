@@ -17,6 +17,7 @@
 
 #include "paceline/base/check.h"
 #include "paceline/base/event_loop.h"
+#include "paceline/base/exit_reason.h"
 #include "paceline/base/listening_socket.h"
 #include "paceline/base/resident_memory.h"
 #include "paceline/base/status_macros.h"
@@ -72,7 +73,8 @@ struct Job {
   std::string whole_toml;  // as it is recorded
   bool one_folder;         // all hosts see the run folder
   bool told = false;
-  std::vector<std::string> notes{};  // that people see beside the run
+  std::optional<coordinator::StopWanted> interrupted{};  // the last attempt was, as that has it
+  std::vector<std::string> notes{};                      // that people see beside the run
 
   void note(const std::string& line) {
     spdlog::info("{}", line);
@@ -210,6 +212,7 @@ absl::StatusOr<coordinator::AttemptEnded> attempt(Job& job, const store::RunMark
     }
     if (!recorder->trouble().ok()) coordinator.fail(recorder->trouble());
   });
+  job.interrupted = state.interrupted();
   coordinator::AttemptEnded ended{.status = state.result(),
                                   .can_go_on = state.can_go_on(),
                                   .trained = state.started(),
@@ -359,7 +362,12 @@ absl::Status run_coordinator(const CoordinatorRoleOptions& options) {
   const absl::Status status = train(job, mark, options);
   // Nor has one that could not take the run up: another host may.
   if (mark.was_cut_short() && !job.told) mark.keep();
-  return status;
+  if (!job.interrupted) return status;
+  // An init system stops commands that it starts again later. Those go on with the run.
+  if (job.interrupted->cause == StopCause::kShutDown && mark.still_leads().ok())
+    PACELINE_RETURN_IF_ERROR(mark.note_shut_down());
+  return status.ok() ? with_exit_reason(absl::CancelledError(job.interrupted->why), ExitReason::kInterrupted)
+                     : status;
 }
 
 }  // namespace paceline::coordinator_process

@@ -84,8 +84,21 @@ supervisor::SupervisorOptions supervisor_options(const HostProcesses& processes,
 
 supervisor::ProcessEnd end_of(const ChildProcess& process, const ChildProcess::End& end) {
   const bool success = end.wait_status == 0;
-  return {end.said.reason, success, end.killed(), end.in_words(),
-          success ? absl::OkStatus() : reason_of(process, end)};
+  absl::Status reason = success ? absl::OkStatus() : reason_of(process, end);
+  if (end.said.reason == ExitReason::kInterrupted)
+    reason = with_exit_reason(absl::CancelledError(end.said.message), ExitReason::kInterrupted);
+  return {end.said.reason, success, end.killed(), end.in_words(), std::move(reason)};
+}
+
+wire::StopRequest::Cause cause_of(StopCause cause) {
+  switch (cause) {
+    case StopCause::kInterrupted:
+      return wire::StopRequest::INTERRUPTED;
+    case StopCause::kShutDown:
+      return wire::StopRequest::SHUT_DOWN;
+    default:
+      return wire::StopRequest::ASKED;
+  }
 }
 
 // What the folder that all hosts share says of who leads the run.
@@ -97,8 +110,10 @@ supervisor::LeaderFailover::Seen look_at_folder(const store::RunPaths& run) {
   // The process that ends a run takes the mark away before the lock goes.
   std::error_code error;
   const bool marked = std::filesystem::exists(run.mark(), error);
+  // One that was stopped as a host was shut down goes on once that is back.
+  const bool goes_on = !error && (marked || std::filesystem::exists(run.shut_down(), error));
   if (error) return {};
-  return {{{HostRank(leader->host), leader->address}}, led, !marked};
+  return {{{HostRank(leader->host), leader->address}}, led, !goes_on};
 }
 
 }  // namespace
@@ -398,6 +413,7 @@ std::optional<LocalCluster::What> LocalCluster::act(const supervisor::AskStop& a
   wire::StopRequest request;
   request.set_why(ask.why);
   request.set_cannot_start(ask.cannot_start);
+  request.set_cause(cause_of(ask.cause));
   wire::StopReply reply;
   rpc::call_once(stub_->Stop(&context), request, reply);
   return std::nullopt;

@@ -29,6 +29,7 @@ void catch_stop_signals() {
 }
 
 int stop_signals() { return count; }
+StopCause cause_of_stop() { return last == SIGTERM ? StopCause::kShutDown : StopCause::kInterrupted; }
 int exit_of_stop() { return 128 + last; }
 
 }  // namespace paceline::launch
