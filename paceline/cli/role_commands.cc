@@ -13,6 +13,9 @@ void add_reach(CLI::App& role, peer::PeerOptions& options) {
   role.add_option("--patience", options.patience_s,
                   "how many seconds to wait for a coordinator that is gone; 60 without it")
       ->check(CLI::PositiveNumber);
+  role.add_option("--first-patience", options.first_patience_s,
+                  "the same for one that does not listen yet; 60 without it")
+      ->check(CLI::PositiveNumber);
   role.add_option("--certs", options.certs, "the folder with the job's certificates");
   role.add_option("--token-file", options.token_file,
                   "the file with the job's token; certs/token without it");

@@ -325,8 +325,13 @@ absl::StatusOr<TrainedRun> train(const std::string& job_text, const TrainOptions
   PACELINE_ASSIGN_OR_RETURN(Watchers watchers, Watchers::open(job, options.ui));
   PACELINE_RETURN_IF_ERROR(check_port(job, options));
   TrainedRun run;
-  PACELINE_ASSIGN_OR_RETURN(run.folder,
-                            resume ? old_folder(options, job_toml) : new_folder(job, job_toml, job_text));
+  if (resume) {
+    PACELINE_ASSIGN_OR_RETURN(run.folder, old_folder(options, job_toml));
+  } else {
+    // Without what the program says, so that the run is found again before anybody asks the program.
+    PACELINE_ASSIGN_OR_RETURN(const std::string asked, options.take_up ? resolved_job(options) : job_text);
+    PACELINE_ASSIGN_OR_RETURN(run.folder, new_folder(job, job_toml, asked));
+  }
   if (!options.program.empty())
     PACELINE_RETURN_IF_ERROR(store::atomic_write(store::RunPaths{run.folder}.program(), options.program));
   if (options.names_folder && options.shown != launch::Shown::kNothing)
@@ -358,9 +363,12 @@ absl::StatusOr<TrainedRun> train(const std::string& job_text, const TrainOptions
 
 namespace {
 
-absl::Status take_up_unfinished(TrainOptions& options, std::string& job_toml) {
-  PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, config::parse_job(job_toml, "job.toml"));
-  const auto found = runs::unfinished_run(job.runs_dir, job_toml);
+// Before the data are read or the program is asked, which takes a while and is done for the run that is
+// found.
+absl::Status take_up_unfinished(TrainOptions& options) {
+  PACELINE_ASSIGN_OR_RETURN(const std::string asked, resolved_job(options));
+  PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, config::parse_job(asked, "job.toml"));
+  const auto found = runs::unfinished_run(job.runs_dir, asked);
   if (!found || !runs::may_be_taken_up(*found)) return absl::OkStatus();
   launch::print(stderr, fmt::format("going on with {}, which was cut short; --new begins another run\n",
                                     found->folder));
@@ -368,7 +376,6 @@ absl::Status take_up_unfinished(TrainOptions& options, std::string& job_toml) {
   options.again = true;
   options.job_file.clear();
   options.sets.clear();
-  PACELINE_ASSIGN_OR_RETURN(job_toml, checked_job(options));
   return absl::OkStatus();
 }
 
@@ -382,8 +389,8 @@ absl::StatusOr<TrainedRun> go_on(TrainOptions options) {
 
 absl::StatusOr<int> train_command(TrainOptions options) {
   PACELINE_RETURN_IF_ERROR(stay_in_its_world(options));
-  PACELINE_ASSIGN_OR_RETURN(std::string job_toml, checked_job(options));
-  if (options.take_up) PACELINE_RETURN_IF_ERROR(take_up_unfinished(options, job_toml));
+  if (options.take_up) PACELINE_RETURN_IF_ERROR(take_up_unfinished(options));
+  PACELINE_ASSIGN_OR_RETURN(const std::string job_toml, checked_job(options));
   launch::catch_stop_signals();
   PACELINE_ASSIGN_OR_RETURN(const TrainedRun run, train(job_toml, options));
   return show_trained(run, options);

@@ -37,6 +37,8 @@ constexpr int kAnyWidth = 80;
 constexpr std::chrono::seconds kMemoryEvery{1};
 // Built-in models have nothing to do after the job.
 constexpr double kOwnEndS = 1;
+// Host 0 looks at its data, or asks its program, before it listens. It waits as long for the others.
+constexpr double kStartPatience_s = 600;
 // So long a coordinator has to answer when this process comes to it.
 constexpr std::chrono::milliseconds kAnswerLimit{500};
 
@@ -290,6 +292,7 @@ absl::Status LocalCluster::start(const std::string& name) {
   std::vector<std::string> arguments = child.arguments;
   const std::string coordinator = processes_.first ? reach_.coordinator : "@" + leader_file(processes_);
   arguments.insert(arguments.end(), {"--coordinator", coordinator, "--token-file", reach_.token_file});
+  arguments.insert(arguments.end(), {"--first-patience", std::to_string(kStartPatience_s)});
   if (!processes_.first) arguments.insert(arguments.end(), {"--patience", std::to_string(patience_s_)});
   if (!reach_.certs.empty()) arguments.insert(arguments.end(), {"--certs", reach_.certs});
   PACELINE_ASSIGN_OR_RETURN(child.process, start_process(child.program, name, arguments));
