@@ -293,7 +293,10 @@ absl::Status LocalCluster::start(const std::string& name) {
   const std::string coordinator = processes_.first ? reach_.coordinator : "@" + leader_file(processes_);
   arguments.insert(arguments.end(), {"--coordinator", coordinator, "--token-file", reach_.token_file});
   arguments.insert(arguments.end(), {"--first-patience", std::to_string(kStartPatience_s)});
-  if (!processes_.first) arguments.insert(arguments.end(), {"--patience", std::to_string(patience_s_)});
+  // A coordinator that comes back reads its whole checkpoint before it listens. This process watches over it,
+  // and those that wait for it here die with this one.
+  const double patience_s = processes_.first ? kStartPatience_s : patience_s_;
+  arguments.insert(arguments.end(), {"--patience", std::to_string(patience_s)});
   if (!reach_.certs.empty()) arguments.insert(arguments.end(), {"--certs", reach_.certs});
   PACELINE_ASSIGN_OR_RETURN(child.process, start_process(child.program, name, arguments));
   return absl::OkStatus();
