@@ -10,7 +10,8 @@ namespace paceline::launch {
 // `paceline train | tee log` stops tee as well. To be called by a command that stops cleanly itself.
 void catch_stop_signals();
 
-// How often one of them came since the process began: one that comes while a run loads its data counts too.
+// How often one of them came since the process began, as StopWishes counts: one that comes while a run loads
+// its data counts too.
 int stop_signals();
 // What the last one means: an init system sends SIGTERM, and people do not.
 StopCause cause_of_stop();
