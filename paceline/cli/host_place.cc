@@ -58,7 +58,8 @@ absl::StatusOr<std::string> own_address(const PlaceOptions& options, const launc
   const auto began = std::chrono::steady_clock::now();
   for (bool told = false;;) {
     auto own = launch::own_address_towards(placement.first_host);
-    const bool may_come = absl::IsUnavailable(own.status()) && placement.rank > 0;
+    // Host 0's own name too: Kubernetes makes it after it has started the pod.
+    const bool may_come = absl::IsUnavailable(own.status());
     const auto waited = std::chrono::steady_clock::now() - began;
     if (!may_come || waited > patience) return own;
     if (waited > kQuiet && !std::exchange(told, true))
