@@ -322,7 +322,8 @@ std::optional<LocalCluster::What> LocalCluster::act(const supervisor::KillMember
 std::optional<LocalCluster::What> LocalCluster::act(const supervisor::StartCoordinator& start) {
   const absl::Status status = start_coordinator(start);
   const auto ended = status.ok() || !coordinator_ ? std::nullopt : coordinator_->ended();
-  return supervisor::CoordinatorStarted{status, ended && ended->killed()};
+  // It is not started again after it was killed for a stop.
+  return supervisor::CoordinatorStarted{status, ended && ended->killed() && !absl::IsCancelled(status)};
 }
 
 absl::Status LocalCluster::start_coordinator(const supervisor::StartCoordinator& start) {
