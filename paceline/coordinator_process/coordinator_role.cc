@@ -18,6 +18,7 @@
 #include "paceline/base/check.h"
 #include "paceline/base/event_loop.h"
 #include "paceline/base/exit_reason.h"
+#include "paceline/base/host_port.h"
 #include "paceline/base/listening_socket.h"
 #include "paceline/base/resident_memory.h"
 #include "paceline/base/status_macros.h"
@@ -85,8 +86,8 @@ struct Job {
 absl::Status tell_others(const Job& job) {
   const std::string& address = job.listening.address;
   if (job.reached_at.empty()) return runs::write_leader(job.paths, {job.host.value(), address});
-  const std::string port = address.substr(address.rfind(':'));
-  return runs::write_leader(job.paths, {job.host.value(), job.reached_at + port});
+  const std::string port = address.substr(address.rfind(':') + 1);
+  return runs::write_leader(job.paths, {job.host.value(), host_port(job.reached_at, port)});
 }
 
 // For servers, which may have been at another run.

@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "paceline/base/host_port.h"
 #include "paceline/base/resident_memory.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/launch/coordinator_process.h"
@@ -437,7 +438,7 @@ std::optional<LocalCluster::What> LocalCluster::act(const supervisor::LookAtFold
 void LocalCluster::start_keeper(const std::string& run) {
   keeper_ = std::make_unique<RunKeeper>(
       RunKeeper::Options{.host = HostRank(processes_.rank),
-                         .address = processes_.exchange + listen_.substr(listen_.rfind(':')),
+                         .address = host_port(processes_.exchange, listen_.substr(listen_.rfind(':') + 1)),
                          .runs_dir = processes_.runs_dir,
                          .asked = processes_.asked,
                          .run = run});
