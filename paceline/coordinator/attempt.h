@@ -56,8 +56,10 @@ struct AttemptOptions {
   std::string job_toml;
   std::optional<Restart> restart{};
   bool again =
-      false;        // the job has been begun before: processes that are lost at the start are waited for too
-  HostRank host{};  // of this process and the evaluator
+      false;  // the job has been begun before: processes that are lost at the start are waited for too
+  // Its launcher was started anew, and so may those of all hosts be, one after the other.
+  bool hosts_start = false;
+  HostRank host{};                      // of this process and the evaluator
   std::string attempt{};                // what this one is called
   std::optional<CutShort> cut_short{};  // where it recorded more than the restart has
   // Workers that an attempt before was lost by, and why they are not let in.

@@ -1151,6 +1151,20 @@ TEST_F(AnotherAttempt, IsFollowedByOneMoreWhereNoReplicaIsWhole) {
   EXPECT_EQ(attempt().result().message(), "w1 did not come within 0.1 s, and no replica is whole");
 }
 
+// After a power cut they boot one after the other.
+TEST_F(AnotherAttempt, WaitsLongerForHostsThatAreStartedAnew) {
+  AttemptOptions options;
+  options.again = options.hosts_start = true;
+  start("[cluster]\nhosts = 2\nhost_patience_s = 5\n[[device]]\n[[device]]\nhost = 1\n", std::move(options));
+  const auto serving = server(0);
+  world_->keeps_beating(*serving);
+  world_->pass(std::chrono::seconds(599));
+  EXPECT_TRUE(attempt().lost_hosts().empty());
+  world_->pass(std::chrono::seconds(2));
+  EXPECT_EQ(attempt().lost_hosts(), std::vector<HostRank>{HostRank(1)});
+  EXPECT_THAT(attempt().result().message(), HasSubstr("host 1 did not come back within 600 s"));
+}
+
 TEST_F(AnotherAttempt, WaitsForAHostForAsLongAsItListens) {
   start_again("[cluster]\nhosts = 2\nhost_patience_s = 5\n[[device]]\n[[device]]\nhost = 1\n");
   const auto serving = server(0);

@@ -71,8 +71,9 @@ struct Job {
   int address_fd;
   HostRank host;
   std::string reached_at;
-  std::string whole_toml;  // as it is recorded
-  bool one_folder;         // all hosts see the run folder
+  std::string whole_toml;    // as it is recorded
+  bool one_folder;           // all hosts see the run folder
+  bool hosts_start = false;  // as CoordinatorRoleOptions has it; in the first attempt
   bool told = false;
   std::optional<coordinator::StopWanted> interrupted{};  // the last attempt was, as that has it
   std::vector<std::string> notes{};                      // that people see beside the run
@@ -148,6 +149,7 @@ absl::StatusOr<coordinator::AttemptEnded> attempt(Job& job, const store::RunMark
                    .job_toml = job.toml,
                    .restart = restart,
                    .again = order.again,
+                   .hosts_start = std::exchange(job.hosts_start, false),
                    .host = job.host,
                    .attempt = name_of(job, recorder->attempt()),
                    .cut_short = std::move(before),
@@ -275,7 +277,8 @@ absl::StatusOr<Job> read(const CoordinatorRoleOptions& options, const store::Run
              HostRank(options.host),
              options.reached_at,
              toml,
-             job.hosts == 1 || job.shared_folder || options.shared_folder};
+             job.hosts == 1 || job.shared_folder || options.shared_folder,
+             options.hosts_start};
 }
 
 // A run that goes back does so with the plan that it had last.

@@ -365,6 +365,8 @@ std::vector<std::string> LocalCluster::coordinator_arguments(
   if (start.without) add("--without", fmt::to_string(*start.without));
   if (start.again) {
     words.emplace_back("--again");
+    // The first one of this process, which was started anew itself. After a power cut all are.
+    if (!coordinator_ && !start.without) words.emplace_back("--hosts-start");
   } else if (processes_.resume) {
     words.emplace_back("--resume");
   }
