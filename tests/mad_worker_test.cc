@@ -156,7 +156,7 @@ TEST(MadWorker, CostsNobodyElseAnything) {
       SCOPED_TRACE(fmt::format("PACELINE_LIVES=1 PACELINE_SEED={}", first + life));
       madness.begin(static_cast<std::uint64_t>(first + life));
       Program worker({"worker", "--name", "w1", "--coordinator", madness.address(), "--token-file",
-                      (run / "token").string(), "--patience", "1"});
+                      (run / "token").string(), "--patience", "1", "--first-patience", "1"});
       eventually([&] { return !worker.running(); }, 4);
       ASSERT_TRUE(train.running()) << train.errors_so_far();
     }

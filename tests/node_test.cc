@@ -24,6 +24,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// After a signal to the command of another host.
+constexpr int kExitOfOthersStop = 75;
+
 void expect_said(const std::string& text, const std::string& what) {
   EXPECT_NE(text.find(what), std::string::npos) << "not said: " << what << "\nbut: " << text;
 }
@@ -97,6 +100,13 @@ class Node : public ::testing::Test {
   Ended end_of(int rank) {
     Ended ended = at(rank)->wait();
     EXPECT_EQ(ended.status, 0) << "host " << rank << ": " << ended.errors;
+    return ended;
+  }
+
+  // That host, after the command of another one was stopped.
+  Ended end_of_stopped(int rank) {
+    Ended ended = at(rank)->wait(60);
+    EXPECT_EQ(ended.status, kExitOfOthersStop) << "host " << rank << ": " << ended.errors;
     return ended;
   }
 
@@ -179,7 +189,7 @@ TEST_P(NodeDisks, AHostThatStaysAwayIsGivenUp) {
   ASSERT_TRUE(eventually([&] { return read_text(log).find("did not come back") != std::string::npos; }));
   expect_said(expect_given_up(1, 0).errors,
               "host 1 did not come back within 2 s; going on without it; going on from ");
-  end_of(2);
+  end_of_stopped(2);
 }
 
 // A device holds three of four units: what is left are two that have to be a pipeline over their hosts.
@@ -272,7 +282,7 @@ TEST_F(Node, AFirstHostThatStaysAwayIsSucceeded) {
   const Ended ended = expect_given_up(0, 1);
   expect_said(ended.errors, "host 0 did not come back; this one leads the run");
   expect_said(ended.output, "report: ");
-  expect_said(end_of(2).errors, "host 1 leads the run, from ");
+  expect_said(end_of_stopped(2).errors, "host 1 leads the run, from ");
   EXPECT_FALSE(fs::exists(run_folder() / "mark"));
 }
 
@@ -444,7 +454,7 @@ TEST_F(Node, OneOfTwoHalvesIsTakenUp) {
       [this] { return apart_->enter(0); });
   EXPECT_TRUE(eventually([&] { return fs::exists(other_half / "journal.sqlite.set-aside"); }));
   expect_goes_on_until_stopped(*at(0), runs_);
-  EXPECT_EQ(at(1)->wait(60).status, 0);
+  end_of_stopped(1);
   EXPECT_TRUE(fs::exists(other_half / "checkpoints" / (other_newest + ".set-aside")));
   EXPECT_FALSE(fs::exists(other_half / "checkpoints" / other_newest));
   expect_no_sample_twice(kept_commits(run_folder()));
@@ -474,7 +484,7 @@ TEST_F(Node, AFirstHostThatComesBackLateIsToldWhereHostsShareNoDisk) {
   runs_ = disk(1);
   const Ended ended = expect_given_up(0, 1);
   expect_said(ended.errors, "host 0 did not come back; this one leads the run");
-  expect_said(end_of(2).errors, "host 1 leads the run, from ");
+  expect_said(end_of_stopped(2).errors, "host 1 leads the run, from ");
   EXPECT_FALSE(fs::exists(run_folder() / "mark"));
 }
 
@@ -531,7 +541,24 @@ TEST_P(NodeDisks, AStopAnywhereStopsAllCleanly) {
   start_and_wait_for_checkpoint(job("epochs = 30\n", "[[device]]\ncount = 2\npace_ms = 40\n"), 2);
   at(1)->signal(SIGTERM);
   EXPECT_EQ(at(1)->wait(60).status, 128 + SIGTERM);
-  end_of(0);
+  expect_said(end_of_stopped(0).errors,
+              "stopped: host 1 was interrupted; resume with: paceline node --resume ");
+  // As an init system would start them when the host is back. An interruption by hand is for good.
+  const auto start_both = [&] {
+    start_host(1);
+    start_host(0);
+    ASSERT_TRUE(eventually([&] { return at(0)->errors_so_far().find("run: ") != std::string::npos; }));
+    const std::int64_t before = newest_metric(runs_, "commits");
+    ASSERT_TRUE(eventually([&] { return newest_metric(runs_, "commits") > before + 3; }));
+  };
+  start_both();
+  at(0)->signal(SIGINT);
+  const Ended by_hand = at(0)->wait(60);
+  EXPECT_EQ(by_hand.status, 128 + SIGINT);
+  expect_said(by_hand.errors, "which was cut short; --new begins another run");
+  expect_said(end_of_stopped(1).errors,
+              "stopped: host 0 was interrupted; to go on, start the same command again");
+  EXPECT_FALSE(fs::exists(run_folder() / "shut_down"));
 }
 
 TEST_F(Node, WhatCannotWorkIsSaidAtOnce) {

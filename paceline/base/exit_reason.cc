@@ -11,9 +11,9 @@ namespace paceline {
 namespace {
 
 constexpr char kPayload[] = "paceline/exit-reason";
-constexpr std::array<std::string_view, 9> kExitReasons{"done",          "own error",   "coordinator lost",
-                                                       "run failed",    "member lost", "place taken",
-                                                       "host given up", "killed",      "unsaid"};
+constexpr std::array<std::string_view, 10> kExitReasons{
+    "done",        "interrupted", "own error",     "coordinator lost", "run failed",
+    "member lost", "place taken", "host given up", "killed",           "unsaid"};
 
 }  // namespace
 

@@ -10,6 +10,7 @@ namespace paceline {
 
 enum class ExitReason {
   kDone,             // the job is over
+  kInterrupted,      // the run was stopped before, as the command of a host was interrupted
   kOwnError,         // of this process: another one would have it too
   kCoordinatorLost,  // the stream was cut short
   kRunFailed,        // the coordinator said that the run could not go on

@@ -6,6 +6,11 @@
 
 namespace paceline {
 
+std::string host_port(const std::string& host, const std::string& port) {
+  const bool bare = host.find(':') != std::string::npos && host.front() != '[';
+  return bare ? fmt::format("[{}]:{}", host, port) : fmt::format("{}:{}", host, port);
+}
+
 absl::StatusOr<Addresses> look_up(const std::string& address, int flags) {
   const std::size_t colon = address.rfind(':');
   if (colon == std::string::npos || colon == 0)

@@ -10,6 +10,9 @@
 
 namespace paceline {
 
+// HOST:PORT, or [HOST]:PORT for an IPv6 address, which has colons of its own.
+std::string host_port(const std::string& host, const std::string& port);
+
 struct FreeAddresses {
   void operator()(addrinfo* list) const { freeaddrinfo(list); }
 };

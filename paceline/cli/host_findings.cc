@@ -1,9 +1,7 @@
 #include "paceline/cli/host_findings.h"
 
-#include <netinet/in.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/timex.h>
@@ -30,6 +28,7 @@
 #include "paceline/launch/child_process.h"
 #include "paceline/launch/host_memory.h"
 #include "paceline/links/ucx_transports.h"
+#include "paceline/rpc/port.h"
 #include "paceline/security/certificates.h"
 #include "paceline/security/token.h"
 
@@ -211,21 +210,10 @@ Finding port_finding(const std::string& listen) {
   std::int64_t number = 0;
   if (!absl::SimpleAtoi(listen.substr(listen.rfind(':') + 1), &number) || number == 0)
     return {"port", Health::kOk, listen + ": any free one", ""};
-  const int probe = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  const int yes = 1;
-  setsockopt(probe, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-  const sockaddr_in address{.sin_family = AF_INET,
-                            .sin_port = htons(static_cast<std::uint16_t>(number)),
-                            .sin_addr = {htonl(INADDR_ANY)},
-                            .sin_zero = {}};
-  const bool free = bind(probe, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
-  const int error = errno;
-  close(probe);
-  if (free) return {"port", Health::kOk, listen + " is free", ""};
-  return {"port", Health::kFail, fmt::format("{}: {}", listen, std::strerror(error)),
-          "choose another one (in --coordinator or MASTER_PORT where those say it, else in network.listen), "
-          "or end "
-          "who has it (ss -ltnp)"};
+  // As the run does it.
+  const absl::Status opened = rpc::listen_for_job(listen).status();
+  if (opened.ok()) return {"port", Health::kOk, listen + " is free", ""};
+  return {"port", Health::kFail, std::string(opened.message()), "ss -ltnp says who has it"};
 }
 
 std::vector<Finding> job_findings(const config::JobConfig& job) {

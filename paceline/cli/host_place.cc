@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "paceline/base/host_port.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/launch/own_address.h"
 #include "paceline/launch/print.h"
@@ -45,7 +46,7 @@ absl::Status check_reach(const config::JobConfig& job, const launch::Placement& 
         "network.certs: hosts have to know each other: write [network] certs = \"DIR\" (`paceline certs` "
         "makes them), or security = \"none\" and token_file = \"FILE\"");
   }
-  const std::string first = placement.first_host + ":0";
+  const std::string first = host_port(placement.first_host, "0");
   if (!config::is_loopback(job.reach.listen) || config::is_loopback(first)) return absl::OkStatus();
   return absl::InvalidArgumentError(
       fmt::format("network.listen: '{}' cannot be reached from other hosts; write listen = \"0.0.0.0:{}\"",
@@ -58,7 +59,8 @@ absl::StatusOr<std::string> own_address(const PlaceOptions& options, const launc
   const auto began = std::chrono::steady_clock::now();
   for (bool told = false;;) {
     auto own = launch::own_address_towards(placement.first_host);
-    const bool may_come = absl::IsUnavailable(own.status()) && placement.rank > 0;
+    // Host 0's own name too: Kubernetes makes it after it has started the pod.
+    const bool may_come = absl::IsUnavailable(own.status());
     const auto waited = std::chrono::steady_clock::now() - began;
     if (!may_come || waited > patience) return own;
     if (waited > kQuiet && !std::exchange(told, true))
@@ -71,12 +73,15 @@ std::string listen_address(const config::JobConfig& job, const launch::Placement
                            const std::string& address) {
   const std::string named = host_of(job.reach.listen);
   const bool everywhere = named == "0.0.0.0" || named == "[::]";
-  const std::string& host = everywhere || address.empty() || placement.rank == 0 ? named : address;
-  return fmt::format("{}:{}", host, launch::port_of_coordinator(placement, job));
+  const std::string port = fmt::to_string(launch::port_of_coordinator(placement, job));
+  if (address.empty() || placement.rank == 0) return host_port(named, port);
+  // The others come to the address that this host tells them, should it lead. 0.0.0.0 has none of IPv6.
+  const bool other_family = named == "0.0.0.0" && address.find(':') != std::string::npos;
+  return host_port(other_family ? "[::]" : everywhere ? named : address, port);
 }
 
 std::string first_address(const config::JobConfig& job, const launch::Placement& placement) {
-  return fmt::format("{}:{}", placement.first_host, launch::port_of_coordinator(placement, job));
+  return host_port(placement.first_host, fmt::to_string(launch::port_of_coordinator(placement, job)));
 }
 
 }  // namespace paceline::cli

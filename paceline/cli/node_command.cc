@@ -10,14 +10,18 @@
 
 #include <fmt/format.h>
 
+#include "paceline/base/file_descriptor.h"
 #include "paceline/base/status_macros.h"
+#include "paceline/cli/program.h"
 #include "paceline/cli/watchers.h"
 #include "paceline/launch/failed_run.h"
 #include "paceline/launch/local_cluster.h"
+#include "paceline/launch/print.h"
 #include "paceline/launch/stop_signals.h"
 #include "paceline/launch/watch.h"
 #include "paceline/runs/unfinished_run.h"
 #include "paceline/store/files.h"
+#include "paceline/store/lock_file.h"
 
 namespace paceline::cli {
 
@@ -30,8 +34,25 @@ constexpr std::chrono::seconds kLeaderAnswers{2};
 constexpr int kLeaderAsked = 4;  // times
 constexpr std::chrono::milliseconds kAskedAgain{500};
 
-absl::StatusOr<std::string> folder_of_host(const config::JobConfig& job, std::int64_t rank) {
-  return store::absolute_path(fs::path(job.runs_dir) / fmt::format("{}-host{}-{}", job.name, rank, getpid()));
+// Of a host that does not lead: one for all its starts, so that they do not fill the disk.
+struct HostFolder {
+  std::string path;
+  FileDescriptor lock;
+};
+
+absl::StatusOr<HostFolder> folder_of_host(const config::JobConfig& job, std::int64_t rank) {
+  std::string name = fmt::format("{}-host{}", job.name, rank);
+  while (true) {
+    PACELINE_ASSIGN_OR_RETURN(const auto folder, store::absolute_path(fs::path(job.runs_dir) / name));
+    std::error_code error;
+    fs::create_directories(folder / "logs", error);
+    if (!error) fs::permissions(folder, fs::perms::owner_all, error);
+    if (error) return absl::PermissionDeniedError(fmt::format("{}: {}", folder.string(), error.message()));
+    PACELINE_ASSIGN_OR_RETURN(auto lock, store::lock_file(folder / "lock"));
+    if (lock) return HostFolder{folder.string(), *std::move(lock)};
+    // Another host of this rank, of another run maybe, has it.
+    name += fmt::format("-{}", getpid());
+  }
 }
 
 // Where the run is led from, when this host starts.
@@ -117,11 +138,8 @@ class OwnWatchers {
 // Until the run is over, which this host may lead in the end: then it says what was trained.
 absl::StatusOr<int> run_other_host(launch::HostProcesses host, const config::JobConfig& job,
                                    const launch::Placement& placement, const TrainOptions& options) {
-  PACELINE_ASSIGN_OR_RETURN(host.folder, folder_of_host(job, placement.rank));
-  std::error_code error;
-  fs::create_directories(fs::path(host.folder) / "logs", error);
-  if (!error) fs::permissions(host.folder, fs::perms::owner_all, error);
-  if (error) return absl::PermissionDeniedError(fmt::format("{}: {}", host.folder, error.message()));
+  PACELINE_ASSIGN_OR_RETURN(const HostFolder folder, folder_of_host(job, placement.rank));
+  host.folder = folder.path;
   PACELINE_ASSIGN_OR_RETURN(host.asked, resolved_job(options));
   // Not job.toml, which a run's folder is known by.
   host.asked_file = host.folder + "/asked.toml";
@@ -137,14 +155,18 @@ absl::StatusOr<int> run_other_host(launch::HostProcesses host, const config::Job
   watchers.finish();
   // A program that goes on after the job may be stopped too, and the job is done all the same.
   const bool interrupted = launch::stop_signals() > 0 && cluster.stopped();
+  const auto by_other = interrupted ? std::nullopt : cluster.interrupted();
   if (const auto run = cluster.led_run()) {
     if (!outcome.ok())
       return launch::end_of_failed(outcome, *run, true, options.command, cluster.logs_say_more());
-    return show_trained({*run, interrupted, cluster.after()}, options);
+    return show_trained({*run, interrupted, by_other, cluster.after()}, options);
   }
   PACELINE_RETURN_IF_ERROR(outcome);
   PACELINE_RETURN_IF_ERROR(cluster.after());
-  return interrupted ? launch::exit_of_stop() : 0;
+  if (interrupted) return launch::exit_of_stop();
+  if (!by_other) return 0;
+  launch::print(stderr, fmt::format("stopped: {}; to go on, start the same command again\n", *by_other));
+  return kExitOfOthersStop;
 }
 
 }  // namespace

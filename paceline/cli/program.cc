@@ -23,12 +23,14 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include "paceline/base/exit_reason.h"
 #include "paceline/base/likely_meant.h"
-#include "paceline/cli/command_text.h"
 #include "paceline/base/program_version.h"
+#include "paceline/cli/command_text.h"
 #include "paceline/launch/print.h"
 #include "paceline/launch/stop_signals.h"
 #include "paceline/peer/exit_report.h"
+#include "paceline/wire/disconnect.h"
 
 namespace paceline::cli {
 
@@ -93,6 +95,7 @@ absl::Status check_standard_output(bool open) {
 int complain(const absl::Status& status) {
   launch::print(stderr, fmt::format("paceline: {}\n", std::string(status.message())));
   peer::report_exit(status);
+  if (exit_reason_of(status) == ExitReason::kInterrupted) return kExitOfOthersStop;
   return absl::IsCancelled(status) ? launch::exit_of_stop() : kExitOfError;
 }
 
@@ -186,6 +189,11 @@ int run_program(CLI::App& app, const Command& command, int argc, char** argv) {
     return with_output_written(end_of_parsing(app, error));
   }
   const absl::StatusOr<int> status = command();
+  // A process of a job that another command has stopped did all that it should.
+  if (wire::is_stop(status.status())) {
+    peer::report_exit(status.status());
+    return 0;
+  }
   if (!status.ok()) return complain(status.status());
   if (*status == 0) peer::report_exit(absl::OkStatus());
   return with_output_written(*status);

@@ -1,5 +1,6 @@
 // What our programs have in common: reading the command line, and the exit status, which is 0, or 2 with one
-// line on standard error that says what is wrong and what to do, or 128 + n after signal n.
+// line on standard error that says what is wrong and what to do, or 128 + n after signal n, or 75 after a
+// signal to the command of another host.
 #pragma once
 
 #include <functional>
@@ -9,6 +10,10 @@
 #include <CLI/CLI.hpp>
 
 namespace paceline::cli {
+
+// Another command has stopped the run before its job was done: the same command may go on with it later
+// (EX_TEMPFAIL of sysexits.h).
+inline constexpr int kExitOfOthersStop = 75;
 
 // A subcommand, once the command line is read; its exit status.
 using Command = std::function<absl::StatusOr<int>()>;

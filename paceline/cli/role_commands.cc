@@ -13,6 +13,9 @@ void add_reach(CLI::App& role, peer::PeerOptions& options) {
   role.add_option("--patience", options.patience_s,
                   "how many seconds to wait for a coordinator that is gone; 60 without it")
       ->check(CLI::PositiveNumber);
+  role.add_option("--first-patience", options.first_patience_s,
+                  "the same for one that does not listen yet; 60 without it")
+      ->check(CLI::PositiveNumber);
   role.add_option("--certs", options.certs, "the folder with the job's certificates");
   role.add_option("--token-file", options.token_file,
                   "the file with the job's token; certs/token without it");
@@ -36,6 +39,8 @@ void add_coordinator(CLI::App& app, Command& command) {
   coordinator->add_option("--reached-at", own->reached_at, "address where the other hosts reach this one");
   coordinator->add_option("--without", own->without,
                           "number of a lost host, which nobody waits for any more");
+  coordinator->add_flag("--hosts-start", own->hosts_start,
+                        "wait ten minutes for the other hosts first: they may just be started");
   coordinator->add_flag("--shared-folder", own->shared_folder,
                         "all hosts see the run folder; without it, as the job says");
   coordinator->add_option("--address-fd", own->address_fd, "descriptor to write the address to");

@@ -10,14 +10,16 @@
 #include <absl/strings/match.h>
 #include <fmt/format.h>
 
+#include "paceline/base/exit_reason.h"
+#include "paceline/base/program_version.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/cli/asked_job.h"
 #include "paceline/cli/job_check.h"
 #include "paceline/cli/models_command.h"
+#include "paceline/cli/program.h"
 #include "paceline/cli/program_probe.h"
 #include "paceline/cli/standard_input.h"
 #include "paceline/cli/torch_program.h"
-#include "paceline/base/program_version.h"
 #include "paceline/cli/watchers.h"
 #include "paceline/engine/built_in.h"
 #include "paceline/launch/display.h"
@@ -80,12 +82,16 @@ absl::Status train_live(const config::JobConfig& job, const TrainOptions& option
   launch::HostProcesses processes =
       options.processes ? options.processes(run, job, resume) : launch::all_processes(run, job, resume);
   processes.again = options.again;
+  const std::string why = job.hosts > 1 && options.processes
+                              ? fmt::format("host {} was interrupted", processes.rank)
+                              : "interrupted";
   PACELINE_ASSIGN_OR_RETURN(launch::LocalCluster cluster,
                             launch::LocalCluster::start(std::move(processes), job, options.fork_server));
-  const absl::Status outcome = launch::watch(cluster, display, "interrupted");
+  const absl::Status outcome = launch::watch(cluster, display, why);
   logs_say_more |= cluster.logs_say_more();
   trained.after = cluster.after();
   trained.interrupted = launch::stop_signals() > 0 && cluster.stopped();
+  if (!trained.interrupted) trained.by_other = cluster.interrupted();
   return outcome;
 }
 
@@ -319,14 +325,20 @@ absl::StatusOr<TrainedRun> train(const std::string& job_text, const TrainOptions
   PACELINE_ASSIGN_OR_RETURN(Watchers watchers, Watchers::open(job, options.ui));
   PACELINE_RETURN_IF_ERROR(check_port(job, options));
   TrainedRun run;
-  PACELINE_ASSIGN_OR_RETURN(run.folder,
-                            resume ? old_folder(options, job_toml) : new_folder(job, job_toml, job_text));
+  if (resume) {
+    PACELINE_ASSIGN_OR_RETURN(run.folder, old_folder(options, job_toml));
+  } else {
+    // Without what the program says, so that the run is found again before anybody asks the program.
+    PACELINE_ASSIGN_OR_RETURN(const std::string asked, options.take_up ? resolved_job(options) : job_text);
+    PACELINE_ASSIGN_OR_RETURN(run.folder, new_folder(job, job_toml, asked));
+  }
   if (!options.program.empty())
     PACELINE_RETURN_IF_ERROR(store::atomic_write(store::RunPaths{run.folder}.program(), options.program));
   if (options.names_folder && options.shown != launch::Shown::kNothing)
     launch::print(stderr, fmt::format("run: {}\n", run.folder));
   if (!resume)
-    PACELINE_RETURN_IF_ERROR(runs::write_origin(store::RunPaths{run.folder}, runs::this_origin(kProgramVersion)));
+    PACELINE_RETURN_IF_ERROR(
+        runs::write_origin(store::RunPaths{run.folder}, runs::this_origin(kProgramVersion)));
   PACELINE_RETURN_IF_ERROR(watchers.start(run.folder));
   bool logs_say_more = job.program.has_value();  // what a program writes is nobody else's to judge
   absl::Status outcome;
@@ -341,6 +353,9 @@ absl::StatusOr<TrainedRun> train(const std::string& job_text, const TrainOptions
   watchers.finish();
   if (outcome.ok() && run.interrupted && !launch::has_trained(run.folder))
     outcome = absl::CancelledError("stopped before it trained");
+  if (outcome.ok() && run.by_other && !launch::has_trained(run.folder))
+    outcome = with_exit_reason(absl::UnavailableError("stopped before it trained: " + *run.by_other),
+                               ExitReason::kInterrupted);
   if (!outcome.ok())
     return launch::end_of_failed(outcome, run.folder, resume, options.command, logs_say_more);
   return run;
@@ -348,9 +363,12 @@ absl::StatusOr<TrainedRun> train(const std::string& job_text, const TrainOptions
 
 namespace {
 
-absl::Status take_up_unfinished(TrainOptions& options, std::string& job_toml) {
-  PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, config::parse_job(job_toml, "job.toml"));
-  const auto found = runs::unfinished_run(job.runs_dir, job_toml);
+// Before the data are read or the program is asked, which takes a while and is done for the run that is
+// found.
+absl::Status take_up_unfinished(TrainOptions& options) {
+  PACELINE_ASSIGN_OR_RETURN(const std::string asked, resolved_job(options));
+  PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, config::parse_job(asked, "job.toml"));
+  const auto found = runs::unfinished_run(job.runs_dir, asked);
   if (!found || !runs::may_be_taken_up(*found)) return absl::OkStatus();
   launch::print(stderr, fmt::format("going on with {}, which was cut short; --new begins another run\n",
                                     found->folder));
@@ -358,7 +376,6 @@ absl::Status take_up_unfinished(TrainOptions& options, std::string& job_toml) {
   options.again = true;
   options.job_file.clear();
   options.sets.clear();
-  PACELINE_ASSIGN_OR_RETURN(job_toml, checked_job(options));
   return absl::OkStatus();
 }
 
@@ -372,8 +389,8 @@ absl::StatusOr<TrainedRun> go_on(TrainOptions options) {
 
 absl::StatusOr<int> train_command(TrainOptions options) {
   PACELINE_RETURN_IF_ERROR(stay_in_its_world(options));
-  PACELINE_ASSIGN_OR_RETURN(std::string job_toml, checked_job(options));
-  if (options.take_up) PACELINE_RETURN_IF_ERROR(take_up_unfinished(options, job_toml));
+  if (options.take_up) PACELINE_RETURN_IF_ERROR(take_up_unfinished(options));
+  PACELINE_ASSIGN_OR_RETURN(const std::string job_toml, checked_job(options));
   launch::catch_stop_signals();
   PACELINE_ASSIGN_OR_RETURN(const TrainedRun run, train(job_toml, options));
   return show_trained(run, options);
@@ -392,12 +409,13 @@ absl::StatusOr<int> show_trained(const TrainedRun& run, const TrainOptions& opti
                                         report.document.at("summary").at("trace_hash").get<std::string>()));
   }
   PACELINE_RETURN_IF_ERROR(run.after);
-  if (!run.interrupted) return 0;
+  if (!run.interrupted && !run.by_other) return 0;
+  const std::string stopped = run.by_other ? "stopped: " + *run.by_other : "stopped";
   launch::print(stderr,
                 store::latest_checkpoint(run.folder).ok()
-                    ? fmt::format("stopped; resume with: {} --resume {}\n", options.command, run.folder)
+                    ? fmt::format("{}; resume with: {} --resume {}\n", stopped, options.command, run.folder)
                     : "stopped before anything was trained; there is nothing to resume\n");
-  return launch::exit_of_stop();
+  return run.by_other ? kExitOfOthersStop : launch::exit_of_stop();
 }
 
 }  // namespace paceline::cli

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -43,8 +44,9 @@ struct TrainOptions {
 
 struct TrainedRun {
   std::string folder;
-  bool interrupted = false;  // by Ctrl-C or SIGTERM, after a checkpoint
-  absl::Status after{};      // what a program did badly after the job was over
+  bool interrupted = false;               // by Ctrl-C or SIGTERM, after a checkpoint
+  std::optional<std::string> by_other{};  // the same, but it was the command of another host: in words
+  absl::Status after{};                   // what a program did badly after the job was over
 };
 
 struct JobSizes {

@@ -16,10 +16,10 @@
 #include <absl/strings/str_split.h>
 #include <fmt/format.h>
 
+#include "paceline/base/program_version.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/cli/remote_command.h"
 #include "paceline/cli/train_command.h"
-#include "paceline/base/program_version.h"
 #include "paceline/launch/placement.h"
 #include "paceline/launch/print.h"
 #include "paceline/launch/stop_signals.h"
@@ -268,10 +268,11 @@ absl::Status examine(const Fleet& fleet) {
   return well;
 }
 
-// The node gets SIGTERM, which stops it cleanly, when the input ends: on Ctrl-C here, or with the connection.
+// The node gets SIGHUP, which stops the run cleanly and for good, when the input ends: on Ctrl-C here, or
+// with the connection.
 std::string node_until_input_ends(const Fleet& fleet, std::size_t rank) {
   return in_directory(fleet, fmt::format("exec 3<&0; {} </dev/null & node=$!; "
-                                         "(cat <&3 >/dev/null; kill -TERM $node) >/dev/null 2>&1 & "
+                                         "(cat <&3 >/dev/null; kill -HUP $node) >/dev/null 2>&1 & "
                                          "wait $node; status=$?; kill $! 2>/dev/null; exit $status",
                                          on_host(fleet, "node", rank)));
 }

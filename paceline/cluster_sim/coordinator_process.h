@@ -52,8 +52,8 @@ class CoordinatorProcess final : public Process,
   void closed(coordinator::ServerPeer peer) override;
   void closed(coordinator::EvaluatorPeer peer) override;
 
-  void stop(const std::string& why, const std::string& cannot_start) {
-    take(coordinator::StopWanted{why, cannot_start});
+  void stop(const std::string& why, const std::string& cannot_start, StopCause cause) {
+    take(coordinator::StopWanted{why, cannot_start, cause});
   }
   // What it says to a launcher at that place; nothing where nobody listens.
   std::optional<supervisor::Answered> status(int place) const;

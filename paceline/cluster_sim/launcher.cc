@@ -170,7 +170,7 @@ std::optional<Launcher::What> Launcher::on(const supervisor::AskStop& ask) {
   stopped_ = true;
   CoordinatorProcess& asked = led_by();
   world_.at(cluster_.network.arrival(coordinator_.place(), asked.place()), [&asked, ask] {
-    if (asked.alive()) asked.happening([&asked, ask] { asked.stop(ask.why, ask.cannot_start); })();
+    if (asked.alive()) asked.happening([&asked, ask] { asked.stop(ask.why, ask.cannot_start, ask.cause); })();
   });
   return std::nullopt;
 }

@@ -110,7 +110,7 @@ absl::Status run_evaluator(const peer::PeerOptions& options, const std::string& 
         const peer::Heartbeats heartbeats(connection);
         return peer::end_of_session(connection, serve(connection, engine));
       });
-  if (outcome == wire::job_stopped()) return absl::OkStatus();
+  if (wire::is_stop(outcome)) return wire::end_of_stopped(outcome);
   PACELINE_RETURN_IF_ERROR(outcome);
   return engine.end();
 }

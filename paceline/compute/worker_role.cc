@@ -222,7 +222,7 @@ std::optional<BoardReaders::Pinned> Worker::pull(Version version, float reach) {
 
 absl::Status run_worker(const WorkerRoleOptions& options) {
   OwnEngine engine(OwnEngine::Use::kTrain, options.job_file);
-  bool stopped = false;
+  std::optional<absl::Status> stopped;
   PACELINE_RETURN_IF_ERROR(peer::with_coordinator(
       options.reach, security::Role::kWorker, [&](peer::Stub& stub, const rpc::Access& access) {
         peer::WorkerConnection connection([&](grpc::ClientContext* context) {
@@ -238,12 +238,12 @@ absl::Status run_worker(const WorkerRoleOptions& options) {
         absl::Status outcome = worker.join();
         if (outcome.ok()) outcome = worker.work();
         if (!outcome.ok()) outcome = peer::unless_over(connection, outcome);
-        stopped = outcome == wire::job_stopped();
+        if (wire::is_stop(outcome)) stopped = outcome;
         if (absl::IsCancelled(outcome))
           return absl::OkStatus();  // the job was over before this worker was ready
         return peer::end_of_session(connection, outcome);
       }));
-  return stopped ? absl::OkStatus() : engine.end();
+  return stopped ? wire::end_of_stopped(*stopped) : engine.end();
 }
 
 }  // namespace paceline::compute

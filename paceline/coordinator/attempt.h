@@ -56,8 +56,10 @@ struct AttemptOptions {
   std::string job_toml;
   std::optional<Restart> restart{};
   bool again =
-      false;        // the job has been begun before: processes that are lost at the start are waited for too
-  HostRank host{};  // of this process and the evaluator
+      false;  // the job has been begun before: processes that are lost at the start are waited for too
+  // Its launcher was started anew, and so may those of all hosts be, one after the other.
+  bool hosts_start = false;
+  HostRank host{};                      // of this process and the evaluator
   std::string attempt{};                // what this one is called
   std::optional<CutShort> cut_short{};  // where it recorded more than the restart has
   // Workers that an attempt before was lost by, and why they are not let in.
@@ -109,6 +111,8 @@ class Attempt {
   Time time(SteadyTime at) const { return controller_ == nullptr ? Time{} : controller_->time(at); }
   // Why the run could not go on, if it could not.
   const absl::Status& result() const { return result_.ok() ? no_plan_ : result_; }
+  // The stop that came first, where the job is not done: because the command of a host was interrupted.
+  std::optional<StopWanted> interrupted() const;
 
  private:
   // Workers.
@@ -230,8 +234,9 @@ class Attempt {
   SteadyTime at_;  // of the event that is being taken
   Outbox out_;
   Phase phase_ = Phase::kStarting;
-  bool stop_asked_ = false;  // since it trains
-  bool done_ = false;        // every sample is committed, or the target is reached
+  bool stop_asked_ = false;          // since it trains
+  std::optional<StopWanted> asked_;  // the first of those that asked for it
+  bool done_ = false;                // every sample is committed, or the target is reached
   absl::Status result_;
   absl::Status no_plan_;  // what is left cannot hold the model: a reason to stop, with a checkpoint
 

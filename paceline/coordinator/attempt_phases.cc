@@ -60,7 +60,12 @@ void Attempt::on(const WokeUp&) {
 void Attempt::on(const StopWanted& wanted) {
   if (phase_ == Phase::kStarting && !wanted.cannot_start.empty())
     return fail(absl::FailedPreconditionError(wanted.cannot_start));
+  if (!asked_) asked_ = wanted;
   stop(wanted.why);
+}
+
+std::optional<StopWanted> Attempt::interrupted() const {
+  return done_ || !asked_ || asked_->cause == StopCause::kAsked ? std::nullopt : asked_;
 }
 
 void Attempt::stop(const std::string& why, control::FinishCause cause) {
@@ -156,6 +161,9 @@ wire::Disconnect Attempt::disconnect_order() const {
   disconnect.set_failed(!result().ok());
   disconnect.set_stopped(result().ok() && !done_);
   disconnect.set_why(message_of(result()));
+  if (!disconnect.stopped() || !asked_) return disconnect;
+  disconnect.set_interrupted(interrupted().has_value());
+  disconnect.set_why(asked_->why);
   return disconnect;
 }
 

@@ -405,6 +405,31 @@ TEST_P(CheckpointAgain, IsTriedWhereItCouldNotBeWritten) {
 
 INSTANTIATE_TEST_SUITE_P(Ends, CheckpointAgain, testing::Bool());
 
+TEST_F(AttemptTest, ARunWhoseHostIsInterruptedIsStoppedForThatReason) {
+  start("[[device]]\ncount = 2\n");
+  const auto here = worker("w0");
+  here->say(attached("path"));
+  EXPECT_FALSE(attempt().interrupted());
+  world_->happens(StopWanted{"host 1 was interrupted", "", StopCause::kShutDown});
+  world_->happens(StopWanted{"a later one", "", StopCause::kInterrupted});
+  const wire::Disconnect disconnect = here->disconnect();
+  EXPECT_TRUE(disconnect.interrupted());
+  EXPECT_EQ(disconnect.why(), "host 1 was interrupted");
+  ASSERT_TRUE(attempt().interrupted());
+  EXPECT_EQ(attempt().interrupted()->cause, StopCause::kShutDown);
+}
+
+TEST_F(AttemptTest, AStopThatSomebodyAskedForIsNoInterruption) {
+  start("[[device]]\ncount = 2\n");
+  const auto here = worker("w0");
+  here->say(attached("path"));
+  world_->happens(StopWanted{"stopped from a page"});
+  const wire::Disconnect disconnect = here->disconnect();
+  EXPECT_TRUE(disconnect.stopped());
+  EXPECT_FALSE(disconnect.interrupted());
+  EXPECT_FALSE(attempt().interrupted());
+}
+
 TEST_F(AttemptTest, AHostThatCannotStartIsTheRunsFailureAndNoStop) {
   start("[[device]]\ncount = 2\n");
   const auto here = worker("w0");
@@ -1124,6 +1149,20 @@ TEST_F(AnotherAttempt, IsFollowedByOneMoreWhereNoReplicaIsWhole) {
   wait();
   EXPECT_TRUE(attempt().can_go_on());
   EXPECT_EQ(attempt().result().message(), "w1 did not come within 0.1 s, and no replica is whole");
+}
+
+// After a power cut they boot one after the other.
+TEST_F(AnotherAttempt, WaitsLongerForHostsThatAreStartedAnew) {
+  AttemptOptions options;
+  options.again = options.hosts_start = true;
+  start("[cluster]\nhosts = 2\nhost_patience_s = 5\n[[device]]\n[[device]]\nhost = 1\n", std::move(options));
+  const auto serving = server(0);
+  world_->keeps_beating(*serving);
+  world_->pass(std::chrono::seconds(599));
+  EXPECT_TRUE(attempt().lost_hosts().empty());
+  world_->pass(std::chrono::seconds(2));
+  EXPECT_EQ(attempt().lost_hosts(), std::vector<HostRank>{HostRank(1)});
+  EXPECT_THAT(attempt().result().message(), HasSubstr("host 1 did not come back within 600 s"));
 }
 
 TEST_F(AnotherAttempt, WaitsForAHostForAsLongAsItListens) {

@@ -39,13 +39,16 @@ void Attempt::give_up_hosts() {
   const bool waiting = options_.job.hosts > 1 && phase_ == Phase::kStarting;
   const std::chrono::duration<double> waited = hearing_.listened();
   if (waiting && !options_.again) return end_without_hosts(waited);
-  if (!waiting || servers_.all_here() || waited.count() < options_.job.host_patience_s) return;
+  const double patience_s = options_.hosts_start
+                                ? std::max<double>(kStartPatience.count(), options_.job.host_patience_s)
+                                : options_.job.host_patience_s;
+  if (!waiting || servers_.all_here() || waited.count() < patience_s) return;
   for (const HostRank host : missing_hosts()) {
     if (host != options_.host) lost_hosts_.push_back(host);
   }
   if (lost_hosts_.empty()) return;
   go_back(fmt::format("host {} did not come back within {} s; going on without it",
-                      fmt::join(lost_hosts_, ", host "), options_.job.host_patience_s));
+                      fmt::join(lost_hosts_, ", host "), patience_s));
 }
 
 // People start the hosts of a new run, minutes apart maybe.

@@ -7,6 +7,7 @@
 #include <absl/status/status.h>
 #include <absl/status/statusor.h>
 
+#include "paceline/base/stop_cause.h"
 #include "paceline/coordinator/actions.h"
 #include "paceline/wire/paceline.pb.h"
 
@@ -44,6 +45,7 @@ struct WokeUp {};
 struct StopWanted {
   std::string why;
   std::string cannot_start{};  // why a process of some host could not: a run that has not begun fails then
+  StopCause cause = StopCause::kAsked;
 };
 
 // Somebody wants to know how good the newest version is. Nothing happens where next_to_measure() has an

@@ -65,9 +65,10 @@ class Coordinator final : public WorkerStream::Listener,
   // To be called a few times a second: notices who has gone silent, and when all is over.
   void tick();
   // A clean stop: a checkpoint of the newest version, then a disconnect to all.
-  // `cannot_start`: as StopWanted has it.
-  void ask_stop(const std::string& why, const std::string& cannot_start = "") {
-    take(coordinator::StopWanted{why, cannot_start});
+  // `cannot_start`, `cause`: as StopWanted has them.
+  void ask_stop(const std::string& why, const std::string& cannot_start = "",
+                StopCause cause = StopCause::kAsked) {
+    take(coordinator::StopWanted{why, cannot_start, cause});
   }
   // An evaluation out of turn: the version that is measured. Errors: those of Attempt::next_to_measure.
   absl::StatusOr<Version> ask_evaluation();

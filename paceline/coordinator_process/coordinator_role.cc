@@ -17,6 +17,8 @@
 
 #include "paceline/base/check.h"
 #include "paceline/base/event_loop.h"
+#include "paceline/base/exit_reason.h"
+#include "paceline/base/host_port.h"
 #include "paceline/base/listening_socket.h"
 #include "paceline/base/resident_memory.h"
 #include "paceline/base/status_macros.h"
@@ -69,10 +71,12 @@ struct Job {
   int address_fd;
   HostRank host;
   std::string reached_at;
-  std::string whole_toml;  // as it is recorded
-  bool one_folder;         // all hosts see the run folder
+  std::string whole_toml;    // as it is recorded
+  bool one_folder;           // all hosts see the run folder
+  bool hosts_start = false;  // as CoordinatorRoleOptions has it; in the first attempt
   bool told = false;
-  std::vector<std::string> notes{};  // that people see beside the run
+  std::optional<coordinator::StopWanted> interrupted{};  // the last attempt was, as that has it
+  std::vector<std::string> notes{};                      // that people see beside the run
 
   void note(const std::string& line) {
     spdlog::info("{}", line);
@@ -83,8 +87,8 @@ struct Job {
 absl::Status tell_others(const Job& job) {
   const std::string& address = job.listening.address;
   if (job.reached_at.empty()) return runs::write_leader(job.paths, {job.host.value(), address});
-  const std::string port = address.substr(address.rfind(':'));
-  return runs::write_leader(job.paths, {job.host.value(), job.reached_at + port});
+  const std::string port = address.substr(address.rfind(':') + 1);
+  return runs::write_leader(job.paths, {job.host.value(), host_port(job.reached_at, port)});
 }
 
 // For servers, which may have been at another run.
@@ -145,6 +149,7 @@ absl::StatusOr<coordinator::AttemptEnded> attempt(Job& job, const store::RunMark
                    .job_toml = job.toml,
                    .restart = restart,
                    .again = order.again,
+                   .hosts_start = std::exchange(job.hosts_start, false),
                    .host = job.host,
                    .attempt = name_of(job, recorder->attempt()),
                    .cut_short = std::move(before),
@@ -210,6 +215,7 @@ absl::StatusOr<coordinator::AttemptEnded> attempt(Job& job, const store::RunMark
     }
     if (!recorder->trouble().ok()) coordinator.fail(recorder->trouble());
   });
+  job.interrupted = state.interrupted();
   coordinator::AttemptEnded ended{.status = state.result(),
                                   .can_go_on = state.can_go_on(),
                                   .trained = state.started(),
@@ -271,7 +277,8 @@ absl::StatusOr<Job> read(const CoordinatorRoleOptions& options, const store::Run
              HostRank(options.host),
              options.reached_at,
              toml,
-             job.hosts == 1 || job.shared_folder || options.shared_folder};
+             job.hosts == 1 || job.shared_folder || options.shared_folder,
+             options.hosts_start};
 }
 
 // A run that goes back does so with the plan that it had last.
@@ -359,7 +366,12 @@ absl::Status run_coordinator(const CoordinatorRoleOptions& options) {
   const absl::Status status = train(job, mark, options);
   // Nor has one that could not take the run up: another host may.
   if (mark.was_cut_short() && !job.told) mark.keep();
-  return status;
+  if (!job.interrupted) return status;
+  // An init system stops commands that it starts again later. Those go on with the run.
+  if (job.interrupted->cause == StopCause::kShutDown && mark.still_leads().ok())
+    PACELINE_RETURN_IF_ERROR(mark.note_shut_down());
+  return status.ok() ? with_exit_reason(absl::CancelledError(job.interrupted->why), ExitReason::kInterrupted)
+                     : status;
 }
 
 }  // namespace paceline::coordinator_process

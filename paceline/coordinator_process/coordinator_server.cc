@@ -12,6 +12,21 @@ namespace paceline::coordinator_process {
 
 using security::Role;
 
+namespace {
+
+StopCause cause_of(const wire::StopRequest& request) {
+  switch (request.cause()) {
+    case wire::StopRequest::INTERRUPTED:
+      return StopCause::kInterrupted;
+    case wire::StopRequest::SHUT_DOWN:
+      return StopCause::kShutDown;
+    default:
+      return StopCause::kAsked;
+  }
+}
+
+}  // namespace
+
 class CoordinatorServer::Service final : public wire::Coordinator::CallbackService {
  public:
   Service(EventLoop& loop, coordinator_process::Coordinator& coordinator, Options options)
@@ -60,7 +75,9 @@ class CoordinatorServer::Service final : public wire::Coordinator::CallbackServi
     const grpc::Status admitted = check(*context, {Role::kOperator}, Program::kAny);
     return rpc::SingleCall<wire::StopRequest, wire::StopReply>::start(admitted, [this](auto& call) {
       loop_.post([this, request = call.request()] {
-        coordinator_.ask_stop(request.why(), store::printable(request.cannot_start(), store::kLongestError));
+        coordinator_.ask_stop(store::printable(request.why(), store::kLongestError),
+                              store::printable(request.cannot_start(), store::kLongestError),
+                              cause_of(request));
       });
       call.answer({});
     });

@@ -85,6 +85,11 @@ bool settle_child(int log, Priority priority, pid_t parent) {
   if (getppid() != parent) return false;  // it died before the line above
   dup2(log, STDOUT_FILENO);
   dup2(log, STDERR_FILENO);
+  // In a group of its own it would stand still when it reads the terminal; and what comes through a pipe is
+  // for others.
+  const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  if (nothing < 0 || dup2(nothing, STDIN_FILENO) < 0) return false;
+  if (nothing != STDIN_FILENO) close(nothing);
   // Some launchers signal every process of a host. The parent stops its children cleanly.
   ::signal(SIGTERM, SIG_IGN);
   ::signal(SIGINT, SIG_IGN);

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -55,6 +56,26 @@ TEST_F(ChildProcessTest, AppendsToItsLog) {
   while (!child->ended()) usleep(1000);
   EXPECT_EQ(child->ended()->wait_status, 0);
   EXPECT_GT(fs::file_size(log_), 0u);
+}
+
+// That is for whoever reads behind us: while read job; do paceline train $job; done < jobs
+TEST_F(ChildProcessTest, ReadsNothingOfOurInput) {
+  int ends[2];
+  ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+  const FileDescriptor read_end(ends[0]), write_end(ends[1]);
+  const FileDescriptor before(dup(STDIN_FILENO));
+  ASSERT_EQ(dup2(read_end.get(), STDIN_FILENO), STDIN_FILENO);
+  const int parent = getpid();
+  const pid_t child = fork();
+  if (child == 0) {
+    char byte = 0;
+    const bool settled = settle_child(STDERR_FILENO, Priority::kUsual, parent);
+    _exit(settled && read(STDIN_FILENO, &byte, 1) == 0 ? 0 : 1);  // a pipe would be waited for
+  }
+  int status = -1;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  dup2(before.get(), STDIN_FILENO);
 }
 
 TEST_F(ChildProcessTest, APipeIsNoLog) {

@@ -1,26 +1,36 @@
 #include "paceline/launch/coordinator_process.h"
 
 #include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "paceline/base/file_descriptor.h"
 #include "paceline/base/status_macros.h"
+#include "paceline/launch/stop_signals.h"
 
 namespace paceline::launch {
 
 namespace {
 
-// The line that the coordinator writes once it listens; empty when it ends before.
-std::string read_line(int fd) {
+constexpr int kStartLook_ms = 100;
+
+// The line that the coordinator writes once it listens; empty when it ends before. Nothing when somebody
+// stops this program meanwhile: a large checkpoint takes long to read.
+std::optional<std::string> read_line(int fd) {
   std::string line;
   char byte = 0;
+  pollfd more{.fd = fd, .events = POLLIN, .revents = 0};
   while (true) {
+    if (stop_signals() > 0) return std::nullopt;
+    if (poll(&more, 1, kStartLook_ms) <= 0) continue;
     const ssize_t count = read(fd, &byte, 1);
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0 || byte == '\n') return line;
@@ -38,8 +48,13 @@ absl::StatusOr<ChildProcess::End> wait_for_end(ChildProcess& child) {
 }
 
 absl::StatusOr<std::string> address_of(ChildProcess& child, int fd) {
-  std::string line = read_line(fd);
-  if (!line.empty()) return line;
+  std::optional<std::string> line = read_line(fd);
+  if (!line) {
+    child.signal(SIGKILL);
+    child.wait();
+    return absl::CancelledError("stopped while the coordinator started");
+  }
+  if (!line->empty()) return *std::move(line);
   PACELINE_ASSIGN_OR_RETURN(const ChildProcess::End end, wait_for_end(child));
   return reason_of(child, end);
 }

@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "paceline/base/host_port.h"
 #include "paceline/base/resident_memory.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/launch/coordinator_process.h"
@@ -37,6 +38,8 @@ constexpr int kAnyWidth = 80;
 constexpr std::chrono::seconds kMemoryEvery{1};
 // Built-in models have nothing to do after the job.
 constexpr double kOwnEndS = 1;
+// Host 0 looks at its data, or asks its program, before it listens. It waits as long for the others.
+constexpr double kStartPatience_s = 600;
 // So long a coordinator has to answer when this process comes to it.
 constexpr std::chrono::milliseconds kAnswerLimit{500};
 
@@ -84,8 +87,21 @@ supervisor::SupervisorOptions supervisor_options(const HostProcesses& processes,
 
 supervisor::ProcessEnd end_of(const ChildProcess& process, const ChildProcess::End& end) {
   const bool success = end.wait_status == 0;
-  return {end.said.reason, success, end.killed(), end.in_words(),
-          success ? absl::OkStatus() : reason_of(process, end)};
+  absl::Status reason = success ? absl::OkStatus() : reason_of(process, end);
+  if (end.said.reason == ExitReason::kInterrupted)
+    reason = with_exit_reason(absl::CancelledError(end.said.message), ExitReason::kInterrupted);
+  return {end.said.reason, success, end.killed(), end.in_words(), std::move(reason)};
+}
+
+wire::StopRequest::Cause cause_of(StopCause cause) {
+  switch (cause) {
+    case StopCause::kInterrupted:
+      return wire::StopRequest::INTERRUPTED;
+    case StopCause::kShutDown:
+      return wire::StopRequest::SHUT_DOWN;
+    default:
+      return wire::StopRequest::ASKED;
+  }
 }
 
 // What the folder that all hosts share says of who leads the run.
@@ -97,8 +113,10 @@ supervisor::LeaderFailover::Seen look_at_folder(const store::RunPaths& run) {
   // The process that ends a run takes the mark away before the lock goes.
   std::error_code error;
   const bool marked = std::filesystem::exists(run.mark(), error);
+  // One that was stopped as a host was shut down goes on once that is back.
+  const bool goes_on = !error && (marked || std::filesystem::exists(run.shut_down(), error));
   if (error) return {};
-  return {{{HostRank(leader->host), leader->address}}, led, !marked};
+  return {{{HostRank(leader->host), leader->address}}, led, !goes_on};
 }
 
 }  // namespace
@@ -276,7 +294,11 @@ absl::Status LocalCluster::start(const std::string& name) {
   std::vector<std::string> arguments = child.arguments;
   const std::string coordinator = processes_.first ? reach_.coordinator : "@" + leader_file(processes_);
   arguments.insert(arguments.end(), {"--coordinator", coordinator, "--token-file", reach_.token_file});
-  if (!processes_.first) arguments.insert(arguments.end(), {"--patience", std::to_string(patience_s_)});
+  arguments.insert(arguments.end(), {"--first-patience", std::to_string(kStartPatience_s)});
+  // A coordinator that comes back reads its whole checkpoint before it listens. This process watches over it,
+  // and those that wait for it here die with this one.
+  const double patience_s = processes_.first ? kStartPatience_s : patience_s_;
+  arguments.insert(arguments.end(), {"--patience", std::to_string(patience_s)});
   if (!reach_.certs.empty()) arguments.insert(arguments.end(), {"--certs", reach_.certs});
   PACELINE_ASSIGN_OR_RETURN(child.process, start_process(child.program, name, arguments));
   return absl::OkStatus();
@@ -302,7 +324,8 @@ std::optional<LocalCluster::What> LocalCluster::act(const supervisor::KillMember
 std::optional<LocalCluster::What> LocalCluster::act(const supervisor::StartCoordinator& start) {
   const absl::Status status = start_coordinator(start);
   const auto ended = status.ok() || !coordinator_ ? std::nullopt : coordinator_->ended();
-  return supervisor::CoordinatorStarted{status, ended && ended->killed()};
+  // It is not started again after it was killed for a stop.
+  return supervisor::CoordinatorStarted{status, ended && ended->killed() && !absl::IsCancelled(status)};
 }
 
 absl::Status LocalCluster::start_coordinator(const supervisor::StartCoordinator& start) {
@@ -343,6 +366,8 @@ std::vector<std::string> LocalCluster::coordinator_arguments(
   if (start.without) add("--without", fmt::to_string(*start.without));
   if (start.again) {
     words.emplace_back("--again");
+    // The first one of this process, which was started anew itself. After a power cut all are.
+    if (!coordinator_ && !start.without) words.emplace_back("--hosts-start");
   } else if (processes_.resume) {
     words.emplace_back("--resume");
   }
@@ -399,6 +424,7 @@ std::optional<LocalCluster::What> LocalCluster::act(const supervisor::AskStop& a
   wire::StopRequest request;
   request.set_why(ask.why);
   request.set_cannot_start(ask.cannot_start);
+  request.set_cause(cause_of(ask.cause));
   wire::StopReply reply;
   rpc::call_once(stub_->Stop(&context), request, reply);
   return std::nullopt;
@@ -415,7 +441,7 @@ std::optional<LocalCluster::What> LocalCluster::act(const supervisor::LookAtFold
 void LocalCluster::start_keeper(const std::string& run) {
   keeper_ = std::make_unique<RunKeeper>(
       RunKeeper::Options{.host = HostRank(processes_.rank),
-                         .address = processes_.exchange + listen_.substr(listen_.rfind(':')),
+                         .address = host_port(processes_.exchange, listen_.substr(listen_.rfind(':') + 1)),
                          .runs_dir = processes_.runs_dir,
                          .asked = processes_.asked,
                          .run = run});

@@ -77,13 +77,15 @@ class LocalCluster {
   bool ending() const { return supervisor_.ending(); }
   // Somebody here stopped the run before it was over.
   bool stopped() const { return supervisor_.stopping(); }
+  // As Supervisor has it.
+  const std::optional<std::string>& interrupted() const { return supervisor_.interrupted(); }
   // Some process died without a word of its own: its log may say more than the outcome.
   bool logs_say_more() const { return supervisor_.logs_say_more(); }
   // The folder of the run, where the coordinator is on this host by now.
   std::optional<std::string> led_run() const;
 
   // Asks for a clean stop, with a checkpoint.
-  void stop(const std::string& why) { take(supervisor::StopWanted{why}); }
+  void stop(const std::string& why, StopCause cause) { take(supervisor::StopWanted{why, cause}); }
   // At once: all that is running here dies.
   void kill() { take(supervisor::KillWanted{}); }
 

@@ -1,17 +1,22 @@
 #include "paceline/launch/stop_signals.h"
 
 #include <csignal>
+#include <cstdint>
+#include <ctime>
+
+#include "paceline/launch/stop_wishes.h"
 
 namespace paceline::launch {
 
 namespace {
 
-volatile std::sig_atomic_t count = 0;
+StopWishes wishes;
 volatile std::sig_atomic_t last = 0;
 
 void on_signal(int number) {
-  count = count + 1;
-  last = number;
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  if (wishes.came(static_cast<std::int64_t>(now.tv_sec) * StopWishes::kApart_ns + now.tv_nsec)) last = number;
 }
 
 }  // namespace
@@ -19,16 +24,19 @@ void on_signal(int number) {
 void catch_stop_signals() {
   struct sigaction action {};
   action.sa_handler = on_signal;
-  sigaction(SIGINT, &action, nullptr);
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&action.sa_mask, number);
   sigaction(SIGTERM, &action, nullptr);
-  // Of a terminal that is closed. nohup has it ignored.
-  struct sigaction hangup {};
-  sigaction(SIGHUP, nullptr, &hangup);
-  if (hangup.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, nullptr);
+  // Of a terminal, or of its end. A script's "&" has the first one ignored, and nohup the other one.
+  for (const int number : {SIGINT, SIGHUP}) {
+    struct sigaction before {};
+    sigaction(number, nullptr, &before);
+    if (before.sa_handler != SIG_IGN) sigaction(number, &action, nullptr);
+  }
   std::signal(SIGPIPE, SIG_IGN);
 }
 
-int stop_signals() { return count; }
+int stop_signals() { return wishes.count(); }
+StopCause cause_of_stop() { return last == SIGTERM ? StopCause::kShutDown : StopCause::kInterrupted; }
 int exit_of_stop() { return 128 + last; }
 
 }  // namespace paceline::launch

@@ -25,9 +25,9 @@ absl::Status watch(LocalCluster& cluster, Display& display, const std::string& w
       const bool first = signals_seen == 0;
       signals_seen = stop_signals();
       if (cluster.ending()) {
-        cluster.stop(why);
+        cluster.stop(why, cause_of_stop());
       } else if (first) {
-        cluster.stop(why);
+        cluster.stop(why, cause_of_stop());
         display.note("stopping with a checkpoint; once more stops at once");
       } else {
         cluster.kill();

@@ -91,8 +91,7 @@ absl::Status with_coordinator(const PeerOptions& options, security::Role role, c
   PACELINE_ASSIGN_OR_RETURN(const rpc::Access access, read_access(options.certs, options.token_file, role));
   const std::string token = token_file_of(options.certs, options.token_file);
   if (security::is_exposed(token)) spdlog::warn("{}", security::exposed_in_words(token));
-  // One that has not begun to listen yet will soon, or never.
-  double patience_s = std::min(options.patience_s, PeerOptions{}.patience_s);
+  double patience_s = options.first_patience_s;
   while (true) {
     PACELINE_ASSIGN_OR_RETURN(const std::string address,
                               wait_for_coordinator(options.coordinator, access, patience_s));

@@ -23,10 +23,11 @@ using EvaluatorConnection = rpc::Connection<wire::EvaluatorMessage, wire::Evalua
 using Stub = wire::Coordinator::Stub;
 
 struct PeerOptions {
-  std::string coordinator;  // HOST:PORT, or @FILE that says so, which is read again when it is lost
-  std::string certs;        // a folder of certificates; empty: no TLS
-  std::string token_file;   // empty: certs/token
-  double patience_s = 60;   // with a coordinator that is gone
+  std::string coordinator;       // HOST:PORT, or @FILE that says so, which is read again when it is lost
+  std::string certs;             // a folder of certificates; empty: no TLS
+  std::string token_file;        // empty: certs/token
+  double patience_s = 60;        // with a coordinator that is gone
+  double first_patience_s = 60;  // with one that does not listen yet
 };
 
 // What a process of this role shows. Errors: those of the files.

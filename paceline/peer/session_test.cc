@@ -1,4 +1,6 @@
 // How a session with a coordinator ended, over a real port.
+#include <sys/socket.h>
+
 #include <chrono>
 #include <memory>
 #include <thread>
@@ -8,7 +10,9 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
+#include "paceline/base/listening_socket.h"
 #include "paceline/peer/peer.h"
+#include "paceline/security/token.h"
 #include "paceline/wire/disconnect.h"
 #include "paceline/wire/paceline.grpc.pb.h"
 
@@ -60,6 +64,22 @@ TEST(Session, WhoWasBusyHearsWhyTheRunFailed) {
 
 TEST(Session, ACoordinatorThatSaidNothingIsLost) {
   EXPECT_EQ(outcome_for_a_busy_worker(false), wire::coordinator_lost());
+}
+
+// Nobody listens at that port any more.
+TEST(Session, WhoComesFirstWaitsAsLongAsItWasTold) {
+  const auto taken = listen_at("127.0.0.1:0");
+  ASSERT_TRUE(taken.ok());
+  PeerOptions options;
+  options.coordinator = taken->address;
+  ASSERT_EQ(::shutdown(taken->socket.get(), SHUT_RDWR), 0);
+  options.token_file = ::testing::TempDir() + "session-token";
+  ASSERT_TRUE(security::replace_token(options.token_file).ok());
+  options.patience_s = 0.01;
+  options.first_patience_s = 0.2;
+  const absl::Status end = with_coordinator(options, security::Role::kWorker,
+                                            [](Stub&, const rpc::Access&) { return absl::OkStatus(); });
+  EXPECT_THAT(std::string(end.message()), HasSubstr("waited for 0.2 s"));
 }
 
 }  // namespace

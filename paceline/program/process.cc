@@ -60,6 +60,9 @@ std::vector<std::string> environment_with(const std::vector<std::string>& more) 
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(kCannotRun);  // it died before the line above
+  // In a group of its own it would stand still, without a word, when it reads the terminal.
+  const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  if (nothing < 0 || dup2(nothing, STDIN_FILENO) < 0) _exit(kCannotRun);
   if (output >= 0) {
     dup2(output, STDOUT_FILENO);
     dup2(output, STDERR_FILENO);

@@ -19,6 +19,7 @@
 
 #include <fmt/format.h>
 
+#include "paceline/base/host_port.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/security/proof.h"
 #include "paceline/security/token.h"
@@ -43,7 +44,7 @@ std::string address_of(const sockaddr_storage& address, socklen_t size) {
   std::array<char, NI_MAXSERV> port{};
   const int error = getnameinfo(reinterpret_cast<const sockaddr*>(&address), size, host.data(), host.size(),
                                 port.data(), port.size(), NI_NUMERICHOST | NI_NUMERICSERV);
-  return error == 0 ? fmt::format("{}:{}", host.data(), port.data()) : "an unknown address";
+  return error == 0 ? host_port(host.data(), port.data()) : "an unknown address";
 }
 
 // A few bytes, for which a socket has room.

@@ -27,11 +27,16 @@ bool has_mark(const store::RunPaths& paths) {
   return fs::exists(paths.mark(), error);
 }
 
-std::optional<UnfinishedRun> if_unfinished(const std::string& folder, const std::string& asked) {
-  const store::RunPaths paths{folder};
+bool was_shut_down(const store::RunPaths& paths) {
+  std::error_code error;
+  return fs::exists(paths.shut_down(), error);
+}
+
+// What a host that does not lead keeps for itself is no run.
+bool is_of(const store::RunPaths& paths, const std::string& asked) {
+  std::error_code error;
   const auto before = read_job_file(paths.asked());
-  if (!has_mark(paths) || !before.ok() || *before != asked) return std::nullopt;
-  return UnfinishedRun{folder, read_leader(paths).value_or(Leader{})};
+  return fs::exists(paths.job(), error) && before.ok() && *before == asked;
 }
 
 // What no checkpoint has yet, the servers of other hosts may, where weights are kept twice.
@@ -60,8 +65,14 @@ std::vector<std::string> newest_first(const fs::path& runs_dir) {
 }  // namespace
 
 std::optional<UnfinishedRun> unfinished_run(const fs::path& runs_dir, const std::string& asked) {
+  bool any_newer = false;
   for (const std::string& folder : newest_first(runs_dir)) {
-    if (auto found = if_unfinished(folder, asked)) return found;
+    const store::RunPaths paths{folder};
+    if (!is_of(paths, asked)) continue;
+    // Somebody has begun the job anew since that one was stopped.
+    const bool goes_on = !any_newer && was_shut_down(paths);
+    if (has_mark(paths) || goes_on) return UnfinishedRun{folder, read_leader(paths).value_or(Leader{})};
+    any_newer = true;
   }
   return std::nullopt;
 }
@@ -78,7 +89,7 @@ bool may_be_taken_up(const UnfinishedRun& run) {
 bool any_unfinished_run(const fs::path& runs_dir) {
   const auto folders = newest_first(runs_dir);
   return std::any_of(folders.begin(), folders.end(),
-                     [](const std::string& folder) { return has_mark({folder}); });
+                     [](const std::string& folder) { return has_mark({folder}) || was_shut_down({folder}); });
 }
 
 std::optional<std::int64_t> recorded_dataset_size(const store::RunPaths& run) {

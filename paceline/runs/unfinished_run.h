@@ -1,5 +1,5 @@
-// What there is to be done for a run that was cut short: not stopped, not failed, but killed
-// together with the processes that looked after it.
+// What there is to be done for a run that was cut short: not stopped by people, not failed, but killed
+// together with the processes that looked after it, or stopped as its host was shut down.
 #pragma once
 
 #include <cstdint>

@@ -7,6 +7,7 @@
 #include "paceline/store/journal.h"
 #include "paceline/store/lock_file.h"
 #include "paceline/store/run_folder.h"
+#include "paceline/store/run_mark.h"
 #include "paceline/store/shard_files.h"
 #include "paceline/store/test_directory.h"
 
@@ -21,6 +22,7 @@ store::RunPaths make_run(const fs::path& base, const std::string& name) {
   const store::RunPaths paths{base / name};
   fs::create_directories(paths.checkpoints());
   store::put_bytes(paths.asked(), kAsked);
+  store::put_bytes(paths.job(), kAsked);
   store::put_bytes(paths.mark(), "1234\n");
   auto writer = store::CheckpointWriter::begin(paths.root, Version(1));
   EXPECT_TRUE(writer.ok()) << writer.status();
@@ -60,6 +62,36 @@ TEST(UnfinishedRun, WhatIsFinishedOrAnotherJobsIsLeftAlone) {
   fs::remove(paths.mark());
   const store::RunPaths ended = make_run(runs.path(), "job-20260102");
   fs::remove(ended.mark());
+  EXPECT_FALSE(unfinished_run(runs.path(), kAsked));
+}
+
+TEST(UnfinishedRun, OneThatWasStoppedWithItsHostGoesOn) {
+  const store::TestDirectory runs;
+  const store::RunPaths paths = make_run(runs.path(), "job-20260101");
+  {
+    const auto mark = store::RunMark::leave(paths);
+    ASSERT_TRUE(mark.ok() && mark->note_shut_down().ok());
+  }
+  EXPECT_FALSE(fs::exists(paths.mark()));
+  EXPECT_TRUE(any_unfinished_run(runs.path()));
+  const auto found = unfinished_run(runs.path(), kAsked);
+  ASSERT_TRUE(found);
+  EXPECT_TRUE(may_be_taken_up(*found));
+  // Another host of the job keeps its own things there.
+  fs::create_directories(runs / "job-host1");
+  store::put_bytes(store::RunPaths{runs / "job-host1"}.asked(), kAsked);
+  EXPECT_TRUE(unfinished_run(runs.path(), kAsked));
+  // It is taken up, and ends.
+  EXPECT_TRUE(store::RunMark::leave(paths).ok());
+  EXPECT_FALSE(unfinished_run(runs.path(), kAsked));
+  EXPECT_FALSE(any_unfinished_run(runs.path()));
+}
+
+TEST(UnfinishedRun, OneThatWasStoppedWithItsHostIsOldOnceTheJobWasBegunAnew) {
+  const store::TestDirectory runs;
+  const store::RunPaths paths = make_run(runs.path(), "job-20260101");
+  ASSERT_TRUE(store::RunMark::leave(paths)->note_shut_down().ok());
+  fs::remove(make_run(runs.path(), "job-20260102").mark());
   EXPECT_FALSE(unfinished_run(runs.path(), kAsked));
 }
 

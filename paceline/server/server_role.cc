@@ -153,14 +153,15 @@ class Server {
 
 absl::Status Server::serve() {
   while (auto order = connection_.next()) {
-    if (order->has_disconnect()) return wire::outcome_of(order->disconnect());
+    if (order->has_disconnect()) return wire::outcome_of_job(order->disconnect());
     const absl::Status status = take(*std::move(order));
     if (status.ok()) continue;
     const bool host_lost = commits_ && exchange_->ended();
     if (host_lost && log_.cut_off()) continue;  // as the coordinator has been told by the exchange
     say_failed(status, host_lost);
     if (host_lost) return absl::AbortedError(status.message());
-    return peer::unless_disconnected(connection_, status);  // which also means that it was heard
+    return peer::unless_disconnected(connection_, status,
+                                     wire::outcome_of_job);  // which also means that it was heard
   }
   return coordinator_lost();
 }
@@ -557,7 +558,7 @@ absl::Status Server::act(const WriteCopy& copy) {
 
 absl::Status run_server(const ServerRoleOptions& options) {
   Kept kept;
-  return peer::with_coordinator(
+  const absl::Status outcome = peer::with_coordinator(
       options.reach, security::Role::kServer,
       [&](peer::Stub& stub, const rpc::Access& access) -> absl::Status {
         wire::ServerMessage hello;
@@ -587,6 +588,7 @@ absl::Status run_server(const ServerRoleOptions& options) {
         });
         return peer::end_of_session(connection, said ? server.serve() : coordinator_lost());
       });
+  return wire::is_stop(outcome) ? wire::end_of_stopped(outcome) : outcome;
 }
 
 }  // namespace paceline::server

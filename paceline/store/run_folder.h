@@ -33,8 +33,9 @@ struct RunPaths {
   std::filesystem::path logs() const { return root / "logs"; }
   std::filesystem::path token() const { return root / "token"; }  // where the job names no other one
   std::filesystem::path lock() const { return root / "lock"; }
-  std::filesystem::path mark() const { return root / "mark"; }      // of the coordinator, while it lives
-  std::filesystem::path leader() const { return root / "leader"; }  // where that is, for other hosts
+  std::filesystem::path mark() const { return root / "mark"; }  // of the coordinator, while it lives
+  std::filesystem::path shut_down() const { return root / "shut_down"; }  // there: it was stopped with a host
+  std::filesystem::path leader() const { return root / "leader"; }        // where that is, for other hosts
   std::filesystem::path next_leader() const { return root / "next_leader"; }  // where it would be next
 };
 

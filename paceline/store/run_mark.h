@@ -27,6 +27,9 @@ class RunMark {
   absl::Status still_leads() const;
   // The run is as unfinished as it was: the mark stays for others to see.
   void keep() { file_.keep(); }
+  // The run ends in order, as a host that has a part of it is shut down: who starts the same job later goes
+  // on with it. This lasts until the next mark. Errors: what the file system says.
+  absl::Status note_shut_down() const;
 
   // What other hosts look for, to see that the folder is shared.
   const std::filesystem::path& file() const { return file_.file(); }

@@ -12,6 +12,7 @@
 #include "paceline/base/exit_reason.h"
 #include "paceline/base/ids.h"
 #include "paceline/base/places.h"
+#include "paceline/base/stop_cause.h"
 #include "paceline/supervisor/leader_failover.h"
 
 namespace paceline::supervisor {
@@ -22,7 +23,7 @@ struct ProcessEnd {
   bool success = false;   // exit status 0
   bool killed = false;    // by a signal, maybe of its own fault
   std::string in_words;   // "exit status 2", "killed by signal 9 (Killed)"
-  absl::Status reason{};  // what it said, or where its log is; of success OK
+  absl::Status reason{};  // what it said, or where its log is; of success OK, unless kInterrupted
 };
 
 // ---- Events ----
@@ -79,6 +80,7 @@ struct TimePassed {};
 // A clean stop is wanted: a checkpoint, then the end.
 struct StopWanted {
   std::string why;
+  StopCause cause = StopCause::kAsked;
 };
 // At once.
 struct KillWanted {};
@@ -118,6 +120,7 @@ struct FollowLeader {
 struct AskStop {
   std::string why;
   std::string cannot_start{};  // why a process of another host than the coordinator's could not; or empty
+  StopCause cause = StopCause::kAsked;
 };
 
 struct LookAtFolder {

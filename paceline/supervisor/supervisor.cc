@@ -116,6 +116,7 @@ void Supervisor::on(const MemberEnded& ended) {
                                       member->name, message_of(ended.end.reason), member->name));
   if (ending_) {
     if (ending_->heard && ended.end.exit_reason == ExitReason::kRunFailed) failure_ = ended.end.reason;
+    if (ended.end.exit_reason == ExitReason::kInterrupted) interrupted_ = message_of(ended.end.reason);
     return;
   }
   logs_say_more_ |= ended.end.exit_reason == ExitReason::kUnsaid;
@@ -138,6 +139,9 @@ void Supervisor::on(const MemberEnded& ended) {
 
 bool Supervisor::ended_in_order(const MemberEnded& ended) {
   switch (ended.end.exit_reason) {
+    case ExitReason::kInterrupted:
+      interrupted_ = message_of(ended.end.reason);
+      [[fallthrough]];
     case ExitReason::kDone:
       over_ = true;
       if (!leads_) end_once_all_left(true);
@@ -198,6 +202,7 @@ void Supervisor::start_after_loss(Member& member, const std::string& lost) {
 void Supervisor::on(const CoordinatorEnded& ended) {
   if (outcome_ || ending_) return;
   const ProcessEnd& end = ended.end;
+  if (end.exit_reason == ExitReason::kInterrupted) interrupted_ = message_of(end.reason);
   // It may have begun to train since somebody asked last.
   training_ = training_ || (end.killed && ended.has_trained);
   // A run that has trained before is not over because its coordinator is killed while it comes back.
@@ -355,12 +360,13 @@ void Supervisor::stop(const std::string& why) {
 }
 
 AskStop Supervisor::ask_to_stop() const {
-  if (!first_error_ || leads_) return {*stopping_};
+  if (!first_error_ || leads_) return {*stopping_, "", stop_cause_};
   return {*stopping_, fmt::format("host {}: {}", options_.host.value(), message_of(*first_error_))};
 }
 
 void Supervisor::on(const StopWanted& wanted) {
   if (ending_) return end_at_once();
+  stop_cause_ = wanted.cause;
   stop(wanted.why);
 }
 

@@ -64,6 +64,8 @@ class Supervisor {
   // Some member heard that the run has ended, or goes on without this host.
   bool heard_of_end() const { return over_ || failure_.has_value() || given_up_; }
   bool stopping() const { return stopping_.has_value(); }
+  // The run was stopped before its job was done: whose command was interrupted, as some process heard.
+  const std::optional<std::string>& interrupted() const { return interrupted_; }
   // What a program here did badly after the job was over. The run is none the worse for it.
   const absl::Status& after() const { return after_; }
   // The run has ended well, and members here do what their programs want to do after it.
@@ -157,6 +159,8 @@ class Supervisor {
   bool over_ = false;                    // the job, as some member heard
   bool given_up_ = false;                // this host, as some member heard
   std::optional<std::string> stopping_;  // why
+  StopCause stop_cause_ = StopCause::kAsked;
+  std::optional<std::string> interrupted_;
   std::optional<SteadyTime> ended_elsewhere_since_;
   bool any_whole_before_ = false;  // replica, when time passed last
   std::string lost_worker_;        // since then: one, and why

@@ -33,6 +33,10 @@ ProcessEnd said(ExitReason reason, const std::string& why) {
   return {reason, false, false, "exit status 2", with_exit_reason(absl::UnavailableError(why), reason)};
 }
 ProcessEnd done() { return {ExitReason::kDone, true, false, "exit status 0", absl::OkStatus()}; }
+ProcessEnd interrupted(const std::string& why) {
+  return {ExitReason::kInterrupted, true, false, "exit status 0",
+          with_exit_reason(absl::CancelledError(why), ExitReason::kInterrupted)};
+}
 
 class SupervisorTest : public testing::Test {
  protected:
@@ -101,7 +105,8 @@ class SupervisorTest : public testing::Test {
     } else if (const auto* follow = std::get_if<FollowLeader>(&action)) {
       note("follow " + follow->address.value_or("this host"));
     } else if (const auto* ask = std::get_if<AskStop>(&action)) {
-      note("ask to stop: " + ask->why + (ask->cannot_start.empty() ? "" : ", " + ask->cannot_start));
+      note("ask to stop: " + ask->why + (ask->cause == StopCause::kShutDown ? " with its host" : "") +
+           (ask->cannot_start.empty() ? "" : ", " + ask->cannot_start));
     } else if (std::holds_alternative<LookAtFolder>(action)) {
       happens(FolderSeen{folder_});
     } else if (const auto* tell = std::get_if<Tell>(&action)) {
@@ -492,6 +497,20 @@ TEST_F(SupervisorTest, StartsAgainWhoWasSentAwayAndIsMissedThen) {
   EXPECT_THAT(take_done(), IsEmpty());
   pass(seconds(1));
   EXPECT_THAT(take_done(), ElementsAre("server0 did not come and is started again", "start server0"));
+}
+
+TEST_F(SupervisorTest, SaysWhoseInterruptionStoppedTheRun) {
+  begin_to_train();
+  happens(StopWanted{"interrupted", StopCause::kShutDown});
+  EXPECT_THAT(take_done(), ElementsAre("ask to stop: interrupted with its host"));
+  begin_to_train();
+  ends("w0", done());
+  coordinator_ends(interrupted("host 1 was interrupted"));
+  for (const char* name : {"server0", "w1", "evaluator"}) ends(name, interrupted("host 1 was interrupted"));
+  pass();
+  EXPECT_EQ(outcome(), "OK");
+  EXPECT_EQ(supervisor_->interrupted(), "host 1 was interrupted");
+  EXPECT_FALSE(supervisor_->stopping());
 }
 
 TEST_F(SupervisorTest, AStopIsSaidUntilItIsHeard) {

@@ -52,11 +52,20 @@ absl::Status outcome_of(const Disconnect& disconnect) {
                           exit_reason_of_refusal(disconnect.reason()));
 }
 
-absl::Status job_stopped() { return absl::CancelledError("the run was stopped"); }
+bool is_stop(const absl::Status& outcome) {
+  const ExitReason reason = exit_reason_of(outcome);
+  return absl::IsCancelled(outcome) && (reason == ExitReason::kDone || reason == ExitReason::kInterrupted);
+}
+
+absl::Status end_of_stopped(const absl::Status& outcome) {
+  return exit_reason_of(outcome) == ExitReason::kInterrupted ? outcome : absl::OkStatus();
+}
 
 absl::Status outcome_of_job(const Disconnect& disconnect) {
   const absl::Status outcome = outcome_of(disconnect);
-  return outcome.ok() && disconnect.stopped() ? job_stopped() : outcome;
+  if (!outcome.ok() || !disconnect.stopped()) return outcome;
+  return with_exit_reason(absl::CancelledError(disconnect.why()),
+                          disconnect.interrupted() ? ExitReason::kInterrupted : ExitReason::kDone);
 }
 
 }  // namespace paceline::wire

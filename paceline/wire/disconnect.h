@@ -21,9 +21,10 @@ absl::Status coordinator_lost();
 // OK when the job is over; Aborted when this process is to come again as a new one; another error when it is
 // not wanted, or the run could not go on. With its ExitReason.
 absl::Status outcome_of(const Disconnect& disconnect);
-// The same for a process that may have a program of the user's, which wants to know whether the job is done.
+// The same, but where the run was stopped before the job was done: then it is a stop.
 absl::Status outcome_of_job(const Disconnect& disconnect);
-// What that is where the run was stopped before the job was done.
-absl::Status job_stopped();
+bool is_stop(const absl::Status& outcome);
+// What a process ends with after such a stop: OK, or Cancelled with ExitReason::kInterrupted and who was.
+absl::Status end_of_stopped(const absl::Status& outcome);
 
 }  // namespace paceline::wire

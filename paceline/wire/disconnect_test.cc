@@ -42,10 +42,24 @@ TEST(Disconnect, ARunThatWasStoppedIsNoJobThatIsDone) {
   Disconnect stopped;
   stopped.set_stopped(true);
   EXPECT_TRUE(outcome_of(stopped).ok());
-  EXPECT_EQ(outcome_of_job(stopped), job_stopped());
+  EXPECT_TRUE(is_stop(outcome_of_job(stopped)));
+  EXPECT_TRUE(end_of_stopped(outcome_of_job(stopped)).ok());
   EXPECT_TRUE(outcome_of_job(Disconnect()).ok());
+  EXPECT_FALSE(is_stop(outcome_of_job(Disconnect())));
+  EXPECT_FALSE(is_stop(absl::CancelledError("of something else")));
   stopped.set_failed(true);
   EXPECT_EQ(outcome_of_job(stopped), outcome_of(stopped)) << "that counts for more";
+}
+
+TEST(Disconnect, ARunWhoseHostWasInterruptedSaysWhich) {
+  Disconnect stopped;
+  stopped.set_stopped(true);
+  stopped.set_interrupted(true);
+  stopped.set_why("host 1 was interrupted");
+  EXPECT_TRUE(is_stop(outcome_of_job(stopped)));
+  const absl::Status end = end_of_stopped(outcome_of_job(stopped));
+  EXPECT_EQ(end.message(), "host 1 was interrupted");
+  EXPECT_EQ(exit_reason_of(end), ExitReason::kInterrupted);
 }
 
 TEST(Disconnect, AStreamThatWasCutShortIsALostCoordinator) {

@@ -1,0 +1,33 @@
+#include "paceline/launch/coordinator_process.h"
+
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+
+#include <gtest/gtest.h>
+
+#include "paceline/launch/stop_signals.h"
+
+namespace paceline::launch {
+namespace {
+
+namespace fs = std::filesystem;
+
+// It may read a large checkpoint, and people want to stop it all the same.
+TEST(CoordinatorProcessDeathTest, AStopEndsItsStart) {
+  std::string name = (fs::temp_directory_path() / "paceline-start-XXXXXX").string();
+  const fs::path folder = mkdtemp(name.data());
+  fs::create_directory(folder / "logs");
+  const auto start = [&] {
+    catch_stop_signals();
+    std::raise(SIGTERM);
+    const auto listening = listen_at("127.0.0.1:0");
+    const auto started = start_coordinator_process(folder, {}, *listening);
+    std::_Exit(started.ok() && absl::IsCancelled(started->address.status()) ? 0 : 1);
+  };
+  EXPECT_EXIT(start(), testing::ExitedWithCode(0), "");
+  fs::remove_all(folder);
+}
+
+}  // namespace
+}  // namespace paceline::launch
