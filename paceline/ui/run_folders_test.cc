@@ -211,6 +211,42 @@ TEST_F(RunFoldersTest, AFollowerShowsTheWholeRun) {
   EXPECT_THAT(*metrics, testing::HasSubstr("paceline_attempts_total 1\n"));
 }
 
+// Whatever the wall's clock of the one who looks says: it may be set, and another host's may be ahead.
+TEST_F(RunFoldersTest, TheTimeOfARunGoesOnByASteadyClock) {
+  const store::RunPaths run{root_ / "run"};
+  make_run(run.root);
+  put(run.metrics(), "");
+  const auto held = store::lock_file(run.lock());
+  auto journal = store::Journal::open(run.journal(), Version(0));
+  ASSERT_TRUE(journal.ok());
+  ASSERT_TRUE((*journal)->set(runs::kTotalSamplesKey, "3200").ok());
+  ASSERT_TRUE((*journal)->set(runs::released_key(1), "1000000000000000000 0").ok());
+  const Time end = report::run_example(report::uneven_four(), "bsp", **journal);
+  ASSERT_TRUE((*journal)->flush().ok());
+  std::chrono::steady_clock::time_point steady{};
+  const std::chrono::system_clock::time_point wall(std::chrono::seconds(1'000'003'000));
+  RunFollower follower(run, {.steady = [&] { return steady; }, .wall = [&] { return wall; }});
+  follower.read();
+  EXPECT_THAT(follower.in_a_line(), testing::HasSubstr(" was made 0.0 s ago"));
+  EXPECT_THAT(*follower.metrics(), testing::HasSubstr("paceline_last_commit_timestamp_seconds 1000003000\n"));
+  steady += std::chrono::seconds(5);
+  follower.read();
+  EXPECT_THAT(follower.in_a_line(), testing::HasSubstr(" was made 5.0 s ago"));
+  // One who comes to a run that stands still sees for how long it does.
+  (*journal)->note_process({end + from_seconds(40), "coordinator", 1, {}});
+  ASSERT_TRUE((*journal)->flush().ok());
+  RunFollower late(run, {.steady = [&] { return steady; }, .wall = [&] { return wall; }});
+  late.read();
+  EXPECT_THAT(late.in_a_line(), testing::HasSubstr(" was made 40.0 s ago"));
+  EXPECT_THAT(*late.metrics(), testing::HasSubstr("paceline_last_commit_timestamp_seconds 1000002960\n"));
+  // The host of the run slept meanwhile.
+  steady += std::chrono::hours(1);
+  (*journal)->note_process({end + from_seconds(41), "coordinator", 1, {}});
+  ASSERT_TRUE((*journal)->flush().ok());
+  follower.read();
+  EXPECT_THAT(follower.in_a_line(), testing::HasSubstr(" was made 41.0 s ago"));
+}
+
 // Every part of a page that has changed is there within a second.
 TEST_F(RunFoldersTest, APageIsASecondBehindAtMost) {
   make_run(root_ / "run");
