@@ -77,7 +77,7 @@ std::vector<Piece> pieces(const Summary& summary) {
     add(6, counted(summary.plan->re_plans, "re-plan"));
   }
   add(7, fmt::format("gap {}", summary.gap));
-  add(9, fmt::format("{}/{} live", summary.replicas_live(), summary.replicas.size()));
+  add(9, fmt::format("{}/{} live", summary.replicas_live(), summary.replicas_by_name()));
   if (summary.run.world != World::kLive) {
     // How long it will take on the wall is another matter.
     add(1, fmt::format("{} {}", short_number(summary.elapsed_s), seconds_of(summary.run.world)));

@@ -20,6 +20,7 @@ Summary half_way() {
   summary.wait_share = 0.128;
   summary.gap = 2;
   summary.replicas.resize(4);
+  for (std::size_t i = 0; i < 4; ++i) summary.replicas[i].name = "w" + std::to_string(i);
   summary.replicas[3].doing = Doing::kGone;
   return summary;
 }
@@ -29,6 +30,12 @@ TEST(ProgressLine, SaysEverythingWhenThereIsRoom) {
             "██████████████▌                 50 %  2.5 samples/s  loss 0.812  accuracy 71.2 %  wait 13 %  "
             "gap 2  3/4 live  "
             "3m20s left");
+}
+
+TEST(ProgressLine, AReplicaThatCameAgainIsCountedOnce) {
+  Summary summary = half_way();
+  summary.replicas.push_back(summary.replicas[3]);
+  EXPECT_NE(progress_line(summary, 120).find("  3/4 live  "), std::string::npos);
 }
 
 TEST(ProgressLine, PromisesNothingOfTheWallInAModelledWorld) {
