@@ -27,13 +27,7 @@ constexpr char kRunEnded[] = "the run ended first", kNotYet[] = "under way now";
 
 // Four digits that matter: enough for a curve, and for what is written with as many. What is written with
 // decimals, such as seconds and shares, goes out as it is: rounded twice, 98.749 % would be 98.8 %.
-Json rounded(double value) {
-  if (!std::isfinite(value)) return nullptr;
-  if (value == 0) return 0;
-  const double power = std::pow(10.0, 4 - std::ceil(std::log10(std::abs(value))));
-  const double result = std::round(value * power) / power;
-  return std::isfinite(result) ? Json(result) : Json(value);
-}
+Json rounded(double value) { return report::json_digits4(value); }
 Json rounded(const std::optional<double>& value) { return value ? rounded(*value) : Json(nullptr); }
 Json ms_of(Time at) { return std::round(to_seconds(at) * 1e3) / 1e3; }
 

@@ -128,7 +128,7 @@ Json RunCard::json() const {
     left =
         static_cast<double>(std::max<std::int64_t>(0, now.total_samples - now.samples)) / *now.samples_per_s;
   Json spark = Json::array();
-  for (const double value : lines_.spark()) spark.push_back(json_number(std::round(value * 1e4) / 1e4));
+  for (const double value : lines_.spark()) spark.push_back(report::json_digits4(value));
   std::string trouble = trouble_;
   if (lines_.damaged() > 0) trouble = "metrics.jsonl has lines that make no sense; they are left out";
   return {{"id", id_},
