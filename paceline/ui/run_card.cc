@@ -75,6 +75,13 @@ std::vector<double> MetricsLines::spark() const {
   return points.size() > 1 ? points : tests_.points();
 }
 
+double made_s(const store::RunPaths& run) {
+  struct stat status {};
+  // The first file that a run has, and nobody writes it again.
+  const bool known = ::stat(run.asked().c_str(), &status) == 0 || ::stat(run.job().c_str(), &status) == 0;
+  return known ? static_cast<double>(status.st_mtime) : 0;
+}
+
 void RunCard::read_job() {
   trouble_.clear();
   const auto text = runs::read_recorded_job(run_);
@@ -86,10 +93,7 @@ void RunCard::read_job() {
   title_ = job->name;
   policy_ = policy::to_string(job->policy);
   devices_ = job->devices.size();
-  struct stat status {};
-  // The first file that a run has, and nobody writes it again.
-  if (::stat(run_.asked().c_str(), &status) == 0 || ::stat(run_.job().c_str(), &status) == 0)
-    made_s_ = static_cast<double>(status.st_mtime);
+  made_s_ = ui::made_s(run_);
 }
 
 void RunCard::look() {

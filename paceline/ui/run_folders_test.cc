@@ -52,12 +52,17 @@ class OpenPage final : public Exchange {
   void stream() override {}
   void send(std::string bytes) override {
     const std::lock_guard lock(mutex_);
+    text_ += bytes;
     const std::size_t at = bytes.find("\"part\":\"");
     if (at == std::string::npos) return;
     const std::size_t begin = at + 8;
     came_[bytes.substr(begin, bytes.find('"', begin) - begin)] = std::chrono::steady_clock::now();
   }
   bool closed() const override { return false; }
+  std::string text() const {
+    const std::lock_guard lock(mutex_);
+    return text_;
+  }
   std::set<std::string> parts_since(std::chrono::steady_clock::time_point then) const {
     const std::lock_guard lock(mutex_);
     std::set<std::string> parts;
@@ -69,6 +74,7 @@ class OpenPage final : public Exchange {
 
  private:
   mutable std::mutex mutex_;
+  std::string text_;
   std::map<std::string, std::chrono::steady_clock::time_point> came_;
 };
 
@@ -142,6 +148,23 @@ TEST_F(RunFoldersTest, RunsAreFoundInFoldersOfFoldersByTheirNames) {
   fs::remove_all(root_ / "one");
   index.look();
   EXPECT_EQ(index.find("one"), nullptr);
+}
+
+TEST_F(RunFoldersTest, OfManyRunsTheNewestAreListed) {
+  const auto now = fs::file_time_type::clock::now();
+  for (int i = 0; i < 9; ++i) {
+    const fs::path run = root_ / fmt::format("run{}", i);
+    make_run(run);
+    fs::last_write_time(run / "job.toml", now - std::chrono::hours(i * 4 % 9));
+  }
+  RunsIndex index({root_}, 3);
+  index.look();
+  EXPECT_EQ(index.json().size(), 3u);
+  for (const char* newest : {"run0", "run7", "run5"}) EXPECT_NE(index.find(newest), nullptr) << newest;
+  EXPECT_EQ(index.left_out(), 6u);
+  for (const char* older : {"run1", "run2", "run3", "run4", "run6", "run8"}) fs::remove_all(root_ / older);
+  index.look();
+  EXPECT_EQ(index.left_out(), 0u);
 }
 
 TEST_F(RunFoldersTest, AnIndexOfARunHasThatRun) {
@@ -271,6 +294,22 @@ TEST_F(RunFoldersTest, APageIsASecondBehindAtMost) {
   }
   EXPECT_EQ(told, expected);
   EXPECT_LT(std::chrono::steady_clock::now() - written, std::chrono::seconds(1));
+}
+
+// However often somebody collects metrics meanwhile.
+TEST_F(RunFoldersTest, TheListHasANewRunWhileMetricsAreCollected) {
+  make_run(root_ / "one");
+  const auto page = std::make_shared<OpenPage>();
+  Publisher publisher({.roots = {root_}, .token = "", .open_metrics = true});
+  publisher.subscribe(page, "list", {});
+  bool there = false;
+  for (int i = 0; i < 100 && !there; ++i) {
+    if (i == 5) make_run(root_ / "two");
+    publisher.health(std::make_shared<OpenPage>());
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    there = page->text().find("\"id\":\"two\"") != std::string::npos;
+  }
+  EXPECT_TRUE(there);
 }
 
 TEST_F(RunFoldersTest, CountersGoOnWhenARunGoesBack) {
