@@ -111,6 +111,28 @@ TEST(Watching, ARunServesItsMetricsWhileItTrains) {
   EXPECT_EQ(http_get(port, "/metrics"), "") << "they end with the run";
 }
 
+// The list of runs has its numbers from there.
+TEST(Watching, TheLastSnapshotOfARunIsOfItsEnd) {
+  for (const bool in_virtual_time : {false, true}) {
+    const TempFolder folder;
+    // It ends at its target, in the middle of a second and of the data.
+    const fs::path job = write_job(folder, "job", "epochs = 4\n",
+                                   std::string("[evaluate]\nevery_epochs = 0.53\ntarget = \"loss <= 100\"\n"
+                                               "stop_at_target = true\n") +
+                                       kDevices);
+    std::vector<std::string> words{"train", job.string()};
+    if (in_virtual_time) words.emplace_back("--virtual");
+    const Ended ended = run(words);
+    ASSERT_EQ(ended.status, 0) << ended.errors;
+    std::string metrics = read_text(only_run(folder / "job" / "runs") / "metrics.jsonl");
+    ASSERT_FALSE(metrics.empty());
+    metrics.pop_back();
+    const std::string last = metrics.substr(metrics.rfind('\n') + 1);
+    EXPECT_THAT(last, HasSubstr("\"snapshot\"")) << in_virtual_time;
+    EXPECT_THAT(last, HasSubstr("\"finished\":true")) << in_virtual_time;
+  }
+}
+
 // A terminal with `paceline top` on it.
 class Terminal {
  public:

@@ -22,19 +22,30 @@ if TYPE_CHECKING:
 Log = Callable[[dict[str, float], int], None]
 
 
+# So long a run that has ended may take until it is gone on with.
+AFTER_THE_END_S = 2.0
+
+
 def lines(file: Path, patience_s: float) -> Iterator[dict[str, object]]:
-    """Whole lines as they come, until one says that the run has finished or nothing came for so long."""
+    """Whole lines as they come, until nothing came for so long, or for a while behind those of the end."""
     last = time.monotonic()
     rest = ""
+    finished, samples, tested = False, 0, 0
     while not file.exists():
         time.sleep(0.2)
     with file.open() as stream:
-        while time.monotonic() - last < patience_s:
+        # The newest weights are tested after the end, and that may take long.
+        while time.monotonic() - last < (AFTER_THE_END_S if finished and tested >= samples else patience_s):
             rest += stream.read()
             *whole, rest = rest.split("\n")
-            for line in whole:
+            for text in whole:
                 last = time.monotonic()
-                yield json.loads(line)
+                line = json.loads(text)
+                if line["kind"] == "evaluation":
+                    tested = line["samples"]
+                else:  # a run that was resumed is not finished any more
+                    finished, samples = bool(line.get("finished")), line["samples"]
+                yield line
             if not whole:
                 time.sleep(0.2)
 
@@ -95,13 +106,8 @@ def main() -> None:
         log = to_mlflow(words.run, words.mlflow)
     elif words.wandb:
         log = to_wandb(words.run, words.wandb)
-    finished = False
     for line in lines(words.run / "metrics.jsonl", words.patience):
         log(numbers(line), int(str(line["samples"])))
-        # The last evaluation comes behind the last snapshot.
-        if finished and line["kind"] == "evaluation":
-            break
-        finished = finished or bool(line.get("finished"))
 
 
 if __name__ == "__main__":

@@ -15,7 +15,8 @@ PANELS: list[tuple[str, str, list[tuple[str, str]]]] = [
      [('sum by (device) (rate(paceline_device_seconds_total{cause="waiting"}[1m]))', "{{device}}")]),
     ("Who is waited for", "short", [("rate(paceline_waited_for_seconds_total[1m])", "{{device}}")]),
     ("Where the time goes", "percentunit",
-     [("sum by (cause) (rate(paceline_device_seconds_total[1m]))", "{{cause}}")]),
+     [("sum by (cause) (rate(paceline_device_seconds_total[1m]))"
+       " / scalar(sum(rate(paceline_device_seconds_total[1m])))", "{{cause}}")]),
     ("Speed of each device against its past", "percentunit", [("paceline_device_speed_ratio", "{{device}}")]),
     ("Staleness (95th percentile, in commits)", "short",
      [("histogram_quantile(0.95, sum by (le) (rate(paceline_staleness_commits_bucket[5m])))", "p95")]),

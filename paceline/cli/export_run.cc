@@ -230,9 +230,11 @@ absl::Status follow_tensorboard(const std::string& folder, const std::string& na
 
 absl::Status export_prometheus(const std::string& folder, const std::string& file) {
   PACELINE_ASSIGN_OR_RETURN(const runs::RunReport report, runs::read_run(folder));
-  std::optional<double> began;
-  if (report.run.last_release) began = report.run.last_release->began_s();
-  return write_output(file, exports::prometheus_text(report.summary, report.history, report.settled, began));
+  std::optional<double> committed;
+  if (report.run.last_release && !report.history.training.empty())
+    committed = report.run.last_release->began_s() + to_seconds(report.history.training.back().at);
+  return write_output(file,
+                      exports::prometheus_text(report.summary, report.history, report.settled, committed));
 }
 
 }  // namespace paceline::cli

@@ -216,6 +216,8 @@ absl::StatusOr<coordinator::AttemptEnded> attempt(Job& job, const store::RunMark
     if (!recorder->trouble().ok()) coordinator.fail(recorder->trouble());
   });
   job.interrupted = state.interrupted();
+  // What came since the last snapshot, the end itself among it: the list of runs reads nothing else.
+  if (state.started()) recorder->add_metrics(coordinator.now());
   coordinator::AttemptEnded ended{.status = state.result(),
                                   .can_go_on = state.can_go_on(),
                                   .trained = state.started(),

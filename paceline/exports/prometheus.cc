@@ -196,7 +196,7 @@ std::optional<double> of_evaluation(const report::Summary& summary, double contr
 }  // namespace
 
 std::string prometheus_text(const report::Summary& summary, const report::History& history,
-                            const report::TimeLedger& settled, std::optional<double> began_s,
+                            const report::TimeLedger& settled, std::optional<double> committed_s,
                             const LiveNumbers& more, Highest* highest) {
   Page page(highest);
   page.metric("run_info", "gauge", "What is trained, and under which policy.");
@@ -219,10 +219,7 @@ std::string prometheus_text(const report::Summary& summary, const report::Histor
   page.gauge("evaluation_loss", "On the test set.", of_evaluation(summary, &control::Evaluated::loss));
   page.gauge("evaluation_accuracy_ratio", "On the test set.",
              of_evaluation(summary, &control::Evaluated::accuracy));
-  if (began_s && !history.training.empty()) {
-    page.gauge("last_commit_timestamp_seconds", "When the newest commit was.",
-               *began_s + to_seconds(history.training.back().at));
-  }
+  page.gauge("last_commit_timestamp_seconds", "When the newest commit was.", committed_s);
   add_devices(page, settled);
   add_waited_for(page, settled);
   add_staleness(page, history.staleness);

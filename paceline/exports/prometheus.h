@@ -53,8 +53,8 @@ class Highest {
   std::map<std::string, double> values_;
 };
 
-// `settled`: of TimeStats::settled(). `began_s`: when the job's time began, in seconds since 1970; without it
-// nothing is said of when the last commit was.
+// `settled`: of TimeStats::settled(). `committed_s`: when the newest commit was, in seconds since 1970, where
+// that is known.
 //   paceline_run_info{job, policy, world}            1
 //   paceline_run_finished                            0 or 1
 //   paceline_planned_samples                         of all epochs
@@ -75,7 +75,7 @@ class Highest {
 //   paceline_process_resident_memory_bytes{process}  the same
 // `highest`: of the pages of this run before, if there were some.
 std::string prometheus_text(const report::Summary& summary, const report::History& history,
-                            const report::TimeLedger& settled, std::optional<double> began_s,
+                            const report::TimeLedger& settled, std::optional<double> committed_s,
                             const LiveNumbers& more = {}, Highest* highest = nullptr);
 
 }  // namespace paceline::exports

@@ -28,7 +28,7 @@ std::string page_of(const report::ExampleJob& job, const std::string& policy,
                          .speeds = {{"w0", 0.25}},
                          .links = {{"w0", "server 0", "gradients", 1234}},
                          .memory = {{"w0", 1234}}};
-  return prometheus_text(stats.summary(end), stats.history(end), time.settled(), 1e9, more);
+  return prometheus_text(stats.summary(end), stats.history(end), time.settled(), 1e9 + 7.5, more);
 }
 
 TEST(Prometheus, SaysWhatARunIs) {

@@ -3,7 +3,7 @@
 const kMargin = {left: 54, right: 16, top: 14, bottom: 38};
 
 function legend(entries) {
-  return html('ul', {class: 'legend'}, ...entries.map(entry => html('li', {class: `s${entry.style % 8}`},
+  return html('ul', {class: 'legend'}, ...entries.map(entry => html('li', {class: `s${entry.style % 8} d${dash_of(entry.style)}`},
     svg('svg', {width: 28, height: 10, 'aria-hidden': 'true'},
       svg('line', {class: `line ${entry.look ?? ''}`, x1: 0, x2: 28, y1: 5, y2: 5})),
     entry.name)));

@@ -48,7 +48,7 @@ function series_options(one) {
   const color = series_color(one.style);
   return {label: one.name, stroke: color, alpha: has_look(one, 'faint') ? 0.7 : 1, spanGaps: true,
     width: kWidths[Object.keys(kWidths).find(word => has_look(one, word))] ?? 2,
-    dash: has_look(one, 'solid') ? [] : kDashes[one.style % 8],
+    dash: has_look(one, 'solid') ? [] : kDashes[dash_of(one.style)],
     paths: one.step ? uPlot.paths.stepped({align: 1}) : undefined,
     points: {show: one.points.length === 1, size: 6, fill: color}};  // a line of one point cannot be seen
 }

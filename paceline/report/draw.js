@@ -11,6 +11,8 @@ function filled(node, attributes, children) {
   return node;
 }
 
+// Beyond eight of them the colors come again, each with another dash.
+const dash_of = style => (style + Math.floor(style / 8)) % 8;
 const known = value => value !== null && value !== undefined;
 const fixed = (value, digits) =>
   value.toLocaleString('en-US', {minimumFractionDigits: digits, maximumFractionDigits: digits});

@@ -21,6 +21,15 @@ inline Json json_number(const std::optional<double>& value) {
   return value && std::isfinite(*value) ? Json(*value) : Json(nullptr);
 }
 
+// Four digits that matter, which keeps a curve small.
+inline Json json_digits4(double value) {
+  if (!std::isfinite(value)) return nullptr;
+  if (value == 0) return 0;
+  const double power = std::pow(10.0, 4 - std::ceil(std::log10(std::abs(value))));
+  const double result = std::round(value * power) / power;
+  return std::isfinite(result) ? Json(result) : Json(value);
+}
+
 inline Json json_metrics(const Metrics& metrics) {
   Json json = Json::object();
   for (const auto& [name, value] : metrics) json[name] = json_number(value);

@@ -40,7 +40,7 @@ function tiles(run) {
     tile('Largest gap', count_text(summary.gap_max), '', 'iterations ahead of the slowest'),
     tile('Staleness', number(summary.staleness_mean, 2), '', `mean; at most ${count_text(summary.staleness_max)}`),
     tile('Commits', short_count(summary.commits), '', `${count_text(summary.iterations)} iterations`),
-    tile('Elapsed', short_seconds(summary.elapsed_s), 's', summary.finished ? summary.finished_why : 'still running'));
+    tile('Elapsed', short_seconds(summary.elapsed_s), 's', summary.finished ? summary.finished_why : 'it has not ended'));
 }
 
 // A chart of what data() gives. redraw() asks again.
@@ -252,7 +252,7 @@ function comparison_table(fastest) {
     short_count(run.summary.samples_per_s), or_dash(run.summary.wait_share, share => fixed(100 * share, 1)), count_text(run.summary.gap_max),
     or_dash(run.summary.staleness_mean, mean => fixed(mean, 2)), count_text(run.summary.staleness_max),
     or_dash(run.summary.commits_per_epoch, plain), or_dash(run.summary.group_size_mean, mean => fixed(mean, 2)),
-    or_dash(run.summary.last_evaluation?.loss, loss => fixed(loss, 4)), or_dash(accuracy_of(run), accuracy => fixed(100 * accuracy, 2)),
+    or_dash(run.summary.last_evaluation?.loss, short_value), or_dash(accuracy_of(run), accuracy => fixed(100 * accuracy, 2)),
     run === baseline_of(run) ? '\u2013' : or_dash(accuracy_gain(run), points => signed(points, 2)), fixed(run.summary.elapsed_s, 1)];
   // What no run has, such as the loss of simulated ones, is no column.
   const shown = heads.map((_, i) => runs.some(run => cells(run)[i] !== '\u2013'));

@@ -51,13 +51,13 @@ std::vector<Piece> pieces(const Summary& summary) {
   const auto add = [&](int rank, std::string text) { all.push_back({rank, std::move(text)}); };
   add(2, fmt::format("{} samples/s", short_number(summary.samples_per_s)));
   if (!missed_paces(summary).empty()) add(2, "paces not held: busy; --virtual holds them");
-  if (summary.training_loss) add(3, fmt::format("loss {:.3f}", *summary.training_loss));
+  if (summary.training_loss) add(3, fmt::format("loss {:.4g}", *summary.training_loss));
   if (summary.last_evaluation) {
     const control::Evaluated& last = *summary.last_evaluation;
     if (!std::isnan(last.accuracy)) {
       add(4, fmt::format("accuracy {} %", percent(last.accuracy, 1)));
     } else if (!std::isnan(last.loss)) {
-      add(4, fmt::format("test loss {:.3f}", last.loss));
+      add(4, fmt::format("test loss {:.4g}", last.loss));
     } else if (!last.metrics.empty()) {
       add(4, fmt::format("{} {:.4g}", printable(last.metrics.begin()->first), last.metrics.begin()->second));
     }
@@ -77,7 +77,7 @@ std::vector<Piece> pieces(const Summary& summary) {
     add(6, counted(summary.plan->re_plans, "re-plan"));
   }
   add(7, fmt::format("gap {}", summary.gap));
-  add(9, fmt::format("{}/{} live", summary.replicas_live(), summary.replicas.size()));
+  add(9, fmt::format("{}/{} live", summary.replicas_live(), summary.replicas_by_name()));
   if (summary.run.world != World::kLive) {
     // How long it will take on the wall is another matter.
     add(1, fmt::format("{} {}", short_number(summary.elapsed_s), seconds_of(summary.run.world)));

@@ -20,21 +20,34 @@ Summary half_way() {
   summary.wait_share = 0.128;
   summary.gap = 2;
   summary.replicas.resize(4);
+  for (std::size_t i = 0; i < 4; ++i) summary.replicas[i].name = "w" + std::to_string(i);
   summary.replicas[3].doing = Doing::kGone;
   return summary;
 }
 
 TEST(ProgressLine, SaysEverythingWhenThereIsRoom) {
   EXPECT_EQ(progress_line(half_way(), 120),
-            "██████████████▌                 50 %  2.5 samples/s  loss 0.812  accuracy 71.2 %  wait 13 %  "
+            "██████████████                 50 %  2.5 samples/s  loss 0.8124  accuracy 71.2 %  wait 13 %  "
             "gap 2  3/4 live  "
             "3m20s left");
+}
+
+TEST(ProgressLine, ASmallLossIsNotZero) {
+  Summary summary = half_way();
+  summary.training_loss = 2.125e-5;
+  EXPECT_NE(progress_line(summary, 120).find("  loss 2.125e-05  "), std::string::npos);
+}
+
+TEST(ProgressLine, AReplicaThatCameAgainIsCountedOnce) {
+  Summary summary = half_way();
+  summary.replicas.push_back(summary.replicas[3]);
+  EXPECT_NE(progress_line(summary, 120).find("  3/4 live  "), std::string::npos);
 }
 
 TEST(ProgressLine, PromisesNothingOfTheWallInAModelledWorld) {
   Summary summary = half_way();
   summary.run.world = World::kVirtual;
-  EXPECT_EQ(progress_line(summary, 60), "█████▌        50 %  2.5 samples/s  loss 0.812  200 virtual s");
+  EXPECT_EQ(progress_line(summary, 60), "█████        50 %  2.5 samples/s  loss 0.8124  200 virtual s");
 }
 
 TEST(ProgressLine, LeavesOutWhatMattersLess) {
@@ -44,7 +57,7 @@ TEST(ProgressLine, LeavesOutWhatMattersLess) {
 
 TEST(ProgressLine, InALogThereIsNoBarAndNothingIsLeftOut) {
   EXPECT_EQ(progress_line(half_way(), kNoTerminal),
-            " 50 %  2.5 samples/s  loss 0.812  accuracy 71.2 %  wait 13 %  gap 2  3/4 live  3m20s left");
+            " 50 %  2.5 samples/s  loss 0.8124  accuracy 71.2 %  wait 13 %  gap 2  3/4 live  3m20s left");
 }
 
 TEST(ProgressLine, SaysThePlanAndWhatABatchTakes) {
@@ -70,10 +83,11 @@ Summary grouping() {
 
 TEST(ProgressLine, SaysHowGroupsForm) {
   EXPECT_EQ(progress_line(grouping(), 140),
-            "█████████▌            50 %  2.5 samples/s  loss 0.812  accuracy 71.2 %  wait 13 %  "
+            "█████████            50 %  2.5 samples/s  loss 0.8124  accuracy 71.2 %  wait 13 %  "
             "groups 2.6  now 3: path free  gap 2  3/4 live  3m20s left");
-  EXPECT_EQ(progress_line(grouping(), 95),
-            "████▌       50 %  2.5 samples/s  loss 0.812  accuracy 71.2 %  wait 13 %  groups 2.6  3m20s left")
+  EXPECT_EQ(
+      progress_line(grouping(), 95),
+      "████       50 %  2.5 samples/s  loss 0.8124  accuracy 71.2 %  wait 13 %  groups 2.6  3m20s left")
       << "rather than the gap";
 }
 

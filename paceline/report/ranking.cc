@@ -28,26 +28,29 @@ std::optional<double> time_of(const RunGroup& group) {
   return mean_of_all(group, [](const Summary& run) { return run.time_to_target_s(); });
 }
 
-bool all_have(const std::vector<const RunGroup*>& groups, Measure measure) {
-  return std::all_of(groups.begin(), groups.end(),
+bool any_has(const std::vector<const RunGroup*>& groups, Measure measure) {
+  return std::any_of(groups.begin(), groups.end(),
                      [&](const RunGroup* group) { return value_of(*group, measure).has_value(); });
 }
 
-// How runs end, compared by what all of them have.
+// How runs end, compared by what any of them has. One without it, such as a loss that is not finite, has
+// diverged, and is not near the best.
 class Ends {
  public:
   explicit Ends(const std::vector<const RunGroup*>& groups) {
     if (groups.empty()) return;
-    measure_ = all_have(groups, Measure::kAccuracy) ? Measure::kAccuracy
-               : all_have(groups, Measure::kLoss)   ? Measure::kLoss
-                                                    : Measure::kNone;
+    measure_ = any_has(groups, Measure::kAccuracy) ? Measure::kAccuracy
+               : any_has(groups, Measure::kLoss)   ? Measure::kLoss
+                                                   : Measure::kNone;
     for (const RunGroup* group : groups) {
+      if (measure_ != Measure::kNone && !value_of(*group, measure_)) continue;
       if (best_ == nullptr || worse(*best_, *group) > 0) best_ = group;
     }
   }
 
   bool within_margin(const RunGroup& group) const {
     if (measure_ == Measure::kNone) return true;
+    if (!value_of(group, measure_)) return false;
     const double margin = measure_ == Measure::kAccuracy
                               ? kAccuracyMargin
                               : kOtherMargin * std::abs(*value_of(*best_, measure_));
@@ -60,7 +63,7 @@ class Ends {
         return fmt::format(" among those that end within {:.0f} point of the best ({} %)",
                            100 * kAccuracyMargin, percent(*value_of(*best_, measure_), 2));
       case Measure::kLoss:
-        return fmt::format(" among those that end within {:.0f} % of the best (loss {:.4f})",
+        return fmt::format(" among those that end within {:.0f} % of the best (loss {:.4g})",
                            100 * kOtherMargin, *value_of(*best_, measure_));
       case Measure::kNone:
         break;
@@ -70,10 +73,11 @@ class Ends {
 
   // "ends 5.27 points lower than dssp:3-15".
   std::string how_much_worse(const RunGroup& group, const RunGroup& other) const {
+    if (!value_of(group, measure_)) return "its end is not a finite number";
     if (measure_ == Measure::kAccuracy)
       return fmt::format("ends {:.2f} points lower than {}", 100 * worse(group, other),
                          printable(other.policy));
-    return fmt::format("ends with a loss of {:.4f} instead of {:.4f}", *value_of(group, measure_),
+    return fmt::format("ends with a loss of {:.4g} instead of {:.4g}", *value_of(group, measure_),
                        *value_of(other, measure_));
   }
 

@@ -43,14 +43,27 @@ TEST(Ranking, TheFastestEndsNearTheBest) {
           "asp reaches it 1.08 × as fast, but ends 4.61 points lower than cgp"));
 }
 
+TEST(Ranking, ARunThatDivergedIsNotTheFastest) {
+  for (const double diverged : {NAN, INFINITY}) {
+    const Ranking ranking = rank({ended_run("asp", 10, NAN, diverged), ended_run("bsp", 20, NAN, 2e-5),
+                                  ended_run("ssp", 15, NAN, 3e-5)});
+    EXPECT_EQ(ranking.fastest, "bsp");
+    EXPECT_THAT(ranking.verdict,
+                ElementsAre("bsp is the first to reach the target (accuracy ≥ 90 %) among those that end "
+                            "within 2 % of the best (loss 2e-05): after 20.0 virtual s",
+                            "asp reaches it 2.00 × as fast, but its end is not a finite number",
+                            "ssp reaches it 1.33 × as fast, but ends with a loss of 3e-05 instead of 2e-05"));
+  }
+}
+
 TEST(Ranking, ByTheLossWhereThereIsNoAccuracy) {
   const Ranking ranking = rank({ended_run("bsp", 20, NAN, 1.50), ended_run("asp", 10, NAN, 1.60)});
   EXPECT_EQ(ranking.fastest, "bsp");
   EXPECT_THAT(
       ranking.verdict,
       ElementsAre("bsp is the first to reach the target (accuracy ≥ 90 %) among those that end within 2 % of "
-                  "the best (loss 1.5000): after 20.0 virtual s",
-                  "asp reaches it 2.00 × as fast, but ends with a loss of 1.6000 instead of 1.5000"));
+                  "the best (loss 1.5): after 20.0 virtual s",
+                  "asp reaches it 2.00 × as fast, but ends with a loss of 1.6 instead of 1.5"));
 }
 
 // As of a log-likelihood or a reward.

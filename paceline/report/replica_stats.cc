@@ -98,10 +98,12 @@ Duration ReplicaStats::open(Doing which, Time now) const {
 }
 
 ReplicaSummary ReplicaStats::summary(Time now) const {
+  // One that left with its process may be back: then it has not left.
+  const std::string why = doing_ == Doing::kParked ? kNoSamplesLeft : doing_ == Doing::kGone ? left_why_ : "";
   return {.replica = replica_,
           .name = name_,
           .doing = doing_,
-          .why = doing_ == Doing::kParked ? kNoSamplesLeft : left_why_,
+          .why = why,
           .iterations = iterations_,
           .discarded = discarded_,
           .samples = samples_,

@@ -189,7 +189,9 @@ TEST(RunStats, AReplicaThatLeavesMidIterationComputedUntilThen) {
 TEST(RunStats, AReplicaThatComesBackGoesOnWhereItWas) {
   Told run;
   run.joined(0, 0).released(0, 0, 1).ready(2, 0, 1).committed(2, 1, 0, 0).left(2, 0);
-  run.joined(5, 0).released(5, 0, 2).ready(8, 0, 2, 3).committed(8, 2, 0, 1).parked(8, 0);
+  run.joined(5, 0).released(5, 0, 2).ready(8, 0, 2, 3).committed(8, 2, 0, 1);
+  EXPECT_EQ(run.stats.summary(at(8)).replicas[0].why, "") << "it has not left";
+  run.parked(8, 0);
   const Summary summary = run.stats.summary(at(8));
   ASSERT_EQ(summary.replicas.size(), 1U);
   EXPECT_EQ(summary.replicas[0].doing, Doing::kParked);

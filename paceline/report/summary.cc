@@ -1,6 +1,8 @@
 #include "paceline/report/summary.h"
 
 #include <algorithm>
+#include <set>
+#include <string_view>
 
 namespace paceline::report {
 
@@ -16,6 +18,12 @@ std::optional<double> a_unit(double count, double units) {
 std::int64_t Summary::replicas_live() const {
   return std::count_if(replicas.begin(), replicas.end(),
                        [](const ReplicaSummary& replica) { return replica.doing != Doing::kGone; });
+}
+
+std::int64_t Summary::replicas_by_name() const {
+  std::set<std::string_view> names;
+  for (const ReplicaSummary& replica : replicas) names.insert(replica.name);
+  return std::ssize(names);
 }
 
 std::optional<double> Summary::time_left_s() const {

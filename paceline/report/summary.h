@@ -177,6 +177,8 @@ struct Summary {
     return met_target ? std::optional(to_seconds(met_target->at)) : std::nullopt;
   }
   std::int64_t replicas_live() const;
+  // That there were, by name: one that came again after a fault is a replica of its own, and no other name.
+  std::int64_t replicas_by_name() const;
   // At the mean rate so far. Nothing before the first commit.
   std::optional<double> time_left_s() const;
   // Updates of the global weights an epoch, and what they would be if each gradient were one (ASP).

@@ -115,6 +115,7 @@ std::string most(const RunGroup& group, std::int64_t Summary::*number) {
 std::function<std::string(double)> decimals(int count) {
   return [count](double value) { return fixed(value, count); };
 }
+std::string digits4(double value) { return fmt::format("{:.4g}", value); }
 std::function<std::string(double)> percents(int count) {
   return [count](double value) { return percent(value, count); };
 }
@@ -166,7 +167,7 @@ std::vector<std::string> row(const RunGroup& group, bool fastest) {
           cell(
               group, [](const Summary& run) { return run.staleness_mean; }, decimals(2)),
           any_staleness ? most(group, &Summary::staleness_max) : kUnknownCell,
-          cell(group, last(&control::Evaluated::loss), decimals(4)),
+          cell(group, last(&control::Evaluated::loss), digits4),
           cell(group, last(&control::Evaluated::accuracy), percents(2)),
           cell(
               group, [](const Summary& run) { return std::optional(run.elapsed_s); }, seconds_text)};

@@ -249,6 +249,59 @@ TEST(LivePartsTest, TheSlowOneIsNamedInTheSentenceAndFirstAmongTheDevices) {
   EXPECT_EQ(parts.at("head").at("samples"), 3200);
 }
 
+// Both are of all that lies between a release and the next.
+TEST(LivePartsTest, TheWaitingOfLateIsMeasuredAsThatOfTheWholeRun) {
+  Watched run(info_of("bsp", 100));
+  run.on_fact({at(0), control::ReplicaJoined{ReplicaId(0), "w0", 8}});
+  run.on_order(at(0), control::Release{ReplicaId(0), Clock(1), Version(0), {0, 0, 8}, {"", 0, 0}});
+  control::ReplicaReady ready{ReplicaId(0), Clock(1), Version(0), from_seconds(2)};
+  ready.loading = ready.pulling = from_seconds(0.5);  // and two seconds on the way
+  run.on_fact({at(4), ready});
+  run.on_order(at(5), control::Release{ReplicaId(0), Clock(2), Version(1), {0, 8, 16}, {"", 0, 0}});
+  const Json head = run.parts(at(5)).at("head");
+  EXPECT_NEAR(head.at("wait_share").get<double>(), 0.2, 1e-9);
+  EXPECT_NEAR(head.at("wait_of_late").get<double>(), 0.2, 1e-9);
+}
+
+// What is rounded to four digits first is wrong in the last one that is shown.
+TEST(LivePartsTest, SecondsAndSharesGoOutAsTheyAre) {
+  Watched run(info_of("bsp", 100));
+  run.on_fact({at(0), control::ReplicaJoined{ReplicaId(0), "w0", 8}});
+  run.on_order(at(0), control::Release{ReplicaId(0), Clock(1), Version(0), {0, 0, 8}, {"", 0, 0}});
+  run.on_evaluated({at(9), Version(3), 24, 1, 0.98749});
+  const Json head = run.parts(at(12345.7)).at("head");
+  EXPECT_EQ(head.at("elapsed_s"), 12345.7);
+  EXPECT_EQ(head.at("accuracy"), 0.98749);
+  EXPECT_EQ(head.at("best_accuracy"), 0.98749);
+}
+
+TEST(LivePartsTest, AReplicaThatCameAgainIsOneAndIsWaitedForOnce) {
+  Watched run(info_of("bsp", 100));
+  for (const int id : {0, 1})
+    run.on_fact({at(0), control::ReplicaJoined{ReplicaId(id), id ? "w1" : "w0", 8}});
+  for (const int id : {0, 1})
+    run.on_order(at(0),
+                 control::Release{ReplicaId(id), Clock(1), Version(0), {0, 8 * id, 8 * id + 8}, {"", 0, 0}});
+  run.on_fact({at(1), control::ReplicaLeft{ReplicaId(1), "its stream ended"}});
+  run.on_fact({at(1), control::ReplicaJoined{ReplicaId(2), "w1", 8}});
+  run.on_order(at(1), control::Release{ReplicaId(2), Clock(1), Version(0), {0, 8, 16}, {"", 0, 0}});
+  run.on_fact({at(2), control::ReplicaReady{ReplicaId(0), Clock(1), Version(0), from_seconds(2)}});
+  run.on_fact({at(6), control::ReplicaReady{ReplicaId(2), Clock(1), Version(0), from_seconds(5)}});
+  run.on_order(at(6),
+               control::Release{ReplicaId(0), Clock(2), Version(1), {0, 16, 24}, {"all are ready", 0, 0}});
+  const auto parts = run.parts(at(6));
+  EXPECT_EQ(parts.at("head").at("live"), 2);
+  EXPECT_EQ(parts.at("head").at("replicas"), 2);
+  const Json& rows = parts.at("devices").at("rows");
+  ASSERT_EQ(rows.size(), 3u);
+  EXPECT_EQ(rows[0].at("name"), "w1");
+  EXPECT_EQ(rows[0].at("doing"), "waiting");
+  EXPECT_EQ(rows[0].at("waited_for_s"), 4);
+  EXPECT_EQ(rows[2].at("name"), "w1");
+  EXPECT_EQ(rows[2].at("doing"), "gone");
+  EXPECT_EQ(rows[2].at("waited_for_s"), 0);
+}
+
 TEST(LivePartsTest, EveryDevicesTimeAddsUpUnderEveryPolicy) {
   for (const std::string& policy : policy::one_of_each_policy()) {
     Time end;

@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "paceline/base/host_port.h"
+#include "paceline/ui/ui_server.h"
 
 namespace paceline::ui {
 namespace {
@@ -180,6 +181,26 @@ TEST_F(HttpServerTest, StreamsAreLimitedToo) {
   Client one_more(address_);
   one_more.send(get("/stream"));
   EXPECT_THAT(one_more.read_all(), testing::StartsWith("HTTP/1.1 503 "));
+}
+
+// A link on another site leads here too: what a redirect asks for next comes without the cookie then.
+TEST(UiServerTest, WhoShowsTheTokenGetsACookieAndAPageThatGoesOn) {
+  auto listening = listen_at("127.0.0.1:0");
+  const std::string address = listening->address;
+  const auto server = UiServer::open(*std::move(listening), {.roots = {}, .token = std::string(32, 'a')});
+  ASSERT_TRUE(server.ok());
+  std::thread runs([&] { (*server)->run(); });
+  Client client(address);
+  client.send("GET /?token=" + std::string(32, 'a') + " HTTP/1.1\r\nHost: " + address + "\r\n\r\n");
+  const std::string answer = client.read("</html>");
+  (*server)->stop();
+  runs.join();
+  EXPECT_THAT(answer, testing::StartsWith("HTTP/1.1 200 "));
+  EXPECT_THAT(answer,
+              testing::HasSubstr("=" + std::string(32, 'a') + "; Path=/; HttpOnly; SameSite=Strict\r\n"));
+  EXPECT_THAT(answer, testing::HasSubstr("Referrer-Policy: no-referrer\r\n"));
+  EXPECT_THAT(answer, testing::HasSubstr("<meta http-equiv=\"refresh\" content=\"0; url=/\">"));
+  EXPECT_EQ(answer.find("token="), std::string::npos);
 }
 
 }  // namespace

@@ -48,6 +48,7 @@ let [list_filter, list_order] = ['', 'newest first'];
 
 function list_page() {
   let runs = null;
+  let left_out = 0;
   let shown = '';
   const list = html('ul', {class: 'runs'});
   const count = html('p', {class: 'soft', role: 'status'}, 'Looking for runs\u2026');
@@ -72,7 +73,7 @@ function list_page() {
     }
     shown = now;
     const training = runs.filter(run => run.state === 'training').length;
-    text_node(count)(runs.length === 0 ? 'There is no run here yet. It appears as soon as one begins.' : `${runs.length === 1 ? '1 run' : `${count_text(runs.length)} runs`}, ${training} training${fitting.length < runs.length ? `; ${fitting.length} fit` : ''}${fitting.length > 300 ? '; the first 300 are shown' : ''}.`);
+    text_node(count)(runs.length === 0 ? 'There is no run here yet. It appears as soon as one begins.' : `${runs.length === 1 ? '1 run' : `${count_text(runs.length)} runs`}, ${training} training${fitting.length < runs.length ? `; ${fitting.length} fit` : ''}${fitting.length > 300 ? '; the first 300 are shown' : ''}${left_out ? `; ${count_text(left_out)} older ones are left out` : ''}.`);
     compare_changed();
   };
   filter.addEventListener('input', () => { list_filter = filter.value; draw(); });
@@ -84,6 +85,6 @@ function list_page() {
     node: html('div', {}, html('header', {}, html('h1', {}, 'Runs'), count),
       html('div', {class: 'tools list-tools'}, html('label', {for: 'filter'}, 'Filter'), filter, html('label', {for: 'order'}, 'Sort by'), order, compare), list),
     address: '/api/events?part=list',
-    on: {list: data => { runs = data.runs; draw(); }},
+    on: {list: data => { runs = data.runs; left_out = data.left_out; draw(); }},
   };
 }

@@ -25,14 +25,9 @@ constexpr std::size_t kWaits = 60;
 // What a ledger says of a wait that nobody has ended, and what it means while the run goes on.
 constexpr char kRunEnded[] = "the run ended first", kNotYet[] = "under way now";
 
-// Four digits that matter: enough for a curve.
-Json rounded(double value) {
-  if (!std::isfinite(value)) return nullptr;
-  if (value == 0) return 0;
-  const double power = std::pow(10.0, 4 - std::ceil(std::log10(std::abs(value))));
-  const double result = std::round(value * power) / power;
-  return std::isfinite(result) ? Json(result) : Json(value);
-}
+// Four digits that matter: enough for a curve, and for what is written with as many. What is written with
+// decimals, such as seconds and shares, goes out as it is: rounded twice, 98.749 % would be 98.8 %.
+Json rounded(double value) { return report::json_digits4(value); }
 Json rounded(const std::optional<double>& value) { return value ? rounded(*value) : Json(nullptr); }
 Json ms_of(Time at) { return std::round(to_seconds(at) * 1e3) / 1e3; }
 
@@ -56,10 +51,13 @@ std::string world_of(report::World world) {
   return world == report::World::kVirtual ? "virtual" : world == report::World::kLive ? "live" : "simulated";
 }
 
+// As Summary::wait_share has it, of a ledger: what lies between a release and its gradient is no waiting.
 Json wait_share(const report::TimeLedger& ledger) {
-  const Duration waiting = ledger.of(report::TimeCause::kWaiting) + ledger.of(report::TimeCause::kServers);
-  const Duration busy = waiting + ledger.of(report::TimeCause::kComputing);
-  return busy > Duration::zero() ? rounded(to_seconds(waiting) / to_seconds(busy)) : Json(nullptr);
+  using enum report::TimeCause;
+  const Duration waiting = ledger.of(kWaiting) + ledger.of(kServers);
+  Duration all = waiting;
+  for (const auto cause : {kComputing, kLoading, kWeights, kOnTheWay, kStages}) all += ledger.of(cause);
+  return all > Duration::zero() ? Json(to_seconds(waiting) / to_seconds(all)) : Json(nullptr);
 }
 
 Json target_json(const report::Summary& summary) {
@@ -91,25 +89,25 @@ Json head_json(const LiveRun& run) {
           {"holds_back", verdict(run, run.state.led() ? run.of_late : run.ledger)},
           {"held_back", verdict(run, run.ledger)},
           {"at_s", ms_of(run.now)},
-          {"elapsed_s", rounded(all.elapsed_s)},
+          {"elapsed_s", json_number(all.elapsed_s)},
           {"samples", all.samples},
           {"total_samples", all.run.total_samples},
           {"samples_per_s", rounded(rate)},
           {"left_s", rounded(left)},
           {"iterations", all.iterations},
           {"commits", all.commits},
-          {"wait_share", rounded(all.wait_share)},
+          {"wait_share", json_number(all.wait_share)},
           {"wait_of_late", wait_share(run.of_late)},
           {"gap", all.gap},
-          {"staleness_mean", rounded(all.staleness_mean)},
+          {"staleness_mean", json_number(all.staleness_mean)},
           {"staleness_max", all.staleness_max},
-          {"group_size", rounded(all.groups.size_of_late)},
+          {"group_size", json_number(all.groups.size_of_late)},
           {"training_loss", rounded(all.training_loss)},
           {"loss", tested ? rounded(tested->loss) : Json(nullptr)},
-          {"accuracy", tested ? rounded(tested->accuracy) : Json(nullptr)},
-          {"best_accuracy", rounded(all.best_accuracy)},
+          {"accuracy", tested ? json_number(tested->accuracy) : Json(nullptr)},
+          {"best_accuracy", json_number(all.best_accuracy)},
           {"live", all.replicas_live()},
-          {"replicas", all.replicas.size()},
+          {"replicas", all.replicas_by_name()},
           {"attempts", all.run.attempts},
           {"lost_commits", all.run.lost_commits},
           {"update_s", rounded(run.recent.update_s())},
@@ -159,9 +157,12 @@ Json lanes_json(const LiveRun& run) {
 
 Json devices_json(const LiveRun& run) {
   const std::map<std::string, double> waited = waited_for(run.ledger);
+  // A ledger knows names. What was waited for one that came again is the newest replica's.
+  std::map<std::string, ReplicaId> newest;
+  for (const report::ReplicaSummary& one : run.summary.replicas) newest[one.name] = one.replica;
   const auto seconds = [&](const report::ReplicaSummary* one) {
     const auto found = waited.find(one->name);
-    return found == waited.end() ? 0.0 : found->second;
+    return found == waited.end() || newest[one->name] != one->replica ? 0.0 : found->second;
   };
   std::vector<const report::ReplicaSummary*> rows;
   for (const report::ReplicaSummary& one : run.summary.replicas) rows.push_back(&one);
@@ -177,8 +178,8 @@ Json devices_json(const LiveRun& run) {
                     {"samples", one->samples},
                     {"speed", rounded(speed.now)},
                     {"past", rounded(speed.past)},
-                    {"waited_for_s", rounded(seconds(one))},
-                    {"wait_share", rounded(one->wait_share)},
+                    {"waited_for_s", json_number(seconds(one))},
+                    {"wait_share", json_number(one->wait_share)},
                     {"discarded", one->discarded}});
   }
   const std::size_t left_out = rows.size() - list.size();

@@ -6,7 +6,7 @@
 //            elapsed_s, samples, total_samples, samples_per_s (of late), left_s, iterations, commits,
 //            wait_share, wait_of_late, gap, staleness_mean, staleness_max, group_size, training_loss, loss,
 //            accuracy, best_accuracy, live, replicas, attempts, lost_commits, update_s, learning_rate,
-//            target}
+//            target}: replicas are those that there were, by name: one that came again is one
 //   curves   {evaluations: [[time_s, samples, version, loss, accuracy]], training: [[time_s, samples,
 //   version,
 //            loss]], rate: [[time_s, samples, version, samples_per_s]], target}

@@ -1,6 +1,7 @@
 #include "paceline/ui/publisher.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -62,6 +63,7 @@ void Publisher::subscribe(std::shared_ptr<Exchange> page, std::string part, std:
   page->stream();
   post([this, page = std::move(page), part = std::move(part), runs = std::move(runs)] {
     pages_.push_back({page, part, runs, {}});
+    page_is_new_ = true;
   });
 }
 
@@ -82,7 +84,8 @@ void Publisher::work() {
     }
     for (const auto& task : tasks) task();
     std::erase_if(pages_, [](const Page& page) { return page.exchange->closed(); });
-    if (tasks.empty() && Steady::now() < next) continue;
+    // A new page has everything at once. All else, such as somebody who collects metrics, makes nothing anew.
+    if (!std::exchange(page_is_new_, false) && Steady::now() < next) continue;
     const auto began = Steady::now();
     tick();
     const auto took = Steady::now() - began;
@@ -99,16 +102,19 @@ RunFollower* Publisher::follow(const std::string& run) {
   return followed.run.get();
 }
 
+void Publisher::look() {
+  index_.look();
+  looked_ = Steady::now();
+  list_event_ = event("list", {{"runs", index_.json()},
+                               {"left_out", index_.left_out()},
+                               {"can_stop", static_cast<bool>(options_.stop_run)}});
+}
+
 void Publisher::tick() {
   const auto now = Steady::now();
   std::erase_if(followed_, [now](const auto& one) { return now - one.second.wanted > kKept; });
   if (pages_.empty()) return;
-  if (now - looked_ >= kLook) {
-    index_.look();
-    looked_ = Steady::now();
-    list_event_ =
-        event("list", {{"runs", index_.json()}, {"can_stop", static_cast<bool>(options_.stop_run)}});
-  }
+  if (now - looked_ >= kLook) look();
   for (auto& [id, followed] : followed_) followed.parts.clear();
   for (Page& page : pages_) give(page);
 }
@@ -146,8 +152,7 @@ void Publisher::give(Page& page) {
 
 void Publisher::metrics(std::shared_ptr<Exchange> asked, std::string run) {
   post([this, asked = std::move(asked), run = std::move(run)] {
-    index_.look();
-    looked_ = Steady::now();
+    look();
     RunFollower* follower = follow(run.empty() ? index_.newest() : run);
     if (follower == nullptr) return asked->answer({.status = 404, .body = "there is no such run\n"});
     follower->read();
@@ -160,8 +165,7 @@ void Publisher::metrics(std::shared_ptr<Exchange> asked, std::string run) {
 
 void Publisher::health(std::shared_ptr<Exchange> asked) {
   post([this, asked = std::move(asked)] {
-    index_.look();
-    looked_ = Steady::now();
+    look();
     const std::string run = index_.newest();
     RunFollower* follower = follow(run);
     if (follower == nullptr) return asked->answer({.body = "there is no run yet\n"});

@@ -57,6 +57,8 @@ class Publisher {
   };
 
   void work();
+  // At the runs, for all that show the list of them.
+  void look();
   void tick();
   void give(Page& page);
   void send(Page& page, const std::string& key, const std::string& event,
@@ -75,6 +77,7 @@ class Publisher {
   Steady::time_point looked_{};
   std::string list_event_;
   std::vector<Page> pages_;
+  bool page_is_new_ = false;
   std::map<std::string, Followed> followed_;
 
   std::thread thread_;

@@ -50,6 +50,10 @@ class Recent final : public control::RunListener {
   std::map<std::int32_t, ServerUpdates> updates() const;
   std::optional<double> learning_rate() const { return learning_rate_; }
   Time latest() const { return latest_; }
+  // When the newest commit was; nothing before the first.
+  std::optional<Time> last_commit() const {
+    return committed_.empty() ? std::nullopt : std::optional(committed_.back().at);
+  }
   // The newest version by then.
   std::int64_t version_at(Time at) const;
   // Replicas that left, by the reason without its numbers; at most kMostReasons of them, the others are

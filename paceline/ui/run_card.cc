@@ -75,6 +75,13 @@ std::vector<double> MetricsLines::spark() const {
   return points.size() > 1 ? points : tests_.points();
 }
 
+double made_s(const store::RunPaths& run) {
+  struct stat status {};
+  // The first file that a run has, and nobody writes it again.
+  const bool known = ::stat(run.asked().c_str(), &status) == 0 || ::stat(run.job().c_str(), &status) == 0;
+  return known ? static_cast<double>(status.st_mtime) : 0;
+}
+
 void RunCard::read_job() {
   trouble_.clear();
   const auto text = runs::read_recorded_job(run_);
@@ -86,10 +93,7 @@ void RunCard::read_job() {
   title_ = job->name;
   policy_ = policy::to_string(job->policy);
   devices_ = job->devices.size();
-  struct stat status {};
-  // The first file that a run has, and nobody writes it again.
-  if (::stat(run_.asked().c_str(), &status) == 0 || ::stat(run_.job().c_str(), &status) == 0)
-    made_s_ = static_cast<double>(status.st_mtime);
+  made_s_ = ui::made_s(run_);
 }
 
 void RunCard::look() {
@@ -128,7 +132,7 @@ Json RunCard::json() const {
     left =
         static_cast<double>(std::max<std::int64_t>(0, now.total_samples - now.samples)) / *now.samples_per_s;
   Json spark = Json::array();
-  for (const double value : lines_.spark()) spark.push_back(json_number(std::round(value * 1e4) / 1e4));
+  for (const double value : lines_.spark()) spark.push_back(report::json_digits4(value));
   std::string trouble = trouble_;
   if (lines_.damaged() > 0) trouble = "metrics.jsonl has lines that make no sense; they are left out";
   return {{"id", id_},

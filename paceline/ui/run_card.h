@@ -42,6 +42,9 @@ class MetricsLines {
   std::int64_t damaged_ = 0;
 };
 
+// When a run was made, in seconds since 1970; 0 where nothing says so.
+double made_s(const store::RunPaths& run);
+
 class RunCard {
  public:
   explicit RunCard(std::string id, const std::filesystem::path& folder) : id_(std::move(id)), run_{folder} {}

@@ -53,12 +53,17 @@ class OpenPage final : public Exchange {
   void stream() override {}
   void send(std::string bytes) override {
     const std::lock_guard lock(mutex_);
+    text_ += bytes;
     const std::size_t at = bytes.find("\"part\":\"");
     if (at == std::string::npos) return;
     const std::size_t begin = at + 8;
     came_[bytes.substr(begin, bytes.find('"', begin) - begin)] = std::chrono::steady_clock::now();
   }
   bool closed() const override { return false; }
+  std::string text() const {
+    const std::lock_guard lock(mutex_);
+    return text_;
+  }
   std::set<std::string> parts_since(std::chrono::steady_clock::time_point then) const {
     const std::lock_guard lock(mutex_);
     std::set<std::string> parts;
@@ -70,6 +75,7 @@ class OpenPage final : public Exchange {
 
  private:
   mutable std::mutex mutex_;
+  std::string text_;
   std::map<std::string, std::chrono::steady_clock::time_point> came_;
 };
 
@@ -145,6 +151,23 @@ TEST_F(RunFoldersTest, RunsAreFoundInFoldersOfFoldersByTheirNames) {
   EXPECT_EQ(index.find("one"), nullptr);
 }
 
+TEST_F(RunFoldersTest, OfManyRunsTheNewestAreListed) {
+  const auto now = fs::file_time_type::clock::now();
+  for (int i = 0; i < 9; ++i) {
+    const fs::path run = root_ / fmt::format("run{}", i);
+    make_run(run);
+    fs::last_write_time(run / "job.toml", now - std::chrono::hours(i * 4 % 9));
+  }
+  RunsIndex index({root_}, 3);
+  index.look();
+  EXPECT_EQ(index.json().size(), 3u);
+  for (const char* newest : {"run0", "run7", "run5"}) EXPECT_NE(index.find(newest), nullptr) << newest;
+  EXPECT_EQ(index.left_out(), 6u);
+  for (const char* older : {"run1", "run2", "run3", "run4", "run6", "run8"}) fs::remove_all(root_ / older);
+  index.look();
+  EXPECT_EQ(index.left_out(), 0u);
+}
+
 TEST_F(RunFoldersTest, AnIndexOfARunHasThatRun) {
   make_run(root_ / "one");
   RunsIndex index({root_ / "one"});
@@ -212,6 +235,42 @@ TEST_F(RunFoldersTest, AFollowerShowsTheWholeRun) {
   EXPECT_THAT(*metrics, testing::HasSubstr("paceline_attempts_total 1\n"));
 }
 
+// Whatever the wall's clock of the one who looks says: it may be set, and another host's may be ahead.
+TEST_F(RunFoldersTest, TheTimeOfARunGoesOnByASteadyClock) {
+  const store::RunPaths run{root_ / "run"};
+  make_run(run.root);
+  put(run.metrics(), "");
+  const auto held = store::lock_file(run.lock());
+  auto journal = store::Journal::open(run.journal(), Version(0));
+  ASSERT_TRUE(journal.ok());
+  ASSERT_TRUE((*journal)->set(runs::kTotalSamplesKey, "3200").ok());
+  ASSERT_TRUE((*journal)->set(runs::released_key(1), "1000000000000000000 0").ok());
+  const Time end = report::run_example(report::uneven_four(), "bsp", **journal);
+  ASSERT_TRUE((*journal)->flush().ok());
+  std::chrono::steady_clock::time_point steady{};
+  const std::chrono::system_clock::time_point wall(std::chrono::seconds(1'000'003'000));
+  RunFollower follower(run, {.steady = [&] { return steady; }, .wall = [&] { return wall; }});
+  follower.read();
+  EXPECT_THAT(follower.in_a_line(), testing::HasSubstr(" was made 0.0 s ago"));
+  EXPECT_THAT(*follower.metrics(), testing::HasSubstr("paceline_last_commit_timestamp_seconds 1000003000\n"));
+  steady += std::chrono::seconds(5);
+  follower.read();
+  EXPECT_THAT(follower.in_a_line(), testing::HasSubstr(" was made 5.0 s ago"));
+  // One who comes to a run that stands still sees for how long it does.
+  (*journal)->note_process({end + from_seconds(40), "coordinator", 1, {}});
+  ASSERT_TRUE((*journal)->flush().ok());
+  RunFollower late(run, {.steady = [&] { return steady; }, .wall = [&] { return wall; }});
+  late.read();
+  EXPECT_THAT(late.in_a_line(), testing::HasSubstr(" was made 40.0 s ago"));
+  EXPECT_THAT(*late.metrics(), testing::HasSubstr("paceline_last_commit_timestamp_seconds 1000002960\n"));
+  // The host of the run slept meanwhile.
+  steady += std::chrono::hours(1);
+  (*journal)->note_process({end + from_seconds(41), "coordinator", 1, {}});
+  ASSERT_TRUE((*journal)->flush().ok());
+  follower.read();
+  EXPECT_THAT(follower.in_a_line(), testing::HasSubstr(" was made 41.0 s ago"));
+}
+
 // Every part of a page that has changed comes, without another change after it. How soon depends on how busy
 // the machine is: the one that publishes rests for longer where its work takes longer.
 TEST_F(RunFoldersTest, APageHasEveryPartThatHasChangedInTheEnd) {
@@ -237,6 +296,22 @@ TEST_F(RunFoldersTest, APageHasEveryPartThatHasChangedInTheEnd) {
     told = page->parts_since(written);
   }
   EXPECT_THAT(told, testing::IsSupersetOf(expected));
+}
+
+// However often somebody collects metrics meanwhile.
+TEST_F(RunFoldersTest, TheListHasANewRunWhileMetricsAreCollected) {
+  make_run(root_ / "one");
+  const auto page = std::make_shared<OpenPage>();
+  Publisher publisher({.roots = {root_}, .token = "", .open_metrics = true});
+  publisher.subscribe(page, "list", {});
+  bool there = false;
+  for (int i = 0; i < 100 && !there; ++i) {
+    if (i == 5) make_run(root_ / "two");
+    publisher.health(std::make_shared<OpenPage>());
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    there = page->text().find("\"id\":\"two\"") != std::string::npos;
+  }
+  EXPECT_TRUE(there);
 }
 
 TEST_F(RunFoldersTest, CountersGoOnWhenARunGoesBack) {

@@ -18,11 +18,8 @@ namespace {
 // So long nothing may happen in a run that trains before its page's clock stands still.
 constexpr Duration kLongestSilence = std::chrono::minutes(10);
 
-std::int64_t unix_now_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
+// The record is behind the run by at most so much: the coordinator says something once a second.
+constexpr Duration kBehind = std::chrono::seconds(3);
 
 }  // namespace
 
@@ -66,6 +63,7 @@ absl::Status RunFollower::read_wall(store::JournalReader& journal) {
 
 absl::StatusOr<control::RunListener*> RunFollower::anew(store::JournalReader& journal) {
   folds_.reset();
+  seen_.reset();
   window_ = LedgerWindow();
   PACELINE_ASSIGN_OR_RETURN(const runs::OpenedRun run, runs::open_run(run_.root.string()));
   PACELINE_RETURN_IF_ERROR(read_wall(journal));
@@ -77,25 +75,55 @@ void RunFollower::read() {
   state_ = state_of(run_);
   trouble_ = tail_.read([this](store::JournalReader& journal) { return anew(journal); });
   if (trouble_.ok()) look_at_processes();
-  if (!trouble_.ok() || wall_ || !folds_) return;
-  auto journal = store::JournalReader::open(run_.journal());
-  if (journal.ok()) read_wall(*journal).IgnoreError();
+  if (trouble_.ok() && !wall_ && folds_) {
+    auto journal = store::JournalReader::open(run_.journal());
+    if (journal.ok()) read_wall(*journal).IgnoreError();
+  }
+  look_at_clock();
 }
 
 void RunFollower::look_at_processes() {
   const auto journal = store::JournalReader::open(run_.journal());
   if (!journal.ok()) return;
   const auto processes = journal->processes();
-  if (processes.ok()) traffic_.look(*processes);
+  if (!processes.ok()) return;
+  traffic_.look(*processes);
+  for (const store::ProcessReport& one : *processes) {
+    if (one.process == "coordinator") reported_ = one.at;
+  }
+}
+
+// The wall's clock is not asked how late it is in the job: it may be set, it goes on while a host sleeps, and
+// another host's may be ahead.
+void RunFollower::look_at_clock() {
+  if (!folds_) return;
+  const Time newest = std::max(folds_->recent.latest(), reported_);
+  if (!seen_ || seen_->newest != newest) {
+    // As far as that fits, the time goes on evenly.
+    const auto steady = clocks_.steady();
+    const Time expected = seen_ ? seen_->now + (steady - seen_->steady) : newest;
+    const bool fits = expected >= newest && expected <= newest + kBehind;
+    seen_ = {newest, fits ? expected : newest, steady};
+  }
+  const std::optional<Time> commit = folds_->recent.last_commit();
+  if (!state_.led() || !wall_ || !commit || (committed_ && committed_->at == *commit)) return;
+  const std::chrono::duration<double> wall = clocks_.wall().time_since_epoch();
+  committed_ = {*commit, wall.count() - to_seconds(now() - *commit)};
+}
+
+// Nothing in virtual time.
+std::optional<double> RunFollower::committed_s() const {
+  const std::optional<Time> commit = folds_->recent.last_commit();
+  if (!wall_ || !commit) return std::nullopt;
+  if (committed_ && committed_->at == *commit) return committed_->unix_s;
+  return wall_->began_s() + to_seconds(*commit);
 }
 
 // The job's time goes on while nothing happens, so that a wait under way grows.
 Time RunFollower::now() const {
   const Time latest = folds_->recent.latest();
-  if (!state_.led() || !wall_ || wall_->unix_ns <= 0) return latest;
-  const std::int64_t since = unix_now_ns() - wall_->unix_ns;
-  const Time now(Duration(wall_->job_ns + std::max<std::int64_t>(0, since)));
-  return std::clamp(now, latest, latest + kLongestSilence);
+  if (!state_.led() || !wall_ || !seen_) return latest;
+  return std::clamp(seen_->now + (clocks_.steady() - seen_->steady), latest, latest + kLongestSilence);
 }
 
 namespace {
@@ -139,11 +167,10 @@ std::string RunFollower::in_a_line() const {
   std::string line = to_string(state_.state);
   if (!state_.why.empty()) line += ", " + state_.why;
   if (!folds_) return line;
-  const report::History history = folds_->stats.history(now(), report::RunStats::Lanes::kNone);
-  if (!state_.led() || history.training.empty()) return line;
-  const Time newest = history.training.back().at;
-  return fmt::format("{}; update {} was made {:.1f} s ago", line, folds_->recent.version_at(newest),
-                     to_seconds(now() - newest));
+  const std::optional<Time> newest = folds_->recent.last_commit();
+  if (!state_.led() || !newest) return line;
+  return fmt::format("{}; update {} was made {:.1f} s ago", line, folds_->recent.version_at(*newest),
+                     to_seconds(now() - *newest));
 }
 
 absl::StatusOr<std::string> RunFollower::metrics() {
@@ -151,8 +178,6 @@ absl::StatusOr<std::string> RunFollower::metrics() {
   const Time at = now();
   const report::Summary summary = folds_->stats.summary(at);
   const report::History history = folds_->stats.history(at, report::RunStats::Lanes::kNone);
-  std::optional<double> began_s;
-  if (wall_) began_s = wall_->began_s();
   std::vector<std::pair<std::string, double>> speeds;
   for (const report::ReplicaSummary& one : summary.replicas) {
     const Speed speed = folds_->recent.speed(one.replica);
@@ -172,7 +197,7 @@ absl::StatusOr<std::string> RunFollower::metrics() {
                                   .speeds = std::move(speeds),
                                   .links = std::move(links),
                                   .memory = std::move(memory)};
-  return exports::prometheus_text(summary, history, folds_->time.settled(), began_s, more, &highest_);
+  return exports::prometheus_text(summary, history, folds_->time.settled(), committed_s(), more, &highest_);
 }
 
 }  // namespace paceline::ui

@@ -3,7 +3,9 @@
 // its devices.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -27,9 +29,16 @@
 
 namespace paceline::ui {
 
+// The clocks of the one who looks.
+struct Clocks {
+  std::function<std::chrono::steady_clock::time_point()> steady = std::chrono::steady_clock::now;
+  std::function<std::chrono::system_clock::time_point()> wall = std::chrono::system_clock::now;
+};
+
 class RunFollower {
  public:
-  explicit RunFollower(store::RunPaths run) : run_(std::move(run)), tail_(run_.journal()) {}
+  explicit RunFollower(store::RunPaths run, Clocks clocks = {})
+      : run_(std::move(run)), clocks_(std::move(clocks)), tail_(run_.journal()) {}
 
   void read();
 
@@ -55,9 +64,12 @@ class RunFollower {
   absl::StatusOr<control::RunListener*> anew(store::JournalReader& journal);
   absl::Status read_wall(store::JournalReader& journal);
   void look_at_processes();
+  void look_at_clock();
+  std::optional<double> committed_s() const;
   Time now() const;
 
   const store::RunPaths run_;
+  const Clocks clocks_;
   store::RunTail tail_;
   std::shared_ptr<Folds> folds_;  // null: nothing is recorded
   LedgerWindow window_;
@@ -66,6 +78,18 @@ class RunFollower {
   StateOfRun state_;
   absl::Status trouble_;
   std::optional<runs::FirstRelease> wall_;  // when the job's time was what
+  Time reported_;                           // the job's time when the coordinator last said something
+  struct Seen {
+    Time newest;                                   // moment of the record
+    Time now;                                      // the job's time when it was seen
+    std::chrono::steady_clock::time_point steady;  // and ours
+  };
+  std::optional<Seen> seen_;
+  struct Committed {
+    Time at;
+    double unix_s = 0;
+  };
+  std::optional<Committed> committed_;  // the newest commit, and when that was by our clock
   runs::OffClock off_clock_;
 };
 

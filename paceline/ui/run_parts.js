@@ -57,7 +57,7 @@ function head_part(run, ask) {
       ['Waiting', known(data.wait_of_late) ? fixed(100 * data.wait_of_late, 0) : '\u2013', known(data.wait_of_late) ? '%' : '', `${or_dash(data.wait_share, share => percent_text(share, 0))} over the whole run`],
       ['Staleness', or_dash(data.staleness_mean, mean => fixed(mean, 2)), '', `mean; at most ${count_text(data.staleness_max)}`],
       ['Updates', short_count(data.commits), '', known(data.update_s) ? `${plain(1e3 * data.update_s)}\u00a0ms each on the servers` : `${or_dash(data.group_size, size => fixed(size, 1))} gradients each`],
-      ['Devices', count_text(data.live), '', data.live < data.replicas ? `of ${count_text(data.replicas)}; ${data.attempts > 1 ? `attempt ${data.attempts}` : 'the others left'}` : data.attempts > 1 ? `attempt ${data.attempts}, ${count_text(data.lost_commits)} updates lost` : 'all here'],
+      ['Replicas', count_text(data.live), '', data.live < data.replicas ? `of ${count_text(data.replicas)}; ${data.attempts > 1 ? `attempt ${data.attempts}` : 'the others left'}` : data.attempts > 1 ? `attempt ${data.attempts}, ${count_text(data.lost_commits)} updates lost` : 'all here'],
     ];
     const same = tiles.children.length === list.length;
     if (!same) tiles.replaceChildren(...list.map(() => html('div', {}, html('dt', {}), html('dd', {}), html('dd', {}))));

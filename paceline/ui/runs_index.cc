@@ -12,7 +12,6 @@ namespace fs = std::filesystem;
 
 void RunsIndex::look_in(const fs::path& folder, const std::string& name, int depth) {
   std::error_code error;
-  if (found_.size() >= kMostRuns) return;
   if (fs::is_regular_file(folder / "job.toml", error)) {
     found_[report::printable(name)] = folder;
     return;
@@ -27,6 +26,16 @@ void RunsIndex::look_in(const fs::path& folder, const std::string& name, int dep
   }
 }
 
+void RunsIndex::leave_out_the_oldest() {
+  left_out_ = found_.size() - std::min(found_.size(), most_);
+  if (left_out_ == 0) return;
+  std::vector<std::pair<double, std::string>> made;
+  for (const auto& [id, folder] : found_) made.emplace_back(made_s(store::RunPaths{folder}), id);
+  const auto first_kept = made.begin() + static_cast<std::ptrdiff_t>(left_out_);
+  std::nth_element(made.begin(), first_kept - 1, made.end());
+  for (auto one = made.begin(); one != first_kept; ++one) found_.erase(one->second);
+}
+
 void RunsIndex::look() {
   found_.clear();
   for (const fs::path& root : roots_) {
@@ -37,6 +46,7 @@ void RunsIndex::look() {
         root.has_filename() ? root.filename().string() : root.parent_path().filename().string();
     look_in(root, is_run || roots_.size() > 1 ? own : "", kDepth);
   }
+  leave_out_the_oldest();
   std::erase_if(runs_, [this](const auto& one) {
     const auto found = found_.find(one.first);
     return found == found_.end() || found->second != one.second->paths().root;

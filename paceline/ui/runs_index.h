@@ -18,12 +18,15 @@ class RunsIndex {
   static constexpr std::size_t kMostRuns = 2000;
   static constexpr int kDepth = 3;  // folders in folders
 
-  explicit RunsIndex(std::vector<std::filesystem::path> roots) : roots_(std::move(roots)) {}
+  explicit RunsIndex(std::vector<std::filesystem::path> roots, std::size_t most = kMostRuns)
+      : roots_(std::move(roots)), most_(most) {}
 
   // Looks for runs that are new or gone, and at each of them.
   void look();
   // The cards, newest first.
   report::Json json() const;
+  // How many more there are: only the newest are looked at.
+  std::size_t left_out() const { return left_out_; }
   // Of a run by its name in the list; null where there is none.
   const RunCard* find(const std::string& id) const;
   // The name of the newest run that is led, or of the newest; empty where there is none.
@@ -31,8 +34,11 @@ class RunsIndex {
 
  private:
   void look_in(const std::filesystem::path& folder, const std::string& name, int depth);
+  void leave_out_the_oldest();
 
   const std::vector<std::filesystem::path> roots_;
+  const std::size_t most_;
+  std::size_t left_out_ = 0;
   std::map<std::string, std::unique_ptr<RunCard>> runs_;
   std::map<std::string, std::filesystem::path> found_;
 };

@@ -133,6 +133,7 @@ absl::Status train_virtually(const std::string& folder, bool resume, launch::Sho
   PACELINE_RETURN_IF_ERROR(
       work->save(virtual_cluster.controller().save(), virtual_cluster.now().time_since_epoch()));
   if (const auto used = work->used_weights()) recorder->note_used_weights(*used);
+  recorder->add_metrics(virtual_cluster.now());  // of the end, wherever between two lines it came
   PACELINE_RETURN_IF_ERROR(recorder->flush());
   if (launch::stop_signals() > 0) return absl::OkStatus();  // programs hear that the job is not done
   if (const absl::Status ended = work->end(); !ended.ok())

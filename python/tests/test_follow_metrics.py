@@ -7,6 +7,7 @@ import sqlite3
 import struct
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -29,11 +30,20 @@ EXPECTED = {
 }
 
 
-def follow(tmp_path: Path, *words: str) -> str:
+RESUMED = [
+    {"kind": "snapshot", "samples": 250, "training_loss": 1.25, "finished": False},
+    {"kind": "evaluation", "samples": 250, "loss": 1.0, "accuracy": 0.75, "metrics": {}},
+    {"kind": "snapshot", "samples": 300, "training_loss": 1.0, "finished": False},
+    {"kind": "evaluation", "samples": 300, "loss": 0.5, "accuracy": 0.875, "metrics": {}},
+    {"kind": "snapshot", "samples": 300, "training_loss": 0.75, "finished": True},
+]
+
+
+def follow(tmp_path: Path, *words: str, lines: list[dict[str, object]] = LINES) -> str:
     run = tmp_path / "run-bsp"
     run.mkdir()
     (run / "job.toml").write_text('name = "a job"\n')
-    (run / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in LINES) + '{"kind": "metr')
+    (run / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines) + '{"kind": "metr')
     done = subprocess.run(
         [sys.executable, SCRIPT, run, *words], cwd=tmp_path, capture_output=True, text=True, timeout=120
     )
@@ -46,6 +56,13 @@ def test_without_a_tool_it_prints_the_numbers(tmp_path: Path) -> None:
     found = {(key, int(step), value) for step, values in printed for key, value in json.loads(values).items()}
     assert found >= EXPECTED
     assert not any(key.endswith(("none", "policy", "finished")) for key, _, _ in found)
+
+
+def test_a_run_that_was_resumed_is_followed_to_its_own_end(tmp_path: Path) -> None:
+    began = time.monotonic()
+    printed = follow(tmp_path, lines=LINES + RESUMED).splitlines()
+    assert len(printed) == len(LINES) + len(RESUMED)
+    assert time.monotonic() - began < 30, "it waited as for a run that goes on"
 
 
 def test_mlflow_has_every_number(tmp_path: Path) -> None:
