@@ -1,7 +1,9 @@
 // The ledger of real processes against a stopwatch, under one policy of each kind and with a worker killed:
-// each device's causes add up to the time from the opening of the run's books to its end, within 1 %.
+// each device's causes add up to the time from the opening of the run's books to its end, within 1 % and
+// what the stopwatch may be late.
 #include <signal.h>
 
+#include <algorithm>
 #include <cctype>
 #include <chrono>
 #include <thread>
@@ -35,6 +37,9 @@ bool any_checkpoint(const fs::path& folder) {
   }
   return false;
 }
+
+// It looks at files, which it does only when it has its turn.
+constexpr double kStopwatchOff_s = 0.25;
 
 class LiveTime : public testing::TestWithParam<const char*> {};
 
@@ -71,7 +76,7 @@ TEST_P(LiveTime, AddsUpToTheStopwatch) {
     for (const auto& [key, value] : device.items()) {
       if (key.ends_with("_s")) sum += value.get<double>();
     }
-    EXPECT_NEAR(sum, wall, 0.01 * wall) << device;
+    EXPECT_NEAR(sum, wall, std::max(0.01 * wall, kStopwatchOff_s)) << device;
   }
   const json& victim = time.at("devices").at(1);
   EXPECT_GT(victim.at("recovering_s").get<double>() + victim.at("gone_s").get<double>(), 0.1);
