@@ -166,9 +166,9 @@ TEST_F(DoctorOfHosts, HostsThatAreWell) {
   EXPECT_FALSE(fs::exists(folder_ / "runs")) << "what was made to look at is left";
 }
 
-// Whatever links go over. One host's are shaped.
+// Whatever links go over. One host's are shaped, to so little that those of a busy machine carry more.
 TEST_F(DoctorOfHosts, ASlowHostShows) {
-  ASSERT_TRUE(apart_->set_bandwidth(2, 100));
+  ASSERT_TRUE(apart_->set_bandwidth(2, 20));
   for (const std::vector<std::string>& over : std::vector<std::vector<std::string>>{
            {}, {"--set", "cluster.seal=false", "--set", "cluster.fabric=ucx"}}) {
     const auto last = host(2, over);
