@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
@@ -121,12 +122,16 @@ std::vector<std::string> reach_of(pid_t peer) {
 }
 
 // Below those that the system gives to those that ask for any, so that it stays free while nobody listens on
-// it.
+// it. Where hardly any are below them, it is one of theirs.
 int free_port() {
-  constexpr int kLowest = 10000, kPorts = 20000, kTries = 100;
+  constexpr int kLowest = 10000, kMost = 20000, kFew = 1000, kTries = 100;
+  int first_given = 0;
+  std::ifstream("/proc/sys/net/ipv4/ip_local_port_range") >> first_given;
+  const int below = std::min(first_given - kLowest, kMost);
+  const auto ports = static_cast<unsigned>(below < kFew ? kMost : below);
   std::random_device random;
   for (int i = 0; i < kTries; ++i) {
-    const int port = kLowest + static_cast<int>(random() % kPorts);
+    const int port = kLowest + static_cast<int>(random() % ports);
     const sockaddr_in address{.sin_family = AF_INET,
                               .sin_port = htons(static_cast<std::uint16_t>(port)),
                               .sin_addr = {htonl(INADDR_LOOPBACK)},
