@@ -1,6 +1,7 @@
 // The same schedules between real processes over real shared memory, members of which are killed at any
 // moment.
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -82,7 +83,9 @@ int rank_of(std::uint32_t alive, int member) {
 }
 
 // A member's process: runs each attempt that it is told of, until it is killed.
-[[noreturn]] void take_part(Memory& memory, Algorithm algorithm, int member) {
+[[noreturn]] void take_part(Memory& memory, Algorithm algorithm, int member, pid_t parent) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);  // also when the test itself is killed, because it takes too long
+  if (getppid() != parent) _exit(1);
   std::uint64_t carried_out = 0;
   while (true) {
     const std::uint64_t command = memory.command.load();
@@ -103,11 +106,12 @@ int rank_of(std::uint32_t alive, int member) {
 struct Group {
   Group(Memory& shared, Algorithm of, std::uint64_t seed) : memory(shared), algorithm(of), rng(seed) {
     memory.command.store(0);
+    const pid_t parent = getpid();
     for (int member = 0; member < kMembers; ++member) {
       memory.progress[member].store(0);
       for (float& value : memory.inputs[member]) value = static_cast<float>(rng.uniform());
       pids.push_back(fork());
-      if (pids.back() == 0) take_part(memory, algorithm, member);
+      if (pids.back() == 0) take_part(memory, algorithm, member, parent);
     }
   }
   ~Group() {

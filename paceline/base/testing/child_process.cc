@@ -1,6 +1,8 @@
 #include "paceline/base/testing/child_process.h"
 
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -25,10 +27,14 @@ std::string ChildProcess::Parent::hear() const {
 ChildProcess::ChildProcess(const std::function<int(const Parent&)>& run) {
   std::array<int, 2> down{};
   std::array<int, 2> up{};
-  PACELINE_CHECK(pipe(down.data()) == 0 && pipe(up.data()) == 0, "no pipes");
+  PACELINE_CHECK(pipe2(down.data(), O_CLOEXEC) == 0 && pipe2(up.data(), O_CLOEXEC) == 0, "no pipes");
+  const pid_t parent = getpid();
   pid_ = fork();
   PACELINE_CHECK(pid_ >= 0, "no child");
   if (pid_ == 0) {
+    // Also when the test itself is killed, because it takes too long.
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) _exit(1);
     close(down[1]);
     close(up[0]);
     _exit(run(Parent(down[0], up[1])));
