@@ -112,7 +112,9 @@ TEST_F(Start, WorkersShareLibtorchAndTheData) {
       return std::atol(memory.c_str() + memory.find("\n" + key + ":") + key.size() + 2);
     };
     EXPECT_LT(kilobytes("Private_Dirty"), kMostOfItsOwn_kB) << name;
-    EXPECT_GT(kilobytes("Shared_Dirty"), kAtLeastShared_kB) << name << " loaded it for itself";
+    // What the system has swapped out is shared all the same.
+    EXPECT_GT(kilobytes("Shared_Dirty") + kilobytes("Swap"), kAtLeastShared_kB)
+        << name << " loaded it for itself";
   }
 }
 
