@@ -329,7 +329,7 @@ absl::StatusOr<TrainedRun> train(const std::string& job_text, const TrainOptions
     PACELINE_ASSIGN_OR_RETURN(run.folder, old_folder(options, job_toml));
   } else {
     // Without what the program says, so that the run is found again before anybody asks the program.
-    PACELINE_ASSIGN_OR_RETURN(const std::string asked, options.take_up ? resolved_job(options) : job_text);
+    PACELINE_ASSIGN_OR_RETURN(const std::string asked, options.processes ? resolved_job(options) : job_text);
     PACELINE_ASSIGN_OR_RETURN(run.folder, new_folder(job, job_toml, asked));
   }
   if (!options.program.empty())
