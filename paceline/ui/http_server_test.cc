@@ -183,8 +183,8 @@ TEST_F(HttpServerTest, StreamsAreLimitedToo) {
   EXPECT_THAT(one_more.read_all(), testing::StartsWith("HTTP/1.1 503 "));
 }
 
-// A link on another site leads here too: what a redirect asks for next comes without the cookie then.
-TEST(UiServerTest, WhoShowsTheTokenGetsACookieAndAPageThatGoesOn) {
+// At once: what a redirect asks for comes without the cookie, where a link on another site led here.
+TEST(UiServerTest, WhoShowsTheTokenGetsACookieAndThePage) {
   auto listening = listen_at("127.0.0.1:0");
   const std::string address = listening->address;
   const auto server = UiServer::open(*std::move(listening), {.roots = {}, .token = std::string(32, 'a')});
@@ -199,7 +199,7 @@ TEST(UiServerTest, WhoShowsTheTokenGetsACookieAndAPageThatGoesOn) {
   EXPECT_THAT(answer,
               testing::HasSubstr("=" + std::string(32, 'a') + "; Path=/; HttpOnly; SameSite=Strict\r\n"));
   EXPECT_THAT(answer, testing::HasSubstr("Referrer-Policy: no-referrer\r\n"));
-  EXPECT_THAT(answer, testing::HasSubstr("<meta http-equiv=\"refresh\" content=\"0; url=/\">"));
+  EXPECT_THAT(answer, testing::HasSubstr("<main id=\"page\""));
   EXPECT_EQ(answer.find("token="), std::string::npos);
 }
 

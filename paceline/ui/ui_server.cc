@@ -42,17 +42,13 @@ class Server final : public UiServer {
   void stop() override { http_->stop(); }
 
  private:
-  // The token goes into a cookie, and out of the address. A redirect would not do: it is part of a visit that
-  // another site's link may have begun, and a browser takes no such cookie along there. A page that goes on
-  // is a beginning of its own, and takes the place of this one in the history.
+  // The token goes into a cookie, and the page takes it out of the address. A redirect would not do: it is
+  // part of a visit that another site's link may have begun, and a browser takes no such cookie along there.
   Reply signed_in() const {
-    return {.type = "text/html; charset=utf-8",
-            .body =
-                "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n"
-                "<meta http-equiv=\"refresh\" content=\"0; url=/\">\n<title>Paceline</title>\n"
-                "<p>You are signed in. <a href=\"/\">Go to the runs</a></p>\n</html>\n",
-            .headers = {{"Set-Cookie", fmt::format("{}={}; Path=/; HttpOnly; SameSite=Strict", door_.cookie,
-                                                   door_.token)}}};
+    Reply page = file("index.html");
+    page.headers.emplace_back(
+        "Set-Cookie", fmt::format("{}={}; Path=/; HttpOnly; SameSite=Strict", door_.cookie, door_.token));
+    return page;
   }
 
   void handle(const RawRequest& request, const std::shared_ptr<Exchange>& exchange) {

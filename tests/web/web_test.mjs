@@ -236,6 +236,24 @@ async function seeds(page) {
   await holds_everywhere(page, 'a comparison of several seeds');
 }
 
+// The link over the navigation leaves the address as it is. Who is not signed in any more is told what to do.
+async function skip_and_sign_out(browser, url) {
+  const context = await browser.createBrowserContext();
+  const page = await context.newPage();
+  await page.goto(`${url}#/run/none`);
+  await until('the address without the token', 5, () => page.url() === `${new URL(url).origin}/#/run/none`);
+  await page.evaluate(() => { location.hash = '#/'; });
+  await page.waitForSelector('.run a');
+  await tab_to(page, '.skip');
+  await page.keyboard.press('Enter');
+  assert.equal(await page.evaluate(() => document.activeElement.id), 'page');
+  assert.ok(!page.url().includes('#page'), page.url());
+  await page.deleteCookie(...await page.cookies());
+  await page.evaluate(() => { location.hash = '#/run/none'; });
+  await until('the words of a refusal', 10, async () => /not signed in/.test(await text_of(page, '#line')));
+  await context.close();
+}
+
 async function main() {
   // The first run, and pages that stand open through all that happens to it.
   const first = start(['train', job('one-slow')]);
@@ -254,9 +272,12 @@ async function main() {
   page.on('pageerror', error => errors.push(error.message));
   page.on('console', message => { if (message.type() === 'error' && !/ERR_CONNECTION|net::|403 \(Forbidden\)|409 \(Conflict\)/.test(message.text())) errors.push(message.text()); });
   const began = Date.now();
-  await page.goto(url);
+  // By a link on a page of another site, such as a chat's.
+  await page.goto(`data:text/html,<a href="${url}">the runs</a>`);
+  await page.click('a');
   await page.waitForSelector('.run a');
   assert.ok(!page.url().includes('token'), 'the token leaves the address');
+  await skip_and_sign_out(browser, url);
   assert.equal(await text_of(page, '.run .state'), 'training');
   await page.click('.run a');
   const sentence = await until('the slow one by its name', 10 - (Date.now() - began) / 1000, async () => {
