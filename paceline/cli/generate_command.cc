@@ -4,9 +4,9 @@
 
 #include <fmt/format.h>
 
+#include "paceline/base/program_version.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/cli/output.h"
-#include "paceline/base/program_version.h"
 
 namespace paceline::cli {
 

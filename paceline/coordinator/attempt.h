@@ -57,7 +57,7 @@ struct AttemptOptions {
   std::optional<Restart> restart{};
   bool again =
       false;  // the job has been begun before: processes that are lost at the start are waited for too
-  // Its launcher was started anew, and so may those of all hosts be, one after the other.
+  // Its launcher has just been started. All hosts may be starting, one after the other.
   bool hosts_start = false;
   HostRank host{};                      // of this process and the evaluator
   std::string attempt{};                // what this one is called

@@ -9,15 +9,10 @@
 #include <fmt/ranges.h>
 
 #include "paceline/base/check.h"
+#include "paceline/base/start_patience.h"
 #include "paceline/base/status_message.h"
 
 namespace paceline::coordinator {
-
-namespace {
-
-constexpr std::chrono::seconds kStartPatience{600};
-
-}  // namespace
 
 void Attempt::give_up_silent() {
   for (const auto& [peer, why] : workers_.silent(at_)) {

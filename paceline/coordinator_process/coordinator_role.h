@@ -25,7 +25,7 @@ struct CoordinatorRoleOptions {
   int host = 0;                  // this one
   std::string reached_at{};      // its address for the others; empty: none is to come here by the run folder
   std::optional<int> without{};  // a host that is lost and not waited for any more
-  bool hosts_start = false;      // their launchers may all have been started anew, one after the other
+  bool hosts_start = false;      // all hosts may be starting, one after the other
   bool shared_folder = false;    // all hosts see the run folder, whatever the job says
 };
 

@@ -58,7 +58,7 @@ TEST_F(ChildProcessTest, AppendsToItsLog) {
   EXPECT_GT(fs::file_size(log_), 0u);
 }
 
-// That is for whoever reads behind us: while read job; do paceline train $job; done < jobs
+// Our input belongs to the shell's loop: while read job; do paceline train $job; done < jobs
 TEST_F(ChildProcessTest, ReadsNothingOfOurInput) {
   int ends[2];
   ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);

@@ -12,6 +12,7 @@
 
 #include "paceline/base/host_port.h"
 #include "paceline/base/resident_memory.h"
+#include "paceline/base/start_patience.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/launch/coordinator_process.h"
 #include "paceline/launch/failed_run.h"
@@ -38,8 +39,6 @@ constexpr int kAnyWidth = 80;
 constexpr std::chrono::seconds kMemoryEvery{1};
 // Built-in models have nothing to do after the job.
 constexpr double kOwnEndS = 1;
-// Host 0 looks at its data, or asks its program, before it listens. It waits as long for the others.
-constexpr double kStartPatience_s = 600;
 // So long a coordinator has to answer when this process comes to it.
 constexpr std::chrono::milliseconds kAnswerLimit{500};
 
@@ -294,10 +293,10 @@ absl::Status LocalCluster::start(const std::string& name) {
   std::vector<std::string> arguments = child.arguments;
   const std::string coordinator = processes_.first ? reach_.coordinator : "@" + leader_file(processes_);
   arguments.insert(arguments.end(), {"--coordinator", coordinator, "--token-file", reach_.token_file});
-  arguments.insert(arguments.end(), {"--first-patience", std::to_string(kStartPatience_s)});
+  arguments.insert(arguments.end(), {"--first-patience", std::to_string(kStartPatience.count())});
   // A coordinator that comes back reads its whole checkpoint before it listens. This process watches over it,
   // and those that wait for it here die with this one.
-  const double patience_s = processes_.first ? kStartPatience_s : patience_s_;
+  const double patience_s = processes_.first ? static_cast<double>(kStartPatience.count()) : patience_s_;
   arguments.insert(arguments.end(), {"--patience", std::to_string(patience_s)});
   if (!reach_.certs.empty()) arguments.insert(arguments.end(), {"--certs", reach_.certs});
   PACELINE_ASSIGN_OR_RETURN(child.process, start_process(child.program, name, arguments));
@@ -366,7 +365,7 @@ std::vector<std::string> LocalCluster::coordinator_arguments(
   if (start.without) add("--without", fmt::to_string(*start.without));
   if (start.again) {
     words.emplace_back("--again");
-    // The first one of this process, which was started anew itself. After a power cut all are.
+    // This process has just been started. After a power cut all hosts are.
     if (!coordinator_ && !start.without) words.emplace_back("--hosts-start");
   } else if (processes_.resume) {
     words.emplace_back("--resume");

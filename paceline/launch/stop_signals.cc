@@ -10,13 +10,15 @@ namespace paceline::launch {
 
 namespace {
 
+constexpr std::int64_t kSecond_ns = 1'000'000'000;
+
 StopWishes wishes;
 volatile std::sig_atomic_t last = 0;
 
 void on_signal(int number) {
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC, &now);
-  if (wishes.came(static_cast<std::int64_t>(now.tv_sec) * StopWishes::kApart_ns + now.tv_nsec)) last = number;
+  if (wishes.came(static_cast<std::int64_t>(now.tv_sec) * kSecond_ns + now.tv_nsec)) last = number;
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 
 namespace paceline::launch {
 
-// From now on the two signals only count, and output that nobody reads any more ends nothing: Ctrl-C on
+// From now on these signals only count, and output that nobody reads any more ends nothing: Ctrl-C on
 // `paceline train | tee log` stops tee as well. To be called by a command that stops cleanly itself.
 void catch_stop_signals();
 

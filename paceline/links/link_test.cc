@@ -199,7 +199,7 @@ TEST_P(LinkOf, APayloadLargerThanAgreedIsRefusedWhereItIsSent) {
 TEST_P(LinkOf, WhatIsSentComesAlthoughTheSenderGoesThen) {
   constexpr std::size_t kBytes = 5'000'000;
   for (int round = 0; round < 5; ++round) {
-    // It waits for a receiver that has begun, because it stays only so long for what is not read.
+    // It sends to a receiver that has begun to read: once it goes, it waits for the rest for a second only.
     ChildProcess peer(serve([](Link& link, const ChildProcess::Parent& parent) {
       const std::vector<std::byte> large = payload(kBytes, 1);
       bool sent = false;

@@ -3,9 +3,9 @@
 //
 // The worker owns it. It writes while it computes, and stamps the clock when the gradient is whole; the
 // shards read only between then and the publication of the commit that names (replica, clock), and the worker
-// does not write in that time because it waits for that version of all weights before. So one buffer is enough. Where it is
-// released because no commit will name it, what was read of it (exchange/commit_exchange.h: early) is not
-// used.
+// does not write in that time because it waits for that version of all weights before. So one buffer is
+// enough. Where it is released because no commit will name it, what was read of it
+// (exchange/commit_exchange.h: early) is not used.
 //
 // Where a replica is a pipeline of processes, its gradient is one such buffer: the first stage owns it, the
 // others open it and each writes its own tensors.

@@ -115,8 +115,8 @@ TEST(Answers, AModelAsksInToml) {
 }
 
 TEST(Answers, AModelsDeviceIsOneLine) {
-  const auto answer = parse_answer(
-      model_of(R"([{"name":"w","shape":[]}])", R"x(,"samples":1,"device":"cuda:0 (a\nb)")x"));
+  const auto answer =
+      parse_answer(model_of(R"([{"name":"w","shape":[]}])", R"x(,"samples":1,"device":"cuda:0 (a\nb)")x"));
   ASSERT_TRUE(answer.ok()) << answer.status();
   EXPECT_THAT(std::get<Model>(*answer).device, AllOf(HasSubstr("cuda:0 (a"), Not(HasSubstr("\n"))));
 }

@@ -160,7 +160,7 @@ TEST(StartOptions, CountADeviceAmongThoseOfItsHost) {
 // A program may import for minutes, and evaluate for minutes.
 TEST(ProgramEngine, OnlyAStepHasTheLimitOfAStep) {
   StartOptions slow = options("slow");
-  slow.step_limit_s = 4;  // of which an honest step takes none, even on a busy machine
+  slow.step_limit_s = 4;  // an honest step takes far less, even on a busy machine
   Bench bench(slow);
   const auto pointers = engine::tensor_pointers<const float>(bench.layout(), bench.weights().floats().data());
   EXPECT_TRUE(bench.step({1}).ok());

@@ -85,9 +85,8 @@ TEST(ProgressLine, SaysHowGroupsForm) {
   EXPECT_EQ(progress_line(grouping(), 140),
             "█████████            50 %  2.5 samples/s  loss 0.8124  accuracy 71.2 %  wait 13 %  "
             "groups 2.6  now 3: path free  gap 2  3/4 live  3m20s left");
-  EXPECT_EQ(
-      progress_line(grouping(), 95),
-      "████       50 %  2.5 samples/s  loss 0.8124  accuracy 71.2 %  wait 13 %  groups 2.6  3m20s left")
+  EXPECT_EQ(progress_line(grouping(), 95),
+            "████       50 %  2.5 samples/s  loss 0.8124  accuracy 71.2 %  wait 13 %  groups 2.6  3m20s left")
       << "rather than the gap";
 }
 

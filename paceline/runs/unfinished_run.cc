@@ -69,7 +69,7 @@ std::optional<UnfinishedRun> unfinished_run(const fs::path& runs_dir, const std:
   for (const std::string& folder : newest_first(runs_dir)) {
     const store::RunPaths paths{folder};
     if (!is_of(paths, asked)) continue;
-    // Somebody has begun the job anew since that one was stopped.
+    // Somebody has started the job again after that one was stopped.
     const bool goes_on = !any_newer && was_shut_down(paths);
     if (has_mark(paths) || goes_on) return UnfinishedRun{folder, read_leader(paths).value_or(Leader{})};
     any_newer = true;

@@ -84,7 +84,7 @@ void Publisher::work() {
     }
     for (const auto& task : tasks) task();
     std::erase_if(pages_, [](const Page& page) { return page.exchange->closed(); });
-    // A new page has everything at once. All else, such as somebody who collects metrics, makes nothing anew.
+    // A new page gets everything at once. A request for metrics changes no page.
     if (!std::exchange(page_is_new_, false) && Steady::now() < next) continue;
     const auto began = Steady::now();
     tick();
