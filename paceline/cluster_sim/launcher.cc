@@ -166,6 +166,11 @@ std::optional<Launcher::What> Launcher::on(const supervisor::FollowLeader& leade
   return std::nullopt;
 }
 
+std::optional<Launcher::What> Launcher::on(const supervisor::EndWaiting&) {
+  for (const auto& [process, kind] : members_) process->expect_nobody();
+  return std::nullopt;
+}
+
 std::optional<Launcher::What> Launcher::on(const supervisor::AskStop& ask) {
   stopped_ = true;
   CoordinatorProcess& asked = led_by();

@@ -48,6 +48,7 @@ class Launcher {
   std::optional<What> on(const supervisor::KillCoordinator&);
   std::optional<What> on(const supervisor::DropCoordinator&) { return std::nullopt; }
   std::optional<What> on(const supervisor::FollowLeader& leader);
+  std::optional<What> on(const supervisor::EndWaiting& end);
   std::optional<What> on(const supervisor::AskStop& ask);
   std::optional<What> on(const supervisor::LookAtFolder&);
   std::optional<What> on(const supervisor::Tell& tell);

@@ -57,6 +57,7 @@ class Process {
     alive_ = true;
     ended_ = still_ = false;
     nobody_since_.reset();
+    nobody_comes_ = false;
     world_.trace("{} starts", name_);
     begin();
   }
@@ -87,6 +88,9 @@ class Process {
                  }));
   }
 
+  // There is no coordinator to wait for from now on, as its starter knows.
+  void expect_nobody() { nobody_comes_ = true; }
+
   // Happens to it after that time, if it lives then; later if it stands still.
   void after(Milliseconds delay, std::function<void()> what) {
     world_.after(delay, happening(std::move(what)));
@@ -108,6 +112,7 @@ class Process {
   virtual void gone() = 0;
   // Nobody listens: `connect` is tried again, unless that was for too long: as peer/peer.h has it.
   void try_again(std::function<void()> connect) {
+    if (nobody_comes_) return end(absl::FailedPreconditionError("there is no coordinator to wait for"));
     if (!nobody_since_) nobody_since_ = world_.now();
     if (world_.now() > *nobody_since_ + home_.patience)
       return end(absl::UnavailableError("no coordinator answers; waited long"));
@@ -153,6 +158,7 @@ class Process {
   std::deque<std::function<void()>> delayed_;
   std::function<void(const supervisor::ProcessEnd&)> see_end_;
   std::optional<SteadyTime> nobody_since_;
+  bool nobody_comes_ = false;
 };
 
 }  // namespace paceline::cluster_sim

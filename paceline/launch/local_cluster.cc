@@ -42,7 +42,7 @@ constexpr double kOwnEndS = 1;
 // So long a coordinator has to answer when this process comes to it.
 constexpr std::chrono::milliseconds kAnswerLimit{500};
 
-// Where the processes of a host that does not lead read the coordinator's address.
+// Where the processes of this host read the coordinator's address, as long as there may be one.
 std::string leader_file(const HostProcesses& processes) { return processes.folder + "/coordinator"; }
 
 std::string server_name(std::int64_t shard) { return fmt::format("server{}", shard); }
@@ -291,8 +291,8 @@ std::optional<LocalCluster::What> LocalCluster::act(const supervisor::StartMembe
 absl::Status LocalCluster::start(const std::string& name) {
   Child& child = children_[name];
   std::vector<std::string> arguments = child.arguments;
-  const std::string coordinator = processes_.first ? reach_.coordinator : "@" + leader_file(processes_);
-  arguments.insert(arguments.end(), {"--coordinator", coordinator, "--token-file", reach_.token_file});
+  arguments.insert(arguments.end(), {"--coordinator", "@" + leader_file(processes_)});
+  arguments.insert(arguments.end(), {"--token-file", reach_.token_file});
   arguments.insert(arguments.end(), {"--first-patience", std::to_string(kStartPatience.count())});
   // A coordinator that comes back reads its whole checkpoint before it listens. This process watches over it,
   // and those that wait for it here die with this one.
@@ -342,7 +342,7 @@ absl::Status LocalCluster::start_coordinator(const supervisor::StartCoordinator&
   coordinator_.emplace(std::move(started.child));
   PACELINE_RETURN_IF_ERROR(started.address.status());
   if (!reach_.coordinator.empty()) return absl::OkStatus();
-  reach_.coordinator = from_here(listening_->address);
+  PACELINE_RETURN_IF_ERROR(follow(from_here(listening_->address)));
   return read_access();  // there is a token by now
 }
 
@@ -413,6 +413,13 @@ absl::Status LocalCluster::follow(const std::string& address) {
   reach_.coordinator = address;
   stub_.reset();
   return absl::OkStatus();
+}
+
+std::optional<LocalCluster::What> LocalCluster::act(const supervisor::EndWaiting&) {
+  std::error_code ignored;  // who does not see it waits out its patience
+  std::filesystem::remove(leader_file(processes_), ignored);
+  listening_.reset();  // a connection that was made before this gets no answer
+  return std::nullopt;
 }
 
 std::optional<LocalCluster::What> LocalCluster::act(const supervisor::AskStop& ask) {

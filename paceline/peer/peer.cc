@@ -31,8 +31,12 @@ constexpr std::int64_t kLongestAddress = 1000;  // bytes
 // As PeerOptions has it. Errors: those of the file.
 absl::StatusOr<std::string> coordinator_address(const std::string& option) {
   if (option.empty() || option.front() != kFileSign) return option;
-  PACELINE_ASSIGN_OR_RETURN(const std::string text, store::read_file(option.substr(1), kLongestAddress));
-  return text.substr(0, text.find('\n'));
+  const auto text = store::read_file(option.substr(1), kLongestAddress);
+  if (absl::IsNotFound(text.status()))
+    return absl::FailedPreconditionError(fmt::format(
+        "there is no coordinator to wait for: {} does not exist; the run is over", option.substr(1)));
+  PACELINE_RETURN_IF_ERROR(text.status());
+  return text->substr(0, text->find('\n'));
 }
 
 std::string token_file_of(const std::string& certs, const std::string& token_file) {

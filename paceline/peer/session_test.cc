@@ -2,6 +2,7 @@
 #include <sys/socket.h>
 
 #include <chrono>
+#include <filesystem>
 #include <memory>
 #include <thread>
 
@@ -13,6 +14,7 @@
 #include "paceline/base/listening_socket.h"
 #include "paceline/peer/peer.h"
 #include "paceline/security/token.h"
+#include "paceline/store/files.h"
 #include "paceline/wire/disconnect.h"
 #include "paceline/wire/paceline.grpc.pb.h"
 
@@ -80,6 +82,27 @@ TEST(Session, WhoComesFirstWaitsAsLongAsItWasTold) {
   const absl::Status end = with_coordinator(options, security::Role::kWorker,
                                             [](Stub&, const rpc::Access&) { return absl::OkStatus(); });
   EXPECT_THAT(std::string(end.message()), HasSubstr("waited for 0.2 s"));
+}
+
+// A job may be stopped while one of its processes still looks for the coordinator.
+TEST(Session, WhoWaitsEndsWhenTheFileOfTheCoordinatorIsGone) {
+  const auto taken = listen_at("127.0.0.1:0");
+  ASSERT_TRUE(taken.ok());
+  ASSERT_EQ(::shutdown(taken->socket.get(), SHUT_RDWR), 0);
+  const std::string file = ::testing::TempDir() + "session-coordinator";
+  ASSERT_TRUE(store::atomic_write(file, taken->address + "\n").ok());
+  PeerOptions options;
+  options.coordinator = "@" + file;
+  options.token_file = ::testing::TempDir() + "session-token";
+  ASSERT_TRUE(security::replace_token(options.token_file).ok());
+  options.first_patience_s = 600;
+  std::thread waits([&] {
+    const absl::Status end = with_coordinator(options, security::Role::kWorker,
+                                              [](Stub&, const rpc::Access&) { return absl::OkStatus(); });
+    EXPECT_THAT(std::string(end.message()), HasSubstr("there is no coordinator to wait for"));
+  });
+  std::filesystem::remove(file);
+  waits.join();
 }
 
 }  // namespace

@@ -116,6 +116,9 @@ struct FollowLeader {
   std::optional<std::string> address;
 };
 
+// The run is over: a process of this host that still waits for a coordinator has nobody to wait for.
+struct EndWaiting {};
+
 // The coordinator is to end the run.
 struct AskStop {
   std::string why;
@@ -133,6 +136,6 @@ struct Tell {
 };
 
 using Action = std::variant<StartMember, KillMember, StartCoordinator, KillCoordinator, DropCoordinator,
-                            FollowLeader, AskStop, LookAtFolder, Tell>;
+                            FollowLeader, EndWaiting, AskStop, LookAtFolder, Tell>;
 
 }  // namespace paceline::supervisor

@@ -384,6 +384,7 @@ void Supervisor::end(absl::Status outcome) {
 // A program may save what it likes after the job, and what it writes should be whole.
 void Supervisor::end_once_all_left(bool heard) {
   ending_ = {.since = now_, .heard = heard};
+  put(EndWaiting{});  // a stop may come before all have found the coordinator
   look_whether_all_left();
 }
 

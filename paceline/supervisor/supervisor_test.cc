@@ -104,6 +104,8 @@ class SupervisorTest : public testing::Test {
       note("drop coordinator");
     } else if (const auto* follow = std::get_if<FollowLeader>(&action)) {
       note("follow " + follow->address.value_or("this host"));
+    } else if (std::holds_alternative<EndWaiting>(action)) {
+      note("end waiting");
     } else if (const auto* ask = std::get_if<AskStop>(&action)) {
       note("ask to stop: " + ask->why + (ask->cause == StopCause::kShutDown ? " with its host" : "") +
            (ask->cannot_start.empty() ? "" : ", " + ask->cannot_start));
@@ -208,7 +210,7 @@ TEST_F(SupervisorTest, ProgramsMayGoOnAfterTheJob) {
   pass(milliseconds(1900));
   EXPECT_EQ(outcome(), "none");
   EXPECT_TRUE(supervisor_->ending());
-  EXPECT_THAT(take_done(), IsEmpty());
+  EXPECT_THAT(take_done(), ElementsAre("end waiting"));
   pass();
   pass();
   EXPECT_THAT(take_done(),
@@ -248,7 +250,8 @@ TEST_F(SupervisorTest, AStopAfterTheJobIsOneAtOnce) {
     pass();
     if (kills) happens(KillWanted{});
     if (!kills) happens(StopWanted{"interrupted"});
-    EXPECT_THAT(take_done(), ElementsAre("kill server0", "kill w0", "kill w1", "kill evaluator"));
+    EXPECT_THAT(take_done(),
+                ElementsAre("end waiting", "kill server0", "kill w0", "kill w1", "kill evaluator"));
     EXPECT_EQ(outcome(), "OK");
   }
 }
@@ -584,7 +587,8 @@ TEST_F(OtherHost, WaitsForWhatItsProgramsDoAfterTheJob) {
   ends("w0", done());
   pass(seconds(3));
   EXPECT_TRUE(supervisor_->ending());
-  EXPECT_THAT(take_done(), ElementsAre("the job is over; waiting for what the program does after it in w1 "
+  EXPECT_THAT(take_done(), ElementsAre("end waiting",
+                                       "the job is over; waiting for what the program does after it in w1 "
                                        "(Ctrl-C ends it)"));
   ends("server0", done());
   pass(seconds(100));
@@ -624,7 +628,7 @@ TEST_F(OtherHost, EndsAtOnceWhereItIsStoppedAfterTheJob) {
   begin_elsewhere();
   ends("server0", done());
   happens(StopWanted{"interrupted"});
-  EXPECT_THAT(take_done(), ElementsAre("kill w0", "kill w1"));
+  EXPECT_THAT(take_done(), ElementsAre("end waiting", "kill w0", "kill w1"));
   EXPECT_EQ(outcome(), "OK");
   EXPECT_FALSE(supervisor_->stopping());
 }
@@ -699,7 +703,7 @@ TEST_F(OtherHost, SeesThatTheRunIsOver) {
   begin_elsewhere();
   folder_.over = true;
   pass(seconds(3));
-  EXPECT_THAT(take_done(), ElementsAre("the run has ended meanwhile"));
+  EXPECT_THAT(take_done(), ElementsAre("the run has ended meanwhile", "end waiting"));
   EXPECT_EQ(outcome(), "none") << "programs may go on here too";
   for (const char* const name : {"w0", "w1"}) ends(name, done());
   pass();
