@@ -100,6 +100,60 @@ TEST(BadInput, LikelyMeant) {
 
 TEST(BadInput, NoSubcommand) { expect_one_line(run({}), {"--help"}); }
 
+TEST(BadInput, AnOptionBeforeItsCommand) {
+  expect_one_line(run({"--policy", "cgp", "train"}), {"--policy", "write the command first", "--help"});
+  expect_one_line(run({"--verison"}), {"did you mean '--version'?"});
+}
+
+TEST(BadInput, AnOptionWithoutItsValue) {
+  expect_one_line(run({"train", "--resume"}), {"--resume: needs a value"});
+  expect_one_line(run({"simulate", "s.toml", "--policies"}), {"--policies: needs a value"});
+}
+
+TEST(BadInput, ANumberThatIsTooSmall) {
+  for (const char* seconds : {"-1", "0", "nan", "soon"}) {
+    expect_one_line(run({"worker", "--name", "w0", "--coordinator", "127.0.0.1:1", "--patience", seconds}),
+                    {"--patience: write a number above 0; see"});
+  }
+  expect_one_line(run({"train", "--resume", "runs", "--from", "-1"}),
+                  {"--from: write a whole number from 0"});
+}
+
+TEST(BadInput, AnAddressWithoutAPort) {
+  const TempFolder folder;
+  const Ended ended = run({"ui", folder.path().string(), "--listen", "foo"});
+  expect_one_line(ended, {"'foo'", "HOST:PORT"});
+  EXPECT_EQ(ended.errors.find("other machines"), std::string::npos) << ended.errors;
+}
+
+TEST(BadInput, AFileWhereAFolderBelongs) {
+  const TempFolder folder;
+  const std::string file = (folder / "file").string();
+  write_text(file, "text\n");
+  expect_one_line(run({"report", file}), {file + ": is a file"});
+  expect_one_line(run({"certs", file}), {file + ": is a file"});
+}
+
+TEST(BadInput, ARunWhereAComparisonBelongs) {
+  const TempFolder folder;
+  write_text(folder / "job.toml", "");
+  expect_one_line(run({"compare", "--resume", folder.path().string()}),
+                  {"is the folder of a run", "paceline train --resume " + folder.path().string()});
+}
+
+// Nobody wrote a --set.
+TEST(BadInput, MoreHostsThanAJobCanHave) {
+  const TempFolder folder;
+  const auto job = small_job(folder.path(), "");
+  setenv("RANK", "0", 1);
+  setenv("WORLD_SIZE", "100", 1);
+  setenv("MASTER_ADDR", "127.0.0.1", 1);
+  const Ended ended = run({"node", job.string()});
+  for (const char* name : {"RANK", "WORLD_SIZE", "MASTER_ADDR"}) unsetenv(name);
+  expect_one_line(ended, {"at most 64 hosts", "100"});
+  EXPECT_EQ(ended.errors.find("--set"), std::string::npos) << ended.errors;
+}
+
 TEST(BadInput, BadSet) {
   expect_one_line(run({"train", "--set", "optimizer.lr"}), {"--set optimizer.lr", "KEY=VALUE"});
   expect_one_line(run({"train", "--set", "sync.policy=dssp:9-3"}), {"sync.policy", "dssp:3-9"});
@@ -114,6 +168,11 @@ TEST(BadInput, BadSet) {
 
 TEST(BadInput, BadPolicies) {
   expect_one_line(run({"compare", "--policies", "bsp,ssp"}), {"'ssp'", "ssp:3"});
+  // Their runs would count as seeds of one.
+  expect_one_line(run({"compare", "--policies", "bsp,bsp"}), {"'bsp'", "twice"});
+  expect_one_line(run({"compare", "--parallel", "data,uneven-data,data"}), {"--parallel", "'data'", "twice"});
+  expect_one_line(run({"simulate", "examples/scenarios/static-mix.toml", "--policies", "asp,asp"}),
+                  {"'asp'", "twice"});
 }
 
 // Before the first one is trained.

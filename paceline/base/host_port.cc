@@ -2,9 +2,23 @@
 
 #include <sys/socket.h>
 
+#include <absl/strings/numbers.h>
 #include <fmt/format.h>
 
 namespace paceline {
+
+namespace {
+
+constexpr int kMostPort = 65535;
+
+// getaddrinfo() takes larger numbers too, modulo 65536.
+bool is_port(const std::string& text) {
+  const bool digits = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+  int port = 0;
+  return digits && absl::SimpleAtoi(text, &port) && port <= kMostPort;
+}
+
+}  // namespace
 
 std::string host_port(const std::string& host, const std::string& port) {
   const bool bare = host.find(':') != std::string::npos && host.front() != '[';
@@ -15,6 +29,11 @@ absl::StatusOr<Addresses> look_up(const std::string& address, int flags) {
   const std::size_t colon = address.rfind(':');
   if (colon == std::string::npos || colon == 0)
     return absl::InvalidArgumentError(fmt::format("'{}' is not an address; write HOST:PORT", address));
+  const std::string port = address.substr(colon + 1);
+  if (!is_port(port)) {
+    return absl::InvalidArgumentError(
+        fmt::format("'{}' has no port; write HOST:PORT, with a port from 0 to {}", address, kMostPort));
+  }
   std::string host = address.substr(0, colon);
   if (host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
   addrinfo wanted{};
@@ -22,7 +41,7 @@ absl::StatusOr<Addresses> look_up(const std::string& address, int flags) {
   wanted.ai_family = AF_UNSPEC;
   wanted.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
-  const int error = getaddrinfo(host.c_str(), address.c_str() + colon + 1, &wanted, &found);
+  const int error = getaddrinfo(host.c_str(), port.c_str(), &wanted, &found);
   if (error != 0) return absl::UnavailableError(gai_strerror(error));
   return Addresses(found);
 }

@@ -19,6 +19,7 @@
 #include "paceline/cli/generate_command.h"
 #include "paceline/cli/models_command.h"
 #include "paceline/cli/node_command.h"
+#include "paceline/cli/number_checks.h"
 #include "paceline/cli/plan_command.h"
 #include "paceline/cli/program.h"
 #include "paceline/cli/replay_command.h"
@@ -35,6 +36,7 @@
 #include "paceline/cli/zipline_command.h"
 #include "paceline/compute/evaluator_role.h"
 #include "paceline/compute/worker_role.h"
+#include "paceline/config/hosts.h"
 
 namespace paceline::cli {
 namespace {
@@ -43,7 +45,7 @@ void add_from(CLI::App& app, std::int64_t& from) {
   app.add_option(
          "--from", from,
          "go on from the checkpoint of this VERSION, not from the newest one; newer ones are set aside")
-      ->check(CLI::NonNegativeNumber)
+      ->check(whole_from_zero())
       ->needs("--resume");
 }
 
@@ -236,9 +238,9 @@ void add_place(CLI::App& app, PlaceOptions& place) {
                  "interface that reaches the first host");
   app.add_option("--rank", place.said.rank,
                  "number of this host, from 0; without it, the environment says it")
-      ->check(CLI::Range(0, 4095));
+      ->check(CLI::Range(std::int64_t{0}, config::kMostHosts - 1));
   app.add_option("--hosts", place.said.hosts, "number of hosts; without it, the environment says it")
-      ->check(CLI::Range(1, 4096));
+      ->check(CLI::Range(std::int64_t{1}, config::kMostHosts));
   app.add_option("--coordinator", place.said.coordinator,
                  "HOST:PORT of rank 0; without it, the environment says it");
 }

@@ -1,5 +1,6 @@
 #include "paceline/cli/compare_command.h"
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <optional>
@@ -59,9 +60,14 @@ absl::StatusOr<std::vector<Variant>> variants_of(const CompareOptions& options) 
       variants.push_back({"sync.policy=\"" + policy::to_string(policy) + "\""});
   }
   if (options.parallel.empty()) return variants;
+  const std::vector<std::string> modes = absl::StrSplit(options.parallel, ',');
+  for (auto mode = modes.begin(); mode != modes.end(); ++mode) {
+    if (std::find(modes.begin(), mode, *mode) != mode)
+      return absl::InvalidArgumentError(fmt::format("--parallel: '{}' is there twice; write it once", *mode));
+  }
   std::vector<Variant> both;
   for (const Variant& variant : variants) {
-    for (const std::string& mode : std::vector<std::string>(absl::StrSplit(options.parallel, ','))) {
+    for (const std::string& mode : modes) {
       both.push_back(variant);
       both.back().push_back(fmt::format("parallel=\"{}\"", mode));
     }

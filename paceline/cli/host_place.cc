@@ -8,6 +8,7 @@
 
 #include "paceline/base/host_port.h"
 #include "paceline/base/status_macros.h"
+#include "paceline/config/hosts.h"
 #include "paceline/launch/own_address.h"
 #include "paceline/launch/print.h"
 
@@ -23,6 +24,11 @@ std::string host_of(const std::string& address) { return address.substr(0, addre
 }  // namespace
 
 absl::StatusOr<config::JobConfig> job_of_hosts(TrainOptions& options, const launch::Placement& placement) {
+  if (placement.hosts > config::kMostHosts) {
+    return absl::InvalidArgumentError(
+        fmt::format("a job has at most {} hosts, and `{}` was started for {}; start it on fewer",
+                    config::kMostHosts, options.command, placement.hosts));
+  }
   PACELINE_ASSIGN_OR_RETURN(const JobText job, job_text(options));
   // Whether there are hosts enough for its replicas is seen once they are known.
   std::vector<std::string> sets = options.sets;

@@ -33,6 +33,11 @@ absl::Status write_planned(const std::string& folder, const PlannedComparison& p
 absl::StatusOr<PlannedComparison> read_planned(const std::string& folder) {
   const std::string file = planned_file(folder).string();
   auto text = store::read_file(file, kMostPlannedBytes);
+  if (!text.ok() && store::find_run(folder).ok()) {
+    return absl::InvalidArgumentError(fmt::format(
+        "{}: is the folder of a run, not of a comparison; go on with it: paceline train --resume {}", folder,
+        folder));
+  }
   if (!text.ok()) {
     return absl::NotFoundError(fmt::format("{}: is not the folder of a comparison that can go on: {}", folder,
                                            std::string(text.status().message())));

@@ -113,6 +113,20 @@ std::set<std::string> options_of(const CLI::App& command) {
   return names;
 }
 
+bool has_option(const CLI::App& app, const std::string& word) {
+  return app.get_option_no_throw(word.substr(0, word.find('='))) != nullptr;
+}
+
+absl::Status misplaced_option(const CLI::App& app, const std::string& word) {
+  if (const auto meant = likely_meant(word, options_of(app)))
+    return absl::InvalidArgumentError(
+        fmt::format("{}: did you mean '{}'? See paceline --help", word, *meant));
+  return absl::InvalidArgumentError(
+      fmt::format("paceline itself has no option {}; write the command first, for example paceline train {}; "
+                  "see paceline --help",
+                  word, word));
+}
+
 absl::Status unknown_command(const CLI::App& app, const std::string& word) {
   std::set<std::string> known;
   for (const CommandText& command : words_of(app).commands) known.insert(command.name);
@@ -140,12 +154,21 @@ std::optional<absl::Status> unknown_option(const CLI::App& app) {
   return std::nullopt;
 }
 
+// The parser says "--resume: 1 required TEXT missing".
+std::string said_of(const CLI::ParseError& error) {
+  const std::string said = error.what();
+  const std::size_t colon = said.find(": ");
+  const bool missing = dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr &&
+                       said.ends_with(" missing") && colon != std::string::npos;
+  return missing ? said.substr(0, colon) + ": needs a value" : said;
+}
+
 // --help and --version; or what is wrong with the words.
 int end_of_parsing(const CLI::App& app, const CLI::ParseError& error) {
   if (const auto unknown = error.get_exit_code() != 0 ? unknown_option(app) : std::nullopt)
     return complain(*unknown);
   if (error.get_exit_code() != 0)
-    return complain(absl::InvalidArgumentError(fmt::format("{}; see paceline --help", error.what())));
+    return complain(absl::InvalidArgumentError(fmt::format("{}; see paceline --help", said_of(error))));
   std::ostringstream text;
   const int status = app.exit(error, text, text);
   launch::print(stdout, text.str());
@@ -183,6 +206,9 @@ int run_program(CLI::App& app, const Command& command, int argc, char** argv) {
   app.require_subcommand(1);
   if (argc > 1 && argv[1][0] != '-' && !commands_of(app).contains(argv[1]))
     return complain(unknown_command(app, argv[1]));
+  if (argc == 1) return complain(absl::InvalidArgumentError("write a command; paceline --help lists them"));
+  if (const std::string first = argv[1]; first[0] == '-' && !has_option(app, first))
+    return complain(misplaced_option(app, first));
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

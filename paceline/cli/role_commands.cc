@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "paceline/cli/number_checks.h"
 #include "paceline/coordinator_process/coordinator_role.h"
 #include "paceline/server/server_role.h"
 
@@ -12,10 +13,10 @@ void add_reach(CLI::App& role, peer::PeerOptions& options) {
       ->required();
   role.add_option("--patience", options.patience_s,
                   "how many seconds to wait for a coordinator that is gone; 60 without it")
-      ->check(CLI::PositiveNumber);
+      ->check(above_zero());
   role.add_option("--first-patience", options.first_patience_s,
                   "the same for one that does not listen yet; 60 without it")
-      ->check(CLI::PositiveNumber);
+      ->check(above_zero());
   role.add_option("--certs", options.certs, "the folder with the job's certificates");
   role.add_option("--token-file", options.token_file,
                   "the file with the job's token; certs/token without it");

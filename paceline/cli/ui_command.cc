@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "paceline/base/host_port.h"
 #include "paceline/base/listening_socket.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/cli/ask_run.h"
@@ -30,6 +31,9 @@ constexpr std::chrono::milliseconds kLook{100};
 absl::StatusOr<ListeningSocket> listen_for_pages(const UiCommandOptions& options) {
   if (options.listen_fd >= 0) return inherited_socket(options.listen_fd, options.listen);
   if (options.listen.empty()) return listen_as_usual();
+  const auto is_one = look_up(options.listen, AI_PASSIVE);
+  if (absl::IsInvalidArgument(is_one.status()))
+    return absl::InvalidArgumentError("ui: " + std::string(is_one.status().message()));
   if (!config::is_loopback(options.listen) && !options.metrics_only) {
     return absl::InvalidArgumentError(
         fmt::format("ui: '{}' can be reached from other machines, and nothing here is encrypted; listen on "

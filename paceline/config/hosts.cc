@@ -12,7 +12,6 @@ namespace paceline::config {
 
 namespace {
 
-constexpr std::int64_t kMostHosts = 64;
 constexpr std::int64_t kMostCopies = 2;
 
 bool keeps_all(const JobConfig& job) { return spread_of(job) == ServerSpread::kCentral; }

@@ -11,6 +11,8 @@ namespace paceline::config {
 
 struct JobConfig;
 
+inline constexpr std::int64_t kMostHosts = 64;  // of a job
+
 // The keys `hosts`, `copies`, `without`, `host_patience_s`, `shared_folder` and `seal` of [cluster], and on
 // which hosts the devices are that do not say so themselves: as many on each, in their order. Then the job is
 // what is left without the hosts that it is to be without. Complains about hosts without a device, and about

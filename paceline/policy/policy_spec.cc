@@ -1,5 +1,6 @@
 #include "paceline/policy/policy_spec.h"
 
+#include <algorithm>
 #include <numeric>
 #include <type_traits>
 #include <utility>
@@ -51,7 +52,10 @@ absl::StatusOr<PolicySpec> parse_policy(const std::string& text) {
 absl::StatusOr<std::vector<PolicySpec>> parse_policies(const std::string& text) {
   std::vector<PolicySpec> specs;
   for (const std::string& part : std::vector<std::string>(absl::StrSplit(text, ','))) {
-    PACELINE_ASSIGN_OR_RETURN(specs.emplace_back(), parse_policy(part));
+    PACELINE_ASSIGN_OR_RETURN(PolicySpec spec, parse_policy(part));
+    if (std::find(specs.begin(), specs.end(), spec) != specs.end())
+      return PolicyText(part).wrong("is there twice; write it once");
+    specs.push_back(std::move(spec));
   }
   return specs;
 }

@@ -178,6 +178,14 @@ TEST(PolicySpec, ReadsAListAndNamesTheBadOneInIt) {
   EXPECT_FALSE(parse_policies("").ok());
 }
 
+// Runs of one policy count as seeds of it.
+TEST(PolicySpec, AListHasEachPolicyOnce) {
+  EXPECT_THAT(std::string(parse_policies("bsp,asp,bsp").status().message()),
+              HasSubstr("policy 'bsp': is there twice"));
+  EXPECT_FALSE(parse_policies("cgp,cgp:patience=0.1").ok());
+  EXPECT_TRUE(parse_policies("ssp:3,ssp:4").ok());
+}
+
 TEST(MakePolicy, MakesThePolicyThatWasAskedFor) {
   EXPECT_EQ(make_policy(BspSpec{})->bounds().gap, 1);
   EXPECT_EQ(make_policy(BspSpec{})->bounds().version_staleness, 0);

@@ -187,6 +187,8 @@ absl::StatusOr<MadeCertificates> make_certificates(const CertificateRequest& req
     return absl::InvalidArgumentError(
         fmt::format("'{}' is a file of the authority, and no name of a job; choose another", request.job));
   }
+  if (fs::exists(request.dir) && !fs::is_directory(request.dir))
+    return absl::InvalidArgumentError(fmt::format("{}: is a file; name a folder", request.dir.string()));
   PACELINE_RETURN_IF_ERROR(StagedFiles::finish(request.dir));
   MadeCertificates made;
   made.of_job = request.dir / request.job;

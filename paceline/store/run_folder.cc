@@ -98,6 +98,9 @@ absl::StatusOr<FileDescriptor> furnish(const RunPaths& paths, const std::string&
 
 absl::StatusOr<RunPaths> find_run(const fs::path& root) {
   std::error_code error;
+  if (fs::is_regular_file(root, error)) {
+    return absl::InvalidArgumentError(fmt::format("{}: is a file; name the folder of a run", root.string()));
+  }
   if (!fs::is_directory(root, error)) {
     return absl::NotFoundError(fmt::format("{}: no such run folder; check the path", root.string()));
   }

@@ -1,5 +1,6 @@
 // What the pages fold a run into: speeds and rates of late, moving lanes, the ledger of late; and the parts
 // that are made of them.
+#include <absl/strings/str_join.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -359,6 +360,17 @@ TEST(TopScreenTest, ARunThatHasNotBegunHasItsStateAlone) {
       {"head", {{"state", "starting"}, {"holds_back", "it has not trained yet"}, {"trouble", ""}}}};
   EXPECT_THAT(top_screen(parts, "a run", 80, 24),
               testing::ElementsAre("a run    starting", "it has not trained yet"));
+}
+
+// The advice is at the end of a line.
+TEST(TopScreenTest, WhatIsWrongIsSaidInFull) {
+  const std::string trouble =
+      "runs/digits-20260101T120000.000Z-bsp/journal.sqlite: may not be opened; check the permissions of it";
+  const RunFollower::Parts parts = {
+      {"head", {{"state", "failed"}, {"holds_back", "it failed"}, {"trouble", trouble}}}};
+  const auto lines = top_screen(parts, "a run", 80, 24);
+  ASSERT_GE(lines.size(), 4u);
+  EXPECT_EQ(absl::StrJoin(lines.begin() + 2, lines.end(), " "), "! " + trouble);
 }
 
 }  // namespace

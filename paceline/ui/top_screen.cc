@@ -133,7 +133,9 @@ std::vector<std::string> top_screen(const RunFollower::Parts& parts, const std::
   const std::string sentence = text_of(head, "holds_back");
   for (const std::string& line : wrapped(sentence.empty() ? text_of(head, "why") : sentence, width))
     lines.push_back(line);
-  if (const std::string trouble = text_of(head, "trouble"); !trouble.empty()) lines.push_back("! " + trouble);
+  if (const std::string trouble = text_of(head, "trouble"); !trouble.empty()) {
+    for (const std::string& line : wrapped("! " + trouble, width)) lines.push_back(line);
+  }
   const auto devices = parts.find("devices");
   if (devices != parts.end()) {
     lines.push_back(progress(head, width));
