@@ -118,6 +118,11 @@ std::vector<std::string> reach_of(pid_t peer) {
     if (word.empty()) break;  // a fork has room behind its words
     if (!words.empty() || word == "--coordinator") words.push_back(word);
   }
+  // The processes of a run read the address in a file.
+  if (words.size() > 1 && words[1].starts_with('@')) {
+    const std::string said = read_text(words[1].substr(1));
+    words[1] = said.substr(0, said.find('\n'));
+  }
   return words;
 }
 
