@@ -288,6 +288,24 @@ TEST_F(AttemptTest, AWorkerWhoseGradientCannotBeReadIsSentAway) {
   EXPECT_EQ(join(*other, *serving).clock(), 1);
 }
 
+// What it leaves out is what the next device would be told.
+TEST_F(AttemptTest, AWorkerThatSaysNotHowToReachItsStageIsSentAway) {
+  start(
+      "parallel = \"static\"\nmicro_batch = 8\n[[device]]\ncount = 2\n"
+      "[[pipeline]]\ndevices = [\"w0\", \"w1\"]\ncuts = [1]\nsamples = 8\n");
+  const auto first = worker("w0"), second = worker("w1");
+  first->say(attached("path"));
+  second->say(attached("path of w1"));
+  const auto serving = server(0);
+  begin_serving(*serving);
+  wire::WorkerMessage joined;
+  joined.mutable_joined();
+  second->say(joined);
+  take_role(*first);
+  EXPECT_THAT(first->disconnect().why(), HasSubstr("took a role with 0 and 0 channels"));
+  EXPECT_FALSE(second->next(wire::WorkerOrder::kRole).has_role());
+}
+
 // Its samples come back to it first, to the replica that it is from then on.
 TEST_F(AttemptTest, AGradientThatIsNotFiniteIsDiscarded) {
   start("epochs = 100\n");

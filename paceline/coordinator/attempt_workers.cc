@@ -162,6 +162,7 @@ absl::Status Attempt::on_role_taken(Worker& worker, const wire::RoleTaken& taken
   LiveReplica& replica = *replicas_.find(*worker.replica);
   if (place_of(replica, worker) != replica.taken.size())
     return absl::FailedPreconditionError("took a role out of turn");
+  PACELINE_RETURN_IF_ERROR(check_taken(role_order(replica, replicas_.plan()).role(), taken));
   replica.taken.push_back(taken);
   if (replica.taken.size() < replica.workers.size()) {
     give_role(replica);
