@@ -64,6 +64,9 @@ VirtualCluster::VirtualCluster(ClusterModel model, control::ControllerConfig con
   for (std::size_t i = 0; i < places_.size(); ++i) places_[i].port.link = model_.places[i].link;
   for (std::size_t i = 0; i < model_.changes.size(); ++i)
     at(model_.changes[i].at, Kind::kChange, static_cast<std::int32_t>(i));
+  for (std::int32_t device = 0; device < options_.replanning.devices; ++device) {
+    if (controller_.plans_anew()) give(control::DeviceJoined{device});
+  }
   const std::vector<bool> empty = empty_at_first(model_);
   for (std::size_t i = 0; i < places_.size(); ++i) {
     if (!empty[i]) join(static_cast<std::int32_t>(i));
