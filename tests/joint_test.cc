@@ -171,6 +171,19 @@ TEST(Joint, IsPlannedAnewInVirtualTimeToTheSameBytes) {
   EXPECT_EQ(run({"replay", first.folder.string()}).status, 0);
 }
 
+// As it would be live: all devices are here, and a resumed run may begin without some.
+TEST(Joint, UsesADeviceThatItsFirstPlanDoesWithoutInVirtualTime) {
+  const TempFolder folder;
+  const std::string sections =
+      "[[device]]\ncount = 2\nbatch = 8\npace_ms = 40\n[[pipeline]]\ndevices = [\"w0\"]\nsamples = 16\n" +
+      std::string(kLayers);
+  const Trained all = train(folder, "run", std::string(kJoint) + "epochs = 6\n", sections, {"--virtual"});
+  const RecordedRun recorded = RecordedRun::read(all.folder);
+  expect_each_sample_once(recorded, 6);
+  EXPECT_THAT(names_joined(recorded), testing::Contains(testing::HasSubstr("w1")));
+  EXPECT_EQ(run({"replay", all.folder.string()}).status, 0);
+}
+
 // Two of four cost nothing; the other two become so dear that the budget is for a part of the time.
 TEST(Joint, KeepsItsBudget) {
   const TempFolder folder;

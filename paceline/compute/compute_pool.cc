@@ -39,6 +39,10 @@ void ComputePool::share(const engine::Memory& memory) {
   for (const auto& engine : engines_) engine->share(memory);
 }
 
+void ComputePool::forget(const std::byte* base) {
+  for (const auto& engine : engines_) engine->forget(base);
+}
+
 void ComputePool::work(engine::Engine& engine) {
   engine.enter_thread();
   while (true) {

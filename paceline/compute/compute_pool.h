@@ -3,6 +3,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <cstddef>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -30,6 +31,7 @@ class ComputePool {
   absl::Status end();
   // With all engines.
   void share(const engine::Memory& memory);
+  void forget(const std::byte* base);
   const engine::Engine& any() const { return *engines_.front(); }
 
  private:

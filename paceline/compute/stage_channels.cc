@@ -16,8 +16,6 @@ namespace {
 
 // How often a wait for a neighbour looks up whether it is to end.
 constexpr std::chrono::milliseconds kPatience{20};
-// The coordinator knows within so long of a process that is gone or silent.
-constexpr std::chrono::seconds kWordOfIt{5};
 
 using channels::Channel;
 using wire::StageLink;

@@ -25,6 +25,9 @@
 
 namespace paceline::compute {
 
+// The coordinator knows within so long of a process that is gone or silent, and says what follows.
+inline constexpr std::chrono::seconds kWordOfIt{5};
+
 // Whether the role has a link to a device on another host.
 bool has_links(const wire::Role& role);
 
@@ -37,8 +40,9 @@ class StageChannels {
   };
 
   // `links`: this process's, which outlive the channels; null where the role has none. `traffic` counts what
-  // goes over them. Errors: NotFound when a neighbour died this very moment; of memory; Internal when the
-  // coordinator gave no proper keys; InvalidArgument when it gave no way to a device that this one needs.
+  // goes over them. Errors: NotFound when a neighbour has gone, InvalidArgument when other memory lies there
+  // since; of memory; Internal when the coordinator gave no proper keys; InvalidArgument when it gave no way
+  // to a device that this one needs.
   static absl::StatusOr<StageChannels> open(const wire::Role& role, const Sizes& sizes,
                                             links::LinkChannels* links, StageTraffic& traffic,
                                             Interrupted interrupted);

@@ -9,6 +9,7 @@
 #include "paceline/compute/board_readers.h"
 #include "paceline/compute/computation.h"
 #include "paceline/compute/group_member.h"
+#include "paceline/compute/role_not_taken.h"
 #include "paceline/peer/heartbeats.h"
 #include "paceline/peer/peer.h"
 #include "paceline/wire/wire.h"
@@ -136,12 +137,10 @@ absl::Status Worker::carry_out(const wire::WorkerOrder& order) {
 
 absl::Status Worker::take_role(const wire::Role& role) {
   const absl::Status took = computation_->take(role);
-  // A neighbour that died this very moment: the end of the replica is the next thing to come.
-  if (absl::IsNotFound(took)) {
+  if (!took.ok()) {
     spdlog::warn("{}: {}", name_, std::string(took.message()));
-    return absl::OkStatus();
+    return role_not_taken(took, [this](std::chrono::nanoseconds limit) { return connection_.wait(limit); });
   }
-  PACELINE_RETURN_IF_ERROR(took);
   wire::WorkerMessage taken;
   taken.mutable_role_taken()->set_replica(role.replica());
   taken.mutable_role_taken()->set_gradient_path(computation_->gradient().path());

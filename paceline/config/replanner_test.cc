@@ -513,16 +513,19 @@ TEST(Replanner, TakesADeviceInThatComes) {
   EXPECT_EQ(devices, 2u);
 }
 
+// Three devices, of which the plan has two, each a replica.
+JobConfig job_of_three() {
+  return parse_job(
+             "parallel = \"joint\"\nbatch = 8\nmicro_batch = 2\n[[device]]\ncount = 3\npace_ms = 96\n"
+             "[[pipeline]]\ndevices = [\"w0\"]\nsamples = 12\n[[pipeline]]\ndevices = [\"w1\"]\nsamples = "
+             "12\n[[layer]]\ncount = 6\nwork_ms = 2\nparameter_kb = 0.1\noutput_kb = 0.1\n",
+             "job.toml")
+      .value();
+}
+
 // The run goes on while a plan is searched: batches end, and a device may go.
 TEST(Replanner, PlansAgainWhenADeviceLeavesWhileItSearches) {
-  const JobConfig three =
-      parse_job(
-          "parallel = \"joint\"\nbatch = 8\nmicro_batch = 2\n[[device]]\ncount = 3\npace_ms = 96\n"
-          "[[pipeline]]\ndevices = [\"w0\"]\nsamples = 12\n[[pipeline]]\ndevices = [\"w1\"]\nsamples = 12\n"
-          "[[layer]]\ncount = 6\nwork_ms = 2\nparameter_kb = 0.1\noutput_kb = 0.1\n",
-          "job.toml")
-          .value();
-  const auto replanner = replanner_of(three).value();
+  const auto replanner = replanner_of(job_of_three()).value();
   join(*replanner, 0, 0);
   join(*replanner, 1, 1);
   ASSERT_TRUE(replanner->joined(control::DeviceJoined{2}).ok());
@@ -557,6 +560,66 @@ TEST(Replanner, PlansAgainWhenADeviceLeavesWhileItSearches) {
   EXPECT_EQ(change->plan.replicas, (std::vector<planner::PlannedReplica>{{{0}, {}, 24}}));
   orders.clear();
   EXPECT_FALSE(replanner->searched(at, {}, orders).ok()) << "nobody searches";
+}
+
+// A plan with a device that is gone has a replica that never comes, and the others would wait for it.
+TEST(Replanner, FollowsNoPlanWhoseDeviceLeftWhileItWasSearched) {
+  const auto replanner = replanner_of(job_of_three()).value();
+  join(*replanner, 0, 0);
+  join(*replanner, 1, 1);
+  ASSERT_TRUE(replanner->joined(control::DeviceJoined{2}).ok());
+  std::optional<control::SearchPlan> search;
+  std::vector<control::Order> orders;
+  // A search that takes long: it is seen meanwhile that the third device stays.
+  for (int i = 1; i <= 100; ++i) {
+    finish(*replanner, 0, 12, {from_seconds(0.14)}, from_seconds(0.14));
+    finish(*replanner, 1, 12, {from_seconds(0.14)}, from_seconds(0.14));
+    orders.clear();
+    replanner->end_batch(Time(from_seconds(0.15 * i)), orders);
+    if (i == 1) search = std::get<control::SearchPlan>(orders[0]);
+  }
+  const Time at(from_seconds(16));
+  ASSERT_TRUE(replanner->left(control::DeviceLeft{2}).ok());
+  orders.clear();
+  ASSERT_TRUE(replanner->searched(at, control::searched(*search), orders).ok());
+  EXPECT_FALSE(carry_out(*replanner, at, orders).change);
+  finish(*replanner, 0, 12, {from_seconds(0.14)}, from_seconds(0.14));
+  finish(*replanner, 1, 12, {from_seconds(0.14)}, from_seconds(0.14));
+  EXPECT_FALSE(end_batch(*replanner, at).change);
+}
+
+TEST(Replanner, ADeviceThatComesBackWhileItSearchesIsCountedOn) {
+  const auto replanner = replanner_of(job(kMemory)).value();
+  ASSERT_TRUE(replanner->left(control::DeviceLeft{1}).ok());
+  std::vector<control::Order> orders;
+  replanner->give_up_batch(Time{}, orders);
+  ASSERT_EQ(orders.size(), 1u);
+  const control::PlanSearched without = control::searched(std::get<control::SearchPlan>(orders[0]));
+  EXPECT_FALSE(without.impossible.empty());
+  ASSERT_TRUE(replanner->joined(control::DeviceJoined{1}).ok());
+  orders.clear();
+  ASSERT_TRUE(replanner->searched(Time{}, without, orders).ok());
+  EXPECT_FALSE(carry_out(*replanner, Time{}, orders).none);
+}
+
+// One whose gradient is discarded leaves and its device stays. Its next replica would wait for that of the
+// device that has gone.
+TEST(Replanner, PlansAroundADeviceThatLeftWhenTheOtherReplicasLeaveToo) {
+  const JobConfig three = job_of_three();
+  control::Controller controller(controller_config(three, 1000), policy::make_policy(three.policy),
+                                 replanner_of(three).value());
+  std::vector<control::Order> orders;
+  const auto tell = [&](decltype(control::Fact::what) what) {
+    orders.clear();
+    EXPECT_TRUE(controller.handle({Time{}, std::move(what)}, orders).ok());
+  };
+  tell(control::ReplicaJoined{ReplicaId(0), "w0", 12, 0});
+  tell(control::ReplicaJoined{ReplicaId(1), "w1", 12, 1});
+  tell(control::ReplicaLeft{ReplicaId(1), "w1 is gone"});
+  tell(control::DeviceLeft{1});
+  EXPECT_FALSE(controller.searching()) << "the other one ends the batch";
+  tell(control::ReplicaLeft{ReplicaId(0), "its gradient is not finite"});
+  EXPECT_TRUE(controller.searching());
 }
 
 // All that a Controller with a planner was told and ordered, in a run whose second device leaves.

@@ -119,13 +119,14 @@ absl::Status Controller::on(Time at, const ReplicaLeft& fact, std::vector<Order>
   nominal_batch_ -= member(fact.replica).batch;
   member(fact.replica) = {};
   if (config_.uneven_data) shares_.forget(fact.replica);
-  if (replanner_ != nullptr) replanner_->left(fact.replica);
+  const bool gives_up_batch = replanner_ != nullptr && replanner_->left(fact.replica);
   --here_;
   if (!started_) {
     ++lost_before_start_;
     start_if_all_here(at);
   }
   settle(at, orders);
+  if (gives_up_batch && !finished_) replanner_->give_up_batch(at, orders);
   return absl::OkStatus();
 }
 

@@ -83,9 +83,10 @@ absl::Status Replanner::joined(const ReplicaJoined& fact) {
   return absl::OkStatus();
 }
 
-void Replanner::left(ReplicaId replica) {
-  places_.erase(replica);
+bool Replanner::left(ReplicaId replica) {
+  const bool was_here = places_.erase(replica) > 0;
   finished_.erase(replica);
+  return was_here && places_.empty() && news_of_devices();
 }
 
 absl::Status Replanner::check(const ReplicaReady& fact) const {
@@ -243,6 +244,12 @@ absl::Status Replanner::searched(Time at, const PlanSearched& fact, std::vector<
   if (!searching_) return absl::FailedPreconditionError("a plan is said to be found, and nobody searched");
   searching_ = false;
   planner_.found(fact.plan);
+  // What was found may need a device that has gone meanwhile, or miss one that has come: the end of this
+  // batch tells the planner. Where nobody is left to end it, it is over now.
+  if (news_of_devices()) {
+    if (nobody_is_here()) give_up_batch(at, orders);
+    return absl::OkStatus();
+  }
   // Something may have happened meanwhile that makes its result old.
   if (look(orders)) return absl::OkStatus();
   if (fact.impossible.empty()) {

@@ -55,7 +55,9 @@ class Replanner {
 
   // Errors: InvalidArgument when the plan has no such place.
   absl::Status joined(const ReplicaJoined& fact);
-  void left(ReplicaId replica);
+  // True when it was the last one here, and devices came or went in this batch: nobody ends it, so the batch
+  // is to be given up.
+  bool left(ReplicaId replica);
   // Errors: InvalidArgument when it does not say what each of its stages worked.
   absl::Status check(const ReplicaReady& fact) const;
   // It has finished an iteration of so many samples. Requires: check().
@@ -87,6 +89,8 @@ class Replanner {
         prices_(options.prices),
         micro_batch_(options.plan.micro_batch) {}
   absl::Status check_device(std::int32_t device) const;
+  // Devices have come or gone since the last batch, and the planner does not know that yet.
+  bool news_of_devices() const { return !batch_.joined.empty() || !batch_.left.empty(); }
   BatchDone measured(Time at) const;
   void begin_batch(Time at);
   void look_or_decide(Time at, std::vector<Order>& orders);

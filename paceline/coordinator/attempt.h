@@ -20,6 +20,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -212,6 +213,7 @@ class Attempt {
   void give_up_hosts();
   void give_up_waiting_for_replicas();
   void begin_without_missing();
+  void tell_of_gone_before_start();
   void end_without_hosts(std::chrono::duration<double> waited);
   // Whose servers are not here.
   std::vector<HostRank> missing_hosts() const;
@@ -266,8 +268,9 @@ class Attempt {
   std::string lost_why_;                        // the first loss, while what is left is written
   std::vector<HostRank> lost_hosts_;
   std::map<std::string, std::string> wrong_workers_;
-  Patience idle_;           // while it trains with no replica at all
-  MissingDevices missing_;  // while another attempt waits for workers
+  Patience idle_;                            // while it trains with no replica at all
+  MissingDevices missing_;                   // while another attempt waits for workers
+  std::set<DevicePlace> gone_before_start_;  // devices that joined first: the planner counts on them
   struct Absent {
     std::vector<std::string> names;
     std::string why;

@@ -41,6 +41,7 @@ void Attempt::on(const TimePassed&) {
   give_up_hosts();
   give_up_waiting_for_replicas();
   begin_without_missing();
+  tell_of_gone_before_start();
   if (training() && checkpoint_retries_.due(at_)) write_checkpoint(controller_->save());
   // An evaluator that does not come must not hold the end up for ever.
   if (ending() && evaluator_.missed(finishing_at_, at_)) {

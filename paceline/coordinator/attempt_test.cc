@@ -288,6 +288,24 @@ TEST_F(AttemptTest, AWorkerWhoseGradientCannotBeReadIsSentAway) {
   EXPECT_EQ(join(*other, *serving).clock(), 1);
 }
 
+// What it leaves out is what the next device would be told.
+TEST_F(AttemptTest, AWorkerThatSaysNotHowToReachItsStageIsSentAway) {
+  start(
+      "parallel = \"static\"\nmicro_batch = 8\n[[device]]\ncount = 2\n"
+      "[[pipeline]]\ndevices = [\"w0\", \"w1\"]\ncuts = [1]\nsamples = 8\n");
+  const auto first = worker("w0"), second = worker("w1");
+  first->say(attached("path"));
+  second->say(attached("path of w1"));
+  const auto serving = server(0);
+  begin_serving(*serving);
+  wire::WorkerMessage joined;
+  joined.mutable_joined();
+  second->say(joined);
+  take_role(*first);
+  EXPECT_THAT(first->disconnect().why(), HasSubstr("took a role with 0 and 0 channels"));
+  EXPECT_FALSE(second->next(wire::WorkerOrder::kRole).has_role());
+}
+
 // Its samples come back to it first, to the replica that it is from then on.
 TEST_F(AttemptTest, AGradientThatIsNotFiniteIsDiscarded) {
   start("epochs = 100\n");
@@ -1136,6 +1154,30 @@ TEST_F(AnotherAttempt, TrainsWhileAPlanIsSearched) {
   EXPECT_TRUE(first->next(wire::WorkerOrder::kRole).has_role());
   EXPECT_TRUE(second->next(wire::WorkerOrder::kRole).has_role());
   EXPECT_THAT(world_->news, testing::ElementsAre(testing::StartsWith("re-planned: ")));
+}
+
+// A device that the plan does without, and the planner has heard that it is here.
+TEST_F(AnotherAttempt, TellsThePlannerOfADeviceThatWentBeforeTheStart) {
+  start_again(
+      "epochs = 100\nparallel = \"joint\"\nmicro_batch = 2\n[cluster]\nhost_patience_s = 100\n"
+      "[[device]]\ncount = 2\n[[layer]]\nwork_ms = 1\nparameter_kb = 100\noutput_kb = 1\n"
+      "[[pipeline]]\ndevices = [\"w0\"]\nsamples = 16\n");
+  const auto first = worker("w0"), second = worker("w1");
+  first->say(attached("path"));
+  second->say(attached("path of w1"));
+  const auto serving = server(0);
+  begin_serving(*serving);
+  second->next(wire::WorkerOrder::kBoards);
+  wire::WorkerMessage joined;
+  joined.mutable_joined();
+  second->say(joined);
+  second->leave();
+  EXPECT_EQ(join(*first, *serving).clock(), 1);
+  world_->pass(std::chrono::milliseconds(100));
+  const auto left = [](const control::Fact& fact) {
+    return std::holds_alternative<control::DeviceLeft>(fact.what);
+  };
+  EXPECT_EQ(std::count_if(world_->facts.begin(), world_->facts.end(), left), 1);
 }
 
 TEST_F(AnotherAttempt, IsFollowedByOneMoreWhereNoReplicaIsWhole) {

@@ -91,10 +91,20 @@ void Attempt::begin_without_missing() {
   absent_ = Absent{names, why};
   for (const DevicePlace device : missing) {
     if (!plans_anew() || ending()) break;
+    gone_before_start_.erase(device);
     const absl::Status told = tell_controller(control::DeviceLeft{device.value()});
     PACELINE_CHECK(told.ok(), "{}", message_of(told));
   }
   begin_with_those_here();
+}
+
+// Until the start they could have come back. A plan with one of them would be waited for in vain.
+void Attempt::tell_of_gone_before_start() {
+  if (!training()) return;
+  for (const DevicePlace device : std::exchange(gone_before_start_, {})) {
+    const absl::Status told = tell_controller(control::DeviceLeft{device.value()});
+    PACELINE_CHECK(told.ok(), "{}", message_of(told));
+  }
 }
 
 void Attempt::begin_with_those_here() {

@@ -144,6 +144,7 @@ absl::Status Attempt::on_joined(Worker& worker) {
   if (!worker.boards_sent || worker.joined) return absl::FailedPreconditionError("joined out of turn");
   worker.joined = true;
   missing_.came(worker.device);
+  gone_before_start_.erase(worker.device);
   if (plans_anew()) PACELINE_RETURN_IF_ERROR(tell_controller(control::DeviceJoined{worker.device.value()}));
   if (const LiveReplica* replica = replicas_.form(worker, workers_)) give_role(*replica);
   return absl::OkStatus();
@@ -162,6 +163,7 @@ absl::Status Attempt::on_role_taken(Worker& worker, const wire::RoleTaken& taken
   LiveReplica& replica = *replicas_.find(*worker.replica);
   if (place_of(replica, worker) != replica.taken.size())
     return absl::FailedPreconditionError("took a role out of turn");
+  PACELINE_RETURN_IF_ERROR(check_taken(role_order(replica, replicas_.plan()).role(), taken));
   replica.taken.push_back(taken);
   if (replica.taken.size() < replica.workers.size()) {
     give_role(replica);
@@ -359,7 +361,11 @@ void Attempt::remove_worker(WorkerPeer peer, const std::string& why) {
   wire::ServerOrder order;
   order.mutable_release_reader()->set_reader(reader_slot(gone));
   if (gone.boards_sent) servers_.tell(order);
-  if (!plans_anew() || !started()) return;
+  if (!plans_anew()) return;
+  if (!started()) {
+    if (gone.joined) gone_before_start_.insert(gone.device);
+    return;
+  }
   const absl::Status told = tell_controller(control::DeviceLeft{gone.device.value()});
   PACELINE_CHECK(told.ok(), "{}", message_of(told));
 }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "paceline/wire/wire.h"
 
 namespace paceline::coordinator {
@@ -99,6 +101,20 @@ wire::WorkerOrder role_order(const LiveReplica& replica, const planner::Plan& pl
   if (stage + 1 < replica.stages.size()) add_next(role, replica, stage, turn);
   add_gradient(role, replica, device);
   return order;
+}
+
+absl::Status check_taken(const wire::Role& role, const wire::RoleTaken& taken) {
+  const auto over_link = [](const wire::StageWay& way) { return way.has_link(); };
+  const bool listens = std::any_of(role.next().begin(), role.next().end(), over_link) ||
+                       std::any_of(role.gradients().begin(), role.gradients().end(), over_link);
+  const bool all = taken.next_paths_size() == role.next_size() &&
+                   taken.gradient_paths_size() == role.gradients_size() &&
+                   (!listens || !taken.address().empty());
+  if (all) return absl::OkStatus();
+  return absl::InvalidArgumentError(fmt::format(
+      "took a role with {} and {} channels, and an address of {} bytes; other devices need {} and {}{}",
+      taken.next_paths_size(), taken.gradient_paths_size(), taken.address().size(), role.next_size(),
+      role.gradients_size(), listens ? ", and an address" : ""));
 }
 
 wire::WorkerOrder dissolve_order(ReplicaId replica) {

@@ -1,6 +1,8 @@
 // What the coordinator tells a worker, as messages.
 #pragma once
 
+#include <absl/status/status.h>
+
 #include "paceline/base/time.h"
 #include "paceline/control/orders.h"
 #include "paceline/coordinator/replica_table.h"
@@ -11,6 +13,9 @@ namespace paceline::coordinator {
 
 // To the first device that has no role. Requires: there is one.
 wire::WorkerOrder role_order(const LiveReplica& replica, const planner::Plan& plan);
+// Of a worker that has that role. Errors: InvalidArgument when it does not say all ways on which other
+// devices are to reach it.
+absl::Status check_taken(const wire::Role& role, const wire::RoleTaken& taken);
 wire::WorkerOrder dissolve_order(ReplicaId replica);
 wire::WorkerOrder release_order(const control::Release& release, Time now);
 

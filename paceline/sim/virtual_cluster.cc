@@ -64,6 +64,9 @@ VirtualCluster::VirtualCluster(ClusterModel model, control::ControllerConfig con
   for (std::size_t i = 0; i < places_.size(); ++i) places_[i].port.link = model_.places[i].link;
   for (std::size_t i = 0; i < model_.changes.size(); ++i)
     at(model_.changes[i].at, Kind::kChange, static_cast<std::int32_t>(i));
+  for (std::int32_t device = 0; device < options_.replanning.devices; ++device) {
+    if (controller_.plans_anew()) give(control::DeviceJoined{device});
+  }
   const std::vector<bool> empty = empty_at_first(model_);
   for (std::size_t i = 0; i < places_.size(); ++i) {
     if (!empty[i]) join(static_cast<std::int32_t>(i));
@@ -154,7 +157,7 @@ absl::Status VirtualCluster::handle(const Event& event) {
       join(event.place);
       return absl::OkStatus();
     case Kind::kLost:
-      give(control::ReplicaLeft{ReplicaId(event.place), "crashed"});
+      left(ReplicaId(event.place), "crashed");
       return absl::OkStatus();
     case Kind::kWake:
       if (wake_ && *wake_ <= now_) {
@@ -214,6 +217,7 @@ absl::Status VirtualCluster::complete() {
     told_ = completed_;
     give(control::CommitComplete{completed_});
   }
+  forget_gone();
   return absl::OkStatus();
 }
 
@@ -288,9 +292,30 @@ void VirtualCluster::go(std::int32_t index, Duration until_heard, const std::str
   const ReplicaId replica = *std::exchange(place.replica, std::nullopt);
   ++place.holder;
   network_.leave(place.port.link);
-  if (until_heard == Duration::zero()) return give(control::ReplicaLeft{replica, why});
+  if (until_heard == Duration::zero()) return left(replica, why);
   ++under_way_;
   events_.put(now_ + until_heard, {Kind::kLost, replica.value(), 0});
+}
+
+void VirtualCluster::left(ReplicaId replica, const std::string& why) {
+  give(control::ReplicaLeft{replica, why});
+  gone_.push_back(replica);
+  forget_gone();
+}
+
+void VirtualCluster::forget_gone() {
+  const auto in_a_commit = [this](ReplicaId replica) {
+    return std::any_of(pending_.begin(), pending_.end(), [&](const Pending& one) {
+      const auto& members = one.record.members;
+      return std::any_of(members.begin(), members.end(),
+                         [&](const control::CommitMember& member) { return member.replica == replica; });
+    });
+  };
+  std::erase_if(gone_, [&](ReplicaId replica) {
+    if (in_a_commit(replica)) return false;
+    if (options_.work != nullptr) options_.work->forget(replica);
+    return true;
+  });
 }
 
 VirtualCluster::Place* VirtualCluster::held_by(ReplicaId replica) {

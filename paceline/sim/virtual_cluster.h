@@ -29,6 +29,7 @@ namespace paceline::sim {
 // Of a run whose places are those of a plan, in its order.
 struct Replanning {
   std::unique_ptr<control::Replanner> replanner{};  // none: nobody plans
+  std::int32_t devices = 0;  // of the job, all of which are here, whether the plan has them or not
   std::function<std::vector<PlaceModel>(const planner::Plan&)> places{};
   std::function<void(const std::string&)> re_planned{};  // a line for a person
 };
@@ -109,6 +110,9 @@ class VirtualCluster {
   void fail(std::int32_t place);
   void join(std::int32_t place);
   void go(std::int32_t place, Duration until_heard, const std::string& why = "left");
+  // The Controller hears of it, and the Work once no commit needs it any more.
+  void left(ReplicaId replica, const std::string& why);
+  void forget_gone();
 
   // Plans. A search takes no modelled time.
   void follow_plans();
@@ -152,6 +156,7 @@ class VirtualCluster {
   std::vector<std::vector<config::Slowdown>> slowdowns_;  // by place
   std::vector<std::int32_t> place_of_;                    // by replica id
   std::deque<Pending> pending_;
+  std::vector<ReplicaId> gone_;  // that the Work has not heard of
   std::vector<control::Order> orders_;
   std::vector<std::int32_t> pulling_;  // places that are released and have not been told when they pull
   Version told_;                       // the newest that the Controller was told to be complete

@@ -364,8 +364,14 @@ class StrictWork final : public Work {
     }
     return absl::OkStatus();
   }
+  void forget(ReplicaId replica) override {
+    computing_.erase(replica);
+    bases.erase(replica);
+    ++forgotten;
+  }
   Version version() const { return version_; }
   std::map<ReplicaId, Version> bases;
+  int forgotten = 0;
 
  private:
   Version version_;
@@ -478,6 +484,33 @@ batch = 10
       EXPECT_TRUE(ran.status.ok()) << ran.status;
       EXPECT_FALSE(ran.broken) << *ran.broken;
       EXPECT_GE(work.version(), Version(75));
+    }
+  }
+}
+
+// Each has memory of its own in the Work. A gradient of one that left may still be on its way.
+TEST(VirtualCluster, WorkHearsWhoseMemoryIsNeededNoMore) {
+  for (const char* network : {"", "[model]\nbytes = 25_000_000\n[link]\ngbps = 1.0\n"}) {
+    for (const char* policy : {"bsp", "asp", "ssp:2", "cgp"}) {
+      StrictWork work;
+      const Ran ran = run(std::string("samples = 3000\n") + network + R"(
+[[device]]
+count = 4
+compute_ms = 300
+jitter = 0.3
+batch = 10
+[[device]]
+count = 4
+compute_ms = 300
+batch = 10
+mtbf_s = 2
+mttr_s = 1
+)",
+                          policy, &work);
+      EXPECT_TRUE(ran.status.ok()) << ran.status;
+      EXPECT_FALSE(ran.broken) << *ran.broken;
+      EXPECT_GT(work.forgotten, 10) << policy;
+      EXPECT_LE(work.bases.size(), 8u) << "of those that are here";
     }
   }
 }

@@ -25,6 +25,8 @@ class Work {
   virtual absl::StatusOr<Finished> finish(ReplicaId replica) = 0;
   // The servers make the next version.
   virtual absl::Status commit(Time at, const control::CommitRecord& record) = 0;
+  // The replica has gone, maybe in the middle of an iteration, and no commit to come has a gradient of it.
+  virtual void forget(ReplicaId) {}
 };
 
 }  // namespace paceline::sim

@@ -118,6 +118,7 @@ absl::Status train_virtually(const std::string& folder, bool resume, launch::Sho
     options.elapsed = restart->elapsed;
   }
   options.replanning = {.replanner = std::move(replanner),
+                        .devices = static_cast<std::int32_t>(job.devices.size()),
                         .places =
                             [&](const planner::Plan& plan) {
                               config::JobConfig planned = job;

@@ -176,6 +176,19 @@ absl::StatusOr<sim::Work::Finished> VirtualWork::finish(ReplicaId replica) {
   return Finished{result.loss, std::move(result.metrics)};
 }
 
+void VirtualWork::forget(ReplicaId replica) {
+  const auto found = slots_.find(replica);
+  if (found == slots_.end()) return;
+  Slot& slot = *found->second;
+  if (slot.step.valid()) slot.step.wait();  // nobody wants its gradient, which is written there
+  pool_->forget(slot.weights.mapping().data());
+  pool_->forget(slot.gradient.mapping().data());
+  if (slot.local) {
+    for (const engine::Memory& memory : slot.local->memories()) pool_->forget(memory.base);
+  }
+  slots_.erase(found);
+}
+
 absl::Status VirtualWork::commit(Time at, const control::CommitRecord& record) {
   std::vector<const float*> gradients;
   for (const control::CommitMember& member : record.members) {

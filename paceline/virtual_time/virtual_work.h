@@ -46,6 +46,7 @@ class VirtualWork final : public sim::Work {
   absl::Status start(const control::Release& release, const sim::PlaceModel& place) override;
   absl::StatusOr<Finished> finish(ReplicaId replica) override;
   absl::Status commit(Time at, const control::CommitRecord& record) override;
+  void forget(ReplicaId replica) override;
 
   // Writes the newest version, unless it is on disk. `state` is of that version.
   absl::Status save(const control::ControllerState& state, Duration elapsed);
