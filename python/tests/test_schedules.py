@@ -152,10 +152,12 @@ def test_a_schedule_of_steps_that_is_taken_to_count_epochs_is_refused(make: Any)
     assert read_schedule(opt, make(opt), "step", 3, 50_000, 32) is not None
 
 
-@pytest.mark.parametrize("epochs, length", [(3, 3), (3, 100), (0.5, 90), (90, 600)])
-def test_the_beginning_of_a_longer_schedule_is_one(epochs: float, length: int) -> None:
+@pytest.mark.parametrize(
+    "epochs, length, samples", [(3, 3, 50_000), (3, 100, 50_000), (0.5, 90, 50_000), (90, 600, 50_000), (3, 29, 320)]
+)
+def test_the_beginning_of_a_longer_schedule_is_one(epochs: float, length: int, samples: int) -> None:
     opt = optimizer()
-    read_schedule(opt, schedulers.CosineAnnealingLR(opt, length), None, epochs, 50_000, 32)
+    read_schedule(opt, schedulers.CosineAnnealingLR(opt, length), None, epochs, samples, 32)
 
 
 def of_200_epochs(o: Any) -> Any:
