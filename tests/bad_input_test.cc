@@ -339,6 +339,17 @@ TEST(BadInput, AClusterThatEmptiesForGood) {
                   {"every replica is gone", "none comes back"});
 }
 
+// Where tests wait for what a program does, and it has ended.
+TEST(BadInput, IsSaidToATestThatWaits) {
+  Program train({"train", "no-such-job.toml"});
+  const testing::AssertionResult came = train.until([] { return false; });
+  EXPECT_FALSE(came);
+  const std::string why = came.message();
+  EXPECT_NE(why.find("paceline has ended with status 2"), std::string::npos) << why;
+  EXPECT_NE(why.find("no-such-job.toml: "), std::string::npos) << why;
+  EXPECT_TRUE(train.until([] { return true; })) << "it was done before the end";
+}
+
 TEST(BadInput, ReplayOfWhatIsNoRun) {
   const TempFolder folder;
   expect_one_line(run({"replay", folder.path().string()}), {"not a run folder"});
@@ -350,10 +361,9 @@ TEST(BadInput, AWorkerSaysAtOnceWhatItWaitsFor) {
   const std::string nobody = fmt::format("127.0.0.1:{}", free_port());
   Program worker(
       {"server", "--coordinator", nobody, "--token-file", (folder / "token").string(), "--patience", "60"});
-  EXPECT_TRUE(eventually(
+  EXPECT_TRUE(worker.until(
       [&] { return worker.errors_so_far().find("for the coordinator at " + nobody) != std::string::npos; },
-      20))
-      << worker.output_so_far() << worker.errors_so_far();
+      20));
 }
 
 // The token would go over the network as it is.

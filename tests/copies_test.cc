@@ -191,7 +191,7 @@ TEST(Copies, TwoServersAtOnceTakeTheRunBackToItsCheckpoint) {
   std::vector<std::string> words = train_with(job_in(folder), "bsp", "[{count=2, pace_ms=25}]", 2);
   words.insert(words.end(), {"--set", "checkpoint.every_epochs=0.5"});
   Program train(words);
-  ASSERT_TRUE(eventually([&] { return has_checkpoint(folder / "runs"); }));
+  ASSERT_TRUE(train.until([&] { return has_checkpoint(folder / "runs"); }));
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
   // Stopped first, so that neither gives away what it has when the other one dies.
   const auto servers = children(train.pid(), "server");

@@ -42,11 +42,11 @@ fs::path job_with(const TempFolder& folder, const std::string& more) {
 TEST(Roles, ThatComputeNothingDoNotLoadLibtorch) {
   const TempFolder folder;
   Program train({"train", job_with(folder, cluster("bsp", 2, 20)).string()});
-  ASSERT_TRUE(eventually([&] { return metrics_so_far(folder / "runs") >= 1; }));
+  ASSERT_TRUE(train.until([&] { return metrics_so_far(folder / "runs") >= 1; }));
   const auto has_libtorch = [&](const std::string& role) {
     std::vector<pid_t> found;
     // An evaluator runs at the lowest priority, so training may begin before it is there.
-    EXPECT_TRUE(eventually([&] {
+    EXPECT_TRUE(train.until([&] {
       found = children(train.pid(), role);
       return !found.empty();
     }));
@@ -65,7 +65,7 @@ class WorkerKilled : public testing::TestWithParam<const char*> {};
 TEST_P(WorkerKilled, TheOthersTrainOnItsSamples) {
   const TempFolder folder;
   Program train({"train", job_with(folder, cluster(GetParam(), 2, 20)).string()});
-  ASSERT_TRUE(eventually([&] { return metrics_so_far(folder / "runs") >= 1; }));
+  ASSERT_TRUE(train.until([&] { return metrics_so_far(folder / "runs") >= 1; }));
   const auto victims = children(train.pid(), "w1");
   ASSERT_EQ(victims.size(), 1u);
   kill(victims[0], SIGKILL);
@@ -104,7 +104,7 @@ TEST_P(GroupMembersKilled, TheOthersTrainOnTheirSamples) {
     const TempFolder folder;
     const std::string job = cluster(GetParam(), kEpochs, 15) + "[cluster]\nreduction = \"group\"\n";
     Program train({"train", job_with(folder, job).string(), "--set", "model.width=128"});
-    ASSERT_TRUE(eventually([&] { return metrics_so_far(folder / "runs") >= 1; }));
+    ASSERT_TRUE(train.until([&] { return metrics_so_far(folder / "runs") >= 1; }));
     for (const char* victim : {"w1", "w3"}) {
       std::this_thread::sleep_for(std::chrono::microseconds(rng.below(50'000)));
       kill(children(train.pid(), victim).at(0), SIGKILL);
@@ -129,25 +129,25 @@ int mapped_gradients(pid_t process) {
 TEST(Faults, AServerUnmapsWhatADeadWorkerLeft) {
   const TempFolder folder;
   Program train({"train", job_with(folder, cluster("asp", 200, 20)).string()});
-  ASSERT_TRUE(eventually([&] { return metrics_so_far(folder / "runs") >= 1; }));
+  ASSERT_TRUE(train.until([&] { return metrics_so_far(folder / "runs") >= 1; }));
   const auto servers = children(train.pid(), "server");
   ASSERT_EQ(servers.size(), 1u);
   // Training may begin before all workers are there.
-  ASSERT_TRUE(eventually([&] { return mapped_gradients(servers[0]) == 4; }));
+  ASSERT_TRUE(train.until([&] { return mapped_gradients(servers[0]) == 4; }));
   kill(children(train.pid(), "w0").at(0), SIGKILL);
-  EXPECT_TRUE(eventually([&] { return mapped_gradients(servers[0]) == 3; }, 30));
+  EXPECT_TRUE(train.until([&] { return mapped_gradients(servers[0]) == 3; }, 30));
 }
 
 TEST(Faults, AMemberUnmapsWhatADeadMemberLeft) {
   const TempFolder folder;
   const std::string job = cluster("bsp", 200, 20) + "[cluster]\nreduction = \"group\"\n";
   Program train({"train", job_with(folder, job).string()});
-  ASSERT_TRUE(eventually([&] { return metrics_so_far(folder / "runs") >= 1; }));
+  ASSERT_TRUE(train.until([&] { return metrics_so_far(folder / "runs") >= 1; }));
   const auto members = children(train.pid(), "w2");
   ASSERT_EQ(members.size(), 1u);
-  ASSERT_TRUE(eventually([&] { return mapped_gradients(members[0]) == 4; }));
+  ASSERT_TRUE(train.until([&] { return mapped_gradients(members[0]) == 4; }));
   kill(children(train.pid(), "w0").at(0), SIGKILL);
-  EXPECT_TRUE(eventually([&] { return mapped_gradients(members[0]) == 3; }, 30));
+  EXPECT_TRUE(train.until([&] { return mapped_gradients(members[0]) == 3; }, 30));
 }
 
 // A job that is struck once it has a checkpoint. A checkpoint is seen only when the disk has it, which may
@@ -192,8 +192,8 @@ void expect_resumes_to(const fs::path& run_folder, const std::map<std::string, s
 TEST(Faults, AnInterruptedRunResumesToTheSameWeights) {
   const TempFolder folder;
   Program train({"train", job_with(folder, job_to_strike()).string()});
-  ASSERT_TRUE(eventually([&] { return metrics_so_far(folder / "runs") >= 1; }));
-  ASSERT_TRUE(eventually([&] { return newest_metric(folder / "runs", "commits") >= 1; }));
+  ASSERT_TRUE(train.until([&] { return metrics_so_far(folder / "runs") >= 1; }));
+  ASSERT_TRUE(train.until([&] { return newest_metric(folder / "runs", "commits") >= 1; }));
   train.signal(SIGTERM);
   const Ended ended = train.wait();
   EXPECT_EQ(ended.status, 128 + SIGTERM) << ended.errors;
@@ -207,7 +207,7 @@ TEST(Faults, ARunKilledWholeResumesFromItsLastCheckpoint) {
   fs::path run_folder;
   {
     Program train({"train", job_with(folder, job_to_strike()).string()});
-    ASSERT_TRUE(eventually([&] { return has_checkpoint(folder / "runs"); }));
+    ASSERT_TRUE(train.until([&] { return has_checkpoint(folder / "runs"); }));
     run_folder = only_run(folder / "runs");
     train.signal(SIGKILL);
     train.wait();
@@ -287,7 +287,7 @@ TEST_F(DamagedCheckpoint, OneOfAnotherVersionCanBeNamed) {
 TEST(Faults, ASecondTrainInTheSameFolderIsRefused) {
   const TempFolder folder;
   Program train({"train", job_with(folder, cluster("asp", 200, 20)).string()});
-  ASSERT_TRUE(eventually([&] { return metrics_so_far(folder / "runs") >= 1; }));
+  ASSERT_TRUE(train.until([&] { return metrics_so_far(folder / "runs") >= 1; }));
   const Ended second = run({"train", "--resume", only_run(folder / "runs").string()});
   EXPECT_EQ(second.status, 2);
   EXPECT_NE(second.errors.find("in use"), std::string::npos) << second.errors;
@@ -305,7 +305,7 @@ TEST(Faults, AServerThatDiesBeforeTheStartLeavesOneLine) {
   for (int trial = 1; trial <= kTrials; ++trial) {
     const TempFolder folder;
     Program train({"train", job_with(folder, cluster("asp", 8, 20)).string()});
-    ASSERT_TRUE(eventually([&] {
+    ASSERT_TRUE(train.until([&] {
       const auto servers = children(train.pid(), "server");
       return !servers.empty() && kill(servers[0], SIGKILL) == 0;
     }));
@@ -326,13 +326,13 @@ TEST_P(KilledWhileARunComesBack, IsStartedAgain) {
   const TempFolder folder;
   {
     Program train({"train", job_with(folder, job_to_strike()).string()});
-    ASSERT_TRUE(eventually([&] { return has_checkpoint(folder / "runs"); }));
+    ASSERT_TRUE(train.until([&] { return has_checkpoint(folder / "runs"); }));
     train.signal(SIGTERM);
     ASSERT_EQ(train.wait().status, 128 + SIGTERM);
   }
   const fs::path run_folder = only_run(folder / "runs");
   Program resumed({"train", "--resume", run_folder.string()});
-  ASSERT_TRUE(eventually([&] {
+  ASSERT_TRUE(resumed.until([&] {
     const auto found = children(resumed.pid(), GetParam());
     return !found.empty() && kill(found[0], SIGKILL) == 0;
   }));
@@ -354,7 +354,7 @@ TEST(Faults, AStopBeforeTheStartLeavesNothing) {
   for (int trial = 1; trial <= kTrials; ++trial) {
     const TempFolder folder;
     Program train({"train", job_with(folder, cluster("asp", 8, 20)).string()});
-    ASSERT_TRUE(eventually([&] {
+    ASSERT_TRUE(train.until([&] {
       const auto servers = children(train.pid(), "server");
       return !servers.empty() && kill(servers[0], SIGSTOP) == 0;
     }));
@@ -372,10 +372,10 @@ TEST(Faults, AStopBeforeTheStartLeavesNothing) {
 TEST(Faults, ASecondInterruptStopsAtOnce) {
   const TempFolder folder;
   Program train({"train", job_with(folder, cluster("bsp", 200, 15)).string()});
-  ASSERT_TRUE(eventually([&] { return has_checkpoint(folder / "runs"); }));
+  ASSERT_TRUE(train.until([&] { return has_checkpoint(folder / "runs"); }));
   kill(children(train.pid(), "coordinator").at(0), SIGSTOP);
   train.signal(SIGINT);
-  ASSERT_TRUE(eventually([&] { return train.errors_so_far().find("once more") != std::string::npos; }));
+  ASSERT_TRUE(train.until([&] { return train.errors_so_far().find("once more") != std::string::npos; }));
   // One that comes at once may be the same one twice.
   std::this_thread::sleep_for(std::chrono::milliseconds(1200));
   train.signal(SIGINT);
@@ -393,7 +393,7 @@ class NeededOneKilled : public testing::TestWithParam<const char*> {};
 TEST_P(NeededOneKilled, TheRunGoesOnByItselfToTheSameWeights) {
   const TempFolder folder;
   Program train({"train", job_with(folder, job_to_strike()).string()});
-  ASSERT_TRUE(eventually([&] { return has_checkpoint(folder / "runs"); }));
+  ASSERT_TRUE(train.until([&] { return has_checkpoint(folder / "runs"); }));
   kill(children(train.pid(), GetParam()).at(0), SIGKILL);
   const Ended ended = train.wait();
   EXPECT_EQ(ended.status, 0) << ended.errors;
@@ -412,10 +412,10 @@ INSTANTIATE_TEST_SUITE_P(Processes, NeededOneKilled, testing::Values("coordinato
 TEST(Faults, AForkServerThatDiesIsNobodysLoss) {
   const TempFolder folder;
   Program train({"train", job_with(folder, job_to_strike()).string()});
-  ASSERT_TRUE(eventually([&] { return has_checkpoint(folder / "runs"); }));
+  ASSERT_TRUE(train.until([&] { return has_checkpoint(folder / "runs"); }));
   kill(children(train.pid(), "fork-server").at(0), SIGKILL);
   kill(children(train.pid(), "w1").at(0), SIGKILL);
-  ASSERT_TRUE(eventually([&] { return children(train.pid(), "w1").empty(); }));
+  ASSERT_TRUE(train.until([&] { return children(train.pid(), "w1").empty(); }));
   kill(children(train.pid(), "server").at(0), SIGKILL);
   const Ended ended = train.wait();
   EXPECT_EQ(ended.status, 0) << ended.errors;
@@ -444,7 +444,7 @@ TEST(Faults, AForkServerThatDiesAtTheStartIsNobodysLoss) {
   const fs::path job = job_with(folder, job_to_strike());
   HeldFile data(folder / "text.txt");
   Program train({"train", job.string()});
-  ASSERT_TRUE(eventually([&] {
+  ASSERT_TRUE(train.until([&] {
     const auto found = children(train.pid(), "fork-server");
     return !found.empty() && kill(found[0], SIGKILL) == 0;
   }));
@@ -458,7 +458,7 @@ TEST(Faults, CtrlCIsHeardWhileTheForkServerIsNotReady) {
   constexpr int kPatience_s = 60;  // it is waited for five times as long
   const TempFolder folder;
   Program train({"train", job_with(folder, cluster("bsp", 1, 20)).string()});
-  ASSERT_TRUE(eventually([&] {
+  ASSERT_TRUE(train.until([&] {
     const auto found = children(train.pid(), "fork-server");
     return !found.empty() && kill(found[0], SIGSTOP) == 0;
   }));
@@ -473,17 +473,17 @@ TEST(Faults, AWorkerThatWasGivenUpComesAgain) {
   const TempFolder folder;
   const fs::path runs = folder / "runs";
   Program train({"train", job_with(folder, cluster("asp", 200, 20)).string()});
-  ASSERT_TRUE(eventually([&] { return metrics_so_far(runs) >= 1; }));
+  ASSERT_TRUE(train.until([&] { return metrics_so_far(runs) >= 1; }));
   // Training may begin before all workers are there.
-  ASSERT_TRUE(eventually([&] { return newest_metric(runs, "replicas_live") == 4; }));
+  ASSERT_TRUE(train.until([&] { return newest_metric(runs, "replicas_live") == 4; }));
   const pid_t worker = children(train.pid(), "w2").at(0);
   kill(worker, SIGSTOP);
   const fs::path log = only_run(runs) / "logs" / "coordinator.log";
   EXPECT_TRUE(
-      eventually([&] { return read_text(log).find("w2 left: silent for") != std::string::npos; }, 30));
-  EXPECT_TRUE(eventually([&] { return newest_metric(runs, "replicas_live") == 3; }));
+      train.until([&] { return read_text(log).find("w2 left: silent for") != std::string::npos; }, 30));
+  EXPECT_TRUE(train.until([&] { return newest_metric(runs, "replicas_live") == 3; }));
   kill(worker, SIGCONT);
-  EXPECT_TRUE(eventually([&] { return newest_metric(runs, "replicas_live") == 4; }));
+  EXPECT_TRUE(train.until([&] { return newest_metric(runs, "replicas_live") == 4; }));
   expect_goes_on_until_stopped(train, runs);
   const RecordedRun recorded = RecordedRun::read(only_run(runs));
   int joined = 0;

@@ -93,10 +93,10 @@ TEST(Hosts, ASlowEvaluatorFindsWhatACheckpointHadKeptToo) {
   Program train(train_on(
       small_job(folder.path(), "epochs = 4\nthreads = 1\n"), 2,
       {"device=[{count=2, pace_ms=10}]", "evaluate.every_epochs=0.5", "checkpoint.every_epochs=0.5"}));
-  ASSERT_TRUE(eventually([&] { return !children(train.pid(), "evaluator").empty(); }));
+  ASSERT_TRUE(train.until([&] { return !children(train.pid(), "evaluator").empty(); }));
   const pid_t evaluator = children(train.pid(), "evaluator").at(0);
   kill(evaluator, SIGSTOP);
-  EXPECT_TRUE(eventually([&] { return has_checkpoint(folder / "runs"); }));
+  EXPECT_TRUE(train.until([&] { return has_checkpoint(folder / "runs"); }));
   kill(evaluator, SIGCONT);
   const Ended ended = train.wait();
   EXPECT_EQ(ended.status, 0) << ended.errors;
@@ -130,7 +130,7 @@ TEST(Hosts, AServerWithOtherLinksThanTheJobsIsRefused) {
     const TempFolder folder;
     Program train(train_on(small_job(folder.path(), "epochs = 200\nthreads = 1\n"), 2,
                            {"device=[{count=2, pace_ms=20}]", std::string("cluster.seal=") + links}));
-    ASSERT_TRUE(eventually([&] { return metrics_so_far(folder / "runs") >= 1; }));
+    ASSERT_TRUE(train.until([&] { return metrics_so_far(folder / "runs") >= 1; }));
     std::vector<std::string> server{"server", "--shard", "1", "--exchange", "127.0.0.1"};
     for (std::string& word : reach_of(children(train.pid(), "w0").at(0))) server.push_back(std::move(word));
     server.insert(server.end(), {"--fabric", other_links});

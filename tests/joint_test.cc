@@ -213,7 +213,7 @@ TEST_P(JointKilled, IsPlannedAround) {
   const TempFolder folder;
   const fs::path job = write_job(folder, "run", std::string(kJoint) + "epochs = 2\n", four_devices(""));
   Program train({"train", job.string()});
-  ASSERT_TRUE(eventually([&] { return metrics_so_far(folder / "run" / "runs") >= 1; }));
+  ASSERT_TRUE(train.until([&] { return metrics_so_far(folder / "run" / "runs") >= 1; }));
   kill(children(train.pid(), GetParam()).at(0), SIGKILL);
   const Ended ended = train.wait();
   EXPECT_EQ(ended.status, 0) << ended.errors;
@@ -248,7 +248,7 @@ TEST(Joint, AStageThatStandsStillCannotWriteToAnotherReplicasGradient) {
   const TempFolder folder;
   const fs::path job = write_job(folder, "run", std::string(kJoint) + "epochs = 200\n", four_devices(""));
   Program train({"train", job.string()});
-  ASSERT_TRUE(eventually([&] { return metrics_so_far(folder / "run" / "runs") >= 1; }));
+  ASSERT_TRUE(train.until([&] { return metrics_so_far(folder / "run" / "runs") >= 1; }));
   const pid_t still = children(train.pid(), "w1").at(0);
   const auto shared_with_others = [&] {
     const auto its = mapped_gradients(still);
@@ -261,10 +261,10 @@ TEST(Joint, AStageThatStandsStillCannotWriteToAnotherReplicasGradient) {
   EXPECT_TRUE(shared_with_others());
   kill(still, SIGSTOP);
   const fs::path log = only_run(folder / "run" / "runs") / "logs" / "coordinator.log";
-  ASSERT_TRUE(eventually([&] { return read_text(log).find("w1 left: silent for") != std::string::npos; }));
-  EXPECT_TRUE(eventually([&] { return !shared_with_others(); }, 30));
+  ASSERT_TRUE(train.until([&] { return read_text(log).find("w1 left: silent for") != std::string::npos; }));
+  EXPECT_TRUE(train.until([&] { return !shared_with_others(); }, 30));
   const auto before = metrics_so_far(folder / "run" / "runs");
-  EXPECT_TRUE(eventually([&] { return metrics_so_far(folder / "run" / "runs") > before + 2; }));
+  EXPECT_TRUE(train.until([&] { return metrics_so_far(folder / "run" / "runs") > before + 2; }));
   EXPECT_FALSE(shared_with_others());
   kill(still, SIGCONT);
   train.signal(SIGTERM);
@@ -280,12 +280,12 @@ TEST_P(JointWhoseLastDeviceCannotHoldTheModel, SaysSo) {
   const fs::path job = write_job(folder, "run", std::string(kJoint) + "epochs = 20\n",
                                  "[[device]]\ncount = 2\npace_ms = 24\n" + std::string(kMemory) + kLayers);
   Program train({"train", job.string()});
-  ASSERT_TRUE(eventually([&] { return children(train.pid(), "evaluator").size() == 1; }));
+  ASSERT_TRUE(train.until([&] { return children(train.pid(), "evaluator").size() == 1; }));
   if (asleep) kill(train.pid(), SIGSTOP);
-  ASSERT_TRUE(eventually([&] { return metrics_so_far(folder / "run" / "runs") >= 1; }));
+  ASSERT_TRUE(train.until([&] { return metrics_so_far(folder / "run" / "runs") >= 1; }));
   kill(children(train.pid(), "w1").at(0), SIGKILL);
   if (asleep) {
-    EXPECT_TRUE(eventually([&] { return children(train.pid(), "coordinator").empty(); }));
+    EXPECT_TRUE(train.until([&] { return children(train.pid(), "coordinator").empty(); }));
   }
   kill(train.pid(), SIGCONT);
   const Ended ended = train.wait();
@@ -305,7 +305,7 @@ TEST(Joint, TakesInADeviceThatComesBack) {
   const fs::path job = write_job(folder, "run", std::string(kJoint) + "epochs = 200\n",
                                  "[[device]]\ncount = 3\nbatch = 8\npace_ms = 60\n" + std::string(kLayers));
   Program train({"train", job.string()});
-  ASSERT_TRUE(eventually([&] { return metrics_so_far(folder / "run" / "runs") >= 1; }));
+  ASSERT_TRUE(train.until([&] { return metrics_so_far(folder / "run" / "runs") >= 1; }));
   const pid_t victim = children(train.pid(), "w1").at(0);
   std::vector<std::string> worker = {"worker", "--name", "w1"};
   for (std::string& word : reach_of(victim)) worker.push_back(std::move(word));
@@ -316,9 +316,9 @@ TEST(Joint, TakesInADeviceThatComesBack) {
     return metrics.substr(at, metrics.find('}', at) - at);
   };
   kill(victim, SIGKILL);
-  EXPECT_TRUE(eventually([&] { return latest_plan().find("w1") == std::string::npos; }));
+  EXPECT_TRUE(train.until([&] { return latest_plan().find("w1") == std::string::npos; }));
   Program again(worker);
-  EXPECT_TRUE(eventually([&] { return latest_plan().find("w1") != std::string::npos; }));
+  EXPECT_TRUE(again.until([&] { return latest_plan().find("w1") != std::string::npos; }));
   train.signal(SIGTERM);
   EXPECT_EQ(train.wait().status, 128 + SIGTERM);
   EXPECT_EQ(again.wait().status, 0);
@@ -353,9 +353,9 @@ TEST(Joint, GoesOnWithItsLastPlanWhenItIsResumed) {
   const fs::path job = write_job(folder, "run", std::string(kJoint) + "epochs = 40\n",
                                  four_devices("[[change]]\ndevice = 1\nat_s = 1\nfactor = 4\n"));
   Program train({"train", job.string()});
-  ASSERT_TRUE(eventually([&] { return metrics_so_far(folder / "run" / "runs") >= 1; }));
+  ASSERT_TRUE(train.until([&] { return metrics_so_far(folder / "run" / "runs") >= 1; }));
   const fs::path run_folder = only_run(folder / "run" / "runs");
-  ASSERT_TRUE(eventually([&] { return newest_metric(folder / "run" / "runs", "re_plans") > 0; }));
+  ASSERT_TRUE(train.until([&] { return newest_metric(folder / "run" / "runs", "re_plans") > 0; }));
   train.signal(SIGTERM);
   EXPECT_EQ(train.wait().status, 128 + SIGTERM);
   const planner::Plan last = RecordedRun::read(run_folder).plans.back().plan;

@@ -143,12 +143,12 @@ TEST(MadWorker, CostsNobodyElseAnything) {
     const fs::path job = small_job(folder.path(), "epochs = 2000\n");
     write_text(job, read_text(job) + "[sync]\npolicy = \"asp\"\n[[device]]\ncount = 3\npace_ms = 10\n");
     Program train({"train", job.string()});
-    ASSERT_TRUE(eventually([&] { return metrics_so_far(folder / "runs") >= 1; }));
+    ASSERT_TRUE(train.until([&] { return metrics_so_far(folder / "runs") >= 1; }));
     const fs::path run = only_run(folder / "runs");
     const auto log = [&] { return read_text(run / "logs" / "coordinator.log"); };
     const std::string address = reach_of(children(train.pid(), "w0").at(0)).at(1);
     kill(children(train.pid(), "w1").at(0), SIGKILL);
-    ASSERT_TRUE(eventually([&] { return log().find("w1 left: its stream ended") != std::string::npos; }));
+    ASSERT_TRUE(train.until([&] { return log().find("w1 left: its stream ended") != std::string::npos; }));
     Madness madness(address, {std::nullopt, read_text(run / "token").substr(0, 64)});
     // Once it was the reason that a run goes back it is not let in any more.
     const auto shut_out = [&] { return log().find("did not leave the gradient") != std::string::npos; };

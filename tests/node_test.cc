@@ -80,7 +80,7 @@ class Node : public ::testing::Test {
   void start_host(int rank) { at(rank) = host(job_, rank, static_cast<int>(hosts_.size()), more_); }
   void start_and_wait_for_checkpoint(const fs::path& job, int hosts) {
     start(job, hosts);
-    ASSERT_TRUE(eventually([&] { return has_checkpoint(); }));
+    ASSERT_TRUE(at(0)->until([&] { return has_checkpoint(); }));
   }
   // A run of three devices whose hosts keep the weights twice; has commits that only they have, and for a
   // while no checkpoint is due.
@@ -88,7 +88,7 @@ class Node : public ::testing::Test {
     start(job(fmt::format("epochs = {}\n", epochs),
               "[cluster]\ncopies = 2\n" + cluster + "[[device]]\ncount = 3\npace_ms = 30\n", 1),
           hosts);
-    ASSERT_TRUE(eventually([&] { return has_commit_after_checkpoint(runs_); }));
+    ASSERT_TRUE(at(0)->until([&] { return has_commit_after_checkpoint(runs_); }));
   }
   void kill_host(int rank) {
     at(rank)->signal(SIGKILL);
@@ -186,7 +186,7 @@ TEST_P(NodeDisks, AHostThatStaysAwayIsGivenUp) {
       job("epochs = 200\n", "[cluster]\nhost_patience_s = 2\n[[device]]\ncount = 3\npace_ms = 30\n"), 3);
   kill_host(1);
   const fs::path log = run_folder() / "logs" / "coordinator.log";
-  ASSERT_TRUE(eventually([&] { return read_text(log).find("did not come back") != std::string::npos; }));
+  ASSERT_TRUE(at(0)->until([&] { return read_text(log).find("did not come back") != std::string::npos; }));
   expect_said(expect_given_up(1, 0).errors,
               "host 1 did not come back within 2 s; going on without it; going on from ");
   end_of_stopped(2);
@@ -274,8 +274,8 @@ TEST_F(Node, AFirstHostThatStaysAwayIsSucceeded) {
       job("epochs = 200\n", "[cluster]\nhost_patience_s = 2\n[[device]]\ncount = 3\npace_ms = 30\n"), 3);
   kill_host(0);
   const std::string before = read_text(run_folder() / "metrics.jsonl");
-  ASSERT_TRUE(eventually([&] { return !children(at(1)->pid(), "evaluator").empty(); }));
-  EXPECT_TRUE(eventually([&] {
+  ASSERT_TRUE(at(1)->until([&] { return !children(at(1)->pid(), "evaluator").empty(); }));
+  EXPECT_TRUE(at(1)->until([&] {
     const std::string metrics = read_text(run_folder() / "metrics.jsonl");
     return metrics.find("\"kind\":\"evaluation\"", before.size()) != std::string::npos;
   }));
@@ -295,7 +295,7 @@ TEST_F(Node, AFirstHostThatIsNeededIsWaitedFor) {
                                 2);
   kill_host(0);
   std::string log;
-  ASSERT_TRUE(eventually([&] {
+  ASSERT_TRUE(at(1)->until([&] {
     log = at(1)->errors_so_far();
     return log.find("and this one cannot lead the run: ") != std::string::npos;
   }));
@@ -327,7 +327,7 @@ TEST_F(Node, HostsComeBackToTheOneThatLeads) {
   start_and_wait_for_checkpoint(
       job("epochs = 4\n", "[cluster]\nhost_patience_s = 3\n[[device]]\ncount = 3\npace_ms = 30\n"), 3);
   kill_host(0);
-  ASSERT_TRUE(eventually([&] { return !children(at(1)->pid(), "evaluator").empty(); }));
+  ASSERT_TRUE(at(1)->until([&] { return !children(at(1)->pid(), "evaluator").empty(); }));
   for (const int rank : {2, 1}) {
     kill_host(rank);
     start_host(rank);
@@ -350,7 +350,7 @@ TEST_F(Node, TheLastHostTrainsOnAlone) {
   ASSERT_NE(http_get(monitor, "/metrics"), "") << "host 0 has what watches the run";
   EXPECT_EQ(at(2)->errors_so_far().find("watch: "), std::string::npos);
   for (const int rank : {0, 1}) kill_host(rank);
-  EXPECT_TRUE(eventually([&] {
+  EXPECT_TRUE(at(2)->until([&] {
     return http_get(monitor, "/metrics").find("paceline_commits_total") != std::string::npos;
   })) << "it did not come with the lead";
   expect_said(end_of(2).errors, "watch: http://127.0.0.1:");
@@ -367,7 +367,9 @@ class NodeLead : public Node, public ::testing::WithParamInterface<bool> {
   }
   // The leading host is gone, and its disk with it if that is its own.
   void lose_leader(int rank) {
-    ASSERT_TRUE(!own_disks_ || eventually([&] { return is_kept(rank + 1); }));
+    if (own_disks_) {
+      ASSERT_TRUE(at(rank)->until([&] { return is_kept(rank + 1); }));
+    }
     kill_host(rank);
     if (!own_disks_) return;
     fs::remove_all(runs_);
@@ -390,9 +392,9 @@ TEST_P(NodeLead, GoesFromHostToHost) {
   start_and_wait_for_commit("host_patience_s = 2\n", 3, 6);
   for (const int rank : {0, 1}) {
     lose_leader(rank);
-    ASSERT_TRUE(eventually([&] { return !children(at(rank + 1)->pid(), "evaluator").empty(); }));
+    ASSERT_TRUE(at(rank + 1)->until([&] { return !children(at(rank + 1)->pid(), "evaluator").empty(); }));
     const std::int64_t before = newest_metric(runs_, "commits");
-    ASSERT_TRUE(eventually([&] { return newest_metric(runs_, "commits") > before + 3; }));
+    ASSERT_TRUE(at(rank + 1)->until([&] { return newest_metric(runs_, "commits") > before + 3; }));
   }
   expect_said(end_of(2).output, " 0 commits lost");
   expect_whole(6);
@@ -430,11 +432,11 @@ TEST_F(Node, OneOfTwoHalvesIsTakenUp) {
     return children(at(rank)->pid(), "coordinator").size() + children(at(rank)->pid(), "evaluator").size() ==
            2;
   };
-  ASSERT_TRUE(eventually([&] { return goes_on_alone(1); }));
+  ASSERT_TRUE(at(1)->until([&] { return goes_on_alone(1); }));
   for (const fs::path& runs : {runs_, disk(1)}) {
     const fs::path checkpoints = only_run(runs) / "checkpoints";
     const std::string before = newest_in(checkpoints);
-    EXPECT_TRUE(eventually([&] { return newest_in(checkpoints) > before; })) << runs;
+    EXPECT_TRUE(at(runs == runs_ ? 0 : 1)->until([&] { return newest_in(checkpoints) > before; })) << runs;
   }
   const auto stop = [&](int rank) {
     at(rank)->signal(SIGINT);
@@ -444,7 +446,7 @@ TEST_F(Node, OneOfTwoHalvesIsTakenUp) {
   const fs::path other_half = disk(1) / run_folder().filename();
   const std::string other_newest = newest_in(other_half / "checkpoints");
   // Names alone do not tell that the other one's newest checkpoint is of another history.
-  EXPECT_TRUE(eventually([&] { return newest_in(run_folder() / "checkpoints") > other_newest; }));
+  EXPECT_TRUE(at(0)->until([&] { return newest_in(run_folder() / "checkpoints") > other_newest; }));
   stop(0);
   ASSERT_TRUE(apart_->set_link(1, true));
   start_host(1);
@@ -452,7 +454,7 @@ TEST_F(Node, OneOfTwoHalvesIsTakenUp) {
       std::vector<std::string>{"node", "--resume", run_folder().string(), "--rank", "0", "--hosts", "2",
                                "--coordinator", fmt::format("{}:{}", first_address(), port_)},
       [this] { return apart_->enter(0); });
-  EXPECT_TRUE(eventually([&] { return fs::exists(other_half / "journal.sqlite.set-aside"); }));
+  EXPECT_TRUE(at(0)->until([&] { return fs::exists(other_half / "journal.sqlite.set-aside"); }));
   expect_goes_on_until_stopped(*at(0), runs_);
   end_of_stopped(1);
   EXPECT_TRUE(fs::exists(other_half / "checkpoints" / (other_newest + ".set-aside")));
@@ -480,7 +482,7 @@ TEST_F(Node, AFirstHostThatComesBackLateIsToldWhereHostsShareNoDisk) {
   own_disks_ = true;
   start_and_wait_for_commit("host_patience_s = 2\n", 3, 200);
   kill_host(0);
-  ASSERT_TRUE(eventually([&] { return !children(at(1)->pid(), "evaluator").empty(); }));
+  ASSERT_TRUE(at(1)->until([&] { return !children(at(1)->pid(), "evaluator").empty(); }));
   runs_ = disk(1);
   const Ended ended = expect_given_up(0, 1);
   expect_said(ended.errors, "host 0 did not come back; this one leads the run");
@@ -547,9 +549,9 @@ TEST_P(NodeDisks, AStopAnywhereStopsAllCleanly) {
   const auto start_both = [&] {
     start_host(1);
     start_host(0);
-    ASSERT_TRUE(eventually([&] { return at(0)->errors_so_far().find("run: ") != std::string::npos; }));
+    ASSERT_TRUE(at(0)->until([&] { return at(0)->errors_so_far().find("run: ") != std::string::npos; }));
     const std::int64_t before = newest_metric(runs_, "commits");
-    ASSERT_TRUE(eventually([&] { return newest_metric(runs_, "commits") > before + 3; }));
+    ASSERT_TRUE(at(0)->until([&] { return newest_metric(runs_, "commits") > before + 3; }));
   };
   start_both();
   at(0)->signal(SIGINT);

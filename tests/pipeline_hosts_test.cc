@@ -151,7 +151,7 @@ TEST_P(StageOfAnotherHost, ThatIsLostEndsItsReplicaAlone) {
   std::vector<std::string> words = {"train", job.string()};
   for (const std::string& set : over(kill_it.links)) words.insert(words.end(), {"--set", set});
   Program train(words);
-  ASSERT_TRUE(eventually([&] { return metrics_so_far(folder / "run" / "runs") >= 1; }));
+  ASSERT_TRUE(train.until([&] { return metrics_so_far(folder / "run" / "runs") >= 1; }));
   Rng rng(text_hash(victim + kill_it.policy));
   std::this_thread::sleep_for(std::chrono::microseconds(rng.below(30'000)));
   const auto workers = children(train.pid(), "worker");
@@ -190,20 +190,20 @@ TEST(PipelineOverHostsThat, LosesAStageIsFormedAgainOverNewLinks) {
   const fs::path job = write_job(folder, "run", std::string("epochs = 200\n") + kStatic,
                                  std::string("[cluster]\nhosts = 3\n") + kMixed);
   Program train({"train", job.string()});
-  ASSERT_TRUE(eventually([&] { return metrics_so_far(folder / "run" / "runs") >= 1; }));
+  ASSERT_TRUE(train.until([&] { return metrics_so_far(folder / "run" / "runs") >= 1; }));
   const pid_t victim = children(train.pid(), "w3").at(0);
   std::vector<std::string> worker = {"worker", "--name", "w3"};
   for (std::string& word : reach_of(victim)) worker.push_back(std::move(word));
   kill(victim, SIGKILL);
   const fs::path run_folder = only_run(folder / "run" / "runs");
   const auto replicas_live = [&] { return newest_metric(folder / "run" / "runs", "replicas_live"); };
-  ASSERT_TRUE(eventually([&] { return replicas_live() == 2; }));
+  ASSERT_TRUE(train.until([&] { return replicas_live() == 2; }));
   const Ended without = run(worker);
   EXPECT_EQ(without.status, 2);
   EXPECT_THAT(without.errors, HasSubstr("this worker has no --address"));
   worker.insert(worker.end(), {"--address", "127.0.0.1"});
   Program again(worker);
-  EXPECT_TRUE(eventually([&] { return replicas_live() == 3; }));
+  EXPECT_TRUE(again.until([&] { return replicas_live() == 3; }));
   train.signal(SIGTERM);
   EXPECT_EQ(train.wait().status, 128 + SIGTERM);
   EXPECT_EQ(again.wait().status, 0);
@@ -239,12 +239,12 @@ TEST(PipelineOverHostsThat, LosesItsLinksIsFormedAgain) {
   const fs::path job = write_job(folder, "run", std::string("epochs = 8\n") + kStatic,
                                  std::string("[cluster]\nhosts = 3\n") + kMixed);
   Program train({"train", job.string()});
-  ASSERT_TRUE(eventually([&] { return metrics_so_far(folder / "run" / "runs") >= 1; }));
+  ASSERT_TRUE(train.until([&] { return metrics_so_far(folder / "run" / "runs") >= 1; }));
   // With a commit all links have been open. One that ends before that is only tried again.
-  ASSERT_TRUE(eventually([&] { return newest_metric(folder / "run" / "runs", "commits") >= 1; }));
+  ASSERT_TRUE(train.until([&] { return newest_metric(folder / "run" / "runs", "commits") >= 1; }));
   // To w3, and of two gradients. They end as a network might end them.
   const pid_t w2 = children(train.pid(), "w2").at(0);
-  ASSERT_TRUE(eventually([&] { return links_of(w2).size() == 3; }));
+  ASSERT_TRUE(train.until([&] { return links_of(w2).size() == 3; }));
   for (const FileDescriptor& link : links_of(w2)) EXPECT_EQ(shutdown(link.get(), SHUT_RDWR), 0);
   const Ended ended = train.wait();
   EXPECT_EQ(ended.status, 0) << ended.errors;
@@ -275,7 +275,7 @@ TEST(PipelineOverHostsThat, LosesAServerGoesBackToItsCheckpoint) {
   const fs::path whole = trained(write_job(folder, "whole", keys, sections), folder / "whole_runs", {});
   // So slow that it is not over when the first checkpoint is seen.
   Program train({"train", write_job(folder, "broken", keys, sections + "pace_ms = 60\n").string()});
-  ASSERT_TRUE(eventually([&] { return has_checkpoint(folder / "broken" / "runs"); }));
+  ASSERT_TRUE(train.until([&] { return has_checkpoint(folder / "broken" / "runs"); }));
   kill(children(train.pid(), "server").at(1), SIGKILL);
   const Ended ended = train.wait();
   EXPECT_EQ(ended.status, 0) << ended.errors;
@@ -306,11 +306,11 @@ TEST(JointOverHosts, FormsPipelinesOfTheirDevicesAndPlansAroundOneThatIsKilled) 
                                              "pace_ms = 24\nmemory_mb = 0.3\n") +
                                      kUnits);
   Program train({"train", job.string()});
-  ASSERT_TRUE(eventually([&] { return metrics_so_far(folder / "run" / "runs") >= 1; }));
+  ASSERT_TRUE(train.until([&] { return metrics_so_far(folder / "run" / "runs") >= 1; }));
   // Training begins with four of them; the fifth one, which is needed without w1, may still be on its way.
   for (const char* name : {"w0", "w2", "w3", "w4"}) {
     const std::string maps = fmt::format("/proc/{}/maps", children(train.pid(), name).at(0));
-    ASSERT_TRUE(eventually([&] { return read_text(maps).find("paceline-weights") != std::string::npos; }));
+    ASSERT_TRUE(train.until([&] { return read_text(maps).find("paceline-weights") != std::string::npos; }));
   }
   kill(children(train.pid(), "w1").at(0), SIGKILL);
   const Ended ended = train.wait();

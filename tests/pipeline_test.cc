@@ -167,7 +167,7 @@ TEST_P(StageKilled, EndsItsReplicaAlone) {
       folder, "run", std::string("epochs = 4\n") + kStatic,
       std::string("[evaluate]\nevery_epochs = 4\n[sync]\npolicy = \"") + GetParam().policy + "\"\n" + kMixed);
   Program train({"train", job.string()});
-  ASSERT_TRUE(eventually([&] { return metrics_so_far(folder / "run" / "runs") >= 1; }));
+  ASSERT_TRUE(train.until([&] { return metrics_so_far(folder / "run" / "runs") >= 1; }));
   Rng rng(text_hash(victim + GetParam().policy));
   std::this_thread::sleep_for(std::chrono::microseconds(rng.below(30'000)));
   const auto workers = children(train.pid(), "worker");
@@ -202,7 +202,7 @@ TEST_P(DeviceOfASharedStageKilled, EndsItsReplicaAlone) {
                 "[[pipeline]]\ndevices = [\"w4\"]\nsamples = 8\n"
                 "[[pipeline]]\ndevices = [[\"w0\", \"w1\"], [\"w2\", \"w3\"]]\ncuts = [2]\nsamples = 16\n");
   Program train({"train", job.string()});
-  ASSERT_TRUE(eventually([&] { return metrics_so_far(folder / "run" / "runs") >= 1; }));
+  ASSERT_TRUE(train.until([&] { return metrics_so_far(folder / "run" / "runs") >= 1; }));
   Rng rng(text_hash(victim));
   std::this_thread::sleep_for(std::chrono::microseconds(rng.below(30'000)));
   kill(children(train.pid(), victim).at(0), SIGKILL);
@@ -230,7 +230,7 @@ TEST(Pipeline, ThatLosesAStageIsFormedAgainWhenAnotherProcessTakesItsPlace) {
   const TempFolder folder;
   const fs::path job = write_job(folder, "run", std::string("epochs = 200\n") + kStatic, kMixed);
   Program train({"train", job.string()});
-  ASSERT_TRUE(eventually([&] { return metrics_so_far(folder / "run" / "runs") >= 1; }));
+  ASSERT_TRUE(train.until([&] { return metrics_so_far(folder / "run" / "runs") >= 1; }));
   const pid_t first = children(train.pid(), "w2").at(0);
   const pid_t victim = children(train.pid(), "w3").at(0);
   const pid_t last = children(train.pid(), "w4").at(0);
@@ -242,11 +242,11 @@ TEST(Pipeline, ThatLosesAStageIsFormedAgainWhenAnotherProcessTakesItsPlace) {
   kill(victim, SIGKILL);
   const fs::path run_folder = only_run(folder / "run" / "runs");
   const auto replicas_live = [&] { return newest_metric(folder / "run" / "runs", "replicas_live"); };
-  ASSERT_TRUE(eventually([&] { return replicas_live() == 2; }));
-  EXPECT_TRUE(eventually([&] { return mapped_channels(first) == 0 && mapped_channels(last) == 0; }, 10))
+  ASSERT_TRUE(train.until([&] { return replicas_live() == 2; }));
+  EXPECT_TRUE(train.until([&] { return mapped_channels(first) == 0 && mapped_channels(last) == 0; }, 10))
       << "the others have not left it";
   Program again(worker);
-  EXPECT_TRUE(eventually([&] { return replicas_live() == 3; }));
+  EXPECT_TRUE(again.until([&] { return replicas_live() == 3; }));
   EXPECT_EQ(mapped_channels(first), 1);
   EXPECT_EQ(mapped_channels(last), 1);
   train.signal(SIGTERM);
@@ -267,7 +267,7 @@ TEST(Pipeline, ThatIsTheOnlyReplicaEndsTheRunWithAWayBack) {
   const fs::path job = write_job(folder, "run", std::string("epochs = 20\n") + kStatic,
                                  std::string("[[device]]\ncount = 4\npace_ms = 20\n") + kFourStages);
   Program train({"train", job.string()});
-  ASSERT_TRUE(eventually([&] { return metrics_so_far(folder / "run" / "runs") >= 1; }));
+  ASSERT_TRUE(train.until([&] { return metrics_so_far(folder / "run" / "runs") >= 1; }));
   kill(children(train.pid(), "w3").at(0), SIGKILL);
   const Ended ended = train.wait();
   EXPECT_EQ(ended.status, 2);
@@ -321,7 +321,7 @@ TEST(Pipeline, WhoseStageHangsIsGivenUp) {
   const TempFolder folder;
   const fs::path job = write_job(folder, "run", std::string("epochs = 2\n") + kStatic, kMixed);
   Program train({"train", job.string()});
-  ASSERT_TRUE(eventually([&] { return metrics_so_far(folder / "run" / "runs") >= 1; }));
+  ASSERT_TRUE(train.until([&] { return metrics_so_far(folder / "run" / "runs") >= 1; }));
   kill(children(train.pid(), "w4").at(0), SIGSTOP);
   const Ended ended = train.wait();
   EXPECT_EQ(ended.status, 0) << ended.errors;
@@ -334,7 +334,7 @@ TEST(Pipeline, ResumesToTheWeightsOfAnUndisturbedRun) {
   const fs::path undisturbed = train(folder, "whole", std::string("epochs = 2\n") + kStatic, sections);
   Program interrupted(
       {"train", write_job(folder, "half", std::string("epochs = 2\n") + kStatic, sections).string()});
-  ASSERT_TRUE(eventually([&] { return metrics_so_far(folder / "half" / "runs") >= 1; }));
+  ASSERT_TRUE(interrupted.until([&] { return metrics_so_far(folder / "half" / "runs") >= 1; }));
   interrupted.signal(SIGTERM);
   EXPECT_EQ(interrupted.wait().status, 128 + SIGTERM);
   const fs::path run_folder = only_run(folder / "half" / "runs");

@@ -73,9 +73,9 @@ TEST(PowerLoss, LeavesARunThatGoesOn) {
     setenv("PACELINE_SYNC_KEPT", (folder / "kept").c_str(), 1);
     Program train({"train", job.string()});
     for (const char* name : {"LD_PRELOAD", "PACELINE_SYNC_ROOT", "PACELINE_SYNC_KEPT"}) unsetenv(name);
-    ASSERT_TRUE(eventually([&] { return has_checkpoint(folder / "runs"); }));
+    ASSERT_TRUE(train.until([&] { return has_checkpoint(folder / "runs"); }));
     const fs::path run = only_run(folder / "runs");
-    ASSERT_TRUE(eventually([&] { return checkpoints_of(run).size() >= 2; }));
+    ASSERT_TRUE(train.until([&] { return checkpoints_of(run).size() >= 2; }));
     std::this_thread::sleep_for(std::chrono::microseconds(rng.below(500'000)));
     train.signal(SIGKILL);
     train.wait();

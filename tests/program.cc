@@ -93,8 +93,28 @@ Ended Program::wait(int seconds) {
     waitpid(pid_, &status_, 0);
     ended_ = true;
   }
-  const int status = WIFSIGNALED(status_) ? 128 + WTERMSIG(status_) : WEXITSTATUS(status_);
-  return {status, read_text(folder_ / "output"), read_text(folder_ / "errors")};
+  return {status(), output_so_far(), errors_so_far()};
+}
+
+int Program::status() const { return WIFSIGNALED(status_) ? 128 + WTERMSIG(status_) : WEXITSTATUS(status_); }
+
+::testing::AssertionResult Program::until(const std::function<bool()>& condition, int seconds) {
+  bool holds = false;
+  eventually(
+      [&] {
+        const bool goes_on = running();  // asked first: the program may do it, and end
+        holds = condition();
+        return holds || !goes_on;
+      },
+      seconds);
+  if (holds) return ::testing::AssertionSuccess();
+  ::testing::AssertionResult result = ::testing::AssertionFailure();
+  if (ended_) {
+    result << "paceline has ended with status " << status() << " and did not do it";
+  } else {
+    result << "paceline did not do it within " << seconds << " s";
+  }
+  return result << "; its output:\n" << output_so_far() << "its errors:\n" << errors_so_far();
 }
 
 Ended run(const std::vector<std::string>& arguments) { return Program(arguments).wait(); }
@@ -170,7 +190,8 @@ std::string read_text(const fs::path& path) {
 
 fs::path only_run(const fs::path& runs) {
   std::vector<fs::path> found;
-  for (const auto& entry : fs::directory_iterator(runs)) {
+  std::error_code ignored;  // there is no folder where no run has begun
+  for (const auto& entry : fs::directory_iterator(runs, ignored)) {
     if (fs::exists(entry.path() / "job.toml")) found.push_back(entry.path());
   }
   EXPECT_EQ(found.size(), 1u) << "run folders in " << runs;

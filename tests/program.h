@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include <gtest/gtest.h>
+
 namespace paceline::tests {
 
 // A folder of its own for a test, removed at its end.
@@ -45,11 +47,15 @@ class Program {
   // Waits for its end, at most `seconds`; a test failure and SIGKILL after that.
   Ended wait(int seconds = 240);
   bool running();
+  // Looks every few milliseconds until `condition` holds. Nobody waits for what a program that has ended does
+  // not do any more, nor for longer than `seconds`: then the result has all that the program has said.
+  ::testing::AssertionResult until(const std::function<bool()>& condition, int seconds = 120);
   std::string output_so_far() const;
   std::string errors_so_far() const;
 
  private:
   void start(std::vector<std::string> words, const std::function<bool()>& first);
+  int status() const;  // after its end
 
   TempFolder folder_;
   pid_t pid_ = -1;
@@ -70,7 +76,8 @@ std::vector<std::string> reach_of(pid_t peer);
 // Of this machine: nobody listens there now.
 int free_port();
 
-// Looks every few milliseconds until `condition` holds; false after `seconds`.
+// Looks every few milliseconds until `condition` holds; false after `seconds`. For what a Program does there
+// is Program::until().
 bool eventually(const std::function<bool()>& condition, int seconds = 120);
 
 void write_text(const std::filesystem::path& path, const std::string& text);

@@ -217,7 +217,7 @@ TEST(ProgramRuns, WithoutAProgramThatIsKilledTheOthersGoOn) {
   const TempFolder folder;
   const fs::path job = program_job(folder, "epochs = 3", devices(3, 20));
   Program train({"train", job.string()});
-  ASSERT_TRUE(eventually([&] { return metrics_so_far(folder / "runs") >= 1; }));
+  ASSERT_TRUE(train.until([&] { return metrics_so_far(folder / "runs") >= 1; }));
   const auto programs = programs_of(children(train.pid(), "w1").at(0));
   ASSERT_EQ(programs.size(), 1u);
   kill(programs[0], SIGKILL);
@@ -297,11 +297,11 @@ TEST(ProgramRuns, AServersDeathLeavesProgramsRunning) {
   const fs::path job =
       program_job(folder, "epochs = 3", devices(2, 20) + "[checkpoint]\nevery_epochs = 0.1\n");
   Program train({"train", job.string()});
-  ASSERT_TRUE(eventually([&] { return has_checkpoint(folder / "runs"); }));
+  ASSERT_TRUE(train.until([&] { return has_checkpoint(folder / "runs"); }));
   const auto before = programs_of(children(train.pid(), "w0").at(0));
   ASSERT_EQ(before.size(), 1u);
   kill(children(train.pid(), "server").at(0), SIGKILL);
-  ASSERT_TRUE(eventually([&] { return !RecordedRun::read(only_run(folder / "runs"), 2).commits.empty(); }));
+  ASSERT_TRUE(train.until([&] { return !RecordedRun::read(only_run(folder / "runs"), 2).commits.empty(); }));
   EXPECT_EQ(programs_of(children(train.pid(), "w0").at(0)), before);
   const Ended ended = train.wait();
   EXPECT_EQ(ended.status, 0) << ended.errors;
@@ -316,7 +316,7 @@ TEST(ProgramRuns, ARunThatWasStoppedGoesOn) {
   const fs::path job = program_job(folder, "epochs = 2", devices(2, 10), "\"tells-end\", \"0\"");
   {
     Program train({"train", job.string()});
-    ASSERT_TRUE(eventually([&] { return metrics_so_far(folder / "runs") >= 1; }));
+    ASSERT_TRUE(train.until([&] { return metrics_so_far(folder / "runs") >= 1; }));
     train.signal(SIGINT);
     const Ended stopped = train.wait();
     EXPECT_EQ(stopped.status, 130) << stopped.errors;
@@ -336,7 +336,7 @@ TEST(ProgramRuns, AWorkerStartsOnlyWhatItsOwnHostNames) {
   const TempFolder folder;
   const fs::path job = program_job(folder, "epochs = 50", devices(2, 50) + "[sync]\npolicy = \"asp\"\n");
   Program train({"train", job.string()});
-  ASSERT_TRUE(eventually([&] { return metrics_so_far(folder / "runs") >= 1; }));
+  ASSERT_TRUE(train.until([&] { return metrics_so_far(folder / "runs") >= 1; }));
   const pid_t own = children(train.pid(), "w1").at(0);
   std::vector<std::string> words = {"worker", "--name", "w1"};
   const auto reach = reach_of(own);

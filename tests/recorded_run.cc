@@ -158,7 +158,7 @@ Ended expect_goes_on_until_stopped(Program& train, const std::filesystem::path& 
   // The first of two snapshots may tell of what was before.
   for (int i = 0; i < 2; ++i) {
     const std::int64_t before = newest_metric(runs, "commits");
-    EXPECT_TRUE(eventually([&] { return newest_metric(runs, "commits") > before; })) << "nobody goes on";
+    EXPECT_TRUE(train.until([&] { return newest_metric(runs, "commits") > before; })) << "nobody goes on";
   }
   train.signal(SIGTERM);
   Ended ended = train.wait();

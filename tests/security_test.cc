@@ -47,16 +47,16 @@ class Security : public testing::Test {
     const fs::path job = small_job(folder_.path(), "epochs = 200\n");
     write_text(job, read_text(job) + network + workers);
     train_.emplace(std::vector<std::string>{"train", job.string()});
-    ASSERT_TRUE(eventually([&] { return metrics_so_far(folder_ / "runs") >= 1; }));
+    ASSERT_TRUE(train_->until([&] { return metrics_so_far(folder_ / "runs") >= 1; }));
     address_ = reach_of(process("w0")).at(1);
     run_ = only_run(folder_ / "runs");
     token_ = tls ? certs_ / "ours" / "token" : run_ / "token";
   }
 
   // A run may train before its evaluator, or one of its workers, is there.
-  pid_t process(const std::string& name) const {
+  pid_t process(const std::string& name) {
     std::vector<pid_t> found;
-    EXPECT_TRUE(eventually([&] { return !(found = children(train_->pid(), name)).empty(); })) << name;
+    EXPECT_TRUE(train_->until([&] { return !(found = children(train_->pid(), name)).empty(); })) << name;
     return found.at(0);
   }
 
@@ -106,7 +106,7 @@ class Security : public testing::Test {
       EXPECT_EQ(lines_of_coordinator(), before);
       return;
     }
-    EXPECT_TRUE(eventually([&] { return lines_of_coordinator() >= before + lines; }, 30));
+    EXPECT_TRUE(train_->until([&] { return lines_of_coordinator() >= before + lines; }, 30));
     EXPECT_EQ(lines_of_coordinator(), before + lines) << read_text(run_ / "logs" / "coordinator.log");
     EXPECT_NE(read_text(run_ / "logs" / "coordinator.log").find(here), std::string::npos);
   }
@@ -227,7 +227,7 @@ TEST_F(Security, EveryProcessMayHaveAsManyFilesAsTheSystemAllows) {
       rlimit of_child{};
       return prlimit(pid, RLIMIT_NOFILE, nullptr, &of_child) == 0 && of_child.rlim_cur == before.rlim_max;
     };
-    EXPECT_TRUE(eventually(has_as_many, 30)) << word;
+    EXPECT_TRUE(train_->until(has_as_many, 30)) << word;
   }
   expect_unharmed();
 }
@@ -247,10 +247,10 @@ TEST_F(Security, ATokenThatOthersCanReadIsTakenAndSaid) {
 // Its connections stay. Who is lost cannot come back, and that is said; with new ones the run goes on.
 TEST_F(Security, CertificatesThatEndInMidRunAreSaidAndCanBeRenewed) {
   ASSERT_NO_FATAL_FAILURE(start(true));
-  ASSERT_TRUE(eventually([&] { return has_checkpoint(folder_ / "runs"); }));
+  ASSERT_TRUE(train_->until([&] { return has_checkpoint(folder_ / "runs"); }));
   let_end_in(-1);
   const std::int64_t before = newest_metric(folder_ / "runs", "commits");
-  EXPECT_TRUE(eventually([&] { return newest_metric(folder_ / "runs", "commits") > before; }));
+  EXPECT_TRUE(train_->until([&] { return newest_metric(folder_ / "runs", "commits") > before; }));
   kill(process("server"), SIGKILL);
   const Ended ended = train_->wait(60);
   EXPECT_EQ(ended.status, 2);
@@ -265,7 +265,7 @@ TEST_F(Security, CertificatesThatEndInMidRunAreSaidAndCanBeRenewed) {
 // Its maker knows the token in it, and may have left a pipe where a log is written.
 TEST_F(Security, ARunFolderOfSomebodyElseIsResumedWithANewToken) {
   ASSERT_NO_FATAL_FAILURE(start(false));
-  ASSERT_TRUE(eventually([&] { return has_checkpoint(folder_ / "runs"); }));
+  ASSERT_TRUE(train_->until([&] { return has_checkpoint(folder_ / "runs"); }));
   train_->signal(SIGTERM);
   train_->wait();
   const std::string known = read_text(token_);
@@ -277,7 +277,7 @@ TEST_F(Security, ARunFolderOfSomebodyElseIsResumedWithANewToken) {
       << piped.errors;
   fs::remove(run_ / "logs" / "w0.log");
   train_.emplace(std::vector<std::string>{"train", "--resume", run_.string()});
-  EXPECT_TRUE(eventually([&] { return read_text(token_) != known; }, 30));
+  EXPECT_TRUE(train_->until([&] { return read_text(token_) != known; }, 30));
   expect_unharmed();
 }
 
@@ -295,7 +295,7 @@ TEST_F(Security, RefusedCallsAreCountedAndNotAllWrittenDown) {
     const grpc::Status asked = rpc::call_once(stub->Status(&context), wire::StatusRequest(), reply);
     EXPECT_EQ(asked.error_code(), grpc::StatusCode::PERMISSION_DENIED);
   }
-  EXPECT_TRUE(eventually(
+  EXPECT_TRUE(train_->until(
       [&] {
         return read_text(run_ / "logs" / "coordinator.log").find(" more in the last") != std::string::npos;
       },
@@ -319,7 +319,7 @@ TEST_F(Security, BytesThatAreNoCallDoNoHarm) {
                   std::string("\xff\xff\xff\0\0\0\0\0\1", 9) + noise);
   const rpc::Access access{std::nullopt, read_text(token_).substr(0, 64)};
   EXPECT_EQ(work_as(access, std::string(8 << 20, 'w')).error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
-  EXPECT_TRUE(eventually(
+  EXPECT_TRUE(train_->until(
       [&] {
         return read_text(run_ / "logs" / "coordinator.log").find("without a word that makes sense") !=
                std::string::npos;
@@ -357,7 +357,7 @@ TEST_F(Security, MessagesThatMakeNoSenseDoNoHarm) {
   ASSERT_NO_FATAL_FAILURE(start(false));
   const auto log = [&] { return read_text(run_ / "logs" / "coordinator.log"); };
   kill(process("w1"), SIGKILL);
-  ASSERT_TRUE(eventually([&] { return log().find("w1 left: its stream ended") != std::string::npos; }));
+  ASSERT_TRUE(train_->until([&] { return log().find("w1 left: its stream ended") != std::string::npos; }));
   const rpc::Access access{std::nullopt, read_text(token_).substr(0, 64)};
   const auto stub = wire::Coordinator::NewStub(rpc::channel_to(address_, access));
   const auto with = [&](auto call) {
@@ -419,7 +419,7 @@ TEST_F(Security, AWorkerThatDiesWhileItJoinsDoesNotEndTheRun) {
     words.insert(words.begin(), {"worker", "--name", "w1"});
     if (i == 0) kill(process("w1"), SIGKILL);
     // Until then its place is taken.
-    ASSERT_TRUE(eventually([&] { return times_said("w1 left") > i; }, 30));
+    ASSERT_TRUE(train_->until([&] { return times_said("w1 left") > i; }, 30));
     const Program late(words);
     ASSERT_TRUE(eventually([&] { return has_socket(late.pid()); })) << "it has not called";
     const std::string maps = fmt::format("/proc/{}/maps", late.pid());
@@ -438,7 +438,6 @@ TEST_F(Security, AWorkerThatDiesWhileItJoinsDoesNotEndTheRun) {
     late.signal(SIGKILL);
     kill(server, SIGCONT);
   }
-  if (rounds < kRounds) GTEST_SKIP() << "a worker takes too long to join on this machine";
   expect_unharmed();
   if (rounds < kRounds) GTEST_SKIP() << "a worker takes too long to join on this machine";
 }

@@ -104,7 +104,7 @@ TEST_F(Start, WorkersShareLibtorchAndTheData) {
   const std::string job = small_job(folder_.path(), "epochs = 200\n[[device]]\ncount = 3\n").string();
   Program program({"train", job, "--set", "data.source=text:" + (folder_ / "text").string(), "--set",
                    fmt::format("data.max_bytes={}", kText)});
-  ASSERT_TRUE(eventually([&] { return metrics_so_far(folder_ / "runs") >= 1; })) << program.errors_so_far();
+  ASSERT_TRUE(program.until([&] { return metrics_so_far(folder_ / "runs") >= 1; }));
   for (const char* name : {"w0", "w1", "w2"}) {
     const pid_t worker = children(program.pid(), name).at(0);
     const std::string memory = read_text(fmt::format("/proc/{}/smaps_rollup", worker));
@@ -126,10 +126,10 @@ TEST_F(Start, WhatStartsALiveRunLoadsNoLibtorch) {
     if (command == "node") words.insert(words.end(), {"--rank", "0", "--hosts", "1"});
     Program program(words);
     std::vector<pid_t> workers;
-    ASSERT_TRUE(eventually([&] {
+    ASSERT_TRUE(program.until([&] {
       workers = children(program.pid(), "worker");
       return !workers.empty() && has_libtorch(workers.front());
-    })) << program.errors_so_far();
+    }));
     EXPECT_FALSE(has_libtorch(program.pid())) << command;
     program.signal(SIGKILL);
     program.wait();

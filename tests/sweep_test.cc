@@ -78,7 +78,7 @@ TEST(Sweep, GoesOnWhereItWasStopped) {
   const fs::path sweep = small_sweep(folder.path(), "2");
   const fs::path file = folder / "out" / "results.jsonl";
   Program stopped({"sweep", sweep.string()});
-  ASSERT_TRUE(eventually([&] { return lines_of(file) >= 1; }));
+  ASSERT_TRUE(stopped.until([&] { return lines_of(file) >= 1; }));
   stopped.signal(SIGINT);
   const Ended ended = stopped.wait();
   EXPECT_EQ(ended.status, 130) << ended.errors;

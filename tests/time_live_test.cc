@@ -54,14 +54,14 @@ TEST_P(LiveTime, AddsUpToTheStopwatch) {
                      .string(),
                  "--set", "data.test_samples=2"});
   const auto runs = folder / "job/runs";
-  ASSERT_TRUE(eventually([&] { return any_file(runs, "metrics.jsonl"); }));
+  ASSERT_TRUE(train.until([&] { return any_file(runs, "metrics.jsonl"); }));
   const auto began = steady_clock::now();
-  ASSERT_TRUE(eventually([&] { return metrics_so_far(runs) >= 1; }));
+  ASSERT_TRUE(train.until([&] { return metrics_so_far(runs) >= 1; }));
   std::this_thread::sleep_for(std::chrono::milliseconds(500));
   const auto victims = children(train.pid(), "w1");
   ASSERT_EQ(victims.size(), 1u);
   kill(victims[0], SIGKILL);
-  ASSERT_TRUE(eventually([&] { return any_checkpoint(runs); }));
+  ASSERT_TRUE(train.until([&] { return any_checkpoint(runs); }));
   const double wall = std::chrono::duration<double>(steady_clock::now() - began).count();
   const Ended ended = train.wait();
   ASSERT_EQ(ended.status, 0) << ended.errors;

@@ -70,8 +70,7 @@ TEST_F(Up, CtrlCStopsTheRunWithACheckpoint) {
   std::vector<std::string> with_epochs = words(job("2000"));
   with_epochs.emplace_back("--no-doctor");
   Program up(with_epochs);
-  ASSERT_TRUE(eventually([&] { return up.errors_so_far().find("samples/s") != std::string::npos; }))
-      << up.errors_so_far();
+  ASSERT_TRUE(up.until([&] { return up.errors_so_far().find("samples/s") != std::string::npos; }));
   up.signal(SIGINT);
   const Ended ended = up.wait();
   EXPECT_EQ(ended.status, 128 + SIGINT) << ended.errors;

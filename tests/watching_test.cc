@@ -54,13 +54,13 @@ TEST(Watching, AnEvaluationThatIsAskedForChangesNoWeights) {
   const std::string sections = "[evaluate]\nevery_epochs = 1000\n";
   const fs::path asked = write_job(folder, "asked", "epochs = 1000\n", sections + kDevices);
   Program train({"train", asked.string()});
-  ASSERT_TRUE(eventually([&] { return metrics_so_far(folder / "asked" / "runs") > 0; }));
+  ASSERT_TRUE(train.until([&] { return metrics_so_far(folder / "asked" / "runs") > 0; }));
   const fs::path run_folder = only_run(folder / "asked" / "runs");
   const store::RunPaths paths{run_folder};
   EXPECT_TRUE(absl::IsPermissionDenied(cli::evaluate_run(paths, std::string(32, 'x')).status()));
   int taken = 0;
   // The evaluator has the lowest priority: on a busy machine it takes its time.
-  ASSERT_TRUE(eventually([&] {
+  ASSERT_TRUE(train.until([&] {
     taken += cli::evaluate_run(paths, token_of(run_folder)).ok();
     return taken >= 2;
   }));
@@ -71,7 +71,7 @@ TEST(Watching, AnEvaluationThatIsAskedForChangesNoWeights) {
       ++count;
     return count;
   };
-  EXPECT_TRUE(eventually([&] { return recorded() >= taken; })) << "each of them is recorded";
+  EXPECT_TRUE(train.until([&] { return recorded() >= taken; })) << "each of them is recorded";
   expect_goes_on_until_stopped(train, folder / "asked" / "runs");
   // As many samples without anybody who asks, and without the pace.
   const auto commits = RecordedRun::read(run_folder).commits;
@@ -94,7 +94,7 @@ TEST(Watching, ARunServesItsMetricsWhileItTrains) {
                                  fmt::format("[monitor]\nlisten = \"127.0.0.1:{}\"\n{}", port, kDevices));
   Program train({"train", job.string()});
   std::string page;
-  ASSERT_TRUE(eventually([&] {
+  ASSERT_TRUE(train.until([&] {
     page = http_get(port, "/metrics");
     return page.find("paceline_commits_total ") != std::string::npos &&
            page.find("device=\"w1\"") != std::string::npos;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -66,9 +67,13 @@ class Skips : public engine::Engine {
   const ps::Layout& layout() const override { return layout_; }
   std::int32_t samples() const override { return 8; }
   absl::Status initial_weights(std::span<float>) override { return absl::OkStatus(); }
-  absl::Status prepare(const engine::Batch&) override { return absl::OkStatus(); }
+  absl::Status prepare(const engine::Batch& batch) override {
+    prepared_ = batch.samples == std::vector<std::int32_t>{1, 2};
+    return absl::OkStatus();
+  }
   absl::StatusOr<engine::StepResult> step(std::span<const float* const>, std::span<float* const> gradients,
                                           std::int64_t, const engine::KeepGoing&) override {
+    EXPECT_TRUE(std::exchange(prepared_, false)) << "a batch is prepared for one step";
     steps += 1;
     const bool skipped = left_-- > 0;
     for (std::size_t i = 0; i < 2; ++i) {
@@ -86,6 +91,7 @@ class Skips : public engine::Engine {
 
  private:
   ps::Layout layout_;
+  bool prepared_ = true;  // the first time the caller has done it
   int left_;
   bool retry_;
 };

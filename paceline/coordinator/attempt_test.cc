@@ -985,6 +985,11 @@ TEST_F(AtTheEnd, NoVersionComesAfterTheLast) {
   EXPECT_THAT(serving_->disconnect().why(), HasSubstr("and 1 is the newest ordered"));
 }
 
+TEST_F(AtTheEnd, AnInterruptionStopsNothingAnyMore) {
+  world_->happens(StopWanted{"host 1 was interrupted", "", StopCause::kShutDown});
+  EXPECT_FALSE(attempt().interrupted()) << "the job is done";
+}
+
 TEST_F(AtTheEnd, AWorkerHearsNothingOfAnAttemptThatIsNotTheLast) {
   serving_->leave();
   EXPECT_TRUE(attempt().can_go_on());

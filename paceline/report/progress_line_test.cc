@@ -38,6 +38,12 @@ TEST(ProgressLine, ASmallLossIsNotZero) {
   EXPECT_NE(progress_line(summary, 120).find("  loss 2.125e-05  "), std::string::npos);
 }
 
+TEST(ProgressLine, NorIsASmallTestLoss) {
+  Summary summary = half_way();
+  summary.last_evaluation = control::Evaluated{{}, Version(1), 8, 2.125e-5, NAN};
+  EXPECT_NE(progress_line(summary, 120).find("  test loss 2.125e-05  "), std::string::npos);
+}
+
 TEST(ProgressLine, AReplicaThatCameAgainIsCountedOnce) {
   Summary summary = half_way();
   summary.replicas.push_back(summary.replicas[3]);

@@ -62,6 +62,12 @@ TEST(ComparisonTable, OfSeveralSeedsMeansAndStandardErrors) {
   EXPECT_EQ(rows.rows[1][4], "4");
 }
 
+TEST(ComparisonTable, ASmallLossIsNotZero) {
+  Summary run = run_of("bsp", 3, 0.95);
+  run.last_evaluation->loss = 2.125e-5;
+  EXPECT_EQ(comparison_rows({run}).rows[0][7], "2.125e-05");
+}
+
 TEST(ComparisonTable, WhatIsNotKnownIsADash) {
   Summary empty;
   empty.run.policy = "bsp";

@@ -30,6 +30,19 @@ TEST(RunMark, OneThatIsLeftSaysThatTheRunWasCutShort) {
   EXPECT_TRUE(std::filesystem::exists(run.mark()));
 }
 
+TEST(RunMark, ThatTheHostWasShutDownIsSoUntilTheNextOne) {
+  const TestDirectory directory;
+  const RunPaths run{directory / ""};
+  {
+    const auto mark = RunMark::leave(run);
+    ASSERT_TRUE(mark.ok()) << mark.status();
+    ASSERT_TRUE(mark->note_shut_down().ok());
+  }
+  EXPECT_TRUE(std::filesystem::exists(run.shut_down()));
+  ASSERT_TRUE(RunMark::leave(run).ok());
+  EXPECT_FALSE(std::filesystem::exists(run.shut_down()));
+}
+
 TEST(RunMark, AnotherHostsMarkEndsTheLead) {
   const TestDirectory directory;
   const RunPaths run{directory / ""};

@@ -298,6 +298,7 @@ TEST(LivePartsTest, AReplicaThatCameAgainIsOneAndIsWaitedForOnce) {
   EXPECT_EQ(rows[0].at("name"), "w1");
   EXPECT_EQ(rows[0].at("doing"), "waiting");
   EXPECT_EQ(rows[0].at("waited_for_s"), 4);
+  EXPECT_NEAR(rows[1].at("wait_share").get<double>(), 2.0 / 3, 1e-9) << "with all of its digits";
   EXPECT_EQ(rows[2].at("name"), "w1");
   EXPECT_EQ(rows[2].at("doing"), "gone");
   EXPECT_EQ(rows[2].at("waited_for_s"), 0);

@@ -168,6 +168,18 @@ TEST_F(RunFoldersTest, OfManyRunsTheNewestAreListed) {
   EXPECT_EQ(index.left_out(), 0u);
 }
 
+// Losses of 0.00002 are a curve, and no line at 0.
+TEST_F(RunFoldersTest, SmallLossesAreDrawn) {
+  const store::RunPaths run{root_ / "run"};
+  make_run(run.root);
+  put(run.metrics(),
+      "{\"kind\":\"snapshot\",\"training_loss\":2.12549e-05}\n"
+      "{\"kind\":\"snapshot\",\"training_loss\":1.5e-05}\n");
+  RunCard card("run", run.root);
+  card.look();
+  EXPECT_EQ(card.json().at("spark"), report::Json({2.125e-5, 1.5e-5}));
+}
+
 TEST_F(RunFoldersTest, AnIndexOfARunHasThatRun) {
   make_run(root_ / "one");
   RunsIndex index({root_ / "one"});
@@ -256,6 +268,12 @@ TEST_F(RunFoldersTest, TheTimeOfARunGoesOnByASteadyClock) {
   steady += std::chrono::seconds(5);
   follower.read();
   EXPECT_THAT(follower.in_a_line(), testing::HasSubstr(" was made 5.0 s ago"));
+  // The record is a little behind the run. The time goes on evenly all the same.
+  steady += std::chrono::seconds(1);
+  (*journal)->note_process({end + from_seconds(4), "coordinator", 1, {}});
+  ASSERT_TRUE((*journal)->flush().ok());
+  follower.read();
+  EXPECT_THAT(follower.in_a_line(), testing::HasSubstr(" was made 6.0 s ago"));
   // One who comes to a run that stands still sees for how long it does.
   (*journal)->note_process({end + from_seconds(40), "coordinator", 1, {}});
   ASSERT_TRUE((*journal)->flush().ok());

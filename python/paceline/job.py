@@ -218,6 +218,7 @@ class Job:
 
     def _finish(self, micro: MicroBatches) -> None:
         self._guard.check()
+        self._watch.computed()
         if self._team is not None:
             micro.skipped = self._team.average(micro)
         overflowed = self._guard.overflowed()  # a scaler is updated in any case

@@ -22,7 +22,7 @@ def join(
     *,
     optimizer: Any = None,
     schedule: Any = None,
-    schedule_per: str = "epoch",
+    schedule_per: str | None = None,
     evaluate: Callable[..., Any] | None = None,
     batch_size: int | None = None,
     epochs: float | None = None,
@@ -37,7 +37,7 @@ def join(
     """The job that this process works for. Iterate over it, and call its step() once for each batch.
 
     optimizer, schedule: a torch.optim optimizer and scheduler. They are read here and stepped by the servers;
-        schedule_per says whether the scheduler counts "epoch"s or "step"s.
+        schedule_per says whether the scheduler counts "epoch"s, the default, or "step"s.
     evaluate: evaluate(model) or evaluate(), which returns the loss or a dict of numbers.
     clip: the largest norm of the averaged gradient.
     scaler: a GradScaler; step() then unscales the gradient and updates it.

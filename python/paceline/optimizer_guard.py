@@ -58,11 +58,9 @@ class OptimizerGuard:
         """Of each group, as the scheduler has set it last."""
         if self._scheduler is None:
             return None
-        last = getattr(self._scheduler, "get_last_lr", None)
-        rates = [_plain(rate) for rate in last()] if callable(last) else []
-        if len(rates) == len(self._counts):
-            return rates
-        # It is no scheduler of torch.optim's, and may have set any.
+        if _is_torchs_own(self._scheduler):
+            return [_plain(rate) for rate in self._scheduler.get_last_lr()]
+        # One of somebody else's, or made from one of torch's, may set any, and need not say which.
         return [_plain(group["lr"]) for group in self._optimizer.param_groups]
 
     def _advice(self, name: str) -> str:
@@ -126,6 +124,11 @@ class OptimizerGuard:
                 original(set_to_none=False)
 
         return zero_grad
+
+
+def _is_torchs_own(scheduler: Any) -> bool:
+    parts = getattr(scheduler, "_schedulers", ())
+    return type(scheduler).__module__.startswith("torch.optim.") and all(_is_torchs_own(part) for part in parts)
 
 
 def _numbers(group: dict[str, Any]) -> dict[str, Any]:

@@ -17,8 +17,8 @@ _NAMING = ("lr", "initial_lr", "params", "param_names", "name")
 _MANNER = ("foreach", "fused", "capturable", "differentiable", "use_triton")
 # What the servers know of a Lion, beside its rate.
 _LION = ("betas", "weight_decay")
-# Options that do nothing at another number than 0.
-_NEUTRAL = {"cautious_factor": 1}
+# Options that do nothing at another number than 0: a Lion's decay is decoupled.
+_NEUTRAL = {"cautious_factor": 1, "weight_decouple": True}
 
 
 def read_optimizer(optimizer: Any, inventory: Inventory, scheduled: bool, clip: float | None) -> Message:

@@ -27,10 +27,14 @@ _MOST_LENGTHS = 10
 
 
 def read_schedule(
-    optimizer: Any, scheduler: Any, per: str, epochs: float, samples: int, bulk: int
+    optimizer: Any, scheduler: Any, per: str | None, epochs: float, samples: int, bulk: int
 ) -> dict[str, Any] | None:
-    """The `schedule` of a model message; None for one that changes nothing. `bulk`: samples of a full commit."""
-    if per not in ("epoch", "step"):
+    """The `schedule` of a model message; None for one that changes nothing. `bulk`: samples of a full commit.
+
+    `per`: None where the program does not say what the scheduler counts. It is epochs then, and what looks as if it
+    counted steps is refused. What the program says is so: somebody may try the beginning of a long job.
+    """
+    if per not in (None, "epoch", "step"):
         raise PacelineError(f'schedule_per = {per!r} is neither "epoch" nor "step"')
     if optimizer is None:
         raise PacelineError("schedule= needs optimizer= too")
@@ -44,26 +48,31 @@ def read_schedule(
     if scheduler.optimizer is not optimizer:
         raise PacelineError("the scheduler is another optimizer's")
     whole_epoch = math.ceil(samples / bulk)
-    steps_an_epoch = 1 if per == "epoch" else whole_epoch
+    steps_an_epoch = whole_epoch if per == "step" else 1
     count = max(1, math.ceil(epochs * steps_an_epoch - 1e-9))
     factors = list(_factors(scheduler, count))
     if all(factor == 1 for factor in factors):
         return None
-    if per == "epoch" and max(factors) < _LEAST_FACTOR:
-        raise PacelineError(
-            f"the schedule never comes to {_LEAST_FACTOR:.0%} of the optimizer's rate within {epochs:g} epochs; "
-            'write schedule_per="step" if it counts steps'
-        )
-    length = _length(scheduler) if per == "epoch" else 0
-    if length >= _MOST_LENGTHS * epochs and length >= epochs * whole_epoch / 2:
-        raise PacelineError(
-            f"the schedule is {length:g} long, and the job has {epochs:g} epochs; "
-            'write schedule_per="step" if it counts steps'
-        )
-    points = _steps(factors) if per == "epoch" else _slopes(factors, steps_an_epoch)
+    if per is None:
+        _refuse_steps(scheduler, factors, epochs, whole_epoch)
+    points = _slopes(factors, steps_an_epoch) if per == "step" else _steps(factors)
     if len(points) > MOST_POINTS:
         points = _slopes(factors, steps_an_epoch)
     return {"shape": "table", "table": [list(point) for point in thin_out(points)]}
+
+
+def _refuse_steps(scheduler: Any, factors: list[float], epochs: float, whole_epoch: int) -> None:
+    """Raises where a scheduler that is taken to count epochs looks as if it counted steps."""
+    length = _length(scheduler)
+    if max(factors) < _LEAST_FACTOR:
+        why = f"the schedule never comes to {_LEAST_FACTOR:.0%} of the optimizer's rate within {epochs:g} epochs"
+    elif length >= _MOST_LENGTHS * epochs and length >= epochs * whole_epoch / 2:
+        why = f"the schedule is {length:g} long, and the job has {epochs:g} epochs"
+    else:
+        return
+    raise PacelineError(
+        f'{why}; write schedule_per="step" if it counts steps, and schedule_per="epoch" if it does count epochs'
+    )
 
 
 def _length(scheduler: Any) -> float:

@@ -14,7 +14,7 @@ from .errors import PacelineError
 class Wishes:
     optimizer: Any = None
     schedule: Any = None
-    schedule_per: str = "epoch"
+    schedule_per: str | None = None
     evaluate: Callable[..., Any] | None = None
     batch_size: int | None = None
     epochs: float | None = None

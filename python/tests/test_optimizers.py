@@ -83,12 +83,14 @@ def test_lion_by_its_name() -> None:
     assert found == {"name": "lion", "lr": 1e-4, "beta1": 0.9, "beta2": 0.99, "weight_decay": 0.1}
 
 
-@pytest.mark.parametrize("option", ["maximize", "caution", "decoupled_weight_decay", "cautious_factor", "eps"])
+@pytest.mark.parametrize(
+    "option", ["maximize", "caution", "decoupled_weight_decay", "cautious_factor", "eps", "weight_decouple"]
+)
 def test_an_option_of_a_lion_that_the_servers_do_not_know(option: str) -> None:
     class Lion(torch.optim.Optimizer):
         def __init__(self, parameters: Any, **options: Any) -> None:
             neutral = {"maximize": False, "caution": False, "cautious_factor": 1.0, "foreach": True, "eps": None}
-            numbers = {"lr": 1e-4, "betas": (0.9, 0.99), "weight_decay": 0.1}
+            numbers = {"lr": 1e-4, "betas": (0.9, 0.99), "weight_decay": 0.1, "weight_decouple": True}
             super().__init__(parameters, {**numbers, **neutral, "use_triton": True, **options})
 
     net = model()
@@ -239,15 +241,54 @@ def test_a_scheduler_that_the_servers_know_may_be_stepped() -> None:
     guard.check()
 
 
-def test_a_scheduler_of_somebody_elses_may_set_any_rate() -> None:
-    class Own:
-        def step(self) -> None:
-            optimizer.param_groups[0]["lr"] = 0.25
+class OwnSchedule:
+    def __init__(self, optimizer: torch.optim.Optimizer) -> None:
+        self.optimizer = optimizer
 
+    def step(self) -> None:
+        self.optimizer.param_groups[0]["lr"] = 0.25
+
+
+class SaysNoRate(torch.optim.lr_scheduler.LambdaLR):
+    """As some on PyPI: get_last_lr() has never anything to say."""
+
+    def __init__(self, optimizer: torch.optim.Optimizer) -> None:
+        self.steps = 0
+        super().__init__(optimizer, lambda step: 1.0)
+
+    def step(self, epoch: int | None = None) -> None:
+        self.steps += 1
+        self.optimizer.param_groups[0]["lr"] = 0.5 / self.steps
+
+
+class SaysAnother(torch.optim.lr_scheduler.LambdaLR):
+    """get_last_lr() says what was before the warm-up."""
+
+    def __init__(self, optimizer: torch.optim.Optimizer) -> None:
+        super().__init__(optimizer, lambda step: 1 / (1 + step))
+
+    def step(self, epoch: int | None = None) -> None:
+        super().step()
+        self.optimizer.param_groups[0]["lr"] *= 0.5
+
+
+def in_a_row(optimizer: torch.optim.Optimizer) -> Any:
+    schedulers = torch.optim.lr_scheduler
+    return schedulers.SequentialLR(optimizer, [schedulers.ConstantLR(optimizer), SaysAnother(optimizer)], [1])
+
+
+@pytest.mark.parametrize("make", [OwnSchedule, SaysNoRate, SaysAnother, in_a_row])
+def test_a_scheduler_of_somebody_elses_may_set_any_rate(make: Any) -> None:
     optimizer = torch.optim.SGD(model().parameters(), lr=0.5)
-    guard = OptimizerGuard(optimizer, None, Own())
-    Own().step()
+    schedule = make(optimizer)
+    guard = OptimizerGuard(optimizer, None, schedule)
+    for _ in range(3):
+        guard.check()
+        schedule.step()
     guard.check()
+    optimizer.param_groups[0]["momentum"] = 0.3
+    with pytest.raises(PacelineError, match="momentum was 0 at join"):
+        guard.check()
 
 
 def scheduled_guard() -> tuple[Any, OptimizerGuard]:
@@ -268,6 +309,16 @@ def test_beside_a_scheduler_a_number_that_the_program_sets_is_not_ignored(name: 
     optimizer, guard = scheduled_guard()
     optimizer.param_groups[0][name] = value
     with pytest.raises(PacelineError, match=says):
+        guard.check()
+
+
+def test_a_pair_is_the_same_as_a_list_and_is_seen_where_it_changes_in_its_place() -> None:
+    optimizer, guard = scheduled_guard()
+    optimizer.param_groups[0]["betas"] = [0.9, 0.999]  # as a file of JSON has it
+    guard.check()
+    guard = OptimizerGuard(optimizer, None)
+    optimizer.param_groups[0]["betas"][0] = 0.5
+    with pytest.raises(PacelineError, match="betas was .0.9, 0.999. at join.. and is .0.5, 0.999. now"):
         guard.check()
 
 

@@ -144,18 +144,39 @@ def test_refused(make: Any, per: str, says: str) -> None:
         ),
     ],
 )
-def test_a_schedule_of_steps_that_is_said_to_count_epochs_is_refused(make: Any) -> None:
+def test_a_schedule_of_steps_that_is_taken_to_count_epochs_is_refused(make: Any) -> None:
     opt = optimizer()
     with pytest.raises(PacelineError, match='and the job has 3 epochs; write schedule_per="step"'):
-        read_schedule(opt, make(opt), "epoch", 3, 50_000, 32)
+        read_schedule(opt, make(opt), None, 3, 50_000, 32)
     opt = optimizer()
     assert read_schedule(opt, make(opt), "step", 3, 50_000, 32) is not None
 
 
-@pytest.mark.parametrize("epochs, length", [(3, 3), (3, 100), (0.5, 90), (90, 600)])
-def test_the_beginning_of_a_longer_schedule_is_one(epochs: float, length: int) -> None:
+@pytest.mark.parametrize(
+    "epochs, length, samples", [(3, 3, 50_000), (3, 100, 50_000), (0.5, 90, 50_000), (90, 600, 50_000), (3, 29, 320)]
+)
+def test_the_beginning_of_a_longer_schedule_is_one(epochs: float, length: int, samples: int) -> None:
     opt = optimizer()
-    read_schedule(opt, schedulers.CosineAnnealingLR(opt, length), "epoch", epochs, 50_000, 32)
+    read_schedule(opt, schedulers.CosineAnnealingLR(opt, length), None, epochs, samples, 32)
+
+
+def of_200_epochs(o: Any) -> Any:
+    return schedulers.CosineAnnealingLR(o, 200)
+
+
+def slow_start(o: Any) -> Any:
+    return schedulers.LinearLR(o, 0.001, total_iters=100)
+
+
+@pytest.mark.parametrize("make", [of_200_epochs, slow_start])
+def test_who_says_that_it_counts_epochs_is_believed(make: Any) -> None:
+    """The beginning of a job of 200 epochs, with few samples; and of one whose rate begins near nothing."""
+    opt = optimizer()
+    with pytest.raises(PacelineError, match='and schedule_per="epoch" if it does count epochs'):
+        read_schedule(opt, make(opt), None, 2, 50_000, 256)
+    opt = optimizer()
+    found = read_schedule(opt, make(opt), "epoch", 2, 50_000, 256)
+    assert found is not None and [epoch for epoch, _ in found["table"]] == [0, 1, 1]
 
 
 def test_momentum_that_cycles_is_refused() -> None:

@@ -536,6 +536,27 @@ for i, (x, y) in enumerate(job):
         assert scales == [1024, 512, 256, 128, 128]  # a scaler hears of each
 
 
+def test_a_program_may_step_its_scheduler(tmp_path: Path) -> None:
+    body = """
+model = Net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.5)
+job = paceline.join(model, Points(), optimizer=optimizer, schedule=schedule, epochs=2)
+for x, y in job:
+    loss = loss_of(model, x, y)
+    loss.backward()
+    job.step(loss)
+    schedule.step()
+print("rate", schedule.get_last_lr())
+"""
+    with Member(tmp_path, HEAD + body) as member:
+        member.begin()
+        for _ in range(3):
+            member.step(range(4))
+        assert member.end() == 0, member.log
+        assert "rate [0.0625]" in member.log
+
+
 def test_one_part_of_a_batch_that_is_skipped_is_the_batch(tmp_path: Path) -> None:
     body = """
 model = Net()

@@ -178,6 +178,70 @@ def test_a_buffer_that_is_changed_in_time(tmp_path: Path, write: str, environmen
         assert "after the loop" in member.log
 
 
+def test_a_buffer_that_an_evaluation_between_two_steps_changes(tmp_path: Path) -> None:
+    with Member(tmp_path, HEAD + BUFFERS.format(before="pass", after="pass")) as member:
+        member.begin()
+        for _ in range(2):
+            member.step([1, 2, 3])
+            member.send({"type": "evaluate", "weights": [[0, 0, 0]]})
+            member.receive("evaluated")
+        member.step([1, 2, 3])
+        assert member.end() == 0, member.log
+
+
+def test_a_buffer_that_was_made_in_inference_mode(tmp_path: Path) -> None:
+    """PyTorch counts no changes of it."""
+    before = "with torch.inference_mode(): model.heat = model.heat * 0.9"
+    with Member(tmp_path, HEAD + BUFFERS.format(before=before, after="pass")) as member:
+        _, gradients = member.begin()
+        for _ in range(2):
+            member.step([1, 2, 3])
+        assert member.tensor(gradients, "heat").tolist() == pytest.approx([0.9, 0.9])
+        assert member.end() == 0, member.log
+
+
+# A module of the program's own, which follows what it sees, as batch norm does.
+CENTERED = """
+class Centered(Net):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(6))
+        self.probe = nn.Sequential(nn.BatchNorm1d(6), nn.utils.parametrizations.spectral_norm(nn.Linear(6, 3)))
+    def forward(self, x):
+        if self.training:
+            with torch.no_grad():
+                {write}
+        return super().forward(x - self.mean)
+model = Centered().to(paceline.device())
+job = paceline.join(model, Points())
+for x, y in job:
+    loss = loss_of(model, x, y)
+    loss.backward()
+    job.step(loss)
+    model(x)
+    model.probe(x)  # which is PyTorch's own, and in no step
+print("after the loop")
+"""
+FORWARDS = {
+    "in place": "self.mean.mul_(0.9).add_(x.mean(0), alpha=0.1)",
+    "another tensor": "self.mean = 0.9 * self.mean + 0.1 * x.mean(0)",
+}
+
+
+@pytest.mark.parametrize("environment", [ON_CPU, *OTHERS])
+@pytest.mark.parametrize("write", FORWARDS)
+def test_a_forward_pass_after_the_step_changes_what_one_in_it_changes(
+    tmp_path: Path, write: str, environment: dict[str, str]
+) -> None:
+    with Member(tmp_path, HEAD + CENTERED.format(write=FORWARDS[write]), environment=environment) as member:
+        _, gradients = member.begin()
+        for _ in range(3):
+            member.step([1, 2, 3])
+        assert member.tensor(gradients, "mean").abs().sum() > 0
+        assert member.end() == 0, member.log
+        assert "after the loop" in member.log
+
+
 # As cuDNN does it on a GPU.
 RECURRENT = """
 class Model(nn.Module):
