@@ -44,6 +44,9 @@ class LeaderFailover {
 
   // The coordinator answered, and said that this is the run's folder.
   void heard(const std::string& run, SteadyTime now);
+  // The first question after that was not answered. The time before it is no silence: this process may have
+  // stood still, and asked nothing.
+  void not_answered(SteadyTime now) { heard_ = now; }
   // Whether it is time to look into the folder.
   bool wants_to_look(SteadyTime now) const;
   // What is to be done now. The host that is told to follow does.
@@ -56,7 +59,7 @@ class LeaderFailover {
   const std::chrono::duration<double> patience_;
   std::string run_;
   HostRank led_by_;
-  SteadyTime heard_;
+  SteadyTime heard_;  // since when it may be silent
   std::optional<SteadyTime> looked_;
 };
 

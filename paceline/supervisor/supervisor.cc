@@ -259,7 +259,7 @@ void Supervisor::on(const Answered& answer) {
 }
 
 void Supervisor::on(const NotAnswered& no) {
-  answered_ = false;
+  if (std::exchange(answered_, false) && failover_) failover_->not_answered(now_);
   nobody_answers_ = no.nobody;
 }
 
