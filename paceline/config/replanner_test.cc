@@ -513,7 +513,7 @@ TEST(Replanner, TakesADeviceInThatComes) {
   EXPECT_EQ(devices, 2u);
 }
 
-// Three devices, of which the plan has two, each a replica.
+// Three devices. The plan uses two of them, each as a replica.
 JobConfig job_of_three() {
   return parse_job(
              "parallel = \"joint\"\nbatch = 8\nmicro_batch = 2\n[[device]]\ncount = 3\npace_ms = 96\n"

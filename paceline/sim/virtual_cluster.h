@@ -29,7 +29,7 @@ namespace paceline::sim {
 // Of a run whose places are those of a plan, in its order.
 struct Replanning {
   std::unique_ptr<control::Replanner> replanner{};  // none: nobody plans
-  std::int32_t devices = 0;  // of the job, all of which are here, whether the plan has them or not
+  std::int32_t devices = 0;  // of the job. All are here, also those that the plan does without
   std::function<std::vector<PlaceModel>(const planner::Plan&)> places{};
   std::function<void(const std::string&)> re_planned{};  // a line for a person
 };
