@@ -1,9 +1,12 @@
 // `paceline compare`, and `paceline report` on the folder it leaves.
 #include <algorithm>
 #include <csignal>
+#include <set>
+#include <sstream>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "tests/program.h"
 #include "tests/small_job.h"
@@ -80,6 +83,19 @@ TEST(Compare, TrainsWithSeveralSeeds) {
     EXPECT_THAT(page, testing::HasSubstr(part));
   const Ended again = run({"report", comparison.string()});
   EXPECT_EQ(again.output, compared.output);
+
+  const Ended lines = run({"compare", "--resume", comparison.string(), "--json"});
+  ASSERT_EQ(lines.status, 0) << lines.errors;
+  std::set<std::pair<std::string, int>> trained;
+  std::istringstream text(lines.output);
+  for (std::string line; std::getline(text, line);) {
+    const auto json = nlohmann::json::parse(line);
+    EXPECT_TRUE(fs::exists(comparison / json.at("folder").get<std::string>() / "journal.sqlite")) << line;
+    EXPECT_TRUE(json.at("target").is_null()) << line;
+    EXPECT_GT(json.at("summary").at("samples"), 0) << line;
+    trained.emplace(json.at("policy"), json.at("seed"));
+  }
+  EXPECT_EQ(trained, (std::set<std::pair<std::string, int>>{{"asp", 7}, {"asp", 8}, {"bsp", 7}, {"bsp", 8}}));
 }
 
 TEST(Compare, GoesOnWhereItStopped) {

@@ -140,6 +140,31 @@ TEST_F(Output, AJobFromStandardInput) {
   expect_one_line(run_in_shell("$PACELINE train - <&-"), {"standard input: is closed"});
 }
 
+TEST_F(Output, OtherFilesFromStandardInput) {
+  const auto ends_alike = [&](const std::string& command, const std::string& file, const std::string& shown) {
+    const auto line = [&](const std::string& from, const std::string& to) {
+      return "$PACELINE " + command + " " + from + " " + shown + " > " + (folder_ / to).string();
+    };
+    const Ended ended = run_in_shell(line(file, "a") + " && " + line("- < " + file, "b"));
+    EXPECT_EQ(ended.status, 0) << command << ": " << ended.errors;
+    EXPECT_FALSE(read_text(folder_ / "a").empty()) << command;
+    EXPECT_EQ(read_text(folder_ / "a"), read_text(folder_ / "b")) << command;
+  };
+  ends_alike("simulate", "examples/scenarios/dssp-two-gpus.toml", "--policies bsp,asp");
+  ends_alike("simulate", "examples/plan/slow-link.toml", "");
+  ends_alike("plan", "examples/plan/static-mix.toml", "");
+  write_text(folder_ / "times", "w1:1,2,3\nw2:1.5,3\n");
+  ends_alike("zipline", (folder_ / "times").string(), "| sed 1d");
+  // It is read before the program becomes the one with libtorch, and after.
+  const Ended measured = run_in_shell(
+      "printf '[model]\nname = \"mlp\"\nsample = [1, 28, 28]\n[[device]]\nname = \"a\"\n' | $PACELINE plan "
+      "-");
+  EXPECT_EQ(measured.status, 0) << measured.errors;
+  for (const std::string command : {"simulate", "plan", "sweep", "zipline"})
+    expect_one_line(run_in_shell("$PACELINE " + command + " - < /dev/null"), {"standard input: is empty"});
+  expect_one_line(run_in_shell("echo 'a = = 3' | $PACELINE sweep -"), {"standard input:1", "not TOML"});
+}
+
 TEST_F(Output, NobodyReadsIsNoError) {
   // `true` ends at once; what is written then finds no reader.
   const Ended ended =

@@ -16,8 +16,9 @@ absl::Status certs_command(const security::CertificateRequest& request) {
       fmt::format("its key        {}/authority.key: anyone who has it can make certificates; keep it here\n",
                   dir) +
       fmt::format(
-          "job {:<10} {}: a certificate and a key for each role, and the job's token; good until {}\n",
-          request.job, of_job, security::day_of(made.expire)) +
+          "the job        {}: a certificate and a key for each role of job '{}', and its token; good until "
+          "{}\n",
+          of_job, request.job, security::day_of(made.expire)) +
       fmt::format("each host      gets all of {}: any of them may come to lead the run\n", of_job) +
       fmt::format(
           "job.toml       [network]\n               listen = \"0.0.0.0:7461\"\n               certs = "

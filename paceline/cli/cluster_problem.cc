@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "paceline/base/status_macros.h"
+#include "paceline/cli/standard_input.h"
 #include "paceline/cli/torch_program.h"
 #include "paceline/engine/built_in.h"
 #include "paceline/runs/job_file.h"
@@ -10,13 +11,13 @@
 namespace paceline::cli {
 
 absl::StatusOr<config::ClusterFile> read_cluster(const std::string& file) {
-  PACELINE_ASSIGN_OR_RETURN(const std::string text, runs::read_job_file(file));
-  PACELINE_ASSIGN_OR_RETURN(config::ClusterFile cluster, config::parse_cluster(text, file));
+  PACELINE_ASSIGN_OR_RETURN(const std::string text, read_named_file(file));
+  PACELINE_ASSIGN_OR_RETURN(config::ClusterFile cluster, config::parse_cluster(text, shown_name(file)));
   if (cluster.named) {
     const config::NamedModel& named = *cluster.named;
     PACELINE_RETURN_IF_ERROR(need_built_in_models());
     auto measured = engine::built_in()->profile(named.model, named.sample_shape, named.classes);
-    if (!measured.ok()) return runs::about_file(file, measured.status());
+    if (!measured.ok()) return runs::about_file(shown_name(file), measured.status());
     cluster.problem.model = *std::move(measured);
   } else if (!cluster.profile.empty()) {
     const std::filesystem::path beside = std::filesystem::path(file).parent_path() / cluster.profile;

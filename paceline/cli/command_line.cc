@@ -304,8 +304,9 @@ void add_simulate(CLI::App& app, Command& command) {
   CLI::App* simulate =
       app.add_subcommand("simulate", "simulate a cluster in modelled time, under several policies");
   simulate
-      ->add_option("file", options->files,
-                   "a scenario file; or one or more cluster files, which make one table")
+      ->add_option(
+          "file", options->files,
+          "a scenario file, or - for standard input; or one or more cluster files, which make one table")
       ->required();
   simulate->add_option("--policies", options->policies,
                        "the policies: for example bsp,ssp:3,elastic-bsp:15; five of them without it");
@@ -323,7 +324,7 @@ void add_sweep(CLI::App& app, Command& command) {
   auto options = std::make_shared<SweepOptions>();
   CLI::App* sweep =
       app.add_subcommand("sweep", "train a job in virtual time with every combination of some settings");
-  sweep->add_option("sweep", options->file, "the sweep file")->required();
+  sweep->add_option("sweep", options->file, "the sweep file, or - for standard input")->required();
   sweep->add_option("--jobs", options->jobs, "how many trainings run at a time")->check(CLI::Range(1, 1024));
   CLI::Option* markdown = sweep->add_flag("--markdown", options->markdown, "print the tables as Markdown");
   sweep->add_flag("--quiet", options->quiet, "no progress line: only the result, warnings and errors");
@@ -339,7 +340,7 @@ void add_plan(CLI::App& app, Command& command) {
   auto options = std::make_shared<PlanOptions>();
   CLI::App* plan =
       app.add_subcommand("plan", "plan which device computes which layers, and for how many samples");
-  plan->add_option("cluster", options->cluster_file, "the cluster file")->required();
+  plan->add_option("cluster", options->cluster_file, "the cluster file, or - for standard input")->required();
   plan->add_option("--json", options->json,
                    "write a JSON object to FILE, or to standard output with -, instead of the picture");
   plan->add_option("--write-profile", options->write_profile,
@@ -415,7 +416,9 @@ void add_zipline(CLI::App& app, Command& command) {
   auto options = std::make_shared<ZiplineOptions>();
   CLI::App* zipline =
       app.add_subcommand("zipline", "find when replicas should meet, from predicted ready times");
-  zipline->add_option("file", options->file, "a file with one line NAME:TIME,TIME,… for each replica")
+  zipline
+      ->add_option("file", options->file,
+                   "a file with one line NAME:TIME,TIME,… for each replica, or - for standard input")
       ->required();
   zipline->add_option("--method", options->method,
                       "the search: zip-line, zip-line-scan, zip-line-opt, zip-line-opt-bs, full-grid-scan, "

@@ -91,8 +91,7 @@ std::vector<Variant> with_seeds(const std::vector<Variant>& variants, std::uint6
 
 // All that can be wrong with one of them is said before the first one is trained.
 absl::Status check_variant(const std::string& job_toml, const Variant& sets, const CompareOptions& options) {
-  std::string file = options.job_file.empty() ? "the default job" : options.job_file;
-  if (file == "-") file = kStandardInput;
+  const std::string file = options.job_file.empty() ? "the default job" : shown_name(options.job_file);
   const std::string label = fmt::format("{} under {}", file, absl::StrJoin(sets, ", "));
   PACELINE_RETURN_IF_ERROR(config::parse_job(job_toml, label, sets, config::SetBy::kCommand).status());
   PACELINE_ASSIGN_OR_RETURN(const std::string own_toml, config::resolve_job(job_toml, label, sets));

@@ -60,8 +60,13 @@ void print_comparison(const Comparison& comparison, const std::string& folder, b
     return launch::print(stdout, fmt::format("{}\nreport: {}/report.html\n",
                                              report::comparison_table(comparison.summaries), folder));
   }
-  for (const report::Json& document : comparison.documents) {
-    const report::Json line({{"policy", document.at("policy")}, {"summary", document.at("summary")}});
+  for (std::size_t i = 0; i < comparison.documents.size(); ++i) {
+    const report::Json& document = comparison.documents[i];
+    const report::Json line({{"policy", document.at("policy")},
+                             {"seed", comparison.summaries[i].run.seed},
+                             {"folder", document.at("folder")},
+                             {"target", document.at("target")},
+                             {"summary", document.at("summary")}});
     launch::print(stdout, report::one_line(line) + "\n");
   }
 }

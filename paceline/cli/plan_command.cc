@@ -5,6 +5,7 @@
 #include "paceline/base/status_macros.h"
 #include "paceline/cli/cluster_problem.h"
 #include "paceline/cli/output.h"
+#include "paceline/cli/standard_input.h"
 #include "paceline/launch/print.h"
 #include "paceline/report/plan_report.h"
 #include "paceline/runs/job_file.h"
@@ -22,7 +23,7 @@ absl::Status plan_command(const PlanOptions& options) {
   const auto start = std::chrono::steady_clock::now();
   const auto planned = planner::make_plan(cluster.problem, {.seed = cluster.seed});
   const std::chrono::duration<double, std::milli> millis = std::chrono::steady_clock::now() - start;
-  if (!planned.ok()) return runs::about_file(options.cluster_file, planned.status());
+  if (!planned.ok()) return runs::about_file(shown_name(options.cluster_file), planned.status());
   if (options.json.empty()) {
     launch::print(stdout, report::plan_text(cluster.problem, *planned));
     return absl::OkStatus();

@@ -8,6 +8,7 @@
 #include "paceline/base/status_macros.h"
 #include "paceline/cli/cluster_problem.h"
 #include "paceline/cli/output.h"
+#include "paceline/cli/standard_input.h"
 #include "paceline/config/toml_text.h"
 #include "paceline/report/plan_report.h"
 #include "paceline/report/terminal_text.h"
@@ -78,8 +79,8 @@ std::string table(const std::vector<PlannedRun>& runs) {
 absl::StatusOr<SimulatedCluster> run_file(const std::string& file) {
   PACELINE_ASSIGN_OR_RETURN(const config::ClusterFile cluster, read_cluster(file));
   auto runs = sim::run_planned(cluster);
-  if (!runs.ok()) return runs::about_file(file, runs.status());
-  return SimulatedCluster{std::filesystem::path(file).stem().string(), cluster.problem.budgets,
+  if (!runs.ok()) return runs::about_file(shown_name(file), runs.status());
+  return SimulatedCluster{std::filesystem::path(shown_name(file)).stem().string(), cluster.problem.budgets,
                           *std::move(runs)};
 }
 
@@ -110,8 +111,8 @@ std::string side_by_side(const std::vector<SimulatedCluster>& clusters) {
 }  // namespace
 
 absl::StatusOr<bool> has_planner(const std::string& file) {
-  PACELINE_ASSIGN_OR_RETURN(const std::string text, runs::read_job_file(file));
-  PACELINE_ASSIGN_OR_RETURN(const toml::table root, config::parse_toml(text, file));
+  PACELINE_ASSIGN_OR_RETURN(const std::string text, read_named_file(file));
+  PACELINE_ASSIGN_OR_RETURN(const toml::table root, config::parse_toml(text, shown_name(file)));
   return root.contains("planner");
 }
 

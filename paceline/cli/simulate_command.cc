@@ -9,6 +9,7 @@
 #include "paceline/base/status_macros.h"
 #include "paceline/cli/output.h"
 #include "paceline/cli/planned_simulation.h"
+#include "paceline/cli/standard_input.h"
 #include "paceline/report/compared_runs.h"
 #include "paceline/report/html.h"
 #include "paceline/report/json_values.h"
@@ -30,7 +31,7 @@ absl::StatusOr<bool> all_have_planners(const std::vector<std::string>& files) {
     if (planned) continue;
     if (files.size() == 1) return false;
     return absl::InvalidArgumentError(
-        fmt::format("{}: has no [planner]; several files at once are clusters to plan", file));
+        fmt::format("{}: has no [planner]; several files at once are clusters to plan", shown_name(file)));
   }
   return true;
 }
@@ -63,7 +64,7 @@ report::Json simulated_json(const sim::Simulated& simulated, const sim::Scenario
 }  // namespace
 
 absl::StatusOr<int> simulate_command(const SimulateOptions& options) {
-  const std::string& file = options.files.front();
+  const std::string file = shown_name(options.files.front());
   PACELINE_RETURN_IF_ERROR(check_output(options.json_file));
   PACELINE_RETURN_IF_ERROR(check_output(options.html_file));
   PACELINE_ASSIGN_OR_RETURN(const bool planned, all_have_planners(options.files));
@@ -78,7 +79,7 @@ absl::StatusOr<int> simulate_command(const SimulateOptions& options) {
   if (planned) return simulate_planned(options.files, options.json_file);
   PACELINE_ASSIGN_OR_RETURN(const auto policies,
                             policy::parse_policies(options.policies.value_or(kUsualPolicies)));
-  PACELINE_ASSIGN_OR_RETURN(const std::string text, runs::read_job_file(file));
+  PACELINE_ASSIGN_OR_RETURN(const std::string text, read_named_file(options.files.front()));
   PACELINE_ASSIGN_OR_RETURN(const sim::Scenario scenario, sim::parse_scenario(text, file));
   for (const policy::PolicySpec& policy : policies) {
     const auto fits =

@@ -11,7 +11,7 @@
 #include <fmt/format.h>
 
 #include "paceline/base/file_descriptor.h"
-#include "paceline/runs/job_file.h"
+#include "paceline/store/files.h"
 
 namespace paceline::cli {
 
@@ -34,12 +34,12 @@ absl::Status keep_input(const std::string& text) {
 
 }  // namespace
 
-absl::StatusOr<std::string> read_standard_input() {
+absl::StatusOr<std::string> read_standard_input(std::int64_t most_bytes) {
   // What is to be closed by exec() did not come through it: a library opened it where standard input was
   // closed.
   const int flags = ::fcntl(STDIN_FILENO, F_GETFD);
   if (flags < 0 || (flags & FD_CLOEXEC) != 0)
-    return absl::InvalidArgumentError(fmt::format("{}: is closed; write a job to it", kStandardInput));
+    return absl::InvalidArgumentError(fmt::format("{}: is closed; write the file to it", kStandardInput));
   std::string text;
   std::array<char, 4096> part{};
   while (true) {
@@ -48,13 +48,20 @@ absl::StatusOr<std::string> read_standard_input() {
     if (got < 0) return input_failed("cannot be read", errno);
     if (got == 0) break;
     text.append(part.data(), static_cast<std::size_t>(got));
-    if (text.size() > static_cast<std::size_t>(runs::kMostJobBytes))
-      return absl::InvalidArgumentError(fmt::format("{}: too long for a job file", kStandardInput));
+    if (text.size() > static_cast<std::size_t>(most_bytes))
+      return absl::InvalidArgumentError(
+          fmt::format("{}: has more than {} bytes", kStandardInput, most_bytes));
   }
   if (text.empty())
-    return absl::InvalidArgumentError(fmt::format("{}: is empty; write a job to it", kStandardInput));
+    return absl::InvalidArgumentError(fmt::format("{}: is empty; write the file to it", kStandardInput));
   if (const absl::Status kept = keep_input(text); !kept.ok()) return kept;
   return text;
 }
+
+absl::StatusOr<std::string> read_named_file(const std::string& file, std::int64_t most_bytes) {
+  return file == "-" ? read_standard_input(most_bytes) : store::read_file(file, most_bytes);
+}
+
+std::string shown_name(const std::string& file) { return file == "-" ? kStandardInput : file; }
 
 }  // namespace paceline::cli

@@ -11,6 +11,7 @@
 #include "paceline/base/status_macros.h"
 #include "paceline/base/text_hash.h"
 #include "paceline/cli/output.h"
+#include "paceline/cli/standard_input.h"
 #include "paceline/cli/sweep_grids.h"
 #include "paceline/cli/sweep_results.h"
 #include "paceline/cli/sweep_trainings.h"
@@ -58,15 +59,15 @@ absl::Status read_job(const std::string& text, const std::string& file, std::vec
 }
 
 absl::StatusOr<Plan> read_plan(const std::string& file) {
-  PACELINE_ASSIGN_OR_RETURN(const std::string text, runs::read_job_file(file));
+  PACELINE_ASSIGN_OR_RETURN(const std::string text, read_named_file(file));
   Plan plan;
-  PACELINE_ASSIGN_OR_RETURN(plan.sweep, config::parse_sweep(text, file));
+  PACELINE_ASSIGN_OR_RETURN(plan.sweep, config::parse_sweep(text, shown_name(file)));
   const std::string job_file = fs::path(file).replace_filename(plan.sweep.job).string();
   PACELINE_ASSIGN_OR_RETURN(const std::string job_text, runs::read_job_file(job_file));
   for (const config::SweepCell& cell : config::cells_of(plan.sweep)) {
     Training training{cell, config::name_of(plan.sweep, cell), axes_json(plan.sweep, cell), {}, {}, {}};
     const absl::Status status = read_job(job_text, job_file, config::sets_of(plan.sweep, cell), training);
-    if (!status.ok()) return about_training(training, file, status);
+    if (!status.ok()) return about_training(training, shown_name(file), status);
     plan.trainings.push_back(std::move(training));
   }
   return plan;
@@ -131,8 +132,8 @@ std::string tables_of(const Plan& plan, const SweepResults& results, report::Tab
 absl::Status show(const Plan& plan, const SweepResults& results, const SweepOptions& options) {
   if (!options.html_file.empty()) {
     PACELINE_RETURN_IF_ERROR(write_output(
-        options.html_file,
-        report::render_tables(options.file, tables_of(plan, results, report::TableStyle::kHtml))));
+        options.html_file, report::render_tables(shown_name(options.file),
+                                                 tables_of(plan, results, report::TableStyle::kHtml))));
   }
   if (options.json_file.empty()) {
     const auto style = options.markdown ? report::TableStyle::kMarkdown : report::TableStyle::kText;
@@ -149,13 +150,14 @@ absl::StatusOr<int> sweep_command(const SweepOptions& options) {
   PACELINE_RETURN_IF_ERROR(check_output(options.html_file));
   PACELINE_ASSIGN_OR_RETURN(const Plan plan, read_plan(options.file));
   PACELINE_RETURN_IF_ERROR(need_built_in_models());
-  PACELINE_RETURN_IF_ERROR(check(plan.trainings, options.file));
+  PACELINE_RETURN_IF_ERROR(check(plan.trainings, shown_name(options.file)));
   PACELINE_ASSIGN_OR_RETURN(const fs::path out, store::absolute_path(plan.sweep.out));
   PACELINE_ASSIGN_OR_RETURN(SweepResults results, SweepResults::open(out));
   const std::vector<const Training*> trainings = missing(plan, results);
   launch::catch_stop_signals();
-  PACELINE_ASSIGN_OR_RETURN(const bool whole,
-                            train_all(trainings, {options.file, out, options.jobs, options.quiet}, results));
+  PACELINE_ASSIGN_OR_RETURN(
+      const bool whole,
+      train_all(trainings, {shown_name(options.file), out, options.jobs, options.quiet}, results));
   PACELINE_RETURN_IF_ERROR(show(plan, results, options));
   if (whole) return 0;
   launch::print(stderr, fmt::format("stopped; go on with: paceline sweep {}\n", options.file));

@@ -6,13 +6,13 @@
 
 #include "paceline/base/status_macros.h"
 #include "paceline/cli/output.h"
+#include "paceline/cli/standard_input.h"
 #include "paceline/config/predicted_times.h"
 #include "paceline/launch/print.h"
 #include "paceline/policy/search_method.h"
 #include "paceline/report/json_values.h"
 #include "paceline/report/terminal_text.h"
 #include "paceline/report/text_table.h"
-#include "paceline/store/files.h"
 
 namespace paceline::cli {
 
@@ -25,8 +25,8 @@ struct Answer {
 };
 
 absl::StatusOr<config::PredictedTimes> read_times(const std::string& file) {
-  PACELINE_ASSIGN_OR_RETURN(const std::string text, store::read_file(file, config::kMostTimesBytes));
-  return config::parse_predicted_times(text, file);
+  PACELINE_ASSIGN_OR_RETURN(const std::string text, read_named_file(file, config::kMostTimesBytes));
+  return config::parse_predicted_times(text, shown_name(file));
 }
 
 absl::StatusOr<Answer> answer(const std::string& method_text, const config::PredictedTimes& times) {

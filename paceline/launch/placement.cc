@@ -12,7 +12,7 @@ namespace paceline::launch {
 
 namespace {
 
-constexpr std::int64_t kMostHosts = 4096;
+constexpr std::int64_t kMostNodes = 4096;  // that a launcher may tell of; a job may have fewer
 constexpr std::int64_t kMostPort = 65535;
 
 std::string text_of(const Environment& environment, const std::string& name) {
@@ -108,10 +108,10 @@ absl::Status read_counts(const Environment& environment, const SaidPlacement& sa
                          Placement& placement) {
   if (!said.rank || !said.hosts) PACELINE_RETURN_IF_ERROR(check_one_a_host(launcher));
   if (!said.hosts && !launcher.hosts.empty()) {
-    PACELINE_ASSIGN_OR_RETURN(placement.hosts, number_of(environment, launcher.hosts, 1, kMostHosts));
+    PACELINE_ASSIGN_OR_RETURN(placement.hosts, number_of(environment, launcher.hosts, 1, kMostNodes));
   }
   if (!said.rank && !launcher.rank.empty()) {
-    PACELINE_ASSIGN_OR_RETURN(placement.rank, number_of(environment, launcher.rank, 0, kMostHosts - 1));
+    PACELINE_ASSIGN_OR_RETURN(placement.rank, number_of(environment, launcher.rank, 0, kMostNodes - 1));
   }
   placement.hosts = said.hosts.value_or(placement.hosts);
   placement.rank = said.rank.value_or(placement.rank);

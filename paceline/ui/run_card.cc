@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <tuple>
 
 #include "paceline/config/job_config.h"
 #include "paceline/policy/policy_spec.h"
@@ -52,6 +53,7 @@ void MetricsLines::line(std::string_view text) {
   if (name == "snapshot") {
     numbers_.time_s = number(json, "time_s").value_or(0);
     numbers_.samples = whole(json, "samples");
+    forget_bests(numbers_.samples);
     numbers_.total_samples = whole(json, "total_samples");
     numbers_.commits = whole(json, "commits");
     numbers_.samples_per_s = number(json, "samples_per_s");
@@ -62,12 +64,26 @@ void MetricsLines::line(std::string_view text) {
   } else if (name == "evaluation") {
     numbers_.loss = number(json, "loss");
     numbers_.accuracy = number(json, "accuracy");
-    if (numbers_.accuracy)
-      numbers_.best_accuracy = std::max(numbers_.best_accuracy.value_or(0), *numbers_.accuracy);
-    if (numbers_.loss)
-      numbers_.best_loss = std::min(numbers_.best_loss.value_or(*numbers_.loss), *numbers_.loss);
+    evaluated(whole(json, "samples"));
     if (numbers_.loss) tests_.add(*numbers_.loss);
   }
+}
+
+void MetricsLines::evaluated(std::int64_t samples) {
+  forget_bests(samples);
+  const Best before = bests_.empty() ? Best{} : bests_.back();
+  Best best{samples, before.accuracy, before.loss};
+  if (numbers_.accuracy) best.accuracy = std::max(before.accuracy.value_or(0), *numbers_.accuracy);
+  if (numbers_.loss) best.loss = std::min(before.loss.value_or(*numbers_.loss), *numbers_.loss);
+  if (best.accuracy != before.accuracy || best.loss != before.loss) bests_.push_back(best);
+  std::tie(numbers_.best_accuracy, numbers_.best_loss) = std::tie(best.accuracy, best.loss);
+}
+
+void MetricsLines::forget_bests(std::int64_t beyond_samples) {
+  if (bests_.empty() || bests_.back().samples <= beyond_samples) return;
+  while (!bests_.empty() && bests_.back().samples > beyond_samples) bests_.pop_back();
+  const Best best = bests_.empty() ? Best{} : bests_.back();
+  std::tie(numbers_.best_accuracy, numbers_.best_loss) = std::tie(best.accuracy, best.loss);
 }
 
 std::vector<double> MetricsLines::spark() const {

@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "paceline/report/json_values.h"
 #include "paceline/report/thinned.h"
@@ -35,8 +37,18 @@ class MetricsLines {
  private:
   static constexpr std::size_t kLongestLine = 1 << 20;
   void line(std::string_view text);
+  void evaluated(std::int64_t samples);
+  void forget_bests(std::int64_t beyond_samples);
+
+  // The best of all evaluations up to this one: a run that goes back to a checkpoint has never been beyond
+  // it.
+  struct Best {
+    std::int64_t samples = 0;
+    std::optional<double> accuracy{}, loss{};
+  };
 
   std::string rest_;
+  std::vector<Best> bests_;  // of growing samples, each better than the one before
   Numbers numbers_;
   report::Thinned<double> training_{60}, tests_{60};
   std::int64_t damaged_ = 0;

@@ -11,6 +11,7 @@
 #include <set>
 #include <thread>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -99,6 +100,28 @@ class Pieces final : public control::RunListener {
   const int size_;
   int facts_ = 0;
 };
+
+// What it reached after the checkpoint that it went back to is not what it has now.
+TEST(MetricsLinesTest, TheBestIsForgottenWhereTheRunWentBack) {
+  MetricsLines lines;
+  const auto evaluation = [&](int samples, double loss, double accuracy) {
+    lines.add(fmt::format("{{\"kind\":\"evaluation\",\"samples\":{},\"loss\":{},\"accuracy\":{}}}\n", samples,
+                          loss, accuracy));
+  };
+  evaluation(100, 2.0, 0.5);
+  evaluation(200, 1.0, 0.75);
+  evaluation(300, 1.5, 0.625);
+  EXPECT_EQ(lines.numbers().best_accuracy, 0.75);
+  lines.add("{\"kind\":\"snapshot\",\"samples\":150}\n");
+  EXPECT_EQ(lines.numbers().best_accuracy, 0.5);
+  EXPECT_EQ(lines.numbers().best_loss, 2.0);
+  evaluation(200, 1.25, 0.625);
+  EXPECT_EQ(lines.numbers().best_accuracy, 0.625);
+  EXPECT_EQ(lines.numbers().best_loss, 1.25);
+  evaluation(50, 3.0, 0.25);
+  EXPECT_EQ(lines.numbers().best_accuracy, 0.25);
+  EXPECT_EQ(lines.numbers().best_loss, 3.0);
+}
 
 class RunFoldersTest : public ::testing::Test {
  protected:

@@ -57,8 +57,9 @@ TEST(WireLayout, WhatMakesNoSenseIsRefused) {
 TEST(WireApply, HasTheCommitsMembersInItsOrder) {
   control::CommitRecord record;
   record.version = Version(7);
-  record.members = {{.replica = ReplicaId(2), .clock = Clock(5), .base = {}, .weight = 0.75, .share = 0.5, .lease = {}},
-                    {.replica = ReplicaId(4), .clock = Clock(6), .base = {}, .weight = 0.25, .share = 0.5, .lease = {}}};
+  record.members = {
+      {.replica = ReplicaId(2), .clock = Clock(5), .base = {}, .lease = {}, .weight = 0.75, .share = 0.5},
+      {.replica = ReplicaId(4), .clock = Clock(6), .base = {}, .lease = {}, .weight = 0.25, .share = 0.5}};
   const Apply message = to_wire(record);
   EXPECT_EQ(message.version(), 7);
   ASSERT_EQ(message.members_size(), 2);
