@@ -44,10 +44,11 @@ class Node : public ::testing::Test {
 
   fs::path job(const std::string& top, const std::string& tables, double checkpoint_epochs = 0.2) {
     const fs::path file = small_job(folder_.path(), top);
-    write_text(file, read_text(file) + fmt::format("[network]\nlisten = \"0.0.0.0:{}\"\ncerts = \"{}\"\n"
+    write_text(file, read_text(file) + fmt::format("[network]\nlisten = \"{}:{}\"\ncerts = \"{}\"\n"
                                                    "[checkpoint]\nevery_epochs = {}\n{}",
-                                                   port_, (folder_ / "certs" / "small").string(),
-                                                   checkpoint_epochs, tables));
+                                                   ipv6_ ? "[::]" : "0.0.0.0", port_,
+                                                   (folder_ / "certs" / "small").string(), checkpoint_epochs,
+                                                   tables));
     return file;
   }
 
@@ -132,11 +133,15 @@ class Node : public ::testing::Test {
     return ended;
   }
 
-  std::string first_address() const { return apart_ ? apart_->address(0) : "127.0.0.1"; }
+  std::string first_address() const {
+    if (ipv6_) return "[" + apart_->ipv6_address(0) + "]";
+    return apart_ ? apart_->address(0) : "127.0.0.1";
+  }
 
   const TempFolder folder_;
   const int port_ = free_port();
   std::optional<testing::Namespaces> apart_;  // where hosts have networks of their own
+  bool ipv6_ = false;                         // they call each other by those addresses
   bool own_disks_ = false;                    // each host; else they share one
   fs::path runs_ = folder_ / "runs";          // of the host that leads
   fs::path job_;
@@ -268,9 +273,11 @@ TEST_P(NodeDisks, AFirstHostThatIsKilledTakesItsRunUpAgain) {
 }
 
 // The next host has the coordinator and the evaluator from then on, and in the end says what was trained. The
-// one after it finds it there, at another address.
+// one after it finds it there, at another address. All addresses are those of IPv6; other tests have the
+// older ones.
 TEST_F(Node, AFirstHostThatStaysAwayIsSucceeded) {
   if (const auto made = set_apart(3); !made.ok()) GTEST_SKIP() << made.message();
+  ipv6_ = true;
   start_and_wait_for_checkpoint(
       job("epochs = 200\n", "[cluster]\nhost_patience_s = 2\n[[device]]\ncount = 3\npace_ms = 30\n"), 3);
   kill_host(0);
@@ -283,7 +290,7 @@ TEST_F(Node, AFirstHostThatStaysAwayIsSucceeded) {
   const Ended ended = expect_given_up(0, 1);
   expect_said(ended.errors, "host 0 did not come back; this one leads the run");
   expect_said(ended.output, "report: ");
-  expect_said(end_of_stopped(2).errors, "host 1 leads the run, from ");
+  expect_said(end_of_stopped(2).errors, "host 1 leads the run, from [fd77::2]:");
   EXPECT_FALSE(fs::exists(run_folder() / "mark"));
 }
 

@@ -67,6 +67,8 @@ bool join(pid_t host, int number, pid_t bridge, int mbit) {
   return at_bridge(fmt::format("ip link add {} type veth peer name eth0 netns {}", port, host)) &&
          at_bridge(fmt::format("ip link set {} master bridge up", port)) && at_host("ip link set lo up") &&
          at_host(fmt::format("ip address add {}/24 dev eth0", Namespaces::address(number))) &&
+         // A link's own look for others with its address takes a second.
+         at_host(fmt::format("ip address add {}/64 dev eth0 nodad", Namespaces::ipv6_address(number))) &&
          at_host("ip link set eth0 up") && shape(bridge, port, mbit) && shape(host, "eth0", mbit);
 }
 
@@ -78,6 +80,8 @@ bool enter_one(pid_t keeper, const char* what, int kind) {
 }  // namespace
 
 std::string Namespaces::address(int host) { return fmt::format("10.77.0.{}", host + 1); }
+
+std::string Namespaces::ipv6_address(int host) { return fmt::format("fd77::{}", host + 1); }
 
 absl::StatusOr<Namespaces> Namespaces::create(int hosts, int mbit) {
   Namespaces made;

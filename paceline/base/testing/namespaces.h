@@ -26,6 +26,8 @@ class Namespaces {
 
   // Of a host, from 0: "10.77.0.1" and so on.
   static std::string address(int host);
+  // Its other address: "fd77::1" and so on.
+  static std::string ipv6_address(int host);
   // Moves the calling process to a host. Requires: one thread, as after a fork. False when it cannot.
   bool enter(int host) const;
   // What to write before a command so that it runs on a host.
