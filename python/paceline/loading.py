@@ -232,6 +232,9 @@ DATALOADER_OPTIONS = (
     "multiprocessing_context",
 )
 
+# A DataLoader refuses them too where it has no processes.
+_OF_LOADER_PROCESSES = ("prefetch_factor", "persistent_workers", "timeout", "multiprocessing_context")
+
 _REFUSED = {
     "sampler": "Paceline leases the samples, so that each is trained on exactly once an epoch",
     "batch_sampler": "Paceline leases the samples, so that each is trained on exactly once an epoch",
@@ -277,6 +280,9 @@ def check_options(options: dict[str, Any]) -> dict[str, Any]:
     workers = taken.get("num_workers") or 0
     if not isinstance(workers, int) or workers < 0:
         raise PacelineError(f"num_workers = {workers!r} is not a number of processes")
+    for name in _OF_LOADER_PROCESSES:
+        if taken.get(name) and not workers:
+            raise PacelineError(f"{name} is for loader processes; give num_workers= too, or leave it out")
     return {name: value for name, value in taken.items() if value is not None}
 
 

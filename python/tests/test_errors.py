@@ -22,6 +22,14 @@ REFUSED = {
     "drop_last": ("Net(), Points(), drop_last=True", "trains on every sample"),
     "a misspelt argument": ("Net(), Points(), num_worker=1", "takes no argument 'num_worker'"),
     "negative workers": ("Net(), Points(), num_workers=-1", "num_workers = -1"),
+    "batches ahead and no loader process": (
+        "Net(), Points(), prefetch_factor=4",
+        "prefetch_factor is for loader processes",
+    ),
+    "loader processes that stay, and none": (
+        "Net(), Points(), num_workers=0, persistent_workers=True",
+        "persistent_workers is for loader processes",
+    ),
     "a lazy module": ("nn.LazyLinear(3), Points()", "weight has no shape yet"),
     "nothing to train": ("nn.Linear(1, 1).requires_grad_(False), Points()", "no parameter that wants a gradient"),
     "a wrapped model": ("nn.DataParallel(Net()), Points()", "wrapped in DataParallel"),
