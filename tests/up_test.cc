@@ -75,7 +75,20 @@ TEST_F(Up, CtrlCStopsTheRunWithACheckpoint) {
   const Ended ended = up.wait();
   EXPECT_EQ(ended.status, 128 + SIGINT) << ended.errors;
   EXPECT_THAT(ended.output, HasSubstr("report: ")) << ended.output;
-  EXPECT_FALSE(fs::is_empty(only_run(folder_ / "runs") / "checkpoints"));
+  const fs::path made = only_run(folder_ / "runs");
+  EXPECT_FALSE(fs::is_empty(made / "checkpoints"));
+
+  const std::string hint = "to go on from here, write this command again with --resume " + made.string();
+  EXPECT_THAT(ended.errors, HasSubstr(hint + "\n"));
+  with_epochs.insert(with_epochs.end(), {"--resume", made.string()});
+  Program again(with_epochs);
+  ASSERT_TRUE(again.until([&] { return again.errors_so_far().find("samples/s") != std::string::npos; }));
+  again.signal(SIGINT);
+  const Ended twice = again.wait();
+  EXPECT_EQ(twice.status, 128 + SIGINT) << twice.errors;
+  EXPECT_THAT(twice.errors, HasSubstr(hint + "\n"));
+  EXPECT_EQ(only_run(folder_ / "runs"), made);
+  EXPECT_NE(read_text(made / "summary.json").find("\"attempts\": 2,"), std::string::npos);
 }
 
 // The first host would wait for it.

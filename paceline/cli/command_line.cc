@@ -278,6 +278,7 @@ void add_up(CLI::App& app, Command& command) {
   up->add_option("--program", options->program, "the program on each host; 'paceline' without it");
   up->add_flag("--copy-programs", options->copy_programs, "copy the programs of this host to the others too")
       ->excludes("--program");
+  up->add_option("--resume", options->resume, "go on with the run in this folder of host 0");
   up->add_flag_callback(
       "--no-doctor", [options] { options->doctor = false; }, "do not examine the hosts before the run");
   up->callback([options, &command] { command = [options] { return up_command(*options); }; });

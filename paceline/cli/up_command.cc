@@ -45,6 +45,7 @@ struct Fleet {
   std::string program;
   std::string port;
   std::vector<std::string> sets;
+  std::string resume;  // on the first host; the others are told by it
 };
 
 std::string first_address_of(const Fleet& fleet) {
@@ -52,17 +53,13 @@ std::string first_address_of(const Fleet& fleet) {
   return first.substr(first.find('@') + 1) + ":" + fleet.port;
 }
 
-// `paceline WHAT job.toml` as the host of this rank has to run it.
-std::string on_host(const Fleet& fleet, const std::string& what, std::size_t rank) {
-  std::vector<std::string> words = {fleet.program,
-                                    what,
-                                    "job.toml",
-                                    "--rank",
-                                    std::to_string(rank),
-                                    "--hosts",
-                                    std::to_string(fleet.hosts.size()),
-                                    "--coordinator",
-                                    first_address_of(fleet)};
+// `paceline WHAT`, with `job` or what stands for it, as the host of this rank has to run it.
+std::string on_host(const Fleet& fleet, const std::string& what, std::size_t rank,
+                    const std::vector<std::string>& job = {"job.toml"}) {
+  std::vector<std::string> words = {fleet.program, what};
+  words.insert(words.end(), job.begin(), job.end());
+  words.insert(words.end(), {"--rank", std::to_string(rank), "--hosts", std::to_string(fleet.hosts.size()),
+                             "--coordinator", first_address_of(fleet)});
   for (const std::string& set : fleet.sets) words.insert(words.end(), {"--set", set});
   for (std::string& word : words) word = shell_word(word);
   return absl::StrJoin(words, " ");
@@ -271,10 +268,12 @@ absl::Status examine(const Fleet& fleet) {
 // The node gets SIGHUP, which stops the run cleanly and for good, when the input ends: on Ctrl-C here, or
 // with the connection.
 std::string node_until_input_ends(const Fleet& fleet, std::size_t rank) {
+  std::vector<std::string> job = {"job.toml"};
+  if (rank == 0 && !fleet.resume.empty()) job = {"--resume", fleet.resume};
   return in_directory(fleet, fmt::format("exec 3<&0; {} </dev/null & node=$!; "
                                          "(cat <&3 >/dev/null; kill -HUP $node) >/dev/null 2>&1 & "
                                          "wait $node; status=$?; kill $! 2>/dev/null; exit $status",
-                                         on_host(fleet, "node", rank)));
+                                         on_host(fleet, "node", rank, job)));
 }
 
 // Shows the first host's last line in place; in a log each line.
@@ -299,6 +298,17 @@ class Progress {
 };
 
 constexpr char kNode[] = "paceline node";
+
+// What the first host says of a run that can go on.
+constexpr char kResumeThere[] = "resume with: paceline node --resume ";
+
+void tell_how_to_go_on(const std::string& said) {
+  const std::size_t at = said.rfind(kResumeThere);
+  if (at == std::string::npos) return;
+  const std::size_t begin = at + sizeof(kResumeThere) - 1;
+  launch::print(stderr, fmt::format("to go on from here, write this command again with --resume {}\n",
+                                    said.substr(begin, said.find('\n', begin) - begin)));
+}
 
 // What the first host said last is that it starts.
 bool starts(const std::string& said) { return absl::StrContains(last_line(said), "starting: "); }
@@ -333,6 +343,7 @@ absl::StatusOr<int> run_nodes(const Fleet& fleet) {
   }
   progress.clear();
   launch::print(stdout, nodes.all().front().output);
+  tell_how_to_go_on(last);
   const bool stopped = launch::stop_signals() > 0;
   if (stopped) return launch::exit_of_stop();
   PACELINE_RETURN_IF_ERROR(nodes.all_well(kNode, told));
@@ -368,7 +379,8 @@ absl::StatusOr<int> up_command(const UpOptions& options) {
               .directory = options.directory,
               .program = options.program,
               .port = {},
-              .sets = options.sets};
+              .sets = options.sets,
+              .resume = options.resume};
   PACELINE_ASSIGN_OR_RETURN(fleet.hosts, hosts_in(hosts_text, options.hosts_file));
   PACELINE_ASSIGN_OR_RETURN(const JobText said,
                             job_text({.job_file = options.job_file, .sets = options.sets}));

@@ -1,6 +1,6 @@
 // `paceline up`: a job on several hosts, from one of them or from elsewhere, over ssh. It looks whether each
 // host has this version, copies the job and its certificates, has the doctor examine all hosts, starts their
-// nodes and shows how the run goes. Ctrl-C stops the run with a checkpoint.
+// nodes and shows how the run goes. Ctrl-C stops the run with a checkpoint, and it can go on with that.
 #pragma once
 
 #include <string>
@@ -20,6 +20,7 @@ struct UpOptions {
   std::string program = "paceline";  // on each host
   bool copy_programs = false;        // this version's programs, to each host's directory
   bool doctor = true;
+  std::string resume{};  // the folder of a run on host 0; empty: a new run
 };
 
 // The names in a hosts file. Errors: there is none, or one that ssh would take for an option.
