@@ -1,5 +1,6 @@
-# paceline_library(NAME SOURCES … DEPS …): one folder, one target. Its DEPS are all it may include, so the link
-# lists are the dependency graph and a cycle cannot link. check_includes.cmake sees to that.
+# paceline_library(NAME [COLD] SOURCES … DEPS …): one folder, one target. Its DEPS are all it may include, so the link
+# lists are the dependency graph and a cycle cannot link. check_includes.cmake sees to that. COLD: it waits for people, files
+# and peers more than it computes. It is compiled with -O1, where GCC needs a third less time.
 add_library(paceline_options INTERFACE)
 target_include_directories(paceline_options INTERFACE ${PROJECT_SOURCE_DIR})
 target_compile_options(paceline_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion
@@ -7,12 +8,12 @@ target_compile_options(paceline_options INTERFACE -Wall -Wextra -Wpedantic -Wsha
 # Files are named from the project's folder on, wherever that is: in messages, and for ccache.
 target_compile_options(paceline_options INTERFACE -ffile-prefix-map=${PROJECT_SOURCE_DIR}/=)
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
-  # False alarms of GCC 12: about every std::variant that is moved, and every "text" + std::string.
-  target_compile_options(paceline_options INTERFACE -Wno-maybe-uninitialized -Wno-restrict -Wno-stringop-overflow
-                                                    -Wno-array-bounds)
+  # False alarms of GCC 12 at -O3: about every std::variant that is moved, and every "text" + std::string.
+  target_compile_options(paceline_options INTERFACE -Wno-maybe-uninitialized -Wno-restrict)
   if(CMAKE_UNITY_BUILD)
-    # It keeps this alarm back in the file that it compiles, which in a unity build is not a file of ours.
-    target_compile_options(paceline_options INTERFACE -Wno-subobject-linkage)
+    # The first it keeps back in the file that it compiles, which in a unity build is not a file of ours. The others are
+    # about std::string too, where its header is precompiled.
+    target_compile_options(paceline_options INTERFACE -Wno-subobject-linkage -Wno-stringop-overflow -Wno-array-bounds)
   endif()
   # It looks for memory to free from 128 MB on, which takes it a twentieth of its time.
   target_compile_options(paceline_options INTERFACE --param=ggc-min-heapsize=524288)
@@ -26,8 +27,6 @@ if(PACELINE_SANITIZE)
   target_compile_definitions(paceline_options INTERFACE PACELINE_SANITIZED)
 endif()
 
-#
-# COLD: it waits for people, files and peers more than it computes. It is compiled with -O1, where GCC needs a third less time.
 function(paceline_library name)
   cmake_parse_arguments(ARG "COLD" "" "SOURCES;DEPS;SYSTEM" ${ARGN})
   add_library(paceline_${name} STATIC ${ARG_SOURCES})
@@ -47,7 +46,7 @@ function(paceline_library name)
   paceline_note_target(${name} targets "${ARG_SOURCES}" "${ARG_DEPS}")
 endfunction()
 
-# What the preset asan does not have: the programs, the benchmarks, and the tests beyond the core.
+# What the preset asan does not have: the programs, and the tests beyond the core.
 add_custom_target(unsanitized)
 
 # paceline_test(NAME SOURCES … DEPS … [SLOW] [ALONE | WAITS | FIRST] [SHARDS N] [OPTIMIZED]): a GoogleTest program. Everyday

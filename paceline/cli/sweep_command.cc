@@ -32,6 +32,7 @@ namespace fs = std::filesystem;
 
 // A sweep and its trainings, all of them with a job that can be read.
 struct Plan {
+  std::string file;  // as messages name it
   config::Sweep sweep;
   std::vector<Training> trainings;
 };
@@ -60,14 +61,14 @@ absl::Status read_job(const std::string& text, const std::string& file, std::vec
 
 absl::StatusOr<Plan> read_plan(const std::string& file) {
   PACELINE_ASSIGN_OR_RETURN(const std::string text, read_named_file(file));
-  Plan plan;
-  PACELINE_ASSIGN_OR_RETURN(plan.sweep, config::parse_sweep(text, shown_name(file)));
+  Plan plan{shown_name(file), {}, {}};
+  PACELINE_ASSIGN_OR_RETURN(plan.sweep, config::parse_sweep(text, plan.file));
   const std::string job_file = fs::path(file).replace_filename(plan.sweep.job).string();
   PACELINE_ASSIGN_OR_RETURN(const std::string job_text, runs::read_job_file(job_file));
   for (const config::SweepCell& cell : config::cells_of(plan.sweep)) {
     Training training{cell, config::name_of(plan.sweep, cell), axes_json(plan.sweep, cell), {}, {}, {}};
     const absl::Status status = read_job(job_text, job_file, config::sets_of(plan.sweep, cell), training);
-    if (!status.ok()) return about_training(training, shown_name(file), status);
+    if (!status.ok()) return about_training(training, plan.file, status);
     plan.trainings.push_back(std::move(training));
   }
   return plan;
@@ -85,17 +86,17 @@ std::vector<const Training*> missing(const Plan& plan, const SweepResults& resul
 }
 
 // Reads each data set and builds each model once.
-absl::Status check(const std::vector<Training>& trainings, const std::string& file) {
+absl::Status check(const Plan& plan) {
   std::vector<std::pair<const config::JobConfig*, JobSizes>> known;
   std::set<std::string> notes;
-  for (const Training& training : trainings) {
+  for (const Training& training : plan.trainings) {
     const config::JobConfig& job = training.job;
     auto sizes = std::find_if(known.begin(), known.end(), [&](const auto& other) {
       return other.first->model == job.model && other.first->data == job.data;
     });
     if (sizes == known.end()) {
       auto read = read_data_and_model(job);
-      if (!read.ok()) return about_training(training, file, read.status());
+      if (!read.ok()) return about_training(training, plan.file, read.status());
       if (!read->note.empty() && notes.insert(read->note).second) launch::print(stderr, read->note + "\n");
       sizes = known.insert(known.end(), {&job, *std::move(read)});
     }
@@ -105,7 +106,7 @@ absl::Status check(const std::vector<Training>& trainings, const std::string& fi
                                 config::resolve_job(training.text, "job.toml", {"runs_dir=\"runs\""}));
       good = check_plan(somewhere, true);
     }
-    if (!good.ok()) return about_training(training, file, good);
+    if (!good.ok()) return about_training(training, plan.file, good);
   }
   return absl::OkStatus();
 }
@@ -131,9 +132,9 @@ std::string tables_of(const Plan& plan, const SweepResults& results, report::Tab
 
 absl::Status show(const Plan& plan, const SweepResults& results, const SweepOptions& options) {
   if (!options.html_file.empty()) {
-    PACELINE_RETURN_IF_ERROR(write_output(
-        options.html_file, report::render_tables(shown_name(options.file),
-                                                 tables_of(plan, results, report::TableStyle::kHtml))));
+    PACELINE_RETURN_IF_ERROR(
+        write_output(options.html_file,
+                     report::render_tables(plan.file, tables_of(plan, results, report::TableStyle::kHtml))));
   }
   if (options.json_file.empty()) {
     const auto style = options.markdown ? report::TableStyle::kMarkdown : report::TableStyle::kText;
@@ -150,14 +151,13 @@ absl::StatusOr<int> sweep_command(const SweepOptions& options) {
   PACELINE_RETURN_IF_ERROR(check_output(options.html_file));
   PACELINE_ASSIGN_OR_RETURN(const Plan plan, read_plan(options.file));
   PACELINE_RETURN_IF_ERROR(need_built_in_models());
-  PACELINE_RETURN_IF_ERROR(check(plan.trainings, shown_name(options.file)));
+  PACELINE_RETURN_IF_ERROR(check(plan));
   PACELINE_ASSIGN_OR_RETURN(const fs::path out, store::absolute_path(plan.sweep.out));
   PACELINE_ASSIGN_OR_RETURN(SweepResults results, SweepResults::open(out));
   const std::vector<const Training*> trainings = missing(plan, results);
   launch::catch_stop_signals();
-  PACELINE_ASSIGN_OR_RETURN(
-      const bool whole,
-      train_all(trainings, {shown_name(options.file), out, options.jobs, options.quiet}, results));
+  PACELINE_ASSIGN_OR_RETURN(const bool whole,
+                            train_all(trainings, {plan.file, out, options.jobs, options.quiet}, results));
   PACELINE_RETURN_IF_ERROR(show(plan, results, options));
   if (whole) return 0;
   launch::print(stderr, fmt::format("stopped; go on with: paceline sweep {}\n", options.file));

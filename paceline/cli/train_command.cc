@@ -413,7 +413,7 @@ absl::StatusOr<int> show_trained(const TrainedRun& run, const TrainOptions& opti
   const std::string stopped = run.by_other ? "stopped: " + *run.by_other : "stopped";
   launch::print(stderr,
                 store::latest_checkpoint(run.folder).ok()
-                    ? fmt::format("{}; resume with: {} --resume {}\n", stopped, options.command, run.folder)
+                    ? fmt::format("{}; {}\n", stopped, launch::resume_with(options.command, run.folder))
                     : "stopped before anything was trained; there is nothing to resume\n");
   return run.by_other ? kExitOfOthersStop : launch::exit_of_stop();
 }

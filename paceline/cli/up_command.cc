@@ -20,6 +20,7 @@
 #include "paceline/base/status_macros.h"
 #include "paceline/cli/remote_command.h"
 #include "paceline/cli/train_command.h"
+#include "paceline/launch/failed_run.h"
 #include "paceline/launch/placement.h"
 #include "paceline/launch/print.h"
 #include "paceline/launch/stop_signals.h"
@@ -299,13 +300,12 @@ class Progress {
 
 constexpr char kNode[] = "paceline node";
 
-// What the first host says of a run that can go on.
-constexpr char kResumeThere[] = "resume with: paceline node --resume ";
-
+// Where the first host said how to go on with the run there.
 void tell_how_to_go_on(const std::string& said) {
-  const std::size_t at = said.rfind(kResumeThere);
+  const std::string there = launch::resume_with(kNode, "");
+  const std::size_t at = said.rfind(there);
   if (at == std::string::npos) return;
-  const std::size_t begin = at + sizeof(kResumeThere) - 1;
+  const std::size_t begin = at + there.size();
   launch::print(stderr, fmt::format("to go on from here, write this command again with --resume {}\n",
                                     said.substr(begin, said.find('\n', begin) - begin)));
 }

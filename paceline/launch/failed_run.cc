@@ -20,13 +20,17 @@ bool has_trained(const std::string& folder) {
   return journal.ok() && journal->facts([&](const control::Fact&) { any = true; }).ok() && any;
 }
 
+std::string resume_with(const std::string& command, const std::string& folder) {
+  return fmt::format("resume with: {} --resume {}", command, folder);
+}
+
 absl::Status end_of_failed(const absl::Status& error, const std::string& folder, bool resumed,
                            const std::string& command, bool logs_say_more) {
   const std::string message(error.message());
   const store::RunPaths paths{folder};
   if (store::latest_checkpoint(folder).ok()) {
     if (absl::IsInvalidArgument(error)) return error;
-    return {error.code(), fmt::format("{}; resume with: {} --resume {}", message, command, folder)};
+    return {error.code(), fmt::format("{}; {}", message, resume_with(command, folder))};
   }
   if (!resumed && !has_trained(folder) && !logs_say_more && exit_reason_of(error) != ExitReason::kUnsaid) {
     std::error_code ignored;  // the first error is the one to tell

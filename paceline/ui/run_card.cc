@@ -71,17 +71,20 @@ void MetricsLines::line(std::string_view text) {
 
 void MetricsLines::evaluated(std::int64_t samples) {
   forget_bests(samples);
-  const Best before = bests_.empty() ? Best{} : bests_.back();
-  Best best{samples, before.accuracy, before.loss};
-  if (numbers_.accuracy) best.accuracy = std::max(before.accuracy.value_or(0), *numbers_.accuracy);
-  if (numbers_.loss) best.loss = std::min(before.loss.value_or(*numbers_.loss), *numbers_.loss);
-  if (best.accuracy != before.accuracy || best.loss != before.loss) bests_.push_back(best);
-  std::tie(numbers_.best_accuracy, numbers_.best_loss) = std::tie(best.accuracy, best.loss);
+  Best best = bests_.empty() ? Best{} : bests_.back();
+  best.samples = samples;
+  if (numbers_.accuracy) best.accuracy = std::max(best.accuracy.value_or(0), *numbers_.accuracy);
+  if (numbers_.loss) best.loss = std::min(best.loss.value_or(*numbers_.loss), *numbers_.loss);
+  if (best.accuracy != numbers_.best_accuracy || best.loss != numbers_.best_loss) bests_.push_back(best);
+  show_best();
 }
 
 void MetricsLines::forget_bests(std::int64_t beyond_samples) {
-  if (bests_.empty() || bests_.back().samples <= beyond_samples) return;
   while (!bests_.empty() && bests_.back().samples > beyond_samples) bests_.pop_back();
+  show_best();
+}
+
+void MetricsLines::show_best() {
   const Best best = bests_.empty() ? Best{} : bests_.back();
   std::tie(numbers_.best_accuracy, numbers_.best_loss) = std::tie(best.accuracy, best.loss);
 }

@@ -39,6 +39,7 @@ class MetricsLines {
   void line(std::string_view text);
   void evaluated(std::int64_t samples);
   void forget_bests(std::int64_t beyond_samples);
+  void show_best();
 
   // The best of all evaluations up to this one: a run that goes back to a checkpoint has never been beyond
   // it.

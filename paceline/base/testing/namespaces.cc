@@ -67,7 +67,7 @@ bool join(pid_t host, int number, pid_t bridge, int mbit) {
   return at_bridge(fmt::format("ip link add {} type veth peer name eth0 netns {}", port, host)) &&
          at_bridge(fmt::format("ip link set {} master bridge up", port)) && at_host("ip link set lo up") &&
          at_host(fmt::format("ip address add {}/24 dev eth0", Namespaces::address(number))) &&
-         // A link's own look for others with its address takes a second.
+         // Without nodad the address waits a second for another link that may have it.
          at_host(fmt::format("ip address add {}/64 dev eth0 nodad", Namespaces::ipv6_address(number))) &&
          at_host("ip link set eth0 up") && shape(bridge, port, mbit) && shape(host, "eth0", mbit);
 }
