@@ -4,8 +4,6 @@
 #include <string>
 #include <vector>
 
-#include <CLI/CLI.hpp>
-
 #include "paceline/cli/program.h"
 
 namespace paceline::cli {

@@ -6,6 +6,7 @@
 
 #include <absl/strings/str_join.h>
 #include <absl/strings/str_split.h>
+#include <CLI/CLI.hpp>
 #include <gtest/gtest.h>
 
 #include "paceline/cli/examples.h"

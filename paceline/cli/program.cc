@@ -18,6 +18,7 @@
 #include <string_view>
 #include <system_error>
 
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <spdlog/sinks/stdout_sinks.h>

@@ -7,7 +7,10 @@
 
 #include <absl/status/status.h>
 #include <absl/status/statusor.h>
-#include <CLI/CLI.hpp>
+
+namespace CLI {
+class App;  // its header takes longer to read than most files of this folder
+}
 
 namespace paceline::cli {
 

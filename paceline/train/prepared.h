@@ -6,9 +6,11 @@
 #include <absl/status/statusor.h>
 
 #include "paceline/config/job_config.h"
-#include "paceline/train/dataset.h"
 
 namespace paceline::train {
+
+// dataset.h has it, which reads libtorch's headers.
+struct DataSets;
 
 // Makes this process ready to be forked for a job. It reads the job's data, which data_of() then gives in
 // every fork, and computes one small step, so that libtorch sets up its tables here and not in each fork.
