@@ -1,7 +1,7 @@
 // Dynamic stale synchronous parallel (Zhao, An, Liu, Chen, ICDCS 2019, algorithms 1 and 2): SSP with a range
-// of thresholds sL..sU. A replica that would have to wait at sL, and is the fastest, may get r* extra
-// iterations: as many as let it end closest to a moment when the slowest is predicted to be ready, so that it
-// waits least.
+// of thresholds sL..sU. The fastest replica, when it would have to wait at sL, may get r* extra iterations.
+// r* is the number with which it ends closest to a moment when the slowest is predicted to be ready, so that
+// it waits least.
 //
 // Three readings:
 //  bounded (default) [ours]: the threshold in force never exceeds sU. SSP(s) releases one s ahead, who
@@ -19,10 +19,10 @@
 //    for; with constant unequal speeds it only makes gradients older.
 //
 // Algorithm 1, line 2, sums gradients that are pushed at the same moment in one update. Here each fact is
-// handled when it comes, in whatever order the host gives those of one moment, and each gradient commits
-// alone. To sum them would mean to hold every push back until it is known that no other one comes. It changes
-// nothing that matters: the orders first in first out, lowest and highest number first, and deciding after
-// all have come give the same iterations a second within the standard error (docs/results.md).
+// handled when it comes, and each gradient commits alone. The host chooses the order of facts of one moment.
+// To sum them, every push would have to be held back until it is known that no other one comes. The
+// difference does not matter: first in first out, lowest number first, highest number first, and deciding
+// after all have come give the same iterations a second within the standard error (docs/results.md).
 #pragma once
 
 #include <cstdint>
@@ -52,7 +52,7 @@ class Dssp final : public SyncPolicy {
   Bounds bounds() const override;
 
  private:
-  // What is known of one replica's rhythm.
+  // The known rhythm of one replica.
   struct Pace {
     Time last_ready{};
     Duration interval{0};       // 0: not known yet
@@ -68,8 +68,9 @@ class Dssp final : public SyncPolicy {
   std::int64_t extra_iterations(ReplicaId replica);
   void release_or_hold(const Ready& fact, Orders& orders);
   void release_within_lower(Orders& orders);
-  // Those held within sU to whom the slowest is alike. `ready`: who is ready now; null: nobody. The others
-  // are looked at when the slowest clock has changed, so that a fact costs O(log n) on average.
+  // Releases held replicas within sU that are about as fast as the slowest. `ready`: the replica that is
+  // ready now; null: none. The others are checked when the slowest clock has changed, so that a fact costs
+  // O(log n) on average.
   void release_alike(const ReplicaId* ready, Orders& orders);
   bool alike(const Pace& held, const Pace& slowest) const;
 

@@ -1,9 +1,9 @@
-// ZipLine (Zhao, Papagelis, An, Chen, Liu, Hu; Machine Learning 2021): from each of n ascending lists one
-// element, so that the range, largest − smallest, is least. ElasticBSP finds its barrier with it: the lists
-// are predicted ready times, and the largest of the chosen ones is when all meet.
+// ZipLine (Zhao, Papagelis, An, Chen, Liu, Hu; Machine Learning 2021): chooses one element from each of n
+// ascending lists, so that the range, largest − smallest, is least. ElasticBSP finds its barrier with it: the
+// lists are predicted ready times, and the largest of the chosen ones is when all meet.
 //
-// What always holds: of several selections with the least range the one with the earliest end is chosen, and
-// in each list the earliest element that fits. So the exact methods agree on every number and every pick.
+// Invariant: of several selections with the least range it chooses the one with the earliest end, and in each
+// list the earliest element that fits. So the exact methods agree on every number and every pick.
 //
 // The methods, over the same input, n lists of R elements:
 //
