@@ -4,19 +4,18 @@
 // it waits least.
 //
 // Three readings:
-//  bounded (default) [ours]: the threshold in force never exceeds sU. SSP(s) releases one s ahead, who
-//  is
-//    then ready s + 1 ahead; so the search is capped at sU + 1 − gap, and the release that grants counts as
-//    one of the r*. The range includes its upper end, dssp:s-s gives SSP(s)'s orders, and the paper's regret
-//    bound 4FL√(2(sL + rmax + 1)PT) applies. Intervals are compute intervals, from release to ready.
-//  as printed [the paper's]: no cap, r* + 1 iterations, and intervals from ready to ready. It grants again
-//  and
-//    again, so the gap grows without limit.
-//  transient [ours]: no search. The threshold is sU for one that takes at least three quarters as long for an
-//    iteration as the slowest does in the long run, and sL for everybody else. The search is too shy where
-//    slowness comes and goes: it asks for the fastest only, once, and from the last interval alone, and a
-//    slowest replica that is overdue grants nothing. Slowness that passes is what a wide range can make up
-//    for; with constant unequal speeds it only makes gradients older.
+//  bounded (default) [ours]: the threshold in force never exceeds sU. SSP(s) releases a replica that is s
+//    ahead, which is then ready s + 1 ahead. So the search is capped at sU + 1 − gap, and the release that
+//    grants counts as one of the r*. The range includes its upper end, dssp:s-s gives SSP(s)'s orders, and
+//    the paper's regret bound 4FL√(2(sL + rmax + 1)PT) applies. Intervals are compute intervals, from
+//    release to ready.
+//  as printed [the paper's]: no cap, r* + 1 iterations, and intervals from ready to ready. It grants
+//    iterations again and again, so the gap grows without limit.
+//  transient [ours]: no search. The threshold is sU for a replica whose iterations take at least three
+//    quarters as long as those of the slowest in the long run, and sL for all others. The search grants too
+//    little when slowness comes and goes: it asks for the fastest only, once, and from the last interval
+//    alone, and when the slowest is overdue it grants no iteration. A wide range can make up for transient
+//    slowness; with constant unequal speeds it only makes gradients older.
 //
 // Algorithm 1, line 2, sums gradients that are pushed at the same moment in one update. Here each fact is
 // handled when it comes, and each gradient commits alone. The host chooses the order of facts of one moment.
