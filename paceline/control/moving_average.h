@@ -1,5 +1,4 @@
-// The recent level of a quantity: the newest observation counts a fifth, and the first one alone counts
-// fully. Pure.
+// The recent level of a quantity: the newest observation counts a fifth, and the first one fully. Pure.
 #pragma once
 
 #include <optional>
