@@ -3,7 +3,7 @@
 // creates the channel and the other opens it; from there on both are alike, and so are the kinds. An end
 // sleeps while it waits, and never longer than it is told.
 //
-// What always holds: messages arrive whole, once, and in order; a slot belongs to the sender until it is sent
+// Invariant: messages arrive whole, once, and in order; a slot belongs to the sender until it is sent
 // and to the receiver until it is released. A peer that dies leaves nothing half-sent. Whether it still lives
 // is for others to say: what is known here is at most that nothing can come any more.
 //

@@ -8,7 +8,7 @@
 // Both go in blocks (message.h), each to be worked on as it comes. A thread of the exchange's own moves them;
 // it sleeps while there is nothing to do.
 //
-// What always holds: nobody waits for ever. When a link to another host ends, everything that waits for the
+// Invariant: nobody waits for ever. When a link to another host ends, everything that waits for the
 // exchange is told why, and so is its owner: a job that lost a server has to go back to its last checkpoint.
 //
 // To be used by one thread, but for what says otherwise.

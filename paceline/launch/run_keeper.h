@@ -2,7 +2,7 @@
 // host not come back. The journal follows the leader's row by row, and each checkpoint that counts is
 // fetched.
 //
-// What always holds: as long as the copy is whole and the run has not ended, its folder has a mark, as if its
+// Invariant: as long as the copy is whole and the run has not ended, its folder has a mark, as if its
 // leader had just been killed. Nobody else can resume it meanwhile.
 //
 // One thread calls; a thread of its own keeps, and another one fetches checkpoints.

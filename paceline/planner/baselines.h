@@ -1,5 +1,5 @@
-// What else could be done with the cluster: the plans of the systems that JDMP is compared with. Each is
-// given the best micro-batch for it, our 1F1B schedule and today's measurements. Pure.
+// The alternatives to our plan: the plans of the systems that JDMP is compared with. Each gets its best
+// micro-batch, our 1F1B schedule and the current measurements. Pure.
 //
 //  bsp        even data parallel: every device holds the whole model and gets as many samples as any other.
 //  lb-bsp     uneven data only (Chen and others 2020): the same replicas, samples by speed.
@@ -32,7 +32,7 @@ struct Baseline {
 // In the order above.
 std::vector<Baseline> baselines(const CostModel& model);
 
-// B over the replicas, as evenly as it goes.
+// B over the replicas, as evenly as possible.
 void share_evenly(Plan& plan, std::int64_t batch);
 
 // The devices that are present, in their order.

@@ -1,7 +1,7 @@
 // One shard: a part of the model's weights and optimizer state, brought from version to version by the commit
 // log.
 //
-// What always holds: version v is the start plus commits 1..v, each applied once and in order. A commit that
+// Invariant: version v is the start plus commits 1..v, each applied once and in order. A commit that
 // was applied before changes nothing, so sending one again is harmless. The published weights of a version
 // never change while somebody reads them. Constants are the bytes that start() was given, in every version:
 // they are copied into a buffer of the board when it is used first, and no commit spends time on them. Where

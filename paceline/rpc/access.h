@@ -2,7 +2,7 @@
 // its token with every call. Where there is no TLS, connections begin with a proof of the token (gate.h).
 // Both sides of the control plane.
 //
-// What always holds: a call that does not show the job's token, or comes from a certificate of another job or
+// Invariant: a call that does not show the job's token, or comes from a certificate of another job or
 // role, never reaches the coordinator.
 #pragma once
 

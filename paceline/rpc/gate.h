@@ -4,7 +4,7 @@
 // Without TLS both sides show that they have the token (security/proof.h), and then gRPC gets the connection.
 // With TLS gRPC gets it once its first byte is that of a handshake; certificates tell the two who they are.
 //
-// What always holds: at most kMostStrangers connections have not got in; when one more comes, one goes of the
+// Invariant: at most kMostStrangers connections have not got in; when one more comes, one goes of the
 // source (an address of a host) that has most of them: its first. A stranger has kPatience. With TLS at most
 // kMostHandshakes get in within the time that gRPC gives a handshake, and of one source no more than are left
 // for others. So one host that floods the gate keeps itself out, and nobody else. Nobody gets in who would

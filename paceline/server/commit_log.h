@@ -2,7 +2,7 @@
 // it. Where shards are kept twice a commit takes two steps: it is prepared, and published once it is certain,
 // which is when every server has prepared it. Pure.
 //
-// What always holds: versions are made in their order; nothing is published before it is certain, and nothing
+// Invariant: versions are made in their order; nothing is published before it is certain, and nothing
 // is made after a version that is not; an order whose turn comes after a commit is carried out after it. Once
 // a copy is wanted, no version is made any more.
 //

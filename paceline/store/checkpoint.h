@@ -2,7 +2,7 @@
 // and state.json (checkpoint_state.h). The coordinator calls begin and finish, on one thread; in between, the
 // servers write their shards into directory().
 //
-// What always holds: a directory with a final name is a whole checkpoint of one version, on disk to stay. One
+// Invariant: a directory with a final name is a whole checkpoint of one version, on disk to stay. One
 // that is not finished is called "….partial", under a name that no other try has, as servers may still write
 // into one that was given up; nobody resumes from it. Older checkpoints go only after a newer one has its
 // name, so that there is one to resume from at every instant. What cannot be deleted stays and does no harm.

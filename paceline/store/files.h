@@ -1,7 +1,7 @@
 // Bytes to and from disk, for all that keep something there. Any thread; one path is written by one of them
 // at a time.
 //
-// What always holds: whatever is written here lies on disk either whole or not at all, also when the process
+// Invariant: whatever is written here lies on disk either whole or not at all, also when the process
 // is killed, the disk fills up or the machine loses its power. Nothing read is trusted to have any size.
 #pragma once
 

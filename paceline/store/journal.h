@@ -2,7 +2,7 @@
 // coordinator's host makes it a listener of the run and calls flush() a few times a second; one thread.
 // journal_reader.h reads it.
 //
-// What always holds: the file is a prefix of the run, without a hole. A killed process loses what came after
+// Invariant: the file is a prefix of the run, without a hole. A killed process loses what came after
 // the last flush; a machine that loses its power may lose a few flushes more (PowerLoss), but never the file.
 // After a first error nothing more is recorded, and status() says why.
 //

@@ -2,7 +2,7 @@
 // it goes there; where the run is led by nobody for too long, it leads it itself. Pure: what the run folder
 // says, which all hosts share, comes in.
 //
-// What always holds: the holder of the run folder's lock leads the run, and nobody else does.
+// Invariant: the holder of the run folder's lock leads the run, and nobody else does.
 #pragma once
 
 #include <chrono>

@@ -1,7 +1,7 @@
 // What the launcher of a host does when its processes end, and where the run is led from: what happens comes
 // in as events, what is to be done goes out as actions. Pure: time is a field of each event.
 //
-// What always holds: while the job trains, a server or a coordinator that dies is started again, and the run
+// Invariant: while the job trains, a server or a coordinator that dies is started again, and the run
 // goes on from its newest checkpoint; it gives up when that gains nothing. A worker that dies is started
 // again only with such a new attempt at the job: until then the others go on without it. While a run that has
 // trained before comes back, every process that is killed is started again, for as long. Where the first

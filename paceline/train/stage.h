@@ -2,7 +2,7 @@
 // one. Like a LocalModel it keeps no weights: every iteration is told where they lie, and writes its gradient
 // to memory the caller names. It says nothing about order: the caller goes by a schedule. One thread.
 //
-// What always holds: weights and gradients are laid out as of the whole model, and the stage touches its own
+// Invariant: weights and gradients are laid out as of the whole model, and the stage touches its own
 // tensors alone, so the stages of a pipeline may share that memory. The gradient of an iteration is that of
 // the mean loss over its batch: each micro-batch counts by its share of the samples, added in the order of
 // the backward passes. So any cut gives the same bits as the whole model on the same micro-batches.
