@@ -7,13 +7,12 @@
 // sleeps on fd(), by itself or with other descriptors. A link sends a sign of life twice a second, so
 // progress() has to be called at least once a second.
 //
-// What always holds
-// - Headers come once and in the order sent; payloads whole and unchanged.
-// - Memory handed to send() or receive() is the link's until that call's Done, and the caller's afterwards.
-// - Every Done is called, exactly once, unless the link is destroyed first. When the link ends, with why.
-// - What came before a link ended is heard before its end, and can be received if it came whole.
-// - What send() told to be done reaches a peer that is well, also when the link is destroyed then.
-// - A link that has ended stays so: a peer that died is known by the system at once, a silent one after
+// Invariants - Headers come once and in the order sent; payloads whole and unchanged. - Memory handed to
+// send() or receive() is the link's until that call's Done, and the caller's afterwards. - Every Done is
+// called, exactly once, unless the link is destroyed first. When the link ends, with why. - What came before
+// a link ended is heard before its end, and can be received if it came whole. - What send() told to be done
+// reaches a peer that is well, also when the link is destroyed then. - A link that has ended stays so: a peer
+// that died is known by the system at once, a silent one after
 //   LinkOptions::silence.
 // - With keys, nothing of a payload can be read on the way; and what was changed, left out, repeated or moved
 //   on the way ends the link. Headers can be read, not changed. (See seal.h.)

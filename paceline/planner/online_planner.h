@@ -15,7 +15,7 @@
 // adopted plan is on trial for a few batches; if they take longer than the old plan would have, it is rolled
 // back and left alone for a while. Only a plan whose device has left is replaced at once.
 //
-// What always holds of current(): it passes CostModel::check for the measured cluster.
+// Invariant: current() passes CostModel::check for the measured cluster.
 #pragma once
 
 #include <cstdint>
