@@ -12,7 +12,7 @@
 // much as without micro-batches.
 //
 // Random numbers of units are seeded at the start of an iteration, for the stage. So a model with random
-// numbers would draw others when it is cut. No built-in model draws any.
+// numbers would draw others when it is cut. Of the built-in models, `alexnet` and `vgg16-plain` do (dropout).
 #pragma once
 
 #include <cstdint>
