@@ -4,15 +4,14 @@
 //  bsp        even data parallel: every device holds the whole model and gets as many samples as any other.
 //  lb-bsp     uneven data only (Chen and others 2020): the same replicas, samples by speed.
 //  gpipe      Huang and others 2019: one pipeline of all devices in their given order, as many layers each.
-//  gpipe-work the same, cut as GPipe's text says: so that the variance of the stages' work is least. Neither
-//             looks at how fast a device is.
-//  pipedream  static, after Narayanan and others 2019: the devices in their given order, in equal pipelines
-//  cut
-//             by dynamic programming so that the largest part is least; even data; the best number of
-//             pipelines. (The paper replicates single stages; whole pipelines are what a plan can say.)
-//  hetpipe    Park and others 2020: virtual workers made alike by dealing the devices out by speed, cut as
-//             above; even data; the best number of them. (Its asynchrony between workers is a policy's
-//             business.)
+//  gpipe-work the same, cut as GPipe's text says: so that the variance of the stages' work is least. Both
+//             ignore how fast a device is.
+//  pipedream  static, after Narayanan and others 2019, the faster of two: one pipeline over the devices in
+//             their given order, with cuts and shared stages of shared_stages.h; or equal pipelines in that
+//             order, cut by dynamic programming so that the largest part is least, with even data and the
+//             best number of pipelines.
+//  hetpipe    Park and others 2020: equal virtual workers, each with devices of every speed, cut as above;
+//             even data; the best number of them. (Its asynchrony between workers is left to a policy.)
 #pragma once
 
 #include <string>

@@ -100,7 +100,7 @@ absl::StatusOr<std::vector<std::int32_t>> read_labels(const fs::path& path, cons
                                    fmt::join(file.shape(), ", ")));
   }
   if (file.shape()[0] != samples.shape()[0]) {
-    return wrong(file, fmt::format("{} labels, but {} has {} samples; save both anew from the same data",
+    return wrong(file, fmt::format("{} labels, but {} has {} samples; save both again from the same data",
                                    file.shape()[0], samples.path(), samples.shape()[0]));
   }
   std::vector<std::int32_t> labels;
