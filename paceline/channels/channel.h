@@ -1,5 +1,5 @@
-// Messages between two processes, both ways: what the stages of a pipeline hand to each other. Within a host
-// they go through memory that both map (ring_channel.h), between hosts over a link (link_channels.h). One end
+// Messages between two processes, both ways: the traffic between the stages of a pipeline. Within a host they
+// go through memory that both map (ring_channel.h), between hosts over a link (link_channels.h). One end
 // creates the channel and the other opens it; from there on both are alike, and so are the kinds. An end
 // sleeps while it waits, and never longer than it is told.
 //
