@@ -10,7 +10,8 @@
 // Invariants
 // - Headers come once and in the order sent; payloads whole and unchanged.
 // - Memory handed to send() or receive() is the link's until that call's Done, and the caller's afterwards.
-// - Every Done is called exactly once, unless the link is destroyed first. When the link ends, with the reason.
+// - Every Done is called exactly once, unless the link is destroyed first. When the link ends, it gets the
+//   reason.
 // - What came before a link ended is heard before its end, and can be received if it came whole.
 // - A message whose Done was OK reaches a peer that is well, even when the link is destroyed then.
 // - A link that has ended stays so: the system knows a dead peer at once, and a silent one after
