@@ -1,6 +1,6 @@
-# One rule, checked when the build is configured and whenever a source has changed since: a file includes only what
-# the DEPS of its target name, and DEPS name nothing else. So the link lists are the dependency graph of the source as
-# well. Run as a script with -DRULES=FILE: what paceline_check_includes has written of all targets.
+# One rule, checked when the build is configured and when a source has changed: a file includes only targets in
+# the DEPS of its own target, and DEPS has no others. So the link lists are also the dependency graph of the
+# source. Run as a script with -DRULES=FILE, the file that paceline_check_includes writes for all targets.
 cmake_policy(VERSION 3.25)
 include(${RULES})
 # Made by the compiler of messages.
@@ -16,7 +16,7 @@ function(paceline_owner result folder file)
   endif()
 endfunction()
 
-# What is in a testing/ folder is nobody's: whoever includes it needs what it includes.
+# A file in a testing/ folder belongs to no target: a file that includes it needs its DEPS too.
 function(paceline_check_target target)
   set(deps ${paceline_${target}_deps})
   set(where ${paceline_${target}_list})

@@ -1,13 +1,13 @@
 # paceline_fuzz(NAME SOURCES … CORPUS FOLDER DEPS …): a libFuzzer program beside the reader that it feeds. CORPUS
-# holds the inputs it starts from. Only with PACELINE_FUZZ, which wants clang; ./dev fuzz runs whatever is
-# registered here: each is a line "NAME CORPUS" of fuzz_targets.txt in the build folder.
+# holds the inputs that it starts from. Only with PACELINE_FUZZ, which needs clang. ./dev fuzz runs all targets that
+# are registered here: each is a line "NAME CORPUS" of fuzz_targets.txt in the build folder.
 set_property(GLOBAL PROPERTY paceline_fuzz_targets "")
 
 if(PACELINE_FUZZ)
   if(NOT CMAKE_CXX_COMPILER_ID STREQUAL Clang)
     message(FATAL_ERROR "libFuzzer is part of clang; configure with the preset asan")
   endif()
-  # The libraries are made to report what they cover; only the programs get libFuzzer's main.
+  # The libraries report their coverage; only the programs get libFuzzer's main.
   set(paceline_library_options -fsanitize=fuzzer-no-link)
   add_custom_target(fuzz_targets)
 endif()
@@ -29,7 +29,7 @@ function(paceline_fuzz name)
   set_property(GLOBAL APPEND_STRING PROPERTY paceline_fuzz_targets "${name} ${corpus}\n")
 endfunction()
 
-# To be called when every folder has been added.
+# Call this after all folders are added.
 function(paceline_list_fuzz_targets)
   get_property(targets GLOBAL PROPERTY paceline_fuzz_targets)
   file(GENERATE OUTPUT ${CMAKE_BINARY_DIR}/fuzz_targets.txt CONTENT "${targets}")

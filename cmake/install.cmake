@@ -1,7 +1,6 @@
-# What `cmake --install` and ./dev package put where: the two programs in one folder, where they look for each other;
-# the Python package;
-# their man pages and completions, which the program writes itself; documents with their links intact, examples, and
-# the systemd unit of docs/deploy.md.
+# The files that `cmake --install` and ./dev package install: the two programs in one folder, where they look for each
+# other; the Python package; man pages and completions, which the program writes itself; documents with their links
+# intact, examples, and the systemd unit of docs/deploy.md.
 include(GNUInstallDirs)
 
 install(TARGETS paceline RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
@@ -29,7 +28,7 @@ file(CONFIGURE OUTPUT paceline-node.service CONTENT "${unit}" @ONLY NEWLINE_STYL
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/paceline-node.service DESTINATION lib/systemd/system)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/docs/deploy.md)
 
-# Who makes a package is its maintainer: ./dev package says who.
+# The person who makes a package is its maintainer: ./dev package sets the name.
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_STRIP_FILES ON)
@@ -37,10 +36,10 @@ set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "trains one neural network over machines o
 set(CPACK_DEBIAN_PACKAGE_MAINTAINER "Paceline <root@localhost>" CACHE STRING "NAME <ADDRESS> of a package's maintainer")
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
-# Any BLAS will do; with the one that Debian takes by itself the built-in models train half as fast.
+# Any BLAS works; with Debian's default one the built-in models train half as fast.
 # `paceline data` runs curl.
 set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "libopenblas0-openmp, python3, curl, ca-certificates")
-# What the Python package trains with; another PyTorch will do.
+# The PyTorch of the Python package; another PyTorch works too.
 set(CPACK_DEBIAN_PACKAGE_SUGGESTS "python3-torch")
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 include(CPack)

@@ -1,4 +1,4 @@
-# For what writes source files: literal(VARIABLE TEXT) sets VARIABLE to TEXT as a string literal of C++.
+# For scripts that write source files: literal(VARIABLE TEXT) sets VARIABLE to TEXT as a string literal of C++.
 # A literal stays below 16 kB, which every compiler takes; neighbours are one string to the compiler.
 set(chunk 8000)
 

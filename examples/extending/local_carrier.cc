@@ -68,7 +68,7 @@ absl::StatusOr<LocalCarrier> LocalCarrier::open(const std::string&) { return Loc
 
 absl::StatusOr<std::unique_ptr<links::PortListener>> LocalCarrier::open_listener(int port) const {
   FileDescriptor socket = new_socket();
-  // Without a name the system makes one up.
+  // If the name is empty, the system chooses one.
   const std::string name = port == 0 ? "" : "@example-" + std::to_string(port);
   sockaddr_un address = address_named(name);
   const socklen_t bytes = port == 0 ? sizeof address.sun_family : bytes_of(name);
@@ -122,7 +122,7 @@ void LocalPort::lose(const std::string& why) {
   if (!std::exchange(stopped_, true)) sink_->peer_lost(why);
 }
 
-// True once all of it is there.
+// True when all bytes are there.
 bool LocalPort::read_into(std::byte* memory, std::size_t bytes) {
   while (there_ < bytes) {
     const ssize_t count = recv(socket_.get(), memory + there_, bytes - there_, 0);
@@ -138,7 +138,7 @@ bool LocalPort::read_into(std::byte* memory, std::size_t bytes) {
   return true;
 }
 
-// Nothing that comes is believed: a length is checked before anything is done with it.
+// The peer is not trusted: a length is checked before it is used.
 void LocalPort::read() {
   while (!stopped_) {
     if (reading_ == Reading::kLengths) {
@@ -176,7 +176,7 @@ void LocalPort::write() {
   }
 }
 
-// False when the socket takes no more.
+// False if the socket takes no more.
 bool LocalPort::write_first() {
   const Unsent& frame = unsent_.front();
   std::size_t skip = first_sent_;
@@ -196,7 +196,7 @@ bool LocalPort::write_first() {
   const ssize_t went = sendmsg(socket_.get(), &message, MSG_NOSIGNAL);
   if (went < 0 && errno == EINTR) return true;
   if (went < 0 && errno != EAGAIN) {
-    read();  // what the peer sent before it went counts
+    read();  // take what the peer sent before it went
     lose("the peer is gone");
     return false;
   }

@@ -64,12 +64,12 @@ class LocalPort final : public links::FramePort {
   bool stopped_ = false;
 
   std::deque<Unsent> unsent_;
-  std::size_t first_sent_ = 0;  // bytes of the first of them that have gone
+  std::size_t first_sent_ = 0;  // how many bytes of the first of them are sent
   bool full_ = false;           // the socket takes no more for now
   std::uint64_t sent_ = 0;
 
   enum class Reading { kLengths, kHead, kData } reading_ = Reading::kLengths;
-  std::size_t there_ = 0;  // bytes of what is read now
+  std::size_t there_ = 0;  // how many bytes of the current part have come
   Lengths lengths_{};
   std::vector<std::byte> head_;
   std::byte* into_ = nullptr;

@@ -12,7 +12,7 @@ void Pairs::joined(Time, const policy::Joined& fact, policy::Orders& orders) {
   orders.release(fact.replica, {"joined"});
 }
 
-// A replica that nobody can come to any more does not wait.
+// If no other replica can become ready, the one that waits goes alone.
 void Pairs::left(Time, const policy::Left& fact, policy::Orders& orders) {
   computing_.erase(fact.replica);
   if (waiting_ && waiting_->replica == fact.replica) {

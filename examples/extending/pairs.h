@@ -1,4 +1,4 @@
-// Pairs: a ready replica waits for one other, and the two commit together. An example of a policy:
+// Pairs: a ready replica waits for one other, and the two commit together. This is an example of a policy:
 // docs/extending.md.
 #pragma once
 
@@ -23,7 +23,7 @@ class Pairs final : public policy::SyncPolicy {
   void joined(Time now, const policy::Joined& fact, policy::Orders& orders) override;
   void left(Time now, const policy::Left& fact, policy::Orders& orders) override;
   void ready(Time now, const policy::Ready& fact, policy::Orders& orders) override;
-  // It promises nothing: the two fastest may go on together without end.
+  // The policy has no bounds: the two fastest may go on together for ever.
   policy::Bounds bounds() const override { return {}; }
 
  private:
@@ -33,7 +33,7 @@ class Pairs final : public policy::SyncPolicy {
   std::optional<policy::Contribution> waiting_;
 };
 
-// How a user writes it, and what it makes.
+// The text that a user writes for this policy, and the policy that it makes.
 struct PairsSpec {
   static constexpr const char* kName = "pairs";
   static constexpr const char* kForm = "pairs";

@@ -19,12 +19,12 @@ class Rings final : public train::DataSet {
 
   std::int32_t size() const override { return size_; }
   std::int64_t classes() const override { return 3; }
-  // As an image of one row, so that image models take it.
+  // An image of one row, so that image models take it.
   std::vector<std::int64_t> sample_shape() const override { return {1, 1, 2}; }
-  // Who has the same number has the same points.
+  // Two hosts with the same number have the same points.
   std::uint64_t digest() const override { return paceline::mix_seed({half_, std::uint64_t(size_)}); }
 
-  // A point depends on its index alone, so every process gets the same one at any time.
+  // A point depends only on its index, so every process gets the same point at any time.
   train::Batch batch(std::span<const std::int32_t> indices, std::uint64_t) const override {
     const auto count = static_cast<std::int64_t>(indices.size());
     train::Batch batch{torch::empty({count, 1, 1, 2}), torch::empty({count}, torch::kInt64)};

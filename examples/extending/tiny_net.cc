@@ -1,4 +1,4 @@
-// One convolution, and the mean of what it sees: a model of a few hundred weights. An example of a model:
+// One convolution, and the mean over its outputs: a model of a few hundred weights. An example of a model:
 // docs/extending.md.
 #include <algorithm>
 

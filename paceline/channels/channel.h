@@ -1,9 +1,9 @@
-// Messages between two processes, both ways: what the stages of a pipeline hand to each other. Within a host
-// they go through memory that both map (ring_channel.h), between hosts over a link (link_channels.h). One end
+// Messages between two processes, both ways: the traffic between the stages of a pipeline. Within a host they
+// go through memory that both map (ring_channel.h), between hosts over a link (link_channels.h). One end
 // creates the channel and the other opens it; from there on both are alike, and so are the kinds. An end
 // sleeps while it waits, and never longer than it is told.
 //
-// What always holds: messages arrive whole, once, and in order; a slot belongs to the sender until it is sent
+// Invariant: messages arrive whole, once, and in order; a slot belongs to the sender until it is sent
 // and to the receiver until it is released. A peer that dies leaves nothing half-sent. Whether it still lives
 // is for others to say: what is known here is at most that nothing can come any more.
 //

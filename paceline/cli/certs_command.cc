@@ -19,7 +19,7 @@ absl::Status certs_command(const security::CertificateRequest& request) {
           "the job        {}: a certificate and a key for each role of job '{}', and its token; good until "
           "{}\n",
           of_job, request.job, security::day_of(made.expire)) +
-      fmt::format("each host      gets all of {}: any of them may come to lead the run\n", of_job) +
+      fmt::format("each host      gets all of {}: any host may have to lead the run\n", of_job) +
       fmt::format(
           "job.toml       [network]\n               listen = \"0.0.0.0:7461\"\n               certs = "
           "\"{}\"\n",

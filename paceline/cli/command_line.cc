@@ -143,11 +143,10 @@ void add_data(CLI::App& app, Command& command) {
   data->add_option("set", options->set,
                    "mnist, cifar10, cifar100, or digits: drawn here, in files like MNIST's")
       ->required();
-  data->add_option("dir", options->directory, "the folder that it goes to")->required();
-  data->add_option(
-      "--from", options->from,
-      "the file as it was published, the folder with the files, or another address; fetched from "
-      "where it is published without it");
+  data->add_option("dir", options->directory, "the folder to put it into")->required();
+  data->add_option("--from", options->from,
+                   "the published file, a folder with the files, or another address; without it, paceline "
+                   "fetches them from where they are published");
   data->callback([options, &command] { command = [options] { return exit_of(data_command(*options)); }; });
 }
 
@@ -159,7 +158,7 @@ void add_worker(CLI::App& app, Command& command) {
   auto peer = std::make_shared<compute::WorkerRoleOptions>();
   CLI::App* worker = app.add_subcommand("worker", "one process of a job: computes gradients");
   add_reach(*worker, peer->reach);
-  worker->add_option("--name", peer->name, "the name of its device in the job: w0, w1, …")->required();
+  worker->add_option("--name", peer->name, "name of the worker's device in the job: w0, w1, …")->required();
   worker->add_option("--address", peer->address,
                      "address of this host, for stages of its replica on other hosts");
   add_own_job(*worker, peer->job_file);
@@ -193,8 +192,8 @@ void add_run(CLI::App& app, Command& command, const std::vector<std::string>& ow
   CLI::Option* program =
       run->add_option("program", options->program, "a Python script, or an executable; needed without -m");
   CLI::Option* module =
-      run->add_option("-m", options->module, "a Python module, as of python -m, in place of the program");
-  run->add_option("--devices", options->devices, "how many devices train; 1 without it")
+      run->add_option("-m", options->module, "a Python module, as with python -m, instead of the program");
+  run->add_option("--devices", options->devices, "number of devices; 1 without it")
       ->check(CLI::Range(1, 256));
   run->add_option("--policy", options->policy,
                   "the policy, which decides who waits for whom; bsp without it");
@@ -202,7 +201,7 @@ void add_run(CLI::App& app, Command& command, const std::vector<std::string>& ow
   add_sets(*run, options->sets);
   add_shown(*run, options->shown);
   add_virtual(*run, options->in_virtual_time);
-  run->footer("Every other word goes to your program. Write words that paceline knows too after --.");
+  run->footer("All other words go to your program. If paceline knows a word too, write it after --.");
   run->allow_extras();
   run->callback([options, run, program, module, own, &command] {
     if (program->empty() && module->empty()) throw CLI::RequiredError("program");
@@ -254,8 +253,7 @@ void add_node(CLI::App& app, Command& command) {
   node->add_option("--resume", options->train.resume, "go on with the run in this folder of the first host")
       ->excludes("job");
   add_from(*node, options->train.from);
-  node->add_flag("--new", options->anew,
-                 "begin a new run, even where an earlier run of this job was cut short")
+  node->add_flag("--new", options->anew, "start a new run, even if an earlier run of this job was cut short")
       ->excludes("--resume");
   node->add_flag("--ui", options->train.ui,
                  "watch the run in a browser on the host that leads it; prints the address");
@@ -268,7 +266,7 @@ void add_up(CLI::App& app, Command& command) {
   auto options = std::make_shared<UpOptions>();
   CLI::App* up = app.add_subcommand("up", "run a job on several hosts over ssh, with one command");
   up->add_option("hosts", options->hosts_file,
-                 "a file with one host name a line, as ssh takes it, host 0 first")
+                 "a file with one host name on each line, as for ssh; host 0 first")
       ->required();
   up->add_option("job", options->job_file, "the job file, or - for standard input")->required();
   add_sets(*up, options->sets);
@@ -351,7 +349,7 @@ void add_plan(CLI::App& app, Command& command) {
 
 void add_report(CLI::App& app, Command& command) {
   auto options = std::make_shared<ReportOptions>();
-  CLI::App* report = app.add_subcommand("report", "write report.html of a run or a comparison again");
+  CLI::App* report = app.add_subcommand("report", "write the report of a run or a comparison again");
   report->add_option("folder", options->folder, "the folder of the run or of the comparison")->required();
   CLI::Option* time = report->add_flag(
       "--time", options->time,

@@ -85,7 +85,7 @@ absl::StatusOr<fs::path> fetch(const PublishedFile& file, const std::string& add
   const absl::Status fetched = run_curl(address, into / file.name);
   if (fetched.ok()) return into / file.name;
   return absl::UnavailableError(
-      fmt::format("cannot fetch {} ({}); fetch {} where there is a network, and say --from {}", address,
+      fmt::format("cannot fetch {} ({}); fetch {} where there is a network, and add --from {}", address,
                   std::string(fetched.message()), address, file.name));
 }
 

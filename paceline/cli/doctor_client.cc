@@ -44,8 +44,8 @@ Finding preflight_as(security::Role role, const peer::PeerOptions& reach) {
   const auto access = peer::read_access(reach.certs, reach.token_file, role);
   const absl::Status answer =
       access.ok() ? rpc::preflight(reach.coordinator, *access, kPreflightLimit) : access.status();
-  if (answer.ok()) return {what, Health::kOk, "host 0 lets it in"};
-  return {what, Health::kFail, std::string(answer.message()), "copy the job's certificates here once more"};
+  if (answer.ok()) return {what, Health::kOk, "host 0 accepts it"};
+  return {what, Health::kFail, std::string(answer.message()), "copy the job's certificates here again"};
 }
 
 // Does what the first host asks.

@@ -80,7 +80,7 @@ std::string data_of_program(const config::JobConfig& job, std::vector<Finding>& 
   const auto model = probe_program(job, "");
   if (!model.ok()) {
     findings.push_back({"program", Health::kFail, std::string(model.status().message()),
-                        "start it by hand on this host, as the job does, until it finds all that it needs"});
+                        "start it by hand on this host, as the job does, and install what it does not find"});
     return "";
   }
   findings.push_back({"program", Health::kOk,

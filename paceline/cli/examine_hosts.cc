@@ -134,7 +134,7 @@ class Examination {
     forget.mutable_mark();
     ask(host, std::move(forget), kAnswerLimit);
     if (back.ok()) return "";
-    return fmt::format("what host {} writes there is not seen by host 0: {}", host,
+    return fmt::format("host 0 does not see what host {} writes there: {}", host,
                        std::string(back.message()));
   }
 

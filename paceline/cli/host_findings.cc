@@ -94,7 +94,7 @@ Finding memory() {
   std::string says = fmt::format("{} of {} free", size_of(free), size_of(total));
   const auto allowed = static_cast<double>(launch::host_memory().bytes);
   if (allowed > 0 && allowed < total) {
-    says += fmt::format("; the control group of this process may have {}", size_of(allowed));
+    says += fmt::format("; the control group of this process allows {}", size_of(allowed));
     free = std::min(free, allowed);
   }
   if (free < kLeastFree_bytes) return {"memory", Health::kWarn, says, "close other programs before training"};
@@ -113,7 +113,7 @@ Finding shared_memory() {
   if (mapped != MAP_FAILED) munmap(mapped, kProbe_bytes);
   if (file >= 0) close(file);
   if (mapped == MAP_FAILED) {
-    return {"shared memory", Health::kFail, fmt::format("64 MB cannot be had: {}", std::strerror(error)),
+    return {"shared memory", Health::kFail, fmt::format("cannot get 64 MB: {}", std::strerror(error)),
             "give this process more memory (the container's or the cgroup's limit)"};
   }
   if (!opens) return {"shared memory", Health::kFail, own + " cannot be opened", "mount /proc for this user"};
@@ -162,12 +162,13 @@ Finding clock() {
   const std::time_t now = std::time(nullptr);
   const std::string says = fmt::format("{} UTC", security::day_of(now));
   if (now < kBuilt)
-    return {"clock", Health::kFail, says + " is long ago: no certificate is good yet",
+    return {"clock", Health::kFail, says + " is long ago: no certificate is valid yet",
             "set the clock: timedatectl set-ntp true"};
   timex about{};
   if (adjtimex(&about) == TIME_ERROR)
     return {"clock", Health::kWarn, says + ", not synchronized",
-            "timedatectl set-ntp true; certificates bear an hour, and reports of hosts compare badly"};
+            "timedatectl set-ntp true; certificates allow an hour, and times of several hosts are hard to "
+            "compare"};
   return {"clock", Health::kOk, says + ", synchronized", ""};
 }
 
@@ -222,7 +223,7 @@ std::vector<Finding> job_findings(const config::JobConfig& job) {
     findings.push_back({"certificates", Health::kOk, "none: this job stays on one host", ""});
     if (!config::is_loopback(job.reach.listen))
       findings.back() = {"certificates", Health::kWarn,
-                         "none: anybody on the way can read and change what is said",
+                         "none: anybody on the network can read and change the traffic",
                          "paceline certs DIR, and network.certs"};
   } else {
     for (const security::Role role : security::kRoles) findings.push_back(certificate(job.reach.certs, role));

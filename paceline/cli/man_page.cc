@@ -73,7 +73,7 @@ std::string man_page(const ProgramText& words, const std::string& name, const st
   }
   if (!command.more.empty()) text += ".SH NOTES\n" + troff(command.more) + "\n";
   text +=
-      ".SH EXIT STATUS\n0 where all is well; 2 with one line on standard error that says what is wrong and "
+      ".SH EXIT STATUS\n0 if all is well; 2 with one line on standard error that says what is wrong and "
       "what to do; 128 + n after signal n.\n";
   if (name != program) text += fmt::format(".SH SEE ALSO\n{}(1)\n", bold(program));
   return text;

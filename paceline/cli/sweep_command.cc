@@ -56,7 +56,7 @@ absl::Status read_job(const std::string& text, const std::string& file, std::vec
   PACELINE_RETURN_IF_ERROR(check_in_virtual_time(training.job));
   if (training.job.target) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      fmt::format("{}: evaluate.target: a sweep tells the time to a target; write one", file));
+      fmt::format("{}: evaluate.target: a sweep measures the time to a target; write one", file));
 }
 
 absl::StatusOr<Plan> read_plan(const std::string& file) {

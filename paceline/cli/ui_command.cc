@@ -37,7 +37,7 @@ absl::StatusOr<ListeningSocket> listen_for_pages(const UiCommandOptions& options
   if (!config::is_loopback(options.listen) && !options.metrics_only) {
     return absl::InvalidArgumentError(
         fmt::format("ui: '{}' can be reached from other machines, and nothing here is encrypted; listen on "
-                    "127.0.0.1, and come "
+                    "127.0.0.1, and connect "
                     "through ssh -L 7462:127.0.0.1:7462",
                     options.listen));
   }

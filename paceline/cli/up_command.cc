@@ -180,7 +180,8 @@ class Bundle {
     std::error_code error;
     const fs::path temporary = fs::temp_directory_path(error);
     if (error)
-      return absl::NotFoundError("TMPDIR names no folder that is there; set it to one, or leave it out");
+      return absl::NotFoundError(
+          "TMPDIR names a folder that does not exist; name another one, or leave it out");
     std::string folder = (temporary / "paceline-up-XXXXXX").string();
     if (mkdtemp(folder.data()) == nullptr)
       return absl::PermissionDeniedError(fmt::format("{}: cannot be made", folder));

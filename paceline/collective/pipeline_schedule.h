@@ -6,7 +6,7 @@
 // that are left. So where no stage is shared, stage s of S keeps at most S − s micro-batches between their
 // two passes, however many there are, and the weights stay as they are for the whole batch.
 //
-// What always holds: every micro-batch goes forward once and then backward once, each pass in ascending
+// Invariant: every micro-batch goes forward once and then backward once, each pass in ascending
 // order; with channels between devices that hold a message each way, some device can always go on.
 #pragma once
 

@@ -6,7 +6,7 @@
 // owns a slice of the elements; a slice is cut into chunks, so that a chunk of the sum can be used while the
 // next ones are still being made.
 //
-// What always holds: what a step reads was finished by the steps it waits for, and is not written again in
+// Invariant: what a step reads was finished by the steps it waits for, and is not written again in
 // this schedule; following the waits, some rank can always go on.
 #pragma once
 

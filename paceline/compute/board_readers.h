@@ -1,5 +1,5 @@
-// The published weights of all shards, as one replica's tensors: where they lie, or looked ahead from. A
-// tensor that is cut between shards is put together in memory of this object's own.
+// The published weights of all shards as one replica's tensors, in place or with look-ahead. A tensor that is
+// cut between shards is put together in memory of this object.
 #pragma once
 
 #include <optional>
@@ -17,8 +17,8 @@ namespace paceline::compute {
 
 class BoardReaders {
  public:
-  // `look_ahead`: the job's, which says whether directions lie behind the weights. Errors: what a shard's
-  // board cannot be opened for, or that the parts are not the model's `layout`.
+  // `look_ahead`: the job's; with it, directions are behind the weights. Errors: a shard's board cannot be
+  // opened, or the parts do not fit the model's `layout`.
   static absl::StatusOr<BoardReaders> open(const wire::Boards& boards, const ps::Layout& layout,
                                            bool look_ahead);
 
@@ -26,10 +26,10 @@ class BoardReaders {
     Version version;                    // the lowest of the shards'
     std::vector<const float*> tensors;  // one a tensor of the whole layout, in its order
   };
-  // A version ≥ `version` of every shard, until unpin(); nothing when they are not there within `timeout`.
+  // A version ≥ `version` of every shard, until unpin(); nullopt if they are not there within `timeout`.
   std::optional<Pinned> pin(Version version, std::chrono::nanoseconds timeout);
-  // The same, so far along its direction, in memory of this object that holds until the next call; nothing is
-  // pinned then. Requires: look_ahead.
+  // The same, moved this far along its direction, in memory of this object that stays valid until the next
+  // call; then no version is pinned. Requires: look_ahead.
   std::optional<Pinned> pull_ahead(Version version, float reach, std::chrono::nanoseconds timeout);
   // Exactly this version, which the shards keep.
   std::optional<Pinned> pin_exactly(Version version);

@@ -1,5 +1,5 @@
-// What a worker computes, and with what: an engine, its own gradient, and its role, a whole replica or a
-// stage of one. It talks to nobody but its engine and the neighbours of a stage. One thread.
+// The computation of a worker: an engine, its own gradient, and its role, a whole replica or a stage of one.
+// It talks only to its engine and the neighbours of a stage. One thread.
 #pragma once
 
 #include <cstdint>
@@ -39,9 +39,9 @@ class Computation {
 
   const config::JobConfig& job() const { return job_; }
   const ps::Layout& layout() const { return layout_; }
-  // What a worker says of itself when it comes.
+  // A worker's report about itself when it attaches.
   wire::WorkerAttached attached() const;
-  // Other memory after a role in which other stages wrote to it: one that stood still may go on to write.
+  // Uses new memory after a role in which other stages wrote to it: a stage that stood still may write later.
   memory::GradientWriter& gradient() { return *gradient_; }
   // Memory in which weights will lie.
   void share(std::span<const engine::Memory> memories);
@@ -68,14 +68,13 @@ class Computation {
   // role.
   absl::StatusOr<Compute> prepare(const wire::WorkerRelease& release);
 
-  // Of the whole gradient, which the first device has; nothing in the others. The servers look at what they
-  // make of it in any case.
+  // About the whole gradient, on the first device only. The servers check their results in any case.
   struct Contributed {
     std::string not_finite;  // the name of a tensor that is not; empty: all is finite
     double norm = 0;         // where outliers are rejected
   };
   Contributed contributed(const Computed& done);
-  // What it computed is whole, and may be read as of this iteration.
+  // The gradient of this iteration is whole, and may be read.
   void finish(Clock clock);
   // How long the iteration that took `taken` so far takes at the pace of this device; a stage has kept it by
   // itself.

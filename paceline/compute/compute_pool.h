@@ -1,5 +1,5 @@
-// Threads that compute gradients and evaluations of one model, each with an engine of its own. What a task
-// gives depends on its inputs alone, so it does not matter which thread takes it, or when.
+// Threads that compute gradients and evaluations of one model, each with an engine of its own. The result of
+// a task depends only on its inputs, so it does not matter which thread takes it, or when.
 #pragma once
 
 #include <condition_variable>

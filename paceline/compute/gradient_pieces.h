@@ -1,5 +1,5 @@
-// A device's part of its replica's gradient as messages to the first device, where it does not write it there
-// itself: a piece each, which says where it belongs, and an empty one at the end.
+// A device's part of its replica's gradient as messages to the first device, if the device does not write it
+// there itself. Each message has a piece and its place, and an empty one ends them.
 #pragma once
 
 #include <cstddef>
@@ -23,8 +23,7 @@ std::vector<ps::FloatRange> pieces_of(std::span<const ps::FloatRange> ranges);
 // The number of bytes written. Requires: a piece, and room for one.
 std::size_t write_piece(const ps::FloatRange& piece, std::span<const float> gradient,
                         std::span<std::byte> room);
-// Puts it where it belongs, or adds it to what is there. Errors: DataLoss when that is nowhere in this
-// gradient.
+// Writes it to its place, or adds it there. Errors: DataLoss if the place is not in this gradient.
 enum class Piece { kPut, kAdd };
 absl::Status read_piece(std::span<const std::byte> message, Piece how, std::span<float> gradient);
 

@@ -1,6 +1,6 @@
-// A worker's part in summing the gradients of a commit: its slice of them, from the members' own memory into
-// its own. The servers take what is there when they come to it and sum the rest themselves, so nobody waits
-// for a worker here, and whatever keeps it from summing is no error.
+// A worker's part in summing the gradients of a commit: it sums its slice of them, from the members' memory
+// into its own. The servers take the finished chunks and sum the rest themselves. So no process waits for a
+// worker here, and a worker that cannot sum is not an error.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// What a replica does in an iteration of local SGD: steps by itself, from the weights it pulled, with a
-// velocity of its own that goes on from round to round. It contributes how far it came. One thread at a time.
+// An iteration of local SGD: the replica steps by itself, from the weights that it pulled, with a velocity of
+// its own that continues from round to round. It contributes its total move. One thread at a time.
 #pragma once
 
 #include <cstdint>

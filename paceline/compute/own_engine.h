@@ -1,5 +1,5 @@
-// The engine of a worker or an evaluator. It outlives the process's stays beside coordinators: a coordinator
-// that is gone costs nobody the loading of a data set, or a program its life.
+// The engine of a worker or an evaluator. It survives the loss of a coordinator: the data set need not be
+// loaded again, and a program keeps running.
 #pragma once
 
 #include <cstdint>

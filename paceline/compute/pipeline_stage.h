@@ -59,9 +59,9 @@ class PipelineStage {
   };
   // Loads what this stage needs of a batch.
   absl::Status prepare(const engine::Batch& batch) { return stage_->prepare(batch); }
-  // Its part of the gradient of that batch. When it has returned in all devices, the whole gradient is there.
-  // Nothing when it was interrupted. Errors: those of engine::Stage and of StageChannels; DataLoss when
-  // another device sent what cannot be.
+  // Its part of the gradient of that batch. When it has returned in all devices, the gradient is whole.
+  // nullopt if it was interrupted. Errors: those of engine::Stage and of StageChannels; DataLoss if another
+  // device sent an impossible message.
   absl::StatusOr<std::optional<Done>> run(const Iteration& iteration, std::span<const float* const> weights);
 
  private:

@@ -1,10 +1,10 @@
-// What connects a device's stage to other devices of its replica: channels to those of the neighbouring
-// stages, through memory or, where they are on another host, over links; and one to the first device, for
-// this one's part of the gradient, where it does not write it there itself. One thread.
+// Connects a device's stage to other devices of its replica: channels to those of the neighbouring stages,
+// through memory or, on other hosts, over links; and one to the first device for this device's part of the
+// gradient, if it does not write it there itself. One thread.
 //
-// A device that waits here for a dead one would wait for ever: the coordinator notices, and the
-// worker is interrupted. Where only a link has ended, nobody may notice: a worker that hears nothing for a
-// while comes again as a new one.
+// A device that waits here for a dead one would wait for ever, so the coordinator notices the death, and the
+// worker is interrupted. If only a link has ended, the coordinator may not notice: a worker that hears
+// nothing for a while comes back as a new one.
 #pragma once
 
 #include <chrono>

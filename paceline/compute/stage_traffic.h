@@ -1,5 +1,5 @@
-// What this worker has sent to stages on other hosts since it began, and how fast theirs came, for its
-// heartbeats to say.
+// How much this worker has sent to stages on other hosts since it began, and how fast their data came, for
+// its heartbeats.
 #pragma once
 
 #include <atomic>

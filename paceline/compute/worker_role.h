@@ -1,5 +1,5 @@
-// The worker process: one device, which is a replica or a stage of one. Stateless: it pulls weights, computes
-// a gradient, and says so.
+// The worker process: one device, which is a replica or a stage of one. It is stateless: it pulls weights,
+// computes a gradient, and reports that.
 #pragma once
 
 #include <string>

@@ -1,5 +1,4 @@
-// What a budget is, as cluster.toml and job.toml say it: `most` per batch, second or hour, of one kind of
-// cost.
+// A budget, as cluster.toml and job.toml write it: `most` per batch, second or hour, of one kind of cost.
 #pragma once
 
 #include "paceline/config/section.h"

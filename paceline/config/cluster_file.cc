@@ -66,7 +66,7 @@ class ClusterReader {
     if (top_.has("layer")) read_layers(top_, each, complaints_, problem().model);
     if (section.has("name")) {
       for (const char* size : {"output_kb", "activation_kb", "parameter_kb", "forward_share"})
-        if (section.has(size)) section.complain(size, "leave it out: it is measured of a model with a name");
+        if (section.has(size)) section.complain(size, "leave it out: it is measured if the model has a name");
       read_named(section);
     }
     file_.profile = section.text("profile", "");

@@ -1,9 +1,9 @@
-// A cluster and the model to be trained on it, as cluster.toml says: what a plan is made from (`paceline
-// plan`), and what happens to the cluster while it trains (`paceline simulate`). docs/plan.md lists the keys.
-// Plain values; whatever is wrong is an InvalidArgument of one line.
+// A cluster and the model to train on it, as cluster.toml describes them: the input of a plan (`paceline
+// plan`), and the changes of the cluster while it trains (`paceline simulate`). docs/plan.md lists the keys.
+// Plain values; every mistake is an InvalidArgument of one line.
 //
-// What always holds of a problem that comes out: as planner/problem.h says, but for the layers where the
-// model is given by name or by a file of its own: then there are none, and the caller fills them in.
+// Invariant of the resulting problem: as planner/problem.h says, except for the layers if the model is given
+// by name or in a file of its own: then there are none, and the caller fills them in.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@
 
 namespace paceline::config {
 
-// A model of the zoo, to be measured on this machine.
+// A built-in model, to be measured on this machine.
 struct NamedModel {
   ModelConfig model;
   // Empty and 0: as the model usually has them.
@@ -28,7 +28,7 @@ struct NamedModel {
 
 enum class ClusterEvent { kSpeed, kLink, kPrice, kJoin, kLeave };
 
-// From at_s on a device's speed or price, or a link between two, is this.
+// From at_s on, a device has this speed or price, or a link between two devices is this.
 struct ClusterChange {
   double at_s = 0;
   ClusterEvent what = ClusterEvent::kSpeed;
@@ -39,9 +39,9 @@ struct ClusterChange {
   planner::Link link{};       // kLink
 };
 
-// What the section [planner] says.
+// The section [planner].
 struct PlannerConfig {
-  double v = 20;                    // Lyapunov's V: what time counts for against budgets
+  double v = 20;                    // Lyapunov's V: the weight of time against budgets
   std::int64_t cuts_every = 30;     // batches between looks at the cuts
   std::int64_t groups_every = 200;  // and at the groups
   std::int64_t trial = 3;           // batches that a new plan is on trial
@@ -63,10 +63,11 @@ struct ClusterFile {
 
 absl::StatusOr<ClusterFile> parse_cluster(const std::string& text, const std::string& file);
 
-// A file of [[layer]] alone, as [model] profile names it. `otherwise`: what a layer has that does not say.
+// A file with [[layer]] alone, which [model] profile names. `otherwise`: the values that a layer has by
+// default.
 absl::StatusOr<planner::ModelProfile> parse_profile(const std::string& text, const std::string& file,
                                                     const planner::LayerProfile& otherwise = {});
-// What parse_profile reads.
+// The text that parse_profile reads.
 std::string profile_text(const planner::ModelProfile& profile);
 
 }  // namespace paceline::config

@@ -1,4 +1,4 @@
-// The kinds of files that commands take. All are TOML, and easily taken for each other. Pure.
+// The kinds of files that commands take. All are TOML, and easy to confuse. Pure.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@ namespace paceline::config {
 
 enum class FileKind { kJob, kScenario, kCluster, kSweep };
 
-// What is wrong with a file that was read as `taken_for`: `status`, or that it is of another kind, where that
-// is certain. An OK status stays so.
+// The error of a file that was read as `taken_for`: `status`, or that the file is certainly of another kind.
+// An OK status stays OK.
 absl::Status unless_other_kind(const toml::table& root, FileKind taken_for, const std::string& file,
                                const absl::Status& status);
 

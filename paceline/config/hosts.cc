@@ -124,7 +124,7 @@ void read_hosts(Section& cluster, JobConfig& job) {
   const std::vector<std::string> in_the_clear{"auto", "tcp", "ucx"};
   job.fabric = in_the_clear[cluster.choice("fabric", 0, in_the_clear)];
   if (job.seal && cluster.has("fabric"))
-    cluster.complain("fabric", "is for what goes in the clear; add seal = false");
+    cluster.complain("fabric", "is for traffic in the clear; add seal = false");
   if (job.seal) job.fabric = "sealed";
   read_placement(cluster, job);
   spread(job);

@@ -1,5 +1,5 @@
-// Which of a job's devices are on which host. A host is a place where processes share memory; each has one
-// server, beside its workers.
+// Which of a job's devices are on which host. The processes of a host share memory; each host has one server,
+// beside its workers.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,9 @@ struct JobConfig;
 
 inline constexpr std::int64_t kMostHosts = 64;  // of a job
 
-// The keys `hosts`, `copies`, `without`, `host_patience_s`, `shared_folder` and `seal` of [cluster], and on
-// which hosts the devices are that do not say so themselves: as many on each, in their order. Then the job is
-// what is left without the hosts that it is to be without. Complains about hosts without a device, and about
-// what only works on one host.
+// The keys `hosts`, `copies`, `without`, `host_patience_s`, `shared_folder` and `seal` of [cluster], and the
+// hosts of devices that do not name one: equally many on each, in their order. Then it removes the hosts that
+// the job goes on without. Complains about hosts without a device, and about keys that only work on one host.
 void read_hosts(Section& cluster, JobConfig& job);
 
 }  // namespace paceline::config

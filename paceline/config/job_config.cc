@@ -75,7 +75,7 @@ std::optional<double> read_beta2(Section& section, ps::OptimizerKind kind) {
   const char* key = rmsprop ? "alpha" : "beta2";
   const char* other = rmsprop ? "beta2" : "alpha";
   if (section.has(other))
-    section.complain(other, fmt::format("write {}: it is called so where name = \"rmsprop\"{}", key,
+    section.complain(other, fmt::format("write {}: this is its name with name = \"rmsprop\"{}", key,
                                         rmsprop ? "" : " is not"));
   if (!section.has(key)) return std::nullopt;
   return section.number(key, 0, 0, kMostBeta2);
@@ -268,10 +268,10 @@ void read_sync(Section section, JobConfig& job) {
   const bool can_look_ahead = ps::has_direction(job.optimizer.kind);
   job.look_ahead = section.boolean("look_ahead", can_look_ahead && looks_ahead(job.policy));
   if (job.look_ahead && !can_look_ahead)
-    section.complain("look_ahead", "lamb and adafactor do not know where the weights go next; leave it out");
+    section.complain("look_ahead", "lamb and adafactor cannot predict the weights; leave it out");
   job.reject_outliers = section.number("reject_outliers", 0, 0, 1e9);
   if (job.reject_outliers > 0 && job.reject_outliers < 2)
-    section.complain("reject_outliers", "below 2 it would reject gradients that are as they should be");
+    section.complain("reject_outliers", "below 2 it would reject good gradients");
   section.finish();
 }
 
@@ -402,7 +402,7 @@ void read_evaluate(Section section, JobConfig& job) {
     section.complain("device",
                      "only a program has devices to choose from; built-in models evaluate on the CPU");
   if (section.has("batch") && job.program)
-    section.complain("batch", "leave it out: a program evaluates as it likes");
+    section.complain("batch", "leave it out: a program chooses this itself");
   job.stop_at_target = section.boolean("stop_at_target", false);
   if (section.has("target")) {
     job.target = parse_target(section.text("target", ""));

@@ -1,5 +1,5 @@
-// A job, as job.toml says it: what to train, on what, over which devices, under which policy. docs/job.md
-// lists the keys. Every key has a default; whatever is wrong is an InvalidArgument of one line.
+// A job, as job.toml describes it: the model, the data, the devices and the policy. docs/job.md lists the
+// keys. Every key has a default; every mistake is an InvalidArgument of one line.
 #pragma once
 
 #include <cstdint>
@@ -32,10 +32,10 @@ inline constexpr std::int64_t kMostDevicesOfJob = 1024;  // of a job
 // (memory/weight_board.h).
 inline constexpr std::int64_t kMostLiveDevices = 470;
 
-// One device of the cluster. It is a replica, or a stage of one where the job has pipelines.
+// One device of the cluster. It is a replica, or a stage of one if the job has pipelines.
 struct DeviceConfig {
   std::string name;         // "w0", "w1", …
-  std::int64_t batch = 32;  // samples an iteration; what pace_ms is for, in a pipeline
+  std::int64_t batch = 32;  // samples an iteration; in a pipeline, pace_ms is the time of this many
   int threads = 1;          // libtorch's, within an operation
   // Imitates a slower device: after its real gradient the device waits until an iteration has taken `pace`
   // times its compute time, or `pace_ms`. At most one of them. A stage waits after each pass of a
@@ -43,10 +43,10 @@ struct DeviceConfig {
   std::optional<double> pace;
   std::optional<double> pace_ms;
   Unevenness unevenness;            // of the paced time
-  std::optional<double> memory_mb;  // what the planner may fill; none: it knows no limit
+  std::optional<double> memory_mb;  // the memory that the planner may fill; nullopt: no limit
   double price_per_hour = 0;        // while it is in the plan
   double power_w = 0;               // while it computes
-  std::string site;  // what goes to another one counts as traffic between sites; empty: the servers'
+  std::string site;  // data that goes to another site counts as traffic; empty: the servers' site
   Link link;
   std::optional<int> host;  // always given in a job that was read
 };
@@ -54,7 +54,7 @@ struct DeviceConfig {
 // [budget]: of money in the prices' currency, of joules, or of traffic between sites.
 struct BudgetConfig {
   planner::Budget most;
-  double v = 20;     // what time counts for against it (planner/queues.h)
+  double v = 20;     // the weight of time against it (planner/queues.h)
   double queue = 0;  // accumulated overspend, in batches' worth of budget; a resumed run says so
 };
 
@@ -63,7 +63,7 @@ struct JobConfig {
   std::uint64_t seed = 1;
   double epochs = 1;
   std::string runs_dir = "runs";
-  std::optional<ProgramConfig> program;  // where there is one, `model` and `data` say nothing
+  std::optional<ProgramConfig> program;  // if there is one, `model` and `data` are not used
   ModelConfig model;
   std::string initial_weights;  // a safetensors file on every host; empty: the model's own
   DataConfig data;
@@ -83,8 +83,8 @@ struct JobConfig {
   policy::PolicySpec policy;
   control::CommitScale scale = control::CommitScale::kSamples;
   double staleness_damping = 0;
-  bool look_ahead = false;     // by the policy where the file does not say
-  double reject_outliers = 0;  // gradients of a norm so many times the others'; 0: none
+  bool look_ahead = false;     // if the file does not say it, the policy decides
+  double reject_outliers = 0;  // rejects gradients with a norm this many times the others'; 0: none
 
   std::vector<DeviceConfig> devices;
   ParallelConfig parallel;
@@ -100,12 +100,12 @@ struct JobConfig {
   UpdateTime update;
 
   std::int64_t hosts = 1;
-  // Of a job on several hosts, what each of those calls itself; `host` of a device is a place in this list.
-  // Others were given up, and their devices are no part of the job.
+  // For a job on several hosts, the rank of each host; `host` of a device is a place in this list. Other
+  // hosts were given up, and their devices are not part of the job.
   std::vector<HostRank> ranks;
   std::vector<HostRank> without;
   std::vector<std::string> left_out;  // names of those devices
-  double host_patience_s = 30;        // a host that was lost is waited for so long
+  double host_patience_s = 30;        // how long the run waits for a lost host
   std::int64_t servers = 1;           // one a host, where there are several
   Placement placement = Placement::kCentral;
   std::int64_t copies = 1;          // of each shard, each on another host
@@ -116,8 +116,8 @@ struct JobConfig {
   Reach reach;
   std::string monitor{};        // where its metrics are served, HOST:PORT; empty: nowhere
   bool to_tensorboard = false;  // event files while it trains
-  // Live: a commit's members sum among themselves, servers take the sum. On one host in its memory; over
-  // several, where the weights are in one place, on the way there.
+  // Live: a commit's members sum among themselves, and servers take the sum. On one host they sum in its
+  // memory; over several hosts, with all weights in one place, on the way there.
   bool reduce_in_group = false;
 
   bool evaluates = true;
@@ -131,8 +131,8 @@ struct JobConfig {
   std::int64_t checkpoints_kept = 2;
 };
 
-// Who says what is laid over a file: errors name --set for the user's own, and the file for what a command
-// adds.
+// The origin of the settings over a file: errors name --set for those of the user, and the file for those
+// that a command adds.
 enum class SetBy { kUser, kCommand };
 
 // `file` is the name errors give. `sets`: "key=value" each, laid over the text; a value that is not TOML is
@@ -147,16 +147,16 @@ absl::StatusOr<std::string> resolve_job(const std::string& text, const std::stri
 // In virtual time: how long an iteration of the device's own batch takes.
 double virtual_ms(const JobConfig& job, const DeviceConfig& device);
 
-// How long so much work is to take on a paced device, in iteration `clock` that started at `start`, when its
-// real computing took `compute`. `iterations`: of the whole model on the device's own batch, in which pace_ms
-// is measured. Never less than `compute`.
+// How long this work has to take on a paced device, in iteration `clock` that started at `start`, if its real
+// computing took `compute`. `iterations`: of the whole model on the device's own batch, in which pace_ms is
+// measured. Never less than `compute`.
 Duration paced(const JobConfig& job, std::size_t device, Clock clock, Time start, double iterations,
                Duration compute);
 
 // Of a place in the plan: "w2", or "w0+w1" for a pipeline.
 std::string replica_name(const JobConfig& job, const planner::PlannedReplica& replica);
 
-// What the Controller needs, now that the size of the data set is known.
+// The Controller's configuration, when the size of the data set is known.
 control::ControllerConfig controller_config(const JobConfig& job, std::int64_t dataset_size);
 
 }  // namespace paceline::config

@@ -36,7 +36,7 @@ TEST(JobConfig, WhatWouldDoNothingIsAnError) {
       {program + "[data]\ntrain_samples = 1000\n", own},
       {program + "[data]\naugment = true\n", own},
       {program + "[model]\nwidth = 64\n", own},
-      {program + "[evaluate]\nbatch = 50\n", "a program evaluates as it likes"},
+      {program + "[evaluate]\nbatch = 50\n", "a program chooses this itself"},
       {"[evaluate]\ntarget = \"acuracy >= 0.9\"\n", "built-in models give loss and accuracy, and no acuracy"},
       {"[schedule]\nmilestones = [1, 2]\n", "milestones: write shape = \"step\" as well"},
       {"[schedule]\nshape = \"cosine\"\ngamma = 0.5\n", "gamma: write shape = \"step\" as well"},
@@ -277,7 +277,7 @@ TEST(JobConfig, SealsWhatGoesBetweenHostsUnlessToldOtherwise) {
   EXPECT_EQ(fabric(""), "sealed");
   EXPECT_EQ(fabric("seal = false\n"), "auto");
   EXPECT_EQ(fabric("seal = false\nfabric = \"ucx\"\n"), "ucx");
-  EXPECT_THAT(fabric("fabric = \"tcp\"\n"), HasSubstr("cluster.fabric: is for what goes in the clear"));
+  EXPECT_THAT(fabric("fabric = \"tcp\"\n"), HasSubstr("cluster.fabric: is for traffic in the clear"));
   EXPECT_THAT(fabric("seal = false\nfabric = \"sealed\"\n"), HasSubstr("auto, tcp"));
 }
 

@@ -8,7 +8,7 @@ namespace paceline::config {
 
 inline constexpr std::size_t kMostLayers = 1000;
 
-// The keys of a [[layer]] but work_ms, which also stand in [model] for all layers that do not say otherwise.
+// The keys of a [[layer]] except work_ms. They may also be in [model], as defaults of all layers.
 void read_layer_sizes(Section& section, planner::LayerProfile& layer);
 // All [[layer]] of a table; sizes that are missing are as in `otherwise`.
 void read_layers(Section& top, const planner::LayerProfile& otherwise, Complaints& complaints,

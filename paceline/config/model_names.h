@@ -1,6 +1,6 @@
-// The table of the built-in models, for folders that do not see libtorch too. A new model is one line here
-// and one source file in train/, which defines `const Model Models::IDENTIFIER` (train/models.h). A line
-// without a definition does not link; a definition without a line does not compile.
+// The table of the built-in models, also for folders without libtorch. A new model is one line here and one
+// source file in train/, which defines `const Model Models::IDENTIFIER` (train/models.h). A line without a
+// definition does not link; a definition without a line does not compile.
 #pragma once
 
 #include <string>

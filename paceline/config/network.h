@@ -15,7 +15,7 @@ struct Link {
 Link read_link(const toml::table* table, const std::string& path, const Link& otherwise,
                Complaints& complaints);
 
-// How long the servers, each at its part, take to make an update. Updates queue.
+// How long the servers take for an update, each for its part. Updates queue.
 struct UpdateTime {
   double update_ms = 0;    // of one gradient
   double gradient_ms = 0;  // for each further gradient that they sum for it
@@ -29,10 +29,10 @@ UpdateTime read_update_time(Section& section);
 // Where the weights are kept: on servers of their own, or a part beside each replica.
 enum class Placement { kCentral, kBeside };
 
-// What all servers together can carry. Pushes and pulls queue for it.
+// The bandwidth of the servers. Pushes and pulls queue for it.
 struct ServerLinks {
   std::int64_t count = 1;
-  double gbps = 10;        // what each server takes in, and gives out
+  double gbps = 10;        // how much each server can receive, and send
   bool colocated = false;  // one beside each replica, on its link, instead of `count`
   UpdateTime update{};
 };

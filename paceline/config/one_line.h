@@ -1,4 +1,4 @@
-// Errors are one line, also where they quote a text from outside.
+// Errors are one line, even if they quote a text from outside.
 #pragma once
 
 #include <algorithm>

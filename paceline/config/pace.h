@@ -1,6 +1,6 @@
-// How long iterations take where nobody measures them, or where a faster device imitates a slower one: how
-// uneven they are, and slowdowns that come and go. Pure: the same seed, device and iteration give the same
-// length, in every world.
+// How long iterations take if they are not measured, or if a faster device imitates a slower one: their
+// spread, and slowdowns that come and go. Pure: the same seed, device and iteration give the same length, in
+// every world.
 #pragma once
 
 #include <cstdint>

@@ -14,7 +14,7 @@
 
 namespace paceline::config {
 
-// That a plan is made for: a search looks at changes of all pairs.
+// The most devices of a plan: a search looks at changes of all pairs.
 inline constexpr std::size_t kMostPlannedDevices = 128;
 
 enum class Parallel {
@@ -35,22 +35,22 @@ std::string to_string(Parallel mode);
 
 struct ParallelConfig {
   Parallel mode = Parallel::kData;
-  // In every mode; devices are places in the job's list of them. Every device is in one replica, but that
-  // the planner may leave some out.
+  // In every mode; a device is its place in the job's list. Every device is in one replica, but the planner
+  // may leave some out.
   planner::Plan plan;
   std::optional<std::int64_t> micro_batch;  // as the file says it
-  // The planner is to make the plan, and has not: until then each device is alone in it.
+  // The planner has not made the plan yet: until then each device is alone in it.
   bool to_be_planned = false;
-  // Of each unit of the model, what it costs to compute, in any measure; empty: all alike.
+  // The cost of each unit of the model, in any measure; empty: all alike.
   std::vector<double> work;
-  // The model's units as they were measured when the plan was made; empty where nobody measured.
+  // The model's units as they were measured when the plan was made; empty if they were not measured.
   planner::ModelProfile model;
 
   bool by_planner() const { return mode >= Parallel::kPipeline; }
   // Its samples follow measured speeds.
   bool uneven_data() const { return mode == Parallel::kUnevenData || mode == Parallel::kJoint; }
-  // A device takes the time of the samples it gets; elsewhere that of its batch, however small the last of
-  // an epoch is.
+  // A device takes the time of the samples that it gets; in other modes that of its batch, however small the
+  // last batch of an epoch is.
   bool paced_by_samples() const { return mode != Parallel::kData; }
   // Devices may be stages.
   bool of_stages() const { return mode == Parallel::kStatic || by_planner(); }
@@ -58,7 +58,7 @@ struct ParallelConfig {
   bool pipelined() const;
 };
 
-// A device as far as a plan is made of it.
+// The properties of a device that matter for a plan.
 struct PlanDevice {
   std::string name;
   std::int64_t batch;

@@ -1,5 +1,5 @@
-// The planner's view of a job: its devices with their paces and memories, the links that they really have,
-// and the model as it was measured. Pure; of job files whose planner makes the plan.
+// The planner's view of a job: its devices with their paces and memories, their real links, and the measured
+// model. Pure; for job files with a plan by the planner.
 #pragma once
 
 #include <optional>
@@ -23,12 +23,11 @@ enum class RunTime { kWall, kVirtual };
 // reached over [link].
 planner::Problem planning_problem(const JobConfig& job, const planner::ModelProfile& model, RunTime time);
 
-// What, laid over the job, gives it this plan: keys as resolve_job takes them.
+// The settings that give the job this plan: keys as resolve_job takes them.
 std::vector<std::string> plan_settings(const JobConfig& job, const planner::ModelProfile& model,
                                        const planner::Plan& plan);
 
-// Of a job whose planner has made the plan; nothing where it is somebody else's, or nobody measured the
-// model.
+// For a job with a plan by the planner; nullopt if the plan is the user's, or if the model was not measured.
 std::optional<control::ReplannerOptions> replanner_options(const JobConfig& job, RunTime time);
 
 }  // namespace paceline::config

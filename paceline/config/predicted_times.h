@@ -8,8 +8,8 @@
 // Times are integers or decimals in any unit, in non-descending order. Lists may have different lengths, but
 // none is empty.
 //
-// The text is never trusted: whatever is wrong is an InvalidArgument of one line, "FILE:LINE: what; fix",
-// which quotes nothing of the text. Its limits keep the memory that any text can take below 500 MB.
+// The text is never trusted: every mistake is an InvalidArgument of one line, "FILE:LINE: what; fix", which
+// does not quote the text. Its limits keep the memory for any text below 500 MB.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,6 @@
-// [program]: a program of the user's that computes the gradients, instead of a built-in model. Who reads a
-// job that came over the wire starts nothing that it names: only what its own host's job file says.
+// [program]: a user's program that computes the gradients, instead of a built-in model. A process that got
+// the job over the wire does not start a program that this job names: it starts only the one in the job file
+// of its own host.
 #pragma once
 
 #include <optional>
@@ -23,10 +24,10 @@ struct ProgramConfig {
   friend bool operator==(const ProgramConfig&, const ProgramConfig&) = default;
 };
 
-// Nothing where the job has no such table.
+// nullopt if the job has no such table.
 std::optional<ProgramConfig> read_program(Section& top, Complaints& complaints);
 
-// What is executed: the interpreter, if it has one, the program, its arguments.
+// The command line: the interpreter, if there is one, the program, its arguments.
 std::vector<std::string> command_of(const ProgramConfig& program);
 
 // The program as the job names it: "dir/train.py", "project.train".

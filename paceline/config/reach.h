@@ -1,7 +1,7 @@
-// [network] of a job: where its coordinator listens, and what every caller has to show.
+// [network] of a job: the address of its coordinator, and the credentials of every caller.
 //
-// What always holds: a job that can be reached from other machines wants certificates, or says in so many
-// words that it does not; and it has a token that the other machines can know.
+// Invariant: a job that other machines can reach has certificates, or says explicitly that it needs none; and
+// it has a token that the other machines can know.
 #pragma once
 
 #include <string>

@@ -14,19 +14,19 @@
 
 namespace paceline::config {
 
-// The first thing found wrong in a file; what comes after is not looked at. One thread.
+// The first mistake in a file; later ones are ignored. One thread.
 class Complaints {
  public:
-  // `sets`: "key=value" each that were laid over the file: they stand in no line of it. What is wrong with
-  // one of the user's own is said of --set, and not of the file.
+  // `sets`: "key=value" each that were laid over the file: they are in no line of it. An error in a user's
+  // setting names --set, and not the file.
   explicit Complaints(std::string file, std::vector<std::string> sets = {}, bool of_user = true)
       : file_(std::move(file)), sets_(std::move(sets)), of_user_(of_user) {}
-  // `node`: where the value stands, for the line number; may be null.
+  // `node`: the place of the value, for the line number; may be null.
   void add(const toml::node* node, const std::string& key, const std::string& what);
   // A key that the section does not know. `known`: the keys that it knows.
   void add_unknown(const toml::node* node, const std::string& section, const std::string& name,
                    const std::set<std::string>& known);
-  // What is unknown below a table may be a key of the top, written after that table's head. To be called when
+  // An unknown key below a table may be a key of the top, written after that table's head. To be called when
   // all keys of the top are `known`.
   void look_above(const toml::table& root, const std::set<std::string>& known);
   const absl::Status& status() const { return status_; }
@@ -77,7 +77,7 @@ class Section {
 
   // Complains about the value of `key`.
   void complain(const std::string& key, const std::string& what);
-  // Whether nothing was complained about, here or elsewhere in the file, so far.
+  // Whether the file has no mistake so far, here or elsewhere.
   bool good() const { return complaints_.status().ok(); }
   // Complains about the first key nobody asked for.
   void finish();

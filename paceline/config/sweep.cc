@@ -96,7 +96,7 @@ SweepTable read_table(Section section, const Sweep& sweep, Complaints& complaint
   axes.finish();
   const std::vector<std::size_t>& columns = table.values[sweep.columns];
   if (sweep.compare && !std::binary_search(columns.begin(), columns.end(), *sweep.compare)) {
-    section.complain("axes", fmt::format("leaves out '{}', to which the others are to be compared",
+    section.complain("axes", fmt::format("leaves out '{}', with which the others are compared",
                                          sweep.axes[sweep.columns].values[*sweep.compare].name));
   }
   section.finish();

@@ -1,9 +1,9 @@
-// A sweep, as sweep.toml says it: one job under every choice of values of some axes, and the tables that are
-// made of the results. docs/sweep.md lists the keys. Plain values; whatever is wrong is an InvalidArgument of
-// one line.
+// A sweep, as sweep.toml describes it: one job with every combination of values of some axes, and the tables
+// of the results. docs/sweep.md lists the keys. Plain values; every mistake is an InvalidArgument of one
+// line.
 //
-// What always holds: names are not empty and unique, of axes and of the values of one axis; every index is of
-// something that is there; each table has a cell.
+// Invariant: the names of axes, and of the values of one axis, are unique and not empty; every index is
+// valid; each table has a cell.
 #pragma once
 
 #include <cstddef>
@@ -50,7 +50,7 @@ std::vector<SweepCell> cells_of(const std::vector<std::vector<std::size_t>>& val
 // The cells of all tables, each once, in the order of the axes.
 std::vector<SweepCell> cells_of(const Sweep& sweep);
 
-// What is laid over the job, in the order of the axes: a later axis has the last word.
+// The settings over the job, in the order of the axes: a later axis overrides an earlier one.
 std::vector<std::string> sets_of(const Sweep& sweep, const SweepCell& cell);
 // The names of the cell's values: "static-mix, BSP, 1".
 std::string name_of(const Sweep& sweep, const SweepCell& cell);

@@ -1,4 +1,4 @@
-// TOML text, and single keys laid over it.
+// TOML text, and settings of single keys over it.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// How far commits have moved the weights, in bulk rounds: Σ f over them. It is kept for the versions that
-// somebody may still compute on. Pure.
+// How far commits have moved the weights, in bulk rounds: Σ f over them. It is kept for the versions that a
+// replica may still compute on. Pure.
 //
 // Each function takes O(1). Memory grows with the number of versions since the oldest one kept.
 #pragma once
@@ -15,15 +15,16 @@ class CommittedRounds {
  public:
   explicit CommittedRounds(Version newest) : oldest_(newest) {}
 
-  // The next version is made of so much of the bulk.
+  // The next version is made of this part of the bulk.
   void commit(double fraction) { until_.push_back(until_.back() + fraction); }
   // Σ f over the commits after `base`. Requires: `base` is neither forgotten nor still to come.
   double since(Version base) const;
 
-  // Whether so many versions are kept that it is time to forget some: more than twice as many as after the
-  // last time, and `more`. Then a caller that looks at `more` things to find the oldest takes O(1) a commit.
+  // Whether it is time to forget some versions: there are more than twice as many as after the last time,
+  // plus `more`. Then a caller that looks at `more` things to find the oldest takes O(1) a commit.
   bool too_many(std::size_t more) const { return until_.size() > 2 * kept_ + more; }
-  // Nobody will ask for versions before this one. Requires: it is neither forgotten nor still to come.
+  // From now on nobody asks for versions before this one. Requires: it is neither forgotten nor still to
+  // come.
   void forget_before(Version oldest);
 
  private:

@@ -1,15 +1,15 @@
-// What becomes of a contribution that is no good: numbers that are not finite, or where the job wants that, a
-// norm far from the others'. Pure: what a worker says of its contributions in, a verdict out.
+// Decides about bad contributions: those with numbers that are not finite, or, if the job asks for it, with a
+// norm far from the others'. Pure: it takes what workers report about their contributions, and gives
+// verdicts.
 //
-// A contribution that is no good is discarded, and its samples are issued again. Three more things may be
-// wrong:
+// A bad contribution is discarded, and its samples are issued again. Three more things may be wrong:
 //  - the training: since the last good contribution every worker that is here has had a bad one (and there
 //    were three of them). The run ends.
 //  - the samples: three times, with two workers at least, while others were good. The run ends. It never
 //    leaves samples out.
 //  - the worker: three of its last 100, no other worker had one lately, and one had a good one on the weights
 //    of the first of the three or on newer ones. The run goes on without it.
-// What is far from the others ends no run.
+// A norm far from the others never ends a run.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ struct Contribution {
   Lease lease;
   Version version;  // of the weights that it was made at
   std::optional<double> loss;
-  std::string not_finite;  // the name of a tensor that is not; empty: all is finite
+  std::string not_finite;  // the name of a tensor with such a number; empty: all is finite
   double norm = 0;         // 0: not known
 };
 
@@ -42,8 +42,8 @@ class ContributionWatch {
     std::string why;  // for a person; a good one has none
   };
 
-  // `outlier_factor`: a norm above so many times the median of the latest good ones is far from them; 0: none
-  // is.
+  // `outlier_factor`: a norm above this many times the median of the latest good ones is far from them; 0:
+  // none is.
   explicit ContributionWatch(double outlier_factor) : outlier_factor_(outlier_factor) {}
 
   // `workers`: how many are here, this one among them.

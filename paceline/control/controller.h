@@ -1,9 +1,9 @@
 // The one brain of a job: policy, membership, sample ledger and the numbered commit log. The same object runs
 // in a simulation, in virtual time and live; it has no clock, no I/O and no thread.
 //
-// What always holds: commits are numbered without a hole; a contribution (replica, clock) is committed at
-// most once; each position of each epoch is committed at most once, and all of them are when the Finish order
-// says so. A fact costs O(log P) for each of its orders; memory grows with the largest replica number.
+// Invariants: commits are numbered without gaps; a contribution (replica, clock) is committed at most once;
+// each position of each epoch is committed at most once, and all positions are committed when the Finish
+// order says so. A fact costs O(log P) for each of its orders; memory grows with the largest replica number.
 #pragma once
 
 #include <cstdint>
@@ -33,13 +33,13 @@ namespace paceline::control {
 // How a commit of part of the bulk is scaled: by its samples [ours], or not at all [paper].
 enum class CommitScale { kSamples, kUpdate };
 
-// More than anybody can load ahead, and few enough to say all of them with each release.
+// More than a replica can load ahead, and few enough to list all of them in each release.
 constexpr std::int64_t kMostAhead = 1000;
 
 struct ControllerConfig {
   std::int64_t dataset_size = 0;    // samples an epoch
   std::int64_t total_samples = 0;   // over all epochs
-  std::int64_t start_replicas = 1;  // nobody starts before so many have joined
+  std::int64_t start_replicas = 1;  // no replica starts before this many have joined
   LrSchedule schedule;
   CommitScale scale = CommitScale::kSamples;
   double staleness_damping = 0;       // λ of 1 / (1 + λτ)
@@ -62,11 +62,12 @@ class Controller {
   absl::Status restore(const ControllerState& state);
   // As of the newest commit: leases in flight count as given back.
   ControllerState save() const;
-  // The same as of each commit since the last call, in their order. None unless the configuration says so.
+  // The same for each commit since the last call, in their order. None unless the configuration asks for
+  // them.
   std::vector<ControllerState> take_states() { return std::exchange(states_, {}); }
 
   // Takes one fact and appends the orders it gives. Facts come in non-decreasing time. An error means that
-  // the sender is wrong (an unknown replica, a clock out of turn); the fact is then as if it had never come.
+  // the sender is wrong (an unknown replica, a clock out of turn); the Controller then ignores the fact.
   absl::Status handle(const Fact& fact, std::vector<Order>& orders);
 
   Version version() const { return policy_orders_.latest(); }
@@ -78,7 +79,7 @@ class Controller {
   std::optional<planner::Plan> plan() const;
   // Whether the plan may become another one: DeviceJoined, DeviceLeft and LinkMeasured are to be told.
   bool plans_anew() const { return replanner_ != nullptr && replanner_->plans_anew(); }
-  // A search for a plan is ordered, and has not been answered.
+  // Whether an ordered search for a plan has not been answered yet.
   bool searching() const { return replanner_ != nullptr && replanner_->searching(); }
   // Whether CommitComplete is to be told, and how its commits are summed.
   bool hears_of_completion() const { return policy_->hears_of_completion(); }
@@ -119,27 +120,28 @@ class Controller {
   // The policy knows it: it is neither parked nor waiting for the start.
   bool active(ReplicaId replica) const { return active_.live(replica); }
   void start_if_all_here(Time at);
-  // Of a planned run: the iteration is part of a batch, which may be over with it.
+  // For a planned run: the iteration is part of a batch, and may end the batch.
   void count_in_batch(Time at, const ReplicaReady& fact, std::int64_t samples, std::vector<Order>& orders);
-  // Where a planner decides how many samples each replica gets, they get them from their next release on.
+  // If a planner decides how many samples each replica gets, the replicas get them from their next release
+  // on.
   void share_as_planned();
   void activate(Time at, ReplicaId replica, Clock clock);
   void deactivate(Time at, ReplicaId replica);
   bool unpark_one(Time at);
-  // Where a replica comes in: level with the slowest that is active; when all are parked, with the fastest,
-  // so that those unparked after it are not ahead. O(1), but O(P) when all are parked, which only the leaving
-  // of the last active one brings about.
+  // The clock of a joining replica: that of the slowest active replica; when all are parked, that of the
+  // fastest, so that replicas unparked after it are not ahead. O(1), but O(P) when all are parked, which
+  // happens only after the last active one has left.
   Clock entry_clock() const;
-  // Where a restored replica comes in at the least. All start at once, so none may be as far behind as the
-  // policy's bound: the fastest is about to get one further ahead.
+  // The lowest clock of a restored replica. All start at once, so no replica may be as far behind as the
+  // policy's bound, because the fastest is about to get one further ahead.
   Clock lowest_restored() const;
-  // Carries out what the policy ordered, and what follows from it, until nothing is left to do.
+  // Carries out the policy's orders and their consequences, until there are no more.
   void settle(Time at, std::vector<Order>& orders);
   void carry_out(Time at, const policy::Order& order, std::vector<Order>& orders);
   void commit(const policy::Commit& commit, std::vector<Order>& orders);
   void release(Time at, const policy::Release& release, std::vector<Order>& orders);
   void discard(const policy::Discard& discard, std::vector<Order>& orders);
-  // For the iterations to come of all who were just released.
+  // Reserves samples for the next iterations of all replicas that were just released.
   void reserve(std::vector<Order>& orders);
   CommitMember take_contribution(const policy::Contribution& contribution);
   void weigh(CommitRecord& record) const;

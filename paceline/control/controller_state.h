@@ -1,4 +1,4 @@
-// What of a Controller survives a restart, as of one commit.
+// The state of a Controller that survives a restart, as of one commit.
 #pragma once
 
 #include <map>

@@ -1,18 +1,18 @@
 // How many samples each replica gets of every batch, so that all take equally long: uneven data parallelism
-// (JDMP's data assignment where every replica is one device; LB-BSP, Chen and others 2020). Learnt from what
-// iterations take, and so for any policy: where replicas wait for each other the waiting goes, and where they
-// do not none is staler than the others.
+// (JDMP's data assignment where every replica is one device; LB-BSP, Chen and others 2020). The shares are
+// learnt from the times of iterations, so they work with any policy: if replicas wait for each other, the
+// waiting disappears, and if they do not, no replica is staler than the others.
 //
-// A replica's time is taken to be proportional to its samples, as of its newest iterations; that it has
-// changed for good is believed once two in a row say so. Where part of its time is not proportional (α > 0)
-// the shares still settle where all take equally long, after a few rounds instead of one.
+// A replica's time is assumed to be proportional to its samples, from its newest iterations. A lasting change
+// counts when two iterations in a row show it. If part of its time is not proportional (α > 0), the shares
+// still settle where all take equally long, after a few rounds instead of one.
 //
-// What always holds: the shares add up to the batches of all active replicas, but that nobody gets less than
-// one sample. O(log P) an iteration on average: shares are computed once for so many iterations as there are
-// replicas, and when one comes or goes.
+// Invariant: the shares add up to the batches of all active replicas, except that each replica gets at least
+// one sample. O(log P) an iteration on average: the shares are computed once in as many iterations as there
+// are replicas, and when a replica comes or goes.
 //
-// A planner that knows more than speeds (memory, start-up costs, budgets) may decide. What it decided holds
-// as long as it is for exactly the replicas that are active.
+// A planner that knows more than speeds (memory, start-up costs, budgets) may decide instead. Its decision
+// holds as long as it is for exactly the active replicas.
 #pragma once
 
 #include <cstdint>
@@ -27,13 +27,13 @@ namespace paceline::control {
 
 class DataShares {
  public:
-  // `batch`: its part of all samples, and its share as long as nothing is known.
+  // `batch`: its part of all samples, and its share as long as its speed is not known.
   void joined(ReplicaId replica, std::int64_t batch);
   // It comes back, or forget() follows.
   void paused(ReplicaId replica);
   void forget(ReplicaId replica);
   void finished(ReplicaId replica, std::int64_t samples, Duration compute);
-  // From the next share on, until something else is decided. 0: it was to have none, and gets one sample.
+  // From the next share on, until the next decision. 0: the plan gives it none, and it gets one sample.
   void decided(ReplicaId replica, std::int64_t samples);
   // Of its next iteration. Requires: joined.
   std::int64_t next(ReplicaId replica);
@@ -47,7 +47,7 @@ class DataShares {
   };
   Member& member(ReplicaId replica);
   void assign();
-  // Whether what was decided is for those that are active; they then have it.
+  // Whether the decision is for exactly the active replicas; if so, it is applied.
   bool take_decided();
 
   std::vector<Member> members_;  // by replica id

@@ -1,4 +1,4 @@
-// What a run says that cannot go on, because weights have become infinite or no numbers at all.
+// The error of a run that cannot go on because its weights are not finite.
 #pragma once
 
 #include <optional>
@@ -11,8 +11,8 @@
 
 namespace paceline::control {
 
-// OutOfRange. `loss`: the last one that was a finite number. `whose`: the devices whose gradients were not,
-// "w1, w3"; empty where all were.
+// OutOfRange. `loss`: the last finite one. `whose`: the devices with gradients that were not finite, "w1,
+// w3"; empty: all gradients were finite.
 inline absl::Status diverged(Version version, const std::optional<double>& loss, const std::string& whose) {
   const std::string cause =
       whose.empty() ? "the training diverges" : "the gradient of " + whose + " was not finite";

@@ -1,5 +1,5 @@
-// What the world tells the Controller. A run is the sequence of its facts: the same facts give the same
-// orders, so a recorded run can be replayed.
+// The inputs of the Controller. A run is the sequence of its facts: the same facts give the same orders, so a
+// recorded run can be replayed.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct ReplicaJoined {
   ReplicaId replica;
   std::string name;        // of its place in the cluster ("w2"); after a restart it keeps that place's clock
   std::int64_t batch = 0;  // samples an iteration
-  // In the plan that is in use, where a planner made it.
+  // Its place in the plan that is in use, if a planner made that.
   std::optional<std::int32_t> place = {};
 };
 
@@ -34,9 +34,9 @@ struct ReplicaReady {
   Clock clock;
   Version base;
   Duration compute{0};
-  double loss = 0;       // of this iteration; nothing is decided by it
-  Metrics metrics = {};  // nothing is decided by them either
-  // What each stage of its pipeline worked, in their order. Only where a planner made the plan.
+  double loss = 0;       // of this iteration; no decision depends on it
+  Metrics metrics = {};  // no decision depends on them either
+  // How long each stage of its pipeline worked, in their order. Only if a planner made the plan.
   std::vector<Duration> worked = {};
   // Parts of `compute`, at its beginning: until its samples were loaded, and from then on until its weights
   // were there. Policies hear when that was.
@@ -50,10 +50,10 @@ struct TimerRang {};
 enum class FinishCause {
   kEverySample,  // is committed
   kTarget,       // is reached
-  kStopped,      // as somebody asked for, or because it cannot go on
+  kStopped,      // because somebody asked for it, or because it cannot go on
 };
 
-// Stop early: no more releases; whatever is committed stays.
+// Stop early: no more releases; commits stay.
 struct StopAsked {
   std::string why;
   FinishCause cause = FinishCause::kStopped;
@@ -64,7 +64,7 @@ struct CommitComplete {
   Version version;
 };
 
-// A device of a run whose plan may change, by its place in the job's list. It forms replicas once a plan has
+// A device of a run whose plan may change, by its place in the job's list. It forms replicas when a plan uses
 // it.
 struct DeviceJoined {
   std::int32_t device = 0;
@@ -73,8 +73,8 @@ struct DeviceLeft {
   std::int32_t device = 0;
 };
 
-// What was seen to come over the link from one host to another. The plan is not changed by it at once: it
-// counts with the end of the batch.
+// A measurement of the link from one host to another. It does not change the plan at once: it counts at the
+// end of the batch.
 struct LinkMeasured {
   HostPlace from{}, to{};
   std::int64_t bytes = 0;  // at a time
@@ -82,10 +82,10 @@ struct LinkMeasured {
   bool shared = false;  // servers sent it. Several send at once, so the link may carry more
 };
 
-// What the newest SearchPlan gave.
+// The result of the newest SearchPlan.
 struct PlanSearched {
-  std::optional<planner::Plan> plan{};  // nothing where none was found
-  std::string impossible{};             // why there can be none; empty: there can
+  std::optional<planner::Plan> plan{};  // nullopt: none was found
+  std::string impossible{};             // why no plan is possible; empty: one is
 };
 
 struct Fact {

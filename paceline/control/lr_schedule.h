@@ -1,5 +1,5 @@
-// Learning-rate schedules on global samples committed, never on a replica's own epochs: a runaway replica
-// does not reach the decay early. Pure.
+// Learning-rate schedules on the samples that all replicas have committed, never on a replica's own epochs.
+// So a replica that runs ahead does not reach the decay early. Pure.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@ namespace paceline::control {
 
 enum class LrShape { kConstant, kStep, kCosine, kTable };
 
-// A point of a table: after so many samples the rate is `base` times `factor`.
+// A point of a table: after this many samples the rate is `base` times `factor`.
 struct LrPoint {
   std::int64_t samples = 0;
   double factor = 1;

@@ -1,4 +1,4 @@
-// What a quantity has been lately: the newest observation counts a fifth, the first one all. Pure.
+// The recent level of a quantity: the newest observation counts a fifth, and the first one fully. Pure.
 #pragma once
 
 #include <optional>

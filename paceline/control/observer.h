@@ -1,9 +1,9 @@
-// Watches a run from outside and knows nothing of policies: it sees the facts and the orders, keeps books of
-// its own, and says when a promise is broken. It runs in every world; what it reports is a bug of ours. A
+// Watches a run from outside and does not know the policies: it sees the facts and the orders, keeps its own
+// books, and says when a promise is broken. It runs in every world, and every report is a bug in Paceline. A
 // fact or an order costs O(log P) for each replica in it, and memory grows with the largest replica number.
 //
-// What is reserved ahead is no lease and may be taken away untold: another replica's lease of any of it ends
-// a reservation. But as long as it stands nobody else has it reserved, holds it or has committed it.
+// A reservation is not a lease and may end without notice: another replica's lease of any part of it ends it.
+// But as long as it stands, no other replica has reserved, holds or has committed its samples.
 #pragma once
 
 #include <cstdint>
@@ -29,8 +29,8 @@ class Observer {
   Observer(policy::Bounds bounds, std::int64_t dataset_size, std::int64_t total_samples,
            const std::optional<ControllerState>& start = std::nullopt);
 
-  // To be shown every fact the Controller took, then the orders it gave, in order. The first broken promise,
-  // in words; nothing when all is well. What is wrong with what is reserved is said with the next fact.
+  // To be shown every fact the Controller took, then the orders it gave, in order. Returns the first broken
+  // promise, in words; nullopt if all is well. A mistake in the reservations is reported with the next fact.
   std::optional<std::string> see(const Fact& fact);
   std::optional<std::string> see(const Order& order);
 

@@ -1,4 +1,4 @@
-// What the Controller tells the world to do.
+// The outputs of the Controller.
 #pragma once
 
 #include <absl/container/inlined_vector.h>
@@ -55,16 +55,17 @@ struct Release {
   Version version;  // pull this or a later one
   Lease lease;
   policy::Reason why;
-  // For a replica that looks ahead or steps by itself: the rate of the schedule now, for a full bulk update.
-  // For one that looks ahead: how many commits are expected between its pull and its own commit (τ̂), and what
-  // fraction of the bulk each of them is (f̂). For one that steps by itself: into how many steps the lease is
-  // to be cut. These values for all others.
+  // For a replica that looks ahead or steps by itself: the current rate of the schedule, for a full bulk
+  // update. For a replica that looks ahead: how many commits are expected between its pull and its own commit
+  // (τ̂), and what fraction of the bulk each of them is (f̂). For a replica that steps by itself: into how
+  // many steps to cut the lease. For all others: these defaults.
   double learning_rate = 0;
   double staleness = 0;
   double fraction = 1;
   std::int64_t steps = 0;
-  // What is reserved for its iterations after this one, in their order, so that it may load them meanwhile. A
-  // hint: only a release makes a lease of it, and another lease may come instead.
+  // The samples that are reserved for its later iterations, in their order, so that it can load them
+  // meanwhile. This is a hint: a reservation becomes a lease only with a release, and another lease may come
+  // instead.
   std::vector<Lease> ahead{};
 
   bool plain() const { return learning_rate == 0 && staleness == 0 && fraction == 1 && steps == 0; }
@@ -78,7 +79,7 @@ struct Discard {
   friend bool operator==(const Discard&, const Discard&) = default;
 };
 
-// No samples are left for the replica now; it may be released later if another one's come back.
+// There are no samples for the replica now; it may be released later if another replica's samples come back.
 struct Park {
   ReplicaId replica;
   friend bool operator==(const Park&, const Park&) = default;
@@ -89,7 +90,7 @@ struct WakeAt {
   friend bool operator==(const WakeAt&, const WakeAt&) = default;
 };
 
-// Every sample is committed, or a stop was asked for. Nothing follows.
+// Every sample is committed, or a stop was asked for. This is the last order.
 struct Finish {
   std::string why;
   FinishCause cause = FinishCause::kStopped;
@@ -99,7 +100,7 @@ struct Finish {
 using Order = std::variant<CommitRecord, Release, Discard, Park, WakeAt, Finish, SearchPlan, PlanAdopted,
                            NoPlan, BatchDone>;
 
-// Whether it is one of those that only planned runs have.
+// Whether only planned runs have this order.
 inline bool of_planning(const Order& order) {
   return std::holds_alternative<SearchPlan>(order) || std::holds_alternative<PlanAdopted>(order) ||
          std::holds_alternative<NoPlan>(order) || std::holds_alternative<BatchDone>(order);

@@ -1,6 +1,6 @@
-// What the Controller of a planned run orders beside all others: a search for a better plan, the change to it
-// and why; and what each batch took against what was predicted of it. Plain values; devices are places in the
-// job's list of them.
+// The further orders of the Controller in a planned run: a search for a better plan, the change to it with
+// the reason, and the measured and the predicted time of each batch. Plain values; a device is its place in
+// the job's list.
 #pragma once
 
 #include <cstdint>
@@ -15,15 +15,15 @@
 
 namespace paceline::control {
 
-// To be searched, by planner::run(), while the run goes on. The fact PlanSearched answers.
+// planner::run() searches this while the run goes on. The fact PlanSearched answers.
 struct SearchPlan {
   std::shared_ptr<const planner::PlanSearch> look;  // null as a journal has it
-  // What is searched follows from the facts before.
+  // The search follows from the earlier facts.
   friend bool operator==(const SearchPlan&, const SearchPlan&) { return true; }
 };
 
-// From now on: all replicas leave, and those of the plan join. The first plan as well, which they follow
-// already.
+// The plan from now on: all replicas leave, and those of the plan join. The first plan is ordered too,
+// although the replicas follow it already.
 struct PlanAdopted {
   Time at;
   planner::Plan plan;
@@ -41,7 +41,7 @@ struct NoPlan {
   friend bool operator==(const NoPlan&, const NoPlan&) = default;
 };
 
-// What a device did of a batch.
+// A device's work on a batch.
 struct DeviceWork {
   std::int32_t device = 0;
   std::int64_t samples = 0;
@@ -49,7 +49,7 @@ struct DeviceWork {
   friend bool operator==(const DeviceWork&, const DeviceWork&) = default;
 };
 
-// From at_s to until_s of the job's time a device costs so much.
+// The price of a device from at_s to until_s of the job's time.
 struct PriceChange {
   std::int32_t device = 0;
   double at_s = 0;
@@ -57,7 +57,7 @@ struct PriceChange {
   double per_hour = 0;
 };
 
-// What a batch cost against its budget.
+// The cost of a batch, and its budget.
 struct Spending {
   double cost = 0;
   double allowed = 0;  // > 0

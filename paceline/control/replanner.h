@@ -1,9 +1,10 @@
-// The Controller's planner, in a run whose replicas follow a plan: what the stages of a batch really took and
-// which devices came and went in, orders out. Pure: it knows no clock, and it does not search; a SearchPlan
-// order has that done while the run goes on.
+// The Controller's planner, in a run whose replicas follow a plan: it takes the real times of a batch's
+// stages, and which devices came and went, and gives orders. Pure: it has no clock, and it does not search; a
+// SearchPlan order asks for that while the run goes on.
 //
 // A batch is over when every replica has finished an iteration since the last one: under BSP, a commit.
-// What the planner cannot see is taken to be synchronizing: a batch's time without its slowest replica's.
+// The time that the planner cannot see, a batch's time minus its slowest replica's, counts as
+// synchronization.
 #pragma once
 
 #include <cstddef>
@@ -32,8 +33,8 @@ struct ReplannerOptions {
   bool plans_anew = false;  // else the plan stays, and batches are only measured
   double migration_ms = 0;  // beside what devices pull
   std::uint64_t seed = 1;
-  // Where the problem has a budget: what time counts for against it, and how far it has been run ahead of
-  // already (planner/queues.h).
+  // If the problem has a budget: the weight of time against it, and how far the run has already overspent
+  // (planner/queues.h).
   double v = planner::OnlineOptions{}.v;
   double queue = 0;
   std::vector<PriceChange> prices{};
@@ -55,8 +56,8 @@ class Replanner {
 
   // Errors: InvalidArgument when the plan has no such place.
   absl::Status joined(const ReplicaJoined& fact);
-  // True when it was the last one here, and devices came or went in this batch: nobody ends it, so the batch
-  // is to be given up.
+  // True if it was the last replica, and devices came or went in this batch: no replica can end the batch, so
+  // it is given up.
   bool left(ReplicaId replica);
   // Errors: InvalidArgument when it does not say what each of its stages worked.
   absl::Status check(const ReplicaReady& fact) const;
@@ -65,8 +66,8 @@ class Replanner {
   // Every replica that is here has finished something in this batch.
   bool batch_is_over() const { return !finished_.empty() && finished_.size() >= places_.size(); }
   bool nobody_is_here() const { return places_.empty(); }
-  // How many samples the newest decision gives each replica that is here. None where nobody plans anew, and
-  // when the plan was just changed: then others come.
+  // How many samples the newest decision gives each replica that is here. None if the plan never changes, or
+  // has just changed: then other replicas come.
   std::vector<std::pair<ReplicaId, std::int64_t>> data() const;
 
   // Errors: InvalidArgument when there is no such device.
@@ -89,7 +90,7 @@ class Replanner {
         prices_(options.prices),
         micro_batch_(options.plan.micro_batch) {}
   absl::Status check_device(std::int32_t device) const;
-  // Devices have come or gone since the last batch, and the planner does not know that yet.
+  // Whether devices have come or gone since the last batch, and the planner does not know that yet.
   bool news_of_devices() const { return !batch_.joined.empty() || !batch_.left.empty(); }
   BatchDone measured(Time at) const;
   void begin_batch(Time at);

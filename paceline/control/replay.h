@@ -1,15 +1,15 @@
-// Holds a recorded run to a fresh Controller: the same facts must give the same orders, field by field. Shown
-// the recording as a RunListener (of a journal, or beside a run under way), it keeps the first difference in
-// words and from then on looks at nothing.
+// Compares a recorded run with a fresh Controller: the same facts must give the same orders, field by field.
+// It gets the recording as a RunListener (from a journal, or beside a run under way), keeps the first
+// difference in words, and ignores everything after it.
 //
-// What a release says of iterations to come is compared only where the recording has it: a journal does not.
-// It decides nothing before it is a lease, and leases are compared.
+// The reservations in a release are compared only if the recording has them: a journal does not. A
+// reservation decides nothing before it is a lease, and leases are compared.
 //
-// Plans are searched again, and compared with what was found. Where the Replay has no Replanner (a recording
-// from before plans were orders), what it orders about plans is not looked at.
+// Plans are searched again, and compared with the recorded ones. If the Replay has no Replanner (a recording
+// from before plans were orders), orders about plans are not compared.
 //
 // A recording may end in the middle of a fact's orders, where a file ends: that is no difference. Evaluations
-// do not concern it.
+// are ignored.
 #pragma once
 
 #include <cstddef>
@@ -39,7 +39,7 @@ class Replay final : public RunListener {
   void on_order(Time at, const Order& order) override;
   void on_evaluated(const Evaluated&) override {}
 
-  // At which fact, what was recorded, and what the Controller orders now. Nothing while all is the same.
+  // The fact, the recorded order, and the order of the Controller now. nullopt while all is the same.
   const std::optional<std::string>& difference() const { return difference_; }
   // Shown, up to the first difference; its fact included.
   std::int64_t facts() const { return facts_; }

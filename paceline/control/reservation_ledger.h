@@ -1,9 +1,9 @@
-// An Observer's books of what is leased and what is reserved ahead: no position is both, or either twice. For
-// observer.h.
+// An Observer's books of leases and reservations: no position is both leased and reserved, or one of these
+// twice. For observer.h.
 //
-// What always holds: what a replica has reserved is what its newest release said, but for what another one
-// has leased since. What the releases of one fact say is all as of its end. A release costs O(log P) for each
-// lease that it says and the one before it did not.
+// Invariant: a replica's reservations are those of its newest release, except what another replica has leased
+// since. The releases of one fact describe the state at its end. A release costs O(log P) for each lease that
+// its previous release did not list.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +28,8 @@ class ReservationLedger {
 
   using Committed = std::function<bool(const Lease&)>;  // whether any of it is
 
-  // The first broken promise, in words: by its lease; and, once all orders of a fact were shown, by what its
-  // releases say of leases to come.
+  // The first broken promise, in words: by a lease, or, after all orders of a fact, by the reservations in
+  // its releases.
   std::optional<std::string> released(const Release& release);
   std::optional<std::string> settle(const Committed& committed);
   // It had it when the books were begun. Requires: nothing else is known of it.

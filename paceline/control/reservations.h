@@ -1,9 +1,9 @@
 // Samples that are set aside for iterations to come: each replica has a list of them, the oldest first. For
 // sample_ledger.h.
 //
-// What always holds: who has the most is known in O(log P) on average. A replica that takes one and gets one
-// costs nothing there: the heap has for each replica a number that it had at some time and has not exceeded
-// since, and is put right only where somebody asks.
+// Invariant: the replica with the most reservations is known in O(log P) on average. When a replica takes one
+// and gets one, the heap does not change. For each replica it has a number that the replica once had and has
+// not exceeded since, and it is corrected only on request.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,7 @@ class Reservations {
 
   const std::vector<One>& of(ReplicaId replica) const;
   bool empty() const { return samples_ == 0; }
-  // Who has the most, the highest number where several have as many. Nobody when all are empty.
+  // The replica with the most; of several, the one with the highest number. nullopt if all are empty.
   std::optional<ReplicaId> who_has_most();
   // All there are, replica by replica.
   template <class Function>

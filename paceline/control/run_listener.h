@@ -1,6 +1,5 @@
-// Something that wants to know what happens in a run: the journal, the statistics, a recorder in a test. The
-// host of a Controller calls it for each fact the Controller took and then for each order it gave, in order,
-// on one thread.
+// A listener to a run: the journal, the statistics, a recorder in a test. The host of a Controller calls it
+// for each fact that the Controller took and then for each order that it gave, in order, on one thread.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +10,7 @@
 
 namespace paceline::control {
 
-// What an evaluation of one version on the test set gave.
+// The result of an evaluation of one version on the test set.
 struct Evaluated {
   Time at;  // when that version was committed, not when the evaluation ended
   Version version;
@@ -21,8 +20,8 @@ struct Evaluated {
   Metrics metrics = {};      // of the user's own
 };
 
-// Work that no replica does, and how long it took. Measured by the process that did it; the Controller hears
-// nothing of it.
+// Work that no replica does, and how long it took. The process that did it measured it; the Controller does
+// not hear of it.
 struct SideWork {
   enum class Kind {
     kUpdate,      // a server made a version of its part of the weights
@@ -47,7 +46,7 @@ class RunListener {
   // `at`: the time of the fact that gave it.
   virtual void on_order(Time at, const Order& order) = 0;
   virtual void on_evaluated(const Evaluated& evaluated) = 0;
-  // Comes late, but an evaluation's before what it gave. Most do not care.
+  // It may come late, but for an evaluation it comes before the result. Most listeners ignore it.
   virtual void on_side_work(const SideWork&) {}
 };
 

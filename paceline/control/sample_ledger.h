@@ -1,10 +1,11 @@
-// Which samples are still to be trained on, who holds which, and which are done. One queue of positions over
-// all epochs; a replica takes a lease of a few at a time, and what a departed replica held is leased again
-// before anything new. So each sample is committed exactly once an epoch, whatever joins, leaves or crashes.
+// Knows which samples are still to be trained on, which replica holds which, and which are done. There is one
+// queue of positions over all epochs. A replica leases a few at a time, and the lease of a departed replica
+// is issued again before any new samples. So each sample is committed exactly once an epoch, whatever joins,
+// leaves or crashes.
 //
-// What a replica is about to lease can be reserved for it, so that it may prepare itself. A reservation is no
-// lease: it can be withdrawn, and taken by another replica when nothing else is left, without a word to
-// anybody. What was withdrawn counts as never leased where nothing above it was.
+// The samples that a replica is about to lease can be reserved for it, so that it can prepare them. A
+// reservation is not a lease: it can be withdrawn without notice, and another replica can take it when no
+// other samples are left. Withdrawn samples count as never leased, if no samples above them were leased.
 //
 // A position is a place in an epoch's permutation, not a sample's index: the ledger needs no data and no
 // random numbers. Pure.
@@ -26,9 +27,9 @@ class SampleLedger {
   // `dataset_size` samples an epoch, `total` samples in all (the last epoch may be cut short). Both positive.
   SampleLedger(std::int64_t dataset_size, std::int64_t total);
 
-  // What a restart needs: everything below `next` is done, but for `open`.
+  // The state for a restart: everything below `next` is done, except `open`.
   struct Saved {
-    std::int64_t next = 0;  // nothing from here on was leased
+    std::int64_t next = 0;  // no position from here on was leased
     std::vector<std::pair<std::int64_t, std::int64_t>>
         open;  // [begin, end): leased, given back or reserved, not committed
 
@@ -40,12 +41,11 @@ class SampleLedger {
   bool restore(const Saved& saved);
 
   // Up to `count` samples, never across the end of an epoch: the oldest that are reserved for it (which may
-  // be up to a third more than `count`, see fits()), or the first that nobody has, or the newest that are
-  // reserved for the one with the most reservations. Nothing when none are left to lease. Requires: the
-  // replica holds no lease, and its number is a small one: memory grows with the largest.
+  // be up to a third more than `count`, see fits()), or the first free ones, or the newest that are reserved
+  // for the replica with the most reservations. nullopt if there are none left to lease. Requires: the
+  // replica holds no lease, and its number is small, because memory grows with the largest.
   std::optional<Lease> lease(ReplicaId replica, std::int64_t count);
-  // Sets up to `count` samples aside for a lease to come, after those that are already. False when all are
-  // leased or reserved.
+  // Reserves up to `count` further samples for a later lease. False if all are leased or reserved.
   bool reserve(ReplicaId replica, std::int64_t count);
   std::int64_t reservations(ReplicaId replica) const {
     return static_cast<std::int64_t>(reserved_.of(replica).size());
@@ -55,7 +55,7 @@ class SampleLedger {
   void withdraw(ReplicaId replica);
   // The replica's samples are in a commit. Requires: it holds a lease.
   Lease commit(ReplicaId replica);
-  // Its samples go to others. Nothing happens when it holds none.
+  // Its samples go to others. No effect if it holds none.
   void give_back(ReplicaId replica);
   // Requires: it holds one.
   const Lease& held_by(ReplicaId replica) const;

@@ -1,5 +1,5 @@
-// Facts and orders in words, each in one line that shows every field: for the texts of errors and
-// differences, and for tests. Not for machines.
+// Facts and orders in words, each in one line with every field: for error texts, differences and tests. Not
+// for machines.
 #pragma once
 
 #include <string>

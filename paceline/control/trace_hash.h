@@ -1,11 +1,11 @@
-// One number for all that was told and ordered in a run: two runs with the same number took the same course.
-// It folds every field of every fact and order, in order, but for the losses: they are a matter of the
-// gradients, which differ between machines, and decide nothing. Evaluations are left out for the same reason.
-// What is reserved ahead is left out because a journal does not have it: it decides nothing before it is a
-// lease.
+// One number over all facts and orders of a run: two runs with the same number took the same course. It
+// includes every field of every fact and order, in order, except the losses. Losses come from the gradients,
+// which differ between machines, and no decision depends on them. Evaluations are left out for the same
+// reason. Reservations are left out because a journal does not have them, and they decide nothing before they
+// are leases.
 //
-// What always holds: the same course gives the same number on every machine (a cosine learning rate is as
-// equal as the C libraries' cosines are), and a change of one field of it gives another one. Against chance,
+// Invariant: the same course gives the same number on every machine (with a cosine learning rate, if the C
+// libraries' cosines are equal), and a change of one field gives another number. It protects against chance,
 // not against malice.
 #pragma once
 

@@ -1,9 +1,9 @@
-// All who watch a run beside those who carry out its orders: the Observer, which may complain, and the
-// listeners, which only take note. The host of a Controller shows them each fact the Controller took, with
-// the orders it gave; one thread.
+// Everything that watches a run without carrying out its orders: the Observer, which may complain, and the
+// listeners, which only take note. The host of a Controller shows them each fact that the Controller took,
+// with the orders that it gave; one thread.
 //
-// What always holds: every listener hears of everything, in order, a broken promise included, so that the
-// record shows what broke it.
+// Invariant: every listener gets everything in order, including a broken promise, so that the record shows
+// what broke it.
 #pragma once
 
 #include <optional>

@@ -1,9 +1,9 @@
-// What an attempt tells the world to do. Actions are carried out in their order.
+// The outputs of an attempt. Actions are carried out in their order.
 //
-// Three of them are answered by an event (events.h): OpenCheckpoint and CountCheckpoint always, FlushRecords
-// where it fails. The answer comes before what is left of the actions, and before any other event. SearchPlan
-// is answered by PlanFound, later: it is searched while the run goes on. Where facts and orders cannot be
-// written, what is left of the actions is dropped.
+// Three of them get an event as an answer (events.h): OpenCheckpoint and CountCheckpoint always, FlushRecords
+// if it fails. The answer comes before the remaining actions, and before any other event. SearchPlan gets
+// PlanFound later: the search runs while the run goes on. If facts and orders cannot be written, the
+// remaining actions are dropped.
 #pragma once
 
 #include <chrono>
@@ -24,25 +24,25 @@
 
 namespace paceline::coordinator {
 
-// A process's connection. No two of an attempt have the same number, whatever they are to.
+// The connection of a process. All connections of an attempt have different numbers.
 using WorkerPeer = StrongInt<struct WorkerPeerTag>;
 using ServerPeer = StrongInt<struct ServerPeerTag>;
 using EvaluatorPeer = StrongInt<struct EvaluatorPeerTag>;
 
-// Of the machine that the coordinator is on. An attempt never asks for it: events say when they happened.
+// The clock of the coordinator's machine. An attempt never reads it: each event has its time.
 using SteadyTime = std::chrono::steady_clock::time_point;
 
 template <class Peer, class Order>
 struct Send {
   Peer to;
   Order order;
-  bool last = false;  // the connection ends once this has left
+  bool last = false;  // the connection ends after this is sent
 };
 using SendWorker = Send<WorkerPeer, wire::WorkerOrder>;
 using SendServer = Send<ServerPeer, wire::ServerOrder>;
 using SendEvaluator = Send<EvaluatorPeer, wire::EvaluatorOrder>;
 
-// Ends the connection, without a word.
+// Ends the connection, without a message.
 struct HangUp {
   EvaluatorPeer peer;
 };
@@ -60,7 +60,7 @@ struct Record {
   std::vector<control::Order> orders;
 };
 
-// What was recorded is to outlive this process before anything else is done.
+// Everything recorded so far has to survive this process before the next action.
 struct FlushRecords {};
 
 // The Controller wants to be woken then, and not at a time that was said before.
@@ -72,22 +72,23 @@ struct WakeUp {
 struct OpenCheckpoint {
   Version version;
 };
-// Every shard of it is written: it is to count from now on. CheckpointCounted says whether it does. While
-// copies are saved (Phase::kSavingCopies) that may come later, as what servers have in memory waits for it.
+// Every shard of it is written: it should count from now on. CheckpointCounted says whether it does. While
+// copies are saved (Phase::kSavingCopies) the answer may come later, because the servers keep their memory
+// until then.
 struct CountCheckpoint {
   control::ControllerState state;
   Duration elapsed{0};
 };
-// It will not count: what there is of it goes.
+// It will not count: its files are removed.
 struct DropCheckpoint {};
 
 // One line for people.
 struct Tell {
   std::string line;
-  bool remember = false;  // for those who look later: what became of the run
+  bool remember = false;  // for later readers, who ask what became of the run
 };
 
-// Nothing is lost that anybody saw of the attempt that was cut short.
+// The attempt that was cut short lost no version that a process saw.
 struct NothingLost {};
 
 // The attempt is over.
@@ -98,7 +99,7 @@ using Action =
                  OpenCheckpoint, CountCheckpoint, DropCheckpoint, control::Evaluated, control::SideWork,
                  store::ProcessReport, control::SearchPlan, Tell, NothingLost, End>;
 
-// Where the parts of an attempt put what they want done.
+// The parts of an attempt put their actions here.
 class Outbox {
  public:
   template <class What>

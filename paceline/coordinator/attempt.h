@@ -1,19 +1,19 @@
-// One attempt at a job, as its coordinator lives it: what happens comes in as events, what is to be done goes
-// out as actions, and each transition between its phases (phase.h) is in attempt_phases.cc. Pure: time is a
-// field of each event, and nothing else of the world is seen. The Controller decides what is committed and
-// released; this decides who belongs to the run, and how it goes on when somebody is lost.
+// One attempt at a job, from its coordinator's view: it takes events and gives actions, and all transitions
+// between its phases (phase.h) are in attempt_phases.cc. Pure: time is a field of each event, and there is no
+// other input. The Controller decides about commits and releases; the attempt decides which processes belong
+// to the run, and how it goes on when one is lost.
 //
 // A run goes through these phases: workers attach and say what their model and data are → the servers start
 // from the first worker's initial weights or from a checkpoint → workers join, and take their roles in
 // replicas → facts and orders → the last evaluation and checkpoint → a disconnect to all.
 //
-// Where plans may change, replicas join the run together, once all of the plan are formed, so that no round
-// is less than a batch. When those that are left cannot hold the model, the run ends with that, after a
+// If plans may change, replicas join the run together, when all replicas of the plan are formed, so that no
+// round is less than a batch. When the remaining devices cannot hold the model, the run ends after a
 // checkpoint.
 //
-// Where shards are kept twice and a server is lost, nothing more is taken or ordered; the run goes back once
-// what the others have is written (Replication). The same happens before the start, when servers come that
-// still have more of an earlier attempt than its checkpoints do (RecoveryVote).
+// If shards are kept twice and a server is lost, the attempt takes and orders nothing more; the run goes back
+// when the versions of the other servers are written (Replication). The same happens before the start, when
+// servers come that have newer versions of an earlier attempt than its checkpoints (RecoveryVote).
 #pragma once
 
 #include <functional>
@@ -65,12 +65,13 @@ struct AttemptOptions {
   std::optional<CutShort> cut_short{};  // where it recorded more than the restart has
   // Workers that an attempt before was lost by, and why they are not let in.
   std::map<std::string, std::string> given_up{};
-  // Nothing is trained: the run goes back as soon as what servers still have is written, or turns out not to
-  // be had. Nobody waits for these hosts.
+  // The attempt does not train: the run goes back as soon as the servers' versions are written, or turn out
+  // to be lost. It does not wait for these hosts.
   std::optional<std::vector<HostRank>> only_look_without{};
   // The only host that sees the run folder; nothing: all do.
   std::optional<HostRank> folder_on{};
-  // Nothing that servers have in memory is dropped for the checkpoint of the restart before RestartKept.
+  // Servers keep everything in memory until RestartKept, instead of dropping it for the checkpoint of the
+  // restart.
   bool awaits_copy = false;
   // In the run folder, for the servers of other hosts to find; empty where none should.
   std::string mark_file{};
@@ -85,28 +86,30 @@ class Attempt {
   Attempt(const Attempt&) = delete;
   Attempt& operator=(const Attempt&) = delete;
 
-  // Takes what happened; what is to be done, in its order. Nothing more is to be done after End.
+  // Takes an event and returns the actions in order. There are no more actions after End.
   std::vector<Action> take(Event event);
 
   Phase phase() const { return phase_; }
-  // The run has failed, and can go on from its last checkpoint in another attempt: nobody was sent home.
+  // The run has failed, and can go on from its last checkpoint in another attempt: no process got a
+  // disconnect.
   bool can_go_on() const { return phase_ == Phase::kWentBack; }
   // It trains, or has trained.
   bool started() const { return controller_ != nullptr && controller_->started(); }
-  // The newest that anybody may have seen: what came after the checkpoint that the run goes on from is lost.
+  // The newest version that a process may have seen: everything after the checkpoint that the run goes on
+  // from is lost.
   Version seen() const;
   // Without these: they were waited for long enough.
   const std::vector<HostRank>& lost_hosts() const { return lost_hosts_; }
-  // What an evaluation out of turn would measure now. Errors: FailedPrecondition where there is nothing to
-  // measure, or nobody who would.
+  // The version that an evaluation out of turn would measure now. Errors: FailedPrecondition if there is no
+  // such version, or no evaluator.
   absl::StatusOr<Version> next_to_measure() const;
   // Because of these workers, and why.
   const std::map<std::string, std::string>& wrong_workers() const { return wrong_workers_; }
   // For people.
   std::string phase_in_words() const;
-  // What a run that has trained all it should still waits for; empty: nothing, or it trains.
+  // What a run still waits for after all its training; empty: nothing, or it still trains.
   std::string waits_for() const;
-  // Of the processes that the job has places for, those that are not here: "server0", "w2".
+  // The missing processes of the job: "server0", "w2".
   std::vector<std::string> missing() const;
   // Of the job; 0 before the data are known.
   Time time(SteadyTime at) const { return controller_ == nullptr ? Time{} : controller_->time(at); }

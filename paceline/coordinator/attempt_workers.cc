@@ -85,9 +85,8 @@ absl::Status Attempt::on_attached(Worker& worker, const wire::WorkerAttached& at
   PACELINE_RETURN_IF_ERROR(job_facts_->agrees(worker.name, attached));
   if (const auto others = job_facts_->other_constants(attached); !others.empty()) {
     out_.tell_and_remember(
-        fmt::format("{} built '{}'{} with other values than the others, though nobody trains it; all use one "
-                    "worker's: load or "
-                    "seed it alike everywhere",
+        fmt::format("{} built '{}'{} with other values than the others, and it is not trained; all use one "
+                    "worker's values: load or seed it in the same way everywhere",
                     worker.name, others[0],
                     others.size() > 1 ? fmt::format(" and {} more tensors", others.size() - 1) : ""));
   }

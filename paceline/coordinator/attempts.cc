@@ -113,7 +113,7 @@ absl::Status Attempts::enough_without(const std::vector<HostRank>& hosts) const 
   if (options_.shared_folder || 2 * left >= had) return absl::OkStatus();
   return absl::UnavailableError(fmt::format(
       "{} of the {} hosts that the run had can be reached: it goes on without a host only where at least "
-      "half of them are left, as the others may go on themselves",
+      "half of them are left, because the others may go on too",
       left, had));
 }
 

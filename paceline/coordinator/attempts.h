@@ -1,10 +1,11 @@
-// Attempt after attempt at a job, until the run is over or cannot go on: which hosts each of them does
-// without, whether it trains or only looks for what servers still have, and when another one is of no use.
-// Pure: what the run folder says and how an attempt ended come in, orders go out.
+// Decides about one attempt after another, until the run is over or cannot go on: which hosts each attempt
+// goes without, whether it trains or only looks for versions that servers still have, and when another
+// attempt is of no use. Pure: it takes the contents of the run folder and the end of each attempt, and gives
+// orders.
 //
-// Where a coordinator was killed and weights are kept twice, servers may have more than the newest
-// checkpoint, in as many parts as the attempt had hosts that was cut short. If that was with other hosts than
-// the run has now, an attempt that trains nothing looks for it first, with the hosts of that time.
+// If a coordinator was killed and weights are kept twice, servers may have a newer version than the newest
+// checkpoint. It has as many parts as the attempt that was cut short had hosts. If the run has other hosts
+// now, an attempt that does not train looks for that version first, with the old hosts.
 #pragma once
 
 #include <cstdint>
@@ -58,7 +59,8 @@ struct AttemptEnded {
   absl::Status
       access{};  // OK while processes can connect again, with certificates and tokens as they are now
 
-  // Of what anybody may have seen, what is after the checkpoint that the run goes on from.
+  // The versions that a process may have seen and that are newer than the checkpoint that the run goes on
+  // from.
   std::int64_t lost_commits() const;
   // Whether they are lost for good. Where there are copies, servers may still have them when they come again.
   bool lost_for_good() const { return lost_commits() == 0 || copies == 1; }
@@ -114,8 +116,8 @@ class Attempts {
   std::vector<AttemptsOrder> orders_;
 };
 
-// Where hosts share no disk, another one keeps a copy of the run, and leads it next: of the hosts that the
-// job has left, the one after the leader. Nothing where that is alone.
+// If hosts share no disk, another host keeps a copy of the run, and leads it next: the one after the leader,
+// of the remaining hosts. nullopt if the leader is alone.
 std::optional<HostRank> keeper_of(const std::vector<HostRank>& hosts, HostRank leader);
 
 // What the attempt that goes on from that version is told of one before; `newest`: of those that recorded

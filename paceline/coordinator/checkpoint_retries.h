@@ -1,6 +1,5 @@
-// When a checkpoint that could not be written is tried again. A disk that is full, or a folder that is away,
-// may be as before in a while. What the run has learnt is in its memory until then; at the end there is not
-// that much time. Pure.
+// Decides when to try a failed checkpoint again. A full disk may have space later, and a missing folder may
+// come back. Until then the run keeps its progress in memory. At the end of a run there is less time. Pure.
 #pragma once
 
 #include <algorithm>

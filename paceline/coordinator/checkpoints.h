@@ -1,9 +1,9 @@
-// The checkpoints of a run. Each takes this way: requested → its folder is open → every server writes its
-// shard → it counts. Where one step fails, what there is of it goes once all servers have answered, and
-// another may be requested. Pure.
+// The checkpoints of a run. Each takes these steps: requested → its folder is open → every server writes its
+// shard → it counts. If a step fails, its files are removed when all servers have answered, and another
+// checkpoint may be requested. Pure.
 //
-// What always holds: one is written at a time, and a version counts only once. One that is asked for
-// meanwhile is left out: the next comes soon enough.
+// Invariant: only one checkpoint is written at a time, and a version counts only once. A request meanwhile is
+// ignored, because the next one comes soon enough.
 #pragma once
 
 #include <functional>
@@ -39,7 +39,7 @@ class Checkpoints {
   // That server has written, or could not.
   std::optional<Failed> written(ServerId server, const wire::ServerWritten& message);
   std::optional<Failed> counted(const absl::Status& status);
-  // The run has failed, or saves what is left of it: nothing is waited for, nobody is told.
+  // The run has failed, or saves its remaining copies: no more waiting, and no more messages.
   void forget() { writing_.reset(); }
 
   // A folder is asked for, and `opened` is still to come: after `forget`, too.

@@ -1,8 +1,8 @@
-// Which commits of a job that keeps its weights twice are certain: every server has prepared them, so
-// whichever one is lost, the others can go on from there. And the Controller's state as of the last of them,
-// to be written beside its weights when that happens. Pure.
+// Knows which commits of a job that keeps its weights twice are certain: every server has prepared them, so
+// the others can go on from there whichever server is lost. It also keeps the Controller's state as of the
+// last certain commit, to be written beside its weights after a loss. Pure.
 //
-// What always holds: a commit is certain only after the one before it, and nobody is to see a version before.
+// Invariant: a commit is certain only after the one before it, and no process may see its version earlier.
 #pragma once
 
 #include <cstddef>

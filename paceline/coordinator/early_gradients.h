@@ -1,8 +1,9 @@
-// Which gradients servers of several hosts send before they are in a commit. A replica that has to wait for
-// others has its gradient go ahead, so that not all of a commit are on their way at the same moment. Pure.
+// Decides which gradients the servers of several hosts send before they are in a commit. If a replica has to
+// wait for others, its gradient goes ahead, so that not all gradients of a commit travel at the same moment.
+// Pure.
 //
-// What always holds: of each host the newest one that was announced is what a commit may take as it came;
-// those before it are never named again.
+// Invariant: a commit may use only the newest announced gradient of each host; earlier ones are never named
+// again.
 #pragma once
 
 #include <map>
@@ -23,8 +24,9 @@ class EarlyGradients {
   EarlyNumber committed(ReplicaId replica, Clock clock);
   // This one will be in no commit.
   void discarded(ReplicaId replica, Clock clock);
-  // Announces the one that is ready if nothing became of it yet: the order for the servers. Nothing as well
-  // where its replica is gone, or another one leaves its gradient on the same host: their sum would go.
+  // Announces the ready gradient if it is still unused, and returns the order for the servers. Returns
+  // nullopt also if its replica is gone, or if another replica has its gradient on the same host, because
+  // their sum would go.
   std::optional<wire::SendEarly> announce(ReplicaTable& replicas);
 
  private:

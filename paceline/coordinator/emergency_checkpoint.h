@@ -1,6 +1,6 @@
 // A checkpoint out of turn, of the last certain version, when a server of a job that keeps its weights twice
-// is lost: each shard is written by its own server, or where that is lost, by the server that has the other
-// copy. A server that is lost meanwhile is replaced in the same way, as long as there is a copy. Pure.
+// is lost: each shard is written by its own server, or, if that is lost, by the server with the other copy. A
+// server that is lost meanwhile is replaced in the same way, as long as there is a copy. Pure.
 #pragma once
 
 #include <functional>
@@ -29,7 +29,7 @@ class EmergencyCheckpoint {
   // Errors, here and below: no copy of a shard is left.
   absl::Status begin();
   absl::Status lose(ServerId server);
-  // It has written a shard; or could not, and somebody else has to, for all that it was to write.
+  // It has written a shard. If it could not, another server has to write all its shards.
   absl::Status written(ServerId server, const wire::CopyWritten& message);
   // Every shard is written.
   bool done() const;

@@ -1,8 +1,8 @@
-// The versions that are to be measured on the test set, because it is their turn or because a person asked
-// for it. Each takes this way: requested → every server keeps it → the evaluator measures it → every server
-// drops it. Pure.
+// The versions to measure on the test set, because it is their turn or because a person asked for it. Each
+// takes these steps: requested → every server keeps it → the evaluator measures it → every server drops it.
+// Pure.
 //
-// What always holds: at most kMostWaiting versions are kept, and the last of the run beside them; a version
+// Invariant: at most kMostWaiting versions are kept, and the last of the run beside them; a version
 // that was kept is dropped, unless the run ends first.
 #pragma once
 
@@ -24,7 +24,7 @@ namespace paceline::coordinator {
 
 class Evaluations {
  public:
-  // Beyond these one is left out rather than a buffer held in every server.
+  // Further versions are left out, so that servers need not hold more buffers.
   static constexpr std::size_t kMostWaiting = 4;
 
   // `evaluate`: has the evaluator measure a version.
@@ -48,11 +48,11 @@ class Evaluations {
     control::Evaluated result;
     bool out_of_turn;
   };
-  // What it measured; nothing when that was not asked for.
+  // The result; nullopt if it was not asked for.
   std::optional<Measured> evaluated(const wire::Evaluated& message);
   // There is no evaluator, and will be none.
   void give_up();
-  // The run has failed: nothing is waited for, nobody is told.
+  // The run has failed: no more waiting, and no more messages.
   void forget() { waiting_.clear(); }
 
   bool empty() const { return waiting_.empty(); }

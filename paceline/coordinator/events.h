@@ -1,4 +1,4 @@
-// What happens to an attempt: everything that it knows of the world.
+// The inputs of an attempt: everything that it knows.
 #pragma once
 
 #include <string>
@@ -24,7 +24,7 @@ using WorkerSaid = Said<WorkerPeer, wire::WorkerMessage>;
 using ServerSaid = Said<ServerPeer, wire::ServerMessage>;
 using EvaluatorSaid = Said<EvaluatorPeer, wire::EvaluatorMessage>;
 
-// Its connection ended: the process is gone, or what it was sent last has left. Comes once, last.
+// Its connection ended: the process is gone, or its last message was sent. Comes once, last.
 struct WorkerGone {
   WorkerPeer peer;
 };
@@ -35,7 +35,7 @@ struct EvaluatorGone {
   EvaluatorPeer peer;
 };
 
-// Nothing happened but that time passed; comes a few times a second.
+// Only time passed; comes a few times a second.
 struct TimePassed {};
 
 // As WakeUp wanted it.
@@ -48,8 +48,7 @@ struct StopWanted {
   StopCause cause = StopCause::kAsked;
 };
 
-// Somebody wants to know how good the newest version is. Nothing happens where next_to_measure() has an
-// error.
+// Somebody asks for an evaluation of the newest version. No effect if next_to_measure() has an error.
 struct EvaluationWanted {};
 
 // Facts and orders cannot be written any more.
@@ -64,8 +63,8 @@ struct CheckpointCounted {
   absl::Status status;
 };
 
-// The checkpoint that this attempt goes on from is on another host's disk as well, or nobody can have it:
-// only where AttemptOptions::awaits_copy.
+// The checkpoint that this attempt goes on from is on another host's disk as well, or no other host can have
+// it: only where AttemptOptions::awaits_copy.
 struct RestartKept {};
 
 // What the newest SearchPlan gave.

@@ -1,6 +1,6 @@
-// Where servers find the weights that a run begins with: in memory of a worker that is here, on the server's
-// own host. The worker may die or be wrong before they are read; another one's do as well. Where the first
-// host has no worker at all its server gets them from the second host's. Pure.
+// Tells servers where to find the weights that a run begins with: in the memory of a worker on the server's
+// own host. If the worker dies or is wrong before they are read, the weights of another worker serve as well.
+// If the first host has no worker, its server gets them from the second host's server. Pure.
 #pragma once
 
 #include <algorithm>

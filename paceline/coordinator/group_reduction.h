@@ -12,8 +12,8 @@ namespace paceline::coordinator {
 // passes (exchange/commit_exchange.h).
 inline bool reduces_in_memory(const config::JobConfig& job) { return job.reduce_in_group && job.hosts == 1; }
 
-// Tells every member who the others are, before it is released. False, and nobody is told, when one member is
-// alone or not all of them are here: then the servers sum.
+// Tells every member who the others are, before it is released. Returns false and tells no member if there is
+// only one, or if not all of them are here: then the servers sum.
 bool order_reduction(const control::CommitRecord& record, ReplicaTable& replicas, Outbox& out);
 
 }  // namespace paceline::coordinator

@@ -1,4 +1,4 @@
-// What the first worker said of the job: its data and its model. All others have to say the same. Pure.
+// The data and the model that the first worker reported. All others have to report the same. Pure.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@ class JobFacts {
 
   // Errors: InvalidArgument when that worker has other data, or built another model.
   absl::Status agrees(const std::string& worker, const wire::WorkerAttached& attached) const;
-  // The constants that have other values there, by their names. One worker's are everybody's, so nothing
-  // breaks; but somebody may have loaded the wrong file.
+  // The names of constants that have other values in that worker. All workers use one worker's constants, so
+  // the run works; but somebody may have loaded the wrong file.
   std::vector<std::string> other_constants(const wire::WorkerAttached& attached) const;
 
  private:

@@ -1,8 +1,9 @@
-// What heartbeats say of how fast payloads came from other hosts, made into what a planner can use. Pure.
+// Turns the heartbeats' reports of how fast payloads came from other hosts into measurements for the planner.
+// Pure.
 //
-// What one stage gets from another shows a link as the planner means it. What servers get from each other
-// shows less of it, as several of them send at a time. But it shows also what becomes of links that no stages
-// use. There are many such pairs, so each is told less often where there are more hosts.
+// Traffic between stages measures a link as the planner needs it. Traffic between servers measures less of
+// it, because several servers send at a time. But it also shows changes of links that no stages use. There
+// are many such pairs, so with more hosts each pair is reported less often.
 #pragma once
 
 #include <functional>

@@ -1,15 +1,16 @@
-// How much one should doubt that a process still lives, from when it was heard: the φ accrual failure
-// detector of Hayashibara, Défago, Yared and Katayama, "The φ Accrual Failure Detector", SRDS 2004:
+// How likely it is that a process is dead, from the times when it was heard: the φ accrual failure detector
+// of Hayashibara, Défago, Yared and Katayama, "The φ Accrual Failure Detector", SRDS 2004:
 //
 //   φ(now) = −log10(P_later(now − last)),   P_later(t) = 1 − F(t),
 //
 // F the normal distribution of the intervals between the last arrivals, by their mean and variance over a
-// sliding window. With φ = 8 one is wrong once in 10^8 silences, if intervals are as they were. So who is
-// heard evenly is missed soon, and who is heard unevenly gets time.
+// sliding window. With φ = 8 the detector is wrong once in 10^8 silences, if intervals stay the same. So a
+// process with an even rhythm is missed soon, and one with an uneven rhythm gets more time.
 //
-// Ours: a pause that is always borne, as processors are shared and programs briefly stopped (the mean is that
-// much later); a least deviation, as a clockwork would be missed at its first hiccup; and what is assumed
-// before the first intervals. Pure: time is an argument. Times come in ascending order.
+// Our additions: a pause that is always allowed, because processors are shared and programs stop briefly (the
+// mean is later by it); a least deviation, because a perfectly even process would otherwise be missed at its
+// first delay; and assumed values before the first intervals. Pure: time is an argument. Times come in
+// ascending order.
 #pragma once
 
 #include <chrono>

@@ -1,12 +1,12 @@
-// What the servers of a job that keeps its weights twice still have when they come, of an attempt whose
-// coordinator is gone: the version that a run can go on from as if nothing had happened. Pure.
+// Finds the version that a run can go on from without loss, after its coordinator is gone. It asks the
+// servers of a job with two copies which versions of that attempt they still have. Pure.
 //
-// What always holds: no version that anybody saw is newer than what is found. A version is published only
-// once every server has made it, so each of them alone has made all that was ever seen. What one has made and
-// others have not, nobody saw.
+// Invariant: no process saw a newer version than the one that is found. A version is published only when
+// every server has made it, so each server has made every version that was ever seen. If one server has made
+// a version and others have not, no process saw it.
 //
-// A coordinator that died while it had such a version written leaves servers that have published it by that,
-// though others never made it. These cannot go back, so it is that version again, and without the others.
+// If a coordinator dies while servers write such a version, some servers have published it, although others
+// never made it. They cannot go back, so the next vote takes that version again, without the others.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,7 @@
 
 namespace paceline::coordinator {
 
-// What people are told where it finds nothing.
+// The line for people if it finds no version.
 inline constexpr char kNoWholeVersion[] = "the servers that came have not all parts of a newer version";
 
 class RecoveryVote {

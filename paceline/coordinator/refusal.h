@@ -1,4 +1,4 @@
-// Why a process is not let in, as a value beside the words.
+// The reason of a refusal, as a value besides the text.
 #pragma once
 
 #include <string>

@@ -1,11 +1,12 @@
-// The replicas of a run as the coordinator sees them: which workers each is made of, and what of an iteration
-// is done. Pure.
+// The replicas of a run as the coordinator sees them: the workers of each, and its progress in an iteration.
+// Pure.
 //
-// A replica is formed of the free workers of its place in the plan, one a device. They take their roles one
-// after the other; when all have, the servers map its gradient; when all have that it is whole, and the
-// Controller may hear of it. It is dissolved when one of its workers goes; the others are free again.
+// A replica is formed from the free workers of its place in the plan, one for each device. They take their
+// roles one after the other. Then the servers map its gradient. When all servers have it, the replica is
+// whole, and the Controller may hear of it. It is dissolved when one of its workers goes; the others are free
+// again.
 //
-// What always holds: a worker is in one replica at most, and no two replicas ever had the same number.
+// Invariant: a worker is in one replica at most, and no two replicas ever have the same number.
 #pragma once
 
 #include <cstddef>

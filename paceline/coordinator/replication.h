@@ -1,9 +1,9 @@
-// The coordinator's part in keeping the weights twice: says which commits are certain, and when a server is
-// lost has what the others have of the last certain one written and counted as a checkpoint. It does the same
-// with what servers still have when they come, of an attempt whose coordinator is gone. Pure.
+// The coordinator's part in keeping the weights twice. It says which commits are certain. When a server is
+// lost, it orders the others to write the last certain version, and counts that as a checkpoint. It does the
+// same with the versions of returning servers after a coordinator was lost. Pure.
 //
-// What always holds: no version is published before it is certain; nothing becomes certain once a server is
-// lost.
+// Invariant: no version is published before it is certain; after a server is lost, no version becomes
+// certain.
 #pragma once
 
 #include <cstddef>

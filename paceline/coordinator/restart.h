@@ -1,4 +1,4 @@
-// What an attempt at a job knows of those before it.
+// What an attempt at a job knows about earlier attempts.
 #pragma once
 
 #include <string>
@@ -19,8 +19,8 @@ struct Restart {
   std::vector<std::string> files{};  // of shards, in it
 };
 
-// An attempt at the job whose coordinator was killed: it did not say what was lost, and where weights are
-// kept twice, its servers may still have it.
+// An earlier attempt that ended when its coordinator was killed. It did not report its losses, and if weights
+// are kept twice, its servers may still have the lost versions.
 struct CutShortAttempt {
   Version newest;  // of its commits
   std::vector<HostRank>

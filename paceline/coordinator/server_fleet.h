@@ -1,7 +1,7 @@
-// The servers of a run as the coordinator sees them: who is here, which part of the model each keeps, and
-// where its weights lie. Pure.
+// The servers of a run as the coordinator sees them: which are here, which part of the model each keeps, and
+// where its weights are. Pure.
 //
-// What always holds: one server a shard, and every server hears the same orders in the same sequence.
+// Invariant: one server for each shard, and every server gets the same orders in the same sequence.
 #pragma once
 
 #include <chrono>

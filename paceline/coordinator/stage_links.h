@@ -1,6 +1,6 @@
-// Which devices of a replica talk over links, because they are on different hosts: each with those of the
-// stage before it that it has micro-batches in common with, and with the first device, which takes its part
-// of the gradient in.
+// Which devices of a replica use links, because they are on different hosts. Each has a link to those devices
+// of the previous stage with which it has micro-batches in common, and to the first device, which receives
+// its part of the gradient.
 #pragma once
 
 #include <functional>

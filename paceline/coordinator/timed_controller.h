@@ -1,8 +1,8 @@
-// A Controller in an attempt's time: stamps what happens with the job's time, has the orders carried out, and
-// puts what is to be recorded into the outbox. Pure.
+// A Controller in an attempt's time: it stamps facts with the job's time, has the orders carried out, and
+// puts the records into the outbox. Pure.
 //
-// What always holds: the orders of a fact are carried out before the next fact is taken, and nothing is taken
-// after the end. Where records come first, no commit is carried out that is not recorded.
+// Invariant: the orders of a fact are carried out before the next fact is taken, and nothing is taken
+// after the end. If records come first, no commit is carried out before it is recorded.
 #pragma once
 
 #include <functional>

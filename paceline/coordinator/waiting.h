@@ -1,4 +1,4 @@
-// How long an attempt waits for those who are not here. Pure: the caller says what time it is.
+// How long an attempt waits for missing processes. Pure: the caller gives the time.
 #pragma once
 
 #include <chrono>
@@ -11,7 +11,7 @@
 
 namespace paceline::coordinator {
 
-// Something is borne for so long, without a break.
+// Allows a condition for this long, without a break.
 class Patience {
  public:
   explicit Patience(double seconds) : length_(seconds) {}
@@ -29,13 +29,13 @@ class Patience {
   std::optional<SteadyTime::duration> since_;
 };
 
-// Another attempt wants the workers of all devices back, as long as they may come: a device may be broken.
+// A later attempt waits for the workers of all devices, but not for ever: a device may be broken.
 class MissingDevices {
  public:
   explicit MissingDevices(double patience_s) : patience_(patience_s) {}
 
-  // Of those that are missing, the ones that nobody has given up: all of them once they were waited for long
-  // enough, and none before. `waits`: the attempt has all else that it needs.
+  // The missing devices to give up now: all of them after a wait that was long enough, and none before.
+  // `waits`: the attempt has everything else that it needs.
   std::vector<DevicePlace> overdue(std::vector<DevicePlace> missing, bool waits,
                                    SteadyTime::duration listened) {
     std::erase_if(missing, [this](DevicePlace device) { return given_up_.contains(device); });
@@ -50,7 +50,7 @@ class MissingDevices {
   std::set<DevicePlace> given_up_;
 };
 
-// Whether a silence means something: when this process itself stood still, so did its hearing.
+// Whether a silence means something: when this process itself stood still, it heard nothing.
 class Hearing {
  public:
   // A process is asked to do something at least this often, where it does not stand still.

@@ -1,4 +1,4 @@
-// What the coordinator tells a worker, as messages.
+// The coordinator's messages to a worker.
 #pragma once
 
 #include <absl/status/status.h>

@@ -1,7 +1,7 @@
-// The workers of a run as the coordinator sees them, one a device: who has which place in the job, how far
-// each has come on its way into it, and who has gone silent. Pure.
+// The workers of a run as the coordinator sees them, one for each device: which worker has which place in the
+// job, how far each has come in joining, and which have gone silent. Pure.
 //
-// What always holds: a place has at most one worker at a time, and no two workers ever had the same number.
+// Invariant: a place has at most one worker at a time, and no two workers ever have the same number.
 #pragma once
 
 #include <map>
@@ -61,7 +61,7 @@ class WorkerTable {
   const std::map<WorkerPeer, Worker>& all() const { return workers_; }
   std::size_t size() const { return workers_.size(); }
 
-  // Those that have said nothing for too long, by their own rhythm once they have joined, and why.
+  // The workers that have been silent for too long (after joining, by their own rhythm), and why.
   std::vector<std::pair<WorkerPeer, std::string>> silent(SteadyTime now) const;
 
  private:

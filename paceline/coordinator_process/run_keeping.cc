@@ -119,8 +119,8 @@ void RunKeeping::say_who_keeps(bool kept) {
   said_nobody_ = !kept;
   if (kept) return options_.news(fmt::format("host {} keeps a copy of the run again", *options_.keeper));
   options_.news(fmt::format(
-      "host {} does not keep a copy of the run{}: if this host is lost now, what the run does from here "
-      "on is lost with it",
+      "host {} does not keep a copy of the run{}: if this host is lost now, everything that the run "
+      "does from here on is lost too",
       *options_.keeper, trouble_.empty() ? "" : " (" + trouble_ + ")"));
 }
 

@@ -1,7 +1,7 @@
 // What the host that would lead the run next has of it: its launcher (launch/run_keeper.h) comes here and
 // gets the journal, then every change to it, and hears of each checkpoint that counts.
 //
-// What always holds: nothing that is ordered after flush() is on this host alone, while a keeper is here. A
+// Invariant: nothing that is ordered after flush() is on this host alone, while a keeper is here. A
 // keeper that does not answer is given up after a while; the run goes on without one, and says so.
 //
 // The loop's thread, but for serve(), which any number of threads call.

@@ -153,7 +153,7 @@ absl::Status read_entry(Tokens& tokens, Said& said) {
   if (*key == "descr" && !said.type) return read_type(tokens, said);
   if (*key == "fortran_order" && !said.fortran) return read_order(tokens, said);
   if (*key == "shape" && !said.shape) return read_shape(tokens, said);
-  return damaged_npy(fmt::format("'{}' stands in it twice or does not belong there", *key));
+  return damaged_npy(fmt::format("'{}' is in it twice or does not belong there", *key));
 }
 
 absl::StatusOr<Said> read_dictionary(std::string_view text) {
@@ -166,7 +166,7 @@ absl::StatusOr<Said> read_dictionary(std::string_view text) {
     if (!tokens.take("}")) return damaged_npy("it is not a dictionary");
     break;
   }
-  if (!tokens.at_end()) return damaged_npy("something stands behind its dictionary");
+  if (!tokens.at_end()) return damaged_npy("there is something after its dictionary");
   if (!said.type || !said.fortran || !said.shape)
     return damaged_npy("it lacks 'descr', 'fortran_order' or 'shape'");
   return said;
@@ -212,7 +212,7 @@ absl::StatusOr<Place> find_dictionary(std::string_view start) {
   if (start.size() < begin) return damaged_npy("the file ends in it");
   const std::size_t length = little_endian(start.substr(begin - length_bytes, length_bytes));
   if (length > kMostNpyHeader - begin)
-    return damaged_npy(fmt::format("it says of itself that it has {} bytes", length));
+    return damaged_npy(fmt::format("it says that it has {} bytes", length));
   if (length > start.size() - begin) return damaged_npy("the file ends in it");
   return Place{begin, begin + length};
 }

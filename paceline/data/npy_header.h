@@ -41,10 +41,10 @@ struct NpyHeader {
 // NumPy's own headers have a few hundred bytes at most.
 inline constexpr std::size_t kMostNpyHeader = std::size_t{1} << 16;
 
-// `start`: the first kMostNpyHeader bytes of a file, or all of a shorter one. What always holds of the
-// result: data_begin is at most start.size(), no extent is negative, and `values` times the type's bytes fit
-// 62 bits. Errors: DataLoss; Unimplemented for types, orders and versions that are not read here; in words
-// that fit after "FILE: ", with what to do.
+// `start`: the first kMostNpyHeader bytes of a file, or all of a shorter one. Invariant of the result:
+// data_begin is at most start.size(), no extent is negative, and `values` times the type's bytes fit 62 bits.
+// Errors: DataLoss; Unimplemented for types, orders and versions that are not read here; in words that fit
+// after "FILE: ", with what to do.
 absl::StatusOr<NpyHeader> parse_npy_header(std::string_view start);
 
 }  // namespace paceline::data

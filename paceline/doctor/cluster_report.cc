@@ -70,7 +70,7 @@ std::string conclusion(const std::vector<HostFinding>& findings, std::size_t all
   if (hosts.empty()) return "nothing has to be fixed\n";
   std::sort(hosts.begin(), hosts.end());
   hosts.erase(std::unique(hosts.begin(), hosts.end()), hosts.end());
-  return fmt::format("to be fixed before a run: what fails above, of host {}\n", names_of(hosts, all));
+  return fmt::format("before a run, fix what fails above (hosts: {})\n", names_of(hosts, all));
 }
 
 nlohmann::json json_of(const Finding& finding) {

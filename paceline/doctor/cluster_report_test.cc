@@ -53,7 +53,7 @@ host 0                     1000     900
 host 1             1000            1000
 host 2             1000    1000
 
-to be fixed before a run: what fails above, of host 2
+before a run, fix what fails above (hosts: 2)
 )");
 }
 

@@ -71,14 +71,14 @@ Finding clocks(const ClockFacts& clock) {
       fmt::format("{} ± {} {} host 0's", seconds(clock.ahead_s), seconds(clock.uncertainty_s),
                   clock.ahead_s < 0 ? "behind" : "ahead of");
   if (std::abs(clock.ahead_s) - clock.uncertainty_s > kFarApart_s)
-    return {"clocks", Health::kWarn, says, "set both by the network: timedatectl set-ntp true"};
+    return {"clocks", Health::kWarn, says, "let the network set both: timedatectl set-ntp true"};
   return {"clocks", Health::kOk, says};
 }
 
 Finding folder(const HostFacts& host, const ClusterFacts& facts) {
   if (host.folder->empty() && !facts.shared_folder)
     return {"run folder", Health::kOk,
-            fmt::format("{}, of this host alone; the others send it their parts of a checkpoint",
+            fmt::format("{}, on this host alone; the others send it their parts of a checkpoint",
                         facts.runs_dir)};
   if (host.folder->empty())
     return {"run folder", Health::kOk, fmt::format("{}, on a disk shared with host 0", facts.runs_dir)};
@@ -101,7 +101,7 @@ void compare(int rank, const ClusterFacts& facts, std::vector<HostFinding>& all)
   if (rank > 0 && host.clock) all.push_back({rank, clocks(*host.clock)});
   if (!host.left.empty()) {
     all.push_back(
-        {rank, {"connection", Health::kFail, host.left, "see what its own last line says, and come again"}});
+        {rank, {"connection", Health::kFail, host.left, "read its own last line, and run the doctor again"}});
   } else if (host.folder) {
     all.push_back({rank, folder(host, facts)});
   }

@@ -2,7 +2,7 @@
 // very links that a run has (links::Network). One end listens and answers, the other one connects and
 // measures. One thread each.
 //
-// What always holds: both ends take a bounded time whatever the other one does, and nothing that the other
+// Invariant: both ends take a bounded time whatever the other one does, and nothing that the other
 // one says makes them use more than a few megabytes of memory.
 #pragma once
 

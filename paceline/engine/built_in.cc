@@ -13,7 +13,7 @@ void use_built_in(const BuiltIn& models) { g_built_in = &models; }
 
 absl::Status no_built_in_models() {
   return absl::FailedPreconditionError(
-      "the built-in models need paceline-torch, which does not lie beside paceline; [program] trains a model "
+      "the built-in models need paceline-torch, which is not beside paceline; [program] trains a model "
       "of "
       "your own");
 }

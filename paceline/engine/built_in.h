@@ -24,8 +24,7 @@ class BuiltIn {
   // wrong with either.
   virtual absl::StatusOr<std::vector<std::unique_ptr<Engine>>> make(const config::JobConfig& job, Use use,
                                                                     int threads, int count) const = 0;
-  // What the planner wants to know of a model, measured here. Takes about a second. No shape and 0 classes:
-  // as the model usually has them.
+  // Measures a model for the planner. Takes about a second. No shape and 0 classes: the model's defaults.
   virtual absl::StatusOr<planner::ModelProfile> profile(const config::ModelConfig& model,
                                                         const std::vector<std::int64_t>& sample_shape,
                                                         std::int64_t classes) const = 0;

@@ -1,4 +1,4 @@
-// How a batch is cut into micro-batches: of so many samples each, the last one of what is left.
+// Cuts a batch into micro-batches of this many samples each; the last one has the rest.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// A stage of a pipeline: a run of a model's units that computes on what the stage before it sends. It has one
-// message in hand: what was received or computed last. One thread.
+// A stage of a pipeline: a run of a model's units that computes on the output of the previous stage. It holds
+// one message: the last one that it received or computed. One thread.
 #pragma once
 
 #include <cstddef>

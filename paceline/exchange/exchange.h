@@ -1,5 +1,5 @@
-// One host's end of the bulk traffic between the servers of a job, one server a host. Workers know shared
-// memory only, of their own host; what has to go further goes between the servers:
+// One host's end of the bulk traffic between the servers of a job, with one server on each host. Workers only
+// use the shared memory of their own host; all other traffic goes between the servers:
 //
 //   gradients  of a host's workers (one, or their sum), to the keeper of a shard: send(), slice(). One that
 //              is in no commit yet may go ahead (an early one); the host's number stands for the commit then
@@ -8,8 +8,9 @@
 // Both go in blocks (message.h), each to be worked on as it comes. A thread of the exchange's own moves them;
 // it sleeps while there is nothing to do.
 //
-// What always holds: nobody waits for ever. When a link to another host ends, everything that waits for the
-// exchange is told why, and so is its owner: a job that lost a server has to go back to its last checkpoint.
+// Invariant: no thread waits for ever. When a link to another host ends, everything that waits for the
+// exchange gets the reason, and so does its owner: a job that lost a server has to go back to its last
+// checkpoint.
 //
 // To be used by one thread, but for what says otherwise.
 #pragma once

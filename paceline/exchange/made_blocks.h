@@ -1,4 +1,4 @@
-// Which blocks of a shard's board are whole while threads write a new version of it, range by range.
+// Knows which blocks of a shard's board are whole while threads write a new version of it, range by range.
 #pragma once
 
 #include <algorithm>

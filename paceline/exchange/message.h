@@ -1,5 +1,5 @@
-// What servers of different hosts say to each other beside the bulk data: the header of a message, whose
-// payload is floats of one block. Headers are read from bytes that another process sent.
+// The messages between servers of different hosts, besides the bulk data: the header of a message with floats
+// of one block as its payload. Headers are read from bytes that another process sent.
 #pragma once
 
 #include <algorithm>

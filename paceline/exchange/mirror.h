@@ -1,7 +1,7 @@
-// The weights of another host's shard, as the workers of this host read them: a board that is filled from a
-// link instead of by a shard. Of the thread that hears the link.
+// The weights of another host's shard, as the workers of this host read them: a board that a link fills,
+// instead of a shard. For the thread that reads the link.
 //
-// What always holds: versions come in order and are published whole; one that is kept is not published, so it
+// Invariant: versions come in order and are published whole; one that is kept is not published, so it
 // may come late. The first version comes with all its blocks, later ones without those that do not move,
 // which are then copied here, once for each buffer.
 #pragma once

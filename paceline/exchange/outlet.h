@@ -2,7 +2,7 @@
 // waits for a version that has not been sent, and no other, so that a fast shard does not fill a slow link
 // with versions nobody reads. Of the thread that hears the links.
 //
-// What always holds: one version at a time is on its way; what is published goes in order; what is to be kept
+// Invariant: one version at a time is on its way; what is published goes in order; what is to be kept
 // goes beside it, as soon as it can. Blocks that do not move go with the first version alone.
 #pragma once
 

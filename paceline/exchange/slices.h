@@ -2,7 +2,7 @@
 // slice, as large as the shard. The thread that hears the links puts the blocks in; the shard's threads wait
 // for them.
 //
-// What always holds: a host's slices come in the order of their commits; blocks are let come for two of them
+// Invariant: a host's slices come in the order of their commits; blocks are let come for two of them
 // at a time, the one that is applied and the next. Those of commits that were asked for are here as well, and
 // those that are over while blocks are on their way to them.
 //

@@ -137,8 +137,9 @@ void add_waited_for(Page& page, const report::TimeLedger& ledger) {
 }
 
 void add_live(Page& page, const LiveNumbers& more) {
-  page.gauge("learning_rate", "Of the newest commit.", more.learning_rate);
-  if (!more.updates.empty()) page.metric("update_seconds", "summary", "What making a version took a server.");
+  page.gauge("learning_rate", "The rate of the newest commit.", more.learning_rate);
+  if (!more.updates.empty())
+    page.metric("update_seconds", "summary", "How long a server took to make a version.");
   for (std::size_t i = 0; i < std::min(kLabelledDevices, more.updates.size()); ++i) {
     const LiveNumbers::Updates& one = more.updates[i];
     const Labels server{{"server", fmt::format("{}", one.server)}};
@@ -157,7 +158,7 @@ void add_live(Page& page, const LiveNumbers& more) {
 
 void add_processes(Page& page, const LiveNumbers& more) {
   if (!more.links.empty())
-    page.metric("link_sent_bytes_total", "counter", "What a process sent to another host.");
+    page.metric("link_sent_bytes_total", "counter", "Bytes that a process sent to another host.");
   std::map<std::string, double> others;  // by kind
   for (std::size_t i = 0; i < more.links.size(); ++i) {
     const LiveNumbers::Link& one = more.links[i];
@@ -172,7 +173,7 @@ void add_processes(Page& page, const LiveNumbers& more) {
                bytes);
   }
   if (!more.memory.empty())
-    page.metric("process_resident_memory_bytes", "gauge", "What a process holds, with what it shares.");
+    page.metric("process_resident_memory_bytes", "gauge", "Memory of a process, including what it shares.");
   double rest = 0;
   for (std::size_t i = 0; i < more.memory.size(); ++i) {
     const auto bytes = static_cast<double>(more.memory[i].second);
@@ -215,21 +216,21 @@ std::string prometheus_text(const report::Summary& summary, const report::Histor
   page.gauge("live_replicas", "Replicas that are there.", static_cast<double>(summary.replicas_live()));
   page.gauge("clock_gap", "Iterations that the fastest replica is ahead of the slowest.",
              static_cast<double>(summary.gap));
-  page.gauge("training_loss", "Of the latest bulk updates.", summary.training_loss);
+  page.gauge("training_loss", "The loss of the latest bulk updates.", summary.training_loss);
   page.gauge("evaluation_loss", "On the test set.", of_evaluation(summary, &control::Evaluated::loss));
   page.gauge("evaluation_accuracy_ratio", "On the test set.",
              of_evaluation(summary, &control::Evaluated::accuracy));
-  page.gauge("last_commit_timestamp_seconds", "When the newest commit was.", committed_s);
+  page.gauge("last_commit_timestamp_seconds", "The time of the newest commit.", committed_s);
   add_devices(page, settled);
   add_waited_for(page, settled);
   add_staleness(page, history.staleness);
   add_groups(page, history.groups.sizes, summary.groups.gradients);
-  page.counter("attempts_total", "How often the run was begun, or gone on with.",
+  page.counter("attempts_total", "How often the run was started or resumed.",
                static_cast<double>(summary.run.attempts));
   page.counter("lost_commits_total", "Updates that were lost with a process and done again.",
                static_cast<double>(summary.run.lost_commits));
   if (!summary.run.restarts.empty())
-    page.metric("restarts_total", "counter", "How often the run was gone on with, by the reason.");
+    page.metric("restarts_total", "counter", "How often the run was resumed, by the reason.");
   for (const auto& [reason, count] : summary.run.restarts)
     page.value("restarts_total", {{"reason", reason}}, static_cast<double>(count));
   add_live(page, more);

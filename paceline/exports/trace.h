@@ -10,7 +10,7 @@
 //             slices where the journal says how long they took; else instants, each at its version's commit
 //   counters  "staleness" (mean and largest) and "samples/s", about one point for each bulk update
 //
-// What always holds: slices of a track never overlap, and each arrow has both its ends, in slices. Times are
+// Invariant: slices of a track never overlap, and each arrow has both its ends, in slices. Times are
 // in microseconds with three decimals, so nanoseconds are exact. Memory is bounded by the number of devices,
 // however long the run is.
 #pragma once

@@ -1,4 +1,4 @@
-// A child process of ours, which dies with us. One thread.
+// A child process, which dies with this process. One thread.
 #pragma once
 
 #include <sys/types.h>
@@ -16,13 +16,13 @@
 
 namespace paceline::launch {
 
-// kThis: this very program. Where they lie beside this program: kWithoutTorch is `paceline`, and kWithTorch
-// is `paceline-torch`, which has the built-in models, and is slower to start and larger.
+// kThis: this program itself. The others are beside it: kWithoutTorch is `paceline`, and kWithTorch is
+// `paceline-torch`, which has the built-in models, starts more slowly and is larger.
 enum class ChildProgram { kThis, kWithoutTorch, kWithTorch };
 // Whether `paceline-torch`, which has the built-in models, lies here.
 bool has_torch_program();
 
-// kLowest: what a process loads before it begins must not slow down the others either.
+// kLowest: the process does not slow down the others, not even while it loads.
 enum class Priority { kUsual, kLowest };
 
 class ChildProcess {
@@ -35,9 +35,9 @@ class ChildProcess {
                                             const std::string& log_file,
                                             const std::vector<int>& inherited = {},
                                             Priority priority = Priority::kUsual);
-  // The same of a process that somebody else starts: `spawn` gets the descriptors of the child's output and
-  // of its exit report, and returns its process id. It is a child of this process, in a process group of its
-  // own.
+  // The same for a process that another function starts: `spawn` gets the descriptors of the child's output
+  // and of its exit report, and returns its process id. It is a child of this process, in a process group of
+  // its own.
   using Spawn = std::function<absl::StatusOr<pid_t>(int log, int exit_report)>;
   static absl::StatusOr<ChildProcess> start(const std::string& name, const std::string& log_file,
                                             const Spawn& spawn);
@@ -82,7 +82,7 @@ class ChildProcess {
 // fork and exec. False where `parent` is gone by now.
 bool settle_child(int log, Priority priority, pid_t parent);
 
-// Why a process ended: what it said, or where its log is. With its ExitReason.
+// Why a process ended: its own line, or the path of its log. With its ExitReason.
 absl::Status reason_of(const ChildProcess& child, const ChildProcess::End& end);
 
 }  // namespace paceline::launch

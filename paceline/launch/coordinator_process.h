@@ -16,9 +16,9 @@ struct CoordinatorProcess {
   absl::StatusOr<std::string> address;  // where it listens; or why it ended, or is about to be given up
 };
 
-// `words`: its options, beside the folder of the run. Its log lies in that. It takes connections from
-// `listening`, which stays open here: nobody else gets the port when it dies. Errors: there is no such
-// process.
+// `words`: its options, besides the folder of the run. Its log is in that folder. It takes connections from
+// `listening`, which stays open here, so that no other process gets the port when it dies. Errors: there is
+// no such process.
 absl::StatusOr<CoordinatorProcess> start_coordinator_process(const std::string& run,
                                                              const std::vector<std::string>& words,
                                                              const ListeningSocket& listening);

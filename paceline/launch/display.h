@@ -1,4 +1,4 @@
-// What a person or a program sees of a run under way: one line that changes, or a JSON object a second. One
+// Shows a run under way to a person or a program: one line that changes, or a JSON object each second. One
 // thread.
 #pragma once
 
@@ -18,7 +18,7 @@ enum class Shown {
 
 class Display {
  public:
-  // `label`: before the line, how the run synchronizes.
+  // `label`: a text before the line, for the run's policy.
   Display(std::string label, Shown shown);
   ~Display();
 

@@ -2,8 +2,8 @@
 // fork server, and each further one is a fork of that. A fork starts at once, and shares every page of memory
 // that neither process writes to.
 //
-// A fork is a child of the process that asked for it, just as if that had run the program. So the server may
-// die at any moment: its forks live on, and the next processes are run the usual way.
+// A fork is a child of the process that asked for it, as if that process had run the program. So the server
+// may die at any moment: its forks live on, and later processes start in the usual way.
 #pragma once
 
 #include <optional>
@@ -30,7 +30,7 @@ class ForkServer {
   static absl::StatusOr<ForkServer> start(ChildProgram program, const std::vector<std::string>& arguments,
                                           const std::vector<int>& inherited = {});
 
-  // As ChildProcess::start(); waits until the program is loaded, or somebody stops this one. Errors:
+  // Like ChildProcess::start(). It waits until the program is loaded, or this process is stopped. Errors:
   // Unavailable if the server is gone or cannot do it: then run the program. Any other: running it would fail
   // too.
   absl::StatusOr<ChildProcess> start_child(const std::string& name, const std::vector<std::string>& arguments,
@@ -48,8 +48,9 @@ class ForkServer {
 
 // ---- In the fork server. It must have one thread. ----
 
-// Forks when asked. Returns in each fork: its command line, which tools such as ps show by then too; and in
-// the server itself nothing, once nobody asks any more or when it cannot serve. `argv` is what main() got.
+// Forks on request. In each fork it returns the command line, which tools such as ps then show too. In the
+// server itself it returns nullopt, when no more requests can come or when it cannot serve. `argv` is what
+// main() got.
 std::optional<std::vector<std::string>> serve_forks(int argc, char** argv);
 
 }  // namespace paceline::launch

@@ -1,4 +1,4 @@
-// How much memory the processes of a job may have on this host.
+// How much memory the processes of a job may use on this host.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ struct HostMemory {
   std::string of;          // what sets the limit: "this host", "its control group"
 };
 
-// The least of what the host has and what the control group of this process, and those above it, may have.
+// The least of the host's memory and the limits of this process's control group and the groups above it.
 HostMemory host_memory();
 
 }  // namespace paceline::launch

@@ -1,7 +1,7 @@
-// The processes of a job on this machine, children of this one: all of them, or one host's part: its servers
-// and workers, and on the first host the coordinator and the evaluator. One thread.
+// The processes of a job on this machine, as children of this process: all of them, or those of one host: its
+// servers and workers, and on the first host the coordinator and the evaluator. One thread.
 //
-// supervisor::Supervisor decides what is done; this brings it what happens, and does it.
+// supervisor::Supervisor decides what to do; this class gives it the events, and carries its actions out.
 #pragma once
 
 #include <chrono>
@@ -66,27 +66,27 @@ class LocalCluster {
   // How the run is, for a terminal of this width; nothing when the coordinator does not answer.
   std::optional<wire::StatusReply> status(int width);
 
-  // Looks after the children: news for people, a line each.
+  // Watches the children, and returns news for people, one line each.
   std::vector<std::string> tend();
 
   // Set once all is over on this host: OK, or why the run could not go on.
   const std::optional<absl::Status>& outcome() const { return supervisor_.outcome(); }
-  // What a program did badly after the job was over.
+  // The failure of a program after the job was over.
   const absl::Status& after() const { return supervisor_.after(); }
-  // The run is over, and programs here do what they want to do after it: a stop is one at once then.
+  // The run is over, and programs here still do their own work: a stop then ends them at once.
   bool ending() const { return supervisor_.ending(); }
   // Somebody here stopped the run before it was over.
   bool stopped() const { return supervisor_.stopping(); }
   // As Supervisor has it.
   const std::optional<std::string>& interrupted() const { return supervisor_.interrupted(); }
-  // Some process died without a word of its own: its log may say more than the outcome.
+  // Some process died without a line of its own: its log may say more than the outcome.
   bool logs_say_more() const { return supervisor_.logs_say_more(); }
   // The folder of the run, where the coordinator is on this host by now.
   std::optional<std::string> led_run() const;
 
   // Asks for a clean stop, with a checkpoint.
   void stop(const std::string& why, StopCause cause) { take(supervisor::StopWanted{why, cause}); }
-  // At once: all that is running here dies.
+  // Kills all processes here at once.
   void kill() { take(supervisor::KillWanted{}); }
 
  private:

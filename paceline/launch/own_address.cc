@@ -23,7 +23,7 @@ constexpr char kAnyPort[] = "9";  // nothing is sent there
 
 absl::Status no_way(const std::string& host, const char* why) {
   return absl::UnavailableError(
-      fmt::format("{}: {}; say --address ADDRESS, which other hosts reach this one by", host, why));
+      fmt::format("{}: {}; add --address ADDRESS, where other hosts reach this one", host, why));
 }
 
 // Connecting a datagram socket only looks the route up.

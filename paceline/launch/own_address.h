@@ -1,4 +1,4 @@
-// By which of its addresses a host is reached from another one.
+// The address at which other hosts reach this host.
 #pragma once
 
 #include <string>

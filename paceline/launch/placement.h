@@ -1,8 +1,8 @@
-// Which of several hosts this one is, and where the first one is: as the command line says, and key by key,
-// where that does not, as the launchers of programs on many hosts say in environment variables: torchrun and
-// its like (RANK, WORLD_SIZE), Open MPI (OMPI_COMM_WORLD_RANK, OMPI_COMM_WORLD_SIZE) and Slurm (SLURM_PROCID,
-// SLURM_NTASKS, SLURM_JOB_NODELIST, or those of its step), in this order. MASTER_ADDR and MASTER_PORT count
-// with each of them. Pure: the environment is an argument.
+// Which of several hosts this one is, and where the first one is. The command line says it; for each missing
+// option, environment variables of the launchers for many hosts say it: torchrun and similar ones (RANK,
+// WORLD_SIZE), Open MPI (OMPI_COMM_WORLD_RANK, OMPI_COMM_WORLD_SIZE) and Slurm (SLURM_PROCID, SLURM_NTASKS,
+// SLURM_JOB_NODELIST, or those of its step), in this order. MASTER_ADDR and MASTER_PORT count with each of
+// them. Pure: the environment is an argument.
 #pragma once
 
 #include <cstdint>
@@ -34,8 +34,8 @@ struct Placement {
   friend bool operator==(const Placement&, const Placement&) = default;
 };
 
-// One host alone, where nothing is said. Errors: what is missing or makes no sense; several processes a host,
-// where one starts them all.
+// One host alone, if neither says anything. Errors: a value is missing or makes no sense; several processes
+// on one host, where one starts them all.
 absl::StatusOr<Placement> find_placement(const Environment& environment, const SaidPlacement& said = {});
 // Whether anything is said.
 bool says_place(const Environment& environment, const SaidPlacement& said);

@@ -1,4 +1,4 @@
-// What people read on standard output and standard error.
+// Texts for people on standard output and standard error.
 #pragma once
 
 #include <cstdio>
@@ -6,11 +6,11 @@
 
 namespace paceline::launch {
 
-// At once. What could not be written is dropped here and remembered below. Any thread.
+// Writes at once. A failure is not an error here, but remembered below. Any thread.
 void print(std::FILE* out, const std::string& text);
 
-// The errno of the first thing that standard output did not take; 0: none. Where nobody reads it any more is
-// no such thing: what was done lies in files, and who stops reading knows.
+// The errno of the first failed write to standard output; 0: none. A closed pipe does not count: the results
+// are in files, and the reader stopped on purpose.
 int stdout_error();
 
 }  // namespace paceline::launch

@@ -1,9 +1,9 @@
-// Keeps a run that another host leads: its folder here has what this host needs to lead the run, should that
-// host not come back. The journal follows the leader's row by row, and each checkpoint that counts is
-// fetched.
+// Keeps a copy of a run that another host leads. The folder here has everything that this host needs to lead
+// the run if that host does not come back. The journal follows the leader's row by row, and each checkpoint
+// that counts is fetched.
 //
-// What always holds: as long as the copy is whole and the run has not ended, its folder has a mark, as if its
-// leader had just been killed. Nobody else can resume it meanwhile.
+// Invariant: as long as the copy is whole and the run has not ended, its folder has a mark, as if its leader
+// had just been killed. No other process can resume it meanwhile.
 //
 // One thread calls; a thread of its own keeps, and another one fetches checkpoints.
 #pragma once
@@ -51,14 +51,14 @@ class RunKeeper {
 
   // Keeps the run of that coordinator, or goes on with that.
   void keep(const std::string& coordinator, const rpc::Access& access);
-  // Another host keeps it from now on: the copy here is worth nothing any more.
+  // Another host keeps it from now on: the copy here is no longer valid.
   void leave();
 
   // The folder of a whole copy of a run that has not ended.
   std::optional<std::string> run() const;
   // As of that copy.
   std::optional<runs::Leader> leader() const;
-  // Stops. The folder is free for who leads the run from here on.
+  // Stops. The folder is free for the process that leads the run from now on.
   void stop();
   // The run has ended, or goes on without this host.
   void run_is_over();

@@ -1,4 +1,4 @@
-// How often somebody wants a stop, of signals that come: pure, and safe in a signal handler.
+// Counts the requests to stop among the signals that come: pure, and safe in a signal handler.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Looks after a cluster until its end, showing how it goes, and passing Ctrl-C and SIGTERM on.
+// Watches a cluster until its end, shows its progress, and passes Ctrl-C and SIGTERM on.
 #pragma once
 
 #include <functional>
@@ -11,8 +11,8 @@
 
 namespace paceline::launch {
 
-// `why`: what to tell the others when this one is stopped.
-// `look`: called a few times a second. Cancelled when a second signal ended it at once.
+// `why`: the reason for the others when this host is stopped. `look`: called a few times a second. Cancelled
+// when a second signal ended it at once.
 absl::Status watch(
     LocalCluster& cluster, Display& display, const std::string& why,
     const std::function<void()>& look = [] {});

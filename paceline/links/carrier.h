@@ -1,5 +1,5 @@
-// What carries links from one host to another: TCP, or UCX. A carrier moves frames (frame_port.h) and knows
-// nothing of what is in them: sealing, names and beats are the link's. docs/extending.md shows a whole one.
+// A carrier moves links' data from one host to another: TCP, or UCX. It moves frames (frame_port.h) and does
+// not look into them: the link handles seals, names and beats. docs/extending.md shows a complete example.
 //
 // One object is one address of this host. It outlives its links and listeners, which may live on different
 // threads.
@@ -23,7 +23,7 @@ class Carrier {
 
   // Port 0: any that is free; the listener says which. Errors: Unavailable, e.g. the port is taken.
   absl::StatusOr<std::unique_ptr<LinkListener>> listen(int port, LinkGate gate) const;
-  // To a listener's address. What does not answer ends the link. Errors: InvalidArgument, Unavailable,
+  // To a listener's address. If it does not answer, the link ends. Errors: InvalidArgument, Unavailable,
   // ResourceExhausted.
   absl::StatusOr<std::unique_ptr<Link>> connect(const std::string& address, const std::string& name,
                                                 const LinkOptions& options) const;

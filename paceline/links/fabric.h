@@ -1,4 +1,4 @@
-// What links between hosts run over, and how a job names it.
+// The transport of links between hosts, and its name in a job.
 #pragma once
 
 #include <optional>

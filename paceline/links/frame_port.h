@@ -1,7 +1,7 @@
-// What moves a link's frames from one process to another: as a carrier does it (carrier.h). A link
-// talks to its port only, so all kinds of links are one.
+// A port moves a link's frames from one process to another, in its carrier's way (carrier.h). A link only
+// talks to its port, so there is only one kind of link.
 //
-// What always holds: frames come once, in the order posted, whole or with the notice that the peer is lost.
+// Invariant: frames come once, in the order posted, whole or with the notice that the peer is lost.
 // A port calls its sink from within progress() and post(), and not after stop().
 #pragma once
 

@@ -1,7 +1,7 @@
 // Frames over a port: counted, sealed once both ends know the keys, opened, and checked before their owner
 // hears of them. (What they look like: link_frames.h.)
 //
-// What always holds: the owner gets each frame once, in the order posted; only the data of chunks, which the
+// Invariant: the owner gets each frame once, in the order posted; only the data of chunks, which the
 // owner places, may come in another order. One thread at a time.
 #pragma once
 

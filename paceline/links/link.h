@@ -7,16 +7,17 @@
 // sleeps on fd(), by itself or with other descriptors. A link sends a sign of life twice a second, so
 // progress() has to be called at least once a second.
 //
-// What always holds
+// Invariants
 // - Headers come once and in the order sent; payloads whole and unchanged.
 // - Memory handed to send() or receive() is the link's until that call's Done, and the caller's afterwards.
-// - Every Done is called, exactly once, unless the link is destroyed first. When the link ends, with why.
+// - Every Done is called exactly once, unless the link is destroyed first. When the link ends, it gets the
+//   reason.
 // - What came before a link ended is heard before its end, and can be received if it came whole.
-// - What send() told to be done reaches a peer that is well, also when the link is destroyed then.
-// - A link that has ended stays so: a peer that died is known by the system at once, a silent one after
+// - A message whose Done was OK reaches a peer that is well, even when the link is destroyed then.
+// - A link that has ended stays so: the system knows a dead peer at once, and a silent one after
 //   LinkOptions::silence.
-// - With keys, nothing of a payload can be read on the way; and what was changed, left out, repeated or moved
-//   on the way ends the link. Headers can be read, not changed. (See seal.h.)
+// - With keys, a payload cannot be read on the way; and frames that were changed, left out, repeated or moved
+//   on the way end the link. Headers can be read, not changed. (See seal.h.)
 //
 // One thread at a time; progress() is not called from within a Done or on_message. Those may send and
 // receive, but not destroy the link.

@@ -1,5 +1,6 @@
-// The end of a link that connects, until it is open. A listener that is crowded by strangers may let one go
-// before it has heard who it is: then this tries again, for a while. One that answered is not asked again.
+// The end of a link that connects, until it is open. A listener that is crowded by strangers may drop a
+// connection before it knows who it is: then this tries again, for a while. After an answer it does not try
+// again.
 //
 // Like a link, it is moved by progress() and slept on by fd(). One thread.
 #pragma once

@@ -1,8 +1,8 @@
-// Where other processes connect to: it gets to know them, and hands over the links to those it lets in.
-// Like a link, it is moved by progress() and slept on by fd(). What a stranger can hold of it is bounded: 64
-// peers that have not been let in yet, each for as long as LinkOptions::connect_limit. Where one more comes,
-// or the system has no descriptors for it, the one goes that has been silent longest. So who is expected, and
-// says so at once, gets in. With nobody to go, it waits until there are descriptors again.
+// Other processes connect to it: it identifies them, and hands over the links of those that it accepts. Like
+// a link, it is moved by progress() and slept on by fd(). What a stranger can hold of it is bounded: 64 peers
+// that have not been let in yet, each for as long as LinkOptions::connect_limit. Where one more comes, or the
+// system has no descriptors for it, the one goes that has been silent longest. So an expected peer that
+// identifies itself at once gets in. If there is no peer to drop, it waits until there are descriptors again.
 #pragma once
 
 #include <functional>

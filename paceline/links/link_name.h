@@ -1,5 +1,5 @@
 // The name that somebody connects with. A name alone is a claim that anybody can make. Where links are sealed
-// their keys prove it. In the clear a secret that only the two ends know stands behind the name.
+// their keys prove it. In the clear, a secret that only the two ends know follows the name.
 #pragma once
 
 #include <string>

@@ -1,6 +1,6 @@
-// Links between hosts over one fabric. TCP (tcp.h), sealed or not, does no more than end a link whatever a
-// stranger sends. UCX (ucx.h) has RDMA and trusts its peers. Over plain TCP it is the slower one, and what is
-// small waits longer behind what is large (docs/results.md), so it is for cards that have RDMA.
+// Links between hosts over one fabric. With TCP (tcp.h), sealed or not, a stranger can do no more than end a
+// link. UCX (ucx.h) has RDMA and trusts its peers. Over plain TCP it is slower, and small messages wait
+// longer behind large ones (docs/results.md), so it is for cards that have RDMA.
 #pragma once
 
 #include <memory>

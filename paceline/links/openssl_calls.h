@@ -1,4 +1,4 @@
-// What every call of OpenSSL's libcrypto here needs.
+// Helpers for all calls of OpenSSL's libcrypto here.
 #pragma once
 
 #include <cstddef>

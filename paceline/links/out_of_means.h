@@ -1,4 +1,5 @@
-// Why a call of the system's failed: for want of descriptors or of memory, which may be there again later.
+// Whether a system call failed because of a lack of descriptors or memory, which may be available again
+// later.
 #pragma once
 
 #include <cerrno>

@@ -1,5 +1,5 @@
-// How fast payloads come over a link, as the end that receives them sees it. Nothing is sent to find that
-// out: what comes anyway is timed, from when this end was ready for it.
+// How fast payloads come over a link, as the end that receives them sees it. It sends no extra data: it times
+// the payloads that come anyway, from the moment when this end was ready for them.
 //
 // A link is busy from when a payload may come until all that may come are there. A busy time of one payload
 // is so a round trip and the payload's bytes over the bandwidth. Messages so small that they come with their

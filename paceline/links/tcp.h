@@ -1,7 +1,7 @@
 // Links over TCP, for networks that others use too. Everything that is opened is bound to one address of this
-// host. One who reaches a listener's port or changes packets on the way, can end a link or keep others from
-// connecting for a while, and no more: what comes is taken for frames only once it has been checked, and goes
-// only where the link says. Keys (seal.h) keep what links carry secret and true.
+// host. A stranger who reaches a listener's port, or changes packets on the way, can end a link or keep
+// others from connecting for a while, and no more: bytes are checked before they count as frames, and go only
+// where the link says. Keys (seal.h) keep what links carry secret and true.
 #pragma once
 
 #include <memory>

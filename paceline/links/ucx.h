@@ -1,9 +1,10 @@
 // Links over UCX: TCP, or RDMA where the interface's card has it; UCX chooses. One Ucx is one interface of
 // this host, and everything it opens is bound to that one's address only.
 //
-// UCX is not made for hostile networks: one who can reach its ports, or change packets on the way, can crash
-// the process or write to its memory, keys or no keys. (Its TCP protocol names the addresses to write to.)
-// So it is for networks that only this job's hosts reach; elsewhere links go over TCP (network.h chooses).
+// UCX is not made for hostile networks: a stranger who can reach its ports, or change packets on the way, can
+// crash the process or write to its memory, with keys too. (Its TCP protocol names the addresses to write
+// to.) So it is for networks that only this job's hosts reach; elsewhere links go over TCP (network.h
+// chooses).
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
-// A worker's flat gradient, in memory that the shards map: what backpropagation writes is what the shard
-// reads.
+// A worker's flat gradient, in memory that the shards map: the shard reads the gradient where backpropagation
+// writes it.
 //
 // The worker owns it. It writes while it computes, and stamps the clock when the gradient is whole; the
 // shards read only between then and the publication of the commit that names (replica, clock), and the worker

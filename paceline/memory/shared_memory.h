@@ -1,5 +1,5 @@
 // A piece of memory that several processes of one host map: an anonymous file (memfd), reached by the others
-// through its owner's /proc entry. It has no name in /dev/shm, so nothing is left behind however its users
+// through its owner's /proc entry. It has no name in /dev/shm, so it leaves no file behind however its users
 // die, and it does not count against a container's small /dev/shm. Its size is sealed: no peer can shrink it
 // under a reader.
 #pragma once

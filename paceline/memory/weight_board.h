@@ -1,15 +1,14 @@
 // The published weights of one shard, in memory that every process of the host maps. The shard writes version
-// v + 1 into a buffer nobody looks at and then publishes it; readers train on the buffer itself. No copy, no
-// lock.
+// v + 1 into a buffer that no process reads and then publishes it; readers train on the buffer itself. There
+// is no copy and no lock.
 //
 //   header │ buffer 0 │ buffer 1 │ …            every buffer holds one version of the shard's weights
 //
 // Invariants
-//  1. A published buffer does not change while it is the latest, while a reader has it pinned, or while it is
-//  kept.
+//  1. A published buffer does not change while it is the latest, while a reader has it pinned, or while it
+//     is kept.
 //  2. `latest` (version and buffer in one word) only moves forward.
-//  3. A reader pins, then looks again whether what it pinned is still the latest (a hazard pointer: Michael
-//  2004). If
+//  3. A reader pins a buffer, then checks that this is still the latest (a hazard pointer: Michael 2004). If
 //     it is, the writer cannot have chosen the buffer before the pin, and sees the pin when it chooses after.
 // A reader that died leaves its pin behind; the writer's owner clears it with release_reader().
 //

@@ -1,5 +1,5 @@
-// The files of a checkpoint that lie in the run folder of another host: its coordinator takes and gives them
-// in calls. What is read is kept in memory of this process until this is destroyed.
+// The files of a checkpoint in the run folder of another host: its coordinator takes and gives them in calls.
+// Files that were read stay in memory of this process until this object is destroyed.
 #pragma once
 
 #include <filesystem>

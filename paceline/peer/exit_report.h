@@ -17,8 +17,8 @@ struct ExitReport {
   std::string message{};  // of the error; one line
 };
 
-// In the process that is started. Takes the descriptor, if there is one: nobody who is started from here has
-// it.
+// In the started process. Takes the descriptor, if there is one, so that processes started from here do not
+// have it.
 void take_exit_descriptor();
 // The same of a process that was forked, and got it so. One that it took before is its starter's.
 void use_exit_descriptor(FileDescriptor descriptor);

@@ -1,4 +1,4 @@
-// What gRPC says of connections that end before any call, for people.
+// gRPC's messages about connections that end before any call, for people.
 #pragma once
 
 #include <grpc/support/log.h>

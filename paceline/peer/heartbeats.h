@@ -1,5 +1,5 @@
-// Says again and again that this process lives, whatever else it is doing, for as long as the object does;
-// and in its log how many were refused meanwhile.
+// Reports regularly that this process lives, whatever else it does, as long as the object exists. It also
+// writes to the log how many connections were refused meanwhile.
 #pragma once
 
 #include <chrono>

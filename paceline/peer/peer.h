@@ -1,4 +1,5 @@
-// What every process that works for a coordinator does: reaches it, and reaches it again when it has lost it.
+// The common part of every process that works for a coordinator: it connects to the coordinator, and connects
+// again after a loss.
 #pragma once
 
 #include <chrono>
@@ -62,7 +63,7 @@ absl::Status end_of_session(rpc::Connection<Out, In>& connection, const absl::St
 
 using Meaning = absl::Status (*)(const wire::Disconnect&);
 
-// What this process ends with, unless the coordinator has the last word: a disconnect within two seconds.
+// The error of this process, unless the coordinator sends a disconnect within two seconds.
 template <class Out, class In>
 absl::Status unless_disconnected(rpc::Connection<Out, In>& connection, const absl::Status& outcome,
                                  Meaning meaning = wire::outcome_of) {

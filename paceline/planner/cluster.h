@@ -1,5 +1,5 @@
-// What the planner knows of the machines: devices, the links between them, and the servers that hold the
-// weights. Plain values. Devices are named by their index; one that has left keeps its index and is not
+// The planner's knowledge of the machines: devices, the links between them, and the servers that hold the
+// weights. Plain values. A device is named by its index; a device that has left keeps its index and is not
 // present.
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace paceline::planner {
 
-// One direction; the other one is as fast, and both may be used at once.
+// One direction; the other one is equally fast, and both may be used at once.
 struct Link {
   double latency_ms = 0;
   double bytes_per_ms = std::numeric_limits<double>::infinity();
@@ -40,7 +40,7 @@ struct Device {
 struct Cluster {
   std::vector<Device> devices;
   std::vector<Link> links;  // from · devices.size() + to; the diagonal is not used
-  // What all servers together take in, and give out.
+  // How much all servers together can receive, and send.
   double server_bytes_per_ms = std::numeric_limits<double>::infinity();
   std::int32_t server_site = 0;
 

@@ -1,5 +1,5 @@
-// How long a plan takes and what it costs, in closed form. Pure; never changes after it is made; made anew
-// when what is known of the cluster changes.
+// The time and the cost of a plan, in closed form. Pure; it never changes after it is made, and a new one is
+// made when the knowledge of the cluster changes.
 //
 // Stage s of a replica on device n, per micro-batch of u samples, forward and backward:
 //   comp_s = overhead_n + u·Σ w_l/φ_n,   comm_s = 2·latency + 2·u·y/bandwidth  (the activation and its
@@ -8,15 +8,15 @@
 // them and of their links. A replica of M = ⌈b/u⌉ micro-batches takes T = α + β·M, where α + β = Σ comp + Σ
 // comm, the first micro-batch's way there and back, and β is what each further one adds:
 //   β = max over runs i..j of neighbouring stages of (Σ_{i..j} comp + Σ_{i..j−1} comm) / Σ_{i..j} m.
-// JDMP's model as we had it first is the largest comp or comm. That is the same where links are free; but
-// under 1F1B a stage does not run ahead of the next by more than its place allows, so a transfer is waited
-// for by the stages at both its ends: k devices in a row of stages have k micro-batches between them, and
-// need the time of one whole way through for those k. timeline_test.cc holds this to the exact schedule: β is
-// its slope in M, and T is at most a quarter above it (where the slowest stage comes first) and at most 1 %
-// below. Where stages are shared and links are slow both may be up to 45 % too high: then more micro-batches
-// are under way than there are devices. There the start of a few may also take up to 8 % more.
+// Our first version of JDMP's model was the largest comp or comm. That is the same if links are free. But
+// under 1F1B a stage cannot run ahead of the next by more than its place allows, so the stages at both ends
+// of a transfer wait for it: k devices in a row of stages have k micro-batches between them, and need the
+// time of one whole pass for those k. timeline_test.cc compares this with the exact schedule: β is its slope
+// in M, and T is at most a quarter above it (if the slowest stage comes first) and at most 1 % below. If
+// stages are shared and links are slow, both may be up to 45 % too high: then more micro-batches are under
+// way than there are devices. There the start of a few may also take up to 8 % more.
 //
-// In a live run the gradient comes together on the first device's host: T is longer by Σ (latency +
+// In a live run the gradient is collected on the first device's host: T is longer by Σ (latency +
 // P/bandwidth) over the devices on other hosts.
 //
 // Synchronizing: T_sync = max(max over devices of 2·(latency + P/bandwidth) of its link to the servers, 2·ΣP
@@ -44,7 +44,8 @@
 
 namespace paceline::planner {
 
-// What a replica is, whatever data it gets: T = α + β·M, costs = Σ per_sample·b + per_ms·τ + fixed.
+// The properties of a replica, independent of its data: T = α + β·M, costs = Σ per_sample·b + per_ms·τ +
+// fixed.
 struct ReplicaTerms {
   ReplicaTime time;  // most_samples is 0 where memory does not hold the weights and one micro-batch
   Costs per_sample{};
@@ -129,8 +130,8 @@ class CostModel {
   PipelineTimes timeline_input(const PlannedReplica& replica, std::int64_t u) const;
   // τ by the exact schedule instead of the closed form.
   double exact_batch_ms(const Plan& plan) const;
-  // Layers covered once by each replica, devices present and used once, Σ b = B, u ≤ B, memory kept. Says
-  // what is not.
+  // Checks that each replica covers the layers once, that devices are present and used once, that Σ b = B and
+  // u ≤ B, and that memory is kept. The error names the violation.
   absl::Status check(const Plan& plan) const;
 
  private:

@@ -1,4 +1,4 @@
-// What a batch costs beside time, and what it may cost in the long run (JDMP's time-averaged constraints).
+// The costs of a batch besides time, and their limits in the long run (JDMP's time-averaged constraints).
 #pragma once
 
 #include <array>

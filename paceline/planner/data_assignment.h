@@ -1,16 +1,17 @@
-// How many samples of the next batch each replica gets, when it is fixed what each replica is: JDMP's data
-// assignment. Pure functions that need no cluster and no model, only how long each replica takes.
+// How many samples of the next batch each replica gets, for fixed replicas: JDMP's data assignment. Pure
+// functions that need no cluster and no model, only the time of each replica.
 //
 // Replica g takes T_g = α_g + β_g·b_g/u for b_g > 0 samples in micro-batches of u, and nobody waits for a
 // replica without samples. The program: minimise  P·θ + Σ e_g·b_g  subject to  T_g ≤ θ where b_g > 0,  Σ b_g
-// = B, 0 ≤ b_g ≤ cap_g, and limits that are linear in θ and b. P is V plus what time costs, e_g what a sample
-// costs (Lyapunov's V and the queues times their costs: queues.h).
+// = B, 0 ≤ b_g ≤ cap_g, and limits that are linear in θ and b. P is V plus the cost of time, and e_g is the
+// cost of a sample (Lyapunov's V and the queues times their costs: queues.h).
 //
 // Without limits it has a closed form, water filling: θ is the smallest level to which the replicas can be
-// filled with B samples, O(G log G). Where samples cost unlike, the cheapest are filled first and θ is one of
-// O(G) levels, O(G²·log G). Under one limit, where samples cost nothing else, the answer in whole samples is
-// found directly: θ is one of the times at which a replica can end, and by then those whose samples use least
-// are given all they can finish. Only several limits that break each other need the solver.
+// filled with B samples, O(G log G). If samples have different costs, the cheapest replicas are filled first
+// and θ is one of O(G) levels, O(G²·log G). Under one limit, and without sample costs, the answer in whole
+// samples is found directly: θ is one of the times at which a replica can end, and the replicas with the
+// least use of the limit get all the samples that they can finish by then. Only several limits that break
+// each other need the solver.
 #pragma once
 
 #include <cstdint>
@@ -63,16 +64,16 @@ absl::StatusOr<DataShares> fill(const DataProblem& problem);
 // The program by the solver. Errors: as fill, and NotFound when no assignment keeps the limits.
 absl::StatusOr<DataShares> solve_shares(const DataProblem& problem);
 
-// The fastest whole samples that keep this limit, without looking at the problem's own or at sample costs.
-// O(G log G) for each of the up to G·B/u times that are tried. Where `per_ms` is negative, being slower keeps
-// the limit: then no slower assignment is looked for than those that pour samples as above.
+// The fastest whole samples that keep this limit. It ignores the problem's own limits and sample costs. O(G
+// log G) for each of the up to G·B/u times that are tried. If `per_ms` is negative, a slower assignment keeps
+// the limit; it then considers only assignments that pour samples as above.
 // Errors: as fill, and NotFound when no assignment keeps the limit.
 absl::StatusOr<DataAssignment> assign_within(const DataProblem& problem, const DataLimit& limit);
 
-// Whole samples: fill, or where limits ask for it assign_within of one of them, if that keeps the others, or
-// solve_shares. Shares are rounded to whole micro-batches, and what is left goes one by one to whom it delays
-// least. Of assignments without sample costs none that keeps the limits is faster, where assign_within found
-// it or there are none. Errors: as solve_shares.
+// Whole samples: fill, or, if there are limits, assign_within of one of them if that keeps the others, or
+// else solve_shares. Shares are rounded to whole micro-batches, and each remaining sample goes to the replica
+// that it delays least. Without sample costs, no assignment that keeps the limits is faster, if assign_within
+// found it or there are no limits. Errors: as solve_shares.
 absl::StatusOr<DataAssignment> assign_samples(const DataProblem& problem);
 
 }  // namespace paceline::planner

@@ -1,4 +1,4 @@
-// Every plan of a small cluster, in turn: what the search does where that takes no longer than a walk. Pure.
+// Every plan of a small cluster, in turn. The search does this if it takes no longer than random moves. Pure.
 #pragma once
 
 #include <functional>

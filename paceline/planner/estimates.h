@@ -1,5 +1,5 @@
-// What is learnt of machines from what they were seen to do: moving averages that one odd value hardly moves,
-// and how long a device's states last. Pure and small; for online_planner.h.
+// Estimates from measurements of machines: moving averages that a single odd value hardly moves, and how long
+// a device's states last. Pure and small; for online_planner.h.
 #pragma once
 
 #include <algorithm>
@@ -11,9 +11,8 @@
 
 namespace paceline::planner {
 
-// The running level of a positive quantity. A value far from the level is taken for an outlier and counts
-// only as far as the usual spread; a second one in a row on the same side is taken for a change, and the
-// level jumps there.
+// The running level of a positive quantity. A value far from the level counts as an outlier, and only as far
+// as the usual spread. A second one in a row on the same side counts as a change, and the level jumps there.
 class ClippedMean {
  public:
   explicit ClippedMean(double start) : level_(std::log(start)) {}
@@ -41,9 +40,9 @@ class ClippedMean {
   double outlier_ = 0;  // how far the last value is from the level, if it was one
 };
 
-// Latency and bandwidth of a link by regression of times on sizes, the older the less. Where all sizes are
-// alike the latency stays what it was and the bandwidth explains the rest. One odd value is clipped; after a
-// second one in a row on the same side the link is taken for another one.
+// Latency and bandwidth of a link by regression of times on sizes, the older the less. If all sizes are
+// equal, the latency stays the same and the bandwidth explains the rest. A single odd value is clipped; after
+// a second one in a row on the same side the link counts as changed.
 class LinkEstimate {
  public:
   explicit LinkEstimate(const Link& start) : link_(start) {}
@@ -55,7 +54,7 @@ class LinkEstimate {
   // Measured without others; and often enough that one odd value does not matter.
   bool seen() const { return seen_; }
   bool settled() const { return count_ > kSettled; }
-  // As if it were so many times faster than what was known of it.
+  // Scales the estimate, as if the link were this many times faster.
   void scale(double factor) { link_.bytes_per_ms *= factor; }
 
  private:
@@ -84,7 +83,7 @@ class HoldTime {
     hold_ = changes_++ == 0 ? lasted : (hold_ + lasted) / 2;
     since_ = batch;
   }
-  // What has lasted long will last long.
+  // A state that has lasted long is expected to last long.
   double expected(std::int64_t batch) const { return std::max(hold_, static_cast<double>(batch - since_)); }
   std::int64_t since() const { return since_; }
   std::int64_t changes() const { return changes_; }

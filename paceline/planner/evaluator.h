@@ -1,5 +1,5 @@
-// How good a plan is for what is wanted: gives its samples out as well as can be (data_assignment.h) and
-// weighs time against costs. Pure; shared by the search and by the decisions during a run.
+// How good a plan is for a goal: it assigns the plan's samples as well as possible (data_assignment.h) and
+// weighs time against costs. Pure; the search and the decisions during a run share it.
 #pragma once
 
 #include <limits>
@@ -10,8 +10,8 @@
 
 namespace paceline::planner {
 
-// What is wanted. Without weights each batch is to keep every budget, and of those that do (or come closest)
-// the fastest is best. With weights: least V·τ + Σ Q_k·c_k.
+// The goal. Without weights each batch has to keep every budget, and the fastest plan of those that do (or
+// come closest) is best. With weights: least V·τ + Σ Q_k·c_k.
 struct Goal {
   double time_cost = 1;         // V, of a millisecond; > 0
   std::vector<double> weights;  // by budget, of a unit of its cost; empty: budgets are limits

@@ -1,8 +1,8 @@
 // Linear programs: minimise cost · x with bounds on x and on some weighted sums of it. linear_program.cc is
 // the only file that knows which solver does it.
 //
-// What always holds: a solution that is returned has been checked here, not believed. It keeps every bound
-// and every row, and the dual's value meets its own, which proves that nothing is better (strong duality).
+// Invariant: every returned solution has been checked here. It keeps every bound and every row, and its value
+// equals the dual's, which proves that there is no better one (strong duality).
 #pragma once
 
 #include <limits>

@@ -1,5 +1,5 @@
-// What a batch was seen to take, and the problem as such measurements say it is: speeds, links, the time of
-// synchronizing and prices, by the averages of estimates.h. Pure.
+// The measurements of a batch, and the problem as they describe it: speeds, links, the time of
+// synchronization and prices, with the averages of estimates.h. Pure.
 #pragma once
 
 #include <cstdint>
@@ -33,8 +33,8 @@ struct PriceObservation {
   double price_per_hour = 0;
 };
 
-// One batch, done under current(), and what was probed beside it: whether a link or a device that the plan
-// does not use has become better shows nowhere else. What was not seen may be missing.
+// One batch, done under current(), and the probes beside it: only a probe shows that a link or a device
+// outside the plan has become better. Missing measurements may be left out.
 struct BatchObservation {
   double batch_ms = 0;  // from the start to the new weights, migrating included
   std::optional<double> sync_ms;
@@ -46,8 +46,8 @@ struct BatchObservation {
 
 class Measurements {
  public:
-  // `alike`: a link that nobody has measured counts as good as the average measured link that the problem
-  // describes alike. Else its own description counts.
+  // `alike`: an unmeasured link counts as the average of the measured links with the same description.
+  // Otherwise its own description counts.
   explicit Measurements(Problem initial, bool alike = false);
 
   // `plan`: what the batch was done with. Values that cannot be are left out.

@@ -1,5 +1,5 @@
-// What it costs to go over from one plan to another. Workers keep nothing, so migrating is pulling the
-// weights of layers that one did not have. Pure.
+// The cost of changing from one plan to another. Workers keep no state, so to migrate is to pull the weights
+// of new layers. Pure.
 #pragma once
 
 #include "paceline/planner/plan.h"

@@ -1,21 +1,21 @@
-// JDMP during a run: what was measured of each batch in, the plan of the next one out, with a reason. A pure
-// state machine: no clock (batches are counted, times are fields), so a simulator and a live coordinator
-// drive it alike.
+// JDMP during a run: it takes the measurements of each batch, and gives the plan of the next one, with a
+// reason. A pure state machine without a clock (batches are counted, times are fields), so a simulator and a
+// live coordinator use it in the same way.
 //
 //  data    of every batch: data_assignment.h with the latest measurements and the queues.
 //  cuts    looked at every `cuts_every` batches, and when a device's speed has drifted by 15 %.
 //  groups  every `groups_every` batches, when a device joins or leaves or the plan's time has drifted, and as
 //  often as cuts where there are budgets.
 //
-// A look is a search (search.h) from the plan in use. What it finds goes on a short list with what earlier
-// ones found, and every batch the best of the list is compared with the plan in use. It is adopted only if
+// A look is a search (search.h) from the plan in use. Its result goes on a short list with earlier results,
+// and every batch the best of the list is compared with the plan in use. It is adopted only if
 //   gain a batch × batches that it is expected to hold > what migrating costs,
-// where the holding time is learnt: the least over devices that changed since the last adoption of how long
-// their states have lasted so far. A device that flips every few batches so makes nobody migrate. An adopted
-// plan is on trial for a few batches; if they take longer than the old plan would have, it is rolled back and
-// left alone for a while. Only a plan whose device has left is replaced at once.
+// where the holding time is learnt: how long the states of devices have lasted so far, the least over devices
+// that changed since the last adoption. So a device that flips every few batches causes no migration. An
+// adopted plan is on trial for a few batches; if they take longer than the old plan would have, it is rolled
+// back and left alone for a while. Only a plan whose device has left is replaced at once.
 //
-// What always holds of current(): it passes CostModel::check for the measured cluster.
+// Invariant: current() passes CostModel::check for the measured cluster.
 #pragma once
 
 #include <cstdint>
@@ -61,7 +61,7 @@ class OnlinePlanner {
   // The first plan is the fastest; queues start empty. Errors: as make_plan.
   static absl::StatusOr<OnlinePlanner> create(Problem problem, const OnlineOptions& options);
 
-  // Goes on with a plan that is in use. Errors: InvalidArgument when it is none of this problem.
+  // Goes on with a plan that is in use. Errors: InvalidArgument if it does not fit this problem.
   static absl::StatusOr<OnlinePlanner> from(Problem problem, const OnlineOptions& options, const Plan& plan);
 
   // What was measured of a batch, or that devices came and went.
@@ -69,8 +69,8 @@ class OnlinePlanner {
   // What is to be searched now, if it is time to look; found() is due with its result.
   std::optional<PlanSearch> due_search();
   void found(const std::optional<Plan>& plan);
-  // The plan from now on, by all that was observed and found. Keeps a plan whose device has left where no
-  // other is known: a search is due then.
+  // The plan from now on, from all measurements and searches. It keeps a plan with a missing device if no
+  // other plan is known: a search is due then.
   Decision decide();
 
   // The same of its data alone: samples by the latest measurements and the queues, over replicas that stay.

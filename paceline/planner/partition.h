@@ -1,15 +1,13 @@
-// Where a pipeline whose devices, their order and their stages are fixed is cut: JDMP's communication-aware
-// partition. Pure.
+// Where to cut a pipeline with fixed devices, order and stages: JDMP's communication-aware partition. Pure.
 //
 // balanced_cuts: F[s][i] = min_j max(F[s−1][j], comp(s; j..i), comm(j)), the least largest part, by dynamic
 // programming in O(S·L²); what the search tries things with. A stage on m devices counts as an m-th of its
 // comp.
 //
 // best_cuts: the least α + β·M of cost_model.h, exactly. β's runs of stages can be carried along: with a cap
-// c on β, K_s = max(K_{s−1} + comm, 0) + comp_s − c·m_s must never be above 0. So for a cap the least Σ comp
-// + Σ comm is found by dynamic programming over pairs (sum, K) that no other is better than in both. The caps
-// are swept downwards, each from just below the β that the last one gave, until no smaller β can make up for
-// the sum.
+// c on β, K_s = max(K_{s−1} + comm, 0) + comp_s − c·m_s must never be above 0. So for a cap, dynamic
+// programming finds the least Σ comp + Σ comm over pairs (sum, K) that no other pair beats in both. The caps
+// go downwards, each from just below the β of the last one, until no smaller β can make up for the sum.
 //
 // Memory is kept by both.
 #pragma once

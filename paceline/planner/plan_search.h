@@ -1,5 +1,5 @@
-// One look for a better plan during a run, as a value: what OnlinePlanner wants searched. It can be searched
-// on another thread while the run goes on, or again in a replay: the same look gives the same plan. Pure.
+// One search for a better plan during a run, as a value that OnlinePlanner gives. It can run on another
+// thread while the run goes on, or again in a replay: the same search gives the same plan. Pure.
 #pragma once
 
 #include <optional>

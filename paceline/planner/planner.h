@@ -1,5 +1,5 @@
-// A problem in, the plan out, with what else could have been done and why this is better. Pure: what
-// `paceline plan` shows, and what a run starts from.
+// Takes a problem and gives the plan, with the alternatives and the reason why it is better. Pure. `paceline
+// plan` shows it, and a run starts from it.
 #pragma once
 
 #include <string>
@@ -33,13 +33,13 @@ absl::StatusOr<Planned> make_plan(const Problem& problem, const SearchOptions& o
 // InvalidArgument where there is one layer for them; ResourceExhausted where memory does not hold it.
 absl::StatusOr<Planned> plan_one_pipeline(const Problem& problem);
 
-// What a baseline would do, by its name. Errors: why it cannot be.
+// A baseline's plan, by its name. Errors: why it is not possible.
 absl::StatusOr<Planned> plan_of_baseline(const Problem& problem, const std::string& name);
 
 // Which baseline the plan beats and by how much, and what holds it up.
 std::string reason_of(const CostModel& model, const Plan& plan, const std::vector<BaselineResult>& baselines);
 
-// One line: who computes which layers of how many samples. `names`: of the devices.
+// One line: which devices compute which layers for how many samples. `names`: of the devices.
 std::string in_words(const std::vector<std::string>& names, std::int32_t layers, const Plan& plan);
 std::string in_words(const Problem& problem, const Plan& plan, double batch_ms);
 

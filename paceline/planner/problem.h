@@ -1,4 +1,4 @@
-// All that a plan is made from. Plain values.
+// The whole input of a plan. Plain values.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// What the planner knows of a model: one entry a unit that a pipeline may be cut after. Plain values;
-// measured or computed elsewhere.
+// The planner's knowledge of a model: one entry for each unit after which a pipeline may be cut. Plain
+// values; measured or computed elsewhere.
 #pragma once
 
 #include <cstdint>

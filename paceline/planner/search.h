@@ -2,13 +2,13 @@
 // u. The same problem and seed give the same plan; the number of moves is fixed beforehand, not the time.
 // Pure.
 //
-// Where a cluster and a model are small (four devices and six layers, say), every plan is tried, and the best
-// one is found. Elsewhere random moves (moves.h) from each of the best few starts, and from the best of some
-// plans drawn at random, are scored by the model; a worse plan is kept with a chance that falls with how much
-// worse it is and towards the end (simulated annealing). A pipeline of few layers is then cut exactly
-// (partition.h) for the number of micro-batches that its plan gives it. At the end the best few plans with
-// different groups are cut exactly, and all their neighbours are tried until none is better. The starts are
-// every baseline that is possible, so the plan is never predicted to be worse than any of them.
+// If a cluster and a model are small (for example four devices and six layers), every plan is tried, and the
+// best one is found. Otherwise the model scores random moves (moves.h) from each of the best few starts, and
+// from the best of some random plans. A worse plan is kept with a chance that falls with how much worse it
+// is, and towards the end (simulated annealing). A pipeline of few layers is then cut exactly (partition.h)
+// for the number of micro-batches that its plan gives it. At the end the best few plans with different groups
+// are cut exactly, and all their neighbours are tried until none is better. The starts are every baseline
+// that is possible, so the plan is never predicted to be worse than any of them.
 #pragma once
 
 #include <cstdint>

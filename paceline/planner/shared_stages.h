@@ -1,4 +1,4 @@
-// PipeDream's partition: where a pipeline over devices in a fixed order is cut, and which of them share a
+// PipeDream's partition: where to cut a pipeline over devices in a fixed order, and which of them share a
 // stage (Narayanan et al. 2019, §3.1: A(j, m) = min over i, m' of max(A(i, m − m'), comm, T(i + 1 .. j)/m')).
 // Pure.
 #pragma once

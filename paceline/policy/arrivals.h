@@ -1,11 +1,11 @@
-// When the replicas that compute will be ready, told from how long each took before. Part of a policy's
+// Predicts when the replicas that compute will be ready, from how long each took before. Part of a policy's
 // state.
 //
-// An interval is from release to ready as the policy sees it, so the way of the weights is in it; waiting is
-// not. A replica is expected after the median of its last five intervals, give or take σ = 1.48 times the
-// median of their differences from it, which is the standard deviation where they are normal [ours]. So one
-// iteration that takes five times as long changes nothing, and a change of speed is believed when it was seen
-// three times.
+// An interval is from release to ready as the policy sees it. So it includes the transfer of the weights, and
+// not waiting. A replica is expected after the median of its last five intervals, give or take σ: 1.48 times
+// the median of their differences from it, which is the standard deviation if they are normal [ours]. So a
+// single iteration that takes five times as long has no effect, and a change of speed has an effect when it
+// was seen three times.
 #pragma once
 
 #include <array>
@@ -26,7 +26,7 @@ class Arrivals {
  public:
   struct Expected {
     Time at;      // after the median
-    Time latest;  // 2σ later; who is not here by then is overdue
+    Time latest;  // 2σ later; a replica that is not ready by then is overdue
   };
 
   // Each O(log P). Requires of ready(): released.
@@ -34,9 +34,9 @@ class Arrivals {
   void ready(ReplicaId replica, Time now);
   void left(ReplicaId replica);
 
-  // The next so many that are expected by `until` and not overdue, earliest first. Who was never ready is not
-  // expected.
-  // O(most), and O(log P) once for each overdue one at the front.
+  // The next replicas, at most `most`, that are expected by `until` and not overdue, earliest first. A
+  // replica that was never ready is not expected. O(most), and O(log P) once for each overdue one at the
+  // front.
   std::vector<Expected> coming(Time now, std::size_t most, Time until = Time::max());
 
   // The median of its last intervals. Requires: it was ready and has not left.

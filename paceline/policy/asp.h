@@ -1,5 +1,5 @@
-// Asynchronous parallel: every gradient commits alone and nobody waits. The fastest possible rate, at
-// whatever staleness the speeds give.
+// Asynchronous parallel: every gradient commits alone and no replica waits. This is the fastest possible
+// rate; the speeds determine the staleness.
 #pragma once
 
 #include <memory>

@@ -1,18 +1,19 @@
 // Bulk synchronous parallel with c backup workers (Chen, Pan, Monga, Bengio, Jozefowicz 2016, Revisiting
 // Distributed Synchronous SGD, arXiv 1604.00981): of N live replicas the first N − c that are ready commit,
-// at least one, and are released together. So up to c stragglers at a time cost nobody a wait. With c = 0 it
-// is BSP.
+// at least one, and are released together. So no replica waits for up to c stragglers at a time. With c = 0
+// it is BSP.
 //
-// A late replica computes on. When it is ready its gradient is of an older version than the newest: it is
-// discarded, its samples go back to the queue, and it starts at once on the newest version, in the round
-// under way [ours: the paper's late gradients are dropped with their samples]. When a round ends at most c
-// are late and at least one is not, so enough for the next round compute on its version; if those leave,
-// a late replica makes up for them once it is ready. Nobody waits for ever.
+// A late replica goes on computing. When it is ready, its gradient is of an older version than the newest.
+// The gradient is discarded, its samples go back to the queue, and the replica starts at once on the newest
+// version, in the round under way [ours: the paper's late gradients are dropped with their samples]. When a
+// round ends, at most c replicas are late and at least one is not, so enough replicas for the next round
+// compute on its version. If those leave, a late replica takes their place when it is ready. No replica waits
+// for ever.
 //
-// What is promised: no gradient is ever stale. The gap is not bounded: the clock counts iterations finished,
-// discarded ones too, and one that is always late falls behind without limit. It also gets the same samples
-// again, as they are the first in the queue: they are committed when it is on time for once, or at the end of
-// the queue, where the others are parked and it is alone.
+// The policy promises that no gradient is ever stale. The gap is not bounded: the clock counts finished
+// iterations, discarded ones too, and a replica that is always late falls behind without limit. It also gets
+// the same samples again, because they are the first in the queue. They are committed when the replica is on
+// time once, or at the end of the queue, when the others are parked and it is alone.
 #pragma once
 
 #include <cstdint>
@@ -55,7 +56,7 @@ struct BackupSpec {
   static std::vector<std::string> examples();
   std::string text() const;
   std::unique_ptr<SyncPolicy> make() const;
-  // A round needs one at least.
+  // A round needs at least one.
   absl::Status check(const PolicyText& text, std::int64_t replicas) const;
   friend bool operator==(const BackupSpec&, const BackupSpec&) = default;
 };

@@ -1,54 +1,56 @@
 // Cooperate grouping parallel (Li, Tian, Xu, Zhao, Xu, FGCS 168, 2025): replicas form groups as they become
 // ready; a group's gradients are summed among its members and become one update, and groups do not wait for
-// each other. Of the paper only the abstract is public. Known from it: dynamic groups, synchronous inside and
-// asynchronous between. How groups are formed is ours:
+// each other. Only the abstract of the paper is public. It says: dynamic groups, synchronous inside and
+// asynchronous between. The rules that form groups are ours:
 //
 //  natural   While the global path (the servers and their links) is busy, waiting costs nothing: ready
 //            replicas gather, and go as one group when the path is about to be free, as a database's group
-//            commit does. So it is with the way back, which is busy with the weights of the commits before
-//            (return_path.h). The dearer updates are, the larger the groups become by themselves. A group
-//            that could go stays open all the same while it is worth it. That is paid from a purse, which
-//            holds at most one iteration for each of the N replicas:
+//            commit does. The same holds for the way back, which is busy with the weights of earlier commits
+//            (return_path.h). The more expensive updates are, the larger groups become by themselves. A group
+//            that could go still stays open while that is worth it. A purse pays for this. It holds at most
+//            one iteration for each of the N replicas:
 //              each gradient that is committed puts `patience` in,               purse += patience/N,
 //              what its replica waited in a group that could go is taken out,    purse −= ((δ + ε)/T)/N,
 //              and k members wait for the m that come within δ while             purse·k·m/N > Σ (δ + ε)/T,
-//            for the m where the difference is greatest. T: the iterations of the members; δ: as arrivals.h
-//            tells; who is due and not there is expected another σ·√(2/π) later. ε: how much longer the
-//            update takes when the group is larger, as global_path.h has learnt; all its members wait for
-//            that too.
+//            for the m with the greatest difference. T: the iterations of the members; δ: as arrivals.h
+//            predicts; a replica that is due and not there is expected another σ·√(2/π) later. ε: how much
+//            longer the update takes when the group is larger, as global_path.h has learnt; all its members
+//            wait for that too.
 //  window    stays open for the next replica while that saves more than the waiting costs (grouping.h).
 //  dp        closes where the best division of all expected arrivals has its first cut (grouping.h).
 //
-// Why the purse. The delay d of a gradient is what was committed between the version that it was computed
-// on and its own, in bulk rounds: Σ f over those commits. A commit of k makes the N − k others later by k/N,
-// so where nobody waits after a release the mean over all gradients is, whatever the order of commits,
+// The reason for the purse: the delay d of a gradient is the amount that was committed between the version
+// that it was computed on and its own, in bulk rounds: Σ f over those commits. A commit of k makes the N − k
+// others later by k/N. So if no replica waits after a release, the mean over all gradients is, whatever the
+// order of commits,
 //   d = 1 − Σ k² / (N·Σ k).
-// Of ASP that is 1 − 1/N, of BSP 0. To join m to k adds 2km to Σ k², and so spares 2km/N bulk rounds, and it
-// costs Σ δ/T iterations. A rule that buys all that is cheaper than some price, and nothing else, gets the
-// least d for its iterations. The purse is twice that price: it rises while little is bought, and falls while
-// much is. So replicas wait for `patience` of their iterations in the long run, whatever N, the jitter and
-// the mix of speeds are: the rate is 1/(1 + patience) of ASP's, or more where less is enough.
+// For ASP that is 1 − 1/N, for BSP 0. To join m to k adds 2km to Σ k². This saves 2km/N bulk rounds, and
+// costs Σ δ/T iterations. If a rule buys everything that is cheaper than some price, and nothing else, it
+// gets the least d for its iterations. The purse is twice that price: it rises while little is bought, and
+// falls while much is bought. So replicas wait for `patience` of their iterations in the long run, whatever
+// N, the jitter and the mix of speeds are: the rate is 1/(1 + patience) of ASP's, or more if less waiting is
+// enough.
 //
-// A wait is also an investment, as replicas that are released together come together. Equal replicas stay in
-// step at any N. One that misses its group goes alone at once, and catches up while the others wait for each
-// other. How late it is, is a random walk with a drift (Lindley's recursion): if groups wait for β·σ (σ: the
-// jitter), the share of the replicas that are in the large group is about √2·β·exp(−0.58·β), and d is 1 minus
-// its square. With `d` nothing more is put into the purse while the mean delay is at most that.
+// A wait is also an investment, because replicas that are released together come back together. Equal
+// replicas stay in step at any N. A replica that misses its group goes alone at once, and catches up while
+// the others wait for each other. Its lateness is a random walk with a drift (Lindley's recursion): if groups
+// wait for β·σ (σ: the jitter), the share of the replicas in the large group is about √2·β·exp(−0.58·β), and
+// d is 1 minus its square. With `d`, the purse gets no more while the mean delay is at most `d`.
 //
-// Common to them: a group of k_max, or of everyone live, closes at once. A group of fewer than k_min waits
-// for more, but no longer than until the last of the replicas it waits for is overdue (predicted ready time +
-// 2σ), nor than wait_max after its first member: a straggler holds nobody up. A timer is set when a member
-// comes or anybody leaves; if it rings, the group closes as it is.
+// For all rules: a group of k_max, or of all live replicas, closes at once. A group of fewer than k_min waits
+// for more members, at most until the last replica that it waits for is overdue (predicted ready time + 2σ),
+// and at most for wait_max after its first member. So a straggler holds no group up. A timer is set when a
+// member comes or a replica leaves; if it rings, the group closes as it is.
 //
-// Guard. No commit has a version staleness τ > S. A replica that computes or waits on version u must get into
-// commit u + 1 + S at the latest; closing waits for it, whatever the timers say, follows at once when it
-// is there or has left, and takes it in, whatever k_max says: more than k_max go by the version they are on,
-// the stalest first, and as many as could not get into the next commit. S = 0 is bulk synchronous. There is
-// no S by default. Where one replica is four times slower than the others, an S that it exceeds holds all of
-// them up, and spares the delay of its own gradients only, which are few.
+// The guard: no commit has a version staleness τ > S. A replica that computes or waits on version u must get
+// into commit u + 1 + S at the latest. The group stays open for it, whatever the timers say. It closes at
+// once when the replica is there or has left, and takes it in, whatever k_max says. If there are more than
+// k_max, the stalest versions go first, and all that could not get into the next commit go too. S = 0 is bulk
+// synchronous. There is no S by default. If one replica is four times slower than the others and exceeds S,
+// it holds all of them up. That shortens the delay of its own gradients only, and these are few.
 //
-// Limits: patience = 0 gives the orders of ASP where updates take no time, and k_max = 1 everywhere; k_min
-// above the number of replicas with no timer gives those of BSP, and so does S = 0.
+// Limits: patience = 0 gives the orders of ASP if updates take no time, and k_max = 1 always does. A k_min
+// above the number of replicas without a timer gives the orders of BSP, and so does S = 0.
 //
 // A fact costs O(k log P) for the k members it commits, and now and then looks at up to 256 arrivals; under
 // `dp` O(P·k_max).
@@ -84,7 +86,8 @@ struct CgpOptions {
   std::int64_t k_min = 1;
   std::int64_t k_max = kNoLimit;
   std::int64_t staleness = kNoLimit;  // S
-  // Of a group since its first member; nothing: as the predictions say; kForever: no timer at all.
+  // The longest wait of a group since its first member; nullopt: as the predictions say; kForever: no timer
+  // at all.
   static constexpr Duration kForever = Duration::max();
   std::optional<Duration> wait_max{};
   Grouping grouping = Grouping::kNatural;
@@ -96,7 +99,7 @@ struct CgpOptions {
   static std::vector<std::string> examples();
   std::string text() const;
   std::unique_ptr<SyncPolicy> make() const;
-  // A group of so few cannot be. But without a timer it is bulk synchronous by its definition.
+  // A group of so few is not possible. But without a timer it is bulk synchronous by definition.
   absl::Status check(const PolicyText& text, std::int64_t replicas) const;
   friend bool operator==(const CgpOptions&, const CgpOptions&) = default;
 };
@@ -114,7 +117,7 @@ class Cgp final : public SyncPolicy {
   void completed(Time now, const Completed& fact, Orders& orders) override;
 
   Bounds bounds() const override;
-  // A group of one has nobody to wait for and nobody to sum with.
+  // A group of one has no other member to wait for or to sum with.
   bool hears_of_completion() const override { return options_.k_max > 1; }
   Reduction reduction() const override;
 
@@ -135,14 +138,14 @@ class Cgp final : public SyncPolicy {
     Time until;
     std::size_t members;
   };
-  // Why the group closes now; nothing: it stays open, and `wake` says until when.
+  // Why the group closes now; nullopt: it stays open, and `wake` says until when.
   std::optional<Reason> closing(Time now, Version latest, Time& wake);
   std::optional<Reason> closing_by_plan(Time now, Time& wake);
   // Whether updates and weights on their way leave none for the open group; `wake`: until when.
   bool ways_busy(Time now, Time& wake) const;
   bool bound_blocks(Version latest) const;
   Time deadline(Time now);
-  // Until when a natural group that could go stays open for others; nothing: it goes.
+  // Until when a natural group that could go stays open for others; nullopt: it goes.
   std::optional<Time> patient_until(Time now);
   // Iterations that the open group loses if it waits for so many more, and they too by a longer update.
   double cost_of_waiting(std::size_t more, Duration wait) const;
@@ -150,7 +153,7 @@ class Cgp final : public SyncPolicy {
   Duration dearer(std::size_t few, std::size_t many) const;
   // What a group that closes now brings into the purse, and what its waiting takes out.
   void pay(const std::vector<Waiting>& group, Time now);
-  // The latest arrival of the one the rule waits for; nothing: it waits for nobody.
+  // The latest arrival of the replica that the rule waits for; nullopt: it waits for no replica.
   std::optional<Time> worth_waiting_for(Time now);
   void count_lost();
   void close_due(Time now, Orders& orders);

@@ -1,28 +1,27 @@
 // Dynamic stale synchronous parallel (Zhao, An, Liu, Chen, ICDCS 2019, algorithms 1 and 2): SSP with a range
-// of thresholds sL..sU. A replica that would have to wait at sL, and is the fastest, may get r* extra
-// iterations: as many as let it end closest to a moment when the slowest is predicted to be ready, so that it
-// waits least.
+// of thresholds sL..sU. The fastest replica, when it would have to wait at sL, may get r* extra iterations.
+// r* is the number with which it ends closest to a moment when the slowest is predicted to be ready, so that
+// it waits least.
 //
 // Three readings:
-//  bounded (default) [ours]: the threshold in force never exceeds sU. SSP(s) releases one s ahead, who
-//  is
-//    then ready s + 1 ahead; so the search is capped at sU + 1 − gap, and the release that grants counts as
-//    one of the r*. The range includes its upper end, dssp:s-s gives SSP(s)'s orders, and the paper's regret
-//    bound 4FL√(2(sL + rmax + 1)PT) applies. Intervals are compute intervals, from release to ready.
-//  as printed [the paper's]: no cap, r* + 1 iterations, and intervals from ready to ready. It grants again
-//  and
-//    again, so the gap grows without limit.
-//  transient [ours]: no search. The threshold is sU for one that takes at least three quarters as long for an
-//    iteration as the slowest does in the long run, and sL for everybody else. The search is too shy where
-//    slowness comes and goes: it asks for the fastest only, once, and from the last interval alone, and a
-//    slowest replica that is overdue grants nothing. Slowness that passes is what a wide range can make up
-//    for; with constant unequal speeds it only makes gradients older.
+//  bounded (default) [ours]: the threshold in force never exceeds sU. SSP(s) releases a replica that is s
+//    ahead, which is then ready s + 1 ahead. So the search is capped at sU + 1 − gap, and the release that
+//    grants counts as one of the r*. The range includes its upper end, dssp:s-s gives SSP(s)'s orders, and
+//    the paper's regret bound 4FL√(2(sL + rmax + 1)PT) applies. Intervals are compute intervals, from
+//    release to ready.
+//  as printed [the paper's]: no cap, r* + 1 iterations, and intervals from ready to ready. It grants
+//    iterations again and again, so the gap grows without limit.
+//  transient [ours]: no search. The threshold is sU for a replica whose iterations take at least three
+//    quarters as long as those of the slowest in the long run, and sL for all others. The search grants too
+//    little when slowness comes and goes: it asks for the fastest only, once, and from the last interval
+//    alone, and when the slowest is overdue it grants no iteration. A wide range can make up for transient
+//    slowness; with constant unequal speeds it only makes gradients older.
 //
 // Algorithm 1, line 2, sums gradients that are pushed at the same moment in one update. Here each fact is
-// handled when it comes, in whatever order the host gives those of one moment, and each gradient commits
-// alone. To sum them would mean to hold every push back until it is known that no other one comes. It changes
-// nothing that matters: the orders first in first out, lowest and highest number first, and deciding after
-// all have come give the same iterations a second within the standard error (docs/results.md).
+// handled when it comes, and each gradient commits alone. The host chooses the order of facts of one moment.
+// To sum them, every push would have to be held back until it is known that no other one comes. The
+// difference does not matter: first in first out, lowest number first, highest number first, and deciding
+// after all have come give the same iterations a second within the standard error (docs/results.md).
 #pragma once
 
 #include <cstdint>
@@ -52,7 +51,7 @@ class Dssp final : public SyncPolicy {
   Bounds bounds() const override;
 
  private:
-  // What is known of one replica's rhythm.
+  // The known rhythm of one replica.
   struct Pace {
     Time last_ready{};
     Duration interval{0};       // 0: not known yet
@@ -68,8 +67,9 @@ class Dssp final : public SyncPolicy {
   std::int64_t extra_iterations(ReplicaId replica);
   void release_or_hold(const Ready& fact, Orders& orders);
   void release_within_lower(Orders& orders);
-  // Those held within sU to whom the slowest is alike. `ready`: who is ready now; null: nobody. The others
-  // are looked at when the slowest clock has changed, so that a fact costs O(log n) on average.
+  // Releases held replicas within sU that are about as fast as the slowest. `ready`: the replica that is
+  // ready now; null: none. The others are checked when the slowest clock has changed, so that a fact costs
+  // O(log n) on average.
   void release_alike(const ReplicaId* ready, Orders& orders);
   bool alike(const Pace& held, const Pace& slowest) const;
 

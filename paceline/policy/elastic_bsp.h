@@ -1,11 +1,11 @@
 // Elastic bulk synchronous parallel (Zhao, Papagelis, An, Chen, Liu, Hu, ICDM 2019): a superstep lets each
-// replica run its own number of iterations, then all meet at one barrier. The fast ones do not wait for the
-// slow one after every iteration.
+// replica run its own number of iterations, then all meet at one barrier. So the fast replicas do not wait
+// for the slow one after every iteration.
 //
 // A superstep:
 //
 //  Measure. After a barrier every gradient commits alone, until each live replica has been ready twice
-//    [paper]. A replica that was ready R times by then (twice where R is 1) waits for the others, so that R
+//    [paper]. If a replica was ready R times by then (twice if R is 1), it waits for the others, so that R
 //    bounds this phase too [ours].
 //
 //  Plan. From each one's last ready time R more are predicted, at its interval. ZipLine picks one of each, so
@@ -13,24 +13,25 @@
 //
 //  Run. Until its quota every gradient of a replica commits alone. At its quota the replica is held with its
 //    gradient uncommitted. When all are held, they commit together and are released together [paper:
-//    "aggregated similarly to BSP"]. That it is a quota and not a deadline is ours: the same facts in the
+//    "aggregated similarly to BSP"]. The use of a quota instead of a deadline is ours: the same facts in the
 //    same order always meet at the same barrier.
 //
 // Our completions [ours]:
 //
-//  Intervals. An interval is the last compute time, from release to ready, so that waiting is not in it. As
-//    an option it is an average that moves towards the last one by a quarter of the difference.
+//  Intervals. An interval is the last compute time, from release to ready, so that it does not include
+//    waiting. Optionally it is an average that moves towards the last one by a quarter of the difference.
 //
 //  Guard. A replica that is ready more than one of its own intervals later than predicted asks for a new
-//    plan. It is made at the next Ready of a replica with a quota, that one included, but at most once in n
-//    Ready facts, n live replicas. Those held stay where they are. The others get new quotas, not below what
-//    they have finished or are running, and never above R from the first plan. An iteration that is overdue
-//    is predicted for now.
+//    plan. The plan is made at the next Ready of a replica with a quota (which may be that replica), but at
+//    most once in n Ready facts, for n live replicas. Held replicas stay where they are. The others get new
+//    quotas, not below the iterations that they have finished or are running, and never above R from the
+//    first plan. An iteration that is overdue is predicted for now.
 //
-//  Joiners. One that joins after the plan has no quota. It runs on, and is held when it is ready after all
-//    with quotas are held. As in BSP, the barrier waits for all that joined before it.
+//  Joiners. A replica that joins after the plan has no quota. It runs on, and is held when it is ready after
+//    all replicas with quotas are held. As in BSP, the barrier waits for all that joined before it.
 //
-//  One alone. A replica that is alone meets only itself: each of its iterations ends a superstep.
+//  A single replica. If only one replica is left, it meets only itself: each of its iterations ends a
+//  superstep.
 //
 // A fact costs O(log n), and the plans O(R log n) a fact on average.
 #pragma once
@@ -77,14 +78,15 @@ class ElasticBsp final : public SyncPolicy {
   };
 
   void learn(Time now, const Ready& fact, Replica& mine) const;
-  // What follows from a Ready in each phase.
+  // The orders for a Ready in each phase.
   void measure(ReplicaId id, Replica& mine, Time now, Orders& orders);
   void run(ReplicaId id, Replica& mine, Time now, Orders& orders);
 
   void start_measuring();
   void start_run(Time now, Orders& orders);
-  // Gives quotas to all that are planned and not held. `earliest`: nothing that computes is predicted to be
-  // ready before. `arrived`: the replica that is ready now and may be held where it is; null: none may.
+  // Gives quotas to all replicas that are planned and not held. `earliest`: no computing replica is predicted
+  // to be ready before this time. `arrived`: the replica that is ready now and may be held where it is; null:
+  // none.
   void plan(Time earliest, const Replica* arrived);
   // The times at which a replica can come to a barrier; the first one at its present clock, if it `stays`.
   EvenTimes predict(const Replica& replica, Time earliest, bool stays) const;

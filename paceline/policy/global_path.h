@@ -1,6 +1,7 @@
-// The way of updates to the servers and into the weights, as it is seen from the orders that go in and the
-// completions that come out. Costs are learnt, not configured [ours]; algorithms of grouping ask here.
-// T, of path_times.h, is T_global here: a commit on its way keeps the servers busy for so long. O(1) each.
+// The way of updates to the servers and into the weights. It is estimated from the orders that go in and the
+// completions that come out. Costs are learnt, not configured [ours]. The grouping algorithms use these
+// estimates. T, of path_times.h, is T_global here: a commit on its way keeps the servers busy for so long.
+// O(1) each.
 #pragma once
 
 #include <cstdint>
@@ -20,16 +21,16 @@ class GlobalPath {
   void completed(Version version, Time now);
 
   bool idle() const { return under_way_.empty(); }
-  // When a group of so many should be sent, so that its reduction is done as the servers can take its push:
-  // free − T_reduce(k), and a twentieth of T_global before. Not when the path is idle: then it is free now.
-  // Nothing while nothing is known.
+  // When to send a group of this size, so that its reduction is done when the servers can take its push: free
+  // − T_reduce(k), and a twentieth of T_global earlier. If the path is idle, it is free now. nullopt while no
+  // cost is known.
   std::optional<Time> free_soon(std::size_t members) const;
   // Until the servers can take the next push.
   Duration queue(Time now) const;
 
   Duration global() const { return times_.each(); }
   Duration reduce(std::size_t members) const { return times_.reduce(members); }
-  // From the order to the completion of a commit that meets no other: T_reduce(k) + T_global.
+  // The time from the order to the completion of a commit that meets no other: T_reduce(k) + T_global.
   Duration alone(std::size_t members) const { return reduce(members) + global(); }
 
  private:

@@ -7,24 +7,27 @@
 //  Ready when all its live members are ready: computed for as long as the slowest of them, on the oldest of
 //    their versions, with the samples of all.
 //
-//  What the inner policy commits, releases or discards of groups is done to all their members; a commit of
+//  When the inner policy commits, releases or discards groups, this applies to all their members; a commit of
 //    several groups is one commit. The reasons are the inner policy's: its replicas are groups.
 //
-// Replicas take places in the order in which they join, each in the first group with a vacancy; so one that
-// comes back after a crash fills the hole. When all places are taken the last group takes the rest.
+// Replicas take places in the order in which they join, each in the first group with a vacancy. So a replica
+// that comes back after a crash takes the free place. When all places are taken, the last group takes the
+// rest.
 //
-// One that joins a group that computes is released at once and takes part. One that joins a waiting group is
-// released with it. If all that made a gradient leave while it waits to be committed, those who waited beside
-// them have nothing to commit: the inner policy hears that the group left and joined again.
+// A replica that joins a computing group is released at once and takes part. A replica that joins a waiting
+// group is released with it. If all members that made a gradient leave while it waits to be committed, the
+// members that waited with them have no gradient to commit. The inner policy then hears that the group left
+// and joined again.
 //
-// Clocks. Members' clocks differ by what joiners bring, and only name contributions. A group has a clock of
-// its own for the inner policy: it starts level with the slowest group, alone at its first member's clock,
-// and counts the group's iterations. So nobody waits for a joiner's past.
+// Clocks. Members' clocks may differ after a join, and only name contributions. For the inner policy a group
+// has its own clock. It starts level with the slowest group, or at its first member's clock if it is the only
+// group, and counts the group's iterations. So no group waits for a joiner's past.
 //
-// What is promised: the inner policy's version staleness, as no member's gradient is staler than its group's.
-// No gap: who joins a group that is ahead of the slowest replica stays behind its group by as much for good,
-// and the next one to join starts where that one is. And no quota: a group that joined after the plan is not
-// bound by it, and its members may have been there when all replicas had been ready twice.
+// The policy promises the inner policy's version staleness, because no member's gradient is staler than its
+// group's. It promises no gap: a replica that joins a group ahead of the slowest replica stays behind its
+// group by that much, and the next one to join starts where that one is. And it promises no quota: a group
+// that joined after the plan is not bound by it, and its members may have been there when all replicas had
+// been ready twice.
 #pragma once
 
 #include <cstdint>
@@ -72,12 +75,12 @@ class Grouped final : public SyncPolicy {
   static bool any_finished(const Group& group);
   static void start(Group& group, ReplicaId replica, Member& member, Reason why, Orders& orders);
 
-  // What the inner policy is told.
+  // The facts for the inner policy.
   void enter(Time now, ReplicaId number, Orders& orders);
   void leave(Time now, ReplicaId number, Orders& orders);
   void ready_if_complete(Time now, ReplicaId number, Orders& orders);
 
-  // What it orders.
+  // The inner policy's orders.
   void carry_out(const Orders& of_groups, Orders& orders);
   void commit(const Commit& of_groups, Orders& orders);
   void release(const Release& of_group, Orders& orders);

@@ -1,4 +1,4 @@
-// Which replicas are worth waiting for: the rules of grouping that compare, beside the natural one. Pure
+// Which replicas are worth waiting for: the grouping rules that compare costs, besides the natural one. Pure
 // functions.
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace paceline::policy {
 
-// What a group costs, as it was learnt.
+// The learnt cost of a group.
 struct GroupCosts {
   Duration global;                              // T_global
   Duration queue;                               // until the global path is free
@@ -21,9 +21,9 @@ struct GroupCosts {
 // k·δ ≤ T_global + T_queue + T_reduce(k) − T_reduce(k+1).
 bool window_stays_open(std::size_t members, Duration wait, const GroupCosts& costs);
 
-// How many further members a group is to wait for when each is worth `worth`, and waiting for the first m of
-// them costs costs[m − 1]: the m with the greatest m·worth − costs[m − 1], of equals the least. 0: no m is
-// worth it. O(m).
+// How many further members a group should wait for, if each is worth `worth` and waiting for the first m of
+// them costs costs[m − 1]. It is the m with the greatest m·worth − costs[m − 1]; of equal ones the least. 0:
+// no m is worth it. O(m).
 std::size_t best_number(std::span<const double> costs, double worth);
 
 // The best division of all expected arrivals into groups [ours]. `waits`: until each replica is ready,

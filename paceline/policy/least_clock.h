@@ -1,5 +1,5 @@
-// The least of many clocks, and whose it is: a tournament between neighbouring replica numbers, in which each
-// match is won by the lower clock. For ClockBoard and HeldReplicas.
+// Finds the least of many clocks, and its replica: a tournament between neighbouring replica numbers, in
+// which the lower clock wins each match. For ClockBoard and HeldReplicas.
 //
 // Every operation is O(log P) for numbers below P. A clock that goes up mostly costs O(1): only the matches
 // that it had won are played again, and half of all clocks have won none.

@@ -1,7 +1,7 @@
 // Local SGD: bulk synchronous rounds in which each replica takes H steps by itself, with a momentum of its
-// own, before all meet; what is averaged then is how far each came. [McMahan and others 2017; Stich 2019]
-// Between two meetings nothing is pushed or pulled, so a round costs a hundredth of the communication at H =
-// 100.
+// own, before all meet. Then the moves of all replicas are averaged. [McMahan and others 2017; Stich 2019]
+// Between two meetings there is no push and no pull, so at H = 100 a round costs a hundredth of the
+// communication.
 #pragma once
 
 #include <memory>

@@ -1,11 +1,11 @@
-// What commits take on their way, learnt from when they are ordered and when they end [ours]. Two costs make
-// up the time between, the span: what the k members do among themselves, T_reduce(k), and what keeps the way
-// busy, T, in which no other commit gets through. Commits end in order, so T shows when they follow each
-// other closely: it is the time between two ends. What is left of the span is T_reduce(k).
+// The time that commits take on their way, learnt from when they are ordered and when they end [ours]. The
+// time between, the span, has two parts. T_reduce(k) is the reduction among the k members. T is the time in
+// which the commit keeps the way busy, and no other commit gets through. Commits end in order, so T shows
+// when they follow each other closely: it is the time between two ends. The rest of the span is T_reduce(k).
 //
-// As long as no two commits have met, T is taken for the whole span, which is safe (the way looks busy for
-// longer than it is) and then shrinks: who sends each commit a little too early sees how early it could
-// have been. O(1) each.
+// As long as no two commits have met, T counts as the whole span. That is safe, because the way looks busy
+// for longer than it is. Then T shrinks: each commit is sent a little too early, which shows how early it
+// could have been. O(1) each.
 #pragma once
 
 #include <algorithm>

@@ -3,14 +3,14 @@
 // "groups:2+2+4:ssp:3", "cgp", "cgp:k_min=2:k_max=4:S=16:wait_max=50ms:grouping=dp".
 //
 // Each policy has a Spec beside it, which names it and makes it:
-//   static constexpr const char *kName, *kForm;          "ssp", "ssp:S"
-//   static absl::StatusOr<Spec> parse(const PolicyText&)   Errors: InvalidArgument, with what to write
-//   instead std::string text() const                             as parse() reads it
+//   static constexpr const char *kName, *kForm;            "ssp", "ssp:S"
+//   static absl::StatusOr<Spec> parse(const PolicyText&)   Errors: InvalidArgument, and what to write instead
+//   std::string text() const                               as parse() reads it
 //   std::unique_ptr<SyncPolicy> make() const
-//   static std::vector<std::string> examples()           what tests run that run over all policies
+//   static std::vector<std::string> examples()             for tests that run over all policies
 //   absl::Status check(const PolicyText&, std::int64_t replicas) const
-//                                                        where it does not suit any number of replicas
-// PolicySpec is the table of all of them: a new policy is one more name there.
+//                                                          only if some numbers of replicas do not suit it
+// PolicySpec is the table of all policies: a new policy is one more name there.
 #pragma once
 
 #include <cstdint>

@@ -1,10 +1,10 @@
-// The way of new weights back to the replicas of a commit, as it is seen from when commits are ordered and
-// when their members say that they had the weights. Replicas that look ahead pull twice what they push, so
-// where links are scarce this way is the busy one. Costs are learnt, not configured [ours].
+// The way of new weights back to the replicas of a commit. It is estimated from the times when commits are
+// ordered and when their members say that they had the weights. Replicas that look ahead pull twice as much
+// as they push, so with scarce links this way is the busy one. Costs are learnt, not configured [ours].
 //
-// A member says when it had its weights once its next gradient is ready. So what is known comes late, and out
-// of order; what has been ordered since is counted on from there. A fact costs O(1), and where the way is not
-// as it was expected to be O(commits since).
+// A member says when it had its weights only when its next gradient is ready. So the information comes late
+// and out of order, and the estimate for later commits starts from it. A fact costs O(1), or O(commits since)
+// if the way differs from the estimate.
 #pragma once
 
 #include <cstddef>

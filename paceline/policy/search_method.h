@@ -1,5 +1,5 @@
 // The searches of zip_line.h by name, over lists from outside: what the command line and the benchmarks call.
-// Nothing is trusted: lists that no search can take, and searches that would take for ever, are errors.
+// The input is not trusted: lists that no search accepts, and searches that would take for ever, are errors.
 #pragma once
 
 #include <string>
@@ -32,7 +32,8 @@ std::string to_string(SearchMethod method);
 // Errors: InvalidArgument that lists the names.
 absl::StatusOr<SearchMethod> parse_search_method(const std::string& text);
 
-// How many elements the method looks at on lists of these sizes, at most: what tells a second from a year.
+// How many elements the method looks at on lists of these sizes, at most: whether it takes a second or a
+// year.
 double search_steps(SearchMethod method, const std::vector<std::size_t>& sizes);
 // About a minute.
 inline constexpr double kMostSearchSteps = 3e10;

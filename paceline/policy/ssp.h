@@ -1,5 +1,6 @@
 // Stale synchronous parallel (Ho et al. 2013): every gradient commits alone; a replica more than s iterations
-// ahead of the slowest waits for it. SSP(0) starts nobody before all have finished the iteration before.
+// ahead of the slowest waits for it. With SSP(0) no replica starts before all have finished the previous
+// iteration.
 #pragma once
 
 #include <cstdint>

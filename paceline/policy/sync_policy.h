@@ -28,7 +28,8 @@ struct Joined {
   Clock clock;
 };
 
-// A replica is gone: nothing more comes from it, and whatever it finished but nobody committed is void.
+// A replica is gone: it sends no more facts, and a gradient that it finished and that is not committed is
+// void.
 struct Left {
   ReplicaId replica;
 };
@@ -46,16 +47,17 @@ struct Ready {
 // The time that an earlier WakeAt asked for has come.
 struct TimerRang {};
 
-// Update `version` of the global weights is complete on every server. Only those policies hear of it that ask
-// for it (hears_of_completion).
+// Update `version` of the global weights is complete on every server. Only policies that ask for this fact
+// get it (hears_of_completion).
 struct Completed {
   Version version;
 };
 
 // ---- Orders ----
 
-// Why an order was given, in words a person can read. Formatted only when somebody asks: a simulation gives
-// millions of orders. `text` outlives every order (a literal); each "{}" in it takes the next number.
+// The reason of an order, in words that a person can read. It is formatted only on request, because a
+// simulation gives millions of orders. `text` outlives every order (a literal); each "{}" in it takes the
+// next number.
 struct Reason {
   std::string_view text;
   std::int64_t a = 0;
@@ -70,8 +72,8 @@ struct Contribution {
   friend auto operator<=>(const Contribution&, const Contribution&) = default;
 };
 
-// These gradients become update `version` of the global weights, as one. Members ascend by replica, so that
-// the sum does not depend on who came first.
+// These gradients together become update `version` of the global weights. Members ascend by replica, so that
+// the sum does not depend on their order of arrival.
 struct Commit {
   Version version;
   absl::InlinedVector<Contribution, 1> members;
@@ -113,7 +115,7 @@ class Orders {
   const std::vector<Order>& list() const { return list_; }
   // Forgets the orders, keeps the memory and the numbering.
   void clear() { list_.clear(); }
-  // As clear(), and what was there is now in `taken`, instead of what `taken` held.
+  // Like clear(), but moves the orders into `taken`, which loses its old contents.
   void move_to(std::vector<Order>& taken) {
     taken.clear();
     list_.swap(taken);
@@ -124,7 +126,7 @@ class Orders {
   std::vector<Order> list_;
 };
 
-// What a policy promises of every run, for an observer to check.
+// The promises of a policy for every run, which an observer checks.
 struct Bounds {
   std::optional<std::int64_t> gap{};                // finished iterations ahead of the slowest live replica
   std::optional<std::int64_t> version_staleness{};  // τ = v − 1 − u of any commit

@@ -1,34 +1,30 @@
-// ZipLine (Zhao, Papagelis, An, Chen, Liu, Hu; Machine Learning 2021): from each of n ascending lists one
-// element, so that the range, largest − smallest, is least. ElasticBSP finds its barrier with it: the lists
-// are predicted ready times, and the largest of the chosen ones is when all meet.
+// ZipLine (Zhao, Papagelis, An, Chen, Liu, Hu; Machine Learning 2021): chooses one element from each of n
+// ascending lists, so that the range, largest − smallest, is least. ElasticBSP finds its barrier with it: the
+// lists are predicted ready times, and the largest of the chosen ones is when all meet.
 //
-// What always holds: of several selections with the least range the one with the earliest end is chosen, and
-// in each list the earliest element that fits. So the exact methods agree on every number and every pick.
+// Invariant: of several selections with the least range it chooses the one with the earliest end, and in each
+// list the earliest element that fits. So the exact methods agree on every number and every pick.
 //
 // The methods, over the same input, n lists of R elements:
 //
-//  zip_line: O(Rn log n) time, O(n) space. A heap of n cursors and a running maximum [ours; the same answers
-//  as
-//    the paper's three].
+//  zip_line: O(Rn log n) time, O(n) space. A heap of n cursors and a running maximum [ours; it gives the
+//    same answers as the paper's three].
 //
 //  zip_line_scan, zip_line_opt, zip_line_opt_bs: the paper's ZipLine, ZipLineOpt and ZipLineOptBS. All
-//  elements
-//    are sorted by time, and added one by one to the scanning set Z, which keeps the newest of each list in
-//    order of time. The one before of the same list has to be found in Z and taken out: ZipLine looks from
-//    the left, O(Rn²); ZipLineOpt does not look where it is the leftmost; ZipLineOptBS else finds it by
-//    binary search for its time, which it keeps aside. Taking one out of the middle moves its successors in
-//    memory, which costs O(n) again, but hardly shows.
+//    elements are sorted by time, and added one by one to the scanning set Z, which keeps the newest element
+//    of each list in order of time. The list's previous element has to be found in Z and taken out. ZipLine
+//    looks from the left, O(Rn²). ZipLineOpt does not look if it is the leftmost. ZipLineOptBS otherwise
+//    finds it by binary search for its time, which it keeps aside. Taking an element out of the middle moves
+//    its successors in memory, which costs O(n) again, but hardly shows.
 //
-//  full_grid_scan: O(R²n²). Every element of every list in turn with the closest one of each other list
-//  [paper].
-//    Not always optimal: the closest ones may lie on both sides.
+//  full_grid_scan: O(R²n²). Every element of every list in turn with the closest element of each other list
+//    [paper]. Not always optimal: the closest elements may lie on both sides.
 //
 //  full_grid_scan_exact: O(R²n²). Every element of every list in turn is the smallest; each other list gives
 //    its first element not before it [ours].
 //
 //  grid_scan: O(R²n). Every element of the list that begins earliest (of equal ones the first), with the
-//  closest
-//    one of each other list [paper]. Not always optimal.
+//    closest element of each other list [paper]. Not always optimal.
 //
 //  naive: O(Rⁿ). Every selection [paper].
 //

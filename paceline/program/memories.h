@@ -1,4 +1,4 @@
-// The memory that a program may have to map: which it knows of, and where in it a pointer of ours points.
+// The memory that a program may have to map: the parts that it knows, and the place of our pointers in it.
 // Pure.
 #pragma once
 

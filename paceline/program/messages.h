@@ -41,7 +41,7 @@ struct StartMessage {
   std::uint64_t seed = 1;
   int threads = 1;
   std::string weights = "view";
-  // What the job says of what a program may say too: `batch`, the mean of the devices', and `epochs`.
+  // The job's settings that a program may also set: `batch`, the mean over the devices, and `epochs`.
   std::vector<std::pair<std::string, double>> settings;
 };
 
@@ -59,7 +59,7 @@ std::string end_line(const std::string& why, bool failed);
 
 // ---- from the program ----
 
-// What a program says of itself. Keys of a job file that it sets: "KEY=VALUE" in TOML each, for
+// A program's description of itself. Keys of a job file that it sets: "KEY=VALUE" in TOML each, for
 // config::parse_job.
 struct Model {
   ps::Layout layout;

@@ -1,4 +1,4 @@
-// The message in which a program says what it trains: its tensors, and what it asks of the job. Pure.
+// The message in which a program describes its training: its tensors, and its settings for the job. Pure.
 #pragma once
 
 #include <absl/status/statusor.h>

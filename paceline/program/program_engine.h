@@ -1,4 +1,4 @@
-// A program of the user's as an engine: somebody's own process that computes on memory which it maps
+// A user's program as an engine: a process of the user that computes on memory which it maps
 // (docs/program.md).
 #pragma once
 

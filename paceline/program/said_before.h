@@ -1,5 +1,6 @@
-// What a program said of its model before anybody asked: `python train.py` builds its model, finds that no
-// worker has started it, and becomes `paceline run` of itself. It need not be started once more to be asked.
+// A program's description of its model from before the run: `python train.py` builds its model, finds that no
+// worker has started it, and becomes `paceline run` of itself. So it need not be started again for the
+// description.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// What is wrong with a message of a program's, in words that fit after "the program ".
+// The error in a program's message, in words that fit after "the program ".
 #pragma once
 
 #include <string>

@@ -1,6 +1,6 @@
-// The sum of a commit's gradients as its members make it among themselves, each a slice, while the shard
-// applies it. The shard takes what is there and sums the rest itself, so it waits for nobody, and a member
-// that is slow or dies changes nothing: the bits are the same, no matter who sums. Any thread.
+// The sum of a commit's gradients by its members, each a slice, while the shard applies it. The shard takes
+// the finished chunks and sums the rest itself. So it never waits for a member, and a member that is slow or
+// dies does not change the result: the bits are the same in any case. Any thread.
 #pragma once
 
 #include <cstdint>

@@ -28,7 +28,7 @@ struct TensorSpec {
   friend bool operator==(const TensorSpec&, const TensorSpec&) = default;
 };
 
-// What always holds: tensors do not overlap, offsets ascend and are multiples of kAlignment, and the padding
+// Invariant: tensors do not overlap, offsets ascend and are multiples of kAlignment, and the padding
 // between them is never read for its value.
 class Layout {
  public:

@@ -1,6 +1,6 @@
-// Weights predicted for the moment a gradient will be committed: the velocity that is there now will have
-// carried them on by then, and a gradient computed there meets the weights it was computed for. [ours, after
-// DANA: Hakimi, Barkai, Gabel, Schuster 2019, arXiv 1907.11612] Pure; any thread.
+// Weights predicted for the moment when a gradient will be committed: the current velocity moves them until
+// then, so the gradient is computed near the weights that it will be applied to. [ours, after DANA: Hakimi,
+// Barkai, Gabel, Schuster 2019, arXiv 1907.11612] Pure; any thread.
 #pragma once
 
 #include <span>

@@ -1,5 +1,5 @@
-// Tensors for which the optimizer has other numbers than for the rest: usually no weight decay for norms and
-// biases, or another rate for a head. Pure.
+// Tensors with optimizer settings of their own: usually no weight decay for norms and biases, or another rate
+// for a head. Pure.
 #pragma once
 
 #include <optional>

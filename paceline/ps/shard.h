@@ -1,13 +1,13 @@
 // One shard: a part of the model's weights and optimizer state, brought from version to version by the commit
 // log.
 //
-// What always holds: version v is the start plus commits 1..v, each applied once and in order. A commit that
+// Invariant: version v is the start plus commits 1..v, each applied once and in order. A commit that
 // was applied before changes nothing, so sending one again is harmless. The published weights of a version
-// never change while somebody reads them. Constants are the bytes that start() was given, in every version:
+// never change while a process reads them. Constants are the bytes that start() was given, in every version:
 // they are copied into a buffer of the board when it is used first, and no commit spends time on them. Where
 // replicas look ahead, a version's direction (where its update went, UpdateStreams::direction) is published
-// behind its weights. A version that is prepared is seen by nobody, and the one before it is whole, until it
-// is published. One thread.
+// behind its weights. A prepared version is not visible, and the previous one stays whole, until it is
+// published. One thread.
 #pragma once
 
 #include <cstdint>
@@ -43,7 +43,7 @@ struct Update {
   std::vector<Member> members;
   double learning_rate = 0;  // η
   double fraction = 1;       // f
-  // Nobody is to see a version that is not finite: it is not published, which is the end of this shard.
+  // A version that is not finite must not be visible: it is not published, and this shard ends.
   bool only_finite = false;
   // Members give how far they moved the weights by steps of their own: the weights go by the mean of that,
   // and the optimizer has no part in it.
@@ -67,7 +67,7 @@ struct WholeModel {
   std::int64_t offset = 0;  // of the shard's part, in floats
 };
 
-// Everything of a shard but the weights that a restart needs.
+// The state of a shard for a restart, except the weights.
 struct OptimizerState {
   std::vector<std::vector<float>> streams;  // state_streams() of layout().size() floats each
   double fractions = 0;                     // Σ f over the updates so far

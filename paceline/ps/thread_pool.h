@@ -1,5 +1,5 @@
-// A few threads that share out one range at a time and go back to sleep. Owned by one thread, which works
-// too.
+// A few threads that divide one range at a time among them and go back to sleep. Owned by one thread, which
+// works too.
 #pragma once
 
 #include <condition_variable>

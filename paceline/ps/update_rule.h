@@ -1,4 +1,4 @@
-// The numbers of one optimizer step, scaled for a commit that holds only a part of the bulk. Pure.
+// The factors of one optimizer step, scaled for a commit with only a part of the bulk. Pure.
 #pragma once
 
 #include <cstdint>

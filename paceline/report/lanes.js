@@ -219,7 +219,7 @@ function lane_tools(view, opening, window_of, label) {
 function lane_note(runs) {
   const notes = ['Drag to zoom, double-click for everything, hover for the reason. Where intervals are too short to draw, each column shows shares of its time.'];
   if (runs.some(run => run.replicas.some(replica => replica.lane?.left_out > 0))) {
-    notes.push('Of replicas with very many intervals only the first and the latest are recorded one by one; between them the lane shows shares of the time.');
+    notes.push('If a replica has very many intervals, only the first and the latest are recorded one by one; between them the lane shows shares of the time.');
   }
   if (runs.some(run => run.groups.formed.length)) notes.push('A thin line joins the replicas whose gradients became one update; zoom in where there are too many to draw.');
   if (runs.some(run => run.groups.left_out > 0)) notes.push('Of very many groups only the first and the latest are recorded.');

@@ -19,7 +19,7 @@ const baseline_of = run => runs.find(other => group_name(other) === group_name(b
 const style_of = run => groups.findIndex(group => group.runs.includes(run));
 // A line for each policy. Of several seeds it is their mean, and a band of a standard error on both sides.
 const lines_of = points_of => groups.map((group, style) => ({name: group.name, style, look: look_of(group.runs[0]), ...mean_curve(group.runs.map(points_of))}));
-const kSeedsNote = 'Means of the seeds, as far as all of them have come, \u00b1 a standard error.';
+const kSeedsNote = 'Means over the seeds, up to where all of them have come, \u00b1 a standard error.';
 const short_value = value => String(Number(value.toPrecision(4)));
 
 const tile = (name, value, unit, below) => html('div', {}, html('dt', {}, name),
@@ -239,7 +239,7 @@ function accuracy_gain(run) {
 // A sentence each.
 function verdict() {
   const said = (runs[0].ranking?.verdict ?? []).map(line => `${line}.`);
-  if (runs[0].world === 'simulated') return ['No gradients were computed: this page shows who waits and how old gradients are, and not who learns faster.'];
+  if (runs[0].world === 'simulated') return ['No gradients were computed: this page shows which replicas wait and how old gradients are, but not which policy learns faster.'];
   if (!runs[0].target) return ['No target was set; the curves below say who learned faster.', ...said];
   if (runs.some(run => time_to_target(run) !== null)) return said;
   return [`None of the policies reached the target, ${runs[0].target.text}.`, ...said];

@@ -42,8 +42,8 @@ function batch_chart(run) {
 function link_chart(run) {
   const links = plan_of(run).links;
   if (!links.length) return [];
-  const note = 'Between the stages of pipelines, as the receiving end measured it. A link that no stage uses is not drawn.';
-  return [html('div', {class: 'next'}, kept_chart('What links between hosts carry (Mb/s)', {note}, () => ({x: time_axis(),
+  const note = 'Measured between the stages of pipelines, at the receiving end. A link that no stage uses is not drawn.';
+  return [html('div', {class: 'next'}, kept_chart('Speed of links between hosts (Mb/s)', {note}, () => ({x: time_axis(),
     y: {format: (value, exact) => exact ? `${plain(value)}\u00a0Mb/s` : plain(value), from_zero: true},
     series: links.map((link, i) => ({name: `host ${link.from} \u2192 host ${link.to}`, style: i % 8,
       look: i < 8 ? 'solid' : '', points: link.points}))})).node)];
@@ -56,7 +56,7 @@ function budget_charts(run) {
   const line = (name, style, index, look) => ({name, style, look, points: points.map(each => [each[0], each[6][index]])});
   const chart = (title, series, note) => kept_chart(title, {note}, () => ({x: time_axis(), y: {format: value => plain(value), from_zero: true}, series})).node;
   return [html('div', {class: 'columns next'},
-    chart('Cost of a batch', [line('cost', 0, 0, 'solid'), line('allowed', 1, 1, '')], 'In what the budget is in: the currency of the prices, joules, or bytes between sites. Allowed: on average over the run.'),
+    chart('Cost of a batch', [line('cost', 0, 0, 'solid'), line('allowed', 1, 1, '')], 'In the unit of the budget: the currency of the prices, joules, or bytes between sites. Allowed is the average over the run.'),
     chart('Ahead of the budget', [line('queue', 0, 2, 'solid')], 'In batches of budget: the virtual queue that a plan is weighed with.'))];
 }
 

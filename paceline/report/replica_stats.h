@@ -1,7 +1,7 @@
 // The part of RunStats that concerns one replica: what it does now, how long it did what, and, if recorded,
 // its lane and gaps. Every operation is O(1) but for history().
 //
-// What always holds: computing, waiting and parked intervals follow each other without overlap.
+// Invariant: computing, waiting and parked intervals follow each other without overlap.
 #pragma once
 
 #include <cstdint>

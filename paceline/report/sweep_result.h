@@ -1,7 +1,7 @@
 // What a sweep keeps of one training: a line of results.jsonl. Plain values; a std::optional is empty where
 // there is nothing to tell (no evaluation, the target was not met, a loss that is no number).
 //
-// What always holds: reading what was written gives the same values; but for wall_s they are the same for the
+// Invariant: reading what was written gives the same values; but for wall_s they are the same for the
 // same job.
 #pragma once
 

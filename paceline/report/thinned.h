@@ -1,7 +1,6 @@
 // A curve of bounded size, however long the run: when it is full, neighbours merge, and each point from then
 // on stands for twice as many observations. `Merge` says which of two neighbours (older, newer) stands for
-// both. Part of the folds of this folder. What always holds: fewer than `capacity` points, ascending as they
-// came.
+// both. Part of the folds of this folder. Invariant: fewer than `capacity` points, ascending as they came.
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,7 @@
 // Where the time of a run went: every second of every device under one of a few causes. Plain values, made by
 // TimeStats; the table, the JSON and the sentence of it are pure functions.
 //
-// What always holds: the causes of a device add up to wall(), to the nanosecond.
+// Invariant: the causes of a device add up to wall(), to the nanosecond.
 #pragma once
 
 #include <array>

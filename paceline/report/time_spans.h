@@ -6,7 +6,7 @@
 // and replicas, however many events there are. A replica of several devices is a pipeline: all of them
 // compute from its release on.
 //
-// What always holds: the spans of a device follow each other without a hole or an overlap, from from() on.
+// Invariant: the spans of a device follow each other without a hole or an overlap, from from() on.
 // None is empty.
 //
 // It sees only what the Controller took (see RunListener), so an unknown replica is a bug of ours.

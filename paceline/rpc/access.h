@@ -1,8 +1,8 @@
-// How the processes of a job know each other: TLS with certificates on both sides where the job has them, and
-// its token with every call. Where there is no TLS, connections begin with a proof of the token (gate.h).
-// Both sides of the control plane.
+// How the processes of a job identify each other: TLS with certificates on both sides if the job has them,
+// and its token with every call. Without TLS, connections begin with a proof of the token (gate.h). Both
+// sides of the control plane.
 //
-// What always holds: a call that does not show the job's token, or comes from a certificate of another job or
+// Invariant: a call that does not show the job's token, or comes from a certificate of another job or
 // role, never reaches the coordinator.
 #pragma once
 

@@ -1,4 +1,5 @@
-// A call of many messages that a thread of its own serves, for what waits on a disk: gRPC's threads must not.
+// A call of many messages that its own thread serves, for work that waits for a disk: gRPC's threads must not
+// wait.
 #pragma once
 
 #include <condition_variable>

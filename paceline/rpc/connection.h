@@ -1,5 +1,5 @@
-// A process's end of its stream to the coordinator. A thread of its own reads, so that an order is here the
-// moment it comes, whatever the process is busy with.
+// A process's end of its stream to the coordinator. Its own thread reads, so that an order is received at
+// once, even if the process is busy.
 #pragma once
 
 #include <chrono>

@@ -1,6 +1,6 @@
-// Where the hosts of a job come to be examined together: a port of the first host, with the job's
-// certificates and token as a coordinator has them. Who examines asks one host at a time, and waits for its
-// answer.
+// The meeting point for a joint examination of a job's hosts: a port of the first host, with the job's
+// certificates and token, as a coordinator has them. The examination asks one host at a time, and waits for
+// its answer.
 //
 // One thread asks; gRPC's threads bring what comes.
 #pragma once

@@ -271,7 +271,7 @@ void Gate::drop_late() {
 void Gate::say_dropped() {
   const auto now = Clock::now();
   if (dropped_ == 0 || now < said_dropped_ + kSayDroppedEvery) return;
-  options_.refused(fmt::format("closed {} connection{} that did not say what a process of this job says",
+  options_.refused(fmt::format("closed {} connection{} that did not begin as a process of this job does",
                                dropped_, dropped_ == 1 ? "" : "s"));
   dropped_ = 0;
   said_dropped_ = now;

@@ -1,14 +1,14 @@
-// Where connections to a job come in: who says nothing, or cannot show that it has the job's token, never
-// gets as far as gRPC. gRPC itself bounds neither how many connections it has nor how long they say nothing.
+// The entrance for connections to a job: a process that is silent, or cannot prove that it has the job's
+// token, never reaches gRPC. gRPC itself limits neither the number of connections nor their silence.
 //
 // Without TLS both sides show that they have the token (security/proof.h), and then gRPC gets the connection.
 // With TLS gRPC gets it once its first byte is that of a handshake; certificates tell the two who they are.
 //
-// What always holds: at most kMostStrangers connections have not got in; when one more comes, one goes of the
+// Invariant: at most kMostStrangers connections have not got in; when one more comes, one goes of the
 // source (an address of a host) that has most of them: its first. A stranger has kPatience. With TLS at most
 // kMostHandshakes get in within the time that gRPC gives a handshake, and of one source no more than are left
-// for others. So one host that floods the gate keeps itself out, and nobody else. Nobody gets in who would
-// take the last quarter of the process's file descriptors.
+// for others. So one host that floods the gate keeps only itself out. No connection may take the last quarter
+// of the process's file descriptors.
 #pragma once
 
 #include <chrono>

@@ -209,7 +209,7 @@ TEST_F(GateTest, OfManyWhoSayNothingTheOldestGo) {
       EXPECT_TRUE(waits) << "the newest waits";
     };
   });
-  EXPECT_TRUE(noted("that did not say what a process of this job says"));
+  EXPECT_TRUE(noted("that did not begin as a process of this job does"));
   if (!in_time) GTEST_SKIP() << "this machine is too slow: the patience with all of them ran out";
 }
 

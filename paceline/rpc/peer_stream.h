@@ -1,8 +1,8 @@
 // The coordinator's end of one peer's stream. gRPC's threads call the reactor; what they bring is posted to
 // the event loop, on which everything else lives.
 //
-// What a peer can have waiting is bounded by the memory it takes: while nobody has taken 1 MB of its messages
-// the next one is not read, and a peer that leaves more unread than 64 MB is gone.
+// The waiting messages of a peer are limited by their memory: while 1 MB of its messages is not taken, the
+// next one is not read, and a peer that leaves more than 64 MB unread counts as gone.
 //
 // Lifetime: gRPC keeps one until its stream has ended and OnDone was called; the coordinator may hold it
 // longer. That is the one place where two owners are real, hence shared_ptr.

@@ -1,5 +1,4 @@
-// What a run was, in words that a report shows: so that somebody who has nothing but the page can tell, and
-// repeat it.
+// A description of a run for its report, so that a reader who has only the page can understand and repeat it.
 #pragma once
 
 #include <optional>

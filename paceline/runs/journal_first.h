@@ -1,5 +1,5 @@
-// A checkpoint counts only once the journal has all that led to it, so that the record of a run that is
-// resumed from it has no hole. Stands before the sink of checkpoints; one thread.
+// A checkpoint counts only when the journal has everything that led to it, so that the record of a resumed
+// run has no gap. It is in front of the sink of checkpoints; one thread.
 #pragma once
 
 #include <functional>

@@ -1,5 +1,5 @@
-// RUN/leader: where a run on several hosts is led from, written by each of its coordinators once it listens,
-// for hosts that have lost the one before.
+// RUN/leader: the address of the host that leads a run on several hosts. Each coordinator writes it when it
+// listens, for hosts that have lost the previous one.
 #pragma once
 
 #include <string>
@@ -21,7 +21,7 @@ absl::Status write_leader(const store::RunPaths& run, const Leader& leader);
 // Errors: those of the file; InvalidArgument when it says something else.
 absl::StatusOr<Leader> read_leader(const store::RunPaths& run);
 
-// RUN/next_leader: who leads the run when this host does not come back, where hosts share no disk.
+// RUN/next_leader: the host that leads the run if this host does not come back, when hosts share no disk.
 absl::Status write_next_leader(const store::RunPaths& run, const Leader& leader);
 absl::StatusOr<Leader> read_next_leader(const store::RunPaths& run);
 

@@ -1,5 +1,5 @@
-// The clocks of a live run: the wall's and the job's, which does not see the time before the first release
-// and between attempts. Pure.
+// The clocks of a live run: the wall clock and the job's clock, which does not count the time before the
+// first release and between attempts. Pure.
 #pragma once
 
 #include <algorithm>

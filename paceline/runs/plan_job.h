@@ -26,8 +26,8 @@ using MeasureModel = std::function<absl::StatusOr<planner::ModelProfile>(const c
 absl::StatusOr<PlannedJob> plan_job(const std::string& job_toml, config::RunTime time,
                                     const MeasureModel& measure = nullptr);
 
-// What, laid over the job of a run, has it go on with the plan that it had last: keys as resolve_job takes
-// them. None where the job is not planned anew, or never trained. Errors: those of the journal.
+// The settings with which a run goes on with its last plan: keys as resolve_job takes them. None if the job's
+// plan never changes, or if it never trained. Errors: those of the journal.
 absl::StatusOr<std::vector<std::string>> last_plan(const config::JobConfig& job, const store::RunPaths& run);
 
 }  // namespace paceline::runs

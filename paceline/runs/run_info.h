@@ -1,4 +1,4 @@
-// What a report says of a run that no fact tells.
+// The information in a report that is not in the facts.
 #pragma once
 
 #include <algorithm>
@@ -31,8 +31,8 @@ inline constexpr char kVirtualWorld[] = "virtual";
 // The job as an attempt ran it: a resumed run may have changed it.
 inline std::string job_key(std::int64_t attempt) { return "job_" + std::to_string(attempt); }
 
-// What an attempt that the run went back from lost: commits that somebody may have seen, after the
-// checkpoint.
+// The losses of an attempt that the run went back from: commits after the checkpoint that a process may have
+// seen.
 inline std::string lost_commits_key(std::int64_t attempt) {
   return "lost_commits_" + std::to_string(attempt);
 }

@@ -137,11 +137,12 @@ absl::Status check_outlives(X509* authority, const CertificateRequest& request) 
   const std::time_t end = expiry_of(authority);
   const long left = (end - std::time(nullptr)) / kSecondsOfDay;
   if (request.days <= left) return absl::OkStatus();
-  return absl::FailedPreconditionError(fmt::format(
-      "{}: ends on {}, before certificates of {} days would; write {}--force for a new authority, which then "
-      "has to make those of all other jobs anew too",
-      (request.dir / "authority.crt").string(), day_of(end), request.days,
-      left > 0 ? fmt::format("--days {} at most, or ", left) : ""));
+  return absl::FailedPreconditionError(
+      fmt::format("{}: ends on {}, before certificates of {} days would; write {}--force for a new "
+                  "authority, and then make "
+                  "the certificates of all other jobs again too",
+                  (request.dir / "authority.crt").string(), day_of(end), request.days,
+                  left > 0 ? fmt::format("--days {} at most, or ", left) : ""));
 }
 
 absl::StatusOr<Signed> find_or_make_authority(const CertificateRequest& request, bool& made) {
@@ -184,8 +185,8 @@ absl::StatusOr<MadeCertificates> make_certificates(const CertificateRequest& req
         "'{}' is not a name for a job; write letters, digits, '-', '_' and '.', not first", request.job));
   }
   if (is_authority(request.job)) {
-    return absl::InvalidArgumentError(
-        fmt::format("'{}' is a file of the authority, and no name of a job; choose another", request.job));
+    return absl::InvalidArgumentError(fmt::format(
+        "'{}' is the name of a file of the authority; choose another name for the job", request.job));
   }
   if (fs::exists(request.dir) && !fs::is_directory(request.dir))
     return absl::InvalidArgumentError(fmt::format("{}: is a file; name a folder", request.dir.string()));
@@ -193,10 +194,10 @@ absl::StatusOr<MadeCertificates> make_certificates(const CertificateRequest& req
   MadeCertificates made;
   made.of_job = request.dir / request.job;
   if (!request.force && fs::exists(made.of_job / "authority.crt")) {
-    return absl::AlreadyExistsError(fmt::format(
-        "{}: this job has certificates already; remove that folder to have them made anew, or write "
-        "--force to replace the authority too",
-        made.of_job.string()));
+    return absl::AlreadyExistsError(
+        fmt::format("{}: this job has certificates already; remove that folder to make new ones, or write "
+                    "--force to replace the authority too",
+                    made.of_job.string()));
   }
   PACELINE_ASSIGN_OR_RETURN(const Signed authority, find_or_make_authority(request, made.new_authority));
   PACELINE_ASSIGN_OR_RETURN(StagedFiles files, StagedFiles::in(request.dir));

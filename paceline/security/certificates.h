@@ -4,7 +4,7 @@
 //   DIR/authority.crt, DIR/authority.key   who has the key can make certificates: it stays where it was made
 //   DIR/JOB/authority.crt, ROLE.crt, ROLE.key, token   what hosts get, each all of it: any may come to lead
 //
-// What always holds: keys and tokens are readable by their owner only; nothing that is there is overwritten
+// Invariant: keys and tokens are readable by their owner only; nothing that is there is overwritten
 // unless asked for, and then only once what replaces it is written. What fails leaves nothing. Where a
 // process is killed in between, the next one finishes its work. Any thread.
 #pragma once

@@ -1,10 +1,10 @@
-// What a server does with the coordinator's orders, and when: the log of numbered commits as one server sees
-// it. Where shards are kept twice a commit takes two steps: it is prepared, and published once it is certain,
-// which is when every server has prepared it. Pure.
+// Decides what a server does with the coordinator's orders, and when: the log of numbered commits as one
+// server sees it. If shards are kept twice, a commit takes two steps: it is prepared, and published when it
+// is certain, that is, when every server has prepared it. Pure.
 //
-// What always holds: versions are made in their order; nothing is published before it is certain, and nothing
-// is made after a version that is not; an order whose turn comes after a commit is carried out after it. Once
-// a copy is wanted, no version is made any more.
+// Invariant: versions are made in their order; no version is published before it is certain, and no version
+// is made after one that is not certain; an order that follows a commit is carried out after it. After a copy
+// is asked for, no version is made any more.
 //
 // Make and Prepare are answered (made, prepared) before the next order is taken; where one fails, so has this
 // server.
@@ -33,7 +33,7 @@ struct Make {
 struct Prepare {
   wire::Apply commit;
 };
-// The gradients of the commit that is next: they can travel while the one before becomes certain.
+// The gradients of the next commit: they can travel while the previous one becomes certain.
 struct SendAhead {
   wire::Apply commit;
 };
@@ -61,7 +61,7 @@ using Actions = std::vector<Action>;
 
 class CommitLog {
  public:
-  // A new connection to a coordinator: what was made before is kept, and nothing is made until a start.
+  // A new connection to a coordinator: existing versions are kept, and no version is made until a start.
   void new_session();
   // The server has started, as this order has it.
   void start(const wire::ServerStart& order);
@@ -78,8 +78,8 @@ class CommitLog {
 
   bool started() const { return started_; }
   bool twice() const { return copies_ > 1; }
-  // What is here, for a coordinator that does not know it; nothing where no version was made, or all is kept
-  // once.
+  // The versions here, for a coordinator that does not know them; nullopt if no version was made, or if
+  // shards are kept once.
   std::optional<wire::Ballot> ballot() const;
 
  private:

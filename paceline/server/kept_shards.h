@@ -1,7 +1,7 @@
-// The shards that one server of a job keeps: its own, and where shards are kept twice, a copy of another
-// server's, from which nobody reads. Then they outlive the coordinator that had them made.
+// The shards that one server of a job keeps: its own, and, if shards are kept twice, a copy of another
+// server's, which no process reads. Then they survive the coordinator that ordered them.
 //
-// What always holds: where shards are kept twice, all of them are of one version, and so is what is prepared.
+// Invariant: where shards are kept twice, all of them are of one version, and so is what is prepared.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What the commits of a server took, until a message to the coordinator takes that along: a heartbeat, or an
+// The times of a server's commits, until the next message to the coordinator carries them: a heartbeat, or an
 // earlier one. Any thread.
 #pragma once
 
@@ -13,7 +13,7 @@ namespace paceline::server {
 
 class UpdateTimes {
  public:
-  // Beyond these, those that came last are not told of.
+  // If there are more, the last ones are not reported.
   static constexpr std::size_t kMost = 4096;
 
   // It was made now; `update` says no age.

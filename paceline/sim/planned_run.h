@@ -2,12 +2,11 @@
 // devices leave and join. The truth is the exact 1F1B schedule (planner/timeline.h) of the state at the time,
 // with jitter; the planner sees noisy measurements. The same for each baseline, as its system would go on:
 //
-//  frozen, gpipe, gpipe-work,          keep their first plan; when a device of it leaves they start again
-//  with pipedream, hetpipe                  those that are left, as they did at first (and with what was
-//  known
-//                                      then).
-//  bsp                                 takes all that are there, evenly.
-//  lb-bsp                              the same, its data by the latest measurements, every batch.
+//  frozen, gpipe, gpipe-work,  keep their first plan; when one of its devices leaves, they start again with
+//  pipedream, hetpipe          the remaining devices, in the same way as at first (and with the knowledge
+//                              from then).
+//  bsp                         takes all present devices, with even data.
+//  lb-bsp                      the same, with data by the latest measurements, every batch.
 //
 // The same file and seed give the same numbers, and every one of them meets the same jitter and the same
 // changes.

@@ -2,7 +2,7 @@
 // carries orders out; like every host of a Controller it decides nothing itself. With Work it trains a real
 // model, without it it only counts. One thread; as fast as the machine can.
 //
-// What always holds: the same model, configuration, policy and Work give the same facts and orders. An
+// Invariant: the same model, configuration, policy and Work give the same facts and orders. An
 // Observer watches every run; what it finds is a bug of ours.
 #pragma once
 

@@ -151,7 +151,7 @@ absl::Status remove_partial(const fs::path& run, const std::string& begin,
 }
 
 absl::Status no_checkpoint(const fs::path& run) {
-  return absl::NotFoundError(fmt::format("{}: holds no whole checkpoint to resume from; start the job anew",
+  return absl::NotFoundError(fmt::format("{}: holds no whole checkpoint to resume from; start the job again",
                                          folder_of(run).string()));
 }
 
@@ -248,7 +248,7 @@ absl::StatusOr<WholeCheckpoint> newest_whole_checkpoint(const fs::path& run, std
   if (damage.ok()) return no_checkpoint(run);
   return absl::DataLossError(
       fmt::format("{}; {}", std::string(damage.message()),
-                  version ? "name another version" : "no other checkpoint is whole: start the job anew"));
+                  version ? "name another version" : "no other checkpoint is whole: start the job again"));
 }
 
 absl::Status remove_older_checkpoints(const fs::path& run, int keep) {

@@ -2,7 +2,7 @@
 // and state.json (checkpoint_state.h). The coordinator calls begin and finish, on one thread; in between, the
 // servers write their shards into directory().
 //
-// What always holds: a directory with a final name is a whole checkpoint of one version, on disk to stay. One
+// Invariant: a directory with a final name is a whole checkpoint of one version, on disk to stay. One
 // that is not finished is called "….partial", under a name that no other try has, as servers may still write
 // into one that was given up; nobody resumes from it. Older checkpoints go only after a newer one has its
 // name, so that there is one to resume from at every instant. What cannot be deleted stays and does no harm.
@@ -96,8 +96,8 @@ absl::StatusOr<std::uint32_t> checkpoint_identity(const std::filesystem::path& d
 // Those are renamed to "….set-aside", which nobody resumes from.
 using WhichCheckpoints = std::function<bool(Version version, const std::filesystem::path& directory)>;
 absl::Status set_aside_checkpoints(const std::filesystem::path& run, const WhichCheckpoints& which);
-// Before resuming from `version` although newer checkpoints are there (damaged ones, say): the next resume
-// would take up a history that this one leaves.
+// To be called before resuming from `version` although there are newer checkpoints (for example damaged
+// ones): otherwise the next resume would go on with the history that this one leaves.
 absl::Status set_aside_newer_checkpoints(const std::filesystem::path& run, Version version);
 
 }  // namespace paceline::store

@@ -1,8 +1,8 @@
-// state.json of a checkpoint: what a coordinator needs to go on, beside the weights. For checkpoint.cc and
-// a process that resumes a run. Any thread.
+// state.json of a checkpoint: the state that a coordinator needs to go on, besides the weights. For
+// checkpoint.cc and a process that resumes a run. Any thread.
 //
-// What always holds of a state that was read: some run can have been in it, and its bytes are the ones that
-// were written (they carry a CRC-32). Whether it fits the job at hand is for Controller::restore to say.
+// Invariant of a state that was read: some run can have been in it, and its bytes are the ones that were
+// written (they carry a CRC-32). Whether it fits the job at hand is for Controller::restore to say.
 #pragma once
 
 #include <cstdint>

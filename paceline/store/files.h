@@ -1,8 +1,7 @@
-// Bytes to and from disk, for all that keep something there. Any thread; one path is written by one of them
-// at a time.
+// Bytes to and from disk, for all code that keeps files. Any thread; only one thread at a time writes a path.
 //
-// What always holds: whatever is written here lies on disk either whole or not at all, also when the process
-// is killed, the disk fills up or the machine loses its power. Nothing read is trusted to have any size.
+// Invariant: a file that is written here is on disk either whole or not at all, even when the process is
+// killed, the disk fills up or the machine loses its power. The size of a file that is read is never trusted.
 #pragma once
 
 #include <cstddef>

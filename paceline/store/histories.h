@@ -1,9 +1,9 @@
 // Two histories of one run: those of hosts that went on without each other. Before the folder of a run
-// follows another host's history, what only its own history has is set aside as "….set-aside". Nobody reads that,
-// and it is not lost.
+// follows another host's history, the part that only its own history has is set aside as "….set-aside". No
+// process reads that, but it is not lost.
 //
-// The journals say what is whose. Two commits are the same one if number, version and time (to the
-// nanosecond) are.
+// The journals say which commit belongs to which history. Two commits are the same one if number, version and
+// time (to the nanosecond) are.
 #pragma once
 
 #include <cstdint>

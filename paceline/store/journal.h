@@ -1,13 +1,13 @@
-// RUN/journal.sqlite: everything the Controller of a run was told and everything it ordered. The
-// coordinator's host makes it a listener of the run and calls flush() a few times a second; one thread.
-// journal_reader.h reads it.
+// RUN/journal.sqlite: all facts and all orders of the Controller of a run. The coordinator's host makes it a
+// listener of the run and calls flush() a few times a second; one thread. journal_reader.h reads it.
 //
-// What always holds: the file is a prefix of the run, without a hole. A killed process loses what came after
+// Invariant: the file is a prefix of the run, without a hole. A killed process loses what came after
 // the last flush; a machine that loses its power may lose a few flushes more (PowerLoss), but never the file.
 // After a first error nothing more is recorded, and status() says why.
 //
-// A run that is resumed from the checkpoint of version V adds another attempt. What an older attempt recorded
-// after V stays, as something that happened; its commits are void, and the view kept_commits leaves them out.
+// A run that is resumed from the checkpoint of version V adds another attempt. The records of an older
+// attempt after V stay, because they happened; but its commits are void, and the view kept_commits leaves
+// them out.
 //
 // Tables. `seq` numbers all events of all tables in the order they were recorded. at_ns, wake_ns: nanoseconds
 // since the job's first release. `why` with its numbers why_a and why_b is a reason; each "{}" in it takes
@@ -30,9 +30,8 @@
 //   other_orders  seq, attempt, at_ns, kind, and by kind: discard: replica, clock, why, why_a, why_b;
 //                 park: replica; wake: wake_ns; finish: why, cause; search; no_plan: why
 //   evaluations   seq, attempt, at_ns, version, samples, loss, accuracy, metrics (the same)
-//   side_work     seq, attempt, at_ns (its end), kind (update, evaluation, checkpoint), version, took_ns; of
-//   an
-//                 update: server, bytes, threads, members, else 0
+//   side_work     seq, attempt, at_ns (its end), kind (update, evaluation, checkpoint), version, took_ns;
+//                 of an update: server, bytes, threads, members, else 0
 //   processes     process, attempt, at_ns, resident_bytes: what each said last
 //   traffic       process, peer, kind, attempt, at_ns, bytes (sent since the run began): the same
 //   plans         seq, attempt, at_ns, plan (JSON: plan_json.h), predicted_ms, why: from then on in use

@@ -1,7 +1,7 @@
-// A copy of a journal that somebody else writes, row by row as it grows: on another host, for the day when
-// the first one is gone. It begins with a JournalSnapshot, and what the journal logs from then on follows.
+// A copy of a journal that another process writes, row by row as it grows: on another host, in case the first
+// one is lost. It begins with a JournalSnapshot, and what the journal logs from then on follows.
 //
-// What always holds: the copy is a prefix of the journal, whole transactions. A statement that does more than
+// Invariant: the copy is a prefix of the journal, whole transactions. A statement that does more than
 // to change rows is refused. One thread.
 #pragma once
 

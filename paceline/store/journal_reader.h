@@ -1,7 +1,7 @@
 // Reads a run's journal back: for reports, replays and resumed runs. One thread; the run may still be
 // going on, each call then sees it as of its start. What the tables hold is said in journal.h.
 //
-// What always holds: events come in the order they were recorded, facts before the orders they gave. A
+// Invariant: events come in the order they were recorded, facts before the orders they gave. A
 // journal whose bytes make no sense is an error, never a crash and never an event that cannot have been.
 #pragma once
 

@@ -1,6 +1,6 @@
 // A text file that grows line by line: metrics.jsonl. One thread, one process.
 //
-// What always holds: the file is whole lines. A line that does not fit on the disk is taken back, and the
+// Invariant: the file is whole lines. A line that does not fit on the disk is taken back, and the
 // torn end that a killed process left is cut off when the file is opened again.
 #pragma once
 

@@ -2,7 +2,7 @@
 // do anything, iterations that follow each other, gradients of older versions. A journal whose rows are whole
 // may still say what cannot have been, where its bytes are damaged.
 //
-// What always holds: a listener hears only what can have been. After the first thing that cannot,
+// Invariant: a listener hears only what can have been. After the first thing that cannot,
 // nothing more is told, and status() says what it was. Pure; one thread.
 #pragma once
 

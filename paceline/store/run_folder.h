@@ -1,7 +1,7 @@
 // A run's folder: everything one run leaves on disk lies in it. The job's process holds a RunFolder; a
 // report or a replay only reads, and needs no more than RunPaths.
 //
-// What always holds: a folder belongs to one run, and at most one process at a time writes to it (flock on
+// Invariant: a folder belongs to one run, and at most one process at a time writes to it (flock on
 // RUN/lock, which the system lets go when the process dies). A folder that exists is never taken for a new
 // run. Only its owner may look into a new one, and who writes into one follows no symbolic link in it.
 #pragma once

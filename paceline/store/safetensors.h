@@ -1,7 +1,7 @@
 // Tensors in one safetensors file (https://github.com/huggingface/safetensors), which every tool that knows
 // the format reads. Any thread.
 //
-// What always holds: a file is whole or not there. It carries a CRC-32 of its data and of what its header
+// Invariant: a file is whole or not there. It carries a CRC-32 of its data and of what its header
 // says, so that a file whose bytes changed is an error and never other weights. Files of other programs carry
 // none and are read as well.
 #pragma once

@@ -30,9 +30,9 @@ struct SafetensorsHeader {
 // the metadata is not UTF-8.
 absl::StatusOr<std::string> to_text(const SafetensorsHeader& header);
 
-// What always holds of the result: the tensors ascend, each is as long as its shape and type say, and
-// together they fill the bytes from 0 to the end of the last one. Errors: DataLoss, Unimplemented for a type
-// that ps/dtype.h does not have; in words that fit after "FILE: ".
+// Invariant of the result: the tensors ascend, each is as long as its shape and type say, and together they
+// fill the bytes from 0 to the end of the last one. Errors: DataLoss, Unimplemented for a type that
+// ps/dtype.h does not have; in words that fit after "FILE: ".
 absl::StatusOr<SafetensorsHeader> parse_header(const std::string& text);
 
 }  // namespace paceline::store

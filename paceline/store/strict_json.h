@@ -1,6 +1,6 @@
 // JSON from files that nobody vouches for. Any thread.
 //
-// What always holds: whatever the bytes, the answer is a document or an error; never an exception, a deep
+// Invariant: whatever the bytes, the answer is a document or an error; never an exception, a deep
 // recursion or a key that silently replaces another.
 #pragma once
 

@@ -1,4 +1,4 @@
-// What happens to a Supervisor, and what it wants done.
+// The inputs and outputs of a Supervisor.
 #pragma once
 
 #include <chrono>
@@ -74,7 +74,7 @@ struct FolderSeen {
   LeaderFailover::Seen seen;
 };
 
-// All that has happened since the last one has been told. Comes a few times a second.
+// All events since the last one have been given. Comes a few times a second.
 struct TimePassed {};
 
 // A clean stop is wanted: a checkpoint, then the end.
@@ -116,7 +116,7 @@ struct FollowLeader {
   std::optional<std::string> address;
 };
 
-// The run is over: a process of this host that still waits for a coordinator has nobody to wait for.
+// The run is over: a process of this host need not wait for a coordinator any more.
 struct EndWaiting {};
 
 // The coordinator is to end the run.

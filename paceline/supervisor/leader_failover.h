@@ -1,8 +1,8 @@
-// What a host does that hears nothing of the coordinator any more: where another host leads the run by now,
-// it goes there; where the run is led by nobody for too long, it leads it itself. Pure: what the run folder
-// says, which all hosts share, comes in.
+// Decides what a host does when it no longer hears the coordinator. If another host leads the run, it follows
+// that host; if no host leads the run for too long, it leads the run itself. Pure: it takes the contents of
+// the run folder, which all hosts share.
 //
-// What always holds: the holder of the run folder's lock leads the run, and nobody else does.
+// Invariant: the holder of the run folder's lock leads the run, and nobody else does.
 #pragma once
 
 #include <chrono>
@@ -63,7 +63,7 @@ class LeaderFailover {
   std::optional<SteadyTime> looked_;
 };
 
-// By then somebody leads the run, if anybody can: of a host that waits so long.
+// By then some host leads the run, if any can: for a host that waits this long.
 double longest_s(HostRank host, double patience_s);
 
 }  // namespace paceline::supervisor

@@ -1,11 +1,11 @@
-// What the launcher of a host does when its processes end, and where the run is led from: what happens comes
-// in as events, what is to be done goes out as actions. Pure: time is a field of each event.
+// Decides what the launcher of a host does when its processes end, and which host leads the run. It takes
+// events and gives actions. Pure: time is a field of each event.
 //
-// What always holds: while the job trains, a server or a coordinator that dies is started again, and the run
-// goes on from its newest checkpoint; it gives up when that gains nothing. A worker that dies is started
-// again only with such a new attempt at the job: until then the others go on without it. While a run that has
-// trained before comes back, every process that is killed is started again, for as long. Where the first
-// host does not come back, the next one has the coordinator and the evaluator from then on.
+// Invariant: while the job trains, a server or a coordinator that dies is started again, and the run goes on
+// from its newest checkpoint; it gives up when that brings no progress. A worker that dies is started again
+// only with the next attempt at the job: until then the others go on without it. While a run that has trained
+// before comes back, every process that is killed is started again, for as long. Where the first host does
+// not come back, the next one has the coordinator and the evaluator from then on.
 #pragma once
 
 #include <chrono>
@@ -29,8 +29,8 @@ inline constexpr char kEvaluator[] = "evaluator";
 struct SupervisorOptions {
   // Started in this order.
   std::vector<std::pair<std::string, MemberKind>> members;
-  // The names of each replica's workers; empty where another host has others, or the rest of one: then nobody
-  // here can say that none is left.
+  // The names of each replica's workers; empty if another host has other replicas, or a part of one: then
+  // this host cannot know that none is left.
   std::vector<std::vector<std::string>> replicas{};
   bool plans_anew = false;  // any worker will do: the coordinator says what becomes of a lost one's work
   bool leads = true;        // the coordinator is here from the start
@@ -66,9 +66,9 @@ class Supervisor {
   bool stopping() const { return stopping_.has_value(); }
   // The run was stopped before its job was done: whose command was interrupted, as some process heard.
   const std::optional<std::string>& interrupted() const { return interrupted_; }
-  // What a program here did badly after the job was over. The run is none the worse for it.
+  // The failure of a program here after the job was over. It does not affect the run.
   const absl::Status& after() const { return after_; }
-  // The run has ended well, and members here do what their programs want to do after it.
+  // The run has ended well, and programs here still do their own work.
   bool ending() const { return ending_.has_value() && !outcome_; }
 
  private:

@@ -1,5 +1,5 @@
-// Where libtorch's exceptions end: every public function of this folder that may meet one runs inside
-// catch_torch, which makes it a status of one line.
+// Catches libtorch's exceptions: every public function of this folder that may get one runs inside
+// catch_torch, which turns it into a status of one line.
 #pragma once
 
 #include <exception>

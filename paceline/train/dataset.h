@@ -34,7 +34,7 @@ class DataSet {
   // A short name of the bytes that the samples are made of, the same on every machine. Against chance, not
   // against malice.
   virtual std::uint64_t digest() const = 0;
-  // To be asked before batch(). Errors: a file that samples are still read from was written to.
+  // To be called before batch(). Errors: somebody wrote to a file that samples are still read from.
   virtual absl::Status check_unchanged() const { return absl::OkStatus(); }
 };
 

@@ -1,4 +1,4 @@
-// What libtorch finds on this machine to compute on.
+// The devices that libtorch finds on this machine.
 #pragma once
 
 #include <cstdint>

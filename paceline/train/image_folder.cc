@@ -209,8 +209,8 @@ absl::StatusOr<DataSets> load_images(const config::DataConfig& data, const std::
   DataSets sets = image_sets(std::move(split), shape, normalization, data.augment,
                              static_cast<std::int64_t>(classes.size()));
   if (!by_folder)
-    sets.note =
-        fmt::format("{}: it has no folders train and test, so every fifth image of a class tests", place);
+    sets.note = fmt::format(
+        "{}: it has no folders train and test, so every fifth image of a class is for testing", place);
   return sets;
 }
 

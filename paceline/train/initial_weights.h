@@ -1,5 +1,5 @@
-// The weights a seed gives, as a function of the layout: neither libtorch nor a generator of the process is
-// asked, so every machine draws the same, whatever its libtorch, and threads do not disturb each other.
+// The weights for a seed, as a function of the layout. They depend neither on libtorch nor on a generator of
+// the process, so every machine draws the same weights, and threads do not disturb each other.
 #pragma once
 
 #include <cstdint>

@@ -77,7 +77,7 @@ absl::Status test_rest(const config::DataConfig& data, DataSets& sets) {
   }
   if (data.augment) {
     return absl::InvalidArgumentError(
-        "data.test_rest = true: what is left out of a training set that is augmented would be augmented too; "
+        "data.test_rest = true: the samples left out of an augmented training set would be augmented too; "
         "set data.augment to false");
   }
   const auto trained = static_cast<std::int32_t>(data.train_samples);

@@ -1,5 +1,5 @@
-// One copy of a model that computes gradients on weights somebody else owns. It keeps no weights: every call
-// is told where they lie, and its gradient goes straight to memory the caller names. One thread.
+// One copy of a model that computes gradients on the caller's weights. It keeps no weights: every call gets
+// pointers to them, and writes its gradient straight to memory of the caller. One thread.
 #pragma once
 
 #include <cstdint>

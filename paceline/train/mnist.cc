@@ -83,7 +83,8 @@ absl::StatusOr<ImageSplit> split_fifths(Images all) {
 }  // namespace
 
 absl::StatusOr<ImageSplit> read_mnist(const fs::path& directory) {
-  PACELINE_RETURN_IF_ERROR(require_directory(directory, "MNIST's t10k-images-idx3-ubyte and its like"));
+  PACELINE_RETURN_IF_ERROR(
+      require_directory(directory, "MNIST's t10k-images-idx3-ubyte and the other files"));
   PACELINE_ASSIGN_OR_RETURN(Images test, read_images(directory, "t10k"));
   if (find_file(directory, "train-images-idx3-ubyte").empty()) return split_fifths(std::move(test));
   PACELINE_ASSIGN_OR_RETURN(Images train, read_images(directory, "train"));

@@ -1,5 +1,5 @@
-// The model zoo. Every model is a Sequential of units (a layer, or a whole residual block), so that it can be
-// cut between any two of them.
+// The built-in models. Every model is a Sequential of units (a layer, or a whole residual block), so that it
+// can be cut between any two of them.
 #pragma once
 
 #include <cstdint>

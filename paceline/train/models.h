@@ -1,6 +1,6 @@
-// What a built-in model is: one Model for each line of config/model_names.h, defined in a source file of its
-// own or its family's. For this folder and its tests; model.h is what others use. Models build modules and
-// leave the weights to initial_weights.h.
+// The definition of a built-in model: one Model for each line of config/model_names.h, in a source file of
+// its own or of its family. For this folder and its tests; model.h is what others use. Models build modules
+// and leave the weights to initial_weights.h.
 #pragma once
 
 #include <cstdint>
@@ -48,7 +48,7 @@ struct Model {
   // The first weights of a tensor of two dimensions or more, and nothing but a function of these.
   void (*draw)(const config::ModelConfig& model, const ps::TensorSpec& tensor, Rng& rng,
                std::span<float> out) = draw_image_tensor;
-  // What it is measured with where nobody says.
+  // The settings for measuring it, by default.
   Samples (*usual)(const config::ModelConfig& model) = cifar_samples;
 };
 

@@ -100,7 +100,7 @@ absl::StatusOr<std::vector<std::int32_t>> read_labels(const fs::path& path, cons
                                    fmt::join(file.shape(), ", ")));
   }
   if (file.shape()[0] != samples.shape()[0]) {
-    return wrong(file, fmt::format("{} labels, but {} has {} samples; save both anew from the same data",
+    return wrong(file, fmt::format("{} labels, but {} has {} samples; save both again from the same data",
                                    file.shape()[0], samples.path(), samples.shape()[0]));
   }
   std::vector<std::int32_t> labels;
@@ -120,8 +120,8 @@ absl::Status check_like_training(const NpyFile& test, const NpyFile& train) {
   if (!std::equal(test.shape().begin() + 1, test.shape().end(), train.shape().begin() + 1,
                   train.shape().end())) {
     return wrong(test,
-                 fmt::format("shape [{}], but {} has [{}]; samples to test with are as those to train "
-                             "on: save both alike",
+                 fmt::format("shape [{}], but {} has [{}]; samples for testing and for training need "
+                             "the same shape",
                              fmt::join(test.shape(), ", "), train.path(), fmt::join(train.shape(), ", ")));
   }
   if (test.type() != train.type()) {

@@ -1,4 +1,4 @@
-// What the workers of a host share because they are forks of one process.
+// The state that the workers of a host share because they are forks of one process.
 #pragma once
 
 #include <memory>

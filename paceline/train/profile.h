@@ -1,5 +1,5 @@
-// What the planner wants to know of a model of the zoo, measured here: of each unit, how long one sample
-// takes forward and backward, what it sends on, what it keeps in memory, and its weights.
+// Measures a built-in model for the planner. For each unit: the time of one sample forward and backward, the
+// size of its output, the memory that it keeps, and its weights.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Bytes from disk, for the data set readers only. Nothing here trusts what it reads: a missing, odd or
-// unreadable file is an error that names it and the fix.
+// Bytes from disk, for the data set readers only. Files are not trusted: a missing, odd or unreadable file is
+// an error that names it and the fix.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,8 @@
 // A run of a model's units on one device: one stage of a pipeline, or the whole model when it is the only
-// one. Like a LocalModel it keeps no weights: every iteration is told where they lie, and writes its gradient
-// to memory the caller names. It says nothing about order: the caller goes by a schedule. One thread.
+// one. Like a LocalModel it keeps no weights: every iteration gets pointers to them, and writes its gradient
+// to memory of the caller. It has no order of its own: the caller follows a schedule. One thread.
 //
-// What always holds: weights and gradients are laid out as of the whole model, and the stage touches its own
+// Invariant: weights and gradients are laid out as of the whole model, and the stage touches its own
 // tensors alone, so the stages of a pipeline may share that memory. The gradient of an iteration is that of
 // the mean loss over its batch: each micro-batch counts by its share of the samples, added in the order of
 // the backward passes. So any cut gives the same bits as the whole model on the same micro-batches.
@@ -11,8 +11,8 @@
 // micro-batches' mean by samples of what each would have made of those at the start: an iteration forgets as
 // much as without micro-batches.
 //
-// What a unit draws at random is seeded at the start of an iteration, for the stage: a model that draws would
-// draw otherwise when it is cut. No model of the zoo does.
+// Random numbers of units are seeded at the start of an iteration, for the stage. So a model with random
+// numbers would draw others when it is cut. Of the built-in models, `alexnet` and `vgg16-plain` do (dropout).
 #pragma once
 
 #include <cstdint>

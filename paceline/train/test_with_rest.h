@@ -1,5 +1,5 @@
-// A test set, and behind it what data.train_samples leaves out of the training set: what data.test_rest asks
-// for. No sample of it is trained on.
+// A test set, followed by the samples that data.train_samples leaves out of the training set. data.test_rest
+// asks for this. No sample of it is trained on.
 #pragma once
 
 #include <cstdint>

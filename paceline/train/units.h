@@ -1,6 +1,5 @@
-// A run of a model's units on weights somebody else owns: what a Stage and a LocalModel compute with, and
-// where the promises of stage.h are kept. For this folder only; libtorch's exceptions pass through. One
-// thread.
+// A run of a model's units on the caller's weights. A Stage and a LocalModel compute with it, and it keeps
+// the promises of stage.h. For this folder only; libtorch's exceptions pass through. One thread.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // HTTP for a few browsers: requests of bounded size from a bounded number of connections, answered at once or
 // as a stream of events. All of it happens on the thread that calls run(); answers may come from any thread.
 //
-// What always holds: a connection has a limited time for each request and each write, and one who sends more
+// Invariant: a connection has a limited time for each request and each write, and one who sends more
 // than a request may have, or comes when too many are there, is refused. What does not get through to a slow
 // reader is bounded: then his connection ends, and he comes again.
 #pragma once

@@ -1,7 +1,7 @@
 // Who looks at what, and what each of them has seen: makes the events of the streams. Its thread alone reads
 // the runs, so that a page never waits for a disk.
 //
-// What always holds: a page gets a part only when it has changed, and all of it, so that one that comes again
+// Invariant: a page gets a part only when it has changed, and all of it, so that one that comes again
 // has everything at once.
 #pragma once
 

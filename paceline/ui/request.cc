@@ -112,7 +112,7 @@ Asked what_of(const RawRequest& request, const Target& target) {
     return asked;
   };
   if (target.path == "/api/stop" || target.path == "/api/evaluate") {
-    if (request.method != "POST") return refusal(405, "what asks something of a run is a POST");
+    if (request.method != "POST") return refusal(405, "ask this with a POST request");
     if (run.empty()) return refusal(400, "name a run");
     if (request.job_token.empty())
       return refusal(403, "show the token of the job: it is in the run's folder");
@@ -120,7 +120,7 @@ Asked what_of(const RawRequest& request, const Target& target) {
     asked.job_token = std::string(request.job_token);
     return asked;
   }
-  if (!reads) return refusal(405, "this can only be read");
+  if (!reads) return refusal(405, "this is only for reading; use GET");
   if (target.path == "/")
     return target.parameter("token").empty() ? Asked{.what = Asks::kPage} : Asked{.what = Asks::kSignIn};
   if (target.path == "/api/events") return events(target);

@@ -1,7 +1,7 @@
 // What somebody who reaches the port of `paceline ui` asks for, and whether he gets it: the reader of
 // targets, parameters, cookies and hosts. Pure; its input comes from anybody.
 //
-// What always holds: nothing but /healthz and /metrics of a monitor is answered without the token, and
+// Invariant: nothing but /healthz and /metrics of a monitor is answered without the token, and
 // nothing at all to a page of another origin.
 #pragma once
 

@@ -2,7 +2,7 @@
 
 const kAsks = {
   stop: {title: 'Stop this run?', words: 'It stops with a checkpoint, and you can go on with it later.', send: 'Stop the run', look: 'danger'},
-  evaluate: {title: 'Evaluate now?', words: 'The newest weights are measured on the test set. Training goes on as if nobody had asked.', send: 'Evaluate now', look: 'main'},
+  evaluate: {title: 'Evaluate now?', words: 'The evaluator measures the newest weights on the test set. This does not affect training.', send: 'Evaluate now', look: 'main'},
 };
 
 // Asks one thing of those who lead the run, for those who show the token of its job.

@@ -6,7 +6,7 @@
         loss.backward()
         job.step(loss)
 
-docs/python.md says the rest.
+docs/python.md has the details.
 """
 
 from ._version import __version__

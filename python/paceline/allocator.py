@@ -1,4 +1,4 @@
-"""Memory that a step gives back should be there for the next one.
+"""Keeps memory that a step frees for the next step.
 
 glibc returns large blocks to the kernel at once, and each step then waits for the kernel to clear them again. That
 costs more than any copy does.
@@ -15,7 +15,7 @@ _LARGEST = 32 * 1024 * 1024  # that glibc takes for the latter
 
 
 def keep_freed_memory() -> bool:
-    """True where the C library is glibc and took it."""
+    """True if the C library is glibc and accepted the settings."""
     if not sys.platform.startswith("linux"):
         return False
     libc = ctypes.CDLL(None)

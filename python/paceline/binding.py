@@ -1,4 +1,4 @@
-"""The model's tensors and the memory that Paceline names: what both kinds of binding have in common."""
+"""The model's tensors and the memory that Paceline names: the common part of both kinds of binding."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Binding(Protocol):
         """Gradients are zero, and go to this memory from now on."""
 
     def finish(self) -> bool:
-        """All of the gradients are there, and the statistics too. True if they are known to be finite."""
+        """All gradients and statistics are written. Returns True if they are known to be finite."""
 
     def shared_at(self, address: int) -> str | None:
         """The name of the weight that lies in shared memory there."""
@@ -33,7 +33,7 @@ class Binding(Protocol):
         """Memory was unmapped."""
 
     def release(self) -> None:
-        """The model has memory of its own again, with the weights of now."""
+        """The model gets its own memory again, with the current weights."""
 
 
 def write_initial(inventory: Inventory, memories: Memories, to: Runs) -> None:
@@ -80,7 +80,7 @@ def zero_ranges(entries: Sequence[Entry], memories: Memories, span: Span) -> lis
 
 
 def check_trainable(inventory: Inventory) -> None:
-    """What was frozen at join() has no gradient in shared memory."""
+    """A parameter that was frozen at join() has no gradient in shared memory."""
     for entry in inventory.entries:
         if entry.kind == CONSTANT and not entry.is_buffer and entry.tensor.requires_grad:
             raise PacelineError(

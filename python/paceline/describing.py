@@ -1,4 +1,4 @@
-"""What a program would say of its model to a job of one worker, before there is one."""
+"""A program's description of its model for a job of one worker, before the job exists."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .wishes import Wishes
 
 
 class _Notes(Channel):
-    """A channel that nobody is at: it keeps what is written, and the job is over at once."""
+    """A channel without a peer: it keeps what is written, and the job is over at once."""
 
     def __init__(self) -> None:
         self.written: list[Message] = []
@@ -32,7 +32,7 @@ class _Notes(Channel):
 
 
 def describe(model: torch.nn.Module, train_set: Any, wishes: Wishes) -> str | None:
-    """What it assumes of `start`, and the message `model`: a line of JSON each. None where something is wrong.
+    """The assumed `start` and the message `model`: one line of JSON each. None if something is wrong.
 
     The program is asked again then, and says in the usual way what is wrong.
     """

@@ -30,7 +30,7 @@ def device() -> torch.device:
     count = torch.cuda.device_count()
     number = 0
     if here is not None:
-        # The processes of one worker are as far apart as that workers beside it find room between them.
+        # The numbers of one worker's processes leave room for the other workers between them.
         number = here.on_host + here.rank * max(1, count // here.processes)
     return torch.device("cuda", number % count)
 

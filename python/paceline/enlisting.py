@@ -1,4 +1,4 @@
-"""What join() does once a worker is there: says what the model is, and makes the job."""
+"""The part of join() inside a worker: it describes the model, and makes the job."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ DEFAULT_EPOCHS = 1
 
 
 def _prepare_process() -> None:
-    # What ends the process should leave the Python stack in the log, which is this descriptor. A program may have put
-    # another object in the place of sys.stderr.
+    # A crash should leave the Python stack in the log, which is this descriptor. A program may have replaced
+    # sys.stderr by another object.
     faulthandler.enable(2)
     keep_freed_memory()
     reporter.watch()
@@ -56,7 +56,7 @@ def enlist(session: Session, model: nn.Module, train_set: Any, wishes: Wishes) -
         takes_model(wishes.evaluate)
     inventory = take_inventory(model)
     memories = Memories(len(inventory.entries))
-    # A follower tells its leader what the model is, and nothing of what it asks for.
+    # A follower describes only the model to its leader, without any settings.
     message = None if session.role == "follower" else _model_message(session, inventory, samples, wishes)
     device = next(inventory.model.parameters()).device
     job = Job(
@@ -102,7 +102,7 @@ def _make_binding(
 def _make_team(session: Session, inventory: Inventory, device: torch.device, wishes: Wishes) -> Team | None:
     if not isinstance(wishes.processes, int) or wishes.processes < 1:
         raise PacelineError(f"processes = {wishes.processes!r} is not a number of processes")
-    # Only who needs torch.distributed imports it.
+    # torch.distributed is imported only if it is needed.
     if session.role == "follower":
         from .team import Follower
 

@@ -1,4 +1,4 @@
-"""What a person can put right, said in one line."""
+"""Mistakes that a person can fix, each in one line."""
 
 
 class PacelineError(RuntimeError):

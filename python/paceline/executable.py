@@ -18,7 +18,7 @@ def main() -> None:
 
 
 def _let_it_find_this_python() -> None:
-    """A job's `python3` is the one that has this package, in a venv that nobody has activated too."""
+    """A job's `python3` is the one with this package, even in a venv that is not activated."""
     folder = os.path.dirname(sys.executable)
     found = shutil.which("python3")
     if folder and (found is None or os.path.dirname(found) != folder):

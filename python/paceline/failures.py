@@ -1,4 +1,4 @@
-"""An exception of the program's, as the person who started the job should read it."""
+"""An exception in the program, as a line for the person who started the job."""
 
 from __future__ import annotations
 

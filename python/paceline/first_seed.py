@@ -1,4 +1,4 @@
-"""What a program draws before join(), as it makes its data and its model."""
+"""The seed for random numbers before join(), while a program makes its data and its model."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ VARIABLE = "PACELINE_SEED"
 
 
 def seed_program() -> None:
-    """In a process that Paceline started: the same in all of them.
+    """Seeds a process that Paceline started: all of them with the same number.
 
     So a random split of the data is one split, and the evaluator does not measure what the workers train on.
     """
@@ -19,7 +19,7 @@ def seed_program() -> None:
 
     from .seeding import seed_others
 
-    # A small seed is a person's. PyTorch begins with a random one of 53 bits.
+    # If the seed is small, the program has set it. PyTorch begins with a random one of 53 bits.
     if torch.initial_seed() >> 32 == 0:
         return
     torch.manual_seed(int(seed))

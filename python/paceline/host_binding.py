@@ -57,7 +57,7 @@ class HostBinding:
                 continue
             if self._weights_in_place[index]:
                 tensor = self._entries[index].tensor
-                # The program may have put something in its place, to measure it, say.
+                # The program may have replaced it, for example to measure it.
                 if not bound or tensor.data_ptr() != view.data_ptr():
                     tensor.data = view
             elif self._entries[index].kind != CONSTANT or not self._constants_read:
@@ -134,13 +134,13 @@ class HostBinding:
 
 
 def _deliver(parameter: torch.Tensor, view: torch.Tensor) -> None:
-    """What backpropagation left is in `view`, even if somebody replaced the gradient meanwhile."""
+    """Makes sure that the gradient is in `view`, even if the program replaced it meanwhile."""
     gradient = dense(parameter.grad)
     if gradient is None:
         view.zero_()
     elif gradient is not view and not _same_memory(gradient, view):
         view.copy_(gradient)
-    # What the program does to gradients from now on is not meant for the servers.
+    # From now on, changes of gradients by the program are not for the servers.
     parameter.grad = None
 
 

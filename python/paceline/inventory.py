@@ -1,4 +1,4 @@
-"""The tensors of a model, as Paceline sees them: what is trained, what is averaged, what stays."""
+"""The tensors of a model, as Paceline sees them: which are trained, which are averaged, and which stay."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Entry:
 
     @property
     def tensor(self) -> torch.Tensor:
-        """What the module has under this name now."""
+        """The module's current tensor of this name."""
         owned = self.module._buffers if self.is_buffer else self.module._parameters
         tensor = owned.get(self.key)
         if tensor is None or tuple(tensor.shape) != self.shape:
@@ -86,7 +86,7 @@ class Inventory:
         raise PacelineError("the order of the model's parameters changed after join()")
 
     def check_devices(self) -> None:
-        """A model that was moved since join() would go on computing where it was."""
+        """If a model was moved after join(), it would go on computing on its old device."""
         for entry, before in zip(self.entries, self._devices):
             now = entry.tensor.device
             if now != before:
@@ -132,7 +132,7 @@ def check_model(model: object) -> None:
 
 
 def _plain(model: nn.Module) -> nn.Module:
-    """What torch.compile wrapped; a wrapper of data parallelism is refused."""
+    """The module inside torch.compile's wrapper; a wrapper of data parallelism is refused."""
     if isinstance(model, torch.jit.ScriptModule):
         raise PacelineError("the model is a ScriptModule of torch.jit; give join() the module that it was made from")
     compiled = getattr(model, "_orig_mod", None)
@@ -166,7 +166,7 @@ def _entry(name: str, module: nn.Module, key: str, tensor: torch.Tensor, is_buff
 
 
 def _refuse_overlaps(entries: list[Entry]) -> None:
-    """Two parameters over the same memory would part ways at the first step."""
+    """Two parameters over the same memory would differ after the first step."""
     ranges = []
     for entry in entries:
         tensor = entry.tensor

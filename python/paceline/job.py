@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 class Job:
     """Iterate over it: each batch is leased to this worker alone. Call step() once for each batch.
 
-    Between step() and the next batch the weights belong to Paceline, and mean nothing here.
+    Between step() and the next batch the weights belong to Paceline, and are not valid here.
     """
 
     def __init__(
@@ -93,8 +93,8 @@ class Job:
     def step(self, loss: Any, metrics: Mapping[str, Any] | None = None, *, skipped: bool = False) -> None:
         """The gradient of the batch in hand is in the parameters' .grad, and this was the batch's mean loss.
 
-        skipped=True: the gradient is worth nothing. The batch counts as trained all the same. Where it comes in parts
-        (micro_batch) one part that is skipped is the whole batch.
+        skipped=True: the gradient must not be used. The batch counts as trained all the same. If it comes in parts
+        (micro_batch), one skipped part skips the whole batch.
         """
         with reporter.reported():
             if not self._in_hand:
@@ -112,7 +112,7 @@ class Job:
                 self._finish(self._micro)
 
     def wait_for_end(self) -> None:
-        """For a program that was only asked what its model is."""
+        """For a program that only describes its model."""
         while not self._over:
             self._serve(self._channel.read())
         raise SystemExit(0)
@@ -146,7 +146,7 @@ class Job:
     def _serve(self, message: Message | None) -> None:
         """Everything but a step."""
         if message is None:
-            # Who asked only what it trains needs it no more. Else its worker was killed, say.
+            # A probe needs the program no more. Otherwise its worker is gone, for example killed.
             message = {"type": "end", "failed": self.role != "probe", "why": "its worker is gone"}
         kind = message["type"]
         if kind == "layout":
@@ -227,7 +227,7 @@ class Job:
         self._watch.sent()
         loss = finite(micro.loss)
         said: Message = {"loss": loss, "metrics": micro.metrics, "skipped": micro.skipped or overflowed, **known}
-        # A smaller scale helps a gradient that is too large. It does not help a loss that is no number.
+        # A smaller scale helps if a gradient is too large. It does not help if the loss is not a number.
         if overflowed and not micro.skipped and loss is not None:
             said["retry"] = True
         self._send({"type": "stepped", **said})
@@ -264,5 +264,5 @@ class Job:
             raise SystemExit(f"paceline: this program ends before the job is done: {message.get('why', '')}")
 
     def _send(self, message: Message) -> None:
-        # Whether anybody listens shows when the next message is read.
+        # Reading the next message shows whether the worker still listens.
         self._channel.write(message)

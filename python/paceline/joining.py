@@ -34,7 +34,7 @@ def join(
     processes: int = 1,
     **loader: Any,
 ) -> Job:
-    """The job that this process works for. Iterate over it, and call its step() once for each batch.
+    """Return the job that this process works for. Iterate over it, and call its step() once for each batch.
 
     optimizer, schedule: a torch.optim optimizer and scheduler. They are read here and stepped by the servers;
         schedule_per says whether the scheduler counts "epoch"s, the default, or "step"s.
@@ -43,7 +43,7 @@ def join(
     scaler: a GradScaler; step() then unscales the gradient and updates it.
     weights: "view", the default, or "copy", which lets the program write to its weights.
     digest: a text that is the same on all machines that have the same data.
-    processes: so many processes, each with a GPU of its own, compute each batch of this worker together.
+    processes: how many processes, each with a GPU of its own, compute each batch of this worker together.
     Further arguments are a DataLoader's: num_workers, prefetch_factor, pin_memory, ….
     """
     wishes = Wishes(
@@ -100,7 +100,7 @@ def run(
     evaluate: Callable[..., Any] | None = None,
     **arguments: Any,
 ) -> Job:
-    """The loop itself, for a program that needs no own one.
+    """The whole loop, for a program that needs no loop of its own.
 
     loss(model, batch) returns the loss, or the loss and a dict of metrics. Other arguments are join()'s.
     """

@@ -27,7 +27,7 @@ _ARGUMENTS = sys.argv[1:]
 def launch(describe: Callable[[], str | None] = lambda: None) -> NoReturn:
     """Replaces this process by `paceline run` of the same program.
 
-    What `describe` says of the model is passed on, so that the program is not started once more to be asked.
+    The description by `describe` is passed on, so that the program need not be started again for it.
     """
     program = own_command()
     if "RANK" in os.environ and os.environ.get("WORLD_SIZE", "1") != "1":
@@ -55,7 +55,7 @@ def _pass_on(said: str | None) -> None:
     os.environ.pop(VARIABLE, None)
     if said is None:
         return
-    # Where there is no memory for it, or a Python that does not know such files, the program is asked again.
+    # Without memory for it, or with a Python that does not know such files, the program is asked again.
     with contextlib.suppress(OSError, AttributeError):
         file = os.memfd_create("paceline-said", 0)  # which the executable has open
         left = memoryview(said.encode("utf-8", "replace"))
@@ -65,7 +65,7 @@ def _pass_on(said: str | None) -> None:
 
 
 def own_command() -> list[str]:
-    """What starts this process's program again, between Python and its arguments."""
+    """The words that start this process's program again, between Python and its arguments."""
     main = sys.modules.get("__main__")
     path: str | None = getattr(main, "__file__", None)
     if hasattr(sys, "ps1") or path is None or "ipykernel" in sys.modules:
@@ -82,7 +82,7 @@ def own_command() -> list[str]:
 
 
 def own_arguments() -> list[str]:
-    """What this process's program was started with, and own_folder() where."""
+    """The arguments of this process's program; own_folder() is where it was started."""
     return list(_ARGUMENTS)
 
 
@@ -91,7 +91,7 @@ def own_folder() -> str:
 
 
 def in_child_process() -> bool:
-    """Of multiprocessing, which has imported the script once more, or is importing it."""
+    """Whether this is a child of multiprocessing, which has imported the script again, or is importing it."""
     multiprocessing = sys.modules.get("multiprocessing")
     if multiprocessing is None:
         return False

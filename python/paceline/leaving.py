@@ -18,7 +18,7 @@ class Leaving:
         atexit.register(self._exit)
 
     def left_early(self) -> None:
-        """The loop is gone. If an exception ended it, that comes up within a moment and is what counts."""
+        """The loop is gone. If an exception ended it, it is reported within a moment, and counts instead."""
         text = "the loop over the job was left before the job's end (by break, return or an exception)"
         self._failure = Failure(text, where_of(None))
         timer = threading.Timer(_GRACE_S, self._exit)

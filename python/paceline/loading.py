@@ -1,7 +1,7 @@
 """Batches of the training set, as Paceline leases them.
 
-Without loader processes a batch is read when its step comes. With them, torch's DataLoader reads ahead what
-Paceline expects: its sampler is a queue that the messages fill.
+Without loader processes a batch is read when its step comes. With them, torch's DataLoader reads expected batches
+ahead: its sampler is a queue that the messages fill.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Load:
 
 
 class Loads(Dataset):  # type: ignore[type-arg]
-    """The training set by whole batches: what a loader process reads at a time."""
+    """The training set by whole batches; a loader process reads one batch at a time."""
 
     def __init__(self, train_set: Any, collate_fn: Collate | None) -> None:
         self.train_set = train_set
@@ -53,7 +53,7 @@ class Loads(Dataset):  # type: ignore[type-arg]
 
 
 def _draws_nothing(train_set: Any) -> bool:
-    """Whether reading a sample is known to need no random numbers, so that a seed for it would be for nothing."""
+    """Whether reading a sample is known to need no random numbers, and so no seed."""
     while type(train_set) is Subset:
         train_set = train_set.dataset
     return type(train_set) is TensorDataset
@@ -98,7 +98,7 @@ class _Failed:
 
 
 class _Caught(Dataset):  # type: ignore[type-arg]
-    """Loads whose failures come back as values: one that nobody asks for any more should end nothing.
+    """Loads whose failures come back as values: a failed batch that is no longer needed must not end the program.
 
     A loader process finds this as get_worker_info().dataset. There the program looks for its own training set, reads
     what that has, and sets what that is to have, in worker_init_fn, say.
@@ -133,7 +133,7 @@ class _Caught(Dataset):  # type: ignore[type-arg]
 
 
 class _Feed:
-    """A sampler that says what to read next, and may run dry for a while."""
+    """A sampler that says what to read next, and may have nothing for a while."""
 
     def __init__(self) -> None:
         self.waiting: deque[Load] = deque()
@@ -232,7 +232,7 @@ DATALOADER_OPTIONS = (
     "multiprocessing_context",
 )
 
-# A DataLoader refuses them too where it has no processes.
+# A DataLoader without processes refuses them too.
 _OF_LOADER_PROCESSES = ("prefetch_factor", "persistent_workers", "timeout", "multiprocessing_context")
 
 _REFUSED = {

@@ -1,4 +1,4 @@
-"""Losses and metrics as JSON can carry them."""
+"""Losses and metrics in a form for JSON."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ class Memory:
 
 
 class Memories:
-    """What is mapped, and the layout of the tensors in it."""
+    """The mapped memories, and the layout of the tensors in them."""
 
     def __init__(self, tensors: int) -> None:
         self._tensors = tensors

@@ -1,4 +1,4 @@
-"""A batch that is computed so many samples at a time, and its gradient added up."""
+"""A batch that is computed in parts, with its gradient added up."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def cut(samples: Part, most: int | None) -> list[Part]:
 
 
 class MicroBatches:
-    """The parts of one batch, one after the other: what was measured of them, and their gradients."""
+    """The parts of one batch, one after the other: their measurements, and their gradients."""
 
     def __init__(self, inventory: Inventory, parts: Sequence[Part]) -> None:
         self.parts = parts

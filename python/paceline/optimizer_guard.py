@@ -32,7 +32,7 @@ class OptimizerGuard:
             raise PacelineError("scaler= needs optimizer= too: the scaler keeps its state by optimizer")
 
     def check(self) -> None:
-        """Raises where the program set a number that the servers do not hear of, or added what they do not train."""
+        """Raises an error for a value that the servers do not get, or a parameter that they do not train."""
         if self._optimizer is None:
             return
         groups = self._optimizer.param_groups
@@ -46,7 +46,7 @@ class OptimizerGuard:
         for number, (read, group) in enumerate(zip(self._read, groups)):
             for name, now in _numbers(group).items():
                 before = read.get(name)
-                # The program may step a scheduler that the servers know, to print the rate, say.
+                # The program may step a scheduler that the servers know, for example to print the rate.
                 if now == before or (name == "lr" and rates is not None and now == rates[number]):
                     continue
                 raise PacelineError(
@@ -60,7 +60,7 @@ class OptimizerGuard:
             return None
         if _is_torchs_own(self._scheduler):
             return [_plain(rate) for rate in self._scheduler.get_last_lr()]
-        # One of somebody else's, or made from one of torch's, may set any, and need not say which.
+        # A scheduler that is not torch's own may set any value, without saying which.
         return [_plain(group["lr"]) for group in self._optimizer.param_groups]
 
     def _advice(self, name: str) -> str:

@@ -11,11 +11,11 @@ from .inventory import PARAMETER, Inventory
 Message = dict[str, Any]
 Group = dict[str, Any]
 
-# Of a group and not of how it is stepped.
+# Keys that describe a group, and not its step.
 _NAMING = ("lr", "initial_lr", "params", "param_names", "name")
-# How PyTorch computes a step and not what it is.
+# Keys that say how PyTorch computes a step, and do not change it.
 _MANNER = ("foreach", "fused", "capturable", "differentiable", "use_triton")
-# What the servers know of a Lion, beside its rate.
+# The settings of a Lion that the servers know, besides its rate.
 _LION = ("betas", "weight_decay")
 # Options that do nothing at another number than 0: a Lion's decay is decoupled.
 _NEUTRAL = {"cautious_factor": 1, "weight_decouple": True}
@@ -52,7 +52,7 @@ def read_optimizer(optimizer: Any, inventory: Inventory, scheduled: bool, clip: 
 
 
 def _rate(group: Group, scheduled: bool) -> float:
-    """With a scheduler its first rate is a part of the schedule, and not the optimizer's."""
+    """With a scheduler, the first rate belongs to the schedule and not to the optimizer."""
     return float(group["initial_lr"] if scheduled and "initial_lr" in group else group["lr"])
 
 
@@ -60,7 +60,7 @@ def _numbers_of(optimizer: Any) -> Callable[[Group], Message]:
     kind = type(optimizer)
     own = kind.__module__.startswith("torch.optim")
     torchs = {"SGD": _sgd, "Adam": _adam, "AdamW": _adamw, "RMSprop": _rmsprop, "Adafactor": _adafactor}
-    # Everybody's Lion has options of its own, and says which they are.
+    # Each Lion has its own options, and lists them.
     options = [name for name in getattr(optimizer, "defaults", {}) if name not in _LION + _NAMING + _MANNER]
     known = torchs if own else {"Lion": lambda group: _lion(group, options)}
     if kind.__name__ not in known:
@@ -127,7 +127,7 @@ def _refuse(group: Group, name: str, *options: str) -> None:
 
 
 def _refuse_differences(groups: list[Group]) -> None:
-    """Numbers may differ from group to group; what kind of optimizer it is may not."""
+    """Numbers may differ from group to group; the kind of optimizer may not."""
     for number, group in enumerate(groups[1:], 2):
         for key, value in group.items():
             if not isinstance(value, bool) or key in _NAMING + _MANNER:

@@ -1,4 +1,4 @@
-"""The worker hears of an exception that ends the program: whichever, and once."""
+"""Reports an exception that ends the program to the worker, once."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Reporter:
             self._heard = error
 
     def tell(self, failure: Failure) -> bool:
-        """Whether somebody hears it."""
+        """Returns whether the worker still listens."""
         self.done = True
         with contextlib.suppress(PacelineError):  # join() says what is wrong with the descriptor
             channel = open_channel()
@@ -50,7 +50,7 @@ class Reporter:
 
     @contextlib.contextmanager
     def reported(self) -> Iterator[None]:
-        """What leaves this block has been reported, and goes on as usual."""
+        """An exception that leaves this block is reported, and goes on as usual."""
         try:
             yield
         except Exception as error:

@@ -31,8 +31,9 @@ def read_schedule(
 ) -> dict[str, Any] | None:
     """The `schedule` of a model message; None for one that changes nothing. `bulk`: samples of a full commit.
 
-    `per`: None where the program does not say what the scheduler counts. It is epochs then, and what looks as if it
-    counted steps is refused. What the program says is so: somebody may try the beginning of a long job.
+    `per`: None if the program does not say what the scheduler counts. Then it counts epochs, and a scheduler that
+    seems to count steps is refused. If the program says it, there is no check: somebody may try the beginning of
+    a long job.
     """
     if per not in (None, "epoch", "step"):
         raise PacelineError(f'schedule_per = {per!r} is neither "epoch" nor "step"')
@@ -62,7 +63,7 @@ def read_schedule(
 
 
 def _refuse_steps(scheduler: Any, factors: list[float], epochs: float, whole_epoch: int) -> None:
-    """Raises where a scheduler that is taken to count epochs looks as if it counted steps."""
+    """Raises an error if a scheduler that should count epochs seems to count steps."""
     length = _length(scheduler)
     if max(factors) < _LEAST_FACTOR:
         why = f"the schedule never comes to {_LEAST_FACTOR:.0%} of the optimizer's rate within {epochs:g} epochs"
@@ -145,7 +146,7 @@ def _slopes(factors: list[float], steps_an_epoch: int) -> list[Point]:
 
 
 def thin_out(points: list[Point]) -> list[Point]:
-    """At most MOST_POINTS of them, as near to all as that allows."""
+    """Keeps at most MOST_POINTS of them, as close to all as possible."""
     most = max(abs(factor) for _, factor in points)
     tolerance = 1e-9 * most
     while True:

@@ -1,4 +1,4 @@
-"""What is drawn at random follows from the seeds that Paceline sends, in whatever process."""
+"""All random numbers follow from the seeds that Paceline sends, in every process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Paceline told this process when it started it."""
+"""The information that Paceline gave this process at its start."""
 
 from __future__ import annotations
 

@@ -4,8 +4,8 @@ The first process, the leader, is the worker's program as ever. The others, its 
 leader tells them of each step over a socket, in the words of docs/program.md. Weights and gradients go through
 torch.distributed.
 
-Nobody begins a collective before all have said that they are here. So a process that fails before it is known by
-what it said or by its end, and nobody waits for it in vain.
+No process begins a collective before all have said that they are here. If a process fails before that, its message
+or its end shows it, and no process waits for it in vain.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def part_of(samples: Sequence[int], rank: int, processes: int) -> Part:
 
 
 class Team(ABC):
-    """What a job asks of the processes of its worker."""
+    """The requests of a job to the processes of its worker."""
 
     def __init__(self, inventory: Inventory, device: torch.device, rank: int, processes: int) -> None:
         self._entries = inventory.entries

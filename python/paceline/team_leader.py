@@ -1,4 +1,4 @@
-"""The first process of a worker that has several: it starts the others, and hears how they are."""
+"""The first process of a worker that has several: it starts the others, and watches them."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class FollowerProcess:
                 return message
 
     def blame(self) -> None:
-        """A collective failed: raises what this one has to do with it, if it has."""
+        """A collective failed: raises an error if this process is the cause."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(_STANDS_STILL_S)
             self.hear()

@@ -27,7 +27,7 @@ class Wishes:
     loader: dict[str, Any] = field(default_factory=dict)
 
     def check(self) -> None:
-        """What was asked for in a type that it cannot have, or out of all range."""
+        """Refuses arguments of a wrong type or out of range."""
         for name in ("evaluate", "collate_fn"):
             function = getattr(self, name)
             if function is not None and not callable(function):

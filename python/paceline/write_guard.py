@@ -1,8 +1,8 @@
-"""What a person reads who wrote to a weight.
+"""The error line for a program that writes to a weight.
 
 The weights of a step are shared with other processes and mapped read-only, so a write ends the process with a
-segmentation fault. This handler looks whether the address is a weight's. If so it says which one, and where; if not
-the fault goes on to its earlier handler (faulthandler, which prints the Python stack).
+segmentation fault. This handler checks whether the address belongs to a weight. If so, it names the weight and the
+line. If not, the earlier handler gets the fault (faulthandler, which prints the Python stack).
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""What nobody forbids and nobody would see: a write to a weight whose memory is this process's own.
+"""Notices writes to weights in this process's own memory. Without it, such writes would be lost silently.
 
-On a GPU, and where weights are copied as PyTorch cannot compute in shared memory, what a program writes to a weight
-is gone with the next step. So is what it puts in a weight's place (`p.data = ...`), also where the weight is frozen.
-write_guard.py sees the writes to shared memory. What goes past PyTorch's count of changes (`p.data.clamp_()`) a GPU's
-binding sees in a sum.
+On a GPU, and for weights that are copied because PyTorch cannot compute in shared memory, the next step overwrites
+what a program writes to a weight. It also overwrites a replaced weight (`p.data = ...`), even a frozen one.
+write_guard.py notices writes to shared memory. Writes that PyTorch does not count as changes (`p.data.clamp_()`)
+show in a sum of a GPU's binding.
 
-Statistics are sent with a step, and the next batch comes with those of all workers. So what a program writes to a
-buffer in between is gone too.
+Statistics are sent with a step, and the next batch comes with those of all workers. So a program's write to a
+buffer in between is lost too.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class WriteWatch:
         self._sent = [_state(entry.tensor) for entry in self._kept]
 
     def check_sent(self) -> None:
-        """Raises what was written to since, before other values take its place."""
+        """Raises an error for a tensor that was written to since, before other values replace it."""
         sent, self._sent = self._sent, []
         for entry, before in zip(self._kept, sent):
             if entry.name not in self._moving and _changed(entry, before):
@@ -84,8 +84,8 @@ def written_to(weight: str) -> PacelineError:
 def _is_torchs_own(module: nn.Module) -> bool:
     """Batch norm, spectral norm and the like: a forward pass changes their buffers.
 
-    So each that a program makes after job.step(), to measure something, would be taken for a write. Nothing is lost
-    then that anybody wanted to keep.
+    So a forward pass after job.step(), to measure something, would count as a write. No value that the program
+    needs is lost then.
     """
     return isinstance(module, nn.modules.batchnorm._NormBase) or type(module).__module__.startswith("torch.")
 

@@ -13,9 +13,9 @@ from ..job import Job
 class Batches:
     """The batches that a job leases to this worker.
 
-    Its length is a worker's even share of an epoch: what schedules and progress bars count with. How many batches a
-    worker really gets depends on how fast it is. So a framework's epoch is so many batches of this worker, and
-    training ends when the job says so.
+    Its length is a worker's even share of an epoch, for schedules and progress bars. The real number of batches of a
+    worker depends on its speed. So a framework's epoch is this many batches of this worker, and training ends
+    when the job says so.
     """
 
     def __init__(self, samples: int, batch_size: int, devices: int) -> None:
@@ -31,7 +31,7 @@ class Batches:
         return self._leased is not None
 
     def is_over(self) -> bool:
-        """Waits for the next batch, or for the job's end. Between a step and this the weights mean nothing."""
+        """Waits for the next batch, or for the job's end. Between a step and this call the weights are not valid."""
         if not self._held and self._leased is not None:
             self._held = list(islice(self._leased, 1))
             if not self._held:

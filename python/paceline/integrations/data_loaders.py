@@ -1,4 +1,4 @@
-"""A DataLoader's wishes, for a job that takes its place."""
+"""The settings of a DataLoader, for a job that replaces it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch.utils.data import BatchSampler, DataLoader, RandomSampler, Sequential
 from ..errors import PacelineError
 from ..loading import check_train_set
 
-# What a job's own loader takes over.
+# The settings that a job's own loader takes over.
 _PROCESSES = (
     "num_workers",
     "prefetch_factor",

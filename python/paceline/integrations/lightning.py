@@ -49,7 +49,7 @@ class PacelineStrategy(SingleDeviceStrategy):
 
     @property
     def root_device(self) -> torch.device:
-        """What a Trainer with accelerator="cpu" wants goes before device()."""
+        """A Trainer with accelerator="cpu" overrides device()."""
         return torch.device("cpu") if isinstance(self.accelerator, CPUAccelerator) else super().root_device
 
     # Who writes: one process of the job, as Lightning has it of rank 0.
@@ -199,7 +199,7 @@ class _Stepped:
 
 
 class _EpochEnd(Callback):
-    """Whether another epoch begins has to be known before this one has ended."""
+    """Decides before the end of an epoch whether another one begins."""
 
     def __init__(self, strategy: PacelineStrategy) -> None:
         self._strategy = strategy

@@ -1,4 +1,4 @@
-"""What a Trainer of Lightning may ask for and a job cannot do."""
+"""Settings of a Lightning Trainer that a job does not support."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..errors import PacelineError
 
 
 def refuse(trainer: Trainer, precision: Any) -> None:
-    """Raises what the Trainer's arguments amount to."""
+    """Raises an error if the Trainer's arguments ask for one of them."""
     for why in _of_trainer(trainer, precision):
         raise PacelineError(why)
 

@@ -1,4 +1,4 @@
-"""What a framework measures, under the names that Paceline shows everywhere."""
+"""A framework's metrics, under the names that Paceline shows everywhere."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SHOWN = {"acc": "accuracy"}
 
 
 def shown(measured: Mapping[str, Any], nothing: str) -> dict[str, Any]:
-    """val_loss as loss, val_acc as accuracy. `nothing` is what to do where there is no metric."""
+    """val_loss as loss, val_acc as accuracy. `nothing` says what to do if there is no metric."""
     found = {}
     for name, value in measured.items():
         for prefix in _PREFIXES:

@@ -1,4 +1,4 @@
-"""What a Trainer of transformers may ask for and a job cannot do."""
+"""Settings of a transformers Trainer that a job does not support."""
 
 from __future__ import annotations
 
