@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Four replicas of which the last is three times slower, checkpoints every fifth of an epoch.
+// Four replicas, the last one three times slower, checkpoints every fifth of an epoch.
 std::string cluster(const std::string& policy, double epochs, int pace_ms) {
   return fmt::format(
       "epochs = {}\n[sync]\npolicy = \"{}\"\n[evaluate]\nevery_epochs = 0.5\n[checkpoint]\nevery_epochs = "
@@ -215,7 +215,7 @@ TEST(Faults, ARunKilledWholeResumesFromItsLastCheckpoint) {
   expect_resumes_to(run_folder, undisturbed(), 1, 3);
 }
 
-// A run that stopped after half an epoch, with two checkpoints, of which the newer is damaged.
+// A run that stopped after half an epoch, with two checkpoints. The newer one is damaged.
 class DamagedCheckpoint : public testing::Test {
  protected:
   DamagedCheckpoint() {

@@ -86,7 +86,7 @@ def ratios(over: Sequence[float | None], under: Sequence[float | None]) -> str:
 
 
 def rows(outcomes: dict[str, list[Outcome]], target: float) -> list[list[str]]:
-    """In the order of the contenders, of which DDP is the first."""
+    """In the order of the contenders. DDP is the first."""
     to_target = {title: [one.seconds_to(target) for one in all_] for title, all_ in outcomes.items()}
     in_all = {title: [one.seconds for one in all_] for title, all_ in outcomes.items()}
     lines = []

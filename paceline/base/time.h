@@ -22,8 +22,7 @@ inline double to_seconds(Time t) { return to_seconds(t.time_since_epoch()); }
 inline Duration from_seconds(double seconds) {
   return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
 }
-// Cut to what can be added up for long: at most about 31 years, at least nothing. Of a number that is none:
-// 31 years.
+// At least 0 and at most about 31 years, so that sums do not overflow. NaN gives 31 years.
 inline Duration bounded_seconds(double seconds) {
   constexpr double kMost = 1e9;
   return from_seconds(seconds < kMost ? (seconds > 0 ? seconds : 0) : kMost);

@@ -1,5 +1,4 @@
-// The same schedules between real processes over real shared memory, members of which are killed at any
-// moment.
+// The same schedules between real processes over real shared memory. Members are killed at any moment.
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>

@@ -64,7 +64,7 @@ class LocalSteps {
   ps::Layout layout_;
   ps::OptimizerConfig optimizer_;
   bool with_constants_ = false;
-  // Two of weights, from one of which a step makes the other, and a gradient: the engine sees them.
+  // Two weights (a step makes one from the other) and a gradient: the engine sees them.
   std::vector<memory::SharedFloats> shared_;
   std::size_t at_ = 0;  // the weights as they are now
   std::vector<float> velocity_;

@@ -132,7 +132,7 @@ void read_hosts(Section& cluster, JobConfig& job) {
   job.host_patience_s = cluster.number("host_patience_s", job.host_patience_s, 0.1, 1e6);
   if (job.hosts == 1) return;
   check_more_than_one(cluster, job);
-  // What was complained about may be a device or a host that is none.
+  // The complaint may be about a device or a host that does not exist.
   if (!cluster.good()) return;
   read_without(cluster, job);
   job.servers = job.hosts;

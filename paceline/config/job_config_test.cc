@@ -378,7 +378,7 @@ TEST(JobConfig, NeighboursHaveWhatEitherHas) {
   EXPECT_EQ(shards_kept(3, 2), (kept({{0, 2}, {1, 0}, {2, 1}})));
 }
 
-// Three hosts with two devices each, the second of which is gone.
+// Three hosts with two devices each. The second host is gone.
 TEST(JobConfig, IsWhatIsLeftWithoutAHost) {
   const std::string text =
       "[cluster]\nhosts = 3\nwithout = [1]\n[[device]]\ncount = 6\nbatch = 8\n"

@@ -17,7 +17,7 @@
 namespace paceline::config {
 namespace {
 
-// Two devices of one pace, 6 layers of which either holds 5 at the most.
+// Two devices of one pace, and 6 layers. Each device holds at most 5.
 JobConfig job(const std::string& memory) {
   return parse_job("parallel = \"joint\"\nbatch = 8\nmicro_batch = 2\n[[device]]\ncount = 2\npace_ms = 96\n" +
                        memory +
@@ -160,8 +160,8 @@ TEST(Replanner, MovesLayersAwayFromADeviceThatBecameSlow) {
   EXPECT_NE(change->line.find("w1"), std::string::npos) << change->line;
 }
 
-// Two devices that each hold the model, one of which becomes dear: costs settle at the budget, and time is
-// bought with the rest.
+// Two devices that each hold the model. One becomes expensive: costs settle at the budget, and the rest buys
+// time.
 TEST(Replanner, KeepsABudgetWhenPricesChange) {
   const JobConfig priced =
       parse_job(

@@ -294,7 +294,7 @@ ControllerConfig looking_ahead(std::int64_t start_replicas) {
   return config;
 }
 
-// Two replicas, of which 0 is twice as fast; then a third one.
+// Two replicas, 0 twice as fast as 1; then a third one.
 std::vector<Fact> asynchronous_facts() {
   return {joined(0, "w0", 5), joined(1, "w1", 5), ready(0, 1, 0), ready(0, 2, 1),
           ready(1, 1, 0),     ready(0, 3, 2),     ready(1, 2, 3), joined(2, "w2", 10)};

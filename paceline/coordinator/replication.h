@@ -23,7 +23,7 @@ namespace paceline::coordinator {
 
 class Replication {
  public:
-  // The attempt begins with version `start`, of which there is a checkpoint unless it is 0. The others
+  // The attempt begins with version `start`, which has a checkpoint unless it is 0. The references
   // outlive this.
   Replication(const config::JobConfig& job, Version start, const ServerFleet& servers, Outbox& out);
 

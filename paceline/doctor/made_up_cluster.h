@@ -1,4 +1,4 @@
-// For tests: hosts of which all is well.
+// For tests: hosts without any problem.
 #pragma once
 
 #include "paceline/doctor/facts.h"

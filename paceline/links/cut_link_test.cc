@@ -63,7 +63,7 @@ int receive(const Namespaces& hosts, const ChildProcess::Parent& parent) {
   return ended && inbox.whole() == 0 ? 0 : 3;
 }
 
-// Host 1: sends 100 MB, of which a link of 200 Mb/s carries little before it is cut.
+// Host 1: sends 100 MB. The link of 200 Mb/s carries little of it before it is cut.
 template <class Over>
 int send(const Namespaces& hosts, const ChildProcess::Parent& parent) {
   if (!hosts.enter(1)) return 1;

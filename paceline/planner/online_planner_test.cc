@@ -15,7 +15,7 @@
 namespace paceline::planner {
 namespace {
 
-// Four devices and a model of which none can hold more than half: pipelines are needed, so cuts matter.
+// Four devices that each hold at most half of the model: pipelines are needed, so cuts matter.
 Problem small_cluster() {
   Problem problem;
   for (int l = 0; l < 12; ++l) problem.model.layers.push_back({"layer", 1, 1.0 / 3, 1'000, 2'000, 1'000'000});

@@ -145,7 +145,7 @@ TEST(GlobalPathDeathTest, VersionsCompleteInOrder) {
   EXPECT_DEATH(path.completed(Version(2), s(2)), "version 2 is complete out of turn");
 }
 
-// A path of two stages, of which only the second keeps others out.
+// A path of two stages. Only the second one keeps others out.
 class TwoStages {
  public:
   explicit TwoStages(double global_s) : global_(from_seconds(global_s)) {}

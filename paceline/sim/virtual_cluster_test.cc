@@ -130,7 +130,7 @@ TEST(VirtualCluster, SaysHowBusyTheServersAreWithUpdates) {
   const auto updates = of("[server]\nupdate_ms = 50\n");
   ASSERT_TRUE(updates);
   EXPECT_NEAR(updates->busy_share, 1, 0.01);
-  // Each takes turns with three others: 0.2 s a turn, of which 0.1 is computed and 0.05 is its own update.
+  // Each takes turns with three others. A turn is 0.2 s: 0.1 s of computing, and 0.05 s for its own update.
   EXPECT_NEAR(updates->queued_mean_s, 0.05, 0.002);
 }
 

@@ -1,5 +1,5 @@
 // Images of the user's own: a folder a class, PNG or JPEG, all of one size. DIR/train/CLASS and
-// DIR/test/CLASS; or DIR/CLASS alone, of which every fifth file tests.
+// DIR/test/CLASS; or DIR/CLASS alone: then every fifth file is for the test.
 #include <algorithm>
 #include <cmath>
 #include <map>

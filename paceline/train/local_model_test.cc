@@ -103,7 +103,7 @@ TEST(LocalModel, MicroBatchesGiveTheGradientOfTheBatch) {
     const auto whole = bench.step(batch);
     ASSERT_TRUE(whole.ok()) << whole.status();
     const auto expected = bench.all_gradients();
-    for (const std::int64_t micro_batch : {1, 2, 3, 6, 7, 100}) {  // of which most leave a smaller last one
+    for (const std::int64_t micro_batch : {1, 2, 3, 6, 7, 100}) {  // most leave a smaller last one
       const auto result = bench.step(batch, micro_batch);
       ASSERT_TRUE(result.ok()) << result.status();
       EXPECT_NEAR(result->loss, whole->loss, 1e-5) << name << micro_batch;
@@ -156,7 +156,7 @@ TEST(LocalModel, ReportsABatchThatDoesNotFit) {
   EXPECT_TRUE(bench.step(random_images(2)).ok());  // and goes on
 }
 
-// Five samples, of which the first three are of class 2.
+// Five samples. The first three are of class 2.
 class FiveSamples : public DataSet {
  public:
   std::int32_t size() const override { return 5; }

@@ -68,7 +68,7 @@ report::RunInfo info_of(const std::string& policy, std::int64_t samples) {
   return info;
 }
 
-// Four replicas of which the last is three times slower, or many alike.
+// Four replicas, the last one three times slower; or many equal ones.
 std::unique_ptr<Watched> watched(const std::string& policy, Time* end,
                                  report::ExampleJob job = report::uneven_four()) {
   auto all = std::make_unique<Watched>(info_of(policy, job.samples));

@@ -33,7 +33,7 @@ struct Target {
   std::string parameter(std::string_view name) const;
 };
 
-// Nothing when it is malformed: no path, too long, an escape that is none, or bytes that are no text.
+// Nothing if it is malformed: no path, too long, a wrong escape, or bytes that are not text.
 std::optional<Target> parse_target(std::string_view target);
 
 // Of "a=1; b=2"; empty where there is none of that name.
@@ -47,7 +47,7 @@ struct Door {
   bool open_metrics = false;       // /metrics and /healthz are for all who reach the port
 };
 
-// That name loopback and `port`, and `address` (HOST:PORT) where that is none.
+// The values of Host that name loopback and `port`, and also `address` (HOST:PORT) if it is not loopback.
 std::vector<std::string> hosts_of(const std::string& address);
 
 enum class Asks { kPage, kAsset, kEvents, kStop, kEvaluate, kMetrics, kHealth, kSignIn, kNothing };

@@ -1,5 +1,5 @@
-// What the list of runs says of one: from its job file and its metrics.jsonl, of which each look reads only
-// what is new. One thread.
+// An entry of the list of runs, from the run's job file and its metrics.jsonl. Each look reads only the new
+// lines. One thread.
 #pragma once
 
 #include <cstdint>

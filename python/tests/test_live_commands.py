@@ -107,7 +107,7 @@ class Shell:
             assert ended.returncode == 0, f"{line}\n{ended.stdout}\n{ended.stderr}"
 
     def filled(self, line: str) -> str:
-        """With the newest run where the text has a run of which it leaves the end out."""
+        """Replaces the shortened name of a run by that of the newest run."""
 
         def newest(found: re.Match[str]) -> str:
             jobs = (self.folder / "runs").glob(f"{found[1] or ''}*/job.toml")
