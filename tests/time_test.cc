@@ -115,7 +115,7 @@ fs::path trained(const TempFolder& folder, const std::string& keys, const std::s
   return only_run(folder / "job/runs");
 }
 
-class TimeInVirtualTime : public testing::TestWithParam<std::string> {};
+class TimeInVirtualTime : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(TimeInVirtualTime, AddsUp) {
   const TempFolder folder;
@@ -130,7 +130,7 @@ TEST_P(TimeInVirtualTime, AddsUp) {
   expect_good_trace(run_folder, time.at("wall_s"), folder / "trace.json");
 }
 
-INSTANTIATE_TEST_SUITE_P(Policies, TimeInVirtualTime, testing::ValuesIn(kPolicies));
+INSTANTIATE_TEST_SUITE_P(Policies, TimeInVirtualTime, ::testing::ValuesIn(kPolicies));
 
 TEST(TimeOfStages, StagesOfAPipelineWaitForEachOther) {
   const TempFolder folder;
@@ -153,7 +153,7 @@ TEST(TimeLive, AddsUpAndNamesTheSlowOne) {
   expect_adds_up(time, run_folder, 3, starting_s);
   expect_good_trace(run_folder, time.at("wall_s").get<double>() - starting_s, folder / "trace.json");
   EXPECT_THAT(time.at("holds_back").get<std::string>(),
-              testing::MatchesRegex("w2 takes .* times as long .* BSP .*"));
+              ::testing::MatchesRegex("w2 takes .* times as long .* BSP .*"));
   for (const json& device : time.at("devices")) {
     if (device.at("device") == "w2") continue;
     EXPECT_EQ(device.at("waits").at(0).at("on"), "w2");
@@ -168,9 +168,9 @@ TEST(Export, WritesTablesAndAnEventFile) {
   const Ended ended = run({"export", run_folder.string(), "--csv", (folder / "tables").string(),
                            "--tensorboard", (folder / "board").string()});
   ASSERT_EQ(ended.status, 0) << ended.errors;
-  EXPECT_THAT(read_text(folder / "tables/replicas.csv"), testing::StartsWith("replica,doing,"));
+  EXPECT_THAT(read_text(folder / "tables/replicas.csv"), ::testing::StartsWith("replica,doing,"));
   EXPECT_THAT(read_text(folder / "tables/speeds.csv"),
-              testing::ContainsRegex("\r\nw1,[34][0-9][0-9][^,]*,4[0-9][0-9][^,]*,[01]"))
+              ::testing::ContainsRegex("\r\nw1,[34][0-9][0-9][^,]*,4[0-9][0-9][^,]*,[01]"))
       << "400 samples a second; its last batch may be smaller";
   const std::string lines = read_text(folder / "tables/time.jsonl");
   EXPECT_EQ(json::parse(lines.substr(0, lines.find('\n'))).at("device"), "w0");
@@ -182,10 +182,10 @@ TEST(Export, SaysWhatItWantsToKnow) {
   const TempFolder folder;
   const Ended nothing = run({"export", folder.path().string()});
   EXPECT_EQ(nothing.status, 2);
-  EXPECT_THAT(nothing.errors, testing::HasSubstr("--trace FILE"));
+  EXPECT_THAT(nothing.errors, ::testing::HasSubstr("--trace FILE"));
   const Ended no_run = run({"export", folder.path().string(), "--trace", (folder / "t.json").string()});
   EXPECT_EQ(no_run.status, 2);
-  EXPECT_THAT(no_run.errors, testing::HasSubstr("not a run folder"));
+  EXPECT_THAT(no_run.errors, ::testing::HasSubstr("not a run folder"));
   EXPECT_FALSE(fs::exists(folder / "t.json"));
 }
 

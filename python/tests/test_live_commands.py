@@ -40,7 +40,7 @@ ELSEWHERE = {
     r"^\./dev |^pip install|^export PATH": "builds or installs",
     r"^(torchrun|srun) ": "a launcher of a cluster; node_test sets what they set",
     r"^(prometheus|promtool) ": "not a command of this project",
-    r"^paceline sweep ": "hours; sweep_test runs a small one",
+    r"^paceline sweep ": "hours; tests/sweep_test.cc runs a small one",
     r"^paceline (ui|up|worker)|--ui": "does not end by itself; ui, up_test and faults_test",
     r"^paceline top runs(/|$)": "wants a terminal; ui_test",
     r"^paceline (doctor|node) job\.toml": "a job of many hosts; node_test",
