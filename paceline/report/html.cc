@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "paceline/report/page_parts.h"
+#include "paceline/report/page_size.h"
 
 namespace paceline::report {
 
@@ -46,7 +47,9 @@ std::string fill(std::string_view page, std::string_view data) {
 
 std::string render_report(const Json& run) { return render_comparison(std::vector<Json>{run}); }
 
-std::string render_comparison(const std::vector<Json>& runs) { return fill(html_page(), embeddable(runs)); }
+std::string render_comparison(const std::vector<Json>& runs) {
+  return fill(html_page(), embeddable(sized_for_page(runs)));
+}
 
 std::string as_html(const std::string& text) {
   std::string html;
