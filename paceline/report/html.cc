@@ -74,6 +74,17 @@ std::string as_html(const std::string& text) {
   return html;
 }
 
+std::string about_section(const Json& about) {
+  std::string rows;
+  for (const Json& one : about) {
+    rows += fmt::format("<dt>{}</dt><dd>{}</dd>\n", as_html(one[0].get<std::string>()),
+                        as_html(one[1].get<std::string>()));
+  }
+  return fmt::format(
+      "<section><div class=\"title\"><h2>What was run</h2></div><dl class=\"about\">\n{}</dl></section>\n",
+      rows);
+}
+
 std::string render_tables(const std::string& title, const std::string& tables) {
   return fmt::format(R"html(<!doctype html>
 <html lang="en">
