@@ -7,7 +7,7 @@ namespace paceline::report {
 
 namespace {
 
-constexpr std::size_t kLeast = 50;  // of anything, however many share it
+constexpr std::size_t kLeast = 20;  // of anything, however many share it
 
 std::size_t page_share(std::size_t all, std::size_t among) {
   return std::max(kLeast, all / std::max<std::size_t>(1, among));
@@ -53,17 +53,38 @@ Json activity_of(const Json& intervals) {
   return points;
 }
 
-// Four fifths of what is kept are the first ones, one fifth the latest, as RunStats keeps them.
-void cut_middle(Json& list, std::size_t most, Json& holder) {
-  if (list.size() <= most) return;
-  const std::size_t latest = most / 5, first = most - latest, left_out = list.size() - most;
+// Keeps the first ones and the latest; what is gone is added to `count`.
+void keep(Json& list, std::size_t first, std::size_t latest, Json& count) {
+  if (list.size() <= first + latest) return;
+  const std::size_t left_out = list.size() - first - latest;
   Json some = Json::array();
   for (std::size_t i = 0; i < list.size(); ++i) {
     if (i < first || i >= first + left_out) some.push_back(std::move(list[i]));
   }
   list = std::move(some);
-  holder["left_out"] = holder["left_out"].get<std::int64_t>() + static_cast<std::int64_t>(left_out);
-  holder["left_out_after"] = first;
+  count = count.get<std::int64_t>() + static_cast<std::int64_t>(left_out);
+}
+
+// Four fifths of what is kept are the first ones, one fifth the latest, as RunStats keeps them.
+void cut_middle(Json& list, std::size_t most, Json& holder) {
+  if (list.size() <= most) return;
+  keep(list, most - most / 5, most / 5, holder["left_out"]);
+  holder["left_out_after"] = most - most / 5;
+}
+
+// Of replicas the first and all that have a lane; of events as many from the start as from the end.
+void size_lists(Json& run, std::size_t runs) {
+  const std::size_t most = page_share(kReplicasOfPage, runs);
+  Json replicas = Json::array();
+  for (Json& replica : run["replicas"]) {
+    if (replicas.size() < most || !replica["lane"].is_null()) replicas.push_back(std::move(replica));
+  }
+  const std::size_t left_out = run["replicas"].size() - replicas.size();
+  run["replicas"] = std::move(replicas);
+  run["replicas_left_out"] =
+      run["replicas_left_out"].get<std::int64_t>() + static_cast<std::int64_t>(left_out);
+  const std::size_t events = page_share(kEventsOfPage, runs) / 2;
+  keep(run["events"], events, events, run["events_left_out"]);
 }
 
 // `most`: intervals.
@@ -87,6 +108,7 @@ std::size_t lanes_of(const std::vector<Json>& runs) {
 }  // namespace
 
 std::vector<Json> sized_for_page(std::vector<Json> runs) {
+  for (Json& run : runs) size_lists(run, runs.size());
   const std::size_t lanes = lanes_of(runs);
   const std::size_t intervals = page_share(runs.size() == 1 ? kIntervalsOfRun : kIntervalsOfPage, lanes);
   for (Json& run : runs) {

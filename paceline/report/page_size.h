@@ -15,6 +15,8 @@ inline constexpr std::size_t kActivityOfPage = 8'000;
 inline constexpr std::size_t kGapsOfPage = 16'000;
 inline constexpr std::size_t kGroupsOfPage = 5'000;
 inline constexpr std::size_t kTrainingOfPage = 4'000;
+inline constexpr std::size_t kReplicasOfPage = 2'000;
+inline constexpr std::size_t kEventsOfPage = 2'000;
 
 // `runs`: documents of report_json.
 std::vector<Json> sized_for_page(std::vector<Json> runs);

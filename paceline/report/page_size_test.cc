@@ -72,6 +72,29 @@ TEST(PageSize, WhatIsLeftOutOfALaneIsCountedAndItsSharesAreKept) {
   EXPECT_NEAR(points.back()[1].get<double>(), computing, 0.01);
 }
 
+TEST(PageSize, OfManyReplicasAndEventsSomeStay) {
+  Json run = long_run();
+  while (run["replicas"].size() < 1000) {
+    run["replicas"].push_back(run["replicas"][0]);
+    run["replicas"].back()["lane"] = run["replicas"].back()["gap"] = nullptr;
+  }
+  run["events"] = Json::array();
+  run["replicas"].back()["lane"] = run["replicas"][0]["lane"];
+  run["replicas"].back()["gap"] = Json::array();
+  for (int i = 0; i < 1000; ++i) run["events"].push_back({{"time_s", i}, {"replica", ""}, {"text", "x"}});
+  const Json alone = sized_for_page({run}).front();
+  EXPECT_EQ(alone["replicas"].size(), 1000U);
+  EXPECT_EQ(alone["events"].size(), 1000U);
+  const Json sized = sized_for_page(std::vector<Json>(10, run)).front();
+  EXPECT_EQ(sized["replicas"].size(), 201U) << "one that has a lane is kept";
+  EXPECT_FALSE(sized["replicas"].back()["lane"].is_null());
+  EXPECT_EQ(sized["replicas_left_out"], 799);
+  ASSERT_EQ(sized["events"].size(), 200U);
+  EXPECT_EQ(sized["events"][99]["time_s"], 99);
+  EXPECT_EQ(sized["events"][100]["time_s"], 900);
+  EXPECT_EQ(sized["events_left_out"], 800);
+}
+
 TEST(PageSize, OfGapsTheHighestStay) {
   Json run = long_run();
   Json& gaps = run["replicas"][0]["gap"];
