@@ -70,6 +70,48 @@ TEST(Compare, TrainsAJobAsSeveralWouldPlanIt) {
   EXPECT_THAT(compared.errors, testing::HasSubstr("(as gpipe plans it; "));
 }
 
+TEST(Compare, SaysThatNoneReachedTheTarget) {
+  const TempFolder folder;
+  const fs::path job = small_job(folder.path(), "epochs = 0.1\nevaluate.target = \"loss <= 0.001\"\n");
+  const Ended compared = run({"compare", job.string(), "--virtual", "--policies", "bsp,asp"});
+  ASSERT_EQ(compared.status, 0) << compared.errors;
+  EXPECT_THAT(compared.output, testing::HasSubstr("\nnone has reached the target (loss ≤ 0.001)\n"));
+}
+
+// Forty of MNIST's test images, and nothing else.
+void write_mnist_test_files(const fs::path& folder) {
+  fs::create_directory(folder);
+  const std::string count{'\0', '\0', '\0', 40}, side{'\0', '\0', '\0', 28};
+  std::string labels = std::string{'\0', '\0', 8, 1} + count;
+  for (int i = 0; i < 40; ++i) labels += static_cast<char>(i % 10);
+  write_text(folder / "t10k-images-idx3-ubyte",
+             std::string{'\0', '\0', 8, 3} + count + side + side + std::string(40 * 28 * 28, 'x'));
+  write_text(folder / "t10k-labels-idx1-ubyte", labels);
+}
+
+TEST(Compare, WhatToKnowOfTheDataIsSaidAtTheEndAndOnThePages) {
+  const TempFolder folder;
+  write_mnist_test_files(folder / "mnist");
+  const fs::path job = folder / "job.toml";
+  write_text(job, fmt::format("runs_dir = \"{0}/runs\"\nbatch = 4\n[model]\nname = \"mlp\"\nwidth = 8\n"
+                              "[data]\nsource = \"mnist:{0}/mnist\"\n",
+                              folder.path().string()));
+  const std::string note = "only MNIST's test files are here: 32 of their images train and 8 test";
+  const Ended compared = run({"compare", job.string(), "--virtual", "--policies", "bsp,asp"});
+  ASSERT_EQ(compared.status, 0) << compared.errors;
+  EXPECT_THAT(compared.output, testing::HasSubstr(note));
+  const fs::path comparison = fs::directory_iterator(folder / "runs")->path();
+  EXPECT_THAT(read_text(comparison / "report.html"), testing::HasSubstr(note));
+  fs::remove_all(folder / "runs");
+
+  const Ended trained = run({"train", job.string()});
+  ASSERT_EQ(trained.status, 0) << trained.errors;
+  EXPECT_THAT(trained.output, testing::HasSubstr(note));
+  const fs::path run_folder = only_run(folder / "runs");
+  EXPECT_THAT(read_text(run_folder / "report.html"), testing::HasSubstr(note));
+  EXPECT_THAT(read_text(run_folder / "summary.json"), testing::HasSubstr(note));
+}
+
 TEST(Compare, TrainsWithSeveralSeeds) {
   const TempFolder folder;
   const fs::path job = small_job(folder.path(), "epochs = 0.1\nseed = 7\n");

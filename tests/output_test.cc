@@ -34,6 +34,20 @@ class Output : public testing::Test {
   const fs::path scenario_ = folder_ / "scenario.toml";
 };
 
+TEST_F(Output, APageOfSimulatedPoliciesSaysWhatWasRunAndIsSmall) {
+  const std::string page = (folder_ / "page.html").string();
+  const Ended ended = run({"simulate", "examples/scenarios/static-mix.toml", "--policies", "bsp,asp",
+                           "--seeds", "5", "--html", page});
+  ASSERT_EQ(ended.status, 0) << ended.errors;
+  const std::string text = read_text(page);
+  EXPECT_LT(text.size(), 2'000'000u);
+  for (const std::string part :
+       {R"(["scenario","examples/scenarios/static-mix.toml"])", R"(["length","20,000 iterations"])",
+        R"(["policies","bsp, asp"])", R"(["seeds","1 to 5"])", R"(["command","paceline simulate )",
+        R"(["begun","20)", R"(["host",")", R"(["version",")"})
+    EXPECT_NE(text.find(part), std::string::npos) << part;
+}
+
 TEST_F(Output, ALinkStaysALink) {
   write_text(folder_ / "behind", "old");
   for (const char* target : {"behind", "new"}) {

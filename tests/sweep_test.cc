@@ -93,7 +93,7 @@ TEST(Sweep, GoesOnWhereItWasStopped) {
   const auto whole = results(folder.path());
   ASSERT_EQ(whole.size(), 4u);
   EXPECT_TRUE(std::equal(before.begin(), before.end(), whole.begin()));
-  EXPECT_NE(rest.output.find("ASP and the others"), std::string::npos) << rest.output;
+  EXPECT_NE(rest.output.find("ASP beside the others"), std::string::npos) << rest.output;
 
   // All there: nothing is trained, and the table is the same.
   const Ended again = run({"sweep", sweep.string()});
@@ -111,6 +111,22 @@ TEST(Sweep, GoesOnWhereItWasStopped) {
     EXPECT_EQ(fresh[i], whole[i]);
   }
   EXPECT_EQ(nlohmann::json::parse(at_once.output).size(), 4u);
+}
+
+TEST(Sweep, ItsPageSaysWhoIsTheFastestAndWhatWasRun) {
+  const TempFolder folder;
+  const fs::path sweep = small_sweep(folder.path(), "0.5");
+  const std::string page = (folder / "page.html").string();
+  ASSERT_EQ(run({"sweep", sweep.string(), "--html", page}).status, 0);
+  const std::string text = read_text(page);
+  for (const std::string part : {"<h2>who is the fastest</h2>", "<li>mixed: ", "<h2>What was run</h2>",
+                                 "<dt>job</dt><dd>job.toml</dd>", "<dt>axis</dt><dd>method: BSP, ASP</dd>",
+                                 "<dt>trainings</dt><dd>4</dd>", "<dt>seed</dt><dd>1, 2</dd>",
+                                 "<dt>optimizer</dt><dd>", "<dt>command</dt><dd>paceline sweep ",
+                                 "<dt>begun</dt><dd>20", "<dt>host</dt><dd>", "<dt>version</dt><dd>"})
+    EXPECT_NE(text.find(part), std::string::npos) << part;
+  ASSERT_EQ(run({"sweep", sweep.string(), "--html", page}).status, 0);
+  EXPECT_NE(read_text(page).find("<dd>4, 4 of them by earlier commands</dd>"), std::string::npos);
 }
 
 TEST(Sweep, TrainsAgainWhatHasChanged) {

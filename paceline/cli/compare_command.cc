@@ -111,6 +111,7 @@ absl::StatusOr<PlannedComparison> plan_comparison(const CompareOptions& options)
   for (const Variant& variant : variants)
     PACELINE_RETURN_IF_ERROR(check_variant(planned.job_toml, variant, options));
   planned.program = asked.program;
+  planned.data_note = asked.data_note;
   planned.fork_server = asked.fork_server;
   planned.in_virtual_time = options.in_virtual_time;
   planned.runs = with_seeds(variants, job.seed, options.seeds);
@@ -197,6 +198,7 @@ class Course {
   absl::StatusOr<TrainedRun> train_on(const std::string& own_toml, const std::string& before) const {
     TrainOptions options;
     options.program = planned_.program;
+    options.data_note = planned_.data_note;
     options.fork_server = planned_.fork_server;
     options.shown = shown_;
     options.names_folder = false;

@@ -57,8 +57,11 @@ absl::Status write_comparison(const std::string& folder, const Comparison& compa
 
 void print_comparison(const Comparison& comparison, const std::string& folder, bool json) {
   if (!json) {
-    return launch::print(stdout, fmt::format("{}\nreport: {}/report.html\n",
-                                             report::comparison_table(comparison.summaries), folder));
+    // All have the same data.
+    const std::string note =
+        comparison.documents.empty() ? "" : runs::data_note_line(comparison.documents.front());
+    return launch::print(stdout, fmt::format("{}{}\nreport: {}/report.html\n",
+                                             report::comparison_table(comparison.summaries), note, folder));
   }
   for (std::size_t i = 0; i < comparison.documents.size(); ++i) {
     const report::Json& document = comparison.documents[i];

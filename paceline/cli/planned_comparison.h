@@ -17,6 +17,7 @@ namespace paceline::cli {
 struct PlannedComparison {
   std::string job_toml;                               // as resolved
   std::string program;                                // what the job's program says of itself, if it has one
+  std::string data_note{};                            // what people should know of the data
   std::shared_ptr<launch::ForkServer> fork_server{};  // of its jobs, in the process that planned it
   bool in_virtual_time = false;
   std::vector<std::vector<std::string>> runs;  // for each run in turn, the key=value laid over the job

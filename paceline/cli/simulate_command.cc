@@ -4,8 +4,11 @@
 #include <utility>
 #include <vector>
 
+#include <absl/strings/str_join.h>
 #include <fmt/format.h>
 
+#include "paceline/base/counted.h"
+#include "paceline/base/program_version.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/cli/output.h"
 #include "paceline/cli/planned_simulation.h"
@@ -15,7 +18,9 @@
 #include "paceline/report/json_values.h"
 #include "paceline/report/report_json.h"
 #include "paceline/report/tables.h"
+#include "paceline/runs/about_run.h"
 #include "paceline/runs/job_file.h"
+#include "paceline/runs/run_origin.h"
 #include "paceline/sim/simulation.h"
 
 namespace paceline::cli {
@@ -61,6 +66,27 @@ report::Json simulated_json(const sim::Simulated& simulated, const sim::Scenario
   return object;
 }
 
+// What was simulated, as the page says it.
+report::Json about_simulation(const std::string& file, const std::vector<policy::PolicySpec>& policies,
+                              const sim::Scenario& scenario, std::int64_t seeds) {
+  const std::uint64_t seed = scenario.cluster.seed;
+  report::Json list = report::Json::array();
+  const auto add = [&](const char* name, const std::string& text) {
+    list.push_back(report::Json::array({name, text}));
+  };
+  add("scenario", file);
+  add("replicas", fmt::format("{}", scenario.cluster.places.size()));
+  add("length", scenario.iterations > 0 ? counted(scenario.iterations, "iteration")
+                                        : counted(scenario.samples, "sample"));
+  add("policies", absl::StrJoin(policies, ", ", [](std::string* out, const policy::PolicySpec& policy) {
+        *out += policy::to_string(policy);
+      }));
+  if (seeds == 1) add("seed", fmt::format("{}", seed));
+  if (seeds > 1) add("seeds", fmt::format("{} to {}", seed, seed + static_cast<std::uint64_t>(seeds) - 1));
+  runs::add_origin(list, runs::this_origin(kProgramVersion));
+  return list;
+}
+
 }  // namespace
 
 absl::StatusOr<int> simulate_command(const SimulateOptions& options) {
@@ -86,6 +112,7 @@ absl::StatusOr<int> simulate_command(const SimulateOptions& options) {
         policy::check_replicas(policy, static_cast<std::int64_t>(scenario.cluster.places.size()));
     if (!fits.ok()) return runs::about_file("--policies", fits);
   }
+  const report::Json what = about_simulation(file, policies, scenario, options.seeds);
   std::vector<report::Json> objects;
   std::vector<report::Summary> summaries;
   std::vector<report::Json> documents;
@@ -99,7 +126,10 @@ absl::StatusOr<int> simulate_command(const SimulateOptions& options) {
       objects.push_back(simulated_json(simulated, seeded, wall.count()));
       simulated.summary.run.title = file;
       simulated.summary.run.seed = seeded.cluster.seed;
-      if (simulated.history) documents.push_back(report::report_json(simulated.summary, *simulated.history));
+      if (simulated.history) {
+        documents.push_back(report::report_json(simulated.summary, *simulated.history));
+        documents.back()["about"] = what;
+      }
       summaries.push_back(std::move(simulated.summary));
     }
   }

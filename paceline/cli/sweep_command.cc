@@ -6,8 +6,10 @@
 #include <set>
 #include <utility>
 
+#include <absl/strings/str_join.h>
 #include <fmt/format.h>
 
+#include "paceline/base/program_version.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/base/text_hash.h"
 #include "paceline/cli/output.h"
@@ -21,7 +23,9 @@
 #include "paceline/launch/print.h"
 #include "paceline/launch/stop_signals.h"
 #include "paceline/report/html.h"
+#include "paceline/runs/about_run.h"
 #include "paceline/runs/job_file.h"
+#include "paceline/runs/run_origin.h"
 #include "paceline/store/files.h"
 
 namespace paceline::cli {
@@ -85,11 +89,11 @@ std::vector<const Training*> missing(const Plan& plan, const SweepResults& resul
   return list;
 }
 
-// Reads each data set and builds each model once.
-absl::Status check(const Plan& plan) {
+// Reads each data set and builds each model once. Notes of the data go to the trainings.
+absl::Status check(Plan& plan) {
   std::vector<std::pair<const config::JobConfig*, JobSizes>> known;
   std::set<std::string> notes;
-  for (const Training& training : plan.trainings) {
+  for (Training& training : plan.trainings) {
     const config::JobConfig& job = training.job;
     auto sizes = std::find_if(known.begin(), known.end(), [&](const auto& other) {
       return other.first->model == job.model && other.first->data == job.data;
@@ -100,6 +104,7 @@ absl::Status check(const Plan& plan) {
       if (!read->note.empty() && notes.insert(read->note).second) launch::print(stderr, read->note + "\n");
       sizes = known.insert(known.end(), {&job, *std::move(read)});
     }
+    training.data_note = sizes->second.note;
     absl::Status good = check_fits(job, sizes->second);
     if (good.ok() && job.parallel.to_be_planned) {
       PACELINE_ASSIGN_OR_RETURN(const std::string somewhere,
@@ -121,20 +126,56 @@ std::string json_of(const Plan& plan, const SweepResults& results) {
 }
 
 std::string tables_of(const Plan& plan, const SweepResults& results, report::TableStyle style) {
-  std::map<config::SweepCell, const report::SweepResult*> by_cell;
-  for (const Training& training : plan.trainings) by_cell[training.cell] = results.find(training.name);
+  std::map<config::SweepCell, const Training*> by_cell;
+  for (const Training& training : plan.trainings) by_cell[training.cell] = &training;
+  const auto result_of = [&](const config::SweepCell& cell) { return results.find(by_cell.at(cell)->name); };
+  const auto target_of = [&](const config::SweepCell& cell) { return *by_cell.at(cell)->job.target; };
   std::string text;
-  for (const report::SweepGrid& grid :
-       sweep_grids(plan.sweep, [&](const config::SweepCell& cell) { return by_cell.at(cell); }))
+  for (const report::SweepGrid& grid : sweep_grids(plan.sweep, result_of, target_of))
     text += (text.empty() ? "" : "\n") + report::sweep_tables(grid, style);
   return text;
 }
 
-absl::Status show(const Plan& plan, const SweepResults& results, const SweepOptions& options) {
+// "method: BSP, CGP".
+std::string axis_text(const config::SweepAxis& axis) {
+  return axis.name + ": " +
+         absl::StrJoin(axis.values, ", ",
+                       [](std::string* out, const config::SweepValue& value) { *out += value.name; });
+}
+
+// What was run, as the page says it. `trained`: by this command.
+report::Json about_sweep(const Plan& plan, const SweepResults& results, std::size_t trained,
+                         runs::RunOrigin origin) {
+  std::vector<config::JobConfig> jobs;
+  std::set<std::string> notes, there;
+  for (const Training& training : plan.trainings) {
+    jobs.push_back(training.job);
+    if (!training.data_note.empty()) notes.insert(training.data_note);
+    if (results.find(training.name) != nullptr) there.insert(training.name);
+  }
+  report::Json list = report::Json::array();
+  const auto add = [&](const char* name, const std::string& text) {
+    list.push_back(report::Json::array({name, text}));
+  };
+  add("sweep", plan.file);
+  add("job", plan.sweep.job);
+  for (const config::SweepAxis& axis : plan.sweep.axes) add("axis", axis_text(axis));
+  const std::size_t earlier = there.size() - trained;
+  add("trainings", fmt::format("{}{}", there.size(),
+                               earlier > 0 ? fmt::format(", {} of them by earlier commands", earlier) : ""));
+  for (report::Json& one : runs::about_jobs(jobs)) list.push_back(std::move(one));
+  origin.data_note = absl::StrJoin(notes, "; ");
+  runs::add_origin(list, origin);
+  return list;
+}
+
+absl::Status show(const Plan& plan, const SweepResults& results, const SweepOptions& options,
+                  const report::Json& about) {
   if (!options.html_file.empty()) {
-    PACELINE_RETURN_IF_ERROR(
-        write_output(options.html_file,
-                     report::render_tables(plan.file, tables_of(plan, results, report::TableStyle::kHtml))));
+    PACELINE_RETURN_IF_ERROR(write_output(
+        options.html_file,
+        report::render_tables(
+            plan.file, tables_of(plan, results, report::TableStyle::kHtml) + report::about_section(about))));
   }
   if (options.json_file.empty()) {
     const auto style = options.markdown ? report::TableStyle::kMarkdown : report::TableStyle::kText;
@@ -147,9 +188,10 @@ absl::Status show(const Plan& plan, const SweepResults& results, const SweepOpti
 }  // namespace
 
 absl::StatusOr<int> sweep_command(const SweepOptions& options) {
+  const runs::RunOrigin origin = runs::this_origin(kProgramVersion);
   PACELINE_RETURN_IF_ERROR(check_output(options.json_file));
   PACELINE_RETURN_IF_ERROR(check_output(options.html_file));
-  PACELINE_ASSIGN_OR_RETURN(const Plan plan, read_plan(options.file));
+  PACELINE_ASSIGN_OR_RETURN(Plan plan, read_plan(options.file));
   PACELINE_RETURN_IF_ERROR(need_built_in_models());
   PACELINE_RETURN_IF_ERROR(check(plan));
   PACELINE_ASSIGN_OR_RETURN(const fs::path out, store::absolute_path(plan.sweep.out));
@@ -158,7 +200,8 @@ absl::StatusOr<int> sweep_command(const SweepOptions& options) {
   launch::catch_stop_signals();
   PACELINE_ASSIGN_OR_RETURN(const bool whole,
                             train_all(trainings, {plan.file, out, options.jobs, options.quiet}, results));
-  PACELINE_RETURN_IF_ERROR(show(plan, results, options));
+  const std::size_t trained = trainings.size() - missing(plan, results).size();
+  PACELINE_RETURN_IF_ERROR(show(plan, results, options, about_sweep(plan, results, trained, origin)));
   if (whole) return 0;
   launch::print(stderr, fmt::format("stopped; go on with: paceline sweep {}\n", options.file));
   return launch::exit_of_stop();

@@ -11,8 +11,11 @@ namespace paceline::cli {
 
 // The result of a cell; null when there is none.
 using ResultOf = std::function<const report::SweepResult*(const config::SweepCell&)>;
+// What a cell was to reach.
+using TargetOf = std::function<report::Target(const config::SweepCell&)>;
 
 // One for each table of the sweep. Rows are the values of the axes that are neither columns nor averaged.
-std::vector<report::SweepGrid> sweep_grids(const config::Sweep& sweep, const ResultOf& result_of);
+std::vector<report::SweepGrid> sweep_grids(const config::Sweep& sweep, const ResultOf& result_of,
+                                           const TargetOf& target_of);
 
 }  // namespace paceline::cli

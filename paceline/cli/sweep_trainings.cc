@@ -78,6 +78,7 @@ class Trainings {
     TrainOptions options;
     options.in_virtual_time = true;
     options.names_folder = false;
+    options.data_note = training.data_note;
     // Several lines that change in place would overwrite each other.
     if (place_.jobs > 1 || place_.quiet) options.shown = launch::Shown::kNothing;
     const auto start = steady_clock::now();

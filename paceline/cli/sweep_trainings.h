@@ -19,8 +19,9 @@ struct Training {
   std::string label;  // "static-mix, BSP, 1"
   report::Json axes;  // {"scenario": "static-mix", …}
   config::JobConfig job;
-  std::string text;  // of the job, as resolved
-  std::string name;  // of the job: equal texts have equal names, wherever the results go
+  std::string text;         // of the job, as resolved
+  std::string name;         // of the job: equal texts have equal names, wherever the results go
+  std::string data_note{};  // what people should know of its data
 };
 
 struct SweepPlace {

@@ -258,6 +258,7 @@ absl::StatusOr<std::string> checked_job(TrainOptions& options) {
     PACELINE_ASSIGN_OR_RETURN(const JobSizes sizes, find_sizes(job, resolved, options));
     PACELINE_RETURN_IF_ERROR(check_fits(job, sizes));
     PACELINE_RETURN_IF_ERROR(check_goes_on(options, sizes.samples));
+    options.data_note = sizes.note;
     if (!sizes.note.empty() && options.shown != launch::Shown::kNothing)
       launch::print(stderr, sizes.note + "\n");
     return resolved;
@@ -336,9 +337,11 @@ absl::StatusOr<TrainedRun> train(const std::string& job_text, const TrainOptions
     PACELINE_RETURN_IF_ERROR(store::atomic_write(store::RunPaths{run.folder}.program(), options.program));
   if (options.names_folder && options.shown != launch::Shown::kNothing)
     launch::print(stderr, fmt::format("run: {}\n", run.folder));
-  if (!resume)
-    PACELINE_RETURN_IF_ERROR(
-        runs::write_origin(store::RunPaths{run.folder}, runs::this_origin(kProgramVersion)));
+  if (!resume) {
+    runs::RunOrigin origin = runs::this_origin(kProgramVersion);
+    origin.data_note = options.data_note;
+    PACELINE_RETURN_IF_ERROR(runs::write_origin(store::RunPaths{run.folder}, origin));
+  }
   PACELINE_RETURN_IF_ERROR(watchers.start(run.folder));
   bool logs_say_more = job.program.has_value();  // what a program writes is nobody else's to judge
   absl::Status outcome;
@@ -402,8 +405,8 @@ absl::StatusOr<int> show_trained(const TrainedRun& run, const TrainOptions& opti
   if (options.shown == launch::Shown::kJson) {
     launch::print(stdout, report::one_line(report.document.at("summary")) + "\n");
   } else {
-    launch::print(stdout, fmt::format("{}\nreport: {}/report.html\n", report::replica_table(report.summary),
-                                      run.folder));
+    launch::print(stdout, fmt::format("{}{}\nreport: {}/report.html\n", report::replica_table(report.summary),
+                                      runs::data_note_line(report.document), run.folder));
     if (options.in_virtual_time)
       launch::print(stdout, fmt::format("trace: {}\n",
                                         report.document.at("summary").at("trace_hash").get<std::string>()));

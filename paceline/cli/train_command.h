@@ -28,8 +28,10 @@ struct TrainOptions {
   std::string resume{};           // a run folder; then job_file is empty
   std::int64_t from = -1;         // the version of its checkpoint to go on from; −1: the newest
   std::string said{};             // what the program has said of itself before (program/said_before.h)
-  // What checked_job() leaves: what the job's program says of itself; a fork server with the job's data.
+  // What checked_job() leaves: what the job's program says of itself; what people should know of the data; a
+  // fork server with the job's data.
   std::string program{};
+  std::string data_note{};
   std::shared_ptr<launch::ForkServer> fork_server{};
   bool ui = false;       // pages of the run, while it trains
   bool take_up = false;  // a run of this very job that was cut short, if there is one

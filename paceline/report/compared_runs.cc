@@ -11,6 +11,19 @@
 
 namespace paceline::report {
 
+namespace {
+
+// A terminal has less room.
+std::string on_a_page(std::string head) {
+  if (head == "to target (s)") return "time to target (s)";
+  if (head == "gap max") return "largest gap";
+  if (head == "staleness mean") return "mean staleness";
+  if (head == "max") return "largest staleness";
+  return head;
+}
+
+}  // namespace
+
 std::vector<Json> compared(const std::vector<Summary>& summaries, std::vector<Json> documents) {
   PACELINE_CHECK(summaries.size() == documents.size(), "{} documents of {} runs", documents.size(),
                  summaries.size());
@@ -26,6 +39,7 @@ std::vector<Json> compared(const std::vector<Summary>& summaries, std::vector<Js
   }
   if (seeds) {
     ComparisonRows rows = comparison_rows(summaries);
+    for (std::string& head : rows.head) head = on_a_page(std::move(head));
     documents.front()["ranking"]["means"] = {{"head", std::move(rows.head)}, {"rows", std::move(rows.rows)}};
   }
   return documents;

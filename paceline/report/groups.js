@@ -79,8 +79,8 @@ function group_facts({summary}) {
   if (deviation) rows.push(['weight deviation', `${plain(deviation.measured)}\u00a0G`,
     `\u03b7\u00b7q\u00b7\u03c4 for the largest \u03c4; ${bound ? `the bound \u03b7\u00b7q\u00b7S is ${plain(deviation.bound)}\u00a0G` : 'without a bound'}`]);
   const used = deviation && deviation.used_weights;
-  if (used) rows.push(['weights used', `${plain(used.most)}\u00a0G`,
-    `measured, at most; ${plain(used.mean)}\u00a0G on average; theory bounds them by ${plain(used.most_bound)} and ${plain(used.mean_bound)}\u00a0G, where G = ${plain(used.gradient)}`]);
+  if (used) rows.push(['measured deviation', `${plain(used.most)}\u00a0G`,
+    `at most; ${plain(used.mean)}\u00a0G on average. Theory allows ${plain(used.most_bound)} and ${plain(used.mean_bound)}\u00a0G. G = ${plain(used.gradient)}`]);
   const note = deviation ? `The weights a gradient was computed on were at most so far from those it was applied to, in multiples of G, the largest norm of a gradient. `
     + `\u03b7 = ${plain(deviation.learning_rate)} is the largest learning rate, q = ${plain(deviation.fraction)} the largest part of the bulk in one update. `
     + 'This is for plain SGD: momentum \u03bc, without look-ahead, makes it up to 1/(1\u00a0\u2212\u00a0\u03bc) times as far.' : null;

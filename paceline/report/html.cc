@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "paceline/report/page_parts.h"
+#include "paceline/report/page_size.h"
 
 namespace paceline::report {
 
@@ -46,7 +47,9 @@ std::string fill(std::string_view page, std::string_view data) {
 
 std::string render_report(const Json& run) { return render_comparison(std::vector<Json>{run}); }
 
-std::string render_comparison(const std::vector<Json>& runs) { return fill(html_page(), embeddable(runs)); }
+std::string render_comparison(const std::vector<Json>& runs) {
+  return fill(html_page(), embeddable(sized_for_page(runs)));
+}
 
 std::string as_html(const std::string& text) {
   std::string html;
@@ -69,6 +72,17 @@ std::string as_html(const std::string& text) {
     }
   }
   return html;
+}
+
+std::string about_section(const Json& about) {
+  std::string rows;
+  for (const Json& one : about) {
+    rows += fmt::format("<dt>{}</dt><dd>{}</dd>\n", as_html(one[0].get<std::string>()),
+                        as_html(one[1].get<std::string>()));
+  }
+  return fmt::format(
+      "<section><div class=\"title\"><h2>What was run</h2></div><dl class=\"about\">\n{}</dl></section>\n",
+      rows);
 }
 
 std::string render_tables(const std::string& title, const std::string& tables) {

@@ -17,6 +17,8 @@ std::string render_report(const Json& run);
 std::string render_comparison(const std::vector<Json>& runs);
 // A page of tables, in the style of the report and without a script. `tables`: HTML (text_table.h).
 std::string render_tables(const std::string& title, const std::string& tables);
+// What was run, as a section of such a page. `about`: [[name, text]].
+std::string about_section(const Json& about);
 // Text that stands in a page as what it is.
 std::string as_html(const std::string& text);
 

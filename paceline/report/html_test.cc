@@ -116,5 +116,11 @@ TEST(HtmlTables, ATitleIsText) {
   EXPECT_EQ(count(page, "<table></table>"), 1u);
 }
 
+TEST(HtmlTables, WhatWasRunIsText) {
+  EXPECT_EQ(about_section(Json::array({Json::array({"model", "<b>"}), Json::array({"seed", "1, 2"})})),
+            "<section><div class=\"title\"><h2>What was run</h2></div><dl class=\"about\">\n"
+            "<dt>model</dt><dd>&lt;b&gt;</dd>\n<dt>seed</dt><dd>1, 2</dd>\n</dl></section>\n");
+}
+
 }  // namespace
 }  // namespace paceline::report

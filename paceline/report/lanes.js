@@ -96,10 +96,18 @@ function draw_lane(replica, view, x, place, bounds, hatch, columns) {
     svg('text', {x: bounds[1] + 10, y: line}, or_dash(replica.wait_share, share => `${percent_text(share, 0)} wait`)));
 }
 
+// How many intervals there would be in the window if those that are left out were as short as those that are not.
+function intervals_as_if_all(lane, view) {
+  const intervals = intervals_in(lane, view);
+  if (lane.left_out === 0 || intervals.length === 0) return intervals.length;
+  const covered = intervals.reduce((sum, [start, end]) => sum + Math.min(end, view.to) - Math.max(start, view.from), 0);
+  return covered > 0 ? intervals.length * (view.to - view.from) / covered : intervals.length;
+}
+
 // All lanes of a picture are drawn alike. A column is wide enough for some intervals of the busiest lane, so that it shows
 // shares and not whatever happened to fall into it.
 function columns_for(lanes, view, width) {
-  const busiest = Math.max(0, ...lanes.map(replica => intervals_in(replica.lane, view).length));
+  const busiest = Math.max(0, ...lanes.map(({lane}) => intervals_as_if_all(lane, view)));
   return busiest > width / 2.5 ? Math.ceil(Math.min(width / 2, Math.max(width / 16, busiest / 8))) : 0;
 }
 

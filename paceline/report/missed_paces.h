@@ -12,6 +12,7 @@ namespace paceline::report {
 std::string missed_paces(const Summary& summary);
 
 // What to do about it.
-inline constexpr char kPaceAdvice[] = "this machine is too busy for them; --virtual models the times instead";
+inline constexpr char kPaceAdvice[] =
+    "this machine is too slow or too busy for them; --virtual models the times instead";
 
 }  // namespace paceline::report

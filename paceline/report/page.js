@@ -199,18 +199,23 @@ function about_section() {
   const text_of = (run, name) => run.about?.find(([own]) => own === name)?.[1] ?? '\u2013';
   const rows = names.flatMap(name => {
     const texts = runs.map(run => text_of(run, name));
-    const said = new Set(texts).size === 1 ? texts[0] : texts.map((text, i) => `${runs[i].policy}: ${text}`).join('; ');
+    const different = [...new Set(texts)];
+    const said = different.length === 1 ? texts[0] : name === 'begun' ? `${[...texts].sort()[0]} (the first of ${runs.length})`
+      : with_seeds && name === 'seed' ? different.join(', ') : texts.map((text, i) => `${runs[i].policy}: ${text}`).join('; ');
     return [html('dt', {}, name), html('dd', {}, said)];
   });
   return rows.length ? section('What was run', html('dl', {class: 'about'}, ...rows)) : null;
 }
+
+// What people should know of the data before they believe a number.
+const data_notes = () => [...new Set(runs.map(run => run.summary.data_note).filter(known))].map(note => html('p', {class: 'verdict'}, `${note}.`));
 
 function single_page(run) {
   const cut = run.staleness.bin_width > 1 ? ` Bins of ${run.staleness.bin_width}.` : '';
   return [
     html('header', {}, html('h1', {}, run.title || 'Paceline run'),
       html('p', {}, `${run.policy} \u00b7 ${count_text(run.summary.replicas)} replicas \u00b7 ${kWorlds[run.world]}`),
-      run.summary.missed_paces ? html('p', {class: 'verdict'}, `Paces were not held: ${run.summary.missed_paces}.`) : null),
+      ...data_notes(), run.summary.missed_paces ? html('p', {class: 'verdict'}, `Paces were not held: ${run.summary.missed_paces}.`) : null),
     tiles(run), plan_section(run), learning_section(), lanes_section(runs), groups_section(run),
     html('section', {}, html('div', {class: 'columns three'},
       histogram('Staleness', `Share of the committed gradients by \u03c4, the commits between a gradient\u2019s weights and its own commit.${cut}`, run.staleness, 0, 6),
@@ -238,15 +243,15 @@ function accuracy_gain(run) {
 
 // A sentence each.
 function verdict() {
-  const said = (runs[0].ranking?.verdict ?? []).map(line => `${line}.`);
+  const said = (runs[0].ranking?.verdict ?? []).map(line => `${line.replace(/^none /, 'None ')}.`);
   if (runs[0].world === 'simulated') return ['No gradients were computed: this page shows which replicas wait and how old gradients are, but not which policy learns faster.'];
   if (!runs[0].target) return ['No target was set; the curves below say who learned faster.', ...said];
-  if (runs.some(run => time_to_target(run) !== null)) return said;
+  if (said.length || runs.some(run => time_to_target(run) !== null)) return said;
   return [`None of the policies reached the target, ${runs[0].target.text}.`, ...said];
 }
 
 function comparison_table(fastest) {
-  const heads = ['policy', 'time to target (s)', `speed vs ${group_name(baseline)} (\u00d7)`, 'samples/s', 'waiting (%)', 'largest gap', 'staleness mean', 'max',
+  const heads = ['policy', 'time to target (s)', `speed vs ${group_name(baseline)} (\u00d7)`, 'samples/s', 'waiting (%)', 'largest gap', 'mean staleness', 'largest staleness',
     'updates an epoch', 'gradients an update', 'test loss', 'accuracy (%)', `accuracy vs ${group_name(baseline)} (points)`, `seconds (${runs[0].world})`];
   const cells = run => [run.policy, or_dash(time_to_target(run), seconds => fixed(seconds, 1)), or_dash(speed_up(run), times => fixed(times, 2)),
     short_count(run.summary.samples_per_s), or_dash(run.summary.wait_share, share => fixed(100 * share, 1)), count_text(run.summary.gap_max),
@@ -268,9 +273,10 @@ function comparison_table(fastest) {
 function seeds_section() {
   const means = runs[0].ranking?.means;
   if (!means) return null;
-  const row = cells => html('tr', cells[0].endsWith(' *') ? {class: 'best'} : {}, ...cells.map((text, i) => html('td', i === 0 ? {class: 'key policy'} : {}, text)));
+  const shown = means.head.map((_, i) => means.rows.some(cells => cells[i] !== '\u2013'));
+  const row = cells => html('tr', cells[0].endsWith(' *') ? {class: 'best'} : {}, ...cells.map((text, i) => shown[i] ? html('td', i === 0 ? {class: 'key policy'} : {}, text) : null));
   return html('section', {}, html('div', {class: 'title'}, html('h2', {}, 'Means of the seeds')),
-    scroller('Means of the seeds', html('table', {class: 'many'}, html('thead', {}, html('tr', {}, ...means.head.map(head => html('th', {}, head)))),
+    scroller('Means of the seeds', html('table', {class: 'many'}, html('thead', {}, html('tr', {}, ...means.head.map((head, i) => shown[i] ? html('th', {}, head) : null))),
       html('tbody', {}, ...means.rows.map(row)))), html('p', {class: 'note'}, '\u00b1 the standard error of the mean.'));
 }
 
@@ -287,7 +293,7 @@ function comparison_page() {
   return [
     html('header', {}, html('h1', {}, runs[0].title || 'Paceline comparison'),
       html('p', {}, `${counted_policies()} \u00b7 ${count_text(runs[0].summary.replicas)} replicas \u00b7 ${kWorlds[runs[0].world]}`),
-      ...verdict().map(line => html('p', {class: 'verdict'}, line))),
+      ...verdict().map(line => html('p', {class: 'verdict'}, line)), ...data_notes()),
     seeds_section(), comparison_table(fastest), learning_section(), lanes_section(runs), staleness_section(), compared_groups(runs),
     html('section', {}, html('div', {class: 'columns'}, gap_chart(), throughput_chart())),
     section('Time, replicas and events', ...runs.map(details)), about_section()];

@@ -57,6 +57,9 @@ class Ends {
     return worse(group, *best_) <= margin;
   }
 
+  // Requires: any.
+  const RunGroup& best() const { return *best_; }
+
   std::string margin_text() const {
     switch (measure_) {
       case Measure::kAccuracy:
@@ -101,6 +104,33 @@ std::string missed_by(const RunGroup& group) {
   return "";
 }
 
+// Of one policy, where nobody is the fastest: how it missed that, if it reached the target at all.
+std::string how_it_missed(const RunGroup& group, const Ends& ends) {
+  const auto reached = spread(group, [](const Summary& run) { return run.time_to_target_s(); });
+  if (!reached) return "";
+  if (reached->count < group.runs.size())
+    return fmt::format("{} reached it with {} of {} seeds", printable(group.policy), reached->count,
+                       group.runs.size());
+  return fmt::format("{} reaches it after {} {}, but {}", printable(group.policy),
+                     seconds_text(reached->mean), seconds_of(group.runs.front()->run.world),
+                     ends.how_much_worse(group, ends.best()));
+}
+
+// Where nobody is the fastest. Nothing where there is no target, or nobody to rank.
+void say_that_none_is(const std::vector<const RunGroup*>& ranked, const Ends& ends,
+                      std::vector<std::string>& verdict) {
+  if (ranked.empty() || !ranked.front()->runs.front()->run.target) return;
+  std::vector<std::string> missed;
+  for (const RunGroup* group : ranked) {
+    if (std::string how = how_it_missed(*group, ends); !how.empty()) missed.push_back(std::move(how));
+  }
+  const bool seeds = !missed.empty() && ranked.front()->runs.size() > 1;
+  verdict.push_back(fmt::format(
+      "none{} has reached the target ({}){}", missed.empty() || ranked.size() == 1 ? "" : ends.margin_text(),
+      to_string(*ranked.front()->runs.front()->run.target), seeds ? " with every seed" : ""));
+  verdict.insert(verdict.end(), missed.begin(), missed.end());
+}
+
 bool was_evaluated(const RunGroup& group) {
   return std::all_of(group.runs.begin(), group.runs.end(),
                      [](const Summary* run) { return run->last_evaluation.has_value(); });
@@ -131,6 +161,7 @@ Ranking rank(const std::vector<Summary>& runs) {
                                           seconds_text(*time_of(*fastest)), seconds_of(first.run.world),
                                           fastest->runs.size() > 1 ? " on average" : ""));
   }
+  if (fastest == nullptr) say_that_none_is(ranked, ends, ranking.verdict);
   for (const RunGroup* group : ranked) {
     const std::optional<double> time = time_of(*group);
     if (fastest == nullptr || !time || ends.within_margin(*group) || *time >= *time_of(*fastest)) continue;

@@ -18,8 +18,8 @@ struct Ranking {
   // The policy that is the first to reach the target, among those that end within the margin of the best: of
   // several seeds, on average, and with every seed. Nothing where none did.
   std::optional<std::string> fastest;
-  // That in words, the trade-off of each that was faster, and who is left out; a sentence each, without its
-  // full stop.
+  // That in words, or that nobody did; the trade-off of each that was faster; and who is left out. A sentence
+  // each, without its full stop.
   std::vector<std::string> verdict;
 };
 

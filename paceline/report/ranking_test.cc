@@ -78,8 +78,26 @@ TEST(Ranking, IsNothingWhereNoneReachedTheTarget) {
   // The best has not reached it, and the one that did ends worse.
   const Ranking ranking = rank({ended_run("a", {}, 0.95), ended_run("b", 3, 0.9)});
   EXPECT_EQ(ranking.fastest, std::nullopt);
-  EXPECT_THAT(ranking.verdict, IsEmpty());
+  EXPECT_THAT(ranking.verdict,
+              ElementsAre("none among those that end within 1 point of the best (95.00 %) has reached the "
+                          "target (accuracy ≥ 90 %)",
+                          "b reaches it after 3.00 virtual s, but ends 5.00 points lower than a"));
   EXPECT_EQ(rank({}).fastest, std::nullopt);
+}
+
+TEST(Ranking, SaysThatNoneReachedTheTarget) {
+  const char* const none = "none has reached the target (accuracy ≥ 90 %)";
+  EXPECT_THAT(rank({ended_run("a", {}, 0.8), ended_run("b", {}, 0.85)}).verdict, ElementsAre(none));
+  EXPECT_THAT(rank({ended_run("a", {}, 0.8)}).verdict, ElementsAre(none));
+  EXPECT_THAT(rank({ended_run("a", 10, 0.9), ended_run("b", {}, 0.9), ended_run("a", {}, 0.9),
+                    ended_run("b", {}, 0.9)})
+                  .verdict,
+              ElementsAre("none among those that end within 1 point of the best (90.00 %) has reached the "
+                          "target (accuracy ≥ 90 %) with every seed",
+                          "a reached it with 1 of 2 seeds"));
+  Summary aimless = ended_run("a", {}, 0.8);
+  aimless.run.target.reset();
+  EXPECT_THAT(rank({aimless}).verdict, IsEmpty());
 }
 
 TEST(Ranking, OfEquallyFastRunsTheFirst) {
@@ -102,12 +120,11 @@ TEST(Ranking, OfSeveralSeedsTheMeanCounts) {
 TEST(Ranking, ARunWhosePacesWereNotHeldHasNoRank) {
   const Ranking ranking = rank({paces_missed(ended_run("bsp", 5, 0.97)), ended_run("asp", 10, 0.95)});
   EXPECT_EQ(ranking.fastest, "asp");
-  EXPECT_THAT(
-      ranking.verdict,
-      ElementsAre(
-          "asp is the first to reach the target (accuracy ≥ 90 %): after 10.0 virtual s",
-          "bsp is not ranked: w1 took 364 ms an iteration instead of 100; this machine is too busy for "
-          "them; --virtual models the times instead"));
+  EXPECT_THAT(ranking.verdict,
+              ElementsAre("asp is the first to reach the target (accuracy ≥ 90 %): after 10.0 virtual s",
+                          "bsp is not ranked: w1 took 364 ms an iteration instead of 100; this machine is "
+                          "too slow or too busy for "
+                          "them; --virtual models the times instead"));
 }
 
 }  // namespace

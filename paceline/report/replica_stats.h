@@ -28,7 +28,7 @@ class ReplicaStats {
   static constexpr double kLateShare = 0.1;
   static constexpr Duration kLateLeast = std::chrono::milliseconds(1);
   static constexpr std::int64_t kMostLateOf = 4;  // one of so many may be late
-  static constexpr std::int64_t kLeastPaced = 10;
+  static constexpr std::int64_t kLeastPaced = 4;
 
   ReplicaStats(ReplicaId replica, std::string name, bool recorded);
 

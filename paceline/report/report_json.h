@@ -10,6 +10,7 @@
 //               the policy promises none), commits_per_epoch, gradients_per_epoch (what ASP would commit),
 //               group_size_mean (gradients a commit), group_size_max, deviation, training_loss,
 //               best_accuracy, last_evaluation (null or as in evaluations), replicas, replicas_live,
+//               data_note (null, or what people should know of the data; of a run folder's run only),
 //               missed_paces (null, or a text: which devices took longer than they were to take)
 //                 deviation  null or {learning_rate, fraction, bound, measured, used_weights}: largest η,
 //                            largest q (the part of the bulk in one update), η·q·S or null, η·q·τ_max; null

@@ -135,6 +135,8 @@ TEST(RunStats, APaceIsHeldWhereMostIterationsTakeAboutSoLong) {
   taken[2] = 0.2;
   EXPECT_FALSE(pace_of(taken)->held);
   EXPECT_EQ(pace_of({5, 5, 5}), std::nullopt) << "too few to say";
+  EXPECT_FALSE(pace_of(std::vector<double>(8, 0.164))->held) << "a short run";
+  EXPECT_TRUE(pace_of({5, 0.101, 0.101, 0.101})->held);
   EXPECT_EQ(pace_of(taken, 1), std::nullopt) << "it has none";
   const std::vector<double> updates_are_slow(10, 0.15);
   EXPECT_TRUE(pace_of(updates_are_slow, 0, 0.05)->held) << "no pace is of the wait for weights";

@@ -1,10 +1,12 @@
 #include "paceline/report/sweep_table.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 
 #include "paceline/report/html.h"
+#include "paceline/report/ranking.h"
 #include "paceline/report/standard_error.h"
 #include "paceline/report/terminal_text.h"
 #include "paceline/report/text_table.h"
@@ -42,7 +44,9 @@ std::string time_cell(const Place& place, std::size_t each) {
   if (place.empty()) return kUnknownCell;
   const Numbers times = known(place, &SweepResult::to_target_s);
   if (times.empty()) return place.size() < each ? kUnknownCell : "never";
-  return seconds_text(*mean(times)) + share(times.size(), wanted(place, each));
+  std::string text = seconds_text(*mean(times));
+  if (times.size() > 1) text += fmt::format(" ± {}", seconds_text(standard_error(times)));
+  return text + share(times.size(), wanted(place, each));
 }
 
 std::string accuracy_cell(const Place& place, std::size_t each) {
@@ -141,10 +145,9 @@ std::string measure(const SweepGrid& grid, std::string (*cell)(const Place&, std
 }
 
 std::string comparison(const SweepGrid& grid, TableStyle style) {
-  const std::string own = printable(grid.columns[*grid.compare]);
-  std::vector<std::string> head = {printable(grid.row_head), "time / " + own, "fastest other"};
+  std::vector<std::string> head = {printable(grid.row_head), "mean of the others' times", "fastest other"};
   for (std::size_t i = 0; i < grid.columns.size(); ++i) {
-    if (i != *grid.compare) head.push_back("points to " + printable(grid.columns[i]));
+    if (i != *grid.compare) head.push_back("points above " + printable(grid.columns[i]));
   }
   TextTable table(std::move(head), TextTable::LastColumn::kNumbers);
   std::vector<Standing> rows;
@@ -161,6 +164,52 @@ std::string comparison(const SweepGrid& grid, TableStyle style) {
   return text_of(table, style);
 }
 
+// What ranking.h needs to know of a training.
+Summary summary_of(const SweepResult& result, const std::string& column, const Target& target) {
+  Summary summary;
+  summary.run.policy = column;
+  summary.run.world = World::kVirtual;
+  summary.run.target = target;
+  control::Evaluated last;
+  last.loss = result.loss.value_or(NAN);
+  last.accuracy = result.accuracy.value_or(NAN);
+  summary.last_evaluation = last;
+  if (result.to_target_s) {
+    summary.met_target = last;
+    summary.met_target->at = Time(from_seconds(*result.to_target_s));
+  }
+  return summary;
+}
+
+// Who is the fastest of a row, in the words of a comparison.
+std::vector<std::string> verdict_of(const SweepGrid& grid, const std::vector<Place>& row,
+                                    const Target& target) {
+  std::vector<Summary> summaries;
+  std::size_t all = 0;
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    all += wanted(row[i], grid.each);
+    for (const SweepResult& result : row[i]) summaries.push_back(summary_of(result, grid.columns[i], target));
+  }
+  if (summaries.size() < all)
+    return {
+        fmt::format("{} of {} trainings are there, so it is open who is the fastest", summaries.size(), all)};
+  return rank(summaries).verdict;
+}
+
+std::string verdicts(const SweepGrid& grid, TableStyle style) {
+  std::string text;
+  for (std::size_t i = 0; i < grid.rows.size() && i < grid.targets.size(); ++i) {
+    if (!grid.targets[i]) continue;
+    for (const std::string& line : verdict_of(grid, grid.places[i], *grid.targets[i])) {
+      const std::string said =
+          grid.rows[i].empty() ? line : fmt::format("{}: {}", printable(grid.rows[i]), line);
+      text += style == TableStyle::kHtml ? fmt::format("<li>{}.</li>\n", as_html(said)) : said + "\n";
+    }
+  }
+  if (text.empty() || style != TableStyle::kHtml) return text;
+  return fmt::format("<ul>\n{}</ul></section>", text);
+}
+
 std::string heading(const std::string& text, TableStyle style) {
   if (style == TableStyle::kHtml) return fmt::format("<section><h2>{}</h2>", as_html(text));
   return style == TableStyle::kMarkdown ? fmt::format("**{}**\n\n", text) : text + "\n";
@@ -173,13 +222,21 @@ std::string sweep_tables(const SweepGrid& grid, TableStyle style) {
   std::string text = heading(before + "virtual seconds to the target", style) +
                      measure(grid, time_cell, style) + "\n" +
                      heading(before + "accuracy at the end (%)", style) + measure(grid, accuracy_cell, style);
-  if (!grid.compare) return text;
-  return text + "\n" +
-         heading(
-             fmt::format("{}{} and the others: mean of their times over its own; its accuracy less theirs",
-                         before, printable(grid.columns[*grid.compare])),
-             style) +
-         comparison(grid, style);
+  if (grid.compare) {
+    text += "\n" +
+            heading(fmt::format(
+                        "{0}{1} beside the others: their times in multiples of {1}'s, and how many points "
+                        "of accuracy {1} ends above them",
+                        before, printable(grid.columns[*grid.compare])),
+                    style) +
+            comparison(grid, style);
+  }
+  if (style == TableStyle::kMarkdown) return text;
+  std::string said = verdicts(grid, style);
+  if (said.empty()) return text;
+  said = heading(before + "who is the fastest", style) + said;
+  // What people want to know first is at the top of a page, and at the end in a terminal.
+  return style == TableStyle::kHtml ? said + text : text + "\n" + said;
 }
 
 }  // namespace paceline::report

@@ -33,14 +33,15 @@ TEST(SweepTables, SayTimesAccuraciesAndHowOneColumnStands) {
   EXPECT_EQ(sweep_tables(grid(), TableStyle::kMarkdown),
             "**small: virtual seconds to the target**\n\n"
             "| scenario | BSP | ASP | CGP |\n|---|---:|---:|---:|\n"
-            "| a | 210.0 | 100.0 (1 of 2) | 105.0 |\n"
-            "| b | 300.0 | 120.0 | 100.0 |\n\n"
+            "| a | 210.0 ± 10.0 | 100.0 (1 of 2) | 105.0 ± 5.00 |\n"
+            "| b | 300.0 ± 0.00 | 120.0 ± 0.00 | 100.0 ± 0.00 |\n\n"
             "**small: accuracy at the end (%)**\n\n"
             "| scenario | BSP | ASP | CGP |\n|---|---:|---:|---:|\n"
             "| a | 63.00 ± 1.00 | 52.00 ± 2.00 | 61.00 ± 0.00 |\n"
             "| b | 60.00 ± 0.00 | 50.00 ± 0.00 | 61.00 ± 1.00 |\n\n"
-            "**small: CGP and the others: mean of their times over its own; its accuracy less theirs**\n\n"
-            "| scenario | time / CGP | fastest other | points to BSP | points to ASP |\n"
+            "**small: CGP beside the others: their times in multiples of CGP's, and how many points of "
+            "accuracy CGP ends above them**\n\n"
+            "| scenario | mean of the others' times | fastest other | points above BSP | points above ASP |\n"
             "|---|---:|---:|---:|---:|\n"
             "| a | 2.00 (1 of 2) | 2.00 BSP | -2.00 | +9.00 |\n"
             "| b | 2.10 | 1.20 ASP | +1.00 | +11.00 |\n"
@@ -57,14 +58,15 @@ TEST(SweepTables, WhatIsMissingIsSaidAndComparedWithNothing) {
   EXPECT_EQ(sweep_tables(some, TableStyle::kMarkdown),
             "**small: virtual seconds to the target**\n\n"
             "| scenario | BSP | ASP | CGP |\n|---|---:|---:|---:|\n"
-            "| a | 210.0 (2 of 3) | – | 105.0 (2 of 3) |\n"
-            "| b | 300.0 (2 of 3) | 120.0 | 100.0 |\n\n"
+            "| a | 210.0 ± 10.0 (2 of 3) | – | 105.0 ± 5.00 (2 of 3) |\n"
+            "| b | 300.0 ± 0.00 (2 of 3) | 120.0 ± 0.00 | 100.0 ± 0.00 |\n\n"
             "**small: accuracy at the end (%)**\n\n"
             "| scenario | BSP | ASP | CGP |\n|---|---:|---:|---:|\n"
             "| a | 63.00 ± 1.00 (2 of 3) | 50.00 (1 of 3) | 61.00 ± 0.00 (2 of 3) |\n"
             "| b | 60.00 ± 0.00 (2 of 3) | 50.00 ± 0.00 | 61.00 ± 0.58 |\n\n"
-            "**small: CGP and the others: mean of their times over its own; its accuracy less theirs**\n\n"
-            "| scenario | time / CGP | fastest other | points to BSP | points to ASP |\n"
+            "**small: CGP beside the others: their times in multiples of CGP's, and how many points of "
+            "accuracy CGP ends above them**\n\n"
+            "| scenario | mean of the others' times | fastest other | points above BSP | points above ASP |\n"
             "|---|---:|---:|---:|---:|\n"
             "| a | – | – | – | – |\n"
             "| b | 1.20 (1 of 2) | 1.20 ASP | – | +11.00 |\n"
@@ -80,7 +82,8 @@ TEST(SweepTables, StandInAPageAsText) {
   EXPECT_NE(html.find("<h2>&lt;script&gt;alert(1)&lt;/script&gt;: accuracy at the end (%)</h2>"),
             std::string::npos)
       << html;
-  EXPECT_NE(html.find("<td class=\"left\">a &amp; &quot;b&quot;</td><td>210.0</td>"), std::string::npos)
+  EXPECT_NE(html.find("<td class=\"left\">a &amp; &quot;b&quot;</td><td>210.0 ± 10.0</td>"),
+            std::string::npos)
       << html;
 }
 
@@ -102,9 +105,41 @@ TEST(SweepTables, StandInATerminal) {
   one.rows = {"a\x1b"};
   one.places.resize(1);
   const std::string text = sweep_tables(one, TableStyle::kText);
-  EXPECT_EQ(text.rfind("virtual seconds to the target\nscenario    BSP             ASP    CGP\n---", 0), 0u)
+  EXPECT_EQ(
+      text.rfind("virtual seconds to the target\nscenario           BSP             ASP           CGP\n---",
+                 0),
+      0u)
       << text;
-  EXPECT_NE(text.find("\na?        210.0  100.0 (1 of 2)  105.0\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("\na?        210.0 ± 10.0  100.0 (1 of 2)  105.0 ± 5.00\n"), std::string::npos) << text;
+}
+
+TEST(SweepTables, SayWhoIsTheFastestAsAComparisonDoes) {
+  SweepGrid one = grid();
+  one.title.clear();
+  one.targets = {Target{"accuracy", 0.6}, Target{"accuracy", 0.55}};
+  one.places[1][0] = {result_of({}, 0.6), result_of(300, 0.6)};
+  one.places[1][2] = {result_of({}, 0.59), result_of({}, 0.59)};
+  const std::string text = sweep_tables(one, TableStyle::kText);
+  EXPECT_THAT(text, ::testing::EndsWith(
+                        "\n\nwho is the fastest\n"
+                        "a: BSP is the first to reach the target (accuracy ≥ 60 %) among those that end "
+                        "within 1 point of the "
+                        "best (63.00 %): after 210.0 virtual s on average\n"
+                        "a: CGP reaches it 2.00 × as fast, but ends 2.00 points lower than BSP\n"
+                        "b: none among those that end within 1 point of the best (60.00 %) has reached the "
+                        "target (accuracy "
+                        "≥ 55 %) with every seed\n"
+                        "b: BSP reached it with 1 of 2 seeds\n"
+                        "b: ASP reaches it after 120.0 virtual s, but ends 10.00 points lower than BSP\n"));
+  EXPECT_THAT(sweep_tables(one, TableStyle::kMarkdown),
+              ::testing::Not(::testing::HasSubstr("first to reach")));
+  one.rows[0] = "<b>";
+  EXPECT_THAT(sweep_tables(one, TableStyle::kHtml), ::testing::HasSubstr("<li>&lt;b&gt;: BSP is the first"));
+  one.each = 3;
+  EXPECT_THAT(sweep_tables(one, TableStyle::kText),
+              ::testing::HasSubstr("\nb: 6 of 9 trainings are there, so it is open who is the fastest\n"));
+  one.targets[0].reset();  // of columns with targets of their own
+  EXPECT_THAT(sweep_tables(one, TableStyle::kText), ::testing::Not(::testing::HasSubstr("\n<b>: ")));
 }
 
 TEST(SweepTables, SayWhatIsNotThere) {

@@ -83,11 +83,12 @@ std::string totals(const Summary& summary) {
                         counted(summary.run.lost_commits, "commit"));
   }
   text += "\n" + (summary.plan ? plan_lines(*summary.plan, summary.run) : "");
-  if (const auto& used = summary.run.used_weights) {
+  // Where no gradient was late there is nothing to tell.
+  if (const auto& used = summary.run.used_weights; used && (used->most > 0 || used->most_bound > 0)) {
     text += fmt::format(
-        "weights used: {:.3g} G from those committed to on average and {:.3g} G at most, of {:.3g} and "
-        "{:.3g} G "
-        "that theory bounds them by; G = {:.3g}\n",
+        "late gradients: until a gradient was committed, the weights moved by {:.3g} G on average and by "
+        "{:.3g} G at most; theory allows {:.3g} G and {:.3g} G. G = {:.3g} is the largest norm of a "
+        "gradient\n",
         used->mean, used->most, used->mean_bound, used->most_bound, used->gradient);
   }
   const std::string missed = missed_paces(summary);

@@ -78,6 +78,18 @@ TEST(ComparisonTable, WhatIsNotKnownIsADash) {
   EXPECT_EQ(comparison_table({}), "nothing to compare\n");
 }
 
+TEST(ComparisonTable, SaysThatNoneReachedTheTarget) {
+  EXPECT_THAT(comparison_table({run_of("bsp", {}, 0.8), run_of("asp", {}, 0.7)}),
+              HasSubstr("\nnone has reached the target (accuracy ≥ 90 %)\n"));
+}
+
+// 0.1 + 0.2 + … : the mean of equal numbers is not always that number.
+TEST(ComparisonTable, RoundingIsNoError) {
+  Summary one = run_of("bsp", 3, 0.95);
+  one.samples_per_s = 356.1;
+  EXPECT_EQ(comparison_rows({one, one, one}).rows[0][2], "356 ± 0");
+}
+
 TEST(SimulationTable, OfSeveralSeedsOneRowWithStandardErrors) {
   Summary first = run_of("bsp", {}, 0), second = first, other = run_of("asp", {}, 0);
   first.iterations = 104, second.iterations = 208;
@@ -121,10 +133,28 @@ TEST(ReplicaTable, SaysThatPacesWereNotHeld) {
   run.replicas[0].pace = PaceSummary{.asked_s = 0.1, .taken_s = 0.101, .held = true};
   EXPECT_THAT(replica_table(run), Not(HasSubstr("paces")));
   run.replicas[0].pace = PaceSummary{.asked_s = 0.1, .taken_s = 0.364, .held = false};
+  EXPECT_THAT(replica_table(run), HasSubstr("paces not held: w0 took 364 ms an iteration instead of 100; "
+                                            "this machine is too slow or too busy for "
+                                            "them; --virtual models the times instead\n"));
+}
+
+TEST(ReplicaTable, APaceOfSecondsIsAPlainNumber) {
+  Summary run = run_of("ssp:3", 3, 0.95);
+  run.replicas = {replica("w0")};
+  run.replicas[0].pace = PaceSummary{.asked_s = 0.003, .taken_s = 3.3581, .held = false};
+  EXPECT_THAT(replica_table(run), HasSubstr("w0 took 3358 ms an iteration instead of 3;"));
+}
+
+TEST(ReplicaTable, SaysHowFarTheWeightsMovedUnderLateGradients) {
+  Summary run = run_of("asp", 3, 0.95);
+  run.run.used_weights = UsedWeights{8.891, 0.12, 0.5, 0.4, 1.2};
   EXPECT_THAT(
       replica_table(run),
-      HasSubstr("paces not held: w0 took 364 ms an iteration instead of 100; this machine is too busy for "
-                "them; --virtual models the times instead\n"));
+      HasSubstr("\nlate gradients: until a gradient was committed, the weights moved by 0.12 G on "
+                "average and by 0.5 G at most; theory allows 0.4 G and 1.2 G. G = 8.89 is the largest "
+                "norm of a gradient\n"));
+  run.run.used_weights = UsedWeights{8.891, 0, 0, 0, 0};
+  EXPECT_THAT(replica_table(run), Not(HasSubstr("G = ")));
 }
 
 TEST(ReplicaTable, SaysHowManyGradientsAnUpdateHadWhereGroupsForm) {

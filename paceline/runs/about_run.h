@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "paceline/config/job_config.h"
 #include "paceline/report/json_values.h"
@@ -11,5 +12,10 @@ namespace paceline::runs {
 
 // [[name, text]], in the order in which they are shown.
 report::Json about_run(const config::JobConfig& job, const std::optional<RunOrigin>& origin);
+// Of several jobs, none of them a run: what they have in common once, and where they differ all that there
+// is.
+report::Json about_jobs(const std::vector<config::JobConfig>& jobs);
+// What is known of where a run comes from, at the end of such a list.
+void add_origin(report::Json& list, const RunOrigin& origin);
 
 }  // namespace paceline::runs

@@ -67,15 +67,17 @@ RunOrigin this_origin(const std::string& version) {
           .date = fmt::format("{:%Y-%m-%d %H:%M:%S} UTC", fmt::gmtime(now)),
           .host = host_of_this(),
           .processor = processor_of_this(),
-          .version = version};
+          .version = version,
+          .data_note = {}};
 }
 
 absl::Status write_origin(const store::RunPaths& run, const RunOrigin& origin) {
-  const report::Json json = {{"command", origin.command},
-                             {"date", origin.date},
-                             {"host", origin.host},
-                             {"processor", origin.processor},
-                             {"version", origin.version}};
+  report::Json json = {{"command", origin.command},
+                       {"date", origin.date},
+                       {"host", origin.host},
+                       {"processor", origin.processor},
+                       {"version", origin.version}};
+  if (!origin.data_note.empty()) json["data_note"] = origin.data_note;
   return store::atomic_write(origin_file(run), report::one_line(json) + "\n");
 }
 
@@ -84,8 +86,8 @@ std::optional<RunOrigin> read_origin(const store::RunPaths& run) {
   if (!text.ok()) return std::nullopt;
   const report::Json json = report::Json::parse(*text, nullptr, false);
   if (!json.is_object()) return std::nullopt;
-  return RunOrigin{text_of(json, "command"), text_of(json, "date"), text_of(json, "host"),
-                   text_of(json, "processor"), text_of(json, "version")};
+  return RunOrigin{text_of(json, "command"),   text_of(json, "date"),    text_of(json, "host"),
+                   text_of(json, "processor"), text_of(json, "version"), text_of(json, "data_note")};
 }
 
 }  // namespace paceline::runs

@@ -14,6 +14,7 @@ namespace paceline::runs {
 
 struct RunOrigin {
   std::string command, date, host, processor, version;
+  std::string data_note{};  // one line that people should know of the data; empty: nothing
 };
 
 std::filesystem::path origin_file(const store::RunPaths& run);

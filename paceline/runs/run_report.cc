@@ -14,10 +14,12 @@
 #include "paceline/report/html.h"
 #include "paceline/report/report_json.h"
 #include "paceline/report/run_stats.h"
+#include "paceline/report/terminal_text.h"
 #include "paceline/report/time_stats.h"
 #include "paceline/runs/about_run.h"
 #include "paceline/runs/job_file.h"
 #include "paceline/runs/run_info.h"
+#include "paceline/runs/run_origin.h"
 #include "paceline/store/files.h"
 #include "paceline/store/plausible.h"
 #include "paceline/store/whole_run.h"
@@ -140,6 +142,9 @@ absl::StatusOr<RunReport> read_run(const std::string& folder, control::RunListen
   report::History history = stats.history(followed.latest());
   report::Json document = report::report_json(summary, history);
   document["summary"]["trace_hash"] = followed.trace().hex();
+  const auto origin = read_origin(run.paths);
+  const bool noted = origin && !origin->data_note.empty();
+  document["summary"]["data_note"] = noted ? report::Json(origin->data_note) : report::Json(nullptr);
   document["about"] = run.about;
   document["time"] = report::time_json(ledger, run.info.policy);
   PACELINE_ASSIGN_OR_RETURN(const auto processes, run.journal.processes());
@@ -147,6 +152,11 @@ absl::StatusOr<RunReport> read_run(const std::string& folder, control::RunListen
   document["links"] = links_json(processes);
   return RunReport{std::move(run),    std::move(summary), std::move(history),
                    std::move(ledger), time.settled(),     std::move(document)};
+}
+
+std::string data_note_line(const report::Json& document) {
+  const report::Json& note = document.at("summary").at("data_note");
+  return note.is_null() ? "" : report::printable(note.get<std::string>()) + "\n";
 }
 
 absl::Status write_report(const std::string& folder, const RunReport& report) {

@@ -42,6 +42,9 @@ struct RunReport {
 // cannot be read. `more` hears the whole run as well.
 absl::StatusOr<RunReport> read_run(const std::string& folder, control::RunListener* more = nullptr);
 
+// What people should know of the data, as a line; or nothing.
+std::string data_note_line(const report::Json& document);
+
 // Writes report.html and summary.json into the folder.
 absl::Status write_report(const std::string& folder, const RunReport& report);
 

@@ -1,0 +1,24 @@
+// Documents as a page holds them: a page of many lanes keeps fewer intervals of each, so that a browser opens
+// it at once. What is left out is said as it is of a long run. Pure.
+#pragma once
+
+#include <vector>
+
+#include "paceline/report/json_values.h"
+
+namespace paceline::report {
+
+// Of all runs of a page together. One run of eight replicas keeps all that RunStats has kept of it.
+inline constexpr std::size_t kIntervalsOfRun = 40'000;  // alone on its page
+inline constexpr std::size_t kIntervalsOfPage = 24'000;
+inline constexpr std::size_t kActivityOfPage = 8'000;
+inline constexpr std::size_t kGapsOfPage = 16'000;
+inline constexpr std::size_t kGroupsOfPage = 5'000;
+inline constexpr std::size_t kTrainingOfPage = 4'000;
+inline constexpr std::size_t kReplicasOfPage = 2'000;
+inline constexpr std::size_t kEventsOfPage = 2'000;
+
+// `runs`: documents of report_json.
+std::vector<Json> sized_for_page(std::vector<Json> runs);
+
+}  // namespace paceline::report
