@@ -53,7 +53,7 @@ absl::StatusOr<std::string> read_all_of(const Input& input, std::int64_t most_by
     if (text.size() > static_cast<std::size_t>(most_bytes))
       return absl::InvalidArgumentError(fmt::format("{}: has more than {} bytes", input.name, most_bytes));
   }
-  if (text.empty())
+  if (text.find_first_not_of(" \t\r\n") == std::string::npos)
     return absl::InvalidArgumentError(fmt::format("{}: is empty; write the file to it", input.name));
   if (const absl::Status kept = keep_input(input, text); !kept.ok()) return kept;
   return text;

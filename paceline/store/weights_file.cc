@@ -45,10 +45,10 @@ absl::Status read_into(const Tensor& tensor, const ps::TensorSpec& spec, std::sp
 absl::Status read_weights(const std::filesystem::path& file, const ps::Layout& layout, std::span<float> out) {
   const auto read = read_safetensors(file);
   if (absl::IsDataLoss(read.status())) {
-    return absl::DataLossError(fmt::format(
-        "model.weights: {}; name a whole safetensors file, for example one that `paceline export` "
-        "has written",
-        std::string(read.status().message())));
+    return absl::DataLossError(
+        fmt::format("{}; name a whole safetensors file, for example one that `paceline export` "
+                    "has written",
+                    std::string(read.status().message())));
   }
   PACELINE_RETURN_IF_ERROR(read.status());
   std::map<std::string, const Tensor*> tensors;
