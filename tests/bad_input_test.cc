@@ -89,7 +89,35 @@ TEST(BadInput, MissingJobFile) {
   expect_one_line(run({"train", "/no/such/job.toml"}), {"/no/such/job.toml"});
 }
 
-TEST(BadInput, UnknownOption) { expect_one_line(run({"train", "--fast"}), {"--fast", "--help"}); }
+TEST(BadInput, UnknownOption) {
+  expect_one_line(run({"train", "--fast"}), {"train has no option --fast; see paceline train --help"});
+}
+
+TEST(BadInput, AKeyOfTheJobAsAnOption) {
+  expect_one_line(run({"train", "--epochs", "3"}),
+                  {"train has no option --epochs; it is a key of the job: write --set epochs=3;"});
+  expect_one_line(run({"train", "job.toml", "--train-samples=100"}), {"--set data.train_samples=100;"});
+  expect_one_line(run({"compare", "--policies", "bsp", "--lr", "0.1"}), {"--set optimizer.lr=0.1;"});
+  expect_one_line(run({"train", "--epochs"}), {"--set epochs=VALUE;"});
+  expect_one_line(run({"data", "digits", "there", "--epochs", "3"}), {"data has no option --epochs; see"});
+}
+
+TEST(BadInput, AWordTooMany) {
+  expect_one_line(run({"train", "job.toml", "extra", "more"}),
+                  {"train: 'extra' is one word too many; write paceline train [options] [job]; see paceline "
+                   "train --help"});
+  expect_one_line(run({"certs", "a", "b"}),
+                  {"'b' is one word too many; write paceline certs [options] dir;"});
+}
+
+TEST(BadInput, AProgramAsAJobAndAJobAsAProgram) {
+  const TempFolder folder;
+  write_text(folder / "train.py", "print('hello')\n");
+  write_text(folder / "job.toml", "epochs = 1\n");
+  const std::string program = (folder / "train.py").string(), job = (folder / "job.toml").string();
+  expect_one_line(run({"train", program}), {program + ": is a Python program", "paceline run " + program});
+  expect_one_line(run({"run", job}), {job + ": is a job file", "paceline train " + job});
+}
 
 TEST(BadInput, LikelyMeant) {
   expect_one_line(run({"trian"}), {"'trian' is not a command", "Did you mean 'train'?"});
@@ -119,6 +147,13 @@ TEST(BadInput, ANumberThatIsTooSmall) {
                   {"--from: write a whole number from 0"});
 }
 
+TEST(BadInput, ANumberOutOfItsRange) {
+  for (const char* seeds : {"0", "101", "x"}) {
+    expect_one_line(run({"compare", "--policies", "bsp", "--seeds", seeds}),
+                    {"--seeds: write a whole number from 1 to 100; see paceline compare --help"});
+  }
+}
+
 TEST(BadInput, AnAddressWithoutAPort) {
   const TempFolder folder;
   const Ended ended = run({"ui", folder.path().string(), "--listen", "foo"});
@@ -132,6 +167,7 @@ TEST(BadInput, AFileWhereAFolderBelongs) {
   write_text(file, "text\n");
   expect_one_line(run({"report", file}), {file + ": is a file"});
   expect_one_line(run({"certs", file}), {file + ": is a file"});
+  expect_one_line(run({"ui", file}), {file + ": is a file; name a folder with runs in it"});
 }
 
 TEST(BadInput, ARunWhereAComparisonBelongs) {

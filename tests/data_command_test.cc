@@ -52,7 +52,26 @@ TEST_F(DataCommand, FilesAtHandAreCheckedFirst) {
   expect_refused(data("mnist " + to_ + " --from " + archive),
                  {"mnist has 4 files", "t10k-labels-idx1-ubyte.gz"});
   expect_refused(data("mnist " + to_ + " --from " + folder_.path().string()),
-                 {"train-images-idx3-ubyte.gz is not a file"});
+                 {"train-images-idx3-ubyte.gz is not there", "t10k-labels-idx1-ubyte.gz"});
+  expect_refused(data("mnist " + to_ + " --from /no/such/folder"),
+                 {"--from /no/such/folder: there is no such folder", "t10k-labels-idx1-ubyte.gz"});
+}
+
+TEST_F(DataCommand, AFileOfThatNameIsKept) {
+  fs::create_directory(into_);
+  const fs::path mine = into_ / "train-labels-idx1-ubyte.gz";
+  write_text(mine, "mine");
+  for (const char* set : {"digits", "mnist"}) {
+    const Ended ended = data(std::string(set) + " " + to_);
+    EXPECT_EQ(ended.status, 2);
+    EXPECT_NE(ended.errors.find(mine.string() + ": another file has this name already"), std::string::npos)
+        << ended.errors;
+    EXPECT_EQ(read_text(mine), "mine");
+    EXPECT_EQ(std::distance(fs::directory_iterator(into_), {}), 1);
+  }
+  fs::remove(mine);
+  EXPECT_EQ(data("digits " + to_).status, 0);
+  EXPECT_EQ(data("digits " + to_).status, 0);
 }
 
 TEST_F(DataCommand, NamesTheSetsThatThereAre) {
@@ -64,6 +83,10 @@ TEST_F(DataCommand, WithoutANetworkItSaysWhatToFetch) {
                  {"curl is not installed", "https://", "--from cifar-100-binary.tar.gz"});
   put_curl("echo 'curl: (6) Could not resolve host: nowhere' >&2; exit 6");
   expect_refused(data("cifar100 " + to_), {"Could not resolve host", "--from cifar-100-binary.tar.gz"});
+  expect_refused(data("mnist " + to_),
+                 {"fetch these 4 files from https://storage.googleapis.com/cvdf-datasets/mnist/ into",
+                  "train-images-idx3-ubyte.gz, train-labels-idx1-ubyte.gz, t10k-images-idx3-ubyte.gz, "
+                  "t10k-labels-idx1-ubyte.gz; then say --from FOLDER"});
 }
 
 TEST_F(DataCommand, WhatWasFetchedIsCheckedToo) {

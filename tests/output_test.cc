@@ -154,6 +154,35 @@ TEST_F(Output, AJobFromStandardInput) {
   expect_one_line(run_in_shell("$PACELINE train - <&-"), {"standard input: is closed"});
 }
 
+// bash names the pipe of <(…) /dev/fd/63. It can be read once, but a job is read several times.
+TEST_F(Output, AJobFromAPipe) {
+  const std::string job = small_job(folder_.path(), "epochs = 0.1\n").string();
+  for (const std::string virtually : {"", " --virtual"}) {
+    const Ended ended = run_in_shell("bash -c '$PACELINE train <(cat " + job + ")" + virtually + "'");
+    EXPECT_EQ(ended.status, 0) << ended.errors;
+    EXPECT_NE(read_text(only_run(folder_ / "runs") / "job.toml").find("'small'"), std::string::npos);
+    fs::remove_all(folder_ / "runs");
+  }
+  const Ended times = run_in_shell("bash -c '$PACELINE zipline <(printf \"a:1,2\\nb:2,3\\n\")'");
+  EXPECT_EQ(times.status, 0) << times.errors;
+  expect_one_line(run_in_shell("bash -c '$PACELINE train <(echo epochs = = 3)'"),
+                  {"/dev/fd/", ":1: not TOML"});
+  const std::string pipe = (folder_ / "pipe").string();
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  expect_one_line(run({"train", pipe}), {pipe + ": is a pipe; write - in its place, and < " + pipe});
+}
+
+TEST_F(Output, WeightsHaveTheEndingOfTheirFormat) {
+  const std::string run_folder = (folder_ / "none").string();
+  expect_one_line(run({"export", run_folder, (folder_ / "h.csv").string()}), {"h.csv", "--csv FOLDER"});
+  for (const char* name : {"w.foo", "w", "w.pt"})
+    expect_one_line(run({"export", run_folder, (folder_ / name).string()}),
+                    {name, "a file that ends in .safetensors"});
+  const std::string folder = (folder_ / "w.safetensors").string();
+  fs::create_directory(folder);
+  expect_one_line(run({"export", run_folder, folder}), {folder + ": is a folder, not a regular file; name"});
+}
+
 TEST_F(Output, OtherFilesFromStandardInput) {
   const auto ends_alike = [&](const std::string& command, const std::string& file, const std::string& shown) {
     const auto line = [&](const std::string& from, const std::string& to) {

@@ -77,7 +77,7 @@ TEST_F(Zipline, SaysInOneLineWhatIsWrong) {
   expect_error({"--method", "fast"}, "method 'fast': unknown; write zip-line");
   expect_error({"--json", (folder_ / "no" / "such.json").string()}, "such.json");
   write_text(file_, "w0:1,2\nw1:3,2\n");
-  expect_error({}, "times.txt:2: time 2 is less than the one before; sort the times");
+  expect_error({}, "times.txt:2: the time in place 2 is less than the one before; sort the times");
   std::string wide;
   for (int i = 0; i < 40; ++i) wide += fmt::format("w{}:1,2,3,4,5\n", i);
   write_text(file_, wide);

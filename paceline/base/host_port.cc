@@ -11,11 +11,13 @@ namespace {
 
 constexpr int kMostPort = 65535;
 
-// getaddrinfo() takes larger numbers too, modulo 65536.
-bool is_port(const std::string& text) {
-  const bool digits = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+// Empty where nothing is. getaddrinfo() takes larger numbers too, modulo 65536.
+std::string wrong_with_port(const std::string& text) {
+  if (text.empty()) return "no port after the colon";
+  if (text.find_first_not_of("0123456789") != std::string::npos) return "a port that is not a number";
   int port = 0;
-  return digits && absl::SimpleAtoi(text, &port) && port <= kMostPort;
+  if (absl::SimpleAtoi(text, &port) && port <= kMostPort) return "";
+  return "a port that is too large";
 }
 
 }  // namespace
@@ -27,12 +29,16 @@ std::string host_port(const std::string& host, const std::string& port) {
 
 absl::StatusOr<Addresses> look_up(const std::string& address, int flags) {
   const std::size_t colon = address.rfind(':');
-  if (colon == std::string::npos || colon == 0)
+  if (colon == std::string::npos)
     return absl::InvalidArgumentError(fmt::format("'{}' is not an address; write HOST:PORT", address));
   const std::string port = address.substr(colon + 1);
-  if (!is_port(port)) {
+  if (const std::string wrong = wrong_with_port(port); !wrong.empty()) {
     return absl::InvalidArgumentError(
-        fmt::format("'{}' has no port; write HOST:PORT, with a port from 0 to {}", address, kMostPort));
+        fmt::format("'{}' has {}; write HOST:PORT, with a port from 0 to {}", address, wrong, kMostPort));
+  }
+  if (colon == 0) {
+    return absl::InvalidArgumentError(fmt::format(
+        "'{0}' has no host before the colon; write HOST:PORT, for example 127.0.0.1{0}", address));
   }
   std::string host = address.substr(0, colon);
   if (host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);

@@ -17,9 +17,21 @@ TEST(HostPort, AnAddressWithColonsHasBrackets) {
 TEST(HostPort, APortIsANumberUpTo65535) {
   EXPECT_TRUE(look_up("127.0.0.1:0").ok());
   EXPECT_TRUE(look_up("127.0.0.1:65535").ok());
-  for (const char* address :
-       {"127.0.0.1:65536", "127.0.0.1:99999", "127.0.0.1:-1", "127.0.0.1:", "127.0.0.1:x", "127.0.0.1: 1"})
-    EXPECT_TRUE(absl::IsInvalidArgument(look_up(address).status())) << address;
+  const std::pair<const char*, const char*> kWrong[] = {{"127.0.0.1:65536", "a port that is too large"},
+                                                        {"127.0.0.1:99999", "a port that is too large"},
+                                                        {":99999", "a port that is too large"},
+                                                        {"127.0.0.1:9999999999999", "too large"},
+                                                        {"127.0.0.1:-1", "a port that is not a number"},
+                                                        {"127.0.0.1:x", "a port that is not a number"},
+                                                        {"127.0.0.1: 1", "a port that is not a number"},
+                                                        {"127.0.0.1:", "no port after the colon"},
+                                                        {":80", "no host before the colon"},
+                                                        {"node1", "write HOST:PORT"}};
+  for (const auto& [address, says] : kWrong) {
+    const absl::Status status = look_up(address).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << address;
+    EXPECT_NE(status.message().find(says), std::string::npos) << status;
+  }
 }
 
 }  // namespace

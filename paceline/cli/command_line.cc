@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include <absl/strings/str_join.h>
 #include <CLI/CLI.hpp>
 
 #include "paceline/base/file_limit.h"
@@ -142,6 +143,7 @@ void add_data(CLI::App& app, Command& command) {
   CLI::App* data = app.add_subcommand("data", "put a standard data set, or drawn digits, into a folder");
   data->add_option("set", options->set,
                    "mnist, cifar10, cifar100, or digits: drawn here, in files like MNIST's")
+      ->type_name(absl::StrJoin(data_sets(), "|"))
       ->required();
   data->add_option("dir", options->directory, "the folder to put it into")->required();
   data->add_option("--from", options->from,

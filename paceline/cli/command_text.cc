@@ -1,5 +1,7 @@
 #include "paceline/cli/command_text.h"
 
+#include <absl/strings/str_split.h>
+
 namespace paceline::cli {
 
 namespace {
@@ -17,6 +19,7 @@ OptionText option_text(const CLI::Option& option) {
   const std::string type = option.get_type_name();
   words.value = type.substr(0, type.find_first_of(": "));
   if (words.value.empty()) words.value = "TEXT";
+  if (words.value.find('|') != std::string::npos) words.choices = absl::StrSplit(words.value, '|');
   return words;
 }
 

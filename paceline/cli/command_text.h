@@ -13,7 +13,8 @@ struct OptionText {
   std::vector<std::string>
       names;  // with their dashes: "-h", "--help"; of a word without a name, that it has here
   std::string about;
-  std::string value;  // what is written behind it, "TEXT"; empty: nothing
+  std::string value;                 // what is written behind it, "TEXT"; empty: nothing
+  std::vector<std::string> choices;  // where `value` is one of these, "bsp|asp"
   bool required = false;
   bool repeated = false;  // may be written any number of times
 };

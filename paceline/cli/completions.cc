@@ -19,6 +19,21 @@ std::vector<std::string> option_names(const CommandText& command) {
   return names;
 }
 
+// "data/2) …": what may stand in that place. Nothing for other words of a command.
+std::string bash_places(const ProgramText& words) {
+  std::string cases;
+  for (const CommandText& command : words.commands) {
+    std::size_t place = 2;
+    for (const OptionText& word : command.positionals) {
+      if (!word.choices.empty())
+        cases += fmt::format("        {}/{}) COMPREPLY=($(compgen -W '{}' -- \"$word\")) ;;\n", command.name,
+                             place, absl::StrJoin(word.choices, " "));
+      ++place;
+    }
+  }
+  return cases.empty() ? "" : "      case ${COMP_WORDS[1]}/$COMP_CWORD in\n" + cases + "      esac\n";
+}
+
 // Where nothing is offered, bash offers files.
 std::string bash(const ProgramText& words) {
   const std::string& program = words.program.name;
@@ -38,7 +53,9 @@ std::string bash(const ProgramText& words) {
   fi
   case $word in
     -*) ;;
-    *) return ;;
+    *)
+{3}      return
+      ;;
   esac
   case ${{COMP_WORDS[1]}} in
 {2}  esac
@@ -46,7 +63,7 @@ std::string bash(const ProgramText& words) {
 }}
 complete -o default -F _{0} {0}
 )",
-                     program, absl::StrJoin(first, " "), cases);
+                     program, absl::StrJoin(first, " "), cases, bash_places(words));
 }
 
 std::string quoted(const std::string& text) {
@@ -65,6 +82,12 @@ std::string zsh_arguments(const CommandText& command) {
   std::string text = "_arguments";
   for (const OptionText& option : command.options) {
     for (const std::string& name : option.names) text += " \\\n        " + zsh_spec(option, name);
+  }
+  for (std::size_t i = 0; i < command.positionals.size(); ++i) {
+    const OptionText& word = command.positionals[i];
+    if (!word.choices.empty())
+      text += " \\\n        " +
+              quoted(fmt::format("{}:{}:({})", i + 1, word.names.front(), absl::StrJoin(word.choices, " ")));
   }
   return text;
 }
@@ -122,6 +145,16 @@ std::string fish(const ProgramText& words) {
     text += fmt::format("complete -c {} -n __fish_use_subcommand -f -a {} -d {}\n", program, command.name,
                         fish_quoted(command.about));
     text += fish_options(program, "__fish_seen_subcommand_from " + command.name, command);
+    std::size_t before = 2;
+    for (const OptionText& word : command.positionals) {
+      if (!word.choices.empty())
+        text += fmt::format(
+            "complete -c {} -n '__fish_seen_subcommand_from {}; and test (count (commandline -opc)) -eq {}' "
+            "-f "
+            "-a '{}'\n",
+            program, command.name, before, absl::StrJoin(word.choices, " "));
+      ++before;
+    }
   }
   return text;
 }

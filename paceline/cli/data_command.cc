@@ -31,13 +31,11 @@ using data::StandardSet;
 constexpr char kDigits[] = "digits";
 
 absl::StatusOr<const StandardSet*> find_set(const std::string& name) {
-  std::vector<std::string> names = {kDigits};
   for (const StandardSet& set : data::standard_sets()) {
     if (set.name == name) return &set;
-    names.push_back(set.name);
   }
   return absl::InvalidArgumentError(
-      fmt::format("there is no data set '{}'; write one of {}", name, absl::StrJoin(names, ", ")));
+      fmt::format("there is no data set '{}'; write one of {}", name, absl::StrJoin(data_sets(), ", ")));
 }
 
 bool is_address(const std::string& from) {
@@ -79,39 +77,57 @@ absl::Status run_curl(const std::string& address, const fs::path& file) {
   return absl::UnavailableError(line.empty() ? "curl failed" : line);
 }
 
+std::string names_of(const StandardSet& set) {
+  return absl::StrJoin(set.files, ", ",
+                       [](std::string* text, const PublishedFile& file) { text->append(file.name); });
+}
+
 // Into the staging folder, from where add() takes it.
-absl::StatusOr<fs::path> fetch(const PublishedFile& file, const std::string& address, const fs::path& into) {
+absl::StatusOr<fs::path> fetch(const StandardSet& set, const PublishedFile& file, const std::string& address,
+                               const fs::path& into) {
   launch::print(stderr, fmt::format("fetching {}\n", address));
   const absl::Status fetched = run_curl(address, into / file.name);
   if (fetched.ok()) return into / file.name;
+  const std::string cannot = fmt::format("cannot fetch {} ({})", address, std::string(fetched.message()));
+  if (set.files.size() == 1)
+    return absl::UnavailableError(
+        fmt::format("{}; fetch {} where there is a network, and add --from {}", cannot, address, file.name));
   return absl::UnavailableError(
-      fmt::format("cannot fetch {} ({}); fetch {} where there is a network, and add --from {}", address,
-                  std::string(fetched.message()), address, file.name));
+      fmt::format("{}; where there is a network, fetch these {} files from {} into one folder: {}; then add "
+                  "--from FOLDER",
+                  cannot, set.files.size(), address.substr(0, address.rfind('/') + 1), names_of(set)));
 }
 
 // Where `file` is on this machine, after it was fetched if it has to be.
 absl::StatusOr<fs::path> find_file(const StandardSet& set, const PublishedFile& file, const std::string& from,
                                    const fs::path& staging) {
-  if (from.empty()) return fetch(file, set.folder + file.name, staging);
-  if (is_address(from)) return fetch(file, from.ends_with("/") ? from + file.name : from, staging);
+  if (from.empty()) return fetch(set, file, set.folder + file.name, staging);
+  if (is_address(from)) return fetch(set, file, from.ends_with("/") ? from + file.name : from, staging);
   std::error_code error;
   const fs::path path = fs::is_directory(from, error) ? fs::path(from) / file.name : fs::path(from);
   if (fs::is_regular_file(path, error)) return path;
+  if (set.files.size() > 1)
+    return absl::InvalidArgumentError(
+        fmt::format("--from {}: {} is not there; put {} there, or leave --from out to fetch them from {}",
+                    from, file.name, names_of(set), set.folder));
   return absl::InvalidArgumentError(fmt::format(
       "--from {}: {} is not a file; name {} or the folder that it is in, or leave --from out to fetch {}",
       from, path.string(), file.name, set.folder + file.name));
 }
 
+// Of several files one alone is no set.
 absl::Status check_from(const StandardSet& set, const std::string& from) {
   std::error_code error;
-  const bool one_file =
-      !from.empty() && (is_address(from) ? !from.ends_with("/") : !fs::is_directory(from, error));
-  if (set.files.size() == 1 || !one_file) return absl::OkStatus();
-  std::vector<std::string> names;
-  for (const PublishedFile& file : set.files) names.push_back(file.name);
+  const bool folder = is_address(from) ? from.ends_with("/") : fs::is_directory(from, error);
+  if (set.files.size() == 1 || from.empty() || folder) return absl::OkStatus();
+  if (!is_address(from) && !fs::exists(from, error))
+    return absl::InvalidArgumentError(fmt::format(
+        "--from {}: there is no such folder; name the one where there are {}, or leave --from out "
+        "to fetch them from {}",
+        from, names_of(set), set.folder));
   return absl::InvalidArgumentError(fmt::format(
       "--from {}: {} has {} files; name the folder, or an address that ends with /, where there are {}", from,
-      set.name, set.files.size(), absl::StrJoin(names, ", ")));
+      set.name, set.files.size(), names_of(set)));
 }
 
 // Digits are drawn here, and written like MNIST's.
@@ -131,6 +147,12 @@ absl::Status put_digits(const DataOptions& options) {
 
 }  // namespace
 
+std::vector<std::string> data_sets() {
+  std::vector<std::string> names = {kDigits};
+  for (const StandardSet& set : data::standard_sets()) names.push_back(set.name);
+  return names;
+}
+
 absl::Status data_command(const DataOptions& options) {
   if (options.directory.empty())
     return absl::InvalidArgumentError("name the folder that the data set goes to");
@@ -138,6 +160,7 @@ absl::Status data_command(const DataOptions& options) {
   PACELINE_ASSIGN_OR_RETURN(const StandardSet* set, find_set(options.set));
   PACELINE_RETURN_IF_ERROR(check_from(*set, options.from));
   PACELINE_ASSIGN_OR_RETURN(data::Staging staging, data::Staging::in(options.directory));
+  for (const PublishedFile& file : set->files) PACELINE_RETURN_IF_ERROR(staging.check_place(file));
   for (const PublishedFile& file : set->files) {
     PACELINE_ASSIGN_OR_RETURN(const fs::path path, find_file(*set, file, options.from, staging.path()));
     PACELINE_RETURN_IF_ERROR(staging.add(file, path));

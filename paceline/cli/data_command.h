@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include <absl/status/status.h>
 
@@ -15,8 +16,12 @@ struct DataOptions {
 };
 
 // Fetches what is not at hand with the program curl, checks every byte, and prints how to use the set. The
-// folder gets all of the set's files or none. Errors: InvalidArgument (no such set, no such file), DataLoss
-// (other bytes), Unavailable (no network, no curl, full disk), each with what to do.
+// folder gets all of the set's files or none, and no file of another content is replaced. Errors:
+// InvalidArgument (no such set, no such file), AlreadyExists (another file has the name), DataLoss (other
+// bytes), Unavailable (no network, no curl, full disk), each with what to do.
 absl::Status data_command(const DataOptions& options);
+
+// The names of the sets.
+std::vector<std::string> data_sets();
 
 }  // namespace paceline::cli

@@ -54,12 +54,30 @@ absl::StatusOr<Exported> model_of(const store::RunPaths& paths) {
   return Exported{engines.front()->layout(), {}};
 }
 
+// The ending says the format; this one is read everywhere.
+absl::Status check_ending(const std::string& file) {
+  if (file.empty() || file.ends_with(".safetensors")) return absl::OkStatus();
+  if (file.ends_with(".csv")) {
+    return absl::InvalidArgumentError(fmt::format(
+        "export: {}: this would be the weights; write --csv FOLDER for tables of numbers, or name "
+        "a file that ends in .safetensors for the weights",
+        file));
+  }
+  return absl::InvalidArgumentError(
+      fmt::format("export: {}: weights are written as safetensors; name a file that ends in .safetensors, or "
+                  "write --trace, --csv, --tensorboard or --prometheus for the history",
+                  file));
+}
+
 // Readers map the weights, which only a regular file lets them.
 absl::Status check_target(const fs::path& file) {
   std::error_code ignored;
   const fs::file_status status = fs::status(file, ignored);
-  if (fs::exists(status) && !fs::is_regular_file(status))
-    return absl::InvalidArgumentError(fmt::format("{}: is there, and is not a regular file", file.string()));
+  if (fs::exists(status) && !fs::is_regular_file(status)) {
+    return absl::InvalidArgumentError(
+        fmt::format("{}: is {}, not a regular file; name a file that is new, or one to replace",
+                    file.string(), fs::is_directory(status) ? "a folder" : "a device or a pipe"));
+  }
   return check_output(file.string());
 }
 
@@ -125,6 +143,7 @@ absl::Status export_command(const ExportOptions& options) {
         "export: write where to: a file for the weights, --trace FILE, --csv DIR, --tensorboard DIR or "
         "--prometheus FILE");
   }
+  PACELINE_RETURN_IF_ERROR(check_ending(options.file));
   PACELINE_RETURN_IF_ERROR(check_output(options.prometheus));
   for (const std::string& file : {options.file, options.trace}) {
     if (!file.empty()) PACELINE_RETURN_IF_ERROR(check_target(file));

@@ -210,7 +210,8 @@ std::vector<Finding> host_findings() {
 Finding port_finding(const std::string& listen) {
   std::int64_t number = 0;
   if (!absl::SimpleAtoi(listen.substr(listen.rfind(':') + 1), &number) || number == 0)
-    return {"port", Health::kOk, listen + ": any free one", ""};
+    return {"port", Health::kOk,
+            listen + ": any free one; the file coordinator in the folder of a running job names it", ""};
   // As the run does it.
   const absl::Status opened = rpc::listen_for_job(listen).status();
   if (opened.ok()) return {"port", Health::kOk, listen + " is free", ""};

@@ -29,7 +29,7 @@ std::string item(const OptionText& option, bool positional) {
   if (!positional && !option.value.empty()) text += " " + slanted(option.value);
   text += "\n" + troff(option.about);
   if (option.required) text += " (needed)";
-  if (option.repeated) text += " (may be repeated)";
+  if (option.repeated && option.about.find("repeat") == std::string::npos) text += " (may be repeated)";
   return text + "\n";
 }
 
@@ -62,7 +62,7 @@ std::string man_page(const ProgramText& words, const std::string& name, const st
   text += ".SH SYNOPSIS\n" + synopsis(program, command);
   if (name == program) text += " " + slanted("command") + " …";
   text += "\n";
-  if (!command.positionals.empty()) text += ".SH WORDS\n";
+  if (!command.positionals.empty()) text += ".SH ARGUMENTS\n";
   for (const OptionText& word : command.positionals) text += item(word, true);
   if (!command.options.empty()) text += ".SH OPTIONS\n";
   for (const OptionText& option : command.options) text += item(option, false);

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -17,6 +18,7 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -28,6 +30,7 @@
 #include "paceline/base/likely_meant.h"
 #include "paceline/base/program_version.h"
 #include "paceline/cli/command_text.h"
+#include "paceline/config/job_config.h"
 #include "paceline/launch/print.h"
 #include "paceline/launch/stop_signals.h"
 #include "paceline/peer/exit_report.h"
@@ -140,36 +143,94 @@ absl::Status unknown_command(const CLI::App& app, const std::string& word) {
       "'{}' is not a command. The commands are {}; see paceline --help", word, fmt::join(known, ", ")));
 }
 
-// Nothing where the words are not to blame.
-std::optional<absl::Status> unknown_option(const CLI::App& app) {
-  for (const CLI::App* command : app.get_subcommands()) {
-    for (const std::string& word : command->remaining()) {
-      const std::string name = word.substr(0, word.find('='));
-      const auto meant = likely_meant(name, options_of(*command));
-      if (!name.starts_with("--") || !meant) continue;
-      return absl::InvalidArgumentError(
-          fmt::format("{} has no option {}. Did you mean '{}'? See paceline {} --help", command->get_name(),
-                      name, *meant, command->get_name()));
-    }
+// The key of a job that is written like an option: "epochs" of --epochs, "optimizer.lr" of --lr.
+std::optional<std::string> key_of_job(const std::string& option, const std::string& value) {
+  std::string key = option.substr(option.find_first_not_of('-'));
+  std::replace(key.begin(), key.end(), '-', '_');
+  for (const char* section : {"", "optimizer.", "model.", "data.", "sync.", "evaluate.", "checkpoint."}) {
+    if (config::parse_job("", "the default job", {fmt::format("{}{}={}", section, key, value)}).ok())
+      return section + key;
   }
   return std::nullopt;
 }
 
-// The parser says "--resume: 1 required TEXT missing".
+using Words = std::vector<std::string>;
+
+// What stands behind an option that the command does not have: after its '=', or as the next word.
+std::string value_behind(const std::string& option, const Words& words) {
+  if (const std::size_t equals = option.find('='); equals != std::string::npos)
+    return option.substr(equals + 1);
+  const auto at = std::find(words.begin(), words.end(), option);
+  return at == words.end() || at + 1 == words.end() || (at + 1)->starts_with("-") ? "" : *(at + 1);
+}
+
+absl::Status unknown_option(const CLI::App& command, const std::string& word, const Words& words) {
+  const std::string name = word.substr(0, word.find('='));
+  const std::string begin = fmt::format("{} has no option {}", command.get_name(), name);
+  const std::string value = value_behind(word, words);
+  if (name.starts_with("--") && name.size() > 2 && options_of(command).contains("--set")) {
+    if (const auto key = key_of_job(name, value.empty() ? "1" : value))
+      return absl::InvalidArgumentError(
+          fmt::format("{}; it is a key of the job: write --set {}={}; see paceline {} --help", begin, *key,
+                      value.empty() ? "VALUE" : value, command.get_name()));
+  }
+  if (const auto meant = likely_meant(name, options_of(command)))
+    return absl::InvalidArgumentError(
+        fmt::format("{}. Did you mean '{}'? See paceline {} --help", begin, *meant, command.get_name()));
+  return absl::InvalidArgumentError(fmt::format("{}; see paceline {} --help", begin, command.get_name()));
+}
+
+absl::Status one_word_too_many(const CLI::App& command, const std::string& word) {
+  std::string usage = "[options]";
+  for (const CLI::Option* one : command.get_options()) {
+    if (!one->get_positional() || one->get_group().empty()) continue;
+    usage += one->get_required() ? " " + one->get_name() : " [" + one->get_name() + "]";
+  }
+  return absl::InvalidArgumentError(
+      fmt::format("{0}: '{1}' is one word too many; write paceline {0} {2}; see "
+                  "paceline {0} --help",
+                  command.get_name(), word, usage));
+}
+
+// Nothing where the words are not to blame. An option is, rather than the words that were meant for it.
+std::optional<absl::Status> unknown_word(const CLI::App& app, const Words& words) {
+  std::optional<absl::Status> too_many;
+  for (const CLI::App* command : app.get_subcommands()) {
+    for (const std::string& word : command->remaining()) {
+      const bool option = word.starts_with("-") && word.size() > 1;
+      // Other words than ours belong to the program that it starts.
+      if (command->get_allow_extras() && !(option && likely_meant(word, options_of(*command)))) continue;
+      if (option) return unknown_option(*command, word, words);
+      if (!too_many) too_many = one_word_too_many(*command, word);
+    }
+  }
+  return too_many;
+}
+
+// The parser says "--resume: 1 required TEXT missing" and "--seeds: Value x not in range 1 to 100".
 std::string said_of(const CLI::ParseError& error) {
   const std::string said = error.what();
   const std::size_t colon = said.find(": ");
   const bool missing = dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr &&
                        said.ends_with(" missing") && colon != std::string::npos;
-  return missing ? said.substr(0, colon) + ": needs a value" : said;
+  if (missing) return said.substr(0, colon) + ": needs a value";
+  constexpr std::string_view kRange = " not in range ";
+  const std::size_t range = said.rfind(kRange);
+  if (range == std::string::npos || colon == std::string::npos) return said;
+  return fmt::format("{}: write a whole number from {}", said.substr(0, colon),
+                     said.substr(range + kRange.size()));
 }
 
 // --help and --version; or what is wrong with the words.
-int end_of_parsing(const CLI::App& app, const CLI::ParseError& error) {
-  if (const auto unknown = error.get_exit_code() != 0 ? unknown_option(app) : std::nullopt)
+int end_of_parsing(const CLI::App& app, const CLI::ParseError& error, const Words& words) {
+  if (const auto unknown = error.get_exit_code() != 0 ? unknown_word(app, words) : std::nullopt)
     return complain(*unknown);
-  if (error.get_exit_code() != 0)
-    return complain(absl::InvalidArgumentError(fmt::format("{}; see paceline --help", said_of(error))));
+  if (error.get_exit_code() != 0) {
+    const auto called = app.get_subcommands();
+    return complain(
+        absl::InvalidArgumentError(fmt::format("{}; see paceline {}--help", said_of(error),
+                                               called.empty() ? "" : called.front()->get_name() + " ")));
+  }
   std::ostringstream text;
   const int status = app.exit(error, text, text);
   launch::print(stdout, text.str());
@@ -213,7 +274,7 @@ int run_program(CLI::App& app, const Command& command, int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return with_output_written(end_of_parsing(app, error));
+    return with_output_written(end_of_parsing(app, error, Words(argv, argv + argc)));
   }
   const absl::StatusOr<int> status = command();
   // A process of a job that another command has stopped did all that it should.

@@ -29,6 +29,9 @@ std::string job_name(const RunOptions& options) {
 }  // namespace
 
 absl::StatusOr<int> run_command(const RunOptions& options) {
+  if (options.program.ends_with(".toml"))
+    return absl::InvalidArgumentError(
+        fmt::format("{0}: is a job file, not a program; write paceline train {0}", options.program));
   toml::array args;
   for (const std::string& arg : options.args) args.push_back(arg);
   const bool is_module = !options.module.empty();

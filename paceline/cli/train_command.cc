@@ -165,6 +165,13 @@ absl::Status check_is_no_folder(const std::string& job_file) {
           : fmt::format("{}: is a folder; name a job file", job_file));
 }
 
+absl::Status check_is_no_program(const std::string& job_file) {
+  std::error_code ignored;
+  if (!job_file.ends_with(".py") || !std::filesystem::exists(job_file, ignored)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      fmt::format("{0}: is a Python program, not a job file; write paceline run {0}", job_file));
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> absolute_source(const std::string& source) {
@@ -225,8 +232,9 @@ absl::StatusOr<JobText> job_text(const TrainOptions& options) {
     return JobText{job.text, kStandardInput};
   }
   PACELINE_RETURN_IF_ERROR(check_is_no_folder(job.file));
+  PACELINE_RETURN_IF_ERROR(check_is_no_program(job.file));
   PACELINE_ASSIGN_OR_RETURN(job.text, options.resume.empty()
-                                          ? runs::read_job_file(job.file)
+                                          ? read_named_file(job.file)
                                           : runs::read_recorded_job(store::RunPaths{options.resume}));
   return job;
 }

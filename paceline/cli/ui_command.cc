@@ -63,7 +63,8 @@ absl::StatusOr<std::vector<std::filesystem::path>> roots_of(const UiCommandOptio
     std::error_code error;
     if (!std::filesystem::is_directory(root, error))
       return absl::NotFoundError(
-          fmt::format("{}: there is no such folder; name one with runs in it, or a run", name));
+          fmt::format("{}: {}; name a folder with runs in it, or the folder of a run", name,
+                      std::filesystem::exists(root, error) ? "is a file" : "there is no such folder"));
     roots.push_back(root.lexically_normal());
   }
   return roots;

@@ -74,7 +74,8 @@ class TimesReader {
       PACELINE_ASSIGN_OR_RETURN(const double time,
                                 read_time(trimmed(take_part(rest, ',')), times.size() + 1));
       if (!times.empty() && time < times.back())
-        return bad(fmt::format("time {} is less than the one before; sort the times", times.size() + 1));
+        return bad(fmt::format("the time in place {} is less than the one before; sort the times",
+                               times.size() + 1));
       times.push_back(time);
     }
     return absl::OkStatus();
@@ -84,10 +85,11 @@ class TimesReader {
     double time = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), time);
     if (error == std::errc::invalid_argument || end != text.data() + text.size() || std::isnan(time))
-      return bad(fmt::format("time {} is not a number; write an integer or a decimal such as 4.5", place));
+      return bad(fmt::format(
+          "the time in place {} is not a number; write an integer or a decimal such as 4.5", place));
     if (error != std::errc() || std::abs(time) > kLargestTime)
-      return bad(fmt::format("time {0} is too large or too small; write times from -{1} to {1}", place,
-                             kLargestTime));
+      return bad(fmt::format("the time in place {0} is too large or too small; write times from -{1} to {1}",
+                             place, kLargestTime));
     return time;
   }
 

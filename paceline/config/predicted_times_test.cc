@@ -44,9 +44,10 @@ TEST_P(BadTimes, AreOneLineThatSaysWhatToWrite) {
 }
 
 constexpr char kNotANumber[] =
-    "times.txt:1: time 1 is not a number; write an integer or a decimal such as 4.5";
+    "times.txt:1: the time in place 1 is not a number; write an integer or a decimal such as 4.5";
 constexpr char kTooLarge[] =
-    "times.txt:1: time 1 is too large or too small; write times from -9007199254740992 to 9007199254740992";
+    "times.txt:1: the time in place 1 is too large or too small; write times from -9007199254740992 to "
+    "9007199254740992";
 constexpr char kNoList[] = "times.txt: no list in it; write lines such as w0:1.5,3,4.5";
 
 INSTANTIATE_TEST_SUITE_P(
@@ -58,8 +59,9 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"a:1\nb: \n", "times.txt:2: no time after the ':'; write NAME:TIME,TIME,…"},
         Bad{"a:1\nb:2\na :3\n",
             "times.txt:3: this name is taken by a line before; give each list a name of its own"},
-        Bad{"a:1,2,1.9", "times.txt:1: time 3 is less than the one before; sort the times"},
-        Bad{"a:1,,2", "times.txt:1: time 2 is not a number; write an integer or a decimal such as 4.5"},
+        Bad{"a:1,2,1.9", "times.txt:1: the time in place 3 is less than the one before; sort the times"},
+        Bad{"a:1,,2",
+            "times.txt:1: the time in place 2 is not a number; write an integer or a decimal such as 4.5"},
         Bad{"a:,", kNotANumber}, Bad{"a:1:2", kNotANumber}, Bad{"a:x", kNotANumber}, Bad{"a:1x", kNotANumber},
         Bad{"a:1 2", kNotANumber}, Bad{"a:1e", kNotANumber}, Bad{"a:0x10", kNotANumber},
         Bad{"a:+1", kNotANumber}, Bad{"a:nan", kNotANumber}, Bad{"a:-nan(7)", kNotANumber},

@@ -3,7 +3,11 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstdio>
+#include <fstream>
+#include <iterator>
 #include <system_error>
 #include <utility>
 
@@ -55,6 +59,39 @@ absl::Status cannot(const fs::path& path, const char* what, const std::error_cod
   return absl::UnavailableError(fmt::format("{}: cannot be {}: {}", path.string(), what, error.message()));
 }
 
+absl::Status taken(const fs::path& path) {
+  return absl::AlreadyExistsError(
+      fmt::format("{}: another file has this name already, and it is kept; name another folder, or move that "
+                  "file away",
+                  path.string()));
+}
+
+bool is_there(const fs::path& path) {
+  std::error_code error;
+  return fs::exists(fs::symlink_status(path, error));
+}
+
+bool same_bytes(const fs::path& one, const fs::path& other) {
+  std::error_code error;
+  if (!fs::is_regular_file(other, error) || fs::file_size(one, error) != fs::file_size(other, error))
+    return false;
+  std::ifstream a(one, std::ios::binary), b(other, std::ios::binary);
+  return a && b &&
+         std::equal(std::istreambuf_iterator<char>(a), {}, std::istreambuf_iterator<char>(b),
+                    std::istreambuf_iterator<char>());
+}
+
+// Never over another file, even one that has come this moment. Some file systems know no such rename.
+absl::Status place(const fs::path& from, const fs::path& to) {
+  if (is_there(to)) return same_bytes(from, to) ? absl::OkStatus() : taken(to);
+  if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0)
+    return absl::OkStatus();
+  if (errno == EEXIST) return taken(to);
+  std::error_code error(errno, std::generic_category());
+  if (errno == EINVAL || errno == ENOSYS) fs::rename(from, to, error);
+  return error ? cannot(to, "written", error) : absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<Staging> Staging::in(const fs::path& directory) {
@@ -84,6 +121,12 @@ Staging::~Staging() {
   if (made_) fs::remove(directory_, ignored);  // only if it is empty
 }
 
+absl::Status Staging::check_place(const PublishedFile& file) const {
+  const fs::path to = directory_ / file.name;
+  if (!file.unpack.empty() || !is_there(to) || check_sum(file, to).ok()) return absl::OkStatus();
+  return taken(to);
+}
+
 absl::Status Staging::add(const PublishedFile& file, const fs::path& source) {
   PACELINE_RETURN_IF_ERROR(check_sum(file, source));
   if (!file.unpack.empty()) {
@@ -104,10 +147,10 @@ absl::Status Staging::finish() {
   if (!staged.valid() || ::syncfs(staged.get()) != 0)
     return cannot(path_, "written", std::error_code(errno, std::generic_category()));
   for (const std::string& name : added_) {
-    std::error_code error;
-    fs::rename(path_ / name, directory_ / name, error);
-    if (error) return cannot(directory_ / name, "written", error);
+    const fs::path to = directory_ / name;
+    if (is_there(to) && !same_bytes(path_ / name, to)) return taken(to);
   }
+  for (const std::string& name : added_) PACELINE_RETURN_IF_ERROR(place(path_ / name, directory_ / name));
   return absl::OkStatus();
 }
 

@@ -50,7 +50,11 @@ class Staging {
   absl::Status add(const PublishedFile& file, const std::filesystem::path& source);
   // A file of this name was written to path().
   void add_written(const std::string& name) { added_.push_back(name); }
-  // Moves all that was added to the folder, over files of the same names. Errors: Unavailable.
+  // Before `file` is fetched: whether another file has its name in the folder, as far as that is known by
+  // then. Errors: AlreadyExists.
+  absl::Status check_place(const PublishedFile& file) const;
+  // Moves all that was added to the folder. A file that is there already stays: the same bytes are well.
+  // Errors: AlreadyExists, and nothing was moved, where it has others; Unavailable.
   absl::Status finish();
 
  private:

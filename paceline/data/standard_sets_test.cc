@@ -81,6 +81,40 @@ TEST_F(StandardSets, AFolderThatWasThereStaysAsItWas) {
   EXPECT_EQ(std::distance(fs::directory_iterator(into_), {}), 1);
 }
 
+// Whether it lies there, is a link to it, or is none at all.
+TEST_F(StandardSets, NoOtherFileIsReplaced) {
+  fs::create_directory(into_);
+  write_all(into_ / "b.bin", "mine");
+  const auto put = [&] {
+    auto staging = Staging::in(into_);
+    EXPECT_TRUE(staging->add(packed_, folder_ / "packed.tar.gz").ok());
+    return staging->finish();
+  };
+  const absl::Status refused = put();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kAlreadyExists) << refused;
+  EXPECT_NE(refused.message().find("b.bin"), std::string::npos) << refused;
+  EXPECT_EQ(read_all(into_ / "b.bin"), "mine");
+  EXPECT_FALSE(fs::exists(into_ / "a.bin")) << "half of the set";
+  fs::remove(into_ / "b.bin");
+  fs::create_symlink(folder_ / "nothing", into_ / "b.bin");
+  EXPECT_EQ(put().code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_TRUE(fs::is_symlink(into_ / "b.bin"));
+  fs::remove(into_ / "b.bin");
+  EXPECT_TRUE(put().ok());
+  EXPECT_TRUE(put().ok()) << "the same set again";
+  EXPECT_EQ(read_all(into_ / "a.bin") + read_all(into_ / "b.bin"), "AB");
+}
+
+TEST_F(StandardSets, APlaceIsLookedAtBeforeAFileIsFetched) {
+  fs::create_directory(into_);
+  auto staging = Staging::in(into_);
+  EXPECT_TRUE(staging->check_place(plain_).ok());
+  write_all(into_ / "plain.gz", "plain");
+  EXPECT_TRUE(staging->check_place(plain_).ok());
+  write_all(into_ / "plain.gz", "mine!");
+  EXPECT_EQ(staging->check_place(plain_).code(), absl::StatusCode::kAlreadyExists);
+}
+
 TEST_F(StandardSets, WhatAKilledProcessLeftIsNoHindrance) {
   fs::create_directories(into_ / ".paceline-data.partial");
   write_all(into_ / ".paceline-data.partial/a.bin", "half");

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -136,6 +137,23 @@ TEST_F(Certificates, WhatFailsLeavesNothing) {
     EXPECT_EQ(std::string(made.status().message()).find('\n'), std::string::npos) << made.status();
     EXPECT_EQ(files_in(dir_), before);
   }
+}
+
+// The file that the user knows, not the one that was to become it.
+TEST_F(Certificates, AFileThatCannotBeWrittenIsNamed) {
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto old = signal(SIGXFSZ, SIG_IGN);
+  const rlimit little{10, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &little), 0);
+  const auto made = make("mnist");
+  setrlimit(RLIMIT_FSIZE, &before);
+  signal(SIGXFSZ, old);
+  const std::string says(made.status().message());
+  EXPECT_EQ(says.find(".partial"), std::string::npos) << says;
+  EXPECT_TRUE(says.starts_with(dir_.string() + "/")) << says;
+  EXPECT_NE(says.find("raise it and try again"), std::string::npos) << says;
+  EXPECT_FALSE(fs::exists(dir_));
 }
 
 TEST_F(Certificates, AnAuthorityIsReplacedOnceThereIsAnother) {

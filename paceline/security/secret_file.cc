@@ -18,6 +18,12 @@ namespace {
 constexpr std::size_t kMostBytes = 64 << 10;
 
 absl::Status trouble(const std::filesystem::path& path, const char* done, int error) {
+  if (error == ENOSPC || error == EDQUOT)
+    return absl::ResourceExhaustedError(
+        fmt::format("{}: the disk is full; free some space there and try again", path.string()));
+  if (error == EFBIG)
+    return absl::ResourceExhaustedError(
+        fmt::format("{}: ulimit -f allows no file of that length; raise it and try again", path.string()));
   const std::string line = fmt::format("{}: cannot be {}: {}", path.string(), done, std::strerror(error));
   if (error == ENOENT) return absl::NotFoundError(line);
   if (error == EEXIST) return absl::AlreadyExistsError(line);
@@ -58,15 +64,17 @@ absl::StatusOr<std::string> read_all(int file, const std::filesystem::path& path
 
 }  // namespace
 
-absl::Status write_new(const std::filesystem::path& path, const std::string& bytes, unsigned mode) {
+absl::Status write_new(const std::filesystem::path& path, const std::string& bytes, unsigned mode,
+                       const std::filesystem::path& shown) {
+  const std::filesystem::path& named = shown.empty() ? path : shown;
   const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
-  if (file < 0) return trouble(path, "made", errno);
+  if (file < 0) return trouble(named, "made", errno);
   const bool written = write_all(file, bytes);
   const int error = errno;
   ::close(file);
   if (written) return absl::OkStatus();
   ::unlink(path.c_str());
-  return trouble(path, "written", error);
+  return trouble(named, "written", error);
 }
 
 absl::StatusOr<std::string> read_small(const std::filesystem::path& path) {

@@ -91,7 +91,7 @@ absl::Status StagedFiles::make_folders(const fs::path& folder) {
 
 absl::Status StagedFiles::add(const fs::path& name, const std::string& bytes, unsigned mode) {
   const std::string staged = std::to_string(files_.size());
-  PACELINE_RETURN_IF_ERROR(write_new(staging_ / staged, bytes, mode));
+  PACELINE_RETURN_IF_ERROR(write_new(staging_ / staged, bytes, mode, folder_ / name));
   files_.push_back({staged, name, folder_ / name});
   return absl::OkStatus();
 }
@@ -117,7 +117,7 @@ absl::Status StagedFiles::commit(bool replace) {
 absl::Status StagedFiles::decide() {
   std::string list;
   for (const File& file : files_) list += file.staged + ' ' + file.name.string() + '\n';
-  PACELINE_RETURN_IF_ERROR(write_new(staging_ / kList, list, kOwnerOnly));
+  PACELINE_RETURN_IF_ERROR(write_new(staging_ / kList, list, kOwnerOnly, folder_ / kOnItsWay / kList));
   const fs::path on_its_way = folder_ / kOnItsWay;
   if (::rename(staging_.c_str(), on_its_way.c_str()) != 0) {
     const bool others = errno == ENOTEMPTY || errno == EEXIST;

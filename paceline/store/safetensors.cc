@@ -116,8 +116,7 @@ absl::StatusOr<SafetensorsHeader> read_header(OpenFile& in) {
   if (in.size < kLengthBytes) return truncated(in.size, kLengthBytes);
   PACELINE_RETURN_IF_ERROR(read_exactly(in, 0, &length, sizeof length));
   if (length > static_cast<std::uint64_t>(kMaxHeader)) {
-    return absl::DataLossError(
-        fmt::format("damaged, or no safetensors file: its header would be {} bytes", length));
+    return absl::DataLossError("not a safetensors file, or its first bytes are damaged");
   }
   in.data_offset = kLengthBytes + static_cast<std::int64_t>(length);
   if (in.data_offset > in.size) return truncated(in.size, in.data_offset);

@@ -43,9 +43,16 @@ absl::Status read_into(const Tensor& tensor, const ps::TensorSpec& spec, std::sp
 }  // namespace
 
 absl::Status read_weights(const std::filesystem::path& file, const ps::Layout& layout, std::span<float> out) {
-  PACELINE_ASSIGN_OR_RETURN(const SafetensorsFile read, read_safetensors(file));
+  const auto read = read_safetensors(file);
+  if (absl::IsDataLoss(read.status())) {
+    return absl::DataLossError(
+        fmt::format("{}; name a whole safetensors file, for example one that `paceline export` "
+                    "has written",
+                    std::string(read.status().message())));
+  }
+  PACELINE_RETURN_IF_ERROR(read.status());
   std::map<std::string, const Tensor*> tensors;
-  for (const Tensor& tensor : read.tensors) tensors[tensor.name] = &tensor;
+  for (const Tensor& tensor : read->tensors) tensors[tensor.name] = &tensor;
   for (const ps::TensorSpec& spec : layout.tensors()) {
     const auto found = tensors.find(spec.name);
     const absl::Status status = found == tensors.end()

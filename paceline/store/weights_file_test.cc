@@ -8,6 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "paceline/store/files.h"
 #include "paceline/store/safetensors.h"
 #include "paceline/store/test_directory.h"
 
@@ -46,6 +47,14 @@ class WeightsFile : public ::testing::Test {
   std::vector<float> w_ = {1, 2, 3, 4}, count_, mean_, out_;
   std::vector<TensorView> views_;
 };
+
+TEST_F(WeightsFile, AnotherFileIsRefusedWithWhatToName) {
+  ASSERT_TRUE(atomic_write(path_, "model = \"mlp\"\nepochs = 3\n").ok());
+  const absl::Status status = read_weights(path_, layout_, out_);
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr(path_.string() + ": not a safetensors file, or its first bytes"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("; name a whole safetensors file"));
+}
 
 TEST_F(WeightsFile, EachTensorGoesToItsPlace) {
   ASSERT_TRUE(read().ok());

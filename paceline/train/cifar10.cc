@@ -20,7 +20,8 @@ bool is_train_batch(const fs::path& path) {
 }  // namespace
 
 absl::StatusOr<ImageSplit> read_cifar10(const fs::path& directory) {
-  PACELINE_RETURN_IF_ERROR(require_directory(directory, "CIFAR-10's data_batch_1.bin and test_batch.bin"));
+  PACELINE_RETURN_IF_ERROR(
+      require_directory(directory, "CIFAR-10's data_batch_1.bin and test_batch.bin", "cifar10"));
   PACELINE_ASSIGN_OR_RETURN(const std::vector<fs::path> files, list_files(directory, Depth::kTop));
   const CifarFormat format{.name = "CIFAR-10", .label_bytes = 1, .classes = kImageClasses};
   ImageSplit split;
@@ -29,8 +30,8 @@ absl::StatusOr<ImageSplit> read_cifar10(const fs::path& directory) {
   }
   if (split.train.labels.empty()) {
     return absl::NotFoundError(
-        fmt::format("{}: no data_batch_*.bin in it; unpack CIFAR-10's binary version there (its folder is "
-                    "called cifar-10-batches-bin)",
+        fmt::format("{0}: no data_batch_*.bin in it; unpack CIFAR-10's binary version there (its folder is "
+                    "called cifar-10-batches-bin), or fetch it: paceline data cifar10 {0}",
                     directory.string()));
   }
   PACELINE_RETURN_IF_ERROR(append_cifar_records(directory / "test_batch.bin", format, split.test));

@@ -69,8 +69,10 @@ TEST(Cifar100, RefusesALabelAbove99) {
 TEST(Cifar100, NamesWhatIsMissing) {
   TempDir dir;
   expect_error(read_cifar100(dir.path() / "nowhere").status(), absl::StatusCode::kNotFound,
-               {dir.file("nowhere"), "CIFAR-100"});
-  expect_error(read_cifar100(dir.path()).status(), absl::StatusCode::kNotFound, {dir.file("train.bin")});
+               {dir.file("nowhere"), "CIFAR-100", "paceline data cifar100 " + dir.file("nowhere")});
+  expect_error(
+      read_cifar100(dir.path()).status(), absl::StatusCode::kNotFound,
+      {dir.path().string() + ": no train.bin in it", "paceline data cifar100 " + dir.path().string()});
 }
 
 }  // namespace

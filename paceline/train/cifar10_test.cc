@@ -61,8 +61,9 @@ TEST(Cifar10, RefusesALabelAboveNine) {
 TEST(Cifar10, NamesWhatIsMissing) {
   TempDir dir;
   expect_error(read_cifar10(dir.path() / "nowhere").status(), absl::StatusCode::kNotFound,
-               {dir.file("nowhere"), "data.source"});
-  expect_error(read_cifar10(dir.path()).status(), absl::StatusCode::kNotFound, {"data_batch_*.bin"});
+               {dir.file("nowhere"), "data.source", "paceline data cifar10 " + dir.file("nowhere")});
+  expect_error(read_cifar10(dir.path()).status(), absl::StatusCode::kNotFound,
+               {"data_batch_*.bin", "paceline data cifar10 " + dir.path().string()});
   dir.write("data_batch_1.bin", records(1, 2));
   expect_error(read_cifar10(dir.path()).status(), absl::StatusCode::kNotFound, {dir.file("test_batch.bin")});
 }

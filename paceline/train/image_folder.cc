@@ -84,9 +84,22 @@ std::vector<Labelled> in_turn(const std::vector<std::vector<Labelled>>& lists) {
 absl::Status check_classes(const fs::path& directory, const std::vector<std::string>& classes) {
   if (classes.size() >= 2 && classes.size() <= kMostFolders) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      fmt::format("{}: {} folders, but a data set has a folder for each class, from 2 to {}; put images of "
+      fmt::format("{}: {} folder{}, but a data set has a folder for each class, from 2 to {}; put images of "
                   "class A into {}",
-                  directory.string(), classes.size(), kMostFolders, (directory / "A").string()));
+                  directory.string(), classes.size(), classes.size() == 1 ? "" : "s", kMostFolders,
+                  (directory / "A").string()));
+}
+
+// A class that nothing is learnt of is a mistake, not a class.
+absl::Status check_none_empty(const fs::path& directory, const std::vector<std::string>& classes,
+                              const std::vector<std::vector<Labelled>>& lists) {
+  for (std::size_t c = 0; c < lists.size(); ++c) {
+    if (!lists[c].empty()) continue;
+    return absl::InvalidArgumentError(
+        fmt::format("{}: no image is in it; put images of this class there, or remove the folder",
+                    (directory / classes[c]).string()));
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<Files> split_by_folder(const fs::path& directory, std::vector<std::string>& classes) {
@@ -100,6 +113,7 @@ absl::StatusOr<Files> split_by_folder(const fs::path& directory, std::vector<std
                     (directory / "test" / name).string(), (directory / "train").string()));
   }
   PACELINE_ASSIGN_OR_RETURN(const auto train, list_classes(directory / "train", classes));
+  PACELINE_RETURN_IF_ERROR(check_none_empty(directory / "train", classes, train));
   PACELINE_ASSIGN_OR_RETURN(const auto test, list_classes(directory / "test", classes));
   return Files{in_turn(train), in_turn(test)};
 }
@@ -108,6 +122,7 @@ absl::StatusOr<Files> split_by_fifth(const fs::path& directory, std::vector<std:
   PACELINE_ASSIGN_OR_RETURN(classes, folders_in(directory));
   PACELINE_RETURN_IF_ERROR(check_classes(directory, classes));
   PACELINE_ASSIGN_OR_RETURN(const auto lists, list_classes(directory, classes));
+  PACELINE_RETURN_IF_ERROR(check_none_empty(directory, classes, lists));
   std::vector<std::vector<Labelled>> train(lists.size()), test(lists.size());
   for (std::size_t c = 0; c < lists.size(); ++c) {
     for (std::size_t i = 0; i < lists[c].size(); ++i)

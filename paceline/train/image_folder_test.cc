@@ -109,7 +109,24 @@ TEST(ImageFolder, RefusesFoldersThatAreNoClasses) {
   TempDir empty;
   std::filesystem::create_directories(empty.path() / "a");
   std::filesystem::create_directories(empty.path() / "b");
-  expect_error(load_folder(empty).status(), kBadFolder, {"0 images to train on"});
+  expect_error(load_folder(empty).status(), kBadFolder, {"/a: no image is in it", "remove the folder"});
+  std::filesystem::remove(empty.path() / "b");
+  expect_error(load_folder(empty).status(), kBadFolder, {": 1 folder, but"});
+  write_png(empty, "a/0.png", 6, 4, {1});
+  write_png(empty, "b/0.png", 6, 4, {1});
+  expect_error(load_folder(empty).status(), kBadFolder, {"0 to test with"});
+}
+
+// It would be a class that the model never sees.
+TEST(ImageFolder, RefusesAClassWithoutAnImage) {
+  for (const std::string half : {"train/", ""}) {
+    TempDir dir;
+    write_pets(dir, half, 5);
+    if (!half.empty()) write_pets(dir, "test/", 1);
+    std::filesystem::create_directories(dir.path() / half / "mouse");
+    dir.write(half + "mouse/.hidden", bytes_of("no image"));
+    expect_error(load_folder(dir).status(), kBadFolder, {half + "mouse: no image is in it"});
+  }
 }
 
 }  // namespace

@@ -30,8 +30,9 @@ fs::path find_file(const fs::path& directory, const std::string& name) {
 absl::StatusOr<IdxFile> read_part(const fs::path& directory, const std::string& name, int dimensions) {
   const fs::path path = find_file(directory, name);
   if (!path.empty()) return read_idx(path, dimensions);
-  return absl::NotFoundError(fmt::format("{}: neither {} nor {}.gz in it; put MNIST's IDX files there",
-                                         directory.string(), name, name));
+  return absl::NotFoundError(
+      fmt::format("{0}: neither {1} nor {1}.gz in it; put MNIST's IDX files there: paceline data mnist {0}",
+                  directory.string(), name));
 }
 
 absl::Status check_labels(const std::string& where, std::int64_t images, const Bytes& labels) {
@@ -84,7 +85,7 @@ absl::StatusOr<ImageSplit> split_fifths(Images all) {
 
 absl::StatusOr<ImageSplit> read_mnist(const fs::path& directory) {
   PACELINE_RETURN_IF_ERROR(
-      require_directory(directory, "MNIST's t10k-images-idx3-ubyte and the other files"));
+      require_directory(directory, "MNIST's t10k-images-idx3-ubyte and the other files", "mnist"));
   PACELINE_ASSIGN_OR_RETURN(Images test, read_images(directory, "t10k"));
   if (find_file(directory, "train-images-idx3-ubyte").empty()) return split_fifths(std::move(test));
   PACELINE_ASSIGN_OR_RETURN(Images train, read_images(directory, "train"));

@@ -151,8 +151,9 @@ TEST(Mnist, RefusesTooFewToSplit) {
 TEST(Mnist, NamesWhatIsMissing) {
   TempDir dir;
   expect_error(read_mnist(dir.path() / "nowhere").status(), absl::StatusCode::kNotFound,
-               {dir.file("nowhere")});
-  expect_error(read_mnist(dir.path()).status(), absl::StatusCode::kNotFound, {"t10k-images-idx3-ubyte.gz"});
+               {dir.file("nowhere"), "paceline data mnist " + dir.file("nowhere")});
+  expect_error(read_mnist(dir.path()).status(), absl::StatusCode::kNotFound,
+               {"t10k-images-idx3-ubyte.gz", "paceline data mnist " + dir.path().string()});
 }
 
 }  // namespace

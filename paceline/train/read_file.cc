@@ -64,11 +64,12 @@ absl::Status append_file(const fs::path& path, std::int64_t limit, Bytes& bytes)
   return absl::OkStatus();
 }
 
-absl::Status require_directory(const fs::path& path, const char* holding) {
+absl::Status require_directory(const fs::path& path, const char* holding, const char* set) {
   std::error_code error;
   if (fs::is_directory(path, error)) return absl::OkStatus();
-  return absl::NotFoundError(fmt::format("{}: no such directory; name in data.source the one that holds {}",
-                                         path.string(), holding));
+  return absl::NotFoundError(fmt::format(
+      "{}: no such directory; name in data.source the one that holds {}{}", path.string(), holding,
+      set == nullptr ? "" : fmt::format(", or fetch it: paceline data {} {}", set, path.string())));
 }
 
 absl::StatusOr<std::vector<fs::path>> list_files(const fs::path& directory, Depth depth) {

@@ -26,8 +26,10 @@ inline std::uint64_t bytes_hash(std::span<const std::uint8_t> bytes) {
 // Appends the regular file `path` to `bytes`, which grows to no more than `limit`; the rest is left unread.
 absl::Status append_file(const std::filesystem::path& path, std::int64_t limit, Bytes& bytes);
 
-// Fails unless `path` is a directory. `holding` says what it should hold, for the message.
-absl::Status require_directory(const std::filesystem::path& path, const char* holding);
+// Fails unless `path` is a directory. `holding` says what it should hold, for the message; `set`: which of
+// the standard sets that is, if it is one.
+absl::Status require_directory(const std::filesystem::path& path, const char* holding,
+                               const char* set = nullptr);
 
 enum class Depth { kTop, kTree };
 
