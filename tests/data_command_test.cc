@@ -86,7 +86,7 @@ TEST_F(DataCommand, WithoutANetworkItSaysWhatToFetch) {
   expect_refused(data("mnist " + to_),
                  {"fetch these 4 files from https://storage.googleapis.com/cvdf-datasets/mnist/ into",
                   "train-images-idx3-ubyte.gz, train-labels-idx1-ubyte.gz, t10k-images-idx3-ubyte.gz, "
-                  "t10k-labels-idx1-ubyte.gz; then say --from FOLDER"});
+                  "t10k-labels-idx1-ubyte.gz; then add --from FOLDER"});
 }
 
 TEST_F(DataCommand, WhatWasFetchedIsCheckedToo) {
