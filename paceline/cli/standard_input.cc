@@ -52,7 +52,7 @@ absl::StatusOr<std::string> read_standard_input(std::int64_t most_bytes) {
       return absl::InvalidArgumentError(
           fmt::format("{}: has more than {} bytes", kStandardInput, most_bytes));
   }
-  if (text.empty())
+  if (text.find_first_not_of(" \t\r\n") == std::string::npos)
     return absl::InvalidArgumentError(fmt::format("{}: is empty; write the file to it", kStandardInput));
   if (const absl::Status kept = keep_input(text); !kept.ok()) return kept;
   return text;
