@@ -319,7 +319,7 @@ TEST(BadInput, TakenPort) {
   const TempFolder folder;
   const auto job = small_job(folder.path(), "");
   const Ended ended = run({"train", job.string(), "--set", "network.listen=" + where});
-  expect_one_line(ended, {"network.listen", where, "127.0.0.1:0"});
+  expect_one_line(ended, {"--set network.listen=" + where + ": cannot listen on", "127.0.0.1:0"});
   EXPECT_FALSE(fs::exists(folder / "runs")) << "a folder was made for nothing";
 
   Ended compared = run({"compare", job.string(), "--policies", "bsp", "--set", "network.listen=" + where});

@@ -415,8 +415,9 @@ absl::StatusOr<int> train_command(TrainOptions options) {
   if (options.take_up) PACELINE_RETURN_IF_ERROR(take_up_unfinished(options));
   PACELINE_ASSIGN_OR_RETURN(const std::string job_toml, checked_job(options));
   launch::catch_stop_signals();
-  PACELINE_ASSIGN_OR_RETURN(const TrainedRun run, train(job_toml, options));
-  return show_trained(run, options);
+  const absl::StatusOr<TrainedRun> run = train(job_toml, options);
+  if (!run.ok()) return with_origin(run.status(), options);
+  return show_trained(*run, options);
 }
 
 absl::StatusOr<int> show_trained(const TrainedRun& run, const TrainOptions& options) {

@@ -564,7 +564,8 @@ std::optional<std::string> place_in(const toml::table& root, const Complaints& c
 
 // What follows the place in an error of which `what` follows the key. A --set says the value already.
 std::string after_place(const std::string& place, const std::string& said, const std::string& what) {
-  if (!place.starts_with("--set ") || what.starts_with(": ")) return what;
+  const std::string key = said.substr(0, said.size() - what.size());
+  if (!place.starts_with("--set ") || place.ends_with(": " + key) || what.starts_with(": ")) return what;
   const std::size_t value_end = what.find(' ', std::string(" = ").size());
   const bool value_alone =
       what.starts_with(" = ") && value_end != std::string::npos && what[value_end - 1] == ':';

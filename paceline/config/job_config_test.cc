@@ -47,7 +47,9 @@ TEST(JobConfig, WhatIsFoundLaterSaysWhereTheValueCameFrom) {
   EXPECT_EQ(placed("device[1].batch: too large"), "job.toml:3: batch: too large");
   EXPECT_EQ(placed("device[2].batch: too large"), "job.toml:9: device.batch: too large");
   EXPECT_EQ(placed("device[2].batch: too large", {"device=[{count=3, batch=8}]"}),
-            "--set device=[{count=3, batch=8}]: too large");
+            "--set device=[{count=3, batch=8}]: device.batch: too large");
+  EXPECT_EQ(placed("model.name = \"x\" wants none", {"model={name=\"mlp\"}"}),
+            "--set model={name=\"mlp\"}: model.name = \"x\" wants none");
   EXPECT_EQ(placed("pipeline[1].cuts: none"), "job.toml:14: pipeline.cuts: none");
   EXPECT_EQ(placed("optimizer.lr: wrong"), "job.toml: optimizer.lr: wrong");
   for (const char* other :

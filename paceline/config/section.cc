@@ -38,7 +38,9 @@ const std::string* Complaints::set_below(const std::string& key) const {
 std::string Complaints::place_of(const toml::node* node, const std::string& key) const {
   const std::string* set = set_of(key);
   if (set == nullptr && node != nullptr && node->source().begin.line == 0) set = set_below(key);
-  if (set != nullptr && of_user_) return "--set " + *set;
+  // Of one that sets more than this key, the key stays to be said.
+  const bool says_more = set != nullptr && !set->starts_with(key);
+  if (set != nullptr && of_user_) return "--set " + *set + (says_more ? ": " + key : "");
   const auto line = node == nullptr || set != nullptr ? 0 : node->source().begin.line;
   return fmt::format("{}{}: {}", file_, line > 0 ? fmt::format(":{}", line) : "", key);
 }
