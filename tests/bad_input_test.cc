@@ -68,7 +68,18 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"change_of_nobody", "[[change]]\ndevice = 5", {"change.device", "from 0 to 0"}},
         Case{"bad_target", "[evaluate]\ntarget = \"accuracy > 0.5\"", {"evaluate.target", "accuracy >= 0.6"}},
         Case{"no_such_data", "[data]\nsource = \"cifar10:/no/such/folder\"", {"/no/such/folder"}},
-        Case{"unknown_data", "[data]\nsource = \"imagenet:/tmp\"", {"imagenet", "cifar10:"}},
+        Case{"unknown_data",
+             "[data]\nsource = \"imagenet:/tmp\"",
+             {"job.toml:3: data.source: ", "'imagenet'", "cifar10:"}},
+        Case{"data_like_others",
+             "[data]\nsource = \"cifr10:x\"",
+             {"job.toml:3: data.source: ", "did you mean \"cifar10:DIR\"?"}},
+        Case{"more_samples_than_there_are",
+             "[data]\ntrain_samples = 100000",
+             {"job.toml:3: data.train_samples", "60000"}},
+        Case{"no_such_weights",
+             "[model]\nweights = \"/no/such\"",
+             {"job.toml:3: model.weights: /no/such: no such file"}},
         Case{"model_does_not_fit",
              "[model]\nname = \"resnet20\"\n[data]\nsource = \"text:/bin/sh\"",
              {"resnet20"}},
@@ -81,7 +92,7 @@ INSTANTIATE_TEST_SUITE_P(
             "cuts_beyond_the_model",
             "parallel = \"static\"\nmicro_batch = 1\n[[device]]\ncount = 2\n[[pipeline]]\ndevices = [\"w0\", "
             "\"w1\"]\ncuts = [99]",
-            {"pipeline.cuts", "99"}},
+            {"job.toml:8: pipeline.cuts: 99"}},
         Case{"not_a_section", "model = 3", {"model", "[model]"}}),
     [](const auto& one) { return one.param.name; });
 
@@ -203,12 +214,12 @@ TEST(BadInput, BadSet) {
 }
 
 TEST(BadInput, BadPolicies) {
-  expect_one_line(run({"compare", "--policies", "bsp,ssp"}), {"'ssp'", "ssp:3"});
+  expect_one_line(run({"compare", "--policies", "bsp,ssp"}), {"--policies: ", "'ssp'", "ssp:3"});
   // Their runs would count as seeds of one.
   expect_one_line(run({"compare", "--policies", "bsp,bsp"}), {"'bsp'", "twice"});
   expect_one_line(run({"compare", "--parallel", "data,uneven-data,data"}), {"--parallel", "'data'", "twice"});
   expect_one_line(run({"simulate", "examples/scenarios/static-mix.toml", "--policies", "asp,asp"}),
-                  {"'asp'", "twice"});
+                  {"--policies: ", "'asp'", "twice"});
 }
 
 // Before the first one is trained.
@@ -219,7 +230,7 @@ TEST(BadInput, ASecondPolicyThatDoesNotFitTheJob) {
   for (const auto& [policy, says] :
        {std::pair{"local-sgd:4", "plain SGD"}, std::pair{"backup:2", "backup:1 or less"}})
     expect_one_line(run({"compare", job.string(), "--policies", std::string("bsp,") + policy}),
-                    {policy, says});
+                    {std::string("job.toml with --policies ") + policy + ": ", says});
   expect_one_line(run({"compare", job.string(), "--policies", "bsp", "--parallel", "data,static"}),
                   {"static"});
   expect_one_line(run({"simulate", (folder / "s.toml").string(), "--policies", "backup:1"}), {"s.toml"});
@@ -232,8 +243,33 @@ TEST(BadInput, ASecondPolicyThatDoesNotFitTheJob) {
 TEST(BadInput, ABatchOfMoreThanThereIs) {
   const TempFolder folder;
   const auto job = small_job(folder.path(), "");
-  expect_one_line(run({"train", job.string(), "--set", "batch=1000000"}), {"batch", "1,000,000", "1,200"});
+  expect_one_line(run({"train", job.string(), "--set", "batch=1000000"}),
+                  {"--set batch=1000000: an iteration of w0 takes 1,000,000 samples", "1,200"});
+  write_text(job, read_text(job) + "[[device]]\n[[device]]\nbatch = 5000\n");
+  expect_one_line(run({"train", job.string()}), {"job.toml:17: device.batch: an iteration of w1"});
   EXPECT_FALSE(fs::exists(folder / "runs"));
+}
+
+// The last one would win, and nobody would see it.
+TEST(BadInput, OneKeySaidTwice) {
+  const std::string says = " say the same key; write one of them";
+  expect_one_line(run({"train", "--policy", "bsp", "--set", "sync.policy=asp"}),
+                  {"--policy bsp and --set sync.policy=asp" + says});
+  expect_one_line(run({"compare", "--policies", "bsp", "--set", "sync.policy=asp"}),
+                  {"--policies bsp and --set sync.policy=asp" + says});
+  expect_one_line(run({"compare", "--parallel", "data", "--set", "parallel=joint"}),
+                  {"--parallel data and --set parallel=joint" + says});
+  expect_one_line(run({"run", "hi.py", "--policy", "asp", "--set", "sync.policy=bsp"}),
+                  {"--policy asp and --set sync.policy=bsp" + says});
+  expect_one_line(run({"run", "hi.py", "--devices", "2", "--set", "device=[{count=3}]"}),
+                  {"--devices 2 and --set device=[{count=3}]" + says});
+}
+
+// A script whose file was not written would train the default job.
+TEST(BadInput, BlankStandardInput) {
+  for (const char* text : {"", "\n", "  \n\t\n"})
+    expect_one_line(run_in_shell(fmt::format("printf '{}' | $PACELINE train -", text)),
+                    {"standard input: is empty; write the file to it"});
 }
 
 TEST(BadInput, MoreLiveDevicesThanTheWeightsHaveRoomFor) {
@@ -280,7 +316,8 @@ TEST(BadInput, EmptyWords) {
 
 TEST(BadInput, EmptyPaths) {
   for (const char* source : {"mnist:", "cifar10:", "text:"})
-    expect_one_line(run({"train", "--set", std::string("data.source=") + source}), {source, "cifar10:DIR"});
+    expect_one_line(run({"train", "--set", std::string("data.source=") + source}),
+                    {std::string("--set data.source=") + source + ": name a f", "after the colon"});
   expect_one_line(run({"train", "--set", "runs_dir="}), {"runs_dir", "folder"});
   expect_one_line(run({"train", "--virtual", "--set", "runs_dir="}), {"runs_dir", "folder"});
 }
@@ -318,7 +355,7 @@ TEST(BadInput, TakenPort) {
   const TempFolder folder;
   const auto job = small_job(folder.path(), "");
   const Ended ended = run({"train", job.string(), "--set", "network.listen=" + where});
-  expect_one_line(ended, {"network.listen", where, "127.0.0.1:0"});
+  expect_one_line(ended, {"--set network.listen=" + where + ": cannot listen on", "127.0.0.1:0"});
   EXPECT_FALSE(fs::exists(folder / "runs")) << "a folder was made for nothing";
 
   Ended compared = run({"compare", job.string(), "--policies", "bsp", "--set", "network.listen=" + where});
@@ -337,7 +374,7 @@ TEST(BadInput, MoreServersThanTheModelHasTensors) {
   const Ended ended = run({"train", "--set", "model.name=mlp", "--set", "cluster.servers=8", "--set",
                            "batch=2", "--set", "data.source=cifar10:" + folder.path().string(), "--set",
                            "runs_dir=" + (folder / "runs").string()});
-  expect_one_line(ended, {"paceline: cluster.servers: the model has too few tensors for 8 servers"});
+  expect_one_line(ended, {"paceline: --set cluster.servers=8: the model has too few tensors for 8 servers"});
   EXPECT_FALSE(fs::exists(folder / "runs"));
 }
 

@@ -53,6 +53,20 @@ TEST(Doctor, ReadsTheDataOfTheJob) {
   EXPECT_NE(there.output.find("libtorch         1.13"), std::string::npos) << there.output;
 }
 
+// So that nobody hears it from the run.
+TEST(Doctor, ChecksTheJobAsATrainingDoes) {
+  const TempFolder folder;
+  const std::string job = small_job(folder.path(), "").string();
+  for (const auto& [set, says] :
+       {std::pair{"batch=1000000", "--set batch=1000000: an iteration of w0 takes 1,000,000 samples"},
+        std::pair{"model.width=15", "model.heads = 2"},
+        std::pair{"model.weights=/no/such", "--set model.weights=/no/such: /no/such: no such file"}}) {
+    const Ended ended = run({"doctor", job, "--set", set});
+    EXPECT_EQ(ended.status, 2) << set << ended.output;
+    EXPECT_NE((ended.output + ended.errors).find(says), std::string::npos) << ended.output << ended.errors;
+  }
+}
+
 TEST(Doctor, StartsTheProgramOfTheJob) {
   const TempFolder folder;
   const auto with = [&](const std::string& how) {

@@ -281,11 +281,12 @@ TEST(Pipeline, ThatDoesNotFitTheModelDoesNotStart) {
       write_job(folder, "run", kStatic, std::string("[[device]]\ncount = 4\n") + kFourStages);
   const Ended live = run({"train", job.string(), "--set", "work=[1, 2]"});
   EXPECT_EQ(live.status, 2);
-  EXPECT_NE(live.errors.find("work: lists 2 units, but gpt-byte has 4"), std::string::npos) << live.errors;
+  EXPECT_NE(live.errors.find("--set work=[1, 2]: lists 2 units, but gpt-byte has 4"), std::string::npos)
+      << live.errors;
   const Ended in_virtual_time = run({"train", job.string(), "--virtual", "--set",
                                      "pipeline=[{devices=[\"w0\",\"w1\",\"w2\",\"w3\"],cuts=[1,2,4]}]"});
   EXPECT_EQ(in_virtual_time.status, 2);
-  EXPECT_NE(in_virtual_time.errors.find("pipeline.cuts: 4 is not a unit of gpt-byte, which has 4"),
+  EXPECT_NE(in_virtual_time.errors.find("cuts=[1,2,4]}]: pipeline.cuts: 4 is not a unit of gpt-byte"),
             std::string::npos)
       << in_virtual_time.errors;
 }

@@ -27,6 +27,7 @@
 #include "paceline/cli/report_command.h"
 #include "paceline/cli/role_commands.h"
 #include "paceline/cli/run_command.h"
+#include "paceline/cli/said_once.h"
 #include "paceline/cli/simulate_command.h"
 #include "paceline/cli/sweep_command.h"
 #include "paceline/cli/top_command.h"
@@ -79,16 +80,21 @@ void add_train(CLI::App& app, Command& command) {
   auto options = std::make_shared<TrainOptions>();
   CLI::App* train = app.add_subcommand("train", "train a job on this machine");
   add_job(*train, options->job_file);
-  train->add_option_function<std::string>(
-      "--policy", [options](const std::string& policy) { options->sets.push_back("sync.policy=" + policy); },
-      "who waits for whom: the same as --set sync.policy=POLICY");
+  auto policy = std::make_shared<std::string>();
+  train->add_option("--policy", *policy, "who waits for whom: the same as --set sync.policy=POLICY");
   add_sets(*train, options->sets);
   train->add_option("--resume", options->resume, "go on with the run in this folder")->excludes("job");
   add_from(*train, options->from);
   add_shown(*train, options->shown);
   add_virtual(*train, options->in_virtual_time);
   train->add_flag("--ui", options->ui, "watch the run in a browser while it trains; prints the address");
-  train->callback([options, &command] { command = [options] { return train_command(*options); }; });
+  train->callback([options, policy, &command] {
+    command = [options, policy]() -> absl::StatusOr<int> {
+      PACELINE_RETURN_IF_ERROR(check_said_once("--policy", *policy, "sync.policy", options->sets));
+      if (!policy->empty()) options->sets.push_back("sync.policy=" + *policy);
+      return train_command(*options);
+    };
+  });
 }
 
 void add_compare(CLI::App& app, Command& command) {
@@ -195,23 +201,30 @@ void add_run(CLI::App& app, Command& command, const std::vector<std::string>& ow
       run->add_option("program", options->program, "a Python script, or an executable; needed without -m");
   CLI::Option* module =
       run->add_option("-m", options->module, "a Python module, as with python -m, instead of the program");
-  run->add_option("--devices", options->devices, "number of devices; 1 without it")
-      ->check(CLI::Range(1, 256));
-  run->add_option("--policy", options->policy,
-                  "the policy, which decides who waits for whom; bsp without it");
+  CLI::Option* devices = run->add_option("--devices", options->devices, "number of devices; 1 without it")
+                             ->check(CLI::Range(1, 256));
+  CLI::Option* policy = run->add_option("--policy", options->policy,
+                                        "the policy, which decides who waits for whom; bsp without it");
   run->add_option("--python", options->python, "the Python that runs the script; python3 without it");
   add_sets(*run, options->sets);
   add_shown(*run, options->shown);
   add_virtual(*run, options->in_virtual_time);
   run->footer("All other words go to your program. If paceline knows a word too, write it after --.");
   run->allow_extras();
-  run->callback([options, run, program, module, own, &command] {
+  run->callback([options, run, program, module, devices, policy, own, &command] {
     if (program->empty() && module->empty()) throw CLI::RequiredError("program");
     options->args = run->remaining();
     if (!program->empty() && !module->empty())  // then the program has an option of that name
       options->args.insert(options->args.begin(), {"-m", std::exchange(options->module, "")});
     options->args.insert(options->args.end(), own.begin(), own.end());
-    command = [options] { return run_command(*options); };
+    const std::string said_devices = devices->empty() ? "" : devices->as<std::string>();
+    const std::string said_policy = policy->empty() ? "" : options->policy;
+    command = [options, said_devices, said_policy]() -> absl::StatusOr<int> {
+      PACELINE_RETURN_IF_ERROR(check_said_once("--devices", said_devices, "device", options->sets));
+      PACELINE_RETURN_IF_ERROR(check_said_once("--policy", said_policy, "sync.policy", options->sets));
+      PACELINE_RETURN_IF_ERROR(check_said_once("--python", options->python, "program.python", options->sets));
+      return run_command(*options);
+    };
   });
 }
 

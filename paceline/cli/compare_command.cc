@@ -13,6 +13,7 @@
 #include "paceline/base/status_macros.h"
 #include "paceline/cli/comparison.h"
 #include "paceline/cli/planned_comparison.h"
+#include "paceline/cli/said_once.h"
 #include "paceline/cli/standard_input.h"
 #include "paceline/cli/torch_program.h"
 #include "paceline/cli/train_command.h"
@@ -55,8 +56,9 @@ absl::StatusOr<std::vector<Variant>> variants_of(const CompareOptions& options) 
   if (options.policies.empty()) {
     variants.emplace_back();
   } else {
-    PACELINE_ASSIGN_OR_RETURN(const auto policies, policy::parse_policies(options.policies));
-    for (const policy::PolicySpec& policy : policies)
+    const auto policies = policy::parse_policies(options.policies);
+    if (!policies.ok()) return runs::about_file("--policies", policies.status());
+    for (const policy::PolicySpec& policy : *policies)
       variants.push_back({"sync.policy=\"" + policy::to_string(policy) + "\""});
   }
   if (options.parallel.empty()) return variants;
@@ -89,10 +91,28 @@ std::vector<Variant> with_seeds(const std::vector<Variant>& variants, std::uint6
   return all;
 }
 
+// What the variants' options say already.
+absl::Status check_says_once(const CompareOptions& options) {
+  PACELINE_RETURN_IF_ERROR(check_said_once("--policies", options.policies, "sync.policy", options.sets));
+  return check_said_once("--parallel", options.parallel, "parallel", options.sets);
+}
+
+std::string option_of(const std::string& set) {
+  const std::vector<std::string> parts = absl::StrSplit(set, '"');
+  return fmt::format("{} {}", set.starts_with("parallel=") ? "--parallel" : "--policies", parts[1]);
+}
+
+// "--policies asp --parallel joint".
+std::string options_of(const Variant& sets) {
+  std::vector<std::string> options;
+  for (const std::string& set : sets) options.push_back(option_of(set));
+  return absl::StrJoin(options, " ");
+}
+
 // All that can be wrong with one of them is said before the first one is trained.
 absl::Status check_variant(const std::string& job_toml, const Variant& sets, const CompareOptions& options) {
   const std::string file = options.job_file.empty() ? "the default job" : shown_name(options.job_file);
-  const std::string label = fmt::format("{} under {}", file, absl::StrJoin(sets, ", "));
+  const std::string label = fmt::format("{} with {}", file, options_of(sets));
   PACELINE_RETURN_IF_ERROR(config::parse_job(job_toml, label, sets, config::SetBy::kCommand).status());
   PACELINE_ASSIGN_OR_RETURN(const std::string own_toml, config::resolve_job(job_toml, label, sets));
   const absl::Status planned = check_plan(own_toml, options.in_virtual_time);
@@ -100,6 +120,7 @@ absl::Status check_variant(const std::string& job_toml, const Variant& sets, con
 }
 
 absl::StatusOr<PlannedComparison> plan_comparison(const CompareOptions& options) {
+  PACELINE_RETURN_IF_ERROR(check_says_once(options));
   PACELINE_ASSIGN_OR_RETURN(const auto variants, variants_of(options));
   TrainOptions asked{.job_file = options.job_file, .sets = options.sets};
   asked.shown = options.shown;

@@ -75,8 +75,22 @@ bool has_gpu() {
   return std::filesystem::exists("/dev/nvidiactl", error) || std::filesystem::exists("/dev/kfd", error);
 }
 
+// A job, its resolved text, and what the command line said of it.
+struct ExaminedJob {
+  const config::JobConfig& job;
+  const std::string& toml;
+  TrainOptions asked;
+};
+
+void add_unless_fits(const ExaminedJob& of, const absl::Status& fits, std::vector<Finding>& findings) {
+  if (fits.ok()) return;
+  findings.push_back({"job", Health::kFail, std::string(with_origin(fits, of.asked).message()),
+                      "change the job; training refuses it too"});
+}
+
 // The job's program is started for that, as a run would do.
-std::string data_of_program(const config::JobConfig& job, std::vector<Finding>& findings) {
+std::string data_of_program(const ExaminedJob& of, std::vector<Finding>& findings) {
+  const config::JobConfig& job = of.job;
   const auto model = probe_program(job, "");
   if (!model.ok()) {
     findings.push_back({"program", Health::kFail, std::string(model.status().message()),
@@ -91,16 +105,23 @@ std::string data_of_program(const config::JobConfig& job, std::vector<Finding>& 
     findings.push_back({"program", Health::kWarn, "it computes on the processor, and this host has a GPU",
                         "install a PyTorch for that GPU, and move the model there before join()"});
   }
+  add_unless_fits(of, with_program(job, of.toml, *model, of.asked).status(), findings);
   return fmt::format("{} samples, {} tensors of {} numbers{}", model->samples, model->layout.tensors().size(),
                      model->layout.size(),
                      model->digest.empty() ? "" : ", " + store::printable(model->digest));
 }
 
+// What a training asks before it starts.
+absl::Status check_model(const ExaminedJob& of) {
+  PACELINE_ASSIGN_OR_RETURN(const std::string said, ask_torch_program(TorchQuestion::kSizes, of.toml));
+  PACELINE_ASSIGN_OR_RETURN(const JobSizes sizes, sizes_in(said));
+  return check_fits(of.job, sizes);
+}
+
 // The data set, as hosts can compare it; empty, and a finding, where it cannot be read.
-std::string data_of(const config::JobConfig& job, const std::string& job_toml,
-                    std::vector<Finding>& findings) {
-  if (job.program) return data_of_program(job, findings);
-  const auto said = ask_torch_program(TorchQuestion::kHost, job_toml);
+std::string data_of(const ExaminedJob& of, std::vector<Finding>& findings) {
+  if (of.job.program) return data_of_program(of, findings);
+  const auto said = ask_torch_program(TorchQuestion::kHost, of.toml);
   if (!said.ok()) {
     findings.push_back({"libtorch", Health::kFail, std::string(said.status().message()),
                         "install paceline-torch beside paceline"});
@@ -108,9 +129,13 @@ std::string data_of(const config::JobConfig& job, const std::string& job_toml,
   }
   const HostAnswer host = host_answer_in(*said);
   findings.push_back({"libtorch", Health::kOk, host.libtorch, ""});
-  if (host.data.ok()) return *host.data;
-  findings.push_back(
-      {"data set", Health::kFail, std::string(host.data.status().message()), "copy the data here"});
+  if (host.data.ok()) {
+    add_unless_fits(of, check_model(of), findings);
+    return *host.data;
+  }
+  findings.push_back({"data set", Health::kFail,
+                      std::string(with_origin(host.data.status(), of.asked).message()),
+                      "copy the data here, or name those that are here"});
   return "";
 }
 
@@ -202,7 +227,8 @@ absl::StatusOr<int> be_examined(ExaminedHost own) {
 
 absl::StatusOr<int> examine_with_others(const DoctorOptions& options, const Place& place,
                                         std::vector<Finding> findings) {
-  const std::string data = data_of(place.job, place.job_toml, findings);
+  const std::string data =
+      data_of({place.job, place.job_toml, {.job_file = options.job_file, .sets = options.sets}}, findings);
   ExaminedHost own = examined_host(place, options.wait_s, findings, data);
   const bool first = place.placement.rank == 0;
   auto ended = first ? examine_all(options, place, std::move(own)) : be_examined(std::move(own));
@@ -236,7 +262,9 @@ absl::StatusOr<int> doctor_command(const DoctorOptions& options, const launch::E
                               job_text({.job_file = options.job_file, .sets = options.sets}));
     PACELINE_ASSIGN_OR_RETURN(const std::string job_toml,
                               config::resolve_job(said.text, said.file, options.sets));
-    const std::string data = data_of(job, job_toml, findings);
+    const ExaminedJob of{job, job_toml, {.job_file = options.job_file, .sets = options.sets}};
+    const std::string data = data_of(of, findings);
+    if (!data.empty()) add_unless_fits(of, check_plan(job_toml, false), findings);
     if (!data.empty()) findings.push_back({"data set", Health::kOk, data, ""});
   } else {
     PACELINE_ASSIGN_OR_RETURN(place, find_place(options, placement));

@@ -16,12 +16,17 @@ namespace paceline::cli {
 namespace {
 
 absl::Status check_batches(const config::JobConfig& job, std::int64_t samples) {
-  for (const planner::PlannedReplica& replica : job.parallel.plan.replicas) {
+  const bool of_pipelines = job.parallel.of_stages() && !job.parallel.to_be_planned;
+  const auto& replicas = job.parallel.plan.replicas;
+  for (std::size_t i = 0; i < replicas.size(); ++i) {
+    const planner::PlannedReplica& replica = replicas[i];
     if (replica.samples <= samples) continue;
-    return absl::InvalidArgumentError(fmt::format(
-        "{}: an iteration of {} takes {} samples, and the training set has {}; write at most {}",
-        replica.devices.size() > 1 ? "pipeline.samples" : "batch", config::replica_name(job, replica),
-        with_thousands(replica.samples), with_thousands(samples), samples));
+    return absl::InvalidArgumentError(
+        fmt::format("{}: an iteration of {} takes {} samples, and the training set has {}; write at most {}",
+                    of_pipelines ? fmt::format("pipeline[{}].samples", i)
+                                 : fmt::format("device[{}].batch", replica.devices.front()),
+                    config::replica_name(job, replica), with_thousands(replica.samples),
+                    with_thousands(samples), samples));
   }
   return absl::OkStatus();
 }

@@ -11,8 +11,8 @@
 
 namespace paceline::cli {
 
-// `samples`: of the training set. Errors: InvalidArgument that names the key, with the two numbers that do
-// not fit each other.
+// `samples`: of the training set. Errors: InvalidArgument that names the key, as config::with_origin() takes
+// it, with the two numbers that do not fit each other.
 absl::Status check_sizes(const config::JobConfig& job, const ps::Layout& layout, std::int64_t samples);
 
 // Whether one host's part of the job can fit into its memory. It needs more than is counted here.

@@ -25,7 +25,8 @@ TEST(JobCheck, ABatchIsNoLargerThanTheTrainingSet) {
   const config::JobConfig job = job_of("[[device]]\n[[device]]\nbatch = 1000000\n");
   EXPECT_EQ(
       said(check_sizes(job, layout_of(4), 500)),
-      "batch: an iteration of w1 takes 1,000,000 samples, and the training set has 500; write at most 500");
+      "device[1].batch: an iteration of w1 takes 1,000,000 samples, and the training set has 500; write at "
+      "most 500");
   EXPECT_TRUE(check_sizes(job, layout_of(4), 1'000'000).ok());
 }
 

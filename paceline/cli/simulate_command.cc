@@ -103,8 +103,9 @@ absl::StatusOr<int> simulate_command(const SimulateOptions& options) {
   if (planned && !options.html_file.empty())
     return absl::InvalidArgumentError(fmt::format("--html: {} has a [planner]; a page shows policies", file));
   if (planned) return simulate_planned(options.files, options.json_file);
-  PACELINE_ASSIGN_OR_RETURN(const auto policies,
-                            policy::parse_policies(options.policies.value_or(kUsualPolicies)));
+  const auto parsed = policy::parse_policies(options.policies.value_or(kUsualPolicies));
+  if (!parsed.ok()) return runs::about_file("--policies", parsed.status());
+  const std::vector<policy::PolicySpec>& policies = *parsed;
   PACELINE_ASSIGN_OR_RETURN(const std::string text, read_named_file(options.files.front()));
   PACELINE_ASSIGN_OR_RETURN(const sim::Scenario scenario, sim::parse_scenario(text, file));
   for (const policy::PolicySpec& policy : policies) {

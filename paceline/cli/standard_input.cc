@@ -76,8 +76,8 @@ int descriptor_of(const std::string& file) {
 }  // namespace
 
 absl::StatusOr<std::string> read_standard_input(std::int64_t most_bytes) {
-  // What is to be closed by exec() did not come through it: a library opened it where standard input was
-  // closed.
+  // A descriptor with FD_CLOEXEC cannot have come through exec(): standard input was closed, and a library
+  // opened this one.
   const int flags = ::fcntl(STDIN_FILENO, F_GETFD);
   if (flags < 0 || (flags & FD_CLOEXEC) != 0)
     return absl::InvalidArgumentError(fmt::format("{}: is closed; write the file to it", kStandardInput));

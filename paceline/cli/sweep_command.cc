@@ -19,6 +19,7 @@
 #include "paceline/cli/sweep_trainings.h"
 #include "paceline/cli/torch_program.h"
 #include "paceline/cli/train_command.h"
+#include "paceline/config/origin.h"
 #include "paceline/config/sweep.h"
 #include "paceline/launch/print.h"
 #include "paceline/launch/stop_signals.h"
@@ -38,6 +39,7 @@ namespace fs = std::filesystem;
 struct Plan {
   std::string file;  // as messages name it
   config::Sweep sweep;
+  std::string job_file, job_text;
   std::vector<Training> trainings;
 };
 
@@ -49,7 +51,7 @@ report::Json axes_json(const config::Sweep& sweep, const config::SweepCell& cell
 
 absl::Status read_job(const std::string& text, const std::string& file, std::vector<std::string> sets,
                       Training& training) {
-  PACELINE_ASSIGN_OR_RETURN(training.job, config::parse_job(text, file, sets, config::SetBy::kCommand));
+  PACELINE_ASSIGN_OR_RETURN(training.job, config::parse_job(text, file, sets));
   // Where its runs go is no part of its name.
   sets.push_back("runs_dir=\"\"");
   PACELINE_ASSIGN_OR_RETURN(training.text, config::resolve_job(text, file, sets));
@@ -63,16 +65,25 @@ absl::Status read_job(const std::string& text, const std::string& file, std::vec
       fmt::format("{}: evaluate.target: a sweep measures the time to a target; write one", file));
 }
 
+// With the place where the sweep or its job says what is wrong.
+absl::Status about(const Plan& plan, const Training& training, const absl::Status& error) {
+  const std::vector<std::string> sets = config::sets_of(plan.sweep, training.cell);
+  const absl::Status of_job = config::with_origin(error, plan.job_text, plan.job_file, sets);
+  const absl::Status of_sweep = config::said_by_sweep(of_job, plan.sweep, training.cell, plan.file);
+  return of_sweep == of_job ? about_training(training, plan.file, of_job) : of_sweep;
+}
+
 absl::StatusOr<Plan> read_plan(const std::string& file) {
   PACELINE_ASSIGN_OR_RETURN(const std::string text, read_named_file(file));
-  Plan plan{shown_name(file), {}, {}};
+  Plan plan{shown_name(file), {}, {}, {}, {}};
   PACELINE_ASSIGN_OR_RETURN(plan.sweep, config::parse_sweep(text, plan.file));
-  const std::string job_file = fs::path(file).replace_filename(plan.sweep.job).string();
-  PACELINE_ASSIGN_OR_RETURN(const std::string job_text, runs::read_job_file(job_file));
+  plan.job_file = fs::path(file).replace_filename(plan.sweep.job).string();
+  PACELINE_ASSIGN_OR_RETURN(plan.job_text, runs::read_job_file(plan.job_file));
   for (const config::SweepCell& cell : config::cells_of(plan.sweep)) {
     Training training{cell, config::name_of(plan.sweep, cell), axes_json(plan.sweep, cell), {}, {}, {}};
-    const absl::Status status = read_job(job_text, job_file, config::sets_of(plan.sweep, cell), training);
-    if (!status.ok()) return about_training(training, plan.file, status);
+    const absl::Status status =
+        read_job(plan.job_text, plan.job_file, config::sets_of(plan.sweep, cell), training);
+    if (!status.ok()) return about(plan, training, status);
     plan.trainings.push_back(std::move(training));
   }
   return plan;
@@ -100,7 +111,7 @@ absl::Status check(Plan& plan) {
     });
     if (sizes == known.end()) {
       auto read = read_data_and_model(job);
-      if (!read.ok()) return about_training(training, plan.file, read.status());
+      if (!read.ok()) return about(plan, training, read.status());
       if (!read->note.empty() && notes.insert(read->note).second) launch::print(stderr, read->note + "\n");
       sizes = known.insert(known.end(), {&job, *std::move(read)});
     }
@@ -111,7 +122,7 @@ absl::Status check(Plan& plan) {
                                 config::resolve_job(training.text, "job.toml", {"runs_dir=\"runs\""}));
       good = check_plan(somewhere, true);
     }
-    if (!good.ok()) return about_training(training, plan.file, good);
+    if (!good.ok()) return about(plan, training, good);
   }
   return absl::OkStatus();
 }

@@ -21,6 +21,7 @@
 #include "paceline/cli/standard_input.h"
 #include "paceline/cli/torch_program.h"
 #include "paceline/cli/watchers.h"
+#include "paceline/config/origin.h"
 #include "paceline/engine/built_in.h"
 #include "paceline/launch/display.h"
 #include "paceline/launch/failed_run.h"
@@ -216,7 +217,8 @@ absl::Status check_fits(const config::JobConfig& job, const JobSizes& sizes) {
   PACELINE_RETURN_IF_ERROR(check_file_size(sizes.layout, file_size_limit()));
   if (job.initial_weights.empty()) return absl::OkStatus();
   std::vector<float> weights(static_cast<std::size_t>(sizes.layout.size()));
-  return store::read_weights(job.initial_weights, sizes.layout, weights);
+  const absl::Status read = store::read_weights(job.initial_weights, sizes.layout, weights);
+  return read.ok() ? read : runs::about_file("model.weights", read);
 }
 
 absl::StatusOr<JobText> job_text(const TrainOptions& options) {
@@ -257,7 +259,22 @@ absl::Status check_in_virtual_time(const config::JobConfig& job) {
       "sync.reject_outliers is for live runs; add --set sync.reject_outliers=0");
 }
 
-absl::StatusOr<std::string> checked_job(TrainOptions& options) {
+absl::StatusOr<std::string> with_program(const config::JobConfig& job, const std::string& resolved,
+                                         const program::Model& model, const TrainOptions& options) {
+  PACELINE_ASSIGN_OR_RETURN(const JobText said, job_text(options));
+  PACELINE_ASSIGN_OR_RETURN(std::string asked, with_asked(resolved, model.sets,
+                                                          {said.file, config::named(*job.program),
+                                                           options.sets, !options.resume.empty()}));
+  // Its batch, for one, the program may have said itself.
+  PACELINE_ASSIGN_OR_RETURN(config::JobConfig whole, config::parse_job(asked, said.file));
+  whole.initial_weights = job.initial_weights;
+  PACELINE_RETURN_IF_ERROR(check_fits(whole, {model.layout, model.samples}));
+  return asked;
+}
+
+namespace {
+
+absl::StatusOr<std::string> check_job(TrainOptions& options) {
   PACELINE_ASSIGN_OR_RETURN(const std::string resolved, resolved_job(options));
   PACELINE_ASSIGN_OR_RETURN(config::JobConfig job, config::parse_job(resolved, "job.toml"));
   if (!options.resume.empty()) job.initial_weights.clear();  // a checkpoint has later ones
@@ -273,16 +290,22 @@ absl::StatusOr<std::string> checked_job(TrainOptions& options) {
   }
   PACELINE_ASSIGN_OR_RETURN(const program::Model model, probe_program(job, options.said));
   options.program = model.text;
-  PACELINE_ASSIGN_OR_RETURN(const JobText said, job_text(options));
-  PACELINE_ASSIGN_OR_RETURN(const std::string asked, with_asked(resolved, model.sets,
-                                                                {said.file, config::named(*job.program),
-                                                                 options.sets, !options.resume.empty()}));
-  // Its batch, for one, the program may have said itself.
-  PACELINE_ASSIGN_OR_RETURN(config::JobConfig whole, config::parse_job(asked, said.file));
-  whole.initial_weights = job.initial_weights;
-  PACELINE_RETURN_IF_ERROR(check_fits(whole, {model.layout, model.samples}));
+  PACELINE_ASSIGN_OR_RETURN(std::string asked, with_program(job, resolved, model, options));
   PACELINE_RETURN_IF_ERROR(check_goes_on(options, model.samples));
   return asked;
+}
+
+}  // namespace
+
+absl::Status with_origin(const absl::Status& error, const TrainOptions& options) {
+  const absl::StatusOr<JobText> said = job_text(options);
+  return said.ok() ? config::with_origin(error, said->text, said->file, options.sets) : error;
+}
+
+absl::StatusOr<std::string> checked_job(TrainOptions& options) {
+  absl::StatusOr<std::string> checked = check_job(options);
+  if (!checked.ok()) return with_origin(checked.status(), options);
+  return checked;
 }
 
 absl::StatusOr<std::string> resolved_job(const TrainOptions& options) {
@@ -403,8 +426,9 @@ absl::StatusOr<int> train_command(TrainOptions options) {
   if (options.take_up) PACELINE_RETURN_IF_ERROR(take_up_unfinished(options));
   PACELINE_ASSIGN_OR_RETURN(const std::string job_toml, checked_job(options));
   launch::catch_stop_signals();
-  PACELINE_ASSIGN_OR_RETURN(const TrainedRun run, train(job_toml, options));
-  return show_trained(run, options);
+  const absl::StatusOr<TrainedRun> run = train(job_toml, options);
+  if (!run.ok()) return with_origin(run.status(), options);
+  return show_trained(*run, options);
 }
 
 absl::StatusOr<int> show_trained(const TrainedRun& run, const TrainOptions& options) {

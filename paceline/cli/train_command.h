@@ -14,6 +14,9 @@
 #include "paceline/launch/display.h"
 #include "paceline/ps/layout.h"
 
+namespace paceline::program {
+struct Model;
+}  // namespace paceline::program
 namespace paceline::launch {
 class ForkServer;
 struct HostProcesses;
@@ -75,8 +78,13 @@ absl::StatusOr<JobText> job_text(const TrainOptions& options);
 
 // The job of the options, whose paths are absolute.
 absl::StatusOr<std::string> resolved_job(const TrainOptions& options);
-// The same, checked: its data can be read and its model fits them; or its program starts, and the job is what
-// that asks for.
+// An error of the job's that begins with one of its keys then says where that value came from.
+absl::Status with_origin(const absl::Status& error, const TrainOptions& options);
+// The resolved text of a job with what its program asks laid under it, checked as below.
+absl::StatusOr<std::string> with_program(const config::JobConfig& job, const std::string& resolved,
+                                         const program::Model& model, const TrainOptions& options);
+// The resolved job, checked: its data can be read and its model fits them; or its program starts, and the job
+// is what that asks for.
 absl::StatusOr<std::string> checked_job(TrainOptions& options);
 
 // Whether virtual time has all that the job says. Errors: InvalidArgument.

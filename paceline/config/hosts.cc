@@ -29,7 +29,11 @@ void check_places(Section& cluster, const JobConfig& job) {
   for (std::int64_t host = keeps_all(job) ? 1 : 0; host < job.hosts; ++host) {
     const bool used = std::any_of(job.devices.begin(), job.devices.end(),
                                   [&](const DeviceConfig& device) { return *device.host == host; });
-    if (!used) return cluster.complain("hosts", fmt::format("host {} has no device", host));
+    if (!used)
+      return cluster.complain("hosts",
+                              fmt::format("host {0} has no device; add a [[device]] with host = {0}, or "
+                                          "write fewer hosts",
+                                          host));
   }
   for (const DeviceConfig& device : job.devices) {
     if (*device.host >= job.hosts) {

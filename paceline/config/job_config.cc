@@ -15,6 +15,8 @@
 #include "paceline/config/hosts.h"
 #include "paceline/config/model_names.h"
 #include "paceline/config/old_keys.h"
+#include "paceline/config/one_line.h"
+#include "paceline/config/origin.h"
 #include "paceline/config/section.h"
 #include "paceline/config/toml_text.h"
 #include "paceline/ps/look_ahead.h"
@@ -301,6 +303,10 @@ void read_device(Section section, const DeviceConfig& defaults, JobConfig& job, 
   device.site = section.text("site", "");
   if (section.has("host")) device.host = static_cast<int>(section.integer("host", 0, 0, 63));
   device.link = read_link(section.table("link"), "device.link", defaults.link, complaints);
+  section.refuse(
+      "name",
+      "devices have no names of their own: they are w0, w1 and so on, in the file's order; leave it "
+      "out, or move it above [[device]] if it is the job's name");
   section.finish();
   for (std::int64_t i = 0; i < count; ++i) {
     device.name = fmt::format("w{}", job.devices.size());
@@ -503,6 +509,86 @@ absl::StatusOr<std::string> resolve_job(const std::string& text, const std::stri
   std::ostringstream out;
   out << root << '\n';
   return out.str();
+}
+
+namespace {
+
+// "pipeline[1].cuts", as errors may begin: the second [[pipeline]].
+struct NumberedKey {
+  std::string section;
+  std::size_t number = 0;
+  std::string name;
+};
+
+std::optional<NumberedKey> numbered(const std::string& key) {
+  const std::vector<std::string> parts = absl::StrSplit(key, absl::ByAnyChar("[]"));
+  NumberedKey made;
+  if (parts.size() != 3 || !parts[2].starts_with(".") || !absl::SimpleAtoi(parts[1], &made.number))
+    return std::nullopt;
+  made.section = parts[0];
+  made.name = parts[2].substr(1);
+  return made;
+}
+
+const toml::table* table_at(const toml::table& root, const std::string& section, std::size_t number) {
+  const toml::array* tables = root[section].as_array();
+  const toml::node* table = tables == nullptr ? nullptr : tables->get(number);
+  return table == nullptr ? nullptr : table->as_table();
+}
+
+// The [[device]] that the device of this number is of; null where there is none.
+const toml::table* table_of_device(const toml::table& root, std::size_t device) {
+  std::int64_t before = 0;
+  for (std::size_t i = 0; const toml::table* table = table_at(root, "device", i); ++i) {
+    before += (*table)["count"].value_or(std::int64_t{1});
+    if (static_cast<std::int64_t>(device) < before) return table;
+  }
+  return nullptr;
+}
+
+// Of the key that an error begins with; nothing where it begins with none.
+std::optional<std::string> place_in(const toml::table& root, const Complaints& complaints,
+                                    const std::string& key) {
+  const auto one_of_several = numbered(key);
+  if (!one_of_several)
+    return complaints.is_key(key) ? std::optional(complaints.place_of(root.at_path(key).node(), key))
+                                  : std::nullopt;
+  const auto& [section, number, name] = *one_of_several;
+  const bool of_device = section == "device";
+  const toml::table* table = of_device ? table_of_device(root, number) : table_at(root, section, number);
+  // What a [[device]] does not say stands at the top.
+  if (of_device && (table == nullptr || !table->contains(name)))
+    return complaints.place_of(root.get(name), name);
+  return complaints.place_of(table == nullptr ? nullptr : table->get(name), section + "." + name);
+}
+
+// What follows the place in an error of which `what` follows the key. A --set says the value already.
+std::string after_place(const std::string& place, const std::string& said, const std::string& what) {
+  const std::string key = said.substr(0, said.size() - what.size());
+  if (!place.starts_with("--set ") || place.ends_with(": " + key) || what.starts_with(": ")) return what;
+  const std::size_t value_end = what.find(' ', std::string(" = ").size());
+  const bool value_alone =
+      what.starts_with(" = ") && value_end != std::string::npos && what[value_end - 1] == ':';
+  return value_alone ? what.substr(value_end - 1) : ": " + said;
+}
+
+}  // namespace
+
+absl::Status with_origin(const absl::Status& error, const std::string& text, const std::string& file,
+                         const std::vector<std::string>& sets) {
+  const std::string said(error.message());
+  const std::string key = said.substr(0, said.find_first_of(": "));
+  const std::string what = said.substr(key.size());
+  const auto root = merged(text, file, sets);
+  const bool in_a_sentence = what.starts_with(" ") && key.find('.') != std::string::npos;
+  if (error.ok() || (!what.starts_with(": ") && !in_a_sentence) || !root.ok()) return error;
+  Complaints complaints(file, sets);
+  read_job(*root, complaints);
+  const auto place = place_in(*root, complaints, key);
+  if (!place) return error;
+  absl::Status placed(error.code(), one_line(*place + after_place(*place, said, what)));
+  error.ForEachPayload([&](auto type, const absl::Cord& payload) { placed.SetPayload(type, payload); });
+  return placed;
 }
 
 double virtual_ms(const JobConfig& job, const DeviceConfig& device) {

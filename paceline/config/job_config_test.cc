@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "paceline/config/origin.h"
 #include "paceline/config/server_parts.h"
 
 namespace paceline::config {
@@ -25,6 +26,66 @@ TEST(JobConfig, AnErrorStaysOneLineWhateverItQuotes) {
   expect_job_error(parse_job("\"a\\nb\\u001b[2J\" = 3\n", "job.toml").status(), "job.toml:1: a b [2J: ");
   expect_job_error(parse_job("[sync]\npolicy = \"b\\nsp\"\n", "job.toml").status(), "policy 'b sp'");
   expect_job_error(parse_job("", "job.toml", {"a\nb"}).status(), "--set a b: write KEY=VALUE");
+}
+
+TEST(JobConfig, WhatIsFoundLaterSaysWhereTheValueCameFrom) {
+  const std::string text =
+      "parallel = \"static\"\nmicro_batch = 4\nbatch = 7\n[data]\nsource = \"text:x\"\n[[device]]\ncount = "
+      "2\n[[device]]\nbatch = 9\n[[pipeline]]\ndevices = [\"w0\"]\n[[pipeline]]\ndevices = [\"w1\", "
+      "\"w2\"]\ncuts = [5]\n";
+  const auto placed = [&](const std::string& error, const std::vector<std::string>& sets = {}) {
+    const absl::Status status = with_origin(absl::NotFoundError(error), text, "job.toml", sets);
+    EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
+    return std::string(status.message());
+  };
+  EXPECT_EQ(placed("data.source: x: no such file"), "job.toml:5: data.source: x: no such file");
+  EXPECT_EQ(placed("data.source = \"text:x\" has none"), "job.toml:5: data.source = \"text:x\" has none");
+  EXPECT_EQ(placed("data.source: x: none", {"data.source=x"}), "--set data.source=x: x: none");
+  EXPECT_EQ(placed("data.source = \"x\" has none", {"data.source=x"}),
+            "--set data.source=x: data.source = \"x\" has none");
+  EXPECT_EQ(placed("data.source = x: has none", {"data.source=x"}), "--set data.source=x: has none");
+  EXPECT_EQ(placed("device[1].batch: too large"), "job.toml:3: batch: too large");
+  EXPECT_EQ(placed("device[2].batch: too large"), "job.toml:9: device.batch: too large");
+  EXPECT_EQ(placed("device[2].batch: too large", {"device=[{count=3, batch=8}]"}),
+            "--set device=[{count=3, batch=8}]: device.batch: too large");
+  EXPECT_EQ(placed("model.name = \"x\" wants none", {"model={name=\"mlp\"}"}),
+            "--set model={name=\"mlp\"}: model.name = \"x\" wants none");
+  EXPECT_EQ(placed("pipeline[1].cuts: none"), "job.toml:14: pipeline.cuts: none");
+  EXPECT_EQ(placed("optimizer.lr: wrong"), "job.toml: optimizer.lr: wrong");
+  for (const char* other :
+       {"x.txt: no such file", "batch 3 is lost", "data.txt: gone", "job.toml:3: batch: 0", "", ": "})
+    EXPECT_EQ(placed(other), other);
+}
+
+// Devices are known by their place in the list.
+TEST(JobConfig, ADeviceHasNoName) {
+  const absl::Status named = parse_job("[[device]]\nname = \"a\"\n", "job.toml").status();
+  expect_job_error(named, "job.toml:2: device.name: devices have no names of their own");
+  EXPECT_THAT(std::string(named.message()), HasSubstr("w0, w1"));
+  EXPECT_THAT(std::string(parse_job("[[device]]\nbtch = 3\n", "job.toml").status().message()),
+              Not(HasSubstr("name,")));
+}
+
+TEST(JobConfig, SaysHowToSetAListOfSections) {
+  const auto said = [](const std::string& text, const std::string& set) {
+    return std::string(parse_job(text, "job.toml", {set}).status().message());
+  };
+  EXPECT_EQ(
+      said("[[device]]\n", "device.count=3"),
+      "--set device.count=3: [[device]] is a list; set all of it, for example --set 'device=[{count=3}]'");
+  EXPECT_THAT(said("[[device]]\n", "device.pace=3x"), HasSubstr("--set 'device=[{pace=\"3x\"}]'"));
+  EXPECT_EQ(said("", "device.count=3"),
+            "--set device.count=3: write each as a section of its own, [[device]], or all of them with --set "
+            "'device=[{…}]'");
+  EXPECT_EQ(said("epochs = 3\n", "epochs.x=3"),
+            "--set epochs.x=3: 'epochs' is no section, and has no keys below it");
+}
+
+TEST(JobConfig, SaysWhatToDoWithAHostWithoutADevice) {
+  expect_job_error(
+      parse_job("[cluster]\nhosts = 3\n[[device]]\ncount = 2\n", "job.toml").status(),
+      "job.toml:2: cluster.hosts: host 2 has no device; add a [[device]] with host = 2, or write "
+      "fewer hosts");
 }
 
 // What would have no effect is said, so that nobody waits for one.

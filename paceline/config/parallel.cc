@@ -84,6 +84,28 @@ void complain_unless_each_is_used_once(Section& top, const planner::Plan& plan,
   }
 }
 
+// As check_units(), with the pipeline's number or without.
+absl::Status check_units_of(const ParallelConfig& parallel, const std::string& model, std::int64_t units,
+                            bool numbered) {
+  const auto& replicas = parallel.plan.replicas;
+  for (std::size_t i = 0; i < replicas.size(); ++i) {
+    const auto& cuts = replicas[i].cuts;
+    if (cuts.empty() || cuts.back() < units) continue;
+    return absl::InvalidArgumentError(
+        fmt::format("pipeline{}.cuts: {} is not a unit of {}, which has {}, from 0 to {}",
+                    numbered ? fmt::format("[{}]", i) : "", cuts.back(), model, units, units - 1));
+  }
+  const std::size_t layers = parallel.model.layers.size();
+  if (layers != 0 && static_cast<std::int64_t>(layers) != units) {
+    return absl::InvalidArgumentError(
+        fmt::format("layer: there are {} of them, but {} has {} units", layers, model, units));
+  }
+  if (parallel.work.empty() || static_cast<std::int64_t>(parallel.work.size()) == units)
+    return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      fmt::format("work: lists {} units, but {} has {}", parallel.work.size(), model, units));
+}
+
 }  // namespace
 
 std::string to_string(Parallel mode) { return kModes[static_cast<std::size_t>(mode)]; }
@@ -125,28 +147,15 @@ ParallelConfig read_parallel(Section& top, const std::vector<PlanDevice>& device
     for (const planner::LayerProfile& layer : config.model.layers) config.work.push_back(layer.work_ms);
   }
   if (!config.model.layers.empty()) {
-    const auto fits = check_units(config, "[[layer]]", static_cast<std::int64_t>(config.model.layers.size()));
+    const auto fits =
+        check_units_of(config, "[[layer]]", static_cast<std::int64_t>(config.model.layers.size()), false);
     if (!fits.ok()) top.complain("layer", std::string(fits.message()));
   }
   return config;
 }
 
 absl::Status check_units(const ParallelConfig& parallel, const std::string& model, std::int64_t units) {
-  for (const planner::PlannedReplica& replica : parallel.plan.replicas) {
-    if (replica.cuts.empty() || replica.cuts.back() < units) continue;
-    return absl::InvalidArgumentError(
-        fmt::format("pipeline.cuts: {} is not a unit of {}, which has {}, from 0 to {}", replica.cuts.back(),
-                    model, units, units - 1));
-  }
-  const std::size_t layers = parallel.model.layers.size();
-  if (layers != 0 && static_cast<std::int64_t>(layers) != units) {
-    return absl::InvalidArgumentError(
-        fmt::format("layer: there are {} of them, but {} has {} units", layers, model, units));
-  }
-  if (parallel.work.empty() || static_cast<std::int64_t>(parallel.work.size()) == units)
-    return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      fmt::format("work: lists {} units, but {} has {}", parallel.work.size(), model, units));
+  return check_units_of(parallel, model, units, true);
 }
 
 double share_of_work(const std::vector<double>& work, std::int64_t begin, std::int64_t end,

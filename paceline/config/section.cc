@@ -28,9 +28,19 @@ const std::string* Complaints::set_of(const std::string& key) const {
   return found == sets_.rend() ? nullptr : &*found;
 }
 
+// One that made the key's table.
+const std::string* Complaints::set_below(const std::string& key) const {
+  const auto found = std::find_if(sets_.rbegin(), sets_.rend(),
+                                  [&](const std::string& set) { return set.starts_with(key + "."); });
+  return found == sets_.rend() ? nullptr : &*found;
+}
+
 std::string Complaints::place_of(const toml::node* node, const std::string& key) const {
   const std::string* set = set_of(key);
-  if (set != nullptr && of_user_) return "--set " + *set;
+  if (set == nullptr && node != nullptr && node->source().begin.line == 0) set = set_below(key);
+  // Of one that sets more than this key, the key stays to be said.
+  const bool says_more = set != nullptr && !set->starts_with(key);
+  if (set != nullptr && of_user_) return "--set " + *set + (says_more ? ": " + key : "");
   const auto line = node == nullptr || set != nullptr ? 0 : node->source().begin.line;
   return fmt::format("{}{}: {}", file_, line > 0 ? fmt::format(":{}", line) : "", key);
 }
@@ -63,10 +73,16 @@ std::string Section::full(const std::string& key) const { return path_.empty() ?
 
 const toml::node* Section::find(const std::string& key) {
   known_.insert(key);
+  complaints_.ask_for(full(key));
   return table_ == nullptr ? nullptr : table_->get(key);
 }
 
 bool Section::has(const std::string& key) { return find(key) != nullptr; }
+
+void Section::refuse(const std::string& key, const std::string& what) {
+  const toml::node* node = table_ == nullptr ? nullptr : table_->get(key);
+  if (node != nullptr) complaints_.add(node, full(key), what);
+}
 
 void Section::complain(const std::string& key, const std::string& what) {
   complaints_.add(find(key), full(key), what);
@@ -214,7 +230,9 @@ std::vector<const toml::table*> Section::tables(const std::string& key) {
     if (const auto* table = array->get(i)->as_table()) found.push_back(table);
   }
   if (array != nullptr && found.size() == array->size()) return found;
-  complain(key, fmt::format("write each as a section of its own, [[{}]]", full(key)));
+  complain(key,
+           fmt::format("write each as a section of its own, [[{0}]], or all of them with --set '{0}=[{{…}}]'",
+                       full(key)));
   return {};
 }
 

@@ -30,6 +30,11 @@ class Complaints {
   // all keys of the top are `known`.
   void look_above(const toml::table& root, const std::set<std::string>& known);
   const absl::Status& status() const { return status_; }
+  // `key`: "optimizer.lr". Each that a section asked for is a key of the file.
+  void ask_for(const std::string& key) { asked_for_.insert(key); }
+  bool is_key(const std::string& key) const { return asked_for_.contains(key); }
+  // Where the value of the key came from, with the key: what each line begins with.
+  std::string place_of(const toml::node* node, const std::string& key) const;
 
  private:
   struct Below {
@@ -37,12 +42,12 @@ class Complaints {
   };
 
   const std::string* set_of(const std::string& key) const;
-  // With the key.
-  std::string place_of(const toml::node* node, const std::string& key) const;
+  const std::string* set_below(const std::string& key) const;
 
   std::string file_;
   std::vector<std::string> sets_;
   bool of_user_;
+  std::set<std::string> asked_for_;
   absl::Status status_;
   std::optional<Below> below_;  // of what `status_` says
 };
@@ -69,6 +74,8 @@ class Section {
   // A list of pairs of numbers, [[0, 1], [2.5, 0.1]].
   std::vector<std::pair<double, double>> pairs(const std::string& key, double most_first, double most_second);
   bool has(const std::string& key);
+  // Complains about a key that the section does not have, where it is there.
+  void refuse(const std::string& key, const std::string& what);
 
   // A table below this one; null when missing.
   const toml::table* table(const std::string& key);

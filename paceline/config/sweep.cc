@@ -9,6 +9,7 @@
 
 #include "paceline/base/status_macros.h"
 #include "paceline/config/file_kind.h"
+#include "paceline/config/one_line.h"
 #include "paceline/config/section.h"
 #include "paceline/config/toml_text.h"
 
@@ -49,13 +50,21 @@ std::size_t index_of(Section& section, const std::string& key, const std::vector
   return found.value_or(0);
 }
 
+std::vector<int> lines_of(const toml::node* list) {
+  const toml::array* array = list == nullptr ? nullptr : list->as_array();
+  std::vector<int> lines;
+  for (std::size_t i = 0; array != nullptr && i < array->size(); ++i)
+    lines.push_back(static_cast<int>(array->get(i)->source().begin.line));
+  return lines;
+}
+
 SweepAxis read_axis(Section section, const std::vector<SweepAxis>& before, Complaints& complaints) {
   SweepAxis axis;
   axis.name = new_name(section, before);
   for (const toml::table* table : section.tables("value")) {
     Section value(table, "axis.value", complaints);
     std::string name = new_name(value, axis.values);
-    axis.values.push_back({std::move(name), value.texts("set")});
+    axis.values.push_back({std::move(name), value.texts("set"), lines_of(table->get("set"))});
     value.finish();
   }
   if (axis.values.empty()) section.complain("value", "write at least one [[axis.value]] under the axis");
@@ -181,6 +190,20 @@ std::vector<std::string> sets_of(const Sweep& sweep, const SweepCell& cell) {
     sets.insert(sets.end(), own.begin(), own.end());
   }
   return sets;
+}
+
+absl::Status said_by_sweep(const absl::Status& error, const Sweep& sweep, const SweepCell& cell,
+                           const std::string& file) {
+  const std::string said(error.message());
+  for (std::size_t i = cell.size(); i-- > 0;) {
+    const SweepValue& value = sweep.axes[i].values[cell[i]];
+    for (std::size_t k = 0; k < value.sets.size(); ++k) {
+      const std::string begin = "--set " + one_line(value.sets[k]) + ": ";
+      if (!said.starts_with(begin)) continue;
+      return {error.code(), fmt::format("{}:{}: {}", file, value.lines[k], said.substr(6))};
+    }
+  }
+  return error;
 }
 
 std::string name_of(const Sweep& sweep, const SweepCell& cell) {

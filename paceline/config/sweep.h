@@ -18,6 +18,7 @@ namespace paceline::config {
 struct SweepValue {
   std::string name;
   std::vector<std::string> sets;  // "key=value", laid over the job
+  std::vector<int> lines;         // where each stands in the sweep's file
 };
 
 struct SweepAxis {
@@ -52,6 +53,10 @@ std::vector<SweepCell> cells_of(const Sweep& sweep);
 
 // The settings over the job, in the order of the axes: a later axis overrides an earlier one.
 std::vector<std::string> sets_of(const Sweep& sweep, const SweepCell& cell);
+// An error of the job that begins with "--set " and one of these begins instead with the place where the
+// sweep says so. Others stay as they are. `file`: the sweep's.
+absl::Status said_by_sweep(const absl::Status& error, const Sweep& sweep, const SweepCell& cell,
+                           const std::string& file);
 // The names of the cell's values: "static-mix, BSP, 1".
 std::string name_of(const Sweep& sweep, const SweepCell& cell);
 

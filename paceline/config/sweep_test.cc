@@ -70,6 +70,17 @@ TEST(Sweep, HasEveryChoiceOfValues) {
                                         "SSP, two, 1", "SSP, two, 2", "SSP, mixed, 1", "SSP, mixed, 2"));
 }
 
+TEST(Sweep, SaysWhereItLaysAValueOverTheJob) {
+  const Sweep sweep = sweep_of(kTop);
+  const auto said = [&](const std::string& error, const SweepCell& cell) {
+    return std::string(said_by_sweep(absl::InvalidArgumentError(error), sweep, cell, "sweep.toml").message());
+  };
+  EXPECT_EQ(said("--set optimizer.lr=0.5: wrong", {1, 0, 0}), "sweep.toml:12: optimizer.lr=0.5: wrong");
+  EXPECT_EQ(said("--set seed=2: wrong", {1, 0, 1}), "sweep.toml:27: seed=2: wrong");
+  EXPECT_EQ(said("--set seed=2: wrong", {1, 0, 0}), "--set seed=2: wrong");
+  EXPECT_EQ(said("job.toml:3: batch: wrong", {1, 0, 1}), "job.toml:3: batch: wrong");
+}
+
 TEST(Sweep, TablesChooseAndShareCells) {
   const Sweep sweep =
       sweep_of(kTop,

@@ -1,5 +1,6 @@
 #include "paceline/config/toml_text.h"
 
+#include <absl/strings/str_join.h>
 #include <absl/strings/str_split.h>
 #include <fmt/format.h>
 
@@ -14,15 +15,34 @@ absl::Status bad_set(const std::string& set, const std::string& what) {
   return absl::InvalidArgumentError(one_line(fmt::format("--set {}: {}", set, what)));
 }
 
-// The table that the last part of the key stands in; null when a part between is no table.
-toml::table* make_parents(toml::table& root, const std::vector<std::string>& parts) {
+struct Parents {
+  toml::table* table;    // that the last part of the key stands in; null when a part between is no table
+  std::size_t parts;     // before the one that is none
+  bool is_list = false;  // that one
+};
+
+Parents make_parents(toml::table& root, const std::vector<std::string>& parts) {
   toml::table* table = &root;
   for (std::size_t i = 0; i + 1 < parts.size(); ++i) {
     if (!table->contains(parts[i])) table->insert(parts[i], toml::table{});
-    table = table->get_as<toml::table>(parts[i]);
-    if (table == nullptr) return nullptr;
+    toml::node* node = table->get(parts[i]);
+    table = node->as_table();
+    if (table == nullptr) return {nullptr, i, node->is_array()};
   }
-  return table;
+  return {table, parts.size()};
+}
+
+// What is wrong with a key below one that is no section.
+absl::Status not_a_section(const std::string& set, const std::vector<std::string>& parts,
+                           const Parents& wrong, const std::string& value) {
+  const auto end = parts.begin() + static_cast<std::ptrdiff_t>(wrong.parts) + 1;
+  const std::string section = absl::StrJoin(parts.begin(), end, ".");
+  if (!wrong.is_list)
+    return bad_set(set, fmt::format("'{}' is no section, and has no keys below it", section));
+  const std::string key = absl::StrJoin(end, parts.end(), ".");
+  const bool plain = parse_toml("value = " + value, "").ok();
+  return bad_set(set, fmt::format("[[{0}]] is a list; set all of it, for example --set '{0}=[{{{1}={2}}}]'",
+                                  section, key, plain ? value : fmt::format("\"{}\"", value)));
 }
 
 absl::Status lay_one_over(toml::table& root, const std::string& set) {
@@ -30,9 +50,10 @@ absl::Status lay_one_over(toml::table& root, const std::string& set) {
   if (equals == std::string::npos || equals == 0)
     return bad_set(set, "write KEY=VALUE, for example optimizer.lr=0.1");
   const std::vector<std::string> parts = absl::StrSplit(set.substr(0, equals), '.');
-  toml::table* parent = make_parents(root, parts);
-  if (parent == nullptr) return bad_set(set, "a part of the key is not a section");
   const std::string value = set.substr(equals + 1);
+  const Parents made = make_parents(root, parts);
+  toml::table* parent = made.table;
+  if (parent == nullptr) return not_a_section(set, parts, made, value);
   auto parsed = parse_toml("value = " + value, "--set " + set);
   if (parsed.ok() && parsed->size() == 1) {
     parent->insert_or_assign(parts.back(), std::move(*parsed->get("value")));

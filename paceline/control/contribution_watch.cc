@@ -17,6 +17,7 @@ constexpr std::size_t kFewestNorms = 16;
 
 constexpr char kWhatToTry[] =
     "Go on from the last checkpoint with a lower optimizer.lr, or with optimizer.clip";
+constexpr char kOrLookAtSamples[] = ". If it has not learnt before, look for nan and inf in these samples";
 
 bool overlap(const Lease& one, const Lease& other) {
   return one.epoch == other.epoch && one.begin < other.end && other.begin < one.end;
@@ -62,8 +63,9 @@ ContributionWatch::Judgement ContributionWatch::judge_bad(const Contribution& co
     if (bad_in_a_row_ >= kMost && bad_since_.size() >= workers) {
       return {Verdict::kEndRun,
               fmt::format(
-                  "the training diverges: the latest {} gradients, of all workers, were not finite. {}. {}",
-                  bad_in_a_row_, where, kWhatToTry)};
+                  "the training diverges: the latest {} gradients, of all workers, were not finite. {}. {}{}",
+                  bad_in_a_row_, where, kWhatToTry,
+                  contribution.loss && !std::isfinite(*contribution.loss) ? kOrLookAtSamples : "")};
     }
     if (tries.times >= kMost && tries.workers.size() > 1 && tries.others_good) {
       return {Verdict::kEndRun,

@@ -1,6 +1,7 @@
 #include "paceline/control/contribution_watch.h"
 
 #include <cmath>
+#include <limits>
 #include <tuple>
 
 #include <fmt/format.h>
@@ -63,6 +64,21 @@ TEST(ContributionWatch, TheRunEndsWhereAllDiverge) {
     EXPECT_THAT(why, HasSubstr("the training diverges"));
     EXPECT_THAT(why, HasSubstr("lower optimizer.lr"));
   }
+}
+
+// Data that are not finite look like that too.
+TEST(ContributionWatch, ALossThatIsNoNumberMayBeOfTheSamples) {
+  const auto end_with_loss = [](double loss) {
+    ContributionWatch watch(0);
+    Contribution one = bad("w0", 0);
+    one.loss = loss;
+    watch.judge(one, 1);
+    watch.judge(one, 1);
+    return watch.judge(one, 1).why;
+  };
+  EXPECT_THAT(end_with_loss(std::numeric_limits<double>::quiet_NaN()),
+              HasSubstr("look for nan and inf in these samples"));
+  EXPECT_THAT(end_with_loss(0.5), ::testing::Not(HasSubstr("these samples")));
 }
 
 TEST(ContributionWatch, OneGoodContributionSaysThatNotAllDiverge) {

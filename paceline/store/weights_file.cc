@@ -62,8 +62,7 @@ absl::Status read_weights(const std::filesystem::path& file, const ps::Layout& l
                                                 out.subspan(static_cast<std::size_t>(spec.offset),
                                                             static_cast<std::size_t>(spec.size)));
     if (!status.ok()) {
-      return absl::Status(status.code(),
-                          fmt::format("model.weights: {}: {}", file.string(), std::string(status.message())));
+      return absl::Status(status.code(), fmt::format("{}: {}", file.string(), std::string(status.message())));
     }
   }
   return absl::OkStatus();

@@ -1,9 +1,12 @@
+#include <map>
+#include <set>
 #include <string>
 #include <vector>
 
 #include <absl/strings/str_join.h>
 #include <fmt/format.h>
 
+#include "paceline/base/likely_meant.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/train/catch_torch.h"
 #include "paceline/train/data_sources.h"
@@ -38,19 +41,51 @@ const DataSource* find_source(const std::string& source) {
   return nullptr;
 }
 
+std::string name_in(const std::string& source) { return source.substr(0, source.find(':')); }
+
+// Of one that is like no line of the table.
+absl::Status unknown_source(const std::string& source) {
+  const std::string name = name_in(source);
+  std::map<std::string, std::string> forms;
+  std::set<std::string> names;
+  for (const DataSource* one : data_sources()) {
+    forms[name_in(one->form)] = one->form;
+    names.insert(name_in(one->form));
+  }
+  if (const auto known = forms.find(name); known != forms.end()) {
+    const std::string& form = known->second;
+    if (form == name)
+      return absl::InvalidArgumentError(fmt::format("data.source: '{0}' names no file; write \"{0}\"", name));
+    const char* place = form.ends_with(":DIR") ? "a folder" : "a file or a folder";
+    return absl::InvalidArgumentError(
+        fmt::format("data.source: name {} after the colon: \"{}\"", place, form));
+  }
+  const auto meant = likely_meant(name, names);
+  return absl::InvalidArgumentError(
+      fmt::format("data.source: '{}' is unknown; {}", name,
+                  meant ? fmt::format("did you mean \"{}\"?", forms[*meant])
+                        : "write one of: " + list_forms([](const DataSource&) { return true; })));
+}
+
+// What a loader says of a file is of the key that named it.
+absl::Status about_source(const absl::Status& status) {
+  const std::string said(status.message());
+  if (status.ok() || said.starts_with("data.") || said.starts_with("model.")) return status;
+  return {status.code(), "data.source: " + said};
+}
+
 absl::StatusOr<DataSets> load_all(const config::DataConfig& data, std::int64_t context) {
   const DataSource* source = find_source(data.source);
-  if (source == nullptr) {
-    return absl::InvalidArgumentError(fmt::format("data.source = \"{}\": want one of {}", data.source,
-                                                  list_forms([](const DataSource&) { return true; })));
-  }
+  if (source == nullptr) return unknown_source(data.source);
   if (data.augment && !source->augments) {
     return absl::InvalidArgumentError(
         fmt::format("data.augment = true is for {} only, not for data.source = \"{}\"; set it to false",
                     list_forms([](const DataSource& one) { return one.augments; }), data.source));
   }
   const std::size_t colon = data.source.find(':');
-  return source->load(data, colon == std::string::npos ? "" : data.source.substr(colon + 1), context);
+  auto sets = source->load(data, colon == std::string::npos ? "" : data.source.substr(colon + 1), context);
+  if (!sets.ok()) return about_source(sets.status());
+  return sets;
 }
 
 // Wraps `set` when only the first `count` samples are wanted. `key` names the setting.

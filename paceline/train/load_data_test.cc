@@ -115,11 +115,23 @@ TEST(LoadData, RefusesTooLittleText) {
 }
 
 TEST(LoadData, RefusesAnUnknownSource) {
-  for (const char* name :
-       {"", "cifar", "cifar10", "mnist:", "npy:", "text:", "headers:x", "digits:", "http://x"}) {
-    expect_error(load_data(source(name), 10).status(), absl::StatusCode::kInvalidArgument,
-                 {"data.source = \"", name});
-  }
+  const auto refused = [](const std::string& name, const std::vector<std::string>& parts) {
+    expect_error(load_data(source(name), 10).status(), absl::StatusCode::kInvalidArgument, parts);
+  };
+  refused("", {"data.source: '' is unknown; write one of: \"digits\""});
+  refused("http://x", {"data.source: 'http' is unknown; write one of: \"digits\""});
+  refused("cifr10:x", {"data.source: 'cifr10' is unknown; did you mean \"cifar10:DIR\"?"});
+  refused("cifar10", {"data.source: name a folder after the colon: \"cifar10:DIR\""});
+  for (const std::string name : {"mnist", "npy"})
+    refused(name + ":", {"data.source: name a folder after the colon: \"" + name + ":DIR\""});
+  refused("text:", {"data.source: name a file or a folder after the colon: \"text:FILE-or-DIR\""});
+  for (const std::string name : {"headers", "digits"})
+    refused(name + ":x", {"'" + name + "' names no file; write \"" + name + "\""});
+}
+
+TEST(LoadData, AFileThatCannotBeReadIsOfTheKeyThatNamedIt) {
+  expect_error(load_data(source("text:/no/such"), 10).status(), absl::StatusCode::kNotFound,
+               {"data.source: /no/such: no such file"});
 }
 
 // The message and the page list each line of the table.

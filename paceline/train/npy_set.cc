@@ -1,6 +1,7 @@
 #include "paceline/train/npy_set.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <span>
@@ -85,6 +86,31 @@ absl::Status check_samples(const NpyFile& file) {
   if (shape[0] > std::numeric_limits<std::int32_t>::max())
     return wrong(file, fmt::format("{} samples; save at most 2147483647", shape[0]));
   return absl::OkStatus();
+}
+
+// Of a sample's numbers, in the file's order; −1 where all are finite. A file so large that its digest does
+// not read all of it is not read for this either.
+template <class T>
+std::int64_t find_not_finite(const NpyFile& file) {
+  const auto count = file.bytes() / static_cast<std::int64_t>(sizeof(T));
+  for (std::int64_t i = 0; i < count; ++i) {
+    if (!std::isfinite(value_at<T>(file.values(), i))) return i;
+  }
+  return -1;
+}
+
+absl::Status check_finite(const NpyFile& file) {
+  if (file.type() == NpyType::kUint8 || file.bytes() > kHashedWhole) return absl::OkStatus();
+  const bool is_double = file.type() == NpyType::kFloat64;
+  const std::int64_t at = is_double ? find_not_finite<double>(file) : find_not_finite<float>(file);
+  if (at < 0) return absl::OkStatus();
+  const double value = is_double ? value_at<double>(file.values(), at)
+                                 : static_cast<double>(value_at<float>(file.values(), at));
+  const std::int64_t numbers = file.bytes() / data::bytes_of(file.type()) / file.shape()[0];
+  return wrong(file,
+               fmt::format("sample {} holds {}, from which nothing can be learnt; leave the sample out, or "
+                           "write a finite number",
+                           at / numbers, value));
 }
 
 // The labels of `samples`.
@@ -175,9 +201,11 @@ absl::StatusOr<DataSets> read_npy(const fs::path& directory) {
   PACELINE_RETURN_IF_ERROR(require_directory(directory, "x.npy, y.npy, x_test.npy and y_test.npy"));
   PACELINE_ASSIGN_OR_RETURN(NpyFile samples, NpyFile::open(directory / "x.npy"));
   PACELINE_RETURN_IF_ERROR(check_samples(samples));
+  PACELINE_RETURN_IF_ERROR(check_finite(samples));
   PACELINE_ASSIGN_OR_RETURN(std::vector<std::int32_t> labels, read_labels(directory / "y.npy", samples));
   PACELINE_ASSIGN_OR_RETURN(NpyFile test, NpyFile::open(directory / "x_test.npy"));
   PACELINE_RETURN_IF_ERROR(check_samples(test));
+  PACELINE_RETURN_IF_ERROR(check_finite(test));
   PACELINE_RETURN_IF_ERROR(check_like_training(test, samples));
   PACELINE_ASSIGN_OR_RETURN(std::vector<std::int32_t> test_labels,
                             read_labels(directory / "y_test.npy", test));

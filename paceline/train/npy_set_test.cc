@@ -1,7 +1,9 @@
 #include "paceline/train/npy_set.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <limits>
 #include <numeric>
 
 #include <torch/types.h>
@@ -108,6 +110,17 @@ TEST_F(NpySetTest, ReadsLabelsOfEveryIntegerType) {
   write(NpyType::kInt8, std::int8_t{});
   write(NpyType::kInt16, std::int16_t{});
   write(NpyType::kInt32, std::int32_t{});
+}
+
+TEST_F(NpySetTest, RefusesNumbersThatAreNotFinite) {
+  const float none = std::numeric_limits<float>::quiet_NaN();
+  dir_.write("x.npy", npy<float>(NpyType::kFloat32, {4, 3}, {0, 1, 2, 3, 4, none, 6, 7, 8, 9, 10, 11}));
+  expect_refused("x.npy", {"data.source: ", "sample 1 holds nan"});
+  dir_.write("x.npy", float_file({4, 3}));
+  dir_.write("x_test.npy", npy<float>(NpyType::kFloat32, {2, 3}, {0, 1, 2, 3, 4, HUGE_VALF}));
+  expect_refused("x_test.npy", {"sample 1 holds inf"});
+  dir_.write("x.npy", npy<double>(NpyType::kFloat64, {4, 1}, {0.25, -1, 2, -HUGE_VAL}));
+  expect_refused("x.npy", {"sample 3 holds -inf"});
 }
 
 // Whatever the shape of samples, what takes images takes them.
