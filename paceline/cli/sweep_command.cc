@@ -100,7 +100,7 @@ absl::Status check(const Plan& plan) {
       if (!read->note.empty() && notes.insert(read->note).second) launch::print(stderr, read->note + "\n");
       sizes = known.insert(known.end(), {&job, *std::move(read)});
     }
-    absl::Status good = check_fits(job, sizes->second);
+    absl::Status good = check_fits(job, sizes->second, true);
     if (good.ok() && job.parallel.to_be_planned) {
       PACELINE_ASSIGN_OR_RETURN(const std::string somewhere,
                                 config::resolve_job(training.text, "job.toml", {"runs_dir=\"runs\""}));
