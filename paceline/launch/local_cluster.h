@@ -75,6 +75,8 @@ class LocalCluster {
   const absl::Status& after() const { return supervisor_.after(); }
   // The run is over, and programs here do what they want to do after it: a stop is one at once then.
   bool ending() const { return supervisor_.ending(); }
+  // The run has begun, or goes on.
+  bool training() const { return supervisor_.training(); }
   // Somebody here stopped the run before it was over.
   bool stopped() const { return supervisor_.stopping(); }
   // As Supervisor has it.
