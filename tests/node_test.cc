@@ -571,6 +571,31 @@ TEST_P(NodeDisks, AStopAnywhereStopsAllCleanly) {
   EXPECT_FALSE(fs::exists(run_folder() / "shut_down"));
 }
 
+TEST_F(Node, AHostThatWaitsForTheFirstOneSaysSoAndEndsAtOnceWhereItIsStopped) {
+  job_ = job("", "[[device]]\ncount = 3\n");
+  hosts_.resize(2);
+  const auto says = [this](const std::string& what) {
+    return at(1)->until([&] { return at(1)->errors_so_far().find(what) != std::string::npos; }, 30);
+  };
+  const auto expect_ends_at_once = [this] {
+    at(1)->signal(SIGINT);
+    const Ended ended = at(1)->wait(5);
+    EXPECT_EQ(ended.status, 128 + SIGINT);
+    expect_said(ended.errors, "stopped before anything was trained\n");
+  };
+  at(1) = host(job_, 1, 2);
+  EXPECT_TRUE(
+      says(fmt::format("the first host does not answer at 127.0.0.1:{} yet; waiting at most 600 s", port_)));
+  expect_ends_at_once();
+  // Now the first one is there, waits for a third one, and dies.
+  at(1) = host(job_, 1, 3);
+  at(0) = host(job_, 0, 3);
+  EXPECT_TRUE(says("starting: "));
+  kill_host(0);
+  EXPECT_TRUE(says("any more; waiting at most "));
+  expect_ends_at_once();
+}
+
 TEST_F(Node, WhatCannotWorkIsSaidAtOnce) {
   const fs::path file = job("", "[[device]]\ncount = 3\n");
   const Ended few = host(file, 0, 4)->wait();
@@ -579,6 +604,12 @@ TEST_F(Node, WhatCannotWorkIsSaidAtOnce) {
   const Ended other = host(file, 0, 2, {"--set", "cluster.hosts=3"})->wait();
   EXPECT_EQ(other.status, 2);
   expect_said(other.errors, "the job has 3 hosts, and `paceline node` runs on 2");
+  for (const auto& [address, why] : {std::pair("192.0.2.1", "no network interface of this host has it"),
+                                     std::pair("here", "is no address")}) {
+    const Ended elsewhere = host(file, 1, 2, {"--address", address})->wait(10);
+    EXPECT_EQ(elsewhere.status, 2);
+    expect_said(elsewhere.errors, why);
+  }
   const Ended rank = host(file, 3, 3)->wait();
   expect_said(rank.errors, "ranks begin at 0");
   const Ended nobody = run({"node", file.string()});

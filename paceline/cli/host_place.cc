@@ -11,6 +11,7 @@
 #include "paceline/config/hosts.h"
 #include "paceline/launch/own_address.h"
 #include "paceline/launch/print.h"
+#include "paceline/links/socket_address.h"
 
 namespace paceline::cli {
 
@@ -57,6 +58,18 @@ absl::Status check_reach(const config::JobConfig& job, const launch::Placement& 
   return absl::InvalidArgumentError(
       fmt::format("network.listen: '{}' cannot be reached from other hosts; write listen = \"0.0.0.0:{}\"",
                   job.reach.listen, launch::port_of_coordinator(placement, job)));
+}
+
+absl::Status check_address(const PlaceOptions& options) {
+  if (options.address.empty()) return absl::OkStatus();
+  const auto address = links::parse_host(options.address, 0);
+  if (!address.ok())
+    return absl::InvalidArgumentError(
+        fmt::format("--address '{}': is no address; write one in numbers, like 10.0.0.2", options.address));
+  if (!absl::IsNotFound(links::interface_of(*address).status())) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      fmt::format("--address {}: no network interface of this host has it; `ip address` lists those it has",
+                  options.address));
 }
 
 absl::StatusOr<std::string> own_address(const PlaceOptions& options, const launch::Placement& placement,

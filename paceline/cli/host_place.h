@@ -24,6 +24,9 @@ absl::StatusOr<config::JobConfig> job_of_hosts(TrainOptions& options, const laun
 // Whether hosts that know each other could reach the first one at all, as the job has it.
 absl::Status check_reach(const config::JobConfig& job, const launch::Placement& placement);
 
+// Whether that address, where one is written, is this host's.
+absl::Status check_address(const PlaceOptions& options);
+
 // By which address, in numbers, the other hosts reach this one; empty where there are none. The first host's
 // name may not be known yet where that has not started: waits for it, as long as for a coordinator or so
 // long.

@@ -7,9 +7,12 @@
 #include "paceline/base/counted.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/config/server_parts.h"
+#include "paceline/memory/weight_board.h"
 #include "paceline/policy/policy_spec.h"
 #include "paceline/ps/parameter_groups.h"
+#include "paceline/ps/shard.h"
 #include "paceline/report/terminal_text.h"
+#include "paceline/server/kept_shards.h"
 
 namespace paceline::cli {
 
@@ -36,6 +39,22 @@ std::int64_t floats_a_parameter(const config::JobConfig& job, std::int64_t worke
   return 2 + ps::state_streams(job.optimizer.kind) + workers;
 }
 
+// What a server publishes versions in; each worker and its successor, and the evaluator, may hold one back.
+// In virtual time one that reads and one that is kept are enough.
+std::int64_t board_bytes(const config::JobConfig& job, const ps::Layout& part, bool in_virtual_time) {
+  const auto all = static_cast<int>(2 * job.devices.size() + 1 + (job.hosts > 1 ? job.hosts : 0));
+  const int readers = in_virtual_time ? 1 : all;
+  const int kept = in_virtual_time ? 1 : server::KeptShards::kMostKept;
+  if (part.size() == 0) return 0;
+  return static_cast<std::int64_t>(
+      memory::WeightWriter::bytes(ps::Shard::board_floats(part, job.look_ahead), readers, kept));
+}
+
+std::string bytes_in_words(std::int64_t bytes) {
+  if (bytes < 1'000'000) return fmt::format("{:.1f} kB", static_cast<double>(bytes) / 1e3);
+  return fmt::format("{:.1f} MB", static_cast<double>(bytes) / 1e6);
+}
+
 }  // namespace
 
 absl::Status check_sizes(const config::JobConfig& job, const ps::Layout& layout, std::int64_t samples) {
@@ -59,13 +78,19 @@ absl::Status check_memory(const config::JobConfig& job, const ps::Layout& layout
       gb(need), with_thousands(layout.size()), counted(workers, "worker"), memory.of, gb(memory.bytes)));
 }
 
-absl::Status check_file_size(const ps::Layout& layout, std::int64_t limit) {
-  const std::int64_t gradient = 4 * layout.size();
-  if (gradient <= limit) return absl::OkStatus();
+absl::Status check_file_size(const config::JobConfig& job, const ps::Layout& layout, std::int64_t limit,
+                             bool in_virtual_time) {
+  PACELINE_ASSIGN_OR_RETURN(
+      const auto parts,
+      config::server_parts(layout, job.servers, config::spread_of(job), job.optimizer.kind));
+  std::int64_t board = 0;
+  for (const ps::Layout& part : parts) board = std::max(board, board_bytes(job, part, in_virtual_time));
+  const std::int64_t need = std::max(4 * layout.size(), board);
+  if (need <= limit) return absl::OkStatus();
   return absl::ResourceExhaustedError(fmt::format(
-      "ulimit -f allows files of {:.1f} MB, and a gradient in shared memory counts as a file of {:.1f} MB; "
+      "ulimit -f allows files of {}, and the job needs one of {}: shared memory counts as a file; "
       "raise it, for example ulimit -f unlimited",
-      static_cast<double>(limit) / 1e6, static_cast<double>(gradient) / 1e6));
+      bytes_in_words(limit), bytes_in_words(need)));
 }
 
 }  // namespace paceline::cli

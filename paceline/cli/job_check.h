@@ -21,6 +21,7 @@ absl::Status check_memory(const config::JobConfig& job, const ps::Layout& layout
 
 // Whether this process may make files that are long enough: shared memory counts as a file. `limit`: in
 // bytes.
-absl::Status check_file_size(const ps::Layout& layout, std::int64_t limit);
+absl::Status check_file_size(const config::JobConfig& job, const ps::Layout& layout, std::int64_t limit,
+                             bool in_virtual_time = false);
 
 }  // namespace paceline::cli

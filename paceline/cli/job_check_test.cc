@@ -59,12 +59,17 @@ TEST(JobCheck, MemoryIsAtLeastWhatWeightsAndGradientsTake) {
   EXPECT_TRUE(check_memory(job, layout, {0, ""}).ok());
 }
 
-TEST(JobCheck, AGradientIsAFileToTheSystem) {
-  EXPECT_TRUE(check_file_size(layout_of(1'000'000), 4'000'000).ok());
-  EXPECT_THAT(
-      said(check_file_size(layout_of(1'000'000), 3'900'000)),
-      HasSubstr(
-          "ulimit -f allows files of 3.9 MB, and a gradient in shared memory counts as a file of 4.0 MB"));
+// Of 2,560,000 bytes a version: the latest, one that is written, and one for each of five readers and of
+// eight that evaluations and a checkpoint may hold.
+TEST(JobCheck, WhatAServerPublishesIsAFileToTheSystem) {
+  const config::JobConfig job = job_of("[[device]]\ncount = 2\n");
+  const std::int64_t board = 15 * 2'560'000;
+  EXPECT_TRUE(check_file_size(job, layout_of(640'000), board + 100'000).ok());
+  EXPECT_THAT(said(check_file_size(job, layout_of(640'000), board)),
+              HasSubstr("ulimit -f allows files of 38.4 MB, and the job needs one of 38.4 MB: shared memory "
+                        "counts as a file; raise it"));
+  EXPECT_THAT(said(check_file_size(job, layout_of(640'000), 10'240)), HasSubstr("allows files of 10.2 kB"));
+  EXPECT_TRUE(check_file_size(job, layout_of(640'000), board / 3, true).ok()) << "virtual time needs less";
 }
 
 TEST(HostMemory, IsKnown) {

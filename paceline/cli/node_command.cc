@@ -184,6 +184,7 @@ absl::StatusOr<int> node_command(const NodeOptions& options, const launch::Envir
   train.command = "paceline node";
   PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, job_of_hosts(train, placement));
   PACELINE_RETURN_IF_ERROR(check_reach(job, placement));
+  PACELINE_RETURN_IF_ERROR(check_address(options.place));
   PACELINE_ASSIGN_OR_RETURN(const std::string address, own_address(options.place, placement));
   PACELINE_ASSIGN_OR_RETURN(const Lead lead, lead_of(options, train, job, placement));
   if (lead.here) {

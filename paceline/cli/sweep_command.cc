@@ -116,7 +116,7 @@ absl::Status check(Plan& plan) {
       sizes = known.insert(known.end(), {&job, *std::move(read)});
     }
     training.data_note = sizes->second.note;
-    absl::Status good = check_fits(job, sizes->second);
+    absl::Status good = check_fits(job, sizes->second, true);
     if (good.ok() && job.parallel.to_be_planned) {
       PACELINE_ASSIGN_OR_RETURN(const std::string somewhere,
                                 config::resolve_job(training.text, "job.toml", {"runs_dir=\"runs\""}));

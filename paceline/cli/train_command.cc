@@ -211,10 +211,10 @@ std::int64_t file_size_limit() {
 
 }  // namespace
 
-absl::Status check_fits(const config::JobConfig& job, const JobSizes& sizes) {
+absl::Status check_fits(const config::JobConfig& job, const JobSizes& sizes, bool in_virtual_time) {
   PACELINE_RETURN_IF_ERROR(check_sizes(job, sizes.layout, sizes.samples));
   PACELINE_RETURN_IF_ERROR(check_memory(job, sizes.layout, launch::host_memory()));
-  PACELINE_RETURN_IF_ERROR(check_file_size(sizes.layout, file_size_limit()));
+  PACELINE_RETURN_IF_ERROR(check_file_size(job, sizes.layout, file_size_limit(), in_virtual_time));
   if (job.initial_weights.empty()) return absl::OkStatus();
   std::vector<float> weights(static_cast<std::size_t>(sizes.layout.size()));
   const absl::Status read = store::read_weights(job.initial_weights, sizes.layout, weights);
@@ -268,7 +268,7 @@ absl::StatusOr<std::string> with_program(const config::JobConfig& job, const std
   // Its batch, for one, the program may have said itself.
   PACELINE_ASSIGN_OR_RETURN(config::JobConfig whole, config::parse_job(asked, said.file));
   whole.initial_weights = job.initial_weights;
-  PACELINE_RETURN_IF_ERROR(check_fits(whole, {model.layout, model.samples}));
+  PACELINE_RETURN_IF_ERROR(check_fits(whole, {model.layout, model.samples}, options.in_virtual_time));
   return asked;
 }
 
@@ -281,7 +281,7 @@ absl::StatusOr<std::string> check_job(TrainOptions& options) {
   if (options.in_virtual_time) PACELINE_RETURN_IF_ERROR(check_in_virtual_time(job));
   if (!job.program) {
     PACELINE_ASSIGN_OR_RETURN(const JobSizes sizes, find_sizes(job, resolved, options));
-    PACELINE_RETURN_IF_ERROR(check_fits(job, sizes));
+    PACELINE_RETURN_IF_ERROR(check_fits(job, sizes, options.in_virtual_time));
     PACELINE_RETURN_IF_ERROR(check_goes_on(options, sizes.samples));
     options.data_note = sizes.note;
     if (!sizes.note.empty() && options.shown != launch::Shown::kNothing)

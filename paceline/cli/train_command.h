@@ -64,7 +64,7 @@ struct JobSizes {
 // anything is written. This program may become another one (cli/torch_program.h) by that.
 absl::StatusOr<JobSizes> read_data_and_model(const config::JobConfig& job);
 // Whether what the job says fits them, and its initial weights and this host's memory do.
-absl::Status check_fits(const config::JobConfig& job, const JobSizes& sizes);
+absl::Status check_fits(const config::JobConfig& job, const JobSizes& sizes, bool in_virtual_time = false);
 // A run may be resumed from anywhere: relative paths of a data source become absolute ones.
 absl::StatusOr<std::string> absolute_source(const std::string& source);
 

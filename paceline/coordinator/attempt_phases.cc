@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include <absl/strings/strip.h>
 #include <fmt/format.h>
 
 #include "paceline/base/check.h"
@@ -213,7 +214,14 @@ void Attempt::checkpoint_failed(const Checkpoints::Failed& failed) {
     result_.Update(absl::Status(failed.why.code(), line));
     return;
   }
-  out_.tell_and_remember(fmt::format("{}; it is tried again in {} s", line, pause->count()));
+  // The next try is the run's own.
+  std::string again = fmt::format("{}; it is tried again in {} s",
+                                  std::string(absl::StripSuffix(line, " and try again")), pause->count());
+  if (checkpoint_retries_.is_news(at_)) {
+    out_.tell_and_remember(std::move(again));
+  } else {
+    out_.tell(std::move(again));
+  }
 }
 
 }  // namespace paceline::coordinator

@@ -403,7 +403,8 @@ TEST_P(CheckpointAgain, IsTriedWhereItCouldNotBeWritten) {
         serving->next(wire::ServerOrder::kWriteCheckpoint).write_checkpoint().version();
     EXPECT_EQ(version, wanted);
     written.mutable_written()->set_version(version);
-    written.mutable_written()->set_error(i == 0 ? "the disk is full" : "");
+    written.mutable_written()->set_error(i == 0 ? "the disk is full; free some space there and try again"
+                                                : "");
     serving->say(written);
     EXPECT_EQ(serving->next(wire::ServerOrder::kDrop).drop().version(), version);
   }
@@ -411,7 +412,8 @@ TEST_P(CheckpointAgain, IsTriedWhereItCouldNotBeWritten) {
   EXPECT_EQ(
       world_->news[0],
       fmt::format(
-          "the checkpoint of version {} could not be written: the disk is full; it is tried again in 1 s",
+          "the checkpoint of version {} could not be written: the disk is full; free some space there; it is "
+          "tried again in 1 s",
           wanted));
   EXPECT_EQ(world_->news[1], fmt::format("the checkpoint of version {} is written", wanted));
   if (in_the_end) {

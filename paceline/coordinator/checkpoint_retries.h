@@ -24,9 +24,17 @@ class CheckpointRetries {
     again_at_ = at + pause;
     return pause;
   }
+  // Whether people hear that one failed, and when it is tried again: not before that time is over. Other
+  // checkpoints may be due in it.
+  bool is_news(SteadyTime at) {
+    if (told_until_ && at < *told_until_) return false;
+    told_until_ = again_at_;
+    return true;
+  }
   // One counts. Whether one had failed before it.
   bool written() {
     again_at_.reset();
+    told_until_.reset();
     return std::exchange(failed_, 0) > 0;
   }
   // One is tried now.
@@ -35,6 +43,7 @@ class CheckpointRetries {
   void end() {
     failed_ = std::min(failed_, 1);
     again_at_.reset();
+    told_until_.reset();
   }
 
   bool waiting(SteadyTime at) const { return again_at_ && at < *again_at_; }
@@ -43,6 +52,7 @@ class CheckpointRetries {
  private:
   int failed_ = 0;  // in a row
   std::optional<SteadyTime> again_at_;
+  std::optional<SteadyTime> told_until_;
 };
 
 }  // namespace paceline::coordinator

@@ -37,6 +37,19 @@ TEST(CheckpointRetries, OneThatCountsForgetsThoseThatFailed) {
   EXPECT_EQ(retries.failed(kFailed, false), std::chrono::seconds(1));
 }
 
+TEST(CheckpointRetries, PeopleHearOfItNoMoreOftenThanItWasPromised) {
+  CheckpointRetries retries;
+  retries.failed(kFailed, false);
+  EXPECT_TRUE(retries.is_news(kFailed));
+  retries.failed(kFailed + std::chrono::milliseconds(500), false);
+  EXPECT_FALSE(retries.is_news(kFailed + std::chrono::milliseconds(500))) << "of another checkpoint";
+  retries.failed(kFailed + std::chrono::seconds(1), false);
+  EXPECT_TRUE(retries.is_news(kFailed + std::chrono::seconds(1)));
+  retries.written();
+  retries.failed(kFailed + std::chrono::seconds(2), false);
+  EXPECT_TRUE(retries.is_news(kFailed + std::chrono::seconds(2))) << "one counted in between";
+}
+
 TEST(CheckpointRetries, AtTheEndItIsTriedAFewTimes) {
   CheckpointRetries retries;
   for (int i = 0; i < 10; ++i) retries.failed(kFailed, false);

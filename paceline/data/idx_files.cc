@@ -1,5 +1,6 @@
 #include "paceline/data/idx_files.h"
 
+#include <cerrno>
 #include <cstdint>
 #include <span>
 
@@ -7,6 +8,7 @@
 #include <zlib.h>
 
 #include "paceline/base/status_macros.h"
+#include "paceline/data/cannot_write.h"
 #include "paceline/data/digits.h"
 
 namespace paceline::data {
@@ -31,12 +33,13 @@ IdxBytes idx_head(std::initializer_list<int> extents) {
 }
 
 absl::Status write_gzip(const fs::path& path, const IdxBytes& bytes) {
+  errno = 0;
   gzFile file = gzopen(path.c_str(), "wb1");
   const bool written = file != nullptr && gzwrite(file, bytes.data(), static_cast<unsigned>(bytes.size())) ==
                                               static_cast<int>(bytes.size());
   const bool closed = file != nullptr && gzclose(file) == Z_OK;
   if (written && closed) return absl::OkStatus();
-  return absl::UnavailableError(fmt::format("{}: cannot be written; is the disk full?", path.string()));
+  return cannot_write(path, errno);
 }
 
 }  // namespace

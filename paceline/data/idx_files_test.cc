@@ -1,5 +1,9 @@
 #include "paceline/data/idx_files.h"
 
+#include <sys/resource.h>
+
+#include <csignal>
+
 #include <gtest/gtest.h>
 
 #include "paceline/data/digits.h"
@@ -33,7 +37,24 @@ TEST(IdxFiles, HoldTheDrawnDigits) {
 }
 
 TEST(IdxFiles, SayWhereTheyCannotBeWritten) {
-  EXPECT_EQ(write_digits("/no/such/folder").status().code(), absl::StatusCode::kUnavailable);
+  const absl::Status status = write_digits("/no/such/folder").status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(status.message(),
+            "/no/such/folder/train-images-idx3-ubyte.gz: cannot be written: No such file or directory");
+}
+
+TEST(IdxFiles, SayThatTheSystemAllowsNoFileOfThatLength) {
+  testing::TestFolder folder;
+  rlimit before{};
+  getrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, SIG_IGN);
+  const rlimit little{100'000, before.rlim_max};
+  setrlimit(RLIMIT_FSIZE, &little);
+  const absl::Status status = write_digits(folder.path()).status();
+  setrlimit(RLIMIT_FSIZE, &before);
+  EXPECT_NE(status.message().find("ulimit -f allows no file of that length; raise it and try again"),
+            std::string::npos)
+      << status;
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstdint>
 #include <cstring>
 #include <fstream>
@@ -12,6 +13,7 @@
 #include <zlib.h>
 
 #include "paceline/base/status_macros.h"
+#include "paceline/data/cannot_write.h"
 
 namespace paceline::data {
 
@@ -103,11 +105,12 @@ class Archive {
 };
 
 absl::Status write_entry(Archive& archive, const Entry& entry, const fs::path& path) {
+  errno = 0;
   std::ofstream out(path, std::ios::binary);
   PACELINE_RETURN_IF_ERROR(archive.take(entry, &out));
   out.close();
   if (out) return absl::OkStatus();
-  return absl::UnavailableError(fmt::format("{}: cannot be written; is the disk full?", path.string()));
+  return cannot_write(path, errno);
 }
 
 }  // namespace

@@ -28,7 +28,8 @@ absl::Status end_of_failed(const absl::Status& error, const std::string& folder,
                            const std::string& command, bool logs_say_more) {
   const std::string message(error.message());
   const store::RunPaths paths{folder};
-  if (store::latest_checkpoint(folder).ok()) {
+  // A damaged one may be what the error says: then there is nothing to resume.
+  if (store::newest_whole_checkpoint(folder).ok()) {
     if (absl::IsInvalidArgument(error)) return error;
     return {error.code(), fmt::format("{}; {}", message, resume_with(command, folder))};
   }

@@ -75,5 +75,15 @@ TEST_F(FailedRun, OneWithACheckpointSaysHowToGoOn) {
   EXPECT_TRUE(is_there());
 }
 
+TEST_F(FailedRun, OneWhoseOnlyCheckpointIsDamagedCannotBeResumed) {
+  write_checkpoint();
+  const auto checkpoint = store::latest_checkpoint(folder());
+  ASSERT_TRUE(checkpoint.ok());
+  fs::resize_file(store::weights_file(checkpoint->directory, 1, 1), 20);
+  EXPECT_EQ(told(absl::UnavailableError("start the job anew"), true),
+            "start the job anew; logs: " + folder() + "/logs");
+  EXPECT_TRUE(is_there());
+}
+
 }  // namespace
 }  // namespace paceline::launch

@@ -77,7 +77,8 @@ supervisor::SupervisorOptions supervisor_options(const HostProcesses& processes,
                                         .host = HostRank(processes.rank),
                                         .patience_s = job.host_patience_s,
                                         .after_limit_s = job.program ? job.program->after_limit_s : kOwnEndS,
-                                        .run = processes.run};
+                                        .run = processes.run,
+                                        .leader = processes.peers.coordinator};
   for (const std::int64_t shard : processes.shards)
     options.members.emplace_back(server_name(shard), MemberKind::kServer);
   for (const std::string& name : processes.workers) options.members.emplace_back(name, MemberKind::kWorker);

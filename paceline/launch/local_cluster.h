@@ -75,6 +75,8 @@ class LocalCluster {
   const absl::Status& after() const { return supervisor_.after(); }
   // The run is over, and programs here still do their own work: a stop then ends them at once.
   bool ending() const { return supervisor_.ending(); }
+  // The run has begun, or goes on.
+  bool training() const { return supervisor_.training(); }
   // Somebody here stopped the run before it was over.
   bool stopped() const { return supervisor_.stopping(); }
   // As Supervisor has it.

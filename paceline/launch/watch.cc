@@ -3,6 +3,8 @@
 #include <chrono>
 #include <thread>
 
+#include <fmt/format.h>
+
 #include "paceline/launch/stop_signals.h"
 
 namespace paceline::launch {
@@ -28,7 +30,12 @@ absl::Status watch(LocalCluster& cluster, Display& display, const std::string& w
         cluster.stop(why, cause_of_stop());
       } else if (first) {
         cluster.stop(why, cause_of_stop());
-        display.note("stopping with a checkpoint; once more stops at once");
+        if (cluster.outcome()) {
+          display.note("stopped before anything was trained");
+        } else {
+          display.note(fmt::format("stopping {}; once more stops at once",
+                                   cluster.training() ? "with a checkpoint" : "before anything is trained"));
+        }
       } else {
         cluster.kill();
         killed = true;

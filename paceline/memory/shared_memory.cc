@@ -61,7 +61,12 @@ absl::StatusOr<SharedMemory> SharedMemory::create(const std::string& name, std::
   if (ftruncate(fd, static_cast<off_t>(bytes)) != 0 ||
       fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
     return absl::ResourceExhaustedError(
-        fmt::format("cannot make {} bytes of shared memory '{}': {}", bytes, name, std::strerror(errno)));
+        errno == EFBIG
+            ? fmt::format("cannot make {} bytes of shared memory '{}': ulimit -f allows no file of that "
+                          "length; raise it, for example ulimit -f unlimited",
+                          bytes, name)
+            : fmt::format("cannot make {} bytes of shared memory '{}': {}", bytes, name,
+                          std::strerror(errno)));
   }
   return memory;
 }

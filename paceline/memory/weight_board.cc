@@ -54,16 +54,21 @@ std::size_t header_bytes() { return whole_pages(sizeof(BoardHeader)); }
 std::size_t buffer_bytes(std::int64_t floats) {
   return whole_pages(static_cast<std::size_t>(floats) * sizeof(float));
 }
+// One the latest, one being written, and one for each that may hold on to an old version.
+int buffers_for(int readers, int kept) { return 2 + readers + kept; }
 }  // namespace
+
+std::size_t WeightWriter::bytes(std::int64_t floats, int readers, int kept) {
+  return header_bytes() + static_cast<std::size_t>(buffers_for(readers, kept)) * buffer_bytes(floats);
+}
 
 absl::StatusOr<WeightWriter> WeightWriter::create(std::int64_t floats, int readers, int kept) {
   PACELINE_CHECK(readers > 0 && readers <= kSlots, "{} readers", readers);
-  // One the latest, one being written, and one for each that may hold on to an old version.
-  const int buffers = 2 + readers + kept;
+  const int buffers = buffers_for(readers, kept);
   PACELINE_CHECK(buffers <= kMostBuffers, "{} buffers", buffers);
-  const std::size_t bytes = header_bytes() + static_cast<std::size_t>(buffers) * buffer_bytes(floats);
-  PACELINE_ASSIGN_OR_RETURN(SharedMemory memory, SharedMemory::create("paceline-weights", bytes));
-  PACELINE_ASSIGN_OR_RETURN(Mapping mapping, memory.map(0, bytes, true));
+  const std::size_t size = bytes(floats, readers, kept);
+  PACELINE_ASSIGN_OR_RETURN(SharedMemory memory, SharedMemory::create("paceline-weights", size));
+  PACELINE_ASSIGN_OR_RETURN(Mapping mapping, memory.map(0, size, true));
   auto* header = new (mapping.data()) BoardHeader{};
   header->magic = kBoardMagic;
   header->floats = floats;

@@ -37,6 +37,9 @@ class WeightWriter {
   // reader that died is cleared a little later, and must not be a new reader's.
   static constexpr int kSlots = 1024;
 
+  // Of the memory that create() makes.
+  static std::size_t bytes(std::int64_t floats, int readers, int kept);
+
   // `floats` a buffer; at most `readers` slots are pinned at once; up to `kept` versions can be kept at once.
   // Requires: 0 < readers ≤ kSlots. Errors: ResourceExhausted.
   static absl::StatusOr<WeightWriter> create(std::int64_t floats, int readers, int kept);

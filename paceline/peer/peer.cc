@@ -34,7 +34,8 @@ absl::StatusOr<std::string> coordinator_address(const std::string& option) {
   const auto text = store::read_file(option.substr(1), kLongestAddress);
   if (absl::IsNotFound(text.status()))
     return absl::FailedPreconditionError(fmt::format(
-        "there is no coordinator to wait for: {} does not exist; the run is over", option.substr(1)));
+        "{}: no such file, so there is no coordinator to wait for; the run is over, or the path is wrong",
+        option.substr(1)));
   PACELINE_RETURN_IF_ERROR(text.status());
   return text->substr(0, text->find('\n'));
 }

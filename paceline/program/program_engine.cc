@@ -26,6 +26,8 @@ constexpr std::chrono::seconds kPatience = 30s;
 // A million seconds, the longest that a job file may say.
 constexpr double kForEverS = 1e6;
 
+constexpr char kNoFailure[] = "exit status 0";
+
 bool always() { return true; }
 
 // Of the device of that name, from 0. Others are the first.
@@ -139,8 +141,13 @@ absl::Status ProgramEngine::failed(const absl::Status& why) {
   if (!absl::IsUnavailable(why))
     return absl::FailedPreconditionError(fmt::format("{}: the program {}", name_, what));
   process_.set_patience(kLittlePatience);
-  return absl::FailedPreconditionError(
-      fmt::format("{}: the program ended ({})", name_, process_.how_it_ended()));
+  const std::string how = process_.how_it_ended();
+  // One that failed has said why.
+  const char* const advice = how != kNoFailure ? ""
+                             : model_.layout.tensors().empty()
+                                 ? " before it said what it trains; a Python program calls paceline.join()"
+                                 : " before the job was over; let its loop end by itself";
+  return absl::FailedPreconditionError(fmt::format("{}: the program ended ({}){}", name_, how, advice));
 }
 
 absl::Status ProgramEngine::send(const std::string& line) {

@@ -192,15 +192,16 @@ TEST_P(Fails, WithOneLine) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Program, Fails,
-                         ::testing::Values(Case{"exit", "ended (exit status 3)"},
-                                           Case{"die", "killed by signal 11"},
-                                           Case{"stop", "stopped by a signal"}, Case{"hang", "step_limit_s"},
-                                           Case{"rubbish", "not a message"}, Case{"early", "out of turn"},
-                                           Case{"endless", "too long"},
-                                           Case{"error", "train.py:7: ValueError: no"},
-                                           Case{"child", "ended (exit status 4)"}),
-                         [](const auto& one) { return one.param.how; });
+INSTANTIATE_TEST_SUITE_P(
+    Program, Fails,
+    ::testing::Values(Case{"exit", "ended (exit status 3)"},
+                      Case{"leave",
+                           "ended (exit status 0) before the job was over; let its loop end by itself"},
+                      Case{"die", "killed by signal 11"}, Case{"stop", "stopped by a signal"},
+                      Case{"hang", "step_limit_s"}, Case{"rubbish", "not a message"},
+                      Case{"early", "out of turn"}, Case{"endless", "too long"},
+                      Case{"error", "train.py:7: ValueError: no"}, Case{"child", "ended (exit status 4)"}),
+    [](const auto& one) { return one.param.how; });
 
 TEST(ProgramEngine, SaysWhatIsWrongAtTheStart) {
   StartOptions nowhere = options();
@@ -211,6 +212,11 @@ TEST(ProgramEngine, SaysWhatIsWrongAtTheStart) {
   EXPECT_EQ(ProgramEngine::start(elsewhere).status().code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(std::string(ProgramEngine::start(options("model-exit")).status().message()),
               HasSubstr("exit status 1"));
+  StartOptions silent = options();
+  silent.process.command = {"python3", "-c", ""};
+  EXPECT_EQ(ProgramEngine::start(silent).status().message(),
+            "program.py: the program ended (exit status 0) before it said what it trains; a Python program "
+            "calls paceline.join()");
   EXPECT_THAT(std::string(ProgramEngine::start(options("twice-named")).status().message()),
               HasSubstr("'w' twice"));
 }

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "paceline/base/start_patience.h"
 #include "paceline/base/status_message.h"
 
 namespace paceline::supervisor {
@@ -18,11 +19,24 @@ constexpr std::chrono::seconds kMissedLimit{10};
 constexpr std::chrono::seconds kEndingLimit{10};
 // Nobody wonders before this time why nothing happens.
 constexpr std::chrono::seconds kEndingUntold{2};
+// The same, where the coordinator's host does not answer. It reads its data, or asks its program, before it
+// listens; and a coordinator that was lost is back sooner.
+constexpr std::chrono::seconds kSilenceUntold{5};
+// The other hosts are started within this time, mostly. Until then it can be told why this one cannot start.
+constexpr std::chrono::seconds kStartsTogether{30};
+// One that is stopping is gone after so long a silence.
+constexpr std::chrono::seconds kGone{2};
 
 }  // namespace
 
 Supervisor::Supervisor(SupervisorOptions options, SteadyTime now)
-    : options_(std::move(options)), now_(now), leads_(options_.leads), starts_left_(Restarts::kMost) {
+    : options_(std::move(options)),
+      now_(now),
+      start_(now),
+      leads_(options_.leads),
+      leader_(options_.leader),
+      starts_left_(Restarts::kMost),
+      silent_since_(now) {
   for (const auto& [name, kind] : options_.members) members_.push_back({name, kind});
   if (!leads_) failover_.emplace(options_.host, options_.patience_s, options_.run, now);
 }
@@ -190,6 +204,9 @@ bool Supervisor::could_not_start(const Member& member, const ProcessEnd& end) {
   if (!first_error_ && !coordinator_lost && !(stopping_ && end.killed)) {
     first_error_ = end.reason;
     stop("a process could not start");
+    if (!leads_ && !ever_answered_ && now_ < start_ + kStartsTogether)
+      tell(fmt::format("{}; waiting at most {} s for the first host, to tell it", message_of(end.reason),
+                       kStartsTogether.count()));
   }
   return true;
 }
@@ -252,14 +269,19 @@ absl::Status Supervisor::end_as_heard() const {
 
 void Supervisor::on(const Answered& answer) {
   answered_ = true;
+  ever_answered_ = true;
   nobody_answers_ = false;
+  silence_told_ = false;
   training_ = training_ || answer.trains;
   latest_ = answer;
   if (failover_) failover_->heard(answer.run, now_);
 }
 
 void Supervisor::on(const NotAnswered& no) {
-  if (std::exchange(answered_, false) && failover_) failover_->not_answered(now_);
+  if (std::exchange(answered_, false)) {
+    silent_since_ = now_;
+    if (failover_) failover_->not_answered(now_);
+  }
   nobody_answers_ = no.nobody;
 }
 
@@ -268,7 +290,9 @@ void Supervisor::on(const FolderSeen& folder) {
   const LeaderFailover::Step step = failover_->look(folder.seen, now_);
   if (const auto* other = std::get_if<LeaderFailover::Follow>(&step)) {
     tell(fmt::format("host {} leads the run, from {}", other->leader.host, other->leader.address));
-    put(FollowLeader{other->leader.address});
+    leader_ = other->leader.address;
+    silent_since_ = now_;
+    put(FollowLeader{leader_});
   } else if (const auto* mine = std::get_if<LeaderFailover::Lead>(&step)) {
     lost_host_ = mine->lost;
     start_coordinator(Start::kLead, {.again = true, .without = mine->lost, .run = failover_->run()});
@@ -283,6 +307,7 @@ void Supervisor::on(const FolderSeen& folder) {
 void Supervisor::on(const TimePassed&) {
   if (!begun_) return;
   if (ending_) return look_whether_all_left();
+  look_at_silence();
   if (stopping_ && !outcome_) put(ask_to_stop());  // a coordinator between two attempts hears nothing
   // This process may have stood still; then it has to ask again first.
   if (!leads_ && !outcome_ && !stopping_ && !answered_ && failover_->wants_to_look(now_))
@@ -294,6 +319,49 @@ void Supervisor::on(const TimePassed&) {
   }
   look_whether_any_replica_is_left();
   look_whether_it_ended_elsewhere();
+}
+
+// Of the coordinator, where that is on another host.
+void Supervisor::look_at_silence() {
+  if (leads_ || outcome_ || answered_) return;
+  if (stopping_) return end_if_nobody_hears();
+  const bool begins = !training_ && !has_trained_before();
+  const std::chrono::duration<double> patience =
+      ever_answered_ ? std::chrono::duration<double>(longest_s(options_.host, options_.patience_s))
+                     : std::chrono::duration<double>(kStartPatience);
+  if (begins && ever_answered_ && now_ >= silent_since_ + patience) {
+    for (Member& member : members_) kill(member);
+    return end(absl::UnavailableError(
+        fmt::format("the first host did not answer at {} any more before the run began; waited for {:.0f} s. "
+                    "Look there for the reason, and start the hosts again",
+                    leader_, patience.count())));
+  }
+  if (now_ < silent_since_ + kSilenceUntold || std::exchange(silence_told_, true)) return;
+  const char* const host = begins ? "the first host" : "the host that leads the run";
+  const std::string waiting = fmt::format("waiting at most {:.0f} s", patience.count());
+  if (ever_answered_) {
+    return tell(fmt::format(
+        "{} does not answer at {} any more; {}. Is `paceline node` still running there?{}", host, leader_,
+        waiting, begins ? " If it has ended, it says why there; start it again, or end this host too" : ""));
+  }
+  tell(
+      fmt::format("{} does not answer at {} yet; {}. It may still read its data. Is that its address, is "
+                  "`paceline node` running there, and does a firewall let this host reach it?",
+                  host, leader_, waiting));
+}
+
+// Before anything is trained: then nothing is lost where this host just ends.
+void Supervisor::end_if_nobody_hears() {
+  if (leads_ || training_ || answered_ || outcome_) return;
+  SteadyTime last = now_;
+  if (ever_answered_) {
+    last = silent_since_ + kGone;
+  } else if (first_error_ && !interrupted_here_) {
+    last = start_ + kStartsTogether;
+  }
+  if (now_ < last) return;
+  for (Member& member : members_) kill(member);
+  end(first_error_.value_or(absl::OkStatus()));
 }
 
 // Another attempt at the job wants all places filled.
@@ -360,14 +428,18 @@ void Supervisor::stop(const std::string& why) {
 }
 
 AskStop Supervisor::ask_to_stop() const {
-  if (!first_error_ || leads_) return {*stopping_, "", stop_cause_};
+  // Where other hosts have workers they are to hear why the run ends.
+  const bool only_here = leads_ && !options_.replicas.empty();
+  if (!first_error_ || only_here) return {*stopping_, "", stop_cause_};
   return {*stopping_, fmt::format("host {}: {}", options_.host.value(), message_of(*first_error_))};
 }
 
 void Supervisor::on(const StopWanted& wanted) {
   if (ending_) return end_at_once();
   stop_cause_ = wanted.cause;
+  interrupted_here_ = true;
   stop(wanted.why);
+  end_if_nobody_hears();
 }
 
 void Supervisor::on(const KillWanted&) {

@@ -43,7 +43,8 @@ struct SupervisorOptions {
   double patience_s = 0;
   // For what programs do after the job; 0: none.
   double after_limit_s = 0;
-  std::string run{};  // its folder, if that is known
+  std::string run{};     // its folder, if that is known
+  std::string leader{};  // where the coordinator is on another host: its address
 };
 
 class Supervisor {
@@ -116,6 +117,8 @@ class Supervisor {
   bool starts_after_loss(const MemberEnded& ended);
   bool could_not_start(const Member& member, const ProcessEnd& end);
   void start_after_loss(Member& member, const std::string& lost);
+  void look_at_silence();
+  void end_if_nobody_hears();
   void look_at_attempt();
   void start_again_who_is_missed();
   void look_whether_any_replica_is_left();
@@ -131,11 +134,13 @@ class Supervisor {
 
   const SupervisorOptions options_;
   SteadyTime now_;
+  const SteadyTime start_;
   std::vector<Action> actions_;
   std::vector<Member> members_;
   bool leads_;
   std::optional<LeaderFailover> failover_;  // where the coordinator is on another host
   Start starting_ = Start::kFirst;          // the coordinator, when that was asked for last
+  std::string leader_;                      // the address of that host
   std::optional<HostRank> lost_host_;       // that this one leads the run instead of
   int starts_left_;                         // of the first coordinator
   bool begun_ = false;                      // all members are started
@@ -149,8 +154,11 @@ class Supervisor {
   absl::Status after_;
   bool logs_say_more_ = false;
   Answered latest_;
-  bool answered_ = false;        // when asked last
+  bool answered_ = false;  // when asked last
+  bool ever_answered_ = false;
   bool nobody_answers_ = false;  // the same: nobody is there
+  SteadyTime silent_since_;      // where it did not answer
+  bool silence_told_ = false;
   std::int64_t attempt_ = 0;
   Restarts restarts_;
   Restarts evaluator_restarts_;
@@ -160,6 +168,7 @@ class Supervisor {
   bool given_up_ = false;                // this host, as some member heard
   std::optional<std::string> stopping_;  // why
   StopCause stop_cause_ = StopCause::kAsked;
+  bool interrupted_here_ = false;  // a person wants the stop
   std::optional<std::string> interrupted_;
   std::optional<SteadyTime> ended_elsewhere_since_;
   bool any_whole_before_ = false;  // replica, when time passed last

@@ -502,6 +502,15 @@ TEST_F(SupervisorTest, StartsAgainWhoWasSentAwayAndIsMissedThen) {
   EXPECT_THAT(take_done(), ElementsAre("server0 did not come and is started again", "start server0"));
 }
 
+TEST_F(SupervisorTest, OtherHostsHearWhyTheFirstOneCannotStart) {
+  SupervisorOptions first = options();
+  first.replicas.clear();
+  begin(first);
+  take_done();
+  ends("w1", said(ExitReason::kOwnError, "no such data"));
+  EXPECT_THAT(take_done(), ElementsAre("ask to stop: a process could not start, host 0: no such data"));
+}
+
 TEST_F(SupervisorTest, SaysWhoseInterruptionStoppedTheRun) {
   begin_to_train();
   happens(StopWanted{"interrupted", StopCause::kShutDown});
@@ -547,6 +556,7 @@ class OtherHost : public SupervisorTest {
     other.evaluates = true;
     other.host = HostRank(1);
     other.patience_s = 10;
+    other.leader = "10.0.0.1:1";
     begin(other);
     answer(1, true);
     pass();
@@ -554,6 +564,20 @@ class OtherHost : public SupervisorTest {
     folder_ = {{{HostRank(0), "10.0.0.1:1"}}, false, false};
     happens(NotAnswered{true});
   }
+  // A new run, which has not begun: nobody has answered yet.
+  void begin_before_the_run() {
+    SupervisorOptions other{.members = kMembers};
+    other.leads = false;
+    other.host = HostRank(1);
+    other.patience_s = 10;
+    other.leader = "10.0.0.1:1";
+    begin(other);
+    happens(NotAnswered{true});
+    done_.clear();
+  }
+  static constexpr char kSilent[] =
+      "the host that leads the run does not answer at 10.0.0.1:1 any more; waiting at most 84 s. Is "
+      "`paceline node` still running there?";
 };
 
 TEST_F(OtherHost, HasNoCoordinatorAndNoEvaluator) {
@@ -568,7 +592,7 @@ TEST_F(OtherHost, HasNoCoordinatorAndNoEvaluator) {
 TEST_F(OtherHost, LeadsTheRunWhenNobodyDoes) {
   begin_elsewhere();
   pass(seconds(11));
-  EXPECT_THAT(take_done(), IsEmpty());
+  EXPECT_THAT(take_done(), ElementsAre(kSilent));
   pass(seconds(1));
   EXPECT_THAT(take_done(), ElementsAre("start coordinator again without 0",
                                        "host 0 did not come back; this one leads the run", "follow this host",
@@ -610,6 +634,80 @@ TEST_F(OtherHost, SaysWhyAProcessOfItsOwnCouldNotStart) {
   EXPECT_THAT(take_done(), testing::Contains("ask to stop: a process could not start, host 1: no such data"));
   for (const char* const name : {"w0", "server0"}) ends(name, done());
   pass();
+  EXPECT_EQ(outcome(), "no such data");
+}
+
+TEST_F(OtherHost, SaysThatItWaitsForTheFirstHost) {
+  begin_before_the_run();
+  pass(seconds(4));
+  EXPECT_THAT(take_done(), IsEmpty());
+  pass(seconds(1));
+  EXPECT_THAT(take_done(),
+              ElementsAre("the first host does not answer at 10.0.0.1:1 yet; waiting at most 600 s. It may "
+                          "still read its data. Is that its address, is `paceline node` running there, and "
+                          "does a firewall let this host reach it?"));
+  pass(seconds(100));
+  EXPECT_THAT(take_done(), IsEmpty()) << "it is said once";
+}
+
+TEST_F(OtherHost, EndsAtOnceWhereItIsStoppedBeforeAnybodyAnswered) {
+  begin_before_the_run();
+  happens(StopWanted{"interrupted"});
+  EXPECT_THAT(take_done(), ElementsAre("ask to stop: interrupted", "kill server0", "kill w0", "kill w1"));
+  EXPECT_EQ(outcome(), "OK");
+  EXPECT_TRUE(supervisor_->stopping());
+}
+
+TEST_F(OtherHost, ThatIsStoppedBeforeTheRunEndsOnceTheFirstHostIsGone) {
+  begin_before_the_run();
+  answer(1, false);
+  happens(StopWanted{"interrupted"});
+  pass();
+  EXPECT_THAT(take_done(), ElementsAre("ask to stop: interrupted", "ask to stop: interrupted"));
+  happens(NotAnswered{true});
+  pass(seconds(1));
+  EXPECT_EQ(outcome(), "none") << "its members may still hear how the run ends";
+  pass(seconds(1));
+  EXPECT_EQ(outcome(), "OK");
+  EXPECT_THAT(take_done(), testing::Contains("kill w1"));
+}
+
+TEST_F(OtherHost, SaysThatTheFirstHostIsGoneBeforeTheRunAndEndsInTheEnd) {
+  begin_before_the_run();
+  answer(1, false);
+  pass();
+  happens(NotAnswered{true});
+  pass(seconds(5));
+  EXPECT_THAT(take_done(),
+              ElementsAre("the first host does not answer at 10.0.0.1:1 any more; waiting at most 84 s. Is "
+                          "`paceline node` still running there? If it has ended, it says why there; start it "
+                          "again, or end this host too"));
+  answer(1, false);
+  pass(seconds(200));
+  EXPECT_EQ(outcome(), "none") << "it is back";
+  happens(NotAnswered{true});
+  pass(seconds(83));
+  EXPECT_EQ(outcome(), "none");
+  pass(seconds(1));
+  EXPECT_THAT(outcome(), StartsWith("the first host did not answer at 10.0.0.1:1 any more before the run "
+                                    "began; waited for 84 s"));
+}
+
+TEST_F(OtherHost, ThatCannotStartEndsWhereNobodyHearsOfIt) {
+  begin_before_the_run();
+  ends("w1", said(ExitReason::kOwnError, "no such data"));
+  EXPECT_THAT(take_done(), testing::Contains("no such data; waiting at most 30 s for the first host, to tell "
+                                             "it"));
+  pass(seconds(29));
+  EXPECT_EQ(outcome(), "none");
+  pass(seconds(1));
+  EXPECT_EQ(outcome(), "no such data");
+  begin_before_the_run();
+  answer(1, false);
+  pass(seconds(60));
+  happens(NotAnswered{true});
+  ends("w1", said(ExitReason::kOwnError, "no such data"));
+  pass(seconds(2));
   EXPECT_EQ(outcome(), "no such data");
 }
 
@@ -655,7 +753,7 @@ TEST_F(OtherHost, TriesAgainLaterWhereItCannotLead) {
   starting_ = [](const std::string&) { return absl::UnavailableError("the port is taken"); };
   pass(seconds(12));
   EXPECT_THAT(take_done(),
-              ElementsAre("start coordinator again without 0", "drop coordinator",
+              ElementsAre(kSilent, "start coordinator again without 0", "drop coordinator",
                           "host 0 did not come back, and this one cannot lead the run: the port is taken"));
   EXPECT_EQ(outcome(), "none");
   EXPECT_FALSE(supervisor_->leads());
