@@ -6,8 +6,8 @@
 
 #include <absl/strings/str_join.h>
 #include <absl/strings/str_split.h>
-#include <CLI/CLI.hpp>
 #include <gtest/gtest.h>
+#include <CLI/CLI.hpp>
 
 #include "paceline/cli/examples.h"
 

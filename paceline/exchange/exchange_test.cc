@@ -1,4 +1,5 @@
-// A host that is not part of the job: it may say anything, the exchange ends with one line, and the process goes on.
+// A host that is not part of the job: it may say anything, the exchange ends with one line, and the process
+// goes on.
 #include "paceline/exchange/exchange.h"
 
 #include <future>
