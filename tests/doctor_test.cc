@@ -245,7 +245,7 @@ TEST_F(DoctorOfHosts, WhoIsNotLetInOrDoesNotComeIsNamed) {
   const Ended ended = first->wait();
   EXPECT_EQ(ended.status, 2) << ended.output << ended.errors;
   for (const char* part :
-       {"fail  1-2      arrival          did not come within 15 s", "of host 1-2\n", "refused a connection"})
+       {"fail  1-2      arrival          did not come within 15 s", "(hosts: 1-2)\n", "refused a connection"})
     EXPECT_NE((ended.output + ended.errors).find(part), std::string::npos)
         << part << ended.output << ended.errors;
 }
