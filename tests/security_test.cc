@@ -210,7 +210,7 @@ TEST_F(Security, WithoutCertificatesTheTokenKeepsOthersOut) {
   expect_refused({"--token-file", token_.string()}, "w0 is here already", "w0 is here already");
   ASSERT_EQ(run({"certs", certs_.string(), "--job", "ours"}).status, 0);
   expect_refused({"--certs", (certs_ / "ours").string()}, "does not speak TLS",
-                 "did not say what a process of this job says");
+                 "did not begin as a process of this job does");
   expect_unharmed();
 }
 
