@@ -253,7 +253,7 @@ TEST(JobConfig, AnOptimizerThatMakesNoSenseIsOneLine) {
   refused("name = \"rmsprop\"\nalpha = 1\n", "optimizer.alpha: write a number from 0");
   refused("trust = 0.1\n", "optimizer.trust: only name = \"lars\" has it");
   refused("name = \"lamb\"\nthreshold = 2\n", "optimizer.threshold: only name = \"adafactor\" has it");
-  refused("name = \"lamb\"\n[sync]\nlook_ahead = true\n", "sync.look_ahead: lamb and adafactor do not know");
+  refused("name = \"lamb\"\n[sync]\nlook_ahead = true\n", "sync.look_ahead: lamb and adafactor cannot predict");
   expect_job_error(
       parse_job("[optimizer]\nnesterov = true\n[sync]\npolicy = \"local-sgd:4\"\n", "job.toml").status(),
       "local-sgd steps with plain SGD only");
