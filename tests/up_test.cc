@@ -54,6 +54,15 @@ class Up : public testing::Test {
   }();
 };
 
+// The number of hosts is that of the file of hosts, although a device names its host.
+TEST_F(Up, ADeviceMayNameItsHost) {
+  const std::string file = job("0.1");
+  write_text(file, read_text(file) + "[[device]]\nhost = 1\n");
+  const Ended ended = run(words(file));
+  EXPECT_EQ(ended.status, 0) << ended.errors;
+  EXPECT_THAT(ended.output, HasSubstr("120 of 120 samples")) << ended.output;
+}
+
 TEST_F(Up, RunsAJobOnAllHosts) {
   const Ended ended = run(words(job("0.1")));
   EXPECT_EQ(ended.status, 0) << ended.errors;

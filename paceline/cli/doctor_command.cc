@@ -245,19 +245,21 @@ bool says_where(const PlaceOptions& place) {
 
 absl::StatusOr<int> doctor_command(const DoctorOptions& options, const launch::Environment& environment) {
   const bool of_job = !options.job_file.empty() || !options.sets.empty();
-  if (of_job) PACELINE_RETURN_IF_ERROR(asked_job(options).status());
   if (!of_job && says_where(options.place))
     return absl::InvalidArgumentError(
         "write the job file too: --rank, --hosts, --coordinator and --address are for the hosts of a job");
-  std::vector<Finding> findings = host_findings();
-  if (!of_job) return report(findings, options.json);
+  if (!of_job) return report(host_findings(), options.json);
   PACELINE_ASSIGN_OR_RETURN(const launch::Placement placement,
                             launch::find_placement(environment, options.place.said));
   const bool alone = placement.hosts == 1;
-  config::JobConfig job;
+  // A wrong job is said before this host is examined.
+  TrainOptions asked{.job_file = options.job_file, .sets = options.sets};
+  asked.command = "paceline doctor";
+  PACELINE_ASSIGN_OR_RETURN(config::JobConfig job,
+                            alone ? asked_job(options) : job_of_hosts(asked, placement));
+  std::vector<Finding> findings = host_findings();
   std::optional<Place> place;
   if (alone) {
-    PACELINE_ASSIGN_OR_RETURN(job, asked_job(options));
     PACELINE_ASSIGN_OR_RETURN(const JobText said,
                               job_text({.job_file = options.job_file, .sets = options.sets}));
     PACELINE_ASSIGN_OR_RETURN(const std::string job_toml,

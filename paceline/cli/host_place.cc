@@ -34,14 +34,16 @@ absl::StatusOr<config::JobConfig> job_of_hosts(TrainOptions& options, const laun
   // Whether there are hosts enough for its replicas is seen once they are known.
   std::vector<std::string> sets = options.sets;
   sets.emplace_back("cluster.copies=1");
-  PACELINE_ASSIGN_OR_RETURN(const config::JobConfig as_written, config::parse_job(job.text, job.file, sets));
-  if (as_written.hosts == placement.hosts) return config::parse_job(job.text, job.file, options.sets);
-  if (as_written.hosts > 1) {
+  const absl::StatusOr<config::JobConfig> as_written = config::parse_job(job.text, job.file, sets);
+  if (as_written.ok() && as_written->hosts == placement.hosts)
+    return config::parse_job(job.text, job.file, options.sets);
+  if (as_written.ok() && as_written->hosts > 1) {
     return absl::InvalidArgumentError(
         fmt::format("{}: cluster.hosts: the job has {} hosts, and `{}` runs on {}: write hosts = {}, or "
                     "leave it out",
-                    job.file, as_written.hosts, options.command, placement.hosts, placement.hosts));
+                    job.file, as_written->hosts, options.command, placement.hosts, placement.hosts));
   }
+  // Without the number, a [[device]] that names its host is an error.
   options.sets.push_back(fmt::format("cluster.hosts={}", placement.hosts));
   return config::parse_job(job.text, job.file, options.sets);
 }

@@ -16,8 +16,10 @@
 #include <absl/strings/str_split.h>
 #include <fmt/format.h>
 
+#include "paceline/base/counted.h"
 #include "paceline/base/program_version.h"
 #include "paceline/base/status_macros.h"
+#include "paceline/cli/host_place.h"
 #include "paceline/cli/remote_command.h"
 #include "paceline/cli/train_command.h"
 #include "paceline/launch/failed_run.h"
@@ -383,10 +385,12 @@ absl::StatusOr<int> up_command(const UpOptions& options) {
               .sets = options.sets,
               .resume = options.resume};
   PACELINE_ASSIGN_OR_RETURN(fleet.hosts, hosts_in(hosts_text, options.hosts_file));
-  PACELINE_ASSIGN_OR_RETURN(const JobText said,
-                            job_text({.job_file = options.job_file, .sets = options.sets}));
-  PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job,
-                            config::parse_job(said.text, said.file, options.sets));
+  TrainOptions asked{.job_file = options.job_file, .sets = options.sets};
+  asked.command = "paceline up";
+  launch::Placement placement;
+  placement.hosts = static_cast<int>(fleet.hosts.size());
+  PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, job_of_hosts(asked, placement));
+  PACELINE_ASSIGN_OR_RETURN(const JobText said, job_text(asked));
   if (fleet.hosts.size() > 1 && job.reach.certs.empty() && job.reach.token_file.empty()) {
     return absl::InvalidArgumentError(
         fmt::format("{}: network.certs: hosts have to know each other: write [network] certs = \"DIR\" "
@@ -403,7 +407,7 @@ absl::StatusOr<int> up_command(const UpOptions& options) {
   launch::catch_stop_signals();
   const auto tell = [](const std::string& line) { launch::print(stderr, line + "\n"); };
   if (!options.copy_programs) {
-    tell(fmt::format("looking for paceline on {} hosts", fleet.hosts.size()));
+    tell(fmt::format("looking for paceline on {}", counted(std::ssize(fleet.hosts), "host")));
     PACELINE_RETURN_IF_ERROR(check_versions(fleet));
   }
   tell(fmt::format("copying the job to {}", fleet.directory));
