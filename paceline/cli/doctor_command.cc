@@ -260,11 +260,10 @@ absl::StatusOr<int> doctor_command(const DoctorOptions& options, const launch::E
   std::vector<Finding> findings = host_findings();
   std::optional<Place> place;
   if (alone) {
-    PACELINE_ASSIGN_OR_RETURN(const JobText said,
-                              job_text({.job_file = options.job_file, .sets = options.sets}));
+    PACELINE_ASSIGN_OR_RETURN(const JobText said, job_text(asked));
     PACELINE_ASSIGN_OR_RETURN(const std::string job_toml,
                               config::resolve_job(said.text, said.file, options.sets));
-    const ExaminedJob of{job, job_toml, {.job_file = options.job_file, .sets = options.sets}};
+    const ExaminedJob of{job, job_toml, asked};
     const std::string data = data_of(of, findings);
     if (!data.empty()) add_unless_fits(of, check_plan(job_toml, false), findings);
     if (!data.empty()) findings.push_back({"data set", Health::kOk, data, ""});

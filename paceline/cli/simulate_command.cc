@@ -71,9 +71,7 @@ report::Json about_simulation(const std::string& file, const std::vector<policy:
                               const sim::Scenario& scenario, std::int64_t seeds) {
   const std::uint64_t seed = scenario.cluster.seed;
   report::Json list = report::Json::array();
-  const auto add = [&](const char* name, const std::string& text) {
-    list.push_back(report::Json::array({name, text}));
-  };
+  const auto add = [&](const char* name, const std::string& text) { runs::add_about(list, name, text); };
   add("scenario", file);
   add("replicas", fmt::format("{}", scenario.cluster.places.size()));
   add("length", scenario.iterations > 0 ? counted(scenario.iterations, "iteration")

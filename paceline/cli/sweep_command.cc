@@ -165,9 +165,7 @@ report::Json about_sweep(const Plan& plan, const SweepResults& results, std::siz
     if (results.find(training.name) != nullptr) there.insert(training.name);
   }
   report::Json list = report::Json::array();
-  const auto add = [&](const char* name, const std::string& text) {
-    list.push_back(report::Json::array({name, text}));
-  };
+  const auto add = [&](const char* name, const std::string& text) { runs::add_about(list, name, text); };
   add("sweep", plan.file);
   add("job", plan.sweep.job);
   for (const config::SweepAxis& axis : plan.sweep.axes) add("axis", axis_text(axis));

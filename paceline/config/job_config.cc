@@ -562,7 +562,8 @@ std::optional<std::string> place_in(const toml::table& root, const Complaints& c
   return complaints.place_of(table == nullptr ? nullptr : table->get(name), section + "." + name);
 }
 
-// What follows the place in an error of which `what` follows the key. A --set says the value already.
+// The rest of an error after its place. In `said`, `what` follows the key. A place that is a --set already
+// has the value, so the rest leaves it out.
 std::string after_place(const std::string& place, const std::string& said, const std::string& what) {
   const std::string key = said.substr(0, said.size() - what.size());
   if (!place.starts_with("--set ") || place.ends_with(": " + key) || what.starts_with(": ")) return what;

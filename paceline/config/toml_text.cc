@@ -16,9 +16,9 @@ absl::Status bad_set(const std::string& set, const std::string& what) {
 }
 
 struct Parents {
-  toml::table* table;    // that the last part of the key stands in; null when a part between is no table
-  std::size_t parts;     // before the one that is none
-  bool is_list = false;  // that one
+  toml::table* table;  // the one that holds the last part of the key; null if an earlier part is not a table
+  std::size_t parts;   // how many parts come before that earlier part
+  bool is_list = false;  // whether that earlier part is a list
 };
 
 Parents make_parents(toml::table& root, const std::vector<std::string>& parts) {

@@ -1,4 +1,4 @@
-// What is said of a file that cannot be written.
+// The error of a file that cannot be written.
 #pragma once
 
 #include <filesystem>

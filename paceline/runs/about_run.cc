@@ -130,9 +130,7 @@ std::string together(const std::vector<std::string>& texts) {
 
 report::Json about_run(const config::JobConfig& job, const std::optional<RunOrigin>& origin) {
   report::Json list = report::Json::array();
-  const auto add = [&](const char* name, const std::string& text) {
-    if (!text.empty()) list.push_back(report::Json::array({name, text}));
-  };
+  const auto add = [&](const char* name, const std::string& text) { add_about(list, name, text); };
   add("model", model_of(job));
   add("data", data_of(job));
   add("devices", devices_of(job));
@@ -161,10 +159,12 @@ report::Json about_jobs(const std::vector<config::JobConfig>& jobs) {
   return list;
 }
 
+void add_about(report::Json& list, const std::string& name, const std::string& text) {
+  if (!text.empty()) list.push_back(report::Json::array({name, text}));
+}
+
 void add_origin(report::Json& list, const RunOrigin& origin) {
-  const auto add = [&](const char* name, const std::string& text) {
-    if (!text.empty()) list.push_back(report::Json::array({name, text}));
-  };
+  const auto add = [&](const char* name, const std::string& text) { add_about(list, name, text); };
   add("about the data", origin.data_note);
   add("command", origin.command);
   add("begun", origin.date);

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "paceline/base/core_dumps.h"
+#include "paceline/base/no_room.h"
 
 namespace paceline::security {
 
@@ -18,12 +19,7 @@ namespace {
 constexpr std::size_t kMostBytes = 64 << 10;
 
 absl::Status trouble(const std::filesystem::path& path, const char* done, int error) {
-  if (error == ENOSPC || error == EDQUOT)
-    return absl::ResourceExhaustedError(
-        fmt::format("{}: the disk is full; free some space there and try again", path.string()));
-  if (error == EFBIG)
-    return absl::ResourceExhaustedError(
-        fmt::format("{}: ulimit -f allows no file of that length; raise it and try again", path.string()));
+  if (auto full = no_room(path, error)) return *std::move(full);
   const std::string line = fmt::format("{}: cannot be {}: {}", path.string(), done, std::strerror(error));
   if (error == ENOENT) return absl::NotFoundError(line);
   if (error == EEXIST) return absl::AlreadyExistsError(line);

@@ -11,6 +11,7 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 
+#include "paceline/base/no_room.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/store/crc32.h"
 
@@ -35,15 +36,9 @@ fs::path temporary_name(const fs::path& path) {
 }  // namespace
 
 absl::Status io_error(const fs::path& path, const std::string& done, int error) {
+  if (auto full = no_room(path, error)) return *std::move(full);
   const std::string name = path.string();
   switch (error) {
-    case ENOSPC:
-    case EDQUOT:
-      return absl::ResourceExhaustedError(
-          fmt::format("{}: the disk is full; free some space there and try again", name));
-    case EFBIG:
-      return absl::ResourceExhaustedError(
-          fmt::format("{}: ulimit -f allows no file of that length; raise it and try again", name));
     case ENOENT:
       return absl::NotFoundError(fmt::format("{}: no such file or directory; check the path", name));
     case ELOOP:

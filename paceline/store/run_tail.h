@@ -1,8 +1,8 @@
 // Follows a run's journal while it grows: each read() tells what came since the one before. The file is open
 // only during a read, so that its writer may close it as if nobody looked. One thread.
 //
-// Invariant: what was told since the latest `anew` is the whole run as replay_whole_run() gives it,
-// as of some moment, and can have been. The reasons of the orders hold text that lives as long as this
+// Invariant: all that was told since the latest `anew` is equal to what replay_whole_run() gives for the run
+// at some moment, and such a run is possible. The reasons of the orders hold text that lives as long as this
 // object.
 #pragma once
 

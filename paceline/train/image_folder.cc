@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "paceline/base/counted.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/data/image_file.h"
 #include "paceline/train/data_sources.h"
@@ -83,11 +84,10 @@ std::vector<Labelled> in_turn(const std::vector<std::vector<Labelled>>& lists) {
 
 absl::Status check_classes(const fs::path& directory, const std::vector<std::string>& classes) {
   if (classes.size() >= 2 && classes.size() <= kMostFolders) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      fmt::format("{}: {} folder{}, but a data set has a folder for each class, from 2 to {}; put images of "
-                  "class A into {}",
-                  directory.string(), classes.size(), classes.size() == 1 ? "" : "s", kMostFolders,
-                  (directory / "A").string()));
+  return absl::InvalidArgumentError(fmt::format(
+      "{}: {}, but a data set has a folder for each class, from 2 to {}; put images of "
+      "class A into {}",
+      directory.string(), counted(std::ssize(classes), "folder"), kMostFolders, (directory / "A").string()));
 }
 
 // A class that nothing is learnt of is a mistake, not a class.

@@ -1,0 +1,14 @@
+// The error of a file that cannot be written because there is no room for it.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+
+#include <absl/status/status.h>
+
+namespace paceline {
+
+// ResourceExhausted where errno `error` is of a full disk, a quota, or `ulimit -f`; nothing for other errors.
+std::optional<absl::Status> no_room(const std::filesystem::path& path, int error);
+
+}  // namespace paceline
