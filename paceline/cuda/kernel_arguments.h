@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "paceline/ps/step_math.h"
 #include "paceline/ps/update_rule.h"
 
 namespace paceline::cuda {
@@ -62,18 +63,15 @@ struct SquaresBlock {
   std::int64_t size;
 };
 
-inline constexpr std::int32_t kSquaresLanes = 16;
-inline constexpr std::int32_t kSquaresGroup = 64;  // blocks
-
-// Of paceline_squares_lanes, paceline_squares_blocks and paceline_squares_groups, launched in this order: one
-// thread makes one number of lanes, squares or groups, so a launch has as many threads as there are numbers,
-// or fewer, which then make several each.
+// The tree of sums of ps/step_math.h, for paceline_squares_lanes, paceline_squares_blocks and
+// paceline_squares_groups, launched in this order: one thread makes one number of lanes, squares or groups, so
+// a launch has as many threads as there are numbers, or fewer, which then make several each.
 struct SquaresArguments {
   const MemberArgument* members = nullptr;
   const SquaresBlock* blocks = nullptr;
-  double* lanes = nullptr;    // kSquaresLanes · block_count
+  double* lanes = nullptr;    // ps::kSquaresLanes · block_count
   double* squares = nullptr;  // block_count
-  double* groups = nullptr;   // group_count: block_count / kSquaresGroup, rounded up
+  double* groups = nullptr;   // group_count: block_count / ps::kSquaresGroup, rounded up
   std::int32_t member_count = 0;
   std::int32_t block_count = 0;
   std::int32_t group_count = 0;

@@ -4,7 +4,6 @@
 #include <atomic>
 #include <cmath>
 #include <mutex>
-#include <numeric>
 #include <utility>
 
 #include "paceline/base/check.h"
@@ -223,15 +222,14 @@ absl::StatusOr<double> Shard::gradient_norm(const Update& update) {
   pool_.share(static_cast<std::int64_t>(blocks_.size()), 1, [&](std::int64_t first, std::int64_t last) {
     for (std::int64_t i = first; i < last; ++i) {
       const Layout::Range& block = blocks_[static_cast<std::size_t>(i)];
-      double& squares = squares_[static_cast<std::size_t>(i)];
-      squares = 0;
-      arrivals.each(block.begin, block.end, [&](std::int64_t begin, std::int64_t end) {
-        squares += sum_of_squares(gradients, begin, end);
-      });
+      // The whole block at once: the sum must not depend on the parts in which gradients come.
+      arrivals.each(block.begin, block.end, [](std::int64_t, std::int64_t) {});
+      if (!arrivals.ok()) return;
+      squares_[static_cast<std::size_t>(i)] = sum_of_squares(gradients, block.begin, block.end);
     }
   });
   PACELINE_RETURN_IF_ERROR(arrivals.status());
-  double squares = std::accumulate(squares_.begin(), squares_.end(), 0.0);
+  double squares = sum_of_blocks(squares_);
   if (update.squares_of_all) {
     PACELINE_ASSIGN_OR_RETURN(squares, update.squares_of_all(squares));
   }
