@@ -32,9 +32,9 @@ struct Piece {
   std::int16_t optimizer;  // of UpdateArguments::numbers; of a parameter alone
 };
 
-// Of paceline_step_*, which do for each piece what ps::Shard::apply() does, and of paceline_direction_*, which
-// write the direction of the state as it is and look at pieces, numbers, state1, state2 and direction alone.
-// Pieces do not overlap. Neither does `next` with any other memory.
+// Of paceline_step_*, which do for each piece what ps::Shard::apply() does, and of paceline_direction_*,
+// which write the direction of the state as it is and look at pieces, numbers, state1, state2 and direction
+// alone. Pieces do not overlap. Neither does `next` with any other memory.
 struct UpdateArguments {
   const float* weights = nullptr;  // of version v − 1
   float* next = nullptr;           // of version v
@@ -48,7 +48,7 @@ struct UpdateArguments {
   const MemberArgument* members = nullptr;
   const ps::StepNumbers* numbers = nullptr;
   const float* gradient_factor = nullptr;  // times StepNumbers::gradient: a word of ClipArguments; null: 1
-  std::uint32_t* marks = nullptr;          // or-ed with kNotFinite if a weight or state that it wrote is not finite
+  std::uint32_t* marks = nullptr;  // or-ed with kNotFinite if a weight or state that it wrote is not finite
   std::int32_t piece_count = 0;
   std::int32_t member_count = 0;  // at least 1 if there is a step
   float pull = 1;                 // ps::statistics_pull(); 1 for differences of weights
@@ -64,8 +64,8 @@ struct SquaresBlock {
 };
 
 // The tree of sums of ps/step_math.h, for paceline_squares_lanes, paceline_squares_blocks and
-// paceline_squares_groups, launched in this order: one thread makes one number of lanes, squares or groups, so
-// a launch has as many threads as there are numbers, or fewer, which then make several each.
+// paceline_squares_groups, launched in this order: one thread makes one number of lanes, squares or groups,
+// so a launch has as many threads as there are numbers, or fewer, which then make several each.
 struct SquaresArguments {
   const MemberArgument* members = nullptr;
   const SquaresBlock* blocks = nullptr;

@@ -48,7 +48,8 @@ PACELINE_KERNEL void store(float* at, Number number) {
 template <int kCount, bool kShares>
 class Members {
  public:
-  PACELINE_KERNEL Members(const MemberArgument* members, std::int32_t count) : members_(members), count_(count) {
+  PACELINE_KERNEL Members(const MemberArgument* members, std::int32_t count)
+      : members_(members), count_(count) {
     for (int i = 0; i < kCount; ++i) kept_[i] = members[i];
   }
   PACELINE_KERNEL bool aligned_at(std::int64_t begin) const {
@@ -106,8 +107,12 @@ struct ParameterStep {
   float factor;
   ps::Marks& marks;
 
-  PACELINE_KERNEL const float* before1() const { return a.state1_before != nullptr ? a.state1_before : a.state1; }
-  PACELINE_KERNEL const float* before2() const { return a.state2_before != nullptr ? a.state2_before : a.state2; }
+  PACELINE_KERNEL const float* before1() const {
+    return a.state1_before != nullptr ? a.state1_before : a.state1;
+  }
+  PACELINE_KERNEL const float* before2() const {
+    return a.state2_before != nullptr ? a.state2_before : a.state2;
+  }
 
   PACELINE_KERNEL bool all_aligned(std::int64_t begin) const {
     bool result = aligned(a.weights + begin) && aligned(a.next + begin) && aligned(a.state1 + begin) &&
@@ -156,8 +161,7 @@ struct StatisticStep {
     Number mean = members.template sum<Number>(i);
     if (a.pull != 1) {
       const Number weights = load<Number>(a.weights + i);
-      for (int j = 0; j < width(mean); ++j)
-        set(mean, j, ps::part_way(get(weights, j), a.pull, get(mean, j)));
+      for (int j = 0; j < width(mean); ++j) set(mean, j, ps::part_way(get(weights, j), a.pull, get(mean, j)));
     }
     for (int j = 0; j < width(mean); ++j) marks |= ps::mark_of(get(mean, j));
     store(a.next + i, mean);
@@ -296,21 +300,21 @@ PACELINE_KERNEL void look_for_not_finite(const FiniteArguments& a, const Place& 
 }
 
 // KERNEL(name, its arguments, its body).
-#define PACELINE_EACH_KERNEL(KERNEL)                                                    \
-  KERNEL(paceline_step_sgd, UpdateArguments, step<ps::SgdStep>)                         \
-  KERNEL(paceline_step_nesterov, UpdateArguments, step<ps::NesterovStep>)               \
-  KERNEL(paceline_step_rmsprop, UpdateArguments, step<ps::RmspropStep>)                 \
-  KERNEL(paceline_step_lion, UpdateArguments, step<ps::LionStep>)                       \
-  KERNEL(paceline_step_adam, UpdateArguments, step<ps::AdamStep>)                       \
-  KERNEL(paceline_direction_sgd, UpdateArguments, direction<ps::SgdStep>)               \
-  KERNEL(paceline_direction_nesterov, UpdateArguments, direction<ps::NesterovStep>)     \
-  KERNEL(paceline_direction_rmsprop, UpdateArguments, direction<ps::RmspropStep>)       \
-  KERNEL(paceline_direction_lion, UpdateArguments, direction<ps::LionStep>)             \
-  KERNEL(paceline_direction_adam, UpdateArguments, direction<ps::AdamStep>)             \
-  KERNEL(paceline_squares_lanes, SquaresArguments, squares_lanes)                       \
-  KERNEL(paceline_squares_blocks, SquaresArguments, squares_blocks)                     \
-  KERNEL(paceline_squares_groups, SquaresArguments, squares_groups)                     \
-  KERNEL(paceline_clip_factor, ClipArguments, clip_factor)                              \
+#define PACELINE_EACH_KERNEL(KERNEL)                                                \
+  KERNEL(paceline_step_sgd, UpdateArguments, step<ps::SgdStep>)                     \
+  KERNEL(paceline_step_nesterov, UpdateArguments, step<ps::NesterovStep>)           \
+  KERNEL(paceline_step_rmsprop, UpdateArguments, step<ps::RmspropStep>)             \
+  KERNEL(paceline_step_lion, UpdateArguments, step<ps::LionStep>)                   \
+  KERNEL(paceline_step_adam, UpdateArguments, step<ps::AdamStep>)                   \
+  KERNEL(paceline_direction_sgd, UpdateArguments, direction<ps::SgdStep>)           \
+  KERNEL(paceline_direction_nesterov, UpdateArguments, direction<ps::NesterovStep>) \
+  KERNEL(paceline_direction_rmsprop, UpdateArguments, direction<ps::RmspropStep>)   \
+  KERNEL(paceline_direction_lion, UpdateArguments, direction<ps::LionStep>)         \
+  KERNEL(paceline_direction_adam, UpdateArguments, direction<ps::AdamStep>)         \
+  KERNEL(paceline_squares_lanes, SquaresArguments, squares_lanes)                   \
+  KERNEL(paceline_squares_blocks, SquaresArguments, squares_blocks)                 \
+  KERNEL(paceline_squares_groups, SquaresArguments, squares_groups)                 \
+  KERNEL(paceline_clip_factor, ClipArguments, clip_factor)                          \
   KERNEL(paceline_finite, FiniteArguments, look_for_not_finite)
 
 }  // namespace paceline::cuda

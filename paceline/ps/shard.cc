@@ -99,31 +99,11 @@ Shard::Shard(Layout layout, OptimizerConfig optimizer, memory::WeightWriter boar
         wholes_.push_back({&tensor, end, group[i] ? *group[i] + 1 : 0});
     }
   }
-  const std::int64_t before = whole ? whole->offset : 0;
-  for (const TensorSpec& tensor : (whole ? whole->layout : layout_).tensors()) {
-    if (optimizer_.clip == 0 || tensor.kind != TensorKind::kParameter) continue;
-    const std::int64_t tensor_end = tensor.offset - before + tensor.size;
-    for (std::int64_t begin = tensor.offset - before; begin < tensor_end; begin += kSquaresBlock)
-      blocks_.push_back({begin, std::min(tensor_end, begin + kSquaresBlock)});
-  }
+  if (optimizer_.clip != 0)
+    blocks_ = whole ? squares_blocks(whole->layout, whole->offset) : squares_blocks(layout_, 0);
   squares_.resize(blocks_.size());
   state_.streams.assign(static_cast<std::size_t>(state_streams(optimizer_.kind)),
                         std::vector<float>(static_cast<std::size_t>(layout_.size())));
-}
-
-std::vector<Shard::Pass> Shard::passes_of(const Layout& layout, std::span<const ParameterGroup> groups) {
-  const std::vector<std::optional<std::size_t>> group = groups_in(layout, groups);
-  std::vector<Pass> passes;
-  for (std::size_t i = 0; i < layout.tensors().size(); ++i) {
-    const TensorSpec& tensor = layout.tensors()[i];
-    const bool steps = tensor.kind == TensorKind::kParameter;
-    const std::size_t optimizer = steps && group[i] ? *group[i] + 1 : 0;
-    if (!passes.empty()) passes.back().end = tensor.offset;
-    if (passes.empty() || passes.back().kind != tensor.kind || passes.back().optimizer != optimizer)
-      passes.push_back({tensor.kind, optimizer, tensor.offset, 0});
-  }
-  if (!passes.empty()) passes.back().end = layout.size();
-  return passes;
 }
 
 std::vector<Shard::Moving> Shard::moving_of(const Layout& layout) {

@@ -27,6 +27,7 @@
 #include "paceline/ps/group_sum.h"
 #include "paceline/ps/layout.h"
 #include "paceline/ps/parameter_groups.h"
+#include "paceline/ps/passes.h"
 #include "paceline/ps/thread_pool.h"
 #include "paceline/ps/update_rule.h"
 
@@ -131,15 +132,6 @@ class Shard {
     std::int64_t before;
   };
   static std::vector<Moving> moving_of(const Layout& layout);
-
-  // Neighbouring tensors for which a commit does the same: one fused pass.
-  struct Pass {
-    TensorKind kind;
-    std::size_t optimizer;  // of optimizers_
-    std::int64_t begin;     // floats [begin, end)
-    std::int64_t end;
-  };
-  static std::vector<Pass> passes_of(const Layout& layout, std::span<const ParameterGroup> groups);
 
   absl::Status check(const Update& update) const;
   // Of the members' averaged gradient over all parameters; waits for all of it. Errors: those of

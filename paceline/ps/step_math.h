@@ -1,6 +1,7 @@
 // The arithmetic of one number of a commit, for the loops of processors (fused_update.cc) and for the kernels
-// of cards (cuda/). Compiled with -ffp-contract=off it has the same bits on both: products and sums are rounded
-// one by one, and square roots and quotients are rounded correctly everywhere. No library but the compiler's.
+// of cards (cuda/). Compiled with -ffp-contract=off it has the same bits on both: products and sums are
+// rounded one by one, and square roots and quotients are rounded correctly everywhere. No library but the
+// compiler's.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +16,9 @@
 
 namespace paceline::ps {
 
-// A number that is not finite has an exponent of ones alone, which carries over into the sign here. So the sign
-// of the bitwise or of many marks says whether one of the numbers was not finite: two instructions a number and
-// no branch.
+// A number that is not finite has an exponent of ones alone, which carries over into the sign here. So the
+// sign of the bitwise or of many marks says whether one of the numbers was not finite: two instructions a
+// number and no branch.
 using Marks = std::uint32_t;
 PACELINE_STEP_MATH Marks mark_of(float value) {
   return (__builtin_bit_cast(std::uint32_t, value) & 0x7f800000u) + 0x00800000u;
@@ -45,9 +46,9 @@ struct Stepped {
   float state2;
 };
 
-// Each optimizer below is made of the numbers of a step and is called with a weight's gradient, the weight and
-// its state. marks_of() looks at enough of what a step made: the rest is finite if that is. direction() is that
-// of UpdateStreams.
+// Each optimizer below is made of the numbers of a step and is called with a weight's gradient, the weight
+// and its state. marks_of() looks at enough of what a step made: the rest is finite if that is. direction()
+// is that of UpdateStreams.
 
 class SgdStep {
  public:
@@ -179,10 +180,10 @@ class AdamStep {
 };
 
 // The squared norm of a commit's gradient is a fixed tree of sums in double precision, so that it does not
-// depend on how work is shared. Each block of kSquaresBlock numbers of a tensor is summed in lanes: number i goes
-// to lane i mod kSquaresLanes. The last numbers of a tensor that do not fill all lanes are summed in order, and
-// then the lanes are added to that in order. Blocks are summed in order in groups of kSquaresGroup, and so are
-// the groups.
+// depend on how work is shared. Each block of kSquaresBlock numbers of a tensor is summed in lanes: number i
+// goes to lane i mod kSquaresLanes. The last numbers of a tensor that do not fill all lanes are summed in
+// order, and then the lanes are added to that in order. Blocks are summed in order in groups of
+// kSquaresGroup, and so are the groups.
 inline constexpr std::int64_t kSquaresBlock = 2048;
 inline constexpr std::int64_t kSquaresLanes = 16;
 inline constexpr std::int64_t kSquaresGroup = 64;
