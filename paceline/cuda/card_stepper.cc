@@ -8,7 +8,7 @@
 #include "paceline/base/check.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/cuda/kernels.h"
-#include "paceline/ps/fused_update.h"
+#include "paceline/cuda/pieces.h"
 
 namespace paceline::cuda {
 
@@ -18,21 +18,6 @@ namespace {
 constexpr unsigned kMostBlocks = 4096;
 
 DevicePointer address_of(const float* place) { return reinterpret_cast<DevicePointer>(place); }
-
-std::vector<Piece> pieces_of(const ps::StepPlan& plan) {
-  std::vector<Piece> pieces;
-  for (const ps::StepPlan::Pass& pass : plan.passes) {
-    if (pass.kind == ps::TensorKind::kConstant) continue;
-    const std::int16_t kind = pass.kind == ps::TensorKind::kParameter ? kParameterPiece : kStatisticPiece;
-    for (std::int64_t begin = pass.begin; begin < pass.end; begin += kPieceFloats) {
-      pieces.push_back({.begin = begin,
-                        .size = static_cast<std::int32_t>(std::min<std::int64_t>(kPieceFloats, pass.end - begin)),
-                        .kind = kind,
-                        .optimizer = static_cast<std::int16_t>(pass.optimizer)});
-    }
-  }
-  return pieces;
-}
 
 // Places one after the other, each where every type may lie.
 class Places {
@@ -101,9 +86,8 @@ absl::Status CardStepper::make_state() {
 }
 
 absl::Status CardStepper::make_tables() {
-  const std::vector<Piece> pieces = pieces_of(plan_);
-  std::vector<SquaresBlock> blocks;
-  for (const ps::Layout::Range& block : plan_.blocks) blocks.push_back({block.begin, block.end - block.begin});
+  const std::vector<Piece> pieces = pieces_of(plan_.passes, 0, plan_.layout.size());
+  const std::vector<SquaresBlock> blocks = blocks_of(plan_.blocks);
   piece_count_ = static_cast<std::int32_t>(pieces.size());
   block_count_ = static_cast<std::int32_t>(blocks.size());
   group_count_ = (block_count_ + kSquaresGroup - 1) / kSquaresGroup;

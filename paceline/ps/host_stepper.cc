@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <numeric>
 
 #include "paceline/base/status_macros.h"
 #include "paceline/ps/tensorwise.h"
@@ -96,7 +95,7 @@ absl::StatusOr<bool> HostStepper::begin(std::span<const float> weights, std::spa
   const UpdateStreams streams = streams_of(buffer, buffer);
   // Statistics and constants do not step: nobody writes their direction, and a board's memory is 0 at first.
   if (streams.direction != nullptr && !numbers.empty()) {
-    for (const StepPlan::Pass& pass : plan_.passes) {
+    for (const Pass& pass : plan_.passes) {
       if (pass.kind == TensorKind::kParameter)
         update_direction(plan_.optimizer.kind, numbers[pass.optimizer], streams, pass.begin, pass.end);
     }
@@ -132,15 +131,14 @@ absl::StatusOr<double> HostStepper::gradient_norm(const Update& update) {
   pool_.share(static_cast<std::int64_t>(plan_.blocks.size()), 1, [&](std::int64_t first, std::int64_t last) {
     for (std::int64_t i = first; i < last; ++i) {
       const Layout::Range& block = plan_.blocks[static_cast<std::size_t>(i)];
-      double& squares = squares_[static_cast<std::size_t>(i)];
-      squares = 0;
-      arrivals.each(block.begin, block.end, [&](std::int64_t begin, std::int64_t end) {
-        squares += sum_of_squares(gradients, begin, end);
-      });
+      // The whole block at once: the sum must not depend on the parts in which gradients come.
+      arrivals.each(block.begin, block.end, [](std::int64_t, std::int64_t) {});
+      if (!arrivals.ok()) return;
+      squares_[static_cast<std::size_t>(i)] = sum_of_squares(gradients, block.begin, block.end);
     }
   });
   PACELINE_RETURN_IF_ERROR(arrivals.status());
-  double squares = std::accumulate(squares_.begin(), squares_.end(), 0.0);
+  double squares = sum_of_blocks(squares_);
   if (update.squares_of_all) {
     PACELINE_ASSIGN_OR_RETURN(squares, update.squares_of_all(squares));
   }
@@ -244,7 +242,7 @@ bool HostStepper::apply_range(const Update& update, std::span<const StepNumbers>
   for (const Update::Member& member : update.members)
     statistics.push_back({member.gradient, static_cast<float>(member.share)});
   bool finite = true;
-  for (const StepPlan::Pass& pass : plan_.passes) {
+  for (const Pass& pass : plan_.passes) {
     const std::int64_t from = std::max(begin, pass.begin);
     const std::int64_t to = std::min(end, pass.end);
     if (from >= to || pass.kind == TensorKind::kConstant) continue;

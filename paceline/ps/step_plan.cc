@@ -1,28 +1,10 @@
 #include "paceline/ps/step_plan.h"
 
-#include <algorithm>
 #include <utility>
-
-#include "paceline/ps/fused_update.h"
 
 namespace paceline::ps {
 
 namespace {
-
-std::vector<StepPlan::Pass> passes_of(const Layout& layout, std::span<const ParameterGroup> groups) {
-  const std::vector<std::optional<std::size_t>> group = groups_in(layout, groups);
-  std::vector<StepPlan::Pass> passes;
-  for (std::size_t i = 0; i < layout.tensors().size(); ++i) {
-    const TensorSpec& tensor = layout.tensors()[i];
-    const bool steps = tensor.kind == TensorKind::kParameter;
-    const std::size_t optimizer = steps && group[i] ? *group[i] + 1 : 0;
-    if (!passes.empty()) passes.back().end = tensor.offset;
-    if (passes.empty() || passes.back().kind != tensor.kind || passes.back().optimizer != optimizer)
-      passes.push_back({tensor.kind, optimizer, tensor.offset, 0});
-  }
-  if (!passes.empty()) passes.back().end = layout.size();
-  return passes;
-}
 
 std::vector<StepPlan::Moving> moving_of(const Layout& layout) {
   std::vector<StepPlan::Moving> moving;
@@ -45,17 +27,6 @@ std::vector<StepPlan::Whole> wholes_of(const Layout& layout, std::span<const Par
   return wholes;
 }
 
-std::vector<Layout::Range> blocks_of(const Layout& layout, std::int64_t before) {
-  std::vector<Layout::Range> blocks;
-  for (const TensorSpec& tensor : layout.tensors()) {
-    if (tensor.kind != TensorKind::kParameter) continue;
-    const std::int64_t tensor_end = tensor.offset - before + tensor.size;
-    for (std::int64_t begin = tensor.offset - before; begin < tensor_end; begin += kSquaresBlock)
-      blocks.push_back({begin, std::min(tensor_end, begin + kSquaresBlock)});
-  }
-  return blocks;
-}
-
 }  // namespace
 
 StepPlan StepPlan::of(Layout layout, const OptimizerConfig& optimizer, std::span<const ParameterGroup> groups,
@@ -71,7 +42,8 @@ StepPlan StepPlan::of(Layout layout, const OptimizerConfig& optimizer, std::span
   if (!plan.moving.empty())
     plan.moving_floats = plan.moving.back().before + plan.moving.back().end - plan.moving.back().begin;
   if (is_tensorwise(optimizer.kind)) plan.wholes = wholes_of(plan.layout, groups);
-  if (optimizer.clip > 0) plan.blocks = blocks_of(whole ? whole->layout : plan.layout, whole ? whole->offset : 0);
+  if (optimizer.clip > 0)
+    plan.blocks = whole ? squares_blocks(whole->layout, whole->offset) : squares_blocks(plan.layout, 0);
   return plan;
 }
 

@@ -9,6 +9,7 @@
 
 #include "paceline/ps/layout.h"
 #include "paceline/ps/parameter_groups.h"
+#include "paceline/ps/passes.h"
 #include "paceline/ps/update_rule.h"
 
 namespace paceline::ps {
@@ -31,13 +32,6 @@ struct StepPlan {
     std::int64_t begin;  // floats [begin, end) of the layout
     std::int64_t end;
     std::int64_t before;
-  };
-  // Neighbouring tensors for which a commit does the same: one fused pass.
-  struct Pass {
-    TensorKind kind;
-    std::size_t optimizer;  // of optimizers
-    std::int64_t begin;     // floats [begin, end)
-    std::int64_t end;
   };
   // A tensor that commits change, for optimizers that step tensors as a whole.
   struct Whole {
