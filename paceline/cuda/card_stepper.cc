@@ -90,13 +90,13 @@ absl::Status CardStepper::make_tables() {
   const std::vector<SquaresBlock> blocks = blocks_of(plan_.blocks);
   piece_count_ = static_cast<std::int32_t>(pieces.size());
   block_count_ = static_cast<std::int32_t>(blocks.size());
-  group_count_ = (block_count_ + kSquaresGroup - 1) / kSquaresGroup;
+  group_count_ = static_cast<std::int32_t>((block_count_ + ps::kSquaresGroup - 1) / ps::kSquaresGroup);
   Places places;
   const std::size_t piece_place = places.add<Piece>(pieces.size());
   const std::size_t block_place = places.add<SquaresBlock>(blocks.size());
   const std::size_t number_place = places.add<ps::StepNumbers>(plan_.optimizers.size());
   const std::size_t mark_place = places.add<std::uint32_t>(1);
-  const std::size_t lane_place = places.add<double>(blocks.size() * kSquaresLanes);
+  const std::size_t lane_place = places.add<double>(blocks.size() * ps::kSquaresLanes);
   const std::size_t square_place = places.add<double>(blocks.size());
   const std::size_t group_place = places.add<double>(static_cast<std::size_t>(group_count_));
   const std::size_t total_place = places.add<double>(1);
@@ -205,7 +205,7 @@ absl::Status CardStepper::clip(const ps::Update& update) {
                                  .member_count = static_cast<std::int32_t>(update.members.size()),
                                  .block_count = block_count_,
                                  .group_count = group_count_};
-  PACELINE_RETURN_IF_ERROR(launch(lanes_, blocks_for(block_count_ * kSquaresLanes, kThreads), kThreads, squares));
+  PACELINE_RETURN_IF_ERROR(launch(lanes_, blocks_for(block_count_ * ps::kSquaresLanes, kThreads), kThreads, squares));
   PACELINE_RETURN_IF_ERROR(launch(blocks_, blocks_for(block_count_, kThreads), kThreads, squares));
   PACELINE_RETURN_IF_ERROR(launch(groups_, blocks_for(group_count_, kThreads), kThreads, squares));
   return launch(factor_, 1, 1,
