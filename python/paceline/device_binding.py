@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from .binding import Runs, check_trainable
-from .flat_weights import FlatWeights, gather, in_place, is_finite, sums
+from .flat_weights import FlatWeights, bits, gather, in_place, is_finite, number
 from .inventory import CONSTANT, PARAMETER, STATISTIC, Entry, Inventory
 from .memories import Memories, Memory, Span
 from .write_watch import written_to
@@ -84,7 +84,7 @@ class DeviceBinding:
             self._cut(spans)
         self._gradients.zero_()
         if not self._may_write:
-            self._weights_sum = self._weights.sum()
+            self._weights_sum = self._sum_of_weights()
         for bucket in self._buckets:
             bucket.fired.clear()
             bucket.sent = None
@@ -155,8 +155,15 @@ class DeviceBinding:
         self._copy(bucket)
 
     def _sums(self, bucket: Bucket) -> torch.Tensor:
+        """Two: one of bits, which sees single ones, and one of numbers, which sees a factor of all of them."""
         assert self._gradients is not None
-        return sums(self._gradients[bucket.begin : bucket.end])
+        part = self._gradients[bucket.begin : bucket.end]
+        return torch.stack((bits(part), number(part)))
+
+    def _sum_of_weights(self) -> torch.Tensor:
+        """Twice, as a bucket has two."""
+        total = self._weights.sum()
+        return torch.stack((total, total))
 
     def _copy(self, bucket: Bucket) -> None:
         assert self._gradients is not None
@@ -184,7 +191,7 @@ class DeviceBinding:
                 return True
             if self._weights_sum is not None:
                 before.append(self._weights_sum)
-                now.append(self._weights.sum())
+                now.append(self._sum_of_weights())
             sent, found = torch.stack((torch.stack(before), torch.stack(now))).tolist()  # waits for all of the above
             if self._weights_sum is not None and sent.pop() != found.pop():
                 raise written_to(self._weights.written_to(self._spans, self._fetch))
@@ -193,7 +200,7 @@ class DeviceBinding:
                 self._copy(bucket)
             if stale:
                 self._transfers.wait()
-        return all(is_finite(bits) for _, bits in found)
+        return all(is_finite(total) for _, total in found)
 
     def shared_at(self, address: int) -> str | None:
         return None

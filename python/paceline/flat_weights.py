@@ -23,11 +23,6 @@ class FlatWeights:
         self._flat: torch.Tensor | None = None
         self._bound = False
 
-    @property
-    def is_bound(self) -> bool:
-        """The model has had weights."""
-        return self._bound
-
     def new_room(self) -> torch.Tensor:
         """Zeros for everything that changes: parameters and statistics."""
         return torch.zeros(self.end_of(STATISTIC), dtype=torch.float32, device=self._device)
@@ -79,10 +74,9 @@ class FlatWeights:
         return flat[begin : begin + entry.count].view(entry.shape)
 
     def sum(self) -> torch.Tensor:
-        """Two numbers, as sums() has for gradients. They differ after a write to the weights."""
+        """A number that differs after a write to the weights."""
         assert self._flat is not None
-        total = _bits(self._flat)
-        return torch.stack((total, total))
+        return bits(self._flat)
 
     def written_to(self, spans: tuple[Span, ...], fill: Callable[[Span, torch.Tensor], None]) -> str:
         """The name of a weight that is not what it was."""
@@ -122,9 +116,9 @@ def gather(parameter: torch.Tensor, view: torch.Tensor) -> None:
         view.copy_(gradient)
 
 
-def sums(gradients: torch.Tensor) -> torch.Tensor:
-    """Two: one of bits, which sees single ones, and one of numbers, which sees a factor of all of them."""
-    return torch.stack((_bits(gradients), gradients.sum().view(torch.int32)))
+def number(gradients: torch.Tensor) -> torch.Tensor:
+    """Their sum, as an integer of the same bits, for is_finite()."""
+    return gradients.sum().view(torch.int32)
 
 
 def is_finite(bits: int) -> bool:
@@ -132,6 +126,6 @@ def is_finite(bits: int) -> bool:
     return bits >> 23 & 0xFF != 0xFF
 
 
-def _bits(part: torch.Tensor) -> torch.Tensor:
+def bits(part: torch.Tensor) -> torch.Tensor:
     """A sum that differs where a single bit does."""
     return part.view(torch.int32).sum(dtype=torch.int32)

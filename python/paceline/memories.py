@@ -41,6 +41,7 @@ class Memory(Protocol):
     size: int  # bytes
     writable: bool
     generation: int
+    on_card: bool  # a GPU's memory
     near: bool  # to the model's device: a view is the memory itself, and the device computes in it
 
     def view(self, offset: int, count: int, dtype: torch.dtype) -> torch.Tensor:
@@ -51,6 +52,8 @@ class Memory(Protocol):
 
 
 class FileMemory:
+    on_card = False
+
     def __init__(self, number: int, path: str, size: int, write: bool, generation: int, near: bool) -> None:
         self.number = number
         self.size = size
@@ -121,7 +124,8 @@ class Memories:
 
     def on_cards(self, runs: Sequence[Sequence[Any]]) -> bool:
         """Whether any of the runs lies in a GPU's memory."""
-        return any(not isinstance(self._mapped.get(int(memory)), (FileMemory, type(None))) for _, memory, _ in runs)
+        memories = [self._mapped.get(int(memory)) for _, memory, _ in runs]
+        return any(memory is not None and memory.on_card for memory in memories)
 
     def settle(self) -> None:
         """Everything that was written is there for other processes, too."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import torch
 
 from .binding import Ahead, Runs, check_trainable
-from .flat_weights import FlatWeights, gather, in_place, is_finite, sums
+from .flat_weights import FlatWeights, gather, in_place, is_finite, number
 from .inventory import PARAMETER, STATISTIC, Inventory
 from .memories import Memories, Span
 from .write_watch import written_to
@@ -123,7 +123,7 @@ class ResidentBinding:
                     entry.tensor.grad = None
                 else:
                     view.copy_(entry.tensor)
-            found = [sums(part) for _, part in slot.parts]
+            found = [number(part) for _, part in slot.parts]
             if self._weights_sum is not None:
                 found += [self._weights_sum, self._weights.sum()]
             for span, part in slot.parts:
@@ -132,7 +132,7 @@ class ResidentBinding:
             numbers = torch.stack(found).tolist()  # waits for all of the above
             if self._weights_sum is not None and numbers.pop() != numbers.pop():
                 raise written_to(self._weights.written_to(self._spans, self._fetch))
-        return all(is_finite(bits) for _, bits in numbers)
+        return all(map(is_finite, numbers))
 
     def shared_at(self, address: int) -> str | None:
         return None
