@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Callable
 import torch
 from torch import nn
 
-from .binding import Binding, write_initial
+from .binding import write_initial
+from .binding_by_memory import BindingByMemory
 from .channel import Message
 from .errors import PacelineError
 from .evaluation import Evaluate, measure
@@ -43,7 +44,7 @@ class Job:
         model: nn.Module,
         inventory: Inventory,
         memories: Memories,
-        binding: Binding,
+        binding: BindingByMemory,
         make_loader: Callable[[], Any],
         evaluate: Evaluate | None,
         guard: OptimizerGuard,
@@ -214,7 +215,7 @@ class Job:
             self._inventory.check_devices()
             self._bound = True
         self._watch.check_sent()
-        self._binding.bind(message["weights"])
+        self._binding.bind(message["weights"], message.get("gradients", ()), message.get("ahead"))
 
     def _finish(self, micro: MicroBatches) -> None:
         self._guard.check()
