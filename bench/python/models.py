@@ -89,10 +89,10 @@ class Subject:
             return Made(text[:, :-1], text[:, 1:], length)
         return Made(torch.randn(256, *self.shape), torch.randint(0, 10, (256,)), length)
 
-    def optimizer(self, model: nn.Module) -> torch.optim.Optimizer:
+    def optimizer(self, model: nn.Module, fused: bool = False) -> torch.optim.Optimizer:
         if self.adam:
-            return torch.optim.AdamW(model.parameters(), lr=1e-4)
-        return torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, weight_decay=5e-4)
+            return torch.optim.AdamW(model.parameters(), lr=1e-4, fused=fused)
+        return torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, weight_decay=5e-4, fused=fused)
 
 
 def perceptron() -> nn.Module:

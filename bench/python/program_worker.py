@@ -63,7 +63,7 @@ class Plain:
         device = next(model.parameters()).device
         loader = DataLoader(subject.samples(length), subject.batch, shuffle=True, **loading(device))
         self.batches: Iterable[Any] = (tuple(one.to(device, non_blocking=True) for one in batch) for batch in loader)
-        self._optimizer = subject.optimizer(model)
+        self._optimizer = subject.optimizer(model, fused=device.type == "cuda")
         self._watch = watch
 
     def step(self, loss: torch.Tensor) -> None:
