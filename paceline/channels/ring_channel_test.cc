@@ -1,4 +1,4 @@
-// What only a channel in memory can meet: other memory, and a peer that writes what cannot be.
+// Faults that only a channel in memory can meet: other memory, and a peer that writes impossible sizes.
 #include "paceline/channels/ring_channel.h"
 
 #include <cstring>
