@@ -12,14 +12,14 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// What is not well, of whom.
+// The findings that are not ok.
 std::vector<HostFinding> troubles(const ClusterFacts& facts) {
   std::vector<HostFinding> all = examine(facts);
   std::erase_if(all, [](const HostFinding& one) { return one.finding.health == Health::kOk; });
   return all;
 }
 
-// The only one; a test failure where there is not exactly one, or it says not what to do.
+// The only such finding; the test fails if there is not exactly one, or if it has no advice.
 HostFinding trouble(const ClusterFacts& facts) {
   const auto all = troubles(facts);
   EXPECT_EQ(all.size(), 1u);
@@ -74,7 +74,7 @@ TEST(Examination, AnotherBuildIsOnlyMentioned) {
   EXPECT_EQ(trouble(facts).finding.health, Health::kWarn);
 }
 
-// Whose data cannot be read says so itself.
+// A host whose data cannot be read has a finding of its own.
 TEST(Examination, DataThatAreNotThereAreNotCompared) {
   ClusterFacts facts = well_cluster(3);
   facts.hosts[0].data = "";
