@@ -50,7 +50,7 @@ class Pipe {
   SteadyTime last_{};
   std::uint64_t sent_ = 0;
   std::shared_ptr<std::uint64_t> cut_ =
-      std::make_shared<std::uint64_t>(UINT64_MAX);  // the first that is lost
+      std::make_shared<std::uint64_t>(UINT64_MAX);  // the number of the first message that is lost
   bool ended_ = false;
 };
 

@@ -76,9 +76,9 @@ class RunKeeping {
     bool begun = false;
     bool gone = false;
     std::deque<std::string> statements{};
-    std::int64_t handed = 0;  // batches that the keeper has on its disk
-    std::int64_t kept = 0;
-    std::int64_t steps = 0;  // counts everything that it does, as signs of life
+    std::int64_t handed = 0;  // batches of statements handed to it, the snapshot first
+    std::int64_t kept = 0;    // batches that it has on its disk
+    std::int64_t steps = 0;   // counts everything that it does, as signs of life
     std::optional<wire::CheckpointToKeep> checkpoint{};
     wire::CheckpointFetched fetched{};  // the checkpoint that it fetched last
     bool over = false;
