@@ -1,4 +1,4 @@
-// What cannot have been is not told, and neither is anything after it.
+// An impossible event is not told, and nothing after it.
 #include "paceline/store/plausible.h"
 
 #include <gmock/gmock.h>

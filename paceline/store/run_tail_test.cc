@@ -1,4 +1,4 @@
-// A journal followed while it grows, against the whole journal read at once.
+// A journal followed while it grows, compared with the whole journal read at once.
 #include "paceline/store/run_tail.h"
 
 #include <fstream>
