@@ -37,7 +37,7 @@ std::size_t count(const std::string& text, const std::string& what) {
   return found;
 }
 
-// What the browser's script gets to parse.
+// The data that the browser's script parses.
 std::string data_of(const std::string& page) {
   const std::string open = R"(id="data">)";
   const std::size_t start = page.find(open) + open.size();

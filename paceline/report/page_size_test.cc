@@ -10,7 +10,7 @@
 namespace paceline::report {
 namespace {
 
-// Eight replicas, 20,000 iterations together.
+// Eight replicas with 20,000 iterations together.
 Json long_run() {
   ExampleJob job;
   for (int i = 0; i < 8; ++i) {
@@ -51,7 +51,7 @@ TEST(PageSize, TenRunsShareAPage) {
   EXPECT_LT(render_comparison(runs).size(), 2'000'000U);
 }
 
-// What lanes.js makes of a lane whose middle is left out.
+// The same sums as lanes.js makes for a lane whose middle is left out.
 TEST(PageSize, WhatIsLeftOutOfALaneIsCountedAndItsSharesAreKept) {
   const Json run = long_run();
   const Json sized = sized_for_page(std::vector<Json>(10, run)).front();

@@ -35,7 +35,7 @@ TEST(ReportJson, TellsTheWholeRun) {
   EXPECT_EQ(run["staleness"]["counts"], Json::array({100}));
 }
 
-// Three fast ones commit together every 0.1 s; the slow one is ready with them every third time.
+// Three fast replicas commit together every 0.1 s; the slow one is ready with them every third time.
 TEST(ReportJson, TellsHowGroupsFormed) {
   RunInfo grouped = info();
   grouped.epoch_samples = 1600;
@@ -118,7 +118,7 @@ TEST(ReportJson, IntervalsPointAtTheirReasons) {
   EXPECT_LE(run["reasons"].size(), 3U) << "each text once";
 }
 
-// The sums say what happened where single intervals are left out.
+// The sums cover the intervals that are left out.
 TEST(ReportJson, ALongLaneHasItsActivity) {
   ExampleJob job = uneven_four();
   job.samples = 32 * 4 * 4000;

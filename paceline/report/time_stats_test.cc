@@ -15,14 +15,14 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 // Keeps everything, and finds the causes the slow way: for each stretch between two events it looks back for
-// what the replica was told or said last, and ahead for what comes next.
+// the replica's latest event and order, and ahead for the next.
 class SlowLedger final : public control::RunListener {
  public:
   void on_fact(const control::Fact& fact) override { told_.push_back({fact.at, fact.what, {}}); }
   void on_order(Time, const control::Order& order) override { told_.back().orders.push_back(order); }
   void on_evaluated(const control::Evaluated&) override {}
 
-  // Of a replica of that number and name: cause, and of waiting for whom, → time.
+  // The time of a replica by cause and by the replica that it waited for.
   std::map<std::pair<TimeCause, std::string>, Duration> spent(ReplicaId replica) const {
     std::map<std::pair<TimeCause, std::string>, Duration> all;
     for (std::size_t i = 0; i + 1 < told_.size(); ++i) {
@@ -178,7 +178,7 @@ TEST(TimeStats, EqualDevicesWaitForEachOther) {
               HasSubstr("wait for each other in turn: under BSP, joint "));
 }
 
-// Facts and orders by hand.
+// Facts and orders made by hand.
 class TimeByHand : public ::testing::Test {
  protected:
   static Time at(double s) { return Time(from_seconds(s)); }
