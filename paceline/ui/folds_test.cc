@@ -1,5 +1,5 @@
-// What the pages fold a run into: speeds and rates of late, moving lanes, the ledger of late; and the parts
-// that are made of them.
+// The folds of a run that its pages show: recent speeds and rates, moving lanes, the ledger of late; and the
+// parts that are made of them.
 #include <absl/strings/str_join.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ namespace {
 using report::Json;
 using report::testing::at;
 
-// All that the pages know of a run.
+// All folds that the pages have of a run.
 struct Watched final : control::RunListener {
   explicit Watched(report::RunInfo info)
       : policy(info.policy), stats(info), time(info.devices), lanes(info.devices) {}
@@ -250,13 +250,13 @@ TEST(LivePartsTest, TheSlowOneIsNamedInTheSentenceAndFirstAmongTheDevices) {
   EXPECT_EQ(parts.at("head").at("samples"), 3200);
 }
 
-// Both are of all that lies between a release and the next.
+// Both shares are parts of the time from one release to the next.
 TEST(LivePartsTest, TheWaitingOfLateIsMeasuredAsThatOfTheWholeRun) {
   Watched run(info_of("bsp", 100));
   run.on_fact({at(0), control::ReplicaJoined{ReplicaId(0), "w0", 8}});
   run.on_order(at(0), control::Release{ReplicaId(0), Clock(1), Version(0), {0, 0, 8}, {"", 0, 0}});
   control::ReplicaReady ready{ReplicaId(0), Clock(1), Version(0), from_seconds(2)};
-  ready.loading = ready.pulling = from_seconds(0.5);  // and two seconds on the way
+  ready.loading = ready.pulling = from_seconds(0.5);  // the other two seconds are on the way
   run.on_fact({at(4), ready});
   run.on_order(at(5), control::Release{ReplicaId(0), Clock(2), Version(1), {0, 8, 16}, {"", 0, 0}});
   const Json head = run.parts(at(5)).at("head");
@@ -264,7 +264,7 @@ TEST(LivePartsTest, TheWaitingOfLateIsMeasuredAsThatOfTheWholeRun) {
   EXPECT_NEAR(head.at("wait_of_late").get<double>(), 0.2, 1e-9);
 }
 
-// What is rounded to four digits first is wrong in the last one that is shown.
+// Seconds and shares are not rounded to four digits first, because the last shown digit would be wrong.
 TEST(LivePartsTest, SecondsAndSharesGoOutAsTheyAre) {
   Watched run(info_of("bsp", 100));
   run.on_fact({at(0), control::ReplicaJoined{ReplicaId(0), "w0", 8}});
