@@ -1,4 +1,4 @@
-// What a report says of its run, and the file that it has this from.
+// The description of a run in its report, and the file of its origin.
 #include "paceline/runs/about_run.h"
 
 #include <gmock/gmock.h>

@@ -6,7 +6,7 @@ namespace paceline::runs {
 namespace {
 
 TEST(OffClock, IsWhatTheJobsClockDidNotSee) {
-  // Two seconds to start. At 10 s of the job it is killed, and 30 s later it goes on from what it was at 6 s.
+  // Two seconds to start. The run is killed at 10 s of the job, and goes on 30 s later from its state at 6 s.
   const OffClock off = off_clock({{"opened_1", "1000000000000"},
                                   {"released_1", "1002000000000 0"},
                                   {"opened_2", "1037000000000"},
