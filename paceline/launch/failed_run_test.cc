@@ -1,4 +1,4 @@
-// What people are told of a run that failed, and what is left of it.
+// The report of a failed run, and the files that are left of it.
 #include "paceline/launch/failed_run.h"
 
 #include <filesystem>

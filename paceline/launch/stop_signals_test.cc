@@ -7,7 +7,8 @@
 namespace paceline::launch {
 namespace {
 
-// A script without job control starts a command behind "&" so: the Ctrl-C is for the script's other commands.
+// A script without job control starts a command with "&" like this: Ctrl-C is for the script's other
+// commands.
 TEST(StopSignals, WhatTheStarterIgnoresIsLeftAlone) {
   for (const int number : {SIGINT, SIGHUP}) {
     std::signal(number, SIG_IGN);
