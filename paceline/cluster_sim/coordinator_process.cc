@@ -71,7 +71,7 @@ void CoordinatorProcess::gone() {
   watch_.leads_no_more(host());
 }
 
-// ---- Attempt after attempt ----
+// ---- Attempts ----
 
 void CoordinatorProcess::carry_out(const std::vector<coordinator::AttemptsOrder>& orders) {
   for (const coordinator::AttemptsOrder& order : orders) {
@@ -201,7 +201,7 @@ std::optional<supervisor::Answered> CoordinatorProcess::status(int place) const 
   return supervisor::Answered{"run", number_, attempt_->started(), attempt_->missing()};
 }
 
-// ---- What happens ----
+// ---- Events ----
 
 void CoordinatorProcess::tick_later() {
   after(kTick, [this, number = number_] {
@@ -336,7 +336,7 @@ void CoordinatorProcess::note_phase() {
   phase_ = phase;
 }
 
-// ---- What is to be done ----
+// ---- Actions ----
 
 void CoordinatorProcess::carry_out(std::vector<coordinator::Action> actions) {
   note_phase();

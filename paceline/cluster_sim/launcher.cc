@@ -190,7 +190,7 @@ std::optional<Launcher::What> Launcher::on(const supervisor::LookAtFolder&) {
   return supervisor::FolderSeen{seen};
 }
 
-// ---- Where hosts share no disk: as launch/local_cluster.cc and cli/node_command.cc have it ----
+// ---- Hosts that share no disk: the same as in launch/local_cluster.cc and cli/node_command.cc ----
 
 bool Launcher::answers(int leader) const {
   return cluster_.coordinators.at(static_cast<std::size_t>(leader))->status(coordinator_.place()).has_value();

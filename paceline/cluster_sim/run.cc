@@ -113,7 +113,7 @@ class Simulation {
            cluster_.follows.at(keeper) == leader && !network_.is_cut(keeper, leader);
   }
 
-  // ---- What goes wrong ----
+  // ---- Faults ----
 
   Milliseconds fault_time() {
     return world_.chance(0.8)
@@ -274,7 +274,7 @@ class Simulation {
     if (full_ || servers_lost_ > 1 || once) watch_.may_lose();
   }
 
-  // ---- What people do ----
+  // ---- People ----
 
   void stop() {
     Launcher& launcher = *launchers_[world_.rng().below(launchers_.size())];

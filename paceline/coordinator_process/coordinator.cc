@@ -26,7 +26,7 @@ Coordinator::Coordinator(EventLoop& loop, CoordinatorOptions options)
   if (options_.attempt.awaits_copy) after_copy_ = coordinator::RestartKept{};
 }
 
-// ---- What happens ----
+// ---- Events ----
 
 template <class Peer, class Stream>
 Peer Coordinator::peer_of(Connections<Peer, Stream>& all, const typename Stream::Pointer& stream) {
@@ -83,7 +83,7 @@ void Coordinator::take(decltype(coordinator::Event::what) what) {
   carry_out(attempt_.take({std::chrono::steady_clock::now(), std::move(what)}));
 }
 
-// ---- What is to be done ----
+// ---- Actions ----
 
 void Coordinator::carry_out(std::vector<coordinator::Action> actions) {
   for (coordinator::Action& action : actions) {

@@ -203,7 +203,7 @@ absl::StatusOr<LocalCluster> LocalCluster::start(HostProcesses processes, const 
   return cluster;
 }
 
-// ---- What happens ----
+// ---- Events ----
 
 void LocalCluster::take(What what) {
   for (const supervisor::Action& action :
@@ -280,7 +280,7 @@ bool LocalCluster::connect() {
   return true;
 }
 
-// ---- What is to be done ----
+// ---- Actions ----
 
 std::optional<LocalCluster::What> LocalCluster::carry_out(const supervisor::Action& action) {
   return std::visit([this](const auto& one) { return act(one); }, action);
@@ -444,7 +444,7 @@ std::optional<LocalCluster::What> LocalCluster::act(const supervisor::LookAtFold
   return supervisor::FolderSeen{look_at_folder(store::RunPaths{look.run})};
 }
 
-// ---- Where hosts share no disk ----
+// ---- Hosts that share no disk ----
 
 void LocalCluster::start_keeper(const std::string& run) {
   keeper_ = std::make_unique<RunKeeper>(

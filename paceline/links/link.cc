@@ -146,7 +146,7 @@ void Link::get_ready() {
   frames_.post(FrameKind::kReady, 0, 0);
 }
 
-// ---- What frames say
+// ---- Contents of frames
 
 absl::Status Link::may_come(FrameKind kind) {
   if (!why_.ok()) return why_;

@@ -89,7 +89,7 @@ void LinkEnd::close() {
   closed_ = true;
 }
 
-// ---- Of the thread that moves the link
+// ---- Called by the thread that moves the link
 
 void LinkEnd::attach(Link& link) {
   link.on_message([this, &link](const Link::Message& message) { hear(link, message); });

@@ -26,7 +26,7 @@ class LinkEnd : public std::enable_shared_from_this<LinkEnd> {
  public:
   LinkEnd(const channels::ChannelSize& out, const channels::ChannelSize& in);
 
-  // ---- The owner's; Channel says what they do. After send() and release() the link has something to do.
+  // ---- Called by the owner; see Channel. After send() and release() the link has something to do.
   absl::StatusOr<std::optional<std::span<std::byte>>> room(std::chrono::nanoseconds timeout);
   void send(std::size_t bytes);
   absl::StatusOr<std::optional<std::span<const std::byte>>> message(std::chrono::nanoseconds timeout);
@@ -34,7 +34,7 @@ class LinkEnd : public std::enable_shared_from_this<LinkEnd> {
   // The owner is done with it.
   void close();
 
-  // ---- Of the thread that moves the link.
+  // ---- Called by the thread that moves the link.
   // Hears the link's messages from now on. Before its first progress().
   void attach(Link& link);
   // Hands over what the owner has sent and released.

@@ -396,7 +396,7 @@ TEST_P(LinkOf, ASilentPeerIsGivenUp) {
   EXPECT_NE(link->progress().message().find("silent"), absl::string_view::npos) << link->progress();
 }
 
-// ---- Who does not get in
+// ---- Peers that do not get in
 
 TEST_P(LinkOf, NobodyThereIsToldSoon) {
   std::string address;

@@ -265,7 +265,7 @@ absl::Status Supervisor::end_as_heard() const {
   return absl::OkStatus();
 }
 
-// ---- What the coordinator and the run folder say ----
+// ---- Answers of the coordinator and the run folder ----
 
 void Supervisor::on(const Answered& answer) {
   answered_ = true;
@@ -484,7 +484,7 @@ void Supervisor::end_at_once() {
   end(absl::OkStatus());
 }
 
-// ---- Who is here ----
+// ---- Members ----
 
 Supervisor::Member* Supervisor::find(const std::string& name) {
   const auto found =

@@ -547,7 +547,7 @@ TEST_F(SupervisorTest, AtOnceEverythingDies) {
   EXPECT_NE(outcome(), "none");
 }
 
-// ---- Where the coordinator is on another host ----
+// ---- A coordinator on another host ----
 
 class OtherHost : public SupervisorTest {
  protected:
