@@ -11,7 +11,7 @@ Mirror make_mirror(std::vector<bool> moving = {true, true}) {
   return Mirror(memory::WeightWriter::create(kMirrorFloats, 4, 2).value(), kMirrorFloats, std::move(moving));
 }
 
-// A version comes in; what arrived() says at the end.
+// Lets a version arrive; returns the last result of arrived().
 std::optional<Header> fill_mirror(Mirror& mirror, Kind kind, Version version, float value) {
   std::optional<Header> whole;
   for (const std::int64_t begin : {kLeastBlock, std::int64_t{0}}) {
@@ -79,7 +79,7 @@ TEST(Mirror, ABlockThatDoesNotMoveComesOnce) {
     ASSERT_TRUE(room.ok() && room->has_value());
     std::fill((*room)->begin(), (*room)->end(), static_cast<float>(version));
     ASSERT_TRUE(mirror.arrived().value()) << "it is whole";
-    // Several versions are held, so that several buffers are used.
+    // Several versions are pinned, so that several buffers are used.
     const auto pinned = (version == 2 ? keeper : reader).pin(now, std::chrono::nanoseconds::zero());
     ASSERT_TRUE(pinned);
     EXPECT_EQ(pinned->weights[0], 7.0f);
