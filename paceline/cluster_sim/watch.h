@@ -2,8 +2,7 @@
 // promises are kept.
 //
 // - What was committed is there: the content of a shard at a version is the result of the commits up to it,
-// in
-//   order, each once; wherever it is (published, kept, in a checkpoint).
+//   in order, each once; wherever it is (published, kept, in a checkpoint).
 // - Nothing that anybody saw is lost, if each shard has two copies and no two of its holders died at once.
 // - A checkpoint that counts is whole, and the journal has what led to it, even after the power was lost.
 // - Each sample is committed once (control::Observer, which each attempt has).

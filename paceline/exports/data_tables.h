@@ -23,7 +23,7 @@ struct DataTable {
 //   staleness    from, to, gradients
 //   groups       from, to (gradients of a commit), cause, commits
 //   replicas     replica, doing, why, iterations, discarded, samples, mean_compute_s, wait_share,
-// mean_staleness
+//                mean_staleness
 //   gaps         replica, time_s, gap
 //   spans        replica, start_s, end_s, doing, iteration, why: the first and the latest of a long run
 //   time         device, and a column for each cause in seconds

@@ -4,8 +4,7 @@
 //
 //   scalars      training/loss (of the latest bulk updates), training/<the user's own>,
 //                training/learning_rate, training/samples_per_s, training/staleness (mean): about one point
-// for
-//                each bulk update;
+//                for each bulk update;
 //                evaluation/loss, evaluation/accuracy, evaluation/<the user's own>
 //   histograms   staleness, group_size: of the commits since the point before; at most 50 points
 //   text         job, and what held the run back

@@ -1,10 +1,8 @@
 // The certificates of a job: an authority of one's own, and one certificate for each role, as X.509 (RFC
 // 5280) with P-256 keys. They prove who a process is (identity.h) to the other side of a TLS connection.
 //
-//   DIR/authority.crt, DIR/authority.key   whoever has the key can make certificates: it stays where it was
-// made
-//   DIR/JOB/authority.crt, ROLE.crt, ROLE.key, token   every host gets all of these: any host may come to
-// lead
+//   DIR/authority.crt, DIR/authority.key   its holder can make certificates: the key stays where it was made
+//   DIR/JOB/authority.crt, ROLE.crt, ROLE.key, token   every host gets all of these: any host may have to lead
 //
 // Invariant: keys and tokens are readable by their owner only. No file is overwritten unless asked for, and
 // then only once its replacement is written. A call that fails leaves nothing. If a process is killed in
