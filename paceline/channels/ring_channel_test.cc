@@ -15,7 +15,7 @@ namespace {
 using namespace std::chrono_literals;
 using links::testing::alike;
 
-TEST(RingChannel, WhatIsNotSuchAChannelIsRefused) {
+TEST(RingChannel, RefusesMemoryThatIsNoChannelOfTheseSizes) {
   const ChannelSizes sizes = alike(2, 100);
   const RingChannel channel = RingChannel::create(sizes).value();
   for (const ChannelSizes& other : {alike(1, 100), alike(2, 99), alike(2, 1'000'000)})

@@ -105,7 +105,7 @@ class FileCallsTest : public ::testing::Test {
   std::unique_ptr<wire::Coordinator::Stub> stub_;
 };
 
-TEST_F(FileCallsTest, WhatIsSentIsWhatIsHadLater) {
+TEST_F(FileCallsTest, ServesTheFilesThatWereSent) {
   open();
   ASSERT_TRUE(calls_->begin(Version(1)).ok());
   for (const int index : {1, 2}) ASSERT_TRUE(write(index).ok()) << write(index);

@@ -109,7 +109,7 @@ class Stranger {
   std::uint64_t count_ = 0;
 };
 
-TEST(LinkProbe, WhoOnlyOffersFillsNoMemory) {
+TEST(LinkProbe, UsesLittleMemoryIfThePeerOnlyOffers) {
   constexpr int kWindow = 8;
   const auto listener = ProbeListener::open({"127.0.0.1", links::Fabric::kTcp});
   ASSERT_TRUE(listener.ok()) << listener.status();

@@ -106,7 +106,7 @@ TEST_P(EarlyGradients, GiveTheSameBits) {
 }
 
 // The coordinator may put a host's newest number into a commit or into none, together with any other members.
-TEST_P(EarlyGradients, OrNotWithAnyMembersOfAnyHosts) {
+TEST_P(EarlyGradients, MayBeInACommitOrInNoneWithAnyOtherMembers) {
   for (std::uint64_t seed = 0; seed < 2; ++seed) {
     constexpr int kHosts = 3;
     Hosts hosts(kHosts, true, links::Fabric::kSealed, 1, 0, GetParam());
@@ -161,7 +161,7 @@ TEST_P(EarlyGradients, AreDroppedWhereTheirHostHasMoreMembers) {
 
 // Their replicas left, and others have their samples. The memory of each goes once it has left its host,
 // however late the others hear of them.
-TEST_P(EarlyGradients, ThatNobodyWantsHoldUpNobody) {
+TEST_P(EarlyGradients, DelayNobodyIfNoCommitHasThem) {
   Hosts hosts(3, false, links::Fabric::kTcp, 1, 0, GetParam());
   Rng rng(3);
   constexpr int kUnwanted = 6;
@@ -226,7 +226,7 @@ TEST_P(EarlyGradients, AreNotReadAgainWhereNothingIsKept) {
 }
 
 // The worker reported too early that its gradient is ready. The commit has it under its number nevertheless.
-TEST_P(EarlyGradients, ThatDidNotGoInTimeGoWithTheirCommit) {
+TEST_P(EarlyGradients, GoWithTheirCommitIfTheyDidNotGoInTime) {
   Hosts hosts(2, false, links::Fabric::kTcp, 1, 0, GetParam());
   Rng rng(4);
   Commit commit;
@@ -238,7 +238,7 @@ TEST_P(EarlyGradients, ThatDidNotGoInTimeGoWithTheirCommit) {
   for (int host = 0; host < 2; ++host) EXPECT_EQ(hosts.read(host, Version(1)), expected) << host;
 }
 
-TEST_P(EarlyGradients, OfAHostThatIsGoneAreAnError) {
+TEST_P(EarlyGradients, AreAnErrorIfTheirHostIsGone) {
   Hosts hosts(2, false, links::Fabric::kTcp, 1, 0, GetParam());
   Rng rng(5);
   Commit commit;
@@ -316,7 +316,7 @@ TEST_P(InOnePlace, EveryVersionArrivesWhereSomebodyWaitsForIt) {
   }
 }
 
-TEST_P(InOnePlace, WhoeverWaitsForAHostThatIsGoneIsToldSo) {
+TEST_P(InOnePlace, TellsWaitingHostsThatAnotherOneIsGone) {
   Hosts hosts(4, false, links::Fabric::kTcp, 1, 0, GetParam());
   Rng rng(5);
   Commit commit;
@@ -449,7 +449,7 @@ TEST(CommitExchange, AHostGoesWhileItsSumsAreOnTheirWay) {
   }
 }
 
-TEST(CommitExchange, WhoeverWaitsForAHostThatIsGoneIsToldSo) {
+TEST(CommitExchange, TellsWaitingHostsThatAnotherOneIsGone) {
   Hosts hosts(3);
   Rng rng(5);
   Commit commit;

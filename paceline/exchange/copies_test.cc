@@ -111,7 +111,7 @@ enum class Step {
   kSomePublished,  // … is published on the dead host and on some others
 };
 
-TEST(Copies, WhoeverDiesAtAnyStepLeavesAllOfTheLastCertainVersion) {
+TEST(Copies, KeepTheLastCertainVersionIfAnyHostDiesAtAnyStep) {
   constexpr int kHosts = 3;
   for (const Step step :
        {Step::kNothing, Step::kOthersPrepare, Step::kItHasSent, Step::kAllPrepared, Step::kSomePublished}) {

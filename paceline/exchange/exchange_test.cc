@@ -88,7 +88,7 @@ TEST_F(ExchangeWithAStranger, ANameWithoutItsSecretIsNobodys) {
 }
 
 // A thread that waits for a silent host is told once nobody wants the result any more.
-TEST_F(ExchangeWithAStranger, WhoWaitsIsToldOnceNobodyWantsIt) {
+TEST_F(ExchangeWithAStranger, TellsWaitingThreadsWhenTheWorkIsGivenUp) {
   const std::vector<float> block(kExchangeFloats);
   exchange().send(1, 1, Version(1), 0, block);
   exchange().give_up(absl::UnavailableError("nobody wants it"));

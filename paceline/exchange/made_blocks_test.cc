@@ -78,7 +78,7 @@ TEST(MadeBlocks, EachIsToldOfOnceAsSoonAsItIsWhole) {
   }
 }
 
-TEST(MadeBlocks, OfConstantsAloneNothingIsMade) {
+TEST(MadeBlocks, HasNoBlocksIfAllTensorsAreConstants) {
   ps::Layout constants;
   constants.add("frozen", ps::TensorKind::kConstant, {100});
   EXPECT_FALSE(MadeBlocks(constants, constants.size()).any());

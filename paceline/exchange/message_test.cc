@@ -20,7 +20,7 @@ TEST(Message, AHeaderComesBack) {
   }
 }
 
-TEST(Message, WhatIsNoHeaderIsRefused) {
+TEST(Message, RefusesBytesThatAreNoHeader) {
   const auto bytes = write_header({Kind::kSum, Version(1), 0});
   for (std::size_t length = 0; length < bytes.size(); ++length)
     EXPECT_FALSE(read_header(std::span(bytes).first(length)).ok()) << length;

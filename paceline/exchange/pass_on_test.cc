@@ -116,7 +116,7 @@ TEST_F(PassOn, ToTheNextHostWithoutIt) {
 }
 
 // The first version has the blocks that never move: a block that comes before it waits.
-TEST_F(PassOn, WhatComesBeforeTheFirstVersionWaitsForIt) {
+TEST_F(PassOn, LetsBlocksWaitForTheFirstVersion) {
   say(2, 1);
   // A fault would show version 1 by now, or end the exchange.
   for (int i = 0; i < 50; ++i) move();
@@ -126,7 +126,7 @@ TEST_F(PassOn, WhatComesBeforeTheFirstVersionWaitsForIt) {
   expect_latest(1);
 }
 
-TEST_F(PassOn, WhatComesLateGoesOnAndIsNotShown) {
+TEST_F(PassOn, PassesOnLateBlocksWithoutPublishingThem) {
   say(kOwner, 0);
   say(kOwner, 3);
   ASSERT_TRUE(shown(3));

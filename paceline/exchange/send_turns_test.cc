@@ -51,7 +51,7 @@ TEST_F(SendTurnsTest, ALaterVersionWaitsForAnEarlierOne) {
   EXPECT_FALSE(turns_.waiting());
 }
 
-TEST_F(SendTurnsTest, WhatComesLateForAnEarlierVersionGoesFirst) {
+TEST_F(SendTurnsTest, SendsAnEarlierVersionFirstEvenIfItComesLate) {
   add(1, 5, 4);
   add(2, 7, 1);
   add(3, 6, 1);
@@ -63,7 +63,7 @@ TEST_F(SendTurnsTest, WhatComesLateForAnEarlierVersionGoesFirst) {
   EXPECT_EQ(gone(), "2v7 ");
 }
 
-TEST_F(SendTurnsTest, WhereOnlyThisHostSendsOneHostIsServedAfterTheOther) {
+TEST_F(SendTurnsTest, ServesOneHostAfterTheOtherIfOnlyThisOneSends) {
   turns_ = SendTurns(true);
   add(2, 5, 4);
   add(1, 5, 4);

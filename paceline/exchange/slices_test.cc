@@ -36,7 +36,7 @@ TEST(Slices, TheShardWaitsForABlockAndForNoOther) {
   EXPECT_EQ(slice[kSlicesFloats - 1], 3.0f);
 }
 
-TEST(Slices, OneMoreThanIsAppliedIsTakenIn) {
+TEST(Slices, TakesTheNextCommitWhileOneIsApplied) {
   Slices slices(2, kSlicesFloats, std::make_shared<SpareFloats>(kSlicesFloats, 2));
   fill_slices(slices, 1, Version(3), 3);
   fill_slices(slices, 1, Version(5), 5);
@@ -52,7 +52,7 @@ TEST(Slices, OneMoreThanIsAppliedIsTakenIn) {
   EXPECT_EQ(slices.slice(1, Version(5))[7], 5.0f);
 }
 
-TEST(Slices, WhatCannotComeIsRefused) {
+TEST(Slices, RefusesBlocksThatCannotCome) {
   Slices slices(1, kSlicesFloats, std::make_shared<SpareFloats>(kSlicesFloats, 1));
   fill_slices(slices, 0, Version(3), 3);
   EXPECT_FALSE(slices.room(0, Version(3), 0).ok());  // twice
@@ -75,7 +75,7 @@ TEST(Slices, ALaterCommitMayComeBeforeAnEarlierOneIsAskedFor) {
   EXPECT_TRUE(slices.room(0, Version(9), kLeastBlock)->has_value());
 }
 
-TEST(Slices, WhatWasSkippedIsInNobodysWay) {
+TEST(Slices, LeaveRoomWhenTheyAreSkipped) {
   Slices slices(1, kSlicesFloats, std::make_shared<SpareFloats>(kSlicesFloats, 1));
   fill_slices(slices, 0, Version(1), 1);
   ASSERT_TRUE(slices.room(0, Version(2), 0)->has_value());  // this block stays under way
@@ -96,7 +96,7 @@ TEST(Slices, WhatWasSkippedIsInNobodysWay) {
 }
 
 // A version without any block so far can be skipped as well.
-TEST(Slices, WhatComesOnlyAfterItWasSkippedGetsNoMemory) {
+TEST(Slices, GiveNoMemoryToBlocksThatComeAfterTheSkip) {
   Slices slices(1, kSlicesFloats, std::make_shared<SpareFloats>(kSlicesFloats, 1));
   slices.skip(0, Version(4));
   slices.slice(0, Version(5));
@@ -108,7 +108,7 @@ TEST(Slices, WhatComesOnlyAfterItWasSkippedGetsNoMemory) {
 }
 
 // A peer that sends slices nobody asks for, and holds them back, gets separate memory, and not much of it.
-TEST(Slices, WhatNobodyAskedForMayComeAfterItsCommit) {
+TEST(Slices, TakeUnwantedBlocksAfterTheirCommit) {
   Slices slices(1, kSlicesFloats, std::make_shared<SpareFloats>(kSlicesFloats, 1));
   for (int commit = 1; commit <= 4; ++commit) {
     slices.slice(0, Version(commit));
@@ -128,7 +128,7 @@ TEST(Slices, WhatNobodyAskedForMayComeAfterItsCommit) {
 }
 
 // A host sends its gradients early or not, and needs memory for one.
-TEST(Slices, OfTwoKindsHaveTheSameMemoryInTurn) {
+TEST(Slices, OfTwoKindsShareTheirMemory) {
   const auto spares = std::make_shared<SpareFloats>(kSlicesFloats, 1);
   Slices sums(1, kSlicesFloats, spares), early(1, kSlicesFloats, spares);
   const float* const memory = sums.slice(0, Version(1));

@@ -117,7 +117,7 @@ std::vector<std::string> slices_of(const Traced& all, const std::string& track) 
   return found;
 }
 
-TEST(Trace, WhatServersAndTheEvaluatorDoTakesTime) {
+TEST(Trace, ShowsHowLongServersAndTheEvaluatorWorked) {
   using control::SideWork;
   std::string text;
   Trace trace({}, [&](std::string_view piece) {

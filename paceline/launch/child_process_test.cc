@@ -132,7 +132,7 @@ TEST(DISABLED_Memory, IsUsedUp) {
   while (true) all.emplace_back(std::size_t{4} << 20, 'x');
 }
 
-TEST_F(ChildProcessTest, OneThatIsKilledForItsMemorySaysSo) {
+TEST_F(ChildProcessTest, ReportsAKillForMemory) {
   const MemoryGroup group(std::int64_t{128} << 20);
   if (!group.works()) GTEST_SKIP() << "no control group with a memory limit can be made here";
   auto child = ChildProcess::start(
@@ -148,7 +148,7 @@ TEST(DISABLED_Memory, IsNotUsed) {
   while (true) pause();
 }
 
-TEST_F(ChildProcessTest, OneThatIsKilledByAPersonDoesNot) {
+TEST_F(ChildProcessTest, ReportsNoKillForMemoryIfAPersonKillsIt) {
   auto child = ChildProcess::start(
       ChildProgram::kThis, "w0",
       {"--gtest_also_run_disabled_tests", "--gtest_filter=DISABLED_Memory.IsNotUsed"}, log_.string());

@@ -137,7 +137,7 @@ TEST_F(ForkServerTest, AForkIsAChildInAGroupOfItsOwnAndOutlivesTheServer) {
   EXPECT_TRUE(child->wait().killed());
 }
 
-TEST_F(ForkServerTest, WhatIsKilledLeavesNoProcessBehind) {
+TEST_F(ForkServerTest, LeavesNoProcessBehindWhenItsForkIsKilled) {
   ForkServer forks = server();
   pid_t pid = -1;
   {

@@ -149,7 +149,7 @@ class RunKeeperTest : public ::testing::Test {
 };
 
 // A flushed journal is on the keeper's disk: the test need not wait for anything.
-TEST_F(RunKeeperTest, WhatIsFlushedIsKept) {
+TEST_F(RunKeeperTest, HasAFlushedJournal) {
   const auto host = keeper();
   for (int i = 0; i < 50; ++i) {
     ASSERT_TRUE(set(std::to_string(i)).ok());

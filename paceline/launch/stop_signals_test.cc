@@ -9,7 +9,7 @@ namespace {
 
 // A script without job control starts a command with "&" like this: Ctrl-C is for the script's other
 // commands.
-TEST(StopSignals, WhatTheStarterIgnoresIsLeftAlone) {
+TEST(StopSignals, StayIgnoredIfTheStarterIgnoresThem) {
   for (const int number : {SIGINT, SIGHUP}) {
     std::signal(number, SIG_IGN);
     catch_stop_signals();

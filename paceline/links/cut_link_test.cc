@@ -100,7 +100,7 @@ TYPED_TEST(ALinkThatIsCut, EndsAtBothItsEndsInMidPayload) {
   }
 }
 
-TYPED_TEST(ALinkThatIsCut, AndJoinedAgainInTimeGoesOn) {
+TYPED_TEST(ALinkThatIsCut, GoesOnIfJoinedAgainInTime) {
   const auto hosts = Namespaces::create(2, 200);
   if (!hosts.ok()) GTEST_SKIP() << hosts.status().message();
   ChildProcess receiver([&](const ChildProcess::Parent& parent) {

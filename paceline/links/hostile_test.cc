@@ -235,7 +235,7 @@ TEST_P(AListenerWithStrangers, RefusesWhatIsNoFrameAndWhatIsNotDue) {
   for (const auto& [what, bytes] : cases) expect_refused(bytes, what);
 }
 
-TEST_P(AListenerWithStrangers, WhoGoesInMidFrameIsForgotten) {
+TEST_P(AListenerWithStrangers, ForgetsAPeerThatGoesInMidFrame) {
   const Bytes whole = hello(GetParam());
   for (std::size_t size = 0; size < whole.size(); ++size) {
     const std::size_t before = refused_.size();
@@ -247,7 +247,7 @@ TEST_P(AListenerWithStrangers, WhoGoesInMidFrameIsForgotten) {
 
 // Three bytes at a time end at every place of a four-byte number, and the whole hello comes well within its
 // time limit.
-TEST_P(AListenerWithStrangers, WhoSpeaksInCrumbsIsUnderstood) {
+TEST_P(AListenerWithStrangers, ReadsAHelloInSmallPieces) {
   constexpr std::size_t kCrumb = 3;
   Stranger stranger(listener_->address());
   const Bytes whole = hello(GetParam());
@@ -310,7 +310,7 @@ TEST_P(AListenerWithStrangers, AFloodOfThemKeepsNobodyOut) {
 }
 
 // A stranger with an expected name gets further; without the keys no further than this.
-TEST_P(AListenerWithStrangers, OneOfThemHasTheNameOfAFriend) {
+TEST_P(AListenerWithStrangers, RefusesAStrangerWithAFriendsName) {
   const bool sealed = GetParam();
   const Bytes ready = framed({FrameKind::kReady, 1, 0, 0}, {}, {}, sealed);
   if (sealed) {

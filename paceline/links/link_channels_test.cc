@@ -191,7 +191,7 @@ TEST_F(Links, APeerThatIsKilledIsMissed) {
   EXPECT_EQ(end_of(*theirs).code(), absl::StatusCode::kUnavailable);
 }
 
-TEST_F(Links, WhereNobodyListensIsSaidToTheOneThatWaits) {
+TEST_F(Links, TellTheWaitingEndIfNobodyListens) {
   std::string address;
   {
     const auto gone = LinkChannels::listen("127.0.0.1", Fabric::kSealed).value();
@@ -203,7 +203,7 @@ TEST_F(Links, WhereNobodyListensIsSaidToTheOneThatWaits) {
             absl::StatusCode::kUnavailable);
 }
 
-TEST_F(Links, WhatWasSentGoesWhileItsSenderDoesSomethingElse) {
+TEST_F(Links, SendWhileTheSenderDoesSomethingElse) {
   constexpr channels::ChannelSizes kLarge{{1, 2'000'000}, {16, 2'000'000}};
   const auto mine = here_->expect("one", kLarge, keys(1, false));
   const auto theirs = there_->connect(here_->address(), "one", kLarge, keys(1, true));

@@ -256,7 +256,7 @@ TEST(Link, HoldsItselfToTheMessagesThatAPeerCanHold) {
 }
 
 // The first link's peer hears its end only when the second link's peer has.
-TEST(Link, OneThatTakesTimeToCloseDoesNotKeepAnotherWaiting) {
+TEST(Link, DoesNotDelayAnotherOneWhileItCloses) {
   Pair first(false), second(false);
   first.run();
   second.run();

@@ -196,7 +196,7 @@ TEST_P(LinkOf, APayloadLargerThanAgreedIsRefusedWhereItIsSent) {
 }
 
 // The sender goes as soon as it may, before it has read everything from here.
-TEST_P(LinkOf, WhatIsSentComesAlthoughTheSenderGoesThen) {
+TEST_P(LinkOf, DeliversSentMessagesIfTheSenderGoes) {
   constexpr std::size_t kBytes = 5'000'000;
   for (int round = 0; round < 5; ++round) {
     // The receiver has begun to read before the sender goes, because that one waits for the rest for only a
@@ -230,7 +230,7 @@ TEST_P(LinkOf, WhatIsSentComesAlthoughTheSenderGoesThen) {
 }
 
 // Everything comes at once: the receiver looks only when the sender is gone.
-TEST_P(LinkOf, WhatIsSmallComesTogetherWithTheSendersEnd) {
+TEST_P(LinkOf, DeliversSmallMessagesTogetherWithTheSendersEnd) {
   ChildProcess peer(serve([](Link& link, const ChildProcess::Parent& parent) {
     parent.hear();
     const std::vector<std::byte> all[] = {payload(0, 0), payload(100, 100), payload(4096, 4096)};
@@ -254,7 +254,7 @@ TEST_P(LinkOf, WhatIsSmallComesTogetherWithTheSendersEnd) {
 }
 
 // The last frame of its introduction, a message and its end come together.
-TEST_P(LinkOf, WhoSendsAndGoesBeforeItIsLetInIsHeard) {
+TEST_P(LinkOf, HearsAPeerThatSendsAndGoesBeforeItIsLetIn) {
   if (!GetParam().over.connects_at_once) GTEST_SKIP() << "its connections take more steps";
   Fabric fabric(GetParam());
   std::unique_ptr<Link> link;
@@ -412,7 +412,7 @@ TEST_P(LinkOf, NobodyThereIsToldSoon) {
   EXPECT_EQ(why.code(), absl::StatusCode::kUnavailable) << why;
 }
 
-TEST_P(LinkOf, WhoDoesNotAnswerInTimeIsGivenUp) {
+TEST_P(LinkOf, GivesUpAPeerThatDoesNotAnswerInTime) {
   ChildProcess peer([&](const ChildProcess::Parent& parent) {
     Fabric fabric(GetParam());
     const auto listener = fabric.listen({.accept = {}, .on_link = {}});
@@ -429,7 +429,7 @@ TEST_P(LinkOf, WhoDoesNotAnswerInTimeIsGivenUp) {
 }
 
 // The listener may load a large checkpoint first.
-TEST_P(LinkOf, WhoAnswersLateIsWaitedForWhereThatIsAllowed) {
+TEST_P(LinkOf, WaitsForALateAnswerIfTheLimitAllowsIt) {
   if (!GetParam().over.connects_at_once) GTEST_SKIP() << "its connections are not known before";
   ChildProcess peer(serve(
       [](Link&, const ChildProcess::Parent& parent) {

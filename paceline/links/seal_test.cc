@@ -64,7 +64,7 @@ TEST(Seal, DerivesKeysByHmacSha256) {
   EXPECT_EQ(std::vector(derived.begin(), derived.end()), from_hex("5bdcc146bf60754e6a042426089575c7"));
 }
 
-TEST(Seal, WhatWasSealedOpensOnceWithItsHeadAndItsCount) {
+TEST(Seal, OpensOnlyWithTheSameHeadAndCount) {
   for (const std::size_t bytes : {0, 1, 15, 16, 17, 1'000'000}) {
     SealKey key{};
     key.fill(std::byte{7});

@@ -48,7 +48,7 @@ TEST(ExitReason, ComesToWhoeverStartedTheProcess) {
   EXPECT_EQ(memory.message, "out of memory");
 }
 
-TEST(ExitReason, ThatNobodySaidIsUnsaid) {
+TEST(ExitReason, IsUnsaidIfTheProcessReportsNone) {
   EXPECT_EQ(end_of([] {}).reason, ExitReason::kUnsaid);
   EXPECT_EQ(end_of([] { abort(); }).reason, ExitReason::kUnsaid);
 }

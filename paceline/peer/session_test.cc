@@ -60,7 +60,7 @@ absl::Status outcome_for_a_busy_worker(bool says_why) {
   return unless_over(connection, wire::coordinator_lost());
 }
 
-TEST(Session, WhoWasBusyHearsWhyTheRunFailed) {
+TEST(Session, TellsABusyProcessWhyTheRunFailed) {
   EXPECT_THAT(std::string(outcome_for_a_busy_worker(true).message()), HasSubstr("no server"));
 }
 
@@ -69,7 +69,7 @@ TEST(Session, ACoordinatorThatSaidNothingIsLost) {
 }
 
 // Nothing listens at that port any more.
-TEST(Session, WhoComesFirstWaitsAsLongAsItWasTold) {
+TEST(Session, WaitsForTheFirstCoordinatorAsLongAsItWasTold) {
   const auto taken = listen_at("127.0.0.1:0");
   ASSERT_TRUE(taken.ok());
   PeerOptions options;
@@ -85,7 +85,7 @@ TEST(Session, WhoComesFirstWaitsAsLongAsItWasTold) {
 }
 
 // A job may be stopped while one of its processes still looks for the coordinator.
-TEST(Session, WhoWaitsEndsWhenTheFileOfTheCoordinatorIsGone) {
+TEST(Session, StopsWaitingWhenTheCoordinatorsFileIsGone) {
   const auto taken = listen_at("127.0.0.1:0");
   ASSERT_TRUE(taken.ok());
   ASSERT_EQ(::shutdown(taken->socket.get(), SHUT_RDWR), 0);

@@ -100,11 +100,11 @@ TEST(Ranking, SaysThatNoneReachedTheTarget) {
   EXPECT_THAT(rank({aimless}).verdict, IsEmpty());
 }
 
-TEST(Ranking, OfEquallyFastRunsTheFirst) {
+TEST(Ranking, NamesTheFirstOfEquallyFastRuns) {
   EXPECT_EQ(rank({ended_run("a", 3, 0.95), ended_run("b", 2, 0.95), ended_run("c", 2, 0.95)}).fastest, "b");
 }
 
-TEST(Ranking, OfSeveralSeedsTheMeanCounts) {
+TEST(Ranking, ComparesMeansOverSeeds) {
   const Ranking ranking = rank({ended_run("a", 10, 0.95), ended_run("b", 3, 0.95), ended_run("a", 12, 0.94),
                                 ended_run("b", 20, 0.95)});
   EXPECT_EQ(ranking.fastest, "a");

@@ -49,7 +49,7 @@ TEST(SweepTables, SayTimesAccuraciesAndHowOneColumnStands) {
 }
 
 // A sweep that was interrupted has only some seeds of a place.
-TEST(SweepTables, WhatIsMissingIsSaidAndComparedWithNothing) {
+TEST(SweepTables, NameMissingTrainingsAndCompareThemWithNothing) {
   SweepGrid some = grid();
   some.each = 3;
   some.places[1][1] = {result_of(120, 0.5), result_of(120, 0.5), result_of(120, 0.5)};
@@ -184,7 +184,7 @@ TEST(SweepResult, IsReadAsItWasWritten) {
   EXPECT_FALSE(sweep_result_from(Json::array()));
 }
 
-TEST(SweepResult, OfADivergedRunHasNoLoss) {
+TEST(SweepResult, HasNoLossIfTheRunDiverged) {
   Summary summary;
   summary.last_evaluation = control::Evaluated{{}, Version(3), 10, std::nan(""), 0.1};
   summary.best_loss = std::nan("");

@@ -204,7 +204,7 @@ class TimeByHand : public ::testing::Test {
   TimeStats stats_{{"w0", "w1", "w2"}};
 };
 
-TEST_F(TimeByHand, WhatTheReportDoesNotExplainWasOnTheWay) {
+TEST_F(TimeByHand, UnexplainedTimeWasOnTheWay) {
   join(0, 0, "w0");
   release(2, 0);
   ready(5, 0, 2.5);
@@ -234,14 +234,14 @@ TEST_F(TimeByHand, LoadingAndWaitingForWeightsAreNoComputing) {
   EXPECT_DOUBLE_EQ(of("w0", TimeCause::kComputing), 2.5);
 }
 
-TEST_F(TimeByHand, OneThatReportsMoreThanThereWasGetsNoMore) {
+TEST_F(TimeByHand, AReportLongerThanTheIterationIsCut) {
   join(0, 0, "w0");
   release(0, 0);
   ready(1, 0, 7);
   EXPECT_DOUBLE_EQ(of("w0", TimeCause::kComputing), 1);
 }
 
-TEST_F(TimeByHand, OneThatComesBackRecovered) {
+TEST_F(TimeByHand, ADeviceThatComesBackRecovered) {
   join(0, 0, "w0");
   release(0, 0);
   leave(3, 0);
@@ -252,7 +252,7 @@ TEST_F(TimeByHand, OneThatComesBackRecovered) {
   EXPECT_DOUBLE_EQ(of("w0", TimeCause::kComputing, 7), 1);
 }
 
-TEST_F(TimeByHand, OneThatStaysAwayIsGoneOnceTheRunHasEnded) {
+TEST_F(TimeByHand, ADeviceThatStaysAwayIsGoneOnceTheRunHasEnded) {
   join(0, 0, "w0");
   join(0, 1, "w1");
   leave(1, 0);
@@ -261,7 +261,7 @@ TEST_F(TimeByHand, OneThatStaysAwayIsGoneOnceTheRunHasEnded) {
   EXPECT_DOUBLE_EQ(of("w0", TimeCause::kGone, 9), 3);
 }
 
-TEST_F(TimeByHand, OneThatIsBackBeforeItsCrashIsNoticedIsOneDevice) {
+TEST_F(TimeByHand, ADeviceThatIsBackBeforeItsCrashIsNoticedIsOneDevice) {
   join(0, 0, "w0");
   release(0, 0);
   join(2, 1, "w0");
@@ -318,7 +318,7 @@ TEST_F(TimeByHand, ADeviceThatNoPlanUsesIsParkedAndOneThatDoesNotComeStarts) {
   EXPECT_DOUBLE_EQ(of("w2", TimeCause::kParked), 4);
 }
 
-TEST_F(TimeByHand, WhatTheJobsClockDidNotSeeIsEverybodys) {
+TEST_F(TimeByHand, TimeOffTheJobsClockCountsForEveryDevice) {
   join(0, 0, "w0");
   release(0, 0);
   ready(4, 0, 4);
@@ -330,7 +330,7 @@ TEST_F(TimeByHand, WhatTheJobsClockDidNotSeeIsEverybodys) {
   EXPECT_THAT(what_holds_back(ledger, "bsp"), HasSubstr("the run was down, or did lost work again, "));
 }
 
-TEST_F(TimeByHand, WhatIsSettledNeverFalls) {
+TEST_F(TimeByHand, SettledTimesNeverFall) {
   join(0, 0, "w0+w2");
   release(0, 0);
   const auto settled = [&](const std::string& name, TimeCause cause) {

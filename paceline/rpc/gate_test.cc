@@ -139,7 +139,7 @@ bool eventually(const auto& done) {
   return done();
 }
 
-TEST_F(GateTest, WhoHasTheTokenComesIn) {
+TEST_F(GateTest, AdmitsAPeerWithTheToken) {
   open(false);
   for (std::size_t i = 1; i <= 3; ++i) {
     const auto entered = security::connect_with_token(address_, kToken, 5s);
@@ -148,7 +148,7 @@ TEST_F(GateTest, WhoHasTheTokenComesIn) {
   }
 }
 
-TEST_F(GateTest, WhoHasAnotherTokenDoesNot) {
+TEST_F(GateTest, RefusesAPeerWithAnotherToken) {
   open(false);
   const auto entered = security::connect_with_token(address_, "another" + kToken, 5s);
   EXPECT_NE(entered.status().message().find("does not have this token"), std::string::npos)
@@ -165,7 +165,7 @@ TEST_F(GateTest, WhoHasAnotherTokenDoesNot) {
 }
 
 // An impostor that sends back the coordinator's own proof is not let in either.
-TEST_F(GateTest, AProofOfTheOtherSideIsNone) {
+TEST_F(GateTest, RefusesTheCoordinatorsOwnProof) {
   open(false);
   const FileDescriptor impostor = connect();
   say(impostor, std::string(security::kOpening) + std::string(security::kNonceBytes, 'n'));
@@ -176,7 +176,7 @@ TEST_F(GateTest, AProofOfTheOtherSideIsNone) {
   EXPECT_EQ(admitted(), 0u);
 }
 
-TEST_F(GateTest, WhoSaysSomethingElseIsClosedAtOnce) {
+TEST_F(GateTest, ClosesAConnectionThatSaysSomethingElse) {
   open(false);
   for (const char* words : {"PRI * HTTP/2.0\r\n", "\x16\x03\x01", "GET / HTTP/1.1\r\n", "paceliner"}) {
     const FileDescriptor stranger = connect();
@@ -187,13 +187,13 @@ TEST_F(GateTest, WhoSaysSomethingElseIsClosedAtOnce) {
   EXPECT_EQ(admitted(), 0u);
 }
 
-TEST_F(GateTest, WhoSaysNothingIsClosedInTheEnd) {
+TEST_F(GateTest, ClosesASilentConnectionInTheEnd) {
   open(false);
   const FileDescriptor silent = connect();
   EXPECT_EQ(rest(silent), "");
 }
 
-TEST_F(GateTest, OfManyWhoSayNothingTheOldestGo) {
+TEST_F(GateTest, DropsTheOldestOfManySilentConnections) {
   const rlim_t limit = raise_limit(4096);
   const std::size_t many = std::min<std::size_t>(Gate::kMostStrangers, limit / 4) + 100;
   const bool in_time = any_in_time([&] {
@@ -214,7 +214,7 @@ TEST_F(GateTest, OfManyWhoSayNothingTheOldestGo) {
 }
 
 // A host that is silent so often that it uses up its own places takes none from other hosts.
-TEST_F(GateTest, OfManyHostsTheOneWithMostLosesThem) {
+TEST_F(GateTest, DropsConnectionsOfTheHostThatHasMost) {
   const rlim_t limit = raise_limit(4096);
   const std::size_t many = std::min<std::size_t>(Gate::kMostStrangers, limit / 4) + 100;
   const bool in_time = any_in_time([&] {

@@ -100,7 +100,7 @@ class PeerStreams : public ::testing::Test, public Stream::Listener {
   std::jthread thread_;
 };
 
-TEST_F(PeerStreams, OneThatNeverReadsIsGone) {
+TEST_F(PeerStreams, DropsAPeerThatNeverReads) {
   run();
   const auto call = open();
   call->stream->Write(message_of(1));
@@ -117,7 +117,7 @@ TEST_F(PeerStreams, OneThatNeverReadsIsGone) {
   EXPECT_EQ(call->stream->Finish().error_code(), grpc::StatusCode::CANCELLED);
 }
 
-TEST_F(PeerStreams, WhatNobodyTakesIsBoundedAndReadInTheEnd) {
+TEST_F(PeerStreams, BoundsUntakenMessagesAndReadsThemInTheEnd) {
   constexpr int kMessages = 60;
   const auto call = open();
   std::atomic<int> written{0};

@@ -16,7 +16,7 @@ TEST(OffClock, IsWhatTheJobsClockDidNotSee) {
   EXPECT_EQ(off.recovering, std::chrono::seconds(40 - 6));
 }
 
-TEST(OffClock, OneAttemptHasNothingToRecoverFrom) {
+TEST(OffClock, HasNoRecoveryWithASingleAttempt) {
   const OffClock off = off_clock({{"opened_1", "5"}, {"released_1", "7 0"}}, 1);
   EXPECT_EQ(off.starting, Duration(2));
   EXPECT_EQ(off.recovering, Duration::zero());
@@ -32,7 +32,7 @@ TEST(OffClock, AnAttemptThatReleasedNobodyCountsAsTimeBetween) {
   EXPECT_EQ(off.recovering, Duration(60));
 }
 
-TEST(OffClock, WhatMakesNoSenseIsNothing) {
+TEST(OffClock, IgnoresValuesThatMakeNoSense) {
   for (const char* words : {"", "x", "1", "1 x", "9223372036854775807 0", "-5 0", "3 9223372036854775807"}) {
     const OffClock off = off_clock({{"opened_1", "9"}, {"released_1", "8 0"}, {"released_2", words}}, 2);
     EXPECT_EQ(off.starting, Duration::zero()) << "the clock was set back";

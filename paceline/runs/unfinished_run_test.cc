@@ -52,7 +52,7 @@ TEST(UnfinishedRun, TheNewestIsFound) {
   EXPECT_FALSE(is_led(*found));
 }
 
-TEST(UnfinishedRun, WhatIsFinishedOrAnotherJobsIsLeftAlone) {
+TEST(UnfinishedRun, IsNoFinishedRunAndNoOtherJobs) {
   const store::TestDirectory runs;
   const store::RunPaths paths = make_run(runs.path(), "job-20260101");
   EXPECT_FALSE(unfinished_run(runs.path(), "name = \"other\"\n"));
@@ -65,7 +65,7 @@ TEST(UnfinishedRun, WhatIsFinishedOrAnotherJobsIsLeftAlone) {
   EXPECT_FALSE(unfinished_run(runs.path(), kAsked));
 }
 
-TEST(UnfinishedRun, OneThatWasStoppedWithItsHostGoesOn) {
+TEST(UnfinishedRun, GoesOnIfItWasStoppedWithItsHost) {
   const store::TestDirectory runs;
   const store::RunPaths paths = make_run(runs.path(), "job-20260101");
   {
@@ -87,7 +87,7 @@ TEST(UnfinishedRun, OneThatWasStoppedWithItsHostGoesOn) {
   EXPECT_FALSE(any_unfinished_run(runs.path()));
 }
 
-TEST(UnfinishedRun, OneThatWasStoppedWithItsHostIsOldOnceTheJobWasBegunAnew) {
+TEST(UnfinishedRun, DoesNotGoOnOnceTheJobWasBegunAnew) {
   const store::TestDirectory runs;
   const store::RunPaths paths = make_run(runs.path(), "job-20260101");
   ASSERT_TRUE(store::RunMark::leave(paths)->note_shut_down().ok());
@@ -95,7 +95,7 @@ TEST(UnfinishedRun, OneThatWasStoppedWithItsHostIsOldOnceTheJobWasBegunAnew) {
   EXPECT_FALSE(unfinished_run(runs.path(), kAsked));
 }
 
-TEST(UnfinishedRun, OneThatAnotherHostLeadsIsFoundThere) {
+TEST(UnfinishedRun, IsFoundOnTheHostThatLeadsIt) {
   const store::TestDirectory runs;
   EXPECT_FALSE(any_unfinished_run(runs.path()));
   make_run(runs.path(), "job-20260101");
@@ -129,7 +129,7 @@ TEST(UnfinishedRun, IsOverOnceAllIsTrainedAndEvaluated) {
   EXPECT_FALSE(over("2"));
 }
 
-TEST(UnfinishedRun, WhatSomebodyUsesIsLed) {
+TEST(UnfinishedRun, IsLedWhileAProcessUsesIt) {
   const store::TestDirectory runs;
   const store::RunPaths paths = make_run(runs.path(), "job-20260101");
   store::put_bytes(paths.job(), kAsked);

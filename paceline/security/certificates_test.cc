@@ -123,7 +123,7 @@ std::map<std::string, std::string> files_in(const fs::path& folder) {
   return files;
 }
 
-TEST_F(Certificates, WhatFailsLeavesNothing) {
+TEST_F(Certificates, LeaveNothingAfterAFailure) {
   for (const char* job : {"authority.key", "authority.crt"}) {
     EXPECT_TRUE(absl::IsInvalidArgument(make(job).status())) << job;
     EXPECT_FALSE(fs::exists(dir_)) << job;
@@ -172,7 +172,7 @@ TEST_F(Certificates, AnAuthorityIsReplacedOnceThereIsAnother) {
 }
 
 // A process is killed after each of its renames, and then another one makes certificates here.
-TEST_F(Certificates, WhatAKilledProcessBeganIsFinished) {
+TEST_F(Certificates, AreFinishedAfterAKilledProcess) {
   ASSERT_TRUE(make("mnist").ok());
   bool killed = true;
   for (int renames = 1; killed; ++renames) {
@@ -210,7 +210,7 @@ TEST_F(Certificates, HalfAnAuthorityIsNotReplaced) {
   EXPECT_TRUE(absl::IsNotFound(make("other").status()));
 }
 
-TEST_F(Certificates, WhatCannotBeUsedIsSaid) {
+TEST_F(Certificates, NameFilesThatCannotBeUsed) {
   ASSERT_TRUE(make("mnist").ok());
   const fs::path dir = dir_ / "mnist";
   const auto complains = [&](const std::string& part) {
@@ -235,7 +235,7 @@ void expect_said(const absl::Status& status, const std::string& part) {
   EXPECT_NE(std::string(status.message()).find(part), std::string::npos) << status;
 }
 
-TEST_F(Certificates, WhatHasExpiredIsSaid) {
+TEST_F(Certificates, NameWhatHasExpired) {
   ASSERT_TRUE(make("old", false, -1).ok() == false);
   const absl::Status old = read_credentials(dir_ / "old", Role::kWorker).status();
   expect_said(old, "old/worker.crt: has expired on");
@@ -257,7 +257,7 @@ TEST_F(Certificates, AreRenewedForAsLongAsIsAskedFor) {
   EXPECT_NEAR(static_cast<double>(renewed->expire - std::time(nullptr)), 365 * 86400.0, 120);
 }
 
-TEST_F(Certificates, OfALongLifeHaveAnAuthorityOfOneAsLong) {
+TEST_F(Certificates, HaveAnAuthorityThatLivesAtLeastAsLong) {
   const auto made = make("mnist", false, 36500);
   ASSERT_TRUE(made.ok()) << made.status();
   EXPECT_NEAR(static_cast<double>(made->expire - std::time(nullptr)), 36500 * 86400.0, 120);

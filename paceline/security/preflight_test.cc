@@ -115,7 +115,7 @@ TEST_F(Preflight, NobodyIsThere) {
   expect_refused(connect_with_token("nowhere", kToken, 5s).status(), "HOST:PORT");
 }
 
-TEST_F(Preflight, WhoSaysNothingMayComeRound) {
+TEST_F(Preflight, IsUnavailableWhileThePeerIsSilent) {
   const Listener listener([](int connection) {
     read_some(connection);
     char byte = 0;

@@ -94,7 +94,7 @@ TEST_F(CheckpointTest, ANewerOneDoesNotCountAmongTheKept) {
   EXPECT_EQ(names(), (std::vector<std::string>{"v000000000003", "v000000000005", "v000000000030"}));
 }
 
-TEST_F(CheckpointTest, OneThatWasNotFinishedIsIgnored) {
+TEST_F(CheckpointTest, IgnoresAnUnfinishedCheckpoint) {
   make(1);
   make(2);
   begin(3);
@@ -104,7 +104,7 @@ TEST_F(CheckpointTest, OneThatWasNotFinishedIsIgnored) {
   EXPECT_EQ(names(), (std::vector<std::string>{"v000000000001", "v000000000002"}));
 }
 
-TEST_F(CheckpointTest, WhatIsStillWrittenIntoIsRemovedAllTheSame) {
+TEST_F(CheckpointTest, RemovesAFolderThatIsStillWrittenInto) {
   const fs::path partial = begin(1).directory();
   fs::create_directories(partial);
   std::atomic<bool> begun = false;
@@ -142,7 +142,7 @@ TEST_F(CheckpointTest, EachTryHasADirectoryOfItsOwn) {
 }
 
 // The files cannot be deleted, because their directory must not be written to.
-TEST_F(CheckpointTest, WhatCannotBeDeletedStaysAndDoesNoHarm) {
+TEST_F(CheckpointTest, LeavesWhatCannotBeDeletedWithoutHarm) {
   const fs::path partial = begin(7).directory();
   for (const std::int64_t version : {1, 2}) make(version);
   for (const fs::path& path : {partial, run_ / "checkpoints" / "v000000000001"}) {
@@ -202,7 +202,7 @@ TEST_F(CheckpointTest, TheNewestOfWhichAllFilesAreWholeIsFound) {
   EXPECT_TRUE(absl::IsDataLoss(newest_whole_checkpoint(run_, Version(2)).status()));
 }
 
-TEST_F(CheckpointTest, WhatIsWholeIsTakenAsItIs) {
+TEST_F(CheckpointTest, TakesTheNewestIfItIsWhole) {
   make(1);
   make(2);
   const auto found = newest_whole_checkpoint(run_);
@@ -211,7 +211,7 @@ TEST_F(CheckpointTest, WhatIsWholeIsTakenAsItIs) {
   EXPECT_TRUE(found->damage.ok()) << found->damage;
 }
 
-TEST_F(CheckpointTest, OneOfAVersionIsFound) {
+TEST_F(CheckpointTest, FindsTheCheckpointOfAVersion) {
   make(1);
   make(2);
   const auto found = newest_whole_checkpoint(run_, Version(1));
@@ -233,7 +233,7 @@ TEST_F(CheckpointTest, WhenNoneIsWholeTheNewestIsNamed) {
 }
 
 // If a disk cannot be read for a moment, its checkpoints are not given up.
-TEST_F(CheckpointTest, WhatMayNotBeReadIsNotDamaged) {
+TEST_F(CheckpointTest, DoesNotTakeAnUnreadableFileForDamaged) {
   make(1);
   const fs::path weights = make(2) / "weights-1-of-1.safetensors";
   const AsNobody nobody(run_);

@@ -133,7 +133,7 @@ TEST_F(HistoriesTest, AnAttemptThatDoesNotCountAnyMoreIsLeft) {
   EXPECT_FALSE(own_.has_set_aside_journal()) << "the other one has all of it";
 }
 
-TEST_F(HistoriesTest, WhatCannotBeReadIsSetAside) {
+TEST_F(HistoriesTest, SetsAsideWhatCannotBeRead) {
   ASSERT_TRUE(atomic_write(own_.run.checkpoints() / "v000000000005" / kCheckpointState, "{}").ok());
   ASSERT_TRUE(atomic_write(own_.run.journal(), "no journal").ok());
   own_.save(0, kTogether);
@@ -143,7 +143,7 @@ TEST_F(HistoriesTest, WhatCannotBeReadIsSetAside) {
 }
 
 // A file that is no journal causes no change here.
-TEST_F(HistoriesTest, WhatIsNoJournalIsRefused) {
+TEST_F(HistoriesTest, RefusesAFileThatIsNoJournal) {
   ASSERT_TRUE(atomic_write(directory_ / "sent", std::string(10'000, 'x')).ok());
   EXPECT_FALSE(leave_own_history(own_.run, directory_ / "sent", std::nullopt).ok());
   for (const char* name : {"", "..", "v2", "../v000000000002"}) {

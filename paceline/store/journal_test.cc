@@ -81,7 +81,7 @@ std::vector<Event> only(bool (*kind)(const Event&)) {
   return events;
 }
 
-TEST_F(JournalTest, WhatIsFlushedIsSeenWhileTheRunGoesOn) {
+TEST_F(JournalTest, ShowsFlushedEventsWhileTheRunGoesOn) {
   const auto events = every_kind_of_event();
   const auto journal = open();
   EXPECT_TRUE(replay().empty());
@@ -166,7 +166,7 @@ TEST_F(JournalTest, ReasonsLiveAsLongAsTheReader) {
   EXPECT_EQ(to_string(kept[0].why), "all 2 of 3 are ready");
 }
 
-TEST_F(JournalTest, WhatIsSaidOfTheRunIsKept) {
+TEST_F(JournalTest, KeepsFactsAboutTheRun) {
   {
     const auto journal = open();
     ASSERT_TRUE(journal->set("policy", "bsp").ok());
@@ -178,7 +178,7 @@ TEST_F(JournalTest, WhatIsSaidOfTheRunIsKept) {
       ElementsAre(std::pair("config", ""), std::pair("format_version", "8"), std::pair("policy", "asp")));
 }
 
-TEST_F(JournalTest, WhatWasSaidCanBeAskedFor) {
+TEST_F(JournalTest, ReturnsTheValueOfAKey) {
   const auto journal = open();
   EXPECT_EQ(*journal->get("key"), std::nullopt);
   ASSERT_TRUE(journal->set("key", "value").ok());
@@ -287,7 +287,7 @@ TEST_F(JournalTest, TheFormatBeforeIsRead) {
   EXPECT_EQ(replay(2), describe(every_kind_of_event()));
 }
 
-TEST_F(JournalTest, OfProcessesItHasWhatTheySaidLastAndCountsGoOn) {
+TEST_F(JournalTest, KeepsLatestReportsOfProcessesAndAddsUpTheirTraffic) {
   const auto say = [](Journal& journal, std::int64_t resident, std::int64_t gradients) {
     journal.note_process({Time(Duration(resident)),
                           "server0",

@@ -29,7 +29,7 @@ Event update_of(std::int64_t version, std::vector<int> replicas, std::int64_t ba
   return std::pair(at(0), Order(record));
 }
 
-TEST(PlausibleTest, WhatAControllerGivesIsToldAsItIs) {
+TEST(PlausibleTest, TellsAControllersEventsUnchanged) {
   for (const std::string policy : {"bsp", "asp", "ssp:2", "cgp", "backup:1"}) {
     const std::vector<Event> events = controller_events(policy, 400);
     Recorder recorder;

@@ -33,7 +33,7 @@ TEST(RunFolder, IsMadeWithAllItNeeds) {
   EXPECT_TRUE(fs::is_directory(run->paths().checkpoints()) && fs::is_directory(run->paths().logs()));
 }
 
-TEST(RunFolder, WhatNoFileNameHasBecomesOneDash) {
+TEST(RunFolder, ReplacesOddCharactersByOneDash) {
   const TestDirectory directory;
   const auto run = RunFolder::create(directory.path(), "my - ölig, one", "bsp, joint", kNoon, "");
   ASSERT_TRUE(run.ok()) << run.status();
@@ -58,7 +58,7 @@ TEST(RunFolder, ANameStaysInItsDirectory) {
   EXPECT_TRUE(create(directory.path(), std::string(10000, 'x')).ok());
 }
 
-TEST(RunFolder, WhatIsNoRunIsNotResumed) {
+TEST(RunFolder, ResumesOnlyRuns) {
   const TestDirectory directory;
   EXPECT_TRUE(absl::IsNotFound(RunFolder::resume(directory / "nothing").status()));
   const auto status = RunFolder::resume(directory.path()).status();

@@ -68,7 +68,7 @@ TEST_F(RunTailTest, ARunThatGoesBackIsToldAnew) {
   EXPECT_EQ(begun_, 3);
 }
 
-TEST_F(RunTailTest, WhoeverWritesTheJournalMayCloseItToASingleFile) {
+TEST_F(RunTailTest, LetsTheWriterCloseTheJournalToASingleFile) {
   {
     auto journal = Journal::open(path_, Version(0));
     tell(controller_events("asp", 200), **journal);

@@ -55,7 +55,7 @@ class SafetensorsTest : public ::testing::Test {
                                       4,    1e-45f, INFINITY};
 };
 
-TEST_F(SafetensorsTest, WhatWasWrittenIsRead) {
+TEST_F(SafetensorsTest, ReadsWhatItWrote) {
   ASSERT_TRUE(write_sample().ok());
   const auto file = read_safetensors(path_);
   ASSERT_TRUE(file.ok()) << file.status();

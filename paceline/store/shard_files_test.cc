@@ -45,7 +45,7 @@ class ShardFilesTest : public ::testing::Test {
   const ps::OptimizerState optimizer_{{flat(layout_, 1000), flat(layout_, 2000)}, 0.1 + 0.2};
 };
 
-TEST_F(ShardFilesTest, WhatWasWrittenIsRead) {
+TEST_F(ShardFilesTest, ReadWhatWasWritten) {
   const auto shard = read_shard(directory_.path(), 2, 3, layout_);
   ASSERT_TRUE(shard.ok()) << shard.status();
   EXPECT_EQ(shard->weights, weights_);

@@ -257,7 +257,7 @@ TEST_F(SupervisorTest, AStopAfterTheJobIsOneAtOnce) {
   }
 }
 
-TEST_F(SupervisorTest, WhereAnyWorkerWillDoTheLastOneIsTheLast) {
+TEST_F(SupervisorTest, StopsWithTheLastWorkerIfAnyWorkerWillDo) {
   SupervisorOptions planned = options();
   planned.plans_anew = true;
   begin_to_train(planned);
@@ -309,7 +309,7 @@ TEST_F(SupervisorTest, AnEvaluatorIsStartedAgainUnlessItEndedByItself) {
   EXPECT_THAT(take_done(), ElementsAre(HasSubstr("training goes on without evaluations")));
 }
 
-TEST_F(SupervisorTest, WhatEndsAsItShouldIsNoNews) {
+TEST_F(SupervisorTest, TellsNothingOfProcessesThatEndInOrder) {
   begin_to_train();
   ends("w0", done());
   ends("w1", said(ExitReason::kPlaceTaken, "somebody has this place"));
@@ -659,7 +659,7 @@ TEST_F(OtherHost, EndsAtOnceWhereItIsStoppedBeforeAnybodyAnswered) {
   EXPECT_TRUE(supervisor_->stopping());
 }
 
-TEST_F(OtherHost, ThatIsStoppedBeforeTheRunEndsOnceTheFirstHostIsGone) {
+TEST_F(OtherHost, EndsIfStoppedBeforeTheRunWhenTheFirstHostIsGone) {
   begin_before_the_run();
   answer(1, false);
   happens(StopWanted{"interrupted"});
@@ -694,7 +694,7 @@ TEST_F(OtherHost, SaysThatTheFirstHostIsGoneBeforeTheRunAndEndsInTheEnd) {
                                     "began; waited for 84 s"));
 }
 
-TEST_F(OtherHost, ThatCannotStartEndsWhereNobodyHearsOfIt) {
+TEST_F(OtherHost, EndsIfItCannotStartAndNobodyHearsIt) {
   begin_before_the_run();
   ends("w1", said(ExitReason::kOwnError, "no such data"));
   EXPECT_THAT(take_done(), testing::Contains("no such data; waiting at most 30 s for the first host, to tell "

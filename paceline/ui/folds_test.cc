@@ -200,7 +200,7 @@ TEST(LedgerWindowTest, TheDifferenceIsWhatCameSince) {
   EXPECT_EQ(difference(before, now).devices[0].of(report::TimeCause::kComputing), Duration::zero());
 }
 
-TEST(LedgerWindowTest, OfLateIsNotTheWholeRun) {
+TEST(LedgerWindowTest, HasOnlyTheLatestTime) {
   LedgerWindow window;
   report::TimeLedger ledger;
   ledger.devices = {{"w0", {}, {}}};
@@ -318,7 +318,7 @@ TEST(LivePartsTest, EveryDevicesTimeAddsUpUnderEveryPolicy) {
   }
 }
 
-TEST(LivePartsTest, OfAThousandDevicesAndManyIterationsWhatGoesOutStaysSmall) {
+TEST(LivePartsTest, StaySmallWithAThousandDevicesAndManyIterations) {
   report::ExampleJob job;
   for (int i = 0; i < 1000; ++i) job.replicas.push_back({"w" + std::to_string(i), i == 500 ? 3.0 : 1.0});
   job.batch = 1;
@@ -336,7 +336,7 @@ TEST(LivePartsTest, OfAThousandDevicesAndManyIterationsWhatGoesOutStaysSmall) {
   EXPECT_THAT(run->parts(end).at("lanes").at("lanes").dump(), testing::HasSubstr("\"w500\""));
 }
 
-TEST(TopScreenTest, ItFitsAndNamesTheSlowOne) {
+TEST(TopScreenTest, FitsAndNamesTheSlowDevice) {
   Time end;
   const auto run = watched("bsp", &end);
   for (const auto& [width, height] : {std::pair{80, 24}, {120, 50}, {40, 8}, {20, 4}}) {
@@ -364,7 +364,7 @@ TEST(TopScreenTest, ARunThatHasNotBegunHasItsStateAlone) {
 }
 
 // The advice is at the end of a line.
-TEST(TopScreenTest, WhatIsWrongIsSaidInFull) {
+TEST(TopScreenTest, ShowsTroubleInFull) {
   const std::string trouble =
       "runs/digits-20260101T120000.000Z-bsp/journal.sqlite: may not be opened; check the permissions of it";
   const RunFollower::Parts parts = {

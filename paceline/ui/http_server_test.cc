@@ -105,7 +105,7 @@ TEST_F(HttpServerTest, ALateOrTornRequestIsReadWhole) {
   EXPECT_THAT(client.read_all(), testing::EndsWith("/slowly\n"));
 }
 
-TEST_F(HttpServerTest, WhatIsMalformedOrTooLargeIsRefused) {
+TEST_F(HttpServerTest, RefusesMalformedAndLargeRequests) {
   const std::string long_header = "X: " + std::string(HttpServer::kMostHeader, 'x') + "\r\n";
   const std::string long_body =
       "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: " + std::to_string(HttpServer::kMostBody + 1) +
@@ -185,7 +185,7 @@ TEST_F(HttpServerTest, StreamsAreLimitedToo) {
 
 // The page comes at once, because a browser follows a redirect without the cookie if a link on another site
 // led here.
-TEST(UiServerTest, WhoShowsTheTokenGetsACookieAndThePage) {
+TEST(UiServerTest, GivesACookieAndThePageForTheToken) {
   auto listening = listen_at("127.0.0.1:0");
   const std::string address = listening->address;
   const auto server = UiServer::open(*std::move(listening), {.roots = {}, .token = std::string(32, 'a')});

@@ -173,7 +173,7 @@ TEST_F(RunFoldersTest, RunsAreFoundInFoldersOfFoldersByTheirNames) {
   EXPECT_EQ(index.find("one"), nullptr);
 }
 
-TEST_F(RunFoldersTest, OfManyRunsTheNewestAreListed) {
+TEST_F(RunFoldersTest, ListTheNewestOfManyRuns) {
   const auto now = fs::file_time_type::clock::now();
   for (int i = 0; i < 9; ++i) {
     const fs::path run = root_ / fmt::format("run{}", i);
