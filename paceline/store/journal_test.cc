@@ -51,7 +51,7 @@ TEST_F(JournalTest, ARunOfAControllerComesBack) {
   }
 }
 
-// The file keeps everything that decides.
+// The journal has everything on which the orders of a Controller depend.
 TEST_F(JournalTest, AControllerOrdersTheSameAgain) {
   for (const std::int64_t ahead : {0, 3}) {
     for (const char* policy : {"bsp", "asp", "dssp:3-15"}) {
