@@ -2,7 +2,7 @@
 // 5280) with P-256 keys. They prove who a process is (identity.h) to the other side of a TLS connection.
 //
 //   DIR/authority.crt, DIR/authority.key   its holder can make certificates: the key stays where it was made
-//   DIR/JOB/authority.crt, ROLE.crt, ROLE.key, token   every host gets all of these: any host may have to lead
+//   DIR/JOB/authority.crt, ROLE.crt, ROLE.key, token   every host gets all: any host may have to lead
 //
 // Invariant: keys and tokens are readable by their owner only. No file is overwritten unless asked for, and
 // then only once its replacement is written. A call that fails leaves nothing. If a process is killed in
