@@ -44,6 +44,7 @@ class ProgramEngine final : public engine::Engine {
   std::int32_t samples() const override { return model_.samples; }
   std::string digest() const override { return model_.digest; }
   std::int64_t prefetch() const override { return model_.prefetch; }
+  std::int64_t units() const override { return static_cast<std::int64_t>(model_.units.size()); }
   absl::Status initial_weights(std::span<float> out) override;
   void share(const engine::Memory& memory) override;
   void forget(const std::byte* base) override;
@@ -55,8 +56,10 @@ class ProgramEngine final : public engine::Engine {
   absl::StatusOr<engine::Evaluation> evaluate(std::span<const float* const> weights, std::int64_t chunk,
                                               const engine::KeepGoing& keep_going) override;
   absl::Status end() override;
+  absl::StatusOr<std::unique_ptr<engine::Stage>> make_stage(std::int64_t begin, std::int64_t end) override;
 
  private:
+  friend class ProgramStage;
   ProgramEngine(const StartOptions& options, Process process);
   absl::Status introduce();
   absl::Status send(const std::string& line);
@@ -79,6 +82,8 @@ class ProgramEngine final : public engine::Engine {
   std::mutex sharing_;
   Memories memories_;
   std::optional<engine::Batch> batch_;
+  std::int64_t stages_made_ = 0;
+  std::string later_;  // lines without an answer that go before the next question
   std::vector<engine::Batch> expected_;
   bool answer_owed_ = false;
   double limit_s_ = 0;  // of the answer that is owed; 0: none

@@ -8,6 +8,12 @@
 
 namespace paceline::virtual_time {
 
+namespace {
+
+bool always() { return true; }
+
+}  // namespace
+
 bool any_shared(const std::vector<sim::StageModel>& devices) {
   return std::any_of(devices.begin(), devices.end(), [](const sim::StageModel& one) { return one.shares; });
 }
@@ -38,7 +44,7 @@ absl::StatusOr<engine::StepResult> SharedStages::step(const engine::Batch& batch
       float* own = turn == 0 ? gradient.data() : gradients_[turn - 1].data();
       PACELINE_RETURN_IF_ERROR(stage[turn]->prepare(batch));
       PACELINE_RETURN_IF_ERROR(stage[turn]->start(weights, engine::tensor_pointers(layout_, own), samples,
-                                                  micro_batch_, batch.step_seed));
+                                                  micro_batch_, batch.step_seed, always));
     }
   }
   const engine::MicroBatches micros(samples, micro_batch_);
@@ -67,11 +73,11 @@ absl::StatusOr<double> SharedStages::run(std::int64_t micro) {
   double loss = 0;
   for (std::size_t s = 0; s < stages_.size(); ++s) {
     if (s > 0) PACELINE_RETURN_IF_ERROR(hand_on(at(s - 1), at(s), micro, true));
-    PACELINE_ASSIGN_OR_RETURN(loss, at(s).forward(micro));
+    PACELINE_ASSIGN_OR_RETURN(loss, at(s).forward(micro, always));
   }
   for (std::size_t s = stages_.size(); s-- > 0;) {
     if (s + 1 < stages_.size()) PACELINE_RETURN_IF_ERROR(hand_on(at(s + 1), at(s), micro, false));
-    PACELINE_RETURN_IF_ERROR(at(s).backward(micro));
+    PACELINE_RETURN_IF_ERROR(at(s).backward(micro, always));
   }
   return loss;
 }

@@ -84,6 +84,9 @@ class Memories:
     def memory(self, span: Span) -> Memory:
         return self._mapped[span.memory]
 
+    def numbered(self, number: int) -> Memory:
+        return self._mapped[number]
+
     def has(self, memory: Memory) -> bool:
         return self._mapped.get(memory.number) is memory
 
