@@ -163,7 +163,12 @@ absl::Status ProgramEngine::send(const std::string& line) {
 absl::StatusOr<Answer> ProgramEngine::ask(const std::string& line, const engine::KeepGoing& keep_going,
                                           double limit_s) {
   if (answer_owed_) PACELINE_RETURN_IF_ERROR(answer(keep_going).status());
-  PACELINE_RETURN_IF_ERROR(send(std::exchange(later_, "") + line));
+  std::string lines;
+  {
+    const std::lock_guard lock(sharing_);
+    lines = std::exchange(later_, "");
+  }
+  PACELINE_RETURN_IF_ERROR(send(lines + line));
   answer_owed_ = true;
   limit_s_ = limit_s;
   return answer(keep_going);
@@ -263,7 +268,7 @@ absl::StatusOr<engine::StepResult> ProgramEngine::step(std::span<const float* co
 
 absl::StatusOr<std::unique_ptr<engine::Stage>> ProgramEngine::make_stage(std::int64_t begin,
                                                                          std::int64_t end) {
-  if (0 <= begin && begin < end && end <= units())
+  if (0 <= begin && begin < end && end <= std::ssize(model_.units))
     return std::make_unique<ProgramStage>(*this, stages_made_++, begin, end);
   return absl::InvalidArgumentError(
       fmt::format("{}: units {} to {} of {} are no stage", name_, begin, end, units()));

@@ -2,7 +2,9 @@
 // (docs/program.md).
 #pragma once
 
+#include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -44,7 +46,7 @@ class ProgramEngine final : public engine::Engine {
   std::int32_t samples() const override { return model_.samples; }
   std::string digest() const override { return model_.digest; }
   std::int64_t prefetch() const override { return model_.prefetch; }
-  std::int64_t units() const override { return static_cast<std::int64_t>(model_.units.size()); }
+  std::int64_t units() const override { return std::max<std::int64_t>(1, std::ssize(model_.units)); }
   absl::Status initial_weights(std::span<float> out) override;
   void share(const engine::Memory& memory) override;
   void forget(const std::byte* base) override;
@@ -79,11 +81,11 @@ class ProgramEngine final : public engine::Engine {
   const std::string name_;  // of the program, for people
   Process process_;
   Model model_;
-  std::mutex sharing_;
+  std::mutex sharing_;  // guards the next two
   Memories memories_;
+  std::string later_;  // lines without an answer that go before the next question
   std::optional<engine::Batch> batch_;
   std::int64_t stages_made_ = 0;
-  std::string later_;  // lines without an answer that go before the next question
   std::vector<engine::Batch> expected_;
   bool answer_owed_ = false;
   double limit_s_ = 0;  // of the answer that is owed; 0: none

@@ -31,8 +31,9 @@ std::int64_t room_behind(const Unit& unit, std::int64_t samples) {
 }  // namespace
 
 ProgramStage::~ProgramStage() {
-  engine_.later_ += leave_line(number_);
   forget();
+  const std::lock_guard lock(engine_.sharing_);
+  engine_.later_ += leave_line(number_);
 }
 
 void ProgramStage::forget() {
@@ -87,14 +88,9 @@ absl::Status ProgramStage::make_room(std::int64_t bytes) {
 }
 
 absl::StatusOr<std::int64_t> ProgramStage::number_of(const Buffer& buffer) {
-  std::string lines;
-  std::optional<std::int64_t> number;
-  {
-    const std::lock_guard lock(engine_.sharing_);
-    number = engine_.memories_.number_of(buffer.mapping.data(), lines);
-  }
+  const std::lock_guard lock(engine_.sharing_);
+  const auto number = engine_.memories_.number_of(buffer.mapping.data(), engine_.later_);
   PACELINE_CHECK(number.has_value(), "a stage's memory that its program was not told of");
-  engine_.later_ += lines;
   return *number;
 }
 

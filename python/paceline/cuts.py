@@ -186,12 +186,9 @@ class _DryRun:
         return cuts, why_not
 
     def _write(self, seams: Seams, unit: Unit) -> tuple[set[int], set[int]]:
-        """A stage of this unit alone: which parameters get a gradient, and which statistics change. Sets its sizes."""
-        before = self._versions()
-        received = [
-            at(self._inputs[unit.first], path).detach().clone().requires_grad_(at(self._inputs[unit.first], path).requires_grad)
-            for path in seams.paths.get(unit.first, [])
-        ]
+        """A stage of this unit alone: which parameters get a gradient, and which statistics are used. Sets its sizes."""
+        inputs = [at(self._inputs[unit.first], path) for path in seams.paths.get(unit.first, [])]
+        received = [one.detach().clone().requires_grad_(one.requires_grad) for one in inputs]
         kept = 0
 
         def keep(tensor: torch.Tensor) -> torch.Tensor:
@@ -200,7 +197,8 @@ class _DryRun:
                 kept += tensor.numel() * tensor.element_size()
             return tensor
 
-        with _counted_flops() as flops, StageForward(seams, unit.first, unit.last, received) as forward:
+        forward = StageForward(seams, unit.first, unit.last, received)
+        with _counted_flops() as flops, self._called() as called, forward:
             with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
                 try:
                     outputs = [_value(self._loss(self._model, self._batch))]
@@ -214,8 +212,7 @@ class _DryRun:
                     torch.autograd.backward(roots, [torch.ones_like(root) for root in roots])
         unit.kept_bytes = -(-kept // self._samples)
         unit.flops = flops() / self._samples
-        changed = {index for index, version in self._versions().items() if before.get(index) != version}
-        return self._graded(), changed
+        return self._graded(), called
 
     def _owners(self, units: list[Unit], written: list[tuple[set[int], set[int]]]) -> dict[int, list[int]]:
         """Gives every tensor that is written to one unit: the first one that computes something for it."""
@@ -243,14 +240,20 @@ class _DryRun:
             parameter.grad = None
         return graded
 
-    def _versions(self) -> dict[int, tuple[int, int]]:
-        """Of the statistics: which tensor each is, and how often it was written to."""
-        buffers = dict(self._model.named_buffers(remove_duplicate=False))
-        return {
-            index: (id(buffers[entry.name]), buffers[entry.name]._version)
-            for index, entry in enumerate(self._inventory.entries)
-            if entry.kind == STATISTIC
-        }
+    @contextlib.contextmanager
+    def _called(self) -> Iterator[set[int]]:
+        """The numbers of the statistics whose modules are called meanwhile."""
+        called: set[int] = set()
+        handles = []
+        for index, entry in enumerate(self._inventory.entries):
+            if entry.kind == STATISTIC:
+                module = self._model.get_submodule(entry.name.rpartition(".")[0])
+                handles.append(module.register_forward_pre_hook(lambda *_, index=index: called.add(index)))
+        try:
+            yield called
+        finally:
+            for handle in handles:
+                handle.remove()
 
 
 class _Searching(StageForward):

@@ -12,6 +12,7 @@ from torch import nn
 from .allocator import keep_freed_memory
 from .binding import Binding
 from .channel import Message
+from .cuts import CannotCut, Cuts, find_cuts
 from .device_binding import DeviceBinding
 from .devices import is_stand_in
 from .errors import PacelineError
@@ -19,7 +20,7 @@ from .evaluation import takes_model
 from .host_binding import HostBinding
 from .inventory import Inventory, take_inventory
 from .job import Job
-from .loading import check_train_set, make_loader, prefetched
+from .loading import Load, Loads, check_train_set, make_loader, prefetched
 from .memories import Memories
 from .optimizer_guard import OptimizerGuard
 from .optimizers import read_optimizer
@@ -59,6 +60,13 @@ def enlist(session: Session, model: nn.Module, train_set: Any, wishes: Wishes) -
     # A follower describes only the model to its leader, without any settings.
     message = None if session.role == "follower" else _model_message(session, inventory, samples, wishes)
     device = next(inventory.model.parameters()).device
+    cuts = None
+    if session.stages and message is not None and session.role != "evaluator":
+        try:
+            cuts = _cuts_of(model, train_set, inventory, samples, wishes)
+            message["units"] = [unit.message() for unit in cuts.units]
+        except CannotCut as why:
+            message["uncut"] = str(why)
     job = Job(
         session=session,
         model=model,
@@ -71,12 +79,31 @@ def enlist(session: Session, model: nn.Module, train_set: Any, wishes: Wishes) -
         watch=WriteWatch(inventory.entries, may_write=_weights_of(session, wishes) == "copy"),
         device=device,
         team=_make_team(session, inventory, device, wishes),
+        loss=wishes.loss,
+        cuts=cuts,
     )
     if message is not None:
         session.channel.write(message)
     if session.role == "probe":
         job.wait_for_end()
     return job
+
+
+def _cuts_of(model: nn.Module, train_set: Any, inventory: Inventory, samples: int, wishes: Wishes) -> Cuts:
+    if wishes.loss is None:
+        raise CannotCut(
+            "the program's own loop computes whole models; make the part of the loop that computes the loss a "
+            "function loss(model, batch), and write paceline.run(model, train_set, loss) instead of the loop"
+        )
+    if wishes.scaler is not None:
+        raise CannotCut("scaler= works on whole models only; use bfloat16, which needs no scaler")
+    if wishes.processes != 1:
+        raise CannotCut("processes= computes whole models only; leave it out, and name more devices")
+    if next(inventory.model.parameters()).device.type != "cpu":
+        raise CannotCut("stages compute on processors only as yet, and this model is on a GPU")
+    probed = tuple(range(min(samples, 2)))
+    batch = Loads(train_set, wishes.collate_fn)[Load(probed, 0)]
+    return find_cuts(model, inventory, wishes.loss, batch, len(probed), wishes.blocks)
 
 
 def _weights_of(session: Session, wishes: Wishes) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Callable
 
@@ -131,14 +133,11 @@ class Stages:
         seed = int(stage.message["seed"]) + micro
         batch = self._get(Load(part, int(stage.message["augment_seed"])))
         received = self._read(stage, size)
-        self._swap_statistics(stage)
-        for entry in self._inventory.entries:
-            if entry.kind == PARAMETER:
-                entry.tensor.grad = None
         seed_step(seed, self._device)
         loss = None
+        forward = StageForward(self._cuts.seams, stage.first, stage.last, received, seed, self._device)
         try:
-            with StageForward(self._cuts.seams, stage.first, stage.last, received, seed, self._device):
+            with self._own_statistics(stage), forward:
                 result = self._loss(self._model, batch)
             value, metrics = result if isinstance(result, tuple) else (result, None)
             outputs = [value]
@@ -146,7 +145,6 @@ class Stages:
             self._measured(stage, stage.share(micro), checked(metrics))
         except Ended as ended:
             outputs = ended.tensors
-        self._swap_statistics(stage)
         stage.passes[micro] = _Pass(received, outputs)
         if loss is not None:
             return {"type": "passed", "bytes": 0, "loss": finite(loss)}
@@ -172,8 +170,9 @@ class Stages:
         for entry in entries:
             if entry.kind == PARAMETER:
                 entry.tensor.grad = None
-        with StageForward(self._cuts.seams, stage.first, stage.last, done.received, self._seed(stage, micro), self._device) as again:
-            again.recompute()
+        seed = int(stage.message["seed"]) + micro
+        forward = StageForward(self._cuts.seams, stage.first, stage.last, done.received, seed, self._device)
+        with forward.recompute():
             if pairs:
                 torch.autograd.backward([root for root, _ in pairs], [gradient for _, gradient in pairs])
         self._collect(stage, micro)
@@ -182,10 +181,6 @@ class Stages:
         before = [index for index, units in self._cuts.shared.items() if units[0] < stage.begin <= units[-1]]
         sent = [leaf.grad for leaf in done.received] + [dense(entries[index].tensor.grad) for index in before]
         return {"type": "passed", "bytes": self._write(stage, sent)}
-
-    @staticmethod
-    def _seed(stage: _Stage, micro: int) -> int:
-        return int(stage.message["seed"]) + micro
 
     @torch.no_grad()
     def _collect(self, stage: _Stage, micro: int) -> None:
@@ -217,14 +212,22 @@ class Stages:
         stage.passes.clear()
         return {"type": "finished", "metrics": stage.metrics}
 
-    def _swap_statistics(self, stage: _Stage) -> None:
-        """The model has this stage's own statistics during its forward pass: other stages may compute here too."""
-        with torch.no_grad():
-            for index, own in stage.statistics.items():
-                tensor = self._inventory.entries[index].tensor
-                now = tensor.detach().clone()
-                tensor.copy_(own)
-                own.copy_(now)
+    @contextlib.contextmanager
+    def _own_statistics(self, stage: _Stage) -> Iterator[None]:
+        """The model has this stage's statistics during its forward pass, as tensors that no later pass changes.
+
+        An earlier micro-batch's backward pass may still need the tensors that its forward pass has written.
+        """
+        entries = [(self._inventory.entries[index], index) for index in stage.statistics]
+        before = [entry.tensor for entry, _ in entries]
+        for entry, index in entries:
+            entry.module._buffers[entry.key] = stage.statistics[index].clone()
+        try:
+            yield
+        finally:
+            for (entry, index), tensor in zip(entries, before):
+                stage.statistics[index] = entry.tensor.detach()
+                entry.module._buffers[entry.key] = tensor
 
     @staticmethod
     def _measured(stage: _Stage, share: float, metrics: dict[str, float]) -> None:
