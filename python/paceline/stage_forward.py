@@ -14,7 +14,7 @@ import torch
 
 from .blocks import Block
 from .seeding import mix, seed_step
-from .stubs import Stub, make_stub
+from .stubs import Scope, Stub, make_stub
 from .trees import Path, at, leaves, replaced
 
 
@@ -70,6 +70,7 @@ class StageForward:
         self._device = device or torch.device("cpu")
         self._recomputes = False
         self._originals: list[tuple[Any, bool, Any]] = []
+        self._scope = Scope()  # of its stubs
 
     def recompute(self) -> StageForward:
         """For the backward pass, in which gradient checkpointing calls blocks again."""
@@ -96,9 +97,10 @@ class StageForward:
             if index == self._end and not self._recomputes:
                 raise Ended(self.sent((args, kwargs)))
             if index < self._begin:
-                output = replaced(self._seams.outputs[index], lambda _, like: make_stub(block.name, like))
+                output = replaced(self._seams.outputs[index], lambda _, like: make_stub(block.name, self._scope, like))
             else:
                 if index == self._begin > 0:
+                    self._scope.is_open = False
                     args, kwargs = self.with_received(args, kwargs)
                 self._draw(2 * block.number + 1)
                 output = original(*args, **kwargs)

@@ -56,7 +56,7 @@ class _Conditioned(nn.Module):
         time = torch.sigmoid(self.time(x))
         h = time
         for block in self.blocks:
-            h = block(h * time) if block is self.blocks[0] else block(h)
+            h = F.relu(block(h * time))
         return self.head(h) + 0 * self.scale.sum()
 
 
@@ -106,8 +106,9 @@ def resnet() -> Case:
 class UNet(nn.Module):
     """The first blocks' outputs are used again by the last ones."""
 
-    def __init__(self) -> None:
+    def __init__(self, to_the_end: bool = False) -> None:
         super().__init__()
+        self.to_the_end = to_the_end  # the first one's, again behind all blocks
         self.down = nn.ModuleList(nn.Linear(6, 6) for _ in range(3))
         self.up = nn.ModuleList(nn.Linear(6, 6) for _ in range(3))
         self.tail = nn.ModuleList(nn.Linear(6, 6) for _ in range(2))
@@ -118,11 +119,12 @@ class UNet(nn.Module):
         for block in self.down:
             x = block(x).relu()
             skips.append(x)
+        first = skips[0]
         for block in self.up:
             x = block(x + skips.pop())
         for block in self.tail:
             x = block(x)
-        return self.head(x)
+        return self.head(x + first if self.to_the_end else x)
 
 
 class _Texts(torch.utils.data.Dataset):  # type: ignore[type-arg]

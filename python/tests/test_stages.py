@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 import torch
 from stage_models import PLAIN, SAMPLES, TRANSFORMERS, UNet, _cross_entropy, _labelled
-from torch import nn
 
 from paceline.cuts import CannotCut, Cuts, find_cuts
 from paceline.errors import PacelineError
@@ -188,3 +187,31 @@ def test_a_cut_model_computes_the_same_bits(name: str) -> None:
 @pytest.mark.parametrize("name", TRANSFORMERS)
 def test_a_cut_model_of_transformers_computes_the_same_bits(name: str) -> None:
     check_every_cut(TRANSFORMERS[name])
+
+
+def test_what_every_block_gets_adds_up_to_its_gradient() -> None:
+    # Each stage computes its own part of the gradient behind that, so the sum runs in another order.
+    bench = check_every_cut(PLAIN["conditioned"], exact=False)
+    assert [unit.name for unit in bench.cuts.units] == ["blocks.0", "blocks.1", "blocks.2", "blocks.3"]
+    names = [entry.name for entry in bench.inventory.entries]
+    assert {names[index]: units for index, units in bench.cuts.shared.items()} == {
+        "time.weight": [0, 1, 2],
+        "time.bias": [0, 1, 2],
+    }
+
+
+def unet() -> Any:
+    return UNet(), _labelled(6), _cross_entropy
+
+
+def test_cuts_across_a_skip_are_no_cuts() -> None:
+    bench = check_every_cut(unet)
+    assert [unit.name for unit in bench.cuts.units] == ["down.0 to up.1", "up.2", "tail.0", "tail.1"]
+
+
+def test_a_model_of_skips_alone_says_what_is_used_again_where() -> None:
+    def case() -> Any:
+        return UNet(to_the_end=True), _labelled(6), _cross_entropy
+
+    with pytest.raises(CannotCut, match=r"the output of down\.0 is used again at stage_models\.py:\d+ \(add\)"):
+        Bench(case)
