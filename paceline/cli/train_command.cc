@@ -30,6 +30,7 @@
 #include "paceline/launch/print.h"
 #include "paceline/launch/stop_signals.h"
 #include "paceline/launch/watch.h"
+#include "paceline/program/units.h"
 #include "paceline/report/tables.h"
 #include "paceline/rpc/port.h"
 #include "paceline/runs/job_file.h"
@@ -122,7 +123,19 @@ config::RunTime time_of(bool in_virtual_time) {
   return in_virtual_time ? config::RunTime::kVirtual : config::RunTime::kWall;
 }
 
+// A program has said it, or is asked once more.
+absl::StatusOr<planner::ModelProfile> profile_of_program(const config::JobConfig& job,
+                                                         const std::string& said) {
+  const auto known = program::parse_answer(said);
+  if (known.ok() && std::holds_alternative<program::Model>(*known))
+    return program::profile_of(std::get<program::Model>(*known));
+  PACELINE_ASSIGN_OR_RETURN(const program::Model model, probe_program(job, ""));
+  PACELINE_RETURN_IF_ERROR(program::check_stages(job.parallel, model));
+  return program::profile_of(model);
+}
+
 absl::StatusOr<planner::ModelProfile> measure_model(const config::JobConfig& job) {
+  if (job.program) return profile_of_program(job, "");
   PACELINE_RETURN_IF_ERROR(need_built_in_models());
   return engine::built_in()->profile(job);
 }
@@ -268,6 +281,7 @@ absl::StatusOr<std::string> with_program(const config::JobConfig& job, const std
   // Its batch, for one, the program may have said itself.
   PACELINE_ASSIGN_OR_RETURN(config::JobConfig whole, config::parse_job(asked, said.file));
   whole.initial_weights = job.initial_weights;
+  if (whole.parallel.of_stages()) PACELINE_RETURN_IF_ERROR(program::check_stages(whole.parallel, model));
   PACELINE_RETURN_IF_ERROR(check_fits(whole, {model.layout, model.samples}, options.in_virtual_time));
   return asked;
 }
@@ -348,7 +362,10 @@ absl::Status check_port(const config::JobConfig& job, const TrainOptions& option
 
 absl::StatusOr<TrainedRun> train(const std::string& job_text, const TrainOptions& options) {
   const auto time = time_of(options.in_virtual_time);
-  PACELINE_ASSIGN_OR_RETURN(const auto planned, runs::plan_job(job_text, time, measure_model));
+  const auto measure = [&](const config::JobConfig& asked) {
+    return asked.program ? profile_of_program(asked, options.program) : measure_model(asked);
+  };
+  PACELINE_ASSIGN_OR_RETURN(const auto planned, runs::plan_job(job_text, time, measure));
   const std::string& job_toml = planned.job_toml;
   PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, config::parse_job(job_toml, "job.toml"));
   if (!planned.line.empty() && options.shown != launch::Shown::kNothing)

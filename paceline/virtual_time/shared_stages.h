@@ -12,6 +12,7 @@
 #include <absl/status/statusor.h>
 
 #include "paceline/engine/engine.h"
+#include "paceline/memory/shared_memory.h"
 #include "paceline/sim/cluster_model.h"
 
 namespace paceline::virtual_time {
@@ -26,25 +27,28 @@ class SharedStages {
                                                               const std::vector<sim::StageModel>& devices,
                                                               std::int64_t micro_batch);
 
+  ~SharedStages();
+
   // Like Engine::step; `gradient` has the layout's size.
   absl::StatusOr<engine::StepResult> step(const engine::Batch& batch, std::span<const float* const> weights,
-                                          std::span<float> gradient);
+                                          std::span<float> gradient, const engine::KeepGoing& keep_going);
 
  private:
   // The devices of one stage, in the order of turns.
   using Stage = std::vector<std::unique_ptr<engine::Stage>>;
 
-  SharedStages(const ps::Layout& layout, std::int64_t micro_batch)
-      : layout_(layout), micro_batch_(micro_batch) {}
+  SharedStages(engine::Engine& engine, std::int64_t micro_batch)
+      : engine_(engine), layout_(engine.layout()), micro_batch_(micro_batch) {}
   // Runs a micro-batch there and back; returns its loss.
-  absl::StatusOr<double> run(std::int64_t micro);
+  absl::StatusOr<double> run(std::int64_t micro, const engine::KeepGoing& keep_going);
   absl::Status hand_on(engine::Stage& from, engine::Stage& to, std::int64_t micro, bool forward);
 
+  engine::Engine& engine_;
   const ps::Layout& layout_;
   const std::int64_t micro_batch_;
   std::vector<Stage> stages_;
   // Gradients of the devices of the second turn and later: parts of each stage's gradient.
-  std::vector<std::vector<float>> gradients_;
+  std::vector<memory::SharedFloats> gradients_;
   std::vector<std::byte> message_;
 };
 

@@ -31,6 +31,8 @@ class VirtualWork final : public sim::Work {
       const config::JobConfig& job, const std::optional<coordinator::Restart>& restart,
       store::CheckpointSink& checkpoints, OnEvaluated on_evaluated);
 
+  ~VirtualWork() override;
+
   std::int64_t dataset_size() const { return samples_; }
   std::int64_t units() const { return units_; }
   std::int64_t model_bytes() const { return layout_.size() * static_cast<std::int64_t>(sizeof(float)); }

@@ -13,6 +13,7 @@ from .allocator import keep_freed_memory
 from .binding import Binding
 from .binding_by_memory import BindingByMemory
 from .channel import Message
+from .cuts import CannotCut, Cuts, find_cuts
 from .device_binding import DeviceBinding
 from .device_memory import card_that_shares, driver
 from .devices import is_stand_in
@@ -21,7 +22,7 @@ from .evaluation import takes_model
 from .host_binding import HostBinding
 from .inventory import Inventory, take_inventory
 from .job import Job
-from .loading import check_train_set, make_loader, prefetched
+from .loading import Load, Loads, check_train_set, make_loader, prefetched
 from .memories import CUDA, Memories
 from .optimizer_guard import OptimizerGuard
 from .optimizers import read_optimizer
@@ -62,6 +63,13 @@ def enlist(session: Session, model: nn.Module, train_set: Any, wishes: Wishes) -
     memories = Memories(len(inventory.entries), device)
     # A follower describes only the model to its leader, without any settings.
     message = None if session.role == "follower" else _model_message(session, inventory, samples, wishes)
+    cuts = None
+    if session.stages and message is not None and session.role != "evaluator":
+        try:
+            cuts = _cuts_of(model, train_set, inventory, samples, wishes)
+            message["units"] = [unit.message() for unit in cuts.units]
+        except CannotCut as why:
+            message["uncut"] = str(why)
     job = Job(
         session=session,
         model=model,
@@ -74,12 +82,31 @@ def enlist(session: Session, model: nn.Module, train_set: Any, wishes: Wishes) -
         watch=WriteWatch(inventory.entries, may_write=_weights_of(session, wishes) == "copy"),
         device=device,
         team=_make_team(session, inventory, device, wishes),
+        loss=wishes.loss,
+        cuts=cuts,
     )
     if message is not None:
         session.channel.write(message)
     if session.role == "probe":
         job.wait_for_end()
     return job
+
+
+def _cuts_of(model: nn.Module, train_set: Any, inventory: Inventory, samples: int, wishes: Wishes) -> Cuts:
+    if wishes.loss is None:
+        raise CannotCut(
+            "the program's own loop computes whole models; make the part of the loop that computes the loss a "
+            "function loss(model, batch), and write paceline.run(model, train_set, loss) instead of the loop"
+        )
+    if wishes.scaler is not None:
+        raise CannotCut("scaler= works on whole models only; use bfloat16, which needs no scaler")
+    if wishes.processes != 1:
+        raise CannotCut("processes= computes whole models only; leave it out, and name more devices")
+    if next(inventory.model.parameters()).device.type != "cpu":
+        raise CannotCut("stages compute on processors only as yet, and this model is on a GPU")
+    probed = tuple(range(min(samples, 2)))
+    batch = Loads(train_set, wishes.collate_fn)[Load(probed, 0)]
+    return find_cuts(model, inventory, wishes.loss, batch, len(probed), wishes.blocks)
 
 
 def _weights_of(session: Session, wishes: Wishes) -> str:

@@ -133,6 +133,8 @@ class Memories:
 
         if self._device.type == "cuda":
             torch.cuda.synchronize(self._device)
+    def numbered(self, number: int) -> Memory:
+        return self._mapped[number]
 
     def has(self, memory: Memory) -> bool:
         return self._mapped.get(memory.number) is memory
