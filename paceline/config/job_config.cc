@@ -18,6 +18,7 @@
 #include "paceline/config/one_line.h"
 #include "paceline/config/origin.h"
 #include "paceline/config/section.h"
+#include "paceline/config/server_parts.h"
 #include "paceline/config/toml_text.h"
 #include "paceline/ps/look_ahead.h"
 
@@ -376,9 +377,12 @@ void read_job_budget(Section& top, JobConfig& job, Complaints& complaints) {
 void read_cluster(Section section, JobConfig& job) {
   job.servers = section.integer("servers", job.servers, 1, 64);
   job.server_threads = section.integer("server_threads", 0, 0, 256);
+  job.memory = static_cast<ShardMemory>(section.choice("memory", 0, {"auto", "host", "gpu"}));
   read_hosts(section, job);
   job.server_gbps = section.number("server_gbps", job.server_gbps, 1e-6, 1e6);
   if (section.has("colocated")) section.complain("colocated", "write placement = \"beside\" or \"central\"");
+  if (const auto why = why_not_on_card(job); why && job.memory == ShardMemory::kGpu)
+    section.complain("memory", fmt::format("\"gpu\" cannot be, because {}; write \"auto\"", *why));
   section.finish();
 }
 

@@ -113,6 +113,7 @@ struct JobConfig {
   bool seal = true;                 // what goes from host to host
   std::string fabric = "sealed";    // what carries it; in the clear "tcp", "ucx", or "auto": the faster one
   std::int64_t server_threads = 0;  // 0: by the processors (kept_shards.cc)
+  ShardMemory memory = ShardMemory::kAuto;
   Reach reach;
   std::string monitor{};        // where its metrics are served, HOST:PORT; empty: nowhere
   bool to_tensorboard = false;  // event files while it trains

@@ -28,6 +28,8 @@ UpdateTime read_update_time(Section& section);
 
 // Where the weights are kept: on servers of their own, or a part beside each replica.
 enum class Placement { kCentral, kBeside };
+// The memory that has weights, optimizer state and gradients: a card's if that can be (kAuto), or in any case (kGpu).
+enum class ShardMemory { kAuto, kHost, kGpu };
 
 // The bandwidth of the servers. Pushes and pulls queue for it.
 struct ServerLinks {

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include <absl/status/statusor.h>
@@ -21,6 +23,8 @@ enum class ServerSpread {
   kCentral,  // the same, and the first one keeps everything
 };
 ServerSpread spread_of(const JobConfig& job);
+// Why the shards of this job cannot be in a card's memory, in words that follow "because"; nothing if they can.
+std::optional<std::string> why_not_on_card(const JobConfig& job);
 // Whether the sum of a commit is made on its way to the first host, which keeps everything.
 bool sums_on_the_way(const JobConfig& job);
 // Whether gradients may go to other hosts before they are in a commit: not if they are summed on the way, or

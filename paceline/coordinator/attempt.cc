@@ -324,6 +324,7 @@ void Attempt::start_servers_if_ready() {
   start.set_evaluator_host(evaluator_host_.value());
   start.set_copies(static_cast<std::int32_t>(options_.job.copies));
   start.set_attempt(options_.attempt);
+  start.set_card(job_facts_->card(options_.job));
   start.set_first_passed_on(!options_.restart && first_weights_.passed_on());
   servers_.start(start, weights);
   if (options_.restart && replication_) measure_restart();

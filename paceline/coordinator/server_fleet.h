@@ -69,6 +69,8 @@ class ServerFleet {
   // That server has started. Errors: out of turn; it does not say where the weights are.
   absl::Status started(ServerId server, const wire::ServerStarted& started);
   bool all_started() const;
+  // The card that has the weights; empty if it is the host's memory. Requires: all started.
+  const std::string& card() const { return servers_[ServerId(0)].card; }
   // Where a reader on that host finds the weights. Requires: all started.
   wire::Boards boards(HostPlace host, int reader) const;
 
@@ -102,6 +104,7 @@ class ServerFleet {
     std::string exchange;                  // its address
     std::string fabric;                    // of its exchange
     std::vector<std::string> board_paths;  // none: it has not started
+    std::string card, socket;              // wire::Board says what these are
     Version applied{};
     std::optional<PhiAccrual> heard;  // while it is here
   };

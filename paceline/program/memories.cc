@@ -35,7 +35,7 @@ std::optional<std::vector<PlacedRun>> Memories::runs_of(const ps::Layout& layout
     const engine::Memory& memory = known->memory;
     if (!known->number) {
       known->number = next_++;
-      lines += map_line(*known->number, memory.path, memory.file_offset + memory.bytes, memory.writable);
+      lines += map_line(*known->number, memory);
     }
     const std::int64_t offset = static_cast<std::int64_t>(memory.file_offset) +
                                 (reinterpret_cast<const std::byte*>(pointers[i]) - memory.base);

@@ -81,6 +81,8 @@ absl::StatusOr<Answer> stepped(const json& message) {
   PACELINE_ASSIGN_OR_RETURN(answer.result.retry, flag_of(message, "retry"));
   if (answer.result.retry && !answer.result.skipped) return wrong("sent 'retry' without 'skipped'");
   PACELINE_ASSIGN_OR_RETURN(answer.result.finite, flag_of(message, "finite"));
+  if (const auto name = message.find("not_finite"); name != message.end() && name->is_string())
+    answer.result.not_finite = store::printable(name->get<std::string>().substr(0, 512));
   const auto loss = message.find("loss");
   if (loss == message.end()) return wrong("sent a step without a loss");
   if (!loss->is_null() && !loss->is_number()) return wrong("sent a loss that is not a number");
@@ -142,8 +144,20 @@ std::string layout_line(const ps::Layout& layout) {
   return line({{"type", "layout"}, {"offsets", offsets}, {"floats", layout.size()}});
 }
 
-std::string map_line(std::int64_t memory, const std::string& path, std::size_t bytes, bool writable) {
-  return line({{"type", "map"}, {"memory", memory}, {"path", path}, {"bytes", bytes}, {"write", writable}});
+std::string map_line(std::int64_t memory, const engine::Memory& mapped) {
+  json message{{"type", "map"},
+               {"memory", memory},
+               {"bytes", mapped.file_offset + mapped.bytes},
+               {"write", mapped.writable}};
+  if (mapped.card.empty()) {
+    message["path"] = mapped.path;
+  } else {
+    message["kind"] = "cuda";
+    message["device"] = mapped.card;
+    message["socket"] = mapped.socket;
+    message["name"] = mapped.path;
+  }
+  return line(message);
 }
 
 std::string unmap_line(std::int64_t memory) { return line({{"type", "unmap"}, {"memory", memory}}); }
@@ -161,7 +175,7 @@ std::string expect_line(std::span<const engine::Batch> batches) {
 }
 
 std::string step_line(const engine::Batch& batch, std::span<const PlacedRun> weights,
-                      std::span<const PlacedRun> gradients, std::int64_t micro_batch) {
+                      std::span<const PlacedRun> gradients, std::int64_t micro_batch, const Ahead& ahead) {
   json message{{"type", "step"},
                {"samples", batch.samples},
                {"epoch", batch.epoch},
@@ -171,6 +185,10 @@ std::string step_line(const engine::Batch& batch, std::span<const PlacedRun> wei
                {"weights", json_of(weights)},
                {"gradients", json_of(gradients)}};
   if (micro_batch < static_cast<std::int64_t>(batch.samples.size())) message["micro_batch"] = micro_batch;
+  if (ahead.reach != 0) {
+    message["ahead"] = {{"reach", ahead.reach},
+                        {"direction", ahead.direction * static_cast<std::int64_t>(sizeof(float))}};
+  }
   return line(message);
 }
 

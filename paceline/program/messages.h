@@ -47,13 +47,18 @@ struct StartMessage {
 
 std::string line_of(const StartMessage& message);
 std::string layout_line(const ps::Layout& layout);
-std::string map_line(std::int64_t memory, const std::string& path, std::size_t bytes, bool writable);
+std::string map_line(std::int64_t memory, const engine::Memory& mapped);
 std::string unmap_line(std::int64_t memory);
 std::string initial_line(std::span<const PlacedRun> to);
 std::string expect_line(std::span<const engine::Batch> batches);
+// engine::Weights says what these two are.
+struct Ahead {
+  float reach = 0;
+  std::int64_t direction = 0;  // floats
+};
 // `micro_batch`: engine::kWholeBatch is written as null.
 std::string step_line(const engine::Batch& batch, std::span<const PlacedRun> weights,
-                      std::span<const PlacedRun> gradients, std::int64_t micro_batch);
+                      std::span<const PlacedRun> gradients, std::int64_t micro_batch, const Ahead& ahead = {});
 std::string evaluate_line(std::span<const PlacedRun> weights);
 std::string end_line(const std::string& why, bool failed);
 
@@ -67,6 +72,8 @@ struct Model {
   std::string digest;
   std::string device;  // what it computes on, in words; empty: it did not say
   std::int64_t prefetch = 0;
+  std::string card;  // engine::Engine::card() says what these two are
+  std::int32_t cards = 0;
   std::vector<std::string> sets;
   std::vector<std::pair<std::string, std::string>> aliases;  // other name, tensor
   std::string text;                                          // the message itself

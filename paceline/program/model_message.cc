@@ -170,6 +170,18 @@ absl::Status add_aliases(const json& message, Model& model) {
   return absl::OkStatus();
 }
 
+// A program that says nothing of a card, or says it in another way, gets its weights in the host's memory.
+void read_memory(const json& message, Model& model) {
+  const auto memory = message.find("memory");
+  if (memory == message.end() || !memory->is_object()) return;
+  const auto kind = memory->find("kind"), device = memory->find("device"), count = memory->find("cards");
+  if (kind == memory->end() || *kind != "cuda" || device == memory->end() || !device->is_string()) return;
+  model.card = store::printable(device->get<std::string>().substr(0, 64));
+  model.cards = 1;
+  if (count != memory->end() && count->is_number_integer())
+    model.cards = static_cast<std::int32_t>(std::clamp<std::int64_t>(count->get<std::int64_t>(), 1, 1024));
+}
+
 }  // namespace
 
 absl::StatusOr<Model> parse_model(const json& message) {
@@ -184,6 +196,7 @@ absl::StatusOr<Model> parse_model(const json& message) {
     model.digest = digest->get<std::string>().substr(0, kLongestTensorName);
   if (const auto device = message.find("device"); device != message.end() && device->is_string())
     model.device = store::printable(device->get<std::string>());
+  read_memory(message, model);
   if (const auto prefetch = message.find("prefetch");
       prefetch != message.end() && prefetch->is_number_integer())
     model.prefetch = std::clamp<std::int64_t>(prefetch->get<std::int64_t>(), 0, 1024);

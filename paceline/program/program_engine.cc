@@ -245,15 +245,17 @@ absl::Status ProgramEngine::prepare(const engine::Batch& batch) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<engine::StepResult> ProgramEngine::step(std::span<const float* const> weights,
+absl::StatusOr<engine::StepResult> ProgramEngine::step(const engine::Weights& weights,
                                                        std::span<float* const> gradients,
                                                        std::int64_t micro_batch,
                                                        const engine::KeepGoing& keep_going) {
   PACELINE_CHECK(batch_.has_value(), "a step before its batch");
-  PACELINE_ASSIGN_OR_RETURN(const auto from, runs_of(weights));
+  PACELINE_ASSIGN_OR_RETURN(const auto from, runs_of(weights.tensors));
   PACELINE_ASSIGN_OR_RETURN(const auto to, runs_of(gradients));
   PACELINE_ASSIGN_OR_RETURN(
-      const Answer answer, ask(step_line(*batch_, from, to, micro_batch), keep_going, options_.step_limit_s));
+      const Answer answer,
+      ask(step_line(*batch_, from, to, micro_batch, {weights.reach, weights.direction}), keep_going,
+          options_.step_limit_s));
   const auto* stepped = std::get_if<Stepped>(&answer);
   if (stepped == nullptr) return failed(absl::DataLossError("answered out of turn"));
   return stepped->result;

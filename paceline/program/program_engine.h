@@ -44,12 +44,13 @@ class ProgramEngine final : public engine::Engine {
   std::int32_t samples() const override { return model_.samples; }
   std::string digest() const override { return model_.digest; }
   std::int64_t prefetch() const override { return model_.prefetch; }
+  Card card() const override { return {model_.card, model_.cards}; }
   absl::Status initial_weights(std::span<float> out) override;
   void share(const engine::Memory& memory) override;
   void forget(const std::byte* base) override;
   void expect(std::span<const engine::Batch> batches) override;
   absl::Status prepare(const engine::Batch& batch) override;
-  absl::StatusOr<engine::StepResult> step(std::span<const float* const> weights,
+  absl::StatusOr<engine::StepResult> step(const engine::Weights& weights,
                                           std::span<float* const> gradients, std::int64_t micro_batch,
                                           const engine::KeepGoing& keep_going) override;
   absl::StatusOr<engine::Evaluation> evaluate(std::span<const float* const> weights, std::int64_t chunk,

@@ -1,13 +1,13 @@
 #include "paceline/ps/fused_update.h"
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
+#include <cstddef>
 #include <cstdint>
 
 #include "paceline/base/check.h"
 #include "paceline/base/vectorized.h"
 #include "paceline/collective/weighted_sum.h"
+#include "paceline/ps/step_math.h"
 
 namespace paceline::ps {
 
@@ -16,111 +16,96 @@ namespace {
 // Members are summed block by block, so that the sum stays in the first-level cache: 8 kB.
 constexpr std::int64_t kBlock = kSquaresBlock;
 
-// What is not finite has an exponent of ones alone, which carries over into the sign here. So the sign of the
-// bitwise or of many of these says whether one of them was not: two instructions a number and no branch. What
-// a kernel writes but does not look at cannot be other than finite while what it looks at is.
-using Marks = std::uint32_t;
-inline Marks mark_of(float value) {
-  return (std::bit_cast<std::uint32_t>(value) & 0x7f800000u) + 0x00800000u;
-}
-bool finite(Marks marks) { return marks >> 31 == 0; }
-
-PACELINE_VECTORIZED Marks sgd(const StepNumbers& k, const float* __restrict gradient,
+PACELINE_VECTORIZED Marks sgd(const StepNumbers& numbers, const float* __restrict gradient,
                               const float* __restrict weights, float* __restrict next,
                               float* __restrict velocity, std::int64_t n) {
-  const float rate = k.rate;
-  const float momentum = k.momentum;
-  const float gain = k.gain;
-  const float decay = k.coupled_decay;
+  const SgdStep step(numbers);
   Marks marks = 0;
   for (std::int64_t i = 0; i < n; ++i) {
-    velocity[i] = momentum * velocity[i] + gain * (gradient[i] + decay * weights[i]);
-    next[i] = weights[i] - rate * velocity[i];
-    marks |= mark_of(next[i]);
+    const Stepped to = step(gradient[i], weights[i], velocity[i], 0);
+    velocity[i] = to.state1;
+    next[i] = to.weight;
+    marks |= step.marks_of(to);
   }
   return marks;
 }
 
-PACELINE_VECTORIZED Marks nesterov(const StepNumbers& k, const float* __restrict gradient,
+PACELINE_VECTORIZED Marks nesterov(const StepNumbers& numbers, const float* __restrict gradient,
                                    const float* __restrict weights, float* __restrict next,
                                    float* __restrict velocity, std::int64_t n) {
-  const float rate = k.rate;
-  const float momentum = k.momentum;
-  const float gain = k.gain;
-  const float decay = k.coupled_decay;
+  const NesterovStep step(numbers);
   Marks marks = 0;
   for (std::int64_t i = 0; i < n; ++i) {
-    const float g = gain * (gradient[i] + decay * weights[i]);
-    velocity[i] = momentum * velocity[i] + g;
-    next[i] = weights[i] - rate * (g + momentum * velocity[i]);
-    marks |= mark_of(next[i]);
+    const Stepped to = step(gradient[i], weights[i], velocity[i], 0);
+    velocity[i] = to.state1;
+    next[i] = to.weight;
+    marks |= step.marks_of(to);
   }
   return marks;
 }
 
-PACELINE_VECTORIZED Marks rmsprop(const StepNumbers& k, const float* __restrict gradient,
+PACELINE_VECTORIZED Marks rmsprop(const StepNumbers& numbers, const float* __restrict gradient,
                                   const float* __restrict weights, float* __restrict next,
                                   float* __restrict moving, float* __restrict squares, std::int64_t n) {
-  const StepNumbers c = k;
+  const RmspropStep step(numbers);
   Marks marks = 0;
   for (std::int64_t i = 0; i < n; ++i) {
-    const float g = gradient[i] + c.coupled_decay * weights[i];
-    squares[i] = c.beta2 * squares[i] + (1.0f - c.beta2) * g * g;
-    moving[i] = c.momentum * moving[i] + c.gain * (g / (std::sqrt(squares[i]) + c.epsilon));
-    next[i] = weights[i] - c.rate * moving[i];
-    marks |= mark_of(next[i]) | mark_of(squares[i]);
+    const Stepped to = step(gradient[i], weights[i], moving[i], squares[i]);
+    squares[i] = to.state2;
+    moving[i] = to.state1;
+    next[i] = to.weight;
+    marks |= step.marks_of(to);
   }
   return marks;
 }
 
-PACELINE_VECTORIZED Marks lion(const StepNumbers& k, const float* __restrict gradient,
+PACELINE_VECTORIZED Marks lion(const StepNumbers& numbers, const float* __restrict gradient,
                                const float* __restrict weights, float* __restrict next,
                                float* __restrict momentum, std::int64_t n) {
-  const StepNumbers c = k;
+  const LionStep step(numbers);
   Marks marks = 0;
   for (std::int64_t i = 0; i < n; ++i) {
-    const float both = c.beta1 * momentum[i] + (1.0f - c.beta1) * gradient[i];
-    const float sign = (both > 0.0f ? 1.0f : 0.0f) - (both < 0.0f ? 1.0f : 0.0f);
-    const float shrunk = weights[i] - c.shrink * weights[i];
-    next[i] = shrunk - c.rate * sign;
-    momentum[i] = c.beta2 * momentum[i] + (1.0f - c.beta2) * gradient[i];
-    marks |= mark_of(next[i]) | mark_of(momentum[i]);
+    const Stepped to = step(gradient[i], weights[i], momentum[i], 0);
+    momentum[i] = to.state1;
+    next[i] = to.weight;
+    marks |= step.marks_of(to);
   }
   return marks;
 }
 
-PACELINE_VECTORIZED Marks adam(const StepNumbers& k, const float* __restrict gradient,
+PACELINE_VECTORIZED Marks adam(const StepNumbers& numbers, const float* __restrict gradient,
                                const float* __restrict weights, float* __restrict next,
                                float* __restrict first, float* __restrict second, std::int64_t n) {
-  const StepNumbers c = k;
-  const float root_correction = std::sqrt(c.correction2);
-  const float rate = c.rate / c.correction1;
+  const AdamStep step(numbers);
   Marks marks = 0;
   for (std::int64_t i = 0; i < n; ++i) {
-    const float g = gradient[i] + c.coupled_decay * weights[i];
-    first[i] = c.beta1 * first[i] + (1.0f - c.beta1) * g;
-    second[i] = c.beta2 * second[i] + (1.0f - c.beta2) * g * g;
-    const float shrunk = weights[i] - c.shrink * weights[i];
-    next[i] = shrunk - rate * first[i] / (std::sqrt(second[i]) / root_correction + c.epsilon);
-    marks |= mark_of(next[i]) | mark_of(second[i]);
+    const Stepped to = step(gradient[i], weights[i], first[i], second[i]);
+    first[i] = to.state1;
+    second[i] = to.state2;
+    next[i] = to.weight;
+    marks |= step.marks_of(to);
   }
   return marks;
 }
 
-PACELINE_VECTORIZED void adam_direction(const StepNumbers& k, const float* __restrict first,
+PACELINE_VECTORIZED void adam_direction(const StepNumbers& numbers, const float* __restrict first,
                                         const float* __restrict second, float* __restrict direction,
                                         std::int64_t n) {
-  const float root_correction = std::sqrt(k.correction2);
-  const float correction = k.correction1;
-  const float epsilon = k.epsilon;
-  const float scale = k.direction;
-  for (std::int64_t i = 0; i < n; ++i)
-    direction[i] = scale * (first[i] / correction / (std::sqrt(second[i]) / root_correction + epsilon));
+  const AdamStep step(numbers);
+  for (std::int64_t i = 0; i < n; ++i) direction[i] = step.direction(first[i], second[i]);
 }
 
-PACELINE_VECTORIZED void scaled(float scale, const float* __restrict from, float* __restrict to,
-                                std::int64_t n) {
-  for (std::int64_t i = 0; i < n; ++i) to[i] = scale * from[i];
+// SGD, Nesterov, RMSprop, LARS.
+PACELINE_VECTORIZED void velocity_direction(const StepNumbers& numbers, const float* __restrict velocity,
+                                            float* __restrict direction, std::int64_t n) {
+  const SgdStep step(numbers);
+  for (std::int64_t i = 0; i < n; ++i) direction[i] = step.direction(velocity[i], 0);
+}
+
+PACELINE_VECTORIZED void lion_direction(const StepNumbers& numbers, const float* __restrict momentum,
+                                        float* __restrict direction, std::int64_t n) {
+  const LionStep step(numbers);
+  for (std::int64_t i = 0; i < n; ++i) direction[i] = step.direction(momentum[i], 0);
 }
 
 PACELINE_VECTORIZED void multiply(float factor, float* values, std::int64_t n) {
@@ -129,31 +114,21 @@ PACELINE_VECTORIZED void multiply(float factor, float* values, std::int64_t n) {
 
 // In lanes of its own, so that the order of the sum does not depend on how wide a vector is.
 PACELINE_VECTORIZED double squares_in_lanes(const float* __restrict values, std::int64_t n) {
-  constexpr std::int64_t kLanes = 16;
-  double lanes[kLanes] = {};
+  double lanes[kSquaresLanes] = {};
   std::int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) {
-    for (std::int64_t lane = 0; lane < kLanes; ++lane) {
-      const double value = values[i + lane];
-      lanes[lane] += value * value;
-    }
+  for (; i + kSquaresLanes <= n; i += kSquaresLanes) {
+    for (std::int64_t lane = 0; lane < kSquaresLanes; ++lane)
+      lanes[lane] = square_added(lanes[lane], values[i + lane]);
   }
   double sum = 0;
-  for (; i < n; ++i) sum += double{values[i]} * double{values[i]};
-  for (const double lane : lanes) sum += lane;
-  return sum;
+  for (; i < n; ++i) sum = square_added(sum, values[i]);
+  return sum_in_order(sum, lanes, kSquaresLanes);
 }
 
 PACELINE_VECTORIZED Marks marks_of(const float* values, std::int64_t n) {
   Marks marks = 0;
   for (std::int64_t i = 0; i < n; ++i) marks |= mark_of(values[i]);
   return marks;
-}
-
-PACELINE_VECTORIZED void signs(float scale, const float* __restrict from, float* __restrict to,
-                               std::int64_t n) {
-  for (std::int64_t i = 0; i < n; ++i)
-    to[i] = scale * ((from[i] > 0.0f ? 1.0f : 0.0f) - (from[i] < 0.0f ? 1.0f : 0.0f));
 }
 
 Marks step(OptimizerKind kind, const StepNumbers& numbers, const float* gradient,
@@ -211,6 +186,15 @@ double sum_of_squares(std::span<const Weighted> members, std::int64_t begin, std
   return squares_in_lanes(sum, end - begin);
 }
 
+double sum_of_blocks(std::span<const double> squares) {
+  double sum = 0;
+  for (std::size_t begin = 0; begin < squares.size(); begin += kSquaresGroup) {
+    const std::size_t n = std::min<std::size_t>(kSquaresGroup, squares.size() - begin);
+    sum += sum_in_order(0, squares.data() + begin, static_cast<std::int64_t>(n));
+  }
+  return sum;
+}
+
 double squares_of(const float* values, std::int64_t n) { return squares_in_lanes(values, n); }
 
 bool all_finite(const float* values, std::int64_t n) { return finite(marks_of(values, n)); }
@@ -231,9 +215,9 @@ void update_direction(OptimizerKind kind, const StepNumbers& numbers, const Upda
     case OptimizerKind::kNesterov:
     case OptimizerKind::kRmsprop:
     case OptimizerKind::kLars:
-      return scaled(numbers.direction, state1, direction, end - begin);
+      return velocity_direction(numbers, state1, direction, end - begin);
     case OptimizerKind::kLion:
-      return signs(numbers.direction, state1, direction, end - begin);
+      return lion_direction(numbers, state1, direction, end - begin);
     case OptimizerKind::kAdam:
     case OptimizerKind::kAdamW:
       return adam_direction(numbers, state1, streams.state2 + begin, direction, end - begin);
@@ -244,7 +228,7 @@ void update_direction(OptimizerKind kind, const StepNumbers& numbers, const Upda
 }
 
 void pull_part_way(const float* before, float pull, float* next, std::int64_t begin, std::int64_t end) {
-  for (std::int64_t i = begin; i < end; ++i) next[i] = before[i] + pull * (next[i] - before[i]);
+  for (std::int64_t i = begin; i < end; ++i) next[i] = part_way(before[i], pull, next[i]);
 }
 
 void fused_average(std::span<const Weighted> members, float* next, std::int64_t begin, std::int64_t end) {

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "paceline/ps/layout.h"
+#include "paceline/ps/step_math.h"
 #include "paceline/ps/update_rule.h"
 
 namespace paceline::ps {
@@ -36,15 +37,16 @@ struct UpdateStreams {
 bool fused_update(OptimizerKind kind, const StepNumbers& numbers, std::span<const Weighted> members,
                   const UpdateStreams& streams, std::int64_t begin, std::int64_t end);
 
-// How many elements sum_of_squares() takes at most.
-inline constexpr std::int64_t kSquaresBlock = 2048;
-
 // Σ ḡ² over elements [begin, end), with ḡ as above, in double precision: the same number on every processor.
 // What is no finite number makes it none. Requires: at least one member; no more than kSquaresBlock elements.
 double sum_of_squares(std::span<const Weighted> members, std::int64_t begin, std::int64_t end);
 
 // Σ value², in double precision and in lanes of its own: the same number on every processor.
 double squares_of(const float* values, std::int64_t n);
+
+// The sum over the blocks of all parameters, in groups of kSquaresGroup: the same number on every processor,
+// and on a card (step_math.h).
+double sum_of_blocks(std::span<const double> squares);
 
 // Writes the direction alone, of the state as it is. Requires: streams.direction; has_direction(kind);
 // `numbers` of the latest update.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "paceline/ps/step_math.h"
+
 namespace paceline::ps {
 
 namespace {
@@ -73,10 +75,7 @@ StepNumbers step_numbers(const OptimizerConfig& config, double learning_rate, do
   return numbers;
 }
 
-float clip_factor(double norm, double clip) {
-  if (!std::isfinite(norm)) return 1;
-  return static_cast<float>(std::min(1.0, clip / (norm + 1e-6)));
-}
+float clip_factor(double norm, double clip) { return limiting_factor(norm, clip); }
 
 float statistics_pull(double fraction) {
   constexpr double kMoved = 0.1;

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Callable
+from typing import Any, Callable
 
 from .binding import Ahead, Binding, Runs
 from .errors import PacelineError
@@ -37,9 +37,18 @@ class BindingByMemory:
         assert self.now is not None
         self.now.before(gradients)
 
-    def finish(self) -> bool:
+    def finish(self, skipped: bool = False) -> dict[str, Any]:
+        """What is known of the gradient, as the message `stepped` has it."""
         assert self.now is not None
-        return self.now.finish()
+        finite = self.now.finish()
+        if isinstance(self.now, ResidentBinding):  # nobody but this process and the servers can look
+            if skipped:
+                self.now.contribute_nothing()
+            elif not finite:
+                name = self.now.not_finite()
+                return {"finite": True} if name is None else {"not_finite": name}
+            return {"finite": True}
+        return {"finite": True} if finite else {}
 
     def shared_at(self, address: int) -> str | None:
         return None if self.now is None else self.now.shared_at(address)

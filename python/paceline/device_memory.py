@@ -139,8 +139,8 @@ def card_that_shares(device: torch.device) -> str | None:
         return None  # the model goes on, with copies
 
 
-def fetch(address: str, name: str) -> int:
-    """The descriptor of the memory `name`, from the socket that gives it out. The caller closes it."""
+def fetch(address: str, name: str) -> tuple[int, int]:
+    """The descriptor of the memory `name` and its size, from the socket that gives it out. The caller closes it."""
     failed = f"the GPU memory {name} cannot be had from {address}"
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as giver:
@@ -150,8 +150,9 @@ def fetch(address: str, name: str) -> int:
             line, descriptors = _answer(giver)
     except OSError as error:
         raise PacelineError(f"{failed}: {error}") from None
-    if line == "ok" and len(descriptors) == 1:
-        return descriptors[0]
+    word, _, size = line.partition(" ")
+    if word == "ok" and size.isdecimal() and len(descriptors) == 1:
+        return descriptors[0], int(size)
     for descriptor in descriptors:
         os.close(descriptor)
     if line.startswith("no "):
@@ -252,14 +253,13 @@ class CardMemory:
         self.writable = write
         self.generation = generation
         name = str(message["name"])
-        allocated = int(message["allocated"])
-        if not 0 < self.size <= allocated:
-            raise PacelineError(f"the GPU memory {name} has {allocated} bytes, and Paceline names {self.size} of it")
         if device.type == "cuda":
             torch.cuda.init()  # type: ignore[no-untyped-call]
         card = _number_of(str(message["device"]))
-        descriptor = fetch(str(message["socket"]), name)
+        descriptor, allocated = fetch(str(message["socket"]), name)
         try:
+            if not 0 < self.size <= allocated:
+                raise PacelineError(f"it has {allocated} bytes, and Paceline names {self.size} of it")
             self._mapping = Mapping(card, descriptor, allocated, write)
         except PacelineError as error:
             raise PacelineError(f"the GPU memory {name} cannot be used: {error}") from None

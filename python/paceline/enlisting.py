@@ -14,7 +14,7 @@ from .binding import Binding
 from .binding_by_memory import BindingByMemory
 from .channel import Message
 from .device_binding import DeviceBinding
-from .device_memory import card_that_shares
+from .device_memory import card_that_shares, driver
 from .devices import is_stand_in
 from .errors import PacelineError
 from .evaluation import takes_model
@@ -134,7 +134,7 @@ def _model_message(session: Session, inventory: Inventory, samples: int, wishes:
     }
     card = _card_of(inventory)
     if card is not None:
-        message["memory"] = {"kind": CUDA, "device": card}
+        message["memory"] = {"kind": CUDA, "device": card, "cards": len(driver().cards())}
     if wishes.evaluate is None:
         message["evaluates"] = False
     if inventory.aliases:

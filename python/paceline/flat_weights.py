@@ -72,6 +72,11 @@ class FlatWeights:
         begin = self._memories.offsets[index]
         return flat[begin : begin + entry.count].view(entry.shape)
 
+    def value(self, index: int) -> torch.Tensor:
+        """A tensor's values as the step began with them."""
+        assert self._flat is not None
+        return self.part(self._flat, index)
+
     def sum(self) -> torch.Tensor:
         """A number that differs after a write to the weights."""
         assert self._flat is not None

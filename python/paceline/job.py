@@ -223,7 +223,7 @@ class Job:
         if self._team is not None:
             micro.skipped = self._team.average(micro)
         overflowed = self._guard.overflowed()  # a scaler is updated in any case
-        known = {"finite": True} if self._binding.finish() else {}
+        known = self._binding.finish(skipped=micro.skipped or overflowed)
         self._watch.check()
         self._watch.sent()
         loss = finite(micro.loss)

@@ -51,6 +51,7 @@ class ResidentBinding:
         self._weights_sum: torch.Tensor | None = None  # at the start of the step, if writes are looked for
         self._slots: dict[tuple[Span, ...], Slot] = {}
         self._slot: Slot | None = None
+        self._last = Slot([], {})  # of the step that finished last
 
     # Weights.
 
@@ -115,6 +116,7 @@ class ResidentBinding:
         check_trainable(self._inventory)
         slot, self._slot = self._slot, None
         assert slot is not None
+        self._last = slot
         with torch.no_grad():
             for index, view in slot.views.items():
                 entry = self._entries[index]
@@ -134,6 +136,26 @@ class ResidentBinding:
                 raise written_to(self._weights.written_to(self._spans, self._fetch))
         return all(map(is_finite, numbers))
 
+    def not_finite(self) -> str | None:
+        """The name of a tensor whose gradient is not finite; None if all are, and only their sum is too large."""
+        with torch.no_grad():
+            for index, view in self._last.views.items():
+                if not bool(torch.isfinite(view).all()):
+                    return self._entries[index].name
+        return None
+
+    def contribute_nothing(self) -> None:
+        """The step is skipped: its gradient is zero, and its statistics are those of the weights."""
+        with torch.no_grad():
+            for span, part in self._last.parts:
+                part.zero_()
+                for index in range(span.first, span.last):
+                    if self._entries[index].kind == STATISTIC:
+                        self._last.views[index].copy_(self._weights.value(index))
+                if not self._memories.memory(span).near:
+                    self._memories.write(span, self._memories.offsets[span.first], part)
+            self._memories.settle()
+
     def shared_at(self, address: int) -> str | None:
         return None
 
@@ -144,3 +166,4 @@ class ResidentBinding:
         self._weights.release()
         self._slots = {}
         self._slot = self._weights_sum = None
+        self._last = Slot([], {})

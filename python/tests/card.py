@@ -90,6 +90,7 @@ class CardMemory:
         call("cuMemSetAccess", address, whole, byref(_Access((c_int * 2)(1, on), 3)), c_size_t(1))
         call("cuMemRelease", handle)
         self.fd = card.descriptors[self.name] = descriptor.value
+        card.sizes[self.name] = self.allocated
         if card.driver.is_stand_in:
             self.map = (ctypes.c_ubyte * size).from_address(address.value)
             self.floats = torch.frombuffer(self.map, dtype=torch.float32)
@@ -103,7 +104,6 @@ class CardMemory:
             "kind": "cuda",
             "device": self.device,
             "bytes": self.bytes,
-            "allocated": self.allocated,
             "socket": self._card.address,
             "name": self.name,
             "write": write,
@@ -121,6 +121,7 @@ class Card:
         self.driver = driver(library)
         self.address = f"@paceline-test-{os.getpid()}-{next(_numbers)}"
         self.descriptors: dict[str, int] = {}
+        self.sizes: dict[str, int] = {}
         self.answers: dict[str, bytes] = {}  # in place of a descriptor
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._socket.bind("\0" + self.address[1:])
@@ -149,7 +150,8 @@ class Card:
                 if name in self.answers:
                     asked.sendall(self.answers[name])
                 elif name in self.descriptors:
-                    socket.send_fds(asked, [b"ok\n"], [self.descriptors[name]])
+                    answer = f"ok {self.sizes[name]}\n".encode()
+                    socket.send_fds(asked, [answer], [self.descriptors[name]])
                 else:
                     asked.sendall(f"no there is no memory {name}\n".encode())
 

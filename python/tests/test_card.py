@@ -375,14 +375,14 @@ def test_a_descriptor_of_something_else(tmp_path: Path) -> None:
 
 def test_memory_of_another_size(tmp_path: Path) -> None:
     def too_large(card: Any, memory: Any, message: dict[str, Any]) -> None:
-        message["allocated"] *= 2
+        card.sizes[memory.name] *= 2
 
     assert "cannot map the memory" in refused(tmp_path, too_large)
 
     def too_small(card: Any, memory: Any, message: dict[str, Any]) -> None:
-        message["bytes"] = message["allocated"] + 1
+        message["bytes"] = card.sizes[memory.name] + 1
 
-    assert "has 2097152 bytes, and Paceline names 2097153 of it" in refused(tmp_path, too_small)
+    assert "it has 2097152 bytes, and Paceline names 2097153 of it" in refused(tmp_path, too_small)
 
 
 def test_a_card_that_is_not_here(tmp_path: Path) -> None:

@@ -1,0 +1,97 @@
+// The arguments of the kernels that step a shard in a card's memory. Plain structs, which a launch passes by
+// value; kernels.h has the kernels' names. All that they point to is memory of the card. Positions count
+// floats from the begin of the shard's flat memory. Whole numbers and structs alone, because clang compiles
+// this for the card too.
+#pragma once
+
+#include <cstdint>
+
+#include "paceline/ps/step_math.h"
+#include "paceline/ps/update_rule.h"
+
+namespace paceline::cuda {
+
+// One member of a commit.
+struct MemberArgument {
+  const float* gradient;  // of its statistics too; those of constants are not looked at
+  float weight;           // of its gradient in the sum
+  float share;            // of its statistics
+};
+
+inline constexpr std::int16_t kParameterPiece = 0;
+inline constexpr std::int16_t kStatisticPiece = 1;
+// The most floats of a piece.
+inline constexpr std::int32_t kPieceFloats = 4096;
+
+// A range for which a commit does the same, and which one block of threads steps. Fast where `begin` and
+// `size` are multiples of 4, and right for all others.
+struct Piece {
+  std::int64_t begin;
+  std::int32_t size;       // at most kPieceFloats
+  std::int16_t kind;       // kParameterPiece or kStatisticPiece
+  std::int16_t optimizer;  // of UpdateArguments::numbers; of a parameter alone
+};
+
+// Of paceline_step_*, which do for each piece what ps::Shard::apply() does, and of paceline_direction_*,
+// which write the direction of the state as it is and look at pieces, numbers, state1, state2 and direction
+// alone. Pieces do not overlap. Neither does `next` with any other memory.
+struct UpdateArguments {
+  const float* weights = nullptr;  // of version v − 1
+  float* next = nullptr;           // of version v
+  float* state1 = nullptr;         // ps::UpdateStreams says what the two are
+  float* state2 = nullptr;         // null: the optimizer has only one
+  // The state of version v − 1 if it must stay as it is; null: it is in state1 and state2.
+  const float* state1_before = nullptr;
+  const float* state2_before = nullptr;
+  float* direction = nullptr;  // null: nobody looks ahead
+  const Piece* pieces = nullptr;
+  const MemberArgument* members = nullptr;
+  const ps::StepNumbers* numbers = nullptr;
+  const float* gradient_factor = nullptr;  // times StepNumbers::gradient: a word of ClipArguments; null: 1
+  std::uint32_t* marks = nullptr;  // or-ed with kNotFinite if a weight or state that it wrote is not finite
+  std::int32_t piece_count = 0;
+  std::int32_t member_count = 0;  // at least 1 if there is a step
+  float pull = 1;                 // ps::statistics_pull(); 1 for differences of weights
+};
+
+inline constexpr std::uint32_t kNotFinite = 0x80000000u;
+
+// A part of one parameter tensor, whose squares are summed in 16 lanes. A tensor is cut into blocks of
+// ps::kSquaresBlock floats; the last one is what is left. `begin` is below 0 in parts of other shards.
+struct SquaresBlock {
+  std::int64_t begin;
+  std::int64_t size;
+};
+
+// The tree of sums of ps/step_math.h, for paceline_squares_lanes, paceline_squares_blocks and
+// paceline_squares_groups, launched in this order: one thread makes one number of lanes, squares or groups,
+// so a launch has as many threads as there are numbers, or fewer, which then make several each.
+struct SquaresArguments {
+  const MemberArgument* members = nullptr;
+  const SquaresBlock* blocks = nullptr;
+  double* lanes = nullptr;    // ps::kSquaresLanes · block_count
+  double* squares = nullptr;  // block_count
+  double* groups = nullptr;   // group_count: block_count / ps::kSquaresGroup, rounded up
+  std::int32_t member_count = 0;
+  std::int32_t block_count = 0;
+  std::int32_t group_count = 0;
+};
+
+// Of paceline_clip_factor: one thread of one block.
+struct ClipArguments {
+  const double* groups = nullptr;  // of SquaresArguments; null: `total` is given, as the sum over all shards
+  double* total = nullptr;         // the squared norm; written if `groups` is given
+  float* factor = nullptr;         // ps::clip_factor(√total, clip); null: only the total is wanted
+  double clip = 0;
+  std::int32_t group_count = 0;
+};
+
+// Of paceline_finite: it looks at the pieces' floats of `values`.
+struct FiniteArguments {
+  const float* values = nullptr;
+  const Piece* pieces = nullptr;
+  std::uint32_t* marks = nullptr;  // or-ed with kNotFinite if one is not finite
+  std::int32_t piece_count = 0;
+};
+
+}  // namespace paceline::cuda
