@@ -93,3 +93,12 @@ def dense(gradient: torch.Tensor | None) -> torch.Tensor | None:
     if gradient is not None and gradient.layout != torch.strided:
         return gradient.to_dense()
     return gradient
+
+
+def gather(parameter: torch.Tensor, view: torch.Tensor) -> None:
+    """The gradient is in `view` from now on, even if the program replaced it."""
+    gradient = dense(parameter.grad)
+    if gradient is None:
+        view.zero_()
+    elif gradient.data_ptr() != view.data_ptr() or gradient.stride() != view.stride():
+        view.copy_(gradient)

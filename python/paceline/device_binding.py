@@ -17,8 +17,8 @@ from typing import Any
 
 import torch
 
-from .binding import Runs, check_trainable
-from .flat_weights import FlatWeights, bits, gather, in_place, is_finite, number
+from .binding import Runs, check_trainable, gather
+from .flat_weights import FlatWeights, bits, in_place, is_finite, number
 from .inventory import CONSTANT, PARAMETER, STATISTIC, Entry, Inventory
 from .memories import Memories, Memory, Span
 from .write_watch import written_to

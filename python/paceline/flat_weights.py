@@ -10,7 +10,6 @@ from typing import Callable
 
 import torch
 
-from .binding import dense
 from .inventory import CONSTANT, PARAMETER, STATISTIC, Entry, Inventory
 from .memories import Memories, Span
 
@@ -110,15 +109,6 @@ class FlatWeights:
 def in_place(entry: Entry) -> bool:
     """Whether PyTorch computes with this tensor, or with its gradient, where Paceline has it."""
     return entry.kind == PARAMETER and entry.dtype == torch.float32 and entry.tensor.is_contiguous()
-
-
-def gather(parameter: torch.Tensor, view: torch.Tensor) -> None:
-    """The gradient is in `view` from now on, even if the program replaced it."""
-    gradient = dense(parameter.grad)
-    if gradient is None:
-        view.zero_()
-    elif gradient.data_ptr() != view.data_ptr() or gradient.stride() != view.stride():
-        view.copy_(gradient)
 
 
 def number(gradients: torch.Tensor) -> torch.Tensor:

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 import torch
 
-from .binding import Ahead, Runs, check_trainable
-from .flat_weights import FlatWeights, gather, in_place, is_finite, number
+from .binding import Ahead, Runs, check_trainable, gather
+from .flat_weights import FlatWeights, in_place, is_finite, number
 from .inventory import PARAMETER, STATISTIC, Inventory
 from .memories import Memories, Span
 from .write_watch import written_to

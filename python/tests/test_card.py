@@ -183,7 +183,8 @@ class Other(nn.Module):
 
 def test_memory_on_two_cards_and_in_a_file(tmp_path: Path) -> None:
     """The model is on the first card. Copies go through the host for the others, in both directions."""
-    with Member(tmp_path, PLAIN, environment=ON_CARD) as member:
+    near = "print('near', [job._memories._mapped[number].near for number in (10, 11, 12)])"
+    with Member(tmp_path, PLAIN.replace("    job.step", f"    {near}\n    job.step"), environment=ON_CARD) as member:
         weights, _ = member.begin()
         assert member.card is not None
         cuts = [0, member.index("first.bias"), member.index("last.weight")]
@@ -214,6 +215,7 @@ def test_memory_on_two_cards_and_in_a_file(tmp_path: Path) -> None:
                 whole.floats[begin:end].copy_(memory.floats[: end - begin])
             check_gradients(member, whole, member.state(weights), samples)
         assert member.end() == 0, member.log
+        assert set(seen(member, "near")) == {"[True, False, False]"}
 
 
 def test_initial_values_on_another_card(tmp_path: Path) -> None:
@@ -235,7 +237,10 @@ def test_initial_values_on_another_card(tmp_path: Path) -> None:
 def test_an_evaluator_on_the_processor_reads_the_cards_memory(tmp_path: Path) -> None:
     body = """
 model = Net()
-job = paceline.join(model, Points(), evaluate=lambda model: model.last.weight.sum())
+def evaluate(model):
+    print("near", job._memories._mapped[0].near)
+    return model.last.weight.sum()
+job = paceline.join(model, Points(), evaluate=evaluate)
 for x, y in job:
     pass
 """
@@ -247,10 +252,12 @@ for x, y in job:
             member.send({"type": "evaluate", "weights": [[0, 0, 0]]})
             assert member.receive("evaluated")["metrics"]["loss"] == 24 * value
         assert member.end() == 0, member.log
+        assert seen(member, "near") == ["False", "False"]
 
 
 def test_a_job_goes_from_files_to_a_card_and_back(tmp_path: Path) -> None:
-    body = PLAIN.replace("    job.step(loss)", "    print('by', type(job._binding.now).__name__)\n    job.step(loss)")
+    by = "print('by', type(job._binding.now).__name__, len(model.last.weight._post_accumulate_grad_hooks or ()))"
+    body = PLAIN.replace("    job.step(loss)", f"    {by}\n    job.step(loss)")
     with Member(tmp_path, body, environment=ON_CARD) as member:
         weights, _ = member.begin()
         for number, write in ((2, False), (3, True)):
@@ -263,7 +270,7 @@ def test_a_job_goes_from_files_to_a_card_and_back(tmp_path: Path) -> None:
             member.step(samples, weights=[[0, kind, 0]], gradients=[[0, kind + 1, 0]])
             check_gradients(member, member.memories[kind + 1], member.state(weights), samples)
         assert member.end() == 0, member.log
-        assert seen(member, "by") == ["ResidentBinding", "DeviceBinding"] * 2
+        assert seen(member, "by") == ["ResidentBinding 0", "DeviceBinding 1"] * 2
 
 
 @pytest.mark.parametrize("at, found", [(0, True), (3, True), (5, False), (32, True)])
