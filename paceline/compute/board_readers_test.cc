@@ -72,7 +72,7 @@ class Servers {
   static void start(ps::Shard& shard, float first) {
     std::vector<float> weights(static_cast<std::size_t>(shard.layout().size()));
     for (float& weight : weights) weight = first++;
-    shard.start(Version(0), weights);
+    EXPECT_TRUE(shard.start(Version(0), weights).ok());
   }
 
   ps::Layout layout_;

@@ -266,7 +266,7 @@ TEST_P(Kernels, StepLikeAShardForOneToFiveMembers) {
       optimizer.clip = clip;
       ps::Shard shard = shard_of(optimizer, look_ahead);
       KernelShard kernels(optimizer, look_ahead, {7, 96});
-      shard.start(Version(0), random_floats(9));
+      EXPECT_TRUE(shard.start(Version(0), random_floats(9)).ok());
       kernels.start(random_floats(9));
       for (int version = 1; version <= 5; ++version) {
         SCOPED_TRACE(fmt::format("version {}, look-ahead {}, clip {}", version, look_ahead, clip));
@@ -316,7 +316,7 @@ TEST_P(Kernels, StepPiecesAndGradientsThatAreNotAligned) {
   commit.update.members[1].gradient = moved.data() + 1;
   ps::Shard shard = shard_of(GetParam(), true);
   KernelShard kernels(GetParam(), true, {7, 64});
-  shard.start(Version(0), random_floats(9));
+  EXPECT_TRUE(shard.start(Version(0), random_floats(9)).ok());
   kernels.start(random_floats(9));
   kernels.cut(pieces);
   ASSERT_TRUE(shard.apply(commit.update).ok());
@@ -339,7 +339,7 @@ TEST_P(Kernels, MarkWhatIsNotFinite) {
         commit.gradients[1][static_cast<std::size_t>(spec.offset + spec.size - 1)] = bad;
         ps::Shard shard = shard_of(optimizer, false);
         KernelShard kernels(optimizer, false, {7, 64});
-        shard.start(Version(0), random_floats(9));
+        EXPECT_TRUE(shard.start(Version(0), random_floats(9)).ok());
         kernels.start(random_floats(9));
         ASSERT_TRUE(shard.apply(commit.update).ok());
         kernels.apply(commit.update);
@@ -353,7 +353,7 @@ TEST_P(Kernels, MarkWhatIsNotFinite) {
 TEST_P(Kernels, WriteTheDirectionOfTheStateAgain) {
   ps::Shard shard = shard_of(GetParam(), true);
   KernelShard kernels(GetParam(), true, {7, 64});
-  shard.start(Version(0), random_floats(9));
+  EXPECT_TRUE(shard.start(Version(0), random_floats(9)).ok());
   kernels.start(random_floats(9));
   const Commit commit(1, 2, 1);
   ASSERT_TRUE(shard.apply(commit.update).ok());
@@ -365,7 +365,7 @@ TEST_P(Kernels, WriteTheDirectionOfTheStateAgain) {
 TEST(OneKernel, StepsByDifferencesAsSgdDoes) {
   ps::Shard shard = shard_of(kOptimizers[0], false);
   KernelShard kernels(kOptimizers[0], false, {7, 64});
-  shard.start(Version(0), random_floats(9));
+  EXPECT_TRUE(shard.start(Version(0), random_floats(9)).ok());
   kernels.start(random_floats(9));
   Commit commit(1, 3, 0.5);
   commit.update.of_differences = true;

@@ -75,7 +75,17 @@ absl::StatusOr<GradientWriter> GradientWriter::open(const std::string& path, std
 GradientWriter::GradientWriter(SharedMemory memory, Mapping mapping, std::int64_t floats)
     : memory_(std::move(memory)), mapping_(std::move(mapping)), floats_(floats) {}
 
-std::span<float> GradientWriter::gradient() { return gradient_of(mapping_, floats_); }
+std::span<float> GradientWriter::gradient() {
+  if (device_) return {reinterpret_cast<float*>(device_->data()), static_cast<std::size_t>(floats_)};
+  return gradient_of(mapping_, floats_);
+}
+
+absl::Status GradientWriter::move_to_device() {
+  if (device_) return absl::OkStatus();
+  PACELINE_ASSIGN_OR_RETURN(device_, Mapping::reserve(static_cast<std::size_t>(floats_) * sizeof(float)));
+  return absl::OkStatus();
+}
+
 std::span<float> GradientWriter::sums() { return sums_of(mapping_, floats_); }
 
 void GradientWriter::stamp(Clock clock) {
@@ -94,12 +104,17 @@ absl::StatusOr<GradientReader> GradientReader::open(const std::string& path, std
 GradientReader::GradientReader(Mapping mapping, std::int64_t floats)
     : mapping_(std::move(mapping)), floats_(floats) {}
 
-absl::StatusOr<std::span<const float>> GradientReader::gradient(Clock clock) const {
+absl::Status GradientReader::check(Clock clock) const {
   const std::int64_t held = header_of(mapping_)->clock.load(std::memory_order_acquire);
   if (held != clock.value()) {
     return absl::FailedPreconditionError(
         fmt::format("the worker's buffer holds iteration {}, not {}", held, clock));
   }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::span<const float>> GradientReader::gradient(Clock clock) const {
+  PACELINE_RETURN_IF_ERROR(check(clock));
   return std::span<const float>(gradient_of(mapping_, floats_));
 }
 

@@ -10,12 +10,16 @@
 // Where a replica is a pipeline of processes, its gradient is one such buffer: the first stage owns it, the
 // others open it and each writes its own tensors.
 //
+// The gradient may lie in a card's memory that the server owns. This buffer then has only the stamp, and gradient()
+// is a range of addresses that name places in that memory (weight_board.h says the same of weights).
+//
 // Beside the gradient lies room for sums: where a commit's members sum among themselves, the worker's part of
 // it. It is apart, so that the gradient stays whole until the commit is complete, and takes no memory before
 // it is used.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -34,19 +38,23 @@ class GradientWriter {
 
   // Zero at first. The padding of the layout must stay zero.
   std::span<float> gradient();
+  // From now on gradient() names places in a card's memory. Errors: there are no addresses for it.
+  absl::Status move_to_device();
+  bool on_device() const { return device_.has_value(); }
   // The gradient of iteration `clock` is whole.
   void stamp(Clock clock);
   // As long as the gradient. What the published word says of them must be written before.
   std::span<float> sums();
   void publish_sums(std::uint64_t progress);
   std::string path() const { return memory_.path(); }
-  // All of the file at path(), as it lies here.
-  const Mapping& mapping() const { return mapping_; }
+  // All of the file at path(), as it lies here; on a device, the addresses of the gradient.
+  const Mapping& mapping() const { return device_ ? *device_ : mapping_; }
 
  private:
   GradientWriter(SharedMemory memory, Mapping mapping, std::int64_t floats);
   SharedMemory memory_;
   Mapping mapping_;
+  std::optional<Mapping> device_;
   std::int64_t floats_;
 };
 
@@ -55,7 +63,9 @@ class GradientReader {
   // Errors: NotFound (the worker is gone), InvalidArgument (not a gradient of this many floats).
   static absl::StatusOr<GradientReader> open(const std::string& path, std::int64_t floats);
 
-  // The gradient of exactly this iteration. Errors: FailedPrecondition when the buffer holds another.
+  // Whether the gradient is of exactly this iteration. Errors: FailedPrecondition: the buffer holds another.
+  absl::Status check(Clock clock) const;
+  // The gradient of exactly this iteration, if it is in the host's memory. Errors: the same.
   absl::StatusOr<std::span<const float>> gradient(Clock clock) const;
   // What the worker published of its sums last; 0 before. A reader of the word sees what it speaks of.
   std::uint64_t sums_progress() const;

@@ -38,6 +38,18 @@ absl::StatusOr<Mapping> Mapping::map(int fd, std::size_t offset, std::size_t byt
   return mapping;
 }
 
+absl::StatusOr<Mapping> Mapping::reserve(std::size_t bytes) {
+  void* address = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (address == MAP_FAILED) {
+    return absl::ResourceExhaustedError(
+        fmt::format("cannot reserve {} bytes of addresses: {}", bytes, std::strerror(errno)));
+  }
+  Mapping mapping;
+  mapping.data_ = static_cast<std::byte*>(address);
+  mapping.size_ = bytes;
+  return mapping;
+}
+
 SharedMemory::SharedMemory(SharedMemory&& other) noexcept
     : fd_(std::exchange(other.fd_, -1)), size_(std::exchange(other.size_, 0)) {}
 

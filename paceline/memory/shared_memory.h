@@ -29,6 +29,9 @@ class Mapping {
 
   // Maps `bytes` of the open file from `offset`, a multiple of the page size.
   static absl::StatusOr<Mapping> map(int fd, std::size_t offset, std::size_t bytes, bool writable);
+  // Addresses that nothing lies at, for naming places in memory that this process cannot read. A read or a write there
+  // ends the process.
+  static absl::StatusOr<Mapping> reserve(std::size_t bytes);
 
   std::byte* data() const { return data_; }
   std::size_t size() const { return size_; }

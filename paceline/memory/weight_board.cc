@@ -40,6 +40,7 @@ struct BoardHeader {
   std::uint64_t magic;
   std::int64_t floats;
   std::int32_t buffers;
+  std::int32_t on_device;  // 1: they are in a card's memory, and not behind this header
   std::atomic<std::uint64_t> latest;
   std::atomic<std::uint32_t> published;  // counts publications; readers sleep on it
   // By reader: the pinned buffer + 1, or 0. A cache line would be kinder to many readers, but they pin once
@@ -62,29 +63,35 @@ std::size_t WeightWriter::bytes(std::int64_t floats, int readers, int kept) {
   return header_bytes() + static_cast<std::size_t>(buffers_for(readers, kept)) * buffer_bytes(floats);
 }
 
-absl::StatusOr<WeightWriter> WeightWriter::create(std::int64_t floats, int readers, int kept) {
+absl::StatusOr<WeightWriter> WeightWriter::create(std::int64_t floats, int readers, int kept,
+                                                  std::unique_ptr<DeviceBuffers> device) {
   PACELINE_CHECK(readers > 0 && readers <= kSlots, "{} readers", readers);
   const int buffers = buffers_for(readers, kept);
   PACELINE_CHECK(buffers <= kMostBuffers, "{} buffers", buffers);
-  const std::size_t size = bytes(floats, readers, kept);
+  const std::size_t size = device != nullptr ? header_bytes() : bytes(floats, readers, kept);
   PACELINE_ASSIGN_OR_RETURN(SharedMemory memory, SharedMemory::create("paceline-weights", size));
   PACELINE_ASSIGN_OR_RETURN(Mapping mapping, memory.map(0, size, true));
   auto* header = new (mapping.data()) BoardHeader{};
   header->magic = kBoardMagic;
   header->floats = floats;
   header->buffers = buffers;
+  header->on_device = device != nullptr ? 1 : 0;
   for (std::atomic<std::int64_t>& version : header->versions) version.store(kNoVersion);
-  return WeightWriter(std::move(memory), std::move(mapping), floats, kept);
+  return WeightWriter(std::move(memory), std::move(mapping), floats, kept, std::move(device));
 }
 
-WeightWriter::WeightWriter(SharedMemory memory, Mapping mapping, std::int64_t floats, int kept)
+WeightWriter::WeightWriter(SharedMemory memory, Mapping mapping, std::int64_t floats, int kept,
+                           std::unique_ptr<DeviceBuffers> device)
     : memory_(std::move(memory)),
       mapping_(std::move(mapping)),
       header_(reinterpret_cast<BoardHeader*>(mapping_.data())),
       floats_(floats),
-      most_kept_(static_cast<std::size_t>(kept)) {}
+      most_kept_(static_cast<std::size_t>(kept)),
+      device_(std::move(device)),
+      on_device_(device_ != nullptr ? static_cast<std::size_t>(header_->buffers) : 0) {}
 
 float* WeightWriter::buffer(int index) const {
+  if (device_ != nullptr) return on_device_[static_cast<std::size_t>(index)];
   return reinterpret_cast<float*>(mapping_.data() + header_bytes() +
                                   static_cast<std::size_t>(index) * buffer_bytes(floats_));
 }
@@ -108,14 +115,19 @@ int WeightWriter::free_buffer() const {
   return static_cast<int>(found - used.begin());
 }
 
-std::span<float> WeightWriter::next() {
+std::span<float> WeightWriter::next() { return *take(); }
+
+absl::StatusOr<std::span<float>> WeightWriter::take() {
   while (true) {
     taken_ = free_buffer();
+    if (device_ != nullptr && on_device_[static_cast<std::size_t>(taken_)] == nullptr) {
+      PACELINE_ASSIGN_OR_RETURN(on_device_[static_cast<std::size_t>(taken_)], device_->at(taken_));
+    }
     // Until it is published the buffer holds no version: a late pin_exactly must not take it for its old one.
     // That pins and then looks at the version; this clears the version and then looks at the pins. One sees
     // the other.
     const std::int64_t old = header_->versions[taken_].exchange(kNoVersion);
-    if (!pinned(taken_)) return {buffer(taken_), static_cast<std::size_t>(floats_)};
+    if (!pinned(taken_)) return std::span<float>(buffer(taken_), static_cast<std::size_t>(floats_));
     header_->versions[taken_].store(old);
   }
 }
@@ -187,27 +199,33 @@ absl::StatusOr<WeightReader> WeightReader::open(const std::string& path, std::in
     return absl::InvalidArgumentError(
         fmt::format("{} does not hold weights of this model ({} floats, reader {})", path, floats, slot));
   }
-  const std::size_t bytes = static_cast<std::size_t>(header->buffers) * buffer_bytes(floats);
-  PACELINE_ASSIGN_OR_RETURN(Mapping buffers, memory.map(header_bytes(), bytes, false));
-  return WeightReader(path, std::move(mapping), std::move(buffers), floats, slot);
+  const std::size_t bytes = static_cast<std::size_t>(header->buffers) * paceline::memory::buffer_bytes(floats);
+  const bool on_device = header->on_device != 0;
+  PACELINE_ASSIGN_OR_RETURN(Mapping buffers, on_device ? Mapping::reserve(bytes)
+                                                       : memory.map(header_bytes(), bytes, false));
+  return WeightReader(path, std::move(mapping), std::move(buffers), floats, slot, on_device);
 }
 
-WeightReader::WeightReader(std::string path, Mapping header, Mapping buffers, std::int64_t floats, int slot)
+WeightReader::WeightReader(std::string path, Mapping header, Mapping buffers, std::int64_t floats, int slot,
+                           bool on_device)
     : path_(std::move(path)),
       header_(std::move(header)),
       buffers_(std::move(buffers)),
       floats_(floats),
-      slot_(slot) {}
+      slot_(slot),
+      on_device_(on_device) {}
 
 std::size_t WeightReader::buffers_offset() { return header_bytes(); }
 
 BoardHeader* WeightReader::header() const { return reinterpret_cast<BoardHeader*>(header_.data()); }
 
 // By what is mapped, not by the header, which others can write.
-int WeightReader::buffer_count() const { return static_cast<int>(buffers_.size() / buffer_bytes(floats_)); }
+int WeightReader::buffer_count() const { return static_cast<int>(buffers_.size() / buffer_bytes()); }
+
+std::size_t WeightReader::buffer_bytes() const { return paceline::memory::buffer_bytes(floats_); }
 
 std::span<const float> WeightReader::buffer(int index) const {
-  const std::byte* start = buffers_.data() + static_cast<std::size_t>(index) * buffer_bytes(floats_);
+  const std::byte* start = buffers_.data() + static_cast<std::size_t>(index) * buffer_bytes();
   return {reinterpret_cast<const float*>(start), static_cast<std::size_t>(floats_)};
 }
 

@@ -12,11 +12,16 @@
 //     it is, the writer cannot have chosen the buffer before the pin, and sees the pin when it chooses after.
 // A reader that died leaves its pin behind; the writer's owner clears it with release_reader().
 //
+// The buffers may lie in a card's memory. The header is in the host's memory in any case. Pointers to buffers then are
+// addresses that name places: the writer's are the card's own, and a reader's are those of a reserved range that
+// nothing lies in, so a processor that reads them ends at once. A version is whole on the card before it is published.
+//
 // One writer (one thread); each reader slot belongs to one thread of one process.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -25,6 +30,7 @@
 #include <absl/status/statusor.h>
 
 #include "paceline/base/ids.h"
+#include "paceline/memory/device_buffers.h"
 #include "paceline/memory/shared_memory.h"
 
 namespace paceline::memory {
@@ -41,11 +47,15 @@ class WeightWriter {
   static std::size_t bytes(std::int64_t floats, int readers, int kept);
 
   // `floats` a buffer; at most `readers` slots are pinned at once; up to `kept` versions can be kept at once.
-  // Requires: 0 < readers ≤ kSlots. Errors: ResourceExhausted.
-  static absl::StatusOr<WeightWriter> create(std::int64_t floats, int readers, int kept);
+  // `device`: has the buffers; null: the host's memory has. Requires: 0 < readers ≤ kSlots. Errors:
+  // ResourceExhausted.
+  static absl::StatusOr<WeightWriter> create(std::int64_t floats, int readers, int kept,
+                                             std::unique_ptr<DeviceBuffers> device = nullptr);
 
   // A buffer to write the next version into: not the latest, not pinned, not kept. Its contents are old.
-  // Every buffer taken must be published or taken again.
+  // Every buffer taken must be published or taken again. Errors: the device has no room for it.
+  absl::StatusOr<std::span<float>> take();
+  // The same. Requires: the buffers are in the host's memory.
   std::span<float> next();
   // Makes what was last taken the latest. Requires: `version` above the latest.
   void publish(Version version);
@@ -67,7 +77,8 @@ class WeightWriter {
   std::string path() const { return memory_.path(); }
 
  private:
-  WeightWriter(SharedMemory memory, Mapping mapping, std::int64_t floats, int kept);
+  WeightWriter(SharedMemory memory, Mapping mapping, std::int64_t floats, int kept,
+               std::unique_ptr<DeviceBuffers> device);
   float* buffer(int index) const;
   bool pinned(int index) const;
   absl::Status keep_buffer(Version version, int buffer);
@@ -78,6 +89,8 @@ class WeightWriter {
   BoardHeader* header_;
   std::int64_t floats_;
   std::size_t most_kept_;
+  std::unique_ptr<DeviceBuffers> device_;
+  std::vector<float*> on_device_;  // by buffer; null: the device was not asked for it yet
   int taken_ = -1;
   std::vector<std::pair<Version, int>> kept_;  // version, buffer
 };
@@ -103,11 +116,14 @@ class WeightReader {
   // Where the buffers lie here, and where in the file at path(): for a process that this one reads for.
   const Mapping& buffers() const { return buffers_; }
   static std::size_t buffers_offset();
+  // Whether they are in a card's memory. Then buffers() is a reserved range, in which each has buffer_bytes().
+  bool on_device() const { return on_device_; }
+  std::size_t buffer_bytes() const;
+  int buffer_count() const;
   const std::string& path() const { return path_; }
 
  private:
-  WeightReader(std::string path, Mapping header, Mapping buffers, std::int64_t floats, int slot);
-  int buffer_count() const;
+  WeightReader(std::string path, Mapping header, Mapping buffers, std::int64_t floats, int slot, bool on_device);
   std::span<const float> buffer(int index) const;
   BoardHeader* header() const;
 
@@ -116,6 +132,7 @@ class WeightReader {
   Mapping buffers_;  // read-only
   std::int64_t floats_;
   int slot_;
+  bool on_device_;
 };
 
 }  // namespace paceline::memory

@@ -93,7 +93,7 @@ struct Group {
     }
     const std::int64_t offset = whole.tensors()[from].offset;
     Shard shard(part, {}, memory::WeightWriter::create(part.size(), 1, 0).value(), threads);
-    shard.start(Version(0), std::vector<float>(static_cast<std::size_t>(part.size()), 1.0f));
+    EXPECT_TRUE(shard.start(Version(0), std::vector<float>(static_cast<std::size_t>(part.size()), 1.0f)).ok());
     Update update{.version = kVersion, .members = {}, .learning_rate = 0.1};
     std::vector<const memory::GradientReader*> readers;
     for (int i = 0; i < kMembers; ++i) {

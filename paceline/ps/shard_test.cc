@@ -82,14 +82,14 @@ std::vector<float> latest(const Shard& shard) { return copy_of(shard.weights());
 TEST(Shard, StartsWithTheWeightsItIsGiven) {
   Shard shard = shard_of(kSgd);
   const std::vector<float> start = random_floats(1);
-  shard.start(Version(12), start);
+  EXPECT_TRUE(shard.start(Version(12), start).ok());
   EXPECT_EQ(shard.version(), Version(12));
   EXPECT_EQ(latest(shard), start);
 }
 
 TEST(Shard, AppliesEachVersionOnceAndInOrder) {
   Shard shard = shard_of(kSgd);
-  shard.start(Version(0), random_floats(1));
+  EXPECT_TRUE(shard.start(Version(0), random_floats(1)).ok());
   for (int version = 1; version <= 6; ++version) {
     ASSERT_TRUE(shard.apply(Commit(version, 3).update).ok());
     EXPECT_EQ(shard.version(), Version(version));
@@ -98,7 +98,7 @@ TEST(Shard, AppliesEachVersionOnceAndInOrder) {
 
 TEST(Shard, ACommitThatCameBeforeChangesNothing) {
   Shard shard = shard_of(kAdamW);
-  shard.start(Version(0), random_floats(1));
+  EXPECT_TRUE(shard.start(Version(0), random_floats(1)).ok());
   for (int version = 1; version <= 3; ++version) ASSERT_TRUE(shard.apply(Commit(version, 2).update).ok());
   const std::vector<float> weights = latest(shard);
   const OptimizerState state = shard.optimizer_state();
@@ -114,7 +114,7 @@ TEST(Shard, ACommitThatCameBeforeChangesNothing) {
 
 TEST(Shard, ACommitWhoseFormerIsMissingIsRefused) {
   Shard shard = shard_of(kSgd);
-  shard.start(Version(4), random_floats(1));
+  EXPECT_TRUE(shard.start(Version(4), random_floats(1)).ok());
   const std::vector<float> weights = latest(shard);
   EXPECT_EQ(shard.apply(Commit(6, 1).update).code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(shard.version(), Version(4));
@@ -127,7 +127,7 @@ TEST(Shard, WhatIsPreparedIsSeenByNobodyUntilItIsPublished) {
   for (const OptimizerConfig& optimizer : kOptimizers) {
     Shard shard = shard_of(optimizer, 2);
     Shard at_once = shard_of(optimizer);
-    for (Shard* one : {&shard, &at_once}) one->start(Version(0), random_floats(1));
+    for (Shard* one : {&shard, &at_once}) EXPECT_TRUE(one->start(Version(0), random_floats(1)).ok());
     for (int version = 1; version < 4; ++version) {
       const Commit commit(version, 2);
       ASSERT_TRUE(shard.prepare(commit.update).ok());
@@ -153,7 +153,7 @@ TEST_P(WhatCannotBePrepared, LeavesTheShardAsItWas) {
   Shard shard = shard_of(GetParam(), 2);
   Shard undisturbed = shard_of(GetParam());
   for (Shard* one : {&shard, &undisturbed}) {
-    one->start(Version(0), random_floats(1));
+    EXPECT_TRUE(one->start(Version(0), random_floats(1)).ok());
     ASSERT_TRUE(one->apply(Commit(1, 1).update).ok());
   }
   const Commit commit(2, 2);
@@ -176,7 +176,7 @@ TEST_P(WhatCannotBePrepared, LeavesTheShardAsItWas) {
 TEST(Shard, ParametersStepAndStatisticsAreAveragedByShare) {
   Shard shard = shard_of({.kind = OptimizerKind::kSgd, .momentum = 0.0});
   const std::vector<float> start = random_floats(1);
-  shard.start(Version(0), start);
+  EXPECT_TRUE(shard.start(Version(0), start).ok());
   Commit commit(1, 2);
   commit.update.fraction = 1.0;
   commit.update.members[0].weight = 0.125;  // a damped gradient
@@ -203,7 +203,7 @@ TEST(Shard, StatisticsForgetAsMuchInARoundOfLoneCommitsAsInABulkCommit) {
   constexpr float kSeen = 3;
   Shard shard = shard_of({.kind = OptimizerKind::kSgd, .momentum = 0.0});
   const std::vector<float> start = random_floats(1);
-  shard.start(Version(0), start);
+  EXPECT_TRUE(shard.start(Version(0), start).ok());
   for (int version = 1; version <= kRound; ++version) {
     std::vector<float> values = latest(shard);
     for (float& value : values) value += 0.1f * (kSeen - value);
@@ -227,7 +227,7 @@ TEST(Shard, AnyNumberOfThreadsGivesTheSameBytes) {
     OptimizerState state;
     for (const int threads : {1, 2, 3, 4, 7}) {
       Shard shard = shard_of(optimizer, threads);
-      shard.start(Version(0), random_floats(1));
+      EXPECT_TRUE(shard.start(Version(0), random_floats(1)).ok());
       for (int version = 1; version <= 5; ++version)
         ASSERT_TRUE(shard.apply(Commit(version, version).update).ok());
       if (threads == 1) {
@@ -244,7 +244,7 @@ TEST(Shard, TellsOnceOfEachFloatThatMovesWhenItIsMade) {
   for (const OptimizerConfig& optimizer : kOptimizers) {
     const bool look_ahead = has_direction(optimizer.kind);
     Shard shard = shard_of(optimizer, 3, look_ahead);
-    shard.start(Version(0), random_floats(1));
+    EXPECT_TRUE(shard.start(Version(0), random_floats(1)).ok());
     const std::vector<float> gradient = random_floats(2);
     std::mutex mutex;
     std::vector<int> told(static_cast<std::size_t>(Shard::board_floats(shard_layout(), look_ahead)));
@@ -265,7 +265,7 @@ TEST(Shard, TellsOnceOfEachFloatThatMovesWhenItIsMade) {
 
 TEST(Shard, AKeptVersionHoldsStillWhileLaterOnesAreApplied) {
   Shard shard = shard_of(kSgd, 2);
-  shard.start(Version(0), random_floats(1));
+  EXPECT_TRUE(shard.start(Version(0), random_floats(1)).ok());
   ASSERT_TRUE(shard.apply(Commit(1, 2).update).ok());
   const std::vector<float> weights = latest(shard);
   ASSERT_TRUE(shard.board().keep(Version(1)).ok());
@@ -280,7 +280,7 @@ TEST(Shard, AKeptVersionHoldsStillWhileLaterOnesAreApplied) {
 
 TEST(Shard, APinnedVersionHoldsStillWhileLaterOnesAreApplied) {
   Shard shard = shard_of(kSgd);
-  shard.start(Version(0), random_floats(1));
+  EXPECT_TRUE(shard.start(Version(0), random_floats(1)).ok());
   auto reader = memory::WeightReader::open(shard.board().path(), shard_layout().size(), 0).value();
   const auto pinned = reader.pin(Version(0), std::chrono::nanoseconds(0));
   ASSERT_TRUE(pinned);
@@ -291,12 +291,12 @@ TEST(Shard, APinnedVersionHoldsStillWhileLaterOnesAreApplied) {
 TEST(Shard, GoesOnAfterARestartAsIfNothingHadBeen) {
   for (const OptimizerConfig& optimizer : kOptimizers) {
     Shard undisturbed = shard_of(optimizer);
-    undisturbed.start(Version(0), random_floats(1));
+    EXPECT_TRUE(undisturbed.start(Version(0), random_floats(1)).ok());
     for (int version = 1; version <= 3; ++version)
       ASSERT_TRUE(undisturbed.apply(Commit(version, 2).update).ok());
     Shard resumed = shard_of(optimizer);
     ASSERT_TRUE(resumed.restore_optimizer(undisturbed.optimizer_state()).ok());
-    resumed.start(Version(3), latest(undisturbed));
+    EXPECT_TRUE(resumed.start(Version(3), latest(undisturbed)).ok());
     for (int version = 4; version <= 6; ++version) {
       ASSERT_TRUE(undisturbed.apply(Commit(version, 2).update).ok());
       ASSERT_TRUE(resumed.apply(Commit(version, 2).update).ok());
@@ -325,7 +325,7 @@ TEST(Shard, AnotherOptimizersOrModelsStateIsRefused) {
 
 TEST(Shard, DifferencesMoveTheWeightsByTheirMeanWhateverTheOptimizer) {
   Shard shard = shard_of(kSgd);  // with momentum and decay
-  shard.start(Version(0), random_floats(1));
+  EXPECT_TRUE(shard.start(Version(0), random_floats(1)).ok());
   for (int version = 1; version <= 3; ++version) {
     const std::vector<float> before = latest(shard);
     Commit commit(version, 2);
@@ -346,7 +346,7 @@ TEST(Shard, DifferencesMoveTheWeightsByTheirMeanWhateverTheOptimizer) {
 
 TEST(Shard, RefusesDifferencesUnderAnotherOptimizerThanSgd) {
   Shard shard = shard_of(kAdamW);
-  shard.start(Version(0), random_floats(1));
+  EXPECT_TRUE(shard.start(Version(0), random_floats(1)).ok());
   Commit commit(1, 2);
   commit.update.of_differences = true;
   EXPECT_EQ(shard.apply(commit.update).code(), absl::StatusCode::kInvalidArgument);
@@ -400,7 +400,7 @@ TEST(Shard, ConstantsAreTheSameBytesInEveryVersionAndBuffer) {
   for (const bool look_ahead : {false, true}) {
     const std::int64_t floats = Shard::board_floats(layout, look_ahead);
     Shard shard(layout, kAdamW, memory::WeightWriter::create(floats, 3, 3).value(), 3);
-    shard.start(Version(4), start);
+    EXPECT_TRUE(shard.start(Version(4), start).ok());
     for (int version = 5; version < 16; ++version) {
       ASSERT_TRUE(shard.apply({Version(version), {{gradient.data(), 1, 1}}, 0.1}).ok());
       expect_constants(layout, shard.weights(), start);
@@ -408,7 +408,8 @@ TEST(Shard, ConstantsAreTheSameBytesInEveryVersionAndBuffer) {
       ASSERT_TRUE(version % 4 != 0 || shard.board().keep(Version(version)).ok());
     }
     for (const int kept : {8, 12}) expect_constants(layout, shard.kept_weights(Version(kept)), start);
-    for (const auto& stream : shard.optimizer_state().streams) {
+    const OptimizerState state = shard.optimizer_state();
+    for (const auto& stream : state.streams) {
       const std::vector<float> nothing(stream.size(), 0.0f);
       expect_constants(layout, stream, nothing);
     }
@@ -433,8 +434,8 @@ TEST(Shard, WhatMovesDoesNotKnowOfConstants) {
   for (const int threads : {1, 2, 3, 5}) {
     Shard shard(layout, kAdamW, memory::WeightWriter::create(layout.size(), 1, 0).value(), threads);
     Shard plain(alone, kAdamW, memory::WeightWriter::create(alone.size(), 1, 0).value(), 1);
-    shard.start(Version(0), start);
-    plain.start(Version(0), without(start));
+    EXPECT_TRUE(shard.start(Version(0), start).ok());
+    EXPECT_TRUE(plain.start(Version(0), without(start)).ok());
     for (int version = 1; version < 5; ++version) {
       Rng rng(static_cast<std::uint64_t>(version));
       std::vector<float> gradient(start.size());
@@ -451,7 +452,7 @@ TEST(Shard, WhatMovesDoesNotKnowOfConstants) {
 TEST(Shard, NoCommitSpendsTimeOnConstants) {
   const Layout layout = with_constants();
   Shard shard(layout, kSgd, memory::WeightWriter::create(layout.size(), 1, 0).value(), 1);
-  shard.start(Version(0), odd_start(layout));
+  EXPECT_TRUE(shard.start(Version(0), odd_start(layout)).ok());
   const std::vector<float> gradient(static_cast<std::size_t>(layout.size()), 3.0f);
   for (int version = 1; version < 8; ++version) {
     if (version > 3) shard.board().next()[0] = 17;  // which this commit takes
@@ -465,7 +466,7 @@ TEST(Shard, WhatCannotBePreparedLeavesConstantsAsTheyWere) {
   const std::vector<float> start = odd_start(layout);
   const std::vector<float> gradient(start.size(), 3.0f);
   Shard shard(layout, kAdamW, memory::WeightWriter::create(layout.size(), 1, 0).value(), 2);
-  shard.start(Version(0), start);
+  EXPECT_TRUE(shard.start(Version(0), start).ok());
   Update update{Version(1), {{gradient.data(), 1, 1}}, 0.1};
   Update broken = update;
   broken.arrival_block = 64;
@@ -516,7 +517,7 @@ TEST(Shard, AGradientThatIsTooLongIsScaledDownToTheNormThatItMayHave) {
     clipping.clip = norm_of(commit) / 4;
     Shard clipped = shard_of(clipping, 2);
     Shard expected = shard_of(optimizer);
-    for (Shard* one : {&clipped, &expected}) one->start(Version(0), random_floats(1));
+    for (Shard* one : {&clipped, &expected}) EXPECT_TRUE(one->start(Version(0), random_floats(1)).ok());
     ASSERT_TRUE(clipped.apply(commit.update).ok());
     Update scaled = commit.update;
     for (Update::Member& member : scaled.members) member.weight /= 4;
@@ -534,7 +535,7 @@ TEST(Shard, AGradientThatIsShortEnoughIsLeftAloneToTheLastBit) {
   clipping.clip = norm_of(commit) * 1.001;
   Shard clipped = shard_of(clipping, 2);
   Shard plain = shard_of(kAdamW);
-  for (Shard* one : {&clipped, &plain}) one->start(Version(0), random_floats(1));
+  for (Shard* one : {&clipped, &plain}) EXPECT_TRUE(one->start(Version(0), random_floats(1)).ok());
   ASSERT_TRUE(clipped.apply(commit.update).ok());
   ASSERT_TRUE(plain.apply(commit.update).ok());
   EXPECT_EQ(latest(clipped), latest(plain));
@@ -546,7 +547,7 @@ TEST(Shard, ClippingGivesTheSameBytesWithAnyNumberOfThreadsAndGroups) {
   std::vector<float> expected;
   for (const int threads : {1, 2, 3, 5}) {
     Shard shard = shard_of(clipping, threads);
-    shard.start(Version(0), random_floats(1));
+    EXPECT_TRUE(shard.start(Version(0), random_floats(1)).ok());
     for (int version = 1; version <= 3; ++version) {
       ASSERT_TRUE(shard.prepare(Commit(version, 2).update).ok());
       shard.publish();
@@ -585,7 +586,7 @@ TEST(Shard, ShardsThatSeeTheWholeGradientClipAsOneShardDoesToTheLastBit) {
   clipping.clip = 0.1;
   const std::vector<float> start = random_floats(1);
   Shard one = shard_of(clipping);
-  one.start(Version(0), start);
+  EXPECT_TRUE(one.start(Version(0), start).ok());
   for (int version = 1; version <= 3; ++version) ASSERT_TRUE(one.apply(Commit(version, 3).update).ok());
   for (const auto& parts : {whole.split(2), whole.split(3), whole.split_evenly(4)}) {
     std::int64_t offset = 0;
@@ -593,7 +594,7 @@ TEST(Shard, ShardsThatSeeTheWholeGradientClipAsOneShardDoesToTheLastBit) {
       const auto size = static_cast<std::size_t>(part.size());
       Shard shard(part, clipping, memory::WeightWriter::create(part.size(), 1, 0).value(), 2, {},
                   WholeModel{whole, offset});
-      shard.start(Version(0), std::span(start).subspan(static_cast<std::size_t>(offset), size));
+      EXPECT_TRUE(shard.start(Version(0), std::span(start).subspan(static_cast<std::size_t>(offset), size)).ok());
       for (int version = 1; version <= 3; ++version) {
         const Commit commit(version, 3);
         Update update = commit.update;
@@ -612,7 +613,7 @@ TEST(Shard, AGradientWhoseNormIsNoNumberIsNotClippedButNoticed) {
   clipping.clip = 0.1;
   for (const float bad : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
     Shard shard = shard_of(clipping);
-    shard.start(Version(0), random_floats(1));
+    EXPECT_TRUE(shard.start(Version(0), random_floats(1)).ok());
     Commit commit(1, 2);
     commit.gradients[0][100] = bad;
     ASSERT_TRUE(shard.apply(commit.update).ok());
@@ -626,7 +627,7 @@ TEST(Shard, WhatDoesNotArriveIsNotClipped) {
   OptimizerConfig clipping = kAdamW;
   clipping.clip = 0.1;
   Shard shard = shard_of(clipping, 2);
-  shard.start(Version(0), random_floats(1));
+  EXPECT_TRUE(shard.start(Version(0), random_floats(1)).ok());
   const Commit commit(1, 2);
   Update broken = commit.update;
   broken.arrival_block = 512;
@@ -647,7 +648,7 @@ TEST(Shard, KnowsWhetherItsNewestVersionIsFinite) {
     for (const TensorSpec& tensor : shard_layout().tensors()) {
       for (const std::int64_t at : {tensor.offset, tensor.offset + tensor.size - 1}) {
         Shard shard = shard_of(optimizer, 3);
-        shard.start(Version(0), random_floats(1));
+        EXPECT_TRUE(shard.start(Version(0), random_floats(1)).ok());
         EXPECT_TRUE(shard.finite());
         ASSERT_TRUE(shard.apply(Commit(1, 2).update).ok());
         EXPECT_TRUE(shard.finite());
@@ -662,7 +663,7 @@ TEST(Shard, KnowsWhetherItsNewestVersionIsFinite) {
 
 TEST(Shard, PublishesNoVersionThatIsNotFiniteWhereThatIsAsked) {
   Shard shard = shard_of(kAdamW, 2);
-  shard.start(Version(0), random_floats(1));
+  EXPECT_TRUE(shard.start(Version(0), random_floats(1)).ok());
   Commit good(1, 2);
   good.update.only_finite = true;
   ASSERT_TRUE(shard.apply(good.update).ok());
@@ -680,7 +681,7 @@ TEST(Shard, ConstantsNeedNotBeFinite) {
   const Layout layout = with_constants();
   const std::vector<float> start = odd_start(layout);
   Shard shard(layout, kSgd, memory::WeightWriter::create(layout.size(), 1, 0).value(), 2);
-  shard.start(Version(0), start);
+  EXPECT_TRUE(shard.start(Version(0), start).ok());
   EXPECT_TRUE(shard.finite());
   std::vector<float> gradient(start.size(), 1.0f);
   for (const TensorSpec& tensor : layout.tensors()) {
@@ -693,7 +694,7 @@ TEST(Shard, ConstantsNeedNotBeFinite) {
 
 TEST(Shard, SaysOfWhatIsPreparedWhetherItIsFinite) {
   Shard shard = shard_of(kAdamW, 2);
-  shard.start(Version(0), random_floats(1));
+  EXPECT_TRUE(shard.start(Version(0), random_floats(1)).ok());
   Commit bad(1, 1);
   bad.gradients[0][17] = std::numeric_limits<float>::infinity();
   Update broken = bad.update;
@@ -708,7 +709,7 @@ TEST(Shard, SaysOfWhatIsPreparedWhetherItIsFinite) {
   shard.publish();
   EXPECT_FALSE(shard.finite());
   Shard resumed = shard_of(kAdamW);
-  resumed.start(Version(1), latest(shard));
+  EXPECT_TRUE(resumed.start(Version(1), latest(shard)).ok());
   EXPECT_FALSE(resumed.finite());
 }
 
@@ -725,7 +726,7 @@ TEST(Shard, EachGroupStepsWithItsOwnNumbers) {
     const auto shard_with = [&](const OptimizerConfig& config, std::span<const ParameterGroup> groups) {
       Shard shard(shard_layout(), config, memory::WeightWriter::create(shard_layout().size(), 1, 1).value(),
                   2, groups);
-      shard.start(Version(0), start);
+      EXPECT_TRUE(shard.start(Version(0), start).ok());
       for (int version = 1; version <= 4; ++version) EXPECT_TRUE(shard.apply(Commit(version, 2).update).ok());
       return latest(shard);
     };
@@ -751,7 +752,7 @@ TEST(Shard, GroupsAreTheSameHoweverTheModelIsCut) {
   const Layout whole = shard_layout();
   const std::vector<float> start = random_floats(1);
   Shard one(whole, kAdamW, memory::WeightWriter::create(whole.size(), 1, 1).value(), 3, kGroups);
-  one.start(Version(0), start);
+  EXPECT_TRUE(one.start(Version(0), start).ok());
   const Commit commit(1, 3);
   ASSERT_TRUE(one.apply(commit.update).ok());
   for (int count = 2; count <= 5; ++count) {
@@ -759,7 +760,7 @@ TEST(Shard, GroupsAreTheSameHoweverTheModelIsCut) {
     for (const Layout& part : whole.split_evenly(count)) {
       const auto size = static_cast<std::size_t>(part.size());
       Shard shard(part, kAdamW, memory::WeightWriter::create(part.size(), 1, 0).value(), 1, kGroups);
-      shard.start(Version(0), std::span(start).subspan(static_cast<std::size_t>(offset), size));
+      EXPECT_TRUE(shard.start(Version(0), std::span(start).subspan(static_cast<std::size_t>(offset), size)).ok());
       Update update = commit.update;
       for (Update::Member& member : update.members) member.gradient += offset;
       ASSERT_TRUE(shard.apply(update).ok());
@@ -778,9 +779,9 @@ TEST(Shard, TheDirectionOfAGroupIsInTheOptimizersMeasure) {
   Shard shard(shard_layout(), optimizer,
               memory::WeightWriter::create(Shard::board_floats(shard_layout(), true), 1, 1).value(), 2,
               groups);
-  shard.start(Version(0), random_floats(1));
+  EXPECT_TRUE(shard.start(Version(0), random_floats(1)).ok());
   ASSERT_TRUE(shard.apply(Commit(1, 2).update).ok());
-  const std::vector<float>& velocity = shard.optimizer_state().streams[0];
+  const std::vector<float> velocity = shard.optimizer_state().streams[0];
   for (const TensorSpec& tensor : shard_layout().tensors()) {
     const float scale = tensor.name == "bias" ? 1.0f / 3 : 0.0f;
     for (auto i = static_cast<std::size_t>(tensor.offset);
@@ -795,8 +796,8 @@ TEST(Shard, LooksAheadWithTheSameWeights) {
   for (const OptimizerConfig& optimizer : kWithDirection) {
     Shard plain = shard_of(optimizer);
     Shard ahead = shard_of(optimizer, 1, true);
-    plain.start(Version(0), random_floats(1));
-    ahead.start(Version(0), random_floats(1));
+    EXPECT_TRUE(plain.start(Version(0), random_floats(1)).ok());
+    EXPECT_TRUE(ahead.start(Version(0), random_floats(1)).ok());
     for (int version = 1; version <= 4; ++version) {
       ASSERT_TRUE(plain.apply(Commit(version, 2).update).ok());
       ASSERT_TRUE(ahead.apply(Commit(version, 2).update).ok());
@@ -813,7 +814,7 @@ TEST(Shard, TheDirectionIsWhereItsUpdateWentAndNowhereForStatistics) {
   for (OptimizerConfig optimizer : {kSgd, kAdamW}) {
     optimizer.weight_decay = 0;
     Shard shard = shard_of(optimizer, 3, true);
-    shard.start(Version(0), random_floats(1));
+    EXPECT_TRUE(shard.start(Version(0), random_floats(1)).ok());
     EXPECT_EQ(copy_of(shard.direction()), std::vector<float>(shard.weights().size(), 0.0f));
     for (int version = 1; version <= 6; ++version) {
       const std::vector<float> before = latest(shard);
@@ -837,7 +838,7 @@ TEST(Shard, AnyNumberOfThreadsGivesTheSameDirection) {
     std::vector<float> expected;
     for (const int threads : {1, 2, 3, 4, 7}) {
       Shard shard = shard_of(optimizer, threads, true);
-      shard.start(Version(0), random_floats(1));
+      EXPECT_TRUE(shard.start(Version(0), random_floats(1)).ok());
       for (int version = 1; version <= 5; ++version)
         ASSERT_TRUE(shard.apply(Commit(version, version).update).ok());
       if (threads == 1) expected = copy_of(shard.direction());
@@ -849,12 +850,12 @@ TEST(Shard, AnyNumberOfThreadsGivesTheSameDirection) {
 TEST(Shard, HasItsDirectionAgainAfterARestart) {
   for (const OptimizerConfig& optimizer : kWithDirection) {
     Shard undisturbed = shard_of(optimizer, 1, true);
-    undisturbed.start(Version(0), random_floats(1));
+    EXPECT_TRUE(undisturbed.start(Version(0), random_floats(1)).ok());
     for (int version = 1; version <= 3; ++version)
       ASSERT_TRUE(undisturbed.apply(Commit(version, 2).update).ok());
     Shard resumed = shard_of(optimizer, 1, true);
     ASSERT_TRUE(resumed.restore_optimizer(undisturbed.optimizer_state()).ok());
-    resumed.start(Version(3), latest(undisturbed));
+    EXPECT_TRUE(resumed.start(Version(3), latest(undisturbed)).ok());
     EXPECT_EQ(copy_of(resumed.direction()), copy_of(undisturbed.direction()));
     EXPECT_NE(copy_of(resumed.direction()), std::vector<float>(resumed.weights().size(), 0.0f));
   }
@@ -862,7 +863,7 @@ TEST(Shard, HasItsDirectionAgainAfterARestart) {
 
 TEST(Shard, AKeptVersionIsItsWeightsAlone) {
   Shard shard = shard_of(kSgd, 1, true);
-  shard.start(Version(0), random_floats(1));
+  EXPECT_TRUE(shard.start(Version(0), random_floats(1)).ok());
   ASSERT_TRUE(shard.board().keep(Version(0)).ok());
   ASSERT_TRUE(shard.apply(Commit(1, 1).update).ok());
   EXPECT_EQ(copy_of(shard.kept_weights(Version(0))), random_floats(1));
@@ -874,14 +875,14 @@ TEST(Shard, WholeTensorsGiveTheBytesOfTheWholeModelWhereverTheyLie) {
   const std::vector<float> start = random_floats(1);
   for (const OptimizerConfig& optimizer : {kLars, kLamb, kAdafactor}) {
     Shard one = shard_of(optimizer);
-    one.start(Version(0), start);
+    EXPECT_TRUE(one.start(Version(0), start).ok());
     const Commit commit(1, 3);
     ASSERT_TRUE(one.apply(commit.update).ok());
     std::int64_t offset = 0;
     for (const Layout& part : whole.split(3)) {
       const auto size = static_cast<std::size_t>(part.size());
       Shard shard(part, optimizer, memory::WeightWriter::create(part.size(), 1, 0).value(), 1);
-      shard.start(Version(0), std::span(start).subspan(static_cast<std::size_t>(offset), size));
+      EXPECT_TRUE(shard.start(Version(0), std::span(start).subspan(static_cast<std::size_t>(offset), size)).ok());
       Update update = commit.update;
       for (Update::Member& member : update.members) member.gradient += offset;
       ASSERT_TRUE(shard.apply(update).ok());
@@ -898,7 +899,7 @@ TEST(Shard, ShardsOfASplitLayoutGiveTheBytesOfTheWhole) {
   const Layout whole = shard_layout();
   Shard one = shard_of(kAdamW);
   const std::vector<float> start = random_floats(1);
-  one.start(Version(0), start);
+  EXPECT_TRUE(one.start(Version(0), start).ok());
   const Commit commit(1, 3);
   ASSERT_TRUE(one.apply(commit.update).ok());
   const std::vector<float> expected = latest(one);
@@ -910,7 +911,7 @@ TEST(Shard, ShardsOfASplitLayoutGiveTheBytesOfTheWhole) {
                                       static_cast<std::size_t>(part.size()));
       };
       Shard shard(part, kAdamW, memory::WeightWriter::create(part.size(), 1, 0).value(), 1);
-      shard.start(Version(0), of_part(start));
+      EXPECT_TRUE(shard.start(Version(0), of_part(start)).ok());
       Update update = commit.update;
       for (Update::Member& member : update.members) member.gradient += offset;
       ASSERT_TRUE(shard.apply(update).ok());

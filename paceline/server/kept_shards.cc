@@ -54,7 +54,7 @@ absl::StatusOr<KeptShards> KeptShards::start(const wire::ServerStart& order, con
       PACELINE_RETURN_IF_ERROR(shards.add(here[copy].value(), order, job));
   }
   if (order.checkpoint_dir().empty()) {
-    if (!first.empty()) shards.begin_with(first);
+    if (!first.empty()) PACELINE_RETURN_IF_ERROR(shards.begin_with(first));
   } else {
     PACELINE_RETURN_IF_ERROR(shards.load_from_checkpoint(Version(order.version()), checkpoint));
   }
@@ -90,11 +90,13 @@ absl::Status KeptShards::add(int index, const wire::ServerStart& order, const co
   return absl::OkStatus();
 }
 
-void KeptShards::begin_with(std::span<const float> weights) const {
+absl::Status KeptShards::begin_with(std::span<const float> weights) const {
   for (const Kept& one : kept_) {
-    one.shard->start(Version(0), weights.subspan(static_cast<std::size_t>(one.offset),
-                                                 static_cast<std::size_t>(one.shard->layout().size())));
+    PACELINE_RETURN_IF_ERROR(
+        one.shard->start(Version(0), weights.subspan(static_cast<std::size_t>(one.offset),
+                                                     static_cast<std::size_t>(one.shard->layout().size()))));
   }
+  return absl::OkStatus();
 }
 
 absl::Status KeptShards::load_from_checkpoint(Version version, store::CheckpointFiles& checkpoint) const {
@@ -102,7 +104,7 @@ absl::Status KeptShards::load_from_checkpoint(Version version, store::Checkpoint
     PACELINE_ASSIGN_OR_RETURN(auto saved,
                               store::load_shard(checkpoint, one.index + 1, count_, one.shard->layout()));
     PACELINE_RETURN_IF_ERROR(one.shard->restore_optimizer(std::move(saved.optimizer)));
-    one.shard->start(version, saved.weights);
+    PACELINE_RETURN_IF_ERROR(one.shard->start(version, saved.weights));
   }
   return absl::OkStatus();
 }
@@ -123,8 +125,9 @@ absl::Status KeptShards::write(int index, Version version, store::CheckpointFile
   if (found == kept_.end() || found->shard->version() != version)
     return absl::InternalError(fmt::format("version {} of shard {} is not here", version, index));
   const ps::Shard& shard = *found->shard;
-  return store::write_shard(checkpoint, index + 1, count_, shard.layout(), shard.weights(),
-                            shard.optimizer_state());
+  PACELINE_ASSIGN_OR_RETURN(const std::vector<float> weights, shard.read(shard.weights()));
+  PACELINE_ASSIGN_OR_RETURN(const ps::OptimizerState state, shard.read_state());
+  return store::write_shard(checkpoint, index + 1, count_, shard.layout(), weights, state);
 }
 
 }  // namespace paceline::server

@@ -41,8 +41,8 @@ class KeptShards {
   static absl::StatusOr<KeptShards> start(const wire::ServerStart& order, const config::JobConfig& job,
                                           std::span<const float> first, store::CheckpointFiles& checkpoint);
 
-  // `weights` of the whole model, as version 0.
-  void begin_with(std::span<const float> weights) const;
+  // Starts all with `weights` of the whole model, as version 0. Errors: those of the memory.
+  absl::Status begin_with(std::span<const float> weights) const;
 
   ps::Shard& own() const { return *kept_.front().shard; }
   // Floats before the own one in the whole model.

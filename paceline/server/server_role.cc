@@ -23,6 +23,7 @@
 #include "paceline/peer/heartbeats.h"
 #include "paceline/peer/peer.h"
 #include "paceline/peer/refused_log.h"
+#include "paceline/ps/fused_update.h"
 #include "paceline/ps/shard.h"
 #include "paceline/rpc/link_keys.h"
 #include "paceline/server/commit_log.h"
@@ -334,7 +335,7 @@ absl::Status Server::pass_on_first(std::span<const float> weights) {
   }
   const float* const first = exchange_->slice(kKeeper, kSender, kFirst);
   PACELINE_RETURN_IF_ERROR(exchange_->wait(kKeeper, kSender, kFirst, 0, whole_floats_));
-  shards_->begin_with({first, static_cast<std::size_t>(whole_floats_)});
+  PACELINE_RETURN_IF_ERROR(shards_->begin_with({first, static_cast<std::size_t>(whole_floats_)}));
   exchange_->release(kKeeper, kSender, kFirst);
   return absl::OkStatus();
 }

@@ -30,12 +30,13 @@ absl::StatusOr<LocalShards> LocalShards::create(const config::JobConfig& job, co
   return shards;
 }
 
-void LocalShards::start(std::span<const float> weights) {
+absl::Status LocalShards::start(std::span<const float> weights) {
   for (const auto& shard : shards_) {
     const auto size = static_cast<std::size_t>(shard->layout().size());
-    shard->start(Version(0), weights.first(size));
+    PACELINE_RETURN_IF_ERROR(shard->start(Version(0), weights.first(size)));
     weights = weights.subspan(size);
   }
+  return absl::OkStatus();
 }
 
 absl::Status LocalShards::start(Version version, const std::string& checkpoint_dir) {
@@ -44,7 +45,7 @@ absl::Status LocalShards::start(Version version, const std::string& checkpoint_d
     ps::Shard& shard = *shards_[static_cast<std::size_t>(i)];
     PACELINE_ASSIGN_OR_RETURN(auto saved, store::load_shard(checkpoint_dir, i + 1, count, shard.layout()));
     PACELINE_RETURN_IF_ERROR(shard.restore_optimizer(std::move(saved.optimizer)));
-    shard.start(version, saved.weights);
+    PACELINE_RETURN_IF_ERROR(shard.start(version, saved.weights));
   }
   return absl::OkStatus();
 }

@@ -22,7 +22,7 @@ class LocalShards {
   static absl::StatusOr<LocalShards> create(const config::JobConfig& job, const ps::Layout& layout);
 
   // One of them before the first apply: from these weights, or from a checkpoint of this version.
-  void start(std::span<const float> weights);
+  absl::Status start(std::span<const float> weights);
   absl::Status start(Version version, const std::string& checkpoint_dir);
 
   // `gradients`: of each member of the commit, in its order.

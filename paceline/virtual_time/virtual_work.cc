@@ -79,7 +79,7 @@ absl::StatusOr<std::unique_ptr<VirtualWork>> VirtualWork::create(
     first.forget(weights.mapping().data());
     if (!job.initial_weights.empty())
       PACELINE_RETURN_IF_ERROR(store::read_weights(job.initial_weights, layout, weights.floats()));
-    shards.start(weights.floats());
+    PACELINE_RETURN_IF_ERROR(shards.start(weights.floats()));
   }
   const std::int32_t samples = first.samples();
   const std::int64_t units = first.units();

@@ -207,7 +207,7 @@ class Hosts {
   // What one shard makes of all that.
   std::vector<float> on_one_host(const std::vector<Commit>& commits) const {
     ps::Shard shard(layout_, optimizer(), memory::WeightWriter::create(layout_.size(), 2, 0).value(), 1);
-    shard.start(Version(0), first_);
+    EXPECT_TRUE(shard.start(Version(0), first_).ok());
     for (const Commit& commit : commits) {
       ps::Update update{.version = shard.version().next(), .members = {}, .learning_rate = 0.1};
       for (std::size_t m = 0; m < commit.size(); ++m)
@@ -223,8 +223,9 @@ class Hosts {
     const ps::Layout& part = parts_[std::size_t(shard)];
     auto board = memory::WeightWriter::create(ps::Shard::board_floats(part, look_ahead), 4 + size(), 2);
     auto made = std::make_unique<ps::Shard>(part, optimizer(), std::move(board).value(), 2);
-    made->start(Version(0),
-                std::span(first_).subspan(std::size_t(offset_of(shard)), std::size_t(part.size())));
+    EXPECT_TRUE(made->start(Version(0), std::span(first_).subspan(std::size_t(offset_of(shard)),
+                                                                  std::size_t(part.size())))
+                    .ok());
     return made;
   }
   std::int64_t offset_of(int shard) const {

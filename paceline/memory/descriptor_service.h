@@ -1,0 +1,50 @@
+// Gives open files by name to other processes of this host and user: the descriptors of memory that has no path, as
+// a card's memory. They go over a socket, because /proc/PID/fd cannot open them and pidfd_getfd is forbidden in
+// containers.
+//
+// A request is the line "get NAME". The answer is the line "ok" with one descriptor, or "no REASON".
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include <absl/status/statusor.h>
+
+#include "paceline/base/file_descriptor.h"
+
+namespace paceline::memory {
+
+class DescriptorService {
+ public:
+  // Listens at an address that no other process has. Errors: no socket can be had.
+  static absl::StatusOr<std::unique_ptr<DescriptorService>> start();
+  ~DescriptorService();
+
+  // "@" and the name of a socket in Linux's abstract namespace.
+  const std::string& address() const { return address_; }
+  // Replaces what has that name. Names have no blanks. Any thread.
+  void put(const std::string& name, FileDescriptor descriptor);
+  void remove(const std::string& name);
+
+  // Gets a descriptor from a service of another process, as programs do. Errors: NotFound, with the reason; the
+  // service is gone.
+  static absl::StatusOr<FileDescriptor> get(const std::string& address, const std::string& name);
+
+ private:
+  DescriptorService(FileDescriptor listener, FileDescriptor stop, FileDescriptor stopped, std::string address);
+  void serve();
+  void answer(FileDescriptor peer);
+
+  const FileDescriptor listener_;
+  FileDescriptor stop_;           // closed by the destructor
+  const FileDescriptor stopped_;  // readable once stop_ is closed
+  const std::string address_;
+  std::mutex mutex_;
+  std::map<std::string, FileDescriptor> descriptors_;
+  std::thread thread_;
+};
+
+}  // namespace paceline::memory

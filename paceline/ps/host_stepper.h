@@ -1,0 +1,56 @@
+// Steps a shard in the host's memory, on threads of its own.
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "paceline/ps/fused_update.h"
+#include "paceline/ps/stepper.h"
+#include "paceline/ps/thread_pool.h"
+
+namespace paceline::ps {
+
+class HostStepper final : public Stepper {
+ public:
+  // The plan outlives this.
+  HostStepper(const StepPlan& plan, int threads);
+
+  absl::Status set_state(StateStreams state) override;
+  absl::StatusOr<StateStreams> state(bool before) const override { return before ? before_ : state_; }
+  absl::StatusOr<bool> begin(std::span<const float> weights, std::span<const StepNumbers> numbers,
+                             std::span<float> buffer) override;
+  absl::Status copy_constants(std::span<const float> from, std::span<float> to) override;
+  absl::StatusOr<bool> step(const Step& step) override;
+  absl::Status read(std::span<const float> from, std::span<float> to) const override;
+  int threads() const override { return pool_.threads(); }
+
+ private:
+  // The squared norm's root of the members' averaged gradient over all parameters; waits for all of it. Errors: those
+  // of Update::arrival.
+  absl::StatusOr<double> gradient_norm(const Update& update);
+  absl::StatusOr<bool> make(const Step& step, std::span<const StepNumbers> numbers);
+  // Steps each tensor as a whole, by one thread, in the memory of the next version. Threads do not share a tensor, so
+  // that its sums do not depend on their number.
+  absl::StatusOr<bool> make_tensors(const Step& step, std::span<const StepNumbers> numbers,
+                                    const UpdateStreams& streams);
+  // Returns whether what it wrote is finite.
+  bool apply_range(const Update& update, std::span<const StepNumbers> numbers, const UpdateStreams& streams,
+                   std::int64_t begin, std::int64_t end) const;
+  UpdateStreams streams_of(std::span<const float> latest, std::span<float> next);
+  // Called for each range before it changes, by any thread.
+  void remember(const Step& step, std::int64_t begin, std::int64_t end);
+  void undo();
+
+  const StepPlan& plan_;
+  StateStreams state_;
+  // The state of the version before the one that was made undoable; empty if none ever was. And what of it is there.
+  StateStreams before_;
+  std::mutex remembering_;
+  std::vector<std::pair<std::int64_t, std::int64_t>> remembered_;
+  std::vector<double> squares_;  // by block of the plan
+  ThreadPool pool_;
+};
+
+}  // namespace paceline::ps
