@@ -564,7 +564,7 @@ TEST(Shard, FindsTheSameNormWhenGradientsComeInParts) {
   clipping.clip = 0.1;
   const auto squares_with = [&](std::int64_t part) {
     Shard shard = shard_of(clipping, 2);
-    shard.start(Version(0), random_floats(1));
+    EXPECT_TRUE(shard.start(Version(0), random_floats(1)).ok());
     const Commit commit(1, 2);
     Update update = commit.update;
     double squares = 0;
