@@ -11,9 +11,11 @@
 #define PACELINE_KERNEL PACELINE_STEP_MATH
 #ifdef __CUDA__
 #define PACELINE_UNROLL _Pragma("unroll")
+#define PACELINE_UNROLL_4 _Pragma("unroll 4")
 #define PACELINE_UNROLL_8 _Pragma("unroll 8")
 #else
 #define PACELINE_UNROLL
+#define PACELINE_UNROLL_4
 #define PACELINE_UNROLL_8
 #endif
 
@@ -44,29 +46,26 @@ PACELINE_KERNEL void store(float* at, Number number) {
   *reinterpret_cast<Number*>(at) = number;
 }
 
-// The members of a sum. Of one or two of them everything is in registers; kCount is 0 for any number.
+// The members of a sum. One or two of them are kept in registers; kCount is 0 for any number.
 template <int kCount, bool kShares>
 class Members {
  public:
+  PACELINE_KERNEL explicit Members(const UpdateArguments& a) : Members(a.members, a.member_count) {}
   PACELINE_KERNEL Members(const MemberArgument* members, std::int32_t count)
       : members_(members), count_(count) {
     for (int i = 0; i < kCount; ++i) kept_[i] = members[i];
-  }
-  PACELINE_KERNEL bool aligned_at(std::int64_t begin) const {
-    bool result = true;
-    for (int i = 0; i < count(); ++i) result = result && aligned(member(i).gradient + begin);
-    return result;
   }
   // Σ weight · gradient[at], or with shares in place of weights.
   template <class Number>
   PACELINE_KERNEL Number sum(std::int64_t at) const {
     Number result = factor(0) * load<Number>(member(0).gradient + at);
-    for (int i = 1; i < count(); ++i) result = result + factor(i) * load<Number>(member(i).gradient + at);
+    PACELINE_UNROLL_4
+    for (int i = 1; i < (kCount != 0 ? kCount : count_); ++i)
+      result = result + factor(i) * load<Number>(member(i).gradient + at);
     return result;
   }
 
  private:
-  PACELINE_KERNEL int count() const { return kCount != 0 ? kCount : count_; }
   PACELINE_KERNEL const MemberArgument& member(int i) const { return kCount != 0 ? kept_[i] : members_[i]; }
   PACELINE_KERNEL float factor(int i) const { return kShares ? member(i).share : member(i).weight; }
 
@@ -74,6 +73,12 @@ class Members {
   std::int32_t count_;
   MemberArgument kept_[kCount == 0 ? 1 : kCount];
 };
+
+PACELINE_KERNEL bool gradients_aligned(const UpdateArguments& a, std::int64_t begin) {
+  bool result = true;
+  for (int i = 0; i < a.member_count; ++i) result = result && aligned(a.members[i].gradient + begin);
+  return result;
+}
 
 // Each number of a vector, or a number that is alone.
 PACELINE_KERNEL int width(float) { return 1; }
@@ -83,53 +88,58 @@ PACELINE_KERNEL float get(Four number, int i) { return number[i]; }
 PACELINE_KERNEL void set(float& number, int, float value) { number = value; }
 PACELINE_KERNEL void set(Four& number, int i, float value) { number[i] = value; }
 
-// Calls each.operator()<Four>(at) and each.operator()<float>(at) so that the threads of a block share out
-// floats [begin, begin + size), four at a time if they are aligned.
+// The threads of a block share out floats [begin, begin + size): they call each.at<Four>(i) for four at a
+// time if these are aligned, and each.at<float>(i) for the rest. share_fours() returns how many floats it has
+// done.
 template <class Each>
-PACELINE_KERNEL void share_out(const Place& place, std::int64_t begin, std::int32_t size, bool fours,
-                               const Each& each) {
-  const auto thread = static_cast<std::int32_t>(place.thread);
+PACELINE_KERNEL std::int32_t share_fours(const Place& place, const Piece& piece, const Each& each) {
   const auto threads = static_cast<std::int32_t>(place.threads);
-  const std::int32_t whole = fours ? size / kFour * kFour : 0;
-  for (std::int32_t i = thread * kFour; i < whole; i += threads * kFour) each.template at<Four>(begin + i);
-  for (std::int32_t i = whole + thread; i < size; i += threads) each.template at<float>(begin + i);
+  const std::int32_t whole = piece.size / kFour * kFour;
+  for (std::int32_t i = static_cast<std::int32_t>(place.thread) * kFour; i < whole; i += threads * kFour)
+    each.template at<Four>(piece.begin + i);
+  return whole;
+}
+template <class Each>
+PACELINE_KERNEL void share_rest(const Place& place, const Piece& piece, std::int32_t done, const Each& each) {
+  const auto threads = static_cast<std::int32_t>(place.threads);
+  for (std::int32_t i = done + static_cast<std::int32_t>(place.thread); i < piece.size; i += threads)
+    each.template at<float>(piece.begin + i);
+}
+template <class Each>
+PACELINE_KERNEL void share_out(const Place& place, const Piece& piece, bool fours, const Each& each) {
+  share_rest(place, piece, fours ? share_fours(place, piece, each) : 0, each);
 }
 
 PACELINE_KERNEL void note(ps::Marks marks, std::uint32_t* all) {
   if (!ps::finite(marks)) __atomic_fetch_or(all, kNotFinite, __ATOMIC_RELAXED);
 }
 
+template <class Step>
+PACELINE_KERNEL bool streams_aligned(const UpdateArguments& a, std::int64_t begin) {
+  bool result = aligned(a.weights + begin) && aligned(a.next + begin) && aligned(a.state1 + begin);
+  if (Step::kStates == 2) result = result && aligned(a.state2 + begin);
+  if (a.state1_before != nullptr) result = result && aligned(a.state1_before + begin);
+  if (a.state2_before != nullptr) result = result && aligned(a.state2_before + begin);
+  if (a.direction != nullptr) result = result && aligned(a.direction + begin);
+  return result;
+}
+
 template <class Step, int kMembers>
 struct ParameterStep {
   const UpdateArguments& a;
   const Step& step;
-  const Members<kMembers, false>& members;
   float factor;
   ps::Marks& marks;
-
-  PACELINE_KERNEL const float* before1() const {
-    return a.state1_before != nullptr ? a.state1_before : a.state1;
-  }
-  PACELINE_KERNEL const float* before2() const {
-    return a.state2_before != nullptr ? a.state2_before : a.state2;
-  }
-
-  PACELINE_KERNEL bool all_aligned(std::int64_t begin) const {
-    bool result = aligned(a.weights + begin) && aligned(a.next + begin) && aligned(a.state1 + begin) &&
-                  aligned(before1() + begin) && members.aligned_at(begin);
-    if (Step::kStates == 2) result = result && aligned(a.state2 + begin) && aligned(before2() + begin);
-    if (a.direction != nullptr) result = result && aligned(a.direction + begin);
-    return result;
-  }
+  Members<kMembers, false> members{a};
 
   template <class Number>
   PACELINE_KERNEL void at(std::int64_t i) const {
-    const Number weights = load<Number>(a.weights + i);
-    const Number state1 = load<Number>(before1() + i);
+    const auto weights = load<Number>(a.weights + i);
+    const auto state1 = load<Number>((a.state1_before != nullptr ? a.state1_before : a.state1) + i);
     Number state2{};
-    if constexpr (Step::kStates == 2) state2 = load<Number>(before2() + i);
-    Number gradient = members.template sum<Number>(i);
-    gradient = factor * gradient;
+    if constexpr (Step::kStates == 2)
+      state2 = load<Number>((a.state2_before != nullptr ? a.state2_before : a.state2) + i);
+    const Number gradient = factor * members.template sum<Number>(i);
     Number next{}, next1{}, next2{}, direction{};
     PACELINE_UNROLL
     for (int j = 0; j < width(weights); ++j) {
@@ -147,57 +157,54 @@ struct ParameterStep {
   }
 };
 
+template <class Step>
+PACELINE_KERNEL void step_parameters(const UpdateArguments& a, const Piece& piece, float factor,
+                                     const Place& place, ps::Marks& marks) {
+  const Step step(a.numbers[piece.optimizer]);
+  std::int32_t done = 0;
+  if (streams_aligned<Step>(a, piece.begin) && gradients_aligned(a, piece.begin)) {
+    if (a.member_count == 1)
+      done = share_fours(place, piece, ParameterStep<Step, 1>{a, step, factor, marks});
+    else if (a.member_count == 2)
+      done = share_fours(place, piece, ParameterStep<Step, 2>{a, step, factor, marks});
+    else
+      done = share_fours(place, piece, ParameterStep<Step, 0>{a, step, factor, marks});
+  }
+  share_rest(place, piece, done, ParameterStep<Step, 0>{a, step, factor, marks});
+}
+
 struct StatisticStep {
   const UpdateArguments& a;
-  const Members<0, true>& members;
   ps::Marks& marks;
-
-  PACELINE_KERNEL bool all_aligned(std::int64_t begin) const {
-    return aligned(a.weights + begin) && aligned(a.next + begin) && members.aligned_at(begin);
-  }
+  Members<0, true> members{a};
 
   template <class Number>
   PACELINE_KERNEL void at(std::int64_t i) const {
-    Number mean = members.template sum<Number>(i);
+    auto mean = members.template sum<Number>(i);
     if (a.pull != 1) {
-      const Number weights = load<Number>(a.weights + i);
+      const auto weights = load<Number>(a.weights + i);
+      PACELINE_UNROLL
       for (int j = 0; j < width(mean); ++j) set(mean, j, ps::part_way(get(weights, j), a.pull, get(mean, j)));
     }
+    PACELINE_UNROLL
     for (int j = 0; j < width(mean); ++j) marks |= ps::mark_of(get(mean, j));
     store(a.next + i, mean);
   }
 };
 
-template <class Step, int kMembers>
-PACELINE_KERNEL void step_pieces(const UpdateArguments& a, const Place& place) {
-  const Members<kMembers, false> members(a.members, a.member_count);
+template <class Step>
+PACELINE_KERNEL void step(const UpdateArguments& a, const Place& place) {
   const float word = a.gradient_factor != nullptr ? *a.gradient_factor : 1.0f;
   ps::Marks marks = 0;
   for (auto p = static_cast<std::int32_t>(place.block); p < a.piece_count;
        p += static_cast<std::int32_t>(place.blocks)) {
     const Piece piece = a.pieces[p];
-    if (piece.kind == kStatisticPiece) {
-      const Members<0, true> shares(a.members, a.member_count);
-      const StatisticStep each{a, shares, marks};
-      share_out(place, piece.begin, piece.size, each.all_aligned(piece.begin), each);
-    } else {
-      const ps::StepNumbers& numbers = a.numbers[piece.optimizer];
-      const Step step(numbers);
-      const ParameterStep<Step, kMembers> each{a, step, members, numbers.gradient * word, marks};
-      share_out(place, piece.begin, piece.size, each.all_aligned(piece.begin), each);
-    }
+    if (piece.kind == kStatisticPiece)
+      share_out(place, piece, false, StatisticStep{a, marks});
+    else
+      step_parameters<Step>(a, piece, a.numbers[piece.optimizer].gradient * word, place, marks);
   }
   note(marks, a.marks);
-}
-
-template <class Step>
-PACELINE_KERNEL void step(const UpdateArguments& a, const Place& place) {
-  if (a.member_count == 1)
-    step_pieces<Step, 1>(a, place);
-  else if (a.member_count == 2)
-    step_pieces<Step, 2>(a, place);
-  else
-    step_pieces<Step, 0>(a, place);
 }
 
 template <class Step>
@@ -218,7 +225,7 @@ PACELINE_KERNEL void direction(const UpdateArguments& a, const Place& place) {
     const Piece piece = a.pieces[p];
     if (piece.kind != kParameterPiece) continue;
     const Step step(a.numbers[piece.optimizer]);
-    share_out(place, piece.begin, piece.size, false, DirectionOf<Step>{a, step});
+    share_out(place, piece, false, DirectionOf<Step>{a, step});
   }
 }
 
@@ -294,7 +301,7 @@ PACELINE_KERNEL void look_for_not_finite(const FiniteArguments& a, const Place& 
   for (auto p = static_cast<std::int32_t>(place.block); p < a.piece_count;
        p += static_cast<std::int32_t>(place.blocks)) {
     const Piece piece = a.pieces[p];
-    share_out(place, piece.begin, piece.size, aligned(a.values + piece.begin), Look{a.values, marks});
+    share_out(place, piece, aligned(a.values + piece.begin), Look{a.values, marks});
   }
   note(marks, a.marks);
 }

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -68,9 +69,13 @@ std::vector<ps::ParameterGroup> test_groups() {
 }
 
 std::vector<float> random_floats(std::uint64_t seed) {
-  Rng rng(seed);
-  std::vector<float> values(static_cast<std::size_t>(test_layout().size()));
-  for (float& value : values) value = static_cast<float>(rng.normal());
+  static std::map<std::uint64_t, std::vector<float>> made;
+  std::vector<float>& values = made[seed];
+  if (values.empty()) {
+    Rng rng(seed);
+    values.resize(static_cast<std::size_t>(test_layout().size()));
+    for (float& value : values) value = static_cast<float>(rng.normal());
+  }
   return values;
 }
 

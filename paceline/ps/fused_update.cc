@@ -197,6 +197,18 @@ double sum_of_blocks(std::span<const double> squares) {
 
 double squares_of(const float* values, std::int64_t n) { return squares_in_lanes(values, n); }
 
+double squares_of_tensor(const float* values, std::int64_t n) {
+  double sum = 0;
+  for (std::int64_t group = 0; group < n; group += kSquaresGroup * kSquaresBlock) {
+    const std::int64_t end = std::min(n, group + kSquaresGroup * kSquaresBlock);
+    double of_group = 0;
+    for (std::int64_t begin = group; begin < end; begin += kSquaresBlock)
+      of_group += squares_in_lanes(values + begin, std::min(kSquaresBlock, end - begin));
+    sum += of_group;
+  }
+  return sum;
+}
+
 bool all_finite(const float* values, std::int64_t n) { return finite(marks_of(values, n)); }
 
 bool all_finite(const Layout& layout, const float* gradient) {

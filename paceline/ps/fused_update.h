@@ -44,6 +44,9 @@ double sum_of_squares(std::span<const Weighted> members, std::int64_t begin, std
 // Σ value², in double precision and in lanes of its own: the same number on every processor.
 double squares_of(const float* values, std::int64_t n);
 
+// The same of a whole tensor, as the tree of sums of step_math.h.
+double squares_of_tensor(const float* values, std::int64_t n);
+
 // The sum over the blocks of all parameters, in groups of kSquaresGroup: the same number on every processor,
 // and on a card (step_math.h).
 double sum_of_blocks(std::span<const double> squares);

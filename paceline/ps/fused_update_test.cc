@@ -337,6 +337,16 @@ TEST(SumOfSquares, IsThatOfTheMembersSum) {
   }
 }
 
+TEST(SumOfBlocks, AddsGroupsOfSixtyFourInOrder) {
+  // 1 is lost beside 2⁵³, and 64 of them together are not.
+  std::vector<double> squares(3 * 64, 1.0);
+  squares[0] = std::ldexp(1.0, 53);
+  EXPECT_EQ(sum_of_blocks(squares), std::ldexp(1.0, 53) + 2 * 64);
+  EXPECT_EQ(sum_of_blocks(std::span(squares).first(64)), std::ldexp(1.0, 53));
+  EXPECT_EQ(sum_of_blocks(std::span(squares).first(66)), std::ldexp(1.0, 53) + 2);
+  EXPECT_EQ(sum_of_blocks({}), 0.0);
+}
+
 TEST(FusedUpdate, ScalesTheSumBeforeAllElse) {
   for (const OptimizerKind kind : kKinds) {
     Problem p = problem(kind, 1, 3000);

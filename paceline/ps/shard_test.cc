@@ -558,6 +558,27 @@ TEST(Shard, ClippingGivesTheSameBytesWithAnyNumberOfThreadsAndGroups) {
   EXPECT_NE(expected, random_floats(1));
 }
 
+// Gradients that come over links come in parts, whose size must not show in the norm.
+TEST(Shard, FindsTheSameNormWhenGradientsComeInParts) {
+  OptimizerConfig clipping = kSgd;
+  clipping.clip = 0.1;
+  const auto squares_with = [&](std::int64_t part) {
+    Shard shard = shard_of(clipping, 2);
+    EXPECT_TRUE(shard.start(Version(0), random_floats(1)).ok());
+    const Commit commit(1, 2);
+    Update update = commit.update;
+    double squares = 0;
+    update.squares_of_all = [&](double own) { return squares = own; };
+    if (part > 0) {
+      update.arrival_block = part;
+      update.arrival = [](std::int64_t, std::int64_t) { return absl::OkStatus(); };
+    }
+    EXPECT_TRUE(shard.apply(update).ok());
+    return squares;
+  };
+  for (const std::int64_t part : {16, 48, 1024, 5008}) EXPECT_EQ(squares_with(part), squares_with(0)) << part;
+}
+
 // Several servers of a host: each sees the whole gradient, and all come to the same norm.
 TEST(Shard, ShardsThatSeeTheWholeGradientClipAsOneShardDoesToTheLastBit) {
   const Layout whole = shard_layout();

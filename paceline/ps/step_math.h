@@ -59,6 +59,8 @@ class SgdStep {
         gain_(numbers.gain),
         decay_(numbers.coupled_decay),
         direction_(numbers.direction) {}
+  // LARS: SGD with a gain for each tensor, lars_gain().
+  PACELINE_STEP_MATH SgdStep(const StepNumbers& numbers, float gain) : SgdStep(numbers) { gain_ = gain; }
 
   PACELINE_STEP_MATH Stepped operator()(float gradient, float weight, float velocity, float) const {
     const float next = momentum_ * velocity + gain_ * (gradient + decay_ * weight);
@@ -202,6 +204,93 @@ PACELINE_STEP_MATH float limiting_factor(double norm, double clip) {
   if (!__builtin_isfinite(norm)) return 1;
   const double factor = clip / (norm + 1e-6);
   return static_cast<float>(factor < 1.0 ? factor : 1.0);
+}
+
+// ---- LARS, LAMB and Adafactor, which step a tensor as a whole ----
+//
+// The squared norm of a tensor is the same tree of sums as that of a gradient.
+
+// A ratio of norms is 1 if one of them is 0. If a norm is not finite, neither is the ratio, nor are the
+// weights: it is seen there.
+PACELINE_STEP_MATH float ratio_of(double over, double under) {
+  return over == 0 || under == 0 ? 1.0f : static_cast<float>(over / under);
+}
+
+// `adapted`: whether the tensor's step is multiplied by a ratio of norms.
+PACELINE_STEP_MATH float lars_gain(const StepNumbers& numbers, bool adapted, double weights,
+                                   double gradient) {
+  if (!adapted) return numbers.gain;
+  const double under = gradient + static_cast<double>(numbers.coupled_decay) * weights;
+  const double over = static_cast<double>(numbers.trust) * weights;
+  return numbers.gain * (gradient == 0 ? 1.0f : ratio_of(over, under));
+}
+
+// LAMB's `weight` is the step along which the weight goes, and not the next weight.
+class LambStep {
+ public:
+  PACELINE_STEP_MATH explicit LambStep(const StepNumbers& numbers)
+      : decay_(numbers.coupled_decay),
+        beta1_(numbers.beta1),
+        beta2_(numbers.beta2),
+        correction1_(numbers.correction1),
+        root_correction_(__builtin_sqrtf(numbers.correction2)),
+        epsilon_(numbers.epsilon) {}
+
+  PACELINE_STEP_MATH Stepped operator()(float gradient, float weight, float first, float second) const {
+    const float next_first = beta1_ * first + (1.0f - beta1_) * gradient;
+    const float next_second = beta2_ * second + (1.0f - beta2_) * gradient * gradient;
+    const float root = __builtin_sqrtf(next_second) / root_correction_ + epsilon_;
+    return {next_first / correction1_ / root + decay_ * weight, next_first, next_second};
+  }
+
+ private:
+  float decay_, beta1_, beta2_, correction1_, root_correction_, epsilon_;
+};
+
+PACELINE_STEP_MATH float lamb_rate(const StepNumbers& numbers, bool adapted, double weights, double step) {
+  return numbers.rate * (adapted ? ratio_of(weights, step) : 1.0f);
+}
+
+// The next weight, of LAMB (which keeps all of the weight) and of Adafactor.
+PACELINE_STEP_MATH float go(float kept, float weight, float rate, float step) {
+  return kept * weight - rate * step;
+}
+
+// ε₁ of Adafactor, as torch.optim has it.
+inline constexpr float kLeastMean = 0x1p-23f;
+inline constexpr float kLeastSquare = kLeastMean * kLeastMean;
+// Adafactor adds the squares of a matrix's columns, and the means of its rows, in chunks of so many rows,
+// each in order, and then the chunks in order.
+inline constexpr std::int64_t kChunkRows = 256;
+
+// A mean of squares after an update that brings `square`.
+PACELINE_STEP_MATH float kept_mean(float beta2, float mean, float square) {
+  return beta2 * mean + (1.0f - beta2) * square;
+}
+PACELINE_STEP_MATH float kept_square(float beta2, float mean, float gradient) {
+  return beta2 * mean + (1.0f - beta2) * gradient * gradient;
+}
+// `share`: (1 − β2) / height.
+PACELINE_STEP_MATH float kept_column(float beta2, float mean, float share, float sum) {
+  return beta2 * mean + share * sum;
+}
+PACELINE_STEP_MATH float divided_by_root(float gradient, float square) {
+  return gradient / __builtin_sqrtf(square < kLeastSquare ? kLeastSquare : square);
+}
+PACELINE_STEP_MATH double mean_of_rows(double sum, std::int64_t height) {
+  const double mean = sum / static_cast<double>(height);
+  return mean < static_cast<double>(kLeastMean) ? static_cast<double>(kLeastMean) : mean;
+}
+PACELINE_STEP_MATH float row_factor(float row, double mean) {
+  return static_cast<float>(static_cast<double>(row) / mean);
+}
+PACELINE_STEP_MATH float adafactor_rate(const StepNumbers& numbers, std::int64_t size, double weights,
+                                        double step) {
+  const double root_of_size = __builtin_sqrt(static_cast<double>(size));
+  const double limited = step / (root_of_size * static_cast<double>(numbers.threshold));
+  const double mean = weights / root_of_size, least = static_cast<double>(numbers.epsilon);
+  const double scale = least < mean ? mean : least;
+  return static_cast<float>(static_cast<double>(numbers.rate) * scale / (1.0 < limited ? limited : 1.0));
 }
 
 }  // namespace paceline::ps
