@@ -294,10 +294,27 @@ void Attempt::on(const RestartKept&) {
   if (phase_ == Phase::kStarting) start_servers_if_ready();
 }
 
+// The card whose memory shards should be in, empty for the host's; nothing while a device may yet come that has one.
+std::optional<std::string> Attempt::card_for_shards() {
+  if (options_.job.memory != config::ShardMemory::kGpu) return job_facts_->card(options_.job);
+  std::size_t attached = 0;
+  for (const auto& [peer, worker] : workers_.all()) {
+    if (worker.attached && !worker.attached->card().empty()) return worker.attached->card();
+    attached += worker.attached ? 1 : 0;
+  }
+  if (attached == options_.job.devices.size())
+    fail(absl::FailedPreconditionError(
+        "cluster.memory is \"gpu\", and no device of the job computes on a GPU whose memory processes can share; write "
+        "\"auto\" or \"host\""));
+  return std::nullopt;
+}
+
 void Attempt::start_servers_if_ready() {
   if (saving_copies() || options_.only_look_without || awaits_copy_) return;
   if (!servers_.all_here() || !job_facts_) return;
   if (servers_.told_to_start()) return first_weights_.give();
+  const auto card = card_for_shards();
+  if (!card) return;
   std::vector<std::string> weights;
   if (!options_.restart) weights = first_weights_.known();
   if (!options_.restart && weights.size() < servers_.size()) return;
@@ -325,7 +342,7 @@ void Attempt::start_servers_if_ready() {
   start.set_evaluator_host(evaluator_host_.value());
   start.set_copies(static_cast<std::int32_t>(options_.job.copies));
   start.set_attempt(options_.attempt);
-  start.set_card(job_facts_->card(options_.job));
+  start.set_card(*card);
   start.set_first_passed_on(!options_.restart && first_weights_.passed_on());
   servers_.start(start, weights);
   if (options_.restart && replication_) measure_restart();
@@ -353,6 +370,13 @@ absl::Status Attempt::on_no_weights(ServerId server, const std::string& error) {
 absl::Status Attempt::on_started(ServerId server, const wire::ServerStarted& started) {
   if (!started.error().empty()) return on_no_weights(server, started.error());
   PACELINE_RETURN_IF_ERROR(servers_.started(server, started));
+  if (!started.card().empty())
+    out_.tell_and_remember(fmt::format("weights and optimizer state are in the memory of {}",
+                                       store::printable(started.card(), store::kLongestError)));
+  if (!started.why_host().empty())
+    out_.tell_and_remember(
+        fmt::format("weights and optimizer state are in the host's memory and not in the GPU's: {}",
+                    store::printable(started.why_host(), store::kLongestError)));
   for (auto& [peer, worker] : workers_.all()) send_boards(worker);
   show_evaluator_boards();
   return absl::OkStatus();

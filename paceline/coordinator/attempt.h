@@ -155,6 +155,7 @@ class Attempt {
   void take_up_vote();
   bool all_awaited_servers_here() const;
   void start_servers_if_ready();
+  std::optional<std::string> card_for_shards();
   absl::Status on_started(ServerId server, const wire::ServerStarted& started);
   absl::Status on_no_weights(ServerId server, const std::string& error);
   absl::Status on_mapped(ServerId server, const wire::ServerMapped& mapped);

@@ -133,11 +133,6 @@ absl::Status Attempt::make_controller(std::int64_t dataset_size) {
 
 void Attempt::send_boards(Worker& worker) {
   if (!servers_.all_started() || !worker.attached || worker.boards_sent) return;
-  if (!servers_.card().empty() && worker.attached->card() != servers_.card()) {
-    return send_away(worker.peer, fmt::format("{} does not compute on the card that has the weights; write memory = "
-                                              "\"host\" in [cluster]",
-                                              worker.name));
-  }
   worker.boards_sent = true;
   wire::WorkerOrder order;
   *order.mutable_boards() = servers_.boards(worker.host, reader_slot(worker));

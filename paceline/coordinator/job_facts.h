@@ -19,7 +19,8 @@ class JobFacts {
 
   // Errors: InvalidArgument when that worker has other data, or built another model.
   absl::Status agrees(const std::string& worker, const wire::WorkerAttached& attached) const;
-  // The card whose memory shards should be in; empty: in the host's memory. All devices of a job must use that one card.
+  // The card whose memory shards should be in; empty: in the host's memory. Devices that might use several cards
+  // are better served from the host's memory.
   std::string card(const config::JobConfig& job) const;
   // The names of constants that have other values in that worker. All workers use one worker's constants, so
   // the run works; but a person may have loaded the wrong file.

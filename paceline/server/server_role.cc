@@ -100,7 +100,9 @@ class Server {
     return send(action.message) ? absl::OkStatus() : coordinator_lost();
   }
   absl::Status start(const wire::ServerStart& order);
-  absl::Status open_card(const wire::ServerStart& order, const config::JobConfig& job);
+  absl::StatusOr<KeptShards> start_shards(const wire::ServerStart& order, const config::JobConfig& job,
+                                          std::span<const float> first, store::CheckpointFiles& saved,
+                                          wire::ServerStarted& started);
   absl::Status pass_on_first(std::span<const float> weights);
   absl::Status start_exchange(const wire::ServerStart& order, const config::JobConfig& job);
   absl::Status map_gradient(const wire::MapGradient& order);
@@ -279,11 +281,9 @@ absl::Status Server::start(const wire::ServerStart& order) {
   }
   log_ = CommitLog();
   shards_.reset();
-  card_.reset();
-  if (!order.card().empty()) PACELINE_RETURN_IF_ERROR(open_card(order, job));
   const auto saved = files(by_call_, order.checkpoint_dir(), {},
                            {order.checkpoint_files().begin(), order.checkpoint_files().end()});
-  auto shards = KeptShards::start(order, job, first->weights, *saved, card_.get());
+  auto shards = start_shards(order, job, first->weights, *saved, started);
   if (!shards.ok()) return saved->in_words(shards.status());
   shards_ = *std::move(shards);
   if (order.hosts_size() == 0) {
@@ -302,18 +302,30 @@ absl::Status Server::start(const wire::ServerStart& order) {
   return send(message) ? absl::OkStatus() : coordinator_lost();
 }
 
-// A job that asks for a card gets one or an error; any other gets the host's memory instead.
-absl::Status Server::open_card(const wire::ServerStart& order, const config::JobConfig& job) {
-  auto card = ServersCard::open(order.card(), order.whole_floats());
-  if (card.ok()) {
-    card_ = *std::move(card);
-    return absl::OkStatus();
+// A job that asks for a card's memory gets it or an error. Any other gets the host's memory instead, and a line.
+absl::StatusOr<KeptShards> Server::start_shards(const wire::ServerStart& order, const config::JobConfig& job,
+                                                std::span<const float> first, store::CheckpointFiles& saved,
+                                                wire::ServerStarted& started) {
+  card_.reset();
+  if (!order.card().empty()) {
+    absl::Status no_card;
+    if (auto card = ServersCard::open(order.card(), order.whole_floats()); card.ok()) {
+      card_ = *std::move(card);
+      auto shards = KeptShards::start(order, job, first, saved, card_.get());
+      if (shards.ok() || !absl::IsResourceExhausted(shards.status())) return shards;
+      no_card = shards.status();
+      card_.reset();
+    } else {
+      no_card = card.status();
+    }
+    if (job.memory == config::ShardMemory::kGpu)
+      return absl::FailedPreconditionError(fmt::format(
+          "the weights cannot be in the GPU's memory: {}; write memory = \"host\" in [cluster], or take a smaller "
+          "batch if the memory is full",
+          std::string(no_card.message())));
+    started.set_why_host(std::string(no_card.message()));
   }
-  if (job.memory == config::ShardMemory::kGpu)
-    return absl::FailedPreconditionError(
-        fmt::format("the weights cannot be in the GPU's memory: {}", std::string(card.status().message())));
-  spdlog::warn("the weights are in the host's memory, because {}", std::string(card.status().message()));
-  return absl::OkStatus();
+  return KeptShards::start(order, job, first, saved, nullptr);
 }
 
 absl::Status Server::start_exchange(const wire::ServerStart& order, const config::JobConfig& job) {
