@@ -1,4 +1,4 @@
-// Who is expected when, against what replicas did before.
+// Tests which replicas are expected when, given their earlier intervals.
 #include "paceline/policy/arrivals.h"
 
 #include <gtest/gtest.h>
@@ -47,7 +47,8 @@ TEST(Arrivals, AnEvenOneIsExpectedAfterItsIntervalWithAHundredthForSigma) {
 TEST(Arrivals, AreTheMedianAndTheMedianDifferenceOfTheLastFive) {
   Arrivals arrivals;
   arrivals.released(kA, iterate(arrivals, kA, s(0), {50, 1, 3, 2, 9, 2.5}));
-  // Of 1, 3, 2, 9 and 2.5: 2.5, and of the differences 1.5, 0.5, 0.5, 6.5 and 0: 0.5.
+  // The median of 1, 3, 2, 9 and 2.5 is 2.5. The differences from it are 1.5, 0.5, 0.5, 6.5 and 0, with
+  // median 0.5.
   const auto coming = arrivals.coming(s(67.5), 1);
   ASSERT_EQ(coming.size(), 1u);
   EXPECT_NEAR(to_seconds(coming[0].at), 67.5 + 2.5, 1e-8);

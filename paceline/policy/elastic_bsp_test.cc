@@ -1,4 +1,4 @@
-// ElasticBSP where order and time go wrong: every interleaving with somebody who joins or leaves at every
+// ElasticBSP under unusual order and time: every interleaving with a replica that joins or leaves at every
 // point, and jitter. CheckedPolicy keeps the books of the quota.
 #include <algorithm>
 #include <array>
@@ -46,7 +46,8 @@ std::vector<ReplicaId> computing(const CheckedPolicy& policy) {
   return ids;
 }
 
-// Everybody who computes becomes ready again and again. Nobody may wait for ever: all must meet, and again.
+// Every replica that computes becomes ready again and again. None may wait for ever: all must meet, and
+// again.
 void run_until_two_barriers(World& world) {
   const std::int64_t goal = world.policy.barriers() + 2;
   for (int round = 0; round < 40 && world.policy.barriers() < goal; ++round) {
@@ -60,7 +61,7 @@ void run_until_two_barriers(World& world) {
 
 enum class Change { kNone, kLeave, kJoin, kSwap };
 
-// One run of `steps` steps, each chosen: who is ready next, or (once) who leaves and who comes.
+// One run of `steps` steps, each chosen: which replica is ready next, or (once) which leaves and which comes.
 void run_once(const std::string& text, EveryChoice& choose, Change change, int steps) {
   World world{.policy = CheckedPolicy(parse_policy(text).value()),
               .tempo = static_cast<int>(choose.below(2))};
@@ -203,7 +204,7 @@ TEST(ElasticBsp, TheLookAheadBoundsTheMeasuringToo) {
   }
 }
 
-// Of three, the slowest leaves while another one waits for it to be measured.
+// The slowest of three replicas leaves while another one waits for it to be measured.
 TEST(ElasticBsp, WhoeverMeasuredEnoughGoesOnWhenTheUnmeasuredLeave) {
   CheckedPolicy policy(parse_policy("elastic-bsp:2").value());
   Time now{};

@@ -63,7 +63,7 @@ struct Input {
   std::vector<Duration> waits;
   std::size_t ready = 1;
   std::size_t k_max = 1;
-  std::vector<Duration> reduce;  // by members
+  std::vector<Duration> reduce;  // indexed by the number of members
   Duration global{};
 
   GroupCosts costs() const {
@@ -71,7 +71,7 @@ struct Input {
   }
 };
 
-// What members first..last (of consecutive arrivals) cost as one group.
+// The cost of members first..last (of consecutive arrivals) as one group.
 Duration cost(const Input& input, std::size_t first, std::size_t last) {
   const std::size_t k = last - first + 1;
   Duration sum = input.global + static_cast<std::int64_t>(k) * input.reduce[k];
