@@ -85,7 +85,7 @@ TEST(VirtualCluster, UpdatesTakeTimeAndQueue) {
   EXPECT_NEAR(rate_with_updates("gradient_ms = 50", "asp"), 40, 0.1);
 }
 
-// It is told when updates are complete, and nothing else.
+// CGP hears when updates are complete, and nothing else.
 TEST(VirtualCluster, CgpLearnsWhatUpdatesTake) {
   const std::string dear = "update_ms = 100\ngradient_ms = 5";
   EXPECT_GT(rate_with_updates(dear, "cgp"), 1.5 * rate_with_updates(dear, "asp"));
