@@ -106,7 +106,7 @@ ps::ParameterGroup read_group(Section section, ps::OptimizerKind kind) {
   return group;
 }
 
-// What an optimizer has where the file does not say; the learning rate.
+// Sets an optimizer's defaults; returns the default learning rate.
 double set_usual(ps::OptimizerConfig& optimizer) {
   switch (optimizer.kind) {
     case ps::OptimizerKind::kSgd:
@@ -176,7 +176,8 @@ void read_optimizer(Section section, JobConfig& job, Complaints& complaints) {
   section.finish();
 }
 
-// Of at most two points at one epoch the first ends what is before it, and the second begins what comes.
+// At most two points may be at one epoch: the first ends the part before, and the second begins the part
+// after.
 bool ascending(const std::vector<std::pair<double, double>>& table) {
   for (std::size_t i = 1; i < table.size(); ++i) {
     if (table[i].first < table[i - 1].first) return false;
@@ -225,7 +226,7 @@ void read_schedule(Section section, JobConfig& job) {
   section.finish();
 }
 
-// What `cgp` can be told one by one, over what its text says. Other policies have none of it.
+// Reads the keys that set options of `cgp` one by one, over its text. Other policies have no such keys.
 void read_cgp(Section& section, policy::CgpSpec& cgp) {
   constexpr std::int64_t kMost = 1'000'000;
   cgp.k_min = section.integer("k_min", cgp.k_min, 1, kMost);
@@ -245,7 +246,7 @@ void read_cgp(Section& section, policy::CgpSpec& cgp) {
     section.complain("k_min", "write a number that is not above k_max");
 }
 
-// Whether a policy looks ahead where the file does not say: those of papers do not, as published.
+// Whether a policy looks ahead if the file does not say: those of papers do not, as published.
 bool looks_ahead(const policy::PolicySpec& policy) { return std::holds_alternative<policy::CgpSpec>(policy); }
 
 void read_sync(Section section, JobConfig& job) {
@@ -536,7 +537,7 @@ const toml::table* table_at(const toml::table& root, const std::string& section,
   return table == nullptr ? nullptr : table->as_table();
 }
 
-// The [[device]] that the device of this number is of; null where there is none.
+// The [[device]] that defines the device of this number; null if there is none.
 const toml::table* table_of_device(const toml::table& root, std::size_t device) {
   std::int64_t before = 0;
   for (std::size_t i = 0; const toml::table* table = table_at(root, "device", i); ++i) {
@@ -546,7 +547,7 @@ const toml::table* table_of_device(const toml::table& root, std::size_t device) 
   return nullptr;
 }
 
-// Of the key that an error begins with; nothing where it begins with none.
+// The place of the key that an error begins with; nothing if it begins with no key.
 std::optional<std::string> place_in(const toml::table& root, const Complaints& complaints,
                                     const std::string& key) {
   const auto one_of_several = numbered(key);
@@ -556,7 +557,7 @@ std::optional<std::string> place_in(const toml::table& root, const Complaints& c
   const auto& [section, number, name] = *one_of_several;
   const bool of_device = section == "device";
   const toml::table* table = of_device ? table_of_device(root, number) : table_at(root, section, number);
-  // What a [[device]] does not say stands at the top.
+  // A setting that a [[device]] leaves out stands at the top.
   if (of_device && (table == nullptr || !table->contains(name)))
     return complaints.place_of(root.get(name), name);
   return complaints.place_of(table == nullptr ? nullptr : table->get(name), section + "." + name);

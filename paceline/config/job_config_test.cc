@@ -1,4 +1,4 @@
-// What a job file says, and files that are wrong in ways that a message could repeat. tests/ has the rest.
+// Correct job files, and wrong ones whose error a message could repeat. tests/ has the rest.
 #include "paceline/config/job_config.h"
 
 #include <gmock/gmock.h>
@@ -88,7 +88,7 @@ TEST(JobConfig, SaysWhatToDoWithAHostWithoutADevice) {
       "fewer hosts");
 }
 
-// What would have no effect is said, so that nobody waits for one.
+// A key without effect is refused, so that no user waits for its effect.
 TEST(JobConfig, WhatWouldDoNothingIsAnError) {
   const std::string program = "[program]\nrun = \"train.py\"\n";
   const std::string own = "brings a model and data of its own";
@@ -415,7 +415,7 @@ TEST(JobConfig, CopiesAreOnDifferentHosts) {
   const std::string devices = "[[device]]\ncount = 2\n";
   EXPECT_EQ(parse_job("[cluster]\nhosts = 2\n" + devices, "job.toml")->copies, 1);
   EXPECT_EQ(parse_job("[cluster]\nhosts = 2\ncopies = 2\n" + devices, "job.toml")->copies, 2);
-  // What is left of it when a host was given up.
+  // The copies of a job after a host was given up.
   EXPECT_EQ(parse_job("[cluster]\nhosts = 2\ncopies = 2\nwithout = [1]\n" + devices, "job.toml")->copies, 1);
   const absl::Status alone = parse_job("[cluster]\ncopies = 2\n" + devices, "job.toml").status();
   EXPECT_NE(alone.message().find("cluster.copies: copies of the weights are on different hosts"),
@@ -424,7 +424,7 @@ TEST(JobConfig, CopiesAreOnDifferentHosts) {
   EXPECT_FALSE(parse_job("[cluster]\nhosts = 4\nreplicas = 3\n[[device]]\ncount = 4\n", "job.toml").ok());
 }
 
-// Of each server, the numbers of its shards.
+// The shards of each server, from their numbers.
 ServerShards kept(const std::vector<std::vector<std::int32_t>>& numbers) {
   ServerShards kept(numbers.size());
   for (const ServerId server : kept.ids()) {
@@ -486,7 +486,7 @@ TEST(JobConfig, HasThePipelinesThatAreWholeWithoutAHost) {
       "cluster.without: every pipeline has a stage on host 1");
 }
 
-// Of what is no device or no host nothing follows for those that are left.
+// A wrong device or host says nothing about the devices that remain.
 TEST(JobConfig, WhatIsWrongOfHostsIsSaidAlsoWithoutAHost) {
   const std::string hosts = "[cluster]\nhosts = 2\nwithout = [0]\n";
   expect_job_error(parse_job(hosts + "[[device]]\ncount = 3\n[[device]]\nhost = 60\n", "job.toml").status(),

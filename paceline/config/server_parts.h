@@ -14,7 +14,7 @@
 
 namespace paceline::config {
 
-// Where the servers are.
+// The places of the servers.
 enum class ServerSpread {
   kOneHost,
   kHosts,    // one on each of several hosts
@@ -37,11 +37,11 @@ inline std::int64_t modelled_servers(const JobConfig& job) { return job.hosts > 
 absl::StatusOr<std::vector<ps::Layout>> server_parts(const ps::Layout& layout, std::int64_t servers,
                                                      ServerSpread spread, ps::OptimizerKind optimizer);
 
-// Which shards each server keeps.
+// The shards that each server keeps.
 using ServerShards = IdVector<ServerId, std::vector<ShardId>>;
 
-// The own shard first. With several `copies`, server n + 1 has another copy of shard n, so that the
-// neighbours of a lost server have its shards. Requires: 1 ≤ copies ≤ servers.
+// The server's own shard comes first. With several `copies`, server n + 1 has another copy of shard n, so
+// that the neighbours of a lost server have its shards. Requires: 1 ≤ copies ≤ servers.
 ServerShards shards_kept(int servers, int copies);
 
 }  // namespace paceline::config
