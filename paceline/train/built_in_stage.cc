@@ -25,7 +25,7 @@ std::int64_t BuiltInStage::output_bytes(std::int64_t samples) const {
   return tensor_bytes(stage_->output_shape(), samples);
 }
 
-// Between the first stage and the last nobody needs the data.
+// Only the first stage and the last need the data.
 absl::Status BuiltInStage::prepare(const engine::Batch& batch) {
   if (!first_ && !last_) return absl::OkStatus();
   PACELINE_RETURN_IF_ERROR(data_.check_unchanged());

@@ -41,7 +41,7 @@ class BuiltInStage final : public engine::Stage {
   const DataSet& data_;
   const bool first_, last_;
   Batch batch_;
-  std::optional<engine::MicroBatches> micros_;  // of the iteration under way
+  std::optional<engine::MicroBatches> micros_;  // for the iteration under way
   torch::Tensor in_hand_;
 };
 
