@@ -42,7 +42,7 @@ absl::StatusOr<engine::StepResult> SharedStages::step(const engine::Batch& batch
     }
   }
   const engine::MicroBatches micros(samples, micro_batch_);
-  std::vector<double> losses(stages_.back().size(), 0);  // by turn
+  std::vector<double> losses(stages_.back().size(), 0);  // one for each turn
   for (std::int64_t m = 0; m < micros.count(); ++m) {
     PACELINE_ASSIGN_OR_RETURN(const double loss, run(m));
     losses[static_cast<std::size_t>(m) % losses.size()] += micros.share(m) * loss;

@@ -180,7 +180,7 @@ void VirtualWork::forget(ReplicaId replica) {
   const auto found = slots_.find(replica);
   if (found == slots_.end()) return;
   Slot& slot = *found->second;
-  if (slot.step.valid()) slot.step.wait();  // nobody wants its gradient, which is written there
+  if (slot.step.valid()) slot.step.wait();  // its gradient is not needed, but it is written to this slot
   pool_->forget(slot.weights.mapping().data());
   pool_->forget(slot.gradient.mapping().data());
   if (slot.local) {
