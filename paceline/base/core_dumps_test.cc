@@ -49,7 +49,7 @@ TEST(CoreDumps, OfSomebodyElsesProgramAreAsTheyWere) {
   }
 }
 
-// One that never had secrets changes nothing.
+// A process that never had secrets changes nothing.
 TEST(CoreDumps, AreLeftAlone) {
   EXPECT_TRUE(holds_in_child([] {
     std::ofstream("/proc/self/coredump_filter") << "0x7f";
@@ -58,7 +58,7 @@ TEST(CoreDumps, AreLeftAlone) {
   }));
 }
 
-// What a parent with secrets left to it.
+// The parent had secrets and passed its setting on.
 TEST(CoreDumps, OfAGrandchildAreLinuxsOwn) {
   EXPECT_TRUE(holds_in_child([] {
     std::ofstream("/proc/self/coredump_filter") << "0x10";
