@@ -67,7 +67,7 @@ TEST(Time, TheSlowestLinkSetsTheRingsPace) {
 }
 
 TEST(Time, TwoReadersOfOneLinkTakeTurns) {
-  // So few elements that the last rank owns them all.
+  // There are so few elements that the last rank owns them all.
   const Plan plan{Algorithm::kSharedMemory, Phases::kAllGather, 3, 16, 16};
   expect_about(time_of(plan, std::vector<LinkRate>(3, LinkRate{1e6})), 2 * microseconds(64));
 }
