@@ -52,7 +52,7 @@ def outside_shared_memory(model: nn.Module) -> int:
 
 
 def loading(device: torch.device) -> dict[str, Any]:
-    """As a DataLoader has it: a GPU does not wait while Python makes a batch."""
+    """Arguments for a DataLoader with which a GPU does not wait while Python makes a batch."""
     return {"num_workers": 4, "pin_memory": True} if device.type == "cuda" else {}
 
 
