@@ -1,4 +1,4 @@
-// When a checkpoint that failed is tried again, and when no more.
+// The times at which a failed checkpoint is tried again, and the last try.
 #include "paceline/coordinator/checkpoint_retries.h"
 
 #include <gtest/gtest.h>

@@ -38,7 +38,7 @@ class EvaluationsTest : public testing::Test {
     message.set_accuracy(0.25);
     return evaluations_.evaluated(message);
   }
-  // What was said since the last call.
+  // The messages since the last call.
   std::vector<std::string> said() { return std::exchange(said_, {}); }
 
   std::vector<std::string> said_;

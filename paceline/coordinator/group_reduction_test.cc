@@ -1,4 +1,4 @@
-// Who is told to sum with whom.
+// Tests which workers are told to sum with which others.
 #include "paceline/coordinator/group_reduction.h"
 
 #include <map>
@@ -40,7 +40,7 @@ class GroupReduction : public testing::Test {
     }
     return record;
   }
-  // By worker.
+  // The orders of each worker.
   std::map<std::int64_t, wire::Reduce> told() {
     std::map<std::int64_t, wire::Reduce> told;
     for (const Action& action : out_.take()) {

@@ -19,7 +19,7 @@ class JobFacts {
   // Errors: InvalidArgument when that worker has other data, or built another model.
   absl::Status agrees(const std::string& worker, const wire::WorkerAttached& attached) const;
   // The names of constants that have other values in that worker. All workers use one worker's constants, so
-  // the run works; but somebody may have loaded the wrong file.
+  // the run works; but a person may have loaded the wrong file.
   std::vector<std::string> other_constants(const wire::WorkerAttached& attached) const;
 
  private:

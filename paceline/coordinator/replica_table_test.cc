@@ -170,7 +170,7 @@ TEST_F(Replicas, OfAPlaceThatIsTakenWaitForIt) {
   EXPECT_EQ(come(1, 1).number, 1);
 }
 
-// One that was stopped while it came would keep its place for ever.
+// A worker that was stopped while it came would keep its place for ever.
 TEST_F(Replicas, WorkersAreMissedSoonOnceTheyHaveJoinedAndLaterBefore) {
   come(0, 0);
   come(1, 1).joined = false;

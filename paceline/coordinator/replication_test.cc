@@ -1,5 +1,5 @@
-// What is certain, and what is written when a server is lost: the coordinator's part in keeping weights
-// twice.
+// The coordinator's part in keeping weights twice: which commits are certain, and which version is written
+// when a server is lost.
 #include "paceline/coordinator/replication.h"
 
 #include <fmt/format.h>

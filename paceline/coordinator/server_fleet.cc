@@ -120,14 +120,14 @@ bool ServerFleet::all_started() const {
                       [](const Server& s) { return s.board_paths.empty(); });
 }
 
-// Of one direction between two hosts; empty where there is one host.
+// A key for one direction between two hosts; empty if there is only one host.
 std::string ServerFleet::new_key() const {
   if (!one_a_host()) return {};
   return new_key_();
 }
 
 void ServerFleet::start(const wire::ServerStart& common, const std::vector<std::string>& weights) {
-  // By sender and receiver.
+  // keys[sender][receiver]
   IdVector<ServerId, IdVector<ServerId, std::string>> keys(size(), IdVector<ServerId, std::string>(size()));
   for (auto& of_sender : keys)
     std::generate(of_sender.begin(), of_sender.end(), [this] { return new_key(); });
