@@ -37,7 +37,7 @@ TEST(CoreDumps, HaveNoMemoryWhereThereAreSecrets) {
   }));
 }
 
-TEST(CoreDumps, OfSomebodyElsesProgramAreAsTheyWere) {
+TEST(CoreDumps, AreRestoredForAnotherPersonsProgram) {
   for (const char* before : {"0x33", "0x7f"}) {
     EXPECT_TRUE(holds_in_child([&] {
       std::ofstream("/proc/self/coredump_filter") << before;
@@ -59,7 +59,7 @@ TEST(CoreDumps, AreLeftAlone) {
 }
 
 // The parent had secrets and passed its setting on.
-TEST(CoreDumps, OfAGrandchildAreLinuxsOwn) {
+TEST(CoreDumps, HaveLinuxsDefaultInAGrandchild) {
   EXPECT_TRUE(holds_in_child([] {
     std::ofstream("/proc/self/coredump_filter") << "0x10";
     keep_memory_out_of_core_dumps();

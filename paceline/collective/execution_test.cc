@@ -113,7 +113,7 @@ TEST(SharedMemorySum, HasTheBitsOfTheOrderedSum) {
 }
 
 // A consumer can take chunk c as soon as its owner has come so far.
-TEST(Chunks, OfTheSumAreThereBeforeTheWhole) {
+TEST(Chunks, AreReadyBeforeTheWholeSum) {
   for (const Algorithm algorithm : {Algorithm::kRing, Algorithm::kSharedMemory}) {
     for (int ranks = 1; ranks <= 5; ++ranks) {
       const Plan plan{.algorithm = algorithm, .ranks = ranks, .elements = 1000, .chunk = 16};

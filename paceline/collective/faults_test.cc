@@ -85,7 +85,7 @@ TEST(OneAfterTheOther, AllButOneDie) {
   }
 }
 
-TEST(Progress, OfAnEarlierAttemptCountsForNothingAndOfALaterOneIsGone) {
+TEST(Progress, IsZeroFromAnEarlierAttemptAndNothingFromALaterOne) {
   const std::uint64_t word = progress_word(7, kMostSteps);
   EXPECT_EQ(steps_in(word, 7), kMostSteps);
   EXPECT_EQ(steps_in(word, 8), 0);

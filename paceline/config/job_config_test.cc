@@ -28,7 +28,7 @@ TEST(JobConfig, AnErrorStaysOneLineWhateverItQuotes) {
   expect_job_error(parse_job("", "job.toml", {"a\nb"}).status(), "--set a b: write KEY=VALUE");
 }
 
-TEST(JobConfig, WhatIsFoundLaterSaysWhereTheValueCameFrom) {
+TEST(JobConfig, LaterErrorsNameTheOriginOfTheValue) {
   const std::string text =
       "parallel = \"static\"\nmicro_batch = 4\nbatch = 7\n[data]\nsource = \"text:x\"\n[[device]]\ncount = "
       "2\n[[device]]\nbatch = 9\n[[pipeline]]\ndevices = [\"w0\"]\n[[pipeline]]\ndevices = [\"w1\", "
@@ -89,7 +89,7 @@ TEST(JobConfig, SaysWhatToDoWithAHostWithoutADevice) {
 }
 
 // A key without effect is refused, so that no user waits for its effect.
-TEST(JobConfig, WhatWouldDoNothingIsAnError) {
+TEST(JobConfig, RefusesAKeyWithoutEffect) {
   const std::string program = "[program]\nrun = \"train.py\"\n";
   const std::string own = "brings a model and data of its own";
   const std::vector<std::pair<std::string, std::string>> cases = {
@@ -113,7 +113,7 @@ TEST(JobConfig, WhatWouldDoNothingIsAnError) {
   }
 }
 
-TEST(JobConfig, WhatAProgramMayBeToldIsNone) {
+TEST(JobConfig, TakesTheKeysThatAProgramUses) {
   for (const char* more : {"[data]\nahead = 4\nload_ms = 3\n", "[model]\nweights = \"m.safetensors\"\n",
                            "[evaluate]\ntarget = \"f1 >= 0.8\"\n"}) {
     const auto job = parse_job(std::string("[program]\nrun = \"train.py\"\n") + more, "job.toml");
@@ -487,7 +487,7 @@ TEST(JobConfig, HasThePipelinesThatAreWholeWithoutAHost) {
 }
 
 // A wrong device or host says nothing about the devices that remain.
-TEST(JobConfig, WhatIsWrongOfHostsIsSaidAlsoWithoutAHost) {
+TEST(JobConfig, NamesAWrongHostOrDeviceEvenIfAHostIsLeftOut) {
   const std::string hosts = "[cluster]\nhosts = 2\nwithout = [0]\n";
   expect_job_error(parse_job(hosts + "[[device]]\ncount = 3\n[[device]]\nhost = 60\n", "job.toml").status(),
                    "cluster.hosts: w3 is on host 60, and there are hosts 0 to 1");

@@ -338,7 +338,7 @@ TEST(Replanner, WaitingForWeightsIsSynchronizing) {
   EXPECT_NEAR(predicted_with(from_seconds(0.1)) - predicted_with(Duration::zero()), 100, 1);
 }
 
-TEST(Replanner, OfALinkTakesNothingThatCannotBe) {
+TEST(Replanner, IgnoresImpossibleMeasurementsOfALink) {
   const JobConfig one = job("");
   const auto replanner = replanner_of(one).value();
   const auto says = [&](int from, int to, std::int64_t bytes, int ns) {

@@ -627,7 +627,7 @@ TEST_F(AttemptTest, AnIterationThatTookForEverIsRefused) {
   EXPECT_THAT(lying->disconnect().why(), testing::StartsWith("said that an iteration took "));
 }
 
-TEST_F(AttemptTest, OneThatWaitedLongerThanItTookIsRefused) {
+TEST_F(AttemptTest, AnIterationThatWaitedLongerThanItTookIsRefused) {
   start("");
   const auto lying = worker("w0");
   lying->say(attached("path"));
@@ -657,7 +657,7 @@ TEST_F(AttemptTest, AServerThatTellsOfAnUpdateThatWasNotOrderedEndsTheRun) {
   EXPECT_EQ(lying->disconnect().why(), "server 0 says that version 1 took 5 ns, 0 ns ago");
 }
 
-TEST_F(AttemptTest, WhatAServerSaysOfCommitsAndOfItselfIsForTheBooks) {
+TEST_F(AttemptTest, AServersReportsOfCommitsAndMemoryAreRecorded) {
   start("epochs = 100\n[checkpoint]\nevery_epochs = 0.125\n");
   const auto first = worker("w0");
   first->say(attached("path"));
@@ -800,7 +800,7 @@ TEST_F(BetweenHosts, AGradientThatHasToWaitIsSentEarly) {
   EXPECT_THAT(told(), testing::ElementsAre("send 0.3 as 2"));
 }
 
-TEST_F(BetweenHosts, OneThatIsCommittedAtOnceIsNot) {
+TEST_F(BetweenHosts, AGradientThatIsCommittedAtOnceIsNotSentEarly) {
   begin("asp", {0, 1});
   is_ready(0);
   is_ready(1);
@@ -808,7 +808,7 @@ TEST_F(BetweenHosts, OneThatIsCommittedAtOnceIsNot) {
 }
 
 // The gradient is late, and of an older version.
-TEST_F(BetweenHosts, OneThatIsDiscardedAtOnceIsNot) {
+TEST_F(BetweenHosts, AGradientThatIsDiscardedAtOnceIsNotSentEarly) {
   begin("backup:1", {0, 1});
   is_ready(0);
   is_ready(0);
@@ -837,7 +837,7 @@ TEST_F(BetweenHosts, NothingIsSentEarlyWhereShardsAreKeptTwice) {
   EXPECT_THAT(told(), testing::ElementsAre("commit 0.1 1.1"));
 }
 
-TEST_F(BetweenHosts, OfAHostWithTwoReplicasTheSumGoes) {
+TEST_F(BetweenHosts, AHostWithTwoReplicasSendsTheirSum) {
   begin("bsp", {0, 0, 1});
   is_ready(0);
   EXPECT_TRUE(told().empty());

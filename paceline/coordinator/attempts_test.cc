@@ -191,7 +191,7 @@ TEST(AttemptsOfAJob, OnlyOnePartOfACutNetworkGoesOnWithoutALock) {
 }
 
 // Hosts that stay away one after the other, without a step of training in between, are as many as at once.
-TEST(AttemptsOfAJob, WhoHasNotTrainedIsNotFewer) {
+TEST(AttemptsOfAJob, CountTheHostsOfTheLastAttemptThatTrained) {
   AttemptsOptions options{
       .job_file = "RUN/job.toml", .host = HostRank(1), .copies = 2, .hosts = 3, .again = true};
   options.shared_folder = false;

@@ -57,7 +57,7 @@ class CheckpointsTest : public testing::Test {
 };
 
 // A server is lost in the moment in which a checkpoint is due: the opened folder is not needed.
-TEST_F(CheckpointsTest, OneThatIsForgottenBeforeItsFolderIsOpenIsDropped) {
+TEST_F(CheckpointsTest, DropsACheckpointThatIsForgottenBeforeItsFolderIsOpen) {
   request(4);
   checkpoints_.forget();
   EXPECT_TRUE(checkpoints_.opening());

@@ -25,7 +25,7 @@ TEST(CommitQuorum, ACommitIsCertainOnceAllHavePreparedIt) {
   EXPECT_EQ(commits.snapshot()->state.version, Version(8));
 }
 
-TEST(CommitQuorum, WhatCannotBeIsRefused) {
+TEST(CommitQuorum, RefusesAnImpossiblePreparation) {
   CommitQuorum commits(2, Version(0));
   EXPECT_FALSE(commits.prepared(ServerId(0), Version(1)).ok());  // the version was never ordered
   commits.ordered({state(1), state(2)}, {});

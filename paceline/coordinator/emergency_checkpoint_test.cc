@@ -60,7 +60,7 @@ TEST_F(EmergencyCheckpointTest, AShardWhoseServerIsLostIsWrittenByItsNeighbour) 
   EXPECT_TRUE(one.done());
 }
 
-TEST_F(EmergencyCheckpointTest, WhoeverIsLostMeanwhileIsReplaced) {
+TEST_F(EmergencyCheckpointTest, ReplacesAServerThatIsLostMeanwhile) {
   EmergencyCheckpoint one = checkpoint({true, true, true});
   ASSERT_TRUE(one.begin().ok());
   EXPECT_EQ(told(), (Told{{0, 0}, {1, 1}, {2, 2}}));
@@ -79,7 +79,7 @@ TEST_F(EmergencyCheckpointTest, WithoutACopyThereIsNoVersion) {
   EXPECT_FALSE(one.lose(ServerId(2)).ok());
 }
 
-TEST_F(EmergencyCheckpointTest, WhatOneCannotWriteAnotherWrites) {
+TEST_F(EmergencyCheckpointTest, AnotherServerWritesAShardThatOneCannotWrite) {
   EmergencyCheckpoint one = checkpoint({true, true, true});
   ASSERT_TRUE(one.begin().ok());
   told();

@@ -73,14 +73,14 @@ TEST_F(GroupReduction, EveryMemberHearsWhoTheOthersAreAndWhichItIs) {
   }
 }
 
-TEST_F(GroupReduction, OneAloneOrWhoIsGoneLeavesItToTheServers) {
+TEST_F(GroupReduction, IsLeftToTheServersForOneMemberOrIfOneIsGone) {
   EXPECT_FALSE(order_reduction(commit_of({1}), replicas_, out_));
   replicas_.dissolve(ReplicaId(2));
   EXPECT_FALSE(order_reduction(commit_of({0, 2}), replicas_, out_));
   EXPECT_TRUE(told().empty()) << "nobody is told anything";
 }
 
-TEST_F(GroupReduction, WhoHasGoneIsSaidOnce) {
+TEST_F(GroupReduction, TellsOnceWhichReplicasHaveLeft) {
   workers_.find(WorkerPeer(2))->left = {ReplicaId(8)};
   ASSERT_TRUE(order_reduction(commit_of({1, 2}), replicas_, out_));
   auto all = told();

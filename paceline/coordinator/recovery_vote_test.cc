@@ -79,7 +79,7 @@ void expect_right(const std::vector<std::optional<Said>>& said) {
 
 // A coordinator died while it had version 5 written by two of three servers, who have every shard. The third
 // one, which never made it, came too late for it, and comes now.
-TEST(RecoveryVote, WhoIsBehindIsLeftOut) {
+TEST(RecoveryVote, LeavesOutAServerThatIsBehind) {
   RecoveryVote all = versions(3);
   EXPECT_TRUE(all.came(ServerId(1), ballot(1, 3, 4, 4)).ok());
   EXPECT_TRUE(all.came(ServerId(2), ballot(2, 3, 5, 5)).ok());
@@ -91,7 +91,7 @@ TEST(RecoveryVote, WhoIsBehindIsLeftOut) {
   EXPECT_EQ((*found)->holders, (IdVector<ServerId, bool>{true, false, true}));
 }
 
-TEST(RecoveryVote, WhatAllWhoCameCanMakeIsFoundWhereTheyHaveEveryShard) {
+TEST(RecoveryVote, FindsTheNewestVersionThatAllCanMakeIfTheyHaveEveryShard) {
   const std::vector<std::optional<Said>> possible = {std::nullopt, Said(1, 1), Said(1, 2),
                                                      Said(2, 2),   Said(2, 3), Said(3, 3)};
   for (std::size_t servers = 2; servers <= 4; ++servers) {
@@ -115,7 +115,7 @@ TEST(RecoveryVote, AnotherAttemptDoesNotCount) {
   EXPECT_FALSE(all.found()->has_value());
 }
 
-TEST(RecoveryVote, WhatCannotBeIsRefusedAndForgotten) {
+TEST(RecoveryVote, RefusesAndForgetsAnImpossibleBallot) {
   const auto refused = [](auto change) {
     RecoveryVote all = versions(2);
     EXPECT_TRUE(all.came(ServerId(1), ballot(1, 2, 4, 5)).ok());

@@ -96,7 +96,7 @@ TEST(ServerFleet, AServerHasThePlaceOfItsHost) {
   EXPECT_EQ(servers.take_place(9, hello(2)), "") << "its place is free again";
 }
 
-TEST(ServerFleet, WhoHasNoPlaceHearsWhy) {
+TEST(ServerFleet, TellsAServerWhyItGetsNoPlace) {
   Servers servers(job_of_hosts());
   EXPECT_EQ(servers.take_place(1, hello(3)), "the job has no shard 3");
   EXPECT_EQ(servers.take_place(1, hello(-1)), "the job has no shard -1");
@@ -211,7 +211,7 @@ TEST(ServerFleet, AVersionIsMadeOnceAllHaveIt) {
   EXPECT_FALSE(servers.fleet.applied(ServerId(1), Version(3), Version(2)).ok()) << "nobody ordered it";
 }
 
-TEST(ServerFleet, WhoIsGivenUpIsNotHereAndNotSpokenTo) {
+TEST(ServerFleet, DoesNotTalkToAServerThatWasGivenUp) {
   Servers servers(job_on_one_host());
   servers.take_place(1, hello(0));
   servers.take_place(2, hello(1));

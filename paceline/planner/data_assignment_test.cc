@@ -210,7 +210,7 @@ TEST(DataAssignment, TheClosedFormOfThePaper) {
   EXPECT_DOUBLE_EQ(shares->samples[0], (level - 2) * 2);
 }
 
-TEST(DataAssignment, WhoWouldStartTooLateDropsOut) {
+TEST(DataAssignment, LeavesOutReplicasThatWouldStartTooLate) {
   const DataProblem problem{{{0, 1}, {50, 1}}, 10, 1, 1};
   EXPECT_EQ(assign_samples(problem)->samples, (std::vector<std::int64_t>{10, 0}));
 }

@@ -201,7 +201,7 @@ void every_setting(Grouping grouping, bool with_departure) {
 }
 
 TEST_P(CgpExhaustive, KeepsItsPromisesInEveryOrder) { every_setting(GetParam(), false); }
-TEST_P(CgpExhaustive, AndWhenAReplicaLeavesAtAnyPoint) { every_setting(GetParam(), true); }
+TEST_P(CgpExhaustive, KeepsItsPromisesWhenAReplicaLeavesAtAnyPoint) { every_setting(GetParam(), true); }
 
 INSTANTIATE_TEST_SUITE_P(Groupings, CgpExhaustive,
                          ::testing::Values(Grouping::kNatural, Grouping::kWindow, Grouping::kDp),

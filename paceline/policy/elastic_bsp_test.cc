@@ -96,9 +96,11 @@ void run_all(const std::string& text, Change change, int steps) {
 class EveryOrder : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(EveryOrder, KeepsTheQuotaAndMeets) { run_all(GetParam(), Change::kNone, 11); }
-TEST_P(EveryOrder, AndWhenAReplicaLeaves) { run_all(GetParam(), Change::kLeave, 9); }
-TEST_P(EveryOrder, AndWhenAReplicaJoins) { run_all(GetParam(), Change::kJoin, 8); }
-TEST_P(EveryOrder, AndWhenOneLeavesAndAnotherJoins) { run_all(GetParam(), Change::kSwap, 8); }
+TEST_P(EveryOrder, KeepsTheQuotaAndMeetsWhenAReplicaLeaves) { run_all(GetParam(), Change::kLeave, 9); }
+TEST_P(EveryOrder, KeepsTheQuotaAndMeetsWhenAReplicaJoins) { run_all(GetParam(), Change::kJoin, 8); }
+TEST_P(EveryOrder, KeepsTheQuotaAndMeetsWhenOneLeavesAndAnotherJoins) {
+  run_all(GetParam(), Change::kSwap, 8);
+}
 
 INSTANTIATE_TEST_SUITE_P(LookAhead, EveryOrder, ::testing::Values("elastic-bsp:1", "elastic-bsp:3:average"));
 
@@ -205,7 +207,7 @@ TEST(ElasticBsp, TheLookAheadBoundsTheMeasuringToo) {
 }
 
 // The slowest of three replicas leaves while another one waits for it to be measured.
-TEST(ElasticBsp, WhoeverMeasuredEnoughGoesOnWhenTheUnmeasuredLeave) {
+TEST(ElasticBsp, MeasuredReplicasGoOnWhenTheUnmeasuredLeave) {
   CheckedPolicy policy(parse_policy("elastic-bsp:2").value());
   Time now{};
   for (int id = 0; id < 3; ++id) policy.join(ReplicaId(id), now);

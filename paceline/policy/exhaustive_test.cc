@@ -138,7 +138,7 @@ int run_all(const std::string& text, const Weather& weather, std::int64_t most =
 class Exhaustive : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(Exhaustive, KeepsItsPromisesInEveryOrder) { run_all(GetParam(), {}); }
-TEST_P(Exhaustive, AndWhenAReplicaLeavesAtAnyPoint) { run_all(GetParam(), {.leave = true}); }
+TEST_P(Exhaustive, KeepsItsPromisesWhenAReplicaLeavesAtAnyPoint) { run_all(GetParam(), {.leave = true}); }
 class ExhaustiveWithAJoiner : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(ExhaustiveWithAJoiner, KeepsItsPromisesWhenOneJoinsAndOneLeavesAtAnyPoint) {

@@ -151,7 +151,7 @@ TEST_F(GroupedTest, AGroupStartsLevelWithTheSlowestGroup) {
       << "contributions are named by the replica's own clock";
 }
 
-TEST_F(GroupedTest, WhoWaitsBesideAGradientThatIsGoneJoinsAnew) {
+TEST_F(GroupedTest, AGroupJoinsAnewWhenTheOwnerOfItsGradientLeaves) {
   for (int id = 0; id < 3; ++id) join(id, 0);
   ready(2, 1);
   EXPECT_THAT(join(3, 0), IsEmpty()) << "its group waits";

@@ -31,7 +31,7 @@ TEST(BestNumber, IsNoneWhereNothingIsGained) {
   EXPECT_EQ(best_number(std::vector<double>{0}, 0), 0u);
 }
 
-TEST(BestNumber, OfEqualsIsTheLeast) {
+TEST(BestNumber, IsTheLeastOfEquallyGoodOnes) {
   EXPECT_EQ(best_number(std::vector<double>{0.25, 0.5}, 0.5), 2u);
   EXPECT_EQ(best_number(std::vector<double>{0.25, 0.75}, 0.5), 1u);
 }
@@ -165,7 +165,7 @@ TEST(BestFirstGroup, NoDivisionIsBetterThanContiguousOnes) {
   }
 }
 
-TEST(BestFirstGroup, WhatIsReadyBelongsTogetherWhateverKMaxSays) {
+TEST(BestFirstGroup, KeepsReadyReplicasTogetherWhateverKMaxIs) {
   const Input input{std::vector<Duration>(5, ms(0)), 4, 2, std::vector<Duration>(6, ms(0)), ms(0)};
   EXPECT_GE(best_first_group(input.waits, 4, 2, input.costs()), 4u);
 }

@@ -65,7 +65,7 @@ TEST(ReturnPath, AMembersOwnSlowLinkKeepsNobodyElseWaiting) {
   EXPECT_DOUBLE_EQ(seconds(path.free_soon(1)), 11 - 0.1);
 }
 
-TEST(ReturnPath, WhatComesBeforeTheWayIsBusyIsNotItsCost) {
+TEST(ReturnPath, DoesNotCountTheTimeBeforeTheWayIsBusy) {
   ReturnPath path;
   for (int version = 1; version <= 4; ++version) {
     path.ordered(Version(version), 1, at(10 * version));

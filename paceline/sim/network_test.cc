@@ -147,7 +147,7 @@ struct Members {
   std::vector<Port*> all;
 };
 
-TEST(GroupTransfer, OfOneIsALoneOne) {
+TEST(GroupTransfer, IsALoneTransferForOneMember) {
   Network network({}, kBytes);
   Members group(1, 5, 250);
   EXPECT_EQ(network.push_group(group.all, ms(0)).end, ms(2.25));
@@ -155,7 +155,7 @@ TEST(GroupTransfer, OfOneIsALoneOne) {
 }
 
 // Whatever the rates, and whatever servers carry before and after.
-TEST(GroupTransfer, OfOneIsALoneOneBesideOthers) {
+TEST(GroupTransfer, IsALoneTransferForOneMemberBesideOthers) {
   for (const bool colocated : {false, true}) {
     for (const double gbps : {1.0, 10.0, 100.0}) {
       for (const double server : {1.0, 10.0, 100.0}) {

@@ -80,7 +80,7 @@ TEST(Model, AlexnetWantsLargeImages) {
                absl::StatusCode::kInvalidArgument, {"alexnet", "63 x 63", "62 x 70", "alexnet-small"});
 }
 
-TEST(Model, OfAHundredClassesHasAsManyLogits) {
+TEST(Model, HasAHundredLogitsForAHundredClasses) {
   torch::nn::Sequential model = made(model_named("resnet50"), kCifarSample, 100);
   EXPECT_EQ(parameters(layout_of(model)), 761652);
 }
