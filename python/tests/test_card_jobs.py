@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import sqlite3
-import subprocess
-import time
 from pathlib import Path
 
 import pytest
 import torch
 from card import ON_CARD, needs_card
-from live_job import PACELINE, environment, exported, needs_paceline, only_run, replay, run_words, train, trained
+from live_job import exported, needs_paceline, only_run, train
 
 pytestmark = [needs_paceline, needs_card]
 
@@ -52,7 +47,6 @@ for number, (a, b) in enumerate(job):
         job.step(loss)
 """
 ON_THE_CARD = "weights and optimizer state are in the memory of GPU-"
-POLICIES = ["bsp", "asp", "ssp:2", "dssp:1-4", "elastic-bsp:4", "cgp", "backup:1"]
 
 
 def memory(where: str) -> list[str]:
@@ -65,7 +59,9 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, value)
 
 
-def weights_of(folder: Path, where: str, devices: int = 1, more: list[str] | None = None, *words: str) -> dict[str, torch.Tensor]:
+def weights_of(
+    folder: Path, where: str, devices: int = 1, more: list[str] | None = None, *words: str
+) -> dict[str, torch.Tensor]:
     here = folder / where
     here.mkdir()
     ended = train(here, PROGRAM, devices, [*memory(where), *(more or [])], words)
@@ -88,81 +84,6 @@ def test_a_job_on_a_card_ends_in_the_bytes_of_one_on_the_host(tmp_path: Path, wo
 def test_two_workers_in_step_share_the_card_and_end_in_the_hosts_bytes(tmp_path: Path) -> None:
     clip = ["--set", "optimizer.clip=0.1"]
     same(weights_of(tmp_path, "host", 2, clip), weights_of(tmp_path, "gpu", 2, clip))
-
-
-@pytest.mark.parametrize("policy", POLICIES)
-def test_every_policy_trains_on_a_card(tmp_path: Path, policy: str) -> None:
-    run = trained(tmp_path, PROGRAM, 3, ["--policy", policy, *memory("gpu")])
-    replay(tmp_path, run)
-
-
-def test_a_device_that_computes_elsewhere_takes_part(tmp_path: Path) -> None:
-    """w1 has no card: it reads weights from the card and writes its gradient there by copies."""
-    program = 'import os\nif os.environ.get("PACELINE_SEED") and _name() == "w1": os.environ["PACELINE_DEVICE"] = "cpu"\n'
-    start = "def _name():\n    from paceline.session import session\n    here = session()\n    return here.name if here else ''\n"
-    mixed = start + program + PROGRAM
-    run = trained(tmp_path, mixed, 2, memory("gpu"))
-    replay(tmp_path, run)
-
-
-def test_a_gradient_that_is_not_finite_harms_nobody(tmp_path: Path) -> None:
-    run = trained(tmp_path, PROGRAM, 2, ["--policy", "asp", *memory("gpu")], ["nan"])
-    replay(tmp_path, run)
-    assert all(torch.isfinite(tensor).all() for tensor in exported(tmp_path, run).values())
-
-
-def test_a_run_goes_on_from_card_to_host_and_back(tmp_path: Path) -> None:
-    undisturbed = weights_of(tmp_path, "host")
-    half = tmp_path / "half"
-    half.mkdir()
-    ended = train(half, PROGRAM, 1, ["--set", "epochs=1", *memory("gpu")])
-    assert ended.returncode == 0, ended.stderr
-    # The whole of the first epoch on the card, the second one on the host.
-    resumed = subprocess.run(
-        [PACELINE, "train", "--resume", str(only_run(half)), "--set", "epochs=2", *memory("host")],
-        cwd=half, env=environment(), capture_output=True, text=True, timeout=300,
-    )
-    if resumed.returncode == 2 and "--resume" in resumed.stderr:
-        pytest.skip(resumed.stderr.strip())
-    assert resumed.returncode == 0, resumed.stderr
-    same(undisturbed, exported(half, only_run(half)))
-
-
-def processes(word: str, run_folder: Path) -> list[int]:
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                command = (entry / "cmdline").read_bytes().split(b"\0")
-                folder = os.readlink(entry / "cwd")
-            except OSError:
-                continue
-            if word.encode() in command[:3] and str(run_folder) in folder:
-                found.append(int(entry.name))
-    return found
-
-
-def commits(run: Path) -> int:
-    try:
-        with sqlite3.connect(f"file:{run / 'journal.sqlite'}?mode=ro", uri=True) as journal:
-            return int(journal.execute("select count(*) from commits").fetchone()[0])
-    except sqlite3.Error:
-        return 0
-
-
-@pytest.mark.parametrize("victim", ["server", "worker"])
-def test_a_job_on_a_card_survives_a_death(tmp_path: Path, victim: str) -> None:
-    words = run_words(tmp_path, PROGRAM, 2, [*memory("gpu"), "--set", "checkpoint.every_epochs=0.2"], ["slow"])
-    with open(tmp_path / "log", "w") as log:
-        run = subprocess.Popen([PACELINE, *words], cwd=tmp_path, env=environment(), stdout=log, stderr=log)
-        deadline = time.monotonic() + 120
-        while not (folders := list((tmp_path / "runs").glob("*"))) or not list(folders[0].glob("checkpoints/*")):
-            assert run.poll() is None and time.monotonic() < deadline, (tmp_path / "log").read_text()
-            time.sleep(0.05)
-        [pid, *_] = processes(victim, tmp_path)
-        os.kill(pid, signal.SIGKILL)
-        assert run.wait(240) == 0, (tmp_path / "log").read_text()
-    replay(tmp_path, only_run(tmp_path))
 
 
 def test_a_full_card_leaves_the_weights_on_the_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

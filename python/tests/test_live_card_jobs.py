@@ -1,0 +1,94 @@
+"""More jobs whose weights lie in a card's memory: every policy, devices that compute elsewhere, deaths, resumed runs."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from card import ON_CARD, needs_card
+from live_job import PACELINE, environment, exported, needs_paceline, only_run, paceline, replay, run_words, trained
+from test_card_jobs import PROGRAM, memory, same, weights_of
+
+pytestmark = [needs_paceline, needs_card]
+POLICIES = ["bsp", "asp", "ssp:2", "dssp:1-4", "elastic-bsp:4", "cgp", "backup:1"]
+
+
+@pytest.fixture(autouse=True)
+def stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in ON_CARD.items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_every_policy_trains_on_a_card(tmp_path: Path, policy: str) -> None:
+    run = trained(tmp_path, PROGRAM, 3, ["--policy", policy, *memory("gpu")])
+    replay(tmp_path, run)
+
+
+def test_a_device_that_computes_elsewhere_takes_part(tmp_path: Path) -> None:
+    """w1 has no card: it reads weights from the card and writes its gradient there by copies."""
+    program = (
+        'import os\nif os.environ.get("PACELINE_SEED") and _name() == "w1": os.environ["PACELINE_DEVICE"] = "cpu"\n'
+    )
+    start = "def _name():\n    from paceline.session import session\n    here = session()\n    return here.name if here else ''\n"
+    mixed = start + program + PROGRAM
+    run = trained(tmp_path, mixed, 2, memory("gpu"))
+    replay(tmp_path, run)
+
+
+def test_a_gradient_that_is_not_finite_harms_nobody(tmp_path: Path) -> None:
+    run = trained(tmp_path, PROGRAM, 2, ["--policy", "asp", *memory("gpu")], ["nan"])
+    replay(tmp_path, run)
+    assert all(torch.isfinite(tensor).all() for tensor in exported(tmp_path, run).values())
+
+
+def processes(word: str, run_folder: Path) -> list[int]:
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                command = (entry / "cmdline").read_bytes().split(b"\0")
+                folder = os.readlink(entry / "cwd")
+            except OSError:
+                continue
+            if word.encode() in command[:3] and str(run_folder) in folder:
+                found.append(int(entry.name))
+    return found
+
+
+def started(folder: Path, devices: int) -> subprocess.Popen[bytes]:
+    """A run on the card that has written its first checkpoint and is not over."""
+    words = run_words(folder, PROGRAM, devices, [*memory("gpu"), "--set", "checkpoint.every_epochs=0.2"], ["slow"])
+    with open(folder / "log", "w") as log:
+        run = subprocess.Popen([PACELINE, *words], cwd=folder, env=environment(), stdout=log, stderr=log)
+    deadline = time.monotonic() + 120
+    while not (folders := list((folder / "runs").glob("*"))) or not list(folders[0].glob("checkpoints/*")):
+        assert run.poll() is None and time.monotonic() < deadline, (folder / "log").read_text()
+        time.sleep(0.05)
+    return run
+
+
+@pytest.mark.parametrize("victim", ["server", "worker"])
+def test_a_job_on_a_card_survives_a_death(tmp_path: Path, victim: str) -> None:
+    run = started(tmp_path, 2)
+    [pid, *_] = processes(victim, tmp_path)
+    os.kill(pid, signal.SIGKILL)
+    assert run.wait(240) == 0, (tmp_path / "log").read_text()
+    replay(tmp_path, only_run(tmp_path))
+
+
+def test_a_run_that_was_stopped_on_a_card_goes_on_on_the_host(tmp_path: Path) -> None:
+    undisturbed = weights_of(tmp_path, "host", 1, None, "slow")
+    here = tmp_path / "stopped"
+    here.mkdir()
+    run = started(here, 1)
+    run.send_signal(signal.SIGINT)
+    assert run.wait(120) == 130, (here / "log").read_text()
+    resumed = paceline(here, "train", "--resume", str(only_run(here)), *memory("host"))
+    assert resumed.returncode == 0, resumed.stderr
+    same(undisturbed, exported(here, only_run(here)))
