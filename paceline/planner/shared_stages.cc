@@ -28,8 +28,8 @@ class Partition {
 
   std::optional<PlannedReplica> run() {
     at(0, 0).largest = 0;
-    std::vector<double> slowest((layers_ + 1) *
-                                (layers_ + 1));  // comp of layers on the last stage, by begin and end
+    // comp of layers on the last stage; index: begin · (layers + 1) + end
+    std::vector<double> slowest((layers_ + 1) * (layers_ + 1));
     for (std::size_t d = 1; d <= devices_.size(); ++d) {
       std::fill(slowest.begin(), slowest.end(), 0);
       std::int64_t memory = Device::kNoLimit;

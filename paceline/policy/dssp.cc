@@ -88,7 +88,7 @@ bool Dssp::try_release_early(ReplicaId replica, Orders& orders) {
     orders.release(replica, {"{} ahead, on granted iterations, {} left", gap, mine.granted});
     return true;
   }
-  if (gap <= lower_) return false;  // it is released with the others within the lower bound
+  if (gap <= lower_) return false;  // released with the others within the lower bound
   if (clocks_.clock(replica) != clocks_.fastest()) return false;
   const std::int64_t extra = extra_iterations(replica);
   if (extra <= 0) return false;

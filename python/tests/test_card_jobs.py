@@ -86,7 +86,7 @@ def test_a_job_on_a_card_ends_in_the_bytes_of_one_on_the_host(tmp_path: Path, wo
 
 
 def test_two_workers_in_step_share_the_card_and_end_in_the_hosts_bytes(tmp_path: Path) -> None:
-    clip = ["--set", "optimizer.clip_norm=0.1"]
+    clip = ["--set", "optimizer.clip=0.1"]
     same(weights_of(tmp_path, "host", 2, clip), weights_of(tmp_path, "gpu", 2, clip))
 
 

@@ -25,8 +25,8 @@ Scenario faulty(Scenario scenario, std::uint64_t seed, std::int64_t iterations) 
   cluster.seed = seed;
   scenario.samples = iterations * cluster.places.front().batch + static_cast<std::int64_t>(rng.below(7));
   scenario.iterations = 0;
-  scenario.ahead =
-      seed % 2 == 0 ? 0 : static_cast<std::int64_t>(seed % 9);  // 0 to 7; none in half of the seeds
+  // 0 to 8; none in half of the seeds
+  scenario.ahead = seed % 2 == 0 ? 0 : static_cast<std::int64_t>(seed % 9);
   cluster.faults_end = Time{} + from_seconds(length_s);
   cluster.detection = from_seconds(length_s * 0.1 * rng.uniform());
   for (PlaceModel& place : cluster.places) {
