@@ -181,6 +181,26 @@ class Other(nn.Module):
         assert member.end() == 0, member.log
 
 
+@pytest.mark.parametrize("on", [0, 1], ids=["near", "on another card"])
+def test_a_skipped_step_leaves_zeros_and_the_statistics_of_the_weights(tmp_path: Path, on: int) -> None:
+    body = PLAIN.replace("job.step(loss)", "job.step(loss, skipped=True)")
+    with Member(tmp_path, body, environment=ON_CARD) as member:
+        weights, _ = member.begin()
+        assert member.card is not None
+        member.memories[2] = gradients = member.card.memory(2, member.floats * 4, on=on)
+        gradients.floats.fill_(17)
+        member.send(gradients.message(write=True))
+        answer = member.step(range(4), gradients=[[0, 2, 0]])
+        assert answer["skipped"] and answer["finite"]
+        for tensor in member.tensors:
+            now = member.tensor(gradients, tensor["name"])
+            if tensor["kind"] == "parameter":
+                assert not now.any(), tensor["name"]
+            elif tensor["kind"] == "statistic":
+                assert torch.equal(now, member.tensor(weights, tensor["name"])), tensor["name"]
+        assert member.end() == 0, member.log
+
+
 def test_memory_on_two_cards_and_in_a_file(tmp_path: Path) -> None:
     """The model is on the first card. Copies go through the host for the others, in both directions."""
     near = "print('near', [job._memories._mapped[number].near for number in (10, 11, 12)])"
@@ -309,7 +329,7 @@ for i, (x, y) in enumerate(job):
 def test_the_model_says_which_card_it_is_on(tmp_path: Path, environment: dict[str, str], card: bool) -> None:
     with Member(tmp_path, PLAIN, environment=environment) as member:
         said = member.take_model().get("memory")
-        assert said == ({"kind": "cuda", "device": driver().uuid(0)} if card else None)
+        assert said == ({"kind": "cuda", "device": driver().uuid(0), "cards": 2} if card else None)
         member.end()
 
 

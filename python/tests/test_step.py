@@ -612,9 +612,16 @@ for i, (x, y) in enumerate(job):
     start, environment = MODES[mode]
     with Member(tmp_path, HEAD + body, environment=environment, **start) as member:
         member.begin()
-        said = [member.step(range(4)).get("finite", False) for _ in range(5)]
-        # The last but one is finite, and its sum is not: that is for the worker to find.
-        assert said == ([False] * 5 if mode in ("view", "copy") else [True, False, False, False, True])
+        answers = [member.step(range(4)) for _ in range(5)]
+        said = [answer.get("finite", False) for answer in answers]
+        named = [answer.get("not_finite") for answer in answers]
+        if environment in (ON_CARD, ON_GPUS_CARD):  # the worker cannot look
+            assert said == [True, False, False, True, True]
+            assert named == [None, "first.weight", "last.bias", None, None]
+        else:
+            # The last but one is finite, and its sum is not: that is for the worker to find.
+            assert said == ([False] * 5 if mode in ("view", "copy") else [True, False, False, False, True])
+            assert named == [None] * 5
         member.end()
 
 

@@ -376,7 +376,7 @@ TEST(StandInDriver, ACardIsFullForAllProcessesUntilMemoryIsGivenBack) {
   };
   testing::ChildProcess other(room);
   EXPECT_EQ(other.hear(), "two of three");
-  EXPECT_EQ(in_process([&](const auto&) {
+  ASSERT_EQ(in_process([&](const auto&) {
               begin("full", 3 * kBytes);
               std::size_t free = 0, total = 0;
               MUST(cuMemGetInfo_v2(&free, &total) == 0 && free == kBytes && total == 3 * kBytes);
