@@ -21,7 +21,7 @@ from pathlib import Path
 
 from hosts import Hosts, NotStartedError, free_port, make_certs, nodes, wait_for_first_commit
 
-PAYLOAD = 0.945  # of a link, beside the headers of Ethernet, IP and TCP: what iperf3 measures
+PAYLOAD = 0.945  # share of a link without the headers of Ethernet, IP and TCP, measured by iperf3
 PACES_MS = [100, 100, 100, 150, 200, 250, 250, 400]  # a replica on a host of its own
 JOB = """name = "central"
 batch = {batch}

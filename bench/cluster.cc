@@ -1,9 +1,9 @@
-// What a bulk-synchronous round costs over four hosts, with 64 MB of gradients each and a server beside every
-// worker: ours on the live path, sealed and in the clear, and sealed with every shard on two hosts, against
-// all-reduce and a step on every host, with Gloo and with Open MPI. Hosts are network namespaces on this
-// machine, joined by a bridge: as fast as its processors, which all of them share, and over links of 1 Gb/s.
-// Turns of all of them alternate, and ratios are medians over turns, so that whatever else the machine does
-// meets all alike.
+// The cost of a bulk-synchronous round over four hosts, with 64 MB of gradients each and a server beside
+// every worker: ours on the live path, sealed and in the clear, and sealed with every shard on two hosts,
+// against all-reduce and a step on every host, with Gloo and with Open MPI. Hosts are network namespaces on
+// this machine, joined by a bridge: as fast as its processors, which all of them share, and over links of 1
+// Gb/s. Turns of all of them alternate, and ratios are medians over turns, so that whatever else the machine
+// does meets all alike.
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -85,8 +85,8 @@ std::vector<double> gloo(const Namespaces& hosts, int rounds) {
   return {all.begin() + kWarmRounds, all.end()};
 }
 
-// What mpirun starts its processes on other hosts with, as it would use ssh: a script that gets a host's
-// address and a command. Ranks of one machine must not know that they are.
+// Writes the script with which mpirun starts its processes on other hosts, like ssh: it gets a host's address
+// and a command. Ranks of one machine must not know that they are on one.
 fs::path write_shell(const Namespaces& hosts, const fs::path& folder) {
   const fs::path script = folder / "on-host";
   std::ofstream out(script);

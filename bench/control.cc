@@ -25,7 +25,7 @@ constexpr std::int64_t kBatch = 32;
 constexpr std::int64_t kDecisions = 1'000'000;
 constexpr double kLongest_s = 5;
 
-// Of this process: what else the machine does is not counted.
+// Processor time of this process: other work of the machine does not count.
 double cpu_s() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
 enum class Watched { kNot, kByObserver, kByAll };
@@ -66,8 +66,8 @@ class Cluster {
     }
   }
 
-  // Decisions in a second of one core, the queue of arrivals included; of so many, or of as many as there is
-  // time for.
+  // Decisions in a second of one core, the queue of arrivals included, from `decisions` decisions, or fewer
+  // if the time is up.
   double run(std::int64_t decisions) {
     const double start = cpu_s();
     std::int64_t made = 0;

@@ -69,7 +69,7 @@ class Delays final : public control::RunListener {
 
  private:
   const std::int64_t warm_;
-  std::vector<double> moved_{0};  // by version: bulk rounds up to it
+  std::vector<double> moved_{0};  // moved_[v]: bulk rounds up to version v
   std::int64_t members_ = 0;
   std::optional<Time> since_;
   Time until_{};
@@ -120,7 +120,7 @@ void alike(sim::ClusterModel& cluster, std::int64_t replicas, double jitter) {
   for (std::int64_t i = 0; i < replicas; ++i) cluster.places.push_back(place(1, jitter));
 }
 
-// From 1 to 4 s, evenly spread.
+// Devices of 1 to 4 s, evenly spread.
 void mixed(sim::ClusterModel& cluster, std::int64_t replicas) {
   for (std::int64_t i = 0; i < replicas; ++i)
     cluster.places.push_back(
@@ -143,7 +143,7 @@ void changing(sim::ClusterModel& cluster, Rng& rng) {
   }
 }
 
-// Updates of `bytes` through links and one server of so many Gb/s.
+// Updates of `bytes` through links and one server of these rates in Gb/s.
 void network(sim::ClusterModel& cluster, std::int64_t bytes, double gbps, double server_gbps) {
   cluster.bytes = bytes;
   cluster.servers.gbps = server_gbps;

@@ -7,7 +7,7 @@
 namespace paceline::bench {
 
 // Runs in one of two processes that meet at the folder `store`: rank 1 sends `messages` of `bytes` to rank 0,
-// one behind the other. Seconds from the first to the word that the last is there.
+// one after the other. Returns the seconds from the first until the word that the last has arrived.
 double gloo_pair(const std::string& store, const std::string& address, int rank, std::size_t bytes,
                  int messages);
 

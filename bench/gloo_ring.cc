@@ -26,7 +26,7 @@ void gloo_ring(const std::string& store, const std::string& address, int rank, i
         options.setOutput(gradient.data(), gradient.size());
         options.setReduceFunction(
             [](void* to, const void* a, const void* b, std::size_t n) { gloo::sum<float>(to, a, b, n); });
-        // Of its algorithms the fastest here, with segments of 1 MB, its own choice.
+        // Gloo's fastest algorithm here, with segments of 1 MB, its own choice.
         options.setAlgorithm(gloo::AllreduceOptions::Algorithm::RING);
         options.setTag(tag++);
         gloo::allreduce(options);

@@ -39,7 +39,7 @@ class Hosts:
             self.pass_acknowledgements(host, "eth0", mbit)
 
     def pass_acknowledgements(self, host: int, interface: str, mbit: int) -> None:
-        """They do not wait behind what goes the same way, as fq_codel sees to it on Linux hosts."""
+        """Acknowledgements do not wait behind data; on Linux hosts fq_codel ensures that."""
         small = "match u16 0 0xff80 at 2"  # an IP packet of less than 128 bytes
         self.at(
             host,
@@ -48,7 +48,7 @@ class Hosts:
         )
 
     def shape_arrivals(self, mbit: int) -> None:
-        """What comes to a host shares one link too. Without this, only what it sends does."""
+        """Makes arrivals at a host share one link too. Without this, only its departures do."""
         for host in range(self.count):
             self.at(
                 self.count,
@@ -64,7 +64,7 @@ class Hosts:
         subprocess.run([*self.inside(host), "sh", "-c", line], check=True)
 
     def set_link(self, one: int, other: int, mbit: int) -> None:
-        """What goes from one of the two to the other, in a class of its own."""
+        """Limits the traffic between the two hosts, in a class of its own."""
         for here, there in ((one, other), (other, one)):
             self.at(
                 here,

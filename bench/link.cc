@@ -1,10 +1,10 @@
-// What a link moves, one way, against what its users would take instead over the same network in the same
-// run (in the clear, sealed, and over UCX): UCX itself (ucx_perftest's active messages, sleeping while it
-// waits as a link does, and spinning), bare TCP (iperf3) and Gloo's point-to-point messages. Over loopback,
-// and between two hosts that are network namespaces, where those are permitted. Rounds of all of them
-// alternate, and ratios are medians of rounds, so that whatever else the machine does meets all alike. The
-// memory of links and of ucx_perftest is in large pages and has been written (see written_memory.cc); once
-// more, what is sent has never been written, which is how ucx_perftest comes.
+// The rate of a link, one way, compared with the alternatives over the same network in the same run (in the
+// clear, sealed, and over UCX): UCX itself (ucx_perftest's active messages, sleeping while it waits as a link
+// does, and spinning), bare TCP (iperf3) and Gloo's point-to-point messages. Over loopback, and between two
+// hosts that are network namespaces, where those are permitted. Rounds of all of them alternate, and ratios
+// are medians of rounds, so that whatever else the machine does meets all alike. The memory of links and of
+// ucx_perftest is in large pages and has been written (see written_memory.cc); once more, what is sent has
+// never been written, which is how ucx_perftest comes.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>

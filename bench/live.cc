@@ -27,7 +27,7 @@ using std::chrono::steady_clock;
 
 const rpc::Access kAccess{std::nullopt, "the-token-of-a-benchmark"};
 
-// The token, where the server's role reads it from. Open for as long as this process.
+// The token, in the place from which the server's role reads it. Open for as long as this process.
 std::string token_file() {
   const int file = memfd_create("token", 0);
   if (fchmod(file, 0600) != 0) die(absl::InternalError("cannot keep the token from others"));
@@ -100,7 +100,7 @@ struct NoCheckpoints final : store::CheckpointSink {
   void give_up() override {}
 };
 
-// The coordinator's process: hosts it until it is killed, and says where on `address_out`.
+// The coordinator's process: hosts it until it is killed, and writes its address to `address_out`.
 void coordinate(int address_out, const LiveJob& job) {
   const std::string toml = fmt::format(
       "batch = 32\nepochs = 1\n[evaluate]\nevery_epochs = 1\n[[device]]\ncount = {}\n"

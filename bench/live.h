@@ -1,5 +1,5 @@
-// What benchmarks of rounds run: jobs on the live path (gRPC to a coordinator, server processes, shared
-// memory, exchanges between hosts), with workers that compute nothing, so that a round is all there is.
+// The rounds for benchmarks: jobs on the live path (gRPC to a coordinator, server processes, shared memory,
+// exchanges between hosts), with workers that compute nothing, so that only the round is measured.
 //
 // Everything runs in children, which are forked before the calling process has any thread, and stay with it.
 #pragma once
@@ -39,24 +39,24 @@ inline double ms_since(std::chrono::steady_clock::time_point start) {
 
 // Runs `body` in a child process.
 pid_t in_child(const std::function<void()>& body);
-// What a child writes. Ends the benchmark when that ends before.
+// Reads numbers from a child. Ends the benchmark if the child ends before.
 std::vector<double> read_doubles(int fd, int count);
 
 struct LiveJob {
-  std::int64_t floats = 0;  // of the model; several tensors, as models have
+  std::int64_t floats = 0;  // floats of the model, in several tensors, as models have
   int workers = 1;
-  int hosts = 1;                  // with as many workers each, and a server; the coordinator is on the first
+  int hosts = 1;                  // each with `workers` workers and a server; the coordinator is on the first
   std::string cluster;            // further lines of [cluster]
-  std::string fabric = "sealed";  // what carries what goes between hosts
-  // Where there are several: an address, and how a process goes there.
+  std::string fabric = "sealed";  // carrier of data between hosts
+  // If there are several hosts: a host's address, and how a process goes there.
   std::function<std::string(int host)> address = [](int) { return std::string("127.0.0.1"); };
   std::function<void(int host)> enter = [](int) {};
 };
 
 inline constexpr int kWarmRounds = 4;
 
-// The times of so many rounds of bulk-synchronous training (push, commit, pull), in ms, after those that warm
-// up.
+// The times of `rounds` rounds of bulk-synchronous training (push, commit, pull), in ms, after kWarmRounds
+// more.
 std::vector<double> live_rounds_ms(const LiveJob& job, int rounds);
 
 }  // namespace paceline::bench

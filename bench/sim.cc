@@ -1,5 +1,5 @@
-// What a simulated iteration costs, with few and with very many replicas: a million finished iterations of
-// every policy (ten a replica where that is more), everything included: events, Controller, Observer,
+// The cost of a simulated iteration, with few and with very many replicas: a million finished iterations of
+// every policy (or ten for each replica, if that is more), everything included: events, Controller, Observer,
 // statistics and the trace hash. Speeds 1× to 4×, 10 % jitter, free communication. Two policies also with the
 // samples of 8 iterations reserved ahead.
 #include <ctime>
@@ -28,7 +28,7 @@ sim::Scenario mixed_speeds(std::int64_t replicas) {
 }
 
 void measure_one(Table& table, const sim::Scenario& scenario, const char* policy) {
-  // Of this process: what else the machine does is not counted.
+  // Processor time of this process: other work of the machine does not count.
   const std::clock_t before = std::clock();
   const auto simulated = sim::simulate(scenario, *policy::parse_policy(policy));
   const double cpu_s = static_cast<double>(std::clock() - before) / CLOCKS_PER_SEC;

@@ -67,7 +67,7 @@ def commits(runs: Path) -> int:
 def megabytes_of(pid: str, key: str) -> float:
     try:
         text = Path(f"/proc/{pid}/smaps_rollup").read_text()
-    except OSError:  # it has ended
+    except OSError:  # the process has ended
         return 0.0
     found = re.search(rf"^{key}:\s+(\d+)", text, re.MULTILINE)
     return int(found.group(1)) / 1024 if found else 0.0

@@ -1,4 +1,4 @@
-// What a synchronization round costs: a BSP round (push, commit, pull) of W worker processes with M MB of
+// The cost of a synchronization round: a BSP round (push, commit, pull) of W worker processes with M MB of
 // weights, on the live path: gRPC to a coordinator, a server process, shared memory; once with the server
 // summing the gradients, once with the workers summing among themselves (group). Beside it, in the same run,
 // what a user would pick instead (Gloo's all-reduce of the same bytes over as many processes), and the floor:
@@ -97,7 +97,7 @@ void measure(Table& table) {
     const double ours = our_round_ms(mb, "servers");
     const double group = our_round_ms(mb, "group");
     const double gloo = gloo_ms(mb);
-    // In a child: this process must stay without threads, as it forks.
+    // The rounds run in a child, because this process must stay without threads to fork.
     int pipe_ends[2];
     if (pipe(pipe_ends) != 0) die(absl::ResourceExhaustedError("cannot make a pipe"));
     const pid_t child = in_child([&] {

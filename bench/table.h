@@ -1,4 +1,4 @@
-// What a benchmark prints: a table for people, or one JSON object a row for machines.
+// The output of a benchmark: a table for people, or one JSON object for each row for machines.
 #pragma once
 
 #include <string>
@@ -7,11 +7,11 @@
 
 namespace paceline::bench {
 
-// Rows of named numbers; every row has the names of the first, in its order. NaN: there is none.
+// Rows of named numbers; every row has the names of the first, in its order. NaN: no number.
 class Table {
  public:
   using Row = std::vector<std::pair<std::string, double>>;
-  // `label`: what tells the row apart beside its numbers; empty: nothing.
+  // `label`: a text that tells the row apart besides its numbers; may be empty.
   void add(std::string label, Row row) { rows_.emplace_back(std::move(label), std::move(row)); }
   void print(bool json) const;
 
@@ -19,10 +19,10 @@ class Table {
   std::vector<std::pair<std::string, Row>> rows_;
 };
 
-// A benchmark's main: fills a table and prints it, as JSON after --json. The exit status.
+// A benchmark's main: fills a table and prints it, as JSON after --json. Returns the exit status.
 int run(int argc, char** argv, void (*measure)(Table&));
 
-// The middle one. Requires: not empty.
+// The middle value. Requires: not empty.
 double median(std::vector<double> values);
 
 }  // namespace paceline::bench

@@ -111,7 +111,7 @@ class Run:
 
 
 def ports_of(pid: int) -> list[int]:
-    """Where a process listens."""
+    """The ports on which a process listens."""
     inodes = set()
     with suppress(OSError):
         for one in os.scandir(f"/proc/{pid}/fd"):
@@ -240,7 +240,7 @@ def strangers(paceline: str, tls: bool, words: bytes, count: int) -> Found:
         if count <= SHORT_CONNECTIONS:
             return Found(f"{len(held)} connections: {files} descriptors", run.stop() == 130 and files < 1100)
         time.sleep(12)  # longer than a handshake may take
-        # What is given back serves the next ones: a second time costs nothing.
+        # Later connections use the memory that earlier ones gave back: a second time costs nothing.
         held = hold(run, count, words)
         again = resident_mb(coordinator)
         for one in held:

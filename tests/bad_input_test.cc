@@ -1,5 +1,5 @@
-// What a user can get wrong: one line that names the file, the key and the fix, exit status 2, and nothing
-// left.
+// Mistakes of a user: each gives one line that names the file, the key and the fix, exit status 2, and leaves
+// nothing behind.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -25,7 +25,7 @@ struct Case {
 
 void PrintTo(const Case& one, std::ostream* out) { *out << one.name; }
 
-// One line on standard error, however many lines a message could have had.
+// Expects one line on standard error, however many lines a message could have had.
 void expect_one_line(const Ended& ended, const std::vector<std::string>& parts) {
   EXPECT_EQ(ended.status, 2);
   EXPECT_EQ(std::count(ended.errors.begin(), ended.errors.end(), '\n'), 1) << ended.errors;
@@ -188,7 +188,7 @@ TEST(BadInput, ARunWhereAComparisonBelongs) {
                   {"is the folder of a run", "paceline train --resume " + folder.path().string()});
 }
 
-// Nobody wrote a --set.
+// The number of hosts comes from the environment, so the error must not name a --set.
 TEST(BadInput, MoreHostsThanAJobCanHave) {
   const TempFolder folder;
   const auto job = small_job(folder.path(), "");
@@ -222,7 +222,7 @@ TEST(BadInput, BadPolicies) {
                   {"--policies: ", "'asp'", "twice"});
 }
 
-// Before the first one is trained.
+// The policy is refused before the first one is trained.
 TEST(BadInput, ASecondPolicyThatDoesNotFitTheJob) {
   const TempFolder folder;
   const auto job =
@@ -250,7 +250,7 @@ TEST(BadInput, ABatchOfMoreThanThereIs) {
   EXPECT_FALSE(fs::exists(folder / "runs"));
 }
 
-// The last one would win, and nobody would see it.
+// Otherwise the last value would win without notice.
 TEST(BadInput, OneKeySaidTwice) {
   const std::string says = " say the same key; write one of them";
   expect_one_line(run({"train", "--policy", "bsp", "--set", "sync.policy=asp"}),
@@ -297,7 +297,7 @@ TEST(BadInput, ResumeOfNoRun) {
                   {folder.path().string(), "paceline compare --resume"});
 }
 
-// What a script passes whose variable is not set.
+// A script passes an empty word if its variable is not set.
 TEST(BadInput, EmptyWords) {
   const TempFolder folder;
   for (const std::vector<std::string>& words :
@@ -343,7 +343,7 @@ TEST(BadInput, TruncatedCifar) {
 }
 
 TEST(BadInput, TakenPort) {
-  // This test itself listens where the coordinator wants to.
+  // The test itself listens at the coordinator's address.
   const int taken = socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in address{
       .sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
@@ -412,7 +412,7 @@ TEST(BadInput, AClusterThatEmptiesForGood) {
                   {"every replica is gone", "none comes back"});
 }
 
-// Where tests wait for what a program does, and it has ended.
+// A test that waits for a program hears that the program has ended.
 TEST(BadInput, IsSaidToATestThatWaits) {
   Program train({"train", "no-such-job.toml"});
   const testing::AssertionResult came = train.until([] { return false; });
@@ -465,7 +465,7 @@ TEST(BadInput, DamagedCheckpoint) {
   EXPECT_NE(resumed.errors.find("damaged"), std::string::npos) << resumed.errors;
 }
 
-// As the line about a damaged journal says.
+// The line about a damaged journal promises this.
 TEST(BadInput, ARunWithoutItsJournalGoesOn) {
   const TempFolder folder;
   const auto job = small_job(folder.path(), "epochs = 0.2\n");

@@ -42,12 +42,12 @@ std::uint64_t seed = 1;
 std::int64_t copies_asked_for = 0;  // 0: it depends on the policy
 std::string placement_asked_for;    // empty: the same
 std::string parallel_asked_for;     // empty: the same
-// Whether nobody else has anything in /dev/shm. What others on this machine have there comes and goes.
+// Whether this process has its own /dev/shm. In the common one, files of other processes come and go.
 bool own_shared_memory = false;
 
 constexpr int kHosts = 3;
 constexpr double kEpochs = 12;
-constexpr int kPatienceS = 45;  // until a run that was struck has gone on
+constexpr int kPatienceS = 45;  // longest time until a run that was struck has gone on
 const std::vector<std::string> kPolicies = policy::testing::with_every_policy(
     {"bsp", "cgp", "asp", "ssp:3", "dssp:3-15", "elastic-bsp:5", "backup:1"});
 // Device i is on host i mod 3.
@@ -55,11 +55,12 @@ constexpr char kPipelines[] =
     "[[pipeline]]\ndevices = [[\"w0\", \"w1\"], \"w2\"]\ncuts = [2]\nsamples = 8\n"
     "[[pipeline]]\ndevices = [\"w3\"]\nsamples = 8\n[[pipeline]]\ndevices = [\"w4\"]\nsamples = 8\n"
     "[[pipeline]]\ndevices = [\"w5\"]\nsamples = 8\n";
-constexpr double kLossOff = 0.15;             // of the undisturbed run's
-constexpr std::uint64_t kLoseOneIn = 6;       // of so many jobs one loses a host in the end, for good
-constexpr std::int64_t kLeastForAPolicy = 4;  // strikes; the first policies have them where there are few
+constexpr double kLossOff = 0.15;        // share of the undisturbed run's loss
+constexpr std::uint64_t kLoseOneIn = 6;  // one of this many jobs loses a host in the end, for good
+// strikes for each policy; if there are few, the first policies have them
+constexpr std::int64_t kLeastForAPolicy = 4;
 
-// When commits were seen in a run's journal, which is written a few times a second.
+// The times at which commits were seen in a run's journal, which is written a few times a second.
 class CommitClock {
  public:
   explicit CommitClock(fs::path runs)
@@ -192,7 +193,7 @@ class Chaos : public ::testing::TestWithParam<std::string> {
     EXPECT_NE(read_text(run_folder / "summary.json").find("\"lost_commits\": 0,"), std::string::npos);
   }
 
-  // Of the whole test set, at the end.
+  // The loss over the whole test set, at the end.
   static double last_loss(const fs::path& run) {
     const auto evaluations = RecordedRun::read(run).evaluations;
     EXPECT_FALSE(evaluations.empty());
@@ -214,7 +215,7 @@ class Chaos : public ::testing::TestWithParam<std::string> {
     SteadyTime at;
   };
 
-  // One job from its start to its end. How often it was struck, at most `most` times.
+  // Plays one job from its start to its end. Returns how often it was struck, at most `most` times.
   std::int64_t play(std::int64_t most, Rng& rng, double undisturbed) {
     const auto memory_before = shared_memory();
     const TempFolder folder;
@@ -291,7 +292,7 @@ class Chaos : public ::testing::TestWithParam<std::string> {
     if (copies() > 1) expect_no_commit_lost(run_folder);
     const Ended replayed = run({"replay", run_folder.string()});
     EXPECT_EQ(replayed.status, 0) << replayed.errors;
-    // With fewer hosts in the end batches are smaller, and the loss may be.
+    // If there are fewer hosts in the end, batches are smaller, and the loss may be smaller.
     const double loss = last_loss(run_folder);
     EXPECT_LT(loss, (1 + kLossOff) * undisturbed);
     EXPECT_GT(loss, fewer_in_the_end ? 0 : (1 - kLossOff) * undisturbed);
@@ -335,7 +336,7 @@ TEST_P(Chaos, LosesNothing) {
 
 INSTANTIATE_TEST_SUITE_P(Policies, Chaos, ::testing::ValuesIn(kPolicies), policy::testing::policy_test_name);
 
-// A /dev/shm of our own; false where that is not permitted.
+// Makes a /dev/shm of our own; false if that is not permitted.
 bool take_own_shared_memory() {
   return unshare(CLONE_NEWNS) == 0 && mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
          mount("tmpfs", "/dev/shm", "tmpfs", 0, nullptr) == 0;

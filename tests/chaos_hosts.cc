@@ -161,7 +161,7 @@ bool ChaosHosts::strike(Fault fault, Rng& rng) {
 }
 
 void ChaosHosts::lose_host(Rng& rng) {
-  // Where nobody else has the run, nobody else can lead it.
+  // If only the first host has the run, no other host can lead it.
   const int least = own_disks_ && copies_ == 1 ? 1 : 0;
   lost_ = least + static_cast<int>(rng.below(static_cast<std::uint64_t>(count() - least)));
   Program& node = *hosts_[static_cast<std::size_t>(*lost_)];
@@ -175,11 +175,11 @@ void ChaosHosts::expect_peace() {
   for (int host = 0; host < count(); ++host) {
     if (host == lost_) continue;
     const Ended ended = hosts_[static_cast<std::size_t>(host)]->wait(180);
-    // One that came back when all was over hears nothing of that.
+    // A host that came back after the end hears nothing of it.
     if (host > 0 && ended.errors.find("no coordinator answers") != std::string::npos) continue;
     EXPECT_EQ(ended.status, 0) << "host " << host << "\n" << ended.errors;
   }
-  // One that comes when all is over asks for minutes.
+  // A worker that comes after the end keeps asking for minutes.
   const auto none_is_left = [&] {
     return std::none_of(workers_.begin(), workers_.end(),
                         [](const auto& one) { return one.second.again && one.second.again->running(); });

@@ -1,5 +1,5 @@
 // Hosts that a job trains on while one thing after another is killed, stopped or cut off, and comes back:
-// `paceline node` in network namespaces, or where those are not permitted, on this machine as it is.
+// `paceline node` in network namespaces, or, if those are not permitted, directly on this machine.
 #pragma once
 
 #include <filesystem>
@@ -17,13 +17,13 @@ namespace paceline::tests {
 
 enum class Fault { kWorker, kServer, kCoordinator, kEvaluator, kHost, kHang, kLink, kGone };
 inline constexpr int kFaults = 8;
-inline constexpr int kStrikes = 7;  // those that strike() knows, links last
+inline constexpr int kStrikes = 7;  // the faults for strike(), links last
 const char* name_of(Fault fault);
 
 class ChaosHosts {
  public:
-  // The job file says all but where the first host listens and who is let in: `paceline certs` has been in
-  // `certs`. `runs`: as in the job. `own_disks`: each host has one; `copies`: of the weights.
+  // The job file says all but the first host's address and the credentials: `paceline certs` has written into
+  // `certs`. `runs`: as in the job. `own_disks`: each host has one; `copies`: copies of the weights.
   ChaosHosts(std::filesystem::path job, std::filesystem::path certs, std::filesystem::path runs, int hosts,
              int port, bool own_disks, std::int64_t copies);
 
@@ -31,16 +31,16 @@ class ChaosHosts {
   void start();
   // False once the first host has ended.
   bool running() { return hosts_.front()->running(); }
-  // Strikes once, at a victim that `rng` picks. False when there is none of that kind right now. What is
-  // stopped or cut off stays so for up to two seconds; nothing is down any more when this returns.
+  // Strikes once, at a victim that `rng` picks. False if there is no such victim right now. A victim is
+  // stopped or cut off for up to two seconds; all are up again when this returns.
   bool strike(Fault fault, Rng& rng);
-  // Kills a host that `rng` picks, for good, and its disk with it where it has one of its own.
+  // Kills a host that `rng` picks, for good, and removes its own disk if it has one.
   void lose_host(Rng& rng);
-  // Whatever has ended of itself meanwhile and is not started again by its host: workers.
+  // Starts workers again that have ended by themselves and that no host restarts.
   void bring_back_workers();
   // Waits for all to end, and expects that they do so in peace.
   void expect_peace();
-  // Where the run is in the end.
+  // The folder of runs on the host that leads in the end.
   std::filesystem::path runs() const { return lost_ == 0 && own_disks_ ? disk(1) : runs_; }
 
  private:
@@ -64,7 +64,7 @@ class ChaosHosts {
   std::optional<int> lost_;
   struct Worker {
     int host = 0;
-    std::vector<std::string> words;  // of the command that starts it
+    std::vector<std::string> words;  // words of the command that starts the worker
     std::unique_ptr<Program> again;  // started by us
   };
   std::map<std::string, Worker> workers_;

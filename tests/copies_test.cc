@@ -35,7 +35,7 @@ fs::path job_in(const TempFolder& folder) {
   return small_job(folder.path(), fmt::format("epochs = {}\nthreads = 1\n", kEpochs));
 }
 
-// What each attempt but the last says it lost, in order.
+// The lost commits of each attempt but the last, in order, from the journal.
 std::vector<std::string> said_lost(const fs::path& run_folder) {
   const auto journal = store::JournalReader::open(store::RunPaths{run_folder}.journal());
   const auto about = journal->run();
@@ -61,7 +61,7 @@ void expect_nothing_seen_is_lost(const fs::path& run_folder) {
   }
 }
 
-// The last attempt that has committed anything; 0 where none has.
+// The last attempt that has committed anything; 0 if none has.
 std::int64_t committing(const fs::path& runs) {
   if (metrics_so_far(runs) == 0) return 0;
   auto journal = store::JournalReader::open(store::RunPaths{only_run(runs)}.journal());
@@ -95,7 +95,7 @@ int disturb(Program& train, const fs::path& runs, Rng& rng, const std::vector<st
   return kKills;
 }
 
-// Of the whole run, whose attempts all say so.
+// Expects that no attempt of the run lost a commit, by the run's own records and by what was seen.
 void expect_nothing_lost(const fs::path& run_folder, const Ended& ended, int kills) {
   ASSERT_EQ(ended.status, 0) << ended.errors;
   EXPECT_GE(kills, 1);

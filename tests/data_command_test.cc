@@ -1,5 +1,5 @@
-// `paceline data` as a user runs it: whatever is wrong is one line, and nothing half-written is left. No
-// network is asked: where the command would fetch, it finds a program curl of this test's.
+// `paceline data` from a user's view: any fault is one line, and nothing half-written is left. The network is
+// not used: instead of curl the command finds a program of this test.
 #include <algorithm>
 #include <filesystem>
 

@@ -1,5 +1,5 @@
-// What a file or a folder is called on the disk that tests/power_loss_test.cc makes up. Numbers of inodes are
-// used again, but not at the same moment.
+// The name of a file or folder on the disk that tests/power_loss_test.cc makes up. Inode numbers are used
+// again, but not at the same moment.
 #pragma once
 
 #include <fcntl.h>
@@ -9,7 +9,7 @@
 
 namespace paceline::tests {
 
-// Of `name` in that folder, or of `folder` itself where that is empty. Empty: it is not there.
+// The identity of `name` in that folder, or of `folder` itself if `name` is empty. Empty: it is not there.
 inline std::string disk_identity(int folder, const char* name) {
   struct statx about {};
   if (statx(folder, name, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW, STATX_INO | STATX_BTIME, &about) != 0)

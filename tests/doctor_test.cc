@@ -53,7 +53,7 @@ TEST(Doctor, ReadsTheDataOfTheJob) {
   EXPECT_NE(there.output.find("libtorch         1.13"), std::string::npos) << there.output;
 }
 
-// So that nobody hears it from the run.
+// The doctor finds these faults, so that they do not show only in the run.
 TEST(Doctor, ChecksTheJobAsATrainingDoes) {
   const TempFolder folder;
   const std::string job = small_job(folder.path(), "").string();
@@ -86,7 +86,7 @@ TEST(Doctor, StartsTheProgramOfTheJob) {
   EXPECT_NE(bad.errors.find("no model today"), std::string::npos) << bad.errors;
 }
 
-// The second host does not come; where it would have come to is said.
+// The second host does not come; the report names the address at which it was expected.
 TEST(Doctor, OfHostsIsAtThePortOfTheJob) {
   const TempFolder folder;
   const int port = free_port();
@@ -126,7 +126,7 @@ class DoctorOfHosts : public ::testing::Test {
     return std::make_unique<Program>(words, [=, this] { return apart_->enter(rank) && before(); });
   }
 
-  // What the first host's report says; of `rank` whether it found something of that kind so.
+  // Whether the first host's report has a finding about `what` on host `rank` with this health.
   static bool says(const json& report, int rank, const std::string& what, const std::string& health) {
     for (const json& one : report.at("hosts")[static_cast<std::size_t>(rank)].at("findings")) {
       if (one.at("what") == what) return one.at("health") == health;
@@ -162,13 +162,13 @@ TEST_F(DoctorOfHosts, HostsThatAreWell) {
   const json report = json::parse(ended.output);
   EXPECT_FALSE(report.at("failed"));
   for (int rank = 0; rank < 3; ++rank) {
-    // They share no disk, and need none.
+    // The hosts share no disk, and need none.
     EXPECT_EQ(says(report, rank, "run folder", "ok"), rank == 0);
     for (const char* what : {"program", "job file", "data set", "libraries", "UCX", "server.crt",
                              "preflight, as server", "preflight, as worker", "shared memory"})
       EXPECT_TRUE(says(report, rank, what, "ok")) << rank << " " << what << ended.output;
     if (rank == 0) continue;
-    // They are one machine's clock.
+    // The hosts share one machine's clock.
     const json& there = report.at("hosts")[static_cast<std::size_t>(rank)];
     EXPECT_LE(std::abs(there.at("clock_ahead_s").get<double>()),
               there.at("clock_uncertainty_s").get<double>());

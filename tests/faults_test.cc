@@ -38,7 +38,7 @@ fs::path job_with(const TempFolder& folder, const std::string& more) {
   return job;
 }
 
-// They are started again and again, and libtorch takes half a second.
+// Roles that compute nothing may be started again and again, and libtorch takes half a second.
 TEST(Roles, ThatComputeNothingDoNotLoadLibtorch) {
   const TempFolder folder;
   Program train({"train", job_with(folder, cluster("bsp", 2, 20)).string()});
@@ -97,7 +97,7 @@ INSTANTIATE_TEST_SUITE_P(Policies, WorkerKilled, testing::Values("bsp", "elastic
 class GroupMembersKilled : public testing::TestWithParam<const char*> {};
 
 TEST_P(GroupMembersKilled, TheOthersTrainOnTheirSamples) {
-  constexpr int kEpochs = 4;  // so many that they are not over when it is the second one's turn
+  constexpr int kEpochs = 4;  // enough to be still training at the second victim's turn
   Rng rng(5);
   for (int round = 0; round < 2; ++round) {
     SCOPED_TRACE(round);
@@ -201,7 +201,7 @@ TEST(Faults, AnInterruptedRunResumesToTheSameWeights) {
   expect_resumes_to(only_run(folder / "runs"), undisturbed(), 1, 1);
 }
 
-// On more servers than it had.
+// The run resumes on more servers than it had.
 TEST(Faults, ARunKilledWholeResumesFromItsLastCheckpoint) {
   const TempFolder folder;
   fs::path run_folder;
@@ -294,7 +294,7 @@ TEST(Faults, ASecondTrainInTheSameFolderIsRefused) {
   EXPECT_TRUE(train.running());
 }
 
-// A run that is to be struck before it trains may train first, where this process does not have its turn.
+// A run that is to be struck before it trains may train first, if this process does not get its turn.
 constexpr int kTrials = 4;
 
 bool has_trained(const fs::path& runs) {
@@ -338,7 +338,7 @@ TEST_P(KilledWhileARunComesBack, IsStartedAgain) {
   }));
   const Ended ended = resumed.wait();
   EXPECT_EQ(ended.status, 0) << ended.errors;
-  // A coordinator that did not say yet where it is found is nobody's loss.
+  // The loss of a coordinator that has not published its address yet is not reported.
   EXPECT_TRUE(GetParam() == std::string("coordinator") ||
               ended.errors.find("was lost (killed by signal 9 (Killed)); it is started again") !=
                   std::string::npos)
@@ -376,7 +376,7 @@ TEST(Faults, ASecondInterruptStopsAtOnce) {
   kill(children(train.pid(), "coordinator").at(0), SIGSTOP);
   train.signal(SIGINT);
   ASSERT_TRUE(train.until([&] { return train.errors_so_far().find("once more") != std::string::npos; }));
-  // One that comes at once may be the same one twice.
+  // A second signal that comes at once may count as the same one.
   std::this_thread::sleep_for(std::chrono::milliseconds(1200));
   train.signal(SIGINT);
   const Ended ended = train.wait();
@@ -387,7 +387,7 @@ TEST(Faults, ASecondInterruptStopsAtOnce) {
   EXPECT_EQ(ended.errors.find("killed"), std::string::npos) << ended.errors;
 }
 
-// Under BSP the run must end in the very same bytes as one that nobody disturbed.
+// Under BSP the run must end in the very same bytes as an undisturbed one.
 class NeededOneKilled : public testing::TestWithParam<const char*> {};
 
 TEST_P(NeededOneKilled, TheRunGoesOnByItselfToTheSameWeights) {
@@ -408,7 +408,7 @@ TEST_P(NeededOneKilled, TheRunGoesOnByItselfToTheSameWeights) {
 INSTANTIATE_TEST_SUITE_P(Processes, NeededOneKilled, testing::Values("coordinator", "server"),
                          [](const auto& one) { return std::string(one.param); });
 
-// Workers are forks of a process that nobody needs once they run, and without it they are run.
+// Workers are forks of a process that is not needed once they run; without it they start as new processes.
 TEST(Faults, AForkServerThatDiesIsNobodysLoss) {
   const TempFolder folder;
   Program train({"train", job_with(folder, job_to_strike()).string()});
@@ -424,13 +424,14 @@ TEST(Faults, AForkServerThatDiesIsNobodysLoss) {
   expect_kept_samples_once(only_run(folder / "runs"), 1);
 }
 
-// Nobody reads this file while one of these lives: who opens it waits, as fcntl(2) has it of leases, but not
-// for longer than the system allows, mostly 45 s. So a job whose data it is does not begin to train. Where a
-// file system has no leases, it holds nobody.
+// Blocks readers of this file while it lives: opening the file waits because of a lease (fcntl(2)), but not
+// for longer than the system allows, mostly 45 s. So a job with this file as its data does not begin to
+// train. If a file system has no leases, it blocks nobody.
 class HeldFile {
  public:
   explicit HeldFile(const fs::path& path) : file_(open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
-    fcntl(file_.get(), F_SETSIG, SIGURG);  // says that somebody waits; the usual SIGIO would end this process
+    // a signal for a waiting reader; the usual SIGIO would end this process
+    fcntl(file_.get(), F_SETSIG, SIGURG);
     fcntl(file_.get(), F_SETLEASE, F_WRLCK);
   }
   void let_go() { file_ = FileDescriptor(); }
@@ -453,9 +454,9 @@ TEST(Faults, AForkServerThatDiesAtTheStartIsNobodysLoss) {
   EXPECT_EQ(checkpoint_weights(only_run(folder / "runs")), undisturbed());
 }
 
-// It may read data for minutes before it answers.
+// The fork server may read data for minutes before it answers.
 TEST(Faults, CtrlCIsHeardWhileTheForkServerIsNotReady) {
-  constexpr int kPatience_s = 60;  // it is waited for five times as long
+  constexpr int kPatience_s = 60;  // a fifth of the time that a run waits for the fork server
   const TempFolder folder;
   Program train({"train", job_with(folder, cluster("bsp", 1, 20)).string()});
   ASSERT_TRUE(train.until([&] {
@@ -467,8 +468,8 @@ TEST(Faults, CtrlCIsHeardWhileTheForkServerIsNotReady) {
   EXPECT_EQ(ended.status, 128 + SIGINT) << ended.errors;
 }
 
-// Stopped so long that it was given up: when it goes on it joins as a new one, whether it still hears why or
-// finds its connection broken by its own clock.
+// The worker was stopped for so long that it was given up. When it goes on it joins as a new one, whether it
+// still hears why or its own clock shows that its connection is broken.
 TEST(Faults, AWorkerThatWasGivenUpComesAgain) {
   const TempFolder folder;
   const fs::path runs = folder / "runs";

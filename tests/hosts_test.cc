@@ -60,8 +60,8 @@ TEST_P(HostsUnder, EachPolicyTrainsEverySampleOnce) {
   EXPECT_GE(RecordedRun::read(run_folder).evaluations.size(), 2u);
 }
 
-// `first`: the host of the fastest device. Host 0 keeps the weights, and need not have one. Where no group is
-// to reduce its gradients they go to host 0 each for itself, and some of them early.
+// `first`: the host of the fastest device. Host 0 keeps the weights, and need not have a device. If no group
+// reduces its gradients, each goes to host 0 by itself, and some go early.
 void train_in_one_place(const std::string& policy, int first) {
   const bool groups = policy == "cgp" || policy.starts_with("groups") || policy.starts_with("local");
   const TempFolder folder;
@@ -120,7 +120,7 @@ TEST(Hosts, ARunGoesOnFromItsCheckpoint) {
   }
 }
 
-// Those whose links are of another kind could not talk to each other.
+// Servers with links of different kinds could not talk to each other.
 TEST(Hosts, AServerWithOtherLinksThanTheJobsIsRefused) {
   for (const auto& [links, other_links, why] :
        {std::tuple("true", "tcp", "cluster.seal = true, and this server was started with --fabric tcp"),

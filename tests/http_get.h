@@ -1,4 +1,4 @@
-// One request to a server of this machine, as a scraper makes it.
+// One request to a server of this machine, like a scraper's.
 #pragma once
 
 #include <arpa/inet.h>
@@ -14,7 +14,7 @@
 
 namespace paceline::tests {
 
-// All that comes back, headers first; empty where nobody listens.
+// The whole answer, headers first; empty if no server listens.
 inline std::string http_get(int port, const std::string& path) {
   const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   const timeval patience{.tv_sec = 10, .tv_usec = 0};

@@ -1,4 +1,5 @@
-// What `cmake --install` makes of a build: programs that find each other, and help that says what they say.
+// The result of `cmake --install`: programs that find each other, and pages and completions that agree with
+// them.
 #include <regex>
 #include <set>
 
@@ -45,7 +46,7 @@ TEST_F(Installed, TrainsABuiltInModel) {
   EXPECT_TRUE(fs::exists(only_run(folder_ / "runs") / "report.html"));
 }
 
-// As the programs say of themselves, not as the pages were written.
+// The pages are compared with the programs' own help.
 TEST_F(Installed, PagesAndCompletionsSayWhatHelpSays) {
   const std::string bash = read_text(folder_ / "share/bash-completion/completions/paceline");
   const std::string zsh = read_text(folder_ / "share/zsh/vendor-completions/_paceline");

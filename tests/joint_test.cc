@@ -64,7 +64,7 @@ double last_losses(const RecordedRun& recorded, std::size_t count) {
   return sum / static_cast<double>(count);
 }
 
-// Other plans and shares make sums in another order, of the same samples.
+// Other plans and shares make sums of the same samples in another order.
 void expect_like_losses(const RecordedRun& recorded, const RecordedRun& expected) {
   const auto losses = recorded.commit_losses(), others = expected.commit_losses();
   ASSERT_EQ(losses.size(), others.size());
@@ -171,7 +171,7 @@ TEST(Joint, IsPlannedAnewInVirtualTimeToTheSameBytes) {
   EXPECT_EQ(run({"replay", first.folder.string()}).status, 0);
 }
 
-// As it would be live: all devices are here, and a resumed run may begin without some.
+// All devices are present, like in a live run; only a resumed run may begin without some.
 TEST(Joint, UsesADeviceThatItsFirstPlanDoesWithoutInVirtualTime) {
   const TempFolder folder;
   const std::string sections =
@@ -229,7 +229,7 @@ TEST_P(JointKilled, IsPlannedAround) {
 
 INSTANTIATE_TEST_SUITE_P(Stages, JointKilled, testing::Values("w0", "w3"));
 
-// By the numbers of their files.
+// The numbers of the files of mapped gradients.
 std::set<std::string> mapped_gradients(pid_t process) {
   std::istringstream maps(read_text(fmt::format("/proc/{}/maps", process)));
   std::set<std::string> files;
@@ -243,7 +243,7 @@ std::set<std::string> mapped_gradients(pid_t process) {
   return files;
 }
 
-// It may go on with its pass at any time, and knows nothing of the others' new roles until then.
+// The stage may go on with its pass at any time, and does not know the others' new roles until then.
 TEST(Joint, AStageThatStandsStillCannotWriteToAnotherReplicasGradient) {
   const TempFolder folder;
   const fs::path job = write_job(folder, "run", std::string(kJoint) + "epochs = 200\n", four_devices(""));
@@ -271,7 +271,7 @@ TEST(Joint, AStageThatStandsStillCannotWriteToAnotherReplicasGradient) {
   EXPECT_EQ(train.wait().status, 128 + SIGTERM);
 }
 
-// Also when all is over before who started it has looked even once.
+// `asleep`: the run is over before its launcher has looked even once.
 class JointWhoseLastDeviceCannotHoldTheModel : public testing::TestWithParam<bool> {};
 
 TEST_P(JointWhoseLastDeviceCannotHoldTheModel, SaysSo) {

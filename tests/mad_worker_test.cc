@@ -36,7 +36,7 @@ std::int64_t from_environment(const char* name, std::int64_t otherwise) {
   return text == nullptr ? otherwise : std::atoll(text);
 }
 
-// One field of it, or of a message in it, is another one.
+// Changes one field of the message, or of a message in it.
 void change_one(google::protobuf::Message& message, Rng& rng) {
   std::vector<const google::protobuf::FieldDescriptor*> set;
   message.GetReflection()->ListFields(message, &set);

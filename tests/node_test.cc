@@ -1,5 +1,6 @@
 // `paceline node`: hosts that find each other, as several processes of this machine that share no parent, and
-// as network namespaces where those are permitted. With certificates; ranks as launchers say them.
+// as network namespaces if those are permitted. The hosts have certificates, and launchers' environment
+// variables give the ranks.
 #include <signal.h>
 #include <sys/mount.h>
 #include <unistd.h>
@@ -25,7 +26,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// After a signal to the command of another host.
+// The exit status after a signal to the command of another host.
 constexpr int kExitOfOthersStop = 75;
 
 void expect_said(const std::string& text, const std::string& what) {
@@ -52,7 +53,7 @@ class Node : public ::testing::Test {
     return file;
   }
 
-  // One more host of a job, as this machine's own addresses reach it.
+  // Starts one more host of a job, at this machine's own addresses.
   std::unique_ptr<Program> host(const fs::path& job, int rank, int hosts,
                                 const std::vector<std::string>& more = {}) const {
     std::vector<std::string> words = {
@@ -66,7 +67,7 @@ class Node : public ::testing::Test {
     return std::make_unique<Program>(words, [this, rank] { return apart_->enter(rank); });
   }
 
-  // From now on hosts have networks of their own. Errors: why that cannot be.
+  // Gives hosts networks of their own from now on. Errors: why that is impossible.
   absl::Status set_apart(int hosts) {
     auto made = testing::Namespaces::create(hosts);
     if (made.ok()) apart_.emplace(*std::move(made));
@@ -98,14 +99,14 @@ class Node : public ::testing::Test {
   }
   std::unique_ptr<Program>& at(int rank) { return hosts_[static_cast<std::size_t>(rank)]; }
 
-  // That host, which has to end well.
+  // Waits for the host, which has to end with status 0.
   Ended end_of(int rank) {
     Ended ended = at(rank)->wait();
     EXPECT_EQ(ended.status, 0) << "host " << rank << ": " << ended.errors;
     return ended;
   }
 
-  // That host, after the command of another one was stopped.
+  // Waits for the host after the command of another one was stopped.
   Ended end_of_stopped(int rank) {
     Ended ended = at(rank)->wait(60);
     EXPECT_EQ(ended.status, kExitOfOthersStop) << "host " << rank << ": " << ended.errors;
@@ -115,14 +116,14 @@ class Node : public ::testing::Test {
   fs::path disk(int rank) const { return folder_ / fmt::format("disk{}", rank); }
   bool has_checkpoint() const { return tests::has_checkpoint(runs_); }
   fs::path run_folder() const { return only_run(runs_); }
-  // What counts of the run is whole, and its orders are those that would be given today.
+  // Every sample that counts was committed once, and a replay gives the same orders.
   void expect_whole(double epochs) const {
     expect_kept_samples_once(run_folder(), epochs);
     expect_replayed();
   }
   void expect_replayed() const { EXPECT_EQ(run({"replay", run_folder().string()}).status, 0); }
 
-  // The late host is away for good by now; what the one that leads says, which is stopped then.
+  // The late host was given up for good. Returns the end of the leader, which is stopped here.
   Ended expect_given_up(int rank, int leader) {
     start_host(rank);
     const Ended late = at(rank)->wait(60);
@@ -140,23 +141,23 @@ class Node : public ::testing::Test {
 
   const TempFolder folder_;
   const int port_ = free_port();
-  std::optional<testing::Namespaces> apart_;  // where hosts have networks of their own
-  bool ipv6_ = false;                         // they call each other by those addresses
-  bool own_disks_ = false;                    // each host; else they share one
-  fs::path runs_ = folder_ / "runs";          // of the host that leads
+  std::optional<testing::Namespaces> apart_;  // set if hosts have networks of their own
+  bool ipv6_ = false;                         // the hosts call each other by IPv6 addresses
+  bool own_disks_ = false;                    // one for each host; else all hosts share one
+  fs::path runs_ = folder_ / "runs";          // on the host that leads
   fs::path job_;
   std::vector<std::string> more_;                // words for every host
-  std::vector<std::unique_ptr<Program>> hosts_;  // by rank
+  std::vector<std::unique_ptr<Program>> hosts_;  // indexed by rank
 };
 
-// Where the first host's disk is all that is needed, the others need not see it.
+// The others need not see the first host's disk if that has all that is needed.
 class NodeDisks : public Node, public ::testing::WithParamInterface<bool> {
  protected:
   void SetUp() override {
     Node::SetUp();
     own_disks_ = GetParam();
   }
-  // Nothing of the run has come to other disks but their own hosts' logs.
+  // No part of the run is on other disks, except their own hosts' logs.
   ~NodeDisks() override {
     for (int rank = 1; own_disks_ && rank < static_cast<int>(hosts_.size()); ++rank)
       EXPECT_FALSE(tests::has_checkpoint(disk(rank)));
@@ -186,7 +187,7 @@ TEST_P(NodeDisks, AHostThatDiesAndComesBackIsWaitedFor) {
   EXPECT_EQ(last.commits.back().second.committed_after(), kSmallJobSamples);
 }
 
-// It is waited for, and then the others go on without it; back again, it hears that it was given up.
+// The others wait for the host, and then go on without it. When it is back, it hears that it was given up.
 TEST_P(NodeDisks, AHostThatStaysAwayIsGivenUp) {
   start_and_wait_for_checkpoint(
       job("epochs = 200\n", "[cluster]\nhost_patience_s = 2\n[[device]]\ncount = 3\npace_ms = 30\n"), 3);
@@ -228,8 +229,8 @@ TEST_P(NodeDisks, ARunGoesOnWithFewerHosts) {
   expect_kept_samples_once(run_folder(), 1);
 }
 
-// Each host in a network of its own, joined by a bridge: the others are reached over TLS and sealed links
-// only. A server dies besides; the run ends in the bytes of one host that nobody disturbed.
+// Each host has a network of its own, joined by a bridge: the others are reached only over TLS and sealed
+// links. A server dies besides; the run ends in the bytes of one undisturbed host.
 class NodesApart : public Node, public ::testing::WithParamInterface<std::tuple<const char*, bool>> {};
 
 TEST_P(NodesApart, EndInTheBytesOfOneHost) {
@@ -257,7 +258,8 @@ INSTANTIATE_TEST_SUITE_P(
                           "pipeline = [{devices = [\"w1\", \"w0\"], cuts = [2], samples = 16}]\n"),
         ::testing::Bool()));
 
-// As an init system would start it again. All of the first host dies with it, and the second one waits.
+// An init system would start it again like this. All processes of the first host die with it, and the second
+// one waits.
 TEST_P(NodeDisks, AFirstHostThatIsKilledTakesItsRunUpAgain) {
   start_and_wait_for_checkpoint(job("epochs = 1\n", kTwoDevices), 2);
   kill_host(0);
@@ -266,7 +268,7 @@ TEST_P(NodeDisks, AFirstHostThatIsKilledTakesItsRunUpAgain) {
   end_of(1);
   EXPECT_FALSE(fs::exists(run_folder() / "mark"));
   expect_kept_samples_once(run_folder(), 1);
-  // What ended in order is over.
+  // A run that ended in order is not taken up again.
   start(job_, 2);
   const Ended after = end_of(0);
   EXPECT_EQ(after.errors.find("was cut short"), std::string::npos) << after.errors;
@@ -329,7 +331,7 @@ TEST_F(Node, ARunThatFailsIsAFailureOnEveryHost) {
   }
 }
 
-// A host that comes back finds the run where it is led from by now, and that host takes it up again itself.
+// A host that comes back finds the host that leads the run by now. The leader takes the run up again itself.
 TEST_F(Node, HostsComeBackToTheOneThatLeads) {
   if (const auto made = set_apart(3); !made.ok()) GTEST_SKIP() << made.message();
   start_and_wait_for_checkpoint(
@@ -395,7 +397,7 @@ class NodeLead : public Node, public ::testing::WithParamInterface<bool> {
 INSTANTIATE_TEST_SUITE_P(Disks, NodeLead, ::testing::Bool(),
                          [](const auto& one) { return one.param ? "OfTheirOwn" : "Shared"; });
 
-// From one host to the next, until the last one is alone.
+// The lead goes from one host to the next, until the last one is alone.
 TEST_P(NodeLead, GoesFromHostToHost) {
   start_and_wait_for_commit("host_patience_s = 2\n", 3, 6);
   for (const int rank : {0, 1}) {
@@ -408,7 +410,7 @@ TEST_P(NodeLead, GoesFromHostToHost) {
   expect_whole(6);
 }
 
-// It cannot know that it is the one that was cut off, but that it is alone.
+// The host cannot know that it is the one that was cut off, but it knows that it is alone.
 TEST_F(Node, AHostThatIsCutOffLeadsNoRunOfItsOwn) {
   if (const auto made = set_apart(3); !made.ok()) GTEST_SKIP() << made.message();
   own_disks_ = true;
@@ -498,7 +500,7 @@ TEST_F(Node, AFirstHostThatComesBackLateIsToldWhereHostsShareNoDisk) {
   EXPECT_FALSE(fs::exists(run_folder() / "mark"));
 }
 
-// What it had lies on the others, in as many parts as there were hosts with it.
+// The other hosts have copies of the lost host's weights, in as many parts as there were hosts with them.
 TEST_P(NodeLead, AFirstHostThatStaysAwayTakesNoCommitWithItWhereWeightsAreKeptTwice) {
   start_and_wait_for_commit("host_patience_s = 2\n", 3);
   lose_leader(0);
@@ -553,7 +555,7 @@ TEST_P(NodeDisks, AStopAnywhereStopsAllCleanly) {
   EXPECT_EQ(at(1)->wait(60).status, 128 + SIGTERM);
   expect_said(end_of_stopped(0).errors,
               "stopped: host 1 was interrupted; resume with: paceline node --resume ");
-  // As an init system would start them when the host is back. An interruption by hand is for good.
+  // An init system would start them like this when the host is back. An interruption by hand is for good.
   const auto start_both = [&] {
     start_host(1);
     start_host(0);

@@ -1,5 +1,5 @@
-// What a user asks to be written, and where that cannot be: nothing of theirs is harmed, and one line says
-// what is wrong.
+// Files that a user asks to be written, and places where that is impossible: no file of the user is harmed,
+// and one line says what is wrong.
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
@@ -109,7 +109,7 @@ TEST_F(Output, StandardOutputThatIsFull) {
 
 TEST_F(Output, StandardOutputThatIsClosed) {
   expect_one_line(run_in_shell("$PACELINE --version >&-"), {"standard output", "closed"});
-  // What a program opens first takes the number of a closed stream.
+  // The first file that a program opens takes the number of a closed stream.
   const fs::path job = small_job(folder_.path(), "epochs = 0.1\n");
   expect_one_line(run_in_shell("$PACELINE train " + job.string() + " >&-"), {"standard output", "closed"});
   EXPECT_FALSE(fs::exists(folder_ / "runs"));
@@ -198,7 +198,7 @@ TEST_F(Output, OtherFilesFromStandardInput) {
   ends_alike("plan", "examples/plan/static-mix.toml", "");
   write_text(folder_ / "times", "w1:1,2,3\nw2:1.5,3\n");
   ends_alike("zipline", (folder_ / "times").string(), "| sed 1d");
-  // It is read before the program becomes the one with libtorch, and after.
+  // Standard input is read before the program becomes the one with libtorch, and used after.
   const Ended measured = run_in_shell(
       "printf '[model]\nname = \"mlp\"\nsample = [1, 28, 28]\n[[device]]\nname = \"a\"\n' | $PACELINE plan "
       "-");
@@ -223,7 +223,7 @@ TEST_F(Output, AFileThatMayNotGrow) {
   EXPECT_FALSE(fs::exists(folder_ / "out.json"));
 }
 
-// Before anything starts: to the system, shared memory is a file.
+// The file size limit is checked before anything starts: to the system, shared memory is a file.
 TEST_F(Output, TooShortFilesForATrainingAreSaidAtOnce) {
   const fs::path job = small_job(folder_.path(), "epochs = 0.1\n");
   expect_one_line(run_in_shell("ulimit -f 10; $PACELINE train " + job.string()),
@@ -246,14 +246,14 @@ TEST_F(Output, AFullDiskIsOneLineAndLeavesNoHalfCheckpoint) {
 }
 
 TEST_F(Output, TooLittleMemoryIsOneLine) {
-  // Enough to load the program, and not for what it is asked for.
+  // The limit is enough to load the program, and too little for the scenario.
   write_text(scenario_, "iterations = 1\n[[device]]\ncount = 1000000\n");
   const Ended ended =
       run_in_shell("ulimit -v 400000; $PACELINE simulate " + scenario_.string() + " --policies bsp");
   expect_one_line(ended, {"out of memory", "ulimit -v"});
 }
 
-// What is under libtorch would wait for ever.
+// Libraries below libtorch would wait for ever.
 TEST_F(Output, TooLittleAddressSpaceForLibtorchIsSaidAtOnce) {
   const fs::path job = small_job(folder_.path(), "epochs = 0.1\n");
   expect_one_line(run_in_shell("ulimit -v 600000; $PACELINE train " + job.string()),

@@ -53,10 +53,10 @@ constexpr char kStatic[] = "parallel = \"static\"\nmicro_batch = 3\n";
 
 struct Cut {
   const char* what;
-  int hosts;  // the devices spread over them, as many on each
+  int hosts;  // the devices are spread evenly over them
   int devices;
-  const char* cuts;   // of gpt-byte
-  const char* links;  // what carries them
+  const char* cuts;   // cuts of gpt-byte
+  const char* links;  // carrier of the links
 };
 void PrintTo(const Cut& cut, std::ostream* out) { *out << cut.what; }
 
@@ -133,7 +133,7 @@ struct Killed {
   const char* policy;
   const char* victim;  // a stage of the pipeline of three
   int signal;
-  const char* links;  // what carries them
+  const char* links;  // carrier of the links
 };
 
 void PrintTo(const Killed& one, std::ostream* out) { *out << one.policy << ", " << one.victim; }
@@ -233,16 +233,16 @@ std::vector<FileDescriptor> links_of(pid_t process) {
   return links;
 }
 
-// All its processes are well, so nobody but they can tell.
+// All processes are well, so only the two ends of a link can notice.
 TEST(PipelineOverHostsThat, LosesItsLinksIsFormedAgain) {
   const TempFolder folder;
   const fs::path job = write_job(folder, "run", std::string("epochs = 8\n") + kStatic,
                                  std::string("[cluster]\nhosts = 3\n") + kMixed);
   Program train({"train", job.string()});
   ASSERT_TRUE(train.until([&] { return metrics_so_far(folder / "run" / "runs") >= 1; }));
-  // With a commit all links have been open. One that ends before that is only tried again.
+  // After a commit all links have been open. A link that ends before that is only tried again.
   ASSERT_TRUE(train.until([&] { return newest_metric(folder / "run" / "runs", "commits") >= 1; }));
-  // To w3, and of two gradients. They end as a network might end them.
+  // The links are one to w3, and two for gradients. They end like links of a network that fails.
   const pid_t w2 = children(train.pid(), "w2").at(0);
   ASSERT_TRUE(train.until([&] { return links_of(w2).size() == 3; }));
   for (const FileDescriptor& link : links_of(w2)) EXPECT_EQ(shutdown(link.get(), SHUT_RDWR), 0);

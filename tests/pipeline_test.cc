@@ -31,7 +31,7 @@ fs::path train(const TempFolder& folder, const std::string& name, const std::str
 
 constexpr char kStatic[] = "parallel = \"static\"\nmicro_batch = 3\n";
 
-// One unit of small_job's model after the other: embedding, block, norm, head.
+// Four stages with one unit of small_job's model each: embedding, block, norm, head.
 constexpr char kFourStages[] =
     "[[pipeline]]\ndevices = [\"w2\", \"w0\", \"w3\", \"w1\"]\ncuts = [1, 2, 3]\nsamples = 16\n";
 
@@ -157,7 +157,7 @@ struct Killed {
 
 void PrintTo(const Killed& one, std::ostream* out) { *out << one.policy << ", " << one.victim; }
 
-// So many epochs that a device is killed long before the end.
+// There are so many epochs that a device is killed long before the end.
 class StageKilled : public testing::TestWithParam<Killed> {};
 
 TEST_P(StageKilled, EndsItsReplicaAlone) {
@@ -311,8 +311,9 @@ TEST(Pipeline, TakesTheTimeOfItsStagesInVirtualTime) {
       "[[pipeline]]\ndevices = [\"w0\", \"w1\"]\ncuts = [2]\nsamples = 12\n",
       {"--virtual"});
   const auto recorded = RecordedRun::read(virtually);
-  const double even_s = 5 * 0.0075;            // four micro-batches and the other stage's part of one
-  const double uneven_s = 0.0075 + 4 * 0.015;  // those of the slow one, and the other's part of one
+  const double even_s = 5 * 0.0075;  // four micro-batches and the other stage's part of one
+  // the slow stage's micro-batches, and the other stage's part of one
+  const double uneven_s = 0.0075 + 4 * 0.015;
   ASSERT_EQ(recorded.commits.size(), 100u);
   EXPECT_NEAR(to_seconds(recorded.commits[49].first), 50 * even_s, 1e-6);
   EXPECT_NEAR(to_seconds(recorded.commits[99].first), 50 * even_s + 50 * uneven_s, 1e-6);

@@ -29,7 +29,8 @@ namespace fs = std::filesystem;
 
 std::string identity(const fs::path& path) { return disk_identity(AT_FDCWD, path.c_str()); }
 
-// What a disk has of it afterwards. A file that was never synced is empty, or has a part of its first bytes.
+// Makes the folder as a disk may have it after a loss of power. A file that was never synced is empty, or has
+// a part of its first bytes.
 void after_power_loss(const fs::path& kept, const std::string& folder, const fs::path& now,
                       const fs::path& to, Rng& rng) {
   fs::create_directory(to);

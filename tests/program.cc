@@ -63,7 +63,7 @@ Program::Program(InShell, const std::string& line) {
 void Program::start(std::vector<std::string> words, const std::function<bool()>& first) {
   pid_ = fork();
   if (pid_ != 0) return;
-  prctl(PR_SET_PDEATHSIG, SIGKILL);  // also when the test itself is killed
+  prctl(PR_SET_PDEATHSIG, SIGKILL);                                      // for a test that is killed itself
   for (const int number : {SIGINT, SIGTERM}) ::signal(number, SIG_DFL);  // a shell's "&" makes them ignored
   if (first && !first()) _exit(126);
   become(std::move(words), folder_ / "output", folder_ / "errors");
@@ -146,8 +146,8 @@ std::vector<std::string> reach_of(pid_t peer) {
   return words;
 }
 
-// Below those that the system gives to those that ask for any, so that it stays free while nobody listens on
-// it. Where hardly any are below them, it is one of theirs.
+// A port below those that the system gives to processes that ask for any, so that it stays free while no
+// process listens on it. If hardly any are below them, it is one of the system's.
 int free_port() {
   constexpr int kLowest = 10000, kMost = 20000, kFew = 1000, kTries = 100;
   int first_given = 0;
@@ -184,13 +184,13 @@ void write_text(const fs::path& path, const std::string& text) { std::ofstream(p
 std::string read_text(const fs::path& path) {
   std::ifstream file(path);
   std::ostringstream text;
-  text << file.rdbuf();  // does not throw where a process whose file it is ends meanwhile
+  text << file.rdbuf();  // does not throw if the process of this file ends meanwhile
   return text.str();
 }
 
 fs::path only_run(const fs::path& runs) {
   std::vector<fs::path> found;
-  std::error_code ignored;  // there is no folder where no run has begun
+  std::error_code ignored;  // there is no folder before a run has begun
   for (const auto& entry : fs::directory_iterator(runs, ignored)) {
     if (fs::exists(entry.path() / "job.toml")) found.push_back(entry.path());
   }

@@ -35,27 +35,27 @@ struct InShell {};
 // A `paceline` process. Killed when the object goes.
 class Program {
  public:
-  // `first`: what the new process does before it becomes `paceline`, such as going to another host; it ends
-  // at once where that fails.
+  // `first` runs in the new process before it becomes `paceline`, for example to go to another host; if it
+  // fails, the process ends at once.
   explicit Program(const std::vector<std::string>& arguments, const std::function<bool()>& first = {});
-  // A line for /bin/sh, in which $PACELINE is the program.
+  // Runs a line for /bin/sh, in which $PACELINE is the program.
   Program(InShell, const std::string& line);
   ~Program();
 
   pid_t pid() const { return pid_; }
   void signal(int number) const;
-  // Waits for its end, at most `seconds`; a test failure and SIGKILL after that.
+  // Waits for the program's end, at most `seconds`; after that the test fails and the program gets SIGKILL.
   Ended wait(int seconds = 240);
   bool running();
-  // Looks every few milliseconds until `condition` holds. Nobody waits for what a program that has ended does
-  // not do any more, nor for longer than `seconds`: then the result has all that the program has said.
+  // Looks every few milliseconds until `condition` holds. Stops early if the program has ended, and after
+  // `seconds`: then the result has all that the program has said.
   ::testing::AssertionResult until(const std::function<bool()>& condition, int seconds = 120);
   std::string output_so_far() const;
   std::string errors_so_far() const;
 
  private:
   void start(std::vector<std::string> words, const std::function<bool()>& first);
-  int status() const;  // after its end
+  int status() const;  // only after its end
 
   TempFolder folder_;
   pid_t pid_ = -1;
@@ -69,15 +69,15 @@ Ended run_in_shell(const std::string& line);
 // The process ids of the children of `parent` whose command line has `word` among its arguments.
 std::vector<pid_t> children(pid_t parent, const std::string& word);
 
-// With what words a peer of a coordinator reaches it, for a command line like its own: --coordinator, an
-// address, and what it shows.
+// The words with which a peer reaches its coordinator, for a similar command line: --coordinator, an address,
+// and its credentials.
 std::vector<std::string> reach_of(pid_t peer);
 
-// Of this machine: nobody listens there now.
+// A port of this machine on which no process listens now.
 int free_port();
 
-// Looks every few milliseconds until `condition` holds; false after `seconds`. For what a Program does there
-// is Program::until().
+// Looks every few milliseconds until `condition` holds; false after `seconds`. To wait for a Program, use
+// Program::until().
 bool eventually(const std::function<bool()>& condition, int seconds = 120);
 
 void write_text(const std::filesystem::path& path, const std::string& text);

@@ -70,7 +70,7 @@ INSTANTIATE_TEST_SUITE_P(All, Policies,
                              {"ssp:3", "dssp:3-15", "elastic-bsp:5", "local-sgd:4", "groups:2+1:ssp:3"})),
                          policy::testing::policy_test_name);
 
-// One server, two, and members that sum among themselves: live as in virtual time, to the last bit.
+// One server, two, and members that sum among themselves give the same last bit live and in virtual time.
 TEST(ProgramRuns, BspEndsInTheSameBytesInAllWorlds) {
   std::vector<std::map<std::string, std::string>> ends;
   for (const char* cluster : {"", "[cluster]\nservers = 2\n", "[cluster]\nreduction = \"group\"\n"}) {
@@ -157,7 +157,7 @@ TEST(ProgramRuns, WeightsThatDoNotFitLeaveNoRun) {
   EXPECT_FALSE(fs::exists(folder / "runs"));
 }
 
-// What it asks for is the job's, and nothing else may be said beside it.
+// The program's settings become the job's, and the job file cannot have other values.
 TEST(ProgramRuns, AProgramAndItsJobSayTheSame) {
   const TempFolder folder;
   const fs::path job = program_job(folder, "epochs = 0.1", devices(1));
@@ -169,8 +169,8 @@ TEST(ProgramRuns, AProgramAndItsJobSayTheSame) {
   EXPECT_THAT(other.errors, HasSubstr("and 0.5 in"));
 }
 
-// What was said of the run holds for it, and a program that is another one by now does not go on with it. Nor
-// does it go on after its loop, where it might save its model.
+// A run keeps its program's answer, and a program that has changed since does not go on with it. It does not
+// go on after its loop either, where it might save its model.
 TEST(ProgramRuns, AnotherProgramDoesNotGoOnWithARun) {
   const TempFolder folder;
   const fs::path job = program_job(folder, "epochs = 0.1", devices(2), "\"tells-end\", \"0\"");
@@ -212,7 +212,8 @@ TEST(ProgramRuns, AProgramThatDoesNotStartLeavesNoRun) {
 
 std::vector<pid_t> programs_of(pid_t worker) { return children(worker, kScript); }
 
-// By its pid: its death is seen at once, also where a child of it keeps the socket.
+// The worker watches the program's pid, so it sees the death at once, even if a child of the program keeps
+// the socket.
 TEST(ProgramRuns, WithoutAProgramThatIsKilledTheOthersGoOn) {
   const TempFolder folder;
   const fs::path job = program_job(folder, "epochs = 3", devices(3, 20));
@@ -291,7 +292,7 @@ TEST(ProgramRuns, ARunWhoseGradientsAreNeverFiniteEndsAndSpoilsNoCheckpoint) {
   }
 }
 
-// It loads data for minutes, maybe: a server's death must not cost that.
+// A program may load data for minutes, and a server's death must not cost that.
 TEST(ProgramRuns, AServersDeathLeavesProgramsRunning) {
   const TempFolder folder;
   const fs::path job =
@@ -308,7 +309,7 @@ TEST(ProgramRuns, AServersDeathLeavesProgramsRunning) {
   expect_kept_samples_once(only_run(folder / "runs"), 3);
 }
 
-// And its programs after their loops, once: what a half-trained model is saved over may have been a good one.
+// The programs go on after their loops only once: a half-trained model might overwrite a good one.
 TEST(ProgramRuns, ARunThatWasStoppedGoesOn) {
   const TempFolder folder;
   const std::string ends = (folder / "ends").string();

@@ -1,4 +1,4 @@
-// Real data to an accuracy that makes sense, on real processes. Skipped where the data is not.
+// Real data is trained to a sensible accuracy, on real processes. Skipped if the data is not there.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -25,7 +25,7 @@ double best_accuracy(const fs::path& job_file, const std::vector<std::string>& s
   return best;
 }
 
-// What an unequal cluster trains, and how well it must do.
+// Trainings on an unequal cluster, with the accuracy that each must reach.
 class RealData : public testing::TestWithParam<const char*> {};
 
 TEST_P(RealData, Mnist) {
@@ -36,7 +36,7 @@ TEST_P(RealData, Mnist) {
              "[[device]]\ncount = 3\npace_ms = 12\n[[device]]\npace_ms = 36\n");
   EXPECT_GT(best_accuracy(folder / "job.toml", {std::string("data.source=mnist:") + kData + "/mnist",
                                                 std::string("sync.policy=") + GetParam()}),
-            0.80);  // chance is 0.1; asynchronous runs vary by a few points, more where processors are scarce
+            0.80);  // chance is 0.1; asynchronous runs vary by a few points, more if processors are scarce
 }
 
 TEST_P(RealData, Cifar10) {

@@ -183,7 +183,7 @@ bool has_commit_after_checkpoint(const std::filesystem::path& runs) {
   if (!checkpoint.ok() || !journal.ok()) return false;
   Version newest(0);
   const auto see = [&](Time, const control::CommitRecord& commit) { newest = commit.version; };
-  // It is in the journal before servers hear of it, and all of them have it before there is a next one.
+  // A commit is in the journal before servers hear of it, and all of them have it before there is a next one.
   return journal->commits(see).ok() && newest > checkpoint->state.controller.version.next();
 }
 

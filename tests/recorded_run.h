@@ -1,4 +1,4 @@
-// What a run's journal says, in a form tests can count on.
+// The contents of a run's journal, in a form for tests.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ struct RecordedRun {
   std::vector<control::PlanAdopted> plans;
   std::vector<control::BatchDone> batches;
 
-  // Of one attempt (from 1); 0: of all.
+  // Reads one attempt (from 1); 0: all attempts.
   static RecordedRun read(const std::filesystem::path& run, std::int64_t attempt = 0);
 
   // How often each position of each epoch was committed, by the commits of this object.
@@ -33,32 +33,32 @@ struct RecordedRun {
 // No sample was committed twice.
 void expect_no_sample_twice(const RecordedRun& recorded);
 
-// Each sample of so many epochs of a small job was committed, and once.
+// Expects that each sample of `epochs` epochs of a small job was committed once.
 void expect_each_sample_once(const RecordedRun& recorded, double epochs);
 
-// The commits that count of a run of several attempts: a later one takes back what was committed after the
+// The commits that count, of a run of several attempts: a later attempt takes back commits after the
 // checkpoint that it goes on from.
 RecordedRun kept_commits(const std::filesystem::path& run);
 
-// Each sample of so many epochs was committed once by what counts.
+// Expects that the commits that count have each sample of `epochs` epochs once.
 void expect_kept_samples_once(const std::filesystem::path& run, double epochs);
 
-// That replica left, and no other, and others committed after that. Why it left.
+// Expects that this replica left, and no other, and that others committed after that. Returns why it left.
 std::string expect_one_left(const RecordedRun& recorded, ReplicaId replica);
 
-// How far the only run in `runs` is, in lines of the metrics that it writes once a second (its journal is not
-// to be disturbed); 0 before it has any.
+// How far the only run in `runs` is, in lines of the metrics that it writes once a second (so that its
+// journal is not disturbed); 0 before it has any.
 std::int64_t metrics_so_far(const std::filesystem::path& runs);
 
-// A number that its newest snapshot has under this key; 0 before it has any.
+// The number under this key in the run's newest snapshot; 0 before it has any.
 std::int64_t newest_metric(const std::filesystem::path& runs, const std::string& key);
 
-// The run goes on, and ends when it is told to. What it says then.
+// Expects that the run goes on, and ends when it is told to. Returns its end.
 Ended expect_goes_on_until_stopped(Program& train, const std::filesystem::path& runs);
 
-// Whether that run has a whole checkpoint.
+// Whether the run has a complete checkpoint.
 bool has_checkpoint(const std::filesystem::path& runs);
-// And servers have a commit that is newer than that.
+// Whether the run has a checkpoint, and servers have a newer commit.
 bool has_commit_after_checkpoint(const std::filesystem::path& runs);
 
 // All weights of the newest checkpoint of a run, by tensor, as their bytes.

@@ -106,14 +106,14 @@ class Reference(unittest.TestCase):
         text = paceline("export", str(self.run_folder), "--prometheus", "-")
         sometimes = documented(self.page, "### Metrics that only some runs have")
         self.check("### Metrics", set(re.findall(r"^# TYPE (\w+) ", text, re.MULTILINE)) - sometimes)
-        # That the program knows these is seen in its source.
+        # The metrics of some runs only must at least be in the source.
         source = (ROOT / "paceline/exports/prometheus.cc").read_text()
         for name in sometimes:
             self.assertIn(f'"{name.removeprefix("paceline_")}"', source)
 
 
 def anchors(text):
-    """Of the headings, as GitHub makes them."""
+    """The anchors that GitHub makes of the headings."""
     found = set()
     for heading in re.findall(r"^#+ (.+)$", text, re.MULTILINE):
         words = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading).lower()

@@ -1,5 +1,5 @@
-// Who may take part in a run: certificates, roles, tokens, and bytes that are no call at all. One that is
-// refused hears why in one line, the coordinator writes one, and the run goes on as if nothing had been.
+// The right to take part in a run: certificates, roles, tokens, and bytes that are no call at all. A refused
+// process hears why in one line, the coordinator writes one, and the run goes on undisturbed.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <signal.h>
@@ -126,7 +126,7 @@ class Security : public testing::Test {
     return stream->Finish();
   }
 
-  // The same, where gRPC hears it.
+  // The same, at the place where gRPC hears it.
   void send_raw_inside(const std::string& bytes) {
     auto connection =
         security::connect_with_token(address_, read_text(token_).substr(0, 64), std::chrono::seconds(5));
@@ -175,7 +175,7 @@ TEST_F(Security, WithCertificatesOnlyThoseOfTheJobAreLetIn) {
                  "it wants coordinator.other");
   expect_refused({"--certs", (folder_ / "strange" / "ours").string(), "--token-file", token},
                  "not of this job's authority", "refused a connection");
-  // It knows the coordinator's authority, but is of another one.
+  // This server knows the coordinator's authority, but its certificate is from another one.
   const fs::path mixed = folder_ / "mixed";
   fs::copy(folder_ / "strange" / "ours", mixed);
   fs::copy_file(certs_ / "ours" / "authority.crt", mixed / "authority.crt",
@@ -262,7 +262,7 @@ TEST_F(Security, CertificatesThatEndInMidRunAreSaidAndCanBeRenewed) {
   expect_unharmed();
 }
 
-// Its maker knows the token in it, and may have left a pipe where a log is written.
+// The maker of the folder knows the token in it, and may have left a pipe in the place of a log.
 TEST_F(Security, ARunFolderOfSomebodyElseIsResumedWithANewToken) {
   ASSERT_NO_FATAL_FAILURE(start(false));
   ASSERT_TRUE(train_->until([&] { return has_checkpoint(folder_ / "runs"); }));
@@ -352,7 +352,8 @@ void babble(const auto& open, const In& hello) {
   }
 }
 
-// Of processes that have the job's token, one in the place of a worker that has died.
+// The messages come from processes that have the job's token, one of them in the place of a worker that has
+// died.
 TEST_F(Security, MessagesThatMakeNoSenseDoNoHarm) {
   ASSERT_NO_FATAL_FAILURE(start(false));
   const auto log = [&] { return read_text(run_ / "logs" / "coordinator.log"); };
@@ -392,7 +393,7 @@ TEST_F(Security, MessagesThatMakeNoSenseDoNoHarm) {
   expect_unharmed();
 }
 
-// A process that starts has none until it calls somebody.
+// A process that starts has no socket until it calls another one.
 bool has_socket(pid_t pid) {
   std::error_code error;
   for (auto one = fs::directory_iterator(fmt::format("/proc/{}/fd", pid), error);
@@ -403,8 +404,8 @@ bool has_socket(pid_t pid) {
   return false;
 }
 
-// What it says is ready is committed only once the server has its memory, which outlives it. The other worker
-// is slow, so that the weights that this one waits for are there while the server stands still.
+// A worker's gradient is committed only once the server has mapped its memory, which outlives the worker. The
+// other worker is slow, so that the weights for which this one waits are there while the server stands still.
 TEST_F(Security, AWorkerThatDiesWhileItJoinsDoesNotEndTheRun) {
   ASSERT_NO_FATAL_FAILURE(
       start(false, "[sync]\npolicy = \"asp\"\n[[device]]\npace_ms = 1500\n[[device]]\npace_ms = 40\n"));
@@ -418,7 +419,7 @@ TEST_F(Security, AWorkerThatDiesWhileItJoinsDoesNotEndTheRun) {
     std::vector<std::string> words = reach_of(process("w0"));
     words.insert(words.begin(), {"worker", "--name", "w1"});
     if (i == 0) kill(process("w1"), SIGKILL);
-    // Until then its place is taken.
+    // The place is taken until w1 has left.
     ASSERT_TRUE(train_->until([&] { return times_said("w1 left") > i; }, 30));
     const Program late(words);
     ASSERT_TRUE(eventually([&] { return has_socket(late.pid()); })) << "it has not called";
@@ -430,7 +431,7 @@ TEST_F(Security, AWorkerThatDiesWhileItJoinsDoesNotEndTheRun) {
     ASSERT_TRUE(eventually([&] { return has_joined() || too_late(); }));
     if (!too_late()) {
       ++rounds;
-      std::this_thread::sleep_for(std::chrono::milliseconds(100));  // for an iteration
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));  // time for an iteration
     } else {
       kill(server, SIGCONT);
       ASSERT_TRUE(eventually(has_joined, 30)) << "it has not joined";

@@ -1,4 +1,4 @@
-// What has nothing to compute starts without libtorch, and small.
+// Processes that compute nothing start without libtorch, and stay small.
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -20,8 +20,8 @@ constexpr long kMostKilobytes = 30'000;
 
 struct Started {
   int status = 0;
-  long kilobytes = 0;     // the most that it had in memory at once
-  std::string libraries;  // that it and its children loaded, as the dynamic linker says
+  long kilobytes = 0;     // the most memory that it had at once
+  std::string libraries;  // libraries that it and its children loaded, from the dynamic linker's log
 };
 
 class Start : public testing::Test {
@@ -112,13 +112,13 @@ TEST_F(Start, WorkersShareLibtorchAndTheData) {
       return std::atol(memory.c_str() + memory.find("\n" + key + ":") + key.size() + 2);
     };
     EXPECT_LT(kilobytes("Private_Dirty"), kMostOfItsOwn_kB) << name;
-    // What the system has swapped out is shared all the same.
+    // Pages that the system has swapped out are still shared.
     EXPECT_GT(kilobytes("Shared_Dirty") + kilobytes("Swap"), kAtLeastShared_kB)
         << name << " loaded it for itself";
   }
 }
 
-// It starts processes; those that compute have it.
+// The launcher only starts processes; those that compute have libtorch.
 TEST_F(Start, WhatStartsALiveRunLoadsNoLibtorch) {
   const std::string job = small_job(folder_.path(), "epochs = 200\n").string();
   for (const std::string command : {"train", "node"}) {

@@ -51,7 +51,7 @@ fs::path small_sweep(const fs::path& folder, const std::string& epochs, const st
   return sweep;
 }
 
-// What results.jsonl says, a line a training, without the seconds of the wall.
+// The lines of results.jsonl, one for each training, without the seconds of the wall.
 std::vector<nlohmann::ordered_json> results(const fs::path& folder) {
   std::vector<nlohmann::ordered_json> lines;
   const std::string text = read_text(folder / "out" / "results.jsonl");
@@ -100,7 +100,7 @@ TEST(Sweep, GoesOnWhereItWasStopped) {
   EXPECT_EQ(again.errors, "");
   EXPECT_EQ(again.output, rest.output);
 
-  // At once, elsewhere: the same numbers.
+  // A sweep without a stop, in another folder, gives the same numbers.
   const TempFolder other;
   const Ended at_once = run({"sweep", small_sweep(other.path(), "2").string(), "--json", "-"});
   ASSERT_EQ(at_once.status, 0) << at_once.errors;
@@ -145,7 +145,7 @@ TEST(Sweep, TrainsAgainWhatHasChanged) {
       << changed.output;
 }
 
-// One line, exit status 2, and nothing is made.
+// Expects one line, exit status 2, and that nothing is made.
 void expect_bad(const fs::path& sweep, const std::vector<std::string>& parts) {
   const Ended ended = run({"sweep", sweep.string()});
   EXPECT_EQ(ended.status, 2);

@@ -75,7 +75,7 @@ void keep_what_is_synced(int fd) {
   if (std::strncmp(path, root, std::strlen(root)) != 0) return;
   struct stat about {};
   if (fstat(fd, &about) != 0) return;
-  // By the descriptor: the file may have no name any more, or another one.
+  // The path goes through the descriptor, because the file may have no name any more, or another one.
   if (S_ISREG(about.st_mode)) keep(disk_identity(fd, ""), content_of_file(own.c_str()));
   if (S_ISDIR(about.st_mode)) keep(disk_identity(fd, ""), content_of_folder(own.c_str()));
 }

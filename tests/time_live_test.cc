@@ -38,7 +38,7 @@ bool any_checkpoint(const fs::path& folder) {
   return false;
 }
 
-// It looks at files, which it does only when it has its turn.
+// The stopwatch looks at files, and only when its thread has its turn.
 constexpr double kStopwatchOff_s = 0.25;
 
 class LiveTime : public testing::TestWithParam<const char*> {};

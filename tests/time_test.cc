@@ -1,5 +1,5 @@
-// Where the time goes adds up, in every world: a simulation in hard weather, real gradients in virtual time,
-// real processes. And what is exported of a run holds together.
+// The ledger of time adds up in every world: a simulation in hard weather, real gradients in virtual time,
+// real processes. The exports of a run hold together.
 #include <chrono>
 #include <map>
 
@@ -40,7 +40,7 @@ TEST(TimeSimulated, AddsUpInHardWeather) {
       sim::VirtualCluster cluster(scenario.cluster, sim::controller_config(scenario),
                                   policy::make_policy(policy::parse_policy(name).value()),
                                   {.listeners = {&time}});
-      if (!cluster.run_until_over().ok()) continue;  // nobody was left
+      if (!cluster.run_until_over().ok()) continue;  // every replica was lost
       const report::TimeLedger ledger = time.ledger(cluster.now());
       for (const report::DeviceTime& device : ledger.devices) {
         EXPECT_EQ(device.total(), ledger.wall()) << device.device;

@@ -11,7 +11,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What replica `id` computed of the run.
+// The work of replica `id` in the run.
 struct Computed {
   std::int64_t samples = 0;
   std::int64_t iterations = 0;

@@ -31,7 +31,7 @@ Trained train(const TempFolder& folder, const std::string& name, const std::stri
   EXPECT_EQ(ended.status, 0) << ended.errors;
   const fs::path folder_of_run = only_run(folder / name / "runs");
   auto summary = nlohmann::json::parse(read_text(folder_of_run / "summary.json"));
-  summary.erase("about");  // when and where it ran is its own
+  summary.erase("about");  // the time and the place of the run differ
   return {folder_of_run, std::move(summary)};
 }
 
@@ -68,7 +68,7 @@ INSTANTIATE_TEST_SUITE_P(Policies, VirtualTime,
                                                                                "elastic-bsp:15", "cgp:S=4"})),
                          policy::testing::policy_test_name);
 
-// What CGP is at its limits, to the last bit of the weights.
+// CGP at its limits gives the same weights as another policy, to the last bit.
 void expect_same_weights(const std::string& one, const std::string& other, const std::string& sections) {
   const TempFolder folder;
   const auto weights_under = [&](const std::string& name, const std::string& policy) {

@@ -1,5 +1,5 @@
-// Those who watch a run: evaluations that are asked for from outside, the metrics of [monitor], and `paceline
-// top` on a terminal. None of them changes what is trained.
+// Processes that watch a run: evaluations that are asked for from outside, the metrics of [monitor], and
+// `paceline top` on a terminal. None of them changes what is trained.
 #include <fcntl.h>
 #include <poll.h>
 #include <pty.h>
@@ -48,7 +48,7 @@ std::map<std::string, std::string> last_checkpoint(const fs::path& run) {
   return files;
 }
 
-// A page may ask whenever it likes: the weights are those of a run that nobody asked.
+// A page may ask whenever it likes: the weights are the same as without any request.
 TEST(Watching, AnEvaluationThatIsAskedForChangesNoWeights) {
   const TempFolder folder;
   const std::string sections = "[evaluate]\nevery_epochs = 1000\n";
@@ -73,7 +73,7 @@ TEST(Watching, AnEvaluationThatIsAskedForChangesNoWeights) {
   };
   EXPECT_TRUE(train.until([&] { return recorded() >= taken; })) << "each of them is recorded";
   expect_goes_on_until_stopped(train, folder / "asked" / "runs");
-  // As many samples without anybody who asks, and without the pace.
+  // The plain run trains on as many samples without outside requests, and without the pace.
   const auto commits = RecordedRun::read(run_folder).commits;
   ASSERT_FALSE(commits.empty());
   const double epochs = static_cast<double>(commits.back().second.committed_after()) / kSmallJobSamples;
@@ -111,11 +111,11 @@ TEST(Watching, ARunServesItsMetricsWhileItTrains) {
   EXPECT_EQ(http_get(port, "/metrics"), "") << "they end with the run";
 }
 
-// The list of runs has its numbers from there.
+// The list of runs takes its numbers from the last snapshot.
 TEST(Watching, TheLastSnapshotOfARunIsOfItsEnd) {
   for (const bool in_virtual_time : {false, true}) {
     const TempFolder folder;
-    // It ends at its target, in the middle of a second and of the data.
+    // The run ends at its target, in the middle of a second and of the data.
     const fs::path job = write_job(folder, "job", "epochs = 4\n",
                                    std::string("[evaluate]\nevery_epochs = 0.53\ntarget = \"loss <= 100\"\n"
                                                "stop_at_target = true\n") +
@@ -150,11 +150,11 @@ class Terminal {
     if (pid_ > 0) kill(pid_, SIGKILL), waitpid(pid_, nullptr, 0);
     close(fd_);
   }
-  // What comes until it contains `words`, or ten seconds have passed.
+  // The output until it contains `words`, or until ten seconds have passed.
   std::string read_until(const std::string& words) {
     return read([&](const std::string& text) { return text.find(words) != std::string::npos; }, 100);
   }
-  // What is on its way.
+  // Reads the output that is on its way.
   void drain() {
     read([](const std::string&) { return false; }, 3);
   }
@@ -186,7 +186,7 @@ class Terminal {
   pid_t pid_ = -1;
 };
 
-// So that one sees where the memory of a host goes.
+// The report shows where the memory of a host goes.
 TEST(Watching, EveryProcessOfARunSaysWhatMemoryItHas) {
   const TempFolder folder;
   const fs::path job = write_job(folder, "job", "epochs = 1\n", kDevices);

@@ -120,7 +120,7 @@ def _free_port() -> int:
 
 @functools.cache
 def version_of(python: str) -> str:
-    """Of its PyTorch; nothing where it has none."""
+    """The version of its PyTorch; empty if it has none."""
     if not os.path.exists(python):
         return ""
     asked = subprocess.run([python, "-c", "import torch; print(torch.__version__)"], capture_output=True, text=True)

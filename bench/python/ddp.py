@@ -39,7 +39,7 @@ CGP = Paceline("Paceline, `cgp`, looking ahead", "cgp", AHEAD)
 class Scenario:
     title: str
     paces: tuple[float, ...]  # milliseconds a batch; 0: as fast as it is
-    speeds: tuple[float, ...]  # that somebody who tunes by hand takes them to have
+    speeds: tuple[float, ...]  # speeds that a person would assume who tunes by hand
     throttled: int
     epochs: int
     contenders: tuple[Contender, ...]
@@ -123,7 +123,7 @@ def present(contenders: Sequence[Contender]) -> list[Contender]:
 
 
 def measure(names: Sequence[str], seeds: int, epochs: int, rate: float) -> dict[str, dict[str, list[Outcome]]]:
-    """By scenario and contender. Contenders take turns, so that what else the machine does meets all."""
+    """Outcomes for each scenario and contender. Contenders take turns, so other work on the machine slows all."""
     outcomes: dict[str, dict[str, list[Outcome]]] = {name: {} for name in names}
     for seed in range(1, seeds + 1):
         for name in names:

@@ -1,4 +1,4 @@
-"""Where a program that is measured stops, so that two of them can take turns."""
+"""Gates at which a measured program stops, so that two of them can take turns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `./dev bench program` trains: models in plain torch.nn, and made-up samples for them."""
+"""Models in plain torch.nn for `./dev bench program`, and made-up samples for them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ VOCABULARY = 256
 
 
 class Block(nn.Module):
-    """Of a residual network: two convolutions and what goes past them."""
+    """A block of a residual network: two convolutions and a shortcut."""
 
     def __init__(self, inputs: int, outputs: int, stride: int) -> None:
         super().__init__()
@@ -61,7 +61,7 @@ class Transformer(nn.Module):
 
 
 class Made(Dataset):  # type: ignore[type-arg]
-    """As many samples as are asked for, of a few hundred that differ."""
+    """`length` samples, which repeat a few hundred different ones."""
 
     def __init__(self, inputs: torch.Tensor, targets: torch.Tensor, length: int) -> None:
         self._inputs, self._targets, self._length = inputs, targets, length
@@ -77,7 +77,7 @@ class Made(Dataset):  # type: ignore[type-arg]
 class Subject:
     title: str
     make: Callable[[], nn.Module]
-    shape: tuple[int, ...]  # of a sample; of a text its length alone
+    shape: tuple[int, ...]  # shape of a sample; only the length of a text
     batch: int
     block: int  # iterations that are measured at a time: a second or so
     adam: bool = False
@@ -89,10 +89,10 @@ class Subject:
             return Made(text[:, :-1], text[:, 1:], length)
         return Made(torch.randn(256, *self.shape), torch.randint(0, 10, (256,)), length)
 
-    def optimizer(self, model: nn.Module) -> torch.optim.Optimizer:
+    def optimizer(self, model: nn.Module, fused: bool = False) -> torch.optim.Optimizer:
         if self.adam:
-            return torch.optim.AdamW(model.parameters(), lr=1e-4)
-        return torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, weight_decay=5e-4)
+            return torch.optim.AdamW(model.parameters(), lr=1e-4, fused=fused)
+        return torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, weight_decay=5e-4, fused=fused)
 
 
 def perceptron() -> nn.Module:

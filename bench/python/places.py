@@ -1,4 +1,4 @@
-"""Where things are: the package, the executable, real data."""
+"""The places of the package, the executable and the real data."""
 
 from __future__ import annotations
 
@@ -21,6 +21,6 @@ def executable() -> str:
 
 
 def environment() -> dict[str, str]:
-    """Of programs that are measured: one thread each, as there are as many of them as processors."""
+    """Environment of measured programs: one thread each, because there is one program for each processor."""
     path = os.pathsep.join([str(HERE), str(ROOT / "python")])
     return {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}

@@ -25,7 +25,7 @@ def family(root: int) -> list[int]:
 
 
 def _clock_of(pid: int) -> int:
-    # As clock_getcpuclockid(3) computes it: of all threads, also of those that have ended.
+    # The same as clock_getcpuclockid(3): the clock of all threads, including those that have ended.
     return (~pid << 3) | 2
 
 

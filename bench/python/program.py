@@ -78,7 +78,7 @@ def start(side: str, name: str, turns: int, folder: Path, gpu: bool, settings: l
 
 @dataclass
 class Measured:
-    """Of one model, in milliseconds an iteration."""
+    """The times of one model, in milliseconds an iteration."""
 
     plain_wall: list[float]  # one a turn
     wall: list[float]
@@ -89,7 +89,7 @@ class Measured:
     parameters: int
 
     def ratio(self, gpu: bool) -> tuple[float, float]:
-        """Of processor times, or with a GPU of wall times, and its standard error: of turns that followed each other."""
+        """The ratio of processor times (with a GPU: wall times) and its standard error, from neighbouring turns."""
         all_ours, all_plain = (self.wall, self.plain_wall) if gpu else (self.cpu, self.plain_cpu)
         ratio = statistics.mean(all_ours) / statistics.mean(all_plain)
         rest = [ours - ratio * plain for ours, plain in zip(all_ours, all_plain)]

@@ -52,7 +52,7 @@ def outside_shared_memory(model: nn.Module) -> int:
 
 
 def loading(device: torch.device) -> dict[str, Any]:
-    """As a DataLoader has it: a GPU does not wait while Python makes a batch."""
+    """Arguments for a DataLoader with which a GPU does not wait while Python makes a batch."""
     return {"num_workers": 4, "pin_memory": True} if device.type == "cuda" else {}
 
 
@@ -63,7 +63,7 @@ class Plain:
         device = next(model.parameters()).device
         loader = DataLoader(subject.samples(length), subject.batch, shuffle=True, **loading(device))
         self.batches: Iterable[Any] = (tuple(one.to(device, non_blocking=True) for one in batch) for batch in loader)
-        self._optimizer = subject.optimizer(model)
+        self._optimizer = subject.optimizer(model, fused=device.type == "cuda")
         self._watch = watch
 
     def step(self, loss: torch.Tensor) -> None:

@@ -1,4 +1,4 @@
-"""What `./dev bench ddp` trains, the same under both: a small network on MNIST's test images, halved."""
+"""The training of `./dev bench ddp`, the same under both: a small network on MNIST's test images, halved."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from torch.utils.data import TensorDataset
 
 TRAINED = 4992  # a multiple of all that the devices take at a time; the other 5,008 are held out
 MOMENTUM, BATCH = 0.9, 32
-EVALUATIONS = 24  # of a training, about
+EVALUATIONS = 24  # about this many in a training
 
 
 def _read(path: Path, header: int) -> torch.Tensor:
@@ -37,7 +37,7 @@ def _made_up() -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def data(folder: Path) -> tuple[TensorDataset, TensorDataset]:
-    """What is trained on, and what is held out."""
+    """The samples to train on, and those that are held out."""
     images, labels = _mnist(folder) if folder.exists() else _made_up()
     return TensorDataset(images[:TRAINED], labels[:TRAINED]), TensorDataset(images[TRAINED:], labels[TRAINED:])
 
@@ -55,7 +55,7 @@ def optimizer_of(model: nn.Module, rate: float) -> torch.optim.Optimizer:
 
 
 def falling(part: float) -> float:
-    """What the rate is multiplied by once this part of the training is done: a cosine, as Paceline's."""
+    """The factor of the rate when this part of the training is done: a cosine, like Paceline's."""
     return (1 + math.cos(math.pi * part)) / 2
 
 
@@ -92,14 +92,14 @@ class Pacer:
 
 @dataclass
 class Settings:
-    """What both programs are told, as words of their command line."""
+    """The settings of both programs, as words of their command line."""
 
     seed: int
     epochs: int
     rate: float
     paces: list[float]  # one a device, in milliseconds a batch
     throttled: int  # the device that is held back; -1: none
-    folder: Path  # where to write
+    folder: Path  # the folder for results
     data: Path
 
     def words(self) -> list[str]:

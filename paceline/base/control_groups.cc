@@ -55,7 +55,7 @@ std::optional<double> processors_of_group(const fs::path& group) {
   std::istream& period_file = both ? static_cast<std::istream&>(both) : second;
   const std::optional<double> quota = read_number(quota_file);
   const std::optional<double> period = read_number(period_file);
-  // Of no limit, the first version says -1.
+  // The first version of control groups writes -1 for no limit.
   if (!quota || !period || !(*quota > 0) || !(*period > 0)) return std::nullopt;
   return *quota / *period;
 }

@@ -25,7 +25,7 @@ class ControlGroup : public ::testing::Test {
   fs::path folder_;
 };
 
-TEST_F(ControlGroup, OfTheSecondVersionGivesAShareOfEachPeriod) {
+TEST_F(ControlGroup, HasQuotaAndPeriodInOneFileInTheSecondVersion) {
   EXPECT_EQ(processors(), std::nullopt);
   write("cpu.max", "250000 100000\n");
   EXPECT_EQ(processors(), 2.5);
@@ -37,7 +37,7 @@ TEST_F(ControlGroup, OfTheSecondVersionGivesAShareOfEachPeriod) {
   }
 }
 
-TEST_F(ControlGroup, OfTheFirstVersionSaysBothInFilesOfTheirOwn) {
+TEST_F(ControlGroup, HasQuotaAndPeriodInTwoFilesInTheFirstVersion) {
   write("cpu.cfs_quota_us", "400000\n");
   EXPECT_EQ(processors(), std::nullopt);
   write("cpu.cfs_period_us", "100000\n");

@@ -13,11 +13,12 @@ namespace {
 
 constexpr char kFilter[] = "/proc/self/coredump_filter";
 constexpr std::string_view kNoMemory = "0x10";
-// Of Linux. A parent that has secrets has left its own setting to this process, and nobody knows what was
-// before.
+// Linux's default. A parent that has secrets has passed its own setting on to this process, and the setting
+// before that is unknown.
 constexpr std::string_view kDefault = "0x33";
 
-// As read, "00000033\n"; empty: nothing was changed.
+// The setting as it was read, "00000033
+// "; empty: nothing was changed.
 char filter_before[32] = "";
 std::atomic<bool> left_out = false;
 

@@ -37,7 +37,7 @@ TEST(CoreDumps, HaveNoMemoryWhereThereAreSecrets) {
   }));
 }
 
-TEST(CoreDumps, OfSomebodyElsesProgramAreAsTheyWere) {
+TEST(CoreDumps, AreRestoredForAnotherPersonsProgram) {
   for (const char* before : {"0x33", "0x7f"}) {
     EXPECT_TRUE(holds_in_child([&] {
       std::ofstream("/proc/self/coredump_filter") << before;
@@ -49,7 +49,7 @@ TEST(CoreDumps, OfSomebodyElsesProgramAreAsTheyWere) {
   }
 }
 
-// One that never had secrets changes nothing.
+// A process that never had secrets changes nothing.
 TEST(CoreDumps, AreLeftAlone) {
   EXPECT_TRUE(holds_in_child([] {
     std::ofstream("/proc/self/coredump_filter") << "0x7f";
@@ -58,8 +58,8 @@ TEST(CoreDumps, AreLeftAlone) {
   }));
 }
 
-// What a parent with secrets left to it.
-TEST(CoreDumps, OfAGrandchildAreLinuxsOwn) {
+// The parent had secrets and passed its setting on.
+TEST(CoreDumps, HaveLinuxsDefaultInAGrandchild) {
   EXPECT_TRUE(holds_in_child([] {
     std::ofstream("/proc/self/coredump_filter") << "0x10";
     keep_memory_out_of_core_dumps();

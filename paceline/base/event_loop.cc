@@ -41,7 +41,7 @@ EventLoop::SteadyTime EventLoop::next_alarm(SteadyTime next_tick) const {
   return timers_.empty() ? next_tick : std::min(next_tick, timers_.begin()->first);
 }
 
-// One at a time, so that timers which set each other leave room for what is posted, and for ticks.
+// Rings only one timer, so that timers which set each other leave room for posted tasks, and for ticks.
 void EventLoop::ring_first_due() {
   if (stopped_ || timers_.empty() || timers_.begin()->first > std::chrono::steady_clock::now()) return;
   Timer* const timer = timers_.extract(timers_.begin()).value().second;

@@ -1,5 +1,5 @@
-// One thread's work, handed to it by others, and done at its time by timers. Whatever lives on the loop needs
-// no lock.
+// One thread's work, handed to it by others, and done at its time by timers. Objects that live on the loop
+// need no lock.
 #pragma once
 
 #include <chrono>
@@ -18,13 +18,14 @@ class EventLoop {
  public:
   using Task = std::function<void()>;
 
-  // From any thread. False, and the task is dropped, once the loop has ended.
+  // Callable from any thread. False, and the task is dropped, once the loop has ended.
   bool post(Task task);
 
-  // On the loop's thread: runs tasks in the order posted, and `tick` every `period` between them, until
-  // stop(); then what was still posted. A timer rings between them too, as soon as its time has come.
+  // Call it on the loop's thread. Runs tasks in the order posted, and `tick` every `period` between them,
+  // until stop(); then the tasks that are still posted. Timers ring between them, as soon as their time has
+  // come.
   void run(std::chrono::milliseconds period, const Task& tick);
-  // On the loop's thread, or posted.
+  // Call it on the loop's thread, or post it.
   void stop() { stopped_ = true; }
 
  private:
@@ -34,13 +35,13 @@ class EventLoop {
   SteadyTime next_alarm(SteadyTime next_tick) const;
   void ring_first_due();
 
-  std::mutex mutex_;  // guards what follows, up to `closed_`
+  std::mutex mutex_;  // guards the members up to `closed_`
   std::condition_variable posted_;
   std::deque<Task> tasks_;
   bool closed_ = false;
-  // Of the loop's thread.
+  // For the loop's thread only.
   bool stopped_ = false;
-  std::set<std::pair<SteadyTime, Timer*>> timers_;  // those that are set
+  std::set<std::pair<SteadyTime, Timer*>> timers_;  // timers that are set
 };
 
 // One task of a loop, run at a time that can be moved. Used on the loop's thread only; the loop outlives it.
@@ -51,7 +52,7 @@ class Timer {
   Timer& operator=(const Timer&) = delete;
   ~Timer() { cancel(); }
 
-  // Runs the task once, not before `when`; in place of what was set earlier. A time that is over is now.
+  // Runs the task once, not before `when`; this replaces an earlier set(). A time in the past means now.
   void set(std::chrono::steady_clock::time_point when);
   void cancel();
 

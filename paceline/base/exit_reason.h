@@ -1,4 +1,5 @@
-// Why a process of a job ended, as a value, so that nobody has to read texts to know what to do.
+// The reason why a process of a job ended, as a value, so that no program has to read texts to know what to
+// do.
 #pragma once
 
 #include <optional>
@@ -10,23 +11,23 @@ namespace paceline {
 
 enum class ExitReason {
   kDone,             // the job is over
-  kInterrupted,      // the run was stopped before, as the command of a host was interrupted
-  kOwnError,         // of this process: another one would have it too
+  kInterrupted,      // the run was stopped early, because the command of a host was interrupted
+  kOwnError,         // this process's own error: another one would have it too
   kCoordinatorLost,  // the stream was cut short
   kRunFailed,        // the coordinator said that the run could not go on
   kMemberLost,       // a process that the coordinator needs went away; its own reason says more
   kPlaceTaken,       // another process has its place
   kHostGivenUp,      // the run goes on without its host
-  kKilled,           // by somebody, in the middle of something; the starter sees this, and the next one
-  kUnsaid,           // it ended without a word that came here: its log may have one
+  kKilled,           // killed in the middle of its work; only the starter sees this reason and the next one
+  kUnsaid,           // ended without a reason that arrived here: its log may have one
 };
 
 std::string_view name_of(ExitReason reason);
 std::optional<ExitReason> exit_reason_named(std::string_view name);
 
-// The same error, which says this besides.
+// The same error, with this reason attached.
 absl::Status with_exit_reason(absl::Status status, ExitReason reason);
-// kDone where it is OK, and kOwnError unless it says something else.
+// The attached reason; without one, kDone for OK and kOwnError for an error.
 ExitReason exit_reason_of(const absl::Status& status);
 
 }  // namespace paceline

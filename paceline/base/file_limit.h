@@ -5,8 +5,8 @@
 
 namespace paceline {
 
-// As many as the system lets it: most systems begin with 1024, and a coordinator has one for every process of
-// its job and for strangers too.
+// Raises the limit to the most that the system allows: most systems begin with 1024, and a coordinator has a
+// file open for every process of its job, and for strangers too.
 inline void raise_file_limit() {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;

@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kMostPort = 65535;
 
-// Empty where nothing is. getaddrinfo() takes larger numbers too, modulo 65536.
+// The fault of a port number; empty if there is none. getaddrinfo() takes larger numbers too, modulo 65536.
 std::string wrong_with_port(const std::string& text) {
   if (text.empty()) return "no port after the colon";
   if (text.find_first_not_of("0123456789") != std::string::npos) return "a port that is not a number";

@@ -18,8 +18,8 @@ struct FreeAddresses {
 };
 using Addresses = std::unique_ptr<addrinfo, FreeAddresses>;
 
-// For TCP; [HOST] may stand for an IPv6 address. `flags`: AI_PASSIVE to listen there. Errors: InvalidArgument
-// when `address` is none; Unavailable, in a few words, when it cannot be found.
+// The addresses for TCP; [HOST] may stand for an IPv6 address. `flags`: AI_PASSIVE to listen there. Errors:
+// InvalidArgument when `address` is none; Unavailable, in a few words, when it cannot be found.
 absl::StatusOr<Addresses> look_up(const std::string& address, int flags = 0);
 
 }  // namespace paceline

@@ -16,7 +16,7 @@ class IdVector {
   explicit IdVector(std::vector<T> all) : all_(std::move(all)) {}
   IdVector(std::initializer_list<T> all) : all_(all) {}
 
-  // Requires: there is such a one.
+  // Requires: has(id).
   decltype(auto) operator[](Id id) { return all_[static_cast<std::size_t>(id.value())]; }
   decltype(auto) operator[](Id id) const { return all_[static_cast<std::size_t>(id.value())]; }
   bool has(Id id) const { return id.value() >= 0 && static_cast<std::size_t>(id.value()) < all_.size(); }

@@ -38,7 +38,8 @@ TEST(KeyedPermutation, IsAnotherOneForEachSeed) {
   EXPECT_LT(alike, 10) << "one is expected";
 }
 
-// Of each place, and of what follows on what. Chi-square of 99 degrees of freedom: mean 99, deviation 14.
+// Places and pairs of successive values are spread evenly. Chi-square of 99 degrees of freedom: mean 99,
+// deviation 14.
 TEST(KeyedPermutation, IsEvenlySpread) {
   constexpr std::int64_t kN = 100'000;
   constexpr int kBins = 10;

@@ -32,7 +32,7 @@ std::optional<std::string> likely_meant(const std::string& word, const std::set<
     return edit_distance(word, a) < edit_distance(word, b);
   });
   if (closest == known.end()) return std::nullopt;
-  // Of a word of two letters nothing would be left.
+  // At most half of the word may change, because otherwise nothing of a two-letter word would be left.
   const std::size_t most =
       std::clamp<std::size_t>(std::min(word.size(), closest->size()) / 2, 1, kMostChanges);
   if (edit_distance(word, *closest) > most) return std::nullopt;

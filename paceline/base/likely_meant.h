@@ -1,4 +1,4 @@
-// Which word somebody probably meant who wrote another one. Pure.
+// Guesses which word a person meant who wrote another one. Pure.
 #pragma once
 
 #include <optional>
@@ -7,7 +7,7 @@
 
 namespace paceline {
 
-// The closest of `known`; nothing where none is close.
+// The closest of `known`; nothing if none is close.
 std::optional<std::string> likely_meant(const std::string& word, const std::set<std::string>& known);
 
 }  // namespace paceline

@@ -1,5 +1,5 @@
-// How many lines may be written of what anybody can bring about: so many at once, and one a second after
-// that. What is left out is counted. Pure.
+// Limits the lines that are written about events which anyone can cause: kAtOnce at once, and then one a
+// second. It counts the lines that are left out. Pure.
 #pragma once
 
 #include <algorithm>
@@ -28,15 +28,15 @@ class LineLimit {
     return true;
   }
 
-  // How many lines were left out, when it is time to say so, and 0 before. Saying so resets the count.
+  // How many lines were left out, if it is time to say so, else 0. Saying so resets the count.
   std::int64_t left_out(Time now) {
     if (left_out_ == 0 || now < since_ + kSayEvery) return 0;
     return std::exchange(left_out_, 0);
   }
 
  private:
-  std::optional<Time> spent_;  // the seconds up to there have been written for
-  Time since_;                 // of what is left out
+  std::optional<Time> spent_;  // lines up to this time have been written
+  Time since_;                 // the first line that was left out
   std::int64_t left_out_ = 0;
 };
 

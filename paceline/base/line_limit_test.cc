@@ -23,7 +23,7 @@ TEST(LineLimit, SoManyAtOnceAndOneASecondAfterThat) {
   EXPECT_EQ(taken(limit, now + 2h, 10'000), LineLimit::kAtOnce) << "what was not used does not add up";
 }
 
-TEST(LineLimit, WhatIsLeftOutIsCounted) {
+TEST(LineLimit, CountsTheLinesThatItLeavesOut) {
   LineLimit limit;
   const LineLimit::Time now{1h};
   EXPECT_EQ(limit.left_out(now), 0);

@@ -11,18 +11,18 @@ namespace paceline {
 
 struct ListeningSocket {
   FileDescriptor socket;  // not blocking, and closed by exec()
-  std::string address;    // as asked for, with the port that it has
+  std::string address;    // the address that was asked for, with the real port
 };
 
-// Listens on `address`, HOST:PORT; port 0 is any free one. Errors: Unavailable, in a few words, when it
-// cannot be had; InvalidArgument when it is none.
+// Listens on `address`, HOST:PORT; port 0 is any free one. Errors, in a few words: Unavailable if the address
+// cannot be had; InvalidArgument if it is none.
 absl::StatusOr<ListeningSocket> listen_at(const std::string& address);
 
-// A socket that another process opened so, by its descriptor; `address` is what it listens on. Errors:
-// InvalidArgument when it does not listen.
+// A socket that another process opened this way, by its descriptor; `address` is where it listens. Errors:
+// InvalidArgument if it does not listen.
 absl::StatusOr<ListeningSocket> inherited_socket(int fd, const std::string& address);
 
-// The same socket once more. Errors: ResourceExhausted.
+// A second descriptor of the same socket. Errors: ResourceExhausted.
 absl::StatusOr<ListeningSocket> copy_of(const ListeningSocket& listening);
 
 }  // namespace paceline

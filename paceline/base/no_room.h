@@ -8,7 +8,7 @@
 
 namespace paceline {
 
-// ResourceExhausted where errno `error` is of a full disk, a quota, or `ulimit -f`; nothing for other errors.
+// ResourceExhausted if errno `error` means a full disk, a quota, or `ulimit -f`; nothing for other errors.
 std::optional<absl::Status> no_room(const std::filesystem::path& path, int error);
 
 }  // namespace paceline

@@ -8,7 +8,7 @@
 
 namespace paceline {
 
-// In bytes, with what it shares with others; 0 where the system does not say.
+// This process's memory in bytes, with what it shares with others; 0 if the system does not say.
 inline std::int64_t resident_bytes() {
   std::ifstream file("/proc/self/statm");
   std::int64_t size = 0, resident = 0;

@@ -1,6 +1,6 @@
-// Which samples a lease means, and the seeds of everything random about them: functions of the job's seed and
-// the lease alone, so that any process that trains on a sample does the same with it. Keeps the last
-// epoch's permutation, where the set is small enough to be listed. One thread.
+// The samples that a lease means, and the seeds of everything random about them: functions of the job's seed
+// and the lease alone, so that any process that trains on a sample does the same with it. Keeps the last
+// epoch's permutation, if the set is small enough to be listed. One thread.
 #pragma once
 
 #include <cstdint>
@@ -13,23 +13,23 @@ namespace paceline {
 
 class SampleOrder {
  public:
-  // Of a larger set every process would list 16 MB or more, and every epoch would begin with a pause.
+  // With a larger set every process would list 16 MB or more, and every epoch would begin with a pause.
   static constexpr std::int32_t kMostListed = 1 << 22;
 
   SampleOrder(std::uint64_t seed, std::int32_t dataset_size) : seed_(seed), dataset_size_(dataset_size) {}
 
-  // Valid until the next call. Nothing when the lease is not one of this data set.
+  // Valid until the next call. Empty if the lease is not one of this data set.
   std::span<const std::int32_t> samples(const Lease& lease);
-  // Of the augmentation of an epoch's samples.
+  // The seed for augmenting an epoch's samples.
   std::uint64_t augment_seed(const Lease& lease) const;
-  // Of what the model draws while it computes on this lease.
+  // The seed for the random numbers that the model draws while it computes on this lease.
   std::uint64_t step_seed(const Lease& lease) const;
 
  private:
   const std::uint64_t seed_;
   const std::int32_t dataset_size_;
-  std::int32_t epoch_ = -1;          // that is listed
-  std::vector<std::int32_t> order_;  // of that epoch, or of the last lease
+  std::int32_t epoch_ = -1;          // the epoch that is listed
+  std::vector<std::int32_t> order_;  // the samples of that epoch, or of the last lease
 };
 
 }  // namespace paceline

@@ -52,7 +52,7 @@ TEST(SampleOrder, DependsOnTheSeedAndTheLeaseAndOnNothingElse) {
   }
 }
 
-TEST(SampleOrder, OfALargeSetEachSampleComesOnce) {
+TEST(SampleOrder, GivesEachSampleOfALargeSetOnce) {
   constexpr std::int32_t kSize = std::numeric_limits<std::int32_t>::max();
   SampleOrder order(7, kSize);
   std::set<std::int32_t> all;

@@ -10,7 +10,8 @@
 
 namespace paceline {
 
-// Micro-batch m is of the device whose turn is m mod `width`. Those of this one, of `count`.
+// How many of `count` micro-batches are this device's. Micro-batch m belongs to the device whose turn is m
+// mod `width`.
 inline std::int64_t in_turn(std::int64_t count, std::size_t turn, std::size_t width) {
   const auto t = static_cast<std::int64_t>(turn), w = static_cast<std::int64_t>(width);
   return count > t ? (count - t + w - 1) / w : 0;
@@ -25,13 +26,13 @@ inline std::int64_t samples_in_turn(std::int64_t samples, std::int64_t most, std
   return own * most - (has_last ? count * most - samples : 0);
 }
 
-// Whether devices of two neighbouring stages have micro-batches in common, where there are enough.
+// Whether devices of two neighbouring stages have micro-batches in common, if there are enough.
 inline bool meet(std::size_t turn, std::size_t width, std::size_t other_turn, std::size_t other_width) {
   const std::size_t both = std::gcd(width, other_width);
   return turn % both == other_turn % both;
 }
 
-// Each two turns of neighbouring stages that meet. All of them have as many micro-batches in common.
+// Visits each two turns of neighbouring stages that meet. Each two have equally many micro-batches in common.
 template <class Visit>
 void for_each_meeting(std::size_t width, std::size_t other_width, Visit visit) {
   const std::size_t both = std::gcd(width, other_width);
@@ -40,9 +41,9 @@ void for_each_meeting(std::size_t width, std::size_t other_width, Visit visit) {
   }
 }
 
-// Of stages on so many devices each: how many micro-batches a device of each keeps between their two passes,
-// where there are enough: one, and its part of all that the stage behind keeps. So a device of that stage
-// never waits for a forward pass that the schedule puts after a backward pass that it has to do first.
+// How many micro-batches a device of each stage keeps between their two passes, if there are enough: one, and
+// its part of all that the stage behind keeps. So a device of that stage never waits for a forward pass that
+// the schedule puts after a backward pass that it has to do first. `widths`: the devices of each stage.
 inline std::vector<std::int64_t> kept_at_once(const std::vector<std::size_t>& widths) {
   std::vector<std::int64_t> kept(widths.size());
   std::int64_t behind = 0;

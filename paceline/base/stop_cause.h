@@ -4,9 +4,11 @@
 namespace paceline {
 
 enum class StopCause {
-  kAsked,        // somebody who looks at the run wants it, or its own processes do
+  kAsked,        // a person who looks at the run asked, or its own processes did
   kInterrupted,  // the command of a host was interrupted: by Ctrl-C, or the end of its terminal
-  kShutDown,     // it got SIGTERM, as from an init system: the same command goes on with the run later
+  // a host's command got SIGTERM, for example from an init system: the same command goes on with the run
+  // later
+  kShutDown,
 };
 
 }  // namespace paceline

@@ -22,7 +22,7 @@ inline double to_seconds(Time t) { return to_seconds(t.time_since_epoch()); }
 inline Duration from_seconds(double seconds) {
   return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
 }
-// At least 0 and at most about 31 years, so that sums do not overflow. NaN gives 31 years.
+// Limits the time to at least 0 and at most about 31 years, so that sums do not overflow. NaN gives 31 years.
 inline Duration bounded_seconds(double seconds) {
   constexpr double kMost = 1e9;
   return from_seconds(seconds < kMost ? (seconds > 0 ? seconds : 0) : kMost);

@@ -20,13 +20,13 @@ class WakeEvent {
     if (!event.valid()) return absl::ResourceExhaustedError("no file descriptor is left");
     return WakeEvent(std::move(event));
   }
-  // One that is not to be used yet.
+  // An event that cannot be used yet.
   WakeEvent() = default;
 
   // fd() is readable from now on, until clear().
   void wake() const {
     const std::uint64_t one = 1;
-    // It can only fail when the event is set already.
+    // The write can only fail if the event is set already.
     [[maybe_unused]] const ssize_t written = write(event_.get(), &one, sizeof one);
   }
   void clear() const {

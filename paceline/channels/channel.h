@@ -1,13 +1,13 @@
 // Messages between two processes, both ways: the traffic between the stages of a pipeline. Within a host they
-// go through memory that both map (ring_channel.h), between hosts over a link (link_channels.h). One end
-// creates the channel and the other opens it; from there on both are alike, and so are the kinds. An end
-// sleeps while it waits, and never longer than it is told.
+// go through memory that both processes map (ring_channel.h), between hosts over a link (link_channels.h).
+// One end creates the channel and the other opens it; after that both ends are used alike, and so are both
+// kinds. An end sleeps while it waits, for no longer than its timeout.
 //
-// Invariant: messages arrive whole, once, and in order; a slot belongs to the sender until it is sent
-// and to the receiver until it is released. A peer that dies leaves nothing half-sent. Whether it still lives
-// is for others to say: what is known here is at most that nothing can come any more.
+// Invariant: messages arrive whole, once, and in order; a slot belongs to the sender until it is sent and to
+// the receiver until it is released. A peer that dies leaves nothing half-sent. A channel may not notice that
+// its peer died; at most it knows that nothing can come any more.
 //
-// One thread an end.
+// Each end is used by one thread.
 #pragma once
 
 #include <chrono>
@@ -21,13 +21,13 @@
 namespace paceline::channels {
 
 inline constexpr std::int64_t kMostSlots = 16;
-// Slots begin at multiples of it, so that no two share a line of a processor's cache.
+// A slot begins at a multiple of this, so that no two slots share a line of a processor's cache.
 inline constexpr std::size_t kCacheLine = 64;
 
-// Of the messages one way.
+// The messages of one direction.
 struct ChannelSize {
   std::int64_t slots = 2;       // messages that can be on their way: 1, 2, 4, 8 or 16
-  std::int64_t slot_bytes = 0;  // of the largest
+  std::int64_t slot_bytes = 0;  // the largest message
   friend bool operator==(const ChannelSize&, const ChannelSize&) = default;
 };
 
@@ -36,26 +36,27 @@ struct ChannelSizes {
   ChannelSize from_opener;
 };
 
-// A slot begins at a cache line.
+// The bytes from the beginning of a slot to the next: whole cache lines.
 std::size_t slot_stride(const ChannelSize& size);
-// Such slots can be.
+// True if a channel can have such slots.
 bool sane(const ChannelSize& size);
 
 class Channel {
  public:
   virtual ~Channel() = default;
 
-  // Room for the next message, `slot_bytes` aligned to a cache line; nothing when there is none within
-  // `timeout`. The same room again until it is sent. Errors: Unavailable when there will be none.
+  // Room for the next message: `slot_bytes` aligned to a cache line. Nothing if no slot becomes free within
+  // `timeout`. The same room is returned until it is sent. Errors: Unavailable if the peer will free no more
+  // slots.
   virtual absl::StatusOr<std::optional<std::span<std::byte>>> room(std::chrono::nanoseconds timeout) = 0;
-  // Sends the first `bytes` of it. Requires: room() gave it, and it is so large.
+  // Sends the first `bytes` of the room. Requires: room() returned it, and it has at least `bytes`.
   virtual void send(std::size_t bytes) = 0;
 
-  // The oldest message that is not released; nothing when none comes within `timeout`. Errors: DataLoss when
-  // the peer wrote what cannot be; Unavailable when there will be none.
+  // The oldest message that is not released; nothing if none comes within `timeout`. Errors: DataLoss if the
+  // peer wrote an impossible size; Unavailable if no message can come any more.
   virtual absl::StatusOr<std::optional<std::span<const std::byte>>> message(
       std::chrono::nanoseconds timeout) = 0;
-  // The message may be overwritten. Requires: message() gave it.
+  // Lets the peer overwrite the message. Requires: message() returned it.
   virtual void release() = 0;
 };
 

@@ -37,7 +37,7 @@ bool changed(const std::atomic<std::uint32_t>& word, std::uint32_t seen, std::ch
 struct RingChannel::Way {
   alignas(kCacheLine) std::atomic<std::uint32_t> sent;
   alignas(kCacheLine) std::atomic<std::uint32_t> released;
-  std::uint64_t bytes[kMostSlots];  // of the message in each slot
+  std::uint64_t bytes[kMostSlots];  // the size of the message in each slot
 };
 
 struct RingChannel::Header {
@@ -92,7 +92,7 @@ absl::StatusOr<RingChannel> RingChannel::open(const std::string& path, const Cha
 }
 
 absl::StatusOr<std::optional<std::span<std::byte>>> RingChannel::room(std::chrono::nanoseconds timeout) {
-  // Full while the receiver has released exactly so few.
+  // The ring is full while the receiver has released exactly this many messages.
   const std::uint32_t full = out_.count - static_cast<std::uint32_t>(out_.size.slots);
   if (!changed(out_.way->released, full, timeout)) return std::nullopt;
   return std::span(out_.slot(), static_cast<std::size_t>(out_.size.slot_bytes));

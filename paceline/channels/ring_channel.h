@@ -2,7 +2,7 @@
 //
 //   header │ slots of the creator's messages │ slots of the opener's messages
 //
-// A peer's death is not seen here: one that waits for it runs out of time, again and again.
+// A ring channel does not notice that its peer died: an end that waits for it times out, again and again.
 #pragma once
 
 #include <chrono>
@@ -21,12 +21,12 @@ namespace paceline::channels {
 
 class RingChannel final : public Channel {
  public:
-  // Requires: sizes as above. Errors: ResourceExhausted.
+  // Requires: sane(sizes), both ways. Errors: ResourceExhausted.
   static absl::StatusOr<RingChannel> create(const ChannelSizes& sizes);
-  // What the peer gave as its path(). Errors: NotFound (the peer is gone), InvalidArgument (no channel of
-  // these sizes).
+  // `path`: the creator's path(). Errors: NotFound (the peer is gone), InvalidArgument (no channel of these
+  // sizes).
   static absl::StatusOr<RingChannel> open(const std::string& path, const ChannelSizes& sizes);
-  // For the peer, while this end lives.
+  // The name of the memory, for the peer's open(). Valid while this end lives.
   std::string path() const { return memory_.path(); }
 
   absl::StatusOr<std::optional<std::span<std::byte>>> room(std::chrono::nanoseconds timeout) override;

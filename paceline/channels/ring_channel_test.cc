@@ -1,4 +1,4 @@
-// What only a channel in memory can meet: other memory, and a peer that writes what cannot be.
+// Faults that only a channel in memory can meet: other memory, and a peer that writes impossible sizes.
 #include "paceline/channels/ring_channel.h"
 
 #include <cstring>
@@ -15,7 +15,7 @@ namespace {
 using namespace std::chrono_literals;
 using links::testing::alike;
 
-TEST(RingChannel, WhatIsNotSuchAChannelIsRefused) {
+TEST(RingChannel, RefusesMemoryThatIsNoChannelOfTheseSizes) {
   const ChannelSizes sizes = alike(2, 100);
   const RingChannel channel = RingChannel::create(sizes).value();
   for (const ChannelSizes& other : {alike(1, 100), alike(2, 99), alike(2, 1'000'000)})

@@ -11,7 +11,7 @@
 namespace paceline::cli {
 
 // Both say in words what happens now. `token`: the job's. Errors: PermissionDenied when it is another one;
-// Unavailable when nobody leads the run; for an evaluation those of Attempt::next_to_measure too.
+// Unavailable when no coordinator leads the run; for an evaluation those of Attempt::next_to_measure too.
 
 // A clean stop with a checkpoint.
 absl::StatusOr<std::string> stop_run(const store::RunPaths& run, const std::string& token);

@@ -17,7 +17,7 @@ namespace {
 constexpr char kAhead[] = "data.ahead";
 constexpr char kBatch[] = "batch";
 
-// The value as TOML writes it, so that 1 and 1.0 are equal. Nothing where there is none.
+// The value in TOML's form, so that 1 and 1.0 are equal. Nothing if there is none.
 std::optional<std::string> value_of(const toml::table& table, const std::string& key) {
   const toml::node_view<const toml::node> node = table.at_path(key);
   if (!node) return std::nullopt;

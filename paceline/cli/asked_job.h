@@ -1,5 +1,5 @@
-// What a program asks of its job: its optimizer, its batch, its epochs. The job file may say the same, but
-// nothing else, so that there is one truth.
+// The settings that a program asks of its job: its optimizer, its batch, its epochs. The job file may have
+// the same values, but no others, so that the two cannot disagree.
 #pragma once
 
 #include <string>
@@ -9,16 +9,16 @@
 
 namespace paceline::cli {
 
-// Who says what, for errors.
+// The origins of settings, for errors.
 struct Sayers {
   std::string file;
   std::string program;
-  std::vector<std::string> sets;  // of the command line, which go before the file
-  bool resumed = false;           // the file is the run's own: what the run began with
+  std::vector<std::string> sets;  // settings of the command line, which override the file
+  bool resumed = false;           // the file is the run's own, from its beginning
 };
 
-// The text of a job with what its program asks laid under it. `asked`: "KEY=VALUE" in TOML each. Errors:
-// InvalidArgument when the job says something else.
+// The text of a job, with its program's settings as defaults. `asked`: one "KEY=VALUE" in TOML each. Errors:
+// InvalidArgument when the job has another value.
 absl::StatusOr<std::string> with_asked(const std::string& job_toml, const std::vector<std::string>& asked,
                                        const Sayers& sayers);
 

@@ -7,7 +7,8 @@
 
 namespace paceline::cli {
 
-// Makes them, and prints what goes where and until when it is good. Errors: those of make_certificates().
+// Makes the certificates, and prints where each goes and until when it is good. Errors: those of
+// make_certificates().
 absl::Status certs_command(const security::CertificateRequest& request);
 
 }  // namespace paceline::cli

@@ -9,7 +9,7 @@
 
 namespace paceline::cli {
 
-// With the model's layers filled in.
+// Reads a cluster file, and fills in the model's layers.
 absl::StatusOr<config::ClusterFile> read_cluster(const std::string& file);
 
 }  // namespace paceline::cli

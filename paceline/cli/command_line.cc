@@ -193,7 +193,7 @@ void add_evaluator(CLI::App& app, Command& command) {
   });
 }
 
-// `own`: the words after --. They are the program's, even where they look like ours.
+// `own`: the words after --. They belong to the program, even if they look like ours.
 void add_run(CLI::App& app, Command& command, const std::vector<std::string>& own) {
   auto options = std::make_shared<RunOptions>();
   CLI::App* run = app.add_subcommand("run", "train a program of your own on this machine");
@@ -214,7 +214,7 @@ void add_run(CLI::App& app, Command& command, const std::vector<std::string>& ow
   run->callback([options, run, program, module, devices, policy, own, &command] {
     if (program->empty() && module->empty()) throw CLI::RequiredError("program");
     options->args = run->remaining();
-    if (!program->empty() && !module->empty())  // then the program has an option of that name
+    if (!program->empty() && !module->empty())  // if both are there, -m is an option of the program
       options->args.insert(options->args.begin(), {"-m", std::exchange(options->module, "")});
     options->args.insert(options->args.end(), own.begin(), own.end());
     const std::string said_devices = devices->empty() ? "" : devices->as<std::string>();
@@ -444,7 +444,7 @@ void add_zipline(CLI::App& app, Command& command) {
       [options, &command] { command = [options] { return exit_of(zipline_command(*options)); }; });
 }
 
-// For the build, not for people: hidden.
+// A command for the build, not for people: hidden.
 void add_generate(CLI::App& app, Command& command) {
   auto dir = std::make_shared<std::string>();
   CLI::App* generate = app.add_subcommand("generate", "write the man pages and the completions of shells");
@@ -455,7 +455,7 @@ void add_generate(CLI::App& app, Command& command) {
   });
 }
 
-// For `paceline` alone: hidden.
+// A command for `paceline` alone: hidden.
 void add_models(CLI::App& app, Command& command) {
   auto options = std::make_shared<ModelsOptions>();
   CLI::App* models = app.add_subcommand("models", "answer a question about the built-in models");

@@ -28,9 +28,10 @@ std::vector<std::string> words_of_example(const std::string& line) {
   std::vector<std::string> words = absl::StrSplit(line, ' ');
   const auto kept = std::find(words.begin(), words.end(), "<");
   words.erase(kept, words.end());
-  words.erase(std::find(words.begin(), words.end(), "--"), words.end());  // as run_paceline does
+  // run_paceline takes this word out, too
+  words.erase(std::find(words.begin(), words.end(), "--"), words.end());
   words.erase(words.begin());
-  std::reverse(words.begin(), words.end());  // as CLI11 wants them
+  std::reverse(words.begin(), words.end());  // CLI11 wants the words in reverse order
   return words;
 }
 

@@ -1,5 +1,5 @@
-// What of a command line people see: its commands, and of each the options and the words without a name. For
-// man pages and completions, which are written from this, and so never say anything else than the program.
+// The text of a command line: its commands, and the options and positional words of each. Man pages and
+// completions are written from this, so they always agree with the program.
 #pragma once
 
 #include <string>
@@ -10,17 +10,17 @@
 namespace paceline::cli {
 
 struct OptionText {
-  std::vector<std::string>
-      names;  // with their dashes: "-h", "--help"; of a word without a name, that it has here
+  // With their dashes: "-h", "--help"; for a positional word, its name in help texts.
+  std::vector<std::string> names;
   std::string about;
-  std::string value;                 // what is written behind it, "TEXT"; empty: nothing
-  std::vector<std::string> choices;  // where `value` is one of these, "bsp|asp"
+  std::string value;                 // placeholder of its value, "TEXT"; empty: it takes none
+  std::vector<std::string> choices;  // the allowed values, if `value` is one of a list, "bsp|asp"
   bool required = false;
   bool repeated = false;  // may be written any number of times
 };
 
 struct CommandText {
-  std::string name;  // "train"; of the program, "paceline"
+  std::string name;  // "train"; "paceline" for the program
   std::string about;
   std::string more;  // a paragraph, or nothing
   std::vector<OptionText> options;
@@ -34,8 +34,8 @@ struct ProgramText {
 
 ProgramText words_of(const CLI::App& app);
 
-// The page of the program itself where `command` is its own name. troff; without a date, so that it is the
-// same whenever it is made.
+// The page of `command`; of the program itself if that is its name. In troff; without a date, so that it is
+// the same whenever it is made.
 std::string man_page(const ProgramText& words, const std::string& command, const std::string& version);
 
 // Requires: "bash", "zsh" or "fish".

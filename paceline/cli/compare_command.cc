@@ -44,7 +44,7 @@ absl::StatusOr<std::string> make_folder(const std::string& base, const std::stri
   return folder.string();
 }
 
-// What is laid over the job for each of its runs.
+// The settings over the job for each of its runs.
 using Variant = std::vector<std::string>;
 
 absl::StatusOr<std::vector<Variant>> variants_of(const CompareOptions& options) {
@@ -91,7 +91,7 @@ std::vector<Variant> with_seeds(const std::vector<Variant>& variants, std::uint6
   return all;
 }
 
-// What the variants' options say already.
+// Checks that --set does not repeat what --policies and --parallel say.
 absl::Status check_says_once(const CompareOptions& options) {
   PACELINE_RETURN_IF_ERROR(check_said_once("--policies", options.policies, "sync.policy", options.sets));
   return check_said_once("--parallel", options.parallel, "parallel", options.sets);
@@ -192,7 +192,8 @@ class Course {
     return config::resolve_job(planned_.job_toml, "job.toml", sets);
   }
 
-  // Empty where it has not begun. The folder may have been moved, so where runs go does not matter.
+  // The folder of a run; empty if the run has not begun. The folder may have been moved, so runs_dir does not
+  // matter.
   absl::StatusOr<std::string> find_run_of(std::size_t i) const {
     PACELINE_ASSIGN_OR_RETURN(const std::string mine, job_in("", i));
     for (const std::string& run : runs_in(folder_)) {
@@ -248,7 +249,7 @@ class Course {
   const std::string folder_;
   const launch::Shown shown_;
   Comparison compared_;
-  double trained_s_ = 0;  // of the runs that were trained now
+  double trained_s_ = 0;  // time of the runs that this command trained
   int trained_ = 0;
 };
 
@@ -256,7 +257,7 @@ std::string how_to_go_on(const std::string& folder) {
   return fmt::format("go on with: paceline compare --resume {}", folder);
 }
 
-// Where nothing was trained, nothing stays.
+// If nothing was trained, the folder is removed.
 absl::Status end_of_comparison(const absl::Status& error, const std::string& folder) {
   if (!runs_in(folder).empty())
     return {error.code(), fmt::format("{}; {}", std::string(error.message()), how_to_go_on(folder))};

@@ -17,7 +17,7 @@ struct CompareOptions {
   std::vector<std::string> sets;
   std::string policies;    // "bsp,asp,ssp:3"; empty: the job's
   std::string parallel;    // "joint,uneven-data,gpipe"; empty: as the job says
-  std::int64_t seeds = 1;  // each is trained with the job's seed, and with so many less one that follow
+  std::int64_t seeds = 1;  // each variant is trained with this many seeds: the job's, and the next ones
   std::string resume;      // a comparison's folder; then there is nothing of the above
   launch::Shown shown = launch::Shown::kLine;
   bool in_virtual_time = false;

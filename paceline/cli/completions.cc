@@ -34,7 +34,7 @@ std::string bash_places(const ProgramText& words) {
   return cases.empty() ? "" : "      case ${COMP_WORDS[1]}/$COMP_CWORD in\n" + cases + "      esac\n";
 }
 
-// Where nothing is offered, bash offers files.
+// If this offers nothing, bash offers files.
 std::string bash(const ProgramText& words) {
   const std::string& program = words.program.name;
   std::vector<std::string> first = option_names(words.program);

@@ -82,7 +82,7 @@ std::string names_of(const StandardSet& set) {
                        [](std::string* text, const PublishedFile& file) { text->append(file.name); });
 }
 
-// Into the staging folder, from where add() takes it.
+// Fetches the file into the staging folder, from which add() takes it.
 absl::StatusOr<fs::path> fetch(const StandardSet& set, const PublishedFile& file, const std::string& address,
                                const fs::path& into) {
   launch::print(stderr, fmt::format("fetching {}\n", address));
@@ -98,7 +98,7 @@ absl::StatusOr<fs::path> fetch(const StandardSet& set, const PublishedFile& file
                   cannot, set.files.size(), address.substr(0, address.rfind('/') + 1), names_of(set)));
 }
 
-// Where `file` is on this machine, after it was fetched if it has to be.
+// The path of `file` on this machine; fetches it first if necessary.
 absl::StatusOr<fs::path> find_file(const StandardSet& set, const PublishedFile& file, const std::string& from,
                                    const fs::path& staging) {
   if (from.empty()) return fetch(set, file, set.folder + file.name, staging);
@@ -115,7 +115,7 @@ absl::StatusOr<fs::path> find_file(const StandardSet& set, const PublishedFile& 
       from, path.string(), file.name, set.folder + file.name));
 }
 
-// Of several files one alone is no set.
+// A set of several files cannot come from a single file.
 absl::Status check_from(const StandardSet& set, const std::string& from) {
   std::error_code error;
   const bool folder = is_address(from) ? from.ends_with("/") : fs::is_directory(from, error);

@@ -10,8 +10,8 @@ namespace paceline::cli {
 
 struct DataOptions {
   std::string set;        // digits, mnist, cifar10 or cifar100
-  std::string directory;  // made where it is not there
-  // The set's file, a folder with its files, or an address. Empty: where it is published.
+  std::string directory;  // made if it is missing
+  // The set's file, a folder with its files, or an address. Empty: the address at which it is published.
   std::string from;
 };
 

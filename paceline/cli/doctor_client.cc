@@ -82,7 +82,7 @@ class DoctorClient {
     own.set_text(mark_->text());
   }
 
-  // Until the other end is done, or host 0 wants something else.
+  // Serves the link until the other end is done, or host 0 wants something else.
   bool listen(const wire::DoctorLink& link, wire::DoctorAnswer answer) {
     auto listener = open(link);
     if (listener.ok()) {

@@ -62,20 +62,20 @@ int report(const std::vector<Finding>& findings, bool json) {
   return failed ? 2 : 0;
 }
 
-// A short name of this very program.
+// A hash of this program's file.
 std::string build() {
   std::ifstream file("/proc/self/exe", std::ios::binary);
   const std::string bytes{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   return fmt::format("{:016x}", text_hash(bytes));
 }
 
-// Of NVIDIA or of AMD, with its driver.
+// Whether there is a GPU of NVIDIA or of AMD, with its driver.
 bool has_gpu() {
   std::error_code error;
   return std::filesystem::exists("/dev/nvidiactl", error) || std::filesystem::exists("/dev/kfd", error);
 }
 
-// A job, its resolved text, and what the command line said of it.
+// A job, its resolved text, and the command line's words about it.
 struct ExaminedJob {
   const config::JobConfig& job;
   const std::string& toml;
@@ -111,14 +111,14 @@ std::string data_of_program(const ExaminedJob& of, std::vector<Finding>& finding
                      model->digest.empty() ? "" : ", " + store::printable(model->digest));
 }
 
-// What a training asks before it starts.
+// The checks of a training before it starts.
 absl::Status check_model(const ExaminedJob& of) {
   PACELINE_ASSIGN_OR_RETURN(const std::string said, ask_torch_program(TorchQuestion::kSizes, of.toml));
   PACELINE_ASSIGN_OR_RETURN(const JobSizes sizes, sizes_in(said));
   return check_fits(of.job, sizes);
 }
 
-// The data set, as hosts can compare it; empty, and a finding, where it cannot be read.
+// A digest of the data set that hosts can compare; empty, with a finding, if it cannot be read.
 std::string data_of(const ExaminedJob& of, std::vector<Finding>& findings) {
   if (of.job.program) return data_of_program(of, findings);
   const auto said = ask_torch_program(TorchQuestion::kHost, of.toml);
@@ -145,7 +145,7 @@ absl::StatusOr<config::JobConfig> asked_job(const DoctorOptions& options) {
   return config::parse_job(said.text, said.file, options.sets);
 }
 
-// This host among those of a job.
+// This host's place among those of a job.
 struct Place {
   launch::Placement placement;
   config::JobConfig job;
@@ -154,7 +154,7 @@ struct Place {
   links::Fabric fabric = links::Fabric::kSealed;
 };
 
-// As this host's server would have it.
+// The fabric that this host's server would use.
 absl::StatusOr<links::Fabric> fabric_of(const config::JobConfig& job, const std::string& address) {
   const auto named = links::fabric_named(job.fabric);
   if (named) return *named;
@@ -204,7 +204,7 @@ absl::StatusOr<int> examine_all(const DoctorOptions& options, const Place& place
                                                  [](const std::string& line) { spdlog::warn("{}", line); }));
   gpr_set_log_function(peer::log_of_grpc);
   own.reach.coordinator = launch::from_here(server->address());
-  // It ends with the disconnect.
+  // The client ends with the disconnect.
   const std::jthread own_client([&own] {
     if (const auto end = report_to_first_host(own); !end.ok())
       spdlog::warn("host 0 cannot be examined: {}", std::string(end.status().message()));

@@ -14,11 +14,11 @@
 namespace paceline::cli {
 
 struct DoctorOptions {
-  std::string job_file;           // empty: the default job where there are sets, else the host alone
+  std::string job_file;           // empty: the default job if there are sets, else only the host
   std::vector<std::string> sets;  // key=value
   bool json = false;
-  PlaceOptions place{};      // with a job, and where there are several hosts
-  std::int64_t wait_s = 60;  // for the other hosts
+  PlaceOptions place{};      // with a job, and if there are several hosts
+  std::int64_t wait_s = 60;  // longest wait for the other hosts
 };
 
 // Prints a line for each finding, or a JSON array of objects; of several hosts, the first prints the report

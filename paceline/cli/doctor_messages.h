@@ -1,4 +1,4 @@
-// What both sides of an examination of hosts share: findings on the wire, names and limits.
+// The common part of both sides of an examination of hosts: findings on the wire, names and limits.
 #pragma once
 
 #include <chrono>
@@ -13,7 +13,7 @@
 
 namespace paceline::cli {
 
-// Of one link; a second or two where it is well.
+// The limit for measuring one link; a good link takes a second or two.
 inline constexpr std::chrono::seconds kProbeLimit{60};
 
 inline std::int64_t wall_ns() {
@@ -22,7 +22,7 @@ inline std::int64_t wall_ns() {
       .count();
 }
 
-// Where a host leaves its own mark, beside the first one's.
+// The path of a host's own mark, beside the first one's.
 inline std::filesystem::path mark_of_host(const std::filesystem::path& first, int host) {
   return fmt::format("{}-host{}", first.string(), host);
 }
@@ -35,7 +35,7 @@ inline void add_to_wire(const Finding& finding, wire::DoctorHello& hello) {
   one.set_fix(finding.fix);
 }
 
-// What is no health fails.
+// An unknown value of health counts as a failure.
 inline Finding from_wire(const wire::DoctorFinding& one) {
   const bool known = one.health() == static_cast<std::int32_t>(Health::kOk) ||
                      one.health() == static_cast<std::int32_t>(Health::kWarn);

@@ -41,7 +41,7 @@ class MadeFolders {
   MadeFolders(const MadeFolders&) = delete;
   MadeFolders& operator=(const MadeFolders&) = delete;
   ~MadeFolders() {
-    std::error_code ignored;  // what somebody else has put in stays
+    std::error_code ignored;  // a folder with other files in it stays
     for (const fs::path& one : made_) fs::remove(one, ignored);
   }
 
@@ -52,7 +52,7 @@ class MadeFolders {
 class Examination {
  public:
   Examination(rpc::DoctorServer& server, const ExamineOptions& options) : server_(server), options_(options) {
-    // Where the working directory is gone the folder cannot be made either, and that is said.
+    // If the working directory is gone, the folder cannot be made either, and that is reported.
     const auto folder = store::absolute_path(options.job.runs_dir);
     facts_.runs_dir = folder.ok() ? folder->string() : options.job.runs_dir;
     facts_.waited_s = options.wait.count();
@@ -146,7 +146,7 @@ class Examination {
     }
   }
 
-  // As in a run, the higher one connects.
+  // The host with the higher number connects, as in a run.
   void measure(int a, int b) {
     options_.tell(fmt::format("measuring the link between host {} and host {}", a, b));
     doctor::LinkFacts facts{a, b};
@@ -177,7 +177,7 @@ class Examination {
     return order;
   }
 
-  // Of one direction of one link; empty where nothing is sealed.
+  // A key for one direction of one link; empty if links are not sealed.
   std::string new_key() {
     if (of(0).fabric != links::name_of(links::Fabric::kSealed)) return {};
     links::SealKey key{};

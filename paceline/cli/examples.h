@@ -1,4 +1,4 @@
-// What a command looks like when it is used, below its --help and in its man page.
+// Examples of each command, below its --help and in its man page.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ namespace paceline::cli {
 // Whole command lines. Requires: a subcommand of `paceline`.
 std::vector<std::string> examples_of(const std::string& command);
 
-// Puts them below the command's options and its other notes.
+// Puts the examples below the command's options and its other notes.
 void add_examples(CLI::App& command);
 
 }  // namespace paceline::cli

@@ -34,7 +34,7 @@ struct Exported {
   std::vector<std::pair<std::string, std::string>> aliases;
 };
 
-// What the run's program said of itself, or the built-in model.
+// The model, from the run's program or from the built-in models.
 absl::StatusOr<Exported> model_of(const store::RunPaths& paths) {
   PACELINE_ASSIGN_OR_RETURN(const std::string job_toml, runs::read_recorded_job(paths));
   PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, config::parse_job(job_toml, paths.job()));
@@ -102,7 +102,7 @@ absl::Status write_weights(const Exported& model, const std::vector<float>& weig
     view.name = name;
     views.push_back(std::move(view));
   }
-  // Readers want each tensor where its type may lie.
+  // Readers need each tensor at an offset that suits its type.
   std::stable_sort(views.begin(), views.end(), [](const auto& one, const auto& other) {
     return ps::bytes_of(one.dtype) > ps::bytes_of(other.dtype);
   });

@@ -42,8 +42,8 @@ absl::Status make_folder(const fs::path& folder) {
   return error ? store::io_error(folder, "made", error.value()) : absl::OkStatus();
 }
 
-// When the run's time was 0, in seconds since 1970. A virtual one has no such time: for it, when it was made,
-// which the file says that nobody writes again.
+// The time in seconds since 1970 at which the run's time was 0. A virtual run has no such time: then it is
+// the time of the recorded job file, which is written only once.
 double began_s(const runs::OpenedRun& run) {
   if (run.last_release) return run.last_release->began_s();
   struct stat status {};
@@ -150,7 +150,7 @@ absl::Status export_tensorboard(const std::string& folder, const std::string& na
 namespace {
 
 constexpr std::chrono::seconds kFollowEvery{1};
-// A run that has not begun, or goes back, has nobody who leads it for a moment.
+// A run that has not begun, or goes back, has no leader for a moment.
 constexpr int kLooksWithoutLeader = 5;
 
 // An event file that grows.
@@ -219,7 +219,7 @@ absl::Status follow_tensorboard(const std::string& folder, const std::string& na
   for (int without = 0; without < kLooksWithoutLeader;) {
     PACELINE_RETURN_IF_ERROR(events.look());
     const ui::StateOfRun state = ui::state_of(run);
-    // One that finished or was stopped has said so.
+    // A run that finished or was stopped has recorded it.
     if (state.state == ui::RunState::kFinished || state.state == ui::RunState::kStopped) break;
     without = state.led() ? 0 : without + 1;
     std::this_thread::sleep_for(kFollowEvery);

@@ -1,4 +1,4 @@
-// What `paceline export` writes of a run beside its weights: files that other tools read.
+// The files that `paceline export` writes about a run besides its weights, for other tools.
 #pragma once
 
 #include <string>
@@ -7,20 +7,20 @@
 
 namespace paceline::cli {
 
-// A Chrome trace; the journal streams through. Errors: those of open_run; the file cannot be written.
+// Writes a Chrome trace; the journal streams through. Errors: those of open_run; the file cannot be written.
 absl::Status export_trace(const std::string& run, const std::string& file);
 
-// The numbers of the report, each table as CSV and as JSON lines in `folder`, which is made.
+// Writes the numbers of the report, each table as CSV and as JSON lines, into `folder`, which is made.
 absl::Status export_tables(const std::string& run, const std::string& folder);
 
-// An event file in `folder`/<name of the run's folder>, so that several runs lie side by side.
+// Writes an event file into `folder`/<name of the run's folder>, so that several runs lie side by side.
 absl::Status export_tensorboard(const std::string& run, const std::string& folder);
 
-// The same while the run trains, until it has ended. Where the run goes back or is resumed, another file
-// begins, which TensorBoard reads instead of the one before without being started again.
+// The same while the run trains, until it has ended. If the run goes back or is resumed, another file begins;
+// TensorBoard then reads that one without a restart.
 absl::Status follow_tensorboard(const std::string& run, const std::string& folder);
 
-// A page of metrics for node_exporter's textfile collector.
+// Writes a page of metrics for node_exporter's textfile collector.
 absl::Status export_prometheus(const std::string& run, const std::string& file);
 
 }  // namespace paceline::cli

@@ -52,7 +52,7 @@ class Curses final : public FullScreen {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<FullScreen>> FullScreen::open() {
-  std::setlocale(LC_CTYPE, "");  // for names in UTF-8
+  std::setlocale(LC_CTYPE, "");  // needed for names in UTF-8
   SCREEN* screen = newterm(nullptr, stdout, stdin);
   if (screen == nullptr) {
     const char* kind = std::getenv("TERM");

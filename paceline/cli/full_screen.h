@@ -13,14 +13,14 @@ namespace paceline::cli {
 
 class FullScreen {
  public:
-  // Errors: the terminal is of a kind that nobody knows.
+  // Errors: the type of the terminal is unknown.
   static absl::StatusOr<std::unique_ptr<FullScreen>> open();
-  // As it was before.
+  // Restores the terminal.
   virtual ~FullScreen() = default;
 
   virtual std::pair<int, int> size() const = 0;  // columns, lines
   virtual void show(const std::vector<std::string>& lines) = 0;
-  // Whether the user wants to leave: q, Escape. Waits so long for a key.
+  // Whether the user wants to leave: q, Escape. Waits up to `patience` for a key.
   virtual bool left(std::chrono::milliseconds patience) = 0;
 };
 

@@ -10,7 +10,7 @@
 
 namespace paceline::cli {
 
-// Writes them to where they lie under /usr: share/man/man1/paceline.1 and so on. Errors: `dir` cannot be
+// Writes the files to their places under /usr: share/man/man1/paceline.1 and so on. Errors: `dir` cannot be
 // written.
 absl::Status generate_command(const ProgramText& words, const std::filesystem::path& dir);
 

@@ -57,7 +57,7 @@ Finding processors() {
   return {"processors", Health::kOk, says, ""};
 }
 
-// Nothing where this program has none: it was not needed.
+// A missing paceline-torch is no fault: this program may do without it.
 Finding programs() {
   if (launch::has_torch_program()) return {"programs", Health::kOk, "paceline, paceline-torch", ""};
   return {"programs", Health::kOk, "paceline; no paceline-torch, so no built-in models", ""};
@@ -79,7 +79,7 @@ Finding libraries() {
           ""};
 }
 
-// What programs can have, the files that the kernel keeps in memory among it.
+// The memory that programs can have, including the files that the kernel keeps in memory.
 Finding memory() {
   std::ifstream meminfo("/proc/meminfo");
   double total = -1;
@@ -101,7 +101,7 @@ Finding memory() {
   return {"memory", Health::kOk, says, ""};
 }
 
-// As the shards and the gradient buffers use it.
+// Shared memory is tested in the way that shards and gradient buffers use it.
 Finding shared_memory() {
   const int file = memfd_create("paceline-doctor", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   void* mapped = MAP_FAILED;
@@ -212,7 +212,7 @@ Finding port_finding(const std::string& listen) {
   if (!absl::SimpleAtoi(listen.substr(listen.rfind(':') + 1), &number) || number == 0)
     return {"port", Health::kOk,
             listen + ": any free one; the file coordinator in the folder of a running job names it", ""};
-  // As the run does it.
+  // The run listens in the same way.
   const absl::Status opened = rpc::listen_for_job(listen).status();
   if (opened.ok()) return {"port", Health::kOk, listen + " is free", ""};
   return {"port", Health::kFail, std::string(opened.message()), "ss -ltnp says who has it"};

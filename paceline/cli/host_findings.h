@@ -1,4 +1,5 @@
-// What `paceline doctor` looks at: limits and clocks of this host, and what a job's processes on it need.
+// The examination of this host by `paceline doctor`: its limits and clocks, and the needs of a job's
+// processes.
 #pragma once
 
 #include <vector>
@@ -13,10 +14,10 @@ using doctor::Health;
 
 std::vector<Finding> host_findings();
 
-// Of a job: its certificates and its token.
+// The findings about a job: its certificates and its token.
 std::vector<Finding> job_findings(const config::JobConfig& job);
 
-// Whether a job's coordinator can listen there (HOST:PORT).
+// Whether a job's coordinator can listen at this address (HOST:PORT).
 Finding port_finding(const std::string& listen);
 
 }  // namespace paceline::cli

@@ -1,4 +1,4 @@
-// What follows from this host's place among those of a job, for `paceline node` and `paceline doctor`: how
+// Conclusions from this host's place among those of a job, for `paceline node` and `paceline doctor`: how
 // many hosts the job has, and where they reach each other.
 #pragma once
 
@@ -14,29 +14,30 @@
 namespace paceline::cli {
 
 struct PlaceOptions {
-  std::string address{};  // of this host, for the others; empty: of the interface that reaches the first one
+  // this host's, for the others; empty: that of the interface that reaches the first host
+  std::string address{};
   launch::SaidPlacement said{};
 };
 
-// The job on as many hosts as there are, which it need not say; then `options` have it. Errors: the job's.
+// The job, with the number of hosts, which its file may leave out; then `options` get it. Errors: the job's.
 absl::StatusOr<config::JobConfig> job_of_hosts(TrainOptions& options, const launch::Placement& placement);
 
-// Whether hosts that know each other could reach the first one at all, as the job has it.
+// Whether hosts that know each other can reach the first one at all under the job's settings.
 absl::Status check_reach(const config::JobConfig& job, const launch::Placement& placement);
 
-// Whether that address, where one is written, is this host's.
+// Whether the given address, if there is one, belongs to this host.
 absl::Status check_address(const PlaceOptions& options);
 
-// By which address, in numbers, the other hosts reach this one; empty where there are none. The first host's
-// name may not be known yet where that has not started: waits for it, as long as for a coordinator or so
-// long.
+// The numeric address by which the other hosts reach this one; empty if there are no others. The first host's
+// name may be unknown until that host has started, so this waits up to `patience` for it.
 absl::StatusOr<std::string> own_address(const PlaceOptions& options, const launch::Placement& placement,
                                         std::chrono::seconds patience = std::chrono::seconds(60));
 
-// Where the host at `address` listens, when it has the coordinator: as the job has it for the first one.
+// The address on which the host at `address` listens when it has the coordinator, from the job's setting for
+// the first host.
 std::string listen_address(const config::JobConfig& job, const launch::Placement& placement,
                            const std::string& address = "");
-// Where the others find that.
+// The address at which the other hosts reach the first one.
 std::string first_address(const config::JobConfig& job, const launch::Placement& placement);
 
 }  // namespace paceline::cli

@@ -39,8 +39,8 @@ std::int64_t floats_a_parameter(const config::JobConfig& job, std::int64_t worke
   return 2 + ps::state_streams(job.optimizer.kind) + workers;
 }
 
-// What a server publishes versions in; each worker and its successor, and the evaluator, may hold one back.
-// In virtual time one that reads and one that is kept are enough.
+// The size of a server's board for its versions; each worker and its successor, and the evaluator, may hold a
+// version back. In virtual time one reader and one kept version are enough.
 std::int64_t board_bytes(const config::JobConfig& job, const ps::Layout& part, bool in_virtual_time) {
   const auto all = static_cast<int>(2 * job.devices.size() + 1 + (job.hosts > 1 ? job.hosts : 0));
   const int readers = in_virtual_time ? 1 : all;

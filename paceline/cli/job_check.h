@@ -1,4 +1,4 @@
-// What a job asks of its model and its data, looked at once their sizes are known and before anything starts.
+// Checks of a job against its model and its data, once their sizes are known and before anything starts.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@
 
 namespace paceline::cli {
 
-// `samples`: of the training set. Errors: InvalidArgument that names the key, as config::with_origin() takes
-// it, with the two numbers that do not fit each other.
+// `samples`: number in the training set. Errors: InvalidArgument that begins with the key, for
+// config::with_origin(), and has the two numbers that do not fit each other.
 absl::Status check_sizes(const config::JobConfig& job, const ps::Layout& layout, std::int64_t samples);
 
 // Whether one host's part of the job can fit into its memory. It needs more than is counted here.

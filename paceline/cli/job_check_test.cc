@@ -59,9 +59,9 @@ TEST(JobCheck, MemoryIsAtLeastWhatWeightsAndGradientsTake) {
   EXPECT_TRUE(check_memory(job, layout, {0, ""}).ok());
 }
 
-// Of 2,560,000 bytes a version: the latest, one that is written, and one for each of five readers and of
-// eight that evaluations and a checkpoint may hold.
-TEST(JobCheck, WhatAServerPublishesIsAFileToTheSystem) {
+// A version takes 2,560,000 bytes. There are 15: the latest, one that is written, one for each of five
+// readers, and eight that evaluations and a checkpoint may hold.
+TEST(JobCheck, RefusesABoardLongerThanTheLimitOfFiles) {
   const config::JobConfig job = job_of("[[device]]\ncount = 2\n");
   const std::int64_t board = 15 * 2'560'000;
   EXPECT_TRUE(check_file_size(job, layout_of(640'000), board + 100'000).ok());

@@ -1,4 +1,4 @@
-// `paceline-torch models`: answers what `paceline` wants to know of the built-in models. For programs alone.
+// `paceline-torch models`: answers questions of `paceline` about the built-in models. For programs only.
 #pragma once
 
 #include <string>
@@ -17,10 +17,10 @@ struct ModelsOptions {
 
 absl::Status models_command(const ModelsOptions& options);
 
-// What a process says to TorchQuestion::kSizes.
+// The sizes in a process's answer to TorchQuestion::kSizes.
 absl::StatusOr<JobSizes> sizes_in(const std::string& answer);
 
-// What one says to TorchQuestion::kHost.
+// An answer to TorchQuestion::kHost.
 struct HostAnswer {
   std::string libtorch;
   absl::StatusOr<std::string> data = "";

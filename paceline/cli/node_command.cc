@@ -29,12 +29,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// One that leads a run may be busy with it, or between two attempts at it.
+// A host that leads a run may be busy with it, or between two attempts at it.
 constexpr std::chrono::seconds kLeaderAnswers{2};
 constexpr int kLeaderAsked = 4;  // times
 constexpr std::chrono::milliseconds kAskedAgain{500};
 
-// Of a host that does not lead: one for all its starts, so that they do not fill the disk.
+// The folder of a host that does not lead: the same for all its starts, so that they do not fill the disk.
 struct HostFolder {
   std::string path;
   FileDescriptor lock;
@@ -55,15 +55,15 @@ absl::StatusOr<HostFolder> folder_of_host(const config::JobConfig& job, std::int
   }
 }
 
-// Where the run is led from, when this host starts.
+// The host that leads the run when this host starts.
 struct Lead {
   bool here;
-  std::string address;  // of the coordinator, where it is not here
-  std::string run;      // its folder, if it has begun
+  std::string address;  // the coordinator's, if it is not here
+  std::string run;      // its folder, if the run has begun
 };
 
-// Where hosts share no disk, this one's folder does not say what has become of the run since. The host that
-// was to lead it next does so by now, or nobody does.
+// If hosts share no disk, this host's folder does not say what has become of the run since. The host that was
+// to lead it next leads it by now, or no host does.
 std::optional<runs::Leader> led_by_next(const config::JobConfig& job, const runs::UnfinishedRun& run) {
   const auto next = runs::read_next_leader(store::RunPaths{run.folder});
   const auto access = peer::read_access(job.reach.certs, job.reach.token_file, security::Role::kOperator);
@@ -76,7 +76,7 @@ std::optional<runs::Leader> led_by_next(const config::JobConfig& job, const runs
   return std::nullopt;
 }
 
-// The first host, but where another one leads a run of this job by now.
+// The first host leads, unless another one leads a run of this job by now.
 absl::StatusOr<Lead> lead_of(const NodeOptions& options, const TrainOptions& train,
                              const config::JobConfig& job, const launch::Placement& placement) {
   Lead lead{placement.rank == 0, first_address(job, placement), ""};
@@ -109,8 +109,8 @@ launch::HostProcesses processes_of(const config::JobConfig& job, const launch::P
   return host;
 }
 
-// What looks at the run goes with its lead: once this host has that, it starts here. What cannot be started
-// is said, and the run goes on without.
+// Starts the watchers of the run on the host that leads it, once that is this host. If one cannot be started,
+// a line says so, and the run goes on without it.
 class OwnWatchers {
  public:
   OwnWatchers(const config::JobConfig& job, bool with_pages) : job_(job), with_pages_(with_pages) {}
@@ -135,13 +135,13 @@ class OwnWatchers {
   std::optional<Watchers> watchers_;
 };
 
-// Until the run is over, which this host may lead in the end: then it says what was trained.
+// Runs this host until the run is over. It may lead the run in the end: then it says what was trained.
 absl::StatusOr<int> run_other_host(launch::HostProcesses host, const config::JobConfig& job,
                                    const launch::Placement& placement, const TrainOptions& options) {
   PACELINE_ASSIGN_OR_RETURN(const HostFolder folder, folder_of_host(job, placement.rank));
   host.folder = folder.path;
   PACELINE_ASSIGN_OR_RETURN(host.asked, resolved_job(options));
-  // Not job.toml, which a run's folder is known by.
+  // The name is not job.toml, because that marks a run's folder.
   host.asked_file = host.folder + "/asked.toml";
   PACELINE_RETURN_IF_ERROR(store::atomic_write(host.asked_file, host.asked));
   if (job.program) host.job_file = host.asked_file;

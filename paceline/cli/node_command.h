@@ -13,7 +13,7 @@ namespace paceline::cli {
 struct NodeOptions {
   TrainOptions train;
   PlaceOptions place{};
-  bool anew = false;  // a new run, also where one of this job was cut short
+  bool anew = false;  // begin a new run, even if one of this job was cut short
 };
 
 // The exit status, once this host's part is over.

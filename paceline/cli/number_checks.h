@@ -1,4 +1,4 @@
-// What an option's number has to be, in words.
+// Checks of the numbers of options.
 #pragma once
 
 #include <cmath>

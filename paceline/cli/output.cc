@@ -19,10 +19,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kMostLinks = 40;  // as the system follows
+constexpr int kMostLinks = 40;  // Linux follows as many
 
 enum class OutputKind {
-  kStandardOutput,  // also by a name of its own, /dev/stdout
+  kStandardOutput,  // "-", or a name of its own, /dev/stdout
   kFile,            // regular, or not there yet
   kPipe,
   kDevice,

@@ -1,4 +1,4 @@
-// `paceline plan`: how a cluster is best used for a model, before anything is rented or started.
+// `paceline plan`: the best use of a cluster for a model, before anything is rented or started.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@ namespace paceline::cli {
 
 struct PlanOptions {
   std::string cluster_file;
-  std::string json;           // where one JSON object goes: a file, "-": standard output; empty: a picture
-  std::string write_profile;  // a file for the model's layers, as [model] profile reads them; empty: none
+  std::string json;           // a file for one JSON object, or "-": standard output; empty: a picture
+  std::string write_profile;  // a file for the model's layers, in the form of [model] profile; empty: none
 };
 
 absl::Status plan_command(const PlanOptions& options);

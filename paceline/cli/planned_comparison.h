@@ -1,5 +1,5 @@
-// What a comparison trains, as it lies in the comparison's folder: with it a comparison goes on after it was
-// stopped, whatever became of the job file.
+// The trainings of a comparison, as a file in its folder: with it a stopped comparison can go on, even if the
+// job file has changed.
 #pragma once
 
 #include <memory>
@@ -15,10 +15,11 @@ class ForkServer;
 namespace paceline::cli {
 
 struct PlannedComparison {
-  std::string job_toml;                               // as resolved
-  std::string program;                                // what the job's program says of itself, if it has one
-  std::string data_note{};                            // what people should know of the data
-  std::shared_ptr<launch::ForkServer> fork_server{};  // of its jobs, in the process that planned it
+  std::string job_toml;     // the resolved text
+  std::string program;      // the program's answer about itself, if the job has one
+  std::string data_note{};  // a note about the data for people
+  // for the jobs' processes; only in the process that planned it
+  std::shared_ptr<launch::ForkServer> fork_server{};
   bool in_virtual_time = false;
   std::vector<std::vector<std::string>> runs;  // for each run in turn, the key=value laid over the job
 };

@@ -84,7 +84,7 @@ absl::StatusOr<SimulatedCluster> run_file(const std::string& file) {
                           *std::move(runs)};
 }
 
-// "495 (−32 %)": what it takes, and how far ours is below that. A dash where it does not come to the end.
+// "495 (−32 %)": the run's value, and how far ours is below it. A dash if the run does not come to the end.
 std::string against(const PlannedRun& run, const PlannedRun& ours) {
   if (run.batches == 0 || !run.ended.ok()) return "–";
   const double less = 1 - mean_ms(ours) / mean_ms(run);

@@ -42,7 +42,7 @@ namespace {
 
 constexpr int kExitOfError = 2;
 
-// In these a process has nothing to spare: neither memory nor a clean end.
+// Ends a process that has nothing left to spare: neither memory nor a clean end.
 [[noreturn]] void end_at_once(std::string_view line) {
   [[maybe_unused]] const ssize_t ignored = ::write(STDERR_FILENO, line.data(), line.size());
   constexpr std::size_t kName = sizeof("paceline: ") - 1;
@@ -56,7 +56,7 @@ constexpr int kExitOfError = 2;
       "or train a smaller model\n");
 }
 
-// What the host refuses is not a bug of ours; anything else that nobody catches is.
+// A resource that the host refuses is not a bug of ours; any other exception that is not caught is one.
 [[noreturn]] void on_terminate() {
   try {
     if (const auto thrown = std::current_exception()) std::rethrow_exception(thrown);
@@ -73,8 +73,8 @@ constexpr int kExitOfError = 2;
   std::abort();
 }
 
-// What is opened later must not take the number of a standard stream: it would get what people are told.
-// Whether standard output was open.
+// Opens the standard streams that are closed, because a file that took their number would get the text for
+// people. Returns whether standard output was open.
 bool keep_standard_streams() {
   const bool output = ::fcntl(STDOUT_FILENO, F_GETFD) >= 0;
   int fd = ::open("/dev/null", O_RDWR);
@@ -83,7 +83,7 @@ bool keep_standard_streams() {
   return output;
 }
 
-// Before any work: a device that takes nothing says so even of nothing.
+// Called before any work: a device that takes nothing reports that even for an empty write.
 absl::Status check_standard_output(bool open) {
   struct stat about {};
   const bool device = open && ::fstat(STDOUT_FILENO, &about) == 0 && S_ISCHR(about.st_mode);
@@ -156,7 +156,7 @@ std::optional<std::string> key_of_job(const std::string& option, const std::stri
 
 using Words = std::vector<std::string>;
 
-// What stands behind an option that the command does not have: after its '=', or as the next word.
+// The value of an option that the command does not have: after its '=', or the next word.
 std::string value_behind(const std::string& option, const Words& words) {
   if (const std::size_t equals = option.find('='); equals != std::string::npos)
     return option.substr(equals + 1);
@@ -192,13 +192,14 @@ absl::Status one_word_too_many(const CLI::App& command, const std::string& word)
                   command.get_name(), word, usage));
 }
 
-// Nothing where the words are not to blame. An option is, rather than the words that were meant for it.
+// The error for a wrong word; nothing if the words are right. A wrong option counts before the words that
+// were meant for it.
 std::optional<absl::Status> unknown_word(const CLI::App& app, const Words& words) {
   std::optional<absl::Status> too_many;
   for (const CLI::App* command : app.get_subcommands()) {
     for (const std::string& word : command->remaining()) {
       const bool option = word.starts_with("-") && word.size() > 1;
-      // Other words than ours belong to the program that it starts.
+      // Other words belong to the program that the command starts.
       if (command->get_allow_extras() && !(option && likely_meant(word, options_of(*command)))) continue;
       if (option) return unknown_option(*command, word, words);
       if (!too_many) too_many = one_word_too_many(*command, word);
@@ -237,7 +238,7 @@ int end_of_parsing(const CLI::App& app, const CLI::ParseError& error, const Word
   return status;
 }
 
-// Where the command itself failed, its own line says more.
+// If the command itself failed, its own line says more.
 int with_output_written(int status) {
   if (status != 0) return status;
   const absl::Status written = check_standard_output(true);
@@ -259,9 +260,9 @@ int run_program(CLI::App& app, const Command& command, int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);
   const absl::Status output = check_standard_output(keep_standard_streams());
   if (!output.ok()) return complain(output);
-  // For top and pgrep: a child that was started through /proc/self/exe is called "exe" otherwise.
+  // The name for top and pgrep: a child that was started through /proc/self/exe would be called "exe".
   prctl(PR_SET_NAME, app.get_name().c_str());
-  // Without colors, and never between the results on standard output.
+  // The log has no colors, and never goes between the results on standard output.
   spdlog::set_default_logger(spdlog::stderr_logger_mt("paceline"));
   spdlog::set_pattern("%Y-%m-%d %H:%M:%S.%e %l %v");
   app.set_version_flag("--version", fmt::format("paceline {}", kProgramVersion));

@@ -1,4 +1,4 @@
-// What our programs have in common: reading the command line, and the exit status, which is 0, or 2 with one
+// The common part of our programs: reading the command line, and the exit status, which is 0, or 2 with one
 // line on standard error that says what is wrong and what to do, or 128 + n after signal n, or 75 after a
 // signal to the command of another host.
 #pragma once
@@ -18,12 +18,12 @@ namespace paceline::cli {
 // (EX_TEMPFAIL of sysexits.h).
 inline constexpr int kExitOfOthersStop = 75;
 
-// A subcommand, once the command line is read; its exit status.
+// Runs a subcommand, once the command line is read; returns its exit status.
 using Command = std::function<absl::StatusOr<int>()>;
 
 absl::StatusOr<int> exit_of(const absl::Status& status);
 
-// `app` has the subcommands. The one that is called puts itself into `command`.
+// `app` has the subcommands. The called one puts itself into `command`.
 int run_program(CLI::App& app, const Command& command, int argc, char** argv);
 
 }  // namespace paceline::cli

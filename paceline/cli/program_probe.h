@@ -1,4 +1,4 @@
-// Hears what a job's program trains and asks for, before anything is written.
+// Asks a job's program what it trains and which settings it wants, before anything is written.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -8,9 +8,9 @@
 
 namespace paceline::cli {
 
-// What the program says of itself. It is started once for that, unless it has said it before
-// (program/said_before.h). What it printed is shown where it fails. Requires: the job has a program.
-// Errors: why it does not start, in one line.
+// The program's answer about itself. It is started once for that, unless it has answered before
+// (program/said_before.h). If it fails, its output is shown. Requires: the job has a program. Errors: why it
+// does not start, in one line.
 absl::StatusOr<program::Model> probe_program(const config::JobConfig& job, const std::string& said);
 
 }  // namespace paceline::cli

@@ -33,14 +33,14 @@ absl::StatusOr<Pipe> open_pipe() {
       fmt::format("cannot make a pipe: {}", std::generic_category().message(errno)));
 }
 
-// All that is there now.
+// Reads all that is there now.
 void read_into(const FileDescriptor& from, std::string& text) {
   std::array<char, 4096> part{};
   for (ssize_t got = 0; (got = ::read(from.get(), part.data(), part.size())) > 0;)
     text.append(part.data(), static_cast<std::size_t>(got));
 }
 
-// In the child, between fork and exec: only what is safe there.
+// Runs in the child, between fork and exec, so it does only what is safe there.
 [[noreturn]] void become_ssh(char* const* words, int input, int output, int errors, pid_t parent) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -109,7 +109,7 @@ absl::StatusOr<RemoteCommand> RemoteCommand::start(const std::string& host, cons
 std::optional<int> RemoteCommand::look() {
   int status = 0;
   const bool ended = !status_ && waitpid(pid_, &status, WNOHANG) == pid_;
-  // After its end nothing more comes.
+  // Nothing more comes after its end.
   read_into(output_, output);
   read_into(errors_, errors);
   if (ended) status_ = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);

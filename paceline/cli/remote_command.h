@@ -1,6 +1,5 @@
-// A command on another host, over ssh, as `paceline up` runs them. It gets no terminal, and Ctrl-C here does
-// not reach it: closing its input does what the command makes of that. Killed when the object goes. One
-// thread.
+// A command on another host, over ssh, for `paceline up`. It gets no terminal, and Ctrl-C here does not reach
+// it; close_input() closes its standard input. The destructor kills it. One thread.
 #pragma once
 
 #include <sys/types.h>
@@ -16,20 +15,20 @@ namespace paceline::cli {
 
 class RemoteCommand {
  public:
-  // `command`: a line for the host's shell. Its input: the file, or with an empty name nothing until
-  // close_input(). Errors: there is no ssh here.
+  // `command`: a line for the host's shell. Its input is the file, or, if the name is empty, an open stream
+  // until close_input(). Errors: there is no ssh here.
   static absl::StatusOr<RemoteCommand> start(const std::string& host, const std::string& command,
                                              const std::string& input_file = "");
   RemoteCommand(RemoteCommand&& other) noexcept;
   RemoteCommand& operator=(RemoteCommand&&) = delete;
   ~RemoteCommand();
 
-  // Reads what it has written by now. The exit status, once it has ended: ssh's own is 255.
+  // Reads its output so far. Returns the exit status, once it has ended: 255 comes from ssh itself.
   std::optional<int> look();
   void close_input() { input_ = FileDescriptor(); }
 
   const std::string& host() const { return host_; }
-  // What it wrote so far. A reader may take parts away.
+  // The output so far. A reader may take parts away.
   std::string output, errors;
 
  private:
@@ -42,7 +41,7 @@ class RemoteCommand {
   std::optional<int> status_;
 };
 
-// A word as a shell takes it for one, whatever is in it.
+// Quotes a text, so that a shell takes it for one word.
 std::string shell_word(const std::string& word);
 
 }  // namespace paceline::cli

@@ -20,7 +20,7 @@ namespace paceline::cli {
 namespace {
 
 using About = std::map<std::string, std::string>;
-// What a later attempt may have gone on from, by version.
+// The states that a later attempt may have gone on from, ordered by version.
 using States = std::map<Version, control::ControllerState>;
 
 // Passes a recording on to the replay, and keeps the states that were saved on the way.
@@ -52,8 +52,8 @@ absl::StatusOr<control::ControllerConfig> config_of(const About& about, const st
   return config::controller_config(job, *size);
 }
 
-// Not every checkpoint is one that a commit asked for, and an attempt may have done nothing but save what
-// servers still had: that is what it says itself that it went on from.
+// Adds the state that the attempt itself recorded as its start. A checkpoint need not come from a commit, and
+// an attempt may only have saved the servers' versions.
 absl::Status add_saved(const About& about, const store::Attempt& attempt, States& states) {
   const auto saved = about.find(runs::saved_state_key(attempt.number));
   if (saved == about.end()) return absl::OkStatus();
@@ -111,7 +111,7 @@ absl::Status replay_command(const std::string& folder) {
   bool any = false;
   for (const store::Attempt& attempt : attempts) {
     PACELINE_RETURN_IF_ERROR(add_saved(about, attempt, states));
-    if (!about.contains(runs::job_key(attempt.number))) continue;  // it never came to train
+    if (!about.contains(runs::job_key(attempt.number))) continue;  // the attempt ended before training
     any = true;
     PACELINE_RETURN_IF_ERROR(replay_attempt(folder, about, attempt, journal, states));
   }

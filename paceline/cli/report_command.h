@@ -1,5 +1,5 @@
-// `paceline report FOLDER`: the report of a run, or of a comparison, again from the journals; or where its
-// time went.
+// `paceline report FOLDER`: makes the report of a run, or of a comparison, again from the journals; or shows
+// where its time went.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ namespace paceline::cli {
 struct ReportOptions {
   std::string folder;  // a run's, or one with several of them
   bool time = false;   // print where the time went; nothing is written
-  bool json = false;   // that as JSON, an object a run
+  bool json = false;   // print the time as JSON, one object for each run
 };
 
 absl::Status report_command(const ReportOptions& options);

@@ -13,7 +13,7 @@ namespace paceline::cli {
 struct RunOptions {
   std::string program;
   std::string module;             // for `python -m`, instead of a program
-  std::vector<std::string> args;  // of the program
+  std::vector<std::string> args;  // arguments of the program
   int devices = 1;
   std::string policy = "bsp";
   std::string python;  // empty: the job's default
@@ -22,7 +22,7 @@ struct RunOptions {
   bool in_virtual_time = false;
 };
 
-// As train_command.
+// Like train_command.
 absl::StatusOr<int> run_command(const RunOptions& options);
 
 }  // namespace paceline::cli

@@ -10,8 +10,8 @@
 
 namespace paceline::cli {
 
-// `option` with `value` (empty: it is not there) says what `key` of the job says. Errors: InvalidArgument
-// where one of `sets` says it too.
+// `option` with `value` (empty: not given) sets the job's `key`. Errors: InvalidArgument if one of `sets`
+// sets it too.
 inline absl::Status check_said_once(const std::string& option, const std::string& value,
                                     const std::string& key, const std::vector<std::string>& sets) {
   const auto same = std::find_if(sets.begin(), sets.end(),

@@ -29,7 +29,7 @@ namespace {
 
 constexpr char kUsualPolicies[] = "bsp,asp,ssp:3,dssp:3-15,elastic-bsp:15";
 
-// Of several files all have to be.
+// Whether the file is a cluster with [planner]. If there are several files, all have to be.
 absl::StatusOr<bool> all_have_planners(const std::vector<std::string>& files) {
   for (const std::string& file : files) {
     PACELINE_ASSIGN_OR_RETURN(const bool planned, has_planner(file));
@@ -66,7 +66,7 @@ report::Json simulated_json(const sim::Simulated& simulated, const sim::Scenario
   return object;
 }
 
-// What was simulated, as the page says it.
+// A description of the simulation, for the page.
 report::Json about_simulation(const std::string& file, const std::vector<policy::PolicySpec>& policies,
                               const sim::Scenario& scenario, std::int64_t seeds) {
   const std::uint64_t seed = scenario.cluster.seed;

@@ -31,7 +31,7 @@ absl::Status input_failed(const Input& input, const std::string& what, int error
       fmt::format("{}: {}: {}", input.name, what, std::generic_category().message(error)));
 }
 
-// In the place of what was read there is memory with the same bytes.
+// Replaces the input that was read by memory with the same bytes.
 absl::Status keep_input(const Input& input, const std::string& text) {
   const FileDescriptor memory(memfd_create("job", MFD_CLOEXEC));
   if (memory.get() < 0 ||
@@ -64,7 +64,8 @@ bool is_pipe(const std::string& file) {
   return ::stat(file.c_str(), &about) == 0 && S_ISFIFO(about.st_mode);
 }
 
-// The shell names a pipe by its number where somebody writes <(command) for a file; −1: no such name.
+// The descriptor of a pipe that the shell names by its number when a person writes <(command) for a file; −1:
+// no such name.
 int descriptor_of(const std::string& file) {
   for (const std::string_view folder : {"/dev/fd/", "/proc/self/fd/"}) {
     int number = -1;

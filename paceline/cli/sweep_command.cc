@@ -37,7 +37,7 @@ namespace fs = std::filesystem;
 
 // A sweep and its trainings, all of them with a job that can be read.
 struct Plan {
-  std::string file;  // as messages name it
+  std::string file;  // the name in messages
   config::Sweep sweep;
   std::string job_file, job_text;
   std::vector<Training> trainings;
@@ -52,7 +52,7 @@ report::Json axes_json(const config::Sweep& sweep, const config::SweepCell& cell
 absl::Status read_job(const std::string& text, const std::string& file, std::vector<std::string> sets,
                       Training& training) {
   PACELINE_ASSIGN_OR_RETURN(training.job, config::parse_job(text, file, sets));
-  // Where its runs go is no part of its name.
+  // The folder of a training's runs is no part of its name.
   sets.push_back("runs_dir=\"\"");
   PACELINE_ASSIGN_OR_RETURN(training.text, config::resolve_job(text, file, sets));
   training.name = fmt::format("{:016x}", text_hash(training.text));
@@ -65,7 +65,7 @@ absl::Status read_job(const std::string& text, const std::string& file, std::vec
       fmt::format("{}: evaluate.target: a sweep measures the time to a target; write one", file));
 }
 
-// With the place where the sweep or its job says what is wrong.
+// Adds the place in the sweep or its job that is wrong.
 absl::Status about(const Plan& plan, const Training& training, const absl::Status& error) {
   const std::vector<std::string> sets = config::sets_of(plan.sweep, training.cell);
   const absl::Status of_job = config::with_origin(error, plan.job_text, plan.job_file, sets);
@@ -89,7 +89,7 @@ absl::StatusOr<Plan> read_plan(const std::string& file) {
   return plan;
 }
 
-// Those that have no result; of equal jobs the first.
+// The trainings without a result; only the first of equal jobs.
 std::vector<const Training*> missing(const Plan& plan, const SweepResults& results) {
   std::set<std::string> seen;
   std::vector<const Training*> list;
@@ -154,7 +154,7 @@ std::string axis_text(const config::SweepAxis& axis) {
                        [](std::string* out, const config::SweepValue& value) { *out += value.name; });
 }
 
-// What was run, as the page says it. `trained`: by this command.
+// A description of the sweep, for the page. `trained`: the number of trainings of this command.
 report::Json about_sweep(const Plan& plan, const SweepResults& results, std::size_t trained,
                          runs::RunOrigin origin) {
   std::vector<config::JobConfig> jobs;

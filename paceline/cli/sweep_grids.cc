@@ -25,7 +25,7 @@ std::string row_name(const config::Sweep& sweep, const Indices& axes, const conf
   });
 }
 
-// One value for each axis, but those of the rows.
+// One value for each axis except those of the rows.
 std::vector<Indices> rows_alone(const config::Sweep& sweep, const config::SweepTable& table) {
   std::vector<Indices> values = table.values;
   values[sweep.columns].resize(1);

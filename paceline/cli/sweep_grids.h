@@ -1,4 +1,4 @@
-// A sweep's tables, filled with what is there of its results.
+// A sweep's tables, filled with the results that are there.
 #pragma once
 
 #include <functional>
@@ -11,7 +11,7 @@ namespace paceline::cli {
 
 // The result of a cell; null when there is none.
 using ResultOf = std::function<const report::SweepResult*(const config::SweepCell&)>;
-// What a cell was to reach.
+// The target of a cell.
 using TargetOf = std::function<report::Target(const config::SweepCell&)>;
 
 // One for each table of the sweep. Rows are the values of the axes that are neither columns nor averaged.

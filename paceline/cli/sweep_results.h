@@ -1,5 +1,5 @@
-// What a sweep has found so far: OUT/results.jsonl, a line for each training that is finished, under a name
-// that its job gives it. Held by one process at a time.
+// The results of a sweep so far: OUT/results.jsonl has a line for each finished training, under a name that
+// comes from its job. One process at a time holds the file.
 #pragma once
 
 #include <filesystem>
@@ -20,16 +20,16 @@ class SweepResults {
   // Makes the folder. Errors: another sweep uses it; a line that is no result.
   static absl::StatusOr<SweepResults> open(const std::filesystem::path& out);
 
-  // Of the job of that name; null when it is not finished.
+  // The result of the job with that name; null if it is not finished.
   const report::SweepResult* find(const std::string& job) const;
-  // `axes`: which values it was trained for, for people.
+  // `axes`: the values of its axes, for people.
   absl::Status add(const std::string& job, const report::Json& axes, const report::SweepResult& result);
 
  private:
   SweepResults(FileDescriptor lock, std::map<std::string, report::SweepResult> results, store::LineFile file)
       : lock_(std::move(lock)), results_(std::move(results)), file_(std::move(file)) {}
 
-  FileDescriptor lock_;  // closed: the folder is free again
+  FileDescriptor lock_;  // the folder is free again when this is closed
   std::map<std::string, report::SweepResult> results_;
   store::LineFile file_;
 };

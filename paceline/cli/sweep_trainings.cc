@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 using std::chrono::steady_clock;
 
 void clear_away(const fs::path& folder) {
-  std::error_code ignored;  // what is left of an unfinished training does no harm: nothing reads it
+  std::error_code ignored;  // the rest of an unfinished training does no harm: nothing reads it
   fs::remove_all(folder, ignored);
 }
 
@@ -89,7 +89,7 @@ class Trainings {
       clear_away(folder);
       return std::nullopt;
     }
-    // That a training diverges is what some sweeps are for.
+    // Some sweeps want to find trainings that diverge, so that is a result.
     if (!run.ok() && !absl::IsOutOfRange(run.status())) return run.status();
     const std::string trained = run.ok() ? run->folder : fs::directory_iterator(folder)->path().string();
     PACELINE_ASSIGN_OR_RETURN(const runs::RunReport report, runs::read_run(trained));
@@ -112,7 +112,7 @@ class Trainings {
   const std::vector<const Training*>& list_;
   const SweepPlace& place_;
   const steady_clock::time_point start_ = steady_clock::now();
-  std::mutex mutex_;  // of what follows
+  std::mutex mutex_;  // guards the members below
   SweepResults& results_;
   std::size_t started_ = 0;
   std::size_t ended_ = 0;

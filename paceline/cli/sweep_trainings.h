@@ -19,9 +19,9 @@ struct Training {
   std::string label;  // "static-mix, BSP, 1"
   report::Json axes;  // {"scenario": "static-mix", …}
   config::JobConfig job;
-  std::string text;         // of the job, as resolved
-  std::string name;         // of the job: equal texts have equal names, wherever the results go
-  std::string data_note{};  // what people should know of its data
+  std::string text;         // the job's resolved text
+  std::string name;         // hash of `text`: equal texts have equal names, wherever the results go
+  std::string data_note{};  // a note about the data for people
 };
 
 struct SweepPlace {
@@ -34,8 +34,8 @@ struct SweepPlace {
 // The status, with the file and the training in front of it.
 absl::Status about_training(const Training& training, const std::string& file, const absl::Status& status);
 
-// Shows progress. False when the user stopped it; the trainings under way are then of no use, and nothing of
-// them is left. Errors: the first of a training's; those under way end first.
+// Trains them, and shows progress. False when the user stopped it; the trainings under way are then removed.
+// Errors: the first of a training's; those under way end first.
 absl::StatusOr<bool> train_all(const std::vector<const Training*>& trainings, const SweepPlace& place,
                                SweepResults& results);
 

@@ -12,7 +12,7 @@ struct TopOptions {
   bool once = false;  // print it, and end
 };
 
-// Until q or Ctrl-C; the exit status.
+// Runs until q or Ctrl-C. Returns the exit status.
 absl::StatusOr<int> top_command(const TopOptions& options);
 
 }  // namespace paceline::cli

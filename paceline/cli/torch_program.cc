@@ -45,7 +45,7 @@ std::vector<std::string> own_command_line() {
   return words;
 }
 
-// The linear algebra under libtorch waits for ever where it gets no memory, before anything of ours runs.
+// The linear algebra under libtorch waits for ever if it gets no memory, before any code of ours runs.
 absl::Status check_address_space() {
   constexpr double kAlways_bytes = 2e9;
   constexpr double kForAProcessor_bytes = 64e6;
@@ -85,7 +85,7 @@ std::string_view to_string(TorchQuestion question) {
 
 namespace {
 
-// A question to another process, whose words name files: the job, and where the answer goes.
+// A question to another process, whose words name files: the job, and the one for the answer.
 struct Asked {
   FileDescriptor job, answer;
   std::vector<std::string> words;

@@ -13,25 +13,26 @@
 
 namespace paceline::cli {
 
-// Where this program has no built-in models, it becomes the one that has, with the same command line. To be
-// called before anything was done. Errors: that one does not lie beside this one.
+// If this program has no built-in models, it becomes the one that has, with the same command line. Call this
+// before anything was done. Errors: the other program does not lie beside this one.
 absl::Status need_built_in_models();
 
-// What a program without the built-in models wants to know of them, and has the other one find out: a process
-// that ends once it has answered.
+// The questions about built-in models that a program without them asks the other one: a process that ends
+// once it has answered.
 enum class TorchQuestion {
-  kSizes,  // a job's samples, model and note, as read_data_and_model() has them
-  kHost,   // what computes here, and the job's data or why it cannot be read; a line each
+  kSizes,  // a job's samples, model and note, from read_data_and_model()
+  kHost,   // libtorch's description, and the job's data or why it cannot be read; a line each
 };
 std::string_view to_string(TorchQuestion question);
-// Of a job, as resolved. Errors: what that process says, in one line; it does not lie beside this one.
+// Asks about a job, given its resolved text. Errors: the other process's line; it does not lie beside this
+// one.
 absl::StatusOr<std::string> ask_torch_program(TorchQuestion question, const std::string& job_toml);
 
-// The same from a fork server, which is there for the job's processes then: libtorch is loaded once, and the
-// data read once.
+// The same through a fork server, which is then ready for the job's processes: libtorch is loaded once, and
+// the data read once.
 struct ForkedAnswer {
   std::string answer;
-  std::shared_ptr<launch::ForkServer> server;  // null where none could be had
+  std::shared_ptr<launch::ForkServer> server;  // null if none could be started
 };
 absl::StatusOr<ForkedAnswer> ask_fork_server(TorchQuestion question, const std::string& job_toml);
 

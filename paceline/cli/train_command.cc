@@ -30,6 +30,7 @@
 #include "paceline/launch/print.h"
 #include "paceline/launch/stop_signals.h"
 #include "paceline/launch/watch.h"
+#include "paceline/program/units.h"
 #include "paceline/report/tables.h"
 #include "paceline/rpc/port.h"
 #include "paceline/runs/job_file.h"
@@ -60,7 +61,7 @@ absl::StatusOr<std::string> new_folder(const config::JobConfig& job, const std::
   return folder.paths().root.string();
 }
 
-// The folder to go on in, with the job as it is now. Errors: somebody uses it.
+// The folder in which to go on, with the job as it is now. Errors: another process uses it.
 absl::StatusOr<std::string> old_folder(const TrainOptions& options, const std::string& job_toml) {
   PACELINE_ASSIGN_OR_RETURN(const std::string root, store::absolute_path(options.resume));
   PACELINE_ASSIGN_OR_RETURN(const auto folder, store::RunFolder::resume(root));
@@ -122,12 +123,24 @@ config::RunTime time_of(bool in_virtual_time) {
   return in_virtual_time ? config::RunTime::kVirtual : config::RunTime::kWall;
 }
 
+// A program has said it, or is asked once more.
+absl::StatusOr<planner::ModelProfile> profile_of_program(const config::JobConfig& job,
+                                                         const std::string& said) {
+  const auto known = program::parse_answer(said);
+  if (known.ok() && std::holds_alternative<program::Model>(*known))
+    return program::profile_of(std::get<program::Model>(*known));
+  PACELINE_ASSIGN_OR_RETURN(const program::Model model, probe_program(job, ""));
+  PACELINE_RETURN_IF_ERROR(program::check_stages(job.parallel, model));
+  return program::profile_of(model);
+}
+
 absl::StatusOr<planner::ModelProfile> measure_model(const config::JobConfig& job) {
+  if (job.program) return profile_of_program(job, "");
   PACELINE_RETURN_IF_ERROR(need_built_in_models());
   return engine::built_in()->profile(job);
 }
 
-// One without a slash that is not here is looked for in PATH.
+// A program without a slash that is not here is looked for in PATH.
 absl::StatusOr<std::string> absolute_program(const std::string& path) {
   std::error_code ignored;
   const bool named = path.find('/') == std::string::npos && !std::filesystem::is_regular_file(path, ignored);
@@ -135,7 +148,7 @@ absl::StatusOr<std::string> absolute_program(const std::string& path) {
   return store::absolute_path(path);
 }
 
-// Adds "key=path", where there is one.
+// Adds "key=path", if there is a path.
 absl::Status add_path(const std::string& key, const std::string& path, std::vector<std::string>& sets) {
   if (path.empty()) return absl::OkStatus();
   PACELINE_ASSIGN_OR_RETURN(const std::string whole, store::absolute_path(path));
@@ -268,6 +281,7 @@ absl::StatusOr<std::string> with_program(const config::JobConfig& job, const std
   // Its batch, for one, the program may have said itself.
   PACELINE_ASSIGN_OR_RETURN(config::JobConfig whole, config::parse_job(asked, said.file));
   whole.initial_weights = job.initial_weights;
+  if (whole.parallel.of_stages()) PACELINE_RETURN_IF_ERROR(program::check_stages(whole.parallel, model));
   PACELINE_RETURN_IF_ERROR(check_fits(whole, {model.layout, model.samples}, options.in_virtual_time));
   return asked;
 }
@@ -348,7 +362,10 @@ absl::Status check_port(const config::JobConfig& job, const TrainOptions& option
 
 absl::StatusOr<TrainedRun> train(const std::string& job_text, const TrainOptions& options) {
   const auto time = time_of(options.in_virtual_time);
-  PACELINE_ASSIGN_OR_RETURN(const auto planned, runs::plan_job(job_text, time, measure_model));
+  const auto measure = [&](const config::JobConfig& asked) {
+    return asked.program ? profile_of_program(asked, options.program) : measure_model(asked);
+  };
+  PACELINE_ASSIGN_OR_RETURN(const auto planned, runs::plan_job(job_text, time, measure));
   const std::string& job_toml = planned.job_toml;
   PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, config::parse_job(job_toml, "job.toml"));
   if (!planned.line.empty() && options.shown != launch::Shown::kNothing)
@@ -360,7 +377,7 @@ absl::StatusOr<TrainedRun> train(const std::string& job_text, const TrainOptions
   if (resume) {
     PACELINE_ASSIGN_OR_RETURN(run.folder, old_folder(options, job_toml));
   } else {
-    // Without what the program says, so that the run is found again before anybody asks the program.
+    // The text leaves out the program's settings, so that the run is found again before the program is asked.
     PACELINE_ASSIGN_OR_RETURN(const std::string asked, options.processes ? resolved_job(options) : job_text);
     PACELINE_ASSIGN_OR_RETURN(run.folder, new_folder(job, job_toml, asked));
   }
@@ -374,7 +391,7 @@ absl::StatusOr<TrainedRun> train(const std::string& job_text, const TrainOptions
     PACELINE_RETURN_IF_ERROR(runs::write_origin(store::RunPaths{run.folder}, origin));
   }
   PACELINE_RETURN_IF_ERROR(watchers.start(run.folder));
-  bool logs_say_more = job.program.has_value();  // what a program writes is nobody else's to judge
+  bool logs_say_more = job.program.has_value();  // the output of a program may always say more
   absl::Status outcome;
   if (options.in_virtual_time) {
     outcome = virtual_time::train_virtually(run.folder, resume, options.shown, run.after);
@@ -397,8 +414,8 @@ absl::StatusOr<TrainedRun> train(const std::string& job_text, const TrainOptions
 
 namespace {
 
-// Before the data are read or the program is asked, which takes a while and is done for the run that is
-// found.
+// Looks for an unfinished run before the data are read or the program is asked, because that takes a while
+// and is done for the run that is found.
 absl::Status take_up_unfinished(TrainOptions& options) {
   PACELINE_ASSIGN_OR_RETURN(const std::string asked, resolved_job(options));
   PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, config::parse_job(asked, "job.toml"));

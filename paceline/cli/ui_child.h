@@ -13,18 +13,19 @@
 
 namespace paceline::cli {
 
-// Where pages are: at loopback's port 7462, or where somebody has that, at any free one. Errors: Unavailable.
+// Listens for pages: on loopback's port 7462, or, if that is taken, on any free one. Errors: Unavailable.
 absl::StatusOr<ListeningSocket> listen_as_usual();
 
 class UiChild {
  public:
-  // With pages, and a token that goes to standard error with the address; or with metrics alone, at `listen`.
-  // Listens at once, so that what is wrong is said before anything is made. Errors: it cannot.
+  // with_pages() has pages, and a token that goes to standard error with the address; with_metrics() has only
+  // metrics, at `listen`. Both listen at once, so that errors show before anything is made. Errors: the
+  // address cannot be had.
   static absl::StatusOr<UiChild> with_pages();
   static absl::StatusOr<UiChild> with_metrics(const std::string& listen);
 
-  // `folder`: a run, or a folder of runs; its log lies in `log_folder`. `page`: what the printed address
-  // leads to, behind its "#". Errors: there is no such process.
+  // `folder`: a run, or a folder of runs; the log goes to `log_folder`. `page`: the part behind "#" in the
+  // printed address. Errors: the process cannot be started.
   absl::Status start(const std::string& folder, const std::string& log_folder, const std::string& page);
 
  private:
@@ -32,7 +33,7 @@ class UiChild {
       : listening_(std::move(listening)), token_(std::move(token)) {}
 
   std::optional<ListeningSocket> listening_;
-  std::string token_;  // empty: metrics alone
+  std::string token_;  // empty: only metrics
   std::optional<launch::ChildProcess> process_;
 };
 

@@ -11,13 +11,14 @@ namespace paceline::cli {
 struct UiCommandOptions {
   std::vector<std::string> roots{};
   std::string listen{};       // empty: the usual port, or any
-  bool metrics_only = false;  // without a token
-  // Of a launcher: a socket that listens, and where to read the token from, which nobody else is to see.
+  bool metrics_only = false;  // no pages, and no token
+  // Given by a launcher: a socket that listens, and a descriptor from which to read the token, which must
+  // stay secret.
   int listen_fd = -1;
   int token_fd = -1;
 };
 
-// Until Ctrl-C; the exit status.
+// Runs until Ctrl-C. Returns the exit status.
 absl::StatusOr<int> ui_command(const UiCommandOptions& options);
 
 }  // namespace paceline::cli

@@ -37,9 +37,9 @@ namespace fs = std::filesystem;
 
 constexpr std::chrono::milliseconds kUpLook{50};
 constexpr std::chrono::seconds kAfterFailure{10};
-constexpr int kSshFailed = 255;  // ssh itself, not what it ran
+constexpr int kSshFailed = 255;  // the status of ssh itself, not of the command that it ran
 
-// Where the nodes of the hosts run, and with what words.
+// The program on a host to which --copy-programs copied it.
 constexpr char kCopied[] = "./paceline";
 
 struct Fleet {
@@ -48,7 +48,7 @@ struct Fleet {
   std::string program;
   std::string port;
   std::vector<std::string> sets;
-  std::string resume;  // on the first host; the others are told by it
+  std::string resume;  // a folder on the first host, which tells the others
 };
 
 std::string first_address_of(const Fleet& fleet) {
@@ -127,7 +127,7 @@ class Everywhere {
       launch::print(stderr, fmt::format("{}\n", why_failed(failed_[n], doing)));
     return absl::UnavailableError(why_failed(failed_.front(), doing));
   }
-  // In the order in which they did.
+  // The failed hosts, in the order in which they failed.
   const std::vector<std::size_t>& failed() const { return failed_; }
   std::string why_failed(std::size_t i, const std::string& doing) const {
     return std::string(failed_on(running_[i], statuses_[i].value_or(-1), doing).message());
@@ -238,7 +238,7 @@ absl::Status add_programs(Bundle& bundle) {
   return absl::OkStatus();
 }
 
-// Not beside certificates.
+// Whether a token goes to the hosts without certificates.
 bool token_alone(const config::JobConfig& job) {
   return job.reach.certs.empty() && !job.reach.token_file.empty();
 }
@@ -303,7 +303,7 @@ class Progress {
 
 constexpr char kNode[] = "paceline node";
 
-// Where the first host said how to go on with the run there.
+// Tells how to go on, if the first host has said so there.
 void tell_how_to_go_on(const std::string& said) {
   const std::string there = launch::resume_with(kNode, "");
   const std::size_t at = said.rfind(there);
@@ -313,7 +313,7 @@ void tell_how_to_go_on(const std::string& said) {
                                     said.substr(begin, said.find('\n', begin) - begin)));
 }
 
-// What the first host said last is that it starts.
+// True if the last line of the first host says that it starts.
 bool starts(const std::string& said) { return absl::StrContains(last_line(said), "starting: "); }
 
 absl::StatusOr<int> run_nodes(const Fleet& fleet) {
@@ -322,7 +322,7 @@ absl::StatusOr<int> run_nodes(const Fleet& fleet) {
     PACELINE_RETURN_IF_ERROR(nodes.start(fleet.hosts[rank], node_until_input_ends(fleet, rank)));
   Progress progress;
   std::string last;
-  std::size_t told = 0;  // of the hosts that failed
+  std::size_t told = 0;  // number of failed hosts whose reasons were printed
   const auto look = [&] {
     return nodes.look([&](const RemoteCommand& one, std::size_t rank) {
       if (rank != 0) return;

@@ -15,10 +15,10 @@ namespace paceline::cli {
 struct UpOptions {
   std::string hosts_file;  // a name a line, as ssh takes it, host 0 first
   std::string job_file;
-  std::vector<std::string> sets;     // key=value
-  std::string directory;             // on each host, where the job goes; empty: paceline/NAME below the home
-  std::string program = "paceline";  // on each host
-  bool copy_programs = false;        // this version's programs, to each host's directory
+  std::vector<std::string> sets;  // key=value
+  std::string directory;          // the folder on each host for the job; empty: paceline/NAME below the home
+  std::string program = "paceline";  // the program on each host
+  bool copy_programs = false;        // copy this version's programs to each host's directory
   bool doctor = true;
   std::string resume{};  // the folder of a run on host 0; empty: a new run
 };

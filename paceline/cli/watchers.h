@@ -1,6 +1,5 @@
-// What looks at a run from outside while it trains, as children of the process that leads it: its pages
-// (--ui), its metrics ([monitor]) and its event files ([export]). Each reads the run's folder and nothing
-// else.
+// The processes that look at a run from outside while it trains, as children of the process that leads it:
+// its pages (--ui), its metrics ([monitor]) and its event files ([export]). Each reads only the run's folder.
 #pragma once
 
 #include <optional>
@@ -18,13 +17,13 @@ namespace paceline::cli {
 
 class Watchers {
  public:
-  // Pages and metrics listen from here on, so that what is wrong with an address is said before anything is
-  // made. Errors: they cannot.
+  // Pages and metrics listen from here on, so that errors of an address show before anything is made. Errors:
+  // an address cannot be had.
   static absl::StatusOr<Watchers> open(const config::JobConfig& job, bool with_pages);
 
-  // `run`: its folder. Errors: such a process cannot be started.
+  // `run`: its folder. Errors: a process cannot be started.
   absl::Status start(const std::string& run);
-  // The run has ended: its end is in the event files after this, or five seconds have passed.
+  // The run has ended. Returns when its end is in the event files, or after five seconds.
   void finish();
 
  private:

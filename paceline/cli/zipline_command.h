@@ -1,5 +1,5 @@
-// `paceline zipline`: when should replicas meet, whose next ready times are predicted in a file? The search
-// of ElasticBSP, and the ones it is compared with, on input of one's own.
+// `paceline zipline`: when should replicas meet whose next ready times are predicted in a file? The search of
+// ElasticBSP, and the searches that it is compared with, on the user's own input.
 #pragma once
 
 #include <string>
@@ -9,9 +9,9 @@
 namespace paceline::cli {
 
 struct ZiplineOptions {
-  std::string file;  // as config/predicted_times.h says
+  std::string file;  // in the form of config/predicted_times.h
   std::string method = "zip-line";
-  std::string json;  // where one JSON object goes: a file, "-": standard output; empty: a table
+  std::string json;  // a file for one JSON object, or "-": standard output; empty: a table
 };
 
 absl::Status zipline_command(const ZiplineOptions& options);

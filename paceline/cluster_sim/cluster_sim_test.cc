@@ -1,4 +1,5 @@
-// A few thousand runs with faults, in which every promise is kept; and that it is noticed when one is broken.
+// A few thousand runs with faults, in which every promise is kept; and runs of broken protocols, in each of
+// which the fault is found.
 #include <gtest/gtest.h>
 
 #include "paceline/cluster_sim/run.h"

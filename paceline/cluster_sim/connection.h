@@ -1,6 +1,6 @@
-// A stream between a process and the coordinator. What one side sends comes in its order, after a while that
-// differs from message to message; streams do not wait for each other. When one side's process dies, what is
-// on its way comes or does not, up to some message; then the other side sees the end.
+// A stream between a process and the coordinator. Messages of one side arrive in order, each after a delay of
+// its own; different streams do not wait for each other. When one side's process dies, its messages that are
+// under way arrive up to some message and are lost from there on; then the other side sees the end.
 #pragma once
 
 #include <algorithm>
@@ -13,20 +13,21 @@
 
 namespace paceline::cluster_sim {
 
-// One way of it.
+// One direction of a stream.
 class Pipe {
  public:
   Pipe(World& world, const Network& network, const Process& from, Process& to)
       : world_(world), network_(network), from_(from), to_(to) {}
 
-  // `deliver` happens to the receiver, unless it died or the way was cut before.
+  // Calls `deliver` at the receiver, unless the receiver dies or the stream is cut before.
   void send(std::function<void()> deliver) {
     if (ended_) return;
     arrive([cut = cut_, number = sent_++, deliver = std::move(deliver)] {
       if (number < *cut) deliver();
     });
   }
-  // The sender has sent its last, and the receiver sees the end after all of it; `lossy`: after some of it.
+  // Ends the direction: the receiver sees the end after all messages. `lossy`: after only some of the last
+  // ones.
   void end(bool lossy, std::function<void()> seen) {
     if (ended_) return;
     if (lossy)
@@ -49,7 +50,7 @@ class Pipe {
   SteadyTime last_{};
   std::uint64_t sent_ = 0;
   std::shared_ptr<std::uint64_t> cut_ =
-      std::make_shared<std::uint64_t>(UINT64_MAX);  // the first that is lost
+      std::make_shared<std::uint64_t>(UINT64_MAX);  // the number of the first message that is lost
   bool ended_ = false;
 };
 

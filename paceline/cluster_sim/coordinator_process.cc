@@ -13,7 +13,7 @@ namespace paceline::cluster_sim {
 namespace {
 
 constexpr Milliseconds kTick{200};
-// One that has not come yet.
+// How long the coordinator waits for a keeper that has not come yet.
 constexpr Milliseconds kKeeperComes{3000};
 
 absl::Status full_disk() { return absl::ResourceExhaustedError("the disk is full"); }
@@ -36,14 +36,14 @@ absl::Status CoordinatorProcess::lead(const supervisor::StartCoordinator& start)
   start_ = start;
   outcome_.reset();
   Process::start();
-  // A run that is led from nowhere else may end at once, because it cannot be led from here.
+  // A run of which no other host is the leader may end at once, because it cannot be led from here.
   return alive() ? absl::OkStatus() : *outcome_;
 }
 
 void CoordinatorProcess::begin() {
   folder_.lock = host();
   watch_.leads(host(), !disks_.own());
-  told_to_stop_ = false;  // who wants it says so again
+  told_to_stop_ = false;  // a person who wants a stop asks again
   begun_ = false;
   job_ = scenario_.job;
   job_toml_ = scenario_.job_toml;
@@ -71,7 +71,7 @@ void CoordinatorProcess::gone() {
   watch_.leads_no_more(host());
 }
 
-// ---- Attempt after attempt ----
+// ---- Attempts ----
 
 void CoordinatorProcess::carry_out(const std::vector<coordinator::AttemptsOrder>& orders) {
   for (const coordinator::AttemptsOrder& order : orders) {
@@ -100,7 +100,7 @@ void CoordinatorProcess::on(const coordinator::EndRun& order) { finish(order.sta
 
 void CoordinatorProcess::finish(const absl::Status& outcome) {
   outcome_ = outcome;
-  // One that could not take the run up has not ended it: another host may take it up.
+  // A coordinator that could not take up the run has not ended it: another host may take it up.
   if (begun_ || !taken_up_) folder_.mark.reset();
   if (kept_ && keeps_(*keeper_)) disks_.of(*keeper_).mark.reset();
   end(outcome);
@@ -201,7 +201,7 @@ std::optional<supervisor::Answered> CoordinatorProcess::status(int place) const 
   return supervisor::Answered{"run", number_, attempt_->started(), attempt_->missing()};
 }
 
-// ---- What happens ----
+// ---- Events ----
 
 void CoordinatorProcess::tick_later() {
   after(kTick, [this, number = number_] {
@@ -213,7 +213,7 @@ void CoordinatorProcess::tick() {
   const std::int64_t number = number_;
   const auto goes_on = [&] { return alive() && attempt_ && number_ == number; };
   take(coordinator::TimePassed{});
-  // The clock may have leapt over it.
+  // The clock may have leapt past the time.
   if (goes_on() && wake_at_ && now() >= *wake_at_) {
     wake_at_.reset();
     take(coordinator::WokeUp{});
@@ -229,12 +229,11 @@ absl::Status CoordinatorProcess::flush_records() {
   if (folder_.full) return absl::ResourceExhaustedError("the journal cannot be written: the disk is full");
   folder_.attempts.back().newest = recorded_;
   keep();
-  if (disks_.own() && !kept_) watch_.may_lose();  // commits that are on this disk alone
+  if (disks_.own() && !kept_) watch_.may_lose();  // some commits are on this disk alone
   return absl::OkStatus();
 }
 
-// As RunKeeping and RunKeeper do: what the journal has now is on the keeper's disk, too, or there is no
-// keeper.
+// Copies the journal to the keeper's disk if there is a keeper, like RunKeeping and RunKeeper.
 void CoordinatorProcess::keep() {
   const bool keeps = keeper_ && keeps_(*keeper_);
   if (!keeps) {
@@ -260,7 +259,7 @@ void CoordinatorProcess::restart_kept(bool kept) {
   take(coordinator::RestartKept{});
 }
 
-// It takes a while; then the copy's journal is synced, too.
+// Copies a checkpoint to the keeper's disk after a while; then the copy of the journal is synced too.
 void CoordinatorProcess::fetch_checkpoint(const std::string& name, const std::function<void()>& then) {
   const bool has = disks_.of(*keeper_).checkpoints.contains(name);
   after(has ? Milliseconds(1) : world_.between(1, 1500), [this, name, then, number = number_] {
@@ -300,7 +299,7 @@ void CoordinatorProcess::heard(coordinator::EvaluatorPeer peer, wire::EvaluatorM
 void CoordinatorProcess::closed(coordinator::WorkerPeer peer) {
   workers_.erase(peer);
   if (break_ != Break::kNobodyMissed) return take(coordinator::WorkerGone{peer});
-  // Nor is its silence.
+  // A broken coordinator does not notice the silence of this worker either.
   const auto still_beats = std::make_shared<std::function<void()>>();
   *still_beats = [this, peer, number = number_, still_beats] {
     if (number_ != number) return;
@@ -337,7 +336,7 @@ void CoordinatorProcess::note_phase() {
   phase_ = phase;
 }
 
-// ---- What is to be done ----
+// ---- Actions ----
 
 void CoordinatorProcess::carry_out(std::vector<coordinator::Action> actions) {
   note_phase();
@@ -368,7 +367,8 @@ void CoordinatorProcess::before_sending(const wire::ServerOrder& order) {
     world_.broken(fmt::format("version {} is ordered, and not in the journal", ordered_));
 }
 
-// Where no lock says who leads, a part of the hosts may go on if it has half of those that trained last.
+// If no lock says who leads, a part of the hosts may go on only with at least half of the hosts that trained
+// last.
 void CoordinatorProcess::enough_hosts() {
   std::size_t gone = 0;
   for (const AttemptInJournal& one : folder_.attempts) {
@@ -473,7 +473,7 @@ CoordinatorProcess::Answer CoordinatorProcess::on(const coordinator::CountCheckp
   keep();
   if (disks_.own() && !kept_) watch_.may_lose();
   if (!kept_) return coordinator::CheckpointCounted{kept};
-  // What servers have in memory is dropped for one that is on two disks.
+  // Servers drop the copies in their memory only when the checkpoint is on two disks.
   if (attempt_->phase() == coordinator::Phase::kSavingCopies && break_ != Break::kCountBeforeKept) {
     fetch_checkpoint(open_checkpoint_, [this, kept] { take(coordinator::CheckpointCounted{kept}); });
     return std::nullopt;

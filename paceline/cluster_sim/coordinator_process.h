@@ -1,4 +1,4 @@
-// The coordinator's process in the made-up cluster: carries out what the real Attempts and Attempt say.
+// The coordinator's process in the made-up cluster: carries out the orders of the real Attempts and Attempt.
 #pragma once
 
 #include <functional>
@@ -31,10 +31,10 @@ class CoordinatorProcess final : public Process,
   CoordinatorProcess(World& world, const Network& network, const Scenario& scenario, Disks& disks,
                      Watch& watch, Break broken, Home home);
 
-  // Errors: why it cannot lead the run.
+  // Errors: the reason why it cannot lead the run.
   absl::Status lead(const supervisor::StartCoordinator& start);
 
-  // A process comes. Null when nobody listens.
+  // Connects a process. Null if nobody listens.
   template <class K>
   std::shared_ptr<Stream<K>> connect(Process& process, typename Stream<K>::Ends ends) {
     if (!reached_from(process.place()) || !attempt_) return nullptr;
@@ -55,9 +55,9 @@ class CoordinatorProcess final : public Process,
   void stop(const std::string& why, const std::string& cannot_start, StopCause cause) {
     take(coordinator::StopWanted{why, cannot_start, cause});
   }
-  // What it says to a launcher at that place; nothing where nobody listens.
+  // The answer to a launcher at that place; nothing if nobody listens.
   std::optional<supervisor::Answered> status(int place) const;
-  // It dies within what it does next, after so many more actions, and `last` is called.
+  // Lets this process die during its next work, after `actions` more actions, and calls `last` then.
   void die_after(int actions, std::function<void()> last) {
     actions_left_ = actions;
     last_ = std::move(last);
@@ -68,22 +68,22 @@ class CoordinatorProcess final : public Process,
   // How the run ended, once it has.
   const std::optional<absl::Status>& outcome() const { return outcome_; }
   const config::JobConfig& job() const { return job_; }
-  // The phases that the attempts were in, each with the one before.
+  // The transitions of all attempts' phases (before, after), and how often each occurred.
   const Transitions& transitions() const { return transitions_; }
   bool stopped() const { return stopped_; }
-  // Hosts that the run went on without at any time: a later attempt may take them in again.
+  // The hosts that any attempt went on without. A later attempt may take them in again.
   const std::set<HostRank>& left_out() const { return left_out_; }
-  // What the hosts that are left cannot be.
+  // True if the job asks for more hosts than are left.
   bool needs_more_hosts() const { return needs_more_hosts_; }
   bool ever_trained() const { return ever_trained_; }
-  // Where hosts share no disk: the host that has a copy of the run, and would lead it next.
+  // The host that has a copy of the run and would lead it next. Only if hosts share no disk.
   std::optional<int> keeper() const { return attempt_ ? keeper_ : std::nullopt; }
   std::optional<int> next_leader() const { return attempt_ && kept_ ? keeper_ : std::nullopt; }
-  // Whether that host keeps a copy now, for this one.
+  // `keeps`: whether that host keeps a copy now for this coordinator.
   void on_keeping(std::function<bool(int host)> keeps) { keeps_ = std::move(keeps); }
-  // Told when it has begun an attempt for the first time.
+  // Calls `see` when this coordinator has begun an attempt for the first time.
   void on_leading(std::function<void()> see) { see_leading_ = std::move(see); }
-  // Told when an attempt begins to train.
+  // Calls `see` when an attempt begins to train.
   void on_training(std::function<void()> see) { see_training_ = std::move(see); }
 
  private:
@@ -105,7 +105,7 @@ class CoordinatorProcess final : public Process,
   void begin() override;
   void gone() override;
 
-  // Attempt after attempt.
+  // The orders of Attempts.
   void carry_out(const std::vector<coordinator::AttemptsOrder>& orders);
   absl::Status on(const coordinator::LeaveOut& order);
   void on(const coordinator::RunAttempt& order);
@@ -113,7 +113,7 @@ class CoordinatorProcess final : public Process,
   void end_attempt();
   void finish(const absl::Status& outcome);
 
-  // Within one.
+  // The actions of the attempt under way.
   void tick();
   void tick_later();
   void take(What what);
@@ -144,7 +144,7 @@ class CoordinatorProcess final : public Process,
   absl::Status flush_records();
   void abandon_all(bool dead);
   void note_phase();
-  // Where hosts share no disk.
+  // The copy of the run on the keeper's disk, if hosts share no disk.
   void keep();
   void restart_kept(bool kept);
   void fetch_checkpoint(const std::string& name, const std::function<void()>& then);
@@ -152,26 +152,26 @@ class CoordinatorProcess final : public Process,
   const Network& network_;
   const Scenario& scenario_;
   Disks& disks_;
-  RunFolder& folder_;  // of this host
+  RunFolder& folder_;  // this host's view of it
   Watch& watch_;
   const Break break_;
   supervisor::StartCoordinator start_;
-  int mark_ = 0;           // that it left in the folder
-  bool taken_up_ = false;  // the run, which another one left unfinished
-  bool begun_ = false;     // an attempt
+  int mark_ = 0;           // the number of the mark that this process left in the folder
+  bool taken_up_ = false;  // whether this process took up a run that another one left unfinished
+  bool begun_ = false;     // whether an attempt was begun
   bool needs_more_hosts_ = false;
   config::JobConfig job_;
   std::string job_toml_;
   std::set<HostRank> left_out_;
   std::optional<coordinator::Attempts> attempts_;
   std::unique_ptr<coordinator::Attempt> attempt_;
-  std::int64_t number_ = 0;  // of it
+  std::int64_t number_ = 0;  // the number of the attempt under way
   std::optional<control::Witnesses> witnesses_;
-  std::optional<Version> recorded_;  // of this attempt's commits
-  Version ordered_;                  // commits that the watch has heard of
+  std::optional<Version> recorded_;  // the newest commit of this attempt in the journal
+  Version ordered_;                  // the newest commit that the watch has heard of
   std::optional<int> keeper_;
   bool kept_ = false;
-  bool awaits_copy_ = false;  // the attempt, of the checkpoint that it goes on from
+  bool awaits_copy_ = false;  // whether the attempt waits for a copy of the checkpoint that it goes on from
   std::function<bool(int)> keeps_;
   std::string attempt_name_;
   std::string open_checkpoint_;
@@ -179,11 +179,11 @@ class CoordinatorProcess final : public Process,
   Streams<WorkerKind> workers_;
   Streams<ServerKind> servers_;
   Streams<EvaluatorKind> evaluators_;
-  bool trained_ = false;  // this attempt
+  bool trained_ = false;  // whether the attempt under way trained
   bool ever_trained_ = false;
   bool ended_attempt_ = false;
   bool stopped_ = false;
-  bool told_to_stop_ = false;  // this process
+  bool told_to_stop_ = false;  // whether this process was
   std::optional<SteadyTime> wake_at_;
   std::function<void()> last_;
   std::optional<int> actions_left_;
@@ -192,7 +192,7 @@ class CoordinatorProcess final : public Process,
   std::optional<absl::Status> outcome_;
   std::function<void()> see_leading_, see_training_;
   std::optional<std::pair<std::int64_t, wire::ServerMessage>>
-      late_;  // an answer, and to which attempt; of kLateReply
+      late_;  // an answer, and the number of its attempt; of kLateReply
 };
 
 }  // namespace paceline::cluster_sim

@@ -15,15 +15,15 @@ std::string words(const absl::Status& status) {
   return status.ok() ? "all is well" : std::string(status.message());
 }
 
-// What only processes that computed can know, not the coordinator.
+// Only processes that computed know this reason; the coordinator does not.
 bool says_more(const std::string& line) { return line.starts_with("every replica lost a worker"); }
 
-// Of the launcher that has the coordinator: it says what that one said.
+// The launcher that has the coordinator has to report the same end as the coordinator.
 std::optional<std::string> complaint_about_leader(const RunEnd& end, const absl::Status& said) {
   if (!end.run) return std::nullopt;
   if (said.message() == end.run->message() && said.ok() == end.run->ok()) return std::nullopt;
   if (end.run->ok() && says_more(words(said))) return std::nullopt;
-  // Then a process that could not start ended it, and says why.
+  // Otherwise a process that could not start ended the run, and the launcher says why.
   if ((!end.ever_trained || end.killed_at_start) && !said.ok()) return std::nullopt;
   return fmt::format("the run ended ({}), and its launcher says: {}", words(*end.run), words(said));
 }
@@ -31,8 +31,8 @@ std::optional<std::string> complaint_about_leader(const RunEnd& end, const absl:
 }  // namespace
 
 std::optional<std::string> complaint_about(const RunEnd& end) {
-  // A disk that is full may be the end; what had not begun to train is not tried again; and one that is asked
-  // to stop does so, if a server is lost then.
+  // A run may fail if a disk was full, if it had not begun to train, or if it was asked to stop and lost a
+  // server.
   const bool may_fail = end.full_disks || !end.ever_trained || end.stopped || end.killed_at_start ||
                         end.needs_more_hosts || end.nobody_can_lead;
   for (int host = 0; host < std::ssize(end.launchers); ++host) {

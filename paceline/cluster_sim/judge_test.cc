@@ -11,7 +11,7 @@ namespace {
 
 absl::Status failed(const std::string& why) { return absl::UnavailableError(why); }
 
-// Of three hosts, led by the first.
+// A good end on three hosts, led by the first.
 RunEnd good() {
   RunEnd end;
   end.run = absl::OkStatus();
@@ -24,7 +24,7 @@ RunEnd good() {
 TEST(Judge, FindsNoFaultWithAGoodEnd) {
   EXPECT_FALSE(complaint_about(good()));
   RunEnd end = good();
-  end.launchers[1].reset();  // it was killed, and nobody started it again
+  end.launchers[1].reset();  // this launcher was killed, and nobody started it again
   EXPECT_FALSE(complaint_about(end));
 }
 
@@ -82,7 +82,7 @@ TEST(Judge, KnowsWhoWasGivenUp) {
   EXPECT_FALSE(complaint_about(end));
   end.given_up = {HostRank(1)};
   EXPECT_TRUE(complaint_about(end));
-  end.launchers = {end.launchers[2]};  // of all hosts
+  end.launchers = {end.launchers[2]};  // one launcher has the processes of all hosts
   EXPECT_FALSE(complaint_about(end));
 }
 

@@ -30,7 +30,7 @@ Launcher::Launcher(Cluster& cluster, CoordinatorProcess& coordinator, Members me
   });
 }
 
-// As cli/node_command.cc and launch/local_cluster.cc have them.
+// The same options as cli/node_command.cc and launch/local_cluster.cc make.
 supervisor::SupervisorOptions Launcher::options() const {
   supervisor::SupervisorOptions options;
   for (const auto& [process, kind] : members_) {
@@ -60,7 +60,7 @@ void Launcher::start() {
   if (!starting.leads && !starting.run.empty()) {
     if (leader_by_folder() != host()) follows = leader_by_folder();
   } else if (!starting.leads && cluster_.disks.own()) {
-    // Its folder does not say who leads, so who starts it does: --coordinator.
+    // A launcher's own folder does not say who leads, so the person who starts it says so: --coordinator.
     follows = cluster_.last_leader;
   }
   next_leader_.reset();
@@ -91,7 +91,7 @@ void Launcher::ask() {
   }
 }
 
-// As watch() and LocalCluster::tend() do.
+// The same steps as watch() and LocalCluster::tend().
 void Launcher::look() {
   while (!ends_.empty()) {
     const auto [name, end] = ends_.front();
@@ -110,7 +110,8 @@ void Launcher::look() {
     world_.trace("the launcher of host {} ends: {}", host(),
                  outcome_->ok() ? "OK" : std::string(outcome_->message()));
     supervisor_.reset();
-    // What is left dies with it. After a good end that would hide a process that does not end.
+    // All that this launcher started dies with it. After a good end that would hide a process that does not
+    // end.
     if (outcome_->ok()) return;
     coordinator_.put_away();
     for (const auto& [process, kind] : members_) process->put_away();
@@ -189,13 +190,13 @@ std::optional<Launcher::What> Launcher::on(const supervisor::LookAtFolder&) {
   return supervisor::FolderSeen{seen};
 }
 
-// ---- Where hosts share no disk: as launch/local_cluster.cc and cli/node_command.cc have it ----
+// ---- Hosts that share no disk: the same as in launch/local_cluster.cc and cli/node_command.cc ----
 
 bool Launcher::answers(int leader) const {
   return cluster_.coordinators.at(static_cast<std::size_t>(leader))->status(coordinator_.place()).has_value();
 }
 
-// The one that this host's folder names, or where hosts share no disk the next one, if that leads by now.
+// The leader that this host's folder names. If hosts share no disk, the next leader, if it leads by now.
 int Launcher::leader_by_folder() const {
   const auto next = folder_.next_leader;
   return next && *next != host() && answers(*next) ? *next : *folder_.leader;
@@ -204,7 +205,7 @@ int Launcher::leader_by_folder() const {
 void Launcher::hear_of_keeper(const CoordinatorProcess& leader) {
   if (!cluster_.disks.own() || supervisor_->leads()) return;
   if (leader.next_leader()) next_leader_ = leader.next_leader();
-  // Another host keeps the run: the copy here is worth nothing.
+  // If another host keeps the run, this host's copy is worth nothing.
   if (leader.keeper() && *leader.keeper() != host()) folder_.mark.reset();
 }
 

@@ -1,5 +1,5 @@
-// The launcher of one host in the made-up cluster, or of all of them: the real Supervisor, and processes that
-// it starts. It dies with all of them, and somebody may start it again.
+// The launcher of one host in the made-up cluster, or of all of them: the real Supervisor, and the processes
+// that it starts. When it is killed, they die with it, and somebody may start it again.
 #pragma once
 
 #include <deque>
@@ -19,20 +19,20 @@ class Launcher {
  public:
   using Members = std::vector<std::pair<Process*, supervisor::MemberKind>>;
 
-  // What it starts outlives it. `members`: in the order of starting; an evaluator, which starts where the
-  // coordinator is, comes last.
+  // The processes outlive the launcher. `members`: in the order of starting. The evaluator starts on the
+  // coordinator's host and comes last.
   Launcher(Cluster& cluster, CoordinatorProcess& coordinator, Members members, bool of_one_host);
 
   void start();
-  // With all that it has started.
+  // Kills the launcher and all processes that it started.
   void kill();
   void stop(const std::string& why) { happens(supervisor::StopWanted{why}); }
 
   int host() const { return coordinator_.host(); }
-  // It ever asked for a stop: a person did, or no replica was left.
+  // True if a stop was ever asked for: by a person, or because no replica was left.
   bool stopped() const { return stopped_; }
   bool alive() const { return supervisor_.has_value(); }
-  // How the run ended, as it says; kept when it dies.
+  // How the run ended, as this launcher says; kept when the launcher dies.
   const std::optional<absl::Status>& outcome() const { return outcome_; }
 
  private:
@@ -63,16 +63,17 @@ class Launcher {
 
   Cluster& cluster_;
   World& world_;
-  RunFolder& folder_;                // as this host sees it
-  CoordinatorProcess& coordinator_;  // of this host
+  RunFolder& folder_;                // this host's view of it
+  CoordinatorProcess& coordinator_;  // the coordinator's process on this host
   const Members members_;
   const bool of_one_host_;
   bool stopped_ = false;
   std::optional<supervisor::Supervisor> supervisor_;
-  std::deque<std::pair<std::string, supervisor::ProcessEnd>> ends_;  // of members, not told yet
+  // ends of members that the supervisor has not been told of
+  std::deque<std::pair<std::string, supervisor::ProcessEnd>> ends_;
   std::optional<supervisor::ProcessEnd> coordinator_end_;
   std::optional<absl::Status> outcome_;
-  std::optional<int> next_leader_;  // as the coordinator said, where hosts share no disk
+  std::optional<int> next_leader_;  // the next leader that the coordinator named; only if hosts share no disk
   std::uint64_t life_ = 0;
 };
 

@@ -1,5 +1,5 @@
-// Runs many seeds, on all processors, or one with all that happens in it. Exit status 1: a promise was
-// broken.
+// Runs many seeds, on all processors, or one seed with a trace of all its events. Exit status 1: a promise
+// was broken.
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
@@ -65,13 +65,14 @@ std::optional<Asked> asked(int argc, char** argv) {
   return asked;
 }
 
-// What all runs came to.
+// The totals of all runs.
 struct Sum {
   std::mutex mutex;
   std::int64_t runs = 0, attempts = 0, faults = 0;
   double seconds = 0;
   std::map<std::pair<coordinator::Phase, coordinator::Phase>, std::int64_t> transitions;
-  std::optional<std::pair<std::uint64_t, Outcome>> broken;  // the least seed of those that were
+  // the run with the least seed of those that broke a promise
+  std::optional<std::pair<std::uint64_t, Outcome>> broken;
 
   void add(std::uint64_t seed, Outcome outcome) {
     const std::lock_guard lock(mutex);

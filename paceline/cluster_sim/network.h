@@ -1,5 +1,5 @@
-// How long messages take from place to place, and which ways are cut. What is sent over a way that is cut
-// comes once it is whole again, so streams that took other ways overtake it.
+// The delays of messages from place to place, and which ways are cut. A message that is sent over a cut way
+// arrives once the way is whole again, so streams that took other ways overtake it.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@ class Network {
     until = std::max(until, world_.now() + std::chrono::duration_cast<SteadyTime::duration>(time));
   }
   bool is_cut(int one, int other) const { return until(one, other) > world_.now(); }
-  // Of a message that is sent now.
+  // The time at which a message that is sent now arrives.
   SteadyTime arrival(int from, int to) const {
     return std::max(world_.now(), until(from, to)) +
            std::chrono::duration_cast<SteadyTime::duration>(delay());
@@ -27,7 +27,7 @@ class Network {
 
  private:
   static constexpr double kLeast_ms = 0.05, kMost_ms = 2;
-  static constexpr double kSlowShare = 0.02, kSlow_ms = 300;  // of messages that take up to so long
+  static constexpr double kSlowShare = 0.02, kSlow_ms = 300;  // this share of messages takes up to kSlow_ms
 
   SteadyTime until(int one, int other) const {
     const auto found = cut_.find(std::minmax(one, other));
@@ -39,7 +39,7 @@ class Network {
   }
 
   World& world_;
-  std::map<std::pair<int, int>, SteadyTime> cut_;  // until then
+  std::map<std::pair<int, int>, SteadyTime> cut_;  // until when each way is cut
 };
 
 }  // namespace paceline::cluster_sim

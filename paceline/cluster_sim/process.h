@@ -1,5 +1,5 @@
-// A process: it can be killed and started again, and stand still for a while. What was to happen to it before
-// it died does not happen after.
+// A process of the made-up cluster: it can be killed and started again, and stand still for a while. Events
+// that were meant for it before it died do not happen to it afterwards.
 #pragma once
 
 #include <cstdint>
@@ -15,22 +15,21 @@
 
 namespace paceline::cluster_sim {
 
-// How often a process says that it lives, and looks for a coordinator that is not there.
+// The interval of heartbeats, and of attempts to reach a coordinator that does not answer.
 inline constexpr Milliseconds kHeartbeat{400};
 inline constexpr Milliseconds kAgain{200};
 
-// Of one machine. It may leap ahead, never back.
+// The clock of one machine, which may leap ahead but never back.
 struct Clock {
   SteadyTime::duration ahead{0};
 };
 
-// Where a process is: on which host of the job, between which places its messages go, and whose clock it
-// reads.
+// The host of a process, the place in the network from which it sends, and the clock that it reads.
 struct Home {
   int host = 0;
   int place = 0;
   const Clock* clock = nullptr;
-  std::chrono::duration<double> patience{60};  // with a coordinator that is gone
+  std::chrono::duration<double> patience{60};  // how long it waits for a coordinator that is gone
 };
 
 class Process {
@@ -43,14 +42,14 @@ class Process {
   const std::string& name() const { return name_; }
   int host() const { return home_.host; }
   int place() const { return home_.place; }
-  // As its machine's clock says.
+  // The time on this machine's clock.
   SteadyTime now() const { return world_.now() + home_.clock->ahead; }
   bool alive() const { return alive_; }
-  // It ended by itself.
+  // True if it ended by itself.
   bool ended() const { return ended_; }
-  // It lives, and does nothing.
+  // True if it lives and does nothing.
   bool still() const { return still_; }
-  // Told of each end but one by put_away().
+  // Calls `see` at each end except by put_away().
   void on_end(std::function<void(const supervisor::ProcessEnd&)> see) { see_end_ = std::move(see); }
 
   void start() {
@@ -66,13 +65,13 @@ class Process {
     world_.trace("{} is killed", name_);
     die(absl::UnavailableError("killed"), ExitReason::kKilled);
   }
-  // By its starter.
+  // Its starter ends it.
   void put_away() {
     if (!alive_) return;
     world_.trace("{} is put away", name_);
     die();
   }
-  // For so long nothing of it runs. Its connections stay.
+  // Runs nothing of this process for `time`. Its connections stay.
   void stand_still(Milliseconds time) {
     if (!alive_ || still_) return;
     world_.trace("{} stands still for {:.0f} ms", name_, time.count());
@@ -88,10 +87,10 @@ class Process {
                  }));
   }
 
-  // There is no coordinator to wait for from now on, as its starter knows.
+  // Its starter knows that no coordinator will come, so the process need not wait for one.
   void expect_nobody() { nobody_comes_ = true; }
 
-  // Happens to it after that time, if it lives then; later if it stands still.
+  // Runs `what` after `delay` if the process still lives, and later if it stands still then.
   void after(Milliseconds delay, std::function<void()> what) {
     world_.after(delay, happening(std::move(what)));
   }
@@ -106,11 +105,11 @@ class Process {
   }
 
  protected:
-  // It has been started.
+  // Called after a start.
   virtual void begin() = 0;
-  // It is gone: whatever others see of that.
+  // Called after an end: lets other processes notice it.
   virtual void gone() = 0;
-  // Nobody listens: `connect` is tried again, unless that was for too long: as peer/peer.h has it.
+  // Called when nobody listens: tries `connect` again until the patience is over, like peer/peer.h.
   void try_again(std::function<void()> connect) {
     if (nobody_comes_) return end(absl::FailedPreconditionError("there is no coordinator to wait for"));
     if (!nobody_since_) nobody_since_ = world_.now();
@@ -119,7 +118,7 @@ class Process {
     after(kAgain, std::move(connect));
   }
   void connected() { nobody_since_.reset(); }
-  // By itself.
+  // The process ends by itself.
   void end(const absl::Status& why) {
     world_.trace("{} ends: {}", name_, why.ok() ? "the job is over" : std::string(why.message()));
     ended_ = true;

@@ -14,7 +14,8 @@ namespace {
 constexpr std::chrono::seconds kFaultsEnd{15};
 constexpr std::chrono::seconds kLongest{600};
 
-// Everything of one run, and people: who start a launcher again, and now and then a worker by hand.
+// Everything of one run, and the people around it, who start launchers again and now and then a worker by
+// hand.
 class Simulation {
  public:
   Simulation(std::uint64_t seed, bool tracing, Break broken)
@@ -59,8 +60,8 @@ class Simulation {
  private:
   int hosts() const { return scenario_.hosts_apart ? static_cast<int>(scenario_.job.hosts) : 1; }
 
-  // Where hosts are apart, all of one are in one place. Else each process is in a place of its own, so that
-  // the ways between any two can be cut.
+  // If hosts are apart, all processes of a host are in one place. Else each process is in a place of its own,
+  // so that the way between any two can be cut.
   Home home(int host) {
     if (!scenario_.hosts_apart) return {0, places_++, &clocks_[0]};
     const double patience_s = supervisor::longest_s(HostRank(host), scenario_.job.host_patience_s);
@@ -97,10 +98,11 @@ class Simulation {
   Launcher& launcher_of(const Process& process) {
     return *launchers_[static_cast<std::size_t>(process.host())];
   }
-  // The one that has the run, or had it last: where hosts share no disk, a part of them may lead it in vain.
+  // The coordinator that has the run, or had it last. If hosts share no disk, it is the one that trained
+  // last: a part of the hosts may be led in vain.
   CoordinatorProcess& coordinator() { return *cluster_.coordinators[static_cast<std::size_t>(leader())]; }
   int leader() { return disks_.own() ? trains_on_ : disks_.of(0).leader.value_or(0); }
-  // Of the run, where its last leader has it.
+  // The run's folder on its last leader's disk.
   RunFolder& folder() { return disks_.of(leader()); }
   // The last leader ended the run.
   bool run_is_over() { return !folder().mark && coordinator().outcome(); }
@@ -111,7 +113,7 @@ class Simulation {
            cluster_.follows.at(keeper) == leader && !network_.is_cut(keeper, leader);
   }
 
-  // ---- What goes wrong ----
+  // ---- Faults ----
 
   Milliseconds fault_time() {
     return world_.chance(0.8)
@@ -151,7 +153,8 @@ class Simulation {
     }
   }
 
-  // The coordinator alone, and its host soon after: maybe before another disk has what the first loss saved.
+  // Kills the coordinator, and soon after its whole host: maybe before another disk has the checkpoint that
+  // the first loss caused.
   void lose_leader_twice() {
     kill(coordinator());
     world_.after(world_.between(100, 2000), [this] {
@@ -167,22 +170,22 @@ class Simulation {
     process.kill();
   }
 
-  // A server that was given up comes back as if it had died.
+  // A server that was given up counts as lost.
   void stand_still(Process& process, Milliseconds time) {
     if (time.count() > 1000) lose_if_server(process);
     process.stand_still(time);
   }
 
-  // From the coordinator, until the way is whole again; where hosts are apart, the host from all others.
+  // Cuts a process off from the coordinator for `time`; if hosts are apart, its host from all others.
   void cut_off(Process& process, Milliseconds time) {
     world_.trace("{} (host {}) is cut off for {:.0f} ms", process.name(), process.host(), time.count());
     if (!scenario_.hosts_apart) {
-      if (process.place() == coordinator().place()) return;  // and from itself and its launcher nobody is
+      if (process.place() == coordinator().place()) return;  // a process cannot be cut off from its own place
       if (time.count() > 300) lose_if_server(process);
       return network_.cut(process.place(), coordinator().place(), time);
     }
     if (time.count() > 300) lose_server();
-    // Then all others may be given up.
+    // The other hosts may all be given up then.
     if (process.host() == coordinator().host()) watch_.may_lose();
     for (int host = 0; host < hosts(); ++host) {
       if (host != process.host()) network_.cut(process.host(), host, time);
@@ -191,11 +194,11 @@ class Simulation {
 
   void leap(int host, Milliseconds time) {
     world_.trace("the clock of host {} leaps {:.0f} ms ahead", host, time.count());
-    watch_.may_lose();  // who would come in time may be given up
+    watch_.may_lose();  // a process that would come in time may be given up
     clocks_[static_cast<std::size_t>(host)].ahead += std::chrono::duration_cast<SteadyTime::duration>(time);
   }
 
-  // Both live, and notice that they cannot reach each other any more.
+  // Cuts the way between two servers. Both live, and notice it.
   void cut_servers() {
     ServerProcess& one = *cluster_.servers[world_.rng().below(cluster_.servers.size())];
     ServerProcess& other = *cluster_.servers[world_.rng().below(cluster_.servers.size())];
@@ -220,7 +223,7 @@ class Simulation {
     for (RunFolder& one : disks_.all()) one.full = full;
   }
 
-  // Of all hosts and their disk. What was only in memory is gone.
+  // All hosts and their disks lose power. Data that was only in memory is gone.
   void lose_power() {
     world_.trace("the power is lost");
     for (const auto& launcher : launchers_) kill_launcher(*launcher);
@@ -228,10 +231,10 @@ class Simulation {
     watch_.may_lose();
   }
 
-  // With all that it started. Mostly somebody starts it again, after a while.
+  // Kills a launcher and all that it started. In most cases somebody starts it again after a while.
   void kill_launcher(Launcher& launcher) {
     if (!launcher.alive()) return;
-    if (!scenario_.hosts_apart) watch_.may_lose();  // all that was in memory dies with it
+    if (!scenario_.hosts_apart) watch_.may_lose();  // all that was only in memory dies with it
     for (ServerProcess* server : cluster_.servers) {
       if (server->host() == launcher.host() && server->alive()) lose_server();
     }
@@ -239,7 +242,7 @@ class Simulation {
     launcher.kill();
     const bool any_left =
         std::any_of(launchers_.begin(), launchers_.end(), [](const auto& one) { return one->alive(); });
-    // A run that has not begun waits for all of its hosts, so somebody will see to that.
+    // A run that has not begun waits for all of its hosts, so somebody has to start this one again.
     if (any_left && ever_trained() && world_.chance(0.4)) return;
     ++to_start_;
     const double longest = scenario_.hosts_apart && world_.chance(0.5) ? 12000 : 3000;
@@ -254,13 +257,13 @@ class Simulation {
     if (std::find(all.begin(), all.end(), &process) != all.end()) lose_server();
   }
 
-  // The next one may hold the only other copy.
+  // The next server may hold the only other copy.
   void lose_server() {
     ++servers_lost_;
     if (servers_lost_ > 1 || coordinator().job().copies == 1) watch_.may_lose();
   }
 
-  // Whatever was lost before, there are as many copies again as servers are here.
+  // All copies exist again once a run trains, so earlier losses no longer count.
   void begins_to_train(const CoordinatorProcess& coordinator) {
     trains_on_ = coordinator.host();
     servers_lost_ = static_cast<int>(coordinator.job().servers);
@@ -271,14 +274,14 @@ class Simulation {
     if (full_ || servers_lost_ > 1 || once) watch_.may_lose();
   }
 
-  // ---- What people do ----
+  // ---- People ----
 
   void stop() {
     Launcher& launcher = *launchers_[world_.rng().below(launchers_.size())];
     if (!launcher.alive()) return;
     world_.trace("somebody stops the run");
     stop_asked_ = true;
-    // Where nobody leads, this host is lost; where the coordinator dies now, its host ends, too.
+    // A stop may lose this host if nobody leads, and the coordinator's host if the coordinator dies now.
     watch_.may_lose();
     launcher.stop("interrupted");
   }
@@ -311,7 +314,7 @@ class Simulation {
                         [](const auto& process) { return process->alive() && !process->ended(); });
   }
 
-  // A host that is left has the run, and did not see that too few others are left with it.
+  // True if a host is left that has the run, and that did not see that too few other hosts are left.
   bool somebody_can_lead() {
     for (const auto& launcher : launchers_) {
       const bool has_run = disks_.of(launcher->host()).mark && launcher->outcome();
@@ -368,16 +371,17 @@ class Simulation {
   Disks disks_;
   Watch watch_;
   Cluster cluster_;
-  std::vector<Clock> clocks_;  // by host
+  std::vector<Clock> clocks_;  // indexed by host
   int places_ = 0;
   std::vector<std::unique_ptr<Process>> processes_;
-  std::vector<std::unique_ptr<Launcher>> launchers_;  // by host
-  int to_start_ = 0;                                  // of them, that somebody will
-  int servers_lost_ = 0;                              // since the run began to train last
+  std::vector<std::unique_ptr<Launcher>> launchers_;  // indexed by host
+  int to_start_ = 0;                                  // launchers that somebody will start again
+  int servers_lost_ = 0;                              // servers lost since the run began to train last
   bool stop_asked_ = false;
-  bool full_ = false;             // the disks
-  int trains_on_ = 0;             // the host whose coordinator began to train last
-  bool killed_at_start_ = false;  // some process, before anything was trained: a new run may end with that
+  bool full_ = false;  // whether the disks are full
+  int trains_on_ = 0;  // the host whose coordinator began to train last
+  // a process was killed before anything was trained: a new run may end with that
+  bool killed_at_start_ = false;
 };
 
 }  // namespace

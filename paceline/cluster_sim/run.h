@@ -1,4 +1,4 @@
-// One run in the made-up cluster, from a seed to what became of it.
+// One run in the made-up cluster, from a seed to its outcome.
 #pragma once
 
 #include <cstdint>
@@ -13,13 +13,13 @@
 namespace paceline::cluster_sim {
 
 struct Outcome {
-  std::string broken;  // promise; empty: none was
-  std::string ended;   // how the run did, in words
+  std::string broken;  // the first broken promise; empty: none
+  std::string ended;   // how the run ended, in words
   int attempts = 0;
   int faults = 0;
-  double seconds = 0;  // of the made-up time
+  double seconds = 0;  // the length of the run in the made-up time
   std::vector<std::string> trace;
-  // Of the coordinator's attempts.
+  // The transitions of the coordinator's attempts.
   std::map<std::pair<coordinator::Phase, coordinator::Phase>, int> transitions;
 };
 

@@ -1,5 +1,5 @@
-// The run's folder, on a disk that outlives processes: the journal as far as it is kept, checkpoints, and who
-// leads the run. What is written and not synced is gone when the power is.
+// The run's folder, on a disk that outlives processes: the part of the journal that is kept, the checkpoints,
+// and who leads the run. A loss of power loses everything that was written and not synced.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace paceline::cluster_sim {
 
-// What weights are made of: a number that no other commits, or commits in another order, come to.
+// Weights, as one number that depends on all commits before and on their order.
 using Content = std::uint64_t;
 
 struct ShardFile {
@@ -24,30 +24,30 @@ struct ShardFile {
 struct SavedCheckpoint {
   control::ControllerState state;
   Duration elapsed{0};
-  int parts = 0;                    // that it has to have
-  std::map<int, ShardFile> shards;  // that are written
-  bool counts = false;              // said with a sync
+  int parts = 0;                    // the number of parts that it must have
+  std::map<int, ShardFile> shards;  // the parts that are written
+  bool counts = false;              // the checkpoint counts; the journal says so with a sync
 };
 
 struct AttemptInJournal {
   std::int64_t number = 0;
   std::string name{};
   std::vector<HostRank> without{};  // hosts
-  std::optional<Version> newest{};  // of its commits that the journal has
-  std::optional<Version> synced{};  // the same, of those that the disk has
+  std::optional<Version> newest{};  // the newest of its commits in the journal
+  std::optional<Version> synced{};  // the newest of its commits in the part of the journal that the disk has
   bool trained = false;
   bool says_what_was_lost = false;
 };
 
 struct RunFolder {
   std::vector<AttemptInJournal> attempts;
-  std::map<std::string, SavedCheckpoint> checkpoints;  // by folder
+  std::map<std::string, SavedCheckpoint> checkpoints;  // keyed by folder
   bool full = false;                                   // nothing can be written
   std::optional<int> lock;                             // the host whose coordinator has it
   std::optional<int> leader;                           // the host that wrote where the coordinator is
-  std::optional<int> next_leader;                      // where hosts share no disk: who keeps the run
-  std::optional<int> mark;                             // of the coordinator that left one
-  int marks = 0, opened = 0;                           // so far: of coordinators, of checkpoints
+  std::optional<int> next_leader;                      // the host that keeps the run, if hosts share no disk
+  std::optional<int> mark;                             // the number of the coordinator that left one
+  int marks = 0, opened = 0;                           // numbers of marks and of checkpoints given out so far
 
   // The newest checkpoint that counts; null when there is none.
   const SavedCheckpoint* newest() const {
@@ -62,7 +62,7 @@ struct RunFolder {
     if (found == nullptr) return std::nullopt;
     return found->state.version;
   }
-  // Of the newest attempt that committed anything, unless it said what was lost.
+  // The newest attempt that committed anything; null if it said what was lost.
   const AttemptInJournal* cut_short() const {
     for (auto one = attempts.rbegin(); one != attempts.rend(); ++one) {
       if (one->newest) return one->says_what_was_lost ? nullptr : &*one;

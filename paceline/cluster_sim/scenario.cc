@@ -35,7 +35,7 @@ std::string name_of(Break one) {
 
 namespace {
 
-// `least`: of the workers may be left.
+// `least`: how many of the workers may be left.
 std::string policy_for(World& world, std::uint64_t workers, std::uint64_t least) {
   static const std::vector<std::string> all = policy::example_policies();
   const auto may_have = [](const std::string& one, std::uint64_t replicas) {

@@ -99,7 +99,7 @@ void ServerProcess::beat() {
   });
 }
 
-// The stream was cut short.
+// The stream was cut off.
 void ServerProcess::lost() {
   if (stream_ != nullptr) std::exchange(stream_, nullptr)->leave(false);
   leave_exchange();
@@ -164,7 +164,7 @@ void ServerProcess::start(const wire::ServerStart& order) {
         return say(message);
       }
     } else {
-      // It may have been written in another number of parts. All of a version are made of the same.
+      // The checkpoint may have another number of parts. All parts of a version have the same content.
       one.content = disk_->checkpoints.at(order.checkpoint_dir()).shards.begin()->second.content;
     }
   }
@@ -182,7 +182,7 @@ void ServerProcess::act(const server::Actions& actions) {
   }
 }
 
-// A gradient that was ready is there, even if its worker died.
+// A gradient that was ready can be read even if its worker died.
 bool ServerProcess::has_gradients(const wire::Apply& commit) {
   for (const wire::Apply::Member& member : commit.members()) {
     const auto found = gradients_.find(member.replica());
@@ -314,7 +314,7 @@ void ServerProcess::act(const server::CarryOut& turn) {
   }
 }
 
-// Written, and then synced.
+// Writes the file, and syncs it later.
 void ServerProcess::write(const std::string& folder, int shard, Content content,
                           std::function<void(const std::string&)> done) {
   const bool too_soon = cluster_.broken == Break::kCountBeforeWritten;
@@ -353,7 +353,7 @@ void ServerProcess::act(const server::WriteCopy& copy) {
   write(copy.dir, copy.shard.value(), found->second.content, send_copy_written);
 }
 
-// The way to another server of this attempt has ended.
+// The connection to another server of this attempt has ended.
 void ServerProcess::lose_peer(const std::string& attempt) {
   if (!in_exchange(attempt) || stream_ == nullptr) return;
   leave_exchange();

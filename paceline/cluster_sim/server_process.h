@@ -15,12 +15,13 @@
 
 namespace paceline::cluster_sim {
 
-// What a worker has in shared memory: it is there as long as somebody has it mapped, even if the worker died.
+// A worker's gradient in shared memory. The memory stays as long as a process has it mapped, even if the
+// worker dies.
 struct GradientMemory {
   std::int64_t clock = 0;  // whose gradient it holds
 };
 
-// What all processes of the cluster find each other by.
+// The parts of the cluster that its processes use to find each other.
 struct Cluster {
   World& world;
   Network& network;
@@ -28,20 +29,20 @@ struct Cluster {
   Disks& disks;
   Watch& watch;
   Break broken;
-  std::vector<CoordinatorProcess*> coordinators;  // by host; one where there is one launcher
+  std::vector<CoordinatorProcess*> coordinators;  // indexed by host; a single one if there is one launcher
   std::map<int, int> follows;                     // the host whose coordinator each host's processes go to
   int last_leader = 0;                            // the host that began to lead last
-  std::map<std::string, std::shared_ptr<GradientMemory>> memory;  // by path
+  std::map<std::string, std::shared_ptr<GradientMemory>> memory;  // keyed by path
   std::vector<class ServerProcess*> servers;
   std::vector<class WorkerProcess*> workers;
 
   CoordinatorProcess& coordinator_of(const Process& process) const {
     return *coordinators.at(static_cast<std::size_t>(follows.at(process.host())));
   }
-  // Of every shard, published in that attempt; what a worker reads.
+  // The newest version that every shard has published in that attempt, which workers read.
   std::optional<Version> readable(const std::string& attempt) const;
   void published();
-  // At the other one, as the network has it.
+  // Runs `what` at `to`, after the network's delay.
   void later(const Process& from, Process& to, std::function<void()> what) const {
     world.at(network.arrival(from.place(), to.place()), to.happening(std::move(what)));
   }
@@ -51,15 +52,15 @@ class ServerProcess final : public Process {
  public:
   ServerProcess(Cluster& cluster, int rank, Home home);
 
-  // Workers read this version of its own shard in that attempt; nothing if it has not started.
+  // The version of its own shard that workers read in that attempt; nothing if it has not started.
   std::optional<Version> published(const std::string& attempt) const;
-  // It does its part in that attempt.
+  // True if it serves that attempt and does not stand still.
   bool serves(const std::string& attempt) const { return published(attempt).has_value() && !still(); }
-  // Of the attempt that it has started.
+  // The number of shards of the attempt that it has started.
   int shard_count() const { return shard_count_; }
-  // Of another server: its part of a commit, in that attempt.
+  // Takes another server's part of a commit, in that attempt.
   void take_slice(const std::string& attempt, std::int64_t version, int from);
-  // The way to another one has ended.
+  // Notices that the connection to another server of that attempt has ended.
   void lose_peer(const std::string& attempt);
   const std::string& attempt() const { return attempt_; }
   bool in_exchange(const std::string& attempt) const { return exchanging_ && attempt_ == attempt; }
@@ -68,7 +69,7 @@ class ServerProcess final : public Process {
   struct Shard {
     Version version;
     Content content = kFirstContent;
-    std::optional<Content> prepared;  // of the version after
+    std::optional<Content> prepared;  // the content of the next version
   };
 
   void begin() override;
@@ -99,20 +100,21 @@ class ServerProcess final : public Process {
 
   Cluster& cluster_;
   const int rank_;
-  int place_in_job_ = 0;  // among the hosts that are left
+  int place_in_job_ = 0;  // its place among the hosts that are left
   int shard_count_ = 0;
   std::shared_ptr<Stream<ServerKind>> stream_;
-  RunFolder* disk_ = nullptr;  // where its files of a checkpoint go: the leader's
+  RunFolder* disk_ = nullptr;  // the leader's disk, where its files of a checkpoint go
   server::CommitLog log_;
   std::string attempt_;
-  std::map<int, Shard> shards_;  // its own and the copy
+  std::map<int, Shard> shards_;  // its own shard and the copy of another
   std::map<Version, Content> kept_;
-  std::map<std::int32_t, std::shared_ptr<GradientMemory>> gradients_;  // by replica; null: on another host
+  // keyed by replica; null: on another host
+  std::map<std::int32_t, std::shared_ptr<GradientMemory>> gradients_;
   std::deque<wire::ServerOrder> inbox_;
   bool busy_ = false;
   bool exchanging_ = false;
   std::optional<wire::Apply> preparing_;
-  std::map<std::int64_t, std::set<int>> slices_;  // that came, by version
+  std::map<std::int64_t, std::set<int>> slices_;  // for each version, the servers whose slices came
   std::set<std::int64_t> sent_;
 };
 

@@ -53,13 +53,13 @@ class Stream : public std::enable_shared_from_this<Stream<K>> {
 
   typename K::Peer peer() const { return peer_; }
 
-  // By the process.
+  // Sends a message of the process.
   void say(typename K::Message message) {
     up_.send([self = this->shared_from_this(), message = std::move(message)] {
       if (self->host_ != nullptr) self->host_->heard(self->peer_, message);
     });
   }
-  // The process ends it, or is dead.
+  // Ends the stream from the process's side. `dead`: the process died.
   void leave(bool dead) {
     ends_ = {};
     up_.end(dead, [self = this->shared_from_this()] {
@@ -67,7 +67,7 @@ class Stream : public std::enable_shared_from_this<Stream<K>> {
     });
   }
 
-  // By the coordinator.
+  // Sends an order of the coordinator.
   void order(typename K::Order order, bool last) {
     down_.send([self = this->shared_from_this(), order = std::move(order)] {
       if (self->ends_.order) self->ends_.order(order);
@@ -75,7 +75,7 @@ class Stream : public std::enable_shared_from_this<Stream<K>> {
     if (last) hang_up();
   }
   void hang_up() { end_down(false); }
-  // The attempt is over, or its process is dead.
+  // Ends the stream because the attempt is over, or the coordinator's process is dead.
   void abandon(bool dead) {
     host_ = nullptr;
     end_down(dead);
@@ -89,7 +89,7 @@ class Stream : public std::enable_shared_from_this<Stream<K>> {
   }
 
   Pipe up_, down_;
-  Host<K>* host_;  // null: it is not that attempt any more
+  Host<K>* host_;  // null: the stream belongs to an attempt that is over
   const typename K::Peer peer_;
   Ends ends_;
 };

@@ -19,7 +19,7 @@ void Watch::leads(int host, bool alone) {
 
 void Watch::goes_on_from(const std::string& attempt, const std::string& before,
                          const SavedCheckpoint* checkpoint, std::optional<Version> recorded) {
-  // What servers still have of the one before may be found until commits take its place.
+  // Servers may publish versions of the attempt before until commits take their place.
   if (const auto line = lines_.find(before); line != lines_.end()) lines_[attempt] = line->second;
   if (checkpoint == nullptr) {
     lines_[attempt][Version(0)] = kFirstContent;

@@ -91,7 +91,8 @@ void WorkerProcess::take(const wire::WorkerOrder& order) {
     say(message);
   } else if (order.has_role()) {
     replica_ = order.role().replica();
-    // What it had may still be read for the replica that it was.
+    // The servers may still read the gradient of the replica that this worker was in before, so it takes new
+    // memory.
     path_ = fmt::format("{} {}", name(), ++memories_);
     cluster_.memory[path_] = std::make_shared<GradientMemory>();
     message.mutable_role_taken()->set_replica(*replica_);

@@ -1,5 +1,5 @@
-// A worker's process, and the evaluator's, in the made-up cluster: they say what real ones say, and compute
-// nothing.
+// The processes of a worker and of the evaluator in the made-up cluster: they send the messages of real ones,
+// and compute nothing.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,7 @@ class WorkerProcess final : public Process {
  public:
   WorkerProcess(Cluster& cluster, std::string name, Home home, double pace_ms);
 
-  // New weights may be there.
+  // Called when new weights may be there.
   void look_for_weights();
 
  private:
@@ -33,8 +33,8 @@ class WorkerProcess final : public Process {
   std::string path_;
   int memories_ = 0;
   std::optional<std::int32_t> replica_;
-  std::optional<wire::WorkerRelease> waiting_;  // for its weights
-  std::string attempt_;                         // whose weights it reads
+  std::optional<wire::WorkerRelease> waiting_;  // a release that waits for its weights
+  std::string attempt_;                         // the attempt whose weights it reads
   std::uint64_t iteration_ = 0;
 };
 

@@ -26,7 +26,7 @@ class World {
   SteadyTime now() const { return now_; }
   Rng& rng() { return rng_; }
   bool chance(double share) { return rng_.uniform() < share; }
-  // Uniform between these.
+  // A time drawn uniformly between these.
   Milliseconds between(double least_ms, double most_ms) {
     return Milliseconds(least_ms + (most_ms - least_ms) * rng_.uniform());
   }
@@ -35,14 +35,14 @@ class World {
   void after(Milliseconds delay, std::function<void()> what) {
     at(now_ + std::chrono::duration_cast<SteadyTime::duration>(delay), std::move(what));
   }
-  // Runs what is next. False when nothing is, or it is after `until`.
+  // Runs the next event. False if there is none, or it is after `until`.
   bool step(SteadyTime until);
 
   template <class... Args>
   void trace(fmt::format_string<Args...> format, Args&&... args) {
     if (tracing_) add_line(fmt::format(format, std::forward<Args>(args)...));
   }
-  // The first broken promise; the run is over with it.
+  // Notes the first broken promise, which ends the run.
   void broken(const std::string& promise) {
     if (complaint_.empty()) complaint_ = promise;
     trace("BROKEN: {}", promise);

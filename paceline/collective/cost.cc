@@ -14,7 +14,7 @@ constexpr std::int64_t kBytes = sizeof(float);
 // One rank on its way through its steps.
 struct Rank {
   std::vector<Step> steps;
-  std::vector<Duration> ends;  // of those that are done
+  std::vector<Duration> ends;  // end of each step that is done
   Duration up_free{0};
 };
 
@@ -22,7 +22,7 @@ struct Model {
   std::span<const LinkRate> links;
   std::vector<Rank> ranks;
 
-  // When the next step of a rank can start; nothing while its peer has not been modelled so far.
+  // The time at which the next step of a rank can start; nothing while its peer has not been modelled so far.
   std::optional<Duration> start(std::size_t rank) const;
   void carry_out(std::size_t rank, Duration start);
 };

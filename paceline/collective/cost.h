@@ -1,4 +1,4 @@
-// What a schedule costs on given links, counted on its steps. Pure; for models of time.
+// The cost of a schedule on given links, counted from its steps. Pure; for models of time.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,14 @@
 
 namespace paceline::collective {
 
-// Of one rank, in bytes: what the others read of it, and what it reads of them.
+// The bytes of one rank: those that others read from it, and those that it reads from them.
 struct Traffic {
   std::int64_t up = 0;
   std::int64_t down = 0;
   friend bool operator==(const Traffic&, const Traffic&) = default;
 };
 
-// By rank. For one phase, ask for a plan of that phase alone.
+// The traffic of each rank. For one phase, ask for a plan with only that phase.
 std::vector<Traffic> traffic(const Plan& plan);
 
 // A rank's link, both directions at once.
@@ -26,9 +26,9 @@ struct LinkRate {
   Duration latency{0};
 };
 
-// How long all ranks take from a start together. A chunk that is finished can be asked for a latency of the
-// reader's link later, and moves at the slower of both rates; each direction of a link carries one chunk at a
-// time; arithmetic takes no time. O(steps · ranks), so take large chunks where many plans are compared.
+// The time until all ranks are done, from a start together. A finished chunk can be read after the latency of
+// the reader's link, and moves at the slower of both rates. Each direction of a link carries one chunk at a
+// time. Arithmetic takes no time. O(steps · ranks), so take large chunks to compare many plans.
 Duration time_of(const Plan& plan, std::span<const LinkRate> links);
 
 }  // namespace paceline::collective

@@ -26,7 +26,7 @@ TEST(Traffic, EachPhaseMovesAllButOneSlice) {
   }
 }
 
-TEST(Traffic, OfTwoPhasesIsTheirSum) {
+TEST(Traffic, IsTheSumOfBothPhases) {
   for (const Algorithm algorithm : {Algorithm::kRing, Algorithm::kSharedMemory})
     EXPECT_EQ(traffic(plan_of(algorithm, Phases::kAllReduce, 4))[2],
               (Traffic{4 * kCostElements * 3 / 2, 4 * kCostElements * 3 / 2}));
@@ -42,7 +42,7 @@ void expect_about(Duration got, Duration want) {
   EXPECT_NEAR(static_cast<double>(got.count()), static_cast<double>(want.count()), 50);
 }
 
-TEST(Time, OfARingInWholeSlicesIsAllButOneRoundOfLatencyAndASlice) {
+TEST(Time, IsOneRoundLessThanRanksForARingInWholeSlices) {
   for (int ranks = 1; ranks <= 8; ++ranks) {
     const Plan plan = plan_of(Algorithm::kRing, Phases::kReduceScatter, ranks);
     const Duration round = microseconds(5) + std::chrono::nanoseconds(4 * kCostElements / ranks);
@@ -67,12 +67,12 @@ TEST(Time, TheSlowestLinkSetsTheRingsPace) {
 }
 
 TEST(Time, TwoReadersOfOneLinkTakeTurns) {
-  // So few elements that the last rank owns them all.
+  // There are so few elements that the last rank owns them all.
   const Plan plan{Algorithm::kSharedMemory, Phases::kAllGather, 3, 16, 16};
   expect_about(time_of(plan, std::vector<LinkRate>(3, LinkRate{1e6})), 2 * microseconds(64));
 }
 
-TEST(Time, OfOneRankIsNothing) {
+TEST(Time, IsZeroForOneRank) {
   EXPECT_EQ(time_of(plan_of(Algorithm::kRing, Phases::kAllReduce, 1), links(1, microseconds(5))),
             Duration::zero());
 }

@@ -41,7 +41,7 @@ const Numbers& numbers() {
 
 void expect_sum(const float* got, const std::vector<double>& want, Range range, int ranks) {
   for (std::int64_t i = range.begin; i < range.end; ++i) {
-    // Of weights up to 8 and values around 1.
+    // The tolerance suits weights up to 8 and values around 1.
     ASSERT_NEAR(got[i], want[static_cast<std::size_t>(i)], 1e-5 * ranks * ranks) << "element " << i;
   }
 }
@@ -97,7 +97,7 @@ INSTANTIATE_TEST_SUITE_P(Algorithms, Conformance,
                          ::testing::Values(Algorithm::kRing, Algorithm::kSharedMemory),
                          [](const auto& one) { return one.param == Algorithm::kRing ? "ring" : "memory"; });
 
-// As the servers' pass sums it: in the order of the members.
+// The sum has the order of the members, like in the servers' pass.
 TEST(SharedMemorySum, HasTheBitsOfTheOrderedSum) {
   constexpr int kRanks = 7;
   constexpr std::int64_t kElements = 5000;
@@ -113,7 +113,7 @@ TEST(SharedMemorySum, HasTheBitsOfTheOrderedSum) {
 }
 
 // A consumer can take chunk c as soon as its owner has come so far.
-TEST(Chunks, OfTheSumAreThereBeforeTheWhole) {
+TEST(Chunks, AreReadyBeforeTheWholeSum) {
   for (const Algorithm algorithm : {Algorithm::kRing, Algorithm::kSharedMemory}) {
     for (int ranks = 1; ranks <= 5; ++ranks) {
       const Plan plan{.algorithm = algorithm, .ranks = ranks, .elements = 1000, .chunk = 16};

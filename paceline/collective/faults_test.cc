@@ -25,7 +25,7 @@ std::vector<std::vector<float>> some_inputs(int members) {
   return inputs;
 }
 
-// What every member must hold when an attempt counts: the sum over its members.
+// Every member must hold the sum over the members when an attempt counts.
 void expect_sum_of_members(const LocalGroup& group, const std::vector<std::vector<float>>& inputs) {
   for (int rank = 0; rank < group.plan().ranks; ++rank) {
     const Range range =
@@ -85,7 +85,7 @@ TEST(OneAfterTheOther, AllButOneDie) {
   }
 }
 
-TEST(Progress, OfAnEarlierAttemptCountsForNothingAndOfALaterOneIsGone) {
+TEST(Progress, IsZeroFromAnEarlierAttemptAndNothingFromALaterOne) {
   const std::uint64_t word = progress_word(7, kMostSteps);
   EXPECT_EQ(steps_in(word, 7), kMostSteps);
   EXPECT_EQ(steps_in(word, 8), 0);

@@ -1,4 +1,4 @@
-// What each device of a pipeline does with the micro-batches of one batch, as data. Pure.
+// The work of each device of a pipeline on the micro-batches of one batch, as data. Pure.
 //
 // One forward, one backward (1F1B), with a flush (PipeDream-Flush: Narayanan and others 2021); devices that
 // share a stage take micro-batches in turn (base/stage_turns.h). A device first runs as many micro-batches
@@ -6,8 +6,8 @@
 // that are left. So where no stage is shared, stage s of S keeps at most S − s micro-batches between their
 // two passes, however many there are, and the weights stay as they are for the whole batch.
 //
-// Invariant: every micro-batch goes forward once and then backward once, each pass in ascending
-// order; with channels between devices that hold a message each way, some device can always go on.
+// Invariant: every micro-batch goes forward once and then backward once, each pass in ascending order; with
+// channels between devices that hold a message each way, some device can always go on.
 #pragma once
 
 #include <cstddef>
@@ -20,9 +20,9 @@ enum class PipelineOp {
   kReceiveInput,  // from the stage before; the first stage has its data
   kForward,
   kSendOutput,       // to the stage behind; the last stage has the loss
-  kReceiveGradient,  // of the output, from the stage behind
+  kReceiveGradient,  // the gradient of the output, from the stage behind
   kBackward,
-  kSendGradient,  // of the input, to the stage before
+  kSendGradient,  // the gradient of the input, to the stage before
 };
 
 struct PipelineStep {
@@ -31,14 +31,14 @@ struct PipelineStep {
   friend bool operator==(const PipelineStep&, const PipelineStep&) = default;
 };
 
-// A device's place in a pipeline. `widths`: how many devices each stage is on.
+// A device's place in a pipeline. `widths`: the number of devices of each stage.
 struct PipelinePlace {
   std::size_t stage = 0;
   std::size_t turn = 0;
   std::vector<std::size_t> widths{1};
 };
 
-// Of its own micro-batches, out of so many. Requires: there is such a place, micros ≥ 0.
+// The steps of the device on its own micro-batches, out of `micros`. Requires: the place exists, micros ≥ 0.
 std::vector<PipelineStep> pipeline_steps(const PipelinePlace& place, std::int64_t micros);
 
 }  // namespace paceline::collective

@@ -1,5 +1,5 @@
-// What a pipeline's schedule says, for every small pipeline: nothing is left out, nothing is kept too long,
-// and nobody waits for ever.
+// Tests of the schedule of every small pipeline: no pass is left out, no micro-batch is kept too long, and no
+// device waits for ever.
 #include "paceline/collective/pipeline_schedule.h"
 
 #include <algorithm>

@@ -22,7 +22,7 @@ constexpr int kMembers = 4;
 constexpr std::int64_t kElements = 100'000;
 constexpr std::int64_t kChunk = 1024;
 
-// What the test tells the members: the attempt, and who is alive. One word, so that both change at once.
+// The test's command to the members: the attempt, and who is alive. One word, so that both change at once.
 constexpr std::uint64_t command_word(std::int64_t attempt, std::uint32_t alive) {
   return static_cast<std::uint64_t>(attempt) << 8 | alive;
 }
@@ -49,7 +49,7 @@ class SharedFabric final : public Fabric {
   SharedFabric(Memory& memory, std::uint64_t command, int member)
       : memory_(memory), command_(command), members_(members_of(command & 0xff)), member_(member) {}
 
-  // As soon as somebody is dead the attempt is over for all.
+  // The attempt is over for all as soon as one member is dead.
   std::optional<std::int64_t> finished(int peer) override {
     if (memory_.command.load() != command_) return std::nullopt;
     return steps_in(memory_.progress[member(peer)].load(std::memory_order_acquire), attempt());
@@ -83,7 +83,7 @@ int rank_of(std::uint32_t alive, int member) {
 
 // A member's process: runs each attempt that it is told of, until it is killed.
 [[noreturn]] void take_part(Memory& memory, Algorithm algorithm, int member, pid_t parent) {
-  prctl(PR_SET_PDEATHSIG, SIGKILL);  // also when the test itself is killed, because it takes too long
+  prctl(PR_SET_PDEATHSIG, SIGKILL);  // for a test that is killed because it takes too long
   if (getppid() != parent) _exit(1);
   std::uint64_t carried_out = 0;
   while (true) {
@@ -152,7 +152,7 @@ TEST(Processes, AMemberIsKilledAtAnyMomentAndTheSurvivorsHaveOneResult) {
   const auto mapping = shared.map(0, sizeof(Memory), true).value();
   Memory& memory = *new (mapping.data()) Memory;
   int again = 0;
-  // More where nobody has died in time.
+  // There are more rounds if no member has died in time.
   constexpr std::uint64_t kRounds = 30, kMost = 100 * kRounds;
   for (std::uint64_t round = 0; round < kRounds || (again == 0 && round < kMost); ++round) {
     SCOPED_TRACE(round);

@@ -1,4 +1,5 @@
-// How far a rank is, as one word that can be published at once: so many steps of such an attempt.
+// The progress of a rank, as one word that can be published at once: the number of an attempt, and of the
+// steps finished in it.
 #pragma once
 
 #include <cstdint>

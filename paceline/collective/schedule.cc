@@ -20,9 +20,9 @@ bool reduces(const Plan& plan) { return plan.phases != Phases::kAllGather; }
 // gathering it copies slice rank − 1 − t from there.
 int reduced_in(const Plan& plan, int rank, int round) { return around(plan, rank - round - 2); }
 int gathered_in(const Plan& plan, int rank, int round) { return around(plan, rank - 1 - round); }
-constexpr std::int64_t kStepsAChunk = 2;  // of the reduction: the own input, the neighbour's sum
+constexpr std::int64_t kStepsAChunk = 2;  // in the reduction: first its own input, then the neighbour's sum
 
-// Steps of a rank before that round of the reduction; those of the whole at round ranks − 1.
+// Steps of a rank before a round of the reduction; at round ranks − 1, all steps of the reduction.
 std::int64_t before_reduce_round(const Plan& plan, int rank, int round) {
   std::int64_t steps = 0;
   for (int t = 0; t < round; ++t) steps += kStepsAChunk * chunks(plan, reduced_in(plan, rank, t));
@@ -51,7 +51,8 @@ void ring_reduce(const Plan& plan, int rank, std::vector<Step>& steps) {
   }
 }
 
-// Of the peer whose own chunk is to be copied. When nothing was reduced it is there from the start.
+// Steps that the peer must have finished before its own chunk can be copied. If nothing was reduced, the
+// chunk is there from the start.
 std::int64_t own_chunk_needs(const Plan& plan, int peer, std::int64_t index) {
   return reduces(plan) ? steps_until_sum(plan, peer, index) : 0;
 }
@@ -68,7 +69,7 @@ void ring_gather(const Plan& plan, int rank, std::vector<Step>& steps) {
   }
 }
 
-// Also what a rank alone does under any algorithm.
+// Sums all inputs in the order of the ranks. A rank alone does this under any algorithm.
 void direct_reduce(const Plan& plan, int rank, std::vector<Step>& steps) {
   for (std::int64_t c = 0; c < chunks(plan, rank); ++c) {
     for (int member = 0; member < plan.ranks; ++member) {
@@ -80,7 +81,7 @@ void direct_reduce(const Plan& plan, int rank, std::vector<Step>& steps) {
 
 void direct_gather(const Plan& plan, int rank, std::vector<Step>& steps) {
   for (int i = 1; i < plan.ranks; ++i) {
-    const int peer = around(plan, rank + i);  // not all from the same one at once
+    const int peer = around(plan, rank + i);  // the ranks begin with different peers
     for (std::int64_t c = 0; c < chunks(plan, peer); ++c) {
       const std::int64_t needs = own_chunk_needs(plan, peer, c);
       steps.push_back({peer, needs, Op::kCopy, Source::kAccumulator, chunk(plan, peer, c)});

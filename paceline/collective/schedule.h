@@ -1,4 +1,4 @@
-// How the members of a group sum what they hold, as data: for each rank a list of steps. Pure.
+// The way in which the members of a group sum their inputs, as data: for each rank a list of steps. Pure.
 //
 // A rank has an input (its own, nobody writes it) and an accumulator. In a step it reads a peer's memory, or
 // its own, and writes its own accumulator; it never writes a peer's, and it publishes how many of its steps
@@ -6,8 +6,8 @@
 // owns a slice of the elements; a slice is cut into chunks, so that a chunk of the sum can be used while the
 // next ones are still being made.
 //
-// Invariant: what a step reads was finished by the steps it waits for, and is not written again in
-// this schedule; following the waits, some rank can always go on.
+// Invariant: what a step reads was finished by the steps it waits for, and is not written again in this
+// schedule; following the waits, some rank can always go on.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,8 @@ enum class Algorithm {
 
 enum class Phases {
   kReduceScatter,  // then each rank's accumulator holds its slice of the sum
-  kAllGather,      // from there on: then each holds all slices
-  kAllReduce,      // both, one behind the other
+  kAllGather,      // begins there; then each accumulator holds all slices
+  kAllReduce,      // both, one after the other
 };
 
 struct Plan {
@@ -49,16 +49,16 @@ enum class Op {
 enum class Source { kInput, kAccumulator };
 
 struct Step {
-  int peer = 0;            // whose memory is read; the rank itself is possible
-  std::int64_t needs = 0;  // so many steps of the peer must be finished
+  int peer = 0;            // the rank whose memory is read; may be the rank itself
+  std::int64_t needs = 0;  // this many steps of the peer must be finished
   Op op = Op::kProduct;
   Source source = Source::kInput;
   Range range;
 };
 
-// Cut at cache lines; empty for some ranks when there are few elements.
+// The rank's elements. Slices are cut at cache lines; some are empty if there are few elements.
 Range slice(const Plan& plan, int rank);
-// Of the rank's slice.
+// Number of chunks of the rank's slice.
 std::int64_t chunks(const Plan& plan, int rank);
 Range chunk(const Plan& plan, int rank, std::int64_t index);
 // The rank whose slice has this element.
@@ -66,8 +66,8 @@ int owner(const Plan& plan, std::int64_t element);
 
 // Requires: 0 ≤ rank < ranks, 0 ≤ elements, 0 < chunk.
 std::vector<Step> steps_of(const Plan& plan, int rank);
-// After so many of its steps a rank's accumulator holds this chunk of its slice of the sum. Requires: a plan
-// that reduces.
+// The number of steps after which a rank's accumulator holds this chunk of its slice of the sum. Requires: a
+// plan that reduces.
 std::int64_t steps_until_sum(const Plan& plan, int rank, std::int64_t index);
 
 }  // namespace paceline::collective

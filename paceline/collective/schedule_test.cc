@@ -1,5 +1,5 @@
-// What a schedule says: slices and chunks cover everything once, waits can be met, and no step overwrites
-// what another still has to read.
+// Tests of schedules: slices and chunks cover everything once, waits can be met, and no step overwrites
+// memory that another one still has to read.
 #include "paceline/collective/schedule.h"
 
 #include <fmt/format.h>
@@ -90,7 +90,7 @@ TEST(Schedule, AllReduceIsItsTwoPhasesOneBehindTheOther) {
   }
 }
 
-// One order of all steps in which every wait is met; shorter than all steps when there is a deadlock.
+// An order of all steps in which every wait is met; it has fewer steps if there is a deadlock.
 std::vector<std::pair<int, std::size_t>> some_order(const std::vector<std::vector<Step>>& steps) {
   std::vector<std::size_t> done(steps.size(), 0);
   std::vector<std::pair<int, std::size_t>> order;
@@ -126,8 +126,8 @@ TEST(Schedule, SomeRankCanAlwaysGoOn) {
   }
 }
 
-// A copy overwrites a partial sum that the right neighbour read. That reading must lie behind it by waits
-// alone, whatever the ranks' speeds: the writer has waited for somebody who had waited … for the reader.
+// A copy overwrites a partial sum that the right neighbour read. The waits alone must put that reading before
+// the copy, at any speeds of the ranks: the writer has waited for a rank that had waited … for the reader.
 TEST(Schedule, NothingIsOverwrittenBeforeItIsRead) {
   for (const Algorithm algorithm : kAlgorithms) {
     for (const int ranks : {2, 3, 5, 8}) {
@@ -145,7 +145,7 @@ TEST(Schedule, NothingIsOverwrittenBeforeItIsRead) {
         const Known& theirs =
             known[static_cast<std::size_t>(step.peer)][static_cast<std::size_t>(step.needs)];
         for (std::size_t p = 0; p < now.size(); ++p) now[p] = std::max(now[p], theirs[p]);
-        // Who reads, of this rank's accumulator, what an earlier step than this one wrote there?
+        // The readers of what an earlier step wrote to this part of the rank's accumulator.
         for (std::size_t reader = 0; step.op != Op::kAccumulate && reader < steps.size(); ++reader) {
           for (std::size_t i = 0; i < steps[reader].size(); ++i) {
             const Step& reading = steps[reader][i];

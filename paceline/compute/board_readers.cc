@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "paceline/base/status_macros.h"
 #include "paceline/compute/shared.h"
 #include "paceline/ps/look_ahead.h"
@@ -30,7 +32,14 @@ absl::StatusOr<BoardReaders> BoardReaders::open(const wire::Boards& boards, cons
     begin = end;
   }
   if (begin != layout.size()) return another_model();
+  const bool on_card = !shards.empty() && shards.front().reader.on_device();
+  if (on_card && shards.size() > 1) return absl::InvalidArgumentError("several shards are in cards' memory");
   BoardReaders readers(std::move(shards), layout);
+  if (on_card) {
+    readers.card_ = boards.boards(0).card();
+    readers.socket_ = boards.boards(0).socket();
+    return readers;
+  }
   PACELINE_RETURN_IF_ERROR(readers.make_own_memory(look_ahead));
   return readers;
 }
@@ -64,6 +73,18 @@ std::vector<engine::Memory> BoardReaders::memories() const {
   std::vector<engine::Memory> all;
   for (const Shard& shard : shards_) {
     const memory::Mapping& buffers = shard.reader.buffers();
+    // Each buffer of a card's memory is a piece of its own, which a program maps when it sees it first.
+    for (int i = 0; shard.reader.on_device() && i < shard.reader.buffer_count(); ++i) {
+      const std::size_t bytes = shard.reader.buffer_bytes();
+      all.push_back({.path = fmt::format("board/0/{}", i),
+                     .base = buffers.data() + static_cast<std::size_t>(i) * bytes,
+                     .bytes = bytes,
+                     .file_offset = 0,
+                     .writable = false,
+                     .card = card_,
+                     .socket = socket_});
+    }
+    if (shard.reader.on_device()) continue;
     all.push_back({.path = shard.reader.path(),
                    .base = buffers.data(),
                    .bytes = buffers.size(),
@@ -93,7 +114,7 @@ std::optional<Version> BoardReaders::pin_all(PinOne pin_one) {
 
 std::optional<BoardReaders::Pinned> BoardReaders::where_they_lie(std::optional<Version> version) {
   if (!version) return std::nullopt;
-  Pinned all{*version, {}};
+  Pinned all{.version = *version, .tensors = {}, .on_card = !card_.empty()};
   for (const Place& tensor : tensors_) {
     if (tensor.joined) {
       float* whole = joined_->floats().data() + *tensor.joined;
@@ -125,6 +146,14 @@ std::optional<BoardReaders::Pinned> BoardReaders::pin(Version version, std::chro
 
 std::optional<BoardReaders::Pinned> BoardReaders::pull_ahead(Version version, float reach,
                                                              std::chrono::nanoseconds timeout) {
+  if (!card_.empty()) {
+    auto pinned = pin(version, timeout);
+    if (pinned) {
+      pinned->reach = reach;
+      pinned->direction = shards_.front().end;
+    }
+    return pinned;
+  }
   const std::span<float> ahead = ahead_->floats();
   const auto pulled = pin_all([&](Shard& shard) {
     const auto pinned = shard.reader.pin(version, timeout);
@@ -139,7 +168,7 @@ std::optional<BoardReaders::Pinned> BoardReaders::pull_ahead(Version version, fl
     return pinned;
   });
   if (!pulled) return std::nullopt;
-  Pinned all{*pulled, {}};
+  Pinned all{.version = *pulled, .tensors = {}};
   for (const Place& tensor : tensors_) all.tensors.push_back(ahead.data() + tensor.offset);
   return all;
 }

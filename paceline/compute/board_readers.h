@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include <absl/status/statusor.h>
@@ -25,11 +26,23 @@ class BoardReaders {
   struct Pinned {
     Version version;                    // the lowest of the shards'
     std::vector<const float*> tensors;  // one a tensor of the whole layout, in its order
+    bool on_card = false;               // engine::Weights says what these are
+    float reach = 0;
+    std::int64_t direction = 0;
+
+    engine::Weights weights() const {
+      engine::Weights weights(tensors);
+      weights.on_card = on_card;
+      weights.reach = reach;
+      weights.direction = direction;
+      return weights;
+    }
   };
   // A version ≥ `version` of every shard, until unpin(); nullopt if they are not there within `timeout`.
   std::optional<Pinned> pin(Version version, std::chrono::nanoseconds timeout);
   // The same, moved this far along its direction, in memory of this object that stays valid until the next
-  // call; then no version is pinned. Requires: look_ahead.
+  // call; then no version is pinned. Weights in a card's memory are pinned as they are, and the engine moves them.
+  // Requires: look_ahead.
   std::optional<Pinned> pull_ahead(Version version, float reach, std::chrono::nanoseconds timeout);
   // Exactly this version, which the shards keep.
   std::optional<Pinned> pin_exactly(Version version);
@@ -38,6 +51,9 @@ class BoardReaders {
   bool published(Version version) const;
   // All memory that the pointers of a Pinned may point into.
   std::vector<engine::Memory> memories() const;
+  // The card that has the weights, and the socket that gives its memory; empty if the host's memory has them.
+  const std::string& card() const { return card_; }
+  const std::string& socket() const { return socket_; }
 
  private:
   struct Shard {
@@ -70,6 +86,7 @@ class BoardReaders {
   std::optional<memory::SharedFloats> joined_;  // tensors that are cut; nothing where none is
   std::optional<memory::SharedFloats> ahead_;   // of the whole layout; nothing where nobody looks ahead
   bool constants_joined_ = false;
+  std::string card_, socket_;
 };
 
 }  // namespace paceline::compute

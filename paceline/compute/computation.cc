@@ -21,7 +21,8 @@ absl::StatusOr<std::optional<Computation::Computed>> computed(
     const absl::StatusOr<engine::StepResult>& step) {
   if (absl::IsCancelled(step.status())) return std::nullopt;
   PACELINE_RETURN_IF_ERROR(step.status());
-  return Computation::Computed{.loss = step->loss, .metrics = step->metrics, .finite = step->finite};
+  return Computation::Computed{
+      .loss = step->loss, .metrics = step->metrics, .finite = step->finite, .not_finite = step->not_finite};
 }
 
 // Of a device's own batch, in which its pace is given.
@@ -62,6 +63,9 @@ wire::WorkerAttached Computation::attached() const {
   *attached.mutable_layout() = wire::to_wire(layout_);
   attached.set_gradient_path(gradient_->path());
   attached.set_data_digest(engine_->digest());
+  const engine::Engine::Card card = engine_->card();
+  attached.set_card(card.uuid);
+  attached.set_cards(card.of);
   // Those of a file are everybody's, whatever a model begins with.
   if (job_.initial_weights.empty()) attached.mutable_constants()->Add(constants_.begin(), constants_.end());
   return attached;
@@ -89,10 +93,21 @@ void Computation::share(std::span<const engine::Memory> memories) {
 absl::Status Computation::make_gradient() {
   if (gradient_) engine_->forget(gradient_->mapping().data());
   PACELINE_ASSIGN_OR_RETURN(gradient_, memory::GradientWriter::create(layout_.size()));
-  engine_->share(memory_of(*gradient_));
-  gradients_ = engine::tensor_pointers(layout_, gradient_->gradient().data());
+  share_gradient(memory_of(*gradient_));
   others_may_write_ = false;
   return absl::OkStatus();
+}
+
+void Computation::share_gradient(const engine::Memory& memory) {
+  engine_->share(memory);
+  gradients_ = engine::tensor_pointers(layout_, gradient_->gradient().data());
+}
+
+absl::Status Computation::use_card(const std::string& card, const std::string& socket) {
+  card_ = card;
+  socket_ = socket;
+  engine_->forget(gradient_->mapping().data());
+  return gradient_->move_to_device();
 }
 
 absl::Status Computation::take(const wire::Role& role) {
@@ -100,6 +115,16 @@ absl::Status Computation::take(const wire::Role& role) {
     return absl::InvalidArgumentError(
         fmt::format("the coordinator asks for micro-batches of {}", role.micro_batch()));
   leave();
+  if (!card_.empty()) {
+    // The server makes one for each replica, with this name.
+    share_gradient({.path = fmt::format("gradient/{}", role.replica()),
+                    .base = gradient_->mapping().data(),
+                    .bytes = gradient_->mapping().size(),
+                    .file_offset = 0,
+                    .writable = true,
+                    .card = card_,
+                    .socket = socket_});
+  }
   if (others_may_write_) PACELINE_RETURN_IF_ERROR(make_gradient());
   others_may_write_ = role.cuts_size() > 0 && role.stage() == 0 && role.turn() == 0;
   if (role.cuts_size() > 0) {
@@ -142,7 +167,7 @@ absl::StatusOr<Computation::Compute> Computation::prepare(const wire::WorkerRele
   engine::Batch batch = batch_of(*order_, lease);
   PACELINE_RETURN_IF_ERROR(expect({batch}, release));
   PACELINE_RETURN_IF_ERROR(engine_->prepare(batch));
-  return [this, batch = std::move(batch)](std::span<const float* const> weights) {
+  return [this, batch = std::move(batch)](const engine::Weights& weights) {
     return computed(step_until_taken(*engine_, batch, weights, gradients_, role_->micro_batch(),
                                      [this] { return keep_going(); }));
   };
@@ -178,9 +203,9 @@ absl::StatusOr<Computation::Compute> Computation::prepare_steps(const Lease& lea
   std::vector<engine::Batch> batches = step_samples(*order_, lease, release.steps());
   PACELINE_RETURN_IF_ERROR(expect(batches, release));
   return [this, batches = std::move(batches),
-          rate = release.learning_rate()](std::span<const float* const> weights) {
-    auto done =
-        computed(local_->take(*engine_, batches, rate, weights, gradients_, [this] { return keep_going(); }));
+          rate = release.learning_rate()](const engine::Weights& weights) {
+    auto done = computed(local_->take(*engine_, batches, rate, weights.tensors, gradients_,
+                                      [this] { return keep_going(); }));
     if (done.ok() && *done) (*done)->loading = local_->loading();
     return done;
   };
@@ -196,16 +221,20 @@ absl::StatusOr<Computation::Compute> Computation::prepare_stage(const Lease& lea
       }};
   PACELINE_RETURN_IF_ERROR(stage_->prepare(batch_of(*order_, lease)));
   return [this, iteration = std::move(iteration)](
-             std::span<const float* const> weights) -> absl::StatusOr<std::optional<Computed>> {
-    PACELINE_ASSIGN_OR_RETURN(const auto done, stage_->run(iteration, weights));
+             const engine::Weights& weights) -> absl::StatusOr<std::optional<Computed>> {
+    PACELINE_ASSIGN_OR_RETURN(const auto done, stage_->run(iteration, weights.tensors));
     if (!done) return std::nullopt;
-    return Computed{.loss = done->loss, .pace = done->pace, .stages = done->waited};
+    return Computed{
+        .loss = done->loss, .pace = done->pace, .stages = done->waited, .metrics = done->metrics};
   };
 }
 
 // One look at memory that was written a moment ago. Where all is well nobody looks at single tensors.
 Computation::Contributed Computation::contributed(const Computed& done) {
   if (stage_ && !stage_->first()) return {};
+  // Nobody but the program and the servers reads a card's memory.
+  if (gradient_->on_device())
+    return {.not_finite = done.finite ? "" : done.not_finite.empty() ? "its gradient" : done.not_finite};
   const float* gradient = gradient_->gradient().data();
   if (done.finite || ps::all_finite(layout_, gradient)) return {.not_finite = "", .norm = norm()};
   for (const ps::TensorSpec& tensor : layout_.tensors()) {

@@ -45,6 +45,9 @@ class Computation {
   memory::GradientWriter& gradient() { return *gradient_; }
   // Memory in which weights will lie.
   void share(std::span<const engine::Memory> memories);
+  // The servers keep weights and gradients in this card's memory, and give it at `socket`: from the next role on the
+  // gradient lies there. Errors: there are no addresses for it.
+  absl::Status use_card(const std::string& card, const std::string& socket);
 
   // Errors: those of PipelineStage::create; this worker has no address, or cannot listen there.
   absl::Status take(const wire::Role& role);
@@ -61,9 +64,10 @@ class Computation {
     Duration pace{0}, stages{0}, loading{0};
     Metrics metrics = {};
     bool finite = false;  // the whole gradient is known to be
+    std::string not_finite = {};  // a tensor whose gradient is not, if the engine says so
   };
   // An iteration from its weights on, one pointer a tensor. Nothing when it was interrupted.
-  using Compute = std::function<absl::StatusOr<std::optional<Computed>>(std::span<const float* const>)>;
+  using Compute = std::function<absl::StatusOr<std::optional<Computed>>(const engine::Weights&)>;
   // All of it that needs no weights. Valid until the next one, and while `release` is there. Requires: a
   // role.
   absl::StatusOr<Compute> prepare(const wire::WorkerRelease& release);
@@ -85,6 +89,7 @@ class Computation {
       : address_(std::move(address)), traffic_(traffic), interrupted_(std::move(interrupted)) {}
   absl::Status read(const std::string& job_toml, const std::string& name);
   absl::Status make_gradient();
+  void share_gradient(const engine::Memory& memory);
   absl::Status open_links();
   absl::Status expect(std::vector<engine::Batch> now, const wire::WorkerRelease& release);
   absl::StatusOr<Compute> prepare_steps(const Lease& lease, const wire::WorkerRelease& release);
@@ -108,6 +113,7 @@ class Computation {
   std::vector<float*> gradients_;         // by tensor
   std::vector<std::uint32_t> constants_;  // as OwnEngine has it
   bool others_may_write_ = false;         // to the gradient
+  std::string card_, socket_;             // as use_card() was told
   std::optional<LocalSteps> local_;       // of a policy that has its replicas step by themselves
   std::optional<wire::Role> role_;
   std::unique_ptr<links::LinkChannels> links_;  // null before it was a stage with others on other hosts

@@ -49,7 +49,7 @@ void contribute_nothing(const ps::Layout& layout, std::span<const float* const> 
 }  // namespace
 
 absl::StatusOr<engine::StepResult> step_until_taken(engine::Engine& engine, const engine::Batch& batch,
-                                                    std::span<const float* const> weights,
+                                                    const engine::Weights& weights,
                                                     std::span<float* const> gradients,
                                                     std::int64_t micro_batch,
                                                     const engine::KeepGoing& keep_going) {
@@ -61,7 +61,7 @@ absl::StatusOr<engine::StepResult> step_until_taken(engine::Engine& engine, cons
                               engine.step(weights, gradients, micro_batch, keep_going));
     if (result.retry) continue;
     if (result.skipped) {
-      contribute_nothing(engine.layout(), weights, gradients);
+      if (!weights.on_card) contribute_nothing(engine.layout(), weights.tensors, gradients);
       result.finite = true;
     }
     return result;

@@ -28,7 +28,7 @@ std::vector<engine::Batch> step_samples(SampleOrder& order, const Lease& lease, 
 // its gradient is zero, and its statistics are those of the weights. Errors: those of Engine::step();
 // FailedPrecondition when the overflows do not end.
 absl::StatusOr<engine::StepResult> step_until_taken(engine::Engine& engine, const engine::Batch& batch,
-                                                    std::span<const float* const> weights,
+                                                    const engine::Weights& weights,
                                                     std::span<float* const> gradients,
                                                     std::int64_t micro_batch,
                                                     const engine::KeepGoing& keep_going);

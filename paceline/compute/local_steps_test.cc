@@ -71,7 +71,7 @@ class Skips : public engine::Engine {
     prepared_ = batch.samples == std::vector<std::int32_t>{1, 2};
     return absl::OkStatus();
   }
-  absl::StatusOr<engine::StepResult> step(std::span<const float* const>, std::span<float* const> gradients,
+  absl::StatusOr<engine::StepResult> step(const engine::Weights&, std::span<float* const> gradients,
                                           std::int64_t, const engine::KeepGoing&) override {
     EXPECT_TRUE(std::exchange(prepared_, false)) << "a batch is prepared for one step";
     steps += 1;

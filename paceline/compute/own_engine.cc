@@ -20,7 +20,8 @@ constexpr std::int64_t kLongestJob = 16 << 20;  // bytes
 // What an engine is made of.
 bool computes_the_same(const config::JobConfig& one, const config::JobConfig& other) {
   return one.program == other.program && one.model == other.model && one.data == other.data &&
-         one.seed == other.seed && one.devices.size() == other.devices.size();
+         one.seed == other.seed && one.devices.size() == other.devices.size() &&
+         one.parallel.of_stages() == other.parallel.of_stages();
 }
 
 // The job came over the wire; what runs here is only what this host's own file says.

@@ -65,6 +65,7 @@ absl::StatusOr<PipelineStage> PipelineStage::create(const config::JobConfig& job
     PACELINE_ASSIGN_OR_RETURN(made.others_gradient_,
                               memory::GradientWriter::open(role.gradient_path(), stage->layout().size()));
     made.gradient_ = made.others_gradient_->gradient();
+    made.others_shared_.emplace(engine, memory_of(*made.others_gradient_));
   }
   made.gradients_ = engine::tensor_pointers(stage->layout(), made.gradient_.data());
   if (role.has_home()) made.pieces_ = pieces_of(stage->floats());
@@ -76,8 +77,10 @@ absl::StatusOr<PipelineStage> PipelineStage::create(const config::JobConfig& job
 
 absl::StatusOr<std::optional<PipelineStage::Done>> PipelineStage::run(const Iteration& iteration,
                                                                       std::span<const float* const> weights) {
-  PACELINE_RETURN_IF_ERROR(
-      stage_->start(weights, gradients_, iteration.samples, micro_batch_, iteration.seed));
+  const absl::Status started = stage_->start(weights, gradients_, iteration.samples, micro_batch_,
+                                             iteration.seed, [this] { return keep_going(); });
+  if (absl::IsCancelled(started)) return std::nullopt;
+  PACELINE_RETURN_IF_ERROR(started);
   const engine::MicroBatches micros(iteration.samples, micro_batch_);
   const auto start = steady_clock::now();
   Done done;
@@ -85,6 +88,10 @@ absl::StatusOr<std::optional<PipelineStage::Done>> PipelineStage::run(const Iter
     PACELINE_ASSIGN_OR_RETURN(const bool taken, take(step, iteration, micros, done));
     if (!taken) return std::nullopt;
   }
+  auto metrics = stage_->finish([this] { return keep_going(); });
+  if (absl::IsCancelled(metrics.status())) return std::nullopt;
+  PACELINE_RETURN_IF_ERROR(metrics.status());
+  done.metrics = *std::move(metrics);
   if (channels_.home() != nullptr) {
     PACELINE_ASSIGN_OR_RETURN(const bool brought, bring_home(*channels_.home()));
     if (!brought) return std::nullopt;
@@ -115,13 +122,21 @@ absl::StatusOr<bool> PipelineStage::take(const collective::PipelineStep& step, c
     case PipelineOp::kBackward:
       break;
   }
+  auto passed = pass(step, iteration, micros, done);
+  if (absl::IsCancelled(passed.status())) return false;
+  return passed;
+}
+
+absl::StatusOr<bool> PipelineStage::pass(const collective::PipelineStep& step, const Iteration& iteration,
+                                         const engine::MicroBatches& micros, Done& done) {
   const auto start = steady_clock::now();
-  const bool is_forward = step.op == PipelineOp::kForward;
+  const bool is_forward = step.op == collective::PipelineOp::kForward;
+  const auto going = [this] { return keep_going(); };
   if (is_forward) {
-    PACELINE_ASSIGN_OR_RETURN(const double loss, stage_->forward(step.micro));
+    PACELINE_ASSIGN_OR_RETURN(const double loss, stage_->forward(step.micro, going));
     done.loss += micros.share(step.micro) * loss;
   } else {
-    PACELINE_RETURN_IF_ERROR(stage_->backward(step.micro));
+    PACELINE_RETURN_IF_ERROR(stage_->backward(step.micro, going));
   }
   const Duration compute = steady_clock::now() - start;
   const double part = share_of_work_ * micros.share(step.micro) *

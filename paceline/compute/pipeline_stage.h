@@ -20,6 +20,7 @@
 
 #include "paceline/base/time.h"
 #include "paceline/collective/pipeline_schedule.h"
+#include "paceline/compute/shared.h"
 #include "paceline/compute/stage_channels.h"
 #include "paceline/config/job_config.h"
 #include "paceline/engine/engine.h"
@@ -54,6 +55,7 @@ class PipelineStage {
   };
   struct Done {
     double loss = 0;  // in the last stage: of this device's micro-batches, each by its share of the samples
+    Metrics metrics = {};
     // Its time: in passes, keeping its pace, and waiting for its neighbours.
     Duration compute{0}, pace{0}, waited{0};
   };
@@ -70,6 +72,9 @@ class PipelineStage {
   // One step of the schedule. False when it was interrupted.
   absl::StatusOr<bool> take(const collective::PipelineStep& step, const Iteration& iteration,
                             const engine::MicroBatches& micros, Done& done);
+  absl::StatusOr<bool> pass(const collective::PipelineStep& step, const Iteration& iteration,
+                            const engine::MicroBatches& micros, Done& done);
+  bool keep_going() const { return !channels_.interrupted(std::chrono::nanoseconds::zero()); }
   absl::StatusOr<bool> send(channels::Channel& to);
   using Receive = absl::Status (engine::Stage::*)(std::int64_t micro, std::span<const std::byte> message);
   absl::StatusOr<bool> receive(channels::Channel& from, std::int64_t micro, Receive take);
@@ -81,6 +86,7 @@ class PipelineStage {
   std::unique_ptr<engine::Stage> stage_;
   StageChannels channels_;
   std::optional<memory::GradientWriter> others_gradient_;  // of the first device, in those that write to it
+  std::optional<SharedWith> others_shared_;                // with the engine
   std::span<float> gradient_;                              // that this device writes
   std::vector<float*> gradients_;                          // by tensor
   std::vector<ps::FloatRange> pieces_;                     // of it, for the first device

@@ -102,6 +102,8 @@ absl::Status Worker::join() {
   PACELINE_ASSIGN_OR_RETURN(boards_,
                             BoardReaders::open(boards.boards(), layout, computation_->job().look_ahead));
   computation_->share(boards_->memories());
+  if (!boards_->card().empty())
+    PACELINE_RETURN_IF_ERROR(computation_->use_card(boards_->card(), boards_->socket()));
 
   wire::WorkerMessage joined;
   joined.mutable_joined();
@@ -172,7 +174,7 @@ absl::Status Worker::iterate(const wire::WorkerRelease& release) {
   const auto weights = pull(Version(release.version()), reach);
   if (!weights) return absl::OkStatus();  // the job or the replica ended meanwhile; the word of it is next
   const auto pulled = steady_clock::now();
-  PACELINE_ASSIGN_OR_RETURN(const auto done, compute(weights->tensors));
+  PACELINE_ASSIGN_OR_RETURN(const auto done, compute(weights->weights()));
   const auto computed = steady_clock::now();
   boards_->unpin();
   if (!done) return absl::OkStatus();  // also here

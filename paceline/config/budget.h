@@ -6,7 +6,7 @@
 
 namespace paceline::config {
 
-// The keys kind, most and per of a section; complains where `most` is missing. Megabytes become bytes.
+// Reads the keys kind, most and per of a section; complains if `most` is missing. Megabytes become bytes.
 planner::Budget read_budget(Section& section);
 
 // The key price_per_hour, in any currency.

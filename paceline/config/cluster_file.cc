@@ -19,10 +19,10 @@ namespace paceline::config {
 namespace {
 
 constexpr double kMostSeconds = 1e9;
-// Of 10⁹ bits a second: bytes a millisecond.
+// Bytes a millisecond at 10⁹ bits a second.
 constexpr double kBytesPerMs = 1e9 / 8 / 1000;
 
-// The keys gbps and latency_us; what is missing is as in `otherwise`.
+// Reads the keys gbps and latency_us; a missing one has the value of `otherwise`.
 planner::Link read_wire(Section& section, const planner::Link& otherwise) {
   const double gbps = section.number("gbps", otherwise.bytes_per_ms / kBytesPerMs, 1e-6, 1e6);
   return {section.number("latency_us", 1000 * otherwise.latency_ms, 0, 1e9) / 1000, gbps * kBytesPerMs};
@@ -226,7 +226,7 @@ class ClusterReader {
     }
   }
 
-  // What only a simulation looks at.
+  // Reads the keys that only a simulation looks at.
   void read_run() {
     file_.batches = top_.integer("batches", 1000, 1, 1'000'000);
     file_.jitter = top_.number("jitter", 0, 0, 2);

@@ -28,7 +28,7 @@ struct NamedModel {
 
 enum class ClusterEvent { kSpeed, kLink, kPrice, kJoin, kLeave };
 
-// From at_s on, a device has this speed or price, or a link between two devices is this.
+// A change from at_s on: a device's speed or price, a link between two devices, or its presence.
 struct ClusterChange {
   double at_s = 0;
   ClusterEvent what = ClusterEvent::kSpeed;
@@ -43,22 +43,22 @@ struct ClusterChange {
 struct PlannerConfig {
   double v = 20;                    // Lyapunov's V: the weight of time against budgets
   std::int64_t cuts_every = 30;     // batches between looks at the cuts
-  std::int64_t groups_every = 200;  // and at the groups
+  std::int64_t groups_every = 200;  // batches between looks at the groups
   std::int64_t trial = 3;           // batches that a new plan is on trial
-  double migration_ms = 500;        // of handing a device other layers, beside the weights it pulls
+  double migration_ms = 500;        // cost of handing a device other layers, besides the weights it pulls
 };
 
 struct ClusterFile {
   planner::Problem problem;
   std::uint64_t seed = 1;
-  std::optional<NamedModel> named;  // [model] name
+  std::optional<NamedModel> named;  // from [model] name
   std::string profile;              // [model] profile: a file beside this one; may be empty
-  planner::LayerProfile each;       // of a profile's layers, where they do not say
+  planner::LayerProfile each;       // default values for a profile's layers
   std::optional<PlannerConfig> planner;
-  std::int64_t batches = 1000;         // to be simulated
-  double jitter = 0;                   // of a device's batch: standard deviation / mean, log-normal
-  double noise = 0;                    // of what is measured, too
-  std::vector<ClusterChange> changes;  // by time
+  std::int64_t batches = 1000;  // batches to simulate
+  double jitter = 0;            // spread of a device's batch times: standard deviation / mean, log-normal
+  double noise = 0;             // the same for the measurements
+  std::vector<ClusterChange> changes;  // in order of time
 };
 
 absl::StatusOr<ClusterFile> parse_cluster(const std::string& text, const std::string& file);

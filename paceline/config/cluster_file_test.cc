@@ -1,4 +1,4 @@
-// What a cluster file says, and files that are wrong.
+// Correct and wrong cluster files.
 #include "paceline/config/cluster_file.h"
 
 #include <gmock/gmock.h>

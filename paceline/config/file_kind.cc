@@ -13,7 +13,7 @@ namespace {
 struct Marks {
   FileKind kind;
   const char* is;       // "a job"
-  const char* command;  // that takes it
+  const char* command;  // the command that takes it
   // Keys that no other kind has: "a", or "a.b" for a key of a section or of one of several.
   std::vector<std::string> keys;
 };

@@ -29,7 +29,7 @@ TEST(FileKind, AnotherKindIsSaid) {
 }
 
 // A job with a wrong key of a scenario is a job all the same.
-TEST(FileKind, WhatMayBeTheRightKindIsReadAsSuch) {
+TEST(FileKind, AFileThatMayBeTheRightKindIsReadAsSuch) {
   EXPECT_EQ(said(parse_job("iterations = 5\nepochs = 3\n", "f.toml").status()).find("this is"),
             std::string::npos);
   EXPECT_EQ(said(parse_job("epoch = 3\n", "f.toml").status()).find("this is"), std::string::npos);

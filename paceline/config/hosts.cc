@@ -25,7 +25,7 @@ void spread(JobConfig& job) {
 }
 
 void check_places(Section& cluster, const JobConfig& job) {
-  // One that keeps the weights of all has something to do without a device.
+  // The host that keeps all weights has something to do without a device.
   for (std::int64_t host = keeps_all(job) ? 1 : 0; host < job.hosts; ++host) {
     const bool used = std::any_of(job.devices.begin(), job.devices.end(),
                                   [&](const DeviceConfig& device) { return *device.host == host; });
@@ -50,8 +50,9 @@ void check_more_than_one(Section& cluster, const JobConfig& job) {
   }
 }
 
-// Of one host: how virtual time models it. Of several the first one keeps all weights, or each a part. The
-// sum of a group saves the first host's link, so it is made on the way there unless the job says otherwise.
+// With one host, `placement` is how virtual time models the servers. With several, the first one keeps all
+// weights, or each keeps a part. Summing in groups saves the first host's link, so the sum is made on the way
+// there unless the job says otherwise.
 void read_placement(Section& cluster, JobConfig& job) {
   const std::vector<std::string> places{"central", "beside"};
   const bool several = job.hosts > 1;

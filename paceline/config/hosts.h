@@ -11,7 +11,7 @@ namespace paceline::config {
 
 struct JobConfig;
 
-inline constexpr std::int64_t kMostHosts = 64;  // of a job
+inline constexpr std::int64_t kMostHosts = 64;  // the most hosts of a job
 
 // The keys `hosts`, `copies`, `without`, `host_patience_s`, `shared_folder` and `seal` of [cluster], and the
 // hosts of devices that do not name one: equally many on each, in their order. Then it removes the hosts that

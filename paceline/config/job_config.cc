@@ -18,6 +18,7 @@
 #include "paceline/config/one_line.h"
 #include "paceline/config/origin.h"
 #include "paceline/config/section.h"
+#include "paceline/config/server_parts.h"
 #include "paceline/config/toml_text.h"
 #include "paceline/ps/look_ahead.h"
 
@@ -106,7 +107,7 @@ ps::ParameterGroup read_group(Section section, ps::OptimizerKind kind) {
   return group;
 }
 
-// What an optimizer has where the file does not say; the learning rate.
+// Sets an optimizer's defaults; returns the default learning rate.
 double set_usual(ps::OptimizerConfig& optimizer) {
   switch (optimizer.kind) {
     case ps::OptimizerKind::kSgd:
@@ -176,7 +177,8 @@ void read_optimizer(Section section, JobConfig& job, Complaints& complaints) {
   section.finish();
 }
 
-// Of at most two points at one epoch the first ends what is before it, and the second begins what comes.
+// At most two points may be at one epoch: the first ends the part before, and the second begins the part
+// after.
 bool ascending(const std::vector<std::pair<double, double>>& table) {
   for (std::size_t i = 1; i < table.size(); ++i) {
     if (table[i].first < table[i - 1].first) return false;
@@ -225,7 +227,7 @@ void read_schedule(Section section, JobConfig& job) {
   section.finish();
 }
 
-// What `cgp` can be told one by one, over what its text says. Other policies have none of it.
+// Reads the keys that set options of `cgp` one by one, over its text. Other policies have no such keys.
 void read_cgp(Section& section, policy::CgpSpec& cgp) {
   constexpr std::int64_t kMost = 1'000'000;
   cgp.k_min = section.integer("k_min", cgp.k_min, 1, kMost);
@@ -245,7 +247,7 @@ void read_cgp(Section& section, policy::CgpSpec& cgp) {
     section.complain("k_min", "write a number that is not above k_max");
 }
 
-// Whether a policy looks ahead where the file does not say: those of papers do not, as published.
+// Whether a policy looks ahead if the file does not say: those of papers do not, as published.
 bool looks_ahead(const policy::PolicySpec& policy) { return std::holds_alternative<policy::CgpSpec>(policy); }
 
 void read_sync(Section section, JobConfig& job) {
@@ -376,9 +378,12 @@ void read_job_budget(Section& top, JobConfig& job, Complaints& complaints) {
 void read_cluster(Section section, JobConfig& job) {
   job.servers = section.integer("servers", job.servers, 1, 64);
   job.server_threads = section.integer("server_threads", 0, 0, 256);
+  job.memory = static_cast<ShardMemory>(section.choice("memory", 0, {"auto", "host", "gpu"}));
   read_hosts(section, job);
   job.server_gbps = section.number("server_gbps", job.server_gbps, 1e-6, 1e6);
   if (section.has("colocated")) section.complain("colocated", "write placement = \"beside\" or \"central\"");
+  if (const auto why = why_not_on_card(job); why && job.memory == ShardMemory::kGpu)
+    section.complain("memory", fmt::format("\"gpu\" cannot be, because {}; write \"auto\"", *why));
   section.finish();
 }
 
@@ -465,11 +470,11 @@ JobConfig read_job(const toml::table& root, Complaints& complaints) {
   read_devices(top, job, complaints);
   read_plan(top, job, complaints);
   check_policy({top.table("sync"), "sync", complaints}, job);
-  if (job.program && job.parallel.of_stages())
-    top.complain("parallel", "a program computes whole models; write \"data\" or \"uneven-data\"");
   for (const toml::table* table : top.tables("change")) read_change({table, "change", complaints}, job);
   read_job_budget(top, job, complaints);
   read_cluster({top.table("cluster"), "cluster", complaints}, job);
+  if (job.program && job.parallel.of_stages() && job.hosts > 1)
+    top.complain("parallel", "the stages of a program are on one host; write \"data\" or \"uneven-data\"");
   job.reach = read_reach({top.table("network"), "network", complaints});
   job.monitor = read_monitor({top.table("monitor"), "monitor", complaints});
   read_export({top.table("export"), "export", complaints}, job);
@@ -536,7 +541,7 @@ const toml::table* table_at(const toml::table& root, const std::string& section,
   return table == nullptr ? nullptr : table->as_table();
 }
 
-// The [[device]] that the device of this number is of; null where there is none.
+// The [[device]] that defines the device of this number; null if there is none.
 const toml::table* table_of_device(const toml::table& root, std::size_t device) {
   std::int64_t before = 0;
   for (std::size_t i = 0; const toml::table* table = table_at(root, "device", i); ++i) {
@@ -546,7 +551,7 @@ const toml::table* table_of_device(const toml::table& root, std::size_t device) 
   return nullptr;
 }
 
-// Of the key that an error begins with; nothing where it begins with none.
+// The place of the key that an error begins with; nothing if it begins with no key.
 std::optional<std::string> place_in(const toml::table& root, const Complaints& complaints,
                                     const std::string& key) {
   const auto one_of_several = numbered(key);
@@ -556,7 +561,7 @@ std::optional<std::string> place_in(const toml::table& root, const Complaints& c
   const auto& [section, number, name] = *one_of_several;
   const bool of_device = section == "device";
   const toml::table* table = of_device ? table_of_device(root, number) : table_at(root, section, number);
-  // What a [[device]] does not say stands at the top.
+  // A setting that a [[device]] leaves out stands at the top.
   if (of_device && (table == nullptr || !table->contains(name)))
     return complaints.place_of(root.get(name), name);
   return complaints.place_of(table == nullptr ? nullptr : table->get(name), section + "." + name);

@@ -27,9 +27,9 @@
 
 namespace paceline::config {
 
-inline constexpr std::int64_t kMostDevicesOfJob = 1024;  // of a job
-// With processes of their own. For each there is room in the shared memory of the weights
-// (memory/weight_board.h).
+inline constexpr std::int64_t kMostDevicesOfJob = 1024;  // the most devices of a job
+// The most devices that have processes of their own. The shared memory of the weights has room for each of
+// them (memory/weight_board.h).
 inline constexpr std::int64_t kMostLiveDevices = 470;
 
 // One device of the cluster. It is a replica, or a stage of one if the job has pipelines.
@@ -42,7 +42,7 @@ struct DeviceConfig {
   // micro-batch, for its part of an iteration of the whole model.
   std::optional<double> pace;
   std::optional<double> pace_ms;
-  Unevenness unevenness;            // of the paced time
+  Unevenness unevenness;            // spread of the paced time
   std::optional<double> memory_mb;  // the memory that the planner may fill; nullopt: no limit
   double price_per_hour = 0;        // while it is in the plan
   double power_w = 0;               // while it computes
@@ -51,7 +51,7 @@ struct DeviceConfig {
   std::optional<int> host;  // always given in a job that was read
 };
 
-// [budget]: of money in the prices' currency, of joules, or of traffic between sites.
+// [budget]: a limit on money in the prices' currency, on joules, or on traffic between sites.
 struct BudgetConfig {
   planner::Budget most;
   double v = 20;     // the weight of time against it (planner/queues.h)
@@ -92,9 +92,9 @@ struct JobConfig {
   std::vector<control::PriceChange> prices;
   std::vector<Slowdown> slowdowns;
 
-  // Of virtual time alone.
-  double load_ms = 0;               // of a batch, beside what is computed
-  double virtual_compute_ms = 100;  // of an iteration without pace_ms; `pace` multiplies it
+  // The next five are for virtual time only.
+  double load_ms = 0;               // loading a batch, besides computing it
+  double virtual_compute_ms = 100;  // an iteration without pace_ms; `pace` multiplies it
   bool free_communication = true;   // no [link] in the file
   double server_gbps = 10;
   UpdateTime update;
@@ -104,17 +104,19 @@ struct JobConfig {
   // hosts were given up, and their devices are not part of the job.
   std::vector<HostRank> ranks;
   std::vector<HostRank> without;
-  std::vector<std::string> left_out;  // names of those devices
+  std::vector<std::string> left_out;  // names of the devices of `without`
   double host_patience_s = 30;        // how long the run waits for a lost host
-  std::int64_t servers = 1;           // one a host, where there are several
+  std::int64_t servers = 1;           // one for each host, if there are several
   Placement placement = Placement::kCentral;
-  std::int64_t copies = 1;          // of each shard, each on another host
-  bool shared_folder = false;       // all hosts see runs_dir, on one disk
-  bool seal = true;                 // what goes from host to host
-  std::string fabric = "sealed";    // what carries it; in the clear "tcp", "ucx", or "auto": the faster one
+  std::int64_t copies = 1;     // copies of each shard, each on another host
+  bool shared_folder = false;  // all hosts see runs_dir, on one disk
+  bool seal = true;            // encrypts data between hosts
+  // "sealed"; or unencrypted "tcp", "ucx", or "auto", the faster one
+  std::string fabric = "sealed";
   std::int64_t server_threads = 0;  // 0: by the processors (kept_shards.cc)
+  ShardMemory memory = ShardMemory::kAuto;
   Reach reach;
-  std::string monitor{};        // where its metrics are served, HOST:PORT; empty: nowhere
+  std::string monitor{};        // address at which metrics are served, HOST:PORT; empty: none
   bool to_tensorboard = false;  // event files while it trains
   // Live: a commit's members sum among themselves, and servers take the sum. On one host they sum in its
   // memory; over several hosts, with all weights in one place, on the way there.
@@ -123,8 +125,8 @@ struct JobConfig {
   bool evaluates = true;
   double evaluate_epochs = 1;  // epochs between evaluations
   std::int64_t evaluate_batch = 250;
-  std::string
-      evaluate_device;  // of a program that evaluates, as PyTorch names it; empty: the program chooses
+  // The device of a program that evaluates, in PyTorch's words; empty: the program chooses.
+  std::string evaluate_device;
   std::optional<control::Target> target;
   bool stop_at_target = false;
   double checkpoint_epochs = 1;  // epochs between checkpoints
@@ -144,16 +146,16 @@ absl::StatusOr<JobConfig> parse_job(const std::string& text, const std::string& 
 absl::StatusOr<std::string> resolve_job(const std::string& text, const std::string& file,
                                         const std::vector<std::string>& sets);
 
-// In virtual time: how long an iteration of the device's own batch takes.
+// The time of an iteration of the device's own batch in virtual time.
 double virtual_ms(const JobConfig& job, const DeviceConfig& device);
 
-// How long this work has to take on a paced device, in iteration `clock` that started at `start`, if its real
-// computing took `compute`. `iterations`: of the whole model on the device's own batch, in which pace_ms is
-// measured. Never less than `compute`.
+// The time that this work has to take on a paced device, in iteration `clock` that started at `start`, if its
+// real computing took `compute`. `iterations`: the work in iterations of the whole model on the device's own
+// batch, in which pace_ms is measured. Never less than `compute`.
 Duration paced(const JobConfig& job, std::size_t device, Clock clock, Time start, double iterations,
                Duration compute);
 
-// Of a place in the plan: "w2", or "w0+w1" for a pipeline.
+// The name of a place in the plan: "w2", or "w0+w1" for a pipeline.
 std::string replica_name(const JobConfig& job, const planner::PlannedReplica& replica);
 
 // The Controller's configuration, when the size of the data set is known.

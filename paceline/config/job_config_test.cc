@@ -1,4 +1,4 @@
-// What a job file says, and files that are wrong in ways that a message could repeat. tests/ has the rest.
+// Correct job files, and wrong ones whose error a message could repeat. tests/ has the rest.
 #include "paceline/config/job_config.h"
 
 #include <gmock/gmock.h>
@@ -28,7 +28,7 @@ TEST(JobConfig, AnErrorStaysOneLineWhateverItQuotes) {
   expect_job_error(parse_job("", "job.toml", {"a\nb"}).status(), "--set a b: write KEY=VALUE");
 }
 
-TEST(JobConfig, WhatIsFoundLaterSaysWhereTheValueCameFrom) {
+TEST(JobConfig, LaterErrorsNameTheOriginOfTheValue) {
   const std::string text =
       "parallel = \"static\"\nmicro_batch = 4\nbatch = 7\n[data]\nsource = \"text:x\"\n[[device]]\ncount = "
       "2\n[[device]]\nbatch = 9\n[[pipeline]]\ndevices = [\"w0\"]\n[[pipeline]]\ndevices = [\"w1\", "
@@ -88,8 +88,8 @@ TEST(JobConfig, SaysWhatToDoWithAHostWithoutADevice) {
       "fewer hosts");
 }
 
-// What would have no effect is said, so that nobody waits for one.
-TEST(JobConfig, WhatWouldDoNothingIsAnError) {
+// A key without effect is refused, so that no user waits for its effect.
+TEST(JobConfig, RefusesAKeyWithoutEffect) {
   const std::string program = "[program]\nrun = \"train.py\"\n";
   const std::string own = "brings a model and data of its own";
   const std::vector<std::pair<std::string, std::string>> cases = {
@@ -113,7 +113,7 @@ TEST(JobConfig, WhatWouldDoNothingIsAnError) {
   }
 }
 
-TEST(JobConfig, WhatAProgramMayBeToldIsNone) {
+TEST(JobConfig, TakesTheKeysThatAProgramUses) {
   for (const char* more : {"[data]\nahead = 4\nload_ms = 3\n", "[model]\nweights = \"m.safetensors\"\n",
                            "[evaluate]\ntarget = \"f1 >= 0.8\"\n"}) {
     const auto job = parse_job(std::string("[program]\nrun = \"train.py\"\n") + more, "job.toml");
@@ -415,7 +415,7 @@ TEST(JobConfig, CopiesAreOnDifferentHosts) {
   const std::string devices = "[[device]]\ncount = 2\n";
   EXPECT_EQ(parse_job("[cluster]\nhosts = 2\n" + devices, "job.toml")->copies, 1);
   EXPECT_EQ(parse_job("[cluster]\nhosts = 2\ncopies = 2\n" + devices, "job.toml")->copies, 2);
-  // What is left of it when a host was given up.
+  // The copies of a job after a host was given up.
   EXPECT_EQ(parse_job("[cluster]\nhosts = 2\ncopies = 2\nwithout = [1]\n" + devices, "job.toml")->copies, 1);
   const absl::Status alone = parse_job("[cluster]\ncopies = 2\n" + devices, "job.toml").status();
   EXPECT_NE(alone.message().find("cluster.copies: copies of the weights are on different hosts"),
@@ -424,7 +424,7 @@ TEST(JobConfig, CopiesAreOnDifferentHosts) {
   EXPECT_FALSE(parse_job("[cluster]\nhosts = 4\nreplicas = 3\n[[device]]\ncount = 4\n", "job.toml").ok());
 }
 
-// Of each server, the numbers of its shards.
+// The shards of each server, from their numbers.
 ServerShards kept(const std::vector<std::vector<std::int32_t>>& numbers) {
   ServerShards kept(numbers.size());
   for (const ServerId server : kept.ids()) {
@@ -486,8 +486,8 @@ TEST(JobConfig, HasThePipelinesThatAreWholeWithoutAHost) {
       "cluster.without: every pipeline has a stage on host 1");
 }
 
-// Of what is no device or no host nothing follows for those that are left.
-TEST(JobConfig, WhatIsWrongOfHostsIsSaidAlsoWithoutAHost) {
+// A wrong device or host says nothing about the devices that remain.
+TEST(JobConfig, NamesAWrongHostOrDeviceEvenIfAHostIsLeftOut) {
   const std::string hosts = "[cluster]\nhosts = 2\nwithout = [0]\n";
   expect_job_error(parse_job(hosts + "[[device]]\ncount = 3\n[[device]]\nhost = 60\n", "job.toml").status(),
                    "cluster.hosts: w3 is on host 60, and there are hosts 0 to 1");

@@ -24,14 +24,14 @@ TEST(JobDifference, NamesEachKey) {
               ElementsAre("device[1].pace = 3.0, and there 2.0"));
 }
 
-TEST(JobDifference, WhereThingsLieIsAHostsOwn) {
+TEST(JobDifference, IgnoresPathsOnAHost) {
   EXPECT_THAT(
       job_differences("runs_dir = \"a\"\n[data]\nsource = \"text:a\"\n[network]\ncerts = \"a\"\n",
                       "runs_dir = \"b\"\n[data]\nsource = \"text:b\"\n[network]\ntoken_file = \"b\"\n"),
       IsEmpty());
 }
 
-TEST(JobDifference, WhatIsNoJobDiffers) {
+TEST(JobDifference, ATextThatIsNoJobDiffers) {
   EXPECT_THAT(job_differences("batch = 8\n", "batch = = 8\n"), ElementsAre(HasSubstr("not a job")));
 }
 

@@ -22,7 +22,7 @@ std::int64_t read_kilobytes(Section& section, const std::string& key, std::int64
 
 void read_layer_sizes(Section& section, planner::LayerProfile& layer) {
   layer.output_bytes = read_kilobytes(section, "output_kb", layer.output_bytes);
-  // What is kept is at least what is sent on.
+  // A layer keeps at least the bytes that it sends on.
   const std::int64_t kept = layer.activation_bytes > 0 ? layer.activation_bytes : layer.output_bytes;
   layer.activation_bytes = read_kilobytes(section, "activation_kb", kept);
   layer.parameter_bytes = read_kilobytes(section, "parameter_kb", layer.parameter_bytes);

@@ -22,9 +22,9 @@ struct DataConfig {
   // One of the forms of train/data_sources.h. A job that names gpt-byte and no source gets "headers".
   std::string source = "digits";
   bool augment = false;            // CIFAR: pad 4, crop, flip
-  std::int64_t train_samples = 0;  // use only the first so many; 0: all
+  std::int64_t train_samples = 0;  // use only this many first samples; 0: all
   std::int64_t test_samples = 0;   // the same
-  bool test_rest = false;  // also test on the samples that train_samples leaves out, after the test set
+  bool test_rest = false;  // after the test set, tests also on the samples that train_samples leaves out
   std::int64_t max_bytes = 4 << 20;  // text: read no more than this
   friend bool operator==(const DataConfig&, const DataConfig&) = default;
 };

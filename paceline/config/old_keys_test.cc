@@ -46,7 +46,7 @@ TEST(OldKeys, ARecordedJobMeansWhatItMeant) {
 TEST(OldKeys, OtherTextsStayAsTheyAre) {
   for (const char* text : {kNew, "# a remark\nepochs = 3\n", "not TOML ["})
     EXPECT_EQ(with_current_keys(text), text);
-  // What has both names is refused later, not changed here.
+  // A text with both names is refused later, not changed here.
   const std::string both = "[cluster]\nreplicas = 2\ncopies = 2\n";
   EXPECT_EQ(with_current_keys(both), both);
 }

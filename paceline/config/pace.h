@@ -12,10 +12,10 @@
 
 namespace paceline::config {
 
-// By how much the iterations of one device differ from each other.
+// How much the iterations of one device differ from each other.
 struct Unevenness {
   double jitter = 0;       // standard deviation / mean of a log-normal factor with mean 1
-  double slow_chance = 0;  // of one iteration, to be slow_least to slow_most times longer (uniform)
+  double slow_chance = 0;  // chance that an iteration takes slow_least to slow_most times longer (uniform)
   double slow_least = 2;
   double slow_most = 5;
 };

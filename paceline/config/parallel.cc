@@ -14,7 +14,7 @@ namespace paceline::config {
 
 namespace {
 
-// In the order of Parallel.
+// The modes' names, in the order of Parallel.
 const std::vector<std::string> kModes = {"data",   "static", "uneven-data", "pipeline",  "joint",
                                          "frozen", "gpipe",  "gpipe-work",  "pipedream", "hetpipe"};
 
@@ -27,7 +27,7 @@ std::int32_t place_of(const std::string& name, const std::vector<PlanDevice>& de
   return found == devices.end() ? -1 : static_cast<std::int32_t>(found - devices.begin());
 }
 
-// So many whole numbers, each above the one before.
+// Whether these are `count` whole numbers, each above the one before.
 bool good_cuts(const std::vector<double>& cuts, std::size_t count) {
   return cuts.size() == count &&
          std::adjacent_find(cuts.begin(), cuts.end(), std::greater_equal<>()) == cuts.end() &&
@@ -59,7 +59,7 @@ planner::PlannedReplica read_pipeline(Section section, const std::vector<PlanDev
                      "write the first unit of each stage but the first, in ascending order: one "
                      "number fewer than there are stages");
   }
-  // By device.
+  // One cut for each device.
   for (std::size_t s = 0; fits && s < stages.size(); ++s)
     replica.cuts.insert(replica.cuts.end(), stages[s].size(),
                         s == 0 ? 0 : static_cast<std::int32_t>(cuts[s - 1]));
@@ -84,7 +84,7 @@ void complain_unless_each_is_used_once(Section& top, const planner::Plan& plan,
   }
 }
 
-// As check_units(), with the pipeline's number or without.
+// Like check_units(), with the pipeline's number or without.
 absl::Status check_units_of(const ParallelConfig& parallel, const std::string& model, std::int64_t units,
                             bool numbered) {
   const auto& replicas = parallel.plan.replicas;

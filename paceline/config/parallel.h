@@ -19,26 +19,26 @@ inline constexpr std::size_t kMostPlannedDevices = 128;
 
 enum class Parallel {
   kData,        // each device is a replica
-  kStatic,      // [[pipeline]] says which devices are
+  kStatic,      // [[pipeline]] names the devices of each replica
   kUnevenData,  // each device is a replica, and gets samples by its measured speed
-  kPipeline,    // all devices are one, cut by the planner before the run
-  kJoint,       // the planner says, before the run and during it
-  kFrozen,      // the planner says, before the run only
-  kGpipe,       // as others would plan it (planner/baselines.h), before the run only
+  kPipeline,    // all devices are one replica, cut by the planner before the run
+  kJoint,       // the planner decides, before the run and during it
+  kFrozen,      // the planner decides, before the run only
+  kGpipe,       // the plan of another system (planner/baselines.h), before the run only
   kGpipeWork,
   kPipedream,
   kHetpipe,
 };
 
-// As a job says it.
+// The mode's name in a job file.
 std::string to_string(Parallel mode);
 
 struct ParallelConfig {
   Parallel mode = Parallel::kData;
-  // In every mode; a device is its place in the job's list. Every device is in one replica, but the planner
-  // may leave some out.
+  // The plan, which every mode has; a device is its place in the job's list. Every device is in one replica,
+  // but the planner may leave some out.
   planner::Plan plan;
-  std::optional<std::int64_t> micro_batch;  // as the file says it
+  std::optional<std::int64_t> micro_batch;  // only if the file has the key
   // The planner has not made the plan yet: until then each device is alone in it.
   bool to_be_planned = false;
   // The cost of each unit of the model, in any measure; empty: all alike.
@@ -47,14 +47,14 @@ struct ParallelConfig {
   planner::ModelProfile model;
 
   bool by_planner() const { return mode >= Parallel::kPipeline; }
-  // Its samples follow measured speeds.
+  // Whether samples follow measured speeds.
   bool uneven_data() const { return mode == Parallel::kUnevenData || mode == Parallel::kJoint; }
-  // A device takes the time of the samples that it gets; in other modes that of its batch, however small the
-  // last batch of an epoch is.
+  // Whether a device's paced time is that of the samples that it gets. In other modes it is that of its
+  // batch, however small the last batch of an epoch is.
   bool paced_by_samples() const { return mode != Parallel::kData; }
-  // Devices may be stages.
+  // Whether devices may be stages.
   bool of_stages() const { return mode == Parallel::kStatic || by_planner(); }
-  // Of the job's devices, as they are listed.
+  // Whether a replica has several devices.
   bool pipelined() const;
 };
 
@@ -64,17 +64,19 @@ struct PlanDevice {
   std::int64_t batch;
 };
 
-// The keys parallel, micro_batch and work, and the sections [[pipeline]] and [[layer]].
+// Reads the keys parallel, micro_batch and work, and the sections [[pipeline]] and [[layer]].
 ParallelConfig read_parallel(Section& top, const std::vector<PlanDevice>& devices, Complaints& complaints);
 
-// The forward pass's part of the work on a micro-batch: the backward pass has two products where it has one.
+// The forward pass's part of the work on a micro-batch: the backward pass has two products for each of its
+// products.
 inline constexpr double kForwardPart = 1.0 / 3;
 
-// Errors: InvalidArgument when a model of so many units cannot be cut so, or `work` or [[layer]] lists
-// others.
+// Errors: InvalidArgument when a model of `units` units cannot be cut at these places, or when `work` or
+// [[layer]] lists other units.
 absl::Status check_units(const ParallelConfig& parallel, const std::string& model, std::int64_t units);
 
-// Of units [begin, end) in the work of all, from 0 to 1. `work` may be empty. Requires: a range of `units`.
+// The share of units [begin, end) in the work of all, from 0 to 1. `work` may be empty. Requires: a range of
+// `units`.
 double share_of_work(const std::vector<double>& work, std::int64_t begin, std::int64_t end,
                      std::int64_t units);
 

@@ -15,13 +15,14 @@ namespace paceline::config {
 
 namespace {
 
-// One host: what a stage hands to the next is copied out and in; pushing and pulling is a pass over memory,
+// Links within one host: a stage's output is copied out and in; pushing and pulling is a pass over memory,
 // and a round through the coordinator.
 constexpr planner::Link kBetweenProcesses{.latency_ms = 0.05, .bytes_per_ms = 1e6};
 constexpr planner::Link kToServers{.latency_ms = 0.5, .bytes_per_ms = 4e6};
 constexpr double kServersBytesPerMs = 8e6;
-constexpr double kMigrationMs = 100;  // until workers have taken other roles, and the next batch has begun
-constexpr double kPassMs = 0.2;       // of each micro-batch on a stage, whatever its size
+// time until workers have taken other roles, and the next batch has begun
+constexpr double kMigrationMs = 100;
+constexpr double kPassMs = 0.2;  // for each micro-batch on a stage, whatever its size
 
 double bytes_per_ms(double gbps) { return gbps * 1e9 / 8 / 1000; }
 
@@ -29,7 +30,7 @@ planner::Link planned_link(const Link& link) {
   return {.latency_ms = link.latency_us / 1000, .bytes_per_ms = bytes_per_ms(link.gbps)};
 }
 
-// What is slower of both.
+// A link through both: the slower value of each kind.
 planner::Link through(const planner::Link& one, const planner::Link& other) {
   return {.latency_ms = std::max(one.latency_ms, other.latency_ms),
           .bytes_per_ms = std::min(one.bytes_per_ms, other.bytes_per_ms)};
@@ -63,7 +64,7 @@ planner::Link to_servers(const JobConfig& job, const DeviceConfig& device, RunTi
   return job.free_communication ? planner::Link{} : planned_link(device.link);
 }
 
-// Of every device to every other.
+// The links from every device to every other.
 std::vector<planner::Link> between_devices(const JobConfig& job, RunTime time) {
   std::vector<planner::Link> links;
   for (const DeviceConfig& from : job.devices) {

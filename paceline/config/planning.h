@@ -13,7 +13,7 @@
 
 namespace paceline::config {
 
-// Where a run's times come from.
+// The source of a run's times.
 enum class RunTime { kWall, kVirtual };
 
 // B is the devices' batches together; u is the job's micro_batch, or any power of two. Times are those that
@@ -23,7 +23,7 @@ enum class RunTime { kWall, kVirtual };
 // reached over [link].
 planner::Problem planning_problem(const JobConfig& job, const planner::ModelProfile& model, RunTime time);
 
-// The settings that give the job this plan: keys as resolve_job takes them.
+// The settings that give the job this plan: keys in the form of resolve_job.
 std::vector<std::string> plan_settings(const JobConfig& job, const planner::ModelProfile& model,
                                        const planner::Plan& plan);
 

@@ -1,4 +1,4 @@
-// What the planner is told of a job, and that the plan it makes comes back out of the job's text.
+// Tests of the planner's view of a job, and that the plan comes back out of the job's text.
 #include "paceline/config/planning.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ planner::ModelProfile measured() {
   return model;
 }
 
-// Of one sample through the whole model.
+// The time of one sample through the whole model.
 double sample_ms(const planner::Problem& problem, std::size_t device) {
   double ms = 0;
   for (const planner::LayerProfile& layer : problem.model.layers)
@@ -38,7 +38,7 @@ TEST(PlanningProblem, HasTheTimesThatDevicesWillTake) {
   EXPECT_DOUBLE_EQ(sample_ms(live, 0), 5);
   EXPECT_DOUBLE_EQ(sample_ms(live, 1), 8);
   EXPECT_DOUBLE_EQ(sample_ms(live, 2), 4);
-  EXPECT_DOUBLE_EQ(live.model.layers[1].work_ms, 3);  // as `work` spreads it
+  EXPECT_DOUBLE_EQ(live.model.layers[1].work_ms, 3);  // spread by `work`
   EXPECT_EQ(live.cluster.devices[0].memory_bytes, 500'000);
   EXPECT_EQ(live.cluster.devices[1].memory_bytes, planner::Device::kNoLimit);
   const planner::Problem modelled = planning_problem(job, measured(), RunTime::kVirtual);

@@ -24,7 +24,7 @@ namespace paceline::config {
 
 struct PredictedTimes {
   std::vector<std::string> names;
-  std::vector<std::vector<double>> lists;  // as many as names
+  std::vector<std::vector<double>> lists;  // one for each name
 };
 
 // A reader takes no more than this.

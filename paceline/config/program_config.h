@@ -14,11 +14,11 @@ namespace paceline::config {
 struct ProgramConfig {
   std::string run;                 // a script for `python`, when it ends in .py; else an executable
   std::string module;              // for `python -m`, instead of `run`
-  std::vector<std::string> args;   // of it
+  std::vector<std::string> args;   // arguments of the program
   std::string python = "python3";  // looked for in PATH, unless it is a path
-  std::string directory;           // where it runs; empty: where the job was started
+  std::string directory;           // working directory; empty: where the job was started
   double step_limit_s = 0;         // an iteration that takes longer ends its worker; 0: no limit
-  double after_limit_s = 600;      // what it does after the job may take so long; 0: no limit
+  double after_limit_s = 600;      // longest time that the program may go on after the job; 0: no limit
   std::string weights = "view";    // or "copy": the program may write to its weights
 
   friend bool operator==(const ProgramConfig&, const ProgramConfig&) = default;

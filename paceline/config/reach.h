@@ -18,10 +18,10 @@ struct Reach {
 
 Reach read_reach(Section section);
 
-// [monitor] of a job: where its metrics are served, HOST:PORT; empty: nowhere.
+// [monitor] of a job: the address at which its metrics are served, HOST:PORT; empty: none.
 std::string read_monitor(Section section);
 
-// Whether only processes of this machine can connect to such an address (HOST:PORT).
+// Whether only processes of this machine can connect to the address (HOST:PORT).
 bool is_loopback(const std::string& address);
 
 }  // namespace paceline::config

@@ -1,4 +1,4 @@
-// What a live run tells the planner, without any process: the Replanner of a job.
+// Tests of what a live run tells the planner, without any process: the Replanner of a job.
 #include "paceline/control/replanner.h"
 
 #include <map>
@@ -53,7 +53,7 @@ struct Orders {
   std::optional<control::NoPlan> none;
 };
 
-// What the Replanner ordered; what it wants searched is.
+// Returns the Replanner's orders, after carrying out the searches that it ordered.
 Orders carry_out(Replanner& replanner, Time at, std::vector<control::Order> orders) {
   Orders all;
   for (std::size_t i = 0; i < orders.size(); ++i) {
@@ -80,7 +80,7 @@ Orders give_up_batch(Replanner& replanner, Time at) {
   return carry_out(replanner, at, std::move(orders));
 }
 
-// One round of a pipeline in which w1 is so many times slower than its pace.
+// One round of a pipeline in which w1 is `slowness` times slower than its pace.
 Change round(Replanner& replanner, const planner::PlannedReplica& replica, int number, double slowness) {
   const double layer_ms = 96.0 / 8 / 6 * 16;
   finish(replanner, 0, 16,
@@ -262,7 +262,7 @@ TEST(Replanner, PlansAroundALinkThatHasBecomeSlowAndComesBackWhenItIsFast) {
     ASSERT_TRUE(replanner->joined(control::DeviceJoined{device}).ok());
   join(*replanner, 0, 0);
   planner::Plan plan = job.parallel.plan;
-  double gbps = 1;  // of the link between hosts 0 and 1
+  double gbps = 1;  // the rate of the link between hosts 0 and 1
   const auto measure = [&](int from, int to, double over_gbps, bool shared) {
     const double seconds = 500e3 * 8 / (over_gbps * 1e9);
     ASSERT_TRUE(replanner
@@ -338,7 +338,7 @@ TEST(Replanner, WaitingForWeightsIsSynchronizing) {
   EXPECT_NEAR(predicted_with(from_seconds(0.1)) - predicted_with(Duration::zero()), 100, 1);
 }
 
-TEST(Replanner, OfALinkTakesNothingThatCannotBe) {
+TEST(Replanner, IgnoresImpossibleMeasurementsOfALink) {
   const JobConfig one = job("");
   const auto replanner = replanner_of(one).value();
   const auto says = [&](int from, int to, std::int64_t bytes, int ns) {
@@ -388,7 +388,7 @@ class PlannedRounds {
     }
     return samples;
   }
-  // As the newest plan has it, by device.
+  // The samples of the newest plan, for each device.
   std::vector<std::int64_t> planned() const {
     std::vector<std::int64_t> samples(job_.devices.size());
     const planner::Plan plan = controller_.plan().value();
@@ -396,7 +396,7 @@ class PlannedRounds {
       samples[static_cast<std::size_t>(replica.devices[0])] = replica.samples;
     return samples;
   }
-  // Of those who are released and have not computed.
+  // The samples of the replicas that are released and have not computed.
   std::vector<std::int64_t> leased() const {
     std::vector<std::int64_t> samples(job_.devices.size());
     for (const control::Release& one : released_) samples[device(one.replica)] = one.lease.size();
@@ -602,8 +602,8 @@ TEST(Replanner, ADeviceThatComesBackWhileItSearchesIsCountedOn) {
   EXPECT_FALSE(carry_out(*replanner, Time{}, orders).none);
 }
 
-// One whose gradient is discarded leaves and its device stays. Its next replica would wait for that of the
-// device that has gone.
+// A replica whose gradient is discarded leaves, and its device stays. Its next replica would wait for that of
+// the device that has gone.
 TEST(Replanner, PlansAroundADeviceThatLeftWhenTheOtherReplicasLeaveToo) {
   const JobConfig three = job_of_three();
   control::Controller controller(controller_config(three, 1000), policy::make_policy(three.policy),

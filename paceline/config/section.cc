@@ -28,7 +28,7 @@ const std::string* Complaints::set_of(const std::string& key) const {
   return found == sets_.rend() ? nullptr : &*found;
 }
 
-// One that made the key's table.
+// The --set that made the key's table.
 const std::string* Complaints::set_below(const std::string& key) const {
   const auto found = std::find_if(sets_.rbegin(), sets_.rend(),
                                   [&](const std::string& set) { return set.starts_with(key + "."); });
@@ -38,7 +38,7 @@ const std::string* Complaints::set_below(const std::string& key) const {
 std::string Complaints::place_of(const toml::node* node, const std::string& key) const {
   const std::string* set = set_of(key);
   if (set == nullptr && node != nullptr && node->source().begin.line == 0) set = set_below(key);
-  // Of one that sets more than this key, the key stays to be said.
+  // If a --set sets more than this key, the key follows it.
   const bool says_more = set != nullptr && !set->starts_with(key);
   if (set != nullptr && of_user_) return "--set " + *set + (says_more ? ": " + key : "");
   const auto line = node == nullptr || set != nullptr ? 0 : node->source().begin.line;
@@ -55,7 +55,7 @@ void Complaints::add_unknown(const toml::node* node, const std::string& section,
   if (!status_.ok()) return;
   const std::string key = section.empty() ? name : section + "." + name;
   add(node, key, "unknown key; " + advise(name, known));
-  // What is laid over the file stands in no table of it.
+  // A key from a --set stands in no table of the file.
   if (!section.empty() && set_of(key) == nullptr) below_ = Below{section, name, place_of(node, key)};
 }
 

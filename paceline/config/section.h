@@ -17,8 +17,8 @@ namespace paceline::config {
 // The first mistake in a file; later ones are ignored. One thread.
 class Complaints {
  public:
-  // `sets`: "key=value" each that were laid over the file: they are in no line of it. An error in a user's
-  // setting names --set, and not the file.
+  // `sets`: settings "key=value" that were laid over the file; they are in no line of it. An error in a
+  // user's setting names --set, and not the file.
   explicit Complaints(std::string file, std::vector<std::string> sets = {}, bool of_user = true)
       : file_(std::move(file)), sets_(std::move(sets)), of_user_(of_user) {}
   // `node`: the place of the value, for the line number; may be null.
@@ -26,14 +26,14 @@ class Complaints {
   // A key that the section does not know. `known`: the keys that it knows.
   void add_unknown(const toml::node* node, const std::string& section, const std::string& name,
                    const std::set<std::string>& known);
-  // An unknown key below a table may be a key of the top, written after that table's head. To be called when
-  // all keys of the top are `known`.
+  // Looks for an unknown key below a table that is a key of the top, written after that table's head. Call
+  // this when all keys of the top are `known`.
   void look_above(const toml::table& root, const std::set<std::string>& known);
   const absl::Status& status() const { return status_; }
-  // `key`: "optimizer.lr". Each that a section asked for is a key of the file.
+  // `key`: "optimizer.lr". Each key that a section asked for is a key of the file.
   void ask_for(const std::string& key) { asked_for_.insert(key); }
   bool is_key(const std::string& key) const { return asked_for_.contains(key); }
-  // Where the value of the key came from, with the key: what each line begins with.
+  // The origin of the key's value, with the key: the beginning of each error line.
   std::string place_of(const toml::node* node, const std::string& key) const;
 
  private:
@@ -49,7 +49,7 @@ class Complaints {
   bool of_user_;
   std::set<std::string> asked_for_;
   absl::Status status_;
-  std::optional<Below> below_;  // of what `status_` says
+  std::optional<Below> below_;  // for the error in `status_`
 };
 
 class Section {
@@ -60,7 +60,7 @@ class Section {
 
   // The value, or `otherwise` when the key is missing or its value is wrong (which is then complained about).
   std::int64_t integer(const std::string& key, std::int64_t otherwise, std::int64_t least, std::int64_t most);
-  // `what`: it is, where its name alone might mislead; may be null.
+  // `what`: what the key is, if its name alone might mislead; may be null.
   double number(const std::string& key, double otherwise, double least, double most,
                 const char* what = nullptr);
   bool boolean(const std::string& key, bool otherwise);
@@ -69,12 +69,12 @@ class Section {
   std::size_t choice(const std::string& key, std::size_t otherwise, const std::vector<std::string>& choices);
   std::vector<double> numbers(const std::string& key, double least, double most);
   std::vector<std::string> texts(const std::string& key);
-  // A list of texts or of lists of them, ["a", ["b", "c"]]: each a list, of one or of several.
+  // A list of texts or of lists of texts, ["a", ["b", "c"]]: each becomes a list, of one or of several.
   std::vector<std::vector<std::string>> groups(const std::string& key);
   // A list of pairs of numbers, [[0, 1], [2.5, 0.1]].
   std::vector<std::pair<double, double>> pairs(const std::string& key, double most_first, double most_second);
   bool has(const std::string& key);
-  // Complains about a key that the section does not have, where it is there.
+  // Complains if the section has this key.
   void refuse(const std::string& key, const std::string& what);
 
   // A table below this one; null when missing.
@@ -86,7 +86,7 @@ class Section {
   void complain(const std::string& key, const std::string& what);
   // Whether the file has no mistake so far, here or elsewhere.
   bool good() const { return complaints_.status().ok(); }
-  // Complains about the first key nobody asked for.
+  // Complains about the first key that was not asked for.
   void finish();
 
  private:

@@ -15,6 +15,19 @@ bool sums_on_the_way(const JobConfig& job) {
 
 bool sends_early(const JobConfig& job) { return job.hosts > 1 && job.copies == 1 && !sums_on_the_way(job); }
 
+std::optional<std::string> why_not_on_card(const JobConfig& job) {
+  if (job.memory == ShardMemory::kHost) return "cluster.memory is \"host\"";
+  if (!job.program) return "built-in models compute on processors";
+  if (job.hosts > 1) return "the job has several hosts";
+  if (job.servers > 1) return "the job has several servers";
+  if (job.parallel.of_stages()) return "replicas are pipelines";
+  if (job.reduce_in_group) return "cluster.reduction is \"group\"";
+  if (std::holds_alternative<policy::LocalSgdSpec>(job.policy)) return "local SGD steps on processors";
+  if (ps::is_tensorwise(job.optimizer.kind)) return "LARS, LAMB and Adafactor step on processors";
+  if (job.reject_outliers > 0) return "sync.reject_outliers looks at norms on processors";
+  return std::nullopt;
+}
+
 absl::StatusOr<std::vector<ps::Layout>> server_parts(const ps::Layout& layout, std::int64_t servers,
                                                      ServerSpread spread, ps::OptimizerKind optimizer) {
   if (spread == ServerSpread::kCentral) {

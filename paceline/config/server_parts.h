@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include <absl/status/statusor.h>
@@ -14,13 +16,15 @@
 
 namespace paceline::config {
 
-// Where the servers are.
+// The places of the servers.
 enum class ServerSpread {
   kOneHost,
   kHosts,    // one on each of several hosts
   kCentral,  // the same, and the first one keeps everything
 };
 ServerSpread spread_of(const JobConfig& job);
+// Why the shards of this job cannot be in a card's memory, in words that follow "because"; nothing if they can.
+std::optional<std::string> why_not_on_card(const JobConfig& job);
 // Whether the sum of a commit is made on its way to the first host, which keeps everything.
 bool sums_on_the_way(const JobConfig& job);
 // Whether gradients may go to other hosts before they are in a commit: not if they are summed on the way, or
@@ -37,11 +41,11 @@ inline std::int64_t modelled_servers(const JobConfig& job) { return job.hosts > 
 absl::StatusOr<std::vector<ps::Layout>> server_parts(const ps::Layout& layout, std::int64_t servers,
                                                      ServerSpread spread, ps::OptimizerKind optimizer);
 
-// Which shards each server keeps.
+// The shards that each server keeps.
 using ServerShards = IdVector<ServerId, std::vector<ShardId>>;
 
-// The own shard first. With several `copies`, server n + 1 has another copy of shard n, so that the
-// neighbours of a lost server have its shards. Requires: 1 ≤ copies ≤ servers.
+// The server's own shard comes first. With several `copies`, server n + 1 has another copy of shard n, so
+// that the neighbours of a lost server have its shards. Requires: 1 ≤ copies ≤ servers.
 ServerShards shards_kept(int servers, int copies);
 
 }  // namespace paceline::config

@@ -41,7 +41,7 @@ std::string new_name(Section& section, const std::vector<Named>& before) {
   return name;
 }
 
-// The index of what the text at `key` names. Requires: the key is there, and the list is not empty.
+// The index of the item that the text at `key` names. Requires: the key is there, and the list is not empty.
 template <class Named>
 std::size_t index_of(Section& section, const std::string& key, const std::vector<Named>& list) {
   const std::string name = section.text(key, "");
@@ -150,7 +150,7 @@ absl::StatusOr<Sweep> parse_sweep(const std::string& text, const std::string& fi
   for (const toml::table* table : top.tables("axis"))
     sweep.axes.push_back(read_axis({table, "axis", complaints}, sweep.axes, complaints));
   if (sweep.axes.empty()) top.complain("axis", "write at least one [[axis]]");
-  // What follows names axes and values; without any there is nothing to look names up in.
+  // The next keys name axes and values; without any there is nothing to look names up in.
   PACELINE_RETURN_IF_ERROR(unless_other_kind(root, FileKind::kSweep, file, complaints.status()));
   read_roles(top, sweep);
   PACELINE_RETURN_IF_ERROR(complaints.status());

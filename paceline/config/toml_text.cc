@@ -32,7 +32,7 @@ Parents make_parents(toml::table& root, const std::vector<std::string>& parts) {
   return {table, parts.size()};
 }
 
-// What is wrong with a key below one that is no section.
+// The error for a key below one that is no section.
 absl::Status not_a_section(const std::string& set, const std::vector<std::string>& parts,
                            const Parents& wrong, const std::string& value) {
   const auto end = parts.begin() + static_cast<std::ptrdiff_t>(wrong.parts) + 1;

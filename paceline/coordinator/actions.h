@@ -50,11 +50,11 @@ struct HangUp {
 // The size of the data set is known, and there is a Controller: the first Record comes later.
 struct Begin {
   control::ControllerConfig config;
-  policy::Bounds bounds;                            // that the policy keeps
-  std::optional<control::ControllerState> state{};  // that it goes on from
+  policy::Bounds bounds;                            // bounds that the policy keeps
+  std::optional<control::ControllerState> state{};  // the state that it goes on from
 };
 
-// For the run recorder: a fact, and what the Controller ordered.
+// For the run recorder: a fact, and the Controller's orders.
 struct Record {
   control::Fact fact;
   std::vector<control::Order> orders;
@@ -63,7 +63,7 @@ struct Record {
 // Everything recorded so far has to survive this process before the next action.
 struct FlushRecords {};
 
-// The Controller wants to be woken then, and not at a time that was said before.
+// The Controller wants to be woken at this time. It replaces the time of an earlier WakeUp.
 struct WakeUp {
   SteadyTime at;
 };
@@ -72,20 +72,20 @@ struct WakeUp {
 struct OpenCheckpoint {
   Version version;
 };
-// Every shard of it is written: it should count from now on. CheckpointCounted says whether it does. While
-// copies are saved (Phase::kSavingCopies) the answer may come later, because the servers keep their memory
-// until then.
+// Every shard of the checkpoint is written: it should count from now on. CheckpointCounted says whether it
+// does. While copies are saved (Phase::kSavingCopies) the answer may come later, because the servers keep
+// their memory until then.
 struct CountCheckpoint {
   control::ControllerState state;
   Duration elapsed{0};
 };
-// It will not count: its files are removed.
+// The checkpoint will not count: its files are removed.
 struct DropCheckpoint {};
 
 // One line for people.
 struct Tell {
   std::string line;
-  bool remember = false;  // for later readers, who ask what became of the run
+  bool remember = false;  // for later readers who ask what became of the run
 };
 
 // The attempt that was cut short lost no version that a process saw.
@@ -112,7 +112,7 @@ class Outbox {
   void tell(std::string line) { put(Tell{std::move(line)}); }
   void tell_and_remember(std::string line) { put(Tell{std::move(line), true}); }
 
-  // The last order, and the end of the connection.
+  // Sends the last order, and ends the connection.
   void send_disconnect(WorkerPeer to, const wire::Disconnect& disconnect) {
     last<SendWorker>(to, disconnect);
   }
@@ -122,12 +122,12 @@ class Outbox {
   void send_disconnect(EvaluatorPeer to, const wire::Disconnect& disconnect) {
     last<SendEvaluator>(to, disconnect);
   }
-  // It was given up; it may come again as a new one.
+  // The process was given up; it may come again as a new one.
   template <class Peer>
   void give_up(Peer to, const std::string& why) {
     send_disconnect(to, wire::given_up(why));
   }
-  // It is not wanted in this job.
+  // The process is not wanted in this job.
   template <class Peer>
   void refuse(Peer to, const std::string& why, wire::Disconnect::Reason reason = wire::Disconnect::NONE) {
     send_disconnect(to, wire::refused(why, reason));

@@ -29,7 +29,7 @@ namespace {
 // A server that lives comes again within a second.
 constexpr std::chrono::seconds kVotePatience{2};
 
-// Of something that a process measured.
+// Whether a process can have measured this time.
 bool is_time(std::int64_t ns) { return ns >= 0 && Duration(ns) < std::chrono::days(30); }
 
 std::optional<Version> version_of(const std::optional<Restart>& restart) {
@@ -97,7 +97,7 @@ void Attempt::on_hello(ServerPeer peer, const wire::ServerHello& hello) {
   start_servers_if_ready();
 }
 
-// Without a right server there is no run: an error is its end.
+// A run needs a right server: an error is the server's end.
 absl::Status Attempt::on_message(ServerId server, const wire::ServerMessage& message) {
   PACELINE_RETURN_IF_ERROR(note_updates(server, message));
   switch (message.what_case()) {
@@ -158,7 +158,7 @@ absl::Status Attempt::note_updates(ServerId server, const wire::ServerMessage& m
   return absl::OkStatus();
 }
 
-// What cannot be is not worth ending a run for.
+// Impossible numbers are ignored: they only feed the report.
 void Attempt::note_process(const std::string& name, const wire::Heartbeat& beat) {
   if (beat.resident_bytes() <= 0) return;
   store::ProcessReport report{time(at_), name, beat.resident_bytes()};
@@ -218,7 +218,7 @@ absl::Status Attempt::diverged(const wire::ServerFailed& message) {
                         ? live->workers.front()->name
                         : fmt::format("replica {}", replica));
   }
-  // Where all are, it is nobody's fault.
+  // If all gradients are not finite, no single worker is at fault.
   if (names.size() == replicas_.all().size()) names.clear();
   return control::diverged(Version(message.diverged()), last_loss_, fmt::to_string(fmt::join(names, ", ")));
 }
@@ -232,7 +232,7 @@ void Attempt::on_failed(ServerId server, const wire::ServerFailed& message) {
   fail(absl::InternalError(why));
 }
 
-// The commit is ordered, so it cannot be made without it. Only a worker that is wrong comes to this.
+// The commit is ordered, so it cannot be made without this gradient. Only a faulty worker causes this.
 void Attempt::lose_gradient(ServerId server, const wire::ServerFailed& message) {
   std::string why = fmt::format("server {}: {}", server, message.error());
   if (const LiveReplica* replica = replicas_.find(ReplicaId(message.not_here()))) {
@@ -268,8 +268,9 @@ void Attempt::on_ballot(ServerId server, const wire::Ballot& ballot) {
   take_up_vote();
 }
 
-// Those who came have every shard. The others are worth waiting for: if one of these dies while it is
-// written, what another one has may be of a version that is older, and nobody has the whole of that any more.
+// The servers that came have every shard. The others are worth waiting for: if one of these servers dies
+// while it writes, the copy of another one may be of an older version, and then no version is complete any
+// more.
 void Attempt::take_up_vote() {
   if (!vote_found_since_ || phase_ != Phase::kStarting) return;
   if (!all_awaited_servers_here() && at_ - *vote_found_since_ < kVotePatience) return;
@@ -324,6 +325,7 @@ void Attempt::start_servers_if_ready() {
   start.set_evaluator_host(evaluator_host_.value());
   start.set_copies(static_cast<std::int32_t>(options_.job.copies));
   start.set_attempt(options_.attempt);
+  start.set_card(job_facts_->card(options_.job));
   start.set_first_passed_on(!options_.restart && first_weights_.passed_on());
   servers_.start(start, weights);
   if (options_.restart && replication_) measure_restart();
@@ -391,7 +393,7 @@ void Attempt::on_evaluated(const wire::Evaluated& message) {
                                .took = Duration(message.took_ns())});
   }
   out_.put(measured->result);
-  // What a person asks for out of turn changes nothing in the training.
+  // A person's evaluation out of turn changes nothing in the training.
   if (!measured->out_of_turn && options_.job.stop_at_target &&
       control::meets(*options_.job.target, measured->result))
     stop("the target is reached", control::FinishCause::kTarget);
@@ -459,7 +461,7 @@ void Attempt::carry_out(const control::CommitRecord& record, std::span<const con
 
 void Attempt::carry_out(const control::Release& release) {
   LiveReplica* replica = replicas_.find(release.replica);
-  if (replica == nullptr) return;  // it left in this very moment; the fact of it is on its way
+  if (replica == nullptr) return;  // the replica left in this very moment, and the fact is on its way
   replica->lease = release.lease;
   for (const HostPlace host : hosts_of(*replica)) {
     if (options_.job.hosts == 1) break;

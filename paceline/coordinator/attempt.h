@@ -56,14 +56,14 @@ struct AttemptOptions {
   config::JobConfig job;
   std::string job_toml;
   std::optional<Restart> restart{};
-  bool again =
-      false;  // the job has been begun before: processes that are lost at the start are waited for too
-  // Its launcher has just been started. All hosts may be starting, one after the other.
+  // The job has been begun before: processes that are lost at the start are waited for too.
+  bool again = false;
+  // The job's launcher has just been started. All hosts may be starting, one after the other.
   bool hosts_start = false;
-  HostRank host{};                      // of this process and the evaluator
-  std::string attempt{};                // what this one is called
-  std::optional<CutShort> cut_short{};  // where it recorded more than the restart has
-  // Workers that an attempt before was lost by, and why they are not let in.
+  HostRank host{};                      // host of this process and the evaluator
+  std::string attempt{};                // name of this attempt
+  std::optional<CutShort> cut_short{};  // set if an earlier attempt recorded more than the restart has
+  // Workers that earlier attempts gave up, and why. They are not let in.
   std::map<std::string, std::string> given_up{};
   // The attempt does not train: the run goes back as soon as the servers' versions are written, or turn out
   // to be lost. It does not wait for these hosts.
@@ -73,10 +73,10 @@ struct AttemptOptions {
   // Servers keep everything in memory until RestartKept, instead of dropping it for the checkpoint of the
   // restart.
   bool awaits_copy = false;
-  // In the run folder, for the servers of other hosts to find; empty where none should.
+  // A file in the run folder that the servers of other hosts look for; empty: they look for none.
   std::string mark_file{};
   std::string mark_text{};
-  // A key for one direction of a link that nobody can guess.
+  // Makes a random key for one direction of a link.
   std::function<std::string()> new_key{};
 };
 
@@ -93,29 +93,29 @@ class Attempt {
   // The run has failed, and can go on from its last checkpoint in another attempt: no process got a
   // disconnect.
   bool can_go_on() const { return phase_ == Phase::kWentBack; }
-  // It trains, or has trained.
+  // True if the run trains, or has trained.
   bool started() const { return controller_ != nullptr && controller_->started(); }
   // The newest version that a process may have seen: everything after the checkpoint that the run goes on
   // from is lost.
   Version seen() const;
-  // Without these: they were waited for long enough.
+  // Hosts that were waited for long enough: the run goes on without them.
   const std::vector<HostRank>& lost_hosts() const { return lost_hosts_; }
   // The version that an evaluation out of turn would measure now. Errors: FailedPrecondition if there is no
   // such version, or no evaluator.
   absl::StatusOr<Version> next_to_measure() const;
-  // Because of these workers, and why.
+  // Workers that were given up because of their gradients, and why.
   const std::map<std::string, std::string>& wrong_workers() const { return wrong_workers_; }
-  // For people.
+  // The phase, for people.
   std::string phase_in_words() const;
-  // What a run still waits for after all its training; empty: nothing, or it still trains.
+  // The processes for which a run waits after all its training; empty: none, or it still trains.
   std::string waits_for() const;
   // The missing processes of the job: "server0", "w2".
   std::vector<std::string> missing() const;
-  // Of the job; 0 before the data are known.
+  // The job's time; 0 before the data are known.
   Time time(SteadyTime at) const { return controller_ == nullptr ? Time{} : controller_->time(at); }
   // Why the run could not go on, if it could not.
   const absl::Status& result() const { return result_.ok() ? no_plan_ : result_; }
-  // The stop that came first, where the job is not done: because the command of a host was interrupted.
+  // The first stop, if the job is not done: for example because the command of a host was interrupted.
   std::optional<StopWanted> interrupted() const;
 
  private:
@@ -193,7 +193,7 @@ class Attempt {
   void enter(Phase next);
   bool training() const { return phase_ == Phase::kTraining; }
   bool saving_copies() const { return phase_ == Phase::kSavingCopies; }
-  // Nobody joins the run any more, and nobody leaves it.
+  // No process joins the run any more, and none leaves it.
   bool ending() const { return phase_ != Phase::kStarting && !training() && !saving_copies(); }
   bool disconnecting() const { return phase_ == Phase::kDisconnecting || phase_ == Phase::kOver; }
   void on(const TimePassed&);
@@ -211,14 +211,14 @@ class Attempt {
   void send_disconnect();
   wire::Disconnect disconnect_order() const;
 
-  // Who is waited for, and how long.
+  // The missing processes: who is waited for, and how long.
   void give_up_silent();
   void give_up_hosts();
   void give_up_waiting_for_replicas();
   void begin_without_missing();
   void tell_of_gone_before_start();
   void end_without_hosts(std::chrono::duration<double> waited);
-  // Whose servers are not here.
+  // The hosts whose servers are not here.
   std::vector<HostRank> missing_hosts() const;
   void begin_with_those_here();
   std::vector<DevicePlace> missing_devices() const;
@@ -236,18 +236,20 @@ class Attempt {
   void checkpoint_failed(const Checkpoints::Failed& failed);
 
   const AttemptOptions options_;
-  SteadyTime at_;  // of the event that is being taken
+  SteadyTime at_;  // time of the event that is being taken
   Outbox out_;
   Phase phase_ = Phase::kStarting;
-  bool stop_asked_ = false;          // since it trains
-  std::optional<StopWanted> asked_;  // the first of those that asked for it
+  bool stop_asked_ = false;          // a stop was asked for while it trains
+  std::optional<StopWanted> asked_;  // the first request for a stop
   bool done_ = false;                // every sample is committed, or the target is reached
   absl::Status result_;
-  absl::Status no_plan_;  // what is left cannot hold the model: a reason to stop, with a checkpoint
+  // The reason to stop, with a checkpoint, when the remaining devices cannot hold the model.
+  absl::Status no_plan_;
 
-  std::unique_ptr<TimedController> controller_;  // once the data are known
-  Version completed_{};  // by all servers, as the Controller was told; only where it wants to hear
-  std::optional<double> last_loss_;  // of an iteration, that was a finite number
+  std::unique_ptr<TimedController> controller_;  // set once the data are known
+  // The newest version that all servers have made, as the Controller knows; only if it hears of completions.
+  Version completed_{};
+  std::optional<double> last_loss_;  // the last loss of an iteration that was a finite number
   control::ContributionWatch contributions_;
   std::int64_t discarded_ = 0;  // contributions
   std::optional<JobFacts> job_facts_;
@@ -256,7 +258,7 @@ class Attempt {
   EarlyGradients early_;
   LinkWatch link_watch_{options_.job.hosts};
   std::optional<control::PlanAdopted> adopted_;  // ordered, and not yet followed
-  std::optional<std::string> impossible_;        // no plan is; ordered, and not yet followed
+  std::optional<std::string> impossible_;        // why no plan is possible; ordered, and not yet followed
   ServerFleet servers_;
   FirstWeights first_weights_;
   const HostPlace evaluator_host_;
@@ -264,11 +266,13 @@ class Attempt {
   Evaluations evaluations_;
   Checkpoints checkpoints_;
   CheckpointRetries checkpoint_retries_;
-  std::optional<Replication> replication_;  // where there are several copies of each shard
-  std::optional<RecoveryVote> vote_;  // where there are copies, while servers may have more than the restart
-  std::optional<SteadyTime> vote_found_since_;  // those who came have every shard of such a version
-  bool awaits_copy_;                            // of the restart's checkpoint
-  std::string lost_why_;                        // the first loss, while what is left is written
+  std::optional<Replication> replication_;  // set if there are several copies of each shard
+  // Set if there are copies, while servers may have newer versions than the restart.
+  std::optional<RecoveryVote> vote_;
+  // since when the servers that came have every shard of such a version
+  std::optional<SteadyTime> vote_found_since_;
+  bool awaits_copy_;      // waits for a copy of the restart's checkpoint
+  std::string lost_why_;  // the first loss, while the servers write the remaining versions
   std::vector<HostRank> lost_hosts_;
   std::map<std::string, std::string> wrong_workers_;
   Patience idle_;                            // while it trains with no replica at all
@@ -278,7 +282,7 @@ class Attempt {
     std::vector<std::string> names;
     std::string why;
   };
-  std::optional<Absent> absent_;  // the run begins without, once there is a plan for that
+  std::optional<Absent> absent_;  // the run begins without these, once there is a plan for that
   std::int64_t told_of_ = 0;      // replicas that the Controller was told of before it started
   Hearing hearing_;
   SteadyTime checkpoint_since_{};  // the one that is under way

@@ -89,10 +89,11 @@ void Attempt::fail(absl::Status status) {
   send_disconnect();
 }
 
-// What came after the last checkpoint is lost. The streams just end, and who hears no disconnect comes again.
+// Commits after the last checkpoint are lost. The streams just end, and a process that hears no disconnect
+// comes again.
 void Attempt::go_back(const std::string& why) {
-  // What could not even start is not tried again and again, but what has trained before is. What is over is
-  // so once its last checkpoint is there, and who asks for a stop gets one.
+  // A run that never started is not tried again and again, but a run that has trained before is. A run that
+  // has ended is over once its last checkpoint is there, and a person who asks for a stop gets one.
   const bool worth_it = started() || options_.again || options_.restart.has_value();
   if (!worth_it || stop_asked_ || !result().ok())
     return fail(with_exit_reason(absl::UnavailableError(why), ExitReason::kMemberLost));
@@ -102,8 +103,8 @@ void Attempt::go_back(const std::string& why) {
   out_.put(End{});
 }
 
-// `server`: nothing where two cannot reach each other. What the others have is written first,
-// where it is kept twice.
+// `server`: nothing if two of them cannot reach each other. If shards are kept twice, the other servers first
+// write their versions.
 void Attempt::lose_server(std::optional<ServerId> server, const std::string& why) {
   if (phase_ == Phase::kWentBack || disconnecting()) return;
   const bool copied = replication_ && (started() || saving_copies());
@@ -183,7 +184,7 @@ void Attempt::write_checkpoint(control::ControllerState state) {
 }
 
 void Attempt::on(const CheckpointOpened& opened) {
-  // What was asked for first is answered first: a checkpoint may have been due in the moment of the loss.
+  // The first request is answered first: a checkpoint may have been due in the moment of the loss.
   if (saving_copies() && !checkpoints_.opening())
     return go_on_from_emergency_checkpoint(replication_->opened(opened.folder));
   if (const auto failed = checkpoints_.opened(opened.folder)) checkpoint_failed(*failed);
@@ -192,7 +193,8 @@ void Attempt::on(const CheckpointOpened& opened) {
 
 void Attempt::on(const CheckpointCounted& counted) {
   if (saving_copies()) return go_on_from_emergency_checkpoint(replication_->counted(counted.status));
-  if (!checkpoints_.writing()) return;  // it was of what servers still had, and the attempt has ended since
+  // the checkpoint had the servers' remaining versions, and the attempt has ended since
+  if (!checkpoints_.writing()) return;
   if (const auto failed = checkpoints_.counted(counted.status)) {
     checkpoint_failed(*failed);
   } else {

@@ -44,7 +44,7 @@ wire::ServerMessage applied(std::int64_t version) {
   return message;
 }
 
-// What a server says of a replica's gradient; an error where it has not got it.
+// A server's answer about a replica's gradient; with an error if it could not map it.
 wire::ServerMessage mapped(std::int32_t replica, const std::string& error = "") {
   wire::ServerMessage message;
   message.mutable_mapped()->set_replica(replica);
@@ -54,7 +54,7 @@ wire::ServerMessage mapped(std::int32_t replica, const std::string& error = "") 
 
 class AttemptTest : public testing::Test {
  protected:
-  // One server, unless `more` says otherwise.
+  // Starts an attempt with one server, unless `more` says otherwise.
   void start(const std::string& more, AttemptOptions options = {}) {
     options.job_toml = fmt::format("name = \"small\"\nbatch = 8\n{}", more);
     options.job = config::parse_job(options.job_toml, "job.toml").value();
@@ -92,22 +92,22 @@ class AttemptTest : public testing::Test {
     return message;
   }
 
-  // That server has the whole model from then on.
+  // The server has the whole model from then on.
   static void begin_serving(FakeServer& server) {
     server.next(wire::ServerOrder::kStart);
     server.say(started());
   }
-  // Up to the replica's first release.
+  // Takes the worker up to its replica's first release.
   static wire::WorkerRelease join(FakeWorker& worker, FakeServer& server) {
     take_role(worker);
     server.say(mapped(told_of_gradient(server)));
     return worker.next(wire::WorkerOrder::kRelease).release();
   }
-  // By the server, of that replica's.
+  // The replica whose gradient the server is told to map.
   static std::int32_t told_of_gradient(FakeServer& server) {
     return server.next(wire::ServerOrder::kMapGradient).map_gradient().replica();
   }
-  // The replica that it is.
+  // The replica of the worker's role.
   static std::int32_t take_role(FakeWorker& worker) {
     worker.next(wire::WorkerOrder::kBoards);
     wire::WorkerMessage message;
@@ -138,7 +138,7 @@ class AttemptTest : public testing::Test {
     message.mutable_ready()->set_not_finite("a");
     return message;
   }
-  // With the first iteration of the first replica.
+  // The report of the first replica's first iteration.
   static wire::WorkerMessage ready(std::int64_t compute_ns, std::int64_t worked_ns) {
     wire::WorkerMessage message;
     message.mutable_ready();
@@ -238,7 +238,7 @@ TEST_F(AttemptTest, WeightsThatCannotBeReadAreTakenOfAnotherWorker) {
   message.mutable_started()->set_error("no such file");
   serving->say(message);
   EXPECT_EQ(lying->disconnect().why(), "server 0 cannot read its weights: no such file");
-  // Nobody has started yet, so its weights are wanted.
+  // No server has started yet, so the other worker's weights are wanted.
   const auto other = worker("w1");
   EXPECT_FALSE(other->next(wire::WorkerOrder::kWelcome).welcome().started());
   other->say(attached("here"));
@@ -288,7 +288,7 @@ TEST_F(AttemptTest, AWorkerWhoseGradientCannotBeReadIsSentAway) {
   EXPECT_EQ(join(*other, *serving).clock(), 1);
 }
 
-// What it leaves out is what the next device would be told.
+// The next device would be told the address that this worker leaves out.
 TEST_F(AttemptTest, AWorkerThatSaysNotHowToReachItsStageIsSentAway) {
   start(
       "parallel = \"static\"\nmicro_batch = 8\n[[device]]\ncount = 2\n"
@@ -379,7 +379,7 @@ TEST_F(AttemptTest, ARunThatDivergesEnds) {
               HasSubstr("the training diverges: the latest 3 gradients, of all workers, "));
 }
 
-// At the end as well, when there is less time.
+// The parameter: at the end of a run, when there is less time.
 class CheckpointAgain : public AttemptTest, public testing::WithParamInterface<bool> {};
 
 TEST_P(CheckpointAgain, IsTriedWhereItCouldNotBeWritten) {
@@ -615,7 +615,7 @@ TEST_F(AttemptTest, MetricsThatNoProgramSendsAreRefused) {
   EXPECT_EQ(lying->disconnect().why(), "sent metrics that no program can have sent");
 }
 
-// What is predicted from it would be out of range.
+// The time would make predictions out of range.
 TEST_F(AttemptTest, AnIterationThatTookForEverIsRefused) {
   start("[sync]\npolicy = \"elastic-bsp:5\"\n");
   const auto lying = worker("w0");
@@ -627,7 +627,7 @@ TEST_F(AttemptTest, AnIterationThatTookForEverIsRefused) {
   EXPECT_THAT(lying->disconnect().why(), testing::StartsWith("said that an iteration took "));
 }
 
-TEST_F(AttemptTest, OneThatWaitedLongerThanItTookIsRefused) {
+TEST_F(AttemptTest, AnIterationThatWaitedLongerThanItTookIsRefused) {
   start("");
   const auto lying = worker("w0");
   lying->say(attached("path"));
@@ -641,7 +641,7 @@ TEST_F(AttemptTest, OneThatWaitedLongerThanItTookIsRefused) {
   EXPECT_EQ(lying->disconnect().why(), "waited 4 ns for samples and 7 ns for weights, of 10");
 }
 
-// What no version can have taken.
+// No commit can have taken the time that the server reports.
 TEST_F(AttemptTest, AServerThatTellsOfAnUpdateThatWasNotOrderedEndsTheRun) {
   start("");
   const auto first = worker("w0");
@@ -657,7 +657,7 @@ TEST_F(AttemptTest, AServerThatTellsOfAnUpdateThatWasNotOrderedEndsTheRun) {
   EXPECT_EQ(lying->disconnect().why(), "server 0 says that version 1 took 5 ns, 0 ns ago");
 }
 
-TEST_F(AttemptTest, WhatAServerSaysOfCommitsAndOfItselfIsForTheBooks) {
+TEST_F(AttemptTest, AServersReportsOfCommitsAndMemoryAreRecorded) {
   start("epochs = 100\n[checkpoint]\nevery_epochs = 0.125\n");
   const auto first = worker("w0");
   first->say(attached("path"));
@@ -800,15 +800,15 @@ TEST_F(BetweenHosts, AGradientThatHasToWaitIsSentEarly) {
   EXPECT_THAT(told(), testing::ElementsAre("send 0.3 as 2"));
 }
 
-TEST_F(BetweenHosts, OneThatIsCommittedAtOnceIsNot) {
+TEST_F(BetweenHosts, AGradientThatIsCommittedAtOnceIsNotSentEarly) {
   begin("asp", {0, 1});
   is_ready(0);
   is_ready(1);
   EXPECT_THAT(told(), testing::ElementsAre("commit 0.1", "commit 1.1"));
 }
 
-// It is late, and of an older version.
-TEST_F(BetweenHosts, OneThatIsDiscardedAtOnceIsNot) {
+// The gradient is late, and of an older version.
+TEST_F(BetweenHosts, AGradientThatIsDiscardedAtOnceIsNotSentEarly) {
   begin("backup:1", {0, 1});
   is_ready(0);
   is_ready(0);
@@ -837,7 +837,7 @@ TEST_F(BetweenHosts, NothingIsSentEarlyWhereShardsAreKeptTwice) {
   EXPECT_THAT(told(), testing::ElementsAre("commit 0.1 1.1"));
 }
 
-TEST_F(BetweenHosts, OfAHostWithTwoReplicasTheSumGoes) {
+TEST_F(BetweenHosts, AHostWithTwoReplicasSendsTheirSum) {
   begin("bsp", {0, 0, 1});
   is_ready(0);
   EXPECT_TRUE(told().empty());
@@ -998,7 +998,7 @@ TEST_F(AtTheEnd, AWorkerHearsNothingOfAnAttemptThatIsNotTheLast) {
   EXPECT_FALSE(late_->next(wire::WorkerOrder::kDisconnect).has_disconnect());
 }
 
-// What is asked for out of turn: its result is recorded, and training hears nothing of it.
+// The result of an evaluation out of turn is recorded, and the training does not hear of it.
 TEST_F(AttemptTest, AnEvaluationOutOfTurnChangesNothingInTheTraining) {
   start("epochs = 4\n[evaluate]\nevery_epochs = 4\ntarget = \"accuracy >= 0.5\"\nstop_at_target = true\n");
   const auto first = worker("w0");
@@ -1077,7 +1077,7 @@ TEST_F(AnotherAttempt, BeginsWithoutThoseThatDoNotCome) {
   EXPECT_EQ(take_role(*late), 1);
 }
 
-// What servers still have in memory is gone once they start.
+// Servers drop their versions in memory once they start.
 TEST_F(AnotherAttempt, StartsServersOnceTheCheckpointIsKeptTwice) {
   AttemptOptions options;
   options.again = options.awaits_copy = true;
@@ -1094,7 +1094,7 @@ TEST_F(AnotherAttempt, StartsServersOnceTheCheckpointIsKeptTwice) {
   EXPECT_TRUE(attempt().started());
 }
 
-// What one that was whole had mapped is given back, though it never joined.
+// The mapped gradient of a replica that was whole is given back, though the replica never joined.
 TEST_F(AnotherAttempt, PlansWithoutThoseThatDoNotCome) {
   start_again(
       "parallel = \"joint\"\nmicro_batch = 2\n[cluster]\nhost_patience_s = 0.1\n"
@@ -1163,7 +1163,7 @@ TEST_F(AnotherAttempt, TrainsWhileAPlanIsSearched) {
   EXPECT_THAT(world_->news, testing::ElementsAre(testing::StartsWith("re-planned: ")));
 }
 
-// A device that the plan does without, and the planner has heard that it is here.
+// The planner has heard of a device that its plan does without.
 TEST_F(AnotherAttempt, TellsThePlannerOfADeviceThatWentBeforeTheStart) {
   start_again(
       "epochs = 100\nparallel = \"joint\"\nmicro_batch = 2\n[cluster]\nhost_patience_s = 100\n"
@@ -1200,7 +1200,7 @@ TEST_F(AnotherAttempt, IsFollowedByOneMoreWhereNoReplicaIsWhole) {
   EXPECT_EQ(attempt().result().message(), "w1 did not come within 0.1 s, and no replica is whole");
 }
 
-// After a power cut they boot one after the other.
+// Hosts boot one after the other after a power cut.
 TEST_F(AnotherAttempt, WaitsLongerForHostsThatAreStartedAnew) {
   AttemptOptions options;
   options.again = options.hosts_start = true;

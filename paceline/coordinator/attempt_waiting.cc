@@ -1,4 +1,5 @@
-// Who is silent for too long, and who is waited for, and how long.
+// The waiting of an attempt: which processes have been silent for too long, which ones it waits for, and how
+// long.
 #include "paceline/coordinator/attempt.h"
 
 #include <algorithm>
@@ -29,7 +30,7 @@ void Attempt::give_up_silent() {
   }
 }
 
-// A job goes back to where it was with all its hosts, as long as they may come. This one is here.
+// A job goes back to its start with all its hosts, as long as they may come. This host is here.
 void Attempt::give_up_hosts() {
   const bool waiting = options_.job.hosts > 1 && phase_ == Phase::kStarting;
   const std::chrono::duration<double> waited = hearing_.listened();
@@ -64,7 +65,7 @@ std::vector<HostRank> Attempt::missing_hosts() const {
   return missing;
 }
 
-// Those that died are started again with the next attempt only.
+// Workers that died are started again only with the next attempt.
 void Attempt::give_up_waiting_for_replicas() {
   const auto& all = replicas_.all();
   const bool any = std::any_of(all.begin(), all.end(), [](const auto& one) { return one.second.joined; });
@@ -73,7 +74,7 @@ void Attempt::give_up_waiting_for_replicas() {
   lose_server(std::nullopt, fmt::format("no replica has been here for {} s", options_.job.host_patience_s));
 }
 
-// One that comes later joins the run.
+// A worker that comes later joins the run.
 void Attempt::begin_without_missing() {
   const bool waits = options_.again && !options_.only_look_without && controller_ != nullptr &&
                      phase_ == Phase::kStarting && servers_.all_here() && workers_.size() > 0;
@@ -98,7 +99,8 @@ void Attempt::begin_without_missing() {
   begin_with_those_here();
 }
 
-// Until the start they could have come back. A plan with one of them would be waited for in vain.
+// The planner hears of them only now, because until the start they could have come back. A plan with one of
+// them would wait in vain.
 void Attempt::tell_of_gone_before_start() {
   if (!training()) return;
   for (const DevicePlace device : std::exchange(gone_before_start_, {})) {
@@ -127,7 +129,7 @@ bool Attempt::every_host_has_a_worker() const {
   return std::ssize(hosts) == options_.job.hosts;
 }
 
-// Of the plan's, those whose workers are all here; all, where they join together.
+// The replicas of the plan whose workers are all here; all replicas of the plan, if they join together.
 std::int64_t Attempt::replicas_here() const {
   const auto& planned = replicas_.plan().replicas;
   if (plans_anew()) return std::ssize(planned);

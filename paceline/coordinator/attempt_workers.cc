@@ -22,17 +22,17 @@
 namespace paceline::coordinator {
 
 namespace {
-// Policies predict hundreds of iterations from one.
+// The limit is that long because policies predict hundreds of iterations from one.
 constexpr Duration kLongestCompute = std::chrono::days(30);
 }  // namespace
 
 // ---- Workers ----
 
 void Attempt::on(const WorkerSaid& said) {
-  if (saving_copies()) return;  // it comes again, to the next attempt
+  if (saving_copies()) return;  // the worker comes again, to the next attempt
   if (said.message.has_hello()) return on_hello(said.peer, said.message.hello().name(), said.from);
   Worker* worker = workers_.find(said.peer);
-  if (worker == nullptr) return;  // it was sent away, and this was on its way
+  if (worker == nullptr) return;  // the worker was sent away while this was on its way
   worker->heard.heard(at_);
   if (const absl::Status status = on_message(*worker, said.message); !status.ok())
     send_away(said.peer, message_of(status));
@@ -46,7 +46,7 @@ void Attempt::on_hello(WorkerPeer peer, const std::string& name, const std::stri
     out_.tell(fmt::format("refused a worker at {}: {}", from, refusal->why));
     return out_.refuse(peer, refusal->why, refusal->reason);
   }
-  if (ending()) return;  // it hears how the run ends; or there is another attempt, and it comes to that
+  if (ending()) return;  // the worker hears how the run ends, or it comes to the next attempt
   wire::WorkerOrder order;
   order.mutable_welcome()->set_job_toml(options_.job_toml);
   order.mutable_welcome()->set_started(options_.restart.has_value() || servers_.all_started());
@@ -133,6 +133,11 @@ absl::Status Attempt::make_controller(std::int64_t dataset_size) {
 
 void Attempt::send_boards(Worker& worker) {
   if (!servers_.all_started() || !worker.attached || worker.boards_sent) return;
+  if (!servers_.card().empty() && worker.attached->card() != servers_.card()) {
+    return send_away(worker.peer, fmt::format("{} does not compute on the card that has the weights; write memory = "
+                                              "\"host\" in [cluster]",
+                                              worker.name));
+  }
   worker.boards_sent = true;
   wire::WorkerOrder order;
   *order.mutable_boards() = servers_.boards(worker.host, reader_slot(worker));
@@ -149,7 +154,7 @@ absl::Status Attempt::on_joined(Worker& worker) {
   return absl::OkStatus();
 }
 
-// To the first device that has none.
+// Gives a role to the first device that has none.
 void Attempt::give_role(const LiveReplica& replica) {
   out_.send(replica.workers[replica.taken.size()]->peer, role_order(replica, replicas_.plan()));
 }
@@ -158,7 +163,7 @@ absl::Status Attempt::on_role_taken(Worker& worker, const wire::RoleTaken& taken
   if (worker.attached && !taken.gradient_path().empty())
     worker.attached->set_gradient_path(taken.gradient_path());
   if (!worker.replica || worker.replica->value() != taken.replica())
-    return absl::OkStatus();  // it is no more
+    return absl::OkStatus();  // the replica has ended
   LiveReplica& replica = *replicas_.find(*worker.replica);
   if (place_of(replica, worker) != replica.taken.size())
     return absl::FailedPreconditionError("took a role out of turn");
@@ -177,7 +182,8 @@ absl::Status Attempt::on_role_taken(Worker& worker, const wire::RoleTaken& taken
   return absl::OkStatus();
 }
 
-// What it makes from now on is here even if it dies. Until then it has made nothing.
+// From here on the replica's gradients can be committed even if its worker dies, because every server has
+// mapped them.
 absl::Status Attempt::on_mapped(ServerId server, const wire::ServerMapped& mapped) {
   LiveReplica* replica = replicas_.find(ReplicaId(mapped.replica()));
   if (replica == nullptr || !replica->told_servers || replica->whole) return absl::OkStatus();
@@ -247,7 +253,7 @@ void Attempt::send_early_if_it_waits() {
 
 // The first device speaks for its replica.
 bool Attempt::counts(const Worker& worker, const wire::WorkerReady& ready) {
-  if (!worker.replica || worker.replica->value() != ready.replica()) return true;  // it is no more
+  if (!worker.replica || worker.replica->value() != ready.replica()) return true;  // the replica has ended
   const LiveReplica& replica = *replicas_.find(*worker.replica);
   if (!replica.joined || place_of(replica, worker) != 0) return true;
   const bool alone = replica.workers.size() == 1;
@@ -380,7 +386,7 @@ void Attempt::leave(const LiveReplica& replica, const std::string& why) {
     const absl::Status status = tell_controller(control::ReplicaLeft{replica.id, why});
     PACELINE_CHECK(status.ok(), "{}", message_of(status));
   }
-  // After whatever its leaving committed: the shards read orders in sequence.
+  // The order comes after commits that the leaving caused: the shards read orders in sequence.
   wire::ServerOrder unmap;
   unmap.mutable_unmap_gradient()->set_replica(replica.id.value());
   servers_.tell(unmap);

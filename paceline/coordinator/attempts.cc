@@ -71,7 +71,7 @@ std::vector<AttemptsOrder> Attempts::ended(const AttemptEnded& ended) {
   } else if (!ended.leads.ok()) {
     end(ended.leads);
   } else if (!ended.access.ok()) {
-    // Certificates may have been renewed since, or have expired: then nobody who was lost comes back.
+    // Certificates may have been renewed since, or have expired: then no lost process can come back.
     end(absl::FailedPreconditionError(fmt::format("{}; {}", why, message_of(ended.access))));
   } else if (!restarts_.again(ended.newest)) {
     end(absl::UnavailableError(
@@ -104,8 +104,8 @@ void Attempts::leave_out(std::vector<HostRank> hosts) {
   orders_.emplace_back(LeaveOut{std::move(hosts)});
 }
 
-// Where no lock says who leads, two parts of a network that is cut could both go on. More than half of the
-// hosts are only in one of them.
+// If no lock says who leads, two parts of a network that is cut could both go on. Only one of them can have
+// more than half of the hosts.
 absl::Status Attempts::enough_without(const std::vector<HostRank>& hosts) const {
   const auto all = static_cast<std::size_t>(options_.hosts) + options_.without.size();
   const std::size_t had = all - trained_without_;

@@ -28,18 +28,18 @@ namespace paceline::coordinator {
 
 struct AttemptsOptions {
   std::string job_file;                 // for people
-  HostRank host{0};                     // of this process
+  HostRank host{0};                     // host of this process
   std::vector<HostRank> without{};      // hosts that the recorded job leaves out, in order
-  std::int64_t copies = 1;              // of each shard, in the recorded job
-  std::int64_t hosts = 1;               // in it, without those
+  std::int64_t copies = 1;              // copies of each shard, in the recorded job
+  std::int64_t hosts = 1;               // number of hosts in the recorded job, not counting `without`
   bool shared_folder = true;            // its lock says who leads
   bool again = false;                   // the run has begun before, and nobody stopped it
-  std::optional<HostRank> lost_host{};  // this host leads the run instead of that one
+  std::optional<HostRank> lost_host{};  // the host that led before, if this host has taken over
 };
 
 // ---- What comes in ----
 
-// What the run folder says before the first attempt.
+// The contents of the run folder before the first attempt.
 struct FolderBefore {
   std::optional<CutShortAttempt> cut_short{};
   std::optional<Version> newest{};  // checkpoint
@@ -48,21 +48,21 @@ struct FolderBefore {
 // An attempt has ended.
 struct AttemptEnded {
   absl::Status status;
-  bool can_go_on = false;  // as Attempt has it, and what it recorded is kept
+  bool can_go_on = false;  // Attempt::can_go_on(), and all its records were written
   bool trained = false;
-  Version seen{};                   // the newest that anybody may have seen
-  std::int64_t copies = 1;          // that it had of each shard
+  Version seen{};                   // the newest version that a process may have seen
+  std::int64_t copies = 1;          // copies that the attempt had of each shard
   std::optional<Version> newest{};  // checkpoint
   std::vector<HostRank> lost_hosts{};
   std::map<std::string, std::string> wrong_workers{};
-  absl::Status leads{};  // OK while this host does; else who does
-  absl::Status
-      access{};  // OK while processes can connect again, with certificates and tokens as they are now
+  absl::Status leads{};   // OK while this host leads; else who leads
+  absl::Status access{};  // OK while processes can connect again with the present certificates and tokens
 
   // The versions that a process may have seen and that are newer than the checkpoint that the run goes on
   // from.
   std::int64_t lost_commits() const;
-  // Whether they are lost for good. Where there are copies, servers may still have them when they come again.
+  // Whether these versions are lost for good. If there are copies, servers may still have the versions when
+  // they come again.
   bool lost_for_good() const { return lost_commits() == 0 || copies == 1; }
   // How the end of the journal was written. A run whose journal has a hole cannot go on.
   void recorded(const absl::Status& written) {
@@ -73,15 +73,15 @@ struct AttemptEnded {
 
 // ---- What goes out ----
 
-// From the next attempt on the job is the recorded one without these hosts, in order.
+// The job is the recorded one without these hosts, in order, from the next attempt on.
 struct LeaveOut {
   std::vector<HostRank> hosts;
 };
 
 // AttemptEnded answers it.
 struct RunAttempt {
-  bool again = false;                                        // from the newest checkpoint, if there is one
-  std::optional<std::vector<HostRank>> only_look_without{};  // as AttemptOptions has it
+  bool again = false;  // goes on from the newest checkpoint, if there is one
+  std::optional<std::vector<HostRank>> only_look_without{};  // see AttemptOptions
   std::map<std::string, std::string> given_up{};             // the same
 };
 
@@ -89,14 +89,14 @@ struct EndRun {
   absl::Status status;
 };
 
-// In their order; Tell is for those who look later, too.
+// The orders, to be carried out in this sequence. Tell is also for later readers.
 using AttemptsOrder = std::variant<LeaveOut, RunAttempt, Tell, EndRun>;
 
 class Attempts {
  public:
   explicit Attempts(AttemptsOptions options) : options_(std::move(options)), without_(options_.without) {}
 
-  // The last order is RunAttempt or EndRun.
+  // The last order of each list is RunAttempt or EndRun.
   std::vector<AttemptsOrder> begin(const FolderBefore& folder);
   std::vector<AttemptsOrder> ended(const AttemptEnded& ended);
 
@@ -108,9 +108,10 @@ class Attempts {
   absl::Status enough_without(const std::vector<HostRank>& hosts) const;
 
   const AttemptsOptions options_;
-  std::vector<HostRank> without_;                   // now, in order
-  std::size_t trained_without_ = 0;                 // hosts, in the newest attempt that trained
-  std::optional<std::vector<HostRank>> only_look_;  // the attempt under way does; then these stay left out
+  std::vector<HostRank> without_;    // now, in order
+  std::size_t trained_without_ = 0;  // hosts, in the newest attempt that trained
+  // set if the attempt under way only looks; these hosts stay left out then
+  std::optional<std::vector<HostRank>> only_look_;
   std::map<std::string, std::string> given_up_;
   supervisor::Restarts restarts_;
   std::vector<AttemptsOrder> orders_;
@@ -120,8 +121,8 @@ class Attempts {
 // of the remaining hosts. nullopt if the leader is alone.
 std::optional<HostRank> keeper_of(const std::vector<HostRank>& hosts, HostRank leader);
 
-// What the attempt that goes on from that version is told of one before; `newest`: of those that recorded
-// commits and were cut short.
+// The information about an earlier attempt for the one that goes on from `from`; `newest`: the newest of the
+// attempts that recorded commits and were cut short.
 std::optional<CutShort> cut_short_after(std::optional<CutShort> newest, Version from);
 
 }  // namespace paceline::coordinator

@@ -62,7 +62,7 @@ TEST(AttemptsOfAJob, AnotherFollowsThatGoesOnFromTheNewestCheckpoint) {
   EXPECT_TRUE(the<Tell>(orders)->remember);
   EXPECT_TRUE(the<RunAttempt>(orders)->again);
   EXPECT_EQ(the<RunAttempt>(orders)->given_up, ended.wrong_workers);
-  // And stays so.
+  // The worker stays given up.
   EXPECT_EQ(the<RunAttempt>(attempts.ended(lost_a_server(Version(8))))->given_up, ended.wrong_workers);
 }
 
@@ -131,14 +131,14 @@ TEST(AttemptsOfAJob, AreWithoutHostsThatStayedAway) {
   AttemptsOptions options = three_hosts_twice();
   options.without = {HostRank(4)};
   Attempts attempts(options);
-  EXPECT_FALSE(left_out(attempts.begin({})));  // it is in the job as it is recorded
+  EXPECT_FALSE(left_out(attempts.begin({})));  // the recorded job leaves that host out already
   AttemptEnded ended = lost_a_server(Version(3));
   ended.lost_hosts = {HostRank(2)};
   EXPECT_THAT(*left_out(attempts.ended(ended)), ElementsAre(HostRank(2), HostRank(4)));
   ended.lost_hosts = {HostRank(1)};
   EXPECT_THAT(*left_out(attempts.ended(ended)), ElementsAre(HostRank(1), HostRank(2), HostRank(4)));
   ended.lost_hosts = {};
-  EXPECT_FALSE(left_out(attempts.ended(ended)));  // they are left out already
+  EXPECT_FALSE(left_out(attempts.ended(ended)));  // these hosts are left out already
 }
 
 TEST(AttemptsOfAJob, AreWithoutTheHostThatLedBefore) {
@@ -152,7 +152,7 @@ TEST(AttemptsOfAJob, AreWithoutTheHostThatLedBefore) {
 }
 
 // A network is cut in two: whatever the number of hosts, and however many were given up before, both parts go
-// on only where they are equally large.
+// on only if they are equally large.
 TEST(AttemptsOfAJob, OnlyOnePartOfACutNetworkGoesOnWithoutALock) {
   for (int hosts = 2; hosts <= 7; ++hosts) {
     for (int given_up = 0; given_up <= hosts - 2; ++given_up) {
@@ -191,7 +191,7 @@ TEST(AttemptsOfAJob, OnlyOnePartOfACutNetworkGoesOnWithoutALock) {
 }
 
 // Hosts that stay away one after the other, without a step of training in between, are as many as at once.
-TEST(AttemptsOfAJob, WhoHasNotTrainedIsNotFewer) {
+TEST(AttemptsOfAJob, CountTheHostsOfTheLastAttemptThatTrained) {
   AttemptsOptions options{
       .job_file = "RUN/job.toml", .host = HostRank(1), .copies = 2, .hosts = 3, .again = true};
   options.shared_folder = false;
@@ -220,7 +220,7 @@ TEST(AttemptsOfAJob, TheFirstOnlyLooksWhereServersHaveMoreInOtherParts) {
   EXPECT_FALSE(left_out(orders));
   ASSERT_TRUE(the<RunAttempt>(orders)->only_look_without);
   EXPECT_THAT(*the<RunAttempt>(orders)->only_look_without, ElementsAre(HostRank(0)));
-  // What it found is written; now the others train.
+  // The versions that were found are written; now the remaining hosts train.
   const Orders then = attempts.ended(lost_a_server(Version(9)));
   EXPECT_THAT(*left_out(then), ElementsAre(HostRank(0)));
   EXPECT_FALSE(the<RunAttempt>(then)->only_look_without);
@@ -274,8 +274,8 @@ TEST(CutShortAfter, IsNothingThatTheCheckpointHas) {
   EXPECT_FALSE(cut_short_after(std::nullopt, Version(0)));
 }
 
-// Whatever happens: every answer ends in one more attempt or in the end, nobody who is lost comes back, and
-// a run ends that gains nothing.
+// Invariants of any course: every answer ends in one more attempt or in the end, no host that was lost comes
+// back, and a run ends that gains nothing.
 TEST(AttemptsOfAJob, HoldInAnyCourse) {
   for (std::uint64_t seed = 0; seed < 2000; ++seed) {
     Rng rng(seed);

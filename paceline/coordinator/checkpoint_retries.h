@@ -16,7 +16,8 @@ class CheckpointRetries {
   static constexpr std::chrono::seconds kLongestPause{300};
   static constexpr int kTriesAtTheEnd = 4;
 
-  // One failed. The pause before the next try; nothing where the run ends and this was the last one.
+  // A checkpoint failed. Returns the pause before the next try; nothing if the run ends and this was the last
+  // try.
   std::optional<std::chrono::seconds> failed(SteadyTime at, bool ending) {
     ++failed_;
     if (ending && failed_ >= kTriesAtTheEnd) return std::nullopt;
@@ -31,13 +32,13 @@ class CheckpointRetries {
     told_until_ = again_at_;
     return true;
   }
-  // One counts. Whether one had failed before it.
+  // A checkpoint counts. Returns whether one had failed before it.
   bool written() {
     again_at_.reset();
     told_until_.reset();
     return std::exchange(failed_, 0) > 0;
   }
-  // One is tried now.
+  // A checkpoint is tried now.
   void tried() { again_at_.reset(); }
   // The run ends: it is tried at once, and a few times.
   void end() {
@@ -50,7 +51,7 @@ class CheckpointRetries {
   bool due(SteadyTime at) const { return again_at_ && at >= *again_at_; }
 
  private:
-  int failed_ = 0;  // in a row
+  int failed_ = 0;  // failures in a row
   std::optional<SteadyTime> again_at_;
   std::optional<SteadyTime> told_until_;
 };

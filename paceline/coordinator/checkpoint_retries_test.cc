@@ -1,4 +1,4 @@
-// When a checkpoint that failed is tried again, and when no more.
+// The times at which a failed checkpoint is tried again, and the last try.
 #include "paceline/coordinator/checkpoint_retries.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ TEST(CheckpointRetries, EachPauseIsTwiceAsLongUpToALimit) {
   for (int i = 0; i < 100; ++i) EXPECT_EQ(retries.failed(kFailed, false), CheckpointRetries::kLongestPause);
 }
 
-TEST(CheckpointRetries, ItIsDueWhenThePauseIsOver) {
+TEST(CheckpointRetries, AreDueWhenThePauseIsOver) {
   CheckpointRetries retries;
   EXPECT_FALSE(retries.waiting(kFailed) || retries.due(kFailed)) << "none has failed";
   retries.failed(kFailed, false);
@@ -27,7 +27,7 @@ TEST(CheckpointRetries, ItIsDueWhenThePauseIsOver) {
   EXPECT_FALSE(retries.due(kFailed + std::chrono::seconds(10))) << "it is under way";
 }
 
-TEST(CheckpointRetries, OneThatCountsForgetsThoseThatFailed) {
+TEST(CheckpointRetries, BeginAgainAfterACheckpointThatCounts) {
   CheckpointRetries retries;
   EXPECT_FALSE(retries.written());
   retries.failed(kFailed, false);

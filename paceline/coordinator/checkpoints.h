@@ -30,29 +30,29 @@ class Checkpoints {
               std::optional<Version> newest);
 
   void request(control::ControllerState state, Duration elapsed);
-  // Each returns the version that ends here and why it could not be written, or nothing.
+  // The next functions return the version that ends there and why it could not be written, or nothing.
   struct Failed {
     Version version;
     absl::Status why;
   };
   std::optional<Failed> opened(const absl::StatusOr<std::string>& folder);
-  // That server has written, or could not.
+  // The server has written its shard, or could not.
   std::optional<Failed> written(ServerId server, const wire::ServerWritten& message);
   std::optional<Failed> counted(const absl::Status& status);
   // The run has failed, or saves its remaining copies: no more waiting, and no more messages.
   void forget() { writing_.reset(); }
 
-  // A folder is asked for, and `opened` is still to come: after `forget`, too.
+  // True while a folder was asked for and `opened` is still to come, even after `forget`.
   bool opening() const { return opening_; }
-  // One is under way.
+  // True while a checkpoint is under way.
   bool writing() const { return writing_.has_value(); }
-  // That counts.
+  // The newest version that counts.
   std::optional<Version> newest() const { return newest_; }
 
  private:
   struct Writing {
     Version version;
-    control::ControllerState state;  // until all have answered
+    control::ControllerState state;  // kept until all have answered
     Duration elapsed{0};
     std::set<ServerId> answered{};
     absl::Status status{};  // the first error

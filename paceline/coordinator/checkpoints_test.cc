@@ -1,4 +1,4 @@
-// When a checkpoint counts, which are left out, and whose errors come through.
+// Tests which checkpoints count, which are left out, and whose errors come through.
 #include "paceline/coordinator/checkpoints.h"
 
 #include <string>
@@ -31,7 +31,7 @@ class CheckpointsTest : public testing::Test {
     message.set_error(error);
     return checkpoints_.written(ServerId(server), message);
   }
-  // What is to be done, in order.
+  // The actions, in order.
   std::vector<std::string> said() {
     for (const Action& action : out_.take()) {
       if (const auto* open = std::get_if<OpenCheckpoint>(&action))
@@ -56,8 +56,8 @@ class CheckpointsTest : public testing::Test {
       out_, Version(3)};
 };
 
-// A server is lost in the moment in which a checkpoint is due: the folder is opened for nobody.
-TEST_F(CheckpointsTest, OneThatIsForgottenBeforeItsFolderIsOpenIsDropped) {
+// A server is lost in the moment in which a checkpoint is due: the opened folder is not needed.
+TEST_F(CheckpointsTest, DropsACheckpointThatIsForgottenBeforeItsFolderIsOpen) {
   request(4);
   checkpoints_.forget();
   EXPECT_TRUE(checkpoints_.opening());
@@ -103,7 +103,7 @@ TEST_F(CheckpointsTest, OneAtATimeAndEachVersionOnce) {
   EXPECT_THAT(said(), ElementsAre("open 5"));
 }
 
-// What could not be written may be tried again, once nobody writes to it any more.
+// A version that could not be written may be tried again, once no server writes it any more.
 TEST_F(CheckpointsTest, ErrorsComeThroughAndEndNothing) {
   const absl::Status no_folder = absl::PermissionDeniedError("no folder");
   request(4);

@@ -32,14 +32,14 @@ class CommitQuorum {
 
   // The Controller's state as of each of the next commits, in their order.
   void ordered(std::vector<control::ControllerState> states, Duration elapsed);
-  // Of that version, which was ordered and is not certain yet.
+  // The state of a version that was ordered and is not certain yet.
   const Snapshot& ordered(Version version) const;
-  // That server has prepared the version. The version, if it is certain from now on. Errors: InvalidArgument
-  // when it cannot have done so.
+  // The server has prepared the version. Returns the version if it is certain from now on. Errors:
+  // InvalidArgument when the server cannot have done so.
   absl::StatusOr<std::optional<Version>> prepared(ServerId server, Version version);
 
   Version latest() const { return latest_ ? latest_->state.version : start_; }
-  // Of that version; nothing when it is the one that the attempt began with.
+  // The state of the latest certain version; nothing if that is the version that the attempt began with.
   const std::optional<Snapshot>& snapshot() const { return latest_; }
 
  private:

@@ -25,11 +25,11 @@ TEST(CommitQuorum, ACommitIsCertainOnceAllHavePreparedIt) {
   EXPECT_EQ(commits.snapshot()->state.version, Version(8));
 }
 
-TEST(CommitQuorum, WhatCannotBeIsRefused) {
+TEST(CommitQuorum, RefusesAnImpossiblePreparation) {
   CommitQuorum commits(2, Version(0));
-  EXPECT_FALSE(commits.prepared(ServerId(0), Version(1)).ok());  // nobody ordered it
+  EXPECT_FALSE(commits.prepared(ServerId(0), Version(1)).ok());  // the version was never ordered
   commits.ordered({state(1), state(2)}, {});
-  EXPECT_FALSE(commits.prepared(ServerId(0), Version(2)).ok());  // the one before it is not certain
+  EXPECT_FALSE(commits.prepared(ServerId(0), Version(2)).ok());  // the version before it is not certain
   EXPECT_TRUE(commits.prepared(ServerId(0), Version(1)).ok());
   EXPECT_FALSE(commits.prepared(ServerId(0), Version(1)).ok());  // twice
   EXPECT_FALSE(commits.prepared(ServerId(0), Version(2)).ok());

@@ -7,7 +7,7 @@ namespace paceline::coordinator {
 
 namespace {
 
-// Where it leaves its gradient.
+// The host on which the replica leaves its gradient.
 HostPlace gradient_host(const LiveReplica& replica) { return replica.workers.front()->host; }
 
 }  // namespace

@@ -18,11 +18,11 @@ namespace paceline::coordinator {
 
 class EarlyGradients {
  public:
-  // This one is ready now.
+  // The replica's gradient is ready now.
   void ready(ReplicaId replica, Clock clock) { ready_ = {replica, clock}; }
   // A commit has this one. Its number; 0: it was not announced, or another one of that host was after it.
   EarlyNumber committed(ReplicaId replica, Clock clock);
-  // This one will be in no commit.
+  // The gradient will be in no commit.
   void discarded(ReplicaId replica, Clock clock);
   // Announces the ready gradient if it is still unused, and returns the order for the servers. Returns
   // nullopt also if its replica is gone, or if another replica has its gradient on the same host, because

@@ -22,16 +22,16 @@ class EmergencyCheckpoint {
   // Carries out `write_copy` orders.
   using Tell = std::function<void(ServerId server, wire::ServerOrder)>;
 
-  // `here`: who is left. All shards are to be written into `dir`.
+  // `here`: the servers that are left. All shards are to be written into `dir`.
   EmergencyCheckpoint(config::ServerShards kept, IdVector<ServerId, bool> here, Version version,
                       std::string dir, Tell tell);
 
   // Errors, here and below: no copy of a shard is left.
   absl::Status begin();
   absl::Status lose(ServerId server);
-  // It has written a shard. If it could not, another server has to write all its shards.
+  // The server has written a shard. If it could not, another server has to write all its shards.
   absl::Status written(ServerId server, const wire::CopyWritten& message);
-  // Every shard is written.
+  // Whether every shard is written.
   bool done() const;
 
  private:
@@ -40,7 +40,7 @@ class EmergencyCheckpoint {
     bool written = false;
   };
 
-  // To the first that is left of those that keep it.
+  // Gives the shard to the first server that keeps it and is left.
   absl::Status assign(ShardId shard);
 
   const config::ServerShards kept_;

@@ -1,6 +1,7 @@
-// Who writes which shard when servers are lost; and the whole protocol between a coordinator and the commit
-// logs of servers that keep shards twice, with a loss at every step of random interleavings, of a server or
-// of the coordinator: whatever anybody can have seen is written, and nothing beyond what was ordered.
+// The writers of each shard when servers are lost; and the whole protocol between a coordinator and the
+// commit logs of servers that keep shards twice, with a loss at every step of random interleavings, of a
+// server or of the coordinator: every version that a process can have seen is written, and nothing beyond the
+// orders.
 #include "paceline/coordinator/emergency_checkpoint.h"
 
 #include <algorithm>
@@ -59,13 +60,13 @@ TEST_F(EmergencyCheckpointTest, AShardWhoseServerIsLostIsWrittenByItsNeighbour) 
   EXPECT_TRUE(one.done());
 }
 
-TEST_F(EmergencyCheckpointTest, WhoeverIsLostMeanwhileIsReplaced) {
+TEST_F(EmergencyCheckpointTest, ReplacesAServerThatIsLostMeanwhile) {
   EmergencyCheckpoint one = checkpoint({true, true, true});
   ASSERT_TRUE(one.begin().ok());
   EXPECT_EQ(told(), (Told{{0, 0}, {1, 1}, {2, 2}}));
   EXPECT_TRUE(one.lose(ServerId(2)).ok());
   EXPECT_EQ(told(), (Told{{0, 2}}));
-  // What it wrote before it was lost is there.
+  // The shard that the server wrote before it was lost counts.
   EXPECT_TRUE(one.written(ServerId(1), wrote(1)).ok());
   EXPECT_TRUE(one.lose(ServerId(1)).ok());
   EXPECT_TRUE(told().empty());
@@ -78,7 +79,7 @@ TEST_F(EmergencyCheckpointTest, WithoutACopyThereIsNoVersion) {
   EXPECT_FALSE(one.lose(ServerId(2)).ok());
 }
 
-TEST_F(EmergencyCheckpointTest, WhatOneCannotWriteAnotherWrites) {
+TEST_F(EmergencyCheckpointTest, AnotherServerWritesAShardThatOneCannotWrite) {
   EmergencyCheckpoint one = checkpoint({true, true, true});
   ASSERT_TRUE(one.begin().ok());
   told();
@@ -101,8 +102,8 @@ struct Server {
   server::CommitLog log;
   std::int64_t to_send = 0, sent = 0, published = 0;  // versions
   std::optional<wire::Apply> preparing;               // the log waits for it
-  std::deque<wire::ServerOrder> orders;               // on their way
-  std::deque<std::int64_t> messages;                  // on their way: versions that it has prepared
+  std::deque<wire::ServerOrder> orders;               // orders on their way
+  std::deque<std::int64_t> messages;                  // versions that it has prepared, on their way
 };
 
 wire::ServerOrder write_copy(std::int64_t version, int shard) {
@@ -128,7 +129,7 @@ class Protocol {
     }
   }
 
-  // One step of somebody. False when nobody can take any.
+  // One step of the coordinator or a server. False when none can take any.
   bool step() {
     std::vector<std::pair<ServerId, int>> possible;
     for (const ServerId i : servers_.ids()) {
@@ -143,14 +144,14 @@ class Protocol {
     return true;
   }
 
-  // What was on its way from it may still come, or not.
+  // The messages on their way from the server may still come, or not.
   void kill(ServerId server) {
     servers_[server].alive = false;
     servers_[server].messages.resize(rng_.below(servers_[server].messages.size() + 1));
   }
 
-  // The coordinator has noticed. Every order that it sent comes before the next. What is being prepared
-  // fails, as the one that is lost will not send its part.
+  // The coordinator has noticed. Every earlier order comes before the next. A commit that is being prepared
+  // fails, because the lost server will not send its part.
   void expect_emergency_checkpoint() {
     std::int64_t seen = 0;
     IdVector<ServerId, bool> here;
@@ -281,7 +282,7 @@ class Protocol {
     }
   }
 
-  // What it does when it is to write a shard.
+  // The server's answer to an order to write a shard.
   static server::WriteCopy writes(Server& server, const wire::ServerOrder& order) {
     const auto actions = server.log.take(order);
     EXPECT_TRUE(actions.ok() && actions->size() == 1);

@@ -36,13 +36,13 @@ class Evaluations {
   void committed(const control::CommitRecord& record, Time at, bool last);
   // The newest version, if it can be measured out of turn. Errors: FailedPrecondition, with the reason.
   absl::StatusOr<Version> next_out_of_turn() const;
-  // Requires: next_out_of_turn() is one.
+  // Requires: next_out_of_turn() has a version.
   void request_out_of_turn();
-  // That server keeps the version.
+  // The server keeps the version.
   void kept(ServerId server, Version version);
   // The evaluator can read the weights. A short run may be over before that.
   void evaluator_is_ready();
-  // Another one may come, and measures what this one has not.
+  // Another evaluator may come, and measures the remaining versions.
   void evaluator_is_gone() { evaluator_ready_ = false; }
   struct Measured {
     control::Evaluated result;
@@ -60,7 +60,7 @@ class Evaluations {
 
  private:
   struct Waiting {
-    Time at;  // of the commit
+    Time at;  // time of the commit
     std::int64_t samples = 0;
     bool out_of_turn = false;
     std::set<ServerId> kept_by{};
@@ -73,8 +73,8 @@ class Evaluations {
   const std::function<void(const wire::ServerOrder&)> tell_servers_;
   const std::function<void(Version)> evaluate_;
   std::map<Version, Waiting> waiting_;
-  std::optional<std::pair<Version, Waiting>> newest_;  // of all commits
-  std::optional<Version> measured_;                    // the newest
+  std::optional<std::pair<Version, Waiting>> newest_;  // the newest of all commits
+  std::optional<Version> measured_;                    // the newest measured version
   bool evaluator_ready_ = false;
   bool given_up_ = false;
 };

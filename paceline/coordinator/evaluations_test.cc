@@ -38,7 +38,7 @@ class EvaluationsTest : public testing::Test {
     message.set_accuracy(0.25);
     return evaluations_.evaluated(message);
   }
-  // What was said since the last call.
+  // The messages since the last call.
   std::vector<std::string> said() { return std::exchange(said_, {}); }
 
   std::vector<std::string> said_;
@@ -150,7 +150,7 @@ TEST_F(EvaluationsTest, TheNewestVersionIsMeasuredOutOfTurnOnceAndWithTheTimeOfI
   EXPECT_EQ(evaluations_.next_out_of_turn().value(), Version(3));
 }
 
-TEST_F(EvaluationsTest, WhatIsMeasuredInTurnIsNotMeasuredAgain) {
+TEST_F(EvaluationsTest, AVersionMeasuredInTurnIsNotMeasuredAgain) {
   evaluations_.evaluator_is_ready();
   request(4);
   EXPECT_FALSE(evaluations_.next_out_of_turn().ok());
@@ -168,7 +168,7 @@ TEST_F(EvaluationsTest, OutOfTurnNothingIsKeptBeyondTheMost) {
   EXPECT_FALSE(evaluations_.next_out_of_turn().ok());
 }
 
-TEST_F(EvaluationsTest, WhatNobodyAskedForIsNoResult) {
+TEST_F(EvaluationsTest, IgnoresAResultThatWasNotAskedFor) {
   request(1);
   said();
   EXPECT_FALSE(evaluated(2));

@@ -1,4 +1,4 @@
-// The evaluator as an attempt sees it: whether it is here, knows where the weights are, and lives. Pure.
+// The evaluator from an attempt's view: whether it is here, knows where the weights are, and lives. Pure.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace paceline::coordinator {
 
 class EvaluatorSession {
  public:
-  // At the lowest priority it has no rhythm, so φ says nothing of it.
+  // The limit is fixed, because an evaluator at the lowest priority has no rhythm from which φ could follow.
   static constexpr std::chrono::seconds kLimit{30};
 
   // The outbox outlives this.
@@ -22,7 +22,7 @@ class EvaluatorSession {
   bool here() const { return peer_.has_value(); }
   bool is(EvaluatorPeer peer) const { return peer_ == peer; }
 
-  // Welcomes it. False when there is one already.
+  // Welcomes an evaluator. False when there is one already.
   bool take(EvaluatorPeer peer, const std::string& job_toml, SteadyTime at) {
     if (here()) return false;
     peer_ = peer;
@@ -33,7 +33,7 @@ class EvaluatorSession {
     return true;
   }
   void hear(SteadyTime at) { heard_at_ = at; }
-  // It is here, and was not told where the weights are.
+  // True if the evaluator is here, and was not told where the weights are.
   bool wants_boards() const { return here() && !has_boards_; }
   void show(wire::Boards boards) {
     has_boards_ = true;
@@ -41,14 +41,14 @@ class EvaluatorSession {
     *order.mutable_boards() = std::move(boards);
     out_.send(*peer_, std::move(order));
   }
-  // Requires: it was shown the boards.
+  // Requires: the evaluator was shown the boards.
   void evaluate(Version version) {
     wire::EvaluatorOrder order;
     order.mutable_evaluate()->set_version(version.value());
     out_.send(*peer_, std::move(order));
   }
   bool silent(SteadyTime at) const { return here() && at > heard_at_ + kLimit; }
-  // Nobody was here for too long since then.
+  // True if no evaluator has been here for too long since `since`.
   bool missed(SteadyTime since, SteadyTime at) const {
     return !here() && at > std::max(since, gone_at_) + kLimit;
   }

@@ -13,7 +13,7 @@
 
 namespace paceline::coordinator {
 
-// A process said something. What one process says comes in its order.
+// A process sent a message. The messages of one process come in their order.
 template <class Peer, class Message>
 struct Said {
   Peer peer;
@@ -24,7 +24,7 @@ using WorkerSaid = Said<WorkerPeer, wire::WorkerMessage>;
 using ServerSaid = Said<ServerPeer, wire::ServerMessage>;
 using EvaluatorSaid = Said<EvaluatorPeer, wire::EvaluatorMessage>;
 
-// Its connection ended: the process is gone, or its last message was sent. Comes once, last.
+// The connection of a process ended: the process is gone, or its last message was sent. Comes once, last.
 struct WorkerGone {
   WorkerPeer peer;
 };
@@ -35,20 +35,20 @@ struct EvaluatorGone {
   EvaluatorPeer peer;
 };
 
-// Only time passed; comes a few times a second.
+// An event that only says that time passed; comes a few times a second.
 struct TimePassed {};
 
-// As WakeUp wanted it.
+// The time of the latest WakeUp has come.
 struct WokeUp {};
 
-// Somebody wants a clean stop: a checkpoint of the newest version, then a disconnect to all.
+// A person or a process wants a clean stop: a checkpoint of the newest version, then a disconnect to all.
 struct StopWanted {
   std::string why;
-  std::string cannot_start{};  // why a process of some host could not: a run that has not begun fails then
+  std::string cannot_start{};  // why a process of a host could not start: a run that has not begun fails then
   StopCause cause = StopCause::kAsked;
 };
 
-// Somebody asks for an evaluation of the newest version. No effect if next_to_measure() has an error.
+// A person asks for an evaluation of the newest version. No effect if next_to_measure() has an error.
 struct EvaluationWanted {};
 
 // Facts and orders cannot be written any more.
@@ -63,17 +63,17 @@ struct CheckpointCounted {
   absl::Status status;
 };
 
-// The checkpoint that this attempt goes on from is on another host's disk as well, or no other host can have
-// it: only where AttemptOptions::awaits_copy.
+// Another host's disk has the checkpoint that this attempt goes on from, too, or no other host can have it:
+// only if AttemptOptions::awaits_copy.
 struct RestartKept {};
 
-// What the newest SearchPlan gave.
+// The result of the newest SearchPlan.
 struct PlanFound {
   control::PlanSearched result;
 };
 
 struct Event {
-  SteadyTime at;  // not before the event before
+  SteadyTime at;  // not earlier than the event before
   std::variant<WorkerSaid, ServerSaid, EvaluatorSaid, WorkerGone, ServerGone, EvaluatorGone, TimePassed,
                WokeUp, StopWanted, EvaluationWanted, RecordingFailed, CheckpointOpened, CheckpointCounted,
                RestartKept, PlanFound>

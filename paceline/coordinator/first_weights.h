@@ -15,7 +15,7 @@ namespace paceline::coordinator {
 
 class FirstWeights {
  public:
-  // `one_a_host`: servers are. The tables outlive this.
+  // The tables outlive this.
   FirstWeights(const WorkerTable& workers, ServerFleet& servers, const config::JobConfig& job)
       : workers_(workers),
         servers_(servers),
@@ -23,10 +23,11 @@ class FirstWeights {
         passed_on_(one_a_host_ && std::none_of(job.devices.begin(), job.devices.end(),
                                                [](const auto& device) { return device.host == 0; })) {}
 
-  // Whether the second server sends the first one what it has none of.
+  // Whether the second server sends the first one its weights.
   bool passed_on() const { return passed_on_; }
 
-  // Of each server, where that is known: as many as there are. Empty where they are passed on.
+  // The paths of the weights for each server, as far as they are known; complete if there are as many as
+  // servers. An empty path: the weights are passed on.
   std::vector<std::string> known() const {
     std::vector<std::string> paths;
     for (const ServerId server : servers_.ids()) {
@@ -38,13 +39,13 @@ class FirstWeights {
     return paths;
   }
 
-  // That server, which was told to start with some, cannot read them. False when it said so before.
+  // The server cannot read the weights that it was told to start with. False if it said so before.
   bool refused(ServerId server) { return without_.insert(server).second; }
-  // The worker whose those are; null when it is gone.
+  // The worker whose weights the server was told to start with; null when it is gone.
   const Worker* owner(ServerId server) const {
     return workers_.with_memory(host_of(server), servers_.first_weights(server));
   }
-  // Tells those that have none to start with another worker's, where there is one.
+  // Tells the servers without weights to start with another worker's, if there is one.
   void give() {
     for (const ServerId server : std::set<ServerId>(without_)) {
       const Worker* worker = workers_.first_attached(host_of(server));
@@ -61,7 +62,7 @@ class FirstWeights {
   ServerFleet& servers_;
   const bool one_a_host_;
   const bool passed_on_;
-  std::set<ServerId> without_;  // servers that could not read theirs
+  std::set<ServerId> without_;  // servers that could not read their weights
 };
 
 }  // namespace paceline::coordinator

@@ -1,4 +1,4 @@
-// Who is told to sum with whom.
+// Tests which workers are told to sum with which others.
 #include "paceline/coordinator/group_reduction.h"
 
 #include <map>
@@ -40,7 +40,7 @@ class GroupReduction : public testing::Test {
     }
     return record;
   }
-  // By worker.
+  // The orders of each worker.
   std::map<std::int64_t, wire::Reduce> told() {
     std::map<std::int64_t, wire::Reduce> told;
     for (const Action& action : out_.take()) {
@@ -73,14 +73,14 @@ TEST_F(GroupReduction, EveryMemberHearsWhoTheOthersAreAndWhichItIs) {
   }
 }
 
-TEST_F(GroupReduction, OneAloneOrWhoIsGoneLeavesItToTheServers) {
+TEST_F(GroupReduction, IsLeftToTheServersForOneMemberOrIfOneIsGone) {
   EXPECT_FALSE(order_reduction(commit_of({1}), replicas_, out_));
   replicas_.dissolve(ReplicaId(2));
   EXPECT_FALSE(order_reduction(commit_of({0, 2}), replicas_, out_));
   EXPECT_TRUE(told().empty()) << "nobody is told anything";
 }
 
-TEST_F(GroupReduction, WhoHasGoneIsSaidOnce) {
+TEST_F(GroupReduction, TellsOnceWhichReplicasHaveLeft) {
   workers_.find(WorkerPeer(2))->left = {ReplicaId(8)};
   ASSERT_TRUE(order_reduction(commit_of({1, 2}), replicas_, out_));
   auto all = told();

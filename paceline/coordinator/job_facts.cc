@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "paceline/config/server_parts.h"
 #include "paceline/store/strict_json.h"
 
 namespace paceline::coordinator {
@@ -20,6 +21,11 @@ absl::Status JobFacts::agrees(const std::string& worker, const wire::WorkerAttac
                     store::printable(attached.data_digest()), store::printable(known)));
   }
   return absl::OkStatus();
+}
+
+std::string JobFacts::card(const config::JobConfig& job) const {
+  const bool one_card = job.devices.size() == 1 || first_.cards() == 1;
+  return one_card && !config::why_not_on_card(job) ? first_.card() : "";
 }
 
 std::vector<std::string> JobFacts::other_constants(const wire::WorkerAttached& attached) const {

@@ -8,6 +8,7 @@
 
 #include <absl/status/status.h>
 
+#include "paceline/config/job_config.h"
 #include "paceline/wire/paceline.pb.h"
 
 namespace paceline::coordinator {
@@ -18,8 +19,10 @@ class JobFacts {
 
   // Errors: InvalidArgument when that worker has other data, or built another model.
   absl::Status agrees(const std::string& worker, const wire::WorkerAttached& attached) const;
+  // The card whose memory shards should be in; empty: in the host's memory. All devices of a job must use that one card.
+  std::string card(const config::JobConfig& job) const;
   // The names of constants that have other values in that worker. All workers use one worker's constants, so
-  // the run works; but somebody may have loaded the wrong file.
+  // the run works; but a person may have loaded the wrong file.
   std::vector<std::string> other_constants(const wire::WorkerAttached& attached) const;
 
  private:

@@ -9,13 +9,14 @@ namespace paceline::coordinator {
 
 namespace {
 
-// Of what comes at a time between servers: of less, most is the round trip.
+// The least bytes of a payload between servers: a smaller one mostly measures the round trip.
 constexpr std::int64_t kLeastFromServers = 64 << 10;
-constexpr std::int64_t kServersEvery = 2;  // heartbeats; more where there are more hosts
+constexpr std::int64_t kServersEvery = 2;  // heartbeats; more if there are more hosts
 
 }  // namespace
 
-// What the process received since the last word about it. A process that starts again counts from zero.
+// A measurement from the process's receipts since the last report about it. A process that starts again
+// counts from zero.
 std::optional<control::LinkMeasured> LinkWatch::news(Known& known, const wire::Received& received) {
   const wire::Received before = std::exchange(known, {received}).said;
   const bool goes_on = received.bytes() > before.bytes() && received.busy_ns() > before.busy_ns() &&

@@ -21,24 +21,24 @@ namespace paceline::coordinator {
 
 class LinkWatch {
  public:
-  // Where what `received` tells of came from; nothing where there is no such process.
+  // The host from which the receipts in `received` came; nothing if there is no such process.
   using HostOf = std::function<std::optional<HostPlace>(const wire::Received& received)>;
 
   explicit LinkWatch(std::int64_t hosts) : hosts_(hosts) {}
 
-  // Of a process on that host.
+  // Takes the heartbeat of a process on that host.
   std::vector<control::LinkMeasured> heard(const std::string& process, HostPlace host,
                                            const wire::Heartbeat& beat, const HostOf& host_of);
 
  private:
   struct Known {
-    wire::Received said;     // when it was last told of
-    std::int64_t heard = 0;  // times since then
+    wire::Received said;     // the latest report to the planner
+    std::int64_t heard = 0;  // heartbeats since then
   };
   static std::optional<control::LinkMeasured> news(Known& known, const wire::Received& received);
 
   const std::int64_t hosts_;
-  std::map<std::pair<std::string, std::string>, Known> known_;  // by process, and by who sent
+  std::map<std::pair<std::string, std::string>, Known> known_;  // indexed by process and sender
 };
 
 }  // namespace paceline::coordinator

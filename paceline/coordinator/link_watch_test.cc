@@ -52,7 +52,7 @@ class LinkWatchTest : public testing::Test {
   LinkWatch watch_{3};
 };
 
-TEST_F(LinkWatchTest, OfStagesEverythingIsNewsATimeOnAverage) {
+TEST_F(LinkWatchTest, ReportsTheAveragePayloadOfStages) {
   EXPECT_THAT(hear(from_worker("w0", received(1000, 50, 2))), ElementsAre("0 to 1: 500 in 25"));
   EXPECT_THAT(hear(from_worker("w0", received(1600, 90, 4))), ElementsAre("0 to 1: 300 in 20"));
   EXPECT_THAT(hear(from_worker("w0", received(1600, 90, 4))), IsEmpty()) << "nothing came";
@@ -67,7 +67,7 @@ TEST_F(LinkWatchTest, TellsWhoSentToWhomApart) {
   EXPECT_THAT(hear(from_worker("w0", received(1500, 60, 2))), ElementsAre("0 to 1: 500 in 10"));
 }
 
-TEST_F(LinkWatchTest, OfServersEveryThirdWordWhereThereAreThreeHosts) {
+TEST_F(LinkWatchTest, ReportsEveryThirdHeartbeatOfServersIfThereAreThreeHosts) {
   constexpr std::int64_t kBytes = 1 << 20;
   std::vector<std::string> told;
   for (int i = 1; i <= 6; ++i) {
@@ -78,7 +78,7 @@ TEST_F(LinkWatchTest, OfServersEveryThirdWordWhereThereAreThreeHosts) {
               ElementsAre("beside others 0 to 1: 1048576 in 3000", "beside others 0 to 1: 1048576 in 9000"));
 }
 
-TEST_F(LinkWatchTest, OfServersNothingThatIsMostlyARoundTrip) {
+TEST_F(LinkWatchTest, IgnoresSmallPayloadsOfServers) {
   for (int i = 1; i <= 6; ++i)
     EXPECT_THAT(hear(from_server(0, received(1000 * i, i, i)), "server1"), IsEmpty());
 }
@@ -89,7 +89,7 @@ TEST_F(LinkWatchTest, AProcessThatCameAgainCountsAnew) {
   EXPECT_THAT(hear(from_worker("w0", received(500, 30, 2))), ElementsAre("0 to 1: 200 in 10"));
 }
 
-TEST_F(LinkWatchTest, WhatCannotBeIsNotTold) {
+TEST_F(LinkWatchTest, IgnoresImpossibleReports) {
   constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
   EXPECT_THAT(hear(from_worker("nobody", received(1000, 50, 1))), IsEmpty());
   EXPECT_THAT(hear(from_worker("w1", received(1000, 50, 1))), IsEmpty()) << "itself";

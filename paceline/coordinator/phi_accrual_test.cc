@@ -1,4 +1,4 @@
-// When a process is given up, for made-up times of arrival.
+// Tests when a process is given up, for made-up times of arrival.
 #include "paceline/coordinator/phi_accrual.h"
 
 #include <cmath>
@@ -53,7 +53,8 @@ TEST(PhiAccrual, DoubtGrowsWithSilenceAndAWordEndsIt) {
   EXPECT_LT(detector.phi(at(now + 4)), 0.1);
 }
 
-// By the definition: an interval as long as the mean and the pause together is exceeded half of the time.
+// The value follows from the definition: an interval as long as the mean and the pause together is exceeded
+// half of the time.
 TEST(PhiAccrual, IsTheNormalDistributionsTail) {
   PhiAccrual detector(at(0));
   double now = 0;

@@ -33,19 +33,19 @@ class RecoveryVote {
  public:
   struct Found {
     CommitQuorum::Snapshot snapshot;
-    IdVector<ServerId, bool> holders;  // who can make that version
+    IdVector<ServerId, bool> holders;  // the servers that can make that version
   };
 
-  // `attempt`: of that one, as ServerStart names it;
-  // `newest`: of the commits that it recorded.
+  // `attempt`: the name in ServerStart of the attempt whose versions count. `newest`: the newest commit that
+  // it recorded.
   RecoveryVote(config::ServerShards kept, std::string attempt, Version newest);
 
-  // What that server says. Of another attempt it does not count. Errors: InvalidArgument when it cannot have
-  // that.
+  // Takes a server's ballot. The ballot of another attempt does not count. Errors: InvalidArgument when the
+  // server cannot have these versions.
   absl::Status came(ServerId server, const wire::Ballot& ballot);
-  // The newest version that all who came can make, or all but those that are behind what one of them has
-  // published; nothing while there is a shard that none of these has. Errors: InvalidArgument when they
-  // cannot all be right.
+  // The newest version that all servers that came can make, not counting servers that are behind a published
+  // version of another one. Nothing while no such server has some shard. Errors: InvalidArgument when the
+  // ballots contradict each other.
   absl::StatusOr<std::optional<Found>> found() const;
 
  private:

@@ -1,5 +1,5 @@
-// What is found among all that up to four servers can say, against the definition; and that what makes no
-// sense is refused, whatever the bytes.
+// The vote's result for all that up to four servers can say, compared with the definition; and senseless
+// ballots are refused, whatever their bytes.
 #include "paceline/coordinator/recovery_vote.h"
 
 #include <algorithm>
@@ -52,7 +52,8 @@ void expect_right(const std::vector<std::optional<Said>>& said) {
     EXPECT_TRUE(all.came(ServerId(i), ballot(i, servers, one->first, one->second)).ok());
     published = std::max(published, one->first);
   }
-  // Who is behind what another one has published cannot make that, and nothing older is there any more.
+  // A server that is behind a published version cannot make that version, and no older one is complete any
+  // more.
   std::set<ShardId> shards;
   std::int64_t made = kNewest.value();
   const auto counts = [&](std::size_t i) { return said[i] && said[i]->second >= published; };
@@ -78,7 +79,7 @@ void expect_right(const std::vector<std::optional<Said>>& said) {
 
 // A coordinator died while it had version 5 written by two of three servers, who have every shard. The third
 // one, which never made it, came too late for it, and comes now.
-TEST(RecoveryVote, WhoIsBehindIsLeftOut) {
+TEST(RecoveryVote, LeavesOutAServerThatIsBehind) {
   RecoveryVote all = versions(3);
   EXPECT_TRUE(all.came(ServerId(1), ballot(1, 3, 4, 4)).ok());
   EXPECT_TRUE(all.came(ServerId(2), ballot(2, 3, 5, 5)).ok());
@@ -90,7 +91,7 @@ TEST(RecoveryVote, WhoIsBehindIsLeftOut) {
   EXPECT_EQ((*found)->holders, (IdVector<ServerId, bool>{true, false, true}));
 }
 
-TEST(RecoveryVote, WhatAllWhoCameCanMakeIsFoundWhereTheyHaveEveryShard) {
+TEST(RecoveryVote, FindsTheNewestVersionThatAllCanMakeIfTheyHaveEveryShard) {
   const std::vector<std::optional<Said>> possible = {std::nullopt, Said(1, 1), Said(1, 2),
                                                      Said(2, 2),   Said(2, 3), Said(3, 3)};
   for (std::size_t servers = 2; servers <= 4; ++servers) {
@@ -114,7 +115,7 @@ TEST(RecoveryVote, AnotherAttemptDoesNotCount) {
   EXPECT_FALSE(all.found()->has_value());
 }
 
-TEST(RecoveryVote, WhatCannotBeIsRefusedAndForgotten) {
+TEST(RecoveryVote, RefusesAndForgetsAnImpossibleBallot) {
   const auto refused = [](auto change) {
     RecoveryVote all = versions(2);
     EXPECT_TRUE(all.came(ServerId(1), ballot(1, 2, 4, 5)).ok());
@@ -132,7 +133,8 @@ TEST(RecoveryVote, WhatCannotBeIsRefusedAndForgotten) {
   EXPECT_TRUE(refused([](wire::Ballot& one) { one.set_elapsed_ns(-1); }));
   EXPECT_TRUE(refused([](wire::Ballot& one) { one.set_state(""); }));
   EXPECT_TRUE(refused([](wire::Ballot& one) { one.set_state(store::to_text(state_of(4))); }));
-  EXPECT_TRUE(refused([](wire::Ballot& one) { one = ballot(1, 2, 9, 10); }));  // never recorded
+  // the attempt did not record that version
+  EXPECT_TRUE(refused([](wire::Ballot& one) { one = ballot(1, 2, 9, 10); }));
   EXPECT_TRUE(refused([](wire::Ballot& one) { one = ballot(1, 2, -1, 0); }));
 }
 

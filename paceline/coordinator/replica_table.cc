@@ -15,9 +15,10 @@ bool free(const Worker* worker) { return worker != nullptr && worker->joined && 
 
 Metrics metrics_of(const wire::WorkerReady& part) { return {part.metrics().begin(), part.metrics().end()}; }
 
-// Of the parts of one iteration: it is as old as its oldest part, and took as long as the longest. Samples
-// and weights kept it as long as they kept every device: where one has its own, it waits for the others. The
-// devices of the last stage know the loss, each of its own micro-batches.
+// One fact from the parts of an iteration: it is as old as its oldest part, and took as long as the longest.
+// Loading and pulling count only the time that they took on every device, because a device that has its
+// samples and weights waits for the others. The devices of the last stage know the loss, each of its own
+// micro-batches.
 control::ReplicaReady together(const LiveReplica& replica) {
   const auto& parts = replica.done;
   control::ReplicaReady fact{.replica = replica.id,
@@ -121,7 +122,7 @@ LiveReplica* ReplicaTable::find(ReplicaId replica) {
 
 absl::StatusOr<std::optional<control::ReplicaReady>> ReplicaTable::done(const Worker& worker,
                                                                         const wire::WorkerReady& ready) {
-  // It may have said so before it heard that the replica is no more.
+  // The worker may have said so before it heard that the replica has ended.
   if (!worker.replica || worker.replica->value() != ready.replica()) return std::nullopt;
   LiveReplica& replica = *find(*worker.replica);
   auto& part = replica.done[place_of(replica, worker)];

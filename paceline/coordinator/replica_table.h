@@ -1,4 +1,4 @@
-// The replicas of a run as the coordinator sees them: the workers of each, and its progress in an iteration.
+// The replicas of a run from the coordinator's view: the workers of each, and its progress in an iteration.
 // Pure.
 //
 // A replica is formed from the free workers of its place in the plan, one for each device. They take their
@@ -31,17 +31,18 @@ namespace paceline::coordinator {
 
 struct LiveReplica {
   ReplicaId id;
-  std::size_t place = 0;                      // in the plan
+  std::size_t place = 0;                      // place in the plan
   std::vector<Worker*> workers;               // in the plan's order of devices
-  std::vector<planner::PlannedStage> stages;  // that they have, but for where the last one ends
-  StageLinks links;                           // between those of different hosts
-  std::vector<wire::RoleTaken> taken;         // what those said that have their roles, in their order
-  bool told_servers = false;                  // of its gradient, once all have
-  std::set<ServerId> mapped_by;               // that have its gradient
-  bool whole = false;                         // all have
-  bool joined = false;                        // the Controller has heard of it
-  Lease lease{};                              // of the iteration under way
-  std::vector<std::optional<wire::WorkerReady>> done;  // of the iteration under way, by worker
+  std::vector<planner::PlannedStage> stages;  // stages of the workers; the end of the last one is not set
+  StageLinks links;                           // links between workers of different hosts
+  std::vector<wire::RoleTaken> taken;         // answers of the workers that have their roles, in order
+  bool told_servers = false;     // the servers know of its gradient; set once all workers have roles
+  std::set<ServerId> mapped_by;  // servers that have mapped its gradient
+  bool whole = false;            // all servers have mapped its gradient
+  bool joined = false;           // the Controller has heard of it
+  Lease lease{};                 // lease of the iteration under way
+  // reports of the workers that are done with the iteration under way
+  std::vector<std::optional<wire::WorkerReady>> done;
 };
 
 class ReplicaTable {
@@ -50,25 +51,25 @@ class ReplicaTable {
   ReplicaTable(planner::Plan plan, std::function<std::string()> new_key);
 
   const planner::Plan& plan() const { return plan_; }
-  // Replicas are formed by another plan from now on. Requires: there is none.
+  // Forms replicas by another plan from now on. Requires: there is no replica.
   void follow(planner::Plan plan);
 
-  // The replica that this worker was missing for; null when another one still is, or is busy.
+  // Forms the replica that waited for this worker; null if another worker of it is missing or busy.
   LiveReplica* form(const Worker& worker, WorkerTable& workers);
-  // Its workers are free from now on. Requires: there is such a replica.
+  // Makes the replica's workers free. Requires: there is such a replica.
   LiveReplica dissolve(ReplicaId replica);
 
-  // A number for one that is not to be: no replica has it, or will.
+  // Takes a number that no replica has, or will have.
   ReplicaId of_nobody() { return std::exchange(next_replica_, next_replica_.next()); }
 
-  // Null when it is not here.
+  // Null if the replica is not here.
   LiveReplica* find(ReplicaId replica);
   std::map<ReplicaId, LiveReplica>& all() { return replicas_; }
-  // Every place of the plan has a replica, and all are.
+  // Whether every place of the plan has a replica, and all replicas are whole.
   bool all_whole() const;
 
   // A worker has done its part of an iteration. Returns the fact when all workers of the replica have.
-  // Returns nothing if that replica is gone. Errors: a part that nobody asked for.
+  // Returns nothing if that replica is gone. Errors: a part that was not asked for.
   absl::StatusOr<std::optional<control::ReplicaReady>> done(const Worker& worker,
                                                             const wire::WorkerReady& ready);
 
@@ -78,15 +79,16 @@ class ReplicaTable {
   planner::Plan plan_;
   const std::function<std::string()> new_key_;
   std::map<ReplicaId, LiveReplica> replicas_;
-  std::set<std::size_t> places_taken_;  // ever; all of them, of a later plan
+  // Places that ever had a replica. After a change of plan: every place.
+  std::set<std::size_t> places_taken_;
   ReplicaId next_replica_;
 };
 
-// Its place among the workers. Requires: it is one of them.
+// The worker's place among the replica's workers. Requires: it is one of them.
 std::size_t place_of(const LiveReplica& replica, const Worker& worker);
-// Which stage that one has.
+// The stage of the worker at this place.
 std::size_t stage_at(const LiveReplica& replica, std::size_t place);
-// Of its workers, each once.
+// The hosts of the replica's workers, each once.
 std::set<HostPlace> hosts_of(const LiveReplica& replica);
 
 }  // namespace paceline::coordinator

@@ -161,7 +161,7 @@ TEST_F(Replicas, FollowAnotherPlanUnderNewNumbers) {
   EXPECT_EQ(replicas_.form(*workers_.at(DevicePlace(1)), workers_), nullptr) << "the plan leaves it out";
 }
 
-TEST_F(Replicas, OfAPlaceThatIsTakenWaitForIt) {
+TEST_F(Replicas, AWorkerIsRefusedWhileItsPlaceIsTaken) {
   come(1, 0);
   EXPECT_EQ(workers_.take_place(peer(1), "w1", kStart)->reason, wire::Disconnect::PLACE_TAKEN);
   EXPECT_EQ(workers_.take_place(peer(1), "w4", kStart)->reason, wire::Disconnect::NONE);
@@ -170,7 +170,7 @@ TEST_F(Replicas, OfAPlaceThatIsTakenWaitForIt) {
   EXPECT_EQ(come(1, 1).number, 1);
 }
 
-// One that was stopped while it came would keep its place for ever.
+// A worker that was stopped while it came would keep its place for ever.
 TEST_F(Replicas, WorkersAreMissedSoonOnceTheyHaveJoinedAndLaterBefore) {
   come(0, 0);
   come(1, 1).joined = false;

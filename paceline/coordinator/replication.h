@@ -27,26 +27,26 @@ class Replication {
   // outlive this.
   Replication(const config::JobConfig& job, Version start, const ServerFleet& servers, Outbox& out);
 
-  // As CommitQuorum has them.
+  // See CommitQuorum.
   void ordered(std::vector<control::ControllerState> states, Duration elapsed) {
     commits_.ordered(std::move(states), elapsed);
   }
   const CommitQuorum::Snapshot& ordered(Version version) const { return commits_.ordered(version); }
   absl::Status prepared(ServerId server, Version version);
-  // That somebody may have seen.
+  // The newest version that a process may have seen.
   Version certain() const { return commits_.latest(); }
 
-  // A server is lost, or `server` is nothing: two of them cannot reach each other. Nothing else is to be told
-  // from then on than who is lost besides, and what is written. `newest`: the checkpoint that counts, if
-  // there is one. Errors, here and below: the version cannot be had.
+  // A server is lost, or `server` is nothing: two of them cannot reach each other. From then on only further
+  // losses and the results of writing are to be told. `newest`: the checkpoint that counts, if there is one.
+  // Errors, here and below: the version cannot be had.
   absl::Status lose(std::optional<ServerId> server, std::optional<Version> newest);
-  // Before anything is ordered: what is found is to be written, and counts then.
+  // Writes a version that a vote found, before anything is ordered; the version counts then.
   void take_up(RecoveryVote::Found found);
   absl::Status opened(const absl::StatusOr<std::string>& folder);
   absl::Status written(ServerId server, const wire::CopyWritten& message);
   absl::Status counted(const absl::Status& status);
   bool saving_copies() const { return saving_; }
-  // The checkpoint of the last certain version counts.
+  // Whether the checkpoint of the last certain version counts.
   bool saved() const { return saved_; }
 
  private:
@@ -57,9 +57,9 @@ class Replication {
   const ServerFleet& servers_;
   Outbox& out_;
   CommitQuorum commits_;
-  IdVector<ServerId, bool> holders_;              // who has it
-  std::optional<EmergencyCheckpoint> emergency_;  // nothing where there is nothing to write
-  CommitQuorum::Snapshot snapshot_;               // of what is written
+  IdVector<ServerId, bool> holders_;              // the servers that have it
+  std::optional<EmergencyCheckpoint> emergency_;  // nothing if there is nothing to write
+  CommitQuorum::Snapshot snapshot_;               // the state of the version that is written
   bool saving_ = false;
   bool saved_ = false;
 };

@@ -1,5 +1,5 @@
-// What is certain, and what is written when a server is lost: the coordinator's part in keeping weights
-// twice.
+// The coordinator's part in keeping weights twice: which commits are certain, and which version is written
+// when a server is lost.
 #include "paceline/coordinator/replication.h"
 
 #include <fmt/format.h>
@@ -75,7 +75,7 @@ class ReplicationTest : public testing::Test {
   Replication replication_{job_, Version(4), servers_, out_};
 };
 
-TEST_F(ReplicationTest, WhatAllHavePreparedIsPublished) {
+TEST_F(ReplicationTest, PublishesAVersionThatAllHavePrepared) {
   order(5);
   prepare(5, {0, 2});
   EXPECT_THAT(done(), IsEmpty());
@@ -107,7 +107,7 @@ TEST_F(ReplicationTest, WhenAServerIsLostTheLastCertainVersionIsWrittenAndCounts
   EXPECT_TRUE(replication_.saved());
 }
 
-TEST_F(ReplicationTest, WhatACheckpointHasIsNotWrittenAgain) {
+TEST_F(ReplicationTest, DoesNotWriteAVersionThatACheckpointHas) {
   EXPECT_TRUE(lose(0).ok());
   EXPECT_TRUE(replication_.saved()) << "nothing was certain since the start";
   EXPECT_THAT(done(), IsEmpty());
@@ -130,7 +130,7 @@ TEST_F(ReplicationTest, TwoNeighboursAreTooMany) {
   EXPECT_FALSE(lose(2).ok()) << "server 1 had the other copy of shard 1";
 }
 
-TEST_F(ReplicationTest, WhoNeverMadeWhatAVoteFoundWritesNothing) {
+TEST_F(ReplicationTest, OnlyHoldersOfTheVotesVersionWriteIt) {
   RecoveryVote::Found found;
   found.snapshot.state.version = Version(9);
   found.holders = {true, false, true};

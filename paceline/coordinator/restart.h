@@ -1,4 +1,4 @@
-// What an attempt at a job knows about earlier attempts.
+// The knowledge of an attempt at a job about earlier attempts.
 #pragma once
 
 #include <string>
@@ -11,26 +11,26 @@
 
 namespace paceline::coordinator {
 
-// Where a run goes on from.
+// The checkpoint from which a run goes on.
 struct Restart {
   control::ControllerState state;
   Duration elapsed{0};
   std::string checkpoint_dir;
-  std::vector<std::string> files{};  // of shards, in it
+  std::vector<std::string> files{};  // files of the shards in `checkpoint_dir`
 };
 
 // An earlier attempt that ended when its coordinator was killed. It did not report its losses, and if weights
 // are kept twice, its servers may still have the lost versions.
 struct CutShortAttempt {
-  Version newest;  // of its commits
-  std::vector<HostRank>
-      without;  // hosts that it did without, in order: in how many parts its servers have it
+  Version newest;  // the newest of its commits
+  // Hosts that it did without, in order: they determine in how many parts its servers have the version.
+  std::vector<HostRank> without;
 };
 
-// The same, as the next attempt's servers hear of it.
+// The same, for the next attempt's servers.
 struct CutShort {
-  std::string attempt;  // as servers call it
-  Version newest;       // of the commits that it recorded
+  std::string attempt;  // its name among servers
+  Version newest;       // the newest commit that it recorded
 };
 
 }  // namespace paceline::coordinator

@@ -120,14 +120,14 @@ bool ServerFleet::all_started() const {
                       [](const Server& s) { return s.board_paths.empty(); });
 }
 
-// Of one direction between two hosts; empty where there is one host.
+// A key for one direction between two hosts; empty if there is only one host.
 std::string ServerFleet::new_key() const {
   if (!one_a_host()) return {};
   return new_key_();
 }
 
 void ServerFleet::start(const wire::ServerStart& common, const std::vector<std::string>& weights) {
-  // By sender and receiver.
+  // keys[sender][receiver]
   IdVector<ServerId, IdVector<ServerId, std::string>> keys(size(), IdVector<ServerId, std::string>(size()));
   for (auto& of_sender : keys)
     std::generate(of_sender.begin(), of_sender.end(), [this] { return new_key(); });
@@ -170,6 +170,8 @@ absl::Status ServerFleet::started(ServerId server, const wire::ServerStarted& st
     return absl::InvalidArgumentError(
         fmt::format("server {} started with {} boards", server, started.board_paths_size()));
   servers_[server].board_paths.assign(started.board_paths().begin(), started.board_paths().end());
+  servers_[server].card = started.card();
+  servers_[server].socket = started.socket();
   return absl::OkStatus();
 }
 
@@ -182,6 +184,8 @@ wire::Boards ServerFleet::boards(HostPlace host, int reader) const {
         one_a_host() ? servers_[ServerId(host.value())].board_paths[static_cast<std::size_t>(server.value())]
                      : servers_[server].board_paths.front());
     *board->mutable_part() = wire::to_wire(parts_[server]);
+    board->set_card(servers_[server].card);
+    board->set_socket(servers_[server].socket);
   }
   return message;
 }

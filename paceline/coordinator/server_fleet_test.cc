@@ -1,4 +1,4 @@
-// Who has which place among the servers, what each is told to start with, and whose word counts, without any
+// Tests which server has which place, how each is told to start, and whose messages count, without any
 // process.
 #include "paceline/coordinator/server_fleet.h"
 
@@ -14,7 +14,7 @@ using testing::HasSubstr;
 
 constexpr SteadyTime kComing{std::chrono::hours(1)};
 
-// Of a job that began with three hosts, and has given up host 1.
+// A job that began with three hosts, and has given up host 1.
 config::JobConfig job_of_hosts() {
   config::JobConfig job;
   job.hosts = job.servers = 2;
@@ -50,12 +50,12 @@ class Servers {
   explicit Servers(const config::JobConfig& job)
       : fleet(job, out_, [this] { return fmt::format("key {}", ++keys_); }) {}
 
-  // Why not; empty when it has a place.
+  // Why the server got no place; empty if it has one.
   std::string take_place(int peer, const wire::ServerHello& message) {
     const auto refusal = fleet.take_place(ServerPeer(peer), message, kComing);
     return refusal ? refusal->why : "";
   }
-  // Those that were sent, by the peer's number.
+  // The orders that were sent, with the peer's number.
   std::vector<std::pair<std::int64_t, wire::ServerOrder>> sent() {
     std::vector<std::pair<std::int64_t, wire::ServerOrder>> sent;
     for (Action& action : out_.take()) {
@@ -96,7 +96,7 @@ TEST(ServerFleet, AServerHasThePlaceOfItsHost) {
   EXPECT_EQ(servers.take_place(9, hello(2)), "") << "its place is free again";
 }
 
-TEST(ServerFleet, WhoHasNoPlaceHearsWhy) {
+TEST(ServerFleet, TellsAServerWhyItGetsNoPlace) {
   Servers servers(job_of_hosts());
   EXPECT_EQ(servers.take_place(1, hello(3)), "the job has no shard 3");
   EXPECT_EQ(servers.take_place(1, hello(-1)), "the job has no shard -1");
@@ -142,7 +142,7 @@ TEST(ServerFleet, EachStartsWithItsPartAndBothEndsOfALinkWithOneKey) {
   EXPECT_EQ(first.hosts(1).send_key(), second.hosts(0).receive_key());
   EXPECT_EQ(first.hosts(1).receive_key(), second.hosts(0).send_key());
   EXPECT_NE(first.hosts(1).send_key(), first.hosts(1).receive_key());
-  // One that could not read them.
+  // One server could not read its weights.
   servers.fleet.start_with(ServerId(1), "memory of another worker");
   EXPECT_EQ(servers.sent().front().second.start().weights_path(), "memory of another worker");
   EXPECT_EQ(servers.fleet.first_weights(ServerId(1)), "memory of another worker");
@@ -211,7 +211,7 @@ TEST(ServerFleet, AVersionIsMadeOnceAllHaveIt) {
   EXPECT_FALSE(servers.fleet.applied(ServerId(1), Version(3), Version(2)).ok()) << "nobody ordered it";
 }
 
-TEST(ServerFleet, WhoIsGivenUpIsNotHereAndNotSpokenTo) {
+TEST(ServerFleet, DoesNotTalkToAServerThatWasGivenUp) {
   Servers servers(job_on_one_host());
   servers.take_place(1, hello(0));
   servers.take_place(2, hello(1));

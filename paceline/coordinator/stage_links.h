@@ -1,4 +1,4 @@
-// Which devices of a replica use links, because they are on different hosts. Each has a link to those devices
+// The links between devices of a replica that are on different hosts. Each device has a link to those devices
 // of the previous stage with which it has micro-batches in common, and to the first device, which receives
 // its part of the gradient.
 #pragma once
@@ -16,21 +16,24 @@
 
 namespace paceline::coordinator {
 
-// What links between stages carry.
-inline constexpr char kActivations[] = "activations";  // and their gradients back
-inline constexpr char kGradients[] = "gradients";      // of weights
+// The contents of links between stages.
+inline constexpr char kActivations[] = "activations";  // activations, and their gradients back
+inline constexpr char kGradients[] = "gradients";      // gradients of weights
 
-// By device, as the one that connects is told, but for where. Nothing: through memory, or they do not talk.
+// The links of each device, in the form for the end that connects, without the address. Nothing: the two
+// devices share memory, or do not talk.
 struct StageLinks {
-  std::vector<std::vector<std::optional<wire::StageLink>>> previous;  // by turn in the stage before, too
+  // previous[device][turn in the stage before]
+  std::vector<std::vector<std::optional<wire::StageLink>>> previous;
   std::vector<std::optional<wire::StageLink>> home;
 };
 
-// Of devices on these hosts, in these stages. Every link has keys of its own. `new_key`: of one direction.
+// The links of devices on these hosts, in these stages. Every link has its own keys. `new_key`: makes a key
+// for one direction.
 StageLinks stage_links(ReplicaId replica, std::span<const planner::PlannedStage> stages,
                        std::span<const HostPlace> hosts, const std::function<std::string()>& new_key);
 
-// The same link as the device that listens is told; `connecting`: the worker that connects.
+// The same link in the form for the device that listens; `connecting`: the worker that connects.
 wire::StageLink other_end(const wire::StageLink& link, const std::string& connecting);
 
 }  // namespace paceline::coordinator

@@ -40,7 +40,7 @@ std::string new_key() {
   return fmt::format("key number {:05}", ++made);
 }
 
-// Stages on so many devices each.
+// Stages on these numbers of devices.
 std::vector<planner::PlannedStage> stages(const std::vector<std::size_t>& widths) {
   std::vector<planner::PlannedStage> all;
   std::size_t first = 0;
@@ -138,7 +138,7 @@ TEST(StageLinks, AreSaidToBothEnds) {
   EXPECT_EQ(whom(roles[0].gradients(1).link()), "c gradients");
 }
 
-// On a host each.
+// Each device is on a host of its own.
 TEST(StageLinks, SayWhoIsAtTheOtherEnd) {
   Worker a = worker("a"), b = worker("b"), c = worker("c");
   a.attached.emplace();
@@ -178,7 +178,7 @@ TEST(StageLinks, DevicesThatShareAStageAreToldTheirTurnsAndWays) {
     EXPECT_THAT(roles[i].cuts(), ElementsAre(4));
     EXPECT_THAT(roles[i].widths(), ElementsAre(2, 2));
   }
-  // As both stages have two devices, a works with c, and b with d.
+  // Both stages have two devices, so a works with c, and b with d.
   ASSERT_EQ(roles[0].next_size(), 1);
   ASSERT_EQ(roles[1].next_size(), 1);
   EXPECT_EQ(roles[0].next(0).turn(), 0);

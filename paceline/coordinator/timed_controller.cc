@@ -40,9 +40,9 @@ absl::Status TimedController::take(SteadyTime at, decltype(control::Fact::what) 
   std::vector<control::Order> orders;
   PACELINE_RETURN_IF_ERROR(controller_.handle(fact, orders));
   if (controller_.started() && !started_) started_ = at;
-  // Peers first: they wait for their orders, the recorder does not. But what ends the run waits for the
-  // records, and a commit does where servers may still have it when the records are all that is left of this
-  // process.
+  // Peers come first, because they wait for their orders and the recorder does not. But the end of the run
+  // waits for the records. A commit waits too, if servers may still have it when only the records of this
+  // process are left.
   const bool records_first = records_first_ && std::any_of(orders.begin(), orders.end(), is_commit);
   if (records_first) {
     out_.put(Record{fact, orders});

@@ -19,24 +19,25 @@ namespace paceline::coordinator {
 
 class TimedController {
  public:
-  // Of these orders the first is to be carried out; the others of the same fact follow it.
+  // Carries out the first of these orders; the others of the same fact follow it.
   using CarryOut = std::function<void(std::span<const control::Order>)>;
 
-  // `carry_out`: called within take() for each order but WakeAt and SearchPlan. `records_first`: commits wait
-  // for the run recorder. The outbox outlives this.
+  // `carry_out`: called within take() for each order except WakeAt and SearchPlan. `records_first`: commits
+  // wait for the run recorder. The outbox outlives this.
   TimedController(const control::ControllerConfig& config, std::unique_ptr<policy::SyncPolicy> policy,
                   Outbox& out, CarryOut carry_out, bool records_first = false,
                   std::unique_ptr<control::Replanner> replanner = nullptr);
 
-  // Before the first fact: the job's time goes on from `elapsed`. Errors: those of Controller::restore.
+  // Called before the first fact: the job's time goes on from `elapsed`. Errors: those of
+  // Controller::restore.
   absl::Status restore(const control::ControllerState& state, Duration elapsed);
 
   // Errors: those of Controller::handle.
   absl::Status take(SteadyTime at, decltype(control::Fact::what) what);
-  // No fact is taken from now on, the timer's included.
+  // Takes no fact from now on, not even the timer's.
   void end() { ended_ = true; }
 
-  // The job's time then.
+  // The job's time at `at`.
   Time time(SteadyTime at) const;
   bool started() const { return started_.has_value(); }
   bool finished() const { return controller_.finished(); }
@@ -47,7 +48,7 @@ class TimedController {
   bool searching() const { return controller_.searching(); }
   bool hears_of_completion() const { return controller_.hears_of_completion(); }
   control::ControllerState save() const { return controller_.save(); }
-  // As Controller has it.
+  // See Controller.
   std::vector<control::ControllerState> take_states() { return controller_.take_states(); }
 
  private:

@@ -1,4 +1,4 @@
-// A Controller in an attempt's time: when it wants to be woken, that records come before commits where they
+// A Controller in an attempt's time: when it wants to be woken, that records come before commits if they
 // must, and that nothing comes after the end.
 #include "paceline/coordinator/timed_controller.h"
 
@@ -38,8 +38,8 @@ class Gather final : public policy::SyncPolicy {
   std::vector<policy::Contribution> finished_;
 };
 
-// What happens, in order: "release", "commit", "finish", "record 1" (with so many orders), "keep", "wake in 3
-// ms".
+// The events in order: "release", "commit", "finish", "record 1" (with the number of orders), "keep", "wake
+// in 3 ms".
 class TimedControllerTest : public testing::Test {
  protected:
   static constexpr SteadyTime kStart{1h};
@@ -125,7 +125,7 @@ TEST_F(TimedControllerTest, ACommitIsCarriedOutOnceItIsRecorded) {
   EXPECT_EQ(said(), (Lines{"record 3", "keep", "commit", "release", "release"}));
 }
 
-// All of it is recorded when somebody acts on the end.
+// All facts are recorded when the end is carried out.
 TEST_F(TimedControllerTest, TheEndComesAfterTheRecords) {
   TimedController controller = make(10);
   join(controller);

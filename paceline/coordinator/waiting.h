@@ -16,7 +16,7 @@ class Patience {
  public:
   explicit Patience(double seconds) : length_(seconds) {}
 
-  // `so`: whether it is so now; `listened`: as Hearing has it. True once it has been so for long enough.
+  // `so`: whether the condition holds now; `listened`: from Hearing. True once it has held for long enough.
   bool is_over(bool so, SteadyTime::duration listened) {
     if (!so) since_.reset();
     if (!so) return false;
@@ -42,7 +42,7 @@ class MissingDevices {
     return patience_.is_over(waits && !missing.empty(), listened) ? missing : std::vector<DevicePlace>();
   }
   void give_up(const std::vector<DevicePlace>& devices) { given_up_.insert(devices.begin(), devices.end()); }
-  // It is waited for again when it goes.
+  // The device is waited for again when it leaves.
   void came(DevicePlace device) { given_up_.erase(device); }
 
  private:
@@ -53,12 +53,12 @@ class MissingDevices {
 // Whether a silence means something: when this process itself stood still, it heard nothing.
 class Hearing {
  public:
-  // A process is asked to do something at least this often, where it does not stand still.
+  // A process that does not stand still is asked to do something at least this often.
   static constexpr std::chrono::milliseconds kOwnPause{500};
 
   explicit Hearing(SteadyTime start) : start_(start), last_passed_(start), since_(start) {}
 
-  // Time has passed. Whether this process has listened for a while.
+  // Time has passed. Returns whether this process has listened for a while.
   bool is_good(SteadyTime now) {
     if (now - last_passed_ > kOwnPause) {
       since_ = now;
@@ -67,7 +67,7 @@ class Hearing {
     last_passed_ = now;
     return now - since_ >= kOwnPause;
   }
-  // How long it has listened since the start: the time in which somebody could have come.
+  // How long this process has listened since the start: the time in which another one could have come.
   SteadyTime::duration listened() const { return last_passed_ - start_ - stood_still_; }
 
  private:

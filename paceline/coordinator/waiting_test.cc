@@ -35,7 +35,7 @@ TEST(MissingDevices, AreGivenUpTogetherAndAskedForOnce) {
   EXPECT_THAT(missing.overdue(two, true, kListened + std::chrono::seconds(30)), IsEmpty());
 }
 
-TEST(MissingDevices, OneThatCameIsWaitedForWhenItGoesAgain) {
+TEST(MissingDevices, ADeviceThatCameIsWaitedForWhenItLeavesAgain) {
   MissingDevices missing(5);
   missing.give_up({DevicePlace(1)});
   missing.came(DevicePlace(1));
@@ -53,7 +53,7 @@ TEST(Hearing, IsGoodOnceThisProcessHasRunForAWhile) {
   EXPECT_TRUE(hearing.is_good(kNow + std::chrono::seconds(10) + std::chrono::milliseconds(800)));
 }
 
-TEST(Hearing, WhoStoodStillHasNotListened) {
+TEST(Hearing, AProcessThatStoodStillHasNotListened) {
   Hearing hearing(kNow);
   for (int i = 1; i <= 10; ++i) hearing.is_good(kNow + i * std::chrono::milliseconds(100));
   EXPECT_EQ(hearing.listened(), std::chrono::seconds(1));

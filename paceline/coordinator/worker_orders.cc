@@ -11,7 +11,7 @@ namespace paceline::coordinator {
 
 namespace {
 
-// As the end that connects to that device is told.
+// The link in the form for the end that connects to the device.
 wire::StageLink connecting(const wire::StageLink& link, const LiveReplica& replica, std::size_t listener) {
   wire::StageLink end = link;
   end.set_address(replica.taken[listener].address());

@@ -11,10 +11,10 @@
 
 namespace paceline::coordinator {
 
-// To the first device that has no role. Requires: there is one.
+// Gives a role to the first device that has none. Requires: there is one.
 wire::WorkerOrder role_order(const LiveReplica& replica, const planner::Plan& plan);
-// Of a worker that has that role. Errors: InvalidArgument when it does not say all ways on which other
-// devices are to reach it.
+// Checks the answer of a worker that got this role. Errors: InvalidArgument when it does not name all ways on
+// which other devices are to reach it.
 absl::Status check_taken(const wire::Role& role, const wire::RoleTaken& taken);
 wire::WorkerOrder dissolve_order(ReplicaId replica);
 wire::WorkerOrder release_order(const control::Release& release, Time now);

@@ -1,4 +1,4 @@
-// What a worker is told of a release, without any process. stage_links_test.cc has the roles.
+// The message to a worker about a release, without any process. stage_links_test.cc has the roles.
 #include "paceline/coordinator/worker_orders.h"
 
 #include <gtest/gtest.h>

@@ -13,8 +13,9 @@
 namespace paceline::coordinator {
 
 namespace {
-constexpr std::size_t kLongestName = 40;  // that is worth repeating
-// Before it has joined: a process that loads libtorch and its data on a busy host has no rhythm yet.
+constexpr std::size_t kLongestName = 40;  // a longer name is not worth repeating
+// The limit before a worker has joined: a process that loads libtorch and its data on a busy host has no
+// rhythm yet.
 constexpr std::chrono::seconds kComingLimit{30};
 }  // namespace
 
@@ -49,7 +50,8 @@ int WorkerTable::most_readers(std::int64_t hosts) {
   return memory::WeightWriter::kSlots - 1 - static_cast<int>(hosts);
 }
 
-// In turn, so that one is given again as late as can be: who died may still hold a version through it.
+// Gives numbers in turn, so that one is reused as late as possible: a process that died may still hold a
+// version through its number.
 int WorkerTable::free_reader() {
   PACELINE_CHECK(workers_.size() < static_cast<std::size_t>(readers_), "more than {} workers", readers_);
   const auto taken = [this](const auto& one) { return one.second.reader == last_reader_; };

@@ -1,4 +1,4 @@
-// The workers of a run as the coordinator sees them, one for each device: which worker has which place in the
+// The workers of a run from the coordinator's view, one for each device: which worker has which place in the
 // job, how far each has come in joining, and which have gone silent. Pure.
 //
 // Invariant: a place has at most one worker at a time, and no two workers ever have the same number.
@@ -24,15 +24,15 @@ namespace paceline::coordinator {
 struct Worker {
   WorkerPeer peer;
   std::int32_t number = 0;  // from 0, never used twice in a run
-  int reader = 0;           // of the weights; no two that are here have the same
+  int reader = 0;           // its number as a reader of the weights; no two that are here have the same
   DevicePlace device{};     // its place in the job
-  HostPlace host{};         // of that
-  std::string name;         // of that
+  HostPlace host{};         // host of the device
+  std::string name;         // name of the device
   std::optional<wire::WorkerAttached> attached;
   bool boards_sent = false;
   bool joined = false;
-  std::optional<ReplicaId> replica;  // that it has a role in
-  std::vector<ReplicaId> left;       // replicas that have gone since it was last told to sum with others
+  std::optional<ReplicaId> replica;  // the replica in which it has a role
+  std::vector<ReplicaId> left;       // replicas that ended since it was last told to sum with others
   PhiAccrual heard;
 };
 
@@ -42,17 +42,17 @@ class WorkerTable {
   explicit WorkerTable(const config::JobConfig& job)
       : places_(job.devices), left_out_(job.left_out), readers_(most_readers(job.hosts)) {}
 
-  // The worker has that place from now on; or why not: there is none of that name, or it is taken.
+  // Gives the worker its place, or returns why not: there is no such name, or it is taken.
   std::optional<Refusal> take_place(WorkerPeer peer, const std::string& name, SteadyTime at);
-  // The worker that was there; nothing when there was none.
+  // Removes the worker, and returns it; nothing when there was none.
   std::optional<Worker> remove(WorkerPeer peer);
 
-  // Null when it is not here.
+  // Null if the worker is not here.
   Worker* find(WorkerPeer peer);
   Worker* at(DevicePlace device);
-  // One on that host that has attached.
+  // A worker on that host that has attached.
   const Worker* first_attached(HostPlace host) const;
-  // The one on that host whose gradient is there.
+  // The worker on that host whose gradient is at this path.
   const Worker* with_memory(HostPlace host, const std::string& gradient_path) const;
   // All places, in their order.
   std::vector<DevicePlace> devices() const;
@@ -69,7 +69,7 @@ class WorkerTable {
   int free_reader();
 
   const std::vector<config::DeviceConfig>& places_;
-  const std::vector<std::string>& left_out_;  // who had a place once
+  const std::vector<std::string>& left_out_;  // names of devices that were left out
   std::map<WorkerPeer, Worker> workers_;
   std::map<DevicePlace, WorkerPeer> by_device_;
   std::int32_t next_number_ = 0;

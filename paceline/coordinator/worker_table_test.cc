@@ -1,4 +1,4 @@
-// Who has which place, without any process.
+// Tests which worker has which place, without any process.
 #include "paceline/coordinator/worker_table.h"
 
 #include <fmt/format.h>
@@ -31,7 +31,7 @@ class Workers : public ::testing::Test {
 };
 
 TEST_F(Workers, NoTwoReadThroughOneSlotHoweverManyComeAndGo) {
-  constexpr int kOtherServers = memory::WeightWriter::kSlots - 3;  // from there on
+  constexpr int kOtherServers = memory::WeightWriter::kSlots - 3;  // numbers from there on
   const int stays = slot_of_new(0, 0);
   int before = stays;
   for (std::size_t number = 1; number < 5000; ++number) {

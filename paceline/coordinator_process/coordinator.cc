@@ -26,7 +26,7 @@ Coordinator::Coordinator(EventLoop& loop, CoordinatorOptions options)
   if (options_.attempt.awaits_copy) after_copy_ = coordinator::RestartKept{};
 }
 
-// ---- What happens ----
+// ---- Events ----
 
 template <class Peer, class Stream>
 Peer Coordinator::peer_of(Connections<Peer, Stream>& all, const typename Stream::Pointer& stream) {
@@ -39,7 +39,7 @@ template <class Gone, class Peer, class Stream>
 void Coordinator::remove(Connections<Peer, Stream>& all, const typename Stream::Pointer& stream) {
   const auto found = all.peers.find(stream.get());
   if (found == all.peers.end()) {
-    // As after a message that cannot be read, or one that is too long.
+    // This happens after a message that cannot be read, or one that is too long.
     return options_.notice(
         fmt::format("refused a process at {}: it ended without a word that makes sense", stream->peer()));
   }
@@ -83,7 +83,7 @@ void Coordinator::take(decltype(coordinator::Event::what) what) {
   carry_out(attempt_.take({std::chrono::steady_clock::now(), std::move(what)}));
 }
 
-// ---- What is to be done ----
+// ---- Actions ----
 
 void Coordinator::carry_out(std::vector<coordinator::Action> actions) {
   for (coordinator::Action& action : actions) {
@@ -103,7 +103,7 @@ void Coordinator::tick() {
 template <class Peer, class Stream, class Order>
 void Coordinator::send(const Connections<Peer, Stream>& all, coordinator::Send<Peer, Order>& send) {
   const auto found = all.streams.find(send.to);
-  if (found == all.streams.end()) return;  // it has gone, and that is on its way
+  if (found == all.streams.end()) return;  // the peer has gone; the event that says so is under way
   found->second->send(std::move(send.order));
   if (send.last) found->second->close();
 }
@@ -140,7 +140,8 @@ Coordinator::Answer Coordinator::carry_out(coordinator::Action& action) {
           },
           [&](const coordinator::CountCheckpoint& count) {
             absl::Status kept = options_.checkpoints->finish(count.state, count.elapsed);
-            // Servers drop what they have in memory after it. So it has to be on as many disks as that was.
+            // Servers drop their copies in memory after this. So the checkpoint has to be on as many disks as
+            // there were copies.
             const bool later =
                 kept.ok() && attempt_.phase() == coordinator::Phase::kSavingCopies && options_.awaits_copy();
             (later ? after_copy_ : answer) = CheckpointCounted{std::move(kept)};

@@ -1,5 +1,5 @@
-// The coordinator of a job, live: brings what happens to a coordinator::Attempt, and carries out what that
-// wants done. It decides nothing, and runs on one event loop's thread.
+// The coordinator of a job, live: brings events to a coordinator::Attempt, and carries out its actions. It
+// decides nothing, and runs on one event loop's thread.
 #pragma once
 
 #include <cstdint>
@@ -30,22 +30,22 @@ using EvaluatorStream = rpc::PeerStream<wire::EvaluatorMessage, wire::EvaluatorO
 struct CoordinatorOptions {
   coordinator::AttemptOptions attempt;
   std::vector<control::RunListener*> listeners{};  // outlive the coordinator
-  // Makes what they were shown last; an error is the end of the run.
+  // Makes everything durable that the listeners were shown. An error ends the run.
   std::function<absl::Status()> flush_records = [] { return absl::OkStatus(); };
   store::CheckpointSink* checkpoints = nullptr;  // outlives the coordinator
-  // Whether another disk is to have the checkpoint that counted last, and has not. Asked a few times a
-  // second.
+  // True while another host's disk should have the checkpoint that counted last, and has not. Called a few
+  // times a second.
   std::function<bool()> awaits_copy = [] { return false; };
-  // What a process says of itself, once a second.
+  // Gets each process's report of itself, once a second.
   std::function<void(const store::ProcessReport&)> on_process = [](const auto&) {};
-  // Told once the size of the data set is known, before the first fact.
+  // Called once the size of the data set is known, before the first fact.
   std::function<void(const control::ControllerConfig&)> on_data_known = [](const auto&) {};
-  // One line that a person should see.
+  // Gets one line that a person should see.
   std::function<void(const std::string&)> notice = [](const auto&) {};
-  // One line that a person should see and remember: how the replicas are other ones from now on, what could
-  // not be gone on from.
+  // Gets one line that a person should see and remember: a new set of replicas, or a checkpoint that the run
+  // could not go on from.
   std::function<void(const std::string&)> news = [](const auto&) {};
-  // Nothing is lost that anybody saw of the attempt that was cut short.
+  // Called if nothing that anybody saw of the attempt that was cut short is lost.
   std::function<void()> nothing_lost = [] {};
 };
 
@@ -62,21 +62,22 @@ class Coordinator final : public WorkerStream::Listener,
   void closed(const ServerStream::Pointer& stream) override;
   void closed(const EvaluatorStream::Pointer& stream) override;
 
-  // To be called a few times a second: notices who has gone silent, and when all is over.
+  // Call a few times a second: notices processes that have gone silent, and when all is over.
   void tick();
-  // A clean stop: a checkpoint of the newest version, then a disconnect to all.
-  // `cannot_start`, `cause`: as StopWanted has them.
+  // A clean stop: a checkpoint of the newest version, then a disconnect to all. `cannot_start`, `cause`: see
+  // StopWanted.
   void ask_stop(const std::string& why, const std::string& cannot_start = "",
                 StopCause cause = StopCause::kAsked) {
     take(coordinator::StopWanted{why, cannot_start, cause});
   }
-  // An evaluation out of turn: the version that is measured. Errors: those of Attempt::next_to_measure.
+  // Orders an evaluation out of turn, and returns the version that it measures. Errors: those of
+  // Attempt::next_to_measure.
   absl::StatusOr<Version> ask_evaluation();
-  // The run cannot go on, as what happens cannot be recorded.
+  // Ends the run, because it cannot be recorded.
   void fail(const absl::Status& why) { take(coordinator::RecordingFailed{why}); }
 
   const coordinator::Attempt& attempt() const { return attempt_; }
-  // Of the job; 0 before the data are known.
+  // The job's time; 0 before the data are known.
   Time now() const { return attempt_.time(std::chrono::steady_clock::now()); }
 
  private:
@@ -97,20 +98,20 @@ class Coordinator final : public WorkerStream::Listener,
 
   void take(decltype(coordinator::Event::what) what);
   void carry_out(std::vector<coordinator::Action> actions);
-  // What it is answered by, if it is.
+  // The event that answers the action, if there is one.
   Answer carry_out(coordinator::Action& action);
 
   EventLoop& loop_;
   const CoordinatorOptions options_;
   coordinator::Attempt attempt_;
-  std::optional<control::Witnesses> witnesses_;  // once the data are known
+  std::optional<control::Witnesses> witnesses_;  // made once the data are known
   Timer timer_;
-  Answer after_copy_;  // what happens once a checkpoint is on another disk as well
+  Answer after_copy_;  // the event that follows once a checkpoint is on another disk as well
   std::int64_t next_peer_ = 0;
   Connections<coordinator::WorkerPeer, WorkerStream> workers_;
   Connections<coordinator::ServerPeer, ServerStream> servers_;
   Connections<coordinator::EvaluatorPeer, EvaluatorStream> evaluators_;
-  std::jthread searcher_;  // for a plan; one search at a time is ordered
+  std::jthread searcher_;  // the search for a plan; one at a time is ordered
 };
 
 }  // namespace paceline::coordinator_process

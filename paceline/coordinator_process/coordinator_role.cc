@@ -61,22 +61,24 @@ absl::Status tell_address(const std::string& address, int fd) {
   return absl::OkStatus();
 }
 
-// What outlives an attempt at the job: another one follows when a server is lost.
+// The part of a job that outlives an attempt: another attempt follows when a server is lost.
 struct Job {
   store::RunPaths paths;
   std::string toml;
   config::JobConfig config;
   rpc::Access access;
-  ListeningSocket listening;  // from the first attempt to the last, so that nobody else gets the port
+  // kept from the first attempt to the last, so that no other process gets the port
+  ListeningSocket listening;
   int address_fd;
   HostRank host;
   std::string reached_at;
-  std::string whole_toml;    // as it is recorded
+  std::string whole_toml;    // the job as it is recorded
   bool one_folder;           // all hosts see the run folder
-  bool hosts_start = false;  // as CoordinatorRoleOptions has it; in the first attempt
+  bool hosts_start = false;  // see CoordinatorRoleOptions; true in the first attempt only
   bool told = false;
-  std::optional<coordinator::StopWanted> interrupted{};  // the last attempt was, as that has it
-  std::vector<std::string> notes{};                      // that people see beside the run
+  // the stop that interrupted the last attempt, if one did
+  std::optional<coordinator::StopWanted> interrupted{};
+  std::vector<std::string> notes{};  // lines that people see beside the run
 
   void note(const std::string& line) {
     spdlog::info("{}", line);
@@ -91,7 +93,7 @@ absl::Status tell_others(const Job& job) {
   return runs::write_leader(job.paths, {job.host.value(), host_port(job.reached_at, port)});
 }
 
-// For servers, which may have been at another run.
+// The name of an attempt for servers, which may have been at another run.
 std::string name_of(const Job& job, std::int64_t attempt) {
   std::error_code error;
   return fmt::format("{} {}", std::filesystem::canonical(job.paths.root, error).filename().string(), attempt);
@@ -106,7 +108,7 @@ absl::StatusOr<std::optional<coordinator::CutShort>> cut_short(const Job& job,
                                       from);
 }
 
-// Where hosts share no disk and weights are kept twice, the next host keeps the run as well.
+// The next host keeps the run too if hosts share no disk and each shard has two copies.
 std::optional<HostRank> keeper_of(const Job& job) {
   if (job.one_folder || job.config.copies == 1) return std::nullopt;
   return coordinator::keeper_of(job.config.ranks, job.host);
@@ -119,7 +121,7 @@ int most_streams(const config::JobConfig& job) {
   return static_cast<int>(2 * processes + kMore);
 }
 
-// All but what the world says after it.
+// Runs one attempt, and returns how it ended.
 absl::StatusOr<coordinator::AttemptEnded> attempt(Job& job, const store::RunMark& mark,
                                                   const std::optional<coordinator::Restart>& restart,
                                                   const coordinator::RunAttempt& order) {
@@ -139,7 +141,8 @@ absl::StatusOr<coordinator::AttemptEnded> attempt(Job& job, const store::RunMark
                       .news = [&](const std::string& line) { job.note(line); }});
   FileCalls files(job.paths.root, restart, static_cast<int>(job.config.servers), journal_first,
                   [&](const auto& dir, const auto& names) {
-                    keeping.look();  // what the journal says of it comes first
+                    // the keeper has to get the journal's part about the checkpoint before the checkpoint
+                    keeping.look();
                     keeping.counted(dir, names);
                   });
   EventLoop loop;
@@ -216,7 +219,7 @@ absl::StatusOr<coordinator::AttemptEnded> attempt(Job& job, const store::RunMark
     if (!recorder->trouble().ok()) coordinator.fail(recorder->trouble());
   });
   job.interrupted = state.interrupted();
-  // What came since the last snapshot, the end itself among it: the list of runs reads nothing else.
+  // Adds the last metrics, the end of the run among them: the list of runs reads nothing else.
   if (state.started()) recorder->add_metrics(coordinator.now());
   coordinator::AttemptEnded ended{.status = state.result(),
                                   .can_go_on = state.can_go_on(),
@@ -251,7 +254,7 @@ absl::StatusOr<rpc::Access> access_of(const config::Reach& reach, const store::R
   return access;
 }
 
-// How this process is reached, where that is said beside the job: the same rules hold for it.
+// The command line's settings of how others reach this process, checked by the rules for a job file.
 std::vector<std::string> said_of_reach(const CoordinatorRoleOptions& options) {
   std::vector<std::string> sets;
   if (!options.listen.empty()) sets.push_back("network.listen=" + options.listen);
@@ -283,7 +286,7 @@ absl::StatusOr<Job> read(const CoordinatorRoleOptions& options, const store::Run
              options.hosts_start};
 }
 
-// A run that goes back does so with the plan that it had last.
+// A run that goes back uses the plan that it had last.
 absl::Status take_last_plan(Job& job) {
   PACELINE_ASSIGN_OR_RETURN(const auto sets, runs::last_plan(job.config, job.paths));
   if (sets.empty()) return absl::OkStatus();
@@ -292,7 +295,7 @@ absl::Status take_last_plan(Job& job) {
   return absl::OkStatus();
 }
 
-// What the planner had made of all devices it makes anew of those that are left.
+// A plan of the planner's is made anew for the devices that are left.
 absl::Status carry_out(Job& job, const coordinator::LeaveOut& order) {
   std::vector<std::string> sets{fmt::format("cluster.without=[{}]", fmt::join(order.hosts, ","))};
   if (job.config.parallel.by_planner()) sets.emplace_back("pipeline=[]");
@@ -328,7 +331,7 @@ absl::StatusOr<coordinator::FolderBefore> folder_before(const Job& job, runs::Go
   return folder;
 }
 
-// Attempt after attempt, until the run is over or cannot go on.
+// Runs one attempt after another, until the run is over or cannot go on.
 absl::Status train(Job& job, const store::RunMark& mark, const CoordinatorRoleOptions& options) {
   std::optional<HostRank> lost_host;
   if (options.without) lost_host = HostRank(*options.without);
@@ -363,13 +366,13 @@ absl::Status train(Job& job, const store::RunMark& mark, const CoordinatorRoleOp
 absl::Status run_coordinator(const CoordinatorRoleOptions& options) {
   PACELINE_ASSIGN_OR_RETURN(const store::RunFolder folder, store::RunFolder::resume(options.run));
   PACELINE_ASSIGN_OR_RETURN(Job job, read(options, folder.paths()));
-  // Left when this process is killed: then nobody has ended it.
+  // The mark stays if this process is killed: then nobody has ended the run.
   PACELINE_ASSIGN_OR_RETURN(store::RunMark mark, store::RunMark::leave(job.paths));
   const absl::Status status = train(job, mark, options);
-  // Nor has one that could not take the run up: another host may.
+  // A coordinator that could not take up the run has not ended it either: another host may take it up.
   if (mark.was_cut_short() && !job.told) mark.keep();
   if (!job.interrupted) return status;
-  // An init system stops commands that it starts again later. Those go on with the run.
+  // An init system stops commands that it starts again later. These go on with the run.
   if (job.interrupted->cause == StopCause::kShutDown && mark.still_leads().ok())
     PACELINE_RETURN_IF_ERROR(mark.note_shut_down());
   return status.ok() ? with_exit_reason(absl::CancelledError(job.interrupted->why), ExitReason::kInterrupted)

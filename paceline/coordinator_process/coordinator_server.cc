@@ -101,7 +101,7 @@ class CoordinatorServer::Service final : public wire::Coordinator::CallbackServi
   }
 
  private:
-  // Who only looks at the job, or stops it, may be of another version.
+  // A process that only looks at the job, or stops it, may have another version.
   enum class Program { kThis, kAny };
   grpc::Status check(const grpc::CallbackServerContext& context, const std::vector<Role>& roles,
                      Program program = Program::kThis) const {
@@ -119,7 +119,7 @@ class CoordinatorServer::Service final : public wire::Coordinator::CallbackServi
     return rpc::start_stream<Stream, In, Out>(loop_, coordinator_, context, places_);
   }
 
-  // On a thread of the call's own.
+  // Serves the call on a thread of its own.
   template <class In, class Out>
   grpc::ServerBidiReactor<In, Out>* serve(
       grpc::CallbackServerContext& context, const std::vector<Role>& roles,

@@ -20,24 +20,24 @@ class CoordinatorServer {
  public:
   struct Options {
     rpc::Access access;
-    // Answers those who watch; runs on the loop.
+    // Answers requests for the status; runs on the loop.
     std::function<void(const wire::StatusRequest&, wire::StatusReply&)> status;
-    // Serves a server's call of a file; on a thread of the call's own.
+    // Serves a server's call about a file, on a thread of the call's own.
     std::function<absl::Status(FileCalls::Call&)> file{};
-    // The same of the host that keeps the run.
+    // Serves the call of the host that keeps the run, on a thread of the call's own.
     std::function<absl::Status(RunKeeping::Call&)> keep{};
-    // One line about a process that was refused; from any thread.
+    // Gets one line about a process that was refused; called from any thread.
     std::function<void(const std::string&)> notice;
-    int most_streams = 1024;  // of all peers at a time
+    int most_streams = 1024;  // the limit for all peers together
   };
 
-  // Takes connections of that socket (listen_for_job). All others outlive the server. Errors:
+  // Serves connections to that socket (listen_for_job). All other arguments outlive the server. Errors:
   // ResourceExhausted.
   static absl::StatusOr<std::unique_ptr<CoordinatorServer>> start(ListeningSocket listening, EventLoop& loop,
                                                                   Coordinator& coordinator, Options options);
   ~CoordinatorServer();
 
-  // Where peers find it.
+  // The address under which peers find it.
   const std::string& address() const { return port_->address(); }
 
  private:
@@ -45,7 +45,7 @@ class CoordinatorServer {
   CoordinatorServer();
 
   std::unique_ptr<Service> service_;
-  std::unique_ptr<rpc::Port> port_;  // goes first
+  std::unique_ptr<rpc::Port> port_;  // destroyed first
 };
 
 }  // namespace paceline::coordinator_process

@@ -1,5 +1,5 @@
-// The live coordinator on its port: what peers say reaches the attempt, what that wants reaches them, and
-// time passes by itself. What an attempt decides is tested without a port (coordinator/attempt_test.cc).
+// The live coordinator on its port: peers' messages reach the attempt, the attempt's actions reach the peers,
+// and time passes by itself. An attempt's decisions are tested without a port (coordinator/attempt_test.cc).
 #include "paceline/coordinator_process/coordinator.h"
 
 #include <chrono>
@@ -26,7 +26,7 @@ namespace {
 constexpr std::int64_t kSamples = 64;
 const rpc::Access kAccess{std::nullopt, "a token"};
 
-// One end of a stream, which says what it likes.
+// A peer's end of a stream, which sends any message.
 template <class Out, class In>
 class Peer {
  public:
@@ -34,7 +34,7 @@ class Peer {
   ~Peer() { context_.TryCancel(); }
 
   void say(const Out& message) { stream_->Write(message); }
-  // The next order of that kind; an empty one when the stream has ended.
+  // The next order of that kind; an empty one if the stream has ended.
   In next(typename In::WhatCase what) {
     In order;
     while (stream_->Read(&order)) {
@@ -46,7 +46,7 @@ class Peer {
     In order;
     return !stream_->Read(&order);
   }
-  // Nothing more is said.
+  // Ends the stream.
   void leave() {
     context_.TryCancel();
     while (!ended()) {
@@ -150,7 +150,7 @@ class CoordinatorTest : public testing::Test, public store::CheckpointSink, publ
     return message;
   }
 
-  // Of the loop's thread, as long as that runs.
+  // The loop's thread uses these while it runs.
   std::vector<std::int64_t> counted_, evaluated_;
   std::vector<std::string> notices_;
   int facts_ = 0, orders_ = 0;
@@ -223,7 +223,8 @@ TEST_F(CoordinatorTest, AProcessThatSaysNothingThatMakesSenseIsToldOf) {
   EXPECT_THAT(notices_.front(), testing::HasSubstr("it ended without a word that makes sense"));
 }
 
-// Its messages may mean something else. But who only asks about the job, or stops it, is heard.
+// Messages of another version may mean something else. But a process that only asks about the job, or stops
+// it, is heard.
 TEST_F(CoordinatorTest, AProcessOfAnotherVersionIsRefused) {
   start("");
   const auto introduce_as = [](grpc::ClientContext& context, const std::string& program) {

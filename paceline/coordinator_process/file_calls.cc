@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// None where they cannot be read: then nobody gets them.
+// No names if the folder cannot be read: then no server gets its files.
 std::vector<std::string> files_of(const fs::path& checkpoint) {
   return store::names_in(checkpoint).value_or(std::vector<std::string>());
 }
@@ -43,7 +43,7 @@ absl::Status FileCalls::finish(const control::ControllerState& state, Duration e
   set_under_way(std::nullopt);
   PACELINE_RETURN_IF_ERROR(next_.finish(state, elapsed));
   const auto newest = store::latest_checkpoint(run_);
-  if (!newest.ok()) return absl::OkStatus();  // it counts, whatever has become of it since
+  if (!newest.ok()) return absl::OkStatus();  // the checkpoint counts, whatever has become of it since
   const std::vector<std::string> files = files_of(newest->directory);
   {
     const std::lock_guard lock(mutex_);
@@ -99,7 +99,7 @@ absl::Status FileCalls::take(Call& call, const wire::FileAsked& asked) const {
     crc = store::crc32_after(message.piece().data(), message.piece().size(), crc);
     PACELINE_RETURN_IF_ERROR(file.write(message.piece().data(), message.piece().size()));
   }
-  return absl::OkStatus();  // the server is gone, and so is what it sent
+  return absl::OkStatus();  // the server is gone, and so are the bytes that it sent
 }
 
 absl::Status FileCalls::give(Call& call, const wire::FileAsked& asked) const {

@@ -1,8 +1,8 @@
-// Files of checkpoints for servers whose hosts do not see the run folder: they send theirs to this process,
-// which writes them, and get those of the checkpoint that the attempt goes on from.
+// Files of checkpoints for servers whose hosts do not see the run folder: they send their files to this
+// process, which writes them, and get the files of the checkpoint that the attempt goes on from.
 //
-// Stands before the sink of checkpoints, so that it knows which one is under way: only into that can be
-// written. The sink's calls on one thread, `serve` on any.
+// This object stands before the sink of checkpoints, so it knows which checkpoint is under way: only into
+// that one can be written. The sink's calls come on one thread, `serve` on any.
 #pragma once
 
 #include <filesystem>
@@ -26,10 +26,11 @@ class FileCalls final : public store::CheckpointSink {
  public:
   using Call = rpc::BlockingCall<wire::FileMessage, wire::FileMessage>;
 
-  // A checkpoint that counts, at first that of the restart: its folder, and the names of all files in it.
+  // Hears of a checkpoint that counts, at first that of the restart: its folder, and the names of all files
+  // in it.
   using Counted = std::function<void(const std::string& dir, const std::vector<std::string>& files)>;
 
-  // Of an attempt with so many shards, which goes on from there. `next` outlives this.
+  // For one attempt with `shards` shards, which goes on from `restart`. `next` outlives this.
   FileCalls(
       std::filesystem::path run, const std::optional<coordinator::Restart>& restart, int shards,
       store::CheckpointSink& next, Counted counted = [](const auto&, const auto&) {});
@@ -38,7 +39,7 @@ class FileCalls final : public store::CheckpointSink {
   absl::Status finish(const control::ControllerState& state, Duration elapsed) override;
   void give_up() override;
 
-  // Errors: it asks for something else than one of those files; the disk's.
+  // Serves a server's call. Errors: the call asks for a file that is none of those above; the disk's.
   absl::Status serve(Call& call) const;
 
  private:
@@ -53,7 +54,7 @@ class FileCalls final : public store::CheckpointSink {
   store::CheckpointSink& next_;
   const Counted counted_;
   mutable std::mutex mutex_;
-  std::map<std::string, std::vector<std::string>> to_read_;  // files by their folder
+  std::map<std::string, std::vector<std::string>> to_read_;  // names of files by their folder
   std::optional<std::string> under_way_;
 };
 

@@ -1,5 +1,5 @@
 // Checkpoints of hosts that do not see the run folder, over a real port: a server's end (CalledFiles) and the
-// coordinator's, and callers that ask for what they may not have or break off.
+// coordinator's, and callers that ask for files they may not have or break off.
 #include "paceline/coordinator_process/file_calls.h"
 
 #include <filesystem>
@@ -30,7 +30,7 @@ using ::testing::HasSubstr;
 constexpr int kShards = 2;
 const rpc::Access kOwnAccess{std::nullopt, "a token"};
 
-// One checkpoint after the other, in the same folder.
+// A sink that writes one checkpoint after the other into the same folder.
 class OneFolder final : public store::CheckpointSink {
  public:
   explicit OneFolder(fs::path folder) : folder_(std::move(folder)) {}
@@ -60,7 +60,7 @@ class FileCallsTest : public ::testing::Test {
  protected:
   FileCallsTest() {
     fs::create_directory(folder());
-    // No padding, and the second one takes more than one message.
+    // There is no padding, and the second tensor takes more than one message.
     layout_.add("a", ps::TensorKind::kParameter, {3, 16});
     layout_.add("b", ps::TensorKind::kParameter, {700'000});
     weights_.resize(static_cast<std::size_t>(layout_.size()));
@@ -79,7 +79,7 @@ class FileCallsTest : public ::testing::Test {
     return static_cast<std::size_t>(
         std::distance(fs::directory_iterator(folder()), fs::directory_iterator()));
   }
-  // An attempt that goes on from what lies in the folder.
+  // Begins an attempt that goes on from the checkpoint in the folder.
   void restart() {
     port_.reset();
     coordinator::Restart restart;
@@ -105,11 +105,11 @@ class FileCallsTest : public ::testing::Test {
   std::unique_ptr<wire::Coordinator::Stub> stub_;
 };
 
-TEST_F(FileCallsTest, WhatIsSentIsWhatIsHadLater) {
+TEST_F(FileCallsTest, ServesTheFilesThatWereSent) {
   open();
   ASSERT_TRUE(calls_->begin(Version(1)).ok());
   for (const int index : {1, 2}) ASSERT_TRUE(write(index).ok()) << write(index);
-  // The bytes that a server of this host would have written.
+  // The bytes that a server on this host would have written.
   const fs::path here = directory_.path() / "here";
   fs::create_directory(here);
   ASSERT_TRUE(store::write_shard(here, 1, kShards, layout_, weights_, {{weights_}, 0.5}).ok());
@@ -124,7 +124,7 @@ TEST_F(FileCallsTest, WhatIsSentIsWhatIsHadLater) {
   EXPECT_EQ(shard->optimizer.fractions, 0.5);
 }
 
-// Another number of hosts than those that wrote it.
+// The checkpoint was written by another number of hosts.
 TEST_F(FileCallsTest, PartsAreGatheredFromAllFiles) {
   open();
   ASSERT_TRUE(calls_->begin(Version(1)).ok());
@@ -176,7 +176,7 @@ TEST_F(FileCallsTest, NothingElseIsRead) {
   EXPECT_FALSE(elsewhere.to_read("token").ok());
 }
 
-// What does not come to its end, or not as it was sent, is not there.
+// A file that does not come to its end, or not as it was sent, is not kept.
 TEST_F(FileCallsTest, HalfAFileIsNone) {
   open();
   ASSERT_TRUE(calls_->begin(Version(1)).ok());
@@ -202,7 +202,7 @@ TEST_F(FileCallsTest, HalfAFileIsNone) {
   EXPECT_EQ(files_there(), 0u);
 }
 
-// The other side stands still: a server whose session is over does not wait for it.
+// The other side stands still; a server whose session is over does not wait for it.
 TEST_F(FileCallsTest, AStopEndsACallUnderWay) {
   open();
   ASSERT_TRUE(calls_->begin(Version(1)).ok());

@@ -28,7 +28,7 @@ constexpr std::int64_t kMostText = 64 << 20;
 
 std::string text_if_there(const fs::path& file) { return store::read_file(file, kMostText).value_or(""); }
 
-// What a snapshot is written to on its way.
+// Snapshots under way are written to files with this in their names.
 constexpr const char* kPassing = ".to-keep-";
 
 class PassingFile {
@@ -43,7 +43,7 @@ class PassingFile {
   const fs::path path_;
 };
 
-// Of a coordinator that was killed.
+// Removes the files that a killed coordinator left.
 void remove_passing_files(const store::RunPaths& run) {
   for (const std::string& name : store::names_in(run.root).value_or(std::vector<std::string>())) {
     if (name.find(kPassing) != std::string::npos) ::unlink((run.root / name).c_str());
@@ -92,10 +92,10 @@ absl::Status RunKeeping::flush() {
   return absl::OkStatus();
 }
 
-// Whether somebody has all that was handed on.
+// Waits until the keeper has everything that was handed on. False if it is given up or does not come.
 bool RunKeeping::wait_until_kept(std::unique_lock<std::mutex>& lock) {
   const auto kept = [&] { return here() && keeper_->begun && keeper_->kept == keeper_->handed; };
-  // One that comes while nobody waits for it begins at the next look.
+  // Waits only once for a keeper that is not here. One that comes later begins at the next look().
   if (!here() && std::exchange(waited_, true)) return false;
   waited_ = true;
   std::optional<Awaited> awaited;
@@ -143,7 +143,7 @@ bool RunKeeping::awaits_copy() {
   return std::chrono::steady_clock::now() < patience_until(awaited_);
 }
 
-// Longer each time that the keeper has done something.
+// The end of the patience. It begins anew each time that the keeper has done something.
 std::chrono::steady_clock::time_point RunKeeping::patience_until(std::optional<Awaited>& awaited) const {
   const std::int64_t steps = here() ? keeper_->steps : -1;
   if (!awaited || awaited->steps != steps) {

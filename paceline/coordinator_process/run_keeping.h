@@ -1,10 +1,11 @@
-// What the host that would lead the run next has of it: its launcher (launch/run_keeper.h) comes here and
-// gets the journal, then every change to it, and hears of each checkpoint that counts.
+// The copy of the run on the host that would lead it next, the keeper: that host's launcher
+// (launch/run_keeper.h) calls this process, gets the journal and then every change to it, and hears of each
+// checkpoint that counts.
 //
-// Invariant: nothing that is ordered after flush() is on this host alone, while a keeper is here. A
-// keeper that does not answer is given up after a while; the run goes on without one, and says so.
+// Invariant: while a keeper is here, nothing that is ordered after flush() is on this host alone. A keeper
+// that does not answer is given up after a while; the run goes on without one, and says so.
 //
-// The loop's thread, but for serve(), which any number of threads call.
+// Used by the loop's thread, except serve(), which any number of threads call.
 #pragma once
 
 #include <atomic>
@@ -36,54 +37,55 @@ class RunKeeping {
 
   struct Options {
     store::RunPaths run;
-    std::optional<HostRank> keeper{};  // nothing: nobody is to keep it
-    // Of the run's journal: makes it last, and takes what it logged since.
+    std::optional<HostRank> keeper{};  // the host that is to keep the run; nothing: none
+    // `flush` makes the run's journal durable; `take_log` takes the statements that it logged since the last
+    // call.
     std::function<absl::Status()> flush;
     std::function<std::string()> take_log;
-    std::function<void(const std::string&)> news;    // one line for people
-    std::chrono::milliseconds patience{5000};        // with a keeper that does not answer
-    std::chrono::milliseconds first_patience{3000};  // with one that has not come yet
+    std::function<void(const std::string&)> news;    // gets one line for people
+    std::chrono::milliseconds patience{5000};        // how long to wait for a keeper that does not answer
+    std::chrono::milliseconds first_patience{3000};  // how long to wait for one that has not come yet
   };
 
   explicit RunKeeping(Options options);
 
-  // Lets a keeper that has come begin, and hands on what the journal logged. Requires: the journal is
-  // flushed.
+  // Lets a keeper that has come begin, and hands it the statements that the journal logged. Requires: the
+  // journal is flushed.
   void look();
-  // Flushes, and waits until the keeper has it. Errors: the journal's.
+  // Flushes the journal, and waits until the keeper has it too. Errors: the journal's.
   absl::Status flush();
-  // A checkpoint counts from now on.
+  // Tells the keeper that a checkpoint counts from now on.
   void counted(const std::string& dir, const std::vector<std::string>& files);
-  // Whether the checkpoint that counted last is worth waiting for until the keeper has it: it fetches that,
-  // or may still come. Asked again and again, until it is not.
+  // True while it is worth waiting until the keeper has the checkpoint that counted last: the keeper fetches
+  // it, or may still come. Called again and again until false.
   bool awaits_copy();
-  // The run has ended: the keeper is told, if it still answers.
+  // Tells the keeper, if it still answers, that the run has ended.
   void over();
   std::optional<HostRank> keeper() const { return options_.keeper; }
-  // Where the keeper would lead the run from; nothing while it does not keep it.
+  // The address at which the keeper would lead the run; empty while it has no copy.
   std::string next_leader() const;
 
-  // A keeper's call. Errors: it is another host's.
+  // Serves a keeper's call. Errors: the call is another host's.
   absl::Status serve(Call& call);
 
  private:
-  // One that has come; a later one takes its place.
+  // A keeper that has come; a later one takes its place.
   struct Keeper {
     std::string address;
     std::optional<store::JournalSnapshot> snapshot{};
     bool begun = false;
     bool gone = false;
     std::deque<std::string> statements{};
-    std::int64_t handed = 0;  // batches of statements; the snapshot is the first
-    std::int64_t kept = 0;
-    std::int64_t steps = 0;  // whatever it does: it answers
+    std::int64_t handed = 0;  // batches of statements handed to it, the snapshot first
+    std::int64_t kept = 0;    // batches that it has on its disk
+    std::int64_t steps = 0;   // counts everything that it does, as signs of life
     std::optional<wire::CheckpointToKeep> checkpoint{};
-    wire::CheckpointFetched fetched{};  // last
+    wire::CheckpointFetched fetched{};  // the checkpoint that it fetched last
     bool over = false;
   };
-  // What a keeper is to have, or one that has not come.
+  // A wait for a keeper, or for something that it is to have.
   struct Awaited {
-    std::int64_t steps;  // of the keeper; −1: there is none
+    std::int64_t steps;  // the keeper's steps when the wait began; −1: there is no keeper
     std::chrono::steady_clock::time_point until;
   };
 
@@ -99,15 +101,15 @@ class RunKeeping {
   void say_who_keeps(bool kept);
 
   const Options options_;
-  std::atomic<int> passed_ = 0;  // snapshots
+  std::atomic<int> passed_ = 0;  // the number of snapshots passed on
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::shared_ptr<Keeper> keeper_;
-  std::optional<wire::CheckpointToKeep> newest_;  // checkpoint
-  std::optional<Awaited> awaited_;                // a copy of that
-  bool waited_ = false;                           // for the first one
+  std::optional<wire::CheckpointToKeep> newest_;  // the newest checkpoint that counts
+  std::optional<Awaited> awaited_;                // the wait for a copy of that checkpoint
+  bool waited_ = false;                           // whether this process has waited for the first keeper
   bool said_nobody_ = false;
-  std::string trouble_;  // of the keeper that came last
+  std::string trouble_;  // the trouble of the keeper that came last
 };
 
 }  // namespace paceline::coordinator_process

@@ -27,7 +27,7 @@ absl::StatusOr<float*> CardBuffers::at(int index) {
   PACELINE_RETURN_IF_ERROR(stream.clear(memory.address(), memory.bytes()));
   PACELINE_RETURN_IF_ERROR(stream.settle());
   PACELINE_ASSIGN_OR_RETURN(FileDescriptor descriptor, memory.descriptor());
-  service_.put(name(index), std::move(descriptor));
+  service_.put(name(index), std::move(descriptor), memory.bytes());
   return pieces_.emplace(index, std::move(memory)).first->second.as<float>();
 }
 

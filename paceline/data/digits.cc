@@ -56,7 +56,7 @@ int between(Rng& rng, int least, int most) {
   return least + static_cast<int>(rng.below(static_cast<std::uint64_t>(most - least + 1)));
 }
 
-// From the box of the glyphs to the image, a little different for each image.
+// The map from the box of the glyphs to the image, a little different for each image.
 class Placing {
  public:
   explicit Placing(Rng& rng)

@@ -1,6 +1,5 @@
-// Digits that a seeded generator draws: images to train on where there are no files. 60,000 to train on and
-// 10,000 to test with, 28 x 28 pixels like MNIST's, but made by this code alone, and so under the project's
-// licence.
+// Digits that a seeded generator draws: images to train on without any files. 60,000 to train on and 10,000
+// to test with, 28 x 28 pixels like MNIST's, but made by this code alone, and so under the project's licence.
 //
 // A digit is a few strokes. Their points are jittered, then scaled, sheared and shifted; some images get
 // strokes that belong to nothing, and all get noise. Everything is computed in whole numbers, so every

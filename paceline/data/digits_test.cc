@@ -19,7 +19,7 @@ std::uint64_t hash_of_the_first_hundred(DigitsHalf half) {
   return text_hash(all);
 }
 
-// Other pixels are another data set: then kDigitsDrawing has to change too.
+// Changed pixels would be another data set: then kDigitsDrawing has to change too.
 TEST(DrawnDigits, AreTheSameBytesEverywhere) {
   EXPECT_EQ(kDigitsDrawing, 20'260'101u);
   EXPECT_EQ(hash_of_the_first_hundred(DigitsHalf::kTrain), 0x365e7487558c38b4u);

@@ -24,7 +24,7 @@ void append_number(std::uint32_t number, IdxBytes& bytes) {
   for (const int shift : {24, 16, 8, 0}) bytes.push_back(static_cast<std::uint8_t>(number >> shift));
 }
 
-// The head says: unsigned bytes, in so many dimensions, of these extents.
+// The head of an IDX file: unsigned bytes, in this many dimensions, of these extents.
 IdxBytes idx_head(std::initializer_list<int> extents) {
   IdxBytes bytes;
   append_number(0x0800 + static_cast<std::uint32_t>(extents.size()), bytes);

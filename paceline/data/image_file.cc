@@ -36,7 +36,7 @@ absl::StatusOr<ImageHeader> checked(ImageHeader header) {
                                                 header.width, header.height, kMostImageSide, kMostImageSide));
 }
 
-// From "rgbrgb" to planes.
+// Converts "rgbrgb" to planes.
 void write_planes(const std::uint8_t* row, std::int64_t width, std::int64_t plane, int planes,
                   std::uint8_t* out) {
   for (int p = 0; p < planes; ++p) {
@@ -86,7 +86,8 @@ class Jpeg {
       about->err->format_message(about, errors->text);
       std::longjmp(errors->back, 1);
     };
-    // Warnings: libjpeg makes up what is missing. Such an image is no image of the user's.
+    // libjpeg warns when it makes up missing data. The result would not be the user's image, so a warning is
+    // an error.
     errors_.base.emit_message = [](j_common_ptr about, int level) {
       if (level < 0) about->err->error_exit(about);
     };

@@ -14,7 +14,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
     paceline::testing::check_one_line(header.status());
     return 0;
   }
-  if (header->width * header->height > 1 << 18) return 0;  // it would only take long
+  if (header->width * header->height > 1 << 18) return 0;  // a larger image would only take long
   const int planes = header->colour ? 3 : 1;
   std::vector<std::uint8_t> pixels(static_cast<std::size_t>(header->width * header->height * planes));
   const absl::Status decoded = decode_image(file, *header, planes, pixels);

@@ -83,7 +83,7 @@ TEST(ImageFile, AColouredPngComesAsPlanes) {
   EXPECT_EQ(decoded(file, 3).value(), (Pixels{1, 4, 2, 5, 3, 6}));
 }
 
-TEST(ImageFile, WhatIsTransparentIsBlack) {
+TEST(ImageFile, MakesTransparentPixelsBlack) {
   const Pixels file = png_of(2, 1, PNG_FORMAT_RGBA, {9, 9, 9, 0, 4, 5, 6, 255});
   EXPECT_EQ(decoded(file, 3).value(), (Pixels{0, 4, 0, 5, 0, 6}));
 }
@@ -102,7 +102,7 @@ TEST(ImageFile, Jpegs) {
   EXPECT_LT(planes[128], 5);
 }
 
-TEST(ImageFile, WhatIsNoImageIsRefused) {
+TEST(ImageFile, RefusesAFileThatIsNoImage) {
   for (const std::string& text : {std::string(), std::string("\x89PNG"), std::string("\xFF\xD8\xFF"),
                                   std::string("GIF89a and so on"), std::string(1000, '\0')})
     expect_refused(read_image_header(Pixels(text.begin(), text.end())).status());

@@ -42,7 +42,7 @@ NpyFile::Stamp NpyFile::stamp_of(const FileDescriptor& file) {
 absl::StatusOr<NpyFile> NpyFile::open(const std::filesystem::path& path) {
   NpyFile npy;
   npy.path_ = path.string();
-  // Of a pipe nobody would be waited for.
+  // O_NONBLOCK: the open of a pipe must not wait for its writer.
   npy.file_ = FileDescriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!npy.file_.valid()) return cannot_read(npy.path_, errno);
   struct stat kind {};

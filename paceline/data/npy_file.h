@@ -1,5 +1,5 @@
 // An NPY file in memory, without a copy: its pages are the kernel's own, so processes of one host share them,
-// and what nobody looks at is never read from disk. Any thread may read it.
+// and unused pages are never read from disk. Any thread may read it.
 #pragma once
 
 #include <cstddef>
@@ -28,16 +28,16 @@ class NpyFile {
   const std::string& path() const { return path_; }
   NpyType type() const { return header_.type; }
   const std::vector<std::int64_t>& shape() const { return header_.shape; }
-  // In C order; not aligned to anything.
+  // The values are in C order, and not aligned to anything.
   const std::byte* values() const { return mapped_ + header_.data_begin; }
   std::int64_t bytes() const { return header_.values * bytes_of(header_.type); }
 
-  // A file that somebody cuts short ends the process that reads on, so this is to be asked first. Errors: the
-  // file was written to since it was opened. (Another file of its name changes nothing.)
+  // A process ends if it reads from a file that was cut short, so call this first. Errors: the file was
+  // written to since it was opened. (Another file of its name changes nothing.)
   absl::Status check_unchanged() const;
 
  private:
-  // Of the file as it was opened.
+  // The state of the file when it was opened.
   struct Stamp {
     std::int64_t size = 0;
     std::int64_t seconds = 0;

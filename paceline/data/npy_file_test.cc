@@ -42,7 +42,7 @@ class NpyFileTest : public ::testing::Test {
   fs::path dir_;
 };
 
-// This process' own memory, in bytes: what it does not share with the page cache.
+// This process's own memory in bytes, without what it shares with the page cache.
 std::int64_t anonymous_bytes() {
   std::ifstream status("/proc/self/status");
   for (std::string word; status >> word;) {

@@ -59,7 +59,7 @@ class Tokens {
     return true;
   }
 
-  // In quotes of either kind, without escapes: no name of NumPy's has any.
+  // A text in quotes of either kind, without escapes: no name of NumPy's has any.
   std::optional<std::string_view> text() {
     skip_spaces();
     if (text_.empty() || (text_.front() != '\'' && text_.front() != '"')) return std::nullopt;
@@ -95,7 +95,7 @@ class Tokens {
   std::string_view text_;
 };
 
-// What the dictionary has said so far.
+// The entries of the dictionary so far.
 struct Said {
   std::optional<NpyType> type;
   std::optional<bool> fortran;
@@ -172,9 +172,9 @@ absl::StatusOr<Said> read_dictionary(std::string_view text) {
   return said;
 }
 
-// Nothing where no file holds so many bytes.
+// The number of values; nothing if no file can hold as many bytes.
 std::optional<std::int64_t> values_of(const std::vector<std::int64_t>& shape, std::int64_t bytes_each) {
-  // Before the product: beside a 0 any extent would do.
+  // The zeros come first, because beside a 0 any extent would do.
   if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return 0;
   std::int64_t values = 1;
   for (const std::int64_t extent : shape) {
@@ -191,7 +191,7 @@ std::size_t little_endian(std::string_view bytes) {
 }
 
 struct Place {
-  std::size_t begin;  // of the dictionary
+  std::size_t begin;  // start of the dictionary
   std::size_t end;
 };
 
@@ -227,7 +227,7 @@ absl::StatusOr<NpyHeader> parse_npy_header(std::string_view start) {
   PACELINE_ASSIGN_OR_RETURN(const Place place, find_dictionary(start));
   PACELINE_ASSIGN_OR_RETURN(const Said said,
                             read_dictionary(start.substr(place.begin, place.end - place.begin)));
-  // Of one dimension both orders are one.
+  // With one dimension both orders are the same.
   if (*said.fortran && said.shape->size() > 1) {
     return absl::UnimplementedError("has its values in Fortran order; save numpy.ascontiguousarray(…) of it");
   }

@@ -28,14 +28,14 @@ enum class NpyType {
 
 std::int64_t bytes_of(NpyType type);
 bool is_integer(NpyType type);
-// As NumPy calls it: "float32".
+// NumPy's name of the type: "float32".
 const char* name_of(NpyType type);
 
 struct NpyHeader {
   NpyType type = NpyType::kFloat32;
   std::vector<std::int64_t> shape;
-  std::int64_t values = 0;      // how many the shape holds
-  std::int64_t data_begin = 0;  // in bytes from the start of the file; then come the values, in C order
+  std::int64_t values = 0;      // number of values in the shape
+  std::int64_t data_begin = 0;  // in bytes from the start of the file; the values begin there, in C order
 };
 
 // NumPy's own headers have a few hundred bytes at most.

@@ -8,7 +8,7 @@
 
 namespace paceline::data {
 
-// In hexadecimal, 64 small letters and digits. Errors: NotFound or Unavailable, with the file's name.
+// The sum in hexadecimal, 64 small letters and digits. Errors: NotFound or Unavailable, with the file's name.
 absl::StatusOr<std::string> sha256_of_file(const std::filesystem::path& path);
 
 }  // namespace paceline::data

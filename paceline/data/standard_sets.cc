@@ -81,7 +81,8 @@ bool same_bytes(const fs::path& one, const fs::path& other) {
                     std::istreambuf_iterator<char>());
 }
 
-// Never over another file, even one that has come this moment. Some file systems know no such rename.
+// Moves the file, but never over another file, even one that has come this moment. Some file systems have no
+// such rename.
 absl::Status place(const fs::path& from, const fs::path& to) {
   if (is_there(to)) return same_bytes(from, to) ? absl::OkStatus() : taken(to);
   if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0)
@@ -99,7 +100,7 @@ absl::StatusOr<Staging> Staging::in(const fs::path& directory) {
   const bool made = fs::create_directories(directory, error);
   if (error) return cannot(directory, "made a folder", error);
   Staging staging(directory, made);
-  fs::remove_all(staging.path_, error);  // of a process that was killed
+  fs::remove_all(staging.path_, error);  // left by a process that was killed
   fs::create_directory(staging.path_, error);
   if (error) return cannot(staging.path_, "made a folder", error);
   return staging;
@@ -141,7 +142,7 @@ absl::Status Staging::add(const PublishedFile& file, const fs::path& source) {
   return absl::OkStatus();
 }
 
-// What has its name is whole, whenever power is lost.
+// A file with its final name is complete, even after a loss of power.
 absl::Status Staging::finish() {
   const FileDescriptor staged(::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!staged.valid() || ::syncfs(staged.get()) != 0)

@@ -1,6 +1,5 @@
-// The standard data sets that `paceline data` puts in place: where they are published, what their bytes add
-// up to, and how they come into a folder from files at hand. Without a network: `paceline data` does the
-// fetching.
+// The standard data sets that `paceline data` puts in place: where they are published, their checksums, and
+// how they come into a folder from files at hand. No network is used here: `paceline data` fetches.
 #pragma once
 
 #include <filesystem>
@@ -17,13 +16,13 @@ namespace paceline::data {
 struct PublishedFile {
   std::string name;
   std::string sha256;  // in hexadecimal
-  // What is wanted out of a .tar.gz archive. None: the file itself.
+  // The files wanted from a .tar.gz archive. Empty: the file itself.
   std::vector<std::string> unpack{};
 };
 
 struct StandardSet {
-  std::string name;    // as data.source has it: "mnist"
-  std::string folder;  // where its files are published: an address that ends with a slash
+  std::string name;    // the name in data.source: "mnist"
+  std::string folder;  // the address at which its files are published; it ends with a slash
   std::vector<PublishedFile> files;
 };
 
@@ -33,28 +32,28 @@ std::span<const StandardSet> standard_sets();
 // Whether `path` is this file. Errors: DataLoss, with both sums; NotFound or Unavailable.
 absl::Status check_sum(const PublishedFile& file, const std::filesystem::path& path);
 
-// A folder inside another one, in which files are made complete before they are moved there. Whatever is in
-// it goes with it.
+// A folder inside another one, in which files are made complete before they are moved there. It goes with
+// everything in it.
 class Staging {
  public:
-  // Makes `directory` where it is not there; it goes again with the staging unless finish() said OK. Errors:
-  // Unavailable.
+  // Makes `directory` if it is missing, and removes it again with the staging unless finish() said OK.
+  // Errors: Unavailable.
   static absl::StatusOr<Staging> in(const std::filesystem::path& directory);
   Staging(Staging&& other) noexcept;
   Staging& operator=(Staging&&) = delete;
   ~Staging();
 
   const std::filesystem::path& path() const { return path_; }
-  // Puts what `file`, which is at `source`, consists of into it. Errors: as check_sum() and unpack_tar_gz();
-  // Unavailable.
+  // Puts the contents of `file`, which is at `source`, into the folder. Errors: as check_sum() and
+  // unpack_tar_gz(); Unavailable.
   absl::Status add(const PublishedFile& file, const std::filesystem::path& source);
   // A file of this name was written to path().
   void add_written(const std::string& name) { added_.push_back(name); }
-  // Before `file` is fetched: whether another file has its name in the folder, as far as that is known by
-  // then. Errors: AlreadyExists.
+  // Checks, before `file` is fetched, whether another file has its name in the folder, as far as that is
+  // known by then. Errors: AlreadyExists.
   absl::Status check_place(const PublishedFile& file) const;
-  // Moves all that was added to the folder. A file that is there already stays: the same bytes are well.
-  // Errors: AlreadyExists, and nothing was moved, where it has others; Unavailable.
+  // Moves all added files to the folder. A file that is there already with the same bytes stays. Errors:
+  // AlreadyExists if it has other bytes, and nothing was moved; Unavailable.
   absl::Status finish();
 
  private:
@@ -62,7 +61,7 @@ class Staging {
 
   std::filesystem::path directory_;
   std::filesystem::path path_;
-  bool made_ = false;  // the folder itself
+  bool made_ = false;  // this object made `directory_`
   std::vector<std::string> added_;
 };
 

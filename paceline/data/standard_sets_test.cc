@@ -14,7 +14,7 @@ using testing::read_all;
 using testing::TestFolder;
 using testing::write_all;
 
-TEST(Sha256, OfTextsWhoseSumsAreKnown) {
+TEST(Sha256, AgreesWithKnownSums) {
   TestFolder folder;
   write_all(folder / "empty", "");
   write_all(folder / "abc", "abc");
@@ -115,7 +115,7 @@ TEST_F(StandardSets, APlaceIsLookedAtBeforeAFileIsFetched) {
   EXPECT_EQ(staging->check_place(plain_).code(), absl::StatusCode::kAlreadyExists);
 }
 
-TEST_F(StandardSets, WhatAKilledProcessLeftIsNoHindrance) {
+TEST_F(StandardSets, ReplacesTheRestOfAKilledProcess) {
   fs::create_directories(into_ / ".paceline-data.partial");
   write_all(into_ / ".paceline-data.partial/a.bin", "half");
   auto staging = Staging::in(into_);

@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::size_t kBlock = 512;
-constexpr std::int64_t kMostBytes = std::int64_t{1} << 32;  // of a file in it
+constexpr std::int64_t kMostBytes = std::int64_t{1} << 32;  // largest file in an archive
 
 struct CloseGzip {
   void operator()(gzFile_s* file) const { gzclose(file); }
@@ -53,7 +53,7 @@ class Archive {
     return true;
   }
 
-  // The bytes of the entry that came last, to `out` where it is not null.
+  // Copies the bytes of the latest entry to `out`, if that is not null.
   absl::Status take(const Entry& entry, std::ostream* out) {
     std::int64_t left = (entry.bytes + kBlock - 1) / kBlock * kBlock;
     std::int64_t wanted = entry.bytes;
@@ -82,7 +82,7 @@ class Archive {
     return damaged("cut short");
   }
 
-  // Octal digits; -1 where there is something else.
+  // The value of octal digits; -1 if there is another character.
   static std::int64_t number(const Block& header, std::size_t at, std::size_t digits) {
     std::int64_t value = 0;
     for (std::size_t i = at; i < at + digits && header[i] != 0 && header[i] != ' '; ++i) {
@@ -92,7 +92,7 @@ class Archive {
     return value;
   }
 
-  // Of all bytes, the sum's own taken as blanks.
+  // The sum of all bytes, with its own field taken as blanks.
   static std::int64_t checksum(const Block& header) {
     std::int64_t sum = 0;
     for (std::size_t i = 0; i < kBlock; ++i)

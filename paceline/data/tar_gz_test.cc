@@ -36,7 +36,7 @@ TEST(TarGz, ANameThatLeadsElsewhereStaysInTheFolder) {
   EXPECT_FALSE(std::filesystem::exists(folder / "one.bin"));
 }
 
-TEST(TarGz, WhatIsMissingDamagedOrCutShortIsSaid) {
+TEST(TarGz, ReportsAMissingDamagedOrShortArchive) {
   TestFolder folder;
   const std::filesystem::path archive = folder / "a.tar.gz";
   make_tar_gz(archive, {{"one.bin", std::string(3000, 'y')}});

@@ -8,15 +8,16 @@
 
 namespace paceline::doctor {
 
-// One question: when it was asked and answered by this host's clock, and what the other's said in between.
+// One question: this host's clock when it was asked and when it was answered, and the other clock's reading
+// in between.
 struct ClockRound {
   std::int64_t asked_ns = 0;
   std::int64_t theirs_ns = 0;
   std::int64_t answered_ns = 0;
 };
 
-// By the quickest of the rounds, which says most: the other clock was read at some moment of it. Requires:
-// one round at least.
+// The difference by the quickest round, which is the most exact: the other clock was read at some moment of
+// it. Requires: at least one round.
 ClockFacts clock_difference(std::span<const ClockRound> rounds);
 
 }  // namespace paceline::doctor

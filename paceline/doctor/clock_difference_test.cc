@@ -11,7 +11,7 @@ namespace paceline::doctor {
 namespace {
 
 TEST(ClockDifference, TheQuickestRoundSaysMost) {
-  // 5 s ahead; the second round is the quickest and even.
+  // The other clock is 5 s ahead; the second round is the quickest and even.
   const std::vector<ClockRound> rounds = {{0, 5'000'900'000, 1'000'000},
                                           {2'000'000, 5'002'050'000, 2'100'000},
                                           {3'000'000, 5'003'000'000, 3'500'000}};
@@ -20,7 +20,7 @@ TEST(ClockDifference, TheQuickestRoundSaysMost) {
   EXPECT_NEAR(facts.uncertainty_s, 50e-6, 1e-12);
 }
 
-// However the way there and the way back share a round's time.
+// This holds however the two ways share a round's time.
 TEST(ClockDifference, TheTruthIsWithinTheUncertainty) {
   Rng rng(7);
   for (int i = 0; i < 10'000; ++i) {

@@ -18,7 +18,7 @@ struct Line {
   std::vector<int> hosts;
 };
 
-// What was looked at stays together, in the sequence of its first mention.
+// Findings about the same thing stay together, in the order of their first mention.
 std::vector<Line> lines_of(const std::vector<HostFinding>& findings) {
   std::vector<Line> lines;
   for (const HostFinding& one : findings) {
@@ -44,7 +44,7 @@ const LinkFacts* link_of(const ClusterFacts& facts, int one, int other) {
 
 using Cell = std::function<double(const LinkFacts&, bool to_b)>;
 
-// A row for who sends, a column for who receives.
+// A row for each sender, a column for each receiver.
 std::string matrix(const ClusterFacts& facts, const std::string& corner, const Cell& cell) {
   const int hosts = static_cast<int>(facts.hosts.size());
   std::vector<std::string> head = {corner};

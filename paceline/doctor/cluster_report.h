@@ -9,7 +9,8 @@
 
 namespace paceline::doctor {
 
-// What hosts found alike is one line; then the links, as tables; then what has to be fixed, in a line.
+// One line for each finding that hosts have in common; then the links, as tables; then a line with everything
+// that has to be fixed.
 std::string text_of(const ClusterFacts& facts, const std::vector<HostFinding>& findings);
 
 // {"failed", "runs_dir", "hosts": [{"host", "came", "address", "version", "fabric", "build", "data",
@@ -17,7 +18,7 @@ std::string text_of(const ClusterFacts& facts, const std::vector<HostFinding>& f
 // "round_trip_us", "to_a_mb_s", "to_b_mb_s"}]}
 std::string json_of(const ClusterFacts& facts, const std::vector<HostFinding>& findings);
 
-// "0", "1-3, 5"; "all" when they are so many. Requires: ascending.
+// "0", "1-3, 5"; "all" if `hosts` has `all` of them. Requires: ascending.
 std::string names_of(const std::vector<int>& hosts, std::size_t all);
 
 }  // namespace paceline::doctor

@@ -79,7 +79,7 @@ TEST(ClusterReport, ProgramsReadTheSame) {
   EXPECT_DOUBLE_EQ(document.at("links")[1].at("to_b_mb_s"), 1000);
 }
 
-// Words of other hosts may be any bytes.
+// Texts from other hosts may contain any bytes.
 TEST(ClusterReport, OddBytesDoNotEndIt) {
   ClusterFacts facts = well_cluster(1);
   facts.hosts[0].own.push_back({"odd", Health::kOk, "\xff\xfe"});

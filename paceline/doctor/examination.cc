@@ -12,9 +12,10 @@ namespace paceline::doctor {
 
 namespace {
 
-// Clocks further apart make reports of several hosts hard to read, and certificates good on one host only.
+// If clocks are further apart, reports of several hosts are hard to read, and certificates may be good on one
+// host only.
 constexpr double kFarApart_s = 1;
-// A link that carries less than this part of the best one is what a run's rounds wait for.
+// A link slower than this part of the fastest one makes a run's rounds wait.
 constexpr double kSlowPart = 0.25;
 
 constexpr char kMendLink[] =
@@ -88,7 +89,7 @@ Finding folder(const HostFacts& host, const ClusterFacts& facts) {
               : "let this user write there, or name another folder with runs_dir"};
 }
 
-// What compares a host that came with the first one.
+// Compares a host with the first one.
 void compare(int rank, const ClusterFacts& facts, std::vector<HostFinding>& all) {
   const HostFacts& host = facts.hosts[static_cast<std::size_t>(rank)];
   const HostFacts& first = facts.hosts.front();
@@ -111,7 +112,7 @@ double best_of(const LinkFacts& link) { return std::max(link.to_a_mb_s, link.to_
 double worst_of(const LinkFacts& link) { return std::min(link.to_a_mb_s, link.to_b_mb_s); }
 bool has(const LinkFacts& link, int host) { return link.a == host || link.b == host; }
 
-// The fastest of the links that `which` holds for; nothing when there is none.
+// The speed of the fastest link that `which` holds for; nothing if there is none.
 template <class Which>
 std::optional<double> fastest(const ClusterFacts& facts, const Which& which) {
   std::optional<double> best;
@@ -121,7 +122,7 @@ std::optional<double> fastest(const ClusterFacts& facts, const Which& which) {
   return best;
 }
 
-// A host all of whose links are slow is named once, and not with each of them.
+// A host whose links are all slow is named once, not with each link.
 void look_at_speed(const ClusterFacts& facts, std::vector<HostFinding>& all) {
   const double best = fastest(facts, [](const LinkFacts&) { return true; }).value_or(0);
   std::vector<bool> slow(facts.hosts.size());

@@ -1,5 +1,4 @@
-// What is to be said of hosts that were examined together: what is wrong, on which host, and how to fix it.
-// Pure.
+// Findings about hosts that were examined together: what is wrong, on which host, and how to fix it. Pure.
 #pragma once
 
 #include <vector>
@@ -13,10 +12,10 @@ struct HostFinding {
   Finding finding;
 };
 
-// What each host found itself, and what shows only when they are compared.
+// Each host's own findings, and those that only a comparison shows.
 std::vector<HostFinding> examine(const ClusterFacts& facts);
 
-// Whether something has to be fixed before a run.
+// True if something has to be fixed before a run.
 bool any_failed(const std::vector<HostFinding>& findings);
 
 }  // namespace paceline::doctor

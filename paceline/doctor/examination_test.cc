@@ -12,14 +12,14 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// What is not well, of whom.
+// The findings that are not ok.
 std::vector<HostFinding> troubles(const ClusterFacts& facts) {
   std::vector<HostFinding> all = examine(facts);
   std::erase_if(all, [](const HostFinding& one) { return one.finding.health == Health::kOk; });
   return all;
 }
 
-// The only one; a test failure where there is not exactly one, or it says not what to do.
+// The only such finding; the test fails if there is not exactly one, or if it has no advice.
 HostFinding trouble(const ClusterFacts& facts) {
   const auto all = troubles(facts);
   EXPECT_EQ(all.size(), 1u);
@@ -28,14 +28,14 @@ HostFinding trouble(const ClusterFacts& facts) {
   return all.front();
 }
 
-TEST(Examination, WhereAllIsWellNothingIsSaid) {
+TEST(Examination, FindsNothingIfAllIsWell) {
   for (int hosts = 1; hosts < 5; ++hosts) {
     EXPECT_TRUE(troubles(well_cluster(hosts)).empty());
     EXPECT_FALSE(any_failed(examine(well_cluster(hosts))));
   }
 }
 
-TEST(Examination, WhoDidNotComeIsNamed) {
+TEST(Examination, NamesHostsThatDidNotCome) {
   ClusterFacts facts = well_cluster(3);
   facts.hosts[2] = {};
   const HostFinding one = trouble(facts);
@@ -45,7 +45,7 @@ TEST(Examination, WhoDidNotComeIsNamed) {
   EXPECT_TRUE(any_failed({one}));
 }
 
-TEST(Examination, WhatAHostFoundItselfIsPassedOn) {
+TEST(Examination, PassesOnAHostsOwnFindings) {
   ClusterFacts facts = well_cluster(2);
   facts.hosts[1].own.push_back({"token", Health::kFail, "none", "copy it"});
   EXPECT_EQ(trouble(facts).finding, facts.hosts[1].own.back());
@@ -74,7 +74,7 @@ TEST(Examination, AnotherBuildIsOnlyMentioned) {
   EXPECT_EQ(trouble(facts).finding.health, Health::kWarn);
 }
 
-// Whose data cannot be read says so itself.
+// A host whose data cannot be read has a finding of its own.
 TEST(Examination, DataThatAreNotThereAreNotCompared) {
   ClusterFacts facts = well_cluster(3);
   facts.hosts[0].data = "";
@@ -106,7 +106,7 @@ TEST(Examination, ARunFolderThatNobodyLookedForIsNotJudged) {
   EXPECT_EQ(trouble(facts).host, 0);
 }
 
-TEST(Examination, WhoLeftIsNotHeldToTheRest) {
+TEST(Examination, DoesNotCompareAHostThatLeft) {
   ClusterFacts facts = well_cluster(2);
   facts.hosts[1].left = "its connection ended";
   facts.hosts[1].folder = "nobody looked";

@@ -1,4 +1,4 @@
-// What was learnt of all hosts of a job when they were examined together. Plain data, for examination.h.
+// Facts about all hosts of a job that were examined together. Plain data, for examination.h.
 #pragma once
 
 #include <cstdint>
@@ -18,35 +18,36 @@ struct ClockFacts {
 
 struct HostFacts {
   bool came = false;
-  std::string left{};     // why it went before the end; empty: it stayed
-  std::string address{};  // where the other hosts reach it
+  std::string left{};     // why it left before the end; empty: it stayed
+  std::string address{};  // its address for the other hosts
   std::string version{};  // the program's
-  std::string fabric{};   // what its links go over: "sealed", "tcp", "ucx"
-  std::string build{};    // a short name of the program's very bytes
+  std::string fabric{};   // the fabric of its links: "sealed", "tcp", "ucx"
+  std::string build{};    // a short hash of the program's bytes
   std::vector<Finding> own{};
-  std::vector<std::string> other_keys{};  // in which its job differs from the first host's
-  std::string data{};  // what data set it has; empty: none, and a finding of its own says why
+  std::vector<std::string> other_keys{};  // keys in which its job differs from the first host's
+  std::string data{};                     // its data set; empty: none, and a finding of its own says why
   std::optional<ClockFacts> clock{};
-  // Why the run folder is not shared with the first host's; empty: it is. Nothing: nobody looked.
+  // The reason why its run folder is not shared with the first host's; empty: it is shared. Nothing: not
+  // examined.
   std::optional<std::string> folder{};
 };
 
-// Between two hosts, over a link as a run would have it. `b` connects to `a`.
+// A link between two hosts, made the way a run makes it. `b` connects to `a`.
 struct LinkFacts {
   int a = 0;
   int b = 0;
-  std::string error{};  // why there is none; then the figures say nothing
+  std::string error{};  // why there is no link; then the figures mean nothing
   double round_trip_us = 0;
   double to_a_mb_s = 0;
   double to_b_mb_s = 0;
 };
 
 struct ClusterFacts {
-  std::vector<HostFacts> hosts;  // by rank
+  std::vector<HostFacts> hosts;  // indexed by rank
   std::vector<LinkFacts> links;
   std::string runs_dir;        // the first host's
-  bool shared_folder = true;   // all hosts are to see it
-  std::int64_t waited_s = 60;  // for the hosts to come
+  bool shared_folder = true;   // whether all hosts should see it
+  std::int64_t waited_s = 60;  // how long the hosts were waited for
 };
 
 }  // namespace paceline::doctor

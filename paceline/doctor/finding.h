@@ -1,4 +1,4 @@
-// One thing that `paceline doctor` looked at: how it is, and what to do about it. Pure.
+// One thing that `paceline doctor` examined: its state, and what to do about it. Pure.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@ enum class Health { kOk, kWarn, kFail };
 struct Finding {
   std::string what;  // "open files"
   Health health = Health::kOk;
-  std::string says;   // what was found
-  std::string fix{};  // what to do; empty where all is well
+  std::string says;   // the result, in words
+  std::string fix{};  // advice; empty if all is well
   friend bool operator==(const Finding&, const Finding&) = default;
 };
 

@@ -21,12 +21,12 @@ constexpr std::size_t kBlock = 1 << 20;
 constexpr std::size_t kWindow = 8;  // messages on their way
 constexpr std::int64_t kFirstTransfer = 256 << 10;
 constexpr std::int64_t kMostTransfer = std::int64_t{512} << 20;
-constexpr auto kLongEnough = 200ms;  // a transfer says something
+constexpr auto kLongEnough = 200ms;  // a shorter transfer is too short to measure
 constexpr int kRounds = 100;
 constexpr auto kRoundsLimit = 500ms;
 constexpr auto kLook = 100ms;
 
-// Either end: blocks out, blocks in, and what the other end says.
+// Either end of a probe: sends blocks and messages, and takes those of the other end.
 class Talk {
  public:
   Talk(links::Link& link, steady_clock::time_point deadline)
@@ -34,7 +34,7 @@ class Talk {
     link_.on_message([this](const links::Link::Message& message) { hear(message); });
   }
 
-  // Until `done`. Errors: the link's; DeadlineExceeded.
+  // Moves data until `done`. Errors: the link's; DeadlineExceeded.
   template <class Done>
   absl::Status drive(const Done& done) {
     while (true) {
@@ -56,7 +56,7 @@ class Talk {
   }
   bool all_sent() const { return unsent_ == 0; }
 
-  // Blocks of a transfer, a window at a time; drive() goes on with it.
+  // Begins to send a transfer's blocks, a window at a time; drive() goes on with it.
   void begin_transfer(std::int64_t bytes) {
     transfer_ = left_ = bytes;
     send_blocks();
@@ -66,7 +66,7 @@ class Talk {
   std::optional<std::int64_t> take_got() { return std::exchange(got_, std::nullopt); }
   std::optional<std::int64_t> take_received() { return std::exchange(received_, std::nullopt); }
 
-  // Answers whatever is asked, instead of waiting for answers.
+  // Makes this end answer all questions, instead of waiting for answers.
   void answer_all() { answers_ = true; }
   bool ended() const { return ended_; }
 
@@ -90,14 +90,14 @@ class Talk {
     take_some();
   }
 
-  // A window at a time, and no more than is answered: an end that only offers, or only asks, fills no memory
-  // here.
+  // Takes a window at a time, and no more than was answered: an end that only offers, or only asks, fills no
+  // memory here.
   void take_some() {
     for (; !offered_.empty() && incoming_.size() < kWindow && unsent_ < kWindow; offered_.pop_front())
       take(offered_.front());
   }
 
-  // Sealed payloads are opened where they land, so each message has memory of its own.
+  // Sealed payloads are decrypted in place, so each message has memory of its own.
   void take(const Offered& message) {
     auto& memory = incoming_[message.id];
     memory.resize(message.bytes);
@@ -159,7 +159,7 @@ class Talk {
   std::size_t on_their_way_ = 0;
   std::int64_t transfer_ = 0;
   std::int64_t left_ = 0;    // to be sent
-  std::int64_t landed_ = 0;  // of a transfer that comes
+  std::int64_t landed_ = 0;  // received bytes of a transfer under way
   std::optional<std::int64_t> got_;
   std::optional<std::int64_t> received_;
 };
@@ -251,7 +251,7 @@ void ProbeListener::serve(const std::function<bool()>& enough, std::chrono::mill
   {
     Talk talk(*state_->link, deadline);
     talk.answer_all();
-    // However it ends, the other end tells of it.
+    // The other end reports how it ended.
     [[maybe_unused]] const absl::Status end = talk.drive([&] { return talk.ended() || enough(); });
     state_->link->abandon();
   }
@@ -266,7 +266,7 @@ absl::StatusOr<LinkFigures> probe(const ProbeEnd& own, const std::string& addres
   auto figures = measure(talk);
   if (figures.ok()) {
     talk.say(ProbeKind::kEnd, 0);
-    // It may go first.
+    // The last message has to leave before the link is closed.
     [[maybe_unused]] const absl::Status sent = talk.drive([&] { return talk.all_sent(); });
   } else {
     link->abandon();  // before the memory that it may write to goes

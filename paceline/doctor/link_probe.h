@@ -1,9 +1,9 @@
-// What a link between two hosts is good for: its round trips and what it carries each way, measured over the
-// very links that a run has (links::Network). One end listens and answers, the other one connects and
+// The speed of a link between two hosts: its round trips and its throughput each way, measured over the same
+// kind of link that a run has (links::Network). One end listens and answers, the other one connects and
 // measures. One thread each.
 //
-// Invariant: both ends take a bounded time whatever the other one does, and nothing that the other
-// one says makes them use more than a few megabytes of memory.
+// Invariant: both ends take a bounded time whatever the other one does, and no message of the other end makes
+// them use more than a few megabytes of memory.
 #pragma once
 
 #include <chrono>
@@ -24,9 +24,9 @@ struct LinkFigures {
   double back_mb_s = 0;
 };
 
-// How a link is made. Keys are there exactly where links are sealed; a pair of ends has each other's.
+// How a link is made. `keys` are there if and only if links are sealed; the two ends have each other's.
 struct ProbeEnd {
-  std::string address;  // of this host, in numbers
+  std::string address;  // this host's address, in numbers
   links::Fabric fabric = links::Fabric::kSealed;
   std::optional<links::LinkKeys> keys{};
 };
@@ -38,9 +38,9 @@ class ProbeListener {
   static absl::StatusOr<std::unique_ptr<ProbeListener>> open(const ProbeEnd& own);
   ~ProbeListener();
 
-  // To be told to the other end.
+  // The address for the other end.
   const std::string& address() const;
-  // Answers one prober until that is done, `enough` says so, or `limit` is over.
+  // Answers one prober until the prober is done, `enough` returns true, or `limit` is over.
   void serve(const std::function<bool()>& enough, std::chrono::milliseconds limit);
 
  private:
@@ -49,8 +49,8 @@ class ProbeListener {
   std::unique_ptr<State> state_;
 };
 
-// The end that measures, against the listener at `address`. A second or so on a link that is well. Errors:
-// why there is no link, or why it ended.
+// The end that measures, against the listener at `address`. Takes about a second on a good link. Errors: the
+// reason why there is no link, or why it ended.
 absl::StatusOr<LinkFigures> probe(const ProbeEnd& own, const std::string& address,
                                   std::chrono::milliseconds limit);
 

@@ -72,7 +72,7 @@ TEST(LinkProbe, AListenerThatIsNeededNoMoreStops) {
   EXPECT_EQ(asked, 3);
 }
 
-// A prober that holds to nothing but the form of frames, on a plain socket.
+// A prober on a plain socket that keeps to the format of frames and to nothing else.
 class Stranger {
  public:
   explicit Stranger(const std::string& address) : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
@@ -91,7 +91,7 @@ class Stranger {
     ::send(socket_.get(), head.data(), head.size(), MSG_NOSIGNAL);
   }
 
-  // Of the next frame; nothing when the listener has closed the link.
+  // The kind of the next frame; nothing if the listener has closed the link.
   std::optional<links::FrameKind> hear() {
     std::array<std::uint32_t, 2> lengths{};
     if (!read(std::as_writable_bytes(std::span(lengths)))) return std::nullopt;
@@ -109,7 +109,7 @@ class Stranger {
   std::uint64_t count_ = 0;
 };
 
-TEST(LinkProbe, WhoOnlyOffersFillsNoMemory) {
+TEST(LinkProbe, UsesLittleMemoryIfThePeerOnlyOffers) {
   constexpr int kWindow = 8;
   const auto listener = ProbeListener::open({"127.0.0.1", links::Fabric::kTcp});
   ASSERT_TRUE(listener.ok()) << listener.status();
@@ -117,7 +117,7 @@ TEST(LinkProbe, WhoOnlyOffersFillsNoMemory) {
   Stranger stranger((*listener)->address());
   for (std::uint64_t i = 0; i < 2 * kWindow; ++i)
     stranger.say(links::FrameKind::kOffer, i, 1 << 20, write_probe({ProbeKind::kData, 1 << 20}));
-  // Two signs of life later it has seen to whatever was offered.
+  // Two signs of life later the listener has handled all offers.
   int taken = 0;
   for (int beats = 0; beats < 2;) {
     const auto kind = stranger.hear();

@@ -1,4 +1,4 @@
-// For tests: hosts without any problem.
+// Hosts without any problem, for tests.
 #pragma once
 
 #include "paceline/doctor/facts.h"

@@ -1,4 +1,4 @@
-// What the two ends of a probe say to each other: a kind and a number in a link's header. For link_probe.cc.
+// The messages between the two ends of a probe: a kind and a number in a link's header. For link_probe.cc.
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@
 namespace paceline::doctor {
 
 enum class ProbeKind : std::uint8_t {
-  kPing,  // to be answered with the same
+  kPing,  // answered with the same
   kData,  // a block of a transfer of `number` bytes
   kGot,   // all of a transfer of `number` bytes is here
   kGive,  // send a transfer of `number` bytes
@@ -31,7 +31,7 @@ inline ProbeBytes write_probe(const ProbeHeader& header) {
   return bytes;
 }
 
-// Nothing when it is none.
+// Nothing if the bytes are none.
 inline std::optional<ProbeHeader> read_probe(std::span<const std::byte> bytes) {
   if (bytes.size() != sizeof(ProbeBytes) || bytes[0] > std::byte(ProbeKind::kEnd)) return std::nullopt;
   ProbeHeader header{static_cast<ProbeKind>(bytes[0])};

@@ -5,6 +5,7 @@
 // the caller names. One thread at a time, but for share() and forget().
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -39,6 +40,7 @@ struct StepResult {
   bool retry = false;    // and the same step may have one when it is taken again
   Metrics metrics = {};  // of the user's own
   bool finite = false;   // all numbers of the gradient are known to be
+  std::string not_finite = {};  // the name of a tensor whose gradient is not; empty: nobody has looked
 };
 
 struct Evaluation {
@@ -49,11 +51,29 @@ struct Evaluation {
 
 // Memory that an engine in another process has to map before it can use pointers into it.
 struct Memory {
-  std::string path;         // of the file
-  const std::byte* base;    // where this process has it
+  std::string path;         // of the file; of a card's memory, its name at `socket`
+  const std::byte* base;    // where this process has it, or the first of addresses that stand for it
   std::size_t bytes;        // of it
   std::size_t file_offset;  // of `base`
   bool writable;
+  std::string card = {};    // that has it; empty: the host's memory
+  std::string socket = {};  // gives descriptors of a card's memory (memory/descriptor_service.h)
+};
+
+// Where a step finds its weights.
+struct Weights {
+  // A span of pointers, or what becomes one: all that weights in the host's memory have.
+  template <class Pointers>
+    requires std::convertible_to<const Pointers&, std::span<const float* const>>
+  Weights(const Pointers& where) : tensors(where) {}
+  std::span<const float* const> tensors;  // one pointer a tensor of layout(), in its order
+  // The weights and the gradients are in a card's memory, and the pointers are places there. A step that is skipped then
+  // leaves a gradient of zeros and the weights' statistics; in the host's memory its caller does that.
+  bool on_card = false;
+  // If this is not 0, the step is at weights − reach · direction. The direction of each float lies `direction` floats
+  // behind it. Only weights in a card's memory have one.
+  float reach = 0;
+  std::int64_t direction = 0;
 };
 
 class Engine {
@@ -82,18 +102,24 @@ class Engine {
   virtual void expect(std::span<const Batch>) {}
   // How many of them are of use.
   virtual std::int64_t prefetch() const { return 0; }
+  // The card whose memory the engine can take weights from and write gradients to, and how many cards this process
+  // sees; empty if it computes on none, or cannot share its memory.
+  struct Card {
+    std::string uuid;
+    std::int32_t of = 0;
+  };
+  virtual Card card() const { return {}; }
 
   // All of a step that needs no weights.
   virtual absl::Status prepare(const Batch& batch) = 0;
-  // The mean gradient over the batch that was prepared last, at `weights`: one pointer a tensor of layout(),
-  // in its order; so are `gradients`. Statistics: read from weights, and what they became in this step
+  // The mean gradient over the batch that was prepared last, at `weights`; `gradients` has one pointer a tensor of
+  // layout(), in its order. Statistics: read from weights, and what they became in this step
   // written to gradients; constants are left alone. `weights` is only read, and may be mapped read-only. The
   // batch is computed `micro_batch` samples at a time, as the stages of a pipeline do it. Errors: the
   // engine's own; what is in `gradients` is then worth nothing. Cancelled where `keep_going` says no while
   // somebody is waited for.
-  virtual absl::StatusOr<StepResult> step(std::span<const float* const> weights,
-                                          std::span<float* const> gradients, std::int64_t micro_batch,
-                                          const KeepGoing& keep_going) = 0;
+  virtual absl::StatusOr<StepResult> step(const Weights& weights, std::span<float* const> gradients,
+                                          std::int64_t micro_batch, const KeepGoing& keep_going) = 0;
 
   // Over the whole test set, in chunks of about `chunk` samples. Cancelled when `keep_going` says no.
   virtual absl::StatusOr<Evaluation> evaluate(std::span<const float* const> weights, std::int64_t chunk,

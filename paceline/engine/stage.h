@@ -10,6 +10,7 @@
 
 #include <absl/status/statusor.h>
 
+#include "paceline/base/metrics.h"
 #include "paceline/ps/float_range.h"
 #include "paceline/ps/layout.h"
 
@@ -28,7 +29,8 @@ class Stage {
   virtual const ps::Layout& layout() const = 0;
   // Where in it this stage's own tensors are: it writes no other part of a gradient.
   virtual std::vector<ps::FloatRange> floats() const = 0;
-  // Of a message from the stage before it, and to the one behind it.
+  // The most bytes of a message to or from the previous stage, and to or from the next one, about a
+  // micro-batch of so many samples. Both stages say the same. A message may be shorter.
   virtual std::int64_t input_bytes(std::int64_t samples) const = 0;
   virtual std::int64_t output_bytes(std::int64_t samples) const = 0;
 
@@ -36,9 +38,11 @@ class Stage {
   virtual absl::Status prepare(const Batch& batch) = 0;
   // An iteration begins, on the batch that was prepared last where this stage needs one: one pointer a tensor
   // of layout() each, valid until the next one begins. What is left of an iteration before is forgotten, so
-  // one may be given up at any point.
+  // one may be given up at any point. Cancelled, here and below, if `keep_going` says no while the stage waits
+  // for another process.
   virtual absl::Status start(std::span<const float* const> weights, std::span<float* const> gradients,
-                             std::int64_t samples, std::int64_t micro_batch, std::uint64_t seed) = 0;
+                             std::int64_t samples, std::int64_t micro_batch, std::uint64_t seed,
+                             const KeepGoing& keep_going) = 0;
 
   // Takes a message in hand: outputs of the stage before it for micro-batch `micro`, or gradients of the one
   // behind it. Errors: DataLoss when it has another size.
@@ -49,8 +53,11 @@ class Stage {
 
   // Of a stage's passes over micro-batch `micro`. Forward gives the mean loss in the last stage, and 0 in
   // others.
-  virtual absl::StatusOr<double> forward(std::int64_t micro) = 0;
-  virtual absl::Status backward(std::int64_t micro) = 0;
+  virtual absl::StatusOr<double> forward(std::int64_t micro, const KeepGoing& keep_going) = 0;
+  virtual absl::Status backward(std::int64_t micro, const KeepGoing& keep_going) = 0;
+  // All passes of the iteration are over: completes this stage's part of the gradient. The result is the
+  // stage's own metrics.
+  virtual absl::StatusOr<Metrics> finish(const KeepGoing&) { return Metrics{}; }
 };
 
 }  // namespace paceline::engine

@@ -11,7 +11,7 @@ namespace paceline::exchange {
 
 namespace {
 
-// Where one host keeps everything, it is the first one, and that is its shard.
+// If one host keeps everything, it is the first one, and the only shard is shard 0.
 constexpr int kKeeper = 0;
 
 bool has_one(std::span<const HostMember> members, int host) {
@@ -25,7 +25,7 @@ bool went_early(const HostMember& member) { return member.early > EarlyNumber(0)
 
 std::vector<bool> moving_blocks(const ps::Layout& part, std::int64_t floats) {
   std::vector<bool> moving(block_count(floats), false);
-  // A board has as many floats of directions behind those of the weights.
+  // A board has the same number of floats again, for directions, behind the weights.
   for (std::int64_t offset = 0; offset < floats; offset += part.size()) {
     for (const ps::Layout::Range& range : part.moving()) {
       const std::size_t end = blocks_before(floats, offset + range.end);
@@ -77,7 +77,7 @@ absl::Status CommitExchange::prepare(std::span<ps::Shard* const> shards, const p
                                      std::span<const HostMember> members) {
   PACELINE_RETURN_IF_ERROR(send(update.version, members));
   const std::vector<int>& kept = kept_[static_cast<std::size_t>(host_)];
-  std::optional<double> squares;  // the own shard, which is the first, asks for all
+  std::optional<double> squares;  // the own shard, which is the first, asks for the sum over all
   const auto squares_of_all = [&](double own) -> absl::StatusOr<double> {
     if (!squares) {
       PACELINE_ASSIGN_OR_RETURN(squares, exchange_.sum_squares(update.version, own));
@@ -131,10 +131,10 @@ std::vector<const HostMember*> CommitExchange::own_of(std::span<const HostMember
 CommitExchange::Gathering CommitExchange::gather(int shard, Version version,
                                                  std::span<const HostMember> members) {
   Gathering from;
-  // As the others who keep it get it.
+  // With copies, a sum of several members is used here too, because the other keepers get the same sum.
   const bool own_summed = copied_ && own_of(members).size() > 1;
   std::vector<int> seen;
-  // One sum stands for all of these.
+  // The sum that was made on the way stands for all these members.
   const std::vector<int> way = shard == kKeeper ? way_of(members) : std::vector<int>();
   if (!way.empty()) {
     from.others.push_back({way.back(), version});
@@ -165,7 +165,7 @@ CommitExchange::Gathering CommitExchange::gather(int shard, Version version,
   return from;
 }
 
-// The sum stands for what came early of that host.
+// Skips early gradients of a host whose sum is used instead.
 void CommitExchange::drop_early(int shard, std::span<const HostMember> members, int host) {
   for (const HostMember& member : members) {
     if (member.host == host && went_early(member)) exchange_.skip(shard, host, member.early);
@@ -239,7 +239,8 @@ absl::Status CommitExchange::send(Version version, std::span<const HostMember> m
   sent_ = version;
   std::vector<const HostMember*> own = own_of(members);
   if (own.size() == 1 && went_early(*own.front())) {
-    // It was not here when it was to go; the others wait for it under its number all the same.
+    // This host had not mapped the gradient when `SendEarly` came. The other hosts wait for that number, so
+    // send it now.
     if (own.front()->early != sent_early_) send_early(host_, own.front()->early, own.front()->gradient);
     own.clear();
   }
@@ -262,7 +263,7 @@ void CommitExchange::send_early(int host, EarlyNumber number, const float* gradi
       exchange_.send(to, shard, number, begin, block_of(gradient, shard, begin));
     });
   }
-  // Those before it are in a commit that is made, or in none.
+  // Skips earlier ones: they are in a commit that is made, or in none.
   for (const int shard : kept_[static_cast<std::size_t>(host_)])
     exchange_.skip(shard, host, EarlyNumber(number.value() - 1));
 }
@@ -279,7 +280,8 @@ void CommitExchange::for_each_block(
     const std::function<void(int to, int shard, std::int64_t begin)>& send) const {
   std::size_t most = 0;
   for (const ps::Layout& part : parts_) most = std::max(most, block_count(part.size()));
-  // A block for each host in turn, from the next one on, so that all links and all shards are busy at once.
+  // Begins with the next host and takes a block for each host in turn, so that all links and all shards are
+  // busy at once.
   const int hosts = static_cast<int>(parts_.size());
   for (std::size_t block = 0; block < most; ++block) {
     for (int step = 1; step < hosts; ++step) {
@@ -299,7 +301,7 @@ std::span<const float> CommitExchange::block_of(const float* gradient, int shard
   return block_at(std::span(gradient + offsets_[at], size), begin);
 }
 
-// Of several members it is summed once, by the first that needs it.
+// The sum of several members is made once, for the first host that needs the block.
 std::span<const float> CommitExchange::part_block(int shard, std::span<const HostMember* const> own,
                                                   std::int64_t begin) {
   const auto at = static_cast<std::size_t>(shard);

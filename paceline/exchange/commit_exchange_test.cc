@@ -1,4 +1,4 @@
-// What several hosts' servers make of a run of commits is what one shard makes of it.
+// The result of a run of commits on several hosts' servers is equal to that of one shard.
 #include "paceline/exchange/commit_exchange.h"
 
 #include <array>
@@ -69,7 +69,7 @@ std::vector<Commit> commits_of(const std::vector<Told>& told) {
   return commits;
 }
 
-// All members but one are ready before that one. They go once, and come to what they come to otherwise.
+// All members but one are ready before that one. Their gradients go once, and the result is the same.
 class EarlyGradients : public ::testing::TestWithParam<Kept> {};
 
 TEST_P(EarlyGradients, GiveTheSameBits) {
@@ -105,14 +105,13 @@ TEST_P(EarlyGradients, GiveTheSameBits) {
   }
 }
 
-// As a coordinator may have it: a host's newest number is in a commit or in none, and any others may be in
-// it.
-TEST_P(EarlyGradients, OrNotWithAnyMembersOfAnyHosts) {
+// The coordinator may put a host's newest number into a commit or into none, together with any other members.
+TEST_P(EarlyGradients, MayBeInACommitOrInNoneWithAnyOtherMembers) {
   for (std::uint64_t seed = 0; seed < 2; ++seed) {
     constexpr int kHosts = 3;
     Hosts hosts(kHosts, true, links::Fabric::kSealed, 1, 0, GetParam());
     Rng rng(seed);
-    std::vector<std::vector<float>> gradients;  // that were announced
+    std::vector<std::vector<float>> gradients;  // all announced ones
     gradients.reserve(1000);
     std::array<std::vector<Early>, kHosts> newest;  // one or none
     std::array<std::int64_t, kHosts> numbers{};
@@ -143,7 +142,7 @@ TEST_P(EarlyGradients, OrNotWithAnyMembersOfAnyHosts) {
   }
 }
 
-// Its host's sum goes, and what came before it does not stay in the next one's way.
+// The host's sum goes, and the earlier gradient does not get in the next one's way.
 TEST_P(EarlyGradients, AreDroppedWhereTheirHostHasMoreMembers) {
   Hosts hosts(2, false, links::Fabric::kTcp, 1, 0, GetParam());
   Rng rng(3);
@@ -162,7 +161,7 @@ TEST_P(EarlyGradients, AreDroppedWhereTheirHostHasMoreMembers) {
 
 // Their replicas left, and others have their samples. The memory of each goes once it has left its host,
 // however late the others hear of them.
-TEST_P(EarlyGradients, ThatNobodyWantsHoldUpNobody) {
+TEST_P(EarlyGradients, DelayNobodyIfNoCommitHasThem) {
   Hosts hosts(3, false, links::Fabric::kTcp, 1, 0, GetParam());
   Rng rng(3);
   constexpr int kUnwanted = 6;
@@ -191,7 +190,8 @@ TEST_P(EarlyGradients, ThatNobodyWantsHoldUpNobody) {
     EXPECT_EQ(hosts.read(host, Version(1)), hosts.on_one_host({commit})) << host;
 }
 
-// The version is made before their own host hears of the commit, and their worker's next gradient lies there.
+// The version is made before the gradient's own host hears of the commit, when the worker's next gradient is
+// already in the same memory.
 TEST_P(EarlyGradients, AreNotReadAgainWhereNothingIsKept) {
   Hosts hosts(3, false, links::Fabric::kTcp, 1, 0, GetParam());
   Rng rng(4);
@@ -225,8 +225,8 @@ TEST_P(EarlyGradients, AreNotReadAgainWhereNothingIsKept) {
   EXPECT_TRUE(reads(1, {early, other, now}));
 }
 
-// Their worker said too soon that they are ready. The commit has them under their number all the same.
-TEST_P(EarlyGradients, ThatDidNotGoInTimeGoWithTheirCommit) {
+// The worker reported too early that its gradient is ready. The commit has it under its number nevertheless.
+TEST_P(EarlyGradients, GoWithTheirCommitIfTheyDidNotGoInTime) {
   Hosts hosts(2, false, links::Fabric::kTcp, 1, 0, GetParam());
   Rng rng(4);
   Commit commit;
@@ -238,7 +238,7 @@ TEST_P(EarlyGradients, ThatDidNotGoInTimeGoWithTheirCommit) {
   for (int host = 0; host < 2; ++host) EXPECT_EQ(hosts.read(host, Version(1)), expected) << host;
 }
 
-TEST_P(EarlyGradients, OfAHostThatIsGoneAreAnError) {
+TEST_P(EarlyGradients, AreAnErrorIfTheirHostIsGone) {
   Hosts hosts(2, false, links::Fabric::kTcp, 1, 0, GetParam());
   Rng rng(5);
   Commit commit;
@@ -272,7 +272,7 @@ TEST_P(InOnePlace, AnyMembersOfAnyHosts) {
       }
     }
     {
-      // Somebody waits for a version that others get on another way.
+      // A thread waits for versions that other hosts get on another way.
       const std::jthread waits([&](const std::stop_token& stop) {
         Rng which(4);
         while (!stop.stop_requested()) {
@@ -288,7 +288,7 @@ TEST_P(InOnePlace, AnyMembersOfAnyHosts) {
   }
 }
 
-// While some hosts read the versions that others pass on to them, and some do not.
+// Some hosts read the versions that others pass on to them, and some do not.
 TEST_P(InOnePlace, EveryVersionArrivesWhereSomebodyWaitsForIt) {
   constexpr int kHosts = 4;
   Hosts hosts(kHosts, false, links::Fabric::kTcp, 1, 0, GetParam());
@@ -316,13 +316,13 @@ TEST_P(InOnePlace, EveryVersionArrivesWhereSomebodyWaitsForIt) {
   }
 }
 
-TEST_P(InOnePlace, WhoeverWaitsForAHostThatIsGoneIsToldSo) {
+TEST_P(InOnePlace, TellsWaitingHostsThatAnotherOneIsGone) {
   Hosts hosts(4, false, links::Fabric::kTcp, 1, 0, GetParam());
   Rng rng(5);
   Commit commit;
   for (const int host : {3, 1, 2}) commit.push_back({host, random_floats(rng, hosts.floats())});
   hosts.apply({commit});
-  // Host 3 never sends what it has: all after it on the way wait, and so does the keeper.
+  // Host 3 never sends its gradient: all hosts after it on the way wait, and so does the keeper.
   std::vector<std::jthread> threads;
   for (const int host : {0, 1, 2})
     threads.emplace_back([&, host] {
@@ -341,7 +341,7 @@ INSTANTIATE_TEST_SUITE_P(Sums, InOnePlace,
                            return info.param == Kept::kInOnePlace ? "AtTheKeeper" : "OnTheWay";
                          });
 
-// What costs a keeper's link: with three hosts of a commit, one gradient and one copy of the weights.
+// The traffic of the keeper's link with three hosts in a commit: one gradient and one copy of the weights.
 TEST(CommitExchange, SumsAreMadeOnTheWayToTheKeeper) {
   for (const auto& [where, copies] :
        {std::pair(Kept::kInOnePlace, 3), std::pair(Kept::kInOnePlaceSummedOnTheWay, 1)}) {
@@ -449,7 +449,7 @@ TEST(CommitExchange, AHostGoesWhileItsSumsAreOnTheirWay) {
   }
 }
 
-TEST(CommitExchange, WhoeverWaitsForAHostThatIsGoneIsToldSo) {
+TEST(CommitExchange, TellsWaitingHostsThatAnotherOneIsGone) {
   Hosts hosts(3);
   Rng rng(5);
   Commit commit;
@@ -458,7 +458,7 @@ TEST(CommitExchange, WhoeverWaitsForAHostThatIsGoneIsToldSo) {
   std::jthread waits([&] {
     const absl::Status status = hosts.apply_one(0, Version(2), commit);
     EXPECT_FALSE(status.ok());
-    // Or of host 1, which has ended over the same.
+    // The error may also be about host 1, which has ended for the same reason.
     EXPECT_NE(status.message().find("the peer is gone"), std::string::npos) << status;
   });
   EXPECT_TRUE(hosts.at(2).commits->flush().ok());

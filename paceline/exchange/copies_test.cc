@@ -19,7 +19,7 @@ using testing::random_floats;
 
 constexpr int kCopies = 2;
 
-// Of up to four members, on any hosts.
+// Commits of up to four members, on any hosts.
 std::vector<Commit> random_commits(int hosts, int count, std::int64_t floats, Rng& rng) {
   std::vector<Commit> commits(static_cast<std::size_t>(count));
   for (Commit& commit : commits) {
@@ -40,7 +40,7 @@ void prepare_everywhere(Hosts& hosts, Version version, const Commit& commit) {
   }
 }
 
-// Weights and optimizer state, of the newest published version.
+// Weights and optimizer state of the newest published version.
 using Contents = std::pair<std::vector<float>, std::vector<std::vector<float>>>;
 Contents contents(const ps::Shard& shard) {
   return {{shard.weights().begin(), shard.weights().end()}, shard.optimizer_state().streams};
@@ -89,7 +89,7 @@ TEST(Copies, TheNextCommitsGradientsComeWhileOneIsUncertain) {
   const auto commits = random_commits(3, 2, hosts.floats(), rng);
   prepare_everywhere(hosts, Version(1), commits[0]);
   for (int host = 0; host < 3; ++host) EXPECT_TRUE(hosts.send_one(host, Version(2), commits[1]).ok());
-  // They are all there: nobody has to send before it is prepared.
+  // All gradients have arrived: no host has to send before it is prepared.
   for (int host = 0; host < 3; ++host) EXPECT_TRUE(hosts.at(host).commits->flush().ok());
   for (int host = 0; host < 3; ++host) {
     EXPECT_EQ(hosts.at(host).shard->version(), Version(0));
@@ -102,16 +102,16 @@ TEST(Copies, TheNextCommitsGradientsComeWhileOneIsUncertain) {
   for (std::size_t i = 0; i < whole.size(); ++i) ASSERT_NEAR(whole[i], expected[i], 1e-4) << i;
 }
 
-// Where the run stands when a host dies: the version before is certain, and of this commit …
+// The state of the run when a host dies: the version before is certain, and the new commit …
 enum class Step {
-  kNothing,        // nobody has done anything
-  kOthersPrepare,  // the others wait for what it sends, in vain
-  kItHasSent,      // it has sent all and is gone before it prepared
-  kAllPrepared,    // it is certain, and nobody has published
-  kSomePublished,  // and it has, as have others
+  kNothing,        // … was not begun
+  kOthersPrepare,  // … is being prepared by the others, which wait in vain for the dead host's gradients
+  kItHasSent,      // … has all the gradients of the dead host, which had not prepared it
+  kAllPrepared,    // … is certain, and no host has published it
+  kSomePublished,  // … is published on the dead host and on some others
 };
 
-TEST(Copies, WhoeverDiesAtAnyStepLeavesAllOfTheLastCertainVersion) {
+TEST(Copies, KeepTheLastCertainVersionIfAnyHostDiesAtAnyStep) {
   constexpr int kHosts = 3;
   for (const Step step :
        {Step::kNothing, Step::kOthersPrepare, Step::kItHasSent, Step::kAllPrepared, Step::kSomePublished}) {

@@ -21,19 +21,18 @@ using std::chrono::steady_clock;
 // A link has to be moved at least once a second.
 constexpr int kLongestSleepMs = 250;
 
-// A host that is up answers before its server does. Where something in between swallows what is sent, it does
-// not.
+// A host that is up answers before its server does. The limit is for a network that swallows packets.
 constexpr auto kConnectLimit = std::chrono::seconds(30);
 // Hosts are told to start at about the same time, but the other one hears nobody before its shard is there,
-// out of a checkpoint perhaps, which may be large. The coordinator misses one that is gone.
+// perhaps from a large checkpoint. If the other one is gone, the coordinator notices.
 constexpr auto kHelloLimit = std::chrono::hours(24);
 constexpr auto kGivenUpLimit = std::chrono::seconds(5);
 
-// Blocks that are on their way to the own shard, from which on others of a version to come wait. Enough for
-// the link to be busy while the next one is asked for.
+// If this many blocks are under way to the own shard, blocks of later versions wait. Enough for the link to
+// be busy while the next block is requested.
 constexpr std::size_t kMostAhead = 3;
 
-// Blocks of a host at a time that come for nobody.
+// The most blocks of a host under way at a time that nobody waits for.
 constexpr std::size_t kMostUnwanted = 3;
 
 std::uint64_t bit_of(int host) { return std::uint64_t{1} << host; }
@@ -76,7 +75,8 @@ Exchange::~Exchange() {
   thread_.request_stop();
   post([] {});
   thread_.join();
-  // Until a link is gone it may read and write what its neighbour's mirror and outlet have mapped.
+  // Until a link is destroyed it may read and write memory that its neighbour's mirror and outlet have
+  // mapped.
   std::vector<std::unique_ptr<links::Link>> links;
   for (Neighbour& neighbour : neighbours_) {
     if (neighbour.link != nullptr) links.push_back(std::move(neighbour.link));
@@ -120,7 +120,7 @@ absl::Status Exchange::start(ExchangeOptions options) {
           std::make_unique<Mirror>(std::move(board), options_.board_floats[host], options_.moving[host]);
     }
     if (options_.board_floats[own] == 0) continue;
-    // The highest slots: workers get theirs from the lowest on.
+    // The highest slots: workers get theirs from the lowest upwards.
     const int slot = memory::WeightWriter::kSlots - 1 - static_cast<int>(host);
     PACELINE_ASSIGN_OR_RETURN(
         auto reader, memory::WeightReader::open(options_.own_board, options_.board_floats[own], slot));
@@ -144,7 +144,7 @@ void Exchange::send_weights(int to, const Header& header, std::span<const float>
   }
   const auto send = [=, this, sent = std::move(sent)](const SendTurns::Turn& turn) {
     const auto done = [=, this](const absl::Status& status) {
-      if (!status.ok()) return;  // the link's end says more
+      if (!status.ok()) return;  // the end of the link tells why
       sent();
       weights_.sent(to, turn, steady_clock::now());
     };
@@ -201,7 +201,7 @@ void Exchange::send(int host, int shard, GradientName gradient, std::int64_t beg
   post([=, this] {
     with_link(host, [=, this](links::Link& link) {
       link.send(write_header(header), std::as_bytes(block), [this, host](const absl::Status& status) {
-        if (!status.ok()) return;  // the link's end says more
+        if (!status.ok()) return;  // the end of the link tells why
         {
           const std::lock_guard lock(mutex_);
           --unsent_[static_cast<std::size_t>(host)];
@@ -270,7 +270,8 @@ void Exchange::making(Version version, std::vector<int> hosts) {
     way_ = 0;
     for (const int host : hosts) {
       const auto& outlet = neighbours_[static_cast<std::size_t>(host)].outlet;
-      if (outlet == nullptr || !outlet->expect(version)) continue;  // it goes there once it is published
+      // the host gets the version once it is published
+      if (outlet == nullptr || !outlet->expect(version)) continue;
       outlet->sent(version);
       way_ |= bit_of(host);
     }
@@ -307,7 +308,7 @@ void Exchange::made(Version version, std::int64_t begin, std::span<const float> 
   });
 }
 
-// From memory of its own: the board's may hold a later version before this one has gone.
+// Sends from memory of its own: the board's may hold a later version before this one has gone.
 void Exchange::pass_on(Header header, std::shared_ptr<const std::vector<float>> block) {
   if (header.pass_on == 0) return;
   const int next = std::countr_zero(header.pass_on);
@@ -347,7 +348,7 @@ void Exchange::run(const std::stop_token& stop) {
   }
 }
 
-// The higher one connects, so that of two hosts one does.
+// Connects to the hosts with lower numbers, so that one of each two connects.
 void Exchange::connect_to_lower() {
   for (int host = 0; host < options_.host; ++host) {
     const Peer& peer = options_.peers[static_cast<std::size_t>(host)];
@@ -368,7 +369,7 @@ void Exchange::dial(int host) {
   take_link(host, **std::move(connected));
 }
 
-// Of those that connect to this one.
+// The host of that name, among those that connect to this one.
 std::optional<int> Exchange::host_named(const std::string& said) const {
   for (int host = options_.host + 1; host < static_cast<int>(options_.peers.size()); ++host) {
     const links::LinkKeys& keys = options_.peers[static_cast<std::size_t>(host)].keys;
@@ -394,27 +395,27 @@ links::LinkOptions Exchange::options_to(int host) const {
 
 void Exchange::take_link(int host, std::unique_ptr<links::Link> link) {
   Neighbour& neighbour = neighbours_[static_cast<std::size_t>(host)];
-  if (neighbour.link != nullptr) return;  // two of that name: the first is it
+  if (neighbour.link != nullptr) return;  // the first of two links with that name counts
   link->on_message([this, host](const links::Link::Message& message) { heard(host, message); });
   neighbour.link = std::move(link);
-  for (const auto& use : std::exchange(neighbour.before_it_was, {})) use(*neighbour.link);
+  for (const auto& use : std::exchange(neighbour.waiting_for_link, {})) use(*neighbour.link);
 }
 
 void Exchange::count_received(int host) {
   const auto at = static_cast<std::size_t>(host);
   const links::Received& so_far = neighbours_[at].link->received();
-  if (so_far == received_[at]) return;  // this thread alone writes it
+  if (so_far == received_[at]) return;  // only this thread writes it
   const std::lock_guard lock(mutex_);
   received_[at] = so_far;
 }
 
 void Exchange::with_link(int host, std::function<void(links::Link&)> use) {
   Neighbour& neighbour = neighbours_[static_cast<std::size_t>(host)];
-  if (neighbour.link == nullptr) return neighbour.before_it_was.push_back(std::move(use));
+  if (neighbour.link == nullptr) return neighbour.waiting_for_link.push_back(std::move(use));
   use(*neighbour.link);
 }
 
-// True when there may be more to do.
+// True if there may be more to do.
 bool Exchange::progress() {
   std::deque<std::function<void()>> tasks;
   {
@@ -476,7 +477,8 @@ void Exchange::heard(int host, const links::Link::Message& message) {
   try_deferred(host);
 }
 
-// A host says it once for each commit, and none waits for a later one before it has all of this one.
+// A host sends its norm once for each commit, and waits for all norms of that commit before it sends the
+// next.
 absl::Status Exchange::heard_squares(int host, const Header& header) {
   {
     const std::lock_guard lock(mutex_);
@@ -489,7 +491,7 @@ absl::Status Exchange::heard_squares(int host, const Header& header) {
   return absl::OkStatus();
 }
 
-// Whether a host may say that, with so many bytes.
+// OK if a host may send this header, with that many bytes.
 absl::Status Exchange::check(int host, const Header& header, std::size_t bytes) const {
   if (header.kind == Kind::kWeights || header.kind == Kind::kKept) return check_weights(host, header, bytes);
   if (!is_gradient(header.kind)) return check_payload(header, bytes, 0);
@@ -508,7 +510,7 @@ absl::Status Exchange::check_weights(int host, const Header& header, std::size_t
   const bool has_it = header.shard == host || (passed_on && header.shard != options_.host);
   if (shard >= neighbours_.size() || !has_it)
     return absl::DataLossError(fmt::format("weights of shard {}, which is not there", header.shard));
-  // On to another host, that exists, and that knows nothing of them yet.
+  // The block goes on to hosts that exist, and that do not have it yet.
   const std::uint64_t nobody = bit_of(options_.host) | bit_of(host) | bit_of(header.shard);
   const bool beyond = (header.pass_on >> 1 >> (neighbours_.size() - 1)) != 0;
   if (header.pass_on != 0 && (!passed_on || beyond || (header.pass_on & nobody) != 0))
@@ -516,8 +518,8 @@ absl::Status Exchange::check_weights(int host, const Header& header, std::size_t
   return check_payload(header, bytes, options_.board_floats[shard]);
 }
 
-// Of each kind in the order they came: a sum that has to wait holds back neither weights nor early gradients
-// nor other shards' sums.
+// Handles the blocks of each kind in the order in which they came: a sum that has to wait holds back neither
+// weights nor early gradients nor other shards' sums.
 void Exchange::try_deferred(int host) {
   auto& deferred = neighbours_[static_cast<std::size_t>(host)].deferred;
   std::vector<char> sums_wait(slices_.size(), 0), early_wait(slices_.size(), 0);
@@ -537,7 +539,7 @@ void Exchange::try_deferred(int host) {
     }
     if (waits != 0) later.push_back(one);
   }
-  // Nothing came while this went on: arrivals are told from progress() alone.
+  // Nothing came during the loop: arrivals are told from progress() alone.
   deferred = std::move(later);
 }
 
@@ -548,7 +550,7 @@ void Exchange::try_all_deferred() {
 absl::StatusOr<bool> Exchange::receive(const Deferred& what) {
   links::Link& link = *neighbours_[static_cast<std::size_t>(what.host)].link;
   const Header& header = what.header;
-  // What came over two ways may come late. Others may still need it.
+  // A block that came over two ways may come late. Other hosts may still need it.
   if (options_.pass_on && header.kind == Kind::kWeights && mirror_of(header).is_over(header)) {
     const auto late = std::make_shared<std::vector<float>>(what.bytes / sizeof(float));
     link.receive(what.message, std::as_writable_bytes(std::span(*late)),
@@ -572,7 +574,8 @@ absl::StatusOr<bool> Exchange::receive(const Deferred& what) {
   return true;
 }
 
-// False where it is not that. Each has memory of its own, as it is decrypted in place.
+// False if this is no skipped early gradient, or too many are under way. Each has memory of its own, because
+// it is decrypted in place.
 bool Exchange::receive_unwanted(const Deferred& what) {
   const Header& header = what.header;
   Neighbour& from = neighbours_[static_cast<std::size_t>(what.host)];
@@ -620,7 +623,7 @@ void Exchange::fail(const absl::Status& why) {
   ended_why_ = why;
 }
 
-// Once a waiter is told, the links no longer touch its memory.
+// When a waiting thread is told, the links no longer touch its memory.
 void Exchange::tell_failed() {
   if (std::exchange(told_, true)) return;
   for (Neighbour& neighbour : neighbours_) {

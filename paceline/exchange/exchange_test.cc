@@ -1,4 +1,4 @@
-// A host that is not part of the job: it may say anything, the exchange ends with one line, and the process
+// A host that is not part of the job: it may send anything; the exchange ends with one line, and the process
 // goes on.
 #include "paceline/exchange/exchange.h"
 
@@ -17,7 +17,7 @@ namespace {
 constexpr std::int64_t kExchangeFloats = 10;
 constexpr links::LinkKeys kKeys{.send = {std::byte{1}}, .receive = {std::byte{2}}};
 
-// Host 0 of two; what is host 1 is in the test's hands.
+// Host 0 of two; the test plays host 1.
 class ExchangeWithAStranger : public ::testing::Test {
  protected:
   virtual bool passes_on() const { return false; }
@@ -50,7 +50,7 @@ class ExchangeWithAStranger : public ::testing::Test {
     return links::said_name("host 1", secret, false);
   }
 
-  // Why somebody of that name does not come in.
+  // The reason why a peer of that name is not let in.
   absl::Status refusal_of(const std::string& name) const {
     const auto network = links::Network::open("127.0.0.1", links::Fabric::kTcp).value();
     const auto link = network.connect(exchange_->address(), name, {}).value();
@@ -59,7 +59,7 @@ class ExchangeWithAStranger : public ::testing::Test {
     return status;
   }
 
-  // Why the exchange ends when host 1 says that, so often.
+  // The reason why the exchange ends when host 1 sends this header `times` times.
   absl::Status end_after(const Header& header, std::size_t bytes, int times = 1) {
     const auto network = links::Network::open("127.0.0.1", links::Fabric::kTcp).value();
     const auto link = network.connect(exchange_->address(), name_of_host_1(kKeys.receive), {}).value();
@@ -69,7 +69,7 @@ class ExchangeWithAStranger : public ::testing::Test {
     return why_.get_future().get();
   }
 
-  std::string refused_;  // lines, of the exchange's thread
+  std::string refused_;  // lines; used by the exchange's thread
 
  private:
   memory::WeightWriter board_ = memory::WeightWriter::create(kExchangeFloats, 1, 0).value();
@@ -77,7 +77,7 @@ class ExchangeWithAStranger : public ::testing::Test {
   std::unique_ptr<Exchange> exchange_;
 };
 
-// A name can be guessed. One who has no more than that takes nobody's place.
+// A name can be guessed. A peer without its secret takes nobody's place.
 TEST_F(ExchangeWithAStranger, ANameWithoutItsSecretIsNobodys) {
   for (const std::string& name : {std::string("host 1"), name_of_host_1(kKeys.send), name_of_host_1({})})
     EXPECT_EQ(refusal_of(name).code(), absl::StatusCode::kFailedPrecondition) << name;
@@ -87,8 +87,8 @@ TEST_F(ExchangeWithAStranger, ANameWithoutItsSecretIsNobodys) {
   EXPECT_THAT(refused_, ::testing::Not(::testing::HasSubstr("0000"))) << "a secret";
 }
 
-// Whom nobody hears of can be waited for no longer than somebody wants what comes of it.
-TEST_F(ExchangeWithAStranger, WhoWaitsIsToldOnceNobodyWantsIt) {
+// A thread that waits for a silent host is told once nobody wants the result any more.
+TEST_F(ExchangeWithAStranger, TellsWaitingThreadsWhenTheWorkIsGivenUp) {
   const std::vector<float> block(kExchangeFloats);
   exchange().send(1, 1, Version(1), 0, block);
   exchange().give_up(absl::UnavailableError("nobody wants it"));
@@ -148,7 +148,7 @@ TEST_F(ExchangeWithAStranger, WeightsOfAThirdHostsShardEndIt) {
             absl::StatusCode::kDataLoss);
 }
 
-// What is to go on goes to hosts that there are, and not back to where it comes from.
+// Weights are only passed on to hosts that exist, and not back to where they come from.
 class ExchangeThatPassesOn : public ExchangeWithAStranger, public ::testing::WithParamInterface<Header> {
  protected:
   bool passes_on() const override { return true; }

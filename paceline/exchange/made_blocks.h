@@ -1,4 +1,4 @@
-// Knows which blocks of a shard's board are whole while threads write a new version of it, range by range.
+// Keeps which blocks of a shard's board are whole while threads write a new version of it, range by range.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace paceline::exchange {
 
 class MadeBlocks {
  public:
-  // Of a board with so many floats for each weight: the weight, and its direction.
+  // `floats`: the size of the board, which is one or two times that of the part: weights, and directions.
   MadeBlocks(const ps::Layout& part, std::int64_t floats) : floats_(floats), all_(block_count(floats), 0) {
     for (std::int64_t offset = 0; offset < floats; offset += part.size()) {
       for (const ps::Layout::Range& range : part.moving())
@@ -22,14 +22,14 @@ class MadeBlocks {
     }
   }
 
-  // Whether versions differ in anything.
+  // True if versions differ in anything.
   bool any() const {
     return std::any_of(all_.begin(), all_.end(), [](std::int64_t floats) { return floats > 0; });
   }
-  // A new version: nothing of it is there.
+  // Begins a new version, of which nothing is there.
   void begin() { missing_ = all_; }
-  // Floats [begin, end) are there, which move and were not there before. Calls whole(begin, last) for each
-  // block that is whole now; `last`: and with it all. Any thread.
+  // Floats [begin, end) are written; they move, and were not written before. Calls whole(begin, last) for
+  // each block that is whole now; `last`: now the whole version is. Any thread.
   template <class Whole>
   void add(std::int64_t begin, std::int64_t end, Whole whole) {
     const std::lock_guard lock(mutex_);
@@ -54,7 +54,7 @@ class MadeBlocks {
   }
 
   const std::int64_t floats_;
-  std::vector<std::int64_t> all_;  // floats that move, by block
+  std::vector<std::int64_t> all_;  // floats that move, indexed by block
   std::mutex mutex_;
   std::vector<std::int64_t> missing_;
 };

@@ -1,4 +1,4 @@
-// Each block is told of once, when its last float comes, whatever the order.
+// Each block is reported once, when its last float comes, in any order.
 #include "paceline/exchange/made_blocks.h"
 
 #include <algorithm>
@@ -23,7 +23,7 @@ ps::Layout layout() {
   return layout;
 }
 
-// The same, of all floats one by one.
+// The same for each float.
 std::vector<bool> moving_floats(const ps::Layout& part, std::int64_t floats) {
   std::vector<bool> moving(static_cast<std::size_t>(floats), false);
   for (std::int64_t offset = 0; offset < floats; offset += part.size()) {
@@ -38,7 +38,7 @@ TEST(MadeBlocks, EachIsToldOfOnceAsSoonAsItIsWhole) {
   std::mt19937 random(1);
   for (const std::int64_t floats : {part.size(), 2 * part.size()}) {
     const std::vector<bool> moving = moving_floats(part, floats);
-    // Ranges of any size that cover what moves.
+    // Ranges of any size that cover the floats that move.
     std::vector<std::pair<std::int64_t, std::int64_t>> ranges;
     for (std::int64_t at = 0; at < floats;) {
       if (!moving[static_cast<std::size_t>(at)]) {
@@ -78,7 +78,7 @@ TEST(MadeBlocks, EachIsToldOfOnceAsSoonAsItIsWhole) {
   }
 }
 
-TEST(MadeBlocks, OfConstantsAloneNothingIsMade) {
+TEST(MadeBlocks, HasNoBlocksIfAllTensorsAreConstants) {
   ps::Layout constants;
   constants.add("frozen", ps::TensorKind::kConstant, {100});
   EXPECT_FALSE(MadeBlocks(constants, constants.size()).any());

@@ -53,7 +53,7 @@ absl::StatusOr<Header> read_header(std::span<const std::byte> bytes) {
   if (header.kind == Kind::kWeights) {
     header.pass_on = last;
   } else {
-    header.squares = std::bit_cast<double>(last);  // NaN and infinity are what a gradient can come to
+    header.squares = std::bit_cast<double>(last);  // NaN and infinity are possible norms of a gradient
   }
   return header;
 }

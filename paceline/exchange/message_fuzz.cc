@@ -1,5 +1,5 @@
-// Any bytes as the header of a message between servers, for a shard of some size: what is taken is the block
-// that it says, within the shard, and the same bytes when written again.
+// Any bytes as the header of a message between servers, for a shard of some size: an accepted header names a
+// block within the shard, and has the same bytes when written again.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace paceline::exchange;
-  // Of the shard, in floats, and of the payload, in bytes.
+  // The shard's size in floats, and the payload's in bytes.
   std::uint32_t numbers[2]{};
   if (size < sizeof numbers) return 0;
   std::memcpy(numbers, data, sizeof numbers);

@@ -20,7 +20,7 @@ TEST(Message, AHeaderComesBack) {
   }
 }
 
-TEST(Message, WhatIsNoHeaderIsRefused) {
+TEST(Message, RefusesBytesThatAreNoHeader) {
   const auto bytes = write_header({Kind::kSum, Version(1), 0});
   for (std::size_t length = 0; length < bytes.size(); ++length)
     EXPECT_FALSE(read_header(std::span(bytes).first(length)).ok()) << length;
@@ -29,9 +29,9 @@ TEST(Message, WhatIsNoHeaderIsRefused) {
     changed[at] = static_cast<std::byte>(value);
     return read_header(changed).ok();
   };
-  EXPECT_FALSE(with(0, 0));  // of no kind
+  EXPECT_FALSE(with(0, 0));  // no kind
   EXPECT_FALSE(with(0, 7));
-  EXPECT_FALSE(with(7, 255));   // of a negative shard
+  EXPECT_FALSE(with(7, 255));   // a negative shard
   EXPECT_FALSE(with(15, 255));  // a negative version
   EXPECT_FALSE(with(16, 1));    // between two blocks
   EXPECT_FALSE(with(23, 255));  // before the first
@@ -45,14 +45,14 @@ TEST(Message, APayloadIsOneBlock) {
   EXPECT_FALSE(check_payload({Kind::kSum, Version(1), kLeastBlock}, 13, kFloats).ok());
   EXPECT_FALSE(check_payload({Kind::kSum, Version(1), 2 * kLeastBlock}, 0, kFloats).ok());
   EXPECT_FALSE(check_payload({Kind::kSum, Version(1), 0}, 0, 0).ok());
-  // Between two blocks of a larger shard.
+  // This block begins between two blocks of a larger shard.
   constexpr std::int64_t kLarge = 2 * kWantedBlocks * kLeastBlock;
   static_assert(block_floats(kLarge) == 2 * kLeastBlock);
   EXPECT_TRUE(check_payload({Kind::kSum, Version(1), 2 * kLeastBlock}, 2 * kLeastBlock * 4, kLarge).ok());
   EXPECT_FALSE(check_payload({Kind::kSum, Version(1), kLeastBlock}, 2 * kLeastBlock * 4, kLarge).ok());
 }
 
-// Never more than are wanted, unless each is as large as it may be.
+// There are never more blocks than wanted, unless each has the largest size.
 TEST(Message, BlocksCoverEverySize) {
   for (std::int64_t floats = 1; floats < 40 * kWantedBlocks * kLeastBlock; floats += 99'991) {
     const std::int64_t block = block_floats(floats);

@@ -11,7 +11,7 @@ Mirror make_mirror(std::vector<bool> moving = {true, true}) {
   return Mirror(memory::WeightWriter::create(kMirrorFloats, 4, 2).value(), kMirrorFloats, std::move(moving));
 }
 
-// A version comes in; what arrived() says at the end.
+// Lets a version arrive; returns the last result of arrived().
 std::optional<Header> fill_mirror(Mirror& mirror, Kind kind, Version version, float value) {
   std::optional<Header> whole;
   for (const std::int64_t begin : {kLeastBlock, std::int64_t{0}}) {
@@ -24,7 +24,7 @@ std::optional<Header> fill_mirror(Mirror& mirror, Kind kind, Version version, fl
   return whole;
 }
 
-TEST(Mirror, WhatComesWholeIsPublished) {
+TEST(Mirror, PublishesAWholeVersion) {
   Mirror mirror = make_mirror();
   auto reader = memory::WeightReader::open(mirror.path(), kMirrorFloats, 0).value();
   EXPECT_FALSE(reader.pin(Version(0), std::chrono::nanoseconds::zero()));
@@ -38,7 +38,7 @@ TEST(Mirror, WhatComesWholeIsPublished) {
   EXPECT_EQ(pinned->weights[kLeastBlock], 4.0f);
 }
 
-TEST(Mirror, WhatIsKeptMayBeOlderAndIsNotPublished) {
+TEST(Mirror, KeepsAnOlderVersionWithoutPublishingIt) {
   Mirror mirror = make_mirror();
   auto reader = memory::WeightReader::open(mirror.path(), kMirrorFloats, 0).value();
   fill_mirror(mirror, Kind::kWeights, Version(4), 4);
@@ -59,7 +59,7 @@ TEST(Mirror, WhatIsKeptMayBeOlderAndIsNotPublished) {
   EXPECT_EQ(reader.pin(Version(6), std::chrono::nanoseconds::zero())->weights[0], 6.0f);
 }
 
-TEST(Mirror, OneVersionAtATime) {
+TEST(Mirror, TakesOneVersionAtATime) {
   Mirror mirror = make_mirror();
   ASSERT_TRUE(mirror.room({Kind::kWeights, Version(1), 0})->has_value());
   EXPECT_FALSE(mirror.room({Kind::kWeights, Version(2), 0})->has_value());
@@ -79,7 +79,7 @@ TEST(Mirror, ABlockThatDoesNotMoveComesOnce) {
     ASSERT_TRUE(room.ok() && room->has_value());
     std::fill((*room)->begin(), (*room)->end(), static_cast<float>(version));
     ASSERT_TRUE(mirror.arrived().value()) << "it is whole";
-    // Several versions are held, so that several buffers are used.
+    // Several versions are pinned, so that several buffers are used.
     const auto pinned = (version == 2 ? keeper : reader).pin(now, std::chrono::nanoseconds::zero());
     ASSERT_TRUE(pinned);
     EXPECT_EQ(pinned->weights[0], 7.0f);
@@ -88,7 +88,7 @@ TEST(Mirror, ABlockThatDoesNotMoveComesOnce) {
   }
 }
 
-TEST(Mirror, OfWhatNeverMovesTheFirstBlockSaysThatAVersionIsThere) {
+TEST(Mirror, TakesTheFirstBlockAsANewVersionIfNothingMoves) {
   Mirror mirror = make_mirror({false, false});
   ASSERT_TRUE(fill_mirror(mirror, Kind::kWeights, Version(0), 7));
   const auto room = mirror.room({Kind::kWeights, Version(1), 0});
@@ -101,7 +101,7 @@ TEST(Mirror, OfWhatNeverMovesTheFirstBlockSaysThatAVersionIsThere) {
   EXPECT_EQ(pinned->weights[kLeastBlock], 7.0f);
 }
 
-TEST(Mirror, WhatCannotComeIsRefused) {
+TEST(Mirror, RefusesBlocksThatCannotCome) {
   Mirror mirror = make_mirror();
   fill_mirror(mirror, Kind::kWeights, Version(4), 4);
   EXPECT_FALSE(mirror.room({Kind::kWeights, Version(4), 0}).ok());

@@ -38,7 +38,7 @@ void Outlet::go_on() {
   while (!to_keep_.empty()) {
     const auto pinned = reader_.pin_exactly(to_keep_.front());
     to_keep_.pop_front();
-    if (pinned) return send(Kind::kKept, *pinned);  // else it has been dropped since
+    if (pinned) return send(Kind::kKept, *pinned);  // otherwise it has been dropped since
   }
 }
 

@@ -1,9 +1,9 @@
-// The new weights of this host's shard on their way to one other host: the latest whenever somebody there
-// waits for a version that has not been sent, and no other, so that a fast shard does not fill a slow link
-// with versions nobody reads. Of the thread that hears the links.
+// The new weights of this host's shard on their way to one other host: the latest version whenever a worker
+// there waits for a version that has not been sent, and no other, so that a fast shard does not fill a slow
+// link with versions that nobody reads. Used by the thread that hears the links.
 //
-// Invariant: one version at a time is on its way; what is published goes in order; what is to be kept
-// goes beside it, as soon as it can. Blocks that do not move go with the first version alone.
+// Invariant: one version at a time is under way; published versions go in order; a version to be kept goes
+// beside them, as soon as it can. Blocks that do not move go with the first version alone.
 #pragma once
 
 #include <cstdint>
@@ -24,19 +24,19 @@ class Outlet {
   // Sends one block; calls back once its memory may change.
   using Send = std::function<void(const Header&, std::span<const float>, std::function<void()> sent)>;
 
-  // `reader`: of the shard's board, in a slot of its own. `moving`: by block of that board, whether versions
-  // differ in it.
+  // `reader`: reads the shard's board, in a slot of its own. `moving`: for each block of that board, whether
+  // versions differ in it.
   Outlet(memory::WeightReader reader, std::vector<bool> moving, Send send)
       : reader_(std::move(reader)), moving_(std::move(moving)), send_(std::move(send)) {}
 
-  // Somebody there waits for this version.
+  // A worker there waits for this version.
   void want(Version version);
-  // The shard has published it.
+  // The shard has published this version.
   void published(Version version);
-  // Somebody there will want that version once it is published. Whether its blocks can go before that:
-  // nothing is under way, and the first version, which has more blocks, has been sent.
+  // A worker there will want that version once it is published. True if its blocks can go before: nothing is
+  // under way, and the first version, which has more blocks, has been sent.
   bool expect(Version version);
-  // That version goes there without this outlet.
+  // The version goes there without this outlet.
   void sent(Version version);
   // The shard keeps this version, and that host is to keep it too.
   void keep(Version version);
@@ -52,7 +52,7 @@ class Outlet {
   std::optional<Version> published_;
   std::optional<Version> sent_;
   std::deque<Version> to_keep_;
-  bool sent_whole_ = false;  // a version with all its blocks
+  bool sent_whole_ = false;  // whether a version went with all its blocks
   std::size_t blocks_under_way_ = 0;
 };
 

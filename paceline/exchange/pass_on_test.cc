@@ -1,5 +1,5 @@
-// Weights that come over two ways, in every order that can be: a host that passes weights on, between others
-// that are in the test's hands.
+// Weights that come over two ways, in every possible order: a host that passes weights on, between other
+// hosts that the test plays.
 #include <array>
 #include <chrono>
 #include <functional>
@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::int64_t kBoardFloats = 10;
 constexpr int kHosts = 4;
-constexpr std::size_t kOwner = 1;  // of the shard whose weights are passed on
+constexpr std::size_t kOwner = 1;  // the owner of the shard whose weights are passed on
 constexpr std::chrono::seconds kLongest{20};
 
 links::LinkKeys keys_of(std::size_t host) {
@@ -71,7 +71,7 @@ class PassOn : public ::testing::Test {
       links_[host]->wait(std::chrono::milliseconds(1));
     }
   }
-  // That host has weights of the owner's shard, all of them that number.
+  // Lets that host send weights of the owner's shard; each of them is the version's number.
   void say(std::size_t host, std::int64_t version, std::uint64_t pass_on = 0) {
     const auto block = std::make_shared<std::vector<float>>(kBoardFloats, static_cast<float>(version));
     links_[host]->send(write_header({.kind = Kind::kWeights,
@@ -115,10 +115,10 @@ TEST_F(PassOn, ToTheNextHostWithoutIt) {
   expect_latest(1);
 }
 
-// The first version has the blocks that never move: what comes before it waits.
-TEST_F(PassOn, WhatComesBeforeTheFirstVersionWaitsForIt) {
+// The first version has the blocks that never move: a block that comes before it waits.
+TEST_F(PassOn, LetsBlocksWaitForTheFirstVersion) {
   say(2, 1);
-  // It would have been shown, or the exchange would have ended.
+  // A fault would show version 1 by now, or end the exchange.
   for (int i = 0; i < 50; ++i) move();
   EXPECT_FALSE(shows(1));
   say(kOwner, 0);
@@ -126,7 +126,7 @@ TEST_F(PassOn, WhatComesBeforeTheFirstVersionWaitsForIt) {
   expect_latest(1);
 }
 
-TEST_F(PassOn, WhatComesLateGoesOnAndIsNotShown) {
+TEST_F(PassOn, PassesOnLateBlocksWithoutPublishingThem) {
   say(kOwner, 0);
   say(kOwner, 3);
   ASSERT_TRUE(shown(3));

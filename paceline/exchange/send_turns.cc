@@ -9,7 +9,7 @@ namespace paceline::exchange {
 
 namespace {
 
-// Hosts keep their places in so many of the newest versions. In an older one they get new places.
+// Hosts keep their places in this many of the newest versions. In an older one they get new places.
 constexpr std::size_t kMostRemembered = 64;
 
 }  // namespace

@@ -12,7 +12,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Blocks are told by host and version, "1v5", in the order in which they go.
+// Blocks are written as host and version, "1v5", in the order in which they go.
 class SendTurnsTest : public ::testing::Test {
  protected:
   void add(int host, int version, int blocks, int ms = 0) {
@@ -51,7 +51,7 @@ TEST_F(SendTurnsTest, ALaterVersionWaitsForAnEarlierOne) {
   EXPECT_FALSE(turns_.waiting());
 }
 
-TEST_F(SendTurnsTest, WhatComesLateForAnEarlierVersionGoesFirst) {
+TEST_F(SendTurnsTest, SendsAnEarlierVersionFirstEvenIfItComesLate) {
   add(1, 5, 4);
   add(2, 7, 1);
   add(3, 6, 1);
@@ -63,7 +63,7 @@ TEST_F(SendTurnsTest, WhatComesLateForAnEarlierVersionGoesFirst) {
   EXPECT_EQ(gone(), "2v7 ");
 }
 
-TEST_F(SendTurnsTest, WhereOnlyThisHostSendsOneHostIsServedAfterTheOther) {
+TEST_F(SendTurnsTest, ServesOneHostAfterTheOtherIfOnlyThisOneSends) {
   turns_ = SendTurns(true);
   add(2, 5, 4);
   add(1, 5, 4);
@@ -87,7 +87,7 @@ TEST_F(SendTurnsTest, AHostThatTakesNothingHoldsUpNobody) {
   EXPECT_EQ(gone(), "1v5 1v5 1v5 1v5 ");
   turns_.go_on(at(1000));
   EXPECT_EQ(gone(), "2v6 2v6 2v6 2v6 ");
-  // It goes on, and counts again.
+  // The host takes blocks again, and counts again.
   sent(1, 5, 1100);
   add(3, 7, 1, 1200);
   EXPECT_EQ(gone(), "");

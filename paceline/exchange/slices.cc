@@ -13,10 +13,10 @@ namespace paceline::exchange {
 namespace {
 
 constexpr std::size_t kMostSlices = 2;
-// Besides. More are there only if a peer holds back what it has begun.
+// Besides these. There are more only if a peer holds back blocks that it has begun to send.
 constexpr std::size_t kMostLeaving = 4;
 
-// The first that is of this version or a later one.
+// The first slice of this version or a later one.
 auto place_of(auto& slices, Version version) {
   return std::find_if(slices.begin(), slices.end(),
                       [&](const auto& slice) { return slice->version >= version; });
@@ -112,7 +112,7 @@ void Slices::release(int host, Version version) {
   from.over = version;
 }
 
-// Of what was asked for all is here; but a peer may send what nobody asks for.
+// All blocks that were asked for have come; but a peer may send others, which are still under way.
 void Slices::put_away(Host& host, std::unique_ptr<Slice> slice) const {
   if (slice->here == slice->offered) {
     spares_->give(std::move(slice->floats));

@@ -1,14 +1,13 @@
-// What other hosts' workers have for a shard of this host, while it comes in: of each host and commit one
-// slice, as large as the shard. The thread that hears the links puts the blocks in; the shard's threads wait
-// for them.
+// Other hosts' gradients for a shard of this host, while they come in: for each host and commit a slice, as
+// large as the shard. The thread that hears the links fills the blocks; the shard's threads wait for them.
 //
-// Invariant: a host's slices come in the order of their commits; blocks are let come for two of them
-// at a time, the one that is applied and the next. Those of commits that were asked for are here as well, and
-// those that are over while blocks are on their way to them.
+// Invariant: a host's slices come in the order of their commits; blocks may come for two of them at a time,
+// the one that is applied and the next. Slices of commits that were asked for are here as well, and released
+// ones while blocks are under way to them.
 //
 // Gradients that come before they are in a commit (early ones) have slices of their own. They have numbers
-// for versions, and may be skipped: nobody asks for them any more, though they may still come. One that was
-// skipped stays beside the others until no block is on its way to it.
+// for versions, and may be skipped: nobody asks for them any more, though they may still come. A skipped one
+// stays beside the others until no block is under way to it.
 #pragma once
 
 #include <condition_variable>
@@ -30,43 +29,43 @@ namespace paceline::exchange {
 
 class Slices {
  public:
-  // Of `floats` each; hosts 0 to hosts − 1. `spares` are of that size too.
+  // Slices of `floats` floats, from hosts 0 to hosts − 1. `spares` have that size too.
   Slices(int hosts, std::int64_t floats, std::shared_ptr<SpareFloats> spares)
       : floats_(floats), spares_(std::move(spares)), hosts_(static_cast<std::size_t>(hosts)) {}
 
-  // Memory for a block of a host's slice; nothing as long as two earlier slices are here, or where it was
-  // skipped. Errors: DataLoss when the host cannot send that now (again, or a commit that is over).
+  // Memory for a block of a host's slice; nothing as long as two earlier slices are here, or if it was
+  // skipped. Errors: DataLoss if the host cannot send that now (a block twice, or of a commit that is over).
   absl::StatusOr<std::optional<std::span<float>>> room(int host, Version version, std::int64_t begin);
-  // That block is there. True when there may be room now that was not before.
+  // A block has arrived. True if there may be room now that was not before.
   bool arrived(int host, Version version, std::int64_t begin);
-  // No block comes any more. The first reason counts.
+  // No more blocks come. The first reason counts.
   void fail(absl::Status why);
 
-  // Where the slice will be. What is there may be added to. Requires: the commits are asked for in their
-  // order, each once.
+  // The memory of a slice, whose blocks arrive later. Arrived floats may be added to. Requires: the commits
+  // are asked for in their order, each once.
   float* slice(int host, Version version);
   // Waits until floats [begin, end) of it are there. Errors: why they never will be.
   absl::Status wait(int host, Version version, std::int64_t begin, std::int64_t end);
-  // It was applied: its memory is for the next one.
+  // The slice was applied: its memory is free for the next one.
   void release(int host, Version version);
-  // Nobody asks for the slices up to this one any more.
+  // Gives up the slices up to this one.
   void skip(int host, Version version);
-  // Whether it was skipped. Any thread.
+  // True if it was skipped. Any thread.
   bool skipped(int host, Version version);
 
  private:
   struct Slice {
     Version version;
     SpareFloats::Floats floats;
-    std::vector<bool> offered;  // by block: on its way, or there
+    std::vector<bool> offered;  // for each block: whether it is under way, or here
     std::vector<bool> here;
   };
-  using List = std::deque<std::unique_ptr<Slice>>;  // by version
+  using List = std::deque<std::unique_ptr<Slice>>;  // ascending by version
   struct Host {
     List slices;
-    List leaving;         // nobody asks for them any more, and blocks are on their way to them
-    Version over{-1};     // the last that was released
-    Version skipped{-1};  // the last that was
+    List leaving;         // slices that nobody asks for any more, with blocks under way to them
+    Version over{-1};     // the last released version
+    Version skipped{-1};  // the last skipped version
   };
   static Slice* find(List& slices, Version version);
   Slice& add(Host& host, Version version) const;

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::int64_t kSlicesFloats = 2 * kLeastBlock + 5;
 
-// All blocks of a slice arrive, filled with `value`.
+// Lets all blocks of a slice arrive, filled with `value`.
 void fill_slices(Slices& slices, int host, Version version, float value) {
   for (std::int64_t begin = 0; begin < kSlicesFloats; begin += kLeastBlock) {
     const auto room = slices.room(host, version, begin);
@@ -36,7 +36,7 @@ TEST(Slices, TheShardWaitsForABlockAndForNoOther) {
   EXPECT_EQ(slice[kSlicesFloats - 1], 3.0f);
 }
 
-TEST(Slices, OneMoreThanIsAppliedIsTakenIn) {
+TEST(Slices, TakesTheNextCommitWhileOneIsApplied) {
   Slices slices(2, kSlicesFloats, std::make_shared<SpareFloats>(kSlicesFloats, 2));
   fill_slices(slices, 1, Version(3), 3);
   fill_slices(slices, 1, Version(5), 5);
@@ -52,7 +52,7 @@ TEST(Slices, OneMoreThanIsAppliedIsTakenIn) {
   EXPECT_EQ(slices.slice(1, Version(5))[7], 5.0f);
 }
 
-TEST(Slices, WhatCannotComeIsRefused) {
+TEST(Slices, RefusesBlocksThatCannotCome) {
   Slices slices(1, kSlicesFloats, std::make_shared<SpareFloats>(kSlicesFloats, 1));
   fill_slices(slices, 0, Version(3), 3);
   EXPECT_FALSE(slices.room(0, Version(3), 0).ok());  // twice
@@ -62,7 +62,7 @@ TEST(Slices, WhatCannotComeIsRefused) {
   EXPECT_FALSE(slices.room(0, Version(3), 0).ok());  // over
 }
 
-// A host that is not asked for its next commit, but sends a later one, holds up nobody.
+// A host that is not asked for its next commit, but sends a later one, delays no other host.
 TEST(Slices, ALaterCommitMayComeBeforeAnEarlierOneIsAskedFor) {
   Slices slices(1, kSlicesFloats, std::make_shared<SpareFloats>(kSlicesFloats, 1));
   ASSERT_TRUE(slices.room(0, Version(9), 0)->has_value());
@@ -71,14 +71,14 @@ TEST(Slices, ALaterCommitMayComeBeforeAnEarlierOneIsAskedFor) {
   EXPECT_TRUE(slices.wait(0, Version(3), 0, kSlicesFloats).ok());
   EXPECT_EQ(slices.slice(0, Version(3))[7], 3.0f);
   slices.release(0, Version(3));
-  EXPECT_FALSE(slices.room(0, Version(9), 0).ok());  // it is still on its way
+  EXPECT_FALSE(slices.room(0, Version(9), 0).ok());  // the block is still under way
   EXPECT_TRUE(slices.room(0, Version(9), kLeastBlock)->has_value());
 }
 
-TEST(Slices, WhatWasSkippedIsInNobodysWay) {
+TEST(Slices, LeaveRoomWhenTheyAreSkipped) {
   Slices slices(1, kSlicesFloats, std::make_shared<SpareFloats>(kSlicesFloats, 1));
   fill_slices(slices, 0, Version(1), 1);
-  ASSERT_TRUE(slices.room(0, Version(2), 0)->has_value());  // and is on its way
+  ASSERT_TRUE(slices.room(0, Version(2), 0)->has_value());  // this block stays under way
   EXPECT_FALSE(slices.room(0, Version(3), 0)->has_value());
   EXPECT_FALSE(slices.skipped(0, Version(1)));
   slices.skip(0, Version(2));
@@ -95,8 +95,8 @@ TEST(Slices, WhatWasSkippedIsInNobodysWay) {
   EXPECT_FALSE(slices.room(0, Version(3), 0).ok()) << "it was not skipped, and is over";
 }
 
-// What nobody has seen a block of is skipped as well.
-TEST(Slices, WhatComesOnlyAfterItWasSkippedGetsNoMemory) {
+// A version without any block so far can be skipped as well.
+TEST(Slices, GiveNoMemoryToBlocksThatComeAfterTheSkip) {
   Slices slices(1, kSlicesFloats, std::make_shared<SpareFloats>(kSlicesFloats, 1));
   slices.skip(0, Version(4));
   slices.slice(0, Version(5));
@@ -107,8 +107,8 @@ TEST(Slices, WhatComesOnlyAfterItWasSkippedGetsNoMemory) {
   EXPECT_TRUE(slices.skipped(0, Version(4))) << "still";
 }
 
-// A peer that sends what nobody asks for, and holds it back, gets memory that is nobody else's, and not much.
-TEST(Slices, WhatNobodyAskedForMayComeAfterItsCommit) {
+// A peer that sends slices nobody asks for, and holds them back, gets separate memory, and not much of it.
+TEST(Slices, TakeUnwantedBlocksAfterTheirCommit) {
   Slices slices(1, kSlicesFloats, std::make_shared<SpareFloats>(kSlicesFloats, 1));
   for (int commit = 1; commit <= 4; ++commit) {
     slices.slice(0, Version(commit));
@@ -128,7 +128,7 @@ TEST(Slices, WhatNobodyAskedForMayComeAfterItsCommit) {
 }
 
 // A host sends its gradients early or not, and needs memory for one.
-TEST(Slices, OfTwoKindsHaveTheSameMemoryInTurn) {
+TEST(Slices, OfTwoKindsShareTheirMemory) {
   const auto spares = std::make_shared<SpareFloats>(kSlicesFloats, 1);
   Slices sums(1, kSlicesFloats, spares), early(1, kSlicesFloats, spares);
   const float* const memory = sums.slice(0, Version(1));

@@ -1,5 +1,5 @@
-// Memory for slices of one size that nobody uses now (exchange/slices.h), for whichever needs it next: a host
-// whose gradients came early this time may send a sum the next time.
+// Free memory for slices of one size (exchange/slices.h), for any slice that needs it next: a host whose
+// gradients came early this time may send a sum the next time.
 #pragma once
 
 #include <cstdint>
@@ -19,12 +19,12 @@ class SpareFloats {
   };
   using Floats = std::unique_ptr<float[], Free>;
 
-  // Of `floats` each; `most` are held.
+  // Memory for `floats` floats each; at most `most` are held.
   SpareFloats(std::int64_t floats, int most)
       : floats_(static_cast<std::size_t>(floats)), most_(static_cast<std::size_t>(most)) {}
 
-  // What was used before, or zeros that the system makes where they are written: all of a large one at once
-  // would hold up the links. Any thread.
+  // Used memory, or zeros that the system provides page by page as they are written: clearing a large block
+  // at once would delay the links. Any thread.
   Floats take() {
     {
       const std::lock_guard lock(mutex_);

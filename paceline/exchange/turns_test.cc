@@ -1,5 +1,5 @@
 // Gradients of several commits over the one link of the host that keeps all weights: those of the commit that
-// it waits for come, and others wait. The senders are in the test's hands, so what is on its way stays there.
+// it waits for come, and others wait. The test plays the senders, so blocks under way stay there.
 #include <poll.h>
 
 #include <array>
@@ -59,7 +59,7 @@ class Turns : public ::testing::Test {
       move(host);
     }
   }
-  // Offers a gradient; it goes as the host's link is moved.
+  // Offers a gradient, which goes as the host's link is moved.
   void offer(int host, std::int64_t version, Kind kind = Kind::kSum) {
     for (std::int64_t block = 0; block < kBlocks; ++block) {
       link(host)->send(write_header({kind, Version(version), block * kLeastBlock, 0}),
@@ -70,7 +70,8 @@ class Turns : public ::testing::Test {
     }
     ASSERT_TRUE(link(host)->progress().ok());
   }
-  // The exchange has let blocks of that host come, which do not as long as its link is not moved.
+  // Waits until the exchange has asked for blocks of that host, which do not come as long as its link is not
+  // moved.
   void wait_until_asked(int host) {
     pollfd answer{link(host)->fd(), POLLIN, 0};
     ASSERT_EQ(poll(&answer, 1, 20'000), 1);
@@ -118,7 +119,7 @@ TEST_F(Turns, ASenderThatIsStuckAheadOfItsTurnHoldsUpNobodyWhoseTurnItIs) {
   EXPECT_TRUE(here(2, 2));
 }
 
-// Of three there is room for two.
+// There is room for two of three gradients.
 TEST_F(Turns, AGradientThatIsEarlyWaitsForNoCommitsAndNoCommitForIt) {
   for (const Kind first : {Kind::kSum, Kind::kEarly}) {
     const int host = first == Kind::kSum ? 1 : 2;
@@ -130,7 +131,7 @@ TEST_F(Turns, AGradientThatIsEarlyWaitsForNoCommitsAndNoCommitForIt) {
   }
 }
 
-// In the memory of nobody, and not all at once.
+// Skipped gradients get memory that is nobody's, a few blocks at a time.
 TEST_F(Turns, SkippedGradientsAreTakenIn) {
   for (const int number : {1, 2, 3, 4}) offer(1, number, Kind::kEarly);
   move_until(1, [&] { return gone(1) == 2 * kBlocks; });

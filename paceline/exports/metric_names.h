@@ -1,5 +1,5 @@
-// A user's own metrics beside numbers of Paceline's: where a name is taken, the user's becomes metrics/NAME.
-// Pure.
+// Names of a user's own metrics beside Paceline's numbers: if a name is taken, the user's becomes
+// metrics/NAME. Pure.
 #pragma once
 
 #include <algorithm>

@@ -59,7 +59,7 @@ class Page {
     metric(name, "counter", help);
     value(name, {}, number);
   }
-  // `buckets`: the largest value of each, and how many there are in it.
+  // `buckets`: the largest value of each bucket, and how many values it has.
   void histogram(const std::string& name, const char* help,
                  const std::vector<std::pair<std::int64_t, std::int64_t>>& buckets, double sum) {
     metric(name, "histogram", help);
@@ -78,7 +78,7 @@ class Page {
   std::string text_;
 };
 
-// Of 2^k − 1, which lie between the bins of the histogram however wide these are.
+// The buckets end at 2^k − 1. These limits lie between the bins of the histogram, however wide the bins are.
 void add_staleness(Page& page, const report::StalenessHistogram& staleness) {
   std::vector<std::pair<std::int64_t, std::int64_t>> buckets;
   std::int64_t limit = 0, end = 0;
@@ -159,7 +159,7 @@ void add_live(Page& page, const LiveNumbers& more) {
 void add_processes(Page& page, const LiveNumbers& more) {
   if (!more.links.empty())
     page.metric("link_sent_bytes_total", "counter", "Bytes that a process sent to another host.");
-  std::map<std::string, double> others;  // by kind
+  std::map<std::string, double> others;  // bytes of the links without a label of their own, by kind
   for (std::size_t i = 0; i < more.links.size(); ++i) {
     const LiveNumbers::Link& one = more.links[i];
     const auto bytes = static_cast<double>(one.bytes);
@@ -189,7 +189,7 @@ std::string world_of(report::World world) {
   return kWorlds[static_cast<std::size_t>(world)];
 }
 
-// Where it is no number, that is what is known.
+// Empty if the newest evaluation does not have this number.
 std::optional<double> of_evaluation(const report::Summary& summary, double control::Evaluated::*number) {
   return summary.last_evaluation ? std::optional((*summary.last_evaluation).*number) : std::nullopt;
 }

@@ -21,7 +21,7 @@ std::string page_of(const report::ExampleJob& job, const std::string& policy,
   report::TimeStats time({});
   const Time end = report::run_example(job, policy, stats);
   report::run_example(job, policy, time);
-  // What a run says while it trains, too.
+  // Numbers that only a run which still trains has.
   const LiveNumbers more{.learning_rate = 0.5,
                          .updates = {{.server = 1, .count = 4, .seconds = 0.25}},
                          .left = {{"its \"stream\" ended", 2}},

@@ -18,7 +18,7 @@ constexpr std::array<std::uint32_t, 256> crc_table() {
   return table;
 }
 
-// A checksum of bytes that have checksums in them would be no good one.
+// Stored checksums are masked, because the CRC of bytes that contain a CRC of themselves is a bad checksum.
 std::uint32_t masked(std::uint32_t crc) { return ((crc >> 15) | (crc << 17)) + 0xa282ead8U; }
 
 std::string little_endian(std::uint64_t number, int bytes) {

@@ -38,7 +38,8 @@ wire::Histogram IntegerHistogram::taken() {
   histogram.set_max(static_cast<double>(counts_.rbegin()->first));
   double num = 0, sum = 0, squares = 0;
   std::int64_t below = counts_.begin()->first;
-  // A bucket is as wide as an integer; none is empty but those that stand for all between two values.
+  // A bucket is one integer wide. The only empty buckets are those that stand for all integers between two
+  // values.
   for (const auto& [value, count] : counts_) {
     const auto number = static_cast<double>(value);
     const auto times = static_cast<double>(count);
@@ -68,13 +69,13 @@ TensorBoard::TensorBoard(const report::RunInfo& info, double began_s, const std:
   wire::Event first = event_at(Time{}, 0);
   first.set_file_version("brain.Event:2");
   put(first);
-  // What a file before this one says of the run no longer counts.
+  // Makes TensorBoard forget the events of an earlier file of this run.
   wire::Event start_anew = event_at(Time{}, 0);
   start_anew.mutable_session_log()->set_status(wire::SessionLog::START);
   put(start_anew);
   put_text(
       Time{}, 0, "job", "    " + [&] {
-        std::string text = job_toml;  // as code
+        std::string text = job_toml;  // four spaces before each line make it code
         for (std::size_t at = text.find('\n'); at != std::string::npos; at = text.find('\n', at + 5))
           text.replace(at, 1, "\n    ");
         return text;
@@ -136,7 +137,7 @@ void TensorBoard::on_order(Time at, const control::Order& order) {
   if (const auto* record = std::get_if<control::CommitRecord>(&order)) commit(at, *record);
 }
 
-// As RunStats does.
+// The same average as RunStats has.
 void TensorBoard::average(const control::CommitMember& member, std::int64_t window) {
   const auto found = latest_.find(member.replica);
   if (found == latest_.end()) return;

@@ -1,14 +1,14 @@
 // A run as an event file of TensorBoard, streamed while a journal is replayed. The step is the number of
-// committed samples, so that runs under different policies lie on the same axis; the wall time is when the
-// run was made, and the job's time since.
+// committed samples, so that runs under different policies lie on the same axis; the wall time is the time at
+// which the run began, plus the job's time since.
 //
 //   scalars      training/loss (of the latest bulk updates), training/<the user's own>,
-//   training/learning_rate,
-//                training/samples_per_s, training/staleness (mean): about one point for each bulk update;
+//                training/learning_rate, training/samples_per_s, training/staleness (mean): about one point
+//                for each bulk update;
 //                evaluation/loss, evaluation/accuracy, evaluation/<the user's own>
 //   histograms   staleness, group_size: of the commits since the point before; at most 50 points
 //   text         job, and what held the run back
-//   hparams      what of the job says how it trains, for TensorBoard's table of runs
+//   hparams      the job's settings of training, for TensorBoard's table of runs
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ namespace paceline::exports {
 
 using HParams = std::map<std::string, std::variant<double, bool, std::string>>;
 
-// Integers, each with how often it came; what one histogram of an event file holds.
+// Integers, each with how often it came, from which taken() makes a histogram of the event file.
 class IntegerHistogram {
  public:
   void add(std::int64_t value) { ++counts_[value]; }
@@ -42,7 +42,7 @@ class TensorBoard final : public control::RunListener {
  public:
   static constexpr std::int64_t kHistograms = 50;
 
-  // `began_s`: when the job's time began, in seconds since 1970. `job_toml`: for people.
+  // `began_s`: when the job's time began, in seconds since 1970. `job_toml`: the job file, shown as text.
   TensorBoard(const report::RunInfo& info, double began_s, const std::string& job_toml,
               const HParams& hparams, Write write);
 
@@ -50,9 +50,10 @@ class TensorBoard final : public control::RunListener {
   void on_order(Time at, const control::Order& order) override;
   void on_evaluated(const control::Evaluated& evaluated) override;
 
-  // What is known so far, for readers of the file while it grows. The first error of writing.
+  // Writes everything known so far, for readers of the file while it grows. Returns the first error of
+  // writing.
   absl::Status flush() { return out_.flush(); }
-  // The same, with how it ended.
+  // The same, and how the run ended.
   absl::Status finish(const report::Summary& summary, const std::string& holds_back);
 
  private:

@@ -1,5 +1,5 @@
-// Text on its way to a file, in large pieces: what a long run says is never held in memory. After a first
-// error nothing more is written. One thread.
+// A buffer that writes text in large pieces, so that the output of a long run is never held in memory. After
+// a first error nothing more is written. One thread.
 #pragma once
 
 #include <functional>
@@ -19,12 +19,12 @@ class TextOut {
 
   explicit TextOut(Write write) : write_(std::move(write)) {}
 
-  // To be added to; then call flush_if_large().
+  // The buffer to append to; call flush_if_large() afterwards.
   std::string& text() { return text_; }
   void flush_if_large() {
     if (text_.size() >= kPiece) flush().IgnoreError();
   }
-  // The first error, ever since.
+  // Returns the first error that any flush had.
   absl::Status flush() {
     if (status_.ok() && !text_.empty()) status_ = write_(text_);
     text_.clear();

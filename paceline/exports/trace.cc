@@ -22,7 +22,7 @@ constexpr std::size_t kCommits = 1, kEvaluations = 2, kCheckpoints = 3,
 std::string quoted(const std::string& text) { return report::one_line(report::Json(text)); }
 std::string number(double value) { return report::one_line(report::json_number(value)); }
 
-// In microseconds.
+// The time in microseconds.
 std::string stamp(Duration duration) {
   const std::int64_t ns = std::max<std::int64_t>(0, duration.count());
   return fmt::format("{}.{:03}", ns / 1000, ns % 1000);
@@ -139,14 +139,14 @@ std::string Trace::arguments(const TimeSpan& span) {
   return iterates ? fmt::format(R"("iteration":{})", span.iteration.value()) : "";
 }
 
-// From the beginning of a wait to the end of what the other one did.
+// Draws an arrow from the beginning of a wait to the end of the other device's latest slice.
 void Trace::arrow(const TimeSpan& waiting) {
   const std::vector<std::size_t>& devices = spans_.devices_of(waiting.on);
   if (devices.empty() || devices.front() == waiting.device || devices.front() >= tracks_.size()) return;
   const Track& other = tracks_[devices.front()];
   if (!other.any) return;
   const Time there = other.last.end - Duration(1);
-  if (there < waiting.start) return;  // what it did last lies before the wait
+  if (there < waiting.start) return;  // the other device's latest slice ends before the wait begins
   const std::uint64_t id = ++arrows_;
   event(fmt::format(R"({{"ph":"s","cat":"wait","name":"waits for","id":{},"pid":{},"tid":{},"ts":{}}})", id,
                     kDevices, waiting.device + 1, stamp(waiting.start)));
@@ -218,7 +218,7 @@ void Trace::on_side_work(const control::SideWork& done) {
        fmt::format(R"("gradients":{},"bytes":{},"threads":{})", done.members, done.bytes, done.threads));
 }
 
-// When it was is known to the message that told of it only, so it may seem to overlap with the one before.
+// Only the message about the work says when it was done, so it may seem to overlap with the work before.
 void Trace::work(std::size_t track, const control::SideWork& done, const std::string& name,
                  const std::string& arguments) {
   Time& until = worked_until_[track];

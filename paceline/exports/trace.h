@@ -1,17 +1,17 @@
 // A run as a Chrome trace (the JSON that ui.perfetto.dev and chrome://tracing open), streamed while a journal
 // is replayed: a track a device with a slice for each of its spans (report::TimeSpans), arrows from a wait to
-// the one that was waited for, what the servers did, and counters.
+// the device that was waited for, tracks for the servers' work, and counters.
 //
 //   devices   "load", "pull" (until the weights are there), "compute", "wait for w3" (args: rule, why);
 //             "release" and "push" (its release and its report on their way; of both together the journal has
 //             the sum, so each is half of it); "starting", "recovering", "lost iteration", "no work", "gone";
 //             "joined" and "left" as instants
 //   servers   "commits" as instants; "evaluations", "checkpoints" and "updates of server 0" and so on as
-//             slices where the journal says how long they took; else instants, each at its version's commit
+//             slices if the journal says how long they took; else instants, each at its version's commit
 //   counters  "staleness" (mean and largest) and "samples/s", about one point for each bulk update
 //
-// Invariant: slices of a track never overlap, and each arrow has both its ends, in slices. Times are
-// in microseconds with three decimals, so nanoseconds are exact. Memory is bounded by the number of devices,
+// Invariant: slices of a track never overlap, and each arrow has both its ends, in slices. Times are in
+// microseconds with three decimals, so nanoseconds are exact. Memory is bounded by the number of devices,
 // however long the run is.
 #pragma once
 
@@ -37,12 +37,13 @@ class Trace final : public control::RunListener {
   void on_evaluated(const control::Evaluated& evaluated) override;
   void on_side_work(const control::SideWork& work) override;
 
-  // What is under way at `now`, the latest event, and the end of the file. The first error of writing.
+  // Ends the slices that are under way at `now`, the time of the latest event, and ends the file. Returns the
+  // first error of writing.
   absl::Status finish(Time now);
 
  private:
   struct Track {
-    report::TimeSpan last;  // told
+    report::TimeSpan last;  // the latest span that was written
     bool any = false;
   };
 
@@ -64,12 +65,13 @@ class Trace final : public control::RunListener {
 
   TextOut out_;
   report::TimeSpans spans_;
-  std::vector<Track> tracks_;  // by device
-  policy::Reason why_;         // of the order that ends a span
+  std::vector<Track> tracks_;  // indexed by device
+  policy::Reason why_;         // the reason of the order that ends a span
   std::uint64_t arrows_ = 0;
-  std::map<std::size_t, Time> worked_until_;            // by track of the servers
-  std::optional<control::SideWork> evaluation_;         // whose result comes next
-  std::optional<std::pair<Version, Time>> checkpoint_;  // ordered, and nobody has said how long it took
+  std::map<std::size_t, Time> worked_until_;     // indexed by the servers' tracks
+  std::optional<control::SideWork> evaluation_;  // an evaluation whose result comes next
+  // an ordered checkpoint; nobody has said yet how long it took
+  std::optional<std::pair<Version, Time>> checkpoint_;
   struct {
     Time since;
     std::int64_t samples = 0, gradients = 0, staleness = 0, staleness_max = 0;

@@ -62,7 +62,7 @@ class Traced {
     }
     return "";
   }
-  // Of the device of that name: by the name of its slices, the nanoseconds.
+  // The nanoseconds that the device of this name spent in slices of each name.
   std::map<std::string, std::int64_t> spent(const std::string& device) const {
     std::map<std::string, std::int64_t> all;
     for (const auto& [where, name] : names_) {
@@ -100,7 +100,7 @@ Traced traced(const report::ExampleJob& job, const std::string& policy) {
   return Traced(text);
 }
 
-// Slices of the servers' track of that name: name, start and end in seconds.
+// The slices of the servers' track of that name: name, start and end in seconds.
 std::vector<std::string> slices_of(const Traced& all, const std::string& track) {
   std::vector<std::string> found;
   int number = -1;
@@ -117,7 +117,7 @@ std::vector<std::string> slices_of(const Traced& all, const std::string& track) 
   return found;
 }
 
-TEST(Trace, WhatServersAndTheEvaluatorDoTakesTime) {
+TEST(Trace, ShowsHowLongServersAndTheEvaluatorWorked) {
   using control::SideWork;
   std::string text;
   Trace trace({}, [&](std::string_view piece) {
@@ -166,7 +166,7 @@ TEST_P(TraceOfPolicy, HoldsItsPromises) {
 
 INSTANTIATE_TEST_SUITE_P(Policies, TraceOfPolicy, testing::ValuesIn(policy::example_policies()));
 
-// What it takes is that of its text, which is passed on, and not of the run's length.
+// A trace keeps only its unwritten text in memory, so its memory does not grow with the run.
 TEST(Trace, AMillionIterationsAreStreamedInLittleMemory) {
   report::ExampleJob job;
   job.batch = 1;

@@ -29,14 +29,14 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kLowestNice = 19;
-// Also when another file has taken the place of this program's meanwhile.
+// This path works even if another file has replaced this program meanwhile.
 constexpr char kThisProgram[] = "/proc/self/exe";
 
-// From its being counted as out of memory to its end.
+// The longest time from an out-of-memory kill in the system's count to the process's end.
 constexpr std::chrono::seconds kDying{2};
 
-// A program beside this one; empty: there is none. Where this program's file was replaced another one is not
-// of the same build any more.
+// A program beside this one; empty if there is none, or if this program's file was replaced, because then the
+// other program may be of another build.
 std::string program_beside(const char* name) {
   std::error_code ignored;
   const fs::path self = fs::read_symlink(kThisProgram, ignored);
@@ -51,8 +51,8 @@ std::string path_of(ChildProgram program) {
   return other.empty() ? kThisProgram : other;
 }
 
-// A resumed folder may be anybody's work: a pipe there would keep this process waiting for a reader.
-// /dev/null is for children whose words nobody wants.
+// The file may be a pipe in a folder that another person made: without O_NONBLOCK it would keep this process
+// waiting for a reader. /dev/null is for children whose output nobody wants.
 absl::StatusOr<FileDescriptor> open_log(const std::string& file) {
   FileDescriptor log(open(
       file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0600));
@@ -67,7 +67,7 @@ absl::StatusOr<FileDescriptor> open_log(const std::string& file) {
             : std::strerror(errno)));
 }
 
-// In the child, between fork and exec: only what is safe there.
+// Runs in the child, between fork and exec: does only what is safe there.
 [[noreturn]] void become(const char* program, char* const* arguments, char* const* environment, int log,
                          const std::vector<int>& inherited, Priority priority, pid_t parent) {
   if (!settle_child(log, priority, parent)) _exit(127);
@@ -82,11 +82,11 @@ bool settle_child(int log, Priority priority, pid_t parent) {
   setpgid(0, 0);
   if (priority == Priority::kLowest) setpriority(PRIO_PROCESS, 0, kLowestNice);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) return false;  // it died before the line above
+  if (getppid() != parent) return false;  // the parent died before the line above
   dup2(log, STDOUT_FILENO);
   dup2(log, STDERR_FILENO);
-  // In a group of its own it would stand still when it reads the terminal; and what comes through a pipe is
-  // for others.
+  // A child in a group of its own would be stopped if it read the terminal, and input through a pipe is for
+  // other processes.
   const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
   if (nothing < 0 || dup2(nothing, STDIN_FILENO) < 0) return false;
   if (nothing != STDIN_FILENO) close(nothing);
@@ -154,7 +154,7 @@ ChildProcess::ChildProcess(ChildProcess&& other) noexcept
       exit_pipe_(std::move(other.exit_pipe_)),
       end_(std::move(other.end_)),
       oom_kills_(other.oom_kills_),
-      somebody_out_of_memory_(other.somebody_out_of_memory_) {}
+      last_oom_kill_at_(other.last_oom_kill_at_) {}
 
 ChildProcess& ChildProcess::operator=(ChildProcess&& other) noexcept {
   std::swap(name_, other.name_);
@@ -163,7 +163,7 @@ ChildProcess& ChildProcess::operator=(ChildProcess&& other) noexcept {
   std::swap(exit_pipe_, other.exit_pipe_);
   std::swap(end_, other.end_);
   std::swap(oom_kills_, other.oom_kills_);
-  std::swap(somebody_out_of_memory_, other.somebody_out_of_memory_);
+  std::swap(last_oom_kill_at_, other.last_oom_kill_at_);
   return *this;
 }
 
@@ -175,7 +175,7 @@ ChildProcess::~ChildProcess() {
 
 namespace {
 
-// Not by a fault of its own, and so its log says no more.
+// True if another process killed it: then its log does not say why.
 bool killed_from_outside(int wait_status) {
   return WIFSIGNALED(wait_status) && (WTERMSIG(wait_status) == SIGKILL || WTERMSIG(wait_status) == SIGTERM);
 }
@@ -188,12 +188,12 @@ std::optional<ChildProcess::End> ChildProcess::ended() {
   const bool ended = waitpid(pid_, &status, WNOHANG) == pid_;
   const auto now = std::chrono::steady_clock::now();
   const std::int64_t before = std::exchange(oom_kills_, oom_kills());
-  if (oom_kills_ > before) somebody_out_of_memory_ = now;
+  if (oom_kills_ > before) last_oom_kill_at_ = now;
   if (!ended) return std::nullopt;
   end_ = End{status, exit_pipe_.read(), false};
   if (killed_from_outside(status)) end_->said = {ExitReason::kKilled};
   end_->out_of_memory =
-      WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && now - somebody_out_of_memory_ < kDying;
+      WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && now - last_oom_kill_at_ < kDying;
   return end_;
 }
 

@@ -19,7 +19,7 @@ namespace paceline::launch {
 // kThis: this program itself. The others are beside it: kWithoutTorch is `paceline`, and kWithTorch is
 // `paceline-torch`, which has the built-in models, starts more slowly and is larger.
 enum class ChildProgram { kThis, kWithoutTorch, kWithTorch };
-// Whether `paceline-torch`, which has the built-in models, lies here.
+// True if `paceline-torch`, which has the built-in models, is installed here.
 bool has_torch_program();
 
 // kLowest: the process does not slow down the others, not even while it loads.
@@ -27,9 +27,9 @@ enum class Priority { kUsual, kLowest };
 
 class ChildProcess {
  public:
-  // Runs a program with `arguments`, its output going to the end of `log_file`. `inherited`:
-  // descriptors it gets as they are. It is in a process group of its own and ignores Ctrl-C
-  // and SIGTERM, which are for us; and it is killed when we die, however we die.
+  // Runs a program with `arguments`, and appends its output to `log_file`. `inherited`: descriptors that it
+  // gets unchanged. The child is in a process group of its own and ignores Ctrl-C and SIGTERM, which are
+  // meant for this process; and it is killed when this process dies for any reason.
   static absl::StatusOr<ChildProcess> start(ChildProgram program, const std::string& name,
                                             const std::vector<std::string>& arguments,
                                             const std::string& log_file,
@@ -43,21 +43,21 @@ class ChildProcess {
                                             const Spawn& spawn);
   ChildProcess(ChildProcess&& other) noexcept;
   ChildProcess& operator=(ChildProcess&& other) noexcept;
-  // Kills it if it still runs, and waits for its end.
+  // Kills the process if it still runs, and waits for its end.
   ~ChildProcess();
 
-  // How it ended, when it has; does not wait.
+  // How the process ended; nothing while it runs. Does not wait.
   struct End {
     int wait_status = 0;
     peer::ExitReport said{};
-    bool out_of_memory = false;  // the system killed it for that
+    bool out_of_memory = false;  // whether the system killed it because memory ran out
     bool killed() const;
-    // For people.
-    // "exit status 2", "killed by signal 9 (Killed)", "out of memory: killed by signal 9 (Killed)".
+    // A text for people: "exit status 2", "killed by signal 9 (Killed)", "out of memory: killed by signal 9
+    // (Killed)".
     std::string in_words() const;
   };
   std::optional<End> ended();
-  // Waits for it.
+  // Waits for its end.
   End wait();
   // Sends it a signal if it runs.
   void signal(int number);
@@ -74,15 +74,15 @@ class ChildProcess {
   pid_t pid_ = -1;
   peer::ExitPipe exit_pipe_;
   std::optional<End> end_;
-  std::int64_t oom_kills_;                                          // seen last
-  std::chrono::steady_clock::time_point somebody_out_of_memory_{};  // when that grew
+  std::int64_t oom_kills_;                                    // the count at the latest look
+  std::chrono::steady_clock::time_point last_oom_kill_at_{};  // when that count grew last
 };
 
-// In a process that has just been forked: makes it one as described above. Does only what is safe between
-// fork and exec. False where `parent` is gone by now.
+// Turns a process that has just been forked into a child as described above. Does only what is safe between
+// fork and exec. False if `parent` is gone by now.
 bool settle_child(int log, Priority priority, pid_t parent);
 
-// Why a process ended: its own line, or the path of its log. With its ExitReason.
+// The reason why a process ended: its own line, or the path of its log. With its ExitReason.
 absl::Status reason_of(const ChildProcess& child, const ChildProcess::End& end);
 
 }  // namespace paceline::launch

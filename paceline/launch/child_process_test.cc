@@ -1,4 +1,4 @@
-// Where a child's output goes, in a folder that somebody else may have made.
+// The output of a child, in a folder that another person may have made.
 #include "paceline/launch/child_process.h"
 
 #include <fcntl.h>
@@ -30,7 +30,7 @@ class ChildProcessTest : public ::testing::Test {
     std::string name = (fs::temp_directory_path() / "paceline-child-XXXXXX").string();
     folder_ = mkdtemp(name.data());
     log_ = folder_ / "w0.log";
-    alarm(20);  // a pipe without a reader would be waited for without end
+    alarm(20);  // the test would wait forever for a reader of the pipe
   }
   ~ChildProcessTest() override {
     alarm(0);
@@ -70,7 +70,7 @@ TEST_F(ChildProcessTest, ReadsNothingOfOurInput) {
   if (child == 0) {
     char byte = 0;
     const bool settled = settle_child(STDERR_FILENO, Priority::kUsual, parent);
-    _exit(settled && read(STDIN_FILENO, &byte, 1) == 0 ? 0 : 1);  // a pipe would be waited for
+    _exit(settled && read(STDIN_FILENO, &byte, 1) == 0 ? 0 : 1);  // a pipe would make it wait
   }
   int status = -1;
   EXPECT_EQ(waitpid(child, &status, 0), child);
@@ -93,7 +93,7 @@ TEST_F(ChildProcessTest, ALinkIsNoLog) {
 
 void write_text(const fs::path& file, const std::string& text) { std::ofstream(file) << text; }
 
-// A control group of this process with that much memory, where one can be made.
+// A control group of this process with a memory limit, if one can be made.
 class MemoryGroup {
  public:
   explicit MemoryGroup(std::int64_t bytes) {
@@ -126,13 +126,13 @@ class MemoryGroup {
   bool works_ = false;
 };
 
-// What a test has a process do.
+// The body of another process that the tests start.
 TEST(DISABLED_Memory, IsUsedUp) {
   std::vector<std::vector<char>> all;
   while (true) all.emplace_back(std::size_t{4} << 20, 'x');
 }
 
-TEST_F(ChildProcessTest, OneThatIsKilledForItsMemorySaysSo) {
+TEST_F(ChildProcessTest, ReportsAKillForMemory) {
   const MemoryGroup group(std::int64_t{128} << 20);
   if (!group.works()) GTEST_SKIP() << "no control group with a memory limit can be made here";
   auto child = ChildProcess::start(
@@ -148,7 +148,7 @@ TEST(DISABLED_Memory, IsNotUsed) {
   while (true) pause();
 }
 
-TEST_F(ChildProcessTest, OneThatIsKilledByAPersonDoesNot) {
+TEST_F(ChildProcessTest, ReportsNoKillForMemoryIfAPersonKillsIt) {
   auto child = ChildProcess::start(
       ChildProgram::kThis, "w0",
       {"--gtest_also_run_disabled_tests", "--gtest_filter=DISABLED_Memory.IsNotUsed"}, log_.string());

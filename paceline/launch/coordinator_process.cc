@@ -22,8 +22,8 @@ namespace {
 
 constexpr int kStartLook_ms = 100;
 
-// The line that the coordinator writes once it listens. Empty: it ended before that. Nothing: somebody
-// stopped this program while it waited, since a large checkpoint takes long to read.
+// The line that the coordinator writes once it listens. Empty: it ended before that. Nothing: this program
+// was stopped while it waited, which may be long because of a large checkpoint.
 std::optional<std::string> read_line(int fd) {
   std::string line;
   char byte = 0;

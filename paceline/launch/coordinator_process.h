@@ -13,12 +13,13 @@ namespace paceline::launch {
 
 struct CoordinatorProcess {
   ChildProcess child;
-  absl::StatusOr<std::string> address;  // where it listens; or why it ended, or is about to be given up
+  // the address at which it listens; or the reason why it ended or will be given up
+  absl::StatusOr<std::string> address;
 };
 
-// `words`: its options, besides the folder of the run. Its log is in that folder. It takes connections from
-// `listening`, which stays open here, so that no other process gets the port when it dies. Errors: there is
-// no such process.
+// `words`: the options besides the run's folder, in which its log is written. The coordinator accepts
+// connections from `listening`, which stays open here, so that no other process gets the port when it dies.
+// Errors: the process could not be started.
 absl::StatusOr<CoordinatorProcess> start_coordinator_process(const std::string& run,
                                                              const std::vector<std::string>& words,
                                                              const ListeningSocket& listening);

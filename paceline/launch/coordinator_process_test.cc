@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// It may read a large checkpoint, and people want to stop it all the same.
+// A coordinator may take long to read a checkpoint, and people still want to stop it.
 TEST(CoordinatorProcessDeathTest, AStopEndsItsStart) {
   std::string name = (fs::temp_directory_path() / "paceline-start-XXXXXX").string();
   const fs::path folder = mkdtemp(name.data());

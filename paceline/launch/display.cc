@@ -30,7 +30,7 @@ int Display::width() const {
   if (!terminal_) return kNoTerminal;
   winsize size{};
   const bool known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
-  // The label stands before the line, and the last column stays free: some terminals wrap when it is written.
+  // The label comes before the line, and the last column stays free: some terminals wrap when it is written.
   return std::max(20, (known ? size.ws_col : kUsualWidth) - static_cast<int>(label_.size()) - 3);
 }
 

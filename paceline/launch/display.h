@@ -13,7 +13,7 @@ namespace paceline::launch {
 enum class Shown {
   kLine,
   kJson,     // objects on standard output instead
-  kNothing,  // but notes
+  kNothing,  // only notes
 };
 
 class Display {
@@ -23,9 +23,9 @@ class Display {
   ~Display();
 
   void show(const wire::StatusReply& status);
-  // A line that stays.
+  // Shows a line that stays.
   void note(const std::string& line);
-  // Of the line, in columns; 0 where it goes to no terminal.
+  // The width of the line in columns; 0 if standard error is no terminal.
   int width() const;
 
  private:
@@ -33,9 +33,9 @@ class Display {
 
   const std::string label_;
   const Shown what_;
-  const bool terminal_;  // standard error is one: the line can change in place
+  const bool terminal_;  // whether standard error is a terminal, on which the line can change in place
   bool shown_ = false;
-  std::string last_line_, last_phase_;  // off a terminal
+  std::string last_line_, last_phase_;  // the last ones that were printed if it is no terminal
   std::string last_json_;
   std::optional<std::chrono::steady_clock::time_point> last_;
 };

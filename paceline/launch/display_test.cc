@@ -1,4 +1,4 @@
-// What a log file gets: not the same line again, and at once what the run waits for.
+// The lines in a log file: never the same line twice, and at once what the run waits for.
 #include "paceline/launch/display.h"
 
 #include <gtest/gtest.h>

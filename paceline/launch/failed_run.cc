@@ -28,7 +28,7 @@ absl::Status end_of_failed(const absl::Status& error, const std::string& folder,
                            const std::string& command, bool logs_say_more) {
   const std::string message(error.message());
   const store::RunPaths paths{folder};
-  // A damaged one may be what the error says: then there is nothing to resume.
+  // The error may be about a damaged checkpoint: then there is nothing to resume.
   if (store::newest_whole_checkpoint(folder).ok()) {
     if (absl::IsInvalidArgument(error)) return error;
     return {error.code(), fmt::format("{}; {}", message, resume_with(command, folder))};
@@ -38,7 +38,7 @@ absl::Status end_of_failed(const absl::Status& error, const std::string& folder,
     fs::remove_all(folder, ignored);
     return error;
   }
-  if (exit_reason_of(error) == ExitReason::kUnsaid) return error;  // it has the log
+  if (exit_reason_of(error) == ExitReason::kUnsaid) return error;  // the error names the log
   return {error.code(), fmt::format("{}; logs: {}", message, paths.logs().string())};
 }
 

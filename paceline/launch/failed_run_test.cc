@@ -1,4 +1,4 @@
-// What people are told of a run that failed, and what is left of it.
+// The report of a failed run, and the files that are left of it.
 #include "paceline/launch/failed_run.h"
 
 #include <filesystem>
@@ -45,13 +45,13 @@ class FailedRun : public testing::Test {
   const absl::Status own_error_ = absl::FailedPreconditionError("the data set is empty");
 };
 
-TEST_F(FailedRun, OneThatNeverTrainedGoes) {
+TEST_F(FailedRun, RemovesARunThatNeverTrained) {
   EXPECT_FALSE(has_trained(folder()));
   EXPECT_EQ(told(own_error_), "the data set is empty");
   EXPECT_FALSE(is_there());
 }
 
-TEST_F(FailedRun, ItStaysWhereItsLogsMaySayMore) {
+TEST_F(FailedRun, KeepsARunWhoseLogsMaySayMore) {
   EXPECT_EQ(told(own_error_, false, true), "the data set is empty; logs: " + folder() + "/logs");
   EXPECT_TRUE(is_there());
   // The error names the log already.
@@ -60,12 +60,12 @@ TEST_F(FailedRun, ItStaysWhereItsLogsMaySayMore) {
   EXPECT_TRUE(is_there());
 }
 
-TEST_F(FailedRun, OneThatWasThereBeforeStays) {
+TEST_F(FailedRun, KeepsAResumedRun) {
   EXPECT_EQ(told(own_error_, true), "the data set is empty; logs: " + folder() + "/logs");
   EXPECT_TRUE(is_there());
 }
 
-TEST_F(FailedRun, OneWithACheckpointSaysHowToGoOn) {
+TEST_F(FailedRun, SaysHowToResumeFromACheckpoint) {
   write_checkpoint();
   EXPECT_TRUE(has_trained(folder()));
   EXPECT_EQ(told(absl::UnavailableError("server0 was lost")),
@@ -75,7 +75,7 @@ TEST_F(FailedRun, OneWithACheckpointSaysHowToGoOn) {
   EXPECT_TRUE(is_there());
 }
 
-TEST_F(FailedRun, OneWhoseOnlyCheckpointIsDamagedCannotBeResumed) {
+TEST_F(FailedRun, OffersNoResumeIfTheOnlyCheckpointIsDamaged) {
   write_checkpoint();
   const auto checkpoint = store::latest_checkpoint(folder());
   ASSERT_TRUE(checkpoint.ok());

@@ -30,9 +30,9 @@ namespace paceline::launch {
 namespace {
 
 constexpr std::size_t kLongestRequest = 1 << 16;
-// The command line of a fork takes the place of the server's, and this much room is made for it there.
+// A fork's command line replaces the server's, so this much room is made for it.
 constexpr std::size_t kCommandLineRoom = 4096;
-// Loading a program and a large folder of images takes its time; a server that is stopped is not waited for.
+// Loading a program and a large folder of images takes long. A server that is stopped is not waited for.
 constexpr std::chrono::seconds kLoadLimit(300);
 constexpr int kLookForStop_ms = 50;
 constexpr useconds_t kLookForParent_us = 100;
@@ -42,7 +42,7 @@ struct Reply {
   int error = 0;  // errno of fork()
 };
 
-// What a fork is asked to be. Its log and its exit report travel beside it.
+// A request for a fork. Its log and its exit report are passed as descriptors of the same message.
 struct Request {
   Priority priority = Priority::kUsual;
   std::vector<std::string> words;
@@ -67,7 +67,7 @@ std::vector<std::string> split_words(std::string_view text) {
 }
 
 constexpr std::size_t kDescriptors = 2;
-// Of these bytes, with room for the descriptors beside them.
+// A message of these bytes, with room for the descriptors.
 struct Message {
   Message(void* bytes, std::size_t size) : part{bytes, size} {
     head.msg_iov = &part;
@@ -114,7 +114,7 @@ std::optional<Request> read_request(int socket) {
   return request;
 }
 
-// Forks that lose their parent become this process's children while one of these lives: prctl(2).
+// While an object of this class lives, forks that lose their parent become this process's children: prctl(2).
 class ChildSubreaper {
  public:
   ChildSubreaper() { prctl(PR_SET_CHILD_SUBREAPER, 1); }
@@ -123,7 +123,7 @@ class ChildSubreaper {
   ChildSubreaper& operator=(const ChildSubreaper&) = delete;
 };
 
-// Whether there is something to read within the limit, and before somebody stops this program.
+// True if an answer arrives within the limit, before this program is stopped.
 bool wait_for_answer(int socket) {
   const auto until = std::chrono::steady_clock::now() + kLoadLimit;
   pollfd answer{.fd = socket, .events = POLLIN, .revents = 0};
@@ -139,7 +139,8 @@ bool one_thread() {
   return !error && std::distance(begin(threads), end(threads)) == 1;
 }
 
-// Tools read the command line from where it lay when the program began. What does not fit is left out.
+// Tools read the command line at the place where it was when the program began. A text that is too long is
+// cut.
 void show_command_line(char* room, std::size_t size, const std::vector<std::string>& words) {
   std::memset(room, 0, size);
   std::size_t at = 0;
@@ -195,11 +196,11 @@ absl::StatusOr<pid_t> ForkServer::fork(const std::vector<std::string>& arguments
 
 namespace {
 
-// The server forks a process that forks the one that is wanted, and ends: an orphan goes to the subreaper,
-// which is the starter. It has done so when the server has seen the end of the process between.
+// The server forks a process, which forks the wanted one and ends: the orphan goes to the subreaper, which is
+// the starter. It is there as soon as the server has seen the end of the process between.
 struct Forked {
-  bool here = false;  // this is the fork
-  Reply reply{};      // in the server
+  bool here = false;  // true in the fork
+  Reply reply{};      // set in the server
 };
 
 Forked fork_for(const Request& request, pid_t starter) {

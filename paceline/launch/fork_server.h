@@ -25,14 +25,14 @@ inline constexpr char kForkServerCommand[] = "fork-server";
 class ForkServer {
  public:
   // Does not wait until the program is loaded. `arguments`: those that make it a fork server; it gets two
-  // words more, for serve_forks(). `inherited`: descriptors that it and its forks get as they are. Errors: as
-  // ChildProcess::start().
+  // more words, for serve_forks(). `inherited`: descriptors that it and its forks get unchanged. Errors:
+  // those of ChildProcess::start().
   static absl::StatusOr<ForkServer> start(ChildProgram program, const std::vector<std::string>& arguments,
                                           const std::vector<int>& inherited = {});
 
-  // Like ChildProcess::start(). It waits until the program is loaded, or this process is stopped. Errors:
-  // Unavailable if the server is gone or cannot do it: then run the program. Any other: running it would fail
-  // too.
+  // Like ChildProcess::start(). Waits until the program is loaded, or this process is stopped. Errors:
+  // Unavailable if the server is gone or cannot fork: then run the program. With any other error, running it
+  // would fail too.
   absl::StatusOr<ChildProcess> start_child(const std::string& name, const std::vector<std::string>& arguments,
                                            const std::string& log_file, Priority priority = Priority::kUsual);
 
@@ -49,8 +49,8 @@ class ForkServer {
 // ---- In the fork server. It must have one thread. ----
 
 // Forks on request. In each fork it returns the command line, which tools such as ps then show too. In the
-// server itself it returns nullopt, when no more requests can come or when it cannot serve. `argv` is what
-// main() got.
+// server itself it returns nullopt, when no more requests can come or when it cannot serve. `argv`: the
+// argument of main().
 std::optional<std::vector<std::string>> serve_forks(int argc, char** argv);
 
 }  // namespace paceline::launch

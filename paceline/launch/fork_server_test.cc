@@ -1,4 +1,4 @@
-// Forks that are children of this process, whatever becomes of their server. The program that is loaded once
+// Forks that are children of this process, whatever happens to their server. The program that is loaded once
 // is this test itself.
 #include "paceline/launch/fork_server.h"
 
@@ -33,10 +33,11 @@ std::string read_text(const fs::path& file) {
   return {std::istreambuf_iterator<char>(stream), {}};
 }
 
-// The words of main(), where they lie.
+// The words of main(), at their place in memory.
 std::vector<char*> own_words() {
   const std::string stat = read_text("/proc/self/stat");
-  // Field 48 is where the command line begins; fields are counted from behind the name, which is the second.
+  // Field 48 is the address of the command line; fields are counted from behind the name, which is the
+  // second.
   std::size_t at = stat.rfind(')') + 1;
   for (int field = 2; field < 48; ++field) at = stat.find(' ', at) + (field < 47 ? 1 : 0);
   char* word = reinterpret_cast<char*>(std::strtoull(stat.c_str() + at, nullptr, 10));
@@ -46,7 +47,7 @@ std::vector<char*> own_words() {
   return words;
 }
 
-// What the tests have the other processes do.
+// The body of the other processes that the tests start.
 TEST(DISABLED_ForkServer, Forks) {
   std::vector<char*> own = own_words();
   const auto words = serve_forks(static_cast<int>(own.size()), own.data());
@@ -58,7 +59,7 @@ TEST(DISABLED_ForkServer, Forks) {
   _exit(3);
 }
 
-// It cannot know what its threads hold.
+// A server with several threads cannot know which locks the others hold.
 TEST(DISABLED_ForkServer, HasTwoThreads) {
   std::thread([] { pause(); }).detach();
   std::vector<char*> own = own_words();
@@ -136,7 +137,7 @@ TEST_F(ForkServerTest, AForkIsAChildInAGroupOfItsOwnAndOutlivesTheServer) {
   EXPECT_TRUE(child->wait().killed());
 }
 
-TEST_F(ForkServerTest, WhatIsKilledLeavesNoProcessBehind) {
+TEST_F(ForkServerTest, LeavesNoProcessBehindWhenItsForkIsKilled) {
   ForkServer forks = server();
   pid_t pid = -1;
   {

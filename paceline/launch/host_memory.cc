@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Of a group without a limit there is a word or a number that no host has.
+// The file of a group without a limit has a word, or a number larger than any host's memory.
 void take_limit(const fs::path& file, HostMemory& memory) {
   std::string text;
   std::int64_t bytes = 0;

@@ -1,4 +1,4 @@
-// How much memory the processes of a job may use on this host.
+// The memory that the processes of a job may use on this host.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,8 @@
 namespace paceline::launch {
 
 struct HostMemory {
-  std::int64_t bytes = 0;  // 0: nobody knows
-  std::string of;          // what sets the limit: "this host", "its control group"
+  std::int64_t bytes = 0;  // 0: unknown
+  std::string of;          // the owner of the limit: "this host", "its control group"
 };
 
 // The least of the host's memory and the limits of this process's control group and the groups above it.

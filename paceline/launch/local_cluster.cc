@@ -39,15 +39,15 @@ constexpr int kAnyWidth = 80;
 constexpr std::chrono::seconds kMemoryEvery{1};
 // Built-in models have nothing to do after the job.
 constexpr double kOwnEndS = 1;
-// So long a coordinator has to answer when this process comes to it.
+// How long a coordinator may take to answer this process.
 constexpr std::chrono::milliseconds kAnswerLimit{500};
 
-// Where the processes of this host read the coordinator's address, as long as there may be one.
+// The file in which the processes of this host read the coordinator's address, as long as there may be one.
 std::string leader_file(const HostProcesses& processes) { return processes.folder + "/coordinator"; }
 
 std::string server_name(std::int64_t shard) { return fmt::format("server{}", shard); }
 
-// Those that are here in whole. Another host may have the rest of one, or other ones.
+// The replicas whose workers are all on this host. Another host may have the rest of one, or other ones.
 std::vector<std::vector<std::string>> replicas_here(const HostProcesses& processes,
                                                     const config::JobConfig& job) {
   std::vector<std::vector<std::string>> replicas;
@@ -104,16 +104,16 @@ wire::StopRequest::Cause cause_of(StopCause cause) {
   }
 }
 
-// What the folder that all hosts share says of who leads the run.
+// The run's leader, according to the folder that all hosts share.
 supervisor::LeaderFailover::Seen look_at_folder(const store::RunPaths& run) {
   const auto leader = runs::read_leader(run);
   if (!leader.ok()) return {};
   const auto lock = store::lock_file(run.lock());
   const bool led = !lock.ok() || !lock->has_value();
-  // The process that ends a run takes the mark away before the lock goes.
+  // The process that ends a run removes the mark before it unlocks the folder.
   std::error_code error;
   const bool marked = std::filesystem::exists(run.mark(), error);
-  // One that was stopped as a host was shut down goes on once that is back.
+  // A run that was stopped because a host was shut down goes on once that host is back.
   const bool goes_on = !error && (marked || std::filesystem::exists(run.shut_down(), error));
   if (error) return {};
   return {{{HostRank(leader->host), leader->address}}, led, !goes_on};
@@ -153,7 +153,7 @@ LocalCluster::LocalCluster(HostProcesses processes, const config::JobConfig& job
       listen_(processes_.listen.empty() ? job.reach.listen : processes_.listen),
       reach_(processes_.peers) {
   if (processes_.first) run_ = processes_.folder;
-  // What computes is this program's child, which need not have loaded libtorch itself.
+  // The processes that compute are children of this program, which need not have loaded libtorch itself.
   const auto engines = processes_.job_file.empty() ? ChildProgram::kWithTorch : ChildProgram::kThis;
   const auto with_job = [&](std::vector<std::string> arguments) {
     if (!processes_.job_file.empty()) arguments.insert(arguments.end(), {"--job", processes_.job_file});
@@ -184,7 +184,8 @@ absl::StatusOr<LocalCluster> LocalCluster::start(HostProcesses processes, const 
     PACELINE_RETURN_IF_ERROR(cluster.read_access());
     PACELINE_RETURN_IF_ERROR(cluster.follow(cluster.reach_.coordinator));
   }
-  // It loads while the coordinator and the servers start. Without one, each process loads the program itself.
+  // The fork server loads while the coordinator and the servers start. Without one, each process loads the
+  // program itself.
   const bool computes = !cluster.processes_.workers.empty() || cluster.processes_.first;
   if (computes) cluster.fork_server_ = std::move(fork_server);
   if (computes && !cluster.fork_server_ && cluster.processes_.job_file.empty() && has_torch_program()) {
@@ -202,7 +203,7 @@ absl::StatusOr<LocalCluster> LocalCluster::start(HostProcesses processes, const 
   return cluster;
 }
 
-// ---- What happens ----
+// ---- Events ----
 
 void LocalCluster::take(What what) {
   for (const supervisor::Action& action :
@@ -216,7 +217,7 @@ std::vector<std::string> LocalCluster::tend() {
     const auto ended = child.process ? child.process->ended() : std::nullopt;
     if (!ended) continue;
     const ChildProcess process = *std::exchange(child.process, std::nullopt);
-    // Training may have begun since somebody asked last. A coordinator that is busy answers too late.
+    // Training may have begun since the last answer. A coordinator that is busy answers too late.
     if (!supervisor_.training()) status(kAnyWidth);
     take(supervisor::MemberEnded{name, end_of(process, *ended), runs::newest_checkpoint({run_}),
                                  !supervisor_.training() && has_trained(run_)});
@@ -251,7 +252,7 @@ std::optional<wire::StatusReply> LocalCluster::status(int width) {
   const grpc::Status asked = rpc::call_once(stub_->Status(&context), request, reply);
   if (!asked.ok()) {
     const bool nobody = asked.error_code() != grpc::StatusCode::DEADLINE_EXCEEDED;
-    // A channel connects again only while somebody waits for it, which calls that fail at once do not.
+    // A channel connects again only while a call waits for it, which calls that fail at once do not.
     if (nobody) stub_.reset();
     take(supervisor::NotAnswered{nobody});
     return std::nullopt;
@@ -269,17 +270,17 @@ std::optional<std::string> LocalCluster::led_run() const {
   return run_;
 }
 
-// Where the socket of a coordinator that has ended is kept for the next one, nobody answers.
+// The socket of a coordinator that has ended is kept for the next one, so nobody answers there.
 bool LocalCluster::connect() {
   if (stub_ != nullptr || (coordinator_ && coordinator_->ended())) return stub_ != nullptr;
-  // Certificates may have been renewed. What has expired the coordinator says.
+  // Certificates may have been renewed. If they have expired, the coordinator says so.
   auto access = peer::read_access(reach_.certs, reach_.token_file, security::Role::kOperator);
   if (access.ok()) access_ = *std::move(access);
   stub_ = peer::coordinator_stub(reach_.coordinator, access_, kAnswerLimit);
   return true;
 }
 
-// ---- What is to be done ----
+// ---- Actions ----
 
 std::optional<LocalCluster::What> LocalCluster::carry_out(const supervisor::Action& action) {
   return std::visit([this](const auto& one) { return act(one); }, action);
@@ -295,8 +296,8 @@ absl::Status LocalCluster::start(const std::string& name) {
   arguments.insert(arguments.end(), {"--coordinator", "@" + leader_file(processes_)});
   arguments.insert(arguments.end(), {"--token-file", reach_.token_file});
   arguments.insert(arguments.end(), {"--first-patience", std::to_string(kStartPatience.count())});
-  // A coordinator that comes back reads its whole checkpoint before it listens. This process watches over it,
-  // and those that wait for it here die with this one.
+  // A coordinator that comes back reads its whole checkpoint before it listens. This process watches it, and
+  // the processes that wait for it here die with this one.
   const double patience_s = processes_.first ? static_cast<double>(kStartPatience.count()) : patience_s_;
   arguments.insert(arguments.end(), {"--patience", std::to_string(patience_s)});
   if (!reach_.certs.empty()) arguments.insert(arguments.end(), {"--certs", reach_.certs});
@@ -324,7 +325,7 @@ std::optional<LocalCluster::What> LocalCluster::act(const supervisor::KillMember
 std::optional<LocalCluster::What> LocalCluster::act(const supervisor::StartCoordinator& start) {
   const absl::Status status = start_coordinator(start);
   const auto ended = status.ok() || !coordinator_ ? std::nullopt : coordinator_->ended();
-  // It is not started again after it was killed for a stop.
+  // A coordinator that was killed for a stop is not started again.
   return supervisor::CoordinatorStarted{status, ended && ended->killed() && !absl::IsCancelled(status)};
 }
 
@@ -344,7 +345,7 @@ absl::Status LocalCluster::start_coordinator(const supervisor::StartCoordinator&
   PACELINE_RETURN_IF_ERROR(started.address.status());
   if (!reach_.coordinator.empty()) return absl::OkStatus();
   PACELINE_RETURN_IF_ERROR(follow(from_here(listening_->address)));
-  return read_access();  // there is a token by now
+  return read_access();  // the token exists by now
 }
 
 std::vector<std::string> LocalCluster::coordinator_arguments(
@@ -357,7 +358,7 @@ std::vector<std::string> LocalCluster::coordinator_arguments(
     add("--host", std::to_string(processes_.rank));
     add("--reached-at", processes_.exchange);
   }
-  // The run's job has them as the first host does.
+  // The run's job has the first host's settings.
   if (processes_.rank > 0) {
     add("--certs", reach_.certs);
     add("--token-file", reach_.token_file);
@@ -366,7 +367,7 @@ std::vector<std::string> LocalCluster::coordinator_arguments(
   if (start.without) add("--without", fmt::to_string(*start.without));
   if (start.again) {
     words.emplace_back("--again");
-    // This process has just been started. After a power cut all hosts are.
+    // This process has just been started. After a power cut all hosts start.
     if (!coordinator_ && !start.without) words.emplace_back("--hosts-start");
   } else if (processes_.resume) {
     words.emplace_back("--resume");
@@ -403,7 +404,7 @@ std::optional<LocalCluster::What> LocalCluster::act(const supervisor::DropCoordi
 }
 
 std::optional<LocalCluster::What> LocalCluster::act(const supervisor::FollowLeader& leader) {
-  if (leader.address) listening_.reset();  // nobody waits here for a coordinator that does not come
+  if (leader.address) listening_.reset();  // no process waits here for a coordinator that does not come
   const absl::Status status = follow(leader.address ? *leader.address : from_here(listening_->address));
   if (!status.ok()) news_.emplace_back(status.message());
   return std::nullopt;
@@ -417,7 +418,7 @@ absl::Status LocalCluster::follow(const std::string& address) {
 }
 
 std::optional<LocalCluster::What> LocalCluster::act(const supervisor::EndWaiting&) {
-  std::error_code ignored;  // who does not see it waits out its patience
+  std::error_code ignored;  // a process that does not notice it waits out its patience
   std::filesystem::remove(leader_file(processes_), ignored);
   listening_.reset();  // a connection that was made before this gets no answer
   return std::nullopt;
@@ -438,12 +439,12 @@ std::optional<LocalCluster::What> LocalCluster::act(const supervisor::AskStop& a
 }
 
 std::optional<LocalCluster::What> LocalCluster::act(const supervisor::LookAtFolder& look) {
-  // What lies at that path of another host's disk is not the run.
+  // A folder at the same path on another host's disk is not the run.
   if (!shared_folder_) return supervisor::FolderSeen{look_around()};
   return supervisor::FolderSeen{look_at_folder(store::RunPaths{look.run})};
 }
 
-// ---- Where hosts share no disk ----
+// ---- Hosts that share no disk ----
 
 void LocalCluster::start_keeper(const std::string& run) {
   keeper_ = std::make_unique<RunKeeper>(
@@ -462,7 +463,7 @@ void LocalCluster::hear_of_keeper(const wire::StatusReply& reply) {
   reply.keeper() == processes_.rank ? keeper_->keep(reach_.coordinator, access_) : keeper_->leave();
 }
 
-// Who keeps the run leads it next; so that is who has to be asked, or this host itself.
+// The keeper of the run leads it next, so it has to be asked, unless it is this host itself.
 supervisor::LeaderFailover::Seen LocalCluster::look_around() const {
   if (next_leader_ && next_leader_->host != processes_.rank &&
       leads_run(next_leader_->address, access_, run_name_, kAnswerLimit))

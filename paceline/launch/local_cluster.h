@@ -25,65 +25,66 @@
 
 namespace paceline::launch {
 
-// What runs on a host.
+// The processes of a host and their settings.
 struct HostProcesses {
-  std::string folder;  // of the run, or of this host; its logs lie in folder/logs
+  std::string folder;  // the folder of the run, or of this host; its logs are in folder/logs
   // The first host has a coordinator and an evaluator from the start.
   bool first = true;
-  std::string listen{};  // where a coordinator of this host does; "": where the job says
+  std::string listen{};  // the address of a coordinator on this host; "": the job's
   int rank = 0;
-  std::string run{};  // where this host is not the first: the folder of the run, if it has begun
+  std::string run{};  // the folder of the run, if it has begun and this host is not the first
   bool resume = false;
-  bool again = false;  // it resumes a run that nobody has stopped: hosts that stay away are given up
-  peer::PeerOptions
-      peers{};  // how the others reach the coordinator; on the first host its address comes from itself
+  bool again = false;  // the resumed run was not stopped: hosts that stay away are given up
+  // How processes reach the coordinator. On the first host the address comes from the coordinator itself.
+  peer::PeerOptions peers{};
   std::vector<std::int64_t> shards{};
-  std::string exchange{};  // address of this host, for servers and stages of others; empty: there are none
-  std::string fabric{};    // what carries what goes between servers
+  std::string exchange{};  // this host's address, for servers and stages of others; empty: there are none
+  std::string fabric{};    // the fabric of the links between servers
   std::vector<std::string> workers{};
-  std::string job_file{};  // of this host, of a job that trains a program: what may be started here
-  // Where hosts share no disk: where this one keeps a run that another one leads, and the job as it was asked
-  // for.
+  // this host's job file, which names the only program that may be started here; empty: built-in models
+  std::string job_file{};
+  // For hosts that share no disk: the folder in which this host keeps a run that another one leads, and the
+  // job before planning.
   std::string runs_dir{};
   std::string asked{};
-  std::string asked_file{};  // where that lies; "": the job is in the run's folder, which is this host's
+  std::string asked_file{};  // the path of that job; "": it is in the run's folder on this host
 };
 
-// Whether a coordinator at that address leads the run with a folder of this name, and says so within that
-// time.
+// True if the coordinator at that address leads the run with a folder of this name, and says so within
+// `limit`.
 bool leads_run(const std::string& address, const rpc::Access& access, const std::string& name,
                std::chrono::milliseconds limit);
 
-// All of a job on one machine.
+// All processes of a job, on one machine.
 HostProcesses all_processes(const std::string& run, const config::JobConfig& job, bool resume);
 
 class LocalCluster {
  public:
-  // Errors: what a process said when it could not start.
+  // Errors: the report of a process that could not start.
   static absl::StatusOr<LocalCluster> start(HostProcesses processes, const config::JobConfig& job,
                                             std::shared_ptr<ForkServer> fork_server = nullptr);
 
-  // How the run is, for a terminal of this width; nothing when the coordinator does not answer.
+  // The run's status, for a terminal of this width; nothing if the coordinator does not answer.
   std::optional<wire::StatusReply> status(int width);
 
   // Watches the children, and returns news for people, one line each.
   std::vector<std::string> tend();
 
-  // Set once all is over on this host: OK, or why the run could not go on.
+  // Set once everything is over on this host: OK, or why the run could not go on.
   const std::optional<absl::Status>& outcome() const { return supervisor_.outcome(); }
   // The failure of a program after the job was over.
   const absl::Status& after() const { return supervisor_.after(); }
-  // The run is over, and programs here still do their own work: a stop then ends them at once.
+  // True if the run is over, and programs here still do their own work: a stop then ends them at once.
   bool ending() const { return supervisor_.ending(); }
-  // The run has begun, or goes on.
+  // True if the run has begun, or goes on.
   bool training() const { return supervisor_.training(); }
-  // Somebody here stopped the run before it was over.
+  // True if a person here stopped the run before it was over.
   bool stopped() const { return supervisor_.stopping(); }
-  // As Supervisor has it.
+  // See Supervisor::interrupted().
   const std::optional<std::string>& interrupted() const { return supervisor_.interrupted(); }
-  // Some process died without a line of its own: its log may say more than the outcome.
+  // True if some process died without a line of its own: its log may say more than the outcome.
   bool logs_say_more() const { return supervisor_.logs_say_more(); }
-  // The folder of the run, where the coordinator is on this host by now.
+  // The folder of the run, if the coordinator is on this host by now.
   std::optional<std::string> led_run() const;
 
   // Asks for a clean stop, with a checkpoint.
@@ -127,25 +128,25 @@ class LocalCluster {
   bool connect();
 
   const HostProcesses processes_;
-  const bool shared_folder_;  // of all hosts
-  const double patience_s_;   // for another host
+  const bool shared_folder_;  // whether all hosts see one run folder
+  const double patience_s_;   // how long to wait for another host
   supervisor::Supervisor supervisor_;
-  std::string run_;                           // the run's folder, where the coordinator is here
-  std::string listen_;                        // where the job's coordinator listens
-  std::optional<ListeningSocket> listening_;  // where that of this host does
+  std::string run_;                           // the run's folder, if the coordinator is here
+  std::string listen_;                        // the address that the job gives its coordinator
+  std::optional<ListeningSocket> listening_;  // the socket of this host's coordinator
   peer::PeerOptions reach_;
   rpc::Access access_;
-  std::shared_ptr<ForkServer> fork_server_;  // where the built-in models compute, until it dies
+  std::shared_ptr<ForkServer> fork_server_;  // the server that has the built-in models, until it dies
   std::optional<ChildProcess> coordinator_;
   std::map<std::string, Child> children_;  // servers, workers, evaluator
   std::unique_ptr<peer::Stub> stub_;       // null: not connected
-  // Where hosts share no disk and weights are kept twice, on a host that does not lead from the start.
+  // Only for hosts that share no disk and keep copies, on a host that does not lead from the start.
   std::unique_ptr<RunKeeper> keeper_;
   std::optional<runs::Leader> next_leader_;
   std::string run_name_;
   std::vector<std::string> news_;
   int notes_seen_ = 0;
-  std::chrono::steady_clock::time_point next_memory_{};  // is told to the coordinator
+  std::chrono::steady_clock::time_point next_memory_{};  // when to report memory to the coordinator
 };
 
 }  // namespace paceline::launch

@@ -10,7 +10,7 @@ namespace paceline::launch {
 
 namespace {
 
-// Of one file of the kernel's; nothing where there is none, or it has no such line.
+// Reads the count of one of the kernel's files; false if there is no such file, or no such line.
 bool read_count(const std::filesystem::path& path, std::int64_t& count) {
   std::ifstream file(path);
   for (std::string word; file >> word;) {

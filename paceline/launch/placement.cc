@@ -12,7 +12,7 @@ namespace paceline::launch {
 
 namespace {
 
-constexpr std::int64_t kMostNodes = 4096;  // that a launcher may tell of; a job may have fewer
+constexpr std::int64_t kMostNodes = 4096;  // the most that a launcher may report; a job may have fewer
 constexpr std::int64_t kMostPort = 65535;
 
 std::string text_of(const Environment& environment, const std::string& name) {
@@ -29,7 +29,7 @@ absl::StatusOr<std::int64_t> number_of(const Environment& environment, const std
       fmt::format("{}='{}' in the environment: a number from {} to {} is needed", name, text, least, most));
 }
 
-// Empty where none of them says anything.
+// Empty if none of them is set.
 std::string first_said(const Environment& environment, const std::vector<std::string>& names) {
   const auto found = std::find_if(names.begin(), names.end(), [&](const std::string& name) {
     return !text_of(environment, name).empty();
@@ -37,13 +37,13 @@ std::string first_said(const Environment& environment, const std::vector<std::st
   return found == names.end() ? "" : *found;
 }
 
-// What started this process, and in what variables it says how many there are. No names: nothing did.
+// The program that started this process, and the variables in which it gives rank and number. No names: none.
 struct Launcher {
   std::string rank{};
   std::string hosts{};
   std::string first_host{};
   bool several_a_host = false;
-  std::string one_a_host{};  // how it is told to
+  std::string one_a_host{};  // the advice how to start one process a host
 };
 
 Launcher torchrun(const Environment& environment) {
@@ -57,7 +57,7 @@ Launcher open_mpi(const Environment& environment) {
           "mpirun --map-by ppr:1:node"};
 }
 
-// A step may have fewer nodes and tasks than its job, and ranks are of the step.
+// A step may have fewer nodes and tasks than its job, and ranks count within the step.
 Launcher slurm(const Environment& environment) {
   const std::string nodes = first_said(environment, {"SLURM_STEP_NUM_NODES", "SLURM_NNODES"});
   const std::string tasks = first_said(environment, {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"});
@@ -70,7 +70,7 @@ Launcher slurm(const Environment& environment) {
           first_of_nodelist(text_of(environment, list)), several, "srun --ntasks-per-node=1"};
 }
 
-// The innermost: mpirun may run under Slurm, and torchrun under either.
+// The innermost launcher: mpirun may run under Slurm, and torchrun under either.
 Launcher launcher_of(const Environment& environment) {
   if (environment.contains("RANK")) return torchrun(environment);
   if (environment.contains("OMPI_COMM_WORLD_RANK")) return open_mpi(environment);
@@ -86,7 +86,7 @@ absl::Status check_one_a_host(const Launcher& launcher) {
       launcher.one_a_host));
 }
 
-// As the user can find it again.
+// The setting as the user wrote it.
 std::string words_of(const char* option, const std::string& variable, std::int64_t number,
                      bool on_command_line) {
   return on_command_line ? fmt::format("{} {}", option, number) : fmt::format("{}='{}'", variable, number);

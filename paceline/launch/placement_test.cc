@@ -16,9 +16,9 @@ void expect_error(const Environment& environment, const std::string& part, const
   EXPECT_THAT(std::string(placement.status().message()), HasSubstr(part));
 }
 
-TEST(Placement, OneHostWhereNothingIsSaid) { EXPECT_EQ(*find_placement({{"HOME", "/root"}}), Placement{}); }
+TEST(Placement, IsOneHostIfNothingIsSet) { EXPECT_EQ(*find_placement({{"HOME", "/root"}}), Placement{}); }
 
-TEST(Placement, AsTorchrunSays) {
+TEST(Placement, ReadsTorchrunsVariables) {
   const Environment said = {{"RANK", "2"},
                             {"WORLD_SIZE", "3"},
                             {"LOCAL_RANK", "0"},
@@ -38,7 +38,7 @@ TEST(Placement, APortThatTorchrunItselfListensOnIsNotTheCoordinators) {
   EXPECT_EQ(*find_placement(said), (Placement{1, 2, "gpu1", 0}));
 }
 
-TEST(Placement, AsSlurmSays) {
+TEST(Placement, ReadsSlurmsVariables) {
   Environment said = {{"SLURM_PROCID", "1"}, {"SLURM_NTASKS", "2"}, {"SLURM_JOB_NODELIST", "node[07-08]"}};
   EXPECT_EQ(*find_placement(said), (Placement{1, 2, "node07", 0}));
   said["MASTER_ADDR"] = "10.0.0.1";
@@ -76,7 +76,7 @@ TEST(Placement, SeveralProcessesAHostAreRefused) {
   expect_error(mpi, "mpirun --map-by ppr:1:node");
 }
 
-TEST(Placement, AsOpenMpiSays) {
+TEST(Placement, ReadsOpenMpisVariables) {
   Environment said = {{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "2"}};
   expect_error(said, "MASTER_ADDR");
   said["MASTER_ADDR"] = "a";
@@ -84,7 +84,7 @@ TEST(Placement, AsOpenMpiSays) {
 }
 
 // mpirun under Slurm sets both, and torchrun in either.
-TEST(Placement, WhoeverStartedItLastIsHeard) {
+TEST(Placement, PrefersTheInnermostLauncher) {
   Environment said = {{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "1"}, {"SLURM_JOB_NODELIST", "a,b"}};
   said["OMPI_COMM_WORLD_RANK"] = "1";
   said["OMPI_COMM_WORLD_SIZE"] = "2";
@@ -95,7 +95,7 @@ TEST(Placement, WhoeverStartedItLastIsHeard) {
   EXPECT_EQ(find_placement(said)->rank, 4);
 }
 
-TEST(Placement, WhatMakesNoSenseIsSaid) {
+TEST(Placement, RefusesValuesThatMakeNoSense) {
   expect_error({{"RANK", "0"}}, "WORLD_SIZE=''");
   expect_error({{"RANK", "2"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "a"}}, "RANK='2'");
   expect_error({{"RANK", "x"}, {"WORLD_SIZE", "2"}}, "RANK='x'");
@@ -120,7 +120,7 @@ TEST(Placement, TheCommandLineLiesOverTheEnvironmentKeyByKey) {
   EXPECT_EQ(*find_placement(said, {.rank = 1, .coordinator = "b:9"}), (Placement{1, 2, "b", 9}));
 }
 
-TEST(Placement, WhatIsMissingOnTheCommandLineIsSaid) {
+TEST(Placement, NamesMissingOptions) {
   expect_error({}, "--coordinator HOST:PORT, or set MASTER_ADDR", {.rank = 1, .hosts = 2});
   expect_error({}, "--rank 1: write --hosts too", {.rank = 1, .coordinator = "a:1"});
   expect_error({}, "--hosts 2: write --rank too", {.hosts = 2, .coordinator = "a:1"});

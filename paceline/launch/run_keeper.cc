@@ -24,15 +24,14 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Between two tries; and where this host itself is why it cannot: its disk is full, say. Each try costs the
-// leader a look at its whole journal.
+// The pause between two tries, and the pause after a failure on this host, for example a full disk. Each try
+// costs the leader a pass over its whole journal.
 constexpr std::chrono::milliseconds kPause{300};
 constexpr std::chrono::milliseconds kLongPause{10'000};
-// Somebody who only looks whether a folder is free has its lock for a moment.
+// A process that only checks whether a folder is free locks it for a moment.
 constexpr std::chrono::milliseconds kLockPatience{200};
 
-// Of the folder of a run or of a checkpoint, as another host says it: a name, and nothing that leads
-// elsewhere.
+// True if another host's name of a run's or checkpoint's folder is a plain name that does not lead elsewhere.
 bool is_plain_name(const std::string& name) {
   return !name.empty() && name.size() < 256 && name.front() != '.' && name.find('/') == std::string::npos &&
          name.find('\0') == std::string::npos;
@@ -125,7 +124,7 @@ void RunKeeper::work(const std::stop_token& stop) {
       coordinator = coordinator_;
       access = access_;
     }
-    // Why it ended the leader says, or the launcher, which hears no more of it either.
+    // The leader reports why the copy ended, or the launcher does, if it does not reach the leader either.
     const auto stub = peer::coordinator_stub(coordinator, access);
     const bool could = keep_once(*stub, access, stop);
     std::unique_lock lock(mutex_);
@@ -133,7 +132,7 @@ void RunKeeper::work(const std::stop_token& stop) {
   }
 }
 
-// Until the leader is gone, or hangs up; false where this host could not do what it was to.
+// Keeps the run until the leader is gone or hangs up; false if this host failed.
 bool RunKeeper::keep_once(peer::Stub& stub, const rpc::Access& access, const std::stop_token& stop) {
   grpc::ClientContext context;
   rpc::introduce(context, access);
@@ -203,7 +202,7 @@ absl::Status RunKeeper::take(const wire::KeepOrder& order) {
   }
 }
 
-// Its folder gets a mark, and counts, once the journal is whole.
+// Begins a copy. The folder gets a mark, and counts, once the journal is whole.
 absl::Status RunKeeper::begin(const wire::RunToKeep& run) {
   if (!is_plain_name(run.name())) return absl::InvalidArgumentError("the run's folder has no plain name");
   const store::RunPaths paths{options_.runs_dir / run.name()};
@@ -220,7 +219,7 @@ absl::Status RunKeeper::begin(const wire::RunToKeep& run) {
   const auto job = config::parse_job(about_.job_toml(), "job.toml");
   const std::lock_guard lock(mutex_);
   kept_ = job.ok() ? static_cast<int>(job->checkpoints_kept) : store::kKeptCheckpoints;
-  // A copy of this run that is here stays good until the new one is.
+  // An earlier copy of this run stays good until the new one is whole.
   if (run_ && run_->root == paths.root) return absl::OkStatus();
   run_ = paths;
   whole_ = false;
@@ -241,10 +240,10 @@ absl::Status RunKeeper::take_journal(const wire::KeepOrder& order) {
   }
   if (order.journal_whole() != incoming_crc_)
     return absl::DataLossError("the journal did not come as it was sent");
-  // What is here from before may be of another history of the run than its leader's.
+  // The files here may be of another history of the run than its leader's.
   const auto newest = about_.has_newest() ? std::optional(named(about_.newest())) : std::nullopt;
   PACELINE_RETURN_IF_ERROR(store::leave_own_history(paths, incoming_->temporary(), newest));
-  // Until then the one that is here stays whole: closing it takes its log in.
+  // The journal here stays whole until then: closing it merges its log.
   std::error_code error;
   if (fs::exists(paths.journal(), error)) store::JournalCopy::open(paths.journal()).status().IgnoreError();
   for (const char* end : {"-wal", "-shm"}) erase(paths.journal().string() + end);
@@ -270,7 +269,7 @@ absl::Status RunKeeper::take_journal(const wire::KeepOrder& order) {
 
 namespace {
 
-// Tells each second that more has come.
+// Reports each second that more has come.
 class ToldSink final : public store::FileSink {
  public:
   ToldSink(store::FileSink& to, std::function<void()> tell) : to_(to), tell_(std::move(tell)) {}
@@ -312,7 +311,8 @@ void RunKeeper::fetch(peer::Stub& stub, const rpc::Access& access, const std::st
       if (stop.stop_requested()) return;
       checkpoint = *std::exchange(to_fetch_, std::nullopt);
     }
-    // One that cannot be had, as a newer one has taken its place or the disk is full, is followed by others.
+    // A checkpoint may be impossible to get, because a newer one has replaced it or the disk is full; others
+    // will follow.
     const absl::Status fetched = fetch(checkpoint, stub, access, stop, say);
     if (stop.stop_requested()) return;
     wire::KeeperMessage message;

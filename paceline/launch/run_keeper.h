@@ -38,9 +38,9 @@ class RunKeeper {
  public:
   struct Options {
     HostRank host;
-    std::string address;             // where its coordinator would listen, as others reach it
+    std::string address;             // the address at which its coordinator would listen, for the others
     std::filesystem::path runs_dir;  // absolute
-    std::string asked;               // the job, as this host was asked to run it
+    std::string asked;               // the job file that this host was asked to run
     std::string run{};               // a folder from before: this host kept or led that run
   };
 
@@ -49,18 +49,18 @@ class RunKeeper {
   RunKeeper(const RunKeeper&) = delete;
   RunKeeper& operator=(const RunKeeper&) = delete;
 
-  // Keeps the run of that coordinator, or goes on with that.
+  // Keeps the run of that coordinator, or continues to keep it from there.
   void keep(const std::string& coordinator, const rpc::Access& access);
-  // Another host keeps it from now on: the copy here is no longer valid.
+  // Called when another host keeps the run from now on: the copy here is no longer valid.
   void leave();
 
   // The folder of a whole copy of a run that has not ended.
   std::optional<std::string> run() const;
-  // As of that copy.
+  // The leader according to that copy.
   std::optional<runs::Leader> leader() const;
-  // Stops. The folder is free for the process that leads the run from now on.
+  // Stops, and unlocks the folder for the process that leads the run from now on.
   void stop();
-  // The run has ended, or goes on without this host.
+  // Called when the run has ended, or goes on without this host.
   void run_is_over();
 
  private:
@@ -69,7 +69,7 @@ class RunKeeper {
   absl::Status take(const wire::KeepOrder& order);
   absl::Status begin(const wire::RunToKeep& run);
   absl::Status take_journal(const wire::KeepOrder& order);
-  // To the leader.
+  // Sends a message to the leader.
   using Say = std::function<void(const wire::KeeperMessage&)>;
   void fetch(peer::Stub& stub, const rpc::Access& access, const std::stop_token& stop, const Say& say);
   absl::Status fetch(const wire::CheckpointToKeep& checkpoint, peer::Stub& stub, const rpc::Access& access,
@@ -78,21 +78,21 @@ class RunKeeper {
   const Options options_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::string coordinator_;  // empty: none is to be kept
+  std::string coordinator_;  // empty: no run is to be kept
   rpc::Access access_;
   bool wanted_ = false;
   std::optional<store::RunPaths> run_;
-  int kept_ = store::kKeptCheckpoints;  // as checkpoint.keep of its job
+  int kept_ = store::kKeptCheckpoints;  // checkpoint.keep of its job
   std::optional<runs::Leader> leader_;
   bool whole_ = false;
   std::optional<wire::CheckpointToKeep> to_fetch_;
 
-  // Of the thread that keeps.
+  // Used by the thread that keeps.
   std::optional<FileDescriptor> lock_;
-  std::unique_ptr<store::AtomicFile> incoming_;  // journal
+  std::unique_ptr<store::AtomicFile> incoming_;  // the journal under way
   std::uint32_t incoming_crc_ = 0;
   std::optional<store::JournalCopy> journal_;
-  std::string statements_;  // that are not whole yet
+  std::string statements_;  // statements of a transaction that is not whole yet
   wire::RunToKeep about_;
 
   std::jthread thread_;

@@ -1,5 +1,5 @@
-// A run that one host leads and another one keeps, over a real port; keepers that do not answer, leaders that
-// say what no leader says.
+// A run that one host leads and another one keeps, over a real port; keepers that do not answer, and leaders
+// that send what no leader sends.
 #include "paceline/launch/run_keeper.h"
 
 #include <atomic>
@@ -48,7 +48,7 @@ class NoCheckpoints final : public store::CheckpointSink {
   void give_up() override {}
 };
 
-// The leading host's port. What it answers is the test's.
+// The leading host's port. The test gives the answers.
 class Service final : public wire::Coordinator::CallbackService {
  public:
   std::function<absl::Status(RunKeeping::Call&)> keep;
@@ -69,7 +69,7 @@ class Service final : public wire::Coordinator::CallbackService {
   rpc::StreamPlaces places_{100};
 };
 
-// A keeper whose words are the test's.
+// A keeper whose messages the test sends.
 struct SpokenKeeper {
   explicit SpokenKeeper(const std::string& leader)
       : stub(wire::Coordinator::NewStub(rpc::channel_to(leader, kKeeperAccess))) {
@@ -143,13 +143,13 @@ class RunKeeperTest : public ::testing::Test {
   NoCheckpoints none_;
   FileCalls files_{run_.root, std::nullopt, 1, none_,
                    [this](const auto& dir, const auto& names) { keeping_.counted(dir, names); }};
-  std::unique_ptr<FileCalls> given_;  // of make_checkpoint()
+  std::unique_ptr<FileCalls> given_;  // made by make_checkpoint()
   Service service_;
   std::unique_ptr<rpc::Port> port_;
 };
 
-// What is flushed is there: nothing has to be waited for.
-TEST_F(RunKeeperTest, WhatIsFlushedIsKept) {
+// A flushed journal is on the keeper's disk: the test need not wait for anything.
+TEST_F(RunKeeperTest, HasAFlushedJournal) {
   const auto host = keeper();
   for (int i = 0; i < 50; ++i) {
     ASSERT_TRUE(set(std::to_string(i)).ok());
@@ -177,13 +177,13 @@ TEST_F(RunKeeperTest, ALargeChangeComesWhole) {
   EXPECT_EQ(value_in(kept().journal()), large);
 }
 
-// A checkpoint of that version that counts; the leader has its files for who asks.
+// Makes a checkpoint of that version that counts; the leader has its files for anybody who asks.
 std::string RunKeeperTest::make_checkpoint(const std::string& name) {
   const fs::path folder = run_.checkpoints() / name;
   fs::create_directory(folder);
   EXPECT_TRUE(store::atomic_write(folder / kWeights, name + " weights").ok());
   EXPECT_TRUE(store::atomic_write(folder / "state.json", "as it was then").ok());
-  // Who is asked knows it as the one that the attempt goes on from.
+  // The leader serves it as the checkpoint that the attempt goes on from.
   coordinator::Restart restart;
   restart.checkpoint_dir = folder.string();
   given_ = std::make_unique<FileCalls>(run_.root, restart, 1, none_);
@@ -221,8 +221,8 @@ TEST_F(RunKeeperTest, ACheckpointIsAwaitedWhileItIsFetched) {
   EXPECT_TRUE(fs::exists(kept().checkpoints() / "v000000000010" / kWeights));
 }
 
-// The hosts went on without each other. Then the run is taken up where the other one
-// was: what this host has of its own history does no harm, and is not lost.
+// The hosts went on without each other. Then the run is taken up on the other host: this host's own history
+// does no harm, and is not lost.
 TEST_F(RunKeeperTest, CheckpointsOfAnotherHistoryAreSetAside) {
   for (const std::string name : {"v000000000010", "v000000000020", "v000000000030"}) {
     fs::create_directories(kept().checkpoints() / name);
@@ -257,7 +257,7 @@ TEST_F(RunKeeperTest, CheckpointsOfAnotherHistoryAreSetAside) {
   EXPECT_EQ(value_in(kept().journal().string() + ".set-aside"), "of its own");
 }
 
-// A keeper that comes back has it, and does not fetch it again.
+// A keeper that comes back has the checkpoint, and does not fetch it again.
 TEST_F(RunKeeperTest, ACheckpointThatIsThereIsNotFetchedAgain) {
   keeping_.counted(make_checkpoint("v000000000020"), {kWeights, "state.json"});
   auto host = keeper();
@@ -275,7 +275,7 @@ TEST_F(RunKeeperTest, ACheckpointThatIsThereIsNotFetchedAgain) {
   EXPECT_THAT(*store::names_in(kept().checkpoints()), ElementsAre("v000000000020"));
 }
 
-// The run goes on, whatever becomes of the copy.
+// The run goes on, whatever happens to the copy.
 TEST_F(RunKeeperTest, ACheckpointThatCannotBeKeptIsNotAwaited) {
   const auto host = keeper();
   ASSERT_TRUE(set("a").ok());
@@ -302,7 +302,7 @@ TEST_F(RunKeeperTest, ARunThatHasEndedLeavesNoMark) {
   EXPECT_FALSE(host->run().has_value());
 }
 
-// The next one gets all of it, whatever the one before had.
+// The next keeper gets the whole journal, whatever the one before had.
 TEST_F(RunKeeperTest, AKeeperThatComesBackIsTakenAgain) {
   auto host = keeper();
   ASSERT_TRUE(set("a").ok());
@@ -330,7 +330,7 @@ TEST_F(RunKeeperTest, AnotherHostIsNotTaken) {
   EXPECT_EQ(spoken.stream->Finish().error_code(), grpc::StatusCode::FAILED_PRECONDITION);
 }
 
-// It is there and says nothing: the run does not wait for it for ever.
+// The keeper is connected and silent: the run does not wait for it for ever.
 TEST_F(RunKeeperTest, AKeeperThatDoesNotAnswerIsGivenUp) {
   RunKeeping impatient({.run = run_,
                         .keeper = HostRank(1),
@@ -352,7 +352,7 @@ TEST_F(RunKeeperTest, AKeeperThatDoesNotAnswerIsGivenUp) {
   port_.reset();
 }
 
-// One that says that it has kept what it was never given.
+// This keeper claims to have kept statements that it was never given.
 TEST_F(RunKeeperTest, AKeeperThatLiesIsHungUpOn) {
   const SpokenKeeper spoken(port_->address());
   wire::KeeperMessage message;

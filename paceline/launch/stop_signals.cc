@@ -28,7 +28,7 @@ void catch_stop_signals() {
   action.sa_handler = on_signal;
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&action.sa_mask, number);
   sigaction(SIGTERM, &action, nullptr);
-  // Of a terminal, or of its end. A script's "&" has the first one ignored, and nohup the other one.
+  // These come from a terminal, or at its end. A script's "&" ignores the first, and nohup the second.
   for (const int number : {SIGINT, SIGHUP}) {
     struct sigaction before {};
     sigaction(number, nullptr, &before);

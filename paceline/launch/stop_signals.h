@@ -1,4 +1,4 @@
-// Makes Ctrl-C and SIGTERM requests, instead of an end. This is the one piece of process-wide state, because
+// Makes Ctrl-C and SIGTERM requests to stop, instead of an end. This is the only process-wide state, because
 // signals are process-wide.
 #pragma once
 
@@ -10,12 +10,12 @@ namespace paceline::launch {
 // `paceline train | tee log` stops tee as well. For a command that stops cleanly itself.
 void catch_stop_signals();
 
-// How often one of them came since the process began, as StopWishes counts: one that comes while a run loads
-// its data counts too.
+// The number of requests since the process began, counted by StopWishes: one that comes while a run loads its
+// data counts too.
 int stop_signals();
-// The meaning of the last one: an init system sends SIGTERM, and people do not.
+// The cause of the last one: an init system sends SIGTERM, and people do not.
 StopCause cause_of_stop();
-// The exit status of a command that one of them stopped: 128 + its number, as shells count.
+// The exit status of a command that such a signal stopped: 128 + its number, like a shell's.
 int exit_of_stop();
 
 }  // namespace paceline::launch

@@ -7,8 +7,9 @@
 namespace paceline::launch {
 namespace {
 
-// A script without job control starts a command behind "&" so: the Ctrl-C is for the script's other commands.
-TEST(StopSignals, WhatTheStarterIgnoresIsLeftAlone) {
+// A script without job control starts a command with "&" like this: Ctrl-C is for the script's other
+// commands.
+TEST(StopSignals, StayIgnoredIfTheStarterIgnoresThem) {
   for (const int number : {SIGINT, SIGHUP}) {
     std::signal(number, SIG_IGN);
     catch_stop_signals();

@@ -16,7 +16,7 @@ TEST(StopWishes, TwoSignalsOfOneCauseAreOneWish) {
   EXPECT_EQ(wishes.count(), 1);
 }
 
-TEST(StopWishes, OneThatComesLaterIsAnother) {
+TEST(StopWishes, CountALaterSignalAgain) {
   StopWishes wishes;
   wishes.came(0);
   EXPECT_FALSE(wishes.came(999 * kMillisecond));

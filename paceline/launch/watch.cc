@@ -19,7 +19,7 @@ absl::Status watch(LocalCluster& cluster, Display& display, const std::string& w
   bool killed = false;
   while (true) {
     for (const std::string& news : cluster.tend()) display.note(news);
-    // What is said of processes that this one killed is nobody's concern.
+    // Reports about processes that this one killed do not matter.
     if (cluster.outcome()) return killed ? absl::CancelledError("stopped at once") : *cluster.outcome();
     look();
     if (const auto status = cluster.status(display.width())) display.show(*status);

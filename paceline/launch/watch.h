@@ -11,8 +11,8 @@
 
 namespace paceline::launch {
 
-// `why`: the reason for the others when this host is stopped. `look`: called a few times a second. Cancelled
-// when a second signal ended it at once.
+// Watches until the end. `why`: the reason that other hosts get when this host is stopped. `look`: called a
+// few times a second. Errors: Cancelled if a second signal ended everything at once.
 absl::Status watch(
     LocalCluster& cluster, Display& display, const std::string& why,
     const std::function<void()>& look = [] {});

@@ -15,8 +15,8 @@ struct FreeManager {
   void operator()(IMB_MGR* manager) const { free_mb_mgr(manager); }
 };
 
-// The library's functions for this processor: looked up once, then only read. Null where it would not be
-// faster than OpenSSL.
+// The library's functions for this processor: looked up once, then only read. Null if it would not be faster
+// than OpenSSL.
 IMB_MGR* functions() {
   static const std::unique_ptr<IMB_MGR, FreeManager> kFunctions = [] {
     std::unique_ptr<IMB_MGR, FreeManager> manager(alloc_mb_mgr(0));
@@ -55,7 +55,7 @@ class IpsecMbGcm final : public AesGcm {
   }
   static std::uint8_t* raw(std::byte* bytes) { return reinterpret_cast<std::uint8_t*>(bytes); }
 
-  // The library's header aligns them only where LINUX is defined.
+  // The library's header aligns them only if LINUX is defined.
   alignas(64) gcm_key_data key_{};
   alignas(64) gcm_context_data context_{};
 };

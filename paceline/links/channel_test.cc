@@ -1,4 +1,4 @@
-// What both ends of a channel may count on, between two processes: the same for every kind of channel.
+// The promises to both ends of a channel, between two processes: the same for every kind of channel.
 #include "paceline/channels/channel.h"
 
 #include <signal.h>
@@ -64,7 +64,7 @@ class ChannelOf : public ::testing::TestWithParam<Kind> {
   ChannelHost host() const { return ChannelHost(GetParam().kind); }
   channels::ChannelSizes sizes(std::int64_t bytes) const { return alike(GetParam().slots, bytes); }
 
-  // Opens what it hears of, and sends back what comes, `count` times.
+  // Opens the channel whose place it hears, and sends back `count` messages.
   std::function<int(const ChildProcess::Parent&)> echo(const channels::ChannelSizes& sizes,
                                                        std::size_t count) const {
     return [=, this](const ChildProcess::Parent& parent) {
@@ -74,7 +74,7 @@ class ChannelOf : public ::testing::TestWithParam<Kind> {
         const auto message = receive(*channel);
         if (!message || !send(*channel, *message)) return 2;
       }
-      parent.hear();  // what was sent last is still on its way
+      parent.hear();  // the last message is still under way
       return 0;
     };
   }
@@ -114,7 +114,8 @@ TEST_P(ChannelOf, SmallerMessagesKeepTheirSizesAndTheirOrder) {
   std::uint64_t sent = 0, received = 0;
   const auto size_of = [](std::uint64_t message) { return kMessageBytes[message * 5 % 7]; };
   while (received < 7 * 20) {
-    // An answer may come before the word that its message was released: with none on its way, wait for room.
+    // An answer may come before the notice that its message was released: if none is under way, wait for
+    // room.
     const auto limit = sent == received ? 60s : kAtOnce;
     if (sent < 7 * 20 && send(*made.channel, bytes(size_of(sent), sent), limit)) {
       ++sent;

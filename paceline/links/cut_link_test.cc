@@ -38,7 +38,7 @@ LinkOptions patient() {
   return options;
 }
 
-// Host 0: takes what comes until its link ends; says why.
+// Host 0: receives until its link ends; reports why.
 template <class Over>
 int receive(const Namespaces& hosts, const ChildProcess::Parent& parent) {
   if (!hosts.enter(0)) return 1;
@@ -100,7 +100,7 @@ TYPED_TEST(ALinkThatIsCut, EndsAtBothItsEndsInMidPayload) {
   }
 }
 
-TYPED_TEST(ALinkThatIsCut, AndJoinedAgainInTimeGoesOn) {
+TYPED_TEST(ALinkThatIsCut, GoesOnIfJoinedAgainInTime) {
   const auto hosts = Namespaces::create(2, 200);
   if (!hosts.ok()) GTEST_SKIP() << hosts.status().message();
   ChildProcess receiver([&](const ChildProcess::Parent& parent) {

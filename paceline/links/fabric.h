@@ -9,8 +9,8 @@
 
 namespace paceline::links {
 
-// Which carrier (carrier.h), and whether links are encrypted and authenticated. In the clear is for networks
-// that only the job's hosts reach.
+// A carrier (carrier.h), and whether links are encrypted and authenticated. In the clear is for networks that
+// only the job's hosts reach.
 struct Fabric {
   std::string_view carrier;  // a name of the table, which lives as long as the program
   bool sealed = false;
@@ -26,11 +26,11 @@ inline constexpr Fabric Fabric::kUcx{"ucx"};
 std::string_view name_of(const Fabric& fabric);
 std::optional<Fabric> fabric_named(std::string_view name);
 
-// The faster one in the clear from this address of this host: UCX where its interface's card has RDMA, else
-// TCP. Errors: NotFound (no interface has it), InvalidArgument.
+// The fastest fabric in the clear from this address of this host: UCX if its interface's card has RDMA, else
+// TCP. Errors: NotFound (no interface has the address), InvalidArgument.
 absl::StatusOr<Fabric> fastest_in_the_clear(const std::string& host);
 
-// Of that name, or with "auto" the fastest in the clear. Errors: the same.
+// The fabric of that name; "auto": the fastest in the clear. Errors: the same.
 absl::StatusOr<Fabric> fabric_of_host(const std::string& name, const std::string& host);
 
 }  // namespace paceline::links

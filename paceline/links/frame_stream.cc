@@ -30,7 +30,7 @@ void FrameStream::stop() {
   coming_.clear();
 }
 
-// Memory that chunks were sealed in is used again: fresh memory would cost more than sealing.
+// Memory in which chunks were sealed is used again: fresh memory would cost more than sealing.
 std::vector<std::byte> FrameStream::buffer(std::size_t bytes) {
   if (spare_.empty()) return std::vector<std::byte>(bytes);
   std::vector<std::byte> buffer = std::move(spare_.back());

@@ -1,8 +1,8 @@
 // Frames over a port: counted, sealed once both ends know the keys, opened, and checked before their owner
-// hears of them. (What they look like: link_frames.h.)
+// gets them. (link_frames.h describes their format.)
 //
-// Invariant: the owner gets each frame once, in the order posted; only the data of chunks, which the
-// owner places, may come in another order. One thread at a time.
+// Invariant: the owner gets each frame once, in the order posted; only the data of chunks, whose memory the
+// owner chooses, may come in another order. One thread at a time.
 #pragma once
 
 #include <chrono>
@@ -25,14 +25,14 @@ class FrameOwner {
  public:
   // A frame begins to come; an error refuses it.
   virtual absl::Status may_come(FrameKind kind) = 0;
-  // Where the data of a chunk go.
+  // Returns the memory for a chunk's data.
   virtual absl::StatusOr<std::span<std::byte>> place(const FrameHead& chunk, std::size_t data_bytes) = 0;
-  // A frame is there, and opened.
+  // A frame has come, and was opened.
   virtual absl::Status came(const FrameHead& head, std::span<const std::byte> header,
                             std::span<const std::byte> data) = 0;
-  // The data of a frame that was posted are the owner's again.
+  // The data of a frame that was posted belong to the owner again.
   virtual void posted(FrameKind kind, std::uint64_t message) = 0;
-  // No further frame comes. Not from within post().
+  // No further frame comes. Not called from within post().
   virtual void failed(const absl::Status& why) = 0;
 
  protected:
@@ -48,14 +48,14 @@ class FrameStream final : FrameSink {
   FrameStream(const FrameStream&) = delete;
   FrameStream& operator=(const FrameStream&) = delete;
 
-  // Every frame from here on is sealed, in both directions. Requires: nobody else uses these keys.
+  // Seals every frame from here on, in both directions. Requires: these keys are used nowhere else.
   void seal(const SealKey& send, const SealKey& receive);
-  // Head and header are copied; the data stay as they are until posted().
+  // Head and header are copied; the data must stay unchanged until posted().
   void post(FrameKind kind, std::uint64_t message, std::uint64_t bytes,
             std::span<const std::byte> header = {}, std::span<const std::byte> data = {});
   void progress() { port_->progress(); }
   bool finish() { return port_->finish(); }
-  // From here on no data are touched, and nothing is told.
+  // From here on no data are touched, and the owner is not called.
   void stop();
 
   std::size_t chunk_bytes(std::size_t left) const { return port_->chunk_bytes(left); }
@@ -63,7 +63,7 @@ class FrameStream final : FrameSink {
   bool connected() const { return port_->connected(); }
   int fd() const { return port_->fd(); }
   bool arm() { return port_->arm(); }
-  // When the peer last gave a sign of life: a frame that came, or took a chunk.
+  // The time of the peer's latest sign of life: it sent a frame, or took a chunk.
   SteadyTime last_life() const { return last_life_; }
   SteadyTime last_posted() const { return last_posted_; }
 
@@ -77,7 +77,7 @@ class FrameStream final : FrameSink {
   struct Coming {
     FrameHead head;
     std::vector<std::byte> raw;    // the head as it came
-    std::vector<std::byte> small;  // data that have no place of the owner's
+    std::vector<std::byte> small;  // data for which the owner gives no memory
     std::span<std::byte> data;
   };
 
@@ -99,8 +99,8 @@ class FrameStream final : FrameSink {
   SteadyTime last_posted_;
   std::uint64_t posted_count_ = 0;
   std::uint64_t came_count_ = 0;
-  std::map<std::uint64_t, Posted> posted_;  // by count
-  std::map<std::uint64_t, Coming> coming_;  // by count; whose data are on their way
+  std::map<std::uint64_t, Posted> posted_;  // keyed by count
+  std::map<std::uint64_t, Coming> coming_;  // keyed by count; their data are under way
   std::vector<std::vector<std::byte>> spare_;
 };
 

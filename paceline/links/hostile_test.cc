@@ -1,5 +1,5 @@
-// Strangers at a listener of TCP: whatever they send, and however many they are, each is refused with one
-// line or goes unheard, and the links that are there carry on.
+// Strangers at a TCP listener: each is refused with one line or ignored, whatever they send and however many
+// they are, and the existing links carry on.
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -29,7 +29,7 @@ using std::chrono::steady_clock;
 
 using Bytes = std::vector<std::byte>;
 
-// As a frame lies on the wire, with lengths that may be untrue.
+// A frame on the wire, with lengths that may be untrue.
 Bytes framed(const Bytes& head, std::uint32_t head_bytes, std::uint32_t data_bytes, const Bytes& data = {}) {
   Bytes out(8 + head.size() + data.size());
   std::memcpy(out.data(), &head_bytes, 4);
@@ -59,18 +59,18 @@ Bytes first(Bytes bytes, std::size_t size) {
   return bytes;
 }
 
-// A plain socket at a listener's port.
+// A plain socket connected to a listener's port.
 class Stranger {
  public:
   explicit Stranger(const std::string& address) : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     const SocketAddress to = parse_address(address).value();
     EXPECT_EQ(connect(socket_.get(), to.get(), to.bytes), 0) << std::strerror(errno);
   }
-  // What the socket takes; the other end may have closed it.
+  // Sends as much as the socket takes; the other end may have closed it.
   void say(std::span<const std::byte> bytes) {
     ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
   }
-  // Whether the other end has closed the connection. Hears what there is.
+  // True if the other end has closed the connection. Reads what has come.
   bool closed() {
     for (std::array<char, 4096> some;;) {
       const ssize_t got = recv(socket_.get(), some.data(), some.size(), MSG_DONTWAIT);
@@ -85,7 +85,7 @@ class Stranger {
   std::string heard_;
 };
 
-// A listener with one link that is at home: a child that sends back whatever it gets, all the time.
+// A listener with one link from a friend: a child that sends back whatever it gets, all the time.
 class AListenerWithStrangers : public ::testing::TestWithParam<bool> {
  protected:
   void SetUp() override {
@@ -103,7 +103,7 @@ class AListenerWithStrangers : public ::testing::TestWithParam<bool> {
     ping();
   }
   void TearDown() override {
-    // It has carried on, and does.
+    // The link has carried on, and still does.
     const int rounds = rounds_;
     EXPECT_TRUE(until([&] { return rounds_ >= rounds + 3; }));
     for (const std::string& line : refused_) {
@@ -128,7 +128,8 @@ class AListenerWithStrangers : public ::testing::TestWithParam<bool> {
     }
     return done();
   }
-  // One that says this is shut out, or hears why it is not wanted and goes; there is one line about it.
+  // Sends these bytes: the listener closes the connection, or refuses it with an answer; there is one line
+  // about it.
   void expect_refused(const Bytes& bytes, const std::string& what) {
     const std::size_t before = refused_.size();
     {
@@ -148,7 +149,7 @@ class AListenerWithStrangers : public ::testing::TestWithParam<bool> {
   std::unique_ptr<LinkListener> listener_;
   std::vector<std::string> refused_;
   std::unique_ptr<Link> link_;
-  std::unique_ptr<Link> late_;  // another one that was let in
+  std::unique_ptr<Link> late_;  // another link that was let in
   int rounds_ = 0;
 
  private:
@@ -199,7 +200,7 @@ TEST_P(AListenerWithStrangers, RefusesRandomBytes) {
   Rng rng(7);
   for (int i = 0; i < 100; ++i) {
     Bytes bytes = payload(1 + rng.next() % 60'000, rng.next());
-    // Some with lengths that pass, so that what follows is looked at.
+    // Half of them have valid lengths, so that the bytes behind are read too.
     if (i % 2 == 0) bytes = framed({}, static_cast<std::uint32_t>(rng.next() % 320), 0) + bytes;
     expect_refused(bytes + Bytes(400), std::to_string(i));
   }
@@ -234,7 +235,7 @@ TEST_P(AListenerWithStrangers, RefusesWhatIsNoFrameAndWhatIsNotDue) {
   for (const auto& [what, bytes] : cases) expect_refused(bytes, what);
 }
 
-TEST_P(AListenerWithStrangers, WhoGoesInMidFrameIsForgotten) {
+TEST_P(AListenerWithStrangers, ForgetsAPeerThatGoesInMidFrame) {
   const Bytes whole = hello(GetParam());
   for (std::size_t size = 0; size < whole.size(); ++size) {
     const std::size_t before = refused_.size();
@@ -244,9 +245,9 @@ TEST_P(AListenerWithStrangers, WhoGoesInMidFrameIsForgotten) {
   }
 }
 
-// Three bytes at a time: so they end at every place of a number of four bytes, and all is said well within
-// the time that a hello may take.
-TEST_P(AListenerWithStrangers, WhoSpeaksInCrumbsIsUnderstood) {
+// Three bytes at a time end at every place of a four-byte number, and the whole hello comes well within its
+// time limit.
+TEST_P(AListenerWithStrangers, ReadsAHelloInSmallPieces) {
   constexpr std::size_t kCrumb = 3;
   Stranger stranger(listener_->address());
   const Bytes whole = hello(GetParam());
@@ -256,13 +257,13 @@ TEST_P(AListenerWithStrangers, WhoSpeaksInCrumbsIsUnderstood) {
     const int rounds = rounds_;
     ASSERT_TRUE(until([&] { return rounds_ > rounds; }));
   }
-  // The hello is whole: it says a name, and hears what is thought of it.
+  // The hello is whole: it gives a name, and gets an answer.
   EXPECT_EQ(refused_.size(), before);
   ASSERT_TRUE(until([&] { return stranger.closed() || !stranger.heard().empty(); }));
   EXPECT_NE(stranger.heard().find("nobody of this name"), std::string::npos) << stranger.heard();
 }
 
-// 300 who say nothing: 64 are kept, for as long as the limit, and then others get in again.
+// 300 silent peers: 64 are kept, until the limit, and then others get in again.
 TEST_P(AListenerWithStrangers, AFloodOfThemEnds) {
   if (!GetParam()) GTEST_SKIP() << "the same as sealed: nobody gets as far as keys";
   constexpr std::size_t kFlood = 300;
@@ -275,7 +276,7 @@ TEST_P(AListenerWithStrangers, AFloodOfThemEnds) {
     const std::size_t come = i + 1;
     ASSERT_TRUE(until([&] { return come <= kKept || refused_.size() >= come - kKept; }));
   }
-  // Later the first of those that were kept have had their time.
+  // The first of those that were kept reach their limit later.
   if (steady_clock::now() - began < LinkOptions{}.connect_limit) {
     EXPECT_EQ(refused_.size(), kFlood - kKept);
   }
@@ -308,8 +309,8 @@ TEST_P(AListenerWithStrangers, AFloodOfThemKeepsNobodyOut) {
   EXPECT_TRUE(steady_clock::now() - began > LinkOptions{}.connect_limit || !flood.back()->closed());
 }
 
-// Who has a name that is expected gets further; without the keys no further than this.
-TEST_P(AListenerWithStrangers, OneOfThemHasTheNameOfAFriend) {
+// A stranger with an expected name gets further; without the keys no further than this.
+TEST_P(AListenerWithStrangers, RefusesAStrangerWithAFriendsName) {
   const bool sealed = GetParam();
   const Bytes ready = framed({FrameKind::kReady, 1, 0, 0}, {}, {}, sealed);
   if (sealed) {

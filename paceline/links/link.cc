@@ -23,14 +23,14 @@ namespace {
 
 using std::chrono::steady_clock;
 
-// For what has been sent to reach the peer.
+// The time that sent messages get to reach the peer.
 constexpr auto kFinishLimit = std::chrono::seconds(1);
 constexpr auto kFinishStep = std::chrono::milliseconds(2);
 
 constexpr auto kHeartbeat = std::chrono::milliseconds(500);
-// Messages offered by one end and not taken by the other.
+// The most messages that one end offers before the other takes them.
 constexpr int kMostOffers = 64;
-// Chunks on their way. So many that the wire has something to carry while either process waits for a
+// The most chunks under way: enough for the wire to have something to carry while either process waits for a
 // processor.
 constexpr int kMostChunks = 16;
 
@@ -78,13 +78,13 @@ void Link::finish(std::span<Link* const> links) {
     return link->state_ != State::kOpen || !link->why_.ok() || link->frames_.finish();
   };
   const auto until = steady_clock::now() + kFinishLimit;
-  // Each has its turn before any is waited for.
+  // Each link gets a turn before any is waited for.
   while (std::ranges::count_if(links, std::not_fn(finished)) > 0 && steady_clock::now() < until)
     std::this_thread::sleep_for(kFinishStep);
   for (Link* link : links) link->abandon();
 }
 
-// Strangers may have taken all that the system has: then the link ends, and not the process.
+// Strangers may have taken everything that the system has: then the link ends, and not the process.
 void Link::watch() {
   timer_ = FileDescriptor(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
   poll_ = FileDescriptor(epoll_create1(EPOLL_CLOEXEC));
@@ -146,7 +146,7 @@ void Link::get_ready() {
   frames_.post(FrameKind::kReady, 0, 0);
 }
 
-// ---- What frames say
+// ---- Contents of frames
 
 absl::Status Link::may_come(FrameKind kind) {
   if (!why_.ok()) return why_;
@@ -243,7 +243,7 @@ void Link::posted(FrameKind kind, std::uint64_t id) {
 }
 
 void Link::failed(const absl::Status& why) {
-  // A refused peer has gone, or has had its time.
+  // A refused peer has gone, or its time is over.
   if (state_ == State::kRefused) state_ = State::kEnded;
   if (why_.ok())
     why_ = absl::Status(why.code(), fmt::format("link to {}: {}", peer_, std::string(why.message())));
@@ -302,7 +302,7 @@ bool Link::chunk_is_due() const {
   return why_.ok() && !accepted_.empty() && chunks_in_flight_ < kMostChunks && frames_.takes_chunk();
 }
 
-// One chunk of the message that was accepted first.
+// Posts one chunk of the message that was accepted first.
 void Link::post_chunk() {
   const std::uint64_t id = accepted_.front();
   Outgoing& message = outgoing_.at(id);
@@ -316,8 +316,8 @@ void Link::post_chunk() {
   frames_.post(FrameKind::kChunk, id, offset, {}, chunk);
 }
 
-// The memory is the caller's once no frame with a part of it is on its way; a place among the offers is free
-// once the peer has accepted.
+// The memory belongs to the caller once no frame with a part of it is under way; a place among the offers is
+// free once the peer has accepted.
 void Link::finish_if_sent(std::uint64_t id) {
   const auto found = outgoing_.find(id);
   Outgoing& message = found->second;
@@ -335,14 +335,14 @@ void Link::tell(Done done, const absl::Status& status) {
 
 absl::Status Link::progress() {
   advance();
-  // Only what is there now: what is told may bring more, and others want their turn.
+  // Only the events that are there now: handling them may bring more, and others want their turn.
   for (std::size_t left = events_.size(); left > 0; --left) {
     const std::function<void()> event = std::move(events_.front());
     events_.pop_front();
     event();
   }
   if (state_ != State::kEnded) post_offers();
-  // The end comes last.
+  // The end is reported last.
   return events_.empty() ? why_ : absl::OkStatus();
 }
 
@@ -350,7 +350,7 @@ void Link::advance() {
   if (state_ == State::kEnded) return;
   std::uint64_t rings = 0;
   [[maybe_unused]] const ssize_t drained = ::read(timer_.get(), &rings, sizeof rings);
-  // A chunk is on its way before the next one is sealed; and others want their turn.
+  // A chunk is sent before the next one is sealed, and others get their turn.
   frames_.progress();
   for (int posted = 0; posted < kMostChunks && chunk_is_due(); ++posted) {
     post_chunk();

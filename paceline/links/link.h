@@ -1,10 +1,10 @@
 // A connection between two processes that carries messages both ways. A message is a small header and a
-// payload: the receiver sees the header and says into which memory the payload goes, so that it is not copied
-// on the way. It runs over any carrier (carrier.h): the end that connects chooses, and from there on there is
-// no difference.
+// payload: the receiver sees the header and gives the memory for the payload, so that it is not copied on the
+// way. It runs over any carrier (carrier.h): the end that connects chooses one, and after that there is no
+// difference.
 //
-// The owner calls progress(), and everything that happened is told from within it. With nothing to do it
-// sleeps on fd(), by itself or with other descriptors. A link sends a sign of life twice a second, so
+// The owner calls progress(), which calls back about everything that happened. If there is nothing to do, the
+// owner sleeps on fd(), alone or with other descriptors. A link sends a sign of life twice a second, so
 // progress() has to be called at least once a second.
 //
 // Invariants
@@ -13,7 +13,7 @@
 // - Every Done is called exactly once, unless the link is destroyed first. When the link ends, it gets the
 //   reason.
 // - What came before a link ended is heard before its end, and can be received if it came whole.
-// - A message whose Done was OK reaches a peer that is well, even when the link is destroyed then.
+// - A message whose Done was OK reaches a peer that is well, even if the link is destroyed then.
 // - A link that has ended stays so: the system knows a dead peer at once, and a silent one after
 //   LinkOptions::silence.
 // - With keys, a payload cannot be read on the way; and frames that were changed, left out, repeated or moved
@@ -41,7 +41,7 @@
 
 namespace paceline::links {
 
-// A key for each direction; what one end sends with, the other receives with.
+// A key for each direction: one end's `send` is the other end's `receive`.
 struct LinkKeys {
   SealKey send;
   SealKey receive;
@@ -50,13 +50,13 @@ struct LinkKeys {
 struct LinkOptions {
   // Nothing: in the clear. Both ends have to be alike.
   std::optional<LinkKeys> keys;
-  // Bytes of a payload. A link carries what both its ends allow.
+  // The most bytes of a payload. A link carries what both its ends allow.
   std::size_t most_payload = std::size_t{1} << 30;
-  // Until the peer's host answers, and until both ends know each other.
+  // The limits until the peer's host answers, and until both ends know each other.
   std::chrono::milliseconds connect_limit{5000};
   std::chrono::milliseconds hello_limit{5000};
-  // Without a sign of life. A link that carries less than a chunk (1 MB) in this time is taken for a silent
-  // one.
+  // The limit without a sign of life. A link that carries less than a chunk (1 MB) in this time counts as
+  // silent.
   std::chrono::milliseconds silence{5000};
 };
 
@@ -65,16 +65,16 @@ class Link final : FrameOwner {
   using Done = std::function<void(const absl::Status&)>;
   struct Message {
     std::uint64_t id = 0;               // for receive()
-    std::span<const std::byte> header;  // as long as on_message runs
-    std::size_t bytes = 0;              // of payload
+    std::span<const std::byte> header;  // valid while on_message runs
+    std::size_t bytes = 0;              // the payload's bytes
   };
   using OnMessage = std::function<void(const Message&)>;
-  // What the owner of a listener makes of the name that somebody connects with: the link's options, or why
-  // not.
+  // A listener owner's answer to the name with which a peer connects: the link's options, or an error that
+  // refuses it.
   using Accept = std::function<absl::StatusOr<LinkOptions>(const std::string& name)>;
 
-  // The end that connects as `name`, and the end that listens; `peer` is for messages. Called by
-  // Carrier::connect() and LinkListener. Where the system has no descriptors left, the link ends at once.
+  // The end that connects as `name`, and the end that listens; `peer` is for error messages. Called by
+  // Carrier::connect() and LinkListener. If the system has no descriptors left, the link ends at once.
   Link(std::unique_ptr<FramePort> port, const std::string& peer, const std::string& name,
        const LinkOptions& options);
   Link(std::unique_ptr<FramePort> port, const std::string& peer, Accept accept);
@@ -82,50 +82,50 @@ class Link final : FrameOwner {
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
 
-  // Before the first progress().
+  // Call before the first progress().
   void on_message(OnMessage hear) { hear_ = std::move(hear); }
 
-  // The header is copied (at most 256 bytes). Errors of Done: InvalidArgument (the payload is larger than the
-  // ends agreed on), or why the link ended. May be called before the link is open.
+  // Sends a message. The header is copied (at most 256 bytes). Errors of Done: InvalidArgument (the payload
+  // is larger than the ends agreed on), or why the link ended. May be called before the link is open.
   void send(std::span<const std::byte> header, std::span<const std::byte> payload, Done sent);
-  // The payload of a message that on_message told of goes to `memory`. Requires: it is not received yet, and
-  // memory is as large as it. While 64 messages wait for this, the peer's further ones are held back.
+  // Receives into `memory` the payload of a message that on_message told. Requires: it is not received yet,
+  // and `memory` has its size. While 64 messages wait for this call, the peer's further ones are held back.
   void receive(std::uint64_t message, std::span<std::byte> memory, Done received);
 
-  // Does what can be done without waiting. OK, or why the link ended, once all is told: Unavailable (peer
-  // lost or silent), DeadlineExceeded (not connected in time), FailedPrecondition (refused), DataLoss (forged
-  // or malformed), ResourceExhausted (no descriptors).
+  // Does everything that is possible without waiting. OK, or why the link ended, after all callbacks:
+  // Unavailable (peer lost or silent), DeadlineExceeded (not connected in time), FailedPrecondition
+  // (refused), DataLoss (forged or malformed), ResourceExhausted (no descriptors).
   absl::Status progress();
-  // Destroys links all at once: what send() told to be done gets the time that one link would have for it.
+  // Destroys links together: their sent messages get the same time to arrive as those of a single link.
   static void close(std::vector<std::unique_ptr<Link>> links);
-  // Ends the link here and now: no memory of anybody's is touched any more, and nobody is told. Not to be
-  // called from what the link tells.
+  // Ends the link at once: no more memory is touched, and there are no more callbacks. Not to be called from
+  // a callback of the link.
   void abandon();
-  // Both ends know each other.
+  // True once both ends know each other.
   bool open() const { return state_ == State::kOpen; }
-  // What the peer connected as; known when open, empty where this end connected.
+  // The peer's name; known when open, empty if this end connected.
   const std::string& peer_name() const { return peer_name_; }
-  // How fast payloads have come.
+  // The payloads received so far, and their speed.
   const Received& received() const { return meter_.so_far(); }
 
-  // Readable when there is something to do, provided arm() was true after the last progress().
+  // Readable when there is something to do, provided arm() returned true after the last progress().
   int fd() const { return poll_.get(); }
   bool arm();
-  // Sleeps until there is something to do, at most so long.
+  // Sleeps until there is something to do, at most until `limit`.
   void wait(std::chrono::milliseconds limit);
 
  private:
   friend class LinkListener;
   friend class LinkDialer;
 
-  // kRefused: the peer has been told that it is refused, and is given the time to read it.
+  // kRefused: the peer has been told that it is refused, and gets time to read it.
   enum class State { kHello, kReady, kOpen, kRefused, kEnded };
   struct Outgoing {
     std::vector<std::byte> header;
     std::span<const std::byte> payload;
     Done done;
     bool accepted = false;
-    std::size_t offset = 0;  // what was posted
+    std::size_t offset = 0;  // the bytes that were posted
     int in_flight = 0;       // frames with parts of the payload
   };
   struct Incoming {
@@ -135,7 +135,7 @@ class Link final : FrameOwner {
     std::span<std::byte> memory;
     Done done;
     std::size_t begun = 0;   // bytes that have begun to come
-    std::size_t landed = 0;  // that are there
+    std::size_t landed = 0;  // bytes that have come
   };
 
   void watch();
@@ -186,14 +186,14 @@ class Link final : FrameOwner {
   std::map<std::uint64_t, Outgoing> outgoing_;  // offered
   std::deque<std::uint64_t> accepted_;          // with chunks to be posted
   std::uint64_t next_out_ = 0;
-  int offered_ = 0;  // and not accepted
+  int offered_ = 0;  // messages offered and not accepted
   int chunks_in_flight_ = 0;
   std::map<std::uint64_t, Incoming> incoming_;
   std::uint64_t next_in_ = 0;
   int untaken_ = 0;
   LinkMeter meter_;
 
-  FrameStream frames_;  // goes first, so that nothing is told to what is gone
+  FrameStream frames_;  // destroyed first, so that it calls nothing that is gone
 };
 
 }  // namespace paceline::links

@@ -12,7 +12,7 @@ namespace paceline::links {
 
 namespace {
 
-// The header of a link's message, a byte: a message of the channel, or the word that one was released.
+// The header of a link's message, one byte: a message of the channel, or the notice that one was released.
 constexpr std::array kMessage{std::byte{1}};
 constexpr std::array kReleased{std::byte{2}};
 
@@ -89,7 +89,7 @@ void LinkEnd::close() {
   closed_ = true;
 }
 
-// ---- Of the thread that moves the link
+// ---- Called by the thread that moves the link
 
 void LinkEnd::attach(Link& link) {
   link.on_message([this, &link](const Link::Message& message) { hear(link, message); });

@@ -1,10 +1,10 @@
 // An end of a channel that goes over a link. Two threads share it: its owner's, which waits for room and
-// messages, and the one that moves the link (link_channels.h). Between them are the slots of both ways and
+// messages, and the one that moves the link (link_channels.h). Between them are the slots of both ways, and
 // how far each has come.
 //
-// A message is a message of the link, its payload the slot; the receiver says which ones it has released, so
-// that no more are on their way than there are slots, as in memory. What a peer says is not trusted: a
-// message that has no slot, or none so large, ends the channel.
+// A message is a message of the link, its payload the slot; the receiver reports which ones it has released,
+// so that no more messages are under way than there are slots, as in memory. A peer is not trusted: a message
+// for which there is no slot, or none of its size, ends the channel.
 #pragma once
 
 #include <condition_variable>
@@ -26,22 +26,22 @@ class LinkEnd : public std::enable_shared_from_this<LinkEnd> {
  public:
   LinkEnd(const channels::ChannelSize& out, const channels::ChannelSize& in);
 
-  // ---- The owner's; Channel says what they do. After send() and release() the link has something to do.
+  // ---- Called by the owner; see Channel. After send() and release() the link has something to do.
   absl::StatusOr<std::optional<std::span<std::byte>>> room(std::chrono::nanoseconds timeout);
   void send(std::size_t bytes);
   absl::StatusOr<std::optional<std::span<const std::byte>>> message(std::chrono::nanoseconds timeout);
   void release();
-  // The owner is done with it.
+  // Called when the owner is done with the channel.
   void close();
 
-  // ---- Of the thread that moves the link.
-  // Hears the link's messages from now on. Before its first progress().
+  // ---- Called by the thread that moves the link.
+  // Takes the link's messages from now on. Call before the link's first progress().
   void attach(Link& link);
-  // Hands over what the owner has sent and released.
+  // Hands over the messages that the owner has sent, and its releases.
   void pump(Link& link);
-  // Nothing goes or comes any more. What has come is still there.
+  // Nothing more is sent or received. Messages that have come can still be taken.
   void end(const absl::Status& why);
-  // Why the peer cannot be gone on with, if it cannot.
+  // The reason why the peer cannot be served any longer; OK if it can.
   absl::Status trouble();
   bool closed();
 
@@ -54,12 +54,12 @@ class LinkEnd : public std::enable_shared_from_this<LinkEnd> {
     std::size_t slot_bytes;
     std::size_t stride;
     std::vector<std::byte> memory;
-    std::byte* first;                // at a cache line
-    std::vector<std::size_t> bytes;  // of the message in each
-    std::vector<bool> busy;          // the link has it
+    std::byte* first;                // the first cache line
+    std::vector<std::size_t> bytes;  // the size of the message in each slot
+    std::vector<bool> busy;          // the link uses the slot
     std::uint64_t begun = 0;         // messages that this end has sent, or that have begun to come
-    std::uint64_t released = 0;      // by the receiver
-    std::uint64_t told = 0;          // the link: of what was sent here, or of what was released
+    std::uint64_t released = 0;      // messages that the receiver has released
+    std::uint64_t told = 0;          // how many of the sent messages, or of the releases, the link was told
   };
 
   void hear(Link& link, const Link::Message& message);
@@ -68,7 +68,7 @@ class LinkEnd : public std::enable_shared_from_this<LinkEnd> {
   void landed(std::size_t slot);
   bool has_room() const;
   bool has_message() const;
-  // Waits for it. False when time is up. Errors: why it will never be.
+  // Waits for `what`. False if time is up. Errors: why it will never be true.
   absl::StatusOr<bool> wait(std::chrono::nanoseconds timeout, const std::function<bool()>& what);
 
   std::mutex mutex_;  // guards what follows

@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kUntilThereIsSomething = -1;  // links have timers of their own
 
-// What the owner has.
+// The channel in its owner's hands.
 class LinkChannel final : public channels::Channel {
  public:
   LinkChannel(std::shared_ptr<LinkEnd> end, std::shared_ptr<const WakeEvent> thread)
@@ -65,7 +65,7 @@ absl::StatusOr<std::unique_ptr<LinkChannels>> LinkChannels::listen(
   gate.accept = [it = channels.get()](const std::string& name) { return it->accept(name); };
   gate.on_link = [it = channels.get()](std::unique_ptr<Link> link) {
     Line* line = it->expected(link->peer_name());
-    if (line != nullptr) it->take_link(*line, std::move(link));  // else it is not wanted any more
+    if (line != nullptr) it->take_link(*line, std::move(link));  // otherwise the peer is not wanted any more
   };
   gate.on_refused = [refused = std::move(refused)](const absl::Status& why) {
     refused(std::string(why.message()));
@@ -123,7 +123,7 @@ void LinkChannels::run(const std::stop_token& stop) {
   }
 }
 
-// True when there may be more to do.
+// True if there may be more to do.
 bool LinkChannels::progress() {
   take_new();
   listener_->progress();
@@ -137,8 +137,8 @@ bool LinkChannels::progress() {
   return !idle;
 }
 
-// All together: those to a host that is cut off would wait one after the other, and the other links
-// meanwhile.
+// Closes all lines together: links to a host that is cut off would wait one after the other, and the other
+// links meanwhile.
 void LinkChannels::close_lines() {
   const auto open = std::stable_partition(lines_.begin(), lines_.end(),
                                           [](const Line& line) { return !line.end->closed(); });
@@ -182,7 +182,7 @@ LinkChannels::Line* LinkChannels::expected(const std::string& said) {
 }
 
 absl::StatusOr<LinkOptions> LinkChannels::accept(const std::string& said) {
-  take_new();  // who comes may be expected only just now
+  take_new();  // a peer that connects may have been expected only just now
   const Line* line = expected(said);
   if (line == nullptr) return absl::PermissionDeniedError("no peer of that name is expected");
   return line->options;

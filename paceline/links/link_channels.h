@@ -1,12 +1,13 @@
-// Channels to processes on other hosts: each over a link of its own, as the network has it, sealed or in the
-// clear. One end expects the other under a name, which says which channel is meant, and both have keys for
-// it: where links are sealed they seal with them, in the clear the end that connects proves itself with its
-// own (link_name.h). Who comes under another name, or with other keys, is refused. A thread moves all links,
-// so that what was sent goes while its owner computes; it sleeps while there is nothing to do.
+// Channels to processes on other hosts: each over a link of its own, in the network's fabric, sealed or in
+// the clear. One end expects the other under a name, which identifies the channel, and both have keys for it:
+// sealed links use them to seal, and in the clear the connecting end proves itself with its own
+// (link_name.h). A peer with another name, or other keys, is refused. A thread moves all links, so that
+// messages go while their owner computes; it sleeps while there is nothing to do.
 //
-// A link that ends ends its channel: what has come can still be taken, then both ends' calls say so.
+// A link that ends ends its channel: messages that have come can still be taken, then both ends' calls return
+// the error.
 //
-// Any thread; each channel is its owner's thread's, and gone before this is.
+// Any thread; each channel belongs to its owner's thread, and is destroyed before this object.
 #pragma once
 
 #include <functional>
@@ -28,8 +29,8 @@ namespace paceline::links {
 
 class LinkChannels {
  public:
-  // Listens on an address of this host. `refused`: a line about somebody who was not let in, from the thread.
-  // Errors: as Network.
+  // Listens on an address of this host. `refused`: gets a line about each peer that was not let in, from the
+  // thread. Errors: those of Network.
   static absl::StatusOr<std::unique_ptr<LinkChannels>> listen(
       const std::string& host_address, Fabric fabric,
       std::function<void(const std::string&)> refused = [](const std::string&) {});
@@ -38,11 +39,11 @@ class LinkChannels {
   LinkChannels& operator=(const LinkChannels&) = delete;
 
   bool sealed() const { return network_.sealed(); }
-  // For the other ends.
+  // The address for the other ends.
   const std::string& address() const { return listener_->address(); }
 
-  // The end that creates a channel, which the other one connects to; and that one. Return at once. What comes
-  // is added to `received`, if there is one. Requires: no two of one name at a time.
+  // expect() makes the end that waits for the other one, and connect() the end that connects. Both return at
+  // once. Received payloads are added to `received`, unless it is null. Requires: names in use are different.
   std::unique_ptr<channels::Channel> expect(const std::string& name, const channels::ChannelSizes& sizes,
                                             const LinkKeys& keys,
                                             std::shared_ptr<ReceivedCount> received = nullptr);
@@ -52,21 +53,21 @@ class LinkChannels {
 
  private:
   struct Line {
-    std::string said;     // the name that is connected with
-    std::string address;  // to connect to; empty: the other end does
+    std::string said;     // the name with which a peer connects, and its proof
+    std::string address;  // the address to connect to; empty: the other end connects
     LinkOptions options;
     std::shared_ptr<LinkEnd> end;
     std::shared_ptr<ReceivedCount> received{};  // null: nobody wants to know
-    Received counted{};                         // of it
-    std::unique_ptr<LinkDialer> dialer{};       // until it is connected
-    std::unique_ptr<Link> link{};               // null: not yet, or it has ended
+    Received counted{};                         // the part of the link's count that was added to `received`
+    std::unique_ptr<LinkDialer> dialer{};       // set until it is connected
+    std::unique_ptr<Link> link{};               // null: not connected yet, or ended
     bool ended = false;
   };
 
   explicit LinkChannels(Network network) : network_(std::move(network)) {}
   std::unique_ptr<channels::Channel> add(Line line);
 
-  // Of the thread.
+  // Called by the thread.
   void run(const std::stop_token& stop);
   bool progress();
   void close_lines();
@@ -80,11 +81,11 @@ class LinkChannels {
 
   const Network network_;
   std::unique_ptr<LinkListener> listener_;
-  std::shared_ptr<const WakeEvent> woken_;  // there is something to do; of the ends as well
+  std::shared_ptr<const WakeEvent> woken_;  // awake while there is something to do; the ends have it too
   std::mutex mutex_;                        // guards what follows
   std::vector<Line> new_;
-  std::vector<Line> lines_;  // of the thread
-  std::jthread thread_;      // last: it uses all of this
+  std::vector<Line> lines_;  // used by the thread
+  std::jthread thread_;      // last: it uses all members
 };
 
 }  // namespace paceline::links

@@ -1,5 +1,5 @@
-// What only channels over links can meet: strangers, links that end, peers that send what cannot be,
-// and messages that go while their sender does something else.
+// Faults that only channels over links can meet: strangers, links that end, impossible messages; and messages
+// that go while their sender does something else.
 #include "paceline/links/link_channels.h"
 
 #include <netinet/in.h>
@@ -30,7 +30,7 @@ using paceline::testing::ChildProcess;
 
 constexpr channels::ChannelSizes kSmallSlots{{2, 100}, {2, 100}};
 
-// Until the link has ended; the status of what waits for it.
+// Waits until the link has ended; returns the status of a waiting call.
 absl::Status end_of(channels::Channel& channel) {
   while (true) {
     const auto message = channel.message(60s);
@@ -39,7 +39,7 @@ absl::Status end_of(channels::Channel& channel) {
   }
 }
 
-// Moves both ends until the dialer has come to something.
+// Moves both ends until the dialer has a result.
 absl::StatusOr<std::unique_ptr<Link>> outcome_of(LinkDialer& dialer, LinkListener& listener) {
   while (true) {
     auto outcome = dialer.progress();
@@ -113,7 +113,7 @@ TEST_F(Links, AStrangerIsRefusedAndTheExpectedOneComes) {
   EXPECT_EQ(end_of(*second).code(), absl::StatusCode::kUnavailable) << "it is connected";
 }
 
-// What counts descriptors in 16 bits, or sets of a thousand, would go wrong here.
+// Code that counts descriptors in 16 bits, or has sets of a thousand, would fail here.
 TEST(LinksOfManyFiles, DescriptorsBeyond64kAreLikeOthers) {
   rlimit before{};
   getrlimit(RLIMIT_NOFILE, &before);
@@ -168,7 +168,7 @@ TEST_F(Links, BothEndsHearThatTheOtherIsGone) {
   mine->release();
   EXPECT_EQ(end_of(*mine).code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(mine->room(60s).status().code(), absl::StatusCode::kUnavailable);
-  // The same name may be expected again, as of another pipeline.
+  // The same name may be expected again, for example for another pipeline.
   mine = here_->expect("one", kSmallSlots, keys(3, false));
   theirs = there_->connect(here_->address(), "one", kSmallSlots, keys(3, true));
   ASSERT_TRUE(theirs->room(60s).value());
@@ -191,7 +191,7 @@ TEST_F(Links, APeerThatIsKilledIsMissed) {
   EXPECT_EQ(end_of(*theirs).code(), absl::StatusCode::kUnavailable);
 }
 
-TEST_F(Links, WhereNobodyListensIsSaidToTheOneThatWaits) {
+TEST_F(Links, TellTheWaitingEndIfNobodyListens) {
   std::string address;
   {
     const auto gone = LinkChannels::listen("127.0.0.1", Fabric::kSealed).value();
@@ -203,7 +203,7 @@ TEST_F(Links, WhereNobodyListensIsSaidToTheOneThatWaits) {
             absl::StatusCode::kUnavailable);
 }
 
-TEST_F(Links, WhatWasSentGoesWhileItsSenderDoesSomethingElse) {
+TEST_F(Links, SendWhileTheSenderDoesSomethingElse) {
   constexpr channels::ChannelSizes kLarge{{1, 2'000'000}, {16, 2'000'000}};
   const auto mine = here_->expect("one", kLarge, keys(1, false));
   const auto theirs = there_->connect(here_->address(), "one", kLarge, keys(1, true));
@@ -211,14 +211,14 @@ TEST_F(Links, WhatWasSentGoesWhileItsSenderDoesSomethingElse) {
     ASSERT_TRUE(theirs->room(60s).value());
     theirs->send(2'000'000);
   }
-  // From here on nobody calls the sender's end.
+  // From here on the sender's end is not called.
   for (int i = 0; i < 16; ++i) {
     ASSERT_TRUE(mine->message(60s).value());
     mine->release();
   }
 }
 
-// With the right keys, but none of ours.
+// A peer with the right keys that runs another program.
 TEST_F(Links, APeerThatSendsWhatCannotBeEndsItsChannelAlone) {
   struct Wrong {
     std::byte kind;

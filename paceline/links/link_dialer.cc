@@ -14,7 +14,7 @@ namespace {
 using std::chrono::steady_clock;
 
 constexpr auto kBetweenTries = std::chrono::milliseconds(50);
-// After that it is no crowd.
+// After a longer trial the reason is not a crowd.
 constexpr auto kLongestTrial = std::chrono::seconds(5);
 
 }  // namespace
@@ -40,10 +40,10 @@ std::optional<absl::StatusOr<std::unique_ptr<Link>>> LinkDialer::progress() {
     link_ = *std::move(link);
   }
   link_->advance();
-  // One that opened and ended has something to tell.
+  // A link that opened and ended still has events to report.
   if (link_->open() || !link_->events_.empty()) return std::move(link_);
   if (link_->state_ != Link::State::kEnded) return std::nullopt;
-  // A listener with many that wait lets one go even after its answer. One that refuses says so.
+  // A crowded listener may drop a link even after its answer. A listener that refuses a peer says so.
   const absl::Status why = link_->why_;
   link_.reset();
   if (tries_again(why) && pause()) return std::nullopt;
@@ -63,7 +63,7 @@ bool LinkDialer::tries_again(const absl::Status& why) const {
   return crowded && steady_clock::now() + kBetweenTries < end;
 }
 
-// False when there can be none.
+// False if the timer cannot be made.
 bool LinkDialer::pause() {
   const timespec length{.tv_sec = 0, .tv_nsec = std::chrono::nanoseconds(kBetweenTries).count()};
   const itimerspec once{.it_interval = {}, .it_value = length};

@@ -34,7 +34,7 @@ absl::Status malformed(std::string_view what) {
   return absl::DataLossError(fmt::format("a frame is malformed: {}", what));
 }
 
-// What a frame of its kind can have besides its numbers.
+// Checks the header and data that a frame of its kind may have.
 absl::Status check_parts(const FrameHead& head, std::size_t header_bytes, std::size_t data_bytes) {
   const bool hello = head.kind == FrameKind::kHello, offer = head.kind == FrameKind::kOffer;
   if (header_bytes > 0 && !hello && !offer) return malformed("a header where none belongs");

@@ -1,5 +1,5 @@
-// How a link's frames begin on the wire. A frame is a head of at most 304 bytes, which is never encrypted but
-// authenticated on a sealed link, and data:
+// The format of a link's frames on the wire. A frame is a head of at most 304 bytes, which is never encrypted
+// but authenticated on a sealed link, and data:
 //
 //   kind u32 │ header bytes u32 │ count u64 │ message u64 │ bytes u64 │ header │ tag (16, if sealed)
 //
@@ -10,8 +10,8 @@
 //   chunk    data: the next part of `message`, from `bytes` on
 //   beat     the sender is alive
 //
-// `count` numbers all frames one way, from 0. Numbers are little-endian. Everything here is read from bytes
-// that anybody may have sent.
+// `count` numbers all frames of one direction, from 0. Numbers are little-endian. Everything here is read
+// from bytes that a stranger may have sent.
 #pragma once
 
 #include <array>
@@ -29,9 +29,9 @@ inline constexpr std::size_t kMostHeaderBytes = 256;
 inline constexpr std::size_t kTagBytes = 16;
 inline constexpr std::size_t kFixedHeadBytes = 32;
 inline constexpr std::size_t kMostHeadBytes = kFixedHeadBytes + kMostHeaderBytes + kTagBytes;
-// Payloads up to so many bytes travel with their offer.
+// Payloads of at most this size travel with their offer.
 inline constexpr std::size_t kInlineBytes = 4096;
-// Of a chunk that may come; what is sent is smaller.
+// The largest chunk that may come; those that are sent are smaller.
 inline constexpr std::size_t kMostChunkBytes = 8 << 20;
 
 enum class FrameKind : std::uint8_t { kHello = 1, kReady, kOffer, kAccept, kChunk, kHeartbeat };
@@ -44,29 +44,30 @@ struct FrameHead {
   friend bool operator==(const FrameHead&, const FrameHead&) = default;
 };
 
-// A head as it lies in memory; the spans point into that.
+// A head in memory; the spans point into it.
 struct ReadHead {
   FrameHead head;
   std::span<const std::byte> header;
   std::span<const std::byte> authenticated;  // all but the tag
-  std::span<const std::byte> tag;            // of kTagBytes, or none
+  std::span<const std::byte> tag;            // kTagBytes, or none
 };
 
-// Whether frames of this kind carry a tag on a link of this sort.
+// True if frames of this kind carry a tag on a link of this sort.
 inline bool has_tag(FrameKind kind, bool sealed) { return sealed && kind != FrameKind::kHello; }
 
 // A head with room for its tag. Requires: at most kMostHeaderBytes of header.
 std::vector<std::byte> write_head(const FrameHead& head, std::span<const std::byte> header, bool sealed);
-// Of a frame with `data_bytes` of data. Errors: DataLoss when no frame of this kind looks like that.
+// Reads the head of a frame with `data_bytes` of data. Errors: DataLoss if no frame of this kind looks like
+// that.
 absl::StatusOr<ReadHead> read_head(std::span<const std::byte> bytes, std::size_t data_bytes, bool sealed);
 
 using LinkNonce = std::array<std::byte, 16>;
 
 struct Hello {
   bool sealed = false;
-  std::uint64_t most_payload = 0;  // bytes of a payload that the sender takes
+  std::uint64_t most_payload = 0;  // the largest payload that the sender takes, in bytes
   LinkNonce nonce{};               // random
-  std::string text;  // of who connects: its name; of who listens: why not, empty when all is well
+  std::string text;  // the connecting end's name; the listening end's reason to refuse, or empty
   friend bool operator==(const Hello&, const Hello&) = default;
 };
 
@@ -74,7 +75,7 @@ inline constexpr std::size_t kMostHelloText = 200;
 
 // The header of a hello; text that is too long is cut.
 std::vector<std::byte> write_hello(const Hello& hello);
-// Errors: InvalidArgument when it is not one of this version. Text comes back printable.
+// Errors: InvalidArgument if it is no hello of this version. Text comes back printable.
 absl::StatusOr<Hello> read_hello(std::span<const std::byte> header);
 
 }  // namespace paceline::links

@@ -1,5 +1,4 @@
-// What a link makes of the frames that come: those of its peer, and those that somebody changed, kept, sent
-// twice or made up.
+// A link's reactions to frames of its peer, and to frames that were changed, kept, repeated or made up.
 #include "paceline/links/link_frames.h"
 
 #include <functional>
@@ -58,7 +57,8 @@ INSTANTIATE_TEST_SUITE_P(Sealed, LinkThatIsMeddledWith, ::testing::Bool(),
 
 FrameKind kind_of(const Frame& frame) { return static_cast<FrameKind>(frame.head[0]); }
 
-// Sends 30,000 bytes with the hand on what goes over; `caught` says whether the receiver is to notice.
+// Sends 30,000 bytes while `hand` changes the frames on their way; `why` is the error that the receiver has
+// to report.
 void expect_ended(bool sealed, const PairedPort::Hand& hand, const std::string& why) {
   Pair pair(sealed);
   pair.run();
@@ -128,7 +128,7 @@ TEST_P(LinkThatIsMeddledWith, EndsWhenAFrameIsCutShort) {
                "malformed");
 }
 
-// One bit anywhere in a sealed frame.
+// One bit is changed, anywhere in a sealed frame.
 TEST(SealedLink, EndsWhenABitIsChanged) {
   for (const FrameKind kind : {FrameKind::kOffer, FrameKind::kChunk}) {
     for (const std::size_t at : {0, 1, 100, 9'999}) {
@@ -170,7 +170,7 @@ TEST(SealedLink, ShowsNothingOfAPayloadAndNothingTwice) {
   EXPECT_NE(chunks[0], chunks[1]) << "the same payload was sealed with the same nonce";
 }
 
-// A recording of one link, played to another one with the same keys.
+// A recording of one link is played to another one with the same keys.
 TEST(SealedLink, DoesNotTakeTheFramesOfAnEarlierLinkWithTheSameKeys) {
   std::vector<Frame> recorded;
   {
@@ -201,7 +201,7 @@ TEST(SealedLink, DoesNotTakeTheFramesOfAnEarlierLinkWithTheSameKeys) {
 }
 
 TEST(Link, EndsWhenAMessageLargerThanItTakesIsOffered) {
-  // The sender was told of another limit.
+  // The sender was told another limit.
   auto one = std::make_unique<PairedPort>(), other = std::make_unique<PairedPort>();
   PairedPort::join(*one, *other);
   one->meddle([](Frame frame, std::deque<Frame>& on) {
@@ -229,7 +229,7 @@ TEST(Link, EndsWhenMoreMessagesComeThanItHolds) {
   pair.run();
   pair.link->send({}, {}, [](const auto&) {});
   pair.run();
-  // One that does not count them goes on after the 64th.
+  // A link that does not count offers would go on after the 64th.
   std::vector<std::byte> head;
   for (std::uint64_t i = 1; i <= 64; ++i) {
     pair.from_other->inject({write_head({FrameKind::kOffer, 2 + i, i, 0}, {}, false), {}});
@@ -255,8 +255,8 @@ TEST(Link, HoldsItselfToTheMessagesThatAPeerCanHold) {
   EXPECT_TRUE(pair.peers_status().ok());
 }
 
-// Here the first one's peer hears it only when the second one's has.
-TEST(Link, OneThatTakesTimeToCloseDoesNotKeepAnotherWaiting) {
+// The first link's peer hears its end only when the second link's peer has.
+TEST(Link, DoesNotDelayAnotherOneWhileItCloses) {
   Pair first(false), second(false);
   first.run();
   second.run();

@@ -1,7 +1,7 @@
 // Any frames that a peer may send, to a link that is open: it takes them or ends with one line, and never
 // writes to memory that it was not given. The input is a sequence of frames: kind, length of the header, of
 // the data, message, bytes; then header and data themselves. Counts are right unless the kind's highest bit
-// is set, so that what lies behind them is reached.
+// is set, so that the checks behind them are reached.
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -69,7 +69,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (message.header.size() % 2 == 0) return take(message.id);
     later.push_back(message.id);
   });
-  // It sends too, so that accepts have something to be of.
+  // The link sends too, so that there are messages for accepts.
   const std::vector<std::byte> mine(50'000);
   for (int i = 0; i < 3; ++i) link.send({}, mine, [](const absl::Status&) {});
   const bool greeted = bytes.number(1) % 8 != 0;

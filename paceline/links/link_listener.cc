@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::size_t kMostPending = 64;
 
-// For others to go and leave what they have.
+// The pause in which others may go and leave their descriptors.
 constexpr auto kPause = std::chrono::milliseconds(500);
 
 bool control(const FileDescriptor& poll, int operation, int fd, std::uint32_t events = EPOLLIN) {
@@ -51,10 +51,10 @@ void LinkListener::admit(std::unique_ptr<FramePort> port, const std::string& pee
   pending_.push_back(std::move(link));
 }
 
-// The one who came first of those that have said nothing: who is expected says so at once.
+// Drops the first of the peers that have said nothing. An expected peer identifies itself at once.
 bool LinkListener::let_go_silent() {
   const auto silent = [](const std::unique_ptr<Link>& link) {
-    if (link->state_ == Link::State::kHello) link->advance();  // what it has said may not have been heard yet
+    if (link->state_ == Link::State::kHello) link->advance();  // its first frame may not have been read yet
     return link->state_ == Link::State::kHello;
   };
   return let_go(std::ranges::find_if(pending_, silent));
@@ -77,11 +77,11 @@ void LinkListener::take_in() {
   if (paused_) return;
   const bool had_means = ports_->progress(
       [this](std::unique_ptr<FramePort> port, const std::string& peer) { admit(std::move(port), peer); });
-  // What a stranger has is enough for one that waits.
+  // A stranger's descriptors are enough for a peer that waits.
   if (!had_means && !let_go_silent()) pause(true);
 }
 
-// While somebody waits who cannot be taken in, nobody is looked for: the owner is to sleep.
+// While a peer waits that cannot be accepted, the listener accepts nobody, so that the owner can sleep.
 void LinkListener::pause(bool paused) {
   paused_ = paused;
   const timespec limit{.tv_sec = 0, .tv_nsec = paused ? std::chrono::nanoseconds(kPause).count() : 0};

@@ -1,8 +1,9 @@
-// Other processes connect to it: it identifies them, and hands over the links of those that it accepts. Like
-// a link, it is moved by progress() and slept on by fd(). What a stranger can hold of it is bounded: 64 peers
-// that have not been let in yet, each for as long as LinkOptions::connect_limit. Where one more comes, or the
-// system has no descriptors for it, the one goes that has been silent longest. So an expected peer that
-// identifies itself at once gets in. If there is no peer to drop, it waits until there are descriptors again.
+// The end to which other processes connect: it identifies them, and hands over the links of those that it
+// accepts. Like a link, it is moved by progress() and slept on by fd(). A stranger's use of it is bounded: 64
+// peers may wait that have not been let in yet, each for as long as LinkOptions::connect_limit. If one more
+// comes, or the system has no descriptors for it, the one that has been silent longest is dropped. So an
+// expected peer that identifies itself at once gets in. If there is no peer to drop, the listener waits until
+// there are descriptors again.
 #pragma once
 
 #include <functional>
@@ -16,24 +17,24 @@
 
 namespace paceline::links {
 
-// What a listener's owner hears, from within progress().
+// Callbacks to a listener's owner, from within progress().
 struct LinkGate {
-  // Who may come in, and how. A name is a claim; only keys prove it.
+  // Decides who may come in, and with which options. A name is a claim; only keys prove it.
   Link::Accept accept;
-  // A link that was opened. Its messages wait for its first progress(), and its end if the peer has gone
-  // again.
+  // Gets a link that was opened. Its messages wait for its first progress(), and so does its end if the peer
+  // has gone again.
   std::function<void(std::unique_ptr<Link>)> on_link;
-  // Somebody was not let in, or went before that: one line why. May be left out.
+  // Gets one line about each peer that was not let in, or went before that. May be left out.
   std::function<void(const absl::Status&)> on_refused = {};
 };
 
 class LinkListener {
  public:
   LinkListener(std::unique_ptr<PortListener> ports, LinkGate gate);
-  // False where the system had no descriptors for it: then it is of no use.
+  // False if the system had no descriptors for it: then it is of no use.
   bool watched() const { return watched_; }
 
-  // To be given to connect().
+  // The address for connect().
   const std::string& address() const { return ports_->address(); }
   void progress();
   int fd() const { return poll_.get(); }
@@ -50,7 +51,7 @@ class LinkListener {
   std::unique_ptr<PortListener> ports_;
   LinkGate gate_;
   FileDescriptor poll_;
-  FileDescriptor timer_;  // the end of a pause
+  FileDescriptor timer_;  // rings at the end of a pause
   bool watched_ = false;
   bool paused_ = false;
   std::vector<std::unique_ptr<Link>> pending_;

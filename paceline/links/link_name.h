@@ -1,5 +1,5 @@
-// The name that somebody connects with. A name alone is a claim that anybody can make. Where links are sealed
-// their keys prove it. In the clear, a secret that only the two ends know follows the name.
+// The name with which a peer connects. A name alone is a claim that anybody can make. On sealed links the
+// keys prove it. In the clear, a secret that only the two ends know follows the name.
 #pragma once
 
 #include <string>
@@ -9,10 +9,10 @@
 
 namespace paceline::links {
 
-// What is said for `name`. `secret`: the connecting end's key to send with.
+// The text that the connecting end sends for `name`. `secret`: its key to send with.
 std::string said_name(const std::string& name, const SealKey& secret, bool sealed);
 
-// Of two such names; in a time that does not tell how much of them is the same.
+// Compares two such texts, in a time that does not tell how much of them is the same.
 bool same_name(std::string_view a, std::string_view b);
 
 }  // namespace paceline::links

@@ -1,5 +1,5 @@
-// What both ends of a link may count on, between two processes: the same over every carrier, sealed or not.
-// The program says which carriers (testing/carriers_under_test.h).
+// The promises to both ends of a link, between two processes: the same over every carrier, sealed or not.
+// testing/carriers_under_test.h lists a program's carriers.
 #include "paceline/links/link.h"
 
 #include <poll.h>
@@ -51,7 +51,7 @@ std::string name_of(const ::testing::TestParamInfo<Kind>& info) {
   return (info.param.sealed ? "Sealed_" : "") + info.param.over.name;
 }
 
-// Listening and connecting, as the carrier has it. Made in each process for itself.
+// Listens and connects in the carrier's way. Each process makes one for itself.
 class Fabric {
  public:
   explicit Fabric(const Kind& kind) : carrier_(kind.over.open("127.0.0.1").value()) {}
@@ -74,8 +74,8 @@ class LinkOf : public ::testing::TestWithParam<Kind> {
     if (GetParam().sealed) options.keys = keys(1, other);
     return options;
   }
-  // In a child: listens, says where, and runs `use` with the first link. Or it answers only once it is told
-  // to.
+  // In a child: listens, reports its address, and runs `use` with the first link. `once_told`: it answers
+  // only once it is told to.
   std::function<int(const ChildProcess::Parent&)> serve(
       std::function<int(Link&, const ChildProcess::Parent&)> use, bool once_told = false) const {
     return [=, this](const ChildProcess::Parent& parent) {
@@ -148,7 +148,7 @@ TEST_P(LinkOf, ManyMessagesInFlightKeepTheirOrder) {
   for (const auto& item : inbox.items()) {
     const int number = std::stoi(item->header);
     EXPECT_TRUE(item->payload == sent[static_cast<std::size_t>(number)]) << number;
-    // The echo sends small ones back at once, in the order they came.
+    // The echo sends small messages back at once, in the order in which they came.
     if (item->payload.size() > kInlineBytes) continue;
     EXPECT_GT(number, small);
     small = number;
@@ -195,11 +195,12 @@ TEST_P(LinkOf, APayloadLargerThanAgreedIsRefusedWhereItIsSent) {
   EXPECT_EQ(inbox.whole(), 1u);
 }
 
-// The sender goes as soon as it may, with things from here that it has not heard.
-TEST_P(LinkOf, WhatIsSentComesAlthoughTheSenderGoesThen) {
+// The sender goes as soon as it may, before it has read everything from here.
+TEST_P(LinkOf, DeliversSentMessagesIfTheSenderGoes) {
   constexpr std::size_t kBytes = 5'000'000;
   for (int round = 0; round < 5; ++round) {
-    // It sends to a receiver that has begun to read: once it goes, it waits for the rest for a second only.
+    // The receiver has begun to read before the sender goes, because that one waits for the rest for only a
+    // second.
     ChildProcess peer(serve([](Link& link, const ChildProcess::Parent& parent) {
       const std::vector<std::byte> large = payload(kBytes, 1);
       bool sent = false;
@@ -228,8 +229,8 @@ TEST_P(LinkOf, WhatIsSentComesAlthoughTheSenderGoesThen) {
   }
 }
 
-// All at once: the receiver looks only when the sender is gone.
-TEST_P(LinkOf, WhatIsSmallComesTogetherWithTheSendersEnd) {
+// Everything comes at once: the receiver looks only when the sender is gone.
+TEST_P(LinkOf, DeliversSmallMessagesTogetherWithTheSendersEnd) {
   ChildProcess peer(serve([](Link& link, const ChildProcess::Parent& parent) {
     parent.hear();
     const std::vector<std::byte> all[] = {payload(0, 0), payload(100, 100), payload(4096, 4096)};
@@ -252,8 +253,8 @@ TEST_P(LinkOf, WhatIsSmallComesTogetherWithTheSendersEnd) {
     EXPECT_TRUE(item->payload == payload(item->payload.size(), item->payload.size())) << item->payload.size();
 }
 
-// Its last word of becoming acquainted, a message and its end come together.
-TEST_P(LinkOf, WhoSendsAndGoesBeforeItIsLetInIsHeard) {
+// The last frame of its introduction, a message and its end come together.
+TEST_P(LinkOf, HearsAPeerThatSendsAndGoesBeforeItIsLetIn) {
   if (!GetParam().over.connects_at_once) GTEST_SKIP() << "its connections take more steps";
   Fabric fabric(GetParam());
   std::unique_ptr<Link> link;
@@ -315,7 +316,7 @@ TEST_P(LinkWhosePeerIsKilled, WhileConnecting) {
   EXPECT_EQ(sent, link->progress());
 }
 
-// The survivor has a message each way in the works; both end with the link's status.
+// The surviving end has a message each way under way; both get the link's status.
 void expect_both_end(Link& link, ChildProcess& peer, const std::function<bool(bool heard)>& when) {
   const std::vector<std::byte> out = payload(50'000'000, 1);
   std::vector<std::byte> in;
@@ -396,7 +397,7 @@ TEST_P(LinkOf, ASilentPeerIsGivenUp) {
   EXPECT_NE(link->progress().message().find("silent"), absl::string_view::npos) << link->progress();
 }
 
-// ---- Who does not get in
+// ---- Peers that do not get in
 
 TEST_P(LinkOf, NobodyThereIsToldSoon) {
   std::string address;
@@ -411,7 +412,7 @@ TEST_P(LinkOf, NobodyThereIsToldSoon) {
   EXPECT_EQ(why.code(), absl::StatusCode::kUnavailable) << why;
 }
 
-TEST_P(LinkOf, WhoDoesNotAnswerInTimeIsGivenUp) {
+TEST_P(LinkOf, GivesUpAPeerThatDoesNotAnswerInTime) {
   ChildProcess peer([&](const ChildProcess::Parent& parent) {
     Fabric fabric(GetParam());
     const auto listener = fabric.listen({.accept = {}, .on_link = {}});
@@ -427,8 +428,8 @@ TEST_P(LinkOf, WhoDoesNotAnswerInTimeIsGivenUp) {
   EXPECT_EQ(link->progress().code(), absl::StatusCode::kDeadlineExceeded) << link->progress();
 }
 
-// It loads a large checkpoint first, for one.
-TEST_P(LinkOf, WhoAnswersLateIsWaitedForWhereThatIsAllowed) {
+// The listener may load a large checkpoint first.
+TEST_P(LinkOf, WaitsForALateAnswerIfTheLimitAllowsIt) {
   if (!GetParam().over.connects_at_once) GTEST_SKIP() << "its connections are not known before";
   ChildProcess peer(serve(
       [](Link&, const ChildProcess::Parent& parent) {
@@ -454,7 +455,7 @@ TEST_P(LinkOf, WhoAnswersLateIsWaitedForWhereThatIsAllowed) {
   EXPECT_EQ(peer.wait(), 0);
 }
 
-// Both ends hear why.
+// Both ends get the reason.
 void expect_refused(const Kind& kind, const absl::StatusOr<LinkOptions>& theirs, const LinkOptions& mine,
                     const std::string& why) {
   ChildProcess peer([&](const ChildProcess::Parent& parent) {
@@ -502,7 +503,7 @@ TEST(LinkThatIsRefused, BecauseTheKeysDiffer) {
 
 // ---- A system that has nothing left
 
-// As long as it lives, the process can open just so many descriptors.
+// While this lives, the process can open only `left` more descriptors.
 class DescriptorsLeft {
  public:
   explicit DescriptorsLeft(int left) {
@@ -531,7 +532,7 @@ bool readable(int fd) {
 class AListenerWithoutDescriptors : public LinkOf {};
 INSTANTIATE_TEST_SUITE_P(Kinds, AListenerWithoutDescriptors, ::testing::ValuesIn(kinds()), name_of);
 
-// Whatever step they run out at, the listener goes on, sleeps, and takes in who comes when there are some.
+// At whichever step they run out, the listener goes on, sleeps, and accepts peers when there are some again.
 TEST_P(AListenerWithoutDescriptors, GoesOnWhenThereAreSome) {
   if (!GetParam().over.bears_no_descriptors) GTEST_SKIP() << "its library does not";
   Fabric fabric(GetParam());
@@ -559,8 +560,8 @@ TEST_P(AListenerWithoutDescriptors, GoesOnWhenThereAreSome) {
 
 // ---- Idle
 
-// How often it is woken in a second in which nothing is sent: beats, both ways. Counted, as the processor
-// time of that depends on who else is there.
+// The number of wakes in a second in which nothing is sent: beats, both ways. Wakes are counted because their
+// processor time depends on other processes.
 int idle_wakes(Link& link) {
   const bool opened = drive(link, [&] { return link.open(); });
   int wakes = 0;

@@ -16,13 +16,13 @@ namespace paceline::links {
 
 class Network {
  public:
-  // `host`: an address of this host, in numbers. Errors: as CarrierKind::open.
+  // `host`: a numeric address of this host. Errors: those of CarrierKind::open.
   static absl::StatusOr<Network> open(const std::string& host, const Fabric& fabric);
 
   const Fabric& fabric() const { return fabric_; }
   bool sealed() const { return fabric_.sealed; }
 
-  // As those of Carrier. Requires: links with keys where they are sealed, and without where not.
+  // The same as Carrier's. Requires: keys if and only if links are sealed.
   absl::StatusOr<std::unique_ptr<LinkListener>> listen(int port, LinkGate gate) const;
   absl::StatusOr<std::unique_ptr<Link>> connect(const std::string& address, const std::string& name,
                                                 const LinkOptions& options) const;

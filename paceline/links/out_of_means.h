@@ -1,4 +1,4 @@
-// Whether a system call failed because of a lack of descriptors or memory, which may be available again
+// True if a system call failed because of a lack of descriptors or memory, which may be available again
 // later.
 #pragma once
 

@@ -1,9 +1,9 @@
-// How fast payloads come over a link, as the end that receives them sees it. It sends no extra data: it times
-// the payloads that come anyway, from the moment when this end was ready for them.
+// The speed of payloads over a link, measured by the end that receives them. It sends no extra data: it times
+// the payloads that come anyway, from the moment at which this end was ready for them.
 //
-// A link is busy from when a payload may come until all that may come are there. A busy time of one payload
-// is so a round trip and the payload's bytes over the bandwidth. Messages so small that they come with their
-// header are not counted: their bandwidth does not show.
+// A link is busy from the time when a payload may come until all that may come have arrived. So a busy time
+// with one payload is a round trip, plus the payload's bytes divided by the bandwidth. Messages so small that
+// they come with their header are not counted: their bandwidth does not show.
 #pragma once
 
 #include <chrono>
@@ -15,7 +15,7 @@ namespace paceline::links {
 struct Received {
   std::int64_t bytes = 0;
   std::chrono::nanoseconds busy{0};
-  std::int64_t times = 0;  // that the link was busy, and something came
+  std::int64_t times = 0;  // the number of busy times in which something came
 
   Received& operator+=(const Received& other) {
     bytes += other.bytes;
@@ -29,7 +29,7 @@ struct Received {
   friend bool operator==(const Received&, const Received&) = default;
 };
 
-// Of one link. A pure fold: it has no clock.
+// The meter of one link. A pure fold: it has no clock.
 class LinkMeter {
  public:
   using Time = std::chrono::steady_clock::time_point;
@@ -40,10 +40,11 @@ class LinkMeter {
     since_ = now;
     first_ = true;
   }
-  // All of it is there. Requires: ready() was told of it.
+  // A payload has come whole. Requires: ready() was called for it.
   void landed(Time now, std::int64_t bytes) {
     --awaited_;
-    // A busy time counts from when it has bytes: else the next bytes would be taken for those of two.
+    // A busy time is counted together with its first bytes; otherwise the next bytes would be divided among
+    // two.
     so_far_ += {bytes, now - since_, first_ ? 1 : 0};
     first_ = false;
     since_ = now;
@@ -53,11 +54,11 @@ class LinkMeter {
  private:
   Received so_far_;
   Time since_;
-  bool first_ = false;  // of this busy time, what lands next
+  bool first_ = false;  // whether the next payload is the first of this busy time
   int awaited_ = 0;
 };
 
-// Of several links, one after the other or at the same time. Any thread.
+// The sum over several links, one after the other or at the same time. Any thread.
 class ReceivedCount {
  public:
   void add(const Received& more) {

@@ -32,7 +32,7 @@ TEST(Seal, IsAes128Gcm) {
   EXPECT_EQ(tag, from_hex("ab6e47d42cec13bdf53a67b21257bddf"));
 }
 
-// Another library's, where it is to be had, must not be seen from outside.
+// If another library is available, its use must not be visible from outside.
 TEST(Seal, LibrariesSealAndOpenAlike) {
   SealKey key{};
   random_bytes(key);
@@ -59,12 +59,12 @@ TEST(Seal, LibrariesSealAndOpenAlike) {
 // RFC 4231, test case 2.
 TEST(Seal, DerivesKeysByHmacSha256) {
   SealKey key{};
-  std::memcpy(key.data(), "Jefe", 4);  // HMAC fills a short key up with zeros
+  std::memcpy(key.data(), "Jefe", 4);  // HMAC fills up a short key with zeros
   const SealKey derived = derive_key(key, to_bytes("what do ya want for nothing?"));
   EXPECT_EQ(std::vector(derived.begin(), derived.end()), from_hex("5bdcc146bf60754e6a042426089575c7"));
 }
 
-TEST(Seal, WhatWasSealedOpensOnceWithItsHeadAndItsCount) {
+TEST(Seal, OpensOnlyWithTheSameHeadAndCount) {
   for (const std::size_t bytes : {0, 1, 15, 16, 17, 1'000'000}) {
     SealKey key{};
     key.fill(std::byte{7});

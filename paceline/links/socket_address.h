@@ -20,7 +20,7 @@ struct SocketAddress {
 
 // Errors: InvalidArgument.
 absl::StatusOr<SocketAddress> parse_address(const std::string& text);
-// Of a host without port. Errors: InvalidArgument.
+// Parses the address of a host without a port. Errors: InvalidArgument.
 absl::StatusOr<SocketAddress> parse_host(const std::string& host, int port);
 std::string to_text(const sockaddr_storage& address);
 

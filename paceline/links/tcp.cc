@@ -18,7 +18,7 @@ namespace paceline::links {
 namespace {
 
 constexpr int kTcpBacklog = 128;
-// Taken in at a time, so that a flood of connections does not keep those that are there waiting.
+// The most accepted at a time, so that a flood of connections does not keep the existing ones waiting.
 constexpr int kMostAccepted = 16;
 
 class TcpPorts final : public PortListener {

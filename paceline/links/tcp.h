@@ -1,7 +1,7 @@
 // Links over TCP, for networks that others use too. Everything that is opened is bound to one address of this
 // host. A stranger who reaches a listener's port, or changes packets on the way, can end a link or keep
 // others from connecting for a while, and no more: bytes are checked before they count as frames, and go only
-// where the link says. Keys (seal.h) keep what links carry secret and true.
+// into memory that the link names. Keys (seal.h) keep the links' contents secret and authentic.
 #pragma once
 
 #include <memory>
@@ -16,7 +16,7 @@ namespace paceline::links {
 
 class Tcp final : public Carrier {
  public:
-  // `host`: an address of this host, in numbers. Errors: InvalidArgument, NotFound (no interface has it).
+  // `host`: a numeric address of this host. Errors: InvalidArgument, NotFound (no interface has it).
   static absl::StatusOr<Tcp> open(const std::string& host = "127.0.0.1");
 
  private:

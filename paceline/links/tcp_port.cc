@@ -24,25 +24,25 @@ namespace paceline::links {
 namespace {
 
 constexpr std::size_t kLengthsBytes = 8;
-// What is given to the network at once is what it carries in so long, between TcpPort::kLeastAtOnce and this.
-// With less the processes wait for each other; more does not stay in a processor's cache from the cipher to
-// the socket, and keeps other peers' flows and this one's next small frames waiting.
+// The network gets the amount at a time that it carries in kAtOnceUs, between TcpPort::kLeastAtOnce and
+// kMostBytesAtOnce. With less the processes wait for each other; more does not stay in a processor's cache
+// from the cipher to the socket, and keeps other peers' flows and this one's next small frames waiting.
 constexpr std::uint64_t kAtOnceUs = 200;
 constexpr std::size_t kMostBytesAtOnce = 256 << 10;
-// The kernel hands a card (or loopback) as many whole segments as make this at most: 64 kB less what headers
-// may take.
+// The kernel hands a card (or loopback) whole segments of at most this size together: 64 kB minus the room
+// that headers may take.
 constexpr std::size_t kMostPiece = 65'215;
-// Of a frame with a chunk, besides the chunk.
+// The bytes of a frame with a chunk, besides the chunk.
 constexpr std::size_t kAroundChunk = kLengthsBytes + kFixedHeadBytes + kTagBytes;
-// How fast the network is, is asked each time so much has gone.
+// The network's speed is read again after this many bytes.
 constexpr std::uint64_t kAskedEvery = 1 << 20;
-// Nearer than that, what is on its way is bounded too. The kernel's own choice fills the switch between two
-// hosts, where data are dropped, or keep those of others waiting: rounds between four hosts at 1 Gb/s took 4
-// to 7 % longer. Farther away it is left to the kernel.
+// If the peer is nearer than this, the data under way are bounded too. The kernel's own choice fills the
+// switch between two hosts, where data are dropped, or keep other hosts' data waiting: rounds between four
+// hosts at 1 Gb/s took 4 to 7 % longer. For farther peers the kernel chooses.
 constexpr std::uint32_t kNearUs = 500;
-// What the kernel has taken and not sent; more would only keep the next frames waiting.
+// The most bytes that the kernel has taken and not sent; more would only keep the next frames waiting.
 constexpr int kMostUnsent = 128 << 10;
-// Read at a time, so that a fast peer does not keep the others waiting.
+// The most bytes read at a time, so that a fast peer does not keep the others waiting.
 constexpr std::size_t kMostRead = 4 << 20;
 constexpr std::size_t kFramesAtOnce = 64;
 
@@ -87,13 +87,13 @@ absl::StatusOr<std::unique_ptr<TcpPort>> TcpPort::accept(FileDescriptor socket) 
   return port;
 }
 
-// A crumb is not worth a frame of its own.
+// A very small rest does not get a frame of its own.
 std::size_t TcpPort::chunk_bytes(std::size_t left) const {
   return left < chunk_bytes_ + chunk_bytes_ / 8 ? left : chunk_bytes_;
 }
 
-// A rate that was seen once may have been a burst's: the lower of two counts. A frame with a chunk is of
-// whole pieces, or each would end in a small one.
+// A rate that was seen once may have been a burst's, so the lower of two counts. A frame with a chunk
+// consists of whole pieces; otherwise each would end in a small one.
 void TcpPort::fit_to_network() {
   tcp_info about{};
   socklen_t bytes = sizeof about;
@@ -124,7 +124,7 @@ bool TcpPort::watch(int operation) {
   return epoll_ctl(poll_.get(), operation, socket_.get(), &event) == 0;
 }
 
-// A socket that is closed while there is something to be read drops what it has not sent.
+// A socket that is closed while it has unread data drops its unsent data.
 bool TcpPort::finish() {
   if (stopped_) return true;
   shutdown(socket_.get(), SHUT_WR);
@@ -150,15 +150,15 @@ void TcpPort::lose(const std::string& why) {
 
 // ---- In
 
-// What is awaited goes where it belongs; behind the data of a chunk there is room for the next frame's head.
-// False when there is no more for now.
+// Reads awaited data into their final place; behind a chunk's data there is room for the next frame's head.
+// False if there is nothing more for now.
 bool TcpPort::read() {
   for (std::size_t left = kMostRead; left > 0 && !stopped_;) {
     const std::size_t room = ahead_.size() - end_;
     const std::size_t behind =
         missing_ > 0 ? std::min(room, std::size_t{kLengthsBytes + kMostHeadBytes}) : room;
     const iovec parts[] = {{into_, std::min(missing_, left)}, {ahead_.data() + end_, behind}};
-    // Not all of the data: then nothing behind them.
+    // If not all of the data fit, nothing may be read behind them.
     const int count = missing_ > left ? 1 : 2;
     const ssize_t got = readv(socket_.get(), parts, count);
     if (got < 0 && errno == EINTR) continue;
@@ -184,13 +184,13 @@ void TcpPort::take(std::size_t bytes) {
   if (data > 0 && missing_ == 0) sink_->data_came(came_ - 1);
   while (!stopped_ && missing_ == 0 && take_frame()) {
   }
-  // What is left is less than a head.
+  // The rest is less than a head.
   std::copy(ahead_.begin() + static_cast<std::ptrdiff_t>(begin_),
             ahead_.begin() + static_cast<std::ptrdiff_t>(end_), ahead_.begin());
   end_ -= std::exchange(begin_, 0);
 }
 
-// The frame that begins in what was read ahead. False when its head is not there yet.
+// Takes the frame that begins in the bytes read ahead. False if its head is not complete yet.
 bool TcpPort::take_frame() {
   const std::span<const std::byte> there(ahead_.data() + begin_, end_ - begin_);
   Lengths lengths{};
@@ -236,7 +236,7 @@ void TcpPort::write() {
   PACELINE_CHECK(watch(EPOLL_CTL_MOD), "cannot watch a socket");
 }
 
-// False when the socket takes no more.
+// False if the socket takes no more.
 bool TcpPort::write_some() {
   std::array<iovec, 3 * kFramesAtOnce> parts;
   std::size_t count = 0;
@@ -260,7 +260,7 @@ bool TcpPort::write_some() {
   if (went < 0 && errno == EINTR) return true;
   if (went < 0 && !would_block()) {
     const std::string why = gone();
-    // What the peer sent before it went counts.
+    // Bytes that the peer sent before it went count.
     while (read()) {
     }
     lose(why);

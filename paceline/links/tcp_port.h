@@ -2,9 +2,9 @@
 //
 //   head bytes u32 │ data bytes u32 │ head │ data
 //
-// It is written from where the link has it and read to where the link wants it; only what comes along with a
-// head is copied. Anybody may have sent what is read: a length is checked before anything is done with it,
-// and besides the memory that the link names a port has 16 kB for what it reads.
+// It is written from the link's memory and read into the link's memory; only bytes that come along with a
+// head are copied. A stranger may have sent them: a length is checked before it is used, and besides the
+// memory that the link names a port has 16 kB for reading.
 #pragma once
 
 #include <array>
@@ -23,16 +23,16 @@ namespace paceline::links {
 
 class TcpPort final : public FramePort {
  public:
-  // From an address of this host, with any port. What does not answer is lost later. Errors: Unavailable,
-  // ResourceExhausted.
+  // Connects from any port of an address of this host. A peer that does not answer is lost later. Errors:
+  // Unavailable, ResourceExhausted.
   static absl::StatusOr<std::unique_ptr<TcpPort>> connect(const SocketAddress& from, const SocketAddress& to);
-  // Of a connection that came, without waiting. Errors: ResourceExhausted.
+  // A port of a connection that came, without waiting. Errors: ResourceExhausted.
   static absl::StatusOr<std::unique_ptr<TcpPort>> accept(FileDescriptor socket);
 
   void start(FrameSink& sink) override { sink_ = &sink; }
   void post(std::span<const std::byte> head, std::span<const std::byte> data) override;
   std::size_t chunk_bytes(std::size_t left) const override;
-  // What is sealed is written at once, while it is in a processor's cache.
+  // A sealed chunk is written at once, while it is in a processor's cache.
   bool takes_chunk() const override { return unsent_.empty(); }
   void progress() override;
   int fd() const override { return poll_.get(); }
@@ -69,21 +69,21 @@ class TcpPort final : public FramePort {
 
   std::deque<Unsent> unsent_;
   std::size_t first_sent_ = 0;  // bytes of the first of them that have gone
-  bool full_ = false;           // the socket takes no more for now
+  bool full_ = false;           // whether the socket takes no more for now
   std::uint64_t sent_ = 0;
   std::uint64_t bytes_sent_ = 0;
 
-  std::size_t at_once_ = kLeastAtOnce;  // what is given to the network
+  std::size_t at_once_ = kLeastAtOnce;  // how many bytes the network gets at a time
   std::size_t chunk_bytes_ = kLeastAtOnce;
-  std::uint64_t fitted_at_ = 0;  // bytes_sent_ when that was looked at; 0: not yet
-  std::uint64_t rate_ = 0;       // that the network had then, bytes/s
+  std::uint64_t fitted_at_ = 0;  // bytes_sent_ when the speed was read last; 0: not yet
+  std::uint64_t rate_ = 0;       // the network's rate at that time, bytes/s
   bool near_ = false;
 
   std::array<std::byte, 16 << 10> ahead_;  // read, and not taken: from begin_ to end_
   std::size_t begin_ = 0;
   std::size_t end_ = 0;
-  std::byte* into_ = nullptr;  // where the data of the frame under way go on
-  std::size_t missing_ = 0;    // of them
+  std::byte* into_ = nullptr;  // the place for the next data of the frame under way
+  std::size_t missing_ = 0;    // the data that this frame still misses, in bytes
   std::uint64_t came_ = 0;
 };
 

@@ -5,7 +5,7 @@
 namespace paceline::links {
 namespace {
 
-// A message goes in chunks that leave no crumb for a frame of its own.
+// A message goes in chunks, without a very small one at the end.
 TEST(TcpPort, CutsAMessageIntoFramesThatAreWorthIt) {
   const auto port =
       TcpPort::connect(parse_host("127.0.0.1", 0).value(), parse_host("127.0.0.1", 1).value()).value();

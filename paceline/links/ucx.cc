@@ -37,15 +37,15 @@ absl::StatusOr<std::unique_ptr<ucp_config_t, FreeConfig>> configure(const std::s
       // Shared memory has links of its own.
       {"TLS", "tcp,ib"},
       {"NET_DEVICES", devices_of(interface)},
-      // A dead peer of an RDMA transport; those of TCP are known without.
+      // This finds a dead peer of an RDMA transport; those of TCP are known without it.
       {"KEEPALIVE_INTERVAL", "500ms"},
-      // Data are fetched, and over TCP, which has nothing of that kind, sent on request in small pieces.
-      // Written
-      // to the peer's memory, UCX's own choice, a round over four hosts took half as long again.
+      // The receiver fetches the data; over TCP, which cannot do that, they are sent on request in small
+      // pieces. If they are written to the peer's memory, UCX's own choice, a round over four hosts takes
+      // half as long again.
       {"RNDV_SCHEME", "get_zcopy"},
       // A listener that starts again gets its port back.
       {"TCP_CM_REUSEADDR", "y"},
-      // What a peer does is told by the link's status, not on the terminal.
+      // The link's status tells what a peer does, and not the terminal.
       {"LOG_LEVEL", "fatal"},
   };
   for (const auto& [name, value] : settings) {
@@ -95,7 +95,7 @@ class UcxPorts final : public PortListener {
       who.field_mask = UCP_CONN_REQUEST_ATTR_FIELD_CLIENT_ADDR;
       const bool known = ucp_conn_request_query(request, &who) == UCS_OK;
       auto port = UcxPort::accept(context_, listener_, request);
-      // Somebody who has gone again is of no interest.
+      // A peer that has gone again does not matter.
       if (port.ok()) on_port(*std::move(port), known ? to_text(who.client_address) : "a peer");
     }
     return true;
@@ -116,7 +116,7 @@ void Ucx::Close::operator()(ucp_context* context) const { ucp_cleanup(context); 
 absl::StatusOr<Ucx> Ucx::open(const std::string& host) {
   PACELINE_ASSIGN_OR_RETURN(const SocketAddress address, parse_host(host, 0));
   PACELINE_ASSIGN_OR_RETURN(const std::string interface, interface_of(address));
-  // Crashes of this process are not UCX's to explain.
+  // UCX must not explain crashes of this process.
   for (const int signal : {SIGILL, SIGSEGV, SIGBUS, SIGFPE}) ucs_debug_disable_signal(signal);
   PACELINE_ASSIGN_OR_RETURN(const auto config, configure(interface));
   ucp_params_t params{};

@@ -1,8 +1,8 @@
-// Links over UCX: TCP, or RDMA where the interface's card has it; UCX chooses. One Ucx is one interface of
-// this host, and everything it opens is bound to that one's address only.
+// Links over UCX: TCP, or RDMA if the interface's card has it; UCX chooses. One Ucx is one interface of this
+// host, and everything it opens is bound to that one's address only.
 //
 // UCX is not made for hostile networks: a stranger who can reach its ports, or change packets on the way, can
-// crash the process or write to its memory, with keys too. (Its TCP protocol names the addresses to write
+// crash the process or write to its memory, even with keys. (Its TCP protocol names the addresses to write
 // to.) So it is for networks that only this job's hosts reach; elsewhere links go over TCP (network.h
 // chooses).
 #pragma once
@@ -20,7 +20,7 @@ namespace paceline::links {
 
 class Ucx final : public Carrier {
  public:
-  // `host`: an address of this host, in numbers. Errors: InvalidArgument, NotFound (no interface has it),
+  // `host`: a numeric address of this host. Errors: InvalidArgument, NotFound (no interface has it),
   // Unavailable (UCX has no transport for it).
   static absl::StatusOr<Ucx> open(const std::string& host = "127.0.0.1");
 

@@ -15,11 +15,11 @@ namespace paceline::links {
 namespace {
 
 constexpr unsigned kFrames = 0;  // the active message's id
-// Little is on its way at once: whatever a peer asks for comes behind it, over TCP on the same connection.
-// Larger and more chunks were up to half as fast between hosts that all send to each other.
+// Few data are under way at once, because everything that a peer asks for comes behind them, over TCP on the
+// same connection. Larger and more chunks were up to half as fast between hosts that all send to each other.
 constexpr std::size_t kUcxChunk = 128 << 10;
 constexpr int kMostUcxChunks = 2;
-// UCX ends its operations at once when it is told to; this is for an error of its own.
+// UCX ends its operations at once when it is told to; this limit is for an error of its own.
 constexpr auto kStopLimit = std::chrono::milliseconds(200);
 
 }  // namespace
@@ -121,7 +121,7 @@ void UcxPort::post(std::span<const std::byte> head, std::span<const std::byte> d
   ++sending_;
   ucp_request_param_t params{};
   params.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS;
-  // Rendezvous: data go where the receiver wants them. What is small is sooner copied.
+  // Rendezvous: data go directly into the receiver's memory. Small data are copied, which is faster.
   params.flags = data.size() > kInlineBytes ? UCP_AM_SEND_FLAG_RNDV : UCP_AM_SEND_FLAG_EAGER;
   params.user_data = &operation;
   params.cb.send = [](void* request, ucs_status_t status, void* data_of) {

@@ -1,5 +1,5 @@
-// One connection of UCX as a link's port. Each has a worker of its own, so that nothing that goes wrong with
-// one peer touches another, and so that its end ends every operation.
+// One connection of UCX as a link's port. Each has a worker of its own, so that a fault with one peer touches
+// no other, and so that its end ends every operation.
 #pragma once
 
 #include <list>
@@ -21,7 +21,7 @@ using UcxWorker = std::unique_ptr<ucp_worker, FreeUcxWorker>;
 
 // Errors: Unavailable.
 absl::StatusOr<UcxWorker> make_ucx_worker(ucp_context_h context);
-// "what: UCX's own words".
+// A text like "what: UCX's own words".
 absl::Status ucx_error(const std::string& what, ucs_status_t status);
 // True: nothing to do until the worker's descriptor is readable.
 inline bool arm_ucx_worker(ucp_worker_h worker) { return ucp_worker_arm(worker) == UCS_OK; }
@@ -47,7 +47,7 @@ class UcxPort final : public FramePort {
   void stop() override;
 
  private:
-  // A frame that UCX is at work on.
+  // A frame that UCX is working on.
   struct Operation {
     UcxPort* port;
     std::uint64_t count;
@@ -64,11 +64,11 @@ class UcxPort final : public FramePort {
   UcxWorker worker_;
   int fd_ = -1;
   ucp_ep_h endpoint_ = nullptr;
-  ucs_status_ptr_t flushing_ = nullptr;  // once it is to finish; no pointer: it has
+  ucs_status_ptr_t flushing_ = nullptr;  // set once it has to finish; no pointer: it has
   FrameSink* sink_ = nullptr;
   bool stopped_ = false;
   std::uint64_t posted_ = 0;
-  int sending_ = 0;  // frames
+  int sending_ = 0;  // the number of frames
   std::uint64_t came_ = 0;
   std::list<Operation> operations_;
 };

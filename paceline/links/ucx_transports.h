@@ -1,4 +1,4 @@
-// What UCX finds on this host to go over. For people.
+// The transports that UCX finds on this host. For people.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 
 namespace paceline::links {
 
-// "tcp on eth0", "rc_mlx5 on mlx5_0:1"; those within a host are left out. Empty where UCX finds none.
+// "tcp on eth0", "rc_mlx5 on mlx5_0:1"; those within a host are left out. Empty if UCX finds none.
 std::vector<std::string> ucx_transports();
 
 }  // namespace paceline::links

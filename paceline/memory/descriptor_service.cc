@@ -111,14 +111,14 @@ DescriptorService::~DescriptorService() {
   thread_.join();
 }
 
-void DescriptorService::put(const std::string& name, FileDescriptor descriptor) {
+void DescriptorService::put(const std::string& name, FileDescriptor descriptor, std::size_t bytes) {
   const std::lock_guard lock(mutex_);
-  descriptors_.insert_or_assign(name, std::move(descriptor));
+  given_.insert_or_assign(name, Given{std::move(descriptor), bytes});
 }
 
 void DescriptorService::remove(const std::string& name) {
   const std::lock_guard lock(mutex_);
-  descriptors_.erase(name);
+  given_.erase(name);
 }
 
 void DescriptorService::serve() {
@@ -139,9 +139,9 @@ void DescriptorService::answer(FileDescriptor peer) {
   constexpr std::string_view kGet = "get ";
   if (!line.starts_with(kGet)) return send_with(peer.get(), "no such request\n", -1);
   const std::lock_guard lock(mutex_);
-  const auto found = descriptors_.find(line.substr(kGet.size()));
-  if (found == descriptors_.end()) return send_with(peer.get(), "no memory has this name\n", -1);
-  send_with(peer.get(), "ok\n", found->second.get());
+  const auto found = given_.find(line.substr(kGet.size()));
+  if (found == given_.end()) return send_with(peer.get(), "no memory has this name\n", -1);
+  send_with(peer.get(), fmt::format("ok {}\n", found->second.bytes), found->second.descriptor.get());
 }
 
 absl::StatusOr<FileDescriptor> DescriptorService::get(const std::string& address, const std::string& name) {

@@ -2,9 +2,11 @@
 // a card's memory. They go over a socket, because /proc/PID/fd cannot open them and pidfd_getfd is forbidden in
 // containers.
 //
-// A request is the line "get NAME". The answer is the line "ok" with one descriptor, or "no REASON".
+// A request is the line "get NAME". The answer is the line "ok BYTES" with one descriptor, or "no REASON". BYTES
+// is the size of the memory, which a descriptor of a card's memory does not say.
 #pragma once
 
+#include <cstddef>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -25,8 +27,8 @@ class DescriptorService {
 
   // "@" and the name of a socket in Linux's abstract namespace.
   const std::string& address() const { return address_; }
-  // Replaces what has that name. Names have no blanks. Any thread.
-  void put(const std::string& name, FileDescriptor descriptor);
+  // Memory of so many bytes. It replaces what has that name. Names have no blanks. Any thread.
+  void put(const std::string& name, FileDescriptor descriptor, std::size_t bytes);
   void remove(const std::string& name);
 
   // Gets a descriptor from a service of another process, as programs do. Errors: NotFound, with the reason; the
@@ -43,7 +45,11 @@ class DescriptorService {
   const FileDescriptor stopped_;  // readable once stop_ is closed
   const std::string address_;
   std::mutex mutex_;
-  std::map<std::string, FileDescriptor> descriptors_;
+  struct Given {
+    FileDescriptor descriptor;
+    std::size_t bytes;
+  };
+  std::map<std::string, Given> given_;
   std::thread thread_;
 };
 

@@ -24,15 +24,15 @@ std::string read_from(const FileDescriptor& file) {
 
 TEST(DescriptorService, GivesTheFileThatHasTheName) {
   const auto service = DescriptorService::start().value();
-  service->put("board/0", file_with("zero"));
-  service->put("board/1", file_with("one!"));
+  service->put("board/0", file_with("zero"), 4);
+  service->put("board/1", file_with("one!"), 4);
   EXPECT_EQ(read_from(DescriptorService::get(service->address(), "board/1").value()), "one!");
   EXPECT_EQ(read_from(DescriptorService::get(service->address(), "board/0").value()), "zero");
 }
 
 TEST(DescriptorService, NamesTheReasonIfNoFileHasTheName) {
   const auto service = DescriptorService::start().value();
-  service->put("board/0", file_with("zero"));
+  service->put("board/0", file_with("zero"), 4);
   service->remove("board/0");
   const auto got = DescriptorService::get(service->address(), "board/0");
   EXPECT_EQ(got.status().code(), absl::StatusCode::kNotFound);
@@ -48,7 +48,7 @@ TEST(DescriptorService, SaysThatTheServiceIsGone) {
 
 TEST(DescriptorService, OutlivesAPeerThatSaysNothing) {
   const auto service = DescriptorService::start().value();
-  service->put("a", file_with("here"));
+  service->put("a", file_with("here"), 4);
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   const std::string& name = service->address();

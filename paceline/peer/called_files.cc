@@ -19,7 +19,7 @@ namespace paceline::peer {
 
 namespace {
 
-// One call of a file, which ends early where a stop is asked for.
+// One call about a file, which ends early if a stop is asked for.
 class FileCall {
  public:
   FileCall(Stub& stub, const rpc::Access& access, const std::stop_token& stop)
@@ -32,7 +32,7 @@ class FileCall {
 
   bool write(const wire::FileMessage& message) { return stream_->Write(message); }
   bool read(wire::FileMessage& message) { return stream_->Read(&message); }
-  // Why it ended before its time.
+  // The reason why the call ended early.
   absl::Status broken() {
     finished_ = true;
     const absl::Status status = wire::from_grpc(stream_->Finish());

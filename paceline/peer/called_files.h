@@ -19,16 +19,16 @@ namespace paceline::peer {
 
 class CalledFiles final : public store::CheckpointFiles {
  public:
-  // `names`: of those that are there; none in a checkpoint that is being written. Calls under way end when a
-  // stop is asked for. All others outlive this.
+  // `names`: the files that are there; none for a checkpoint that is being written. Calls under way end when
+  // a stop is asked for. All other arguments outlive this object.
   CalledFiles(Stub& stub, const rpc::Access& access, std::string dir, std::vector<std::string> names,
               std::stop_token stop);
 
-  // Errors, of the sink: those of the other host's disk; Unavailable when it is gone.
+  // Errors of the sink: those of the other host's disk; Unavailable if that host is gone.
   absl::StatusOr<std::unique_ptr<store::FileSink>> create(const std::string& name) override;
   absl::StatusOr<std::vector<std::string>> names() override { return names_; }
   absl::StatusOr<std::filesystem::path> to_read(const std::string& name) override;
-  // Copies it there, and commits that.
+  // Copies the file to the sink, and commits it.
   absl::Status copy(const std::string& name, store::FileSink& to);
   std::string where() const override { return dir_; }
   absl::Status in_words(const absl::Status& status) const override;
@@ -37,7 +37,7 @@ class CalledFiles final : public store::CheckpointFiles {
   struct Fetched {
     std::string name;
     FileDescriptor memory;
-    std::string path;  // of the memory
+    std::string path;  // the path of `memory`
   };
 
   Stub& stub_;

@@ -21,7 +21,7 @@ namespace {
 
 constexpr char kVariable[] = "PACELINE_EXIT_REPORT_FD";
 
-int report_descriptor = -1;  // of this process
+int report_descriptor = -1;  // the descriptor of this process's starter
 
 }  // namespace
 
@@ -42,12 +42,12 @@ void pass_exit_descriptor_on() {
   setenv(kVariable, std::to_string(report_descriptor).c_str(), 1);
 }
 
-// One write, which a pipe takes whole or not at all: a message that is longer is cut.
+// Writes once, which a pipe takes whole or not at all. A longer message is cut.
 void report_exit(const absl::Status& status) {
   if (report_descriptor < 0) return;
   std::string text = fmt::format("{}\n{}", name_of(exit_reason_of(status)), std::string(status.message()));
   text.resize(std::min<std::size_t>(text.size(), PIPE_BUF));
-  // A starter that does not read it any more has ended too.
+  // A starter that no longer reads has ended too.
   [[maybe_unused]] const ssize_t written = write(report_descriptor, text.data(), text.size());
 }
 

@@ -14,35 +14,36 @@ namespace paceline::peer {
 
 struct ExitReport {
   ExitReason reason = ExitReason::kUnsaid;
-  std::string message{};  // of the error; one line
+  std::string message{};  // the error's message; one line
 };
 
-// In the started process. Takes the descriptor, if there is one, so that processes started from here do not
-// have it.
+// Called in the started process. Takes the descriptor, if there is one, so that processes started from here
+// do not have it.
 void take_exit_descriptor();
-// The same of a process that was forked, and got it so. One that it took before is its starter's.
+// Called in a forked process, which got its descriptor directly. A descriptor that was taken earlier belongs
+// to the process that it was forked from.
 void use_exit_descriptor(FileDescriptor descriptor);
 // Tells the starter of this process, if it wants to hear it.
 void report_exit(const absl::Status& status);
-// The same, of an error, where there is no memory.
+// Reports an error without allocating memory, which may have run out.
 void report_own_error_at_once(std::string_view message);
-// This process becomes another program, which tells.
+// Leaves the descriptor to another program that this process becomes, which will report.
 void pass_exit_descriptor_on();
 
-// In the process that starts it.
+// The starter's side.
 class ExitPipe {
  public:
   // Errors: ResourceExhausted.
   static absl::StatusOr<ExitPipe> open();
 
-  // Of the child, to which this descriptor comes.
+  // The environment variable that tells the child its descriptor.
   static std::string environment(int child_end);
 
   // The end that the child gets.
   int child_end() const { return write_.get(); }
-  // The child has its own.
+  // Called when the child has its own copy.
   void close_child_end() { write_ = FileDescriptor(); }
-  // What it said, once it has ended.
+  // The child's report. Call it after the child has ended.
   ExitReport read() const;
 
  private:

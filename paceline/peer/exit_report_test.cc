@@ -1,4 +1,4 @@
-// What a process says of its end comes to the process that started it; and what it does not say is no lie.
+// A process's report of its end reaches its starter; a process that reports nothing ends as kUnsaid.
 #include "paceline/peer/exit_report.h"
 
 #include <sys/wait.h>
@@ -13,7 +13,7 @@
 namespace paceline::peer {
 namespace {
 
-// Of a child that does this.
+// The report of a child that runs `body`.
 ExitReport end_of(const std::function<void()>& body) {
   auto pipe = ExitPipe::open().value();
   std::string variable = ExitPipe::environment(pipe.child_end());
@@ -48,7 +48,7 @@ TEST(ExitReason, ComesToWhoeverStartedTheProcess) {
   EXPECT_EQ(memory.message, "out of memory");
 }
 
-TEST(ExitReason, ThatNobodySaidIsUnsaid) {
+TEST(ExitReason, IsUnsaidIfTheProcessReportsNone) {
   EXPECT_EQ(end_of([] {}).reason, ExitReason::kUnsaid);
   EXPECT_EQ(end_of([] { abort(); }).reason, ExitReason::kUnsaid);
 }
@@ -60,7 +60,7 @@ TEST(ExitReason, ALongMessageIsCut) {
   EXPECT_LE(ended.message.size(), static_cast<std::size_t>(PIPE_BUF));
 }
 
-// A program that a worker starts may run on for long after it.
+// A program that a worker starts may run for long after the worker.
 TEST(ExitReason, NobodyElseHasTheDescriptor) {
   const ExitReport ended = end_of([] {
     if (system("test -z \"$PACELINE_EXIT_REPORT_FD\"") == 0) report_exit(absl::OkStatus());

@@ -12,7 +12,7 @@ namespace {
 constexpr char kOtherName[] = "No match found for server name: ";
 }  // namespace
 
-// gRPC says of connections that are closed before any call only this.
+// gRPC's only messages about connections that are closed before any call.
 void log_of_grpc(gpr_log_func_args* args) {
   const std::string message = args->message;
   if (absl::StrContains(message, "Handshake failed")) {

@@ -1,5 +1,5 @@
-// Reports regularly that this process lives, whatever else it does, as long as the object exists. It also
-// writes to the log how many connections were refused meanwhile.
+// Reports regularly that this process lives, independent of its other work, as long as the object exists. It
+// also writes to the log how many connections were refused meanwhile.
 #pragma once
 
 #include <chrono>
@@ -19,9 +19,9 @@ namespace paceline::peer {
 class Heartbeats {
  public:
   static constexpr std::chrono::milliseconds kEvery{100};
-  static constexpr int kPerReport = 10;  // of them, one says how much memory the process holds
+  static constexpr int kPerReport = 10;  // one of this many beats says how much memory the process holds
 
-  // The connection outlives this. `more`: what each beat takes along, from a thread of its own.
+  // The connection outlives this. `more`: adds to each beat, on the heartbeats' own thread.
   template <class Out, class In>
   explicit Heartbeats(rpc::Connection<Out, In>& connection,
                       const std::type_identity_t<std::function<void(Out&)>>& more = {})
@@ -37,7 +37,7 @@ class Heartbeats {
         }) {}
 
  private:
-  // Whether it was stopped.
+  // True if it was stopped.
   bool pause(const std::stop_token& stop) {
     std::unique_lock lock(mutex_);
     return stopped_.wait_for(lock, stop, kEvery, [&] { return stop.stop_requested(); });

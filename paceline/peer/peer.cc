@@ -19,16 +19,16 @@ namespace {
 using std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
-// How often a coordinator is asked for.
+// The pauses between two attempts to reach a coordinator.
 constexpr std::chrono::milliseconds kFirstPause = 50ms;
 constexpr std::chrono::milliseconds kLongestPause = 1s;
 constexpr std::chrono::milliseconds kPreflightLimit = 5s;
-// So many connections in a row that were closed in silence are no accident.
+// After this many connections in a row that were closed without a word, something is wrong.
 constexpr int kMostClosed = 3;
 constexpr char kFileSign = '@';
 constexpr std::int64_t kLongestAddress = 1000;  // bytes
 
-// As PeerOptions has it. Errors: those of the file.
+// The address that PeerOptions::coordinator means. Errors: those of the file.
 absl::StatusOr<std::string> coordinator_address(const std::string& option) {
   if (option.empty() || option.front() != kFileSign) return option;
   const auto text = store::read_file(option.substr(1), kLongestAddress);

@@ -24,18 +24,19 @@ using EvaluatorConnection = rpc::Connection<wire::EvaluatorMessage, wire::Evalua
 using Stub = wire::Coordinator::Stub;
 
 struct PeerOptions {
-  std::string coordinator;       // HOST:PORT, or @FILE that says so, which is read again when it is lost
-  std::string certs;             // a folder of certificates; empty: no TLS
-  std::string token_file;        // empty: certs/token
-  double patience_s = 60;        // with a coordinator that is gone
-  double first_patience_s = 60;  // with one that does not listen yet
+  std::string coordinator;  // HOST:PORT, or @FILE; the file has the address, and is read again after a loss
+  std::string certs;        // a folder of certificates; empty: no TLS
+  std::string token_file;   // empty: certs/token
+  double patience_s = 60;   // how long to wait for a coordinator that is gone
+  double first_patience_s = 60;  // how long to wait for one that does not listen yet
 };
 
-// What a process of this role shows. Errors: those of the files.
+// The proofs that a process of this role shows. Errors: those of the files.
 absl::StatusOr<rpc::Access> read_access(const std::string& certs, const std::string& token_file,
                                         security::Role role);
 
-// Until a coordinator would let this process in. Its address. Errors: why it would not, or nobody came.
+// Waits until a coordinator would let this process in, and returns its address. Errors: why it would not, or
+// that no coordinator came.
 absl::StatusOr<std::string> wait_for_coordinator(const std::string& option, const rpc::Access& access,
                                                  double patience_s);
 
@@ -45,12 +46,12 @@ std::unique_ptr<Stub> coordinator_stub(const std::string& address, const rpc::Ac
 // One session of a process with a coordinator: from the first word to the end of its stream.
 using Session = std::function<absl::Status(Stub& stub, const rpc::Access& access)>;
 
-// Runs sessions until one ends for good. A coordinator that is not there, or is gone, is waited for, for a
-// limited time; one that was told to come again does so at once. Errors: the session's; Unavailable when
-// the coordinator did not come back.
+// Runs sessions until one ends for good. Waits, for a limited time, for a coordinator that is not there or is
+// gone; a process that was told to come again does so at once. Errors: the session's; Unavailable if the
+// coordinator did not come back.
 absl::Status with_coordinator(const PeerOptions& options, security::Role role, const Session& session);
 
-// Why a session ended, of whose connection: a call that was refused is not one that was lost.
+// The reason why the session over this connection ended: tells a refused call from a lost one.
 template <class Out, class In>
 absl::Status end_of_session(rpc::Connection<Out, In>& connection, const absl::Status& outcome) {
   if (outcome != wire::coordinator_lost()) return outcome;
@@ -63,7 +64,7 @@ absl::Status end_of_session(rpc::Connection<Out, In>& connection, const absl::St
 
 using Meaning = absl::Status (*)(const wire::Disconnect&);
 
-// The error of this process, unless the coordinator sends a disconnect within two seconds.
+// Returns `outcome`, this process's error, unless the coordinator sends a disconnect within two seconds.
 template <class Out, class In>
 absl::Status unless_disconnected(rpc::Connection<Out, In>& connection, const absl::Status& outcome,
                                  Meaning meaning = wire::outcome_of) {
@@ -77,8 +78,9 @@ absl::Status unless_disconnected(rpc::Connection<Out, In>& connection, const abs
   return outcome;
 }
 
-// What an order came to. Memory that is not there any more is its owner's end, and mostly the job's. And
-// where nothing can be sent any more, the disconnect may have come long ago, to a process that was busy.
+// The outcome of an order. If another process's memory is gone, its owner has ended, and often the whole job.
+// If nothing can be sent any more, a disconnect may have come long ago, while this process was busy. In both
+// cases a disconnect decides.
 template <class Out, class In>
 absl::Status unless_over(rpc::Connection<Out, In>& connection, const absl::Status& outcome) {
   const bool may_be = absl::IsNotFound(outcome) || outcome == wire::coordinator_lost();

@@ -11,7 +11,7 @@ namespace paceline::peer {
 
 namespace {
 
-// Of the process, as gRPC's log is.
+// One for the whole process, because gRPC's log is one too.
 struct Refused {
   std::mutex mutex;
   LineLimit limit;

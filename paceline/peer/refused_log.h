@@ -5,7 +5,7 @@
 
 namespace paceline::peer {
 
-// A warning, or one more that is only counted.
+// Logs a warning, or counts it if there were too many.
 void warn_of_refused(const std::string& line);
 // Call this regularly: it logs one line about warnings that were only counted, if there are any.
 void say_how_many_more();

@@ -24,7 +24,7 @@ namespace {
 using ::testing::HasSubstr;
 using Messages = grpc::ServerReaderWriter<wire::WorkerOrder, wire::WorkerMessage>;
 
-// Hears one message, says what it is to say, and is gone.
+// A coordinator that takes one message, sends a disconnect if it is to, and is gone.
 class Coordinator final : public wire::Coordinator::Service {
  public:
   explicit Coordinator(bool says_why) : says_why_(says_why) {}
@@ -43,7 +43,7 @@ class Coordinator final : public wire::Coordinator::Service {
   const bool says_why_;
 };
 
-// What a worker makes of it that has nothing to say until the stream is over.
+// The outcome for a worker that sends nothing until the stream is over.
 absl::Status outcome_for_a_busy_worker(bool says_why) {
   Coordinator coordinator(says_why);
   grpc::ServerBuilder builder;
@@ -60,7 +60,7 @@ absl::Status outcome_for_a_busy_worker(bool says_why) {
   return unless_over(connection, wire::coordinator_lost());
 }
 
-TEST(Session, WhoWasBusyHearsWhyTheRunFailed) {
+TEST(Session, TellsABusyProcessWhyTheRunFailed) {
   EXPECT_THAT(std::string(outcome_for_a_busy_worker(true).message()), HasSubstr("no server"));
 }
 
@@ -68,8 +68,8 @@ TEST(Session, ACoordinatorThatSaidNothingIsLost) {
   EXPECT_EQ(outcome_for_a_busy_worker(false), wire::coordinator_lost());
 }
 
-// Nobody listens at that port any more.
-TEST(Session, WhoComesFirstWaitsAsLongAsItWasTold) {
+// Nothing listens at that port any more.
+TEST(Session, WaitsForTheFirstCoordinatorAsLongAsItWasTold) {
   const auto taken = listen_at("127.0.0.1:0");
   ASSERT_TRUE(taken.ok());
   PeerOptions options;
@@ -85,7 +85,7 @@ TEST(Session, WhoComesFirstWaitsAsLongAsItWasTold) {
 }
 
 // A job may be stopped while one of its processes still looks for the coordinator.
-TEST(Session, WhoWaitsEndsWhenTheFileOfTheCoordinatorIsGone) {
+TEST(Session, StopsWaitingWhenTheCoordinatorsFileIsGone) {
   const auto taken = listen_at("127.0.0.1:0");
   ASSERT_TRUE(taken.ok());
   ASSERT_EQ(::shutdown(taken->socket.get(), SHUT_RDWR), 0);

@@ -70,15 +70,16 @@ Cuts equal_layers(std::int32_t layers, std::int32_t stages) {
   return cuts;
 }
 
-// least[i]: of the first i layers in as many stages as were added so far, the least Σ of squares of a stage's
-// work. The mean is the same for all cuts, so that is where the variance is least.
+// least[i]: the least Σ of squares of a stage's work for the first i layers in as many stages as were added
+// so far. The mean is the same for all cuts, so the variance is least there.
 Cuts equal_work(const std::vector<LayerProfile>& layers, std::int32_t stages) {
   const std::size_t n = layers.size();
-  std::vector<double> work(n + 1, 0);  // of the first so many layers
+  std::vector<double> work(n + 1, 0);  // work[l]: the work of the first l layers
   for (std::size_t l = 0; l < n; ++l) work[l + 1] = work[l] + layers[l].work_ms;
   std::vector<double> least(n + 1, std::numeric_limits<double>::infinity());
   least[0] = 0;
-  std::vector<std::vector<std::size_t>> begins;  // by stage and end: where that stage begins
+  // begins[s][end]: the layer at which stage s begins if it ends at `end`
+  std::vector<std::vector<std::size_t>> begins;
   for (std::int32_t s = 0; s < stages; ++s) {
     std::vector<double> more(n + 1, std::numeric_limits<double>::infinity());
     std::vector<std::size_t>& begin = begins.emplace_back(n + 1, 0);
@@ -145,7 +146,7 @@ absl::StatusOr<Plan> best_number(const CostModel& model, std::size_t devices,
 absl::StatusOr<Plan> pipedream(const CostModel& model, const Devices& devices) {
   const absl::StatusOr<Plan> alike = best_number(model, devices.size(), [&](std::size_t count) {
     std::vector<Devices> groups(count);
-    const std::size_t size = devices.size() / count;  // what is left over is not used
+    const std::size_t size = devices.size() / count;  // the remaining devices are not used
     for (std::size_t i = 0; i < size * count; ++i) groups[i / size].push_back(devices[i]);
     return groups;
   });

@@ -25,10 +25,10 @@ namespace paceline::planner {
 
 struct Baseline {
   std::string name;
-  absl::StatusOr<Plan> plan;  // with its samples; or why it cannot be
+  absl::StatusOr<Plan> plan;  // the plan with its samples, or why it is impossible
 };
 
-// In the order above.
+// The baselines in the order above.
 std::vector<Baseline> baselines(const CostModel& model);
 
 // B over the replicas, as evenly as possible.

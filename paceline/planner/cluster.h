@@ -12,34 +12,35 @@
 
 namespace paceline::planner {
 
-// One direction; the other one is equally fast, and both may be used at once.
+// One direction of a link; the other one is equally fast, and both may be used at once.
 struct Link {
   double latency_ms = 0;
   double bytes_per_ms = std::numeric_limits<double>::infinity();
 
-  double sending_ms(double bytes) const { return bytes / bytes_per_ms; }    // it is busy for so long
-  double ms(double bytes) const { return latency_ms + sending_ms(bytes); }  // until the last byte is there
+  double sending_ms(double bytes) const { return bytes / bytes_per_ms; }  // the link is busy for this time
+  // time until the last byte arrives
+  double ms(double bytes) const { return latency_ms + sending_ms(bytes); }
 };
 
 struct Device {
   static constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
   std::string name;
-  double speed = 1;  // φ: work done per unit of time, where the profile's device has 1
-  std::vector<double>
-      layer_ms;            // measured, of one sample forward and backward, at speed 1; empty: the profile's
-  double overhead_ms = 0;  // of each micro-batch on a stage, whatever its size
+  double speed = 1;  // φ: work done per unit of time; 1 for the profile's device
+  // Measured time of each layer for one sample, forward and backward, at speed 1. Empty: the profile's times.
+  std::vector<double> layer_ms;
+  double overhead_ms = 0;  // added to each micro-batch on a stage, whatever its size
   std::int64_t memory_bytes = kNoLimit;
   double price_per_hour = 0;
   double power_w = 0;  // while it computes
   std::int32_t site = 0;
   std::int32_t host = 0;  // stages on another host than the first one send their gradients there
-  Link servers;           // to the servers
+  Link servers;           // link to the servers
   bool present = true;
 };
 
 struct Cluster {
   std::vector<Device> devices;
-  std::vector<Link> links;  // from · devices.size() + to; the diagonal is not used
+  std::vector<Link> links;  // index: from · devices.size() + to; the diagonal is not used
   // How much all servers together can receive, and send.
   double server_bytes_per_ms = std::numeric_limits<double>::infinity();
   std::int32_t server_site = 0;

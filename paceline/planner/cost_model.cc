@@ -89,7 +89,8 @@ void CostModel::add_device(const PlannedReplica& replica, const PlannedStage& st
   if (device.host != device_at(first).host)
     terms.time.alpha_ms += problem_.cluster.link(n, first).ms(static_cast<double>(bytes));
   if (memory_bytes(stage.begin, stage.end, u, stage.kept) <= device.memory_bytes) return;
-  // It has room for fewer micro-batches than that: then it may get no more.
+  // The device has no memory for the micro-batches that its stage keeps, so the replica's samples are
+  // limited.
   const std::int64_t each = memory_bytes(stage.begin, stage.end, u, 1) - 2 * bytes;
   const std::int64_t room = device.memory_bytes - 2 * bytes;
   const auto turn = static_cast<std::int64_t>(place - stage.first),
@@ -121,7 +122,7 @@ ReplicaTerms CostModel::terms(const PlannedReplica& replica, std::int64_t u) con
   return terms;
 }
 
-// Of the micro-batches that go from one to the other.
+// The share of micro-batches that go from one site to another between these two stages.
 double CostModel::cross_site_share(std::span<const std::int32_t> from,
                                    std::span<const std::int32_t> to) const {
   int apart = 0, all = 0;

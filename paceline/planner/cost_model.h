@@ -47,18 +47,18 @@ namespace paceline::planner {
 // The properties of a replica, independent of its data: T = α + β·M, costs = Σ per_sample·b + per_ms·τ +
 // fixed.
 struct ReplicaTerms {
-  ReplicaTime time;  // most_samples is 0 where memory does not hold the weights and one micro-batch
+  ReplicaTime time;  // most_samples is 0 if memory does not hold the weights and one micro-batch
   Costs per_sample{};
   Costs per_ms{};
   Costs fixed{};
-  double push_ms = 0;             // of its slowest device: gradients there, weights back
+  double push_ms = 0;             // the slowest device's: gradients to the servers, weights back
   std::int64_t pushed_bytes = 0;  // weights of all devices
 };
 
 struct ReplicaForecast {
-  std::vector<double> device_ms;           // comp, of a full micro-batch
-  std::vector<double> link_ms;             // comm, there and back; one fewer than stages
-  std::vector<std::int64_t> memory_bytes;  // by device
+  std::vector<double> device_ms;           // comp: time of a full micro-batch
+  std::vector<double> link_ms;             // comm: there and back; one fewer than stages
+  std::vector<std::int64_t> memory_bytes;  // indexed by device
   double alpha_ms = 0;
   double beta_ms = 0;
   std::int64_t micro_batches = 0;  // M
@@ -88,7 +88,7 @@ class CostModel {
     const double* work = &work_[row(device)];
     return device_at(device).overhead_ms + static_cast<double>(u) * (work[end] - work[begin]);
   }
-  // comm over a link, where layer `cut` is the first of the second device.
+  // comm over a link; layer `cut` is the first of the second device.
   double transfer_ms(const Link& link, std::int32_t cut, std::int64_t u) const {
     return 2 * link.ms(static_cast<double>(u) * static_cast<double>(output_bytes(cut)));
   }
@@ -99,32 +99,32 @@ class CostModel {
   // begins at `cut`.
   double transfer_ms(std::span<const std::int32_t> from, std::span<const std::int32_t> to, std::int32_t cut,
                      std::int64_t u) const;
-  // Of the slowest of the devices.
+  // The time of the slowest of these devices.
   double compute_ms(std::span<const std::int32_t> devices, std::int32_t begin, std::int32_t end,
                     std::int64_t u) const;
   std::int64_t weight_bytes(std::int32_t begin, std::int32_t end) const {  // P
     return weights_[static_cast<std::size_t>(end)] - weights_[static_cast<std::size_t>(begin)];
   }
-  // Of a stage that keeps so many micro-batches.
+  // The memory of a stage that keeps `in_flight` micro-batches.
   std::int64_t memory_bytes(std::int32_t begin, std::int32_t end, std::int64_t u,
                             std::int64_t in_flight) const {
     const std::int64_t kept =
         activations_[static_cast<std::size_t>(end)] - activations_[static_cast<std::size_t>(begin)];
-    constexpr double kMost = 9e18;  // more than anybody has, and a number still
+    constexpr double kMost = 9e18;  // more than any device has, and still a number
     const double bytes = 2 * static_cast<double>(weight_bytes(begin, end)) +
                          static_cast<double>(in_flight) * static_cast<double>(u) * static_cast<double>(kept);
     return static_cast<std::int64_t>(std::min(bytes, kMost));
   }
 
-  // Of the device whose turn is `turn` in this stage, for its part of so many micro-batches.
+  // The memory of the device whose turn is `turn` in this stage, if the replica gets this many micro-batches.
   std::int64_t memory_bytes(const PlannedStage& stage, std::size_t turn, std::int64_t micro_batches,
                             std::int64_t u) const;
 
   ReplicaTerms terms(const PlannedReplica& replica, std::int64_t u) const;
-  // T_sync of replicas that together push this much, the slowest of them in this time.
+  // T_sync of replicas that together push `pushed_bytes`, the slowest of them in `slowest_push_ms`.
   double sync_ms(double slowest_push_ms, std::int64_t pushed_bytes) const;
   Forecast forecast(const Plan& plan) const;
-  // Of a batch that took so long.
+  // The costs of a batch that took `batch_ms`.
   Costs costs(const Plan& plan, double batch_ms) const;
   // The exact schedule's input of a replica of the plan.
   PipelineTimes timeline_input(const PlannedReplica& replica, std::int64_t u) const;
@@ -143,7 +143,7 @@ class CostModel {
   double cross_site_share(std::span<const std::int32_t> from, std::span<const std::int32_t> to) const;
   double forward_share(std::int32_t device, std::int32_t begin, std::int32_t end) const;
   absl::Status check(const PlannedReplica& replica, std::int64_t u, std::vector<bool>& used) const;
-  // Of one sample, over the cut before this layer.
+  // Bytes of one sample that cross the cut before this layer.
   std::int64_t output_bytes(std::int32_t cut) const {
     return problem_.model.layers[static_cast<std::size_t>(cut) - 1].output_bytes;
   }
@@ -155,7 +155,7 @@ class CostModel {
   }
 
   const Problem& problem_;
-  std::vector<double> work_;               // by device: Σ w_l/φ of the first layers
+  std::vector<double> work_;               // Σ w_l/φ of the first layers; one row for each device
   std::vector<std::int64_t> weights_;      // Σ of the first layers
   std::vector<std::int64_t> activations_;  // Σ of the first layers
 };

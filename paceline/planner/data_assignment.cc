@@ -50,7 +50,7 @@ double used_by(const DataLimit& limit, const std::vector<double>& samples, doubl
   return used;
 }
 
-// By how much the most broken limit is broken, as a share of it; 0 when all are kept.
+// The largest relative overshoot of a limit; 0 if all limits are kept.
 double excess(const DataProblem& problem, const std::vector<double>& samples, double time_ms) {
   double worst = 0;
   for (const DataLimit& limit : problem.limits) {
@@ -144,7 +144,7 @@ absl::StatusOr<DataAssignment> assign_samples(const DataProblem& problem) {
   DataAssignment whole = rounded(problem, shares);
   if (excess(problem, doubles(whole.samples), whole.time_ms) <= 0) return whole;
   if (!samples_cost(problem)) {
-    // What is fastest under one limit and keeps the others is fastest under all.
+    // If the fastest assignment under one limit keeps the others, it is the fastest under all of them.
     for (const DataLimit& limit : problem.limits) {
       PACELINE_ASSIGN_OR_RETURN(whole, assign_within(problem, limit));
       if (excess(problem, doubles(whole.samples), whole.time_ms) <= 0) return whole;

@@ -25,14 +25,14 @@ namespace paceline::planner {
 struct ReplicaTime {
   static constexpr std::int64_t kNoCap = std::numeric_limits<std::int64_t>::max();
   double alpha_ms = 0;                 // ≥ 0
-  double beta_ms = 1;                  // of one micro-batch; > 0
-  std::int64_t most_samples = kNoCap;  // cap_g, of memory; 0: it gets none
+  double beta_ms = 1;                  // time of one micro-batch; > 0
+  std::int64_t most_samples = kNoCap;  // cap_g, set by memory; 0: the replica gets none
   double sample_cost = 0;              // e_g ≥ 0
 };
 
 // Σ per_sample_g · b_g + per_ms · θ ≤ most.
 struct DataLimit {
-  std::vector<double> per_sample;  // by replica, ≥ 0
+  std::vector<double> per_sample;  // indexed by replica, ≥ 0
   double per_ms = 0;               // ≥ 0
   double most = 0;
 };
@@ -41,19 +41,19 @@ struct DataProblem {
   std::vector<ReplicaTime> replicas;
   std::int64_t batch = 0;        // B ≥ 1
   std::int64_t micro_batch = 1;  // u ≥ 1
-  double time_cost = 1;          // P > 0, of a millisecond
+  double time_cost = 1;          // P > 0, cost of a millisecond
   std::vector<DataLimit> limits{};
 };
 
-// In fractions of samples.
+// An assignment in fractions of samples.
 struct DataShares {
-  std::vector<double> samples;  // by replica
+  std::vector<double> samples;  // indexed by replica
   double time_ms = 0;           // θ
   double cost = 0;              // the program's objective
 };
 
 struct DataAssignment {
-  std::vector<std::int64_t> samples;  // by replica; Σ = B
+  std::vector<std::int64_t> samples;  // indexed by replica; Σ = B
   double time_ms = 0;                 // max over replicas with samples of α_g + β_g·⌈b_g/u⌉
 };
 

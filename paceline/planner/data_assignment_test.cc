@@ -201,7 +201,7 @@ TEST(DataAssignment, SeveralLimitsAreKeptWhereTheyCanBe) {
 }
 
 TEST(DataAssignment, TheClosedFormOfThePaper) {
-  // θ* = (B + Σ α u/β) / (Σ u/β), where everybody has samples.
+  // θ* = (B + Σ α u/β) / (Σ u/β), if every replica has samples.
   const DataProblem problem{{{2, 1}, {4, 2}, {0, 4}}, 100, 2, 1};
   const double level = (100 + 2 * 2 / 1.0 + 4 * 2 / 2.0) / (2 / 1.0 + 2 / 2.0 + 2 / 4.0);
   const auto shares = fill(problem);
@@ -210,7 +210,7 @@ TEST(DataAssignment, TheClosedFormOfThePaper) {
   EXPECT_DOUBLE_EQ(shares->samples[0], (level - 2) * 2);
 }
 
-TEST(DataAssignment, WhoWouldStartTooLateDropsOut) {
+TEST(DataAssignment, LeavesOutReplicasThatWouldStartTooLate) {
   const DataProblem problem{{{0, 1}, {50, 1}}, 10, 1, 1};
   EXPECT_EQ(assign_samples(problem)->samples, (std::vector<std::int64_t>{10, 0}));
 }

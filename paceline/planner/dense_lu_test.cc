@@ -1,4 +1,4 @@
-// What Clp is given in place of LAPACK: random systems, solved and multiplied out again.
+// Tests of the replacement for LAPACK that Clp is given: random systems are solved and multiplied out again.
 #include <cmath>
 #include <vector>
 

@@ -79,7 +79,7 @@ class Enumeration {
     plan_.replicas = before;
   }
 
-  // Where stage s of replica g and all after it begin.
+  // Tries every begin of stage s of replica g, and of all stages after it.
   void place(const std::vector<std::vector<PlannedStage>>& stages, std::size_t g, std::size_t s,
              std::int32_t least) {
     if (g == plan_.replicas.size()) {
@@ -105,14 +105,15 @@ class Enumeration {
 }  // namespace
 
 double count_of_plans(const Problem& problem) {
-  constexpr double kTooMany = 1e15;  // for anybody; more devices make no fewer
+  constexpr double kTooMany = 1e15;  // more than can be tried; further devices only add plans
   const auto devices = static_cast<std::int64_t>(present_devices(problem.cluster).size());
   const auto layers = static_cast<std::int64_t>(problem.layers());
   const auto at = [](std::int64_t n) { return static_cast<std::size_t>(n); };
-  // Of so many devices, in how many ways they can be dealt to so many stages in a row, none of them empty:
-  // the first stage gets some.
+  // dealt[n][s]: the number of ways to deal n devices to s stages in a row, none of them empty. The first
+  // stage gets `first` devices.
   std::vector<std::vector<double>> dealt{{1}};
-  // Of so many devices: the first of them is not used, or in a pipeline of so many.
+  // ways[n]: the number of ways to divide n devices into pipelines. The first device is unused, or in a
+  // pipeline of `size` devices.
   std::vector<double> ways{1};
   for (std::int64_t n = 1; n <= devices && ways.back() < kTooMany; ++n) {
     std::vector<double>& mine = dealt.emplace_back(at(n + 1));

@@ -3,9 +3,10 @@
 namespace paceline::planner {
 
 void LinkEstimate::add(double bytes, double ms) {
-  constexpr double kKept = 0.95;   // of older values, with each new one
-  constexpr double kFarthest = 3;  // from what is expected, that one value may be
-  constexpr double kUsual = 0.4;   // in the logarithm: what is farther is an outlier
+  constexpr double kKept = 0.95;  // weight that older values keep with each new one
+  // one value counts as at most this many times the expected one, and at least as that part
+  constexpr double kFarthest = 3;
+  constexpr double kUsual = 0.4;   // a logarithm; a value farther off is an outlier
   constexpr double kAlike = 0.05;  // spread of sizes, as a share of their mean, below which no slope is seen
   seen_ = true;
   in_a_row_ = 0;
@@ -54,7 +55,7 @@ void LinkEstimate::add_shared(double bytes, double ms) {
 
 // The latency stays what it was.
 void LinkEstimate::explain(double bytes, double ms) {
-  // Of a time shorter than the latency most is latency still.
+  // Most of a time shorter than the latency is still latency.
   link_.latency_ms = std::min(link_.latency_ms, 0.9 * ms);
   link_.bytes_per_ms = bytes / (ms - link_.latency_ms);
 }

@@ -34,7 +34,7 @@ class ClippedMean {
   double value() const { return std::exp(level_); }
 
  private:
-  static constexpr double kUsual = 0.3;  // in the logarithm: about a third
+  static constexpr double kUsual = 0.3;  // a logarithm: about a third
   static constexpr double kShare = 0.25;
   double level_;
   double outlier_ = 0;  // how far the last value is from the level, if it was one
@@ -51,7 +51,8 @@ class LinkEstimate {
   // row, a large change in them counts as a change of the link.
   void add_shared(double bytes, double ms);
   const Link& link() const { return link_; }
-  // Measured without others; and often enough that one odd value does not matter.
+  // A time of the link was measured without other transfers. settled(): often enough that one odd value does
+  // not matter.
   bool seen() const { return seen_; }
   bool settled() const { return count_ > kSettled; }
   // Scales the estimate, as if the link were this many times faster.
@@ -63,13 +64,13 @@ class LinkEstimate {
   void explain(double bytes, double ms);
   void forget() { count_ = bytes_ = ms_ = bytes_bytes_ = bytes_ms_ = 0; }
 
-  static constexpr int kAlone = 2;        // shared ones in a row, from which they count
-  static constexpr double kUneven = 0.3;  // in the logarithm: that others' transfers vary
+  static constexpr int kAlone = 2;        // shared transfers count from this many in a row
+  static constexpr double kUneven = 0.3;  // a logarithm: how much the transfers of others vary
   static constexpr double kSettled = 2.5;
 
   std::optional<ClippedMean> shared_;  // bytes in a millisecond
-  double counted_ = 0;                 // of that, in what is known of the link
-  int in_a_row_ = 0;                   // shared ones
+  double counted_ = 0;                 // the value of shared_ that link_ already takes into account
+  int in_a_row_ = 0;                   // shared transfers
   double outlier_ = 0;  // the logarithm of the last value over what was expected, if it was one
   double count_ = 0, bytes_ = 0, ms_ = 0, bytes_bytes_ = 0, bytes_ms_ = 0;
 };

@@ -8,8 +8,8 @@ namespace paceline::planner {
 
 namespace {
 
-// Where a plan is cheaper per second than its budget, being slow looks like a gain; but no slower plan is
-// wanted for its own sake, so time keeps this share of its weight at least.
+// If a plan is cheaper per second than its budget, slowness looks like a gain. No slower plan is wanted for
+// its own sake, so time keeps at least this share of its weight.
 constexpr double kLeastTimeShare = 1e-3;
 constexpr double kMsPerSecond = 1000;
 

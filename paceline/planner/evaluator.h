@@ -13,8 +13,9 @@ namespace paceline::planner {
 // The goal. Without weights each batch has to keep every budget, and the fastest plan of those that do (or
 // come closest) is best. With weights: least V·τ + Σ Q_k·c_k.
 struct Goal {
-  double time_cost = 1;         // V, of a millisecond; > 0
-  std::vector<double> weights;  // by budget, of a unit of its cost; empty: budgets are limits
+  double time_cost = 1;  // V, cost of a millisecond; > 0
+  // one for each budget: the weight of a unit of its cost; empty: budgets are limits
+  std::vector<double> weights;
 
   static Goal within_budgets() { return {}; }
   // V without a unit, as queues.h counts.
@@ -23,13 +24,13 @@ struct Goal {
 
 struct Evaluation {
   static constexpr double kInfinite = std::numeric_limits<double>::infinity();
-  double over = kInfinite;   // Σ of the shares by which limits are broken; infinite: the plan cannot be
-  double score = kInfinite;  // what is minimised
+  double over = kInfinite;   // Σ of the shares by which limits are broken; infinite: the plan is impossible
+  double score = kInfinite;  // the value to minimise
   double batch_ms = kInfinite;
   Costs costs{};
 
   bool possible() const { return over < kInfinite; }
-  // First the limits, then the score.
+  // Compares the limits first, then the score.
   friend bool operator<(const Evaluation& a, const Evaluation& b) {
     return a.over != b.over ? a.over < b.over : a.score < b.score;
   }
@@ -45,7 +46,7 @@ class Evaluator {
   // Sets the replicas' samples. Replicas that get none are taken out of the plan unless `keep_all`. The
   // devices and cuts must be possible but for memory, which is looked at here.
   Evaluation assign(Plan& plan, bool keep_all = false) const;
-  // Of the samples that the plan has.
+  // Weighs the plan with the samples that it has.
   Evaluation weigh(const Plan& plan) const;
   // V·τ + Σ Q_k·c_k of a batch that took and cost this.
   double score(double batch_ms, const Costs& costs) const;

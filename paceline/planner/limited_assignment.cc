@@ -50,7 +50,8 @@ absl::StatusOr<DataAssignment> assign_within(const DataProblem& problem, const D
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::stable_sort(order.begin(), order.end(),
                    [&](std::size_t a, std::size_t b) { return limit.per_sample[a] < limit.per_sample[b]; });
-  // What the samples use, when those that use least are given all that they finish by `level`.
+  // Gives the replicas that use least of the limit all samples that they finish by `level`, and returns their
+  // use.
   const auto pour = [&](double level, DataAssignment& into) {
     std::int64_t left = problem.batch;
     double used = 0;

@@ -14,7 +14,7 @@ namespace paceline::planner {
 
 namespace {
 
-// Of what is compared, beside its own size.
+// The tolerance of a comparison, relative to the size of the value plus 1.
 constexpr double kTolerance = 1e-6;
 
 bool within(double value, double least, double most, double size) {
@@ -44,7 +44,7 @@ bool feasible(const LinearProgram& program, const std::vector<double>& x) {
   });
 }
 
-// What a price earns at the bound it pushes against. A price of next to nothing may stand at no bound.
+// The gain of a price at the bound that it pushes against. A price of nearly 0 may have no bound.
 double at_bound(double price, double least, double most, double tolerance) {
   const double bound = price > 0 ? least : most;
   if (std::isfinite(bound)) return price * bound;

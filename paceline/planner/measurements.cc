@@ -50,7 +50,7 @@ void Measurements::add_link(const LinkObservation& seen) {
   problem_.cluster.links[place] = links_[place].link();
 }
 
-// What it was at first: that it has become slow since says nothing of others.
+// Compares the link with its first description, because a later slowdown says nothing about other links.
 void Measurements::learn_from(std::size_t link) {
   const Link& said = initial_.cluster.links[link];
   if (learnt_[link] || !std::isfinite(said.bytes_per_ms)) return;

@@ -25,7 +25,7 @@ struct LinkObservation {  // one transfer in one direction
   std::int32_t from = 0, to = 0;
   double bytes = 0;
   double ms = 0;
-  bool shared = false;  // with other transfers: it may carry more
+  bool shared = false;  // other transfers used the link at the same time, so it may carry more
 };
 
 struct PriceObservation {
@@ -50,15 +50,15 @@ class Measurements {
   // Otherwise its own description counts.
   explicit Measurements(Problem initial, bool alike = false);
 
-  // `plan`: what the batch was done with. Values that cannot be are left out.
+  // `plan`: the plan that the batch was done with. Impossible values are left out.
   void add(const BatchObservation& observation, const Plan& plan);
-  // Devices that have come or gone; those for which that is news.
+  // Takes in the devices that came or left. Returns those whose presence changed.
   std::vector<std::int32_t> apply_membership(const BatchObservation& observation);
 
-  // With everything as it was last measured.
+  // The problem with everything as it was last measured.
   const Problem& problem() const { return problem_; }
   const Problem& initial() const { return initial_; }
-  // Measured time over that of the initial problem, of a device's work.
+  // The measured time of a device's work over that of the initial problem.
   double slowness(std::int32_t device) const { return slowness_[static_cast<std::size_t>(device)].value(); }
 
  private:
@@ -69,14 +69,14 @@ class Measurements {
 
   Problem initial_;
   Problem problem_;
-  std::vector<ClippedMean> slowness_;  // by device
+  std::vector<ClippedMean> slowness_;  // indexed by device
   std::vector<LinkEstimate> links_;
   const bool alike_;
   struct Shares {
     double sum = 0, count = 0;
     double mean() const { return count > 0 ? sum / count : 1; }
   };
-  std::vector<bool> learnt_;                            // from which links
+  std::vector<bool> learnt_;                            // the links that `shares_` already counts
   std::map<std::pair<double, double>, Shares> shares_;  // measured over said; by what was said
   ClippedMean sync_{1};                                 // measured over that of the initial problem
 };

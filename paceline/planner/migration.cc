@@ -7,7 +7,7 @@ namespace paceline::planner {
 
 namespace {
 
-// What a device has of the model; nothing: [0, 0).
+// The model's layers on a device; [0, 0) if it has none.
 std::pair<std::int32_t, std::int32_t> layers_on(const Plan& plan, std::int32_t device, std::int32_t layers) {
   for (const PlannedReplica& replica : plan.replicas) {
     for (std::size_t s = 0; s < replica.devices.size(); ++s) {

@@ -7,8 +7,7 @@
 
 namespace paceline::planner {
 
-// T_migrate: `fixed_ms` and the longest pull of any device; 0 where no device gets a layer that it did not
-// have.
+// T_migrate: `fixed_ms` and the longest pull of any device; 0 if no device gets a layer that it did not have.
 double migration_ms(const Problem& problem, const Plan& from, const Plan& to, double fixed_ms);
 
 }  // namespace paceline::planner

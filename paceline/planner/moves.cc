@@ -17,9 +17,9 @@ struct Slot {
   std::size_t place;
 };
 
-// In clusters of more devices too many plans are a device's move away.
+// With more devices too many plans differ by a move of one device.
 constexpr std::int32_t kMostMoved = 10;
-// One device in so many that comes into a pipeline shares a stage of it.
+// One in this many devices that come into a pipeline shares a stage of it.
 constexpr std::size_t kSharing = 4;
 
 std::size_t pick(Rng& rng, std::size_t count) { return static_cast<std::size_t>(rng.below(count)); }
@@ -96,7 +96,7 @@ bool put_in(const CostModel& model, Rng& rng, std::int32_t device, Plan& plan) {
   return put_at(model, device, {g, pick(rng, devices + 1)}, pick(rng, kSharing) == 0, plan);
 }
 
-// Where the stage of device `cut` + 1 begins.
+// Shifts the begin of the stage of device `cut` + 1.
 bool shift_to(const CostModel& model, PlannedReplica& replica, std::size_t cut, std::int32_t by) {
   const std::int32_t from = replica.cuts[cut], to = from + by;
   const auto first = std::find(replica.cuts.begin(), replica.cuts.end(), from);
@@ -123,7 +123,7 @@ bool change_micro_batch(const CostModel& model, Rng& rng, Plan& plan) {
   return true;
 }
 
-// Of the slots and the devices outside; at least one of the two is in a replica.
+// Swaps two devices out of the slots and the unused devices; at least one of the two is in a replica.
 bool swap_devices(const CostModel& model, Rng& rng, Plan& plan) {
   const std::vector<Slot> slots = slots_of(plan);
   std::vector<std::int32_t> outside = unused_devices(model.problem(), plan);
@@ -189,7 +189,7 @@ bool join_at(const CostModel& model, const Slot& slot, Plan& plan) {
   return recut(model, plan, replica);
 }
 
-// From this device on the stage is one of its own. Requires: not the first device.
+// Makes the stage's devices from this one on a stage of their own. Requires: not the first device.
 bool part_at(const CostModel& model, const Slot& slot, Plan& plan) {
   PlannedReplica& replica = plan.replicas[slot.replica];
   Marks marks = marks_of(replica);
@@ -254,7 +254,7 @@ bool random_plan(const CostModel& model, Rng& rng, Plan& plan) {
   const std::vector<std::int64_t>& sizes = model.problem().micro_batches;
   plan = {{{}}, sizes[pick(rng, sizes.size())]};
   std::vector<std::int32_t> left = unused_devices(model.problem(), plan);
-  const std::size_t longest = 1 + pick(rng, left.size());  // pipelines of about so many devices
+  const std::size_t longest = 1 + pick(rng, left.size());  // pipelines of about this many devices
   const bool sharing = pick(rng, kSharing) == 0;
   while (!left.empty()) {
     PlannedReplica& replica = plan.replicas.back();
@@ -279,7 +279,7 @@ std::vector<Plan> neighbours(const CostModel& model, MoveScope scope, const Plan
   };
   for (std::size_t g = 0; g < plan.replicas.size(); ++g) {
     for (std::size_t cut = 0; cut < plan.replicas[g].cuts.size(); ++cut) {
-      if (cut > 0 && plan.replicas[g].cuts[cut] == plan.replicas[g].cuts[cut - 1]) continue;  // of one stage
+      if (cut > 0 && plan.replicas[g].cuts[cut] == plan.replicas[g].cuts[cut - 1]) continue;  // same stage
       for (const std::int32_t by : {-1, 1})
         consider([&](Plan& changed) { return shift_to(model, changed.replicas[g], cut, by); });
     }

@@ -228,7 +228,7 @@ Decision OnlinePlanner::choose(const Evaluator& evaluator) {
     if (one < best_evaluation) best = std::move(assigned), best_evaluation = one;
   }
   if (!best_evaluation.possible()) return assign_data(evaluator, "no other plan is known");
-  // In milliseconds of a batch; what costs weigh is turned into time at the rate of V.
+  // The gain in milliseconds of a batch; V turns the weight of costs into time.
   const double gain_ms = current.possible()
                              ? (current.score - best_evaluation.score) * queues_.reference_ms / options_.v
                              : Evaluation::kInfinite;

@@ -37,10 +37,10 @@ struct OnlineOptions {
   std::int64_t cuts_every = 30;      // batches
   std::int64_t groups_every = 200;   // batches
   std::int64_t trial = 3;            // batches; 0: none
-  double migration_ms = 500;         // of any change of stages, beside what devices then pull
-  double least_gain = 0.03;          // of a batch, that other stages are to bring: less is noise
-  double drift = 0.15;               // of a speed, that counts as a change
-  std::int64_t search_moves = 2000;  // of one look
+  double migration_ms = 500;         // cost of any change of stages, besides what devices then pull
+  double least_gain = 0.03;          // share of a batch that other stages have to save; less is noise
+  double drift = 0.15;               // relative change of a speed that counts as a change
+  std::int64_t search_moves = 2000;  // moves of one search
   std::uint64_t seed = 1;
   bool alike_links = false;  // measurements.h
   bool all_compute = false;  // a replica that stays gets one sample at least; else it may wait for a batch
@@ -50,9 +50,9 @@ enum class DecisionKind { kKeep, kData, kCuts, kGroups, kRollBack };
 
 struct Decision {
   DecisionKind kind = DecisionKind::kKeep;
-  Plan plan;                // of the next batch
+  Plan plan;                // the plan of the next batch
   double predicted_ms = 0;  // its τ, without migrating
-  double migration_ms = 0;  // once, before it; 0 where only data changes
+  double migration_ms = 0;  // once, before the batch; 0 if only data changes
   std::string reason;
 };
 
@@ -64,20 +64,19 @@ class OnlinePlanner {
   // Goes on with a plan that is in use. Errors: InvalidArgument if it does not fit this problem.
   static absl::StatusOr<OnlinePlanner> from(Problem problem, const OnlineOptions& options, const Plan& plan);
 
-  // What was measured of a batch, or that devices came and went.
+  // Takes in the measurements of a batch, and which devices came and left.
   void observe(const BatchObservation& observation);
-  // What is to be searched now, if it is time to look; found() is due with its result.
+  // The search to start now, if it is time for one. Call found() with its result.
   std::optional<PlanSearch> due_search();
   void found(const std::optional<Plan>& plan);
   // The plan from now on, from all measurements and searches. It keeps a plan with a missing device if no
   // other plan is known: a search is due then.
   Decision decide();
 
-  // The same of its data alone: samples by the latest measurements and the queues, over replicas that stay.
-  //
+  // Decides only the samples, from the latest measurements and the queues; the replicas stay.
   void decide_data();
 
-  // All of these in one go. Errors: ResourceExhausted when the devices that are left cannot hold the model;
+  // All of the above in one call. Errors: ResourceExhausted when the remaining devices cannot hold the model;
   // current() is then of no use until a later call gives a plan again.
   absl::StatusOr<Decision> after_batch(const BatchObservation& observation);
 
@@ -127,11 +126,11 @@ class OnlinePlanner {
   QueueState queues_;
   Plan plan_;
   double predicted_ms_ = 0;
-  double looked_ms_ = 0;           // as predicted when groups were last due
+  double looked_ms_ = 0;           // the prediction when groups were last due
   std::vector<double> reference_;  // slowness at its last change
-  std::vector<HoldTime> holds_;    // by device
+  std::vector<HoldTime> holds_;    // indexed by device
   HoldTime plan_hold_;
-  bool groups_due_ = false, cuts_due_ = false;  // something changed that nobody has looked at yet
+  bool groups_due_ = false, cuts_due_ = false;  // something changed that no search has looked at yet
   std::vector<Plan> list_;                      // the latest last
   std::vector<Banned> banned_;
   std::optional<Trial> trial_;

@@ -115,13 +115,14 @@ TEST(OnlinePlanner, FollowsADeviceThatStaysSlow) {
   const double frozen_ms = CostModel(after).exact_batch_ms(first);
   const double now_ms = CostModel(after).exact_batch_ms(planner->current());
   EXPECT_LT(now_ms, 0.8 * frozen_ms);
-  // As good as planning afresh with the truth known.
+  // The plan is as good as a plan made afresh with the truth known.
   EXPECT_LT(now_ms, 1.05 * make_plan(after, {})->forecast.batch_ms);
   EXPECT_GT(now_ms, before_ms);
   EXPECT_NEAR(planner->measured().cluster.devices[1].speed, 1 / 3.0, 0.01);
 }
 
-// Other cuts help a little at once, and other groups much more: those are looked at in the same batch.
+// Other cuts help a little at once, and other groups much more: the planner looks at groups in the same
+// batch.
 TEST(OnlinePlanner, LooksAtOtherGroupsWhenADeviceIsSlowThoughOtherCutsHelpToo) {
   Problem problem = small_cluster();
   problem.model.layers.clear();
@@ -196,7 +197,7 @@ TEST(OnlinePlanner, SaysWhenThoseThatAreLeftCannotHoldTheModel) {
 }
 
 TEST(OnlinePlanner, RollsBackAPlanThatDisappoints) {
-  // Links are far slower than was said, and nobody measures them: a plan with other cuts cannot keep its
+  // Links are far slower than described, and are not measured: a plan with other cuts cannot keep its
   // promise.
   const Problem problem = small_cluster();
   OnlineOptions options;
@@ -247,7 +248,7 @@ TEST(OnlinePlanner, KeepsALongTermBudget) {
   EXPECT_LE(money / (ms / 3.6e6), 11 * 1.02);
   EXPECT_LE(money / 3000,
             11.0 / 3.6e6 * ms / 3000 + violation_bound(planner->queues(), problem.budgets, 0) + 1e-9);
-  // And it is no slower than never using more than the budget allows at any time.
+  // The run is no slower than one that never uses more than the budget allows at any time.
   EXPECT_LE(ms / 3000, make_plan(problem, {})->forecast.batch_ms * 1.05);
 }
 

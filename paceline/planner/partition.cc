@@ -12,16 +12,18 @@ namespace {
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
-// A stage to be cut, and what its parts take. Devices and links that are alike are looked at once.
+// A stage to be cut, and the time of its parts. Equal devices and links are looked at once.
 struct StageToCut {
-  PlannedStage stage;                 // but for its layers
-  std::vector<std::int32_t> devices;  // that are unlike in what they compute
+  PlannedStage stage;                 // without its layers
+  std::vector<std::int32_t> devices;  // one of each kind that computes alike
   struct Memory {
     std::int64_t kept;  // micro-batches at once
     std::int64_t bytes;
   };
-  std::vector<Memory> memory;  // of those with less of it than all before them: no later one keeps more
-  std::vector<double> comm;    // before it, by the layer it begins at; all 0 in the first
+  // one entry for each device with less memory than all before it; no later device keeps more
+  std::vector<Memory> memory;
+  // before the stage, indexed by the layer at which it begins; all 0 for the first stage
+  std::vector<double> comm;
 };
 
 bool compute_alike(const Device& a, const Device& b) {
@@ -56,9 +58,9 @@ class Pipeline {
     }
     return most;
   }
-  // Before stage s; none before the first.
+  // The transfer before stage s; there is none before the first stage.
   double comm(std::size_t s, std::size_t cut) const { return stages_[s].comm[cut]; }
-  // What each micro-batch adds to them.
+  // The share that stage s adds to the time of each micro-batch.
   double comp_share(std::size_t s, std::size_t begin, std::size_t end) const {
     return comp(s, begin, end) / width(s);
   }
@@ -77,7 +79,7 @@ class Pipeline {
   std::size_t least_end(std::size_t s) const { return s + 1; }
   std::size_t most_end(std::size_t s) const { return layers() - (stages() - 1 - s); }
 
-  // By device, from where each stage but the first begins.
+  // The cuts of the devices, from the layers at which each stage but the first begins.
   Cuts by_device(const std::vector<std::size_t>& begins) const {
     Cuts cuts;
     for (std::size_t s = 0; s < stages(); ++s) {
@@ -130,7 +132,7 @@ class Pipeline {
 // value is a lower bound of every β.
 struct Balanced {
   double largest = kInfinite;
-  std::vector<std::size_t> begins;  // of each stage but the first
+  std::vector<std::size_t> begins;  // one for each stage but the first
 };
 
 Balanced balance(const Pipeline& pipe, bool with_links) {
@@ -168,8 +170,8 @@ Balanced balance(const Pipeline& pipe, bool with_links) {
 struct Label {
   double sum = 0;          // Σ comp + Σ comm
   double run = 0;          // K of the header
-  std::size_t cut = 0;     // where its last stage begins
-  std::size_t before = 0;  // the label of what comes before, there
+  std::size_t cut = 0;     // the layer at which its last stage begins
+  std::size_t before = 0;  // the label of the stages before, at that layer
 };
 
 void insert(std::vector<Label>& labels, const Label& label) {
@@ -182,7 +184,7 @@ void insert(std::vector<Label>& labels, const Label& label) {
 
 struct Cheapest {
   double sum = kInfinite;
-  std::vector<std::size_t> begins;  // of each stage but the first
+  std::vector<std::size_t> begins;  // one for each stage but the first
 };
 
 // The least Σ comp + Σ comm with β ≤ cap.
@@ -193,7 +195,7 @@ Cheapest cheapest_under(const Pipeline& pipe, double cap) {
   const auto extend = [&](std::size_t s, std::size_t begin, double comp, const Label& before,
                           std::size_t index, std::vector<Label>& into) {
     const double comm = pipe.comm(s, begin);
-    // Without a cap every run is short enough.
+    // If there is no cap, every run is short enough.
     const double run =
         cap == kInfinite ? 0 : (s == 0 ? 0 : std::max(before.run + comm, 0.0)) + comp - cap * pipe.width(s);
     if (run <= 0) insert(into, {before.sum + comm + comp, run, begin, index});

@@ -17,7 +17,7 @@ namespace {
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
-// Of devices that share stages as `like` says.
+// Visits all cuts of devices that share stages as in `like`.
 void every_cuts(std::int32_t layers, const PlannedReplica& like,
                 const std::function<void(const Cuts&)>& visit) {
   Cuts cuts(like.devices.size() - 1);
@@ -124,8 +124,8 @@ TEST(Partition, MoreStagesThanLayersCannotBe) {
   EXPECT_EQ(best_cuts(CostModel(problem), {{0, 1, 2}, {0, 0}, 0}, 1, 1), std::nullopt);
 }
 
-// PipeDream's dynamic program, where machines and links are alike: no sharing and cutting has a smaller
-// largest part.
+// PipeDream's dynamic program, for equal machines and links: no sharing and cutting has a smaller largest
+// part.
 TEST(SharedStages, AgreesWithEverySharing) {
   Rng rng(3);
   int several = 0, with_shared = 0;

@@ -15,10 +15,11 @@ namespace paceline::planner {
 // share a stage (stage replication, PipeDream: Narayanan et al. 2019, §3.2): they compute its micro-batches
 // in turn.
 struct PlannedReplica {
-  std::vector<std::int32_t> devices;  // by stage, and in a stage by turn; at least one
-  std::vector<std::int32_t>
-      cuts;                  // devices.size() - 1: where each device but the first begins; not descending
-  std::int64_t samples = 0;  // b_g, of each batch; 0: it holds the weights and waits
+  // in the order of stages, and within a stage in the order of turns; at least one
+  std::vector<std::int32_t> devices;
+  // devices.size() - 1 numbers: the layer at which each device but the first begins; not descending
+  std::vector<std::int32_t> cuts;
+  std::int64_t samples = 0;  // b_g, samples of each batch; 0: the replica holds the weights and waits
 
   // Layers [begin(device), end(device)), by its place in `devices`.
   std::int32_t begin(std::size_t device) const { return device == 0 ? 0 : cuts[device - 1]; }
@@ -48,11 +49,11 @@ inline bool same_pipeline(const PlannedReplica& a, const PlannedReplica& b) {
 struct PlannedStage {
   std::int32_t begin = 0, end = 0;   // layers [begin, end)
   std::size_t first = 0, width = 1;  // devices [first, first + width)
-  std::int64_t kept = 1;  // micro-batches on each device between their two passes, where there are enough
+  std::int64_t kept = 1;  // micro-batches on each device between their two passes, if there are enough
 };
 
-// In their order; `layers`: of the model, where the last one ends. Requires: a device, and as many cuts, less
-// one.
+// The stages in their order. `layers`: the model's, at which the last stage ends. Requires: a device, and one
+// cut fewer than devices.
 inline std::vector<PlannedStage> stages_of(const PlannedReplica& replica,
                                            std::int32_t layers = std::numeric_limits<std::int32_t>::max()) {
   std::vector<PlannedStage> stages;
@@ -80,7 +81,7 @@ struct Plan {
   friend bool operator==(const Plan&, const Plan&) = default;
 };
 
-// The same replicas, cuts and u, whatever their data.
+// Compares replicas, cuts and u, but not the samples.
 inline bool same_stages(const Plan& a, const Plan& b) {
   return a.micro_batch == b.micro_batch &&
          std::equal(a.replicas.begin(), a.replicas.end(), b.replicas.begin(), b.replicas.end(),

@@ -15,14 +15,14 @@
 namespace paceline::planner {
 
 struct PlanSearch {
-  Problem problem;  // as it was last measured
+  Problem problem;  // with everything as it was last measured
   Goal goal;
-  std::vector<Plan> starts;  // the baselines come to them where groups are looked at
+  std::vector<Plan> starts;  // the search adds the baselines if groups may change
   SearchOptions options;
 };
 
-// The best plan found; nothing where no start is possible. Errors: ResourceExhausted when the devices that
-// are here cannot hold the model.
+// The best plan found; nothing if no start is possible. Errors: ResourceExhausted when the devices that are
+// here cannot hold the model.
 absl::StatusOr<std::optional<Plan>> run(const PlanSearch& search);
 
 }  // namespace paceline::planner

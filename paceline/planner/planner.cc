@@ -13,7 +13,7 @@ namespace paceline::planner {
 
 namespace {
 
-// In one pipeline of so many devices, every way to share stages is tried.
+// If a pipeline has at most this many devices, every way to share stages is tried.
 constexpr std::size_t kMostSharings = 8;
 
 const std::string& name_of_device(const Problem& problem, std::int32_t n) {
@@ -88,7 +88,7 @@ std::string device_names(const Problem& problem, const PlannedReplica& replica, 
                   ", ");
 }
 
-// What adds most to each micro-batch of the slowest replica.
+// The part that adds most to each micro-batch of the slowest replica.
 std::string bottleneck_of(const Problem& problem, const Plan& plan, const Forecast& forecast) {
   const auto slowest = std::max_element(
       forecast.replicas.begin(), forecast.replicas.end(),

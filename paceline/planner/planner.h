@@ -14,7 +14,7 @@ namespace paceline::planner {
 struct BaselineResult {
   std::string name;
   absl::StatusOr<Plan> plan;
-  Evaluation evaluation;  // impossible where there is no plan
+  Evaluation evaluation;  // impossible if there is no plan
 };
 
 struct Planned {
@@ -24,13 +24,13 @@ struct Planned {
   std::string reason;
 };
 
-// Keeps every budget in each batch. Errors: ResourceExhausted where memory or a budget allows no plan, with
-// the number that would; InvalidArgument where no device is there.
+// Keeps every budget in each batch. Errors: ResourceExhausted if memory or a budget allows no plan, with the
+// number that would; InvalidArgument if there is no device.
 absl::StatusOr<Planned> make_plan(const Problem& problem, const SearchOptions& options);
 
-// All devices that are present in one pipeline, in their order, cut as well as can be; neighbours may share a
-// stage. Of more than eight devices the stages are one each, or as PipeDream shares them. Errors:
-// InvalidArgument where there is one layer for them; ResourceExhausted where memory does not hold it.
+// All present devices in one pipeline, in their order, cut as well as possible; neighbours may share a stage.
+// With more than eight devices, each has its own stage, or stages are shared like PipeDream's. Errors:
+// InvalidArgument if there is only one layer; ResourceExhausted if memory does not hold the model.
 absl::StatusOr<Planned> plan_one_pipeline(const Problem& problem);
 
 // A baseline's plan, by its name. Errors: why it is not possible.
@@ -39,7 +39,7 @@ absl::StatusOr<Planned> plan_of_baseline(const Problem& problem, const std::stri
 // Which baseline the plan beats and by how much, and what holds it up.
 std::string reason_of(const CostModel& model, const Plan& plan, const std::vector<BaselineResult>& baselines);
 
-// One line: which devices compute which layers for how many samples. `names`: of the devices.
+// One line: which devices compute which layers for how many samples. `names`: the devices' names.
 std::string in_words(const std::vector<std::string>& names, std::int32_t layers, const Plan& plan);
 std::string in_words(const Problem& problem, const Plan& plan, double batch_ms);
 

@@ -7,7 +7,7 @@
 namespace paceline::planner {
 
 namespace {
-// What one batch of the reference's length may cost.
+// The budget of one batch of the reference's length.
 double unit(const QueueState& state, const Budget& budget) { return budget.allowed(state.reference_ms); }
 }  // namespace
 

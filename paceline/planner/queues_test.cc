@@ -36,7 +36,7 @@ TEST(Queues, BoundTheViolationWhateverIsDone) {
   }
 }
 
-// What can be done in a batch: how long it takes and what it costs.
+// One possible way to do a batch: how long it takes and what it costs.
 struct Choice {
   double ms;
   double money;

@@ -16,19 +16,19 @@ namespace paceline::planner {
 namespace {
 
 constexpr std::size_t kMostStarts = 4;
-// One plan in so many is made up from nothing, before the walks; the best of them is walked from too.
+// One in this many plans is made up from nothing, before the walks; the best of these plans is a start too.
 constexpr std::int64_t kMovesPerMadeUp = 8;
 // A plan this much worse is kept one time in three (e⁻¹) at the start and at the end.
 constexpr double kFirstTemperature = 0.1;
 constexpr double kLastTemperature = 0.0005;
-// Every plan is tried where there are at most so many times as many as moves; a move takes as long.
+// Every plan is tried if there are at most this many times as many plans as moves; a move takes as long.
 constexpr double kEnumerated = 4;
-// So many of the best plans with different groups are polished.
+// Number of the best plans with different groups that are polished.
 constexpr std::size_t kPolished = 6;
 // Up to this many devices · layers² a pipeline is cut exactly in every plan that is tried; it takes as long
 // as cutting for the least largest part takes in larger ones.
 constexpr std::int64_t kCutExactly = 1000;
-// What breaking budgets by a tenth counts for in the walk, as a share of the score.
+// The weight of broken budgets in the walk: a tenth over doubles the score.
 constexpr double kOverWeight = 10;
 
 struct Candidate {
@@ -40,7 +40,7 @@ double walk_energy(const Evaluation& evaluation) {
   return evaluation.score * (1 + kOverWeight * evaluation.over);
 }
 
-// The same pipelines, wherever they are cut.
+// Compares pipelines without their cuts.
 bool same_groups_in_any_order(const Plan& a, const Plan& b) {
   return a.replicas.size() == b.replicas.size() &&
          std::all_of(a.replicas.begin(), a.replicas.end(), [&](const PlannedReplica& one) {
@@ -98,8 +98,8 @@ class Walk {
     });
   }
 
-  // Of the best plans with different groups each in turn: tries the neighbours until none is better, or so
-  // many have been tried, then cuts exactly; and again if that gave something.
+  // Polishes each of the best plans with different groups in turn: tries the neighbours until none is better,
+  // or `most_moves` are used up, then cuts exactly, and repeats if that gave something.
   void polish(std::int64_t most_moves) {
     std::vector<Candidate> polished = best_;
     for (Candidate& candidate : polished) {
@@ -216,7 +216,7 @@ class Walk {
   std::vector<Candidate> best_;  // ascending, with different groups; never empty
   std::int64_t moves_ = 0;
   std::int64_t accepted_ = 0;
-  std::map<std::vector<std::int64_t>, std::optional<Cuts>> cuts_;  // by u, micro-batches and devices
+  std::map<std::vector<std::int64_t>, std::optional<Cuts>> cuts_;  // indexed by u, micro-batches and devices
 };
 
 // A move takes about as long as devices and layers are many; this comes to less than a second. Few devices

@@ -25,7 +25,8 @@ namespace paceline::planner {
 
 struct SearchOptions {
   std::uint64_t seed = 1;
-  std::int64_t moves = 0;  // 0: as the size of the problem asks; a quarter of the plans or more: all of them
+  // 0: depends on the size of the problem; a quarter of the plans or more: all of them
+  std::int64_t moves = 0;
   MoveScope scope = MoveScope::kGroups;
 };
 
@@ -33,7 +34,7 @@ struct SearchResult {
   Plan plan;
   Evaluation evaluation;
   std::int64_t moves = 0;     // plans that were scored
-  std::int64_t accepted = 0;  // and became the one to go on from
+  std::int64_t accepted = 0;  // scored plans that the search went on from
 };
 
 // The best plan found from these starts. Errors: InvalidArgument when no start is possible.

@@ -77,7 +77,7 @@ TEST(Enumeration, IsEveryPlanOnce) {
   }
 }
 
-// Of a cluster of any size it is told at once whether they are few.
+// For a cluster of any size the count shows at once whether the plans are few.
 TEST(Enumeration, ManyDevicesHaveTooManyPlans) {
   Rng rng(7);
   for (const std::int32_t devices : {20, 128, 1000})
@@ -154,7 +154,7 @@ TEST(OnePipeline, IsTheBestCutOfAllDevices) {
     const CostModel model(problem);
     std::vector<std::int32_t> devices(problem.cluster.devices.size());
     std::iota(devices.begin(), devices.end(), 0);
-    std::map<std::vector<std::int64_t>, double> best_ms;  // by micro-batch and widths of stages
+    std::map<std::vector<std::int64_t>, double> best_ms;  // indexed by micro-batch and widths of stages
     for (const std::int64_t u : problem.micro_batches) {
       testing::every_cutting(problem, {{{devices, {}, problem.batch}}, u}, 0, [&](const Plan& plan) {
         if (!model.check(plan).ok()) return;
@@ -215,7 +215,7 @@ TEST(Search, PlansArePossibleAndNeverBehindABaseline) {
   EXPECT_LT(optimistic, 20);
 }
 
-// The stages' works squared and added up: least where their variance is.
+// The sum of the squares of the stages' works: least if their variance is least.
 double squares(const std::vector<LayerProfile>& layers, const Cuts& cuts) {
   double sum = 0, stage = 0;
   for (std::size_t l = 0; l < layers.size(); ++l) {

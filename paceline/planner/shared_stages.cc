@@ -9,10 +9,10 @@ namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
-// Of some first devices and layers.
+// The best partition of the first d layers onto the first n devices; at(n, d).
 struct Best {
   double largest = kNever;
-  std::size_t width = 0;  // of its last stage, which begins at:
+  std::size_t width = 0;  // devices of the last stage
   std::size_t begin = 0;
 };
 
@@ -61,8 +61,8 @@ class Partition {
  private:
   Best& at(std::size_t devices, std::size_t layers) { return best_[devices * (layers_ + 1) + layers]; }
 
-  // The first d devices and `end` layers, where the last stage is on the last `width` of them, which have so
-  // much memory each.
+  // Tries the first d devices and `end` layers with the last stage on the last `width` devices, which have
+  // `memory` each.
   void try_stage(std::size_t d, std::size_t width, std::size_t end, std::int64_t memory,
                  const std::vector<double>& slowest) {
     Best& best = at(d, end);
@@ -78,7 +78,7 @@ class Partition {
     }
   }
 
-  // Into the stage whose first device this is.
+  // The transfer into the stage that begins with this device.
   double comm(std::size_t device, std::size_t cut) const {
     if (device == 0 || cut == 0) return 0;
     return model_.transfer_ms(devices_[device - 1], devices_[device], static_cast<std::int32_t>(cut), u_);
@@ -97,7 +97,7 @@ class Partition {
   const std::int64_t u_;
   const std::int64_t micro_batches_;
   const std::size_t layers_;
-  std::vector<Best> best_;  // by devices and layers
+  std::vector<Best> best_;  // indexed by devices and layers
 };
 
 }  // namespace

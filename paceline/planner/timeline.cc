@@ -16,7 +16,7 @@ constexpr double kNotYet = -1;
 struct Way {
   double free = 0;
 
-  // When it is there.
+  // The time of arrival.
   double send(double ready, const Link& link, double bytes) {
     free = std::max(free, ready) + link.sending_ms(bytes);
     return free + link.latency_ms;
@@ -35,8 +35,8 @@ struct Worker {
 
 struct Stage {
   std::vector<Worker> workers;
-  std::vector<double> down, up;        // by micro-batch: when forwards and backwards have what they need
-  std::vector<Way> from_before, back;  // as StageTimes::links
+  std::vector<double> down, up;  // indexed by micro-batch: when its forward and its backward pass can start
+  std::vector<Way> from_before, back;  // indexed like StageTimes::links
 
   std::size_t width() const { return workers.size(); }
 };
@@ -86,7 +86,7 @@ class Course {
   }
 
  private:
-  // Runs the device's next step if what it waits for is there.
+  // Runs the device's next step if its inputs are there.
   bool step(std::size_t s, Worker& worker) {
     Stage& stage = stages_[s];
     const StageTimes& times = times_.stages[s];

@@ -74,7 +74,7 @@ TEST(Timeline, OneMicroBatchGoesThereAndBack) {
   }
 }
 
-// The exact schedule of random pipelines is at most so many times the closed form, and at least.
+// The exact schedule of random pipelines is at most `most` times the closed form, and at least `least` times.
 void expect_close(Rng rng, std::size_t widest, double most, double least) {
   for (int i = 0; i < 20'000; ++i) {
     const PipelineTimes times = random_pipeline(rng, 1 + rng.below(6), i % 3, widest);
@@ -90,11 +90,11 @@ void expect_close(Rng rng, std::size_t widest, double most, double least) {
 // With links as slow as stages the start of a few micro-batches may take a little more than the mean says.
 TEST(Timeline, TheClosedFormIsAboveItAndClose) { expect_close(Rng(2), 1, 1.01, 0.75); }
 
-// Devices that share a stage are as fast as one of so many times the speed, but for the first micro-batch,
-// and for the last ones where there are none left for some of them.
+// Devices that share a stage are as fast as one device of their joint speed, except for the first
+// micro-batch, and for the last ones if some devices have none left.
 TEST(Timeline, TheClosedFormIsCloseWhereStagesAreShared) { expect_close(Rng(5), 4, 1.08, 0.55); }
 
-// Nobody waits in vain: where links are free the slowest stage never stands still.
+// No device waits in vain: if links are free, the slowest stage never stands still.
 TEST(Timeline, BetaIsItsSlopeWhereStagesAreShared) {
   Rng rng(6);
   for (int i = 0; i < 1000; ++i) {

@@ -74,8 +74,8 @@ DataShares pour(const std::vector<Vessel>& vessels, const std::vector<std::size_
   return shares;
 }
 
-// Every level at which the cost as a function of the level may bend: where a vessel begins and is full, and
-// where the cheapest k hold all.
+// Every level at which the cost as a function of the level may bend: the levels at which a vessel begins and
+// is full, and at which the cheapest k hold all.
 std::vector<double> bending_levels(const std::vector<Vessel>& vessels, const std::vector<std::size_t>& order,
                                    double amount, double least) {
   std::vector<double> levels;

@@ -25,11 +25,11 @@ namespace paceline::policy {
 class Arrivals {
  public:
   struct Expected {
-    Time at;      // after the median
+    Time at;      // the time after the median interval
     Time latest;  // 2σ later; a replica that is not ready by then is overdue
   };
 
-  // Each O(log P). Requires of ready(): released.
+  // Each costs O(log P). ready() requires: the replica was released.
   void released(ReplicaId replica, Time now);
   void ready(ReplicaId replica, Time now);
   void left(ReplicaId replica);
@@ -47,13 +47,13 @@ class Arrivals {
     Time released{};
     std::array<double, 5> last{};  // the newest intervals, seconds; a ring
     std::int64_t seen = 0;
-    double median = 0;                 // of them, seconds
-    double sigma = 0;                  // the same
+    double median = 0;                 // median of the intervals, seconds
+    double sigma = 0;                  // standard deviation, seconds
     std::optional<Expected> expected;  // while it is in coming_
   };
   void forget_expected(ReplicaId replica, Rhythm& rhythm);
 
-  std::map<ReplicaId, Rhythm> rhythms_;  // of the live ones
+  std::map<ReplicaId, Rhythm> rhythms_;  // live replicas only
   std::set<std::pair<Time, ReplicaId>> coming_;
 };
 

@@ -1,4 +1,4 @@
-// Who is expected when, against what replicas did before.
+// Tests which replicas are expected when, given their earlier intervals.
 #include "paceline/policy/arrivals.h"
 
 #include <gtest/gtest.h>
@@ -23,13 +23,13 @@ Time iterate(Arrivals& arrivals, ReplicaId replica, Time now, std::initializer_l
   return now;
 }
 
-TEST(Arrivals, WhoWasNeverReadyIsNotExpected) {
+TEST(Arrivals, DoNotExpectAReplicaThatWasNeverReady) {
   Arrivals arrivals;
   arrivals.released(kA, s(0));
   EXPECT_TRUE(arrivals.coming(s(0), 9).empty());
 }
 
-TEST(Arrivals, WhoWaitsIsNotExpected) {
+TEST(Arrivals, DoNotExpectAReplicaThatWaits) {
   Arrivals arrivals;
   iterate(arrivals, kA, s(0), {1, 1});
   EXPECT_TRUE(arrivals.coming(s(2), 9).empty());
@@ -47,14 +47,15 @@ TEST(Arrivals, AnEvenOneIsExpectedAfterItsIntervalWithAHundredthForSigma) {
 TEST(Arrivals, AreTheMedianAndTheMedianDifferenceOfTheLastFive) {
   Arrivals arrivals;
   arrivals.released(kA, iterate(arrivals, kA, s(0), {50, 1, 3, 2, 9, 2.5}));
-  // Of 1, 3, 2, 9 and 2.5: 2.5, and of the differences 1.5, 0.5, 0.5, 6.5 and 0: 0.5.
+  // The median of 1, 3, 2, 9 and 2.5 is 2.5. The differences from it are 1.5, 0.5, 0.5, 6.5 and 0, with
+  // median 0.5.
   const auto coming = arrivals.coming(s(67.5), 1);
   ASSERT_EQ(coming.size(), 1u);
   EXPECT_NEAR(to_seconds(coming[0].at), 67.5 + 2.5, 1e-8);
   EXPECT_NEAR(to_seconds(coming[0].latest), 67.5 + 2.5 + 2 * 1.4826 * 0.5, 1e-8);
 }
 
-TEST(Arrivals, OfAnEvenNumberAreTheMeanOfTheTwoInTheMiddle) {
+TEST(Arrivals, UseTheMeanOfTheTwoMiddleIntervalsIfTheirNumberIsEven) {
   Arrivals arrivals;
   arrivals.released(kA, iterate(arrivals, kA, s(0), {1, 3, 2, 9}));
   const auto coming = arrivals.coming(s(15), 1);
@@ -105,7 +106,7 @@ TEST(Arrivals, ComeInOrderAndAsManyAsWereAskedFor) {
   EXPECT_EQ(arrivals.coming(s(10), 9).size(), 3u);
 }
 
-TEST(Arrivals, WhoIsOverdueIsNotExpectedUntilItsNextRelease) {
+TEST(Arrivals, DoNotExpectAnOverdueReplicaUntilItsNextRelease) {
   Arrivals arrivals;
   iterate(arrivals, kA, s(0), {1});
   iterate(arrivals, kB, s(0), {2});
@@ -129,7 +130,7 @@ TEST(Arrivals, OverdueOnesInTheMiddleAreLeftOutToo) {
   EXPECT_NEAR(to_seconds(coming[0].at), 12, 1e-8);
 }
 
-TEST(Arrivals, WhoLeftIsForgottenWithItsRhythm) {
+TEST(Arrivals, ForgetTheRhythmOfAReplicaThatLeft) {
   Arrivals arrivals;
   iterate(arrivals, kA, s(0), {1});
   arrivals.released(kA, s(10));

@@ -30,10 +30,10 @@ namespace paceline::policy {
 
 class Backup final : public SyncPolicy {
  public:
-  // Requires: spare ≥ 0. That is c.
+  // `spare` is c. Requires: spare ≥ 0.
   explicit Backup(std::int64_t spare) : spare_(spare) {}
 
-  // Starts at once on the newest version, and the round under way needs one more.
+  // The replica starts at once on the newest version, and the round under way needs one more.
   void joined(Time now, const Joined& fact, Orders& orders) override;
   void left(Time now, const Left& fact, Orders& orders) override;
   void ready(Time now, const Ready& fact, Orders& orders) override;
@@ -44,7 +44,7 @@ class Backup final : public SyncPolicy {
 
   const std::int64_t spare_;
   std::int64_t live_ = 0;
-  std::vector<Contribution> finished_;  // of this round
+  std::vector<Contribution> finished_;  // gradients of this round
 };
 
 struct BackupSpec {
@@ -56,7 +56,7 @@ struct BackupSpec {
   static std::vector<std::string> examples();
   std::string text() const;
   std::unique_ptr<SyncPolicy> make() const;
-  // A round needs at least one.
+  // A round needs at least one replica on time.
   absl::Status check(const PolicyText& text, std::int64_t replicas) const;
   friend bool operator==(const BackupSpec&, const BackupSpec&) = default;
 };

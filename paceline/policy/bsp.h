@@ -16,7 +16,7 @@ namespace paceline::policy {
 
 class Bsp : public SyncPolicy {
  public:
-  // Starts at once on the current version: the round under way waits for it too.
+  // The replica starts at once on the current version; the round under way waits for it too.
   void joined(Time now, const Joined& fact, Orders& orders) override;
   void left(Time now, const Left& fact, Orders& orders) override;
   void ready(Time now, const Ready& fact, Orders& orders) override;
@@ -26,7 +26,7 @@ class Bsp : public SyncPolicy {
   void commit_if_complete(Orders& orders);
 
   ClockBoard clocks_;
-  std::vector<Contribution> finished_;  // of this round
+  std::vector<Contribution> finished_;  // gradients of this round
 };
 
 struct BspSpec {

@@ -7,19 +7,20 @@ namespace paceline::policy {
 namespace {
 // The plan of `dp` looks at no larger groups: its cost grows with them.
 constexpr std::size_t kLargestPlanned = 64;
-// Seconds that an iteration takes at least, so that they can be divided by.
+// The shortest iteration, in seconds, so that it can be a divisor.
 constexpr double kShortest = 1e-9;
-// Patience looks at no more: its cost grows with them.
+// The most arrivals that patience looks at, because its cost grows with them.
 constexpr std::size_t kMostLookedAt = 256;
-// Whose time has come is expected so many σ later: √(2/π), what remains of a normal distribution's mean.
+// A replica whose expected time has passed is expected this many σ later: √(2/π), the mean of the rest of a
+// normal distribution.
 constexpr double kLate = 0.798;
-// By how much the mean delay moves with each round.
+// The share of a round that moves the mean delay.
 constexpr double kDelayStep = 0.25;
 }  // namespace
 
 void Cgp::joined(Time now, const Joined& fact, Orders& orders) {
   release(fact.replica, false, now, orders, {"joined: takes part from here on"});
-  close_due(now, orders);  // with more replicas each is waited for less
+  close_due(now, orders);  // if there are more replicas, each is waited for less
 }
 
 void Cgp::left(Time now, const Left& fact, Orders& orders) {

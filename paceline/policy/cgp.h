@@ -86,20 +86,20 @@ struct CgpOptions {
   std::int64_t k_min = 1;
   std::int64_t k_max = kNoLimit;
   std::int64_t staleness = kNoLimit;  // S
-  // The longest wait of a group since its first member; nullopt: as the predictions say; kForever: no timer
-  // at all.
+  // The longest wait of a group since its first member. nullopt: the predictions decide; kForever: no timer.
   static constexpr Duration kForever = Duration::max();
   std::optional<Duration> wait_max{};
   Grouping grouping = Grouping::kNatural;
-  // Of `natural`: the share of its iterations' time that a replica may wait for others; ≥ 0.
+  // For `natural`: the share of its iterations' time that a replica may wait for others; ≥ 0.
   double patience = 0.1;
-  double delay = 0;  // d, in bulk rounds, with which `natural` is content; 0 ≤ d ≤ 1
+  double delay = 0;  // For `natural`: the delay that is small enough, d, in bulk rounds; 0 ≤ d ≤ 1.
 
   static absl::StatusOr<CgpOptions> parse(const PolicyText& text);
   static std::vector<std::string> examples();
   std::string text() const;
   std::unique_ptr<SyncPolicy> make() const;
-  // A group of so few is not possible. But without a timer it is bulk synchronous by definition.
+  // Refuses a job with fewer than k_min replicas. Without a timer it is allowed, because that is bulk
+  // synchronous.
   absl::Status check(const PolicyText& text, std::int64_t replicas) const;
   friend bool operator==(const CgpOptions&, const CgpOptions&) = default;
 };
@@ -126,14 +126,14 @@ class Cgp final : public SyncPolicy {
     Contribution contribution;
     Version base;
     Time since;
-    double seconds;  // that an iteration takes it
+    double seconds;  // time of one of its iterations
   };
   struct Released {
     Version on;
-    std::int64_t after = 0;  // gradients committed then
-    bool by_commit = false;  // of version `on`, as a member of it
+    std::int64_t after = 0;  // gradients committed at that time
+    bool by_commit = false;  // the release followed commit `on`, of which the replica was a member
   };
-  // A natural group waits until then for so many members in all.
+  // A natural group waits until `until` for `members` members in all.
   struct Plan {
     Time until;
     std::size_t members;
@@ -141,17 +141,17 @@ class Cgp final : public SyncPolicy {
   // Why the group closes now; nullopt: it stays open, and `wake` says until when.
   std::optional<Reason> closing(Time now, Version latest, Time& wake);
   std::optional<Reason> closing_by_plan(Time now, Time& wake);
-  // Whether updates and weights on their way leave none for the open group; `wake`: until when.
+  // Whether updates and weights on their way keep the open group back; `wake`: until when.
   bool ways_busy(Time now, Time& wake) const;
   bool bound_blocks(Version latest) const;
   Time deadline(Time now);
-  // Until when a natural group that could go stays open for others; nullopt: it goes.
+  // The time until which a natural group that could close stays open for others; nullopt: it closes.
   std::optional<Time> patient_until(Time now);
-  // Iterations that the open group loses if it waits for so many more, and they too by a longer update.
+  // Iterations lost if the open group waits for `more` members, including theirs through a longer update.
   double cost_of_waiting(std::size_t more, Duration wait) const;
-  // How much longer the update of a larger group takes; never less than nothing.
+  // The extra time that the update of a larger group takes; never negative.
   Duration dearer(std::size_t few, std::size_t many) const;
-  // What a group that closes now brings into the purse, and what its waiting takes out.
+  // Adds to the purse what a group that closes now earns, and takes out what its waiting costs.
   void pay(const std::vector<Waiting>& group, Time now);
   // The latest arrival of the replica that the rule waits for; nullopt: it waits for no replica.
   std::optional<Time> worth_waiting_for(Time now);
@@ -168,19 +168,19 @@ class Cgp final : public SyncPolicy {
   GlobalPath path_;
   ReturnPath back_;
   Arrivals arrivals_;
-  std::set<std::pair<Version, ReplicaId>> computing_;  // by the version they were released on
-  std::vector<Released> released_;                     // by replica id
+  std::set<std::pair<Version, ReplicaId>> computing_;  // ordered by the version on which they were released
+  std::vector<Released> released_;                     // indexed by replica id
   std::vector<Waiting> waiting_;                       // the open group, in order of coming
-  std::optional<Time> deadline_;                       // of the open group, set when somebody comes or leaves
-  bool blocked_ = false;                               // the bound holds the open group up
-  std::optional<Time> wake_;                           // asked for and not come yet
-  std::optional<Time> could_go_;                       // since when only patience keeps the open group
-  std::size_t could_go_with_ = 0;                      // so many members then
-  std::optional<Plan> plan_;                           // of the open group
-  double lost_ = 0;                                    // iterations that the open group loses in a second
-  double purse_ = 0;                                   // iterations a replica, 0 to 1
-  std::int64_t committed_ = 0;                         // gradients
-  double delay_ = 1;                                   // the mean of late, in bulk rounds
+  std::optional<Time> deadline_;   // the open group's; set when a member comes or a replica leaves
+  bool blocked_ = false;           // the bound holds the open group up
+  std::optional<Time> wake_;       // a timer that was asked for and has not rung
+  std::optional<Time> could_go_;   // the time since which only patience keeps the group open
+  std::size_t could_go_with_ = 0;  // members at that time
+  std::optional<Plan> plan_;       // for the open group
+  double lost_ = 0;                // iterations that the open group loses in a second
+  double purse_ = 0;               // iterations a replica, 0 to 1
+  std::int64_t committed_ = 0;     // gradients
+  double delay_ = 1;               // the mean of late, in bulk rounds
 };
 
 }  // namespace paceline::policy

@@ -26,18 +26,19 @@ constexpr int kReplicas = 3;
 constexpr Clock kIterations[kReplicas] = {Clock{2}, Clock{2}, Clock{1}};
 constexpr Duration kStep = milliseconds(400);
 
-// One run, and what CGP promises beyond what CheckedPolicy knows of every policy.
+// One run, with CGP's promises beyond those that CheckedPolicy checks for every policy.
 class Run {
  public:
   explicit Run(const CgpOptions& options) : options_(options), policy_(options) {
     for (int id = 0; id < kReplicas; ++id) follow(policy_.join(ReplicaId(id), now_));
   }
 
-  // One step: who is ready next, or the oldest commit under way completes, or the timer rings, or (once)
-  // somebody leaves. False when nothing can happen any more.
+  // One step: a replica is ready next, or the oldest commit under way completes, or the timer rings, or
+  // (once) a replica leaves. False when nothing can happen any more.
   bool step(EveryChoice& choose, bool& may_leave) {
     const std::vector<ReplicaId> runs = computing();
-    const bool completes = policy_.under_way() && options_.k_max > 1;  // else nobody hears of it
+    // else the policy does not hear of completions
+    const bool completes = policy_.under_way() && options_.k_max > 1;
     const bool rings = policy_.wake().has_value();
     const std::size_t happenings = runs.size() + (completes ? 1 : 0) + (rings ? 1 : 0);
     if (happenings == 0 || !policy_.broken().empty() || !broken_.empty()) return false;
@@ -104,7 +105,7 @@ class Run {
     follow(policy_.leave(replica, now_));
   }
 
-  // Whether somebody who computes would be too stale if a commit went without it.
+  // Whether a replica that computes would be too stale if a commit went without it.
   bool blocked() const {
     if (options_.staleness == CgpOptions::kNoLimit) return false;
     return std::any_of(base_.begin(), base_.end(), [&](const auto& one) {
@@ -200,13 +201,14 @@ void every_setting(Grouping grouping, bool with_departure) {
 }
 
 TEST_P(CgpExhaustive, KeepsItsPromisesInEveryOrder) { every_setting(GetParam(), false); }
-TEST_P(CgpExhaustive, AndWhenAReplicaLeavesAtAnyPoint) { every_setting(GetParam(), true); }
+TEST_P(CgpExhaustive, KeepsItsPromisesWhenAReplicaLeavesAtAnyPoint) { every_setting(GetParam(), true); }
 
 INSTANTIATE_TEST_SUITE_P(Groupings, CgpExhaustive,
                          ::testing::Values(Grouping::kNatural, Grouping::kWindow, Grouping::kDp),
                          [](const auto& test) { return to_string(test.param); });
 
-// That the enumeration really is one: where nobody hears of completions and no timer is set, it is known.
+// The enumeration is complete: if no completion is reported and no timer is set, the number of orders is
+// known.
 TEST(CgpExhaustive, CountsTheOrders) {
   EXPECT_EQ(run_all({.k_max = 1}, false), 30);                     // 5! / (2! 2! 1!)
   EXPECT_EQ(run_all({.k_max = 1, .staleness = 0}, false), 6 * 2);  // 3! for the first round, 2! for the next

@@ -1,5 +1,5 @@
-// What CGP must be at its limits: the orders of ASP when groups are of one, those of BSP when a group is of
-// all. The reasons are its own, and a timer may ring for nothing.
+// CGP at its limits: it gives the orders of ASP if groups have one member, and those of BSP if a group has
+// all replicas. The reasons are its own, and a timer may ring for nothing.
 #include <memory>
 #include <string>
 #include <variant>
@@ -84,7 +84,8 @@ TEST(Cgp, ATimerThatRingsALittleEarlyIsAskedForAgain) {
   const auto cgp = make_policy(CgpSpec{.k_min = 3, .wait_max = from_seconds(0.5)});
   Orders orders(Version(0));
   for (int id = 0; id < 3; ++id) cgp->joined(s(0), {ReplicaId(id), Clock(0)}, orders);
-  cgp->ready(s(1), {ReplicaId(0), Clock(1), Version(0), 1, {}}, orders);  // nobody is expected: alone
+  // commits alone, because no other replica is expected
+  cgp->ready(s(1), {ReplicaId(0), Clock(1), Version(0), 1, {}}, orders);
   orders.clear();
   cgp->ready(s(1.8), {ReplicaId(1), Clock(1), Version(0), 1, {}}, orders);
   ASSERT_EQ(orders.list().size(), 1u);

@@ -55,7 +55,7 @@ class Asked {
     if (const auto asked = answer_of(orders_.list()).wake) wake_ = asked;
     return orders_.list();
   }
-  // What no open group waits for may ring all the same.
+  // A timer for which no open group waits may still ring.
   bool wakes_at(std::optional<Time> expected) const {
     return !expected || (wake_ && std::chrono::abs(*wake_ - *expected) < std::chrono::microseconds(1));
   }

@@ -35,7 +35,7 @@ std::optional<Duration> wait_max(const std::string& text) {
   return Duration(std::llround(ms * 1e6));
 }
 
-// To the nanosecond, so that what is read back is what was written.
+// Precise to the nanosecond, so that reading the text gives the same value.
 std::string milliseconds(Duration duration) {
   std::string text = fmt::format("{:.6f}", static_cast<double>(duration.count()) / 1e6);
   text.erase(text.find_last_not_of('0') + 1);
@@ -50,7 +50,7 @@ std::optional<Grouping> grouping(const std::string& text) {
   return std::nullopt;
 }
 
-// From 0 to 1.
+// A number from 0 to 1.
 std::optional<double> share(const std::string& text) {
   double value = 0;
   const bool number = !text.empty() && text.find_first_not_of("0123456789.") == std::string::npos &&

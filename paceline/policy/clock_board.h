@@ -14,15 +14,15 @@ class ClockBoard {
  public:
   void join(ReplicaId replica, Clock clock);
   void leave(ReplicaId replica);
-  // Requires: live, and `clock` is one more than before.
+  // Requires: the replica is live, and `clock` is one more than before.
   void finish(ReplicaId replica, Clock clock);
 
   bool live(ReplicaId replica) const { return clocks_.of(replica) != LeastClock::kNone; }
-  // Requires of each: live replica(s).
+  // Each requires live replicas.
   Clock clock(ReplicaId replica) const;
   Clock slowest() const { return clocks_.least(); }
   Clock fastest() const { return Clock(-negated_.least().value()); }
-  // Of the slowest replicas the one with the lowest id.
+  // The slowest replica; the one with the lowest id if several are equally slow.
   ReplicaId slowest_replica() const { return clocks_.whose(); }
   // c[p] − min over live q of c[q].
   std::int64_t gap(ReplicaId replica) const { return clock(replica) - slowest(); }
@@ -44,9 +44,10 @@ class HeldReplicas {
   // Requires: it is not held.
   void hold(Clock clock, ReplicaId replica) { held_.set(replica, clock); }
   bool holds(ReplicaId replica) const { return held_.of(replica) != LeastClock::kNone; }
-  // Nothing happens when it is not held with this clock.
+  // Does nothing if the replica is not held with this clock.
   void drop(Clock clock, ReplicaId replica);
-  // Takes out one whose clock is at most `limit`, if there is one; of equal ones that with the lowest id.
+  // Takes out a replica whose clock is at most `limit`, if there is one; the one with the lowest id if
+  // several have that clock.
   bool take_within(Clock limit, ReplicaId* replica);
 
  private:

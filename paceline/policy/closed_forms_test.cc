@@ -1,6 +1,6 @@
-// What is known on paper: two replicas at steady intervals of 1.0 s and 2.3 s, communication free. A policy
-// that bounds the gap settles at 2 / 2.3 = 0.870 iterations a second; one that does not can come to 1/1.0 +
-// 1/2.3 = 1.435.
+// Rates that are known on paper: two replicas at steady intervals of 1.0 s and 2.3 s, communication free. A
+// policy that bounds the gap settles at 2 / 2.3 = 0.870 iterations a second; one that does not can come to
+// 1/1.0 + 1/2.3 = 1.435.
 #include <array>
 #include <cstdint>
 #include <tuple>
@@ -45,7 +45,7 @@ Outcome run(const char* text, int iterations = 4000) {
   return {iterations / to_seconds(now), policy.largest_gap()};
 }
 
-// Iterations a second of so many replicas, whose iterations take as long as `seconds` draws.
+// Iterations a second of `replicas` replicas, whose iterations take as long as `seconds` draws.
 double mixed_rate(const char* text, int replicas, double (*seconds)(Rng&)) {
   constexpr int kIterations = 20'000;
   Rng rng(1);
@@ -119,7 +119,7 @@ double with_hiccups(Rng& rng) {
   return rng.below(10) == 0 ? usual * (2 + 3 * rng.uniform()) : usual;
 }
 
-// Where slowness changes hands, a wider range of thresholds waits less.
+// If different replicas are slow in turn, a wider range of thresholds waits less.
 TEST(ClosedForms, DsspLiesBetweenSspOfItsTwoEndsWhereIntervalsAreMixed) {
   for (const auto& [text, lower, upper] :
        {std::tuple{"dssp:3-4", "ssp:3", "ssp:4"}, std::tuple{"dssp:0-1", "ssp:0", "ssp:1"}}) {

@@ -44,7 +44,7 @@ class SideBySide {
         other_(parse_policy(pair.same_as).value()),
         rng_(seed) {}
 
-  // What they first differ in; empty when nothing.
+  // The first difference between the two; empty if there is none.
   const std::string& run() {
     const std::uint64_t at_the_start = 1 + rng_.below(4);
     for (std::uint64_t i = 0; i < at_the_start; ++i) join();

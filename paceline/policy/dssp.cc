@@ -11,10 +11,10 @@
 namespace paceline::policy {
 
 namespace {
-// The long run: so many intervals. Of a shorter one a spell of slowness would be a large part.
+// The number of intervals of the long run. In a shorter one, a spell of slowness would be a large part.
 constexpr std::int32_t kLongRun = 256;
-// From this ratio of mean intervals on, two replicas are alike. Chance alone makes them differ by a tenth
-// where an iteration in ten takes two to five times longer.
+// Two replicas are alike from this ratio of mean intervals on. Chance alone makes them differ by a tenth if
+// one iteration in ten takes two to five times longer.
 constexpr double kAlike = 0.75;
 }  // namespace
 
@@ -88,7 +88,7 @@ bool Dssp::try_release_early(ReplicaId replica, Orders& orders) {
     orders.release(replica, {"{} ahead, on granted iterations, {} left", gap, mine.granted});
     return true;
   }
-  if (gap <= lower_) return false;  // with the others within the lower bound
+  if (gap <= lower_) return false;  // it is released with the others within the lower bound
   if (clocks_.clock(replica) != clocks_.fastest()) return false;
   const std::int64_t extra = extra_iterations(replica);
   if (extra <= 0) return false;
@@ -110,7 +110,7 @@ std::int64_t Dssp::extra_iterations(ReplicaId replica) {
 
 void Dssp::release_or_hold(const Ready& fact, Orders& orders) {
   const std::int64_t gap = fact.clock - clocks_.slowest();
-  // Where the slowest is where it was, all the others within the lower bound are released already.
+  // If the slowest clock has not changed, all other replicas within the lower bound are released already.
   if (gap <= lower_ && clocks_.slowest() == released_to_) {
     orders.release(fact.replica, {"{} ahead of the slowest, {} always allowed", gap, lower_});
   } else {

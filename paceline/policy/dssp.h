@@ -55,14 +55,14 @@ class Dssp final : public SyncPolicy {
   struct Pace {
     Time last_ready{};
     Duration interval{0};       // 0: not known yet
-    double mean_ns = 0;         // of its intervals, in the long run; transient only
+    double mean_ns = 0;         // long-run mean of the intervals; transient only
     std::int32_t granted = 0;   // r[p]: extra iterations it may still start
     std::int32_t measured = 0;  // times it has been ready since it joined, as far as the long run counts
   };
 
   Pace& pace(ReplicaId replica) { return paces_[static_cast<std::size_t>(replica.value())]; }
   void learn(Time now, const Ready& fact);
-  // On granted iterations, or with more of them; true when the replica was released.
+  // Releases the replica on granted iterations, or grants it more. True if it was released.
   bool try_release_early(ReplicaId replica, Orders& orders);
   std::int64_t extra_iterations(ReplicaId replica);
   void release_or_hold(const Ready& fact, Orders& orders);
@@ -78,9 +78,9 @@ class Dssp final : public SyncPolicy {
   const DsspReading reading_;
   ClockBoard clocks_;
   HeldReplicas held_;
-  std::vector<Pace> paces_;  // by replica id
-  Clock released_to_{-1};    // the slowest clock when all within the lower bound were released
-  Clock looked_at_{-1};      // the slowest clock when all that are held were looked at
+  std::vector<Pace> paces_;  // indexed by replica id
+  Clock released_to_{-1};    // the slowest clock when all replicas within the lower bound were released
+  Clock looked_at_{-1};      // the slowest clock when all held replicas were looked at
 };
 
 // Algorithm 2: which multiple i ∈ 0..most of the fast replica's interval, from its latest ready time, lies

@@ -74,7 +74,7 @@ class ElasticBsp final : public SyncPolicy {
     Clock start{};         // its clock when the first plan of the superstep was made
     Clock quota{};         // its clock at the barrier
     Duration step{0};      // the interval the plan counts with
-    Time expected{};       // when the plan has it ready next
+    Time expected{};       // when the plan expects it to be ready next
   };
 
   void learn(Time now, const Ready& fact, Replica& mine) const;
@@ -105,7 +105,7 @@ class ElasticBsp final : public SyncPolicy {
   std::size_t on_the_way_ = 0;  // while running: those with a quota that are not held
   std::size_t held_ = 0;
   std::size_t since_plan_ = 0;  // Ready facts
-  bool late_ = false;           // somebody was, since the last plan
+  bool late_ = false;           // a replica was late since the last plan
 };
 
 struct ElasticBspSpec {

@@ -1,4 +1,4 @@
-// ElasticBSP where order and time go wrong: every interleaving with somebody who joins or leaves at every
+// ElasticBSP under unusual order and time: every interleaving with a replica that joins or leaves at every
 // point, and jitter. CheckedPolicy keeps the books of the quota.
 #include <algorithm>
 #include <array>
@@ -46,7 +46,8 @@ std::vector<ReplicaId> computing(const CheckedPolicy& policy) {
   return ids;
 }
 
-// Everybody who computes becomes ready again and again. Nobody may wait for ever: all must meet, and again.
+// Every replica that computes becomes ready again and again. None may wait for ever: all must meet, and
+// again.
 void run_until_two_barriers(World& world) {
   const std::int64_t goal = world.policy.barriers() + 2;
   for (int round = 0; round < 40 && world.policy.barriers() < goal; ++round) {
@@ -60,7 +61,7 @@ void run_until_two_barriers(World& world) {
 
 enum class Change { kNone, kLeave, kJoin, kSwap };
 
-// One run of `steps` steps, each chosen: who is ready next, or (once) who leaves and who comes.
+// One run of `steps` steps, each chosen: which replica is ready next, or (once) which leaves and which comes.
 void run_once(const std::string& text, EveryChoice& choose, Change change, int steps) {
   World world{.policy = CheckedPolicy(parse_policy(text).value()),
               .tempo = static_cast<int>(choose.below(2))};
@@ -95,9 +96,11 @@ void run_all(const std::string& text, Change change, int steps) {
 class EveryOrder : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(EveryOrder, KeepsTheQuotaAndMeets) { run_all(GetParam(), Change::kNone, 11); }
-TEST_P(EveryOrder, AndWhenAReplicaLeaves) { run_all(GetParam(), Change::kLeave, 9); }
-TEST_P(EveryOrder, AndWhenAReplicaJoins) { run_all(GetParam(), Change::kJoin, 8); }
-TEST_P(EveryOrder, AndWhenOneLeavesAndAnotherJoins) { run_all(GetParam(), Change::kSwap, 8); }
+TEST_P(EveryOrder, KeepsTheQuotaAndMeetsWhenAReplicaLeaves) { run_all(GetParam(), Change::kLeave, 9); }
+TEST_P(EveryOrder, KeepsTheQuotaAndMeetsWhenAReplicaJoins) { run_all(GetParam(), Change::kJoin, 8); }
+TEST_P(EveryOrder, KeepsTheQuotaAndMeetsWhenOneLeavesAndAnotherJoins) {
+  run_all(GetParam(), Change::kSwap, 8);
+}
 
 INSTANTIATE_TEST_SUITE_P(LookAhead, EveryOrder, ::testing::Values("elastic-bsp:1", "elastic-bsp:3:average"));
 
@@ -203,8 +206,8 @@ TEST(ElasticBsp, TheLookAheadBoundsTheMeasuringToo) {
   }
 }
 
-// Of three, the slowest leaves while another one waits for it to be measured.
-TEST(ElasticBsp, WhoeverMeasuredEnoughGoesOnWhenTheUnmeasuredLeave) {
+// The slowest of three replicas leaves while another one waits for it to be measured.
+TEST(ElasticBsp, MeasuredReplicasGoOnWhenTheUnmeasuredLeave) {
   CheckedPolicy policy(parse_policy("elastic-bsp:2").value());
   Time now{};
   for (int id = 0; id < 3; ++id) policy.join(ReplicaId(id), now);

@@ -23,10 +23,10 @@ using policy::testing::CheckedPolicy;
 constexpr int kReplicas = 3;
 constexpr ReplicaId kJoiner{kReplicas};
 
-// What may happen to the replicas, and how much they do.
+// The changes of membership that a run tries, and the iterations of each replica.
 struct Weather {
-  bool leave = false;  // one of them, at some point
-  bool join = false;   // another one, in the same way
+  bool leave = false;  // one of the replicas, at some point
+  bool join = false;   // another replica, in the same way
   Clock iterations{4};
 };
 
@@ -44,7 +44,7 @@ std::vector<ReplicaId> live(const CheckedPolicy& policy) {
   return ids;
 }
 
-// Those that compute and have iterations left.
+// The replicas that compute and have iterations left.
 std::vector<ReplicaId> running(const CheckedPolicy& policy, Clock iterations) {
   std::vector<ReplicaId> ids = live(policy);
   std::erase_if(ids, [&](ReplicaId replica) {
@@ -66,7 +66,7 @@ std::int64_t go_on(CheckedPolicy& policy, Time now, Clock iterations) {
   return finished;
 }
 
-// What is wrong with a run in which nobody runs any more; empty when nothing is.
+// The fault of a run in which no replica runs any more; empty if there is none.
 std::string complaint_at_the_end(const CheckedPolicy& policy, std::int64_t finished, Clock iterations,
                                  bool uneven) {
   if (!policy.broken().empty()) return policy.broken();
@@ -87,7 +87,8 @@ std::chrono::seconds step_time(std::size_t tempo, int step, std::size_t pick) {
   return std::chrono::seconds(step % 3 == 0 ? 7 : 1);
 }
 
-// One run, each step chosen: who is ready next, or (once) who leaves, or (once) that another joins.
+// One run, each step chosen: which replica is ready next, or (once) which leaves, or (once) that another
+// joins.
 std::string run_once(const PolicySpec& spec, EveryChoice& choose, const Weather& weather) {
   CheckedPolicy policy(spec);
   Time now{};
@@ -108,7 +109,7 @@ std::string run_once(const PolicySpec& spec, EveryChoice& choose, const Weather&
     } else if (pick < ready.size() + leavers.size()) {
       const std::int64_t before = policy.committed() + policy.discarded() + policy.pending();
       policy.leave(leavers[pick - ready.size()], now);
-      // What it had finished and nobody committed is void.
+      // A gradient that the replica had finished and that is not committed is void.
       finished -= before - (policy.committed() + policy.discarded() + policy.pending());
       may_leave = false;
     } else {
@@ -137,7 +138,7 @@ int run_all(const std::string& text, const Weather& weather, std::int64_t most =
 class Exhaustive : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(Exhaustive, KeepsItsPromisesInEveryOrder) { run_all(GetParam(), {}); }
-TEST_P(Exhaustive, AndWhenAReplicaLeavesAtAnyPoint) { run_all(GetParam(), {.leave = true}); }
+TEST_P(Exhaustive, KeepsItsPromisesWhenAReplicaLeavesAtAnyPoint) { run_all(GetParam(), {.leave = true}); }
 class ExhaustiveWithAJoiner : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(ExhaustiveWithAJoiner, KeepsItsPromisesWhenOneJoinsAndOneLeavesAtAnyPoint) {
@@ -163,7 +164,7 @@ INSTANTIATE_TEST_SUITE_P(Policies, ExhaustiveWithAJoiner,
                                            "groups:2+2:elastic-bsp:2"),
                          name_of);
 
-// That the enumeration really is one: the number of orders is known for two of the policies.
+// The enumeration is complete: the number of orders is known for two of the policies.
 TEST(Exhaustive, CountsTheOrders) {
   EXPECT_EQ(run_all("bsp", {}, INT64_MAX), 6 * 6 * 6 * 6);    // 3! a round
   EXPECT_EQ(run_all("ssp:0", {}, INT64_MAX), 6 * 6 * 6 * 6);  // the same lockstep

@@ -18,7 +18,7 @@ void GlobalPath::completed(Version version, Time now) {
   under_way_.pop_front();
   times_.learn(commit.members, commit.ordered, now, last_completion_);
   last_completion_ = now;
-  // What follows comes as much later, or earlier, as this one did.
+  // Later commits are expected to be as late, or as early, as this one was.
   const Duration later = now - (commit.expected + late_);
   late_ += later;
   free_ += later;

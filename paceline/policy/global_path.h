@@ -1,7 +1,7 @@
 // The way of updates to the servers and into the weights. It is estimated from the orders that go in and the
 // completions that come out. Costs are learnt, not configured [ours]. The grouping algorithms use these
-// estimates. T, of path_times.h, is T_global here: a commit on its way keeps the servers busy for so long.
-// O(1) each.
+// estimates. T, of path_times.h, is T_global here: the time for which a commit on its way keeps the servers
+// busy. O(1) each.
 #pragma once
 
 #include <cstdint>
@@ -21,11 +21,11 @@ class GlobalPath {
   void completed(Version version, Time now);
 
   bool idle() const { return under_way_.empty(); }
-  // When to send a group of this size, so that its reduction is done when the servers can take its push: free
-  // − T_reduce(k), and a twentieth of T_global earlier. If the path is idle, it is free now. nullopt while no
-  // cost is known.
+  // The time at which to send a group of this size, so that its reduction is done when the servers can take
+  // its push: free − T_reduce(k), and a twentieth of T_global earlier. If the path is idle, it is free now.
+  // nullopt while no cost is known.
   std::optional<Time> free_soon(std::size_t members) const;
-  // Until the servers can take the next push.
+  // The time until the servers can take the next push.
   Duration queue(Time now) const;
 
   Duration global() const { return times_.each(); }
@@ -38,13 +38,13 @@ class GlobalPath {
     Version version;
     std::size_t members;
     Time ordered;
-    Time expected;  // complete, but for late_
+    Time expected;  // the time of completion, without late_
   };
 
   std::deque<UnderWay> under_way_;
   Time last_completion_{Time::min()};
   Time free_{};       // expected
-  Duration late_{0};  // what completions came later than expected, all together
+  Duration late_{0};  // sum of how much later than expected completions came
   PathTimes times_;
 };
 

@@ -1,4 +1,4 @@
-// What is learnt of the path to the servers, from commits whose true costs are known here.
+// Estimates of the path to the servers, from commits whose true costs are known here.
 #include "paceline/policy/global_path.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ using policy::testing::s;
 
 double in_s(std::optional<Time> time) { return to_seconds(*time); }
 
-// From each version's order to its completion, with nobody else on the way.
+// One commit from its order to its completion, with no other on the way.
 void alone(GlobalPath& path, int version, std::size_t members, double at_s, double span_s) {
   path.ordered(Version(version), members, s(at_s));
   path.completed(Version(version), s(at_s + span_s));
@@ -54,7 +54,7 @@ TEST(GlobalPath, TellsWhenItWillBeFreeATwentiethEarly) {
   EXPECT_NEAR(in_s(path.free_soon(1)), 2.5 - 0.025, 1e-8);
   EXPECT_NEAR(to_seconds(path.queue(s(2.2))), 0.3, 1e-8);
   EXPECT_EQ(path.queue(s(3)), Duration::zero());
-  // One more behind it.
+  // another commit behind it
   path.ordered(Version(3), 1, s(2.4));
   EXPECT_NEAR(in_s(path.free_soon(1)), 3.0 - 0.025, 1e-8);
 }

@@ -157,7 +157,7 @@ void Grouped::release(const Release& of_group, Orders& orders) {
   for (auto& [replica, member] : released.members) start(released, replica, member, of_group.why, orders);
 }
 
-// Of a group that left nothing is there any more.
+// Discards the gradients of the group's members that are still there.
 void Grouped::discard(const Discard& of_group, Orders& orders) {
   Group& discarded = group(of_group.contribution.replica);
   discarded.uncommitted = false;

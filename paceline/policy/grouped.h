@@ -56,18 +56,18 @@ class Grouped final : public SyncPolicy {
   Bounds bounds() const override { return {.version_staleness = inner_->bounds().version_staleness}; }
 
  private:
-  enum class Doing { kWaiting, kComputing, kFinished };  // finished: and not committed or discarded
+  enum class Doing { kWaiting, kComputing, kFinished };  // finished: not committed or discarded yet
   struct Member {
     Doing doing = Doing::kWaiting;
-    Ready latest{};  // its clock always; the rest once it has been ready
+    Ready latest{};  // its clock is always right; the rest once the replica has been ready
   };
   struct Group {
     std::int64_t places = 0;
-    std::map<ReplicaId, Member> members{};  // the live ones
+    std::map<ReplicaId, Member> members{};  // live replicas only
     Clock clock{};
     bool computing = false;       // released, and not all were ready since
     std::int64_t on_the_way = 0;  // members that compute
-    bool uncommitted = false;     // the inner policy has a gradient of it
+    bool uncommitted = false;     // the inner policy has a gradient of the group
   };
 
   Group& group(ReplicaId number) { return groups_[static_cast<std::size_t>(number.value())]; }
@@ -88,7 +88,7 @@ class Grouped final : public SyncPolicy {
 
   const std::unique_ptr<SyncPolicy> inner_;
   std::vector<Group> groups_;
-  std::map<ReplicaId, ReplicaId> group_of_;  // of the live replicas
+  std::map<ReplicaId, ReplicaId> group_of_;  // live replicas only
 };
 
 }  // namespace paceline::policy

@@ -1,4 +1,4 @@
-// What a policy between groups is told, and what becomes of its orders. Whole schedules are in
+// The facts that the policy between groups gets, and the effect of its orders. Whole schedules are in
 // testdata/grouped.txt.
 #include "paceline/policy/grouped.h"
 
@@ -27,7 +27,7 @@ class Told final : public SyncPolicy {
     lines_.push_back(fmt::format("{} joined at {}", fact.replica, fact.clock));
     if (releases_joiners) orders.release(fact.replica, {"joined"});
   }
-  // What it had of the replica is void, whether it says so or not.
+  // A gradient of the replica that waits is void, even if the policy says nothing.
   void left(Time, const Left& fact, Orders&) override {
     lines_.push_back(fmt::format("{} left", fact.replica));
     std::erase_if(waiting_, [&](const Contribution& one) { return one.replica == fact.replica; });
@@ -82,7 +82,7 @@ class GroupedTest : public ::testing::Test {
   std::vector<std::string> completed(int version) {
     return take([&](Orders& orders) { grouped_.completed(Time{}, {Version(version)}, orders); });
   }
-  // What the policy between groups was told since the last call.
+  // The facts that the policy between groups got since the last call.
   std::vector<std::string> told() { return std::exchange(told_, {}); }
 
   std::vector<std::string> told_;
@@ -151,7 +151,7 @@ TEST_F(GroupedTest, AGroupStartsLevelWithTheSlowestGroup) {
       << "contributions are named by the replica's own clock";
 }
 
-TEST_F(GroupedTest, WhoWaitsBesideAGradientThatIsGoneJoinsAnew) {
+TEST_F(GroupedTest, AGroupJoinsAnewWhenTheOwnerOfItsGradientLeaves) {
   for (int id = 0; id < 3; ++id) join(id, 0);
   ready(2, 1);
   EXPECT_THAT(join(3, 0), IsEmpty()) << "its group waits";

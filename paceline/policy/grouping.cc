@@ -27,12 +27,12 @@ std::size_t best_first_group(std::span<const Duration> waits, std::size_t ready,
                              const GroupCosts& costs) {
   const std::size_t n = waits.size();
   k_max = std::max(k_max, ready);
-  std::vector<double> sums(n + 1, 0);  // of the first so many waits, seconds
+  std::vector<double> sums(n + 1, 0);  // sums[j]: the first j waits, in seconds
   for (std::size_t j = 0; j < n; ++j) sums[j + 1] = sums[j] + to_seconds(waits[j]);
-  std::vector<double> group(std::min(k_max, n) + 1, 0);  // what one of so many costs beside the waiting
+  std::vector<double> group(std::min(k_max, n) + 1, 0);  // group[k]: cost of a group of k besides the waiting
   for (std::size_t k = 1; k < group.size(); ++k)
     group[k] = static_cast<double>(k) * to_seconds(costs.reduce(k)) + to_seconds(costs.global);
-  // best[j]: the least cost of the first j; first[j]: the size of its first group.
+  // best[j]: the least cost of the first j replicas; first[j]: the size of their first group.
   std::vector<double> best(n + 1, std::numeric_limits<double>::infinity());
   std::vector<std::size_t> first(n + 1, 0);
   best[0] = 0;

@@ -13,7 +13,7 @@ namespace paceline::policy {
 // The learnt cost of a group.
 struct GroupCosts {
   Duration global;                              // T_global
-  Duration queue;                               // until the global path is free
+  Duration queue;                               // time until the global path is free
   std::function<Duration(std::size_t)> reduce;  // T_reduce(k)
 };
 

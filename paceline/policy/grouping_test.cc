@@ -31,7 +31,7 @@ TEST(BestNumber, IsNoneWhereNothingIsGained) {
   EXPECT_EQ(best_number(std::vector<double>{0}, 0), 0u);
 }
 
-TEST(BestNumber, OfEqualsIsTheLeast) {
+TEST(BestNumber, IsTheLeastOfEquallyGoodOnes) {
   EXPECT_EQ(best_number(std::vector<double>{0.25, 0.5}, 0.5), 2u);
   EXPECT_EQ(best_number(std::vector<double>{0.25, 0.75}, 0.5), 1u);
 }
@@ -63,7 +63,7 @@ struct Input {
   std::vector<Duration> waits;
   std::size_t ready = 1;
   std::size_t k_max = 1;
-  std::vector<Duration> reduce;  // by members
+  std::vector<Duration> reduce;  // indexed by the number of members
   Duration global{};
 
   GroupCosts costs() const {
@@ -71,7 +71,7 @@ struct Input {
   }
 };
 
-// What members first..last (of consecutive arrivals) cost as one group.
+// The cost of members first..last (of consecutive arrivals) as one group.
 Duration cost(const Input& input, std::size_t first, std::size_t last) {
   const std::size_t k = last - first + 1;
   Duration sum = input.global + static_cast<std::int64_t>(k) * input.reduce[k];
@@ -165,7 +165,7 @@ TEST(BestFirstGroup, NoDivisionIsBetterThanContiguousOnes) {
   }
 }
 
-TEST(BestFirstGroup, WhatIsReadyBelongsTogetherWhateverKMaxSays) {
+TEST(BestFirstGroup, KeepsReadyReplicasTogetherWhateverKMaxIs) {
   const Input input{std::vector<Duration>(5, ms(0)), 4, 2, std::vector<Duration>(6, ms(0)), ms(0)};
   EXPECT_GE(best_first_group(input.waits, 4, 2, input.costs()), 4u);
 }

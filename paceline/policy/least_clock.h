@@ -15,7 +15,7 @@ namespace paceline::policy {
 
 class LeastClock {
  public:
-  // Of a replica without a clock.
+  // The clock of a replica that has none.
   static constexpr Clock kNone{std::numeric_limits<Clock::rep>::max()};
 
   // kNone takes the replica's clock away. Memory grows with the largest number.
@@ -25,9 +25,10 @@ class LeastClock {
     return index < size_ ? winners_[size_ + index] : kNone;
   }
 
-  // kNone when there is none.
+  // kNone if no replica has a clock.
   Clock least() const { return winners_[1]; }
-  // Of those with the least clock the one with the lowest id. Requires: there is one.
+  // The replica with the least clock; the one with the lowest id if several have it. Requires: a replica has
+  // a clock.
   ReplicaId whose() const;
 
  private:

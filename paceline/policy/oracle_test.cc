@@ -122,7 +122,8 @@ class Oracle {
     std::sort(answer.commits[0].begin(), answer.commits[0].end());
   }
 
-  // What is not of the newest version is dropped. Of the rest, all go when no more than `spare` are missing.
+  // Discards gradients that are not of the newest version. If no more than `spare` are missing, commits the
+  // rest.
   void bulk_without(std::int64_t spare, Answer& answer) {
     std::int64_t missing = 0;
     for (Replica& replica : live_) {
@@ -167,8 +168,8 @@ class Oracle {
     if (dssp != nullptr && dssp->reading == DsspReading::kTransient) release_alike(*dssp, fact, answer);
   }
 
-  // "The threshold is sU for a replica that takes at least three quarters as long as the slowest." Those that
-  // were held before are looked at when the slowest clock has changed, or somebody has left.
+  // "The threshold is sU for a replica that takes at least three quarters as long as the slowest." Replicas
+  // that were held before are looked at when the slowest clock has changed, or a replica has left.
   void release_alike(const DsspSpec& spec, const Fact& fact, Answer& answer) {
     if (live_.empty()) return;
     const bool all = fact.what == Fact::What::kLeave || slowest_clock() != looked_at_;
@@ -181,7 +182,7 @@ class Oracle {
     }
   }
 
-  // Of equal ones the one with the lowest number.
+  // The slowest replica; the one with the lowest number if several are equally slow.
   const Replica& slowest() const {
     const Replica* slow = nullptr;
     for (const Replica& replica : live_) {
@@ -257,7 +258,7 @@ class Oracle {
   std::vector<Replica> live_;
   std::int64_t version_ = 0;
   std::int64_t looked_at_ = -1;  // the slowest clock
-  // These have books of their own.
+  // The two oracles below have books of their own.
   std::optional<ElasticOracle> elastic_;
   std::optional<GroupsOracle> groups_;
   std::unique_ptr<Oracle> between_groups_;
@@ -313,7 +314,7 @@ struct Running {
 class RandomRun {
  public:
   RandomRun(const PolicySpec& spec, std::uint64_t seed) : oracle_(spec), asked_(spec), rng_(seed) {
-    // Every third run in whole seconds, where ties abound.
+    // Every third run has whole seconds, so that there are many ties.
     grain_ = seed % 3 == 0 ? std::chrono::seconds(1) : std::chrono::nanoseconds(1);
     const int replicas = 1 + static_cast<int>(rng_.below(6));
     for (int i = 0; i < replicas; ++i) join();

@@ -9,7 +9,7 @@ namespace {
 constexpr double kStep = 0.25;
 // A span that is longer than usual by more than this share was held up by the commit before.
 constexpr double kHeldUp = 0.05;
-// Spans are told apart up to so many members.
+// Spans are told apart up to this many members.
 constexpr std::size_t kMostTold = 256;
 
 void average(std::optional<double>& value, double now) {

@@ -24,13 +24,13 @@ class PathTimes {
   bool known() const { return each_.has_value(); }
   // T; 0 as long as nothing is known.
   Duration each() const { return from_seconds(each_.value_or(0)); }
-  // T_reduce of so many; that of the nearest number seen, where this one was not.
+  // T_reduce of a group of `members`; if no such group was seen, that of the nearest number seen.
   Duration reduce(std::size_t members) const;
-  // When a commit of so many ends that is ordered then and finds the way free from `free` on.
+  // The end of a commit that is ordered at `ordered` and finds the way free from `free` on.
   Time end(std::size_t members, Time ordered, Time free) const {
     return std::max(ordered + reduce(members), free) + each();
   }
-  // When to send a group of so many, so that it is done with T_reduce as the way gets free: a twentieth of T
+  // The time at which to send a group, so that its reduction is done as the way gets free: a twentieth of T
   // before that.
   Time send_at(std::size_t members, Time free) const {
     return free - reduce(members) - from_seconds(0.05 * each_.value_or(0));
@@ -40,7 +40,7 @@ class PathTimes {
   std::optional<double> span(std::size_t members) const;
 
   std::optional<double> each_;                // seconds
-  std::vector<std::optional<double>> spans_;  // by members: of those that met nobody
+  std::vector<std::optional<double>> spans_;  // indexed by members; learnt from commits that met no other
 };
 
 }  // namespace paceline::policy

@@ -5,12 +5,13 @@
 // Each policy has a Spec beside it, which names it and makes it:
 //   static constexpr const char *kName, *kForm;            "ssp", "ssp:S"
 //   static absl::StatusOr<Spec> parse(const PolicyText&)   Errors: InvalidArgument, and what to write instead
-//   std::string text() const                               as parse() reads it
+//   std::string text() const                               in the form of parse()
 //   std::unique_ptr<SyncPolicy> make() const
 //   static std::vector<std::string> examples()             for tests that run over all policies
 //   absl::Status check(const PolicyText&, std::int64_t replicas) const
 //                                                          only if some numbers of replicas do not suit it
-// PolicySpec is the table of all policies: a new policy is one more name there.
+//                                                          PolicySpec is the table of all policies: a new
+//                                                          policy is one more name there.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +35,7 @@
 
 namespace paceline::policy {
 
-// What may stand between groups: all that make no groups of their own.
+// The policies that may stand between groups: all that make no groups of their own.
 using UngroupedSpec = std::variant<BspSpec, AspSpec, SspSpec, DsspSpec, ElasticBspSpec, BackupSpec>;
 
 struct GroupsSpec {
@@ -56,20 +57,21 @@ using PolicySpec = std::variant<BspSpec, AspSpec, SspSpec, DsspSpec, ElasticBspS
 
 // Errors: InvalidArgument that says what is wrong with the text and what to write instead.
 absl::StatusOr<PolicySpec> parse_policy(const std::string& text);
-// A list of them, separated by commas.
+// A list of policies, separated by commas.
 absl::StatusOr<std::vector<PolicySpec>> parse_policies(const std::string& text);
 
-// Whether a job of so many replicas can be run under it as it is written. Errors: InvalidArgument, as above.
+// Whether a job with this many replicas can run under the policy as it is written. Errors: InvalidArgument,
+// as above.
 absl::Status check_replicas(const PolicySpec& spec, std::int64_t replicas);
 
-// As parse_policy reads it.
+// The policy's text, in the form of parse_policy.
 std::string to_string(const PolicySpec& spec);
 
 std::unique_ptr<SyncPolicy> make_policy(const PolicySpec& spec);
 
-// The examples of every policy, as parse_policy reads them.
+// The examples of every policy, in the form of parse_policy.
 std::vector<std::string> example_policies();
-// The first one of each.
+// The first example of each policy.
 std::vector<std::string> one_of_each_policy();
 
 }  // namespace paceline::policy

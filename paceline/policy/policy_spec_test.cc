@@ -162,7 +162,7 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"cgp:k_min=3:k_max=2", "k_min is above k_max; write k_max=3 or more"},
         Bad{"cgp:k_max=2:k_min=3:wait_max=9ms", "write k_max=3 or more"}));
 
-TEST(PolicySpec, WhatIsWrongBetweenGroupsIsSaidOfThat) {
+TEST(PolicySpec, NamesTheInnerPolicyInItsErrors) {
   EXPECT_THAT(std::string(parse_policy("groups:2+2:ssp").status().message()),
               AllOf(HasSubstr("policy 'ssp'"), HasSubstr(kSsp)));
   EXPECT_THAT(std::string(parse_policy("groups:2+2:").status().message()), HasSubstr(kNames));

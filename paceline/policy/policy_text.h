@@ -19,7 +19,7 @@ struct PolicyText {
 
   // InvalidArgument: what to write instead.
   absl::Status wrong(const std::string& fix) const;
-  // OK where nothing stands behind the name.
+  // OK if no text follows the name.
   absl::Status only_a_name() const;
 };
 

@@ -43,7 +43,7 @@ void ReturnPath::arrived(Version version, Time at) {
   if (away > kAsExpected * to_seconds(times_.each())) count_on_from(index);
 }
 
-// Where it ended between those before and after it. Else its members' own links were slow.
+// Learns from a commit that ended between its neighbours. Otherwise its members' own links were slow.
 void ReturnPath::learn(std::size_t index) {
   if (index == 0 || index + 1 >= commits_.size() || commits_[index].learnt) return;
   const std::optional<Time> before = commits_[index - 1].ended, after = commits_[index + 1].ended;

@@ -24,8 +24,8 @@ class ReturnPath {
   // A member of that commit had its weights at that time.
   void arrived(Version version, Time at);
 
-  // When a group of so many should be sent, so that its weights find the way free: free − T_reduce(k), and a
-  // twentieth of T before. Time::min() while nothing is known.
+  // The time at which to send a group of `members`, so that its weights find the way free: free −
+  // T_reduce(k), and a twentieth of T before. Time::min() while nothing is known.
   Time free_soon(std::size_t members) const;
 
  private:
@@ -33,7 +33,7 @@ class ReturnPath {
     std::size_t members;
     Time ordered;
     Time expected{};                 // the end
-    std::optional<Time> ended = {};  // the latest that a member told
+    std::optional<Time> ended = {};  // the latest time that a member told
     bool learnt = false;
   };
   void expect(Commit& commit);
@@ -41,9 +41,9 @@ class ReturnPath {
   void count_on_from(std::size_t index);
 
   PathTimes times_;
-  Version first_{};             // of those below
-  std::deque<Commit> commits_;  // by version; those of long ago are forgotten
-  std::size_t told_ = 0;        // of these: up to the last one that any member told of
+  Version first_{};             // version of commits_.front()
+  std::deque<Commit> commits_;  // ordered by version; old ones are forgotten
+  std::size_t told_ = 0;        // number of commits_ up to the last one that any member told of
   Time free_{};                 // expected
 };
 

@@ -35,7 +35,8 @@ TEST(ReturnPath, HoldsNobodyUpBeforeItKnowsAnything) {
 TEST(ReturnPath, IsBusyWithTheWeightsOfEachCommit) {
   ReturnPath path = path_of({1, 1.5, 2, 2.5});
   tell(path, {{1, 3}, {2, 5}, {3, 7}});
-  // Each takes two seconds, and a group goes a twentieth of that early. Nobody has told of the fourth yet.
+  // Each commit takes two seconds, and a group goes a twentieth of that early. No member has told of the
+  // fourth yet.
   EXPECT_DOUBLE_EQ(seconds(path.free_soon(1)), 9 - 0.1);
   path.ordered(Version(5), 1, at(3));
   EXPECT_DOUBLE_EQ(seconds(path.free_soon(1)), 11 - 0.1);
@@ -64,7 +65,7 @@ TEST(ReturnPath, AMembersOwnSlowLinkKeepsNobodyElseWaiting) {
   EXPECT_DOUBLE_EQ(seconds(path.free_soon(1)), 11 - 0.1);
 }
 
-TEST(ReturnPath, WhatComesBeforeTheWayIsBusyIsNotItsCost) {
+TEST(ReturnPath, DoesNotCountTheTimeBeforeTheWayIsBusy) {
   ReturnPath path;
   for (int version = 1; version <= 4; ++version) {
     path.ordered(Version(version), 1, at(10 * version));

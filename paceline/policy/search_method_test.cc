@@ -1,4 +1,4 @@
-// The searches as a user calls them: names, and lists that nobody checked before.
+// The searches from a user's view: names, and unchecked lists.
 #include "paceline/policy/search_method.h"
 
 #include <gmock/gmock.h>

@@ -39,9 +39,10 @@ struct Ready {
   ReplicaId replica;
   Clock clock;           // iterations finished, this one included
   Version base;          // the version the gradient was computed on
-  std::int64_t samples;  // in the gradient
-  Duration compute;      // from release to ready; waiting is not in it
-  Duration pulled{0};    // from release until its weights were there; 0: they were, or nobody knows
+  std::int64_t samples;  // samples in the gradient
+  Duration compute;      // time from release to ready, without waiting
+  // time from release until its weights were there; 0: they were there already, or the time is unknown
+  Duration pulled{0};
 };
 
 // The time that an earlier WakeAt asked for has come.
@@ -131,7 +132,7 @@ struct Bounds {
   std::optional<std::int64_t> gap{};                // finished iterations ahead of the slowest live replica
   std::optional<std::int64_t> version_staleness{};  // τ = v − 1 − u of any commit
   // Supersteps end in a commit of all live replicas. Within one, from the moment when each of them has been
-  // ready twice, none finishes more than so many iterations; those that join later are not bound.
+  // ready twice, none finishes more than this many iterations; replicas that join later are not bound.
   std::optional<std::int64_t> quota{};
 };
 

@@ -8,7 +8,7 @@ namespace paceline::policy {
 
 namespace {
 
-// What is known of the best selection while picks are still to be found.
+// The knowledge of the best selection while picks are still to be found.
 template <class List>
 struct Best {
   using Value = typename Selection<List>::Value;
@@ -17,8 +17,8 @@ struct Best {
   Value end;
 
   Best(Value first, Value last) : range(last - first), begin(first), end(last) {}
-  // The order of the header: least range, earliest end. The begin matters only where rounding makes ranges
-  // equal that are not.
+  // The order of the header: least range, earliest end. The begin matters only if rounding makes different
+  // ranges equal.
   friend bool operator<(const Best& a, const Best& b) {
     return std::tie(a.range, a.end, a.begin) < std::tie(b.range, b.end, b.begin);
   }
@@ -48,7 +48,7 @@ Selection<List> with_picks(const std::vector<List>& lists, const Best<List>& bes
   return selection;
 }
 
-// One cursor a list, in a heap with the smallest element on top.
+// One cursor for each list, in a heap with the smallest element on top.
 template <class List>
 class Cursors {
  public:
@@ -95,7 +95,7 @@ class Cursors {
   std::vector<Cursor> heap_;
 };
 
-// Of the elements of `list` the place of the one closest to `value`, looking at each; the earliest on ties.
+// The place of the element of `list` that is closest to `value`; the earliest on ties. Looks at each element.
 template <class List, class Value>
 std::size_t closest(const List& list, Value value) {
   const auto distance = [&](std::size_t i) { return list[i] < value ? value - list[i] : list[i] - value; };
@@ -106,7 +106,7 @@ std::size_t closest(const List& list, Value value) {
   return best;
 }
 
-// What these places span.
+// The span of the elements at these places.
 template <class List>
 Best<List> span_of(const std::vector<List>& lists, const std::vector<std::size_t>& places) {
   auto begin = lists[0][places[0]];
@@ -198,8 +198,8 @@ class ScanningSet {
   }
 
   const SameList how_;
-  std::vector<std::optional<typename Selection<List>::Value>> newest_;  // by list
-  std::vector<Point<List>> set_;                                        // from first_ on
+  std::vector<std::optional<typename Selection<List>::Value>> newest_;  // one for each list
+  std::vector<Point<List>> set_;                                        // elements from first_ on
   std::size_t first_ = 0;
 };
 
@@ -279,7 +279,7 @@ Selection<List> full_grid_scan_exact(const std::vector<List>& lists) {
       if (!best || found < *best) best = found;
     }
   }
-  // From the earliest element of all every list has something to give, so there is a best one.
+  // Every list has an element from the earliest of all on, so there is a best selection.
   return with_picks(lists, *best);
 }
 

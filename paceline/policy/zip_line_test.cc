@@ -1,5 +1,5 @@
-// The searches against each other: the exact ones against naive where naive can be run, and against each
-// other where it cannot; the others are never below the least range.
+// The searches compared with each other: the exact ones with naive if naive can be run, else with each other;
+// the others are never below the least range.
 #include "paceline/policy/zip_line.h"
 
 #include <algorithm>
@@ -128,10 +128,10 @@ void expect_in_all(const std::vector<List>& lists, const Selection<List>& expect
 TEST(ZipLine, KnownAnswers) {
   // 1.0 s and 2.3 s from their last ready times, 2 and 4.6: 7 and 6.9 come closest within five.
   expect_in_all<NumberList>({{3, 4, 5, 6, 7}, {6.9, 9.2, 11.5, 13.8, 16.1}}, {7 - 6.9, 6.9, 7, {4, 0}});
-  // Of two selections with range 1 the one that ends first.
+  // The first one to end of two selections with range 1.
   expect_in_all<NumberList>({{1, 5}, {2, 6}}, {1, 1, 2, {0, 0}});
   expect_in_all<NumberList>({{5}, {4, 6}}, {1, 4, 5, {0, 0}});
-  // The earliest of each list that fits.
+  // The earliest elements of each list that fit.
   expect_in_all<NumberList>({{0, 1, 10}, {3, 3, 4, 9}, {2, 4, 5}}, {2, 1, 3, {1, 0, 0}});
 }
 
@@ -154,8 +154,8 @@ TEST(GridScan, StartsFromTheListThatBeginsEarliest) {
             (Selection<NumberList>{2.6, -2.6, 0, {0, 0, 0}}));
 }
 
-// From the list that begins earliest, {0, 841.946}; from the first list it would be 158.054, which is the
-// least.
+// The result from the list that begins earliest, {0, 841.946}; from the first list it would be 158.054, which
+// is the least.
 TEST(GridScan, MissesWhatItWouldFindFromAnotherList) {
   const std::vector<NumberList> lists = {{1000}, {0, 841.946}, {771.547, 925}};
   const Selection<NumberList> found = grid_scan(lists);
@@ -164,7 +164,7 @@ TEST(GridScan, MissesWhatItWouldFindFromAnotherList) {
   EXPECT_NEAR(static_cast<double>(zip_line(lists).range), 158.054, 1e-9);
 }
 
-// What is closest to each element may lie on both sides of it.
+// The elements closest to one element may lie on both sides of it.
 TEST(GridScan, IsSometimesWorse) {
   const std::vector<NumberList> lists = {{-100, 0}, {-2, 3}, {-2.6, 2.5}};
   EXPECT_EQ(grid_scan(lists), (Selection<NumberList>{4.5, -2, 2.5, {1, 0, 1}}));

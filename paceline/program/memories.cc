@@ -24,6 +24,19 @@ Memories::Known* Memories::find(const float* pointer) {
   return at < known.memory.base + known.memory.bytes ? &known : nullptr;
 }
 
+void Memories::introduce(Known& known, std::int64_t& next, std::string& lines) {
+  if (known.number) return;
+  known.number = next++;
+  lines += map_line(*known.number, known.memory);
+}
+
+std::optional<std::int64_t> Memories::number_of(const std::byte* base, std::string& lines) {
+  const auto found = known_.find(base);
+  if (found == known_.end()) return std::nullopt;
+  introduce(found->second, next_, lines);
+  return found->second.number;
+}
+
 std::optional<std::vector<PlacedRun>> Memories::runs_of(const ps::Layout& layout,
                                                         std::span<const float* const> pointers,
                                                         std::string& lines) {
@@ -33,10 +46,7 @@ std::optional<std::vector<PlacedRun>> Memories::runs_of(const ps::Layout& layout
     Known* known = find(pointers[i]);
     if (known == nullptr) return std::nullopt;
     const engine::Memory& memory = known->memory;
-    if (!known->number) {
-      known->number = next_++;
-      lines += map_line(*known->number, memory.path, memory.file_offset + memory.bytes, memory.writable);
-    }
+    introduce(*known, next_, lines);
     const std::int64_t offset = static_cast<std::int64_t>(memory.file_offset) +
                                 (reinterpret_cast<const std::byte*>(pointers[i]) - memory.base);
     const auto follows = [&](const PlacedRun& run) {

@@ -25,6 +25,8 @@ class Memories {
   // told before is added to `lines`. Nothing when one of them points to no memory that was added.
   std::optional<std::vector<PlacedRun>> runs_of(const ps::Layout& layout,
                                                 std::span<const float* const> pointers, std::string& lines);
+  // The number of the memory at `base`; as above.
+  std::optional<std::int64_t> number_of(const std::byte* base, std::string& lines);
 
  private:
   struct Known {
@@ -32,6 +34,7 @@ class Memories {
     std::optional<std::int64_t> number;  // once the program knows it
   };
   Known* find(const float* pointer);
+  static void introduce(Known& known, std::int64_t& next, std::string& lines);
 
   std::map<const std::byte*, Known> known_;  // by base
   std::vector<std::int64_t> to_forget_;      // numbers that the program knows in vain

@@ -33,6 +33,12 @@ json json_of(std::span<const PlacedRun> runs) {
   return all;
 }
 
+std::string pass_line(const char* type, std::int64_t stage, std::int64_t micro, std::int64_t bytes) {
+  json message{{"type", type}, {"stage", stage}, {"micro", micro}, {"bytes", nullptr}};
+  if (bytes >= 0) message["bytes"] = bytes;
+  return line(message);
+}
+
 const char* word_of(Role role) {
   switch (role) {
     case Role::kProbe:
@@ -66,6 +72,14 @@ absl::StatusOr<Metrics> metrics_of(const json& message) {
   return metrics;
 }
 
+// Null is a number that is not finite.
+absl::StatusOr<double> loss_of(const json& message) {
+  const auto loss = message.find("loss");
+  if (loss == message.end()) return wrong("sent a step without a loss");
+  if (!loss->is_null() && !loss->is_number()) return wrong("sent a loss that is not a number");
+  return loss->is_null() ? std::numeric_limits<double>::quiet_NaN() : loss->get<double>();
+}
+
 // False where it is left out.
 absl::StatusOr<bool> flag_of(const json& message, const std::string& name) {
   const auto found = message.find(name);
@@ -81,10 +95,27 @@ absl::StatusOr<Answer> stepped(const json& message) {
   PACELINE_ASSIGN_OR_RETURN(answer.result.retry, flag_of(message, "retry"));
   if (answer.result.retry && !answer.result.skipped) return wrong("sent 'retry' without 'skipped'");
   PACELINE_ASSIGN_OR_RETURN(answer.result.finite, flag_of(message, "finite"));
-  const auto loss = message.find("loss");
-  if (loss == message.end()) return wrong("sent a step without a loss");
-  if (!loss->is_null() && !loss->is_number()) return wrong("sent a loss that is not a number");
-  answer.result.loss = loss->is_null() ? std::numeric_limits<double>::quiet_NaN() : loss->get<double>();
+  if (const auto name = message.find("not_finite"); name != message.end() && name->is_string())
+    answer.result.not_finite = store::printable(name->get<std::string>().substr(0, 512));
+  PACELINE_ASSIGN_OR_RETURN(answer.result.loss, loss_of(message));
+  return answer;
+}
+
+absl::StatusOr<Answer> passed(const json& message) {
+  Passed answer;
+  const auto bytes = message.find("bytes");
+  if (bytes == message.end() || !bytes->is_number_integer() || bytes->get<std::int64_t>() < 0)
+    return wrong("sent a pass without the bytes of its message");
+  answer.bytes = bytes->get<std::int64_t>();
+  if (message.contains("loss")) {
+    PACELINE_ASSIGN_OR_RETURN(answer.loss, loss_of(message));
+  }
+  return answer;
+}
+
+absl::StatusOr<Answer> finished(const json& message) {
+  Finished answer;
+  PACELINE_ASSIGN_OR_RETURN(answer.metrics, metrics_of(message));
   return answer;
 }
 
@@ -133,6 +164,7 @@ std::string line_of(const StartMessage& message) {
                {"seed", message.seed},
                {"threads", message.threads},
                {"weights", message.weights},
+               {"stages", message.stages},
                {"settings", settings}});
 }
 
@@ -142,8 +174,20 @@ std::string layout_line(const ps::Layout& layout) {
   return line({{"type", "layout"}, {"offsets", offsets}, {"floats", layout.size()}});
 }
 
-std::string map_line(std::int64_t memory, const std::string& path, std::size_t bytes, bool writable) {
-  return line({{"type", "map"}, {"memory", memory}, {"path", path}, {"bytes", bytes}, {"write", writable}});
+std::string map_line(std::int64_t memory, const engine::Memory& mapped) {
+  json message{{"type", "map"},
+               {"memory", memory},
+               {"bytes", mapped.file_offset + mapped.bytes},
+               {"write", mapped.writable}};
+  if (mapped.card.empty()) {
+    message["path"] = mapped.path;
+  } else {
+    message["kind"] = "cuda";
+    message["device"] = mapped.card;
+    message["socket"] = mapped.socket;
+    message["name"] = mapped.path;
+  }
+  return line(message);
 }
 
 std::string unmap_line(std::int64_t memory) { return line({{"type", "unmap"}, {"memory", memory}}); }
@@ -161,7 +205,7 @@ std::string expect_line(std::span<const engine::Batch> batches) {
 }
 
 std::string step_line(const engine::Batch& batch, std::span<const PlacedRun> weights,
-                      std::span<const PlacedRun> gradients, std::int64_t micro_batch) {
+                      std::span<const PlacedRun> gradients, std::int64_t micro_batch, const Ahead& ahead) {
   json message{{"type", "step"},
                {"samples", batch.samples},
                {"epoch", batch.epoch},
@@ -171,8 +215,40 @@ std::string step_line(const engine::Batch& batch, std::span<const PlacedRun> wei
                {"weights", json_of(weights)},
                {"gradients", json_of(gradients)}};
   if (micro_batch < static_cast<std::int64_t>(batch.samples.size())) message["micro_batch"] = micro_batch;
+  if (ahead.reach != 0) {
+    message["ahead"] = {{"reach", ahead.reach},
+                        {"direction", ahead.direction * static_cast<std::int64_t>(sizeof(float))}};
+  }
   return line(message);
 }
+
+std::string stage_line(const StageMessage& message, std::span<const PlacedRun> weights,
+                       std::span<const PlacedRun> gradients) {
+  return line({{"type", "stage"},
+               {"stage", message.stage},
+               {"units", {message.begin, message.end}},
+               {"samples", message.batch.samples},
+               {"epoch", message.batch.epoch},
+               {"seed", message.batch.step_seed},
+               {"augment_seed", message.batch.augment_seed},
+               {"micro_batch", message.micro_batch},
+               {"weights", json_of(weights)},
+               {"gradients", json_of(gradients)},
+               {"in", message.in},
+               {"out", message.out}});
+}
+
+std::string forward_line(std::int64_t stage, std::int64_t micro, std::int64_t bytes) {
+  return pass_line("forward", stage, micro, bytes);
+}
+
+std::string backward_line(std::int64_t stage, std::int64_t micro, std::int64_t bytes) {
+  return pass_line("backward", stage, micro, bytes);
+}
+
+std::string finish_line(std::int64_t stage) { return line({{"type", "finish"}, {"stage", stage}}); }
+
+std::string leave_line(std::int64_t stage) { return line({{"type", "leave"}, {"stage", stage}}); }
 
 std::string evaluate_line(std::span<const PlacedRun> weights) {
   return line({{"type", "evaluate"}, {"weights", json_of(weights)}});
@@ -196,6 +272,8 @@ absl::StatusOr<Answer> parse_answer(const std::string& text) {
   }
   if (type == "done") return Done{};
   if (type == "stepped") return stepped(*parsed);
+  if (type == "passed") return passed(*parsed);
+  if (type == "finished") return finished(*parsed);
   if (type == "evaluated") return evaluated(*parsed);
   if (type == "error") return failed(*parsed);
   return wrong(fmt::format("sent a message of the unknown type '{}'", store::printable(type.substr(0, 40))));

@@ -41,23 +41,58 @@ struct StartMessage {
   std::uint64_t seed = 1;
   int threads = 1;
   std::string weights = "view";
+  bool stages = false;  // the job has stages: the model is to say where it can be cut
   // The job's settings that a program may also set: `batch`, the mean over the devices, and `epochs`.
   std::vector<std::pair<std::string, double>> settings;
 };
 
 std::string line_of(const StartMessage& message);
 std::string layout_line(const ps::Layout& layout);
-std::string map_line(std::int64_t memory, const std::string& path, std::size_t bytes, bool writable);
+std::string map_line(std::int64_t memory, const engine::Memory& mapped);
 std::string unmap_line(std::int64_t memory);
 std::string initial_line(std::span<const PlacedRun> to);
 std::string expect_line(std::span<const engine::Batch> batches);
+// engine::Weights says what these two are.
+struct Ahead {
+  float reach = 0;
+  std::int64_t direction = 0;  // floats
+};
 // `micro_batch`: engine::kWholeBatch is written as null.
 std::string step_line(const engine::Batch& batch, std::span<const PlacedRun> weights,
-                      std::span<const PlacedRun> gradients, std::int64_t micro_batch);
+                      std::span<const PlacedRun> gradients, std::int64_t micro_batch, const Ahead& ahead = {});
+// An iteration of a stage of units [begin, end) begins. Messages to it are written to memory `in`, and it
+// writes its own to memory `out`.
+struct StageMessage {
+  std::int64_t stage = 0;  // its number in this program
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+  engine::Batch batch = {};
+  std::int64_t micro_batch = 1;
+  std::int64_t in = 0;
+  std::int64_t out = 0;
+};
+std::string stage_line(const StageMessage& message, std::span<const PlacedRun> weights,
+                       std::span<const PlacedRun> gradients);
+// A pass over a micro-batch. `bytes`: of the message that lies in the stage's memory `in`; -1: there is none.
+std::string forward_line(std::int64_t stage, std::int64_t micro, std::int64_t bytes);
+std::string backward_line(std::int64_t stage, std::int64_t micro, std::int64_t bytes);
+std::string finish_line(std::int64_t stage);
+std::string leave_line(std::int64_t stage);
 std::string evaluate_line(std::span<const PlacedRun> weights);
 std::string end_line(const std::string& why, bool failed);
 
 // ---- from the program ----
+
+// A part of the model between two places where it can be cut.
+struct Unit {
+  std::string name;
+  std::vector<std::int64_t> tensors;  // whose gradient or new value it writes, in ascending order
+  // To the next unit, of one sample; beside the activations or their gradient, a message has up to `extra`.
+  std::int64_t message_bytes = 0;
+  std::int64_t extra_bytes = 0;
+  std::int64_t kept_bytes = 0;  // of one sample, from the forward pass to the backward pass
+  double flops = 0;             // of one sample, both passes
+};
 
 // A program's description of itself. Keys of a job file that it sets: "KEY=VALUE" in TOML each, for
 // config::parse_job.
@@ -67,7 +102,11 @@ struct Model {
   std::string digest;
   std::string device;  // what it computes on, in words; empty: it did not say
   std::int64_t prefetch = 0;
+  std::string card;  // engine::Engine::card() says what these two are
+  std::int32_t cards = 0;
   std::vector<std::string> sets;
+  std::vector<Unit> units;  // none: the program computes whole models
+  std::string uncut;        // why it does
   std::vector<std::pair<std::string, std::string>> aliases;  // other name, tensor
   std::string text;                                          // the message itself
 };
@@ -75,6 +114,13 @@ struct Model {
 struct Done {};
 struct Stepped {
   engine::StepResult result;
+};
+struct Passed {
+  std::int64_t bytes = 0;  // of the message in the stage's memory `out`
+  double loss = 0;         // of the last stage's forward pass
+};
+struct Finished {
+  Metrics metrics;
 };
 struct Evaluated {
   engine::Evaluation result;
@@ -85,7 +131,7 @@ struct Failed {
   std::string traceback;
 };
 
-using Answer = std::variant<Model, Done, Stepped, Evaluated, Failed>;
+using Answer = std::variant<Model, Done, Stepped, Passed, Finished, Evaluated, Failed>;
 
 // Errors: DataLoss, in words that fit after "the program ".
 absl::StatusOr<Answer> parse_answer(const std::string& line);

@@ -21,6 +21,7 @@ namespace {
 constexpr std::size_t kMostTensors = 200'000;
 constexpr std::size_t kLongestTensorName = 1000;
 constexpr std::size_t kMostDimensions = 16;
+constexpr std::size_t kMostUnits = 10'000;
 constexpr std::int64_t kMostFloats = std::int64_t{1} << 40;
 
 absl::StatusOr<std::vector<std::int64_t>> shape_of(const json& tensor, const std::string& name) {
@@ -170,6 +171,81 @@ absl::Status add_aliases(const json& message, Model& model) {
   return absl::OkStatus();
 }
 
+// A program that says nothing of a card, or says it in another way, gets its weights in the host's memory.
+void read_memory(const json& message, Model& model) {
+  const auto memory = message.find("memory");
+  if (memory == message.end() || !memory->is_object()) return;
+  const auto kind = memory->find("kind"), device = memory->find("device"), count = memory->find("cards");
+  if (kind == memory->end() || *kind != "cuda" || device == memory->end() || !device->is_string()) return;
+  model.card = store::printable(device->get<std::string>().substr(0, 64));
+  model.cards = 1;
+  if (count != memory->end() && count->is_number_integer())
+    model.cards = static_cast<std::int32_t>(std::clamp<std::int64_t>(count->get<std::int64_t>(), 1, 1024));
+}
+
+absl::StatusOr<std::int64_t> bytes_of(const json& unit, const char* key) {
+  const auto found = unit.find(key);
+  if (found == unit.end()) return 0;
+  if (!found->is_number_integer() || found->get<std::int64_t>() < 0 ||
+      found->get<std::int64_t>() > kMostFloats)
+    return wrong(fmt::format("sent a unit whose {} cannot be: {}", key, found->dump()));
+  return found->get<std::int64_t>();
+}
+
+absl::StatusOr<Unit> unit_of(const json& sent) {
+  if (!sent.is_object()) return wrong("sent a unit that is not an object");
+  Unit unit;
+  PACELINE_ASSIGN_OR_RETURN(unit.name, word_of(sent, "name", "unit", ""));
+  unit.name = store::printable(unit.name);
+  const auto tensors = sent.find("tensors");
+  if (tensors == sent.end() || !tensors->is_array()) return wrong("sent a unit without tensors");
+  for (const json& one : *tensors) {
+    if (!one.is_number_integer()) return wrong("sent a unit with a tensor that is not a number");
+    unit.tensors.push_back(one.get<std::int64_t>());
+  }
+  PACELINE_ASSIGN_OR_RETURN(unit.message_bytes, bytes_of(sent, "message_bytes"));
+  PACELINE_ASSIGN_OR_RETURN(unit.extra_bytes, bytes_of(sent, "extra_bytes"));
+  PACELINE_ASSIGN_OR_RETURN(unit.kept_bytes, bytes_of(sent, "kept_bytes"));
+  const auto flops = sent.find("flops");
+  if (flops != sent.end() && flops->is_number()) unit.flops = flops->get<double>();
+  if (!(unit.flops >= 0 && std::isfinite(unit.flops))) return wrong("sent a unit whose flops cannot be");
+  return unit;
+}
+
+// Every tensor that is written belongs to one unit.
+absl::Status check_units(const Model& model) {
+  std::vector<int> owners(model.layout.tensors().size(), 0);
+  for (const Unit& unit : model.units) {
+    std::int64_t last = -1;
+    for (const std::int64_t tensor : unit.tensors) {
+      if (tensor <= last || static_cast<std::size_t>(tensor) >= owners.size())
+        return wrong(fmt::format("sent a unit with the tensor {} out of order", tensor));
+      owners[static_cast<std::size_t>(tensor)] += 1;
+      last = tensor;
+    }
+  }
+  for (std::size_t i = 0; i < owners.size(); ++i) {
+    const ps::TensorSpec& tensor = model.layout.tensors()[i];
+    if (owners[i] != (tensor.kind == ps::TensorKind::kConstant ? 0 : 1))
+      return wrong(fmt::format("put tensor '{}' into {} units", tensor.name, owners[i]));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status add_units(const json& message, Model& model) {
+  if (const auto why = message.find("uncut"); why != message.end() && why->is_string())
+    model.uncut = store::printable(why->get<std::string>(), store::kLongestError);
+  const auto units = message.find("units");
+  if (units == message.end() || units->is_null()) return absl::OkStatus();
+  if (!units->is_array() || units->empty() || units->size() > kMostUnits)
+    return wrong(fmt::format("sent 'units' that are not a list of 1 to {}", kMostUnits));
+  for (const json& sent : *units) {
+    PACELINE_ASSIGN_OR_RETURN(Unit unit, unit_of(sent));
+    model.units.push_back(std::move(unit));
+  }
+  return check_units(model);
+}
+
 }  // namespace
 
 absl::StatusOr<Model> parse_model(const json& message) {
@@ -184,6 +260,7 @@ absl::StatusOr<Model> parse_model(const json& message) {
     model.digest = digest->get<std::string>().substr(0, kLongestTensorName);
   if (const auto device = message.find("device"); device != message.end() && device->is_string())
     model.device = store::printable(device->get<std::string>());
+  read_memory(message, model);
   if (const auto prefetch = message.find("prefetch");
       prefetch != message.end() && prefetch->is_number_integer())
     model.prefetch = std::clamp<std::int64_t>(prefetch->get<std::int64_t>(), 0, 1024);
@@ -196,6 +273,7 @@ absl::StatusOr<Model> parse_model(const json& message) {
   PACELINE_RETURN_IF_ERROR(add_section(message, "optimizer", model.sets));
   PACELINE_RETURN_IF_ERROR(add_section(message, "schedule", model.sets));
   PACELINE_RETURN_IF_ERROR(add_aliases(message, model));
+  PACELINE_RETURN_IF_ERROR(add_units(message, model));
   return model;
 }
 

@@ -10,6 +10,7 @@
 
 #include "paceline/base/check.h"
 #include "paceline/base/status_macros.h"
+#include "paceline/program/program_stage.h"
 
 namespace paceline::program {
 
@@ -69,6 +70,7 @@ StartOptions start_options(const config::JobConfig& job, Role role, const std::s
                    .seed = job.seed,
                    .threads = threads,
                    .weights = job.program->weights,
+                   .stages = job.parallel.of_stages(),
                    .settings = {{"batch", mean_batch(job)}, {"epochs", job.epochs}}};
   options.step_limit_s = job.program->step_limit_s;
   options.after_limit_s = job.program->after_limit_s;
@@ -161,7 +163,12 @@ absl::Status ProgramEngine::send(const std::string& line) {
 absl::StatusOr<Answer> ProgramEngine::ask(const std::string& line, const engine::KeepGoing& keep_going,
                                           double limit_s) {
   if (answer_owed_) PACELINE_RETURN_IF_ERROR(answer(keep_going).status());
-  PACELINE_RETURN_IF_ERROR(send(line));
+  std::string lines;
+  {
+    const std::lock_guard lock(sharing_);
+    lines = std::exchange(later_, "");
+  }
+  PACELINE_RETURN_IF_ERROR(send(lines + line));
   answer_owed_ = true;
   limit_s_ = limit_s;
   return answer(keep_going);
@@ -245,18 +252,28 @@ absl::Status ProgramEngine::prepare(const engine::Batch& batch) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<engine::StepResult> ProgramEngine::step(std::span<const float* const> weights,
+absl::StatusOr<engine::StepResult> ProgramEngine::step(const engine::Weights& weights,
                                                        std::span<float* const> gradients,
                                                        std::int64_t micro_batch,
                                                        const engine::KeepGoing& keep_going) {
   PACELINE_CHECK(batch_.has_value(), "a step before its batch");
-  PACELINE_ASSIGN_OR_RETURN(const auto from, runs_of(weights));
+  PACELINE_ASSIGN_OR_RETURN(const auto from, runs_of(weights.tensors));
   PACELINE_ASSIGN_OR_RETURN(const auto to, runs_of(gradients));
   PACELINE_ASSIGN_OR_RETURN(
-      const Answer answer, ask(step_line(*batch_, from, to, micro_batch), keep_going, options_.step_limit_s));
+      const Answer answer,
+      ask(step_line(*batch_, from, to, micro_batch, {weights.reach, weights.direction}), keep_going,
+          options_.step_limit_s));
   const auto* stepped = std::get_if<Stepped>(&answer);
   if (stepped == nullptr) return failed(absl::DataLossError("answered out of turn"));
   return stepped->result;
+}
+
+absl::StatusOr<std::unique_ptr<engine::Stage>> ProgramEngine::make_stage(std::int64_t begin,
+                                                                         std::int64_t end) {
+  if (0 <= begin && begin < end && end <= std::ssize(model_.units))
+    return std::make_unique<ProgramStage>(*this, stages_made_++, begin, end);
+  return absl::InvalidArgumentError(
+      fmt::format("{}: units {} to {} of {} are no stage", name_, begin, end, units()));
 }
 
 absl::StatusOr<engine::Evaluation> ProgramEngine::evaluate(std::span<const float* const> weights,

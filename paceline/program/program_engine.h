@@ -2,7 +2,9 @@
 // (docs/program.md).
 #pragma once
 
+#include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -44,19 +46,23 @@ class ProgramEngine final : public engine::Engine {
   std::int32_t samples() const override { return model_.samples; }
   std::string digest() const override { return model_.digest; }
   std::int64_t prefetch() const override { return model_.prefetch; }
+  Card card() const override { return {model_.card, model_.cards}; }
+  std::int64_t units() const override { return std::max<std::int64_t>(1, std::ssize(model_.units)); }
   absl::Status initial_weights(std::span<float> out) override;
   void share(const engine::Memory& memory) override;
   void forget(const std::byte* base) override;
   void expect(std::span<const engine::Batch> batches) override;
   absl::Status prepare(const engine::Batch& batch) override;
-  absl::StatusOr<engine::StepResult> step(std::span<const float* const> weights,
+  absl::StatusOr<engine::StepResult> step(const engine::Weights& weights,
                                           std::span<float* const> gradients, std::int64_t micro_batch,
                                           const engine::KeepGoing& keep_going) override;
   absl::StatusOr<engine::Evaluation> evaluate(std::span<const float* const> weights, std::int64_t chunk,
                                               const engine::KeepGoing& keep_going) override;
   absl::Status end() override;
+  absl::StatusOr<std::unique_ptr<engine::Stage>> make_stage(std::int64_t begin, std::int64_t end) override;
 
  private:
+  friend class ProgramStage;
   ProgramEngine(const StartOptions& options, Process process);
   absl::Status introduce();
   absl::Status send(const std::string& line);
@@ -76,9 +82,11 @@ class ProgramEngine final : public engine::Engine {
   const std::string name_;  // of the program, for people
   Process process_;
   Model model_;
-  std::mutex sharing_;
+  std::mutex sharing_;  // guards the next two
   Memories memories_;
+  std::string later_;  // lines without an answer that go before the next question
   std::optional<engine::Batch> batch_;
+  std::int64_t stages_made_ = 0;
   std::vector<engine::Batch> expected_;
   bool answer_owed_ = false;
   double limit_s_ = 0;  // of the answer that is owed; 0: none

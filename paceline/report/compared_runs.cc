@@ -13,7 +13,7 @@ namespace paceline::report {
 
 namespace {
 
-// A terminal has less room.
+// The head of a column for a page, which has more room than a terminal.
 std::string on_a_page(std::string head) {
   if (head == "to target (s)") return "time to target (s)";
   if (head == "gap max") return "largest gap";

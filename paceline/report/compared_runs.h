@@ -8,8 +8,8 @@
 
 namespace paceline::report {
 
-// The documents (report_json.h) with what only all of them together say: who is the fastest, and of several
-// seeds the means. Requires: one for each summary.
+// The documents (report_json.h), with what only a comparison knows: which run is the fastest, and the means
+// over several seeds. Requires: one document for each summary.
 std::vector<Json> compared(const std::vector<Summary>& summaries, std::vector<Json> documents);
 
 }  // namespace paceline::report

@@ -60,8 +60,8 @@ class Example {
   void tell(const control::Fact& fact) {
     now_ = fact.at;
     std::vector<control::Order> orders;
-    // A replica that left may still have an iteration coming: the Controller refuses it, and nobody else sees
-    // it.
+    // A replica that left may still have an iteration coming: the Controller refuses it, and the listener
+    // does not see it.
     if (!controller_.handle(fact, orders).ok()) return;
     stats_.on_fact(fact);
     for (const control::Order& order : orders) {

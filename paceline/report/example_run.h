@@ -1,6 +1,6 @@
-// For the tests of this folder: the real Controller over replicas of unequal speed in a small discrete
-// simulation, with an invented learning curve that staleness slows down. The same job always gives the same
-// run.
+// The real Controller over replicas of unequal speed in a small discrete simulation, with an invented
+// learning curve that staleness slows down. The same job always gives the same run. For the tests of this
+// folder.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ struct ExampleReplica {
 struct ExampleJob {
   std::vector<ExampleReplica> replicas;
   std::int64_t batch = 32;
-  std::int64_t samples = 3200;  // one epoch of so many
+  std::int64_t samples = 3200;  // one epoch has this many
   std::int64_t evaluate_every = 320;
   double jitter = 0;  // ± this share of the iteration's length
 };
@@ -34,13 +34,13 @@ struct ExampleJob {
 // Four replicas, the last three times slower.
 ExampleJob uneven_four();
 
-// Shows the run to `stats` until it is finished. Returns when that was. `policy`: as a user writes it.
+// Shows the run to `stats` until it is finished. Returns the time of the end. `policy`: as a user writes it.
 Time run_example(const ExampleJob& job, const std::string& policy, control::RunListener& stats);
 Time run_example(const ExampleJob& job, std::unique_ptr<policy::SyncPolicy> policy,
                  control::RunListener& stats);
 
 // Gradients gather until there are `size` of them, or one of each live replica, or until the first of them
-// has waited for so long: then they commit as one group.
+// has waited for `longest_wait_s`: then they commit as one group.
 std::unique_ptr<policy::SyncPolicy> gathering(std::size_t size, double longest_wait_s);
 
 }  // namespace paceline::report

@@ -1,5 +1,5 @@
-// A list of bounded size, however long the run: its first entries and its latest ones, and how many between
-// them are forgotten. Part of the folds of this folder.
+// A list of bounded size, however long the run: its first entries, its latest ones, and the number of
+// forgotten entries between them. Part of the folds of this folder.
 #pragma once
 
 #include <cstddef>

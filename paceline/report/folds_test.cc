@@ -49,7 +49,7 @@ TEST(Thinned, StaysBelowItsCapacityAndKeepsTheLatest) {
   for (int i = 0; i < 1'000'000; ++i) {
     curve.add(i);
     ASSERT_LE(curve.points().size(), 100U) << i;
-    if (i > 1000) i += 997;  // looking at every length would take minutes
+    if (i > 1000) i += 997;  // checking every length would take minutes
   }
   EXPECT_GT(curve.points().back(), 999'000);
 }

@@ -1,6 +1,6 @@
-// The part of RunStats that looks at commits as groups of gradients that became one update: how large they
-// were and why they closed, how large they are of late, and those of several gradients one by one, the first
-// and the latest of a long run. A commit costs O(members), memory is bounded.
+// The part of RunStats about commits as groups of gradients that became one update: their sizes and why they
+// closed, the size of the latest ones, and single groups of several gradients, the first and the latest of a
+// long run. A commit costs O(members), memory is bounded.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ class GroupStats {
  public:
   static constexpr std::size_t kFirstGroups = 2000;
   static constexpr std::size_t kLatestGroups = 500;
-  // "Of late" is about so many commits.
+  // "Of late" means about this many commits.
   static constexpr std::int64_t kLateCommits = 20;
 
   // `drawn`: the members with a lane. `live`: the replicas that take part in the run now.

@@ -1,5 +1,5 @@
-// The story of a run, as the report draws it: plain values of bounded size, made by RunStats. What is left
-// out of a long run is counted, so that the report can say so.
+// The story of a run, as the report draws it: plain values of bounded size, made by RunStats. The number of
+// entries left out of a long run is kept, so that the report can show it.
 #pragma once
 
 #include <cstdint>
@@ -20,16 +20,16 @@
 
 namespace paceline::report {
 
-// What a replica did from `start` to `end`. Never empty.
+// The activity of a replica from `start` to `end`. Never empty.
 struct Interval {
   Time start;
   Time end;
   Doing doing = Doing::kWaiting;  // computing, waiting or parked
-  Clock iteration;                // that is computed, or that was finished last
-  policy::Reason ended;           // why it ended: the reason of the release, for one that waited
+  Clock iteration;                // the iteration that is computed, or that was finished last
+  policy::Reason ended;           // why the activity ended; of waiting: the reason of the release
 };
 
-// How long a replica had computed and waited until `at`: what a lane shows where its intervals are left out.
+// How long a replica had computed and waited until `at`: drawn in a lane where intervals are left out.
 struct ActivityPoint {
   Time at;
   Duration computing{0};
@@ -45,7 +45,7 @@ struct TrainingPoint {
   Time at;
   std::int64_t samples = 0;  // committed
   double loss = 0;           // LossAverage
-  Metrics metrics = {};      // the user's own, averaged alike
+  Metrics metrics = {};      // the user's own, averaged in the same way
 };
 
 // A commit of several gradients.
@@ -55,12 +55,12 @@ struct Group {
   Time at;
   Version version;
   std::int64_t size = 0;
-  Members drawn;  // of its replicas those that have a lane, ascending
+  Members drawn;  // its replicas that have a lane, ascending
   policy::Reason why;
 };
 
 struct GroupHistory {
-  GroupHistogram sizes;       // of all commits
+  GroupHistogram sizes;       // sizes of all commits
   std::vector<Group> formed;  // ascending; the first and the latest of a long run
   std::int64_t left_out = 0;
 };
@@ -74,21 +74,22 @@ struct PlanPeriod {
   BatchSums batches;
 };
 
-// Some batches in a row: what devices computed of their time.
+// Several consecutive batches, and how long devices computed in their time.
 struct BatchPoint {
   Time at;                // the end of the last one
-  BatchSums regular;      // of them
-  double elapsed_ms = 0;  // all together
+  BatchSums regular;      // the sums of those without a change of plan
+  double elapsed_ms = 0;  // the time of all these batches together
   std::int64_t batches = 1;
-  std::vector<double> computed_ms;              // by device; missing: nothing
-  std::optional<control::Spending> spending{};  // cost and allowed all together, the queue of the last one
+  std::vector<double> computed_ms;  // indexed by device; missing: nothing
+  // cost and allowed sum over all these batches, the queue is the last one's
+  std::optional<control::Spending> spending{};
 };
 
-// Transfers between stages, until `at`.
+// The transfers between stages that were done at `at`.
 struct LinkPoint {
   Time at;
   double bytes = 0;
-  double seconds = 0;  // that they took
+  double seconds = 0;  // the time of these transfers
 };
 
 struct LinkHistory {
@@ -100,12 +101,12 @@ struct PlanHistory {
   std::vector<PlanPeriod> plans;  // ascending; the first and the latest of a long run
   std::int64_t plans_left_out = 0;
   std::vector<BatchPoint> batches;
-  std::vector<LinkHistory> links;  // of hosts, ascending
+  std::vector<LinkHistory> links;  // ascending by hosts
 };
 
 struct Event {
   Time at;
-  std::string replica;  // its name; empty when it concerns all
+  std::string replica;  // the replica's name; empty if the event concerns all
   std::string text;     // one line for people
 };
 
@@ -113,18 +114,18 @@ struct ReplicaHistory {
   ReplicaId replica;
   std::vector<Interval> intervals;  // ascending; the first and the latest of a long run
   std::int64_t intervals_left_out = 0;
-  std::vector<ActivityPoint> activity;  // of the whole run
-  std::vector<GapPoint> gaps;           // when it became ready and when it was released
+  std::vector<ActivityPoint> activity;  // sums over the whole run
+  std::vector<GapPoint> gaps;           // each time when it became ready or was released
 };
 
 struct History {
   Time start;                         // the first release
-  std::int64_t samples_at_start = 0;  // committed before: a resumed run
+  std::int64_t samples_at_start = 0;  // committed before the start: a resumed run
   std::vector<control::Evaluated> evaluations;
   std::vector<TrainingPoint> training;
   StalenessHistogram staleness;
   GroupHistory groups;
-  std::vector<ReplicaHistory> replicas;  // of the first RunStats::kRecordedReplicas
+  std::vector<ReplicaHistory> replicas;  // the first RunStats::kRecordedReplicas of them
   std::vector<Event> events;
   std::int64_t events_left_out = 0;
   PlanHistory plans;

@@ -11,8 +11,8 @@ namespace paceline::report {
 
 namespace {
 
-// JSON that can stand in a script element: without "<" there is neither "</script" nor "<!--" in it. "<" is
-// found only inside JSON strings, where \u003c means the same.
+// JSON that can stand in a script element: without "<" it contains neither "</script" nor "<!--". "<" occurs
+// only inside JSON strings, where \u003c means the same.
 std::string embeddable(const Json& json) {
   std::string text;
   for (const char c : one_line(json)) {
@@ -31,7 +31,7 @@ std::string_view part(std::string_view slot, std::string_view data) {
   return data;
 }
 
-// Fills each "{{slot}}" of the page once: what is filled in is not searched for slots.
+// Fills each "{{slot}}" of the page once: the filled-in text is not searched for slots.
 std::string fill(std::string_view page, std::string_view data) {
   std::string text;
   for (std::size_t open = 0; (open = page.find("{{")) != std::string_view::npos;) {

@@ -1,6 +1,6 @@
-// The report a person opens in a browser: one self-contained file, no network. Its page, style and script
-// stand beside this file (report.html, report.css, *.js) and are compiled in. Names and reasons come from
-// other machines: they travel as JSON data only, and the script shows them as text only.
+// The report that a person opens in a browser: one self-contained file, no network. Its page, style and
+// script are beside this file (report.html, report.css, *.js) and are compiled in. Names and reasons come
+// from other machines: they travel as JSON data only, and the script shows them as text only.
 //
 // Input: documents of report_json. Pure functions.
 #pragma once
@@ -17,9 +17,9 @@ std::string render_report(const Json& run);
 std::string render_comparison(const std::vector<Json>& runs);
 // A page of tables, in the style of the report and without a script. `tables`: HTML (text_table.h).
 std::string render_tables(const std::string& title, const std::string& tables);
-// What was run, as a section of such a page. `about`: [[name, text]].
+// A section of such a page about the job and its settings. `about`: [[name, text]].
 std::string about_section(const Json& about);
-// Text that stands in a page as what it is.
+// Escapes a text for HTML.
 std::string as_html(const std::string& text);
 
 }  // namespace paceline::report

@@ -37,7 +37,7 @@ std::size_t count(const std::string& text, const std::string& what) {
   return found;
 }
 
-// What the browser's script gets to parse.
+// The data that the browser's script parses.
 std::string data_of(const std::string& page) {
   const std::string open = R"(id="data">)";
   const std::size_t start = page.find(open) + open.size();
@@ -101,7 +101,7 @@ std::string joined(const std::string& first, const std::vector<std::string>& nam
   return all;
 }
 
-TEST(Html, WhatIsCompiledInIsWhatTheFilesSay) {
+TEST(Html, HasTheFilesThatWereCompiledIn) {
   EXPECT_EQ(html_page(), file("report.html"));
   EXPECT_TRUE(html_style() == joined("uPlot.min.css", {"report.css"}));
   EXPECT_TRUE(html_script() == joined("uPlot.iife.min.js", {"draw.js", "charts.js", "curves.js", "groups.js",
@@ -116,7 +116,7 @@ TEST(HtmlTables, ATitleIsText) {
   EXPECT_EQ(count(page, "<table></table>"), 1u);
 }
 
-TEST(HtmlTables, WhatWasRunIsText) {
+TEST(HtmlTables, EscapesTheSettings) {
   EXPECT_EQ(about_section(Json::array({Json::array({"model", "<b>"}), Json::array({"seed", "1, 2"})})),
             "<section><div class=\"title\"><h2>What was run</h2></div><dl class=\"about\">\n"
             "<dt>model</dt><dd>&lt;b&gt;</dd>\n<dt>seed</dt><dd>1, 2</dd>\n</dl></section>\n");

@@ -1,5 +1,5 @@
-// How this folder writes numbers to JSON: what is unknown or not a finite number is null, and times are in
-// seconds, to a microsecond, which keeps a report of many intervals small.
+// Values in this folder's JSON: a number that is unknown or not finite is null, and times are in seconds, to
+// a microsecond, which keeps a report of many intervals small.
 #pragma once
 
 #include <cmath>
@@ -14,14 +14,14 @@
 
 namespace paceline::report {
 
-// Keys stay in the order they are written.
+// Keys keep the order in which they are written.
 using Json = nlohmann::ordered_json;
 
 inline Json json_number(const std::optional<double>& value) {
   return value && std::isfinite(*value) ? Json(*value) : Json(nullptr);
 }
 
-// Four digits that matter, which keeps a curve small.
+// Four significant digits, which keeps a curve small.
 inline Json json_digits4(double value) {
   if (!std::isfinite(value)) return nullptr;
   if (value == 0) return 0;
@@ -38,12 +38,12 @@ inline Json json_metrics(const Metrics& metrics) {
 
 inline Json json_seconds(Time time) { return std::round(to_seconds(time) * 1e6) / 1e6; }
 
-// One line. Broken UTF-8 of a name is replaced, never thrown over.
+// On one line. Broken UTF-8 of a name is replaced and never throws.
 inline std::string one_line(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-// For people as well.
+// Indented, for people too.
 inline std::string indented(const Json& json) {
   return json.dump(1, ' ', false, Json::error_handler_t::replace);
 }

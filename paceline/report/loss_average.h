@@ -12,8 +12,8 @@ namespace paceline::report {
 
 class LossAverage {
  public:
-  // A loss that is not a number is told at once, and forgotten with the next one that is.
-  // Requires: samples and window positive; `window`: the samples after which an old loss counts 1/e.
+  // A loss that is not a number is shown at once, and forgotten with the next one that is. Requires: samples
+  // and window positive; `window`: the samples after which an old loss counts 1/e.
   void add(double loss, std::int64_t samples, std::int64_t window) {
     if (!std::isfinite(loss)) sum_ = weight_ = 0;
     broken_ = !std::isfinite(loss);
@@ -25,7 +25,7 @@ class LossAverage {
     weight_ = keep * weight_ + weight;
   }
 
-  // Nothing before the first loss; not a number while the latest one was none.
+  // Nothing before the first loss; NaN if the latest one was not a finite number.
   std::optional<double> value() const {
     if (!any_) return std::nullopt;
     return broken_ ? std::numeric_limits<double>::quiet_NaN() : sum_ / weight_;

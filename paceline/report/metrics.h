@@ -1,5 +1,5 @@
 // The lines of a run's metrics.jsonl, and of `--json` on a terminal: one JSON object a line, for machines.
-// Keys are only ever added. What is not known is null. Pure functions; no newline at the end.
+// Keys are only ever added. An unknown value is null. Pure functions; no newline at the end.
 //
 // A snapshot of the whole run, taken every now and then:
 //   kind "snapshot"; time_s; samples (committed); total_samples; samples_per_s; iterations; commits;

@@ -54,7 +54,7 @@ TEST(Metrics, AnEvaluation) {
             R"("metrics":{"f1":0.25}})");
 }
 
-TEST(Metrics, WhatIsNotANumberIsNull) {
+TEST(Metrics, WritesNullForNaN) {
   const double infinite = std::numeric_limits<double>::infinity();
   EXPECT_EQ(
       metrics_line(control::Evaluated{Time{}, Version(7), 448, infinite, -infinite}),

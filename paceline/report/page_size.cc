@@ -7,7 +7,7 @@ namespace paceline::report {
 
 namespace {
 
-constexpr std::size_t kLeast = 20;  // of anything, however many share it
+constexpr std::size_t kLeast = 20;  // each list may keep this many entries, however many lists share the page
 
 std::size_t page_share(std::size_t all, std::size_t among) {
   return std::max(kLeast, all / std::max<std::size_t>(1, among));
@@ -15,7 +15,7 @@ std::size_t page_share(std::size_t all, std::size_t among) {
 
 double rounded(double seconds) { return std::round(seconds * 1e6) / 1e6; }
 
-// At even distances, and the last one.
+// Takes points at even distances, and the last one.
 Json thinned_to(const Json& list, std::size_t most) {
   const std::size_t step = (list.size() + most - 1) / most;
   Json some = Json::array();
@@ -25,7 +25,7 @@ Json thinned_to(const Json& list, std::size_t most) {
   return some;
 }
 
-// The highest gap of each so many points in a row.
+// Takes the highest gap of every `step` consecutive points.
 Json highest(const Json& gaps, std::size_t most) {
   const std::size_t step = (gaps.size() + most - 1) / most;
   Json some = Json::array();
@@ -39,7 +39,7 @@ Json highest(const Json& gaps, std::size_t most) {
   return some;
 }
 
-// As ActivityPoint has it, at the end of each interval.
+// An ActivityPoint for the end of each interval.
 Json activity_of(const Json& intervals) {
   Json points = Json::array();
   double computing = 0, waiting = 0;
@@ -53,7 +53,7 @@ Json activity_of(const Json& intervals) {
   return points;
 }
 
-// Keeps the first ones and the latest; what is gone is added to `count`.
+// Keeps the first and the latest entries; adds the number of the others to `count`.
 void keep(Json& list, std::size_t first, std::size_t latest, Json& count) {
   if (list.size() <= first + latest) return;
   const std::size_t left_out = list.size() - first - latest;
@@ -65,14 +65,14 @@ void keep(Json& list, std::size_t first, std::size_t latest, Json& count) {
   count = count.get<std::int64_t>() + static_cast<std::int64_t>(left_out);
 }
 
-// Four fifths of what is kept are the first ones, one fifth the latest, as RunStats keeps them.
+// Four fifths of the kept entries are the first ones, one fifth the latest, the same parts as RunStats keeps.
 void cut_middle(Json& list, std::size_t most, Json& holder) {
   if (list.size() <= most) return;
   keep(list, most - most / 5, most / 5, holder["left_out"]);
   holder["left_out_after"] = most - most / 5;
 }
 
-// Of replicas the first and all that have a lane; of events as many from the start as from the end.
+// Keeps the first replicas and all that have a lane, and as many events from the start as from the end.
 void size_lists(Json& run, std::size_t runs) {
   const std::size_t most = page_share(kReplicasOfPage, runs);
   Json replicas = Json::array();
@@ -87,10 +87,10 @@ void size_lists(Json& run, std::size_t runs) {
   keep(run["events"], events, events, run["events_left_out"]);
 }
 
-// `most`: intervals.
+// `most`: the most intervals.
 void size_lane(Json& lane, std::size_t most, std::size_t lanes) {
   Json& intervals = lane["intervals"];
-  // Where some were left out before, it is there.
+  // RunStats has made the activity already if it left out intervals.
   if (intervals.size() > most && lane["activity"].empty()) lane["activity"] = activity_of(intervals);
   cut_middle(intervals, most, lane);
   if (const std::size_t points = page_share(kActivityOfPage, lanes); lane["activity"].size() > points)

@@ -1,5 +1,5 @@
-// Documents as a page holds them: a page of many lanes keeps fewer intervals of each, so that a browser opens
-// it at once. What is left out is said as it is of a long run. Pure.
+// Documents cut to the size of a page: a page of many lanes keeps fewer intervals of each, so that a browser
+// opens it at once. What is left out is counted like that of a long run. Pure.
 #pragma once
 
 #include <vector>
@@ -8,8 +8,9 @@
 
 namespace paceline::report {
 
-// Of all runs of a page together. One run of eight replicas keeps all that RunStats has kept of it.
-inline constexpr std::size_t kIntervalsOfRun = 40'000;  // alone on its page
+// The limits for all runs of a page together. A single run of eight replicas keeps all that RunStats has
+// kept.
+inline constexpr std::size_t kIntervalsOfRun = 40'000;  // for a run alone on its page
 inline constexpr std::size_t kIntervalsOfPage = 24'000;
 inline constexpr std::size_t kActivityOfPage = 8'000;
 inline constexpr std::size_t kGapsOfPage = 16'000;

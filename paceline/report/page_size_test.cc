@@ -10,7 +10,7 @@
 namespace paceline::report {
 namespace {
 
-// Eight replicas, 20,000 iterations together.
+// Eight replicas with 20,000 iterations together.
 Json long_run() {
   ExampleJob job;
   for (int i = 0; i < 8; ++i) {
@@ -35,7 +35,7 @@ std::size_t intervals_of(const std::vector<Json>& runs) {
   return count;
 }
 
-TEST(PageSize, OneRunOfEightReplicasIsWhole) {
+TEST(PageSize, KeepsARunOfEightReplicasWhole) {
   const Json run = long_run();
   const Json sized = sized_for_page({run}).front();
   EXPECT_EQ(sized["replicas"][0], run["replicas"][0]);
@@ -51,8 +51,8 @@ TEST(PageSize, TenRunsShareAPage) {
   EXPECT_LT(render_comparison(runs).size(), 2'000'000U);
 }
 
-// What lanes.js makes of a lane whose middle is left out.
-TEST(PageSize, WhatIsLeftOutOfALaneIsCountedAndItsSharesAreKept) {
+// The same sums as lanes.js makes for a lane whose middle is left out.
+TEST(PageSize, CountsLeftOutIntervalsAndKeepsTheShares) {
   const Json run = long_run();
   const Json sized = sized_for_page(std::vector<Json>(10, run)).front();
   const Json& before = run["replicas"][5]["lane"];
@@ -72,7 +72,7 @@ TEST(PageSize, WhatIsLeftOutOfALaneIsCountedAndItsSharesAreKept) {
   EXPECT_NEAR(points.back()[1].get<double>(), computing, 0.01);
 }
 
-TEST(PageSize, OfManyReplicasAndEventsSomeStay) {
+TEST(PageSize, KeepsSomeOfManyReplicasAndEvents) {
   Json run = long_run();
   while (run["replicas"].size() < 1000) {
     run["replicas"].push_back(run["replicas"][0]);
@@ -95,7 +95,7 @@ TEST(PageSize, OfManyReplicasAndEventsSomeStay) {
   EXPECT_EQ(sized["events_left_out"], 800);
 }
 
-TEST(PageSize, OfGapsTheHighestStay) {
+TEST(PageSize, KeepsTheHighestGaps) {
   Json run = long_run();
   Json& gaps = run["replicas"][0]["gap"];
   gaps = Json::array();

@@ -23,7 +23,7 @@ const planner::Device& device_of(const Problem& problem, std::int32_t n) {
   return problem.cluster.devices[static_cast<std::size_t>(n)];
 }
 
-// Where in the model the layers lie; each has a column, or its share of a full bar.
+// A bar with the place of the layers in the model: a column for each layer, or for several if there are many.
 std::string layers_bar(std::int32_t begin, std::int32_t end, std::int32_t layers) {
   const std::int32_t width = std::min(layers, kBarColumns);
   std::string text;

@@ -1,4 +1,4 @@
-// A plan and what else could be done, for people and for programs.
+// A plan and its alternatives, for people and for programs.
 #pragma once
 
 #include <string>
@@ -8,11 +8,11 @@
 
 namespace paceline::report {
 
-// A picture: who holds which layers, how long each stage and link takes for a micro-batch, memory, samples;
-// then costs, and the baselines or why they cannot be.
+// A picture: which device holds which layers, how long each stage and link takes for a micro-batch, memory,
+// samples; then costs, and the baselines or why they are impossible.
 std::string plan_text(const planner::Problem& problem, const planner::Planned& planned);
 
-// Keys as docs/plan.md lists them. `millis`: what the planning took.
+// docs/plan.md lists the keys. `millis`: the time that the planning took.
 Json plan_json(const planner::Problem& problem, const planner::Planned& planned, double millis);
 
 // The keys of costs: money, energy_j, cross_site_mb.

@@ -23,7 +23,7 @@ void add_to(std::vector<double>& sums, std::size_t place, double more) {
   sums[place] += more;
 }
 
-// `sums` with a later batch.
+// Adds a later batch to `sums`.
 void add_to(std::optional<control::Spending>& sums, const std::optional<control::Spending>& more) {
   if (!more) return;
   if (!sums) sums.emplace();
@@ -76,7 +76,7 @@ void PlanStats::add(const control::BatchDone& batch) {
   late_measured_ms_ += (one.measured_ms - late_measured_ms_) / over;
 }
 
-// What servers receive says only how that changes.
+// Ignores the servers' measurements (`shared`): several servers send at once, so the link may carry more.
 void PlanStats::add(Time at, const control::LinkMeasured& fact) {
   const std::pair link(fact.from, fact.to);
   if (fact.shared || (links_.size() >= kLinks && !links_.contains(link))) return;

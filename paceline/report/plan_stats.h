@@ -1,5 +1,5 @@
-// The part of RunStats that looks at a planned run: which plans it had and why, what batches took against
-// what was predicted of them, and how much of that time each device computed; the rest are bubbles, waiting
+// The part of RunStats about a planned run: its plans and why they were adopted, the measured against the
+// predicted time of batches, and how much of that time each device computed; the rest are bubbles, waiting
 // and synchronizing. A batch costs O(devices), memory is bounded.
 #pragma once
 
@@ -21,24 +21,24 @@ namespace paceline::report {
 
 class PlanStats {
  public:
-  // A plan or work of others than so many devices is not looked at.
+  // A plan or work of more than `devices` devices is ignored.
   explicit PlanStats(std::size_t devices) : devices_(devices) {}
 
   static constexpr std::size_t kFirstPlans = 100;
   static constexpr std::size_t kLatestPlans = 100;
   static constexpr std::size_t kBatchPoints = 400;
-  // "Of late" is about so many batches.
+  // "Of late" means about this many batches.
   static constexpr std::int64_t kLateBatches = 20;
-  static constexpr std::size_t kLinks = 32;  // further ones are not looked at
+  static constexpr std::size_t kLinks = 32;  // further links are ignored
   static constexpr std::size_t kLinkPoints = 200;
 
-  // True when the stages are others than before.
+  // True if the stages have changed.
   bool adopt(const control::PlanAdopted& adopted);
-  // Nothing before the first plan.
+  // Ignored before the first plan.
   void add(const control::BatchDone& batch);
   void add(Time at, const control::LinkMeasured& fact);
 
-  // Nothing of a run without a plan.
+  // Nothing if the run has no plan.
   std::optional<PlanSummary> summary() const;
   PlanHistory history() const;
 

@@ -32,7 +32,7 @@ TEST(PlanStats, ComparesWhatWasPredictedWithWhatWasMeasured) {
   PlanStats stats(2);
   EXPECT_FALSE(stats.adopt({at(0), kPair, 95, "the first"}));
   stats.add(batch(0.1, 95, 100));
-  stats.add(batch(0.3, 105, 210, false));  // it has a change in it
+  stats.add(batch(0.3, 105, 210, false));  // this batch contains a change of plan
   stats.add(batch(0.4, 110, 100));
   const auto summary = stats.summary();
   ASSERT_TRUE(summary);

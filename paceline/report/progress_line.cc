@@ -18,7 +18,7 @@ constexpr std::size_t kWidestBar = 30;
 const char* const kBetween = "  ";
 
 struct Piece {
-  int rank;  // the lower, the longer it stays when the line gets narrow
+  int rank;  // the lower, the longer the piece stays when the line gets narrow
   std::string text;
 };
 
@@ -28,13 +28,13 @@ double done(const Summary& summary) {
                     0.0, 1.0);
 }
 
-// What stands before a device.
+// The separator before a device.
 std::string between(const planner::PlannedReplica& replica, std::size_t device) {
   if (device == 0) return " ";
   return planner::shares_with_the_one_before(replica, device) ? "+" : "→";
 }
 
-// "w0→w1:16 w2:8": which devices are a replica, and its samples. Those that share a stage: "w0+w1→w2".
+// "w0→w1:16 w2:8": the devices of each replica, and its samples. Devices that share a stage: "w0+w1→w2".
 std::string stages_text(const PlanSummary& plan, const std::vector<std::string>& names) {
   std::string text = "plan";
   for (const planner::PlannedReplica& replica : plan.plan.replicas) {
@@ -46,7 +46,7 @@ std::string stages_text(const PlanSummary& plan, const std::vector<std::string>&
 }
 
 std::vector<Piece> pieces(const Summary& summary) {
-  // Rounded down: 100 % is said when it is true.
+  // Rounded down: 100 % means that all is done.
   std::vector<Piece> all{{0, fmt::format("{:3.0f} %", std::floor(100 * done(summary)))}};
   const auto add = [&](int rank, std::string text) { all.push_back({rank, std::move(text)}); };
   add(2, fmt::format("{} samples/s", short_number(summary.samples_per_s)));
@@ -63,7 +63,7 @@ std::vector<Piece> pieces(const Summary& summary) {
     }
   }
   if (summary.wait_share) add(5, fmt::format("wait {} %", percent(*summary.wait_share, 0)));
-  // Where each commits alone, or all together, that goes without saying.
+  // If each gradient commits alone, or all commit together, the groups are not worth a piece.
   if (summary.groups.between) {
     add(6, fmt::format("groups {:.1f}", summary.groups.size_of_late.value_or(0)));
     add(8, fmt::format("now {}: {}", summary.groups.latest_size, printable(summary.groups.latest_cause)));
@@ -79,7 +79,7 @@ std::vector<Piece> pieces(const Summary& summary) {
   add(7, fmt::format("gap {}", summary.gap));
   add(9, fmt::format("{}/{} live", summary.replicas_live(), summary.replicas_by_name()));
   if (summary.run.world != World::kLive) {
-    // How long it will take on the wall is another matter.
+    // A run in virtual time does not know how long it will take on the wall clock.
     add(1, fmt::format("{} {}", short_number(summary.elapsed_s), seconds_of(summary.run.world)));
   } else if (summary.finished) {
     add(1, fmt::format("in {}", short_duration(summary.elapsed_s)));
@@ -89,7 +89,8 @@ std::vector<Piece> pieces(const Summary& summary) {
   return all;
 }
 
-// Drops the least important pieces until the rest takes at most `room` columns. Returns what it takes.
+// Drops the least important pieces until the rest takes at most `room` columns. Returns the columns of the
+// rest.
 std::size_t fit(std::vector<Piece>& pieces, std::size_t room) {
   while (true) {
     std::size_t taken = 0;
@@ -100,7 +101,7 @@ std::size_t fit(std::vector<Piece>& pieces, std::size_t room) {
   }
 }
 
-// `width` columns, filled to an eighth of a column.
+// A bar of `width` columns, filled to an eighth of a column.
 std::string progress_bar(double share, std::size_t width) {
   static constexpr std::array kEighths{"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
   const auto eighths = static_cast<std::size_t>(share * static_cast<double>(8 * width));

@@ -23,7 +23,7 @@ std::optional<double> value_of(const RunGroup& group, Measure measure) {
   });
 }
 
-// Where every run has reached the target.
+// The mean time to the target; nothing unless every run has reached it.
 std::optional<double> time_of(const RunGroup& group) {
   return mean_of_all(group, [](const Summary& run) { return run.time_to_target_s(); });
 }
@@ -33,7 +33,7 @@ bool any_has(const std::vector<const RunGroup*>& groups, Measure measure) {
                      [&](const RunGroup* group) { return value_of(*group, measure).has_value(); });
 }
 
-// How runs end, compared by what any of them has. One without it, such as a loss that is not finite, has
+// The ends of runs, compared by a measure that any of them has. A run without a finite value of it has
 // diverged, and is not near the best.
 class Ends {
  public:
@@ -74,7 +74,7 @@ class Ends {
     return "";
   }
 
-  // "ends 5.27 points lower than dssp:3-15".
+  // A phrase like "ends 5.27 points lower than dssp:3-15".
   std::string how_much_worse(const RunGroup& group, const RunGroup& other) const {
     if (!value_of(group, measure_)) return "its end is not a finite number";
     if (measure_ == Measure::kAccuracy)
@@ -85,7 +85,7 @@ class Ends {
   }
 
  private:
-  // By how much one ends worse than the other; negative where it ends better.
+  // How much worse one ends than the other; negative: better.
   double worse(const RunGroup& group, const RunGroup& other) const {
     if (measure_ == Measure::kNone) return 0;
     const double sign = measure_ == Measure::kAccuracy ? -1 : 1;
@@ -96,7 +96,7 @@ class Ends {
   const RunGroup* best_ = nullptr;
 };
 
-// Of the first run that missed any.
+// The missed paces of the first run that missed any.
 std::string missed_by(const RunGroup& group) {
   for (const Summary* run : group.runs) {
     if (std::string missed = missed_paces(*run); !missed.empty()) return missed;
@@ -104,7 +104,8 @@ std::string missed_by(const RunGroup& group) {
   return "";
 }
 
-// Of one policy, where nobody is the fastest: how it missed that, if it reached the target at all.
+// How a policy failed to be the fastest, for a comparison without a fastest; empty if it never reached the
+// target.
 std::string how_it_missed(const RunGroup& group, const Ends& ends) {
   const auto reached = spread(group, [](const Summary& run) { return run.time_to_target_s(); });
   if (!reached) return "";
@@ -116,7 +117,7 @@ std::string how_it_missed(const RunGroup& group, const Ends& ends) {
                      ends.how_much_worse(group, ends.best()));
 }
 
-// Where nobody is the fastest. Nothing where there is no target, or nobody to rank.
+// Explains why no policy is the fastest. Adds nothing if there is no target, or no policy to rank.
 void say_that_none_is(const std::vector<const RunGroup*>& ranked, const Ends& ends,
                       std::vector<std::string>& verdict) {
   if (ranked.empty() || !ranked.front()->runs.front()->run.target) return;
@@ -142,7 +143,7 @@ Ranking rank(const std::vector<Summary>& runs) {
   Ranking ranking;
   const std::vector<RunGroup> groups = groups_of(runs);
   std::vector<const RunGroup*> ranked;
-  // One that was never evaluated has no end to compare, and reached no target.
+  // A run that was never evaluated has no end to compare, and reached no target.
   for (const RunGroup& group : groups) {
     if (missed_by(group).empty() && was_evaluated(group)) ranked.push_back(&group);
   }

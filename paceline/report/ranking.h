@@ -1,5 +1,5 @@
-// Which of several runs is the fastest, said in a way that holds: a run that ends clearly worse than another
-// one is not called the fastest, nor one whose devices did not have the paces that they were to have. Pure.
+// The fastest of several runs, by a definition that stands up: a run that ends clearly worse than another one
+// is not called the fastest, nor one whose devices missed their paces. Pure.
 #pragma once
 
 #include <optional>
@@ -10,20 +10,20 @@
 
 namespace paceline::report {
 
-// A run may end so much worse than the best and still be the fastest.
-inline constexpr double kAccuracyMargin = 0.01;  // of 1
-inline constexpr double kOtherMargin = 0.02;     // of the best's loss, or of another metric
+// A run may end worse than the best by this margin and still be the fastest.
+inline constexpr double kAccuracyMargin = 0.01;  // an accuracy, of 1
+inline constexpr double kOtherMargin = 0.02;     // a share of the best's loss, or of another metric
 
 struct Ranking {
-  // The policy that is the first to reach the target, among those that end within the margin of the best: of
-  // several seeds, on average, and with every seed. Nothing where none did.
+  // The policy that reaches the target first among those that end within the margin of the best; with several
+  // seeds: on average, and with every seed. Nothing if there is none.
   std::optional<std::string> fastest;
-  // That in words, or that nobody did; the trade-off of each that was faster; and who is left out. A sentence
-  // each, without its full stop.
+  // The result in words: the fastest policy, or that there is none; the trade-off of each that was faster;
+  // the policies left out. One sentence each, without its full stop.
   std::vector<std::string> verdict;
 };
 
-// `runs`: of one job, all with the same target, or none.
+// `runs`: runs of one job, all with the same target, or none.
 Ranking rank(const std::vector<Summary>& runs);
 
 }  // namespace paceline::report

@@ -66,7 +66,7 @@ TEST(Ranking, ByTheLossWhereThereIsNoAccuracy) {
                   "asp reaches it 2.00 × as fast, but ends with a loss of 1.6 instead of 1.5"));
 }
 
-// As of a log-likelihood or a reward.
+// A log-likelihood or a reward may be below zero.
 TEST(Ranking, ALossBelowZeroHasAMarginToo) {
   const Ranking ranking =
       rank({ended_run("bsp", 20, NAN, -10), ended_run("asp", 10, NAN, -9.9), ended_run("ssp", 5, NAN, -9)});
@@ -75,7 +75,7 @@ TEST(Ranking, ALossBelowZeroHasAMarginToo) {
 
 TEST(Ranking, IsNothingWhereNoneReachedTheTarget) {
   EXPECT_EQ(rank({ended_run("a", {}, 1)}).fastest, std::nullopt);
-  // The best has not reached it, and the one that did ends worse.
+  // The best has not reached the target, and the one that did ends worse.
   const Ranking ranking = rank({ended_run("a", {}, 0.95), ended_run("b", 3, 0.9)});
   EXPECT_EQ(ranking.fastest, std::nullopt);
   EXPECT_THAT(ranking.verdict,
@@ -100,11 +100,11 @@ TEST(Ranking, SaysThatNoneReachedTheTarget) {
   EXPECT_THAT(rank({aimless}).verdict, IsEmpty());
 }
 
-TEST(Ranking, OfEquallyFastRunsTheFirst) {
+TEST(Ranking, NamesTheFirstOfEquallyFastRuns) {
   EXPECT_EQ(rank({ended_run("a", 3, 0.95), ended_run("b", 2, 0.95), ended_run("c", 2, 0.95)}).fastest, "b");
 }
 
-TEST(Ranking, OfSeveralSeedsTheMeanCounts) {
+TEST(Ranking, ComparesMeansOverSeeds) {
   const Ranking ranking = rank({ended_run("a", 10, 0.95), ended_run("b", 3, 0.95), ended_run("a", 12, 0.94),
                                 ended_run("b", 20, 0.95)});
   EXPECT_EQ(ranking.fastest, "a");

@@ -98,7 +98,7 @@ Duration ReplicaStats::open(Doing which, Time now) const {
 }
 
 ReplicaSummary ReplicaStats::summary(Time now) const {
-  // One that left with its process may be back: then it has not left.
+  // A replica that left with its process may be back: then the reason why it left is not shown.
   const std::string why = doing_ == Doing::kParked ? kNoSamplesLeft : doing_ == Doing::kGone ? left_why_ : "";
   return {.replica = replica_,
           .name = name_,

@@ -1,5 +1,5 @@
-// The part of RunStats that concerns one replica: what it does now, how long it did what, and, if recorded,
-// its lane and gaps. Every operation is O(1) but for history().
+// The part of RunStats about one replica: its present activity, how long it computed and waited, and, if
+// recorded, its lane and gaps. Every operation is O(1) except history().
 //
 // Invariant: computing, waiting and parked intervals follow each other without overlap.
 #pragma once
@@ -24,20 +24,23 @@ class ReplicaStats {
   static constexpr std::size_t kLatestIntervals = 1000;
   static constexpr std::size_t kActivityPoints = 500;
   static constexpr std::size_t kGapPoints = 1000;
-  // A pace is held when most iterations take at most so much longer, once there are enough of them to say.
+  // A pace is kept if most iterations take at most this much longer, once there are enough iterations to
+  // tell.
   static constexpr double kLateShare = 0.1;
   static constexpr Duration kLateLeast = std::chrono::milliseconds(1);
-  static constexpr std::int64_t kMostLateOf = 4;  // one of so many may be late
+  static constexpr std::int64_t kMostLateOf = 4;  // one of this many may be late
   static constexpr std::int64_t kLeastPaced = 4;
 
   ReplicaStats(ReplicaId replica, std::string name, bool recorded);
 
-  // `steps`: how many it takes by itself, each an iteration; 0: it is one iteration.
+  // `steps`: the local steps that it takes until it is ready, each of which counts as an iteration; 0: a
+  // single iteration.
   void released(Time at, Clock iteration, const policy::Reason& why, std::int64_t steps = 0);
-  std::int64_t steps() const { return steps_; }  // of its release, at least 1
-  // How long the iteration that it was released into is to take.
+  std::int64_t steps() const { return steps_; }  // the steps of its latest release, at least 1
+  // Sets how long the iteration of its latest release should take.
   void asked(std::optional<Duration> pace) { asked_ = pace; }
-  // `pulling`: the part of `compute` in which its weights were not there yet. No pace is of that.
+  // `pulling`: the part of `compute` in which its weights were not there yet, which does not count for the
+  // pace.
   void ready(Time at, Duration compute, Duration pulling, double loss, const Metrics& metrics);
   void parked(Time at);
   void left(Time at, const std::string& why);
@@ -54,7 +57,7 @@ class ReplicaStats {
   Duration computing(Time now) const { return computing_ + open(Doing::kComputing, now); }
   Duration waiting(Time now) const { return waiting_ + open(Doing::kWaiting, now); }
   ReplicaSummary summary(Time now) const;
-  // Requires: recorded. What it does now is the last interval.
+  // Requires: recorded. The present activity is the last interval.
   ReplicaHistory history(Time now) const;
 
  private:
@@ -72,7 +75,8 @@ class ReplicaStats {
   void look_at_pace(Duration taken);
   std::optional<PaceSummary> pace() const;
 
-  // First what every iteration changes, close together: with many replicas each line of memory counts.
+  // Members that every iteration changes come first, close together: with many replicas each cache line
+  // counts.
   Doing doing_ = Doing::kJoining;
   Time since_;
   Clock iteration_;
@@ -92,7 +96,7 @@ class ReplicaStats {
   Duration asked_sum_{0};
   Duration taken_sum_{0};
   std::int64_t paced_ = 0;
-  std::int64_t late_ = 0;  // of these
+  std::int64_t late_ = 0;  // the iterations of these that were late
   std::string name_;
   std::string left_why_;
   Metrics last_metrics_;

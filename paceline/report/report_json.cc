@@ -170,7 +170,7 @@ Json groups_json(const GroupHistory& groups, Reasons& reasons) {
           {"left_out_after", GroupStats::kFirstGroups}};
 }
 
-// Of use only where intervals are left out.
+// Empty unless intervals are left out.
 Json activity_json(const ReplicaHistory& history) {
   Json list = Json::array();
   if (history.intervals_left_out == 0) return list;
@@ -257,7 +257,7 @@ Json plans_json(const PlanHistory& history) {
   return list;
 }
 
-// Cost and what was allowed of a batch, on the mean of so many, and the queue after them.
+// The mean cost and the mean allowed cost of `batches` batches, and the queue after them.
 Json spending_json(const std::optional<control::Spending>& spending, double batches) {
   if (!spending) return nullptr;
   return Json::array({json_number(spending->cost / batches), json_number(spending->allowed / batches),

@@ -35,7 +35,7 @@ TEST(ReportJson, TellsTheWholeRun) {
   EXPECT_EQ(run["staleness"]["counts"], Json::array({100}));
 }
 
-// Three fast ones commit together every 0.1 s; the slow one is ready with them every third time.
+// Three fast replicas commit together every 0.1 s; the slow one is ready with them every third time.
 TEST(ReportJson, TellsHowGroupsFormed) {
   RunInfo grouped = info();
   grouped.epoch_samples = 1600;
@@ -118,7 +118,7 @@ TEST(ReportJson, IntervalsPointAtTheirReasons) {
   EXPECT_LE(run["reasons"].size(), 3U) << "each text once";
 }
 
-// The sums say what happened where single intervals are left out.
+// The sums cover the intervals that are left out.
 TEST(ReportJson, ALongLaneHasItsActivity) {
   ExampleJob job = uneven_four();
   job.samples = 32 * 4 * 4000;
@@ -134,7 +134,7 @@ TEST(ReportJson, ALongLaneHasItsActivity) {
   EXPECT_NEAR(last[2].get<double>(), 800, 1e-6);
 }
 
-TEST(ReportJson, WhatIsNotANumberIsNull) {
+TEST(ReportJson, WritesNullForNaN) {
   EXPECT_TRUE(json_number(std::numeric_limits<double>::quiet_NaN()).is_null());
   EXPECT_TRUE(json_number(std::nullopt).is_null());
   EXPECT_EQ(json_number(0.5), 0.5);
@@ -179,7 +179,7 @@ TEST(Throughput, IsTheMeanOfEachSpan) {
   EXPECT_DOUBLE_EQ(rates[1].samples_per_s, 250 / 5.0);
 }
 
-TEST(Throughput, OfAResumedRunStartsWithNothing) {
+TEST(Throughput, StartsWithNothingInAResumedRun) {
   History history = commits_at({1, 2, 3, 4});
   history.samples_at_start = 0;
   for (TrainingPoint& point : history.training) point.samples += 1'000'000;

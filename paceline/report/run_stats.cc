@@ -21,7 +21,7 @@ void RunStats::on_order(Time at, const control::Order& order) {
 void RunStats::on_evaluated(const control::Evaluated& evaluated) {
   evaluations_.add(evaluated);
   last_evaluation_ = evaluated;
-  // Unlike std::max and std::min, these pass over what is not a number.
+  // Unlike std::max and std::min, these ignore NaN.
   best_accuracy_ = std::fmax(best_accuracy_.value_or(evaluated.accuracy), evaluated.accuracy);
   best_loss_ = std::fmin(best_loss_.value_or(evaluated.loss), evaluated.loss);
   if (!met_target_ && info_.target && meets(*info_.target, evaluated)) met_target_ = evaluated;
@@ -39,7 +39,7 @@ void RunStats::on(Time at, const control::ReplicaJoined& fact) {
     replicas_[index].emplace(fact.replica, fact.name, joined_ < kRecordedReplicas);
     ++joined_;
   }
-  // In a run that was resumed, one that left with its process is the same again.
+  // A replica that left with its process has the same number again in a resumed run.
   PACELINE_CHECK(fresh || replicas_[index]->doing() == Doing::kGone, "replica {} joined twice", fact.replica);
   events_.add({at, fact.name, fmt::format("joined, {} samples an iteration", fact.batch)});
 }

@@ -1,8 +1,9 @@
-// The statistics of a run: a fold of its facts and orders, live or from a replayed journal. Made by what
-// hosts a Controller; one thread. An event costs O(log P), and memory is bounded by the largest replica
+// The statistics of a run: a fold of its facts and orders, live or from a replayed journal. Made by every
+// host of a Controller; one thread. An event costs O(log P), and memory is bounded by the largest replica
 // number, however many events there are.
 //
-// It sees only what the Controller took (see RunListener), so an unknown replica is a bug of ours.
+// RunStats sees only events that the Controller accepted (see RunListener), so an unknown replica is a bug of
+// ours.
 #pragma once
 
 #include <cstddef>
@@ -29,14 +30,14 @@ namespace paceline::report {
 
 class RunStats final : public control::RunListener {
  public:
-  // Lanes and gaps are kept of so many replicas, those that joined first.
+  // Lanes and gaps are kept of this many replicas, those that joined first.
   static constexpr std::size_t kRecordedReplicas = 64;
   static constexpr std::size_t kCurvePoints = 2000;
   static constexpr std::size_t kFirstEvents = 500;
   static constexpr std::size_t kLatestEvents = 500;
-  // The training loss is that of the latest bulk updates, about so many.
+  // The training loss is averaged over about this many bulk updates.
   static constexpr std::int64_t kLossWindowBulks = 10;
-  // Of the user's own, those that came first; the journal has all.
+  // The user's own metrics that are averaged, those that came first; the journal has all.
   static constexpr std::size_t kAveragedMetrics = 32;
 
   explicit RunStats(RunInfo info);
@@ -48,7 +49,7 @@ class RunStats final : public control::RunListener {
 
   // O(P). `now`: not before the latest event; after the end it does not matter.
   Summary summary(Time now) const;
-  // `lanes`: which make most of it.
+  // Whether a history has the lanes, which are most of it.
   enum class Lanes { kAll, kNone };
   History history(Time now, Lanes lanes = Lanes::kAll) const;
 
@@ -83,9 +84,9 @@ class RunStats final : public control::RunListener {
   void add_activity(Time now, Summary& summary) const;
 
   const RunInfo info_;
-  std::vector<std::optional<ReplicaStats>> replicas_;  // by id
-  std::size_t joined_ = 0;                             // of them
-  policy::ClockBoard clocks_;                          // of the replicas that are released, or were and wait
+  std::vector<std::optional<ReplicaStats>> replicas_;  // indexed by replica
+  std::size_t joined_ = 0;                             // the replicas that joined
+  policy::ClockBoard clocks_;                          // released replicas, and those that wait for a release
   StalenessHistogram staleness_;
   GroupStats groups_;
   PlanStats plans_;

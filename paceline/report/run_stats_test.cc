@@ -24,7 +24,7 @@ const RunInfo kInfo{.title = "a job",
                     .total_samples = 100,
                     .target = Target{"accuracy", 0.9}};
 
-// A run told by hand, fact by fact and order by order.
+// A run made by hand, fact by fact and order by order.
 class Told {
  public:
   explicit Told(RunInfo info = kInfo) : stats(std::move(info)) {}
@@ -55,7 +55,7 @@ class Told {
                                                    from_seconds(1), 1, metrics}});
     return *this;
   }
-  // Ten samples of one replica; `base`: of its gradient.
+  // A commit of ten samples of one replica; `base`: its gradient's base version.
   Told& committed(double when, int version, int replica, int base) {
     CommitRecord commit;
     commit.version = Version(version);
@@ -66,7 +66,7 @@ class Told {
     stats.on_order(at(when), commit);
     return *this;
   }
-  // Ten samples of each of these replicas.
+  // A commit of ten samples of each of these replicas.
   Told& committed_together(double when, int version, const std::vector<int>& replicas, policy::Reason why,
                            double learning_rate = 0, double fraction = 1) {
     CommitRecord commit;
@@ -108,7 +108,7 @@ TEST(RunStats, NothingIsKnownOfARunThatHasNotBegun) {
   EXPECT_EQ(summary.time_left_s(), std::nullopt);
 }
 
-// An iteration of w0 is to take 100 ms, w1 has no pace.
+// An iteration of w0 should take 100 ms; w1 has no pace.
 std::optional<PaceSummary> pace_of(const std::vector<double>& taken_s, int replica = 0,
                                    double pulling_s = 0) {
   RunInfo info = kInfo;
@@ -281,7 +281,7 @@ TEST(RunStats, NoGroupsBeforeTheFirstCommit) {
   EXPECT_EQ(summary.deviation(), std::nullopt);
 }
 
-// A replica that left or is parked is not waited for: a group of all others is one of all.
+// A replica that left or is parked is not waited for, so a group of all others is a group of all.
 TEST(RunStats, AGroupOfAllThatTakePartIsNotBetween) {
   Told run;
   for (int i = 0; i < 4; ++i) run.joined(0, i).released(0, i, 1);
@@ -302,7 +302,7 @@ TEST(RunStats, TheSizeOfLateForgets) {
   EXPECT_NEAR(*groups.size_of_late, 1 + std::pow(0.95, 40), 1e-9);
 }
 
-// An epoch of 40 samples; 60 are committed here, in three updates of six gradients.
+// An epoch has 40 samples; 60 are committed here, in three updates of six gradients.
 TEST(RunStats, UpdatesAnEpochBesideWhatAspWouldMake) {
   RunInfo info = kInfo;
   info.epoch_samples = 40;
@@ -372,7 +372,8 @@ TEST(RunStats, AMetricOfTheUsersMayBeTheTarget) {
   EXPECT_DOUBLE_EQ(*run.stats.summary(at(5)).time_to_target_s(), 3.0);
 }
 
-// Of commits, as the loss: weighted by samples, older ones counting less. Of the first so many names.
+// Metrics are averaged over commits like the loss: weighted by samples, older ones counting less; only the
+// first names are kept.
 TEST(RunStats, MetricsOfStepsAreAveraged) {
   Told run;
   run.joined(0, 0).released(0, 0, 1).measured(1, 0, 1, {{"f1", 0.25}}).committed(1, 1, 0, 0);

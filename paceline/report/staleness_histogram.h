@@ -1,4 +1,4 @@
-// How stale the committed contributions were: counts by τ = v − 1 − u, exact mean and maximum. The bins widen
+// The staleness of committed contributions: counts by τ = v − 1 − u, exact mean and maximum. The bins widen
 // as larger values come, so that a run over 100,000 replicas takes as little memory as one over four.
 #pragma once
 

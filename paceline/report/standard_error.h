@@ -1,4 +1,4 @@
-// How far the mean of a few numbers may be off, as tables say behind "±". Pure.
+// The standard error of the mean of a few numbers, which tables show behind "±". Pure.
 #pragma once
 
 #include <cmath>
@@ -7,15 +7,15 @@
 
 namespace paceline::report {
 
-// Requires: a number.
+// Requires: at least one number.
 inline double mean_of(const std::vector<double>& numbers) {
   return std::accumulate(numbers.begin(), numbers.end(), 0.0) / static_cast<double>(numbers.size());
 }
 
-// What equal numbers differ by once they were computed, of their mean.
+// The rounding error of computed numbers that should be equal, as a share of their mean.
 inline constexpr double kRounding = 1e-12;
 
-// Of the mean. Requires: at least two numbers. 0 where they differ by rounding alone.
+// The standard error of the mean; 0 if the numbers differ by rounding alone. Requires: at least two numbers.
 inline double standard_error(const std::vector<double>& numbers) {
   const double middle = mean_of(numbers);
   double squares = 0;

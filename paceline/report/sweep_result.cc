@@ -19,7 +19,7 @@ bool read(const Json& json, std::int64_t& value) {
   return json.is_number_integer();
 }
 
-// Calls visit(name, value) for every field: what is written is what is read.
+// Calls visit(name, value) for every field, so that writing and reading have the same fields.
 template <class Result, class Visit>
 void visit_fields(Result& result, const Visit& visit) {
   visit("virtual_s", result.virtual_s);
@@ -39,7 +39,7 @@ Json field(double value) { return json_number(value); }
 Json field(const std::optional<double>& value) { return json_number(value); }
 Json field(std::int64_t value) { return value; }
 
-// A loss that is not a number (after divergence) is nothing to tell.
+// Nothing for a loss that is not a number (after divergence).
 std::optional<double> finite(const std::optional<double>& value) {
   return value && std::isfinite(*value) ? value : std::nullopt;
 }

@@ -1,8 +1,8 @@
-// What a sweep keeps of one training: a line of results.jsonl. Plain values; a std::optional is empty where
-// there is nothing to tell (no evaluation, the target was not met, a loss that is no number).
+// The result of one training of a sweep: a line of results.jsonl. Plain values; a std::optional is empty if
+// there is no value (no evaluation, the target was not met, a loss that is no number).
 //
-// Invariant: reading what was written gives the same values; but for wall_s they are the same for the
-// same job.
+// Invariant: reading what was written gives the same values; except for wall_s they are the same for the same
+// job.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace paceline::report {
 struct SweepResult {
   double virtual_s = 0;
   std::optional<double> to_target_s;  // virtual seconds at the first evaluation that met it
-  std::optional<double> accuracy;     // of the last evaluation
+  std::optional<double> accuracy;     // the last evaluation's
   std::optional<double> best_accuracy;
   std::optional<double> loss;
   std::optional<double> best_loss;
@@ -30,7 +30,7 @@ struct SweepResult {
 SweepResult sweep_result(const Summary& summary, double wall_s);
 
 Json to_json(const SweepResult& result);
-// Nothing when a key is missing or its value is of another type. Other keys are left alone.
+// Nothing if a key is missing or its value has another type. Other keys are ignored.
 std::optional<SweepResult> sweep_result_from(const Json& json);
 
 }  // namespace paceline::report

@@ -32,12 +32,12 @@ Numbers known(const Place& place, Field field) {
   return numbers;
 }
 
-// " (2 of 3)", or nothing when it is all of them.
+// " (2 of 3)", or nothing if it is all of them.
 std::string share(std::size_t some, std::size_t all) {
   return some == all ? "" : fmt::format(" ({} of {})", some, all);
 }
 
-// How many trainings a place has once all are there.
+// The number of trainings that a place will have.
 std::size_t wanted(const Place& place, std::size_t each) { return std::max(each, place.size()); }
 
 std::string time_cell(const Place& place, std::size_t each) {
@@ -57,19 +57,20 @@ std::string accuracy_cell(const Place& place, std::size_t each) {
   return text + share(shares.size(), wanted(place, each));
 }
 
-// One place's numbers that can be held to another's: all trainings have one.
+// A place's mean that can be compared with another's; nothing unless all trainings have a value.
 std::optional<double> whole_mean(const Place& place, Field field, std::size_t each) {
   const Numbers numbers = known(place, field);
   return numbers.size() >= wanted(place, each) ? mean(numbers) : std::nullopt;
 }
 
-// How the compared column stands to the others in one row, or in the mean of all.
+// The compared column against the others in one row, or in the mean of all.
 struct Standing {
-  Numbers ratios;  // time of another column / its time, of those that have one
+  Numbers ratios;  // for each other column: its time divided by the compared column's
   std::optional<double> ratio;
-  std::string fastest;  // of the others
+  std::string fastest;  // the fastest other column
   std::optional<double> fastest_ratio;
-  std::vector<std::optional<double>> points;  // accuracy, its own less the other's, by other column
+  // the compared column's accuracy minus the other's, indexed by other column
+  std::vector<std::optional<double>> points;
 };
 
 Standing standing_of(const SweepGrid& grid, const std::vector<Place>& row) {
@@ -157,14 +158,14 @@ std::string comparison(const SweepGrid& grid, TableStyle style) {
     table.add(cells_of(printable(grid.rows[i]), rows[i], counted));
   }
   const auto counts = std::count_if(rows.begin(), rows.end(), [](const Standing& row) { return row.ratio; });
-  // Rows in which somebody missed the target are in no ratio.
+  // Rows in which a column missed the target have no ratio.
   if (rows.size() > 1)
     table.add(cells_of("mean", mean_of(rows),
                        counts > 0 ? share(static_cast<std::size_t>(counts), rows.size()) : ""));
   return text_of(table, style);
 }
 
-// What ranking.h needs to know of a training.
+// The parts of a summary that ranking.h needs, from a training's result.
 Summary summary_of(const SweepResult& result, const std::string& column, const Target& target) {
   Summary summary;
   summary.run.policy = column;
@@ -181,7 +182,7 @@ Summary summary_of(const SweepResult& result, const std::string& column, const T
   return summary;
 }
 
-// Who is the fastest of a row, in the words of a comparison.
+// The fastest column of a row, in the words of a comparison.
 std::vector<std::string> verdict_of(const SweepGrid& grid, const std::vector<Place>& row,
                                     const Target& target) {
   std::vector<Summary> summaries;
@@ -235,7 +236,7 @@ std::string sweep_tables(const SweepGrid& grid, TableStyle style) {
   std::string said = verdicts(grid, style);
   if (said.empty()) return text;
   said = heading(before + "who is the fastest", style) + said;
-  // What people want to know first is at the top of a page, and at the end in a terminal.
+  // The verdicts come first on a page, and last in a terminal, where people see them at once.
   return style == TableStyle::kHtml ? said + text : text + "\n" + said;
 }
 

@@ -48,8 +48,8 @@ TEST(SweepTables, SayTimesAccuraciesAndHowOneColumnStands) {
             "| mean | 2.05 | 1.60 | -0.50 | +10.00 |\n");
 }
 
-// A sweep that was interrupted has some seeds of a place and not others.
-TEST(SweepTables, WhatIsMissingIsSaidAndComparedWithNothing) {
+// A sweep that was interrupted has only some seeds of a place.
+TEST(SweepTables, NameMissingTrainingsAndCompareThemWithNothing) {
   SweepGrid some = grid();
   some.each = 3;
   some.places[1][1] = {result_of(120, 0.5), result_of(120, 0.5), result_of(120, 0.5)};
@@ -138,7 +138,7 @@ TEST(SweepTables, SayWhoIsTheFastestAsAComparisonDoes) {
   one.each = 3;
   EXPECT_THAT(sweep_tables(one, TableStyle::kText),
               ::testing::HasSubstr("\nb: 6 of 9 trainings are there, so it is open who is the fastest\n"));
-  one.targets[0].reset();  // of columns with targets of their own
+  one.targets[0].reset();  // the row's columns have different targets
   EXPECT_THAT(sweep_tables(one, TableStyle::kText), ::testing::Not(::testing::HasSubstr("\n<b>: ")));
 }
 
@@ -184,7 +184,7 @@ TEST(SweepResult, IsReadAsItWasWritten) {
   EXPECT_FALSE(sweep_result_from(Json::array()));
 }
 
-TEST(SweepResult, OfADivergedRunHasNoLoss) {
+TEST(SweepResult, HasNoLossIfTheRunDiverged) {
   Summary summary;
   summary.last_evaluation = control::Evaluated{{}, Version(3), 10, std::nan(""), 0.1};
   summary.best_loss = std::nan("");

@@ -39,7 +39,7 @@ std::vector<std::string> row(const ReplicaSummary& replica) {
           state(replica)};
 }
 
-// "12.3 MB": as budgets are written.
+// "12.3 MB": the units in which budgets are written.
 std::string cost_text(const RunInfo& run, double cost) {
   if (run.budget == planner::CostKind::kCrossSite) return fmt::format("{:.4g} MB", cost / 1e6);
   return fmt::format("{:.4g}{}", cost, run.budget == planner::CostKind::kEnergy ? " J" : "");
@@ -83,7 +83,7 @@ std::string totals(const Summary& summary) {
                         counted(summary.run.lost_commits, "commit"));
   }
   text += "\n" + (summary.plan ? plan_lines(*summary.plan, summary.run) : "");
-  // Where no gradient was late there is nothing to tell.
+  // There is nothing to say if no gradient was late.
   if (const auto& used = summary.run.used_weights; used && (used->most > 0 || used->most_bound > 0)) {
     text += fmt::format(
         "late gradients: until a gradient was committed, the weights moved by {:.3g} G on average and by "
@@ -95,7 +95,8 @@ std::string totals(const Summary& summary) {
   return missed.empty() ? text : fmt::format("{}paces not held: {}; {}\n", text, missed, kPaceAdvice);
 }
 
-// A number in the column of a policy: of several seeds "12.3 ± 0.4", and of how many where some have none.
+// A number in a policy's column: with several seeds "12.3 ± 0.4", and the number of runs that have it if some
+// do not.
 std::string cell(const RunGroup& group, const ValueOf& value,
                  const std::function<std::string(double)>& text) {
   const std::optional<Spread> all = spread(group, value);
@@ -112,7 +113,7 @@ std::string most(const RunGroup& group, std::int64_t Summary::*number) {
   return with_thousands(all);
 }
 
-// A cell's text of a number, of a share, or of a count.
+// The text of a number with `count` decimals.
 std::function<std::string(double)> decimals(int count) {
   return [count](double value) { return fixed(value, count); };
 }

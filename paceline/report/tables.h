@@ -1,5 +1,5 @@
-// The tables a terminal shows at the end of a run and of a comparison of policies. Pure functions; what is
-// not known is "–".
+// The tables that a terminal shows at the end of a run and of a comparison of policies. Pure functions; an
+// unknown value is "–".
 #pragma once
 
 #include <string>
@@ -9,7 +9,8 @@
 
 namespace paceline::report {
 
-// One row a replica, at most `most` of them (it says how many are left out), then a line on all together.
+// One row a replica, at most `most` of them (and the number of those left out), then a line about all
+// together.
 std::string replica_table(const Summary& summary, std::size_t most = 40);
 
 struct ComparisonRows {
@@ -17,14 +18,14 @@ struct ComparisonRows {
   std::vector<std::vector<std::string>> rows;
 };
 
-// One row a policy; of several seeds means ± standard errors. Requires: a run.
+// One row a policy; with several seeds means ± standard errors. Requires: a run.
 ComparisonRows comparison_rows(const std::vector<Summary>& runs);
 
-// The same as text; the fastest (report/ranking.h) is marked with "*". Then what that means, a line each.
+// The same as text; the fastest (report/ranking.h) is marked with "*". Then an explanation, a line each.
 std::string comparison_table(const std::vector<Summary>& runs);
 
-// Of runs without gradients: what they waited and what they did. One line a policy; of several seeds means ±
-// standard errors.
+// A table of runs without gradients: their waiting and their work. One line a policy; with several seeds
+// means ± standard errors.
 std::string simulation_table(const std::vector<Summary>& runs);
 
 }  // namespace paceline::report

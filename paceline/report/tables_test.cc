@@ -50,7 +50,7 @@ TEST(ComparisonTable, MarksTheFastest) {
                 "best (94.67 %): after 9.50 virtual s\n");
 }
 
-TEST(ComparisonTable, OfSeveralSeedsMeansAndStandardErrors) {
+TEST(ComparisonTable, HasMeansAndStandardErrorsOverSeeds) {
   const ComparisonRows rows =
       comparison_rows({run_of("bsp", 50, 0.94), run_of("asp", 9, 0.93), run_of("bsp", 54, 0.95),
                        run_of("asp", {}, 0.9), run_of("bsp", 58, 0.96), run_of("asp", {}, 0.9)});
@@ -68,7 +68,7 @@ TEST(ComparisonTable, ASmallLossIsNotZero) {
   EXPECT_EQ(comparison_rows({run}).rows[0][7], "2.125e-05");
 }
 
-TEST(ComparisonTable, WhatIsNotKnownIsADash) {
+TEST(ComparisonTable, ShowsADashForUnknownValues) {
   Summary empty;
   empty.run.policy = "bsp";
   const std::string text = comparison_table({empty});
@@ -90,7 +90,7 @@ TEST(ComparisonTable, RoundingIsNoError) {
   EXPECT_EQ(comparison_rows({one, one, one}).rows[0][2], "356 ± 0");
 }
 
-TEST(SimulationTable, OfSeveralSeedsOneRowWithStandardErrors) {
+TEST(SimulationTable, HasOneRowWithStandardErrorsForSeveralSeeds) {
   Summary first = run_of("bsp", {}, 0), second = first, other = run_of("asp", {}, 0);
   first.iterations = 104, second.iterations = 208;
   first.elapsed_s = second.elapsed_s = 104;
@@ -107,7 +107,7 @@ ReplicaSummary replica(const std::string& name) {
   return summary;
 }
 
-TEST(ReplicaTable, OneRowAReplica) {
+TEST(ReplicaTable, HasOneRowAReplica) {
   Summary run = run_of("ssp:3", 3, 0.95);
   run.replicas = {replica("rtx-a"), replica("w1")};
   ReplicaSummary& first = run.replicas[0];

@@ -13,7 +13,7 @@ namespace {
 
 bool continues(unsigned char byte) { return (byte & 0xC0U) == 0x80U; }
 
-// The bytes of the code point that starts at `at`; 0 when it is broken or a control character.
+// The bytes of the code point that starts at `at`; 0 if it is broken or a control character.
 std::size_t length_of_printable(const std::string& text, std::size_t at) {
   const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U; };
   const unsigned lead = byte(at);

@@ -1,5 +1,5 @@
-// A table of text for a terminal or a Markdown file: a head, a rule, rows. The first column
-// stands to the left, numbers to the right.
+// A table of text for a terminal or a Markdown file: a head, a rule, rows. The first column is left-aligned,
+// numbers are right-aligned.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace paceline::report {
 
-// What a cell says where nothing is known.
+// The cell of an unknown value.
 inline constexpr const char* kUnknownCell = "–";
 
 class TextTable {
@@ -22,7 +22,7 @@ class TextTable {
   std::string text() const;
   // The same for a Markdown file.
   std::string markdown() const;
-  // And for a page (html.h).
+  // The same for a page (html.h).
   std::string html() const;
 
  private:

@@ -1,6 +1,7 @@
 // A curve of bounded size, however long the run: when it is full, neighbours merge, and each point from then
-// on stands for twice as many observations. `Merge` says which of two neighbours (older, newer) stands for
-// both. Part of the folds of this folder. Invariant: fewer than `capacity` points, ascending as they came.
+// on stands for twice as many observations. `Merge` chooses the point that stands for two neighbours (older,
+// newer). Part of the folds of this folder. Invariant: fewer than `capacity` points, in the order in which
+// they were added.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +19,7 @@ struct TakeNewest {
 template <class Point, class Merge = TakeNewest>
 class Thinned {
  public:
-  // Requires: an even capacity, so that no point is without a neighbour when all are merged.
+  // Requires: an even capacity, so that each point has a neighbour to merge with.
   explicit Thinned(std::size_t capacity) : capacity_(capacity) {}
 
   void add(const Point& point) {
@@ -29,7 +30,7 @@ class Thinned {
     if (points_.size() >= capacity_) halve();
   }
 
-  // The newest observations are in it even when they do not fill a whole point yet.
+  // The points, the newest observations included even if they do not fill a whole point yet.
   std::vector<Point> points() const {
     std::vector<Point> all = points_;
     if (in_pending_ > 0) all.push_back(pending_);

@@ -36,7 +36,7 @@ std::vector<Rate> throughput(const History& history, std::size_t most) {
   const double start = curve.front().time_s;
   const double length = curve.back().time_s - start;
   if (length <= 0) return {};
-  // Fewer than four commits a span would show the commits, not the rate.
+  // A span with fewer than four commits would show the commits, not the rate.
   const std::size_t spans = std::clamp<std::size_t>(curve.size() / 4, 1, most);
   const double span = length / static_cast<double>(spans);
   std::vector<Rate> rates;

@@ -1,4 +1,4 @@
-// Samples a second over time, out of the curve of committed samples. Pure.
+// Samples a second over time, from the curve of committed samples. Pure.
 #pragma once
 
 #include <vector>
@@ -8,13 +8,13 @@
 namespace paceline::report {
 
 struct Rate {
-  double time_s = 0;  // the middle of the span it is the mean of
+  double time_s = 0;  // the middle of the span over which this is the mean
   double samples_per_s = 0;
-  double samples = 0;  // committed then
+  double samples = 0;  // committed at that time
 };
 
-// Means over equal spans, as many as the points support and at most `most`. Between two commits samples are
-// taken to come evenly: otherwise a policy of few large commits would look like a row of needles.
+// Means over equal spans, as many as the points support and at most `most`. Samples are spread evenly between
+// two commits: otherwise a policy of few large commits would look like a row of needles.
 std::vector<Rate> throughput(const History& history, std::size_t most);
 
 }  // namespace paceline::report

@@ -15,11 +15,11 @@ namespace paceline::report {
 
 namespace {
 
-// Below it nothing is worth a word.
+// A smaller share is not mentioned.
 constexpr double kSmallShare = 0.05;
-// In JSON, of a device and of all together.
+// The most waits in JSON, of a device and of all together.
 constexpr std::size_t kWaitsOfDevice = 16, kWaitsOfAll = 1000;
-// A device is as fast as the others where it takes up to so many times as long.
+// A device is as fast as the others if it takes at most this many times as long.
 constexpr double kSameSpeed = 1.1;
 
 constexpr std::array<std::string_view, kTimeCauses> kCauseNames{
@@ -33,7 +33,7 @@ double share_of(Duration part, Duration whole) {
   return whole > Duration::zero() ? to_seconds(part) / to_seconds(whole) : 0;
 }
 
-// The time in which it took part.
+// The time in which the device took part.
 Duration active(const DeviceTime& device) {
   return device.total() - device.of(TimeCause::kStarting) - device.of(TimeCause::kGone) -
          device.of(TimeCause::kParked) - device.of(TimeCause::kRecovering);
@@ -49,7 +49,7 @@ std::string in_capitals(const std::string& policy) {
   return name;
 }
 
-// For whom all others together waited longest, and how long.
+// The replica for which all others together waited longest, and how long.
 Wait most_waited_for(const TimeLedger& ledger) {
   Wait most;
   for (const MeanIteration& replica : ledger.replicas) {
@@ -60,7 +60,7 @@ Wait most_waited_for(const TimeLedger& ledger) {
   return most;
 }
 
-// How many times as long as the others' mean an iteration of that one takes; 0: nobody can say.
+// How many times as long as the others' mean an iteration of that replica takes; 0: unknown.
 double times_as_long(const TimeLedger& ledger, const std::string& replica) {
   MeanIteration mine, others;
   for (const MeanIteration& one : ledger.replicas) {
@@ -125,7 +125,7 @@ std::string about(TimeCause cause, const TimeLedger& ledger, const std::string& 
   const auto [least, worst] =
       std::minmax_element(ledger.devices.begin(), ledger.devices.end(),
                           [&](const auto& a, const auto& b) { return a.of(cause) < b.of(cause); });
-  // All of them at once: not they left, the run did.
+  // If all devices recovered at once, the run was interrupted and not the device.
   if (cause == TimeCause::kRecovering && ledger.devices.size() > 1 &&
       least->of(cause) * 2 > worst->of(cause)) {
     return fmt::format("the run was down, or did lost work again, {} % of the time", share);
@@ -157,7 +157,7 @@ std::string waits_table(const TimeLedger& ledger, std::size_t most) {
   return table.text();
 }
 
-// The slowest servers first, at most so many.
+// The slowest servers first, at most this many.
 constexpr std::size_t kServersInTable = 8;
 
 std::string updates_lines(const Summary& summary) {
@@ -199,7 +199,7 @@ void TimeLedger::add_off_clock(Duration starting, Duration recovering) {
 std::string what_holds_back(const TimeLedger& ledger, const std::string& policy) {
   Duration all{0};
   for (const DeviceTime& device : ledger.devices) all += device.total();
-  // A run starts once, so that is not what holds it back now.
+  // A run starts only once, so its start does not hold it back now.
   all -= ledger.of(TimeCause::kStarting);
   if (all == Duration::zero()) return "nothing is known yet";
   TimeCause worst = TimeCause::kWaiting;

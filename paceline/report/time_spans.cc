@@ -13,7 +13,7 @@ namespace paceline::report {
 
 namespace {
 
-// As CGP begins its reason when the servers were what it waited for.
+// The beginning of CGP's reason when it waited for the servers.
 constexpr std::string_view kPathFree = "path free";
 constexpr std::int32_t kRunEnded = 0, kLeftFirst = 1;  // rules
 
@@ -43,7 +43,7 @@ void TimeSpans::on_order(Time at, const control::Order& order) {
   std::visit([&](const auto& what) { on(at, what); }, order);
 }
 
-// Replicas of the plan before have left.
+// The replicas of the plan before have left.
 void TimeSpans::on(Time, const control::PlanAdopted& adopted) {
   begin(adopted.at);
   std::vector<bool> used(names_of_devices_.size(), false);
@@ -72,7 +72,7 @@ void TimeSpans::on(Time at, const control::ReplicaJoined& fact) {
   const std::vector<std::size_t>& mine = devices_by_replica_[static_cast<std::size_t>(entry->second)];
   replicas_[index] = Replica{.name = entry->second, .devices = mine};
   for (const std::size_t number : mine) {
-    // One that crashed may be back before anybody noticed.
+    // A device that crashed may be back before its end was noticed.
     if (states_[number].state != State::kStarting) end(number, at, State::kAway, {kNobody, kLeftFirst});
     states_[number].replica = fact.replica;
     states_[number].in_pipeline = mine.size() > 1;
@@ -94,7 +94,7 @@ void TimeSpans::on(Time at, const control::ReplicaReady& fact) {
     if (states_[number].replica != fact.replica) continue;
     const TimeSpan whole = span(number, at, false, {});
     const Duration reported = std::clamp(fact.compute, Duration::zero(), whole.end - whole.start);
-    // How the rest divides is not known: half of it before, and half after.
+    // How the rest divides is not known: half of it counts as before, and half as after.
     const Duration rest = whole.end - whole.start - reported;
     const Duration loading = std::clamp(fact.loading, Duration::zero(), reported);
     const Duration pulling = std::clamp(fact.pulling, Duration::zero(), reported - loading);
@@ -176,7 +176,7 @@ std::string TimeSpans::name(std::int32_t on) const {
 std::int32_t TimeSpans::rule_of(const policy::Reason& why) {
   if (const auto found = rule_numbers_.find(why.text); found != rule_numbers_.end()) return found->second;
   const std::string rule = cause_of(why);
-  const auto known = std::find(rules_.begin(), rules_.end(), rule);  // two texts may say the same
+  const auto known = std::find(rules_.begin(), rules_.end(), rule);  // two texts may be the same rule
   const auto number = static_cast<std::int32_t>(known - rules_.begin());
   if (known == rules_.end()) {
     rule_is_servers_.push_back(rule == kPathFree);
@@ -186,7 +186,7 @@ std::int32_t TimeSpans::rule_of(const policy::Reason& why) {
   return number;
 }
 
-// Where its own gradient was committed just now, the reason of that says more than the release's.
+// If a replica's own gradient was committed just now, the commit's reason is more exact than the release's.
 TimeSpans::Blame TimeSpans::blame(const Replica& waiting, const policy::Reason& why) {
   const std::int32_t by = waiting.committed_by == facts_ ? waiting.commit_rule : rule_of(why);
   const bool servers = cause_.on == kNobody && rule_is_servers_[static_cast<std::size_t>(by)];

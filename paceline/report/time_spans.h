@@ -1,15 +1,16 @@
-// What each device of a run did from when to when, and why: a fold of the run's facts and orders, told span
-// by span. A replica that waits is released by the orders of one fact; that fact names whom it waited for,
-// and the reason of the order names the rule.
+// The activities of each device of a run, from when to when, and why: a fold of the run's facts and orders
+// that tells one span after another. A replica that waits is released by the orders of one fact; that fact
+// names the replica that it waited for, and the order's reason names the rule.
 //
 // Pure; one thread. An event costs O(1) a device of its replica; memory is bounded by the number of devices
 // and replicas, however many events there are. A replica of several devices is a pipeline: all of them
 // compute from its release on.
 //
-// Invariant: the spans of a device follow each other without a hole or an overlap, from from() on.
-// None is empty.
+// Invariant: the spans of a device follow each other without a hole or an overlap, from from() on. None is
+// empty.
 //
-// It sees only what the Controller took (see RunListener), so an unknown replica is a bug of ours.
+// TimeSpans sees only events that the Controller accepted (see RunListener), so an unknown replica is a bug
+// of ours.
 #pragma once
 
 #include <cstddef>
@@ -26,44 +27,45 @@
 namespace paceline::report {
 
 struct TimeSpan {
-  std::size_t device = 0;  // of TimeSpans::devices()
+  std::size_t device = 0;  // an index of TimeSpans::devices()
   Time start, end;
   TimeCause cause = TimeCause::kStarting;
-  Clock iteration;           // that is under way, or was finished last
+  Clock iteration;           // the iteration that is under way, or was finished last
   bool in_pipeline = false;  // its replica has other devices, too
   bool lost = false;         // kRecovering: an iteration that came to nothing
-  // Of one that waited: the number of whom it waited for, a name of TimeSpans or one of the constants, and of
-  // the rule.
+  // For a waiting device: the number of the replica that it waited for, which name() knows, or one of the
+  // constants below; and the number of the rule.
   std::int32_t on = -1;
   std::int32_t rule = 0;
 };
 
 class TimeSpans final : public control::RunListener {
  public:
-  static constexpr std::int32_t kNobody = -1;      // whom the record names, as for a timer
-  static constexpr std::int32_t kTheServers = -2;  // until they were free, or had a version complete
+  static constexpr std::int32_t kNobody = -1;  // no replica, for example a timer
+  // waited until the servers were free, or had a version complete
+  static constexpr std::int32_t kTheServers = -2;
   using See = std::function<void(const TimeSpan&)>;
 
-  // `devices`: RunInfo's. Each is part of the run whether it comes or not; may be empty, then each
-  // replica is a device.
+  // `devices`: RunInfo's. Each is part of the run even if it never comes; may be empty, then each replica is
+  // a device.
   TimeSpans(std::vector<std::string> devices, See see);
 
   void on_fact(const control::Fact& fact) override;
   void on_order(Time at, const control::Order& order) override;
   void on_evaluated(const control::Evaluated&) override {}
 
-  // What is under way, as it stands at `now`.
+  // Tells the spans under way, as they are at `now`.
   void see_open(Time now, const See& see) const;
 
-  Time from() const { return from_.value_or(Time{}); }  // the first event
+  Time from() const { return from_.value_or(Time{}); }  // the time of the first event
   Time until(Time now) const { return std::max({from(), latest_, finished_at_.value_or(now)}); }
   const std::vector<std::string>& devices() const { return devices_; }
   std::optional<std::size_t> device_of(const std::string& name) const;
   const std::vector<MeanIteration>& replicas() const { return iterations_; }
-  // Requires: a number that a span has.
+  // Requires: `on` is a number that a span has.
   std::string name(std::int32_t on) const;
   const std::string& rule(std::int32_t number) const { return rules_[static_cast<std::size_t>(number)]; }
-  // Of a replica by the number of its name, or by its own.
+  // The devices of a replica, by the number of its name or by its own number.
   const std::vector<std::size_t>& devices_of(std::int32_t on) const {
     return devices_by_replica_[static_cast<std::size_t>(on)];
   }
@@ -78,7 +80,7 @@ class TimeSpans final : public control::RunListener {
     std::int32_t rule = 0;
   };
   struct Device {
-    ReplicaId replica{};  // the latest that it belongs to
+    ReplicaId replica{};  // the latest replica that it belongs to
     State state = State::kStarting;
     Time since{};
     Clock iteration{};
@@ -87,7 +89,7 @@ class TimeSpans final : public control::RunListener {
   struct Replica {
     std::int32_t name = 0;
     std::vector<std::size_t> devices;
-    std::uint64_t committed_by = 0;  // the number of the fact that had its gradient committed
+    std::uint64_t committed_by = 0;  // the number of the fact whose orders committed its gradient
     std::int32_t commit_rule = 0;
   };
 
@@ -118,7 +120,7 @@ class TimeSpans final : public control::RunListener {
   std::vector<std::size_t> make_devices(const std::string& replica, Time at);
   std::int32_t rule_of(const policy::Reason& why);
   Blame blame(const Replica& waiting, const policy::Reason& why);
-  // All devices that are this replica's now. `blame`: of one that waited.
+  // Ends the spans of all devices that are this replica's now. `blame`: for a waiting one.
   void end(ReplicaId replica, Time at, State next, Blame blame);
   void end(std::size_t device, Time at, State next, Blame blame);
   TimeSpan span(std::size_t device, Time at, bool leaves, Blame blame) const;
@@ -127,17 +129,17 @@ class TimeSpans final : public control::RunListener {
   const std::vector<std::string> names_of_devices_;
   const See see_;
   std::vector<std::string> devices_;
-  std::vector<Device> states_;  // by device
+  std::vector<Device> states_;  // indexed by device
   std::map<std::string, std::size_t> device_by_name_;
-  std::vector<std::optional<Replica>> replicas_;  // by id
-  std::vector<MeanIteration> iterations_;         // by number of a replica's name
+  std::vector<std::optional<Replica>> replicas_;  // indexed by replica
+  std::vector<MeanIteration> iterations_;         // indexed by number of a replica's name
   std::vector<std::vector<std::size_t>> devices_by_replica_;
   std::map<std::string, std::int32_t> name_numbers_;
   std::vector<std::string> rules_;
   std::vector<bool> rule_is_servers_;
-  std::map<std::string, std::int32_t, std::less<>> rule_numbers_;  // by a reason's text
+  std::map<std::string, std::int32_t, std::less<>> rule_numbers_;  // keyed by a reason's text
   std::uint64_t facts_ = 0;
-  Blame cause_;  // whose fact the latest was, to which the orders belong
+  Blame cause_;  // the replica of the latest fact, to which the orders belong
   std::optional<Time> from_;
   Time latest_;
   std::optional<Time> finished_at_;

@@ -1,6 +1,6 @@
-// Where the time went: adds up the spans of a run's devices (TimeSpans) into a TimeLedger, live or from a
-// replayed journal. Where the run's batches tell what each stage of a pipeline really computed
-// (control::BatchDone), the rest of an iteration was spent on other stages.
+// The sums of a run's spans: adds up the spans of its devices (TimeSpans) into a TimeLedger, live or from a
+// replayed journal. If batches tell how long each stage of a pipeline really computed (control::BatchDone),
+// the rest of an iteration counts as waiting for other stages.
 //
 // Pure; one thread. Memory is bounded by the number of devices.
 #pragma once
@@ -20,7 +20,7 @@ namespace paceline::report {
 
 class TimeStats final : public control::RunListener {
  public:
-  // The parts of a device's waiting that are kept apart: about the longest so many; the others are added up.
+  // About this many of a device's longest waits are kept apart; the others are added up.
   static constexpr std::size_t kMostWaits = 64;
 
   // `devices`: RunInfo's; may be empty, then each replica is a device.
@@ -32,13 +32,15 @@ class TimeStats final : public control::RunListener {
 
   // `now`: not before the latest event; after the end it does not matter.
   TimeLedger ledger(Time now) const;
-  // Of that, only what will not change any more: spans that have ended, and what stages did until the latest
-  // batch. Its numbers never fall from one call to the next, but they do not add up to the wall time.
+  // The part of the ledger that will not change any more: spans that have ended, and the stages' work until
+  // the latest batch. These numbers never fall from one call to the next, but they do not add up to the wall
+  // time.
   TimeLedger settled() const;
 
  private:
   static constexpr std::int32_t kOthers = -3;
-  using Waits = std::map<std::pair<std::int32_t, std::int32_t>, Duration>;  // by whom and by rule
+  // keyed by the replica waited for and the rule
+  using Waits = std::map<std::pair<std::int32_t, std::int32_t>, Duration>;
   struct Spent {
     std::array<Duration, kTimeCauses> causes{};
     Waits waits;
@@ -54,8 +56,8 @@ class TimeStats final : public control::RunListener {
   std::vector<Wait> named(const Waits& waits) const;
 
   const std::vector<std::string> names_;
-  std::vector<Spent> spent_;  // by device of spans_
-  Waits together_;            // of all devices
+  std::vector<Spent> spent_;  // indexed by device of spans_
+  Waits together_;            // sums over all devices
   TimeSpans spans_;
 };
 

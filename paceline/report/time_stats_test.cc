@@ -15,14 +15,14 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 // Keeps everything, and finds the causes the slow way: for each stretch between two events it looks back for
-// what the replica was told or said last, and ahead for what comes next.
+// the replica's latest event and order, and ahead for the next.
 class SlowLedger final : public control::RunListener {
  public:
   void on_fact(const control::Fact& fact) override { told_.push_back({fact.at, fact.what, {}}); }
   void on_order(Time, const control::Order& order) override { told_.back().orders.push_back(order); }
   void on_evaluated(const control::Evaluated&) override {}
 
-  // Of a replica of that number and name: cause, and of waiting for whom, → time.
+  // The time of a replica by cause and by the replica that it waited for.
   std::map<std::pair<TimeCause, std::string>, Duration> spent(ReplicaId replica) const {
     std::map<std::pair<TimeCause, std::string>, Duration> all;
     for (std::size_t i = 0; i + 1 < told_.size(); ++i) {
@@ -178,7 +178,7 @@ TEST(TimeStats, EqualDevicesWaitForEachOther) {
               HasSubstr("wait for each other in turn: under BSP, joint "));
 }
 
-// Facts and orders by hand.
+// Facts and orders made by hand.
 class TimeByHand : public ::testing::Test {
  protected:
   static Time at(double s) { return Time(from_seconds(s)); }
@@ -204,7 +204,7 @@ class TimeByHand : public ::testing::Test {
   TimeStats stats_{{"w0", "w1", "w2"}};
 };
 
-TEST_F(TimeByHand, WhatTheReportDoesNotExplainWasOnTheWay) {
+TEST_F(TimeByHand, UnexplainedTimeWasOnTheWay) {
   join(0, 0, "w0");
   release(2, 0);
   ready(5, 0, 2.5);
@@ -234,14 +234,14 @@ TEST_F(TimeByHand, LoadingAndWaitingForWeightsAreNoComputing) {
   EXPECT_DOUBLE_EQ(of("w0", TimeCause::kComputing), 2.5);
 }
 
-TEST_F(TimeByHand, OneThatReportsMoreThanThereWasGetsNoMore) {
+TEST_F(TimeByHand, AReportLongerThanTheIterationIsCut) {
   join(0, 0, "w0");
   release(0, 0);
   ready(1, 0, 7);
   EXPECT_DOUBLE_EQ(of("w0", TimeCause::kComputing), 1);
 }
 
-TEST_F(TimeByHand, OneThatComesBackRecovered) {
+TEST_F(TimeByHand, ADeviceThatComesBackRecovered) {
   join(0, 0, "w0");
   release(0, 0);
   leave(3, 0);
@@ -252,7 +252,7 @@ TEST_F(TimeByHand, OneThatComesBackRecovered) {
   EXPECT_DOUBLE_EQ(of("w0", TimeCause::kComputing, 7), 1);
 }
 
-TEST_F(TimeByHand, OneThatStaysAwayIsGoneOnceTheRunHasEnded) {
+TEST_F(TimeByHand, ADeviceThatStaysAwayIsGoneOnceTheRunHasEnded) {
   join(0, 0, "w0");
   join(0, 1, "w1");
   leave(1, 0);
@@ -261,7 +261,7 @@ TEST_F(TimeByHand, OneThatStaysAwayIsGoneOnceTheRunHasEnded) {
   EXPECT_DOUBLE_EQ(of("w0", TimeCause::kGone, 9), 3);
 }
 
-TEST_F(TimeByHand, OneThatIsBackBeforeItsCrashIsNoticedIsOneDevice) {
+TEST_F(TimeByHand, ADeviceThatIsBackBeforeItsCrashIsNoticedIsOneDevice) {
   join(0, 0, "w0");
   release(0, 0);
   join(2, 1, "w0");
@@ -318,7 +318,7 @@ TEST_F(TimeByHand, ADeviceThatNoPlanUsesIsParkedAndOneThatDoesNotComeStarts) {
   EXPECT_DOUBLE_EQ(of("w2", TimeCause::kParked), 4);
 }
 
-TEST_F(TimeByHand, WhatTheJobsClockDidNotSeeIsEverybodys) {
+TEST_F(TimeByHand, TimeOffTheJobsClockCountsForEveryDevice) {
   join(0, 0, "w0");
   release(0, 0);
   ready(4, 0, 4);
@@ -330,7 +330,7 @@ TEST_F(TimeByHand, WhatTheJobsClockDidNotSeeIsEverybodys) {
   EXPECT_THAT(what_holds_back(ledger, "bsp"), HasSubstr("the run was down, or did lost work again, "));
 }
 
-TEST_F(TimeByHand, WhatIsSettledNeverFalls) {
+TEST_F(TimeByHand, SettledTimesNeverFall) {
   join(0, 0, "w0+w2");
   release(0, 0);
   const auto settled = [&](const std::string& name, TimeCause cause) {

@@ -1,5 +1,5 @@
-// What updates took each server, as it measured them: from when it turned to a commit until it had made the
-// version. The same numbers as config::UpdateTime has.
+// The time of each server's updates, as the servers measured it: from the beginning of a commit until its
+// version was made. The same numbers as config::UpdateTime has.
 //
 // O(log servers) each, and memory is bounded by their number.
 #pragma once
@@ -16,20 +16,20 @@ namespace paceline::report {
 struct MeasuredUpdates {
   std::int32_t server = 0;
   std::int64_t count = 0;
-  double mean_ms = 0;                   // of an update, whatever its members
-  double update_ms = 0;                 // of one gradient
-  std::optional<double> gradient_ms{};  // each further one; nothing: all had equally many
+  double mean_ms = 0;                   // the mean over all updates, with any number of members
+  double update_ms = 0;                 // an update of one gradient
+  std::optional<double> gradient_ms{};  // each further gradient; nothing: all updates had equally many
 };
 
 class UpdateTimes {
  public:
-  // Other work than updates is left alone.
+  // Ignores side work other than updates.
   void add(const control::SideWork& work);
-  // By server. Each a line through all its updates, by least squares.
+  // Ascending by server. Each is a line through all its updates, by least squares.
   std::vector<MeasuredUpdates> measured() const;
 
  private:
-  // Over updates, of x: members − 1, and y: milliseconds.
+  // Sums over updates of x: members − 1, and y: milliseconds.
   struct Sums {
     std::int64_t count = 0;
     double x = 0, y = 0, xx = 0, xy = 0;

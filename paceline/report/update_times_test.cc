@@ -29,7 +29,7 @@ TEST(UpdateTimes, AreOfEachServer) {
   EXPECT_EQ(measured[0].count, 3);
   EXPECT_NEAR(measured[0].mean_ms, 500, 1e-6);
   EXPECT_NEAR(measured[0].update_ms, 500, 1e-6);
-  EXPECT_FALSE(measured[0].gradient_ms);  // all had one
+  EXPECT_FALSE(measured[0].gradient_ms);  // all had one gradient
   EXPECT_EQ(measured[1].server, 3);
   EXPECT_NEAR(measured[1].mean_ms, 2, 1e-6);
 }

@@ -25,7 +25,7 @@ constexpr int kPingLimit_ms = 10000;
 
 grpc::Status refuse(const std::string& why) { return {grpc::StatusCode::PERMISSION_DENIED, why}; }
 
-// The version, and a short name of the messages that it knows: those may change while the version does not.
+// The version, and a short name of the set of messages: these may change while the version does not.
 const std::string& this_program() {
   static const std::string program = [] {
     google::protobuf::FileDescriptorProto messages;
@@ -36,7 +36,7 @@ const std::string& this_program() {
   return program;
 }
 
-// Nothing unless its certificate says exactly one.
+// The identity in the peer's certificate; nothing unless the certificate names exactly one.
 std::optional<security::Identity> identity_of(const grpc::AuthContext& peer) {
   const auto uris = peer.FindPropertyValues(GRPC_PEER_URI_PROPERTY_NAME);
   if (uris.size() != 1) return std::nullopt;
@@ -65,9 +65,9 @@ std::shared_ptr<grpc::Channel> channel_to(const std::string& address, const Acce
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kPingEvery_ms);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kPingLimit_ms);
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
-  // Another channel to a coordinator that was away does not wait for as long as the one before would.
+  // A new channel starts its own connection, and does not wait out the pauses of an earlier channel.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  // Where http_proxy is set: a coordinator is never behind it.
+  // Ignores http_proxy: a coordinator is never behind a proxy.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   if (!access.credentials) {
     auto connection = security::connect_with_token(address, access.token, limit);

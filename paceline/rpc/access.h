@@ -24,27 +24,26 @@ struct Access {
   std::string token;
 };
 
-// How long a coordinator has to show its token.
+// How long a coordinator may take to show its token.
 inline constexpr std::chrono::milliseconds kEnterLimit{5000};
 
-// To a coordinator. It notices within some 15 s when the other side's host is cut off. Without certificates
-// it connects now, and both sides show their tokens: where that fails each call does, and a later channel may
-// not.
+// A channel to a coordinator, which notices within about 15 s that the other side's host is cut off. Without
+// certificates it connects now, and both sides show their tokens. If that fails, each call fails; a later
+// channel may succeed.
 std::shared_ptr<grpc::Channel> channel_to(const std::string& address, const Access& access,
                                           std::chrono::milliseconds limit = kEnterLimit);
-// Whether somebody is at that address who would let this process in, in a line for people. Errors: as
-// security::preflight().
+// Checks whether a coordinator at that address would let this process in; if not, the error says why in one
+// line. Errors: those of security::preflight().
 absl::Status preflight(const std::string& address, const Access& access, std::chrono::milliseconds limit);
-// Says with a call which program this is, and shows the job's token. Requires: once for a call, before it
-// starts.
+// Adds this program's version and the job's token to a call. Requires: once for each call, before it starts.
 void introduce(grpc::ClientContext& context, const Access& access);
 
 std::shared_ptr<grpc::ServerCredentials> server_credentials(const Access& access);
-// OK when a process of one of these roles may make the call; otherwise PERMISSION_DENIED, and why.
+// OK if a process of one of these roles may make the call; otherwise PERMISSION_DENIED with the reason.
 grpc::Status admit(const grpc::CallbackServerContext& context, const Access& access,
                    const std::vector<security::Role>& roles);
-// OK when the call comes from the same version of Paceline, with the same messages; otherwise
-// PERMISSION_DENIED, and what to do.
+// OK if the call comes from the same version of Paceline, with the same messages; otherwise PERMISSION_DENIED
+// with advice.
 grpc::Status same_program(const grpc::CallbackServerContext& context);
 
 }  // namespace paceline::rpc

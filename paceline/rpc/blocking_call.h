@@ -1,5 +1,5 @@
-// A call of many messages that its own thread serves, for work that waits for a disk: gRPC's threads must not
-// wait.
+// A call of many messages that a thread of its own serves, for work that waits for a disk: gRPC's threads
+// must not wait.
 #pragma once
 
 #include <condition_variable>
@@ -15,22 +15,23 @@
 
 namespace paceline::rpc {
 
-// Owns itself until gRPC is done with it.
+// The object owns itself until gRPC is done with it.
 template <class In, class Out>
 class BlockingCall final : public grpc::ServerBidiReactor<In, Out> {
  public:
-  // How the call ends.
+  // The work of a call. Its result ends the call.
   using Body = std::function<grpc::Status(BlockingCall&)>;
 
-  // What `body` uses outlives the call, and so does its context. It has that place while gRPC has it.
+  // Starts a call. `context` and everything that `body` uses outlive the call. The call keeps `place` until
+  // gRPC is done with it.
   static BlockingCall* start(grpc::CallbackServerContext& context, StreamPlaces::Place place, Body body) {
     auto* call = new BlockingCall(context, std::move(place), std::move(body));
-    std::thread([call] { call->Finish(call->body_(*call)); }).detach();  // Finish may be the end of it
+    std::thread([call] { call->Finish(call->body_(*call)); }).detach();  // Finish may delete the call
     return call;
   }
 
-  // For the body: waits. False when the other side has nothing more to say, or is gone. One thread may read
-  // while another one writes.
+  // Both are for the body, and wait. False if the other side has nothing more to say or is gone. One thread
+  // may read while another one writes.
   bool read(In& message) {
     this->StartRead(&message);
     return wait(read_);
@@ -40,7 +41,7 @@ class BlockingCall final : public grpc::ServerBidiReactor<In, Out> {
     return wait(written_);
   }
 
-  // Ends what the other thread waits for.
+  // Ends the waiting of the other thread.
   void cancel() { context_.TryCancel(); }
 
   void OnReadDone(bool ok) override { done(read_, ok); }
@@ -67,7 +68,7 @@ class BlockingCall final : public grpc::ServerBidiReactor<In, Out> {
   const Body body_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::optional<bool> read_, written_;  // how what was under way ended
+  std::optional<bool> read_, written_;  // results of the operations that were under way
 };
 
 }  // namespace paceline::rpc

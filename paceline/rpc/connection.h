@@ -1,5 +1,5 @@
-// A process's end of its stream to the coordinator. Its own thread reads, so that an order is received at
-// once, even if the process is busy.
+// A process's end of its stream to the coordinator. A thread of its own reads, so that an order is received
+// at once, even if the process is busy.
 #pragma once
 
 #include <chrono>
@@ -31,13 +31,13 @@ class Connection {
     reader_.join();
   }
 
-  // From any thread. False when the stream has ended.
+  // Sends a message, from any thread. False if the stream has ended.
   bool send(const Out& message) {
     const std::lock_guard lock(writing_);
     return stream_->Write(message);
   }
 
-  // The next order; waits for it. Nothing when the stream has ended and everything was taken.
+  // Waits for the next order and returns it. Nothing if the stream has ended and all orders were taken.
   std::optional<In> next() {
     std::unique_lock lock(mutex_);
     arrived_.wait(lock, [this] { return ended_ || !orders_.empty(); });
@@ -47,27 +47,28 @@ class Connection {
     return order;
   }
 
-  // Waits until an order is here or the stream has ended, but no longer than `limit`. True when there is one.
+  // Waits until an order is here or the stream has ended, but no longer than `limit`. True if there is an
+  // order.
   bool wait(std::chrono::nanoseconds limit) {
     std::unique_lock lock(mutex_);
     return arrived_.wait_for(lock, limit, [this] { return ended_ || !orders_.empty(); });
   }
 
-  // The stream has ended: the coordinator is gone, or has finished with this process.
+  // True if the stream has ended: the coordinator is gone, or has finished with this process.
   bool ended() {
     const std::lock_guard lock(mutex_);
     return ended_;
   }
 
-  // To be called once when the stream has ended, from any thread and without waiting: somebody may be busy
-  // with an order that nobody wants any more. Empty: not to be called from now on.
+  // Sets a function that is called once when the stream has ended, from any thread. It must not wait. With it
+  // an owner that is busy with an order learns that the order is obsolete. Empty: no call from now on.
   void on_end(std::function<void()> tell) {
     const std::lock_guard lock(mutex_);
     on_end_ = std::move(tell);
     if (ended_ && on_end_) on_end_();
   }
 
-  // How the stream ended; waits for that. OK when the coordinator ended it.
+  // Waits for the end of the stream, and returns how it ended. OK if the coordinator ended it.
   grpc::Status end() {
     std::unique_lock lock(mutex_);
     arrived_.wait(lock, [this] { return ended_; });

@@ -29,11 +29,11 @@ constexpr std::chrono::seconds kDisconnectLimit{5};
 
 struct ExaminedHost {
   std::optional<wire::DoctorHello> hello;
-  Stream::Pointer stream;  // null: it is not here, or has gone
+  Stream::Pointer stream;  // null: the host has not come, or has gone
   std::deque<wire::DoctorAnswer> answers;
 };
 
-// What gRPC's threads bring and one thread waits for.
+// The hosts that are examined. gRPC's threads bring their answers, and one thread waits for them.
 class ExaminedHosts final : public Stream::Listener {
  public:
   explicit ExaminedHosts(int hosts) : all_(static_cast<std::size_t>(hosts)) {}
@@ -56,7 +56,7 @@ class ExaminedHosts final : public Stream::Listener {
     changed_.notify_all();
   }
 
-  // With the lock, until `done` or for so long.
+  // Waits until `done` or for `limit`; calls `done` with the lock held.
   template <class Done>
   bool wait(std::chrono::milliseconds limit, const Done& done) {
     std::unique_lock lock(mutex_);
@@ -133,7 +133,7 @@ struct DoctorServer::State {
   Service service;
   std::unique_ptr<Port> port;
   std::int64_t asked = 0;
-  std::jthread thread;  // of the loop
+  std::jthread thread;  // runs the loop
 };
 
 DoctorServer::DoctorServer(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -178,7 +178,7 @@ absl::StatusOr<wire::DoctorAnswer> DoctorServer::ask(int host, wire::DoctorOrder
     ExaminedHost& asked = all[at];
     here = asked.stream != nullptr;
     if (here && !std::exchange(told, true)) asked.stream->send(order);
-    // What comes to an earlier order is too late.
+    // Answers to earlier orders are too late.
     while (!asked.answers.empty() && !answer) {
       if (asked.answers.front().to() == number) answer = std::move(asked.answers.front());
       asked.answers.pop_front();

@@ -1,8 +1,8 @@
 // The meeting point for a joint examination of a job's hosts: a port of the first host, with the job's
-// certificates and token, as a coordinator has them. The examination asks one host at a time, and waits for
-// its answer.
+// certificates and token, like a coordinator's. The examination asks one host at a time, and waits for its
+// answer.
 //
-// One thread asks; gRPC's threads bring what comes.
+// One thread asks; gRPC's threads bring the answers.
 #pragma once
 
 #include <chrono>
@@ -20,21 +20,22 @@ namespace paceline::rpc {
 
 class DoctorServer {
  public:
-  // Listens. `notice`: one line about a process that was refused; from any thread. Errors: Unavailable when
-  // the address cannot be had.
+  // Listens. `notice`: gets one line about each process that was refused; called from any thread. Errors:
+  // Unavailable if the address cannot be used.
   static absl::StatusOr<std::unique_ptr<DoctorServer>> open(const std::string& address, const Access& access,
                                                             int hosts,
                                                             std::function<void(const std::string&)> notice);
   ~DoctorServer();
 
   const std::string& address() const;
-  // Until all are here, for so long at most.
+  // Waits until all hosts have come, but no longer than `limit`.
   void wait_for_all(std::chrono::milliseconds limit);
-  // What a host said when it came; nothing when it did not.
+  // The host's first message; nothing if the host did not come.
   std::optional<wire::DoctorHello> hello(int host) const;
-  // Errors: Unavailable (it did not come, or has gone), DeadlineExceeded.
+  // Sends the order and waits for the answer. Errors: Unavailable (the host did not come, or has gone),
+  // DeadlineExceeded.
   absl::StatusOr<wire::DoctorAnswer> ask(int host, wire::DoctorOrder order, std::chrono::milliseconds limit);
-  // To all, and waits a little for them to go. `refused`: something has to be fixed.
+  // Sends a disconnect to all hosts, and waits briefly for it to leave. `refused`: something has to be fixed.
   void send_disconnect(bool refused, const std::string& why);
 
  private:

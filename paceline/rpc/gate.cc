@@ -33,10 +33,11 @@ using std::chrono::milliseconds;
 constexpr int kAcceptedAtOnce = 64;
 constexpr milliseconds kWithoutDescriptors{200};
 constexpr std::chrono::seconds kSayDroppedEvery{10};
-constexpr std::chrono::seconds kClosing{1};  // that gRPC takes for a handshake that took too long
+// how long gRPC takes to close a connection whose handshake took too long
+constexpr std::chrono::seconds kClosing{1};
 constexpr std::size_t kManyHandshakes = 100;
 constexpr unsigned char kTlsHandshake = 22;
-// What TLS says to one that does not speak it: a fatal alert, unexpected_message (RFC 8446, 6).
+// TLS's reply to a peer that does not speak TLS: a fatal alert, unexpected_message (RFC 8446, 6).
 constexpr std::string_view kTlsAlert{"\x15\x03\x01\x00\x02\x02\x0a", 7};
 
 std::string address_of(const sockaddr_storage& address, socklen_t size) {
@@ -47,7 +48,7 @@ std::string address_of(const sockaddr_storage& address, socklen_t size) {
   return error == 0 ? host_port(host.data(), port.data()) : "an unknown address";
 }
 
-// A few bytes, for which a socket has room.
+// Sends a few bytes, for which a socket has room.
 bool say(int socket, std::string_view words) {
   return send(socket, words.data(), words.size(), MSG_NOSIGNAL | MSG_DONTWAIT) ==
          static_cast<ssize_t>(words.size());
@@ -63,7 +64,7 @@ std::size_t file_limit() {
   return std::min<std::size_t>(limit.rlim_cur, INT_MAX);
 }
 
-// So that strangers leave most file descriptors to the job.
+// Strangers leave most file descriptors to the job.
 std::size_t most_strangers() { return std::clamp<std::size_t>(file_limit() / 4, 1, Gate::kMostStrangers); }
 std::size_t most_handshakes() { return std::clamp<std::size_t>(file_limit() / 8, 2, Gate::kMostHandshakes); }
 
@@ -103,7 +104,7 @@ void Gate::run(const std::stop_token& stop) {
     watched.push_back({now < accept_again_ ? -1 : listening_.get(), POLLIN, 0});
     for (const Stranger& stranger : strangers_)
       watched.push_back({stranger.waits ? -1 : stranger.connection.get(), POLLIN, 0});
-    // Time runs out for somebody only if there is somebody.
+    // A time limit is needed only if there are strangers, or something to give back or to say.
     const bool all_quiet =
         strangers_.empty() && now >= accept_again_ && dropped_ == 0 && most_handshakes_ == 0;
     poll(watched.data(), watched.size(), all_quiet ? -1 : static_cast<int>(kWithoutDescriptors.count()));
@@ -141,7 +142,7 @@ void Gate::accept_some() {
     stranger.source = stranger.address.substr(0, stranger.address.rfind(':'));
     ++strangers_of_[stranger.source];
     stranger.until = Clock::now() + kPatience;
-    // What it has to say is often here already.
+    // The first bytes of a stranger are often here already.
     if (!hear(stranger)) forget(std::prev(strangers_.end()));
   }
 }
@@ -151,7 +152,7 @@ Gate::Strangers::iterator Gate::forget(Strangers::iterator stranger) {
   return strangers_.erase(stranger);
 }
 
-// Requires: there is one.
+// Drops the first stranger of the source that has most of them. Requires: there is one.
 void Gate::drop_one() {
   const auto most = std::max_element(strangers_of_.begin(), strangers_of_.end(),
                                      [](const auto& a, const auto& b) { return a.second < b.second; });
@@ -179,7 +180,8 @@ bool Gate::hear_first_of_tls(Stranger& stranger) {
   return stranger.waits;
 }
 
-// Who has none under way finds a place while there is any.
+// True if a place is left for this source's handshake, and takes it. A source may have at most as many places
+// as stay free, so a source without a handshake finds one while any is free.
 bool Gate::may_shake_hands(const std::string& source) {
   forget_handshakes();
   const auto found = handshakes_of_.find(source);
@@ -191,7 +193,7 @@ bool Gate::may_shake_hands(const std::string& source) {
   return true;
 }
 
-// After many the C library keeps what they took, in pieces: it is given back once they are over.
+// After many handshakes the C library keeps their memory in pieces. It is given back once they are over.
 void Gate::forget_handshakes() {
   const auto now = Clock::now();
   while (!handshakes_.empty() && handshakes_.front().began + kHandshakeLimit + kClosing < now) {
@@ -210,12 +212,12 @@ bool Gate::hear_proof(Stranger& stranger) {
       recv(stranger.connection.get(), bytes.data(), wanted - stranger.said.size(), MSG_DONTWAIT);
   if (count < 0 && (errno == EAGAIN || errno == EINTR)) return true;
   if (count <= 0) {
-    // It has seen ours, and it is not what its own token makes of it.
+    // The stranger has seen the coordinator's proof, and left because it has another token.
     if (opened) options_.refused(refusal(stranger.address));
     return false;
   }
   stranger.said.append(bytes.data(), static_cast<std::size_t>(count));
-  // One that says something else need not be waited for.
+  // A stranger that begins with other words is refused at once.
   const std::string_view begin = std::string_view(stranger.said).substr(0, security::kOpening.size());
   if (!opened && !security::kOpening.starts_with(begin)) {
     say(stranger.connection.get(), security::kRefusal);
@@ -247,7 +249,7 @@ bool Gate::answer(Stranger& stranger) {
                  security::proof_of(security::Side::kCoordinator, options_.token, *theirs, *own));
 }
 
-// A new connection has the lowest number that is free, so its number says how many are taken.
+// A new connection has the lowest free number, so its number tells how many are taken.
 void Gate::let_in(Stranger& stranger) {
   if (stranger.connection.get() >= most_descriptors_) {
     options_.refused(fmt::format(

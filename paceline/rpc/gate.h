@@ -4,11 +4,11 @@
 // Without TLS both sides show that they have the token (security/proof.h), and then gRPC gets the connection.
 // With TLS gRPC gets it once its first byte is that of a handshake; certificates tell the two who they are.
 //
-// Invariant: at most kMostStrangers connections have not got in; when one more comes, one goes of the
-// source (an address of a host) that has most of them: its first. A stranger has kPatience. With TLS at most
-// kMostHandshakes get in within the time that gRPC gives a handshake, and of one source no more than are left
-// for others. So one host that floods the gate keeps only itself out. No connection may take the last quarter
-// of the process's file descriptors.
+// A stranger is a connection that has not got in. Invariant: there are at most kMostStrangers; if another one
+// comes, the source (an address of a host) with the most strangers loses its first. A stranger has kPatience.
+// With TLS at most kMostHandshakes get in within the time that gRPC gives a handshake, and a source takes no
+// more of these places than it leaves to others. So one host that floods the gate keeps only itself out. No
+// connection may take the last quarter of the process's file descriptors.
 #pragma once
 
 #include <chrono>
@@ -42,9 +42,9 @@ class Gate {
     std::function<void(const std::string&)> refused;  // one line; from the gate's thread
   };
 
-  // Takes those who connect to a socket that listens (base/listening_socket.h). Errors: ResourceExhausted.
+  // Accepts connections to a socket that listens (base/listening_socket.h). Errors: ResourceExhausted.
   static absl::StatusOr<std::unique_ptr<Gate>> open(FileDescriptor listening, Options options);
-  // Nobody comes in any more.
+  // Closes the gate: nobody comes in any more.
   ~Gate();
 
  private:
@@ -55,16 +55,16 @@ class Gate {
     std::string source;   // the address without its port
     std::string address;  // for people
     Clock::time_point until;
-    std::string said;                    // not more than what is waited for
-    std::string peers_nonce, own_nonce;  // once the opening is here
-    bool waits = false;                  // with TLS: for others' handshakes
+    std::string said;                    // the bytes so far, never more than the awaited ones
+    std::string peers_nonce, own_nonce;  // known once the opening is here
+    bool waits = false;                  // with TLS: it waits until other handshakes are over
   };
   using Strangers = std::list<Stranger>;  // the oldest first
 
   Gate(FileDescriptor listening, WakeEvent woken, Options options);
   void run(const std::stop_token& stop);
   void accept_some();
-  // Whether the stranger is still one.
+  // False if the connection is no stranger any more: it got in, or was dropped.
   bool hear(Stranger& stranger);
   bool hear_first_of_tls(Stranger& stranger);
   bool hear_proof(Stranger& stranger);
@@ -80,19 +80,19 @@ class Gate {
   const FileDescriptor listening_;
   const WakeEvent woken_;
   const Options options_;
-  const std::size_t most_strangers_;  // kMostStrangers, and fewer where there are few file descriptors
-  const int most_descriptors_;        // with which connections get in
-  const std::size_t most_at_once_;    // kMostHandshakes, or fewer, too
+  const std::size_t most_strangers_;  // kMostStrangers, or fewer if there are few file descriptors
+  const int most_descriptors_;        // a connection with a higher number does not get in
+  const std::size_t most_at_once_;    // kMostHandshakes, or fewer if there are few file descriptors
   Strangers strangers_;
   struct Handshake {
     Clock::time_point began;
     std::string source;
   };
-  std::deque<Handshake> handshakes_;                                 // that may still go on
-  std::map<std::string, std::size_t> strangers_of_, handshakes_of_;  // by source; none of 0
-  std::size_t most_handshakes_ = 0;                                  // since memory was given back
-  Clock::time_point accept_again_{};                                 // no file descriptor was left
-  std::size_t dropped_ = 0;                                          // since that was said
+  std::deque<Handshake> handshakes_;                                 // handshakes that may still go on
+  std::map<std::string, std::size_t> strangers_of_, handshakes_of_;  // counted for each source; never 0
+  std::size_t most_handshakes_ = 0;   // the most at a time since memory was given back
+  Clock::time_point accept_again_{};  // not before this time, because no file descriptor was left
+  std::size_t dropped_ = 0;           // since the last line about dropped strangers
   Clock::time_point said_dropped_{};
   std::jthread thread_;
 };

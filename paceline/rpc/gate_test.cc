@@ -34,7 +34,7 @@ class GateTest : public ::testing::Test {
     setrlimit(RLIMIT_NOFILE, &limit_);
   }
 
-  // Of file descriptors; as many as there may be.
+  // Sets the limit of file descriptors to `files`, or to as many as the system allows.
   rlim_t raise_limit(rlim_t files) const {
     rlimit limit = limit_;
     limit.rlim_cur = std::min(limit.rlim_max, files);
@@ -78,7 +78,7 @@ class GateTest : public ::testing::Test {
     EXPECT_EQ(send(connection.get(), words.data(), words.size(), MSG_NOSIGNAL),
               static_cast<ssize_t>(words.size()));
   }
-  // All that comes until the other side closes.
+  // All bytes that come until the other side closes.
   static std::string rest(const FileDescriptor& connection) {
     std::string all;
     char bytes[256];
@@ -118,8 +118,8 @@ class GateTest : public ::testing::Test {
   std::unique_ptr<Gate> gate_;
 };
 
-// What the gate does before its patience runs out shows only in a trial that is over by then. `trial` says
-// what to expect, which holds for the first such one. False where all take longer.
+// A trial that takes less time than the gate's patience shows what the gate does before the patience runs
+// out. Calls `trial`, which has the expectations, until one trial was that fast. False if all take longer.
 bool any_in_time(const auto& trial) {
   constexpr int kTrials = 5;
   constexpr auto kWellBefore = std::min(Gate::kPatience, Gate::kHandshakeLimit) - 1s;
@@ -139,7 +139,7 @@ bool eventually(const auto& done) {
   return done();
 }
 
-TEST_F(GateTest, WhoHasTheTokenComesIn) {
+TEST_F(GateTest, AdmitsAPeerWithTheToken) {
   open(false);
   for (std::size_t i = 1; i <= 3; ++i) {
     const auto entered = security::connect_with_token(address_, kToken, 5s);
@@ -148,12 +148,12 @@ TEST_F(GateTest, WhoHasTheTokenComesIn) {
   }
 }
 
-TEST_F(GateTest, WhoHasAnotherTokenDoesNot) {
+TEST_F(GateTest, RefusesAPeerWithAnotherToken) {
   open(false);
   const auto entered = security::connect_with_token(address_, "another" + kToken, 5s);
   EXPECT_NE(entered.status().message().find("does not have this token"), std::string::npos)
       << entered.status();
-  // One that does not care whether the coordinator has it.
+  // This impostor does not check whether the coordinator has the token.
   const FileDescriptor impostor = connect();
   say(impostor, std::string(security::kOpening) + std::string(security::kNonceBytes, 'n'));
   std::string answer(security::kAnswerBytes, '\0');
@@ -164,8 +164,8 @@ TEST_F(GateTest, WhoHasAnotherTokenDoesNot) {
   EXPECT_EQ(admitted(), 0u);
 }
 
-// Nor one who sends back what the coordinator has shown.
-TEST_F(GateTest, AProofOfTheOtherSideIsNone) {
+// An impostor that sends back the coordinator's own proof is not let in either.
+TEST_F(GateTest, RefusesTheCoordinatorsOwnProof) {
   open(false);
   const FileDescriptor impostor = connect();
   say(impostor, std::string(security::kOpening) + std::string(security::kNonceBytes, 'n'));
@@ -176,7 +176,7 @@ TEST_F(GateTest, AProofOfTheOtherSideIsNone) {
   EXPECT_EQ(admitted(), 0u);
 }
 
-TEST_F(GateTest, WhoSaysSomethingElseIsClosedAtOnce) {
+TEST_F(GateTest, ClosesAConnectionThatSaysSomethingElse) {
   open(false);
   for (const char* words : {"PRI * HTTP/2.0\r\n", "\x16\x03\x01", "GET / HTTP/1.1\r\n", "paceliner"}) {
     const FileDescriptor stranger = connect();
@@ -187,13 +187,13 @@ TEST_F(GateTest, WhoSaysSomethingElseIsClosedAtOnce) {
   EXPECT_EQ(admitted(), 0u);
 }
 
-TEST_F(GateTest, WhoSaysNothingIsClosedInTheEnd) {
+TEST_F(GateTest, ClosesASilentConnectionInTheEnd) {
   open(false);
   const FileDescriptor silent = connect();
   EXPECT_EQ(rest(silent), "");
 }
 
-TEST_F(GateTest, OfManyWhoSayNothingTheOldestGo) {
+TEST_F(GateTest, DropsTheOldestOfManySilentConnections) {
   const rlim_t limit = raise_limit(4096);
   const std::size_t many = std::min<std::size_t>(Gate::kMostStrangers, limit / 4) + 100;
   const bool in_time = any_in_time([&] {
@@ -213,8 +213,8 @@ TEST_F(GateTest, OfManyWhoSayNothingTheOldestGo) {
   if (!in_time) GTEST_SKIP() << "this machine is too slow: the patience with all of them ran out";
 }
 
-// Of a host that says nothing so often that its own places are gone, others lose none.
-TEST_F(GateTest, OfManyHostsTheOneWithMostLosesThem) {
+// A host that is silent so often that it uses up its own places takes none from other hosts.
+TEST_F(GateTest, DropsConnectionsOfTheHostThatHasMost) {
   const rlim_t limit = raise_limit(4096);
   const std::size_t many = std::min<std::size_t>(Gate::kMostStrangers, limit / 4) + 100;
   const bool in_time = any_in_time([&] {
@@ -258,7 +258,7 @@ TEST_F(GateTest, WithTlsTheFirstByteIsThatOfAHandshake) {
   while (admitted() == 0) std::this_thread::yield();
 }
 
-// What counts descriptors in 16 bits, or sets of a thousand, would go wrong here.
+// Code that counts descriptors in 16 bits, or has sets of a thousand, would fail here.
 TEST_F(GateTest, DescriptorsBeyond64kAreLikeOthers) {
   const rlim_t limit = raise_limit(100'000);
   if (limit < 90'000) GTEST_SKIP() << "this system lets a process have " << limit << " files open";
@@ -274,7 +274,7 @@ TEST_F(GateTest, DescriptorsBeyond64kAreLikeOthers) {
   EXPECT_TRUE(eventually([&] { return admitted() == 1; }));
 }
 
-// Handshakes that go no further, of one host, as many as it likes: others get in at once.
+// One host begins as many handshakes as it likes and finishes none: others get in at once.
 TEST_F(GateTest, AHostThatFloodsItKeepsNobodyElseOut) {
   constexpr rlim_t kFiles = 4096;
   const rlim_t limit = raise_limit(kFiles);

@@ -10,10 +10,10 @@
 
 namespace paceline::rpc {
 
-// Of one direction.
+// A new key of one direction of a link.
 std::string new_link_key();
 
-// Errors: Internal when the coordinator gave others.
+// Both keys of a link, as the coordinator sent them. Errors: Internal if they are no such keys.
 absl::StatusOr<links::LinkKeys> link_keys(const std::string& send, const std::string& receive);
 
 }  // namespace paceline::rpc

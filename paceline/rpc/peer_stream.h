@@ -1,11 +1,11 @@
-// The coordinator's end of one peer's stream. gRPC's threads call the reactor; what they bring is posted to
-// the event loop, on which everything else lives.
+// The coordinator's end of one peer's stream. gRPC's threads call the reactor; messages and the end of the
+// stream are posted to the event loop, on which everything else lives.
 //
 // The waiting messages of a peer are limited by their memory: while 1 MB of its messages is not taken, the
 // next one is not read, and a peer that leaves more than 64 MB unread counts as gone.
 //
 // Lifetime: gRPC keeps one until its stream has ended and OnDone was called; the coordinator may hold it
-// longer. That is the one place where two owners are real, hence shared_ptr.
+// longer. These are two real owners, hence shared_ptr.
 #pragma once
 
 #include <deque>
@@ -27,7 +27,7 @@ class PeerStream final : public grpc::ServerBidiReactor<In, Out> {
  public:
   using Pointer = std::shared_ptr<PeerStream>;
 
-  // What happens on the stream; called on the event loop. `closed` comes once, last.
+  // Hears the events of the stream, on the event loop. `closed` comes once, last.
   class Listener {
    public:
     virtual ~Listener() = default;
@@ -35,8 +35,8 @@ class PeerStream final : public grpc::ServerBidiReactor<In, Out> {
     virtual void closed(const Pointer& stream) = 0;
   };
 
-  // `loop` and `listener` outlive the stream, and so does the call's context. It has that place while gRPC
-  // has it.
+  // `loop`, `listener` and the call's context outlive the stream, which keeps `place` until gRPC is done with
+  // it.
   static PeerStream* start(EventLoop& loop, Listener& listener, const grpc::CallbackServerContext& context,
                            StreamPlaces::Place place) {
     auto stream = std::make_shared<PeerStream>(Token{}, loop, listener, context);
@@ -49,12 +49,12 @@ class PeerStream final : public grpc::ServerBidiReactor<In, Out> {
   // The other side's address.
   const std::string& peer() const { return peer_; }
 
-  // From any thread. Dropped when the stream has ended.
+  // Sends a message, from any thread. Messages after the end of the stream are dropped.
   void send(Out message) {
     if (!queue(std::move(message))) context_.TryCancel();
   }
 
-  // The last order, and the end of the stream.
+  // Sends the last order, and ends the stream.
   void send_disconnect(const wire::Disconnect& disconnect) {
     Out order;
     *order.mutable_disconnect() = disconnect;
@@ -62,7 +62,7 @@ class PeerStream final : public grpc::ServerBidiReactor<In, Out> {
     close();
   }
 
-  // Ends the stream once everything sent before has left.
+  // Ends the stream once all messages sent before have left.
   void close() {
     const std::lock_guard lock(mutex_);
     finishing_ = true;
@@ -71,14 +71,14 @@ class PeerStream final : public grpc::ServerBidiReactor<In, Out> {
 
   void OnReadDone(bool ok) override {
     if (!ok) {
-      close();  // the peer is gone, or says no more: what is on its way still leaves
+      close();  // the peer is gone, or says no more: messages under way still leave
       return;
     }
-    // Not the bytes that came: a few of them can make many empty parts.
+    // This counts the memory, not the bytes that came: a few bytes can make many empty parts.
     const std::size_t bytes = incoming_.SpaceUsedLong() + kTaskBytes;
     {
       const std::lock_guard lock(mutex_);
-      untaken_ += bytes;  // before they can be taken
+      untaken_ += bytes;  // counted before the loop can take them
     }
     loop_.post([self = self_, message = std::move(incoming_), bytes]() mutable {
       self->listener_.received(self, std::move(message));
@@ -90,7 +90,7 @@ class PeerStream final : public grpc::ServerBidiReactor<In, Out> {
     if (!paused_ && !finished_) this->StartRead(&incoming_);
   }
 
-  // Also while nothing is read.
+  // gRPC calls this even while nothing is read.
   void OnCancel() override { close(); }
 
   void OnWriteDone(bool ok) override {
@@ -118,11 +118,11 @@ class PeerStream final : public grpc::ServerBidiReactor<In, Out> {
       : loop_(loop), listener_(listener), context_(context), peer_(context.peer()) {}
 
  private:
-  static constexpr std::size_t kMostUntaken = 1 << 20;  // bytes, and a message more
+  static constexpr std::size_t kMostUntaken = 1 << 20;  // one message more may be untaken
   static constexpr std::size_t kMostUnread = 64 << 20;
-  static constexpr std::size_t kTaskBytes = 256;  // of the loop, for each message
+  static constexpr std::size_t kTaskBytes = 256;  // memory of the event loop for each message
 
-  // A message was, on the event loop.
+  // Called on the event loop when a message was taken.
   void taken(std::size_t bytes) {
     const std::lock_guard lock(mutex_);
     untaken_ -= bytes;
@@ -131,7 +131,7 @@ class PeerStream final : public grpc::ServerBidiReactor<In, Out> {
     if (!finished_) this->StartRead(&incoming_);
   }
 
-  // False when it is too much.
+  // False if the peer has left too much unread.
   bool queue(Out message) {
     const std::lock_guard lock(mutex_);
     if (finishing_) return true;
@@ -151,7 +151,7 @@ class PeerStream final : public grpc::ServerBidiReactor<In, Out> {
 
   EventLoop& loop_;
   Listener& listener_;
-  const grpc::CallbackServerContext& context_;  // while the stream has not ended
+  const grpc::CallbackServerContext& context_;  // valid while the stream has not ended
   const std::string peer_;
   StreamPlaces::Place place_;
   In incoming_;
@@ -161,7 +161,7 @@ class PeerStream final : public grpc::ServerBidiReactor<In, Out> {
   };
   std::mutex mutex_;               // guards what follows
   std::deque<Outgoing> outgoing_;  // the front is being written
-  std::size_t unread_ = 0;         // bytes of them
+  std::size_t unread_ = 0;         // the bytes of these messages
   std::size_t untaken_ = 0;        // bytes of messages on the event loop
   bool paused_ = false;            // nothing is read
   bool finishing_ = false;         // nothing more is sent
@@ -169,7 +169,6 @@ class PeerStream final : public grpc::ServerBidiReactor<In, Out> {
   std::shared_ptr<PeerStream> self_;
 };
 
-// Ends a call before it began.
 template <class In, class Out>
 class RefusedStream final : public grpc::ServerBidiReactor<In, Out> {
  public:
@@ -177,12 +176,12 @@ class RefusedStream final : public grpc::ServerBidiReactor<In, Out> {
   void OnDone() override { delete this; }
 };
 
-// What a call ends with where all places are taken.
+// The status of a call that finds all places taken.
 inline grpc::Status no_place_left() {
   return {grpc::StatusCode::RESOURCE_EXHAUSTED, "more processes are connected than this job has"};
 }
 
-// A stream of that service, or none where all places are taken.
+// Starts a stream, or refuses the call if all places are taken.
 template <class Stream, class In, class Out>
 grpc::ServerBidiReactor<In, Out>* start_stream(EventLoop& loop, typename Stream::Listener& listener,
                                                const grpc::CallbackServerContext& context,

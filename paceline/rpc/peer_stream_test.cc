@@ -1,5 +1,5 @@
-// Peers of a real gRPC server that have the token and mean no good: one that never reads, and one that says
-// more than anybody takes.
+// Peers of a real gRPC server that have the token and misbehave: one that never reads, and one that sends
+// more than the coordinator takes.
 #include "paceline/rpc/peer_stream.h"
 
 #include <atomic>
@@ -80,7 +80,7 @@ class PeerStreams : public ::testing::Test, public Stream::Listener {
   std::atomic<int> received_{0}, closed_{0};
   std::atomic<std::size_t> bytes_received_{0};
   EventLoop loop_;
-  Stream::Pointer stream_;  // of the loop
+  Stream::Pointer stream_;  // used by the loop's thread
 
  private:
   struct Service final : wire::Coordinator::CallbackService {
@@ -100,7 +100,7 @@ class PeerStreams : public ::testing::Test, public Stream::Listener {
   std::jthread thread_;
 };
 
-TEST_F(PeerStreams, OneThatNeverReadsIsGone) {
+TEST_F(PeerStreams, DropsAPeerThatNeverReads) {
   run();
   const auto call = open();
   call->stream->Write(message_of(1));
@@ -117,7 +117,7 @@ TEST_F(PeerStreams, OneThatNeverReadsIsGone) {
   EXPECT_EQ(call->stream->Finish().error_code(), grpc::StatusCode::CANCELLED);
 }
 
-TEST_F(PeerStreams, WhatNobodyTakesIsBoundedAndReadInTheEnd) {
+TEST_F(PeerStreams, BoundsUntakenMessagesAndReadsThemInTheEnd) {
   constexpr int kMessages = 60;
   const auto call = open();
   std::atomic<int> written{0};
@@ -125,7 +125,7 @@ TEST_F(PeerStreams, WhatNobodyTakesIsBoundedAndReadInTheEnd) {
     while (written < kMessages && call->stream->Write(message_of(3 * kMegabyte))) ++written;
     call->stream->WritesDone();
   });
-  // Until nothing more goes: a loop that stands still, and what both ends' windows hold.
+  // Waits until no more bytes leave: the loop stands still, and both ends' windows are full.
   int before = -1;
   while (std::exchange(before, written) != written || written == 0) std::this_thread::sleep_for(300ms);
   EXPECT_LT(written, 20) << "of 3 MB each";
@@ -148,7 +148,7 @@ TEST_F(PeerStreams, ThereAreSoManyPlaces) {
   EXPECT_EQ(one_more->stream->Finish().error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
   calls.front()->stream->WritesDone();
   EXPECT_EQ(calls.front()->stream->Finish().error_code(), grpc::StatusCode::OK);
-  // Soon: a call hears how it ended a moment before its place is free.
+  // The place is free soon: a call hears how it ended a moment earlier.
   EXPECT_TRUE(comes_true([&] {
     if (received_ == 4) return true;
     calls.push_back(open());

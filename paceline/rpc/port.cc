@@ -14,7 +14,7 @@ namespace {
 constexpr int kLeastPing_ms = 1000;
 // A process has one call, or a few after one another.
 constexpr int kMostCalls = 16;
-// Of gRPC itself, for all connections: a job of a thousand processes takes a tenth of it.
+// The memory of gRPC itself for all connections: a job of a thousand processes takes a tenth of it.
 constexpr std::size_t kMostMemory = std::size_t{512} << 20;
 constexpr std::chrono::milliseconds kShutdownLimit{200};
 
@@ -48,7 +48,7 @@ absl::StatusOr<std::unique_ptr<Port>> Port::open(ListeningSocket listening, cons
   builder.SetResourceQuota(grpc::ResourceQuota("port").Resize(kMostMemory));
   constexpr auto kLimit = std::chrono::duration_cast<std::chrono::milliseconds>(Gate::kHandshakeLimit);
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, static_cast<int>(kLimit.count()));
-  // With TLS one without a call has not shown a token. Without, the gate has seen it.
+  // With TLS an idle connection has not shown a token. Without TLS, the gate has seen it.
   if (access.credentials)
     builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, static_cast<int>(kLimit.count()));
   using Type = grpc::ServerBuilder::experimental_type::ExternalConnectionType;

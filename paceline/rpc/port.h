@@ -1,4 +1,4 @@
-// Where a gRPC service listens.
+// A gRPC service on a listening socket, behind a gate.
 #pragma once
 
 #include <functional>
@@ -16,20 +16,20 @@ namespace paceline::rpc {
 
 class Port {
  public:
-  // Takes connections of that socket. The service outlives the port. `refused`: one line about whom the gate
-  // did not let in; from any thread. Errors: ResourceExhausted.
+  // Serves connections to that socket. The service outlives the port. `refused`: gets one line about each
+  // process that the gate did not let in; called from any thread. Errors: ResourceExhausted.
   static absl::StatusOr<std::unique_ptr<Port>> open(ListeningSocket listening, const Access& access,
                                                     grpc::Service& service,
                                                     std::function<void(const std::string&)> refused);
-  // The same, where `address` ("127.0.0.1:0" takes any free port) is. Errors: also Unavailable when it cannot
-  // be had.
+  // The same at `address`; "127.0.0.1:0" takes any free port. Errors: also Unavailable if the address cannot
+  // be used.
   static absl::StatusOr<std::unique_ptr<Port>> open(const std::string& address, const Access& access,
                                                     grpc::Service& service,
                                                     std::function<void(const std::string&)> refused);
-  // Ends calls that are under way.
+  // Ends the calls that are under way.
   ~Port();
 
-  // Where it is found.
+  // The address under which others reach it.
   const std::string& address() const { return address_; }
 
  private:
@@ -40,11 +40,11 @@ class Port {
 
   std::unique_ptr<Acceptor> acceptor_;
   std::unique_ptr<grpc::Server> server_;
-  std::unique_ptr<Gate> gate_;  // goes first
+  std::unique_ptr<Gate> gate_;  // destroyed first
   std::string address_;
 };
 
-// Listens as network.listen says. Errors: Unavailable, in one line for people.
+// Listens at network.listen. Errors: Unavailable, in one line for people.
 absl::StatusOr<ListeningSocket> listen_for_job(const std::string& address);
 
 }  // namespace paceline::rpc

@@ -1,5 +1,5 @@
 // A call of one request and one reply whose caller is known before a byte of the request is read. gRPC's own
-// unary calls read it first.
+// unary calls read the request first.
 #pragma once
 
 #include <functional>
@@ -9,12 +9,12 @@
 
 namespace paceline::rpc {
 
-// Owns itself until gRPC is done with it.
+// The object owns itself until gRPC is done with it.
 template <class In, class Out>
 class SingleCall final : public grpc::ServerBidiReactor<In, Out> {
  public:
-  // `take` is called with the request, from a thread of gRPC's, and has the call answered or failed, once,
-  // from any thread. Where it is not admitted the call fails so, and nothing is read.
+  // `take` gets the request on one of gRPC's threads, and has to answer the call or fail it, once, from any
+  // thread. If the caller is not admitted, the call fails with `admitted`, and nothing is read.
   static SingleCall* start(const grpc::Status& admitted, std::function<void(SingleCall&)> take) {
     auto* call = new SingleCall(std::move(take));
     if (admitted.ok()) {

@@ -1,5 +1,5 @@
-// How many streams a service has at a time. A process with a job's token may open as many as it likes, and
-// each costs memory. Any thread.
+// A limit for the number of streams that a service has at a time. A process with a job's token may open many,
+// and each costs memory. Any thread.
 #pragma once
 
 #include <atomic>
@@ -16,10 +16,10 @@ class StreamPlaces {
   struct GiveBack {
     void operator()(StreamPlaces* all) const { ++all->free_; }
   };
-  // Free again when this is destroyed, before the places are.
+  // One place, free again when this is destroyed. The StreamPlaces outlives it.
   using Place = std::unique_ptr<StreamPlaces, GiveBack>;
 
-  // Null when there is none.
+  // Null if no place is free.
   Place take() {
     if (free_.fetch_sub(1) > 0) return Place(this);
     ++free_;

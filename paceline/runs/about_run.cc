@@ -15,7 +15,8 @@ namespace paceline::runs {
 
 namespace {
 
-constexpr std::size_t kMostDevices = 12;  // that are named, groups of alike ones being one
+// the most devices that are named; a group of equal ones counts once
+constexpr std::size_t kMostDevices = 12;
 constexpr std::size_t kMostAlternatives = 12;
 
 std::string model_of(const config::JobConfig& job) {
@@ -43,7 +44,7 @@ std::string speed_of(const config::DeviceConfig& device) {
   return text;
 }
 
-// Neighbours that are alike are one entry: "w0 to w2 (batch 8, 30 ms an iteration)".
+// Equal neighbours are one entry: "w0 to w2 (batch 8, 30 ms an iteration)".
 std::string devices_of(const config::JobConfig& job) {
   std::vector<std::string> texts;
   std::size_t begin = 0;
@@ -64,7 +65,7 @@ std::string devices_of(const config::JobConfig& job) {
   return absl::StrJoin(texts, "; ");
 }
 
-// "sgd, momentum 0.9, weight decay 0.0001": what steps it, with what every optimizer of the kind has.
+// The optimizer and its settings: "sgd, momentum 0.9, weight decay 0.0001".
 std::string optimizer_of(const config::JobConfig& job) {
   using ps::OptimizerKind;
   static constexpr std::array kNames{
@@ -93,7 +94,7 @@ std::string optimizer_of(const config::JobConfig& job) {
   return text;
 }
 
-// "cosine to 0, warm-up of 2 epochs".
+// A text like "cosine to 0, warm-up of 2 epochs".
 std::string schedule_of(const config::JobConfig& job) {
   std::string text = "constant";
   switch (job.shape) {
@@ -113,7 +114,7 @@ std::string schedule_of(const config::JobConfig& job) {
   return text;
 }
 
-// Where it is the same text for all, that; else all texts that there are.
+// The common text if all are equal; else all different texts.
 std::string together(const std::vector<std::string>& texts) {
   std::vector<std::string> each;
   for (const std::string& text : texts) {

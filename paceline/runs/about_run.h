@@ -13,12 +13,11 @@ namespace paceline::runs {
 
 // [[name, text]], in the order in which they are shown.
 report::Json about_run(const config::JobConfig& job, const std::optional<RunOrigin>& origin);
-// Of several jobs, none of them a run: what they have in common once, and where they differ all that there
-// is.
+// For several jobs, none of them a run: each common setting once, and all values of the others.
 report::Json about_jobs(const std::vector<config::JobConfig>& jobs);
-// One more of them; an empty text is left out.
+// Adds an entry; an empty text is left out.
 void add_about(report::Json& list, const std::string& name, const std::string& text);
-// What is known of where a run comes from, at the end of such a list.
+// Adds the known facts about a run's origin, at the end of such a list.
 void add_origin(report::Json& list, const RunOrigin& origin);
 
 }  // namespace paceline::runs

@@ -1,4 +1,4 @@
-// What a report says of its run, and the file that it has this from.
+// The description of a run in its report, and the file of its origin.
 #include "paceline/runs/about_run.h"
 
 #include <gmock/gmock.h>
@@ -59,7 +59,7 @@ TEST(AboutRunTest, HowTheWeightsAreSteppedIsSaid) {
     EXPECT_THAT(said("optimizer.name = \"" + name + "\"\n"), testing::StartsWith(begin));
 }
 
-TEST(AboutRunTest, OfSeveralJobsWhatDiffersIsListed) {
+TEST(AboutRunTest, ListsTheDifferencesOfSeveralJobs) {
   const report::Json about = about_jobs(
       {job_of("seed = 1\nbatch = 8\n"), job_of("seed = 2\nbatch = 16\n"), job_of("seed = 1\nbatch = 8\n")});
   EXPECT_EQ(text_of(about, "seed"), "1, 2");

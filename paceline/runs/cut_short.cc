@@ -18,7 +18,7 @@ absl::StatusOr<std::optional<coordinator::CutShortAttempt>> cut_short_attempt(co
   PACELINE_ASSIGN_OR_RETURN(const auto attempts, journal->attempts());
   for (auto one = attempts.rbegin(); one != attempts.rend(); ++one) {
     const auto job_toml = about.find(job_key(one->number));
-    if (job_toml == about.end()) continue;  // it never came to train
+    if (job_toml == about.end()) continue;  // the attempt never came to train
     std::optional<Version> newest;
     PACELINE_RETURN_IF_ERROR(journal->commits(
         [&](Time, const control::CommitRecord& commit) { newest = commit.version; }, one->number));

@@ -1,5 +1,6 @@
-// A checkpoint counts only when the journal has everything that led to it, so that the record of a resumed
-// run has no gap. It is in front of the sink of checkpoints; one thread.
+// A sink of checkpoints that completes the journal first: a checkpoint counts only when the journal has
+// everything that led to it, so that the record of a resumed run has no gap. It stands before the sink that
+// writes; one thread.
 #pragma once
 
 #include <functional>
@@ -13,7 +14,7 @@ namespace paceline::runs {
 
 class JournalFirst final : public store::CheckpointSink {
  public:
-  // `note`: makes the journal last, and that state in it. `next` outlives this.
+  // `note`: makes the journal durable, with that state in it. `next` outlives this.
   JournalFirst(std::function<absl::Status(const control::ControllerState&)> note, store::CheckpointSink& next)
       : note_(std::move(note)), next_(next) {}
 

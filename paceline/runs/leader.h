@@ -12,13 +12,13 @@
 namespace paceline::runs {
 
 struct Leader {
-  int host = 0;         // by the job's own count
-  std::string address;  // HOST:PORT, as the others reach it
+  int host = 0;         // the host's number in the job
+  std::string address;  // HOST:PORT, for the other hosts
   friend bool operator==(const Leader&, const Leader&) = default;
 };
 
 absl::Status write_leader(const store::RunPaths& run, const Leader& leader);
-// Errors: those of the file; InvalidArgument when it says something else.
+// Errors: those of the file; InvalidArgument if it has other contents.
 absl::StatusOr<Leader> read_leader(const store::RunPaths& run);
 
 // RUN/next_leader: the host that leads the run if this host does not come back, when hosts share no disk.

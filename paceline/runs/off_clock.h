@@ -19,20 +19,19 @@
 namespace paceline::runs {
 
 struct OffClock {
-  Duration starting{0};  // from the opening of its journal to its first release
-  Duration recovering{
-      0};  // what was lost with a process and done again, and until somebody was released again
+  Duration starting{0};    // from the opening of the journal to the first release
+  Duration recovering{0};  // lost work that was done again, and the time until the next release
 };
 
-// When an attempt released its first replica, on the wall's clock and on the job's.
+// The moment at which an attempt released its first replica, on the wall clock and on the job's.
 struct FirstRelease {
   std::int64_t unix_ns = 0, job_ns = 0;
-  // When the job's clock would have been 0, in seconds since 1970.
+  // The moment at which the job's clock would have been 0, in seconds since 1970.
   double began_s() const { return static_cast<double>(unix_ns - job_ns) / 1e9; }
 };
 
-// `about`: the journal's keys and values; attempts count from 1. Nothing where it is not recorded, as in
-// virtual time.
+// `about`: the journal's keys and values; attempts count from 1. Nothing if it is not recorded, for example
+// in virtual time.
 inline std::optional<FirstRelease> first_release(const std::map<std::string, std::string>& about,
                                                  std::int64_t attempt) {
   const auto found = about.find(released_key(attempt));
@@ -44,7 +43,7 @@ inline std::optional<FirstRelease> first_release(const std::map<std::string, std
   return at;
 }
 
-// That of the last attempt that released anybody.
+// The first release of the last attempt that had one.
 inline std::optional<FirstRelease> last_first_release(const std::map<std::string, std::string>& about,
                                                       std::int64_t attempts) {
   for (std::int64_t attempt = attempts; attempt > 0; --attempt) {
@@ -53,9 +52,9 @@ inline std::optional<FirstRelease> last_first_release(const std::map<std::string
   return std::nullopt;
 }
 
-// Clocks that were set meanwhile give no negative times.
+// If a clock was set meanwhile, no time becomes negative.
 inline OffClock off_clock(const std::map<std::string, std::string>& about, std::int64_t attempts) {
-  // Of plausible clocks; the difference of any two can be added up.
+  // Zero for implausible clocks; the sum of any two differences fits.
   const auto span = [](std::int64_t from, std::int64_t until) {
     constexpr std::int64_t kMost = std::int64_t{1} << 61;
     if (from < 0 || until < from || until > kMost) return Duration::zero();

@@ -6,7 +6,7 @@ namespace paceline::runs {
 namespace {
 
 TEST(OffClock, IsWhatTheJobsClockDidNotSee) {
-  // Two seconds to start. At 10 s of the job it is killed, and 30 s later it goes on from what it was at 6 s.
+  // Two seconds to start. The run is killed at 10 s of the job, and goes on 30 s later from its state at 6 s.
   const OffClock off = off_clock({{"opened_1", "1000000000000"},
                                   {"released_1", "1002000000000 0"},
                                   {"opened_2", "1037000000000"},
@@ -16,7 +16,7 @@ TEST(OffClock, IsWhatTheJobsClockDidNotSee) {
   EXPECT_EQ(off.recovering, std::chrono::seconds(40 - 6));
 }
 
-TEST(OffClock, OneAttemptHasNothingToRecoverFrom) {
+TEST(OffClock, HasNoRecoveryWithASingleAttempt) {
   const OffClock off = off_clock({{"opened_1", "5"}, {"released_1", "7 0"}}, 1);
   EXPECT_EQ(off.starting, Duration(2));
   EXPECT_EQ(off.recovering, Duration::zero());
@@ -32,7 +32,7 @@ TEST(OffClock, AnAttemptThatReleasedNobodyCountsAsTimeBetween) {
   EXPECT_EQ(off.recovering, Duration(60));
 }
 
-TEST(OffClock, WhatMakesNoSenseIsNothing) {
+TEST(OffClock, IgnoresValuesThatMakeNoSense) {
   for (const char* words : {"", "x", "1", "1 x", "9223372036854775807 0", "-5 0", "3 9223372036854775807"}) {
     const OffClock off = off_clock({{"opened_1", "9"}, {"released_1", "8 0"}, {"released_2", words}}, 2);
     EXPECT_EQ(off.starting, Duration::zero()) << "the clock was set back";

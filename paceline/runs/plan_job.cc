@@ -22,8 +22,8 @@ absl::StatusOr<planner::ModelProfile> measured(const config::JobConfig& job, con
   return measure(job);
 }
 
-// A plan of an attempt at the job, which other hosts may have been in: of this one's devices, by their names.
-// Nothing when it is of others.
+// Translates a plan of an attempt that may have had other hosts: to the devices of the present job, by their
+// names. Nothing if it has other devices.
 std::optional<planner::Plan> of_devices(planner::Plan plan, const config::JobConfig& then,
                                         const config::JobConfig& now) {
   const auto named = [](const config::JobConfig& job, const std::string& name) {
@@ -41,7 +41,7 @@ std::optional<planner::Plan> of_devices(planner::Plan plan, const config::JobCon
   return plan;
 }
 
-// The last one that was adopted, of the devices of `job`.
+// The last plan that was adopted, for the devices of `job`.
 absl::StatusOr<std::optional<planner::Plan>> last_adopted(store::JournalReader& journal,
                                                           const config::JobConfig& job) {
   std::optional<planner::Plan> last;
@@ -66,7 +66,7 @@ absl::StatusOr<std::optional<planner::Plan>> last_adopted(store::JournalReader& 
 }
 
 absl::StatusOr<planner::Planned> make_plan(const config::JobConfig& job, planner::Problem problem) {
-  // Budgets are of the long run: the first batch of a plan that changes knows none.
+  // Budgets are for the long run: the first batch of a plan that changes knows none.
   if (job.parallel.mode == config::Parallel::kJoint) problem.budgets.clear();
   switch (job.parallel.mode) {
     case config::Parallel::kJoint:
@@ -85,7 +85,7 @@ absl::StatusOr<std::vector<std::string>> last_plan(const config::JobConfig& job,
   if (job.parallel.mode != config::Parallel::kJoint || job.parallel.model.layers.empty())
     return std::vector<std::string>{};
   auto journal = store::JournalReader::open(run.journal());
-  // The user moved a damaged journal away. The plan is made again.
+  // If the user moved a damaged journal away, the plan is made again.
   if (absl::IsNotFound(journal.status())) return std::vector<std::string>{};
   PACELINE_RETURN_IF_ERROR(journal.status());
   PACELINE_ASSIGN_OR_RETURN(const auto last, last_adopted(*journal, job));

@@ -13,21 +13,21 @@
 namespace paceline::runs {
 
 struct PlannedJob {
-  std::string job_toml;  // with the plan in it, and what the model was measured to be
-  std::string line;      // the plan and its reason, for a person; empty where nobody had to plan
+  std::string job_toml;  // with the plan in it, and the measured model
+  std::string line;      // the plan and its reason, for a person; empty if no plan was needed
 };
 
-// What the layers of the job's model cost. Errors: those of the data and the model.
+// Measures the cost of the layers of the job's model. Errors: those of the data and the model.
 using MeasureModel = std::function<absl::StatusOr<planner::ModelProfile>(const config::JobConfig&)>;
 
-// Measures the job's model, unless the job says what it is, and plans. A job that needs no plan, or has one,
-// stays as it is. Errors: those of `measure`, without which a job must say what its model is;
-// ResourceExhausted where the devices cannot hold the model.
+// Measures the job's model, unless the job describes it, and plans. A job that needs no plan, or has one, is
+// returned unchanged. Errors: those of `measure`, without which a job must describe its model;
+// ResourceExhausted if the devices cannot hold the model.
 absl::StatusOr<PlannedJob> plan_job(const std::string& job_toml, config::RunTime time,
                                     const MeasureModel& measure = nullptr);
 
-// The settings with which a run goes on with its last plan: keys as resolve_job takes them. None if the job's
-// plan never changes, or if it never trained. Errors: those of the journal.
+// The settings with which a run continues its last plan: keys of resolve_job. None if the job's plan never
+// changes, or if it never trained. Errors: those of the journal.
 absl::StatusOr<std::vector<std::string>> last_plan(const config::JobConfig& job, const store::RunPaths& run);
 
 }  // namespace paceline::runs

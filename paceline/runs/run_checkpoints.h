@@ -1,4 +1,4 @@
-// A run's checkpoints, as its host writes them and starts from them. One thread.
+// A run's checkpoints: written by its host, and read when the run goes on. One thread.
 #pragma once
 
 #include <filesystem>
@@ -21,11 +21,11 @@ using Notice = std::function<void(const std::string&)>;
 
 class RunCheckpoints final : public store::CheckpointSink {
  public:
-  // `job` outlives it. `notice`: one line about what could not be deleted.
+  // `job` outlives it. `notice`: gets one line about a checkpoint that could not be deleted.
   RunCheckpoints(std::filesystem::path run, const config::JobConfig& job, Notice notice)
       : run_(std::move(run)), job_(job), notice_(std::move(notice)) {}
 
-  // A checkpoint that is not finished goes: the run has ended before, and its disk may be full.
+  // Removes a checkpoint that is not finished: the run has ended before, and its disk may be full.
   ~RunCheckpoints() override { give_up(); }
 
   absl::StatusOr<std::string> begin(Version version) override;
@@ -42,17 +42,17 @@ class RunCheckpoints final : public store::CheckpointSink {
 // Whether a run goes on from its newest checkpoint.
 enum class GoOn { kNo, kYes, kIfThereIsACheckpoint };
 
-// What the run goes on from, if it is to: the newest whole checkpoint. Those that are newer and damaged are
-// set aside, and a line says what is lost with them. Clears away what was left unfinished, or says in a line
-// why it could not. Errors: no checkpoint where there must be one, or none that is whole.
+// The newest whole checkpoint, from which the run goes on if `go_on` says so. Sets aside newer, damaged ones,
+// and notices in a line what is lost with them. Removes unfinished ones, or notices in a line why it could
+// not. Errors: no checkpoint although there must be one, or none that is whole.
 absl::StatusOr<std::optional<coordinator::Restart>> find_restart(const store::RunPaths& paths, GoOn go_on,
                                                                  const Notice& notice);
 
-// From now on the run goes on from that version: newer checkpoints are set aside. Errors: it has none of that
+// Lets the run go on from that version: sets newer checkpoints aside. Errors: there is no checkpoint of that
 // version, or a damaged one.
 absl::Status go_back_to(const store::RunPaths& paths, Version version);
 
-// Nothing when there is none that can be used.
+// Nothing if there is no usable checkpoint.
 std::optional<Version> newest_checkpoint(const store::RunPaths& paths);
 
 }  // namespace paceline::runs

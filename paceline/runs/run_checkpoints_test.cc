@@ -9,7 +9,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A shard's file may lie in it by then, cut off where the disk was full.
+// A shard's file may be in it already, cut off because the disk was full.
 TEST(RunCheckpoints, NothingIsLeftOfOneThatWasNotFinished) {
   const store::TestDirectory run;
   const config::JobConfig job;

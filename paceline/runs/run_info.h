@@ -1,4 +1,4 @@
-// The information in a report that is not in the facts.
+// The information in a report that the facts do not have.
 #pragma once
 
 #include <algorithm>
@@ -21,38 +21,38 @@
 
 namespace paceline::runs {
 
-// The journal's keys for what the whole run is, and the values of kWorldKey.
+// The journal's keys for facts about the whole run, and the values of kWorldKey.
 inline constexpr char kTotalSamplesKey[] = "total_samples";
 inline constexpr char kDatasetSizeKey[] = "dataset_size";
 inline constexpr char kWorldKey[] = "world";
 inline constexpr char kLiveWorld[] = "live";
 inline constexpr char kVirtualWorld[] = "virtual";
 
-// The job as an attempt ran it: a resumed run may have changed it.
+// The job of an attempt: a resumed run may have changed it.
 inline std::string job_key(std::int64_t attempt) { return "job_" + std::to_string(attempt); }
 
-// The losses of an attempt that the run went back from: commits after the checkpoint that a process may have
-// seen.
+// The lost commits of an attempt from which the run went back: commits after the checkpoint that a process
+// may have seen.
 inline std::string lost_commits_key(std::int64_t attempt) {
   return "lost_commits_" + std::to_string(attempt);
 }
 
-// Why the run went back from an attempt, where that lived to say it.
+// Why the run went back from an attempt, if the attempt lived to record it.
 inline std::string went_back_key(std::int64_t attempt) { return "went_back_" + std::to_string(attempt); }
 
-// Of an attempt of a live run, in nanoseconds since 1970: when its journal was opened; and when it first
-// released anybody, with the job's time then.
+// Two times of an attempt of a live run, in nanoseconds since 1970: the opening of its journal; and its first
+// release, with the job's time of that.
 inline std::string opened_key(std::int64_t attempt) { return "opened_" + std::to_string(attempt); }
 inline std::string released_key(std::int64_t attempt) { return "released_" + std::to_string(attempt); }
 
-// What was measured of the weights that gradients were computed on: five numbers, as report::UsedWeights.
+// The measured differences of used weights: the five numbers of report::UsedWeights.
 inline constexpr char kUsedWeightsKey[] = "used_weights";
 
 // The state beside the newest checkpoint that an attempt wrote, as JSON.
 inline std::string saved_state_key(std::int64_t attempt) { return "saved_state_" + std::to_string(attempt); }
 
-// Attempts after the first, by why the one before it ended: at most so many reasons, without their numbers.
-// One that did not say so was stopped or cut short, and the run was resumed.
+// The attempts after the first, by the reason why the one before ended: at most kMostReasons reasons, without
+// their numbers. An attempt that recorded no reason was stopped or cut short, and the run was resumed.
 inline constexpr std::size_t kMostReasons = 16;
 inline std::map<std::string, std::int64_t> restarts_by_reason(const std::map<std::string, std::string>& about,
                                                               std::int64_t attempts) {
@@ -66,7 +66,7 @@ inline std::map<std::string, std::int64_t> restarts_by_reason(const std::map<std
   return reasons;
 }
 
-// `about`: those keys and their values. Nothing when the key is missing, or does not hold a positive number.
+// `about`: the journal's keys and their values. Nothing if the key is missing, or has no positive number.
 inline std::optional<std::int64_t> count_in(const std::map<std::string, std::string>& about,
                                             const std::string& key) {
   const auto found = about.find(key);
@@ -78,7 +78,7 @@ inline std::optional<std::int64_t> count_in(const std::map<std::string, std::str
 inline std::string to_text(const report::UsedWeights& used) {
   return fmt::format("{} {} {} {} {}", used.gradient, used.mean, used.most, used.mean_bound, used.most_bound);
 }
-// Nothing if the key is missing or does not hold five finite numbers.
+// Nothing if the key is missing or does not have five finite numbers.
 inline std::optional<report::UsedWeights> used_weights_in(const std::map<std::string, std::string>& about) {
   const auto found = about.find(kUsedWeightsKey);
   if (found == about.end()) return std::nullopt;
@@ -92,15 +92,15 @@ inline std::optional<report::UsedWeights> used_weights_in(const std::map<std::st
   return report::UsedWeights{numbers[0], numbers[1], numbers[2], numbers[3], numbers[4]};
 }
 
-// Of a run whose journal says nothing of it: live.
+// The world of a run; live if its journal does not say.
 inline report::World world_of(const std::map<std::string, std::string>& about) {
   const auto found = about.find(kWorldKey);
   const bool is_virtual = found != about.end() && found->second == kVirtualWorld;
   return is_virtual ? report::World::kVirtual : report::World::kLive;
 }
 
-// Of devices whose pace is given in milliseconds, live: elsewhere it is held by definition. Stages are not
-// looked at.
+// Paces of devices that have them in milliseconds, in a live run: in the other worlds paces are kept by
+// definition. Stages are ignored.
 inline report::AskedPace asked_pace(const config::JobConfig& job, report::World world) {
   const bool any = std::any_of(job.devices.begin(), job.devices.end(),
                                [](const config::DeviceConfig& device) { return device.pace_ms.has_value(); });
@@ -117,14 +117,15 @@ inline report::AskedPace asked_pace(const config::JobConfig& job, report::World 
   };
 }
 
-// How it synchronizes, and where a planner or a static division shares out the work, which: "bsp, joint".
+// The policy, and the way in which a planner or a static division shares out the work, if one does: "bsp,
+// joint".
 inline std::string method_of(const config::JobConfig& job) {
   const std::string policy = policy::to_string(job.policy);
   if (job.parallel.mode == config::Parallel::kData) return policy;
   return policy + ", " + config::to_string(job.parallel.mode);
 }
 
-// `epoch_samples`: 0 where it is not known.
+// `epoch_samples`: 0 if it is not known.
 inline report::RunInfo run_info(const config::JobConfig& job, report::World world, std::int64_t total_samples,
                                 std::int64_t epoch_samples) {
   std::vector<std::string> devices;

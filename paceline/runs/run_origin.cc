@@ -30,7 +30,7 @@ std::string command_of_this() {
   std::string words((std::istreambuf_iterator<char>(file)), {});
   while (!words.empty() && words.back() == '\0') words.pop_back();
   std::replace(words.begin(), words.end(), '\0', ' ');
-  // As people write it, wherever the program lies and whichever of the two it is.
+  // The command as people write it: without the program's folder, and with one name for both programs.
   const std::size_t end = std::min(words.find(' '), words.size());
   return "paceline" + words.substr(end);
 }

@@ -1,5 +1,5 @@
-// Where a run comes from: the command that began it, when, on which host and with which version. A file of
-// the run's folder, which the process that begins the run writes once; runs from before it had one have none.
+// The origin of a run: the command that began it, when, on which host and with which version. A file of the
+// run's folder, which the process that begins the run writes once; older runs have none.
 #pragma once
 
 #include <filesystem>
@@ -19,11 +19,11 @@ struct RunOrigin {
 
 std::filesystem::path origin_file(const store::RunPaths& run);
 
-// Of this process, begun now. The date is that of UTC.
+// The origin of a run that this process begins now. The date is in UTC.
 RunOrigin this_origin(const std::string& version);
 
 absl::Status write_origin(const store::RunPaths& run, const RunOrigin& origin);
-// Nothing where there is none, or none that makes sense.
+// Nothing if there is no such file, or if it makes no sense.
 std::optional<RunOrigin> read_origin(const store::RunPaths& run);
 
 }  // namespace paceline::runs

@@ -30,7 +30,7 @@ absl::StatusOr<std::unique_ptr<RunRecorder>> RunRecorder::open(const config::Job
                                                                const store::RunPaths& paths,
                                                                report::World world, Version from,
                                                                WallClock wall, bool logs) {
-  // Where weights are kept twice no commit is ever lost, so their records are not either.
+  // A job with copies loses no commit, so it must not lose the records of commits either.
   const auto power_loss = job.copies > 1 ? store::PowerLoss::kNothing : store::PowerLoss::kFewFlushes;
   PACELINE_ASSIGN_OR_RETURN(auto journal, store::Journal::open(paths.journal(), from, power_loss, logs));
   PACELINE_ASSIGN_OR_RETURN(auto metrics, store::LineFile::open(paths.metrics()));
@@ -48,7 +48,7 @@ void RunRecorder::start(const control::ControllerConfig& config, const std::stri
     note(journal_->set(opened_key(journal_->attempt()), std::to_string(opened_ns_)));
 }
 
-// The job's clock begins here; what came before, and what lies between two attempts, it does not see.
+// The job's clock begins here; it does not count the time before, nor the time between two attempts.
 void RunRecorder::note_first_release(Time at) {
   released_ = true;
   if (world_ != report::World::kLive) return;

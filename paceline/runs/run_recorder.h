@@ -1,4 +1,4 @@
-// Records a run: its journal, its metrics, and the statistics people watch. Kept by the host of the
+// Records a run: its journal, its metrics, and the statistics that people watch. Kept by the host of the
 // run's Controller; one thread.
 #pragma once
 
@@ -21,18 +21,18 @@ namespace paceline::runs {
 
 class RunRecorder final : public control::RunListener {
  public:
-  // Nanoseconds since 1970. It may be set, forth and back, while a run goes on.
+  // Nanoseconds since 1970. The clock may be set, forth and back, while a run goes on.
   using WallClock = std::function<std::int64_t()>;
 
-  // `from`: the version resumed from; 0 for a new run. `logs`: for a copy of the journal. `job` outlives
-  // this.
+  // `from`: the version resumed from; 0 for a new run. `logs`: keep a log for a copy of the journal. `job`
+  // outlives this.
   static absl::StatusOr<std::unique_ptr<RunRecorder>> open(const config::JobConfig& job,
                                                            const store::RunPaths& paths, report::World world,
                                                            Version from, WallClock wall = system_clock,
                                                            bool logs = false);
   static std::int64_t system_clock();
 
-  // Before the first fact. `job_toml`: as this attempt runs it.
+  // Call before the first fact. `job_toml`: this attempt's job.
   void start(const control::ControllerConfig& config, const std::string& job_toml);
 
   void on_fact(const control::Fact& fact) override;
@@ -43,41 +43,40 @@ class RunRecorder final : public control::RunListener {
     stats_->on_side_work(work);
   }
 
-  // The newest commit of the attempts before, if the one that made it was cut short: it did not say what was
-  // lost.
+  // The newest commit of the attempts before, if its attempt was cut short: it did not record what was lost.
   absl::StatusOr<std::optional<store::NewestCommit>> cut_short() const;
-  // Of that one, nothing that anybody saw.
+  // Records that the attempt which was cut short lost nothing that anybody saw.
   void note_nothing_lost();
 
-  // A checkpoint is about to count: of this attempt, or where that has not committed anything, of what it
-  // goes on from. Makes the journal last up to there; what flush() gives.
+  // Call when a checkpoint is about to count: one of this attempt, or, if this has not committed anything,
+  // the one that it goes on from. Makes the journal durable up to there; returns the result of flush().
   const absl::Status& note_saved(const control::ControllerState& state);
-  // The run goes back, and so many commits are to be done again. Requires: started.
+  // Records that the run goes back, and that `count` commits have to be done again. Requires: started.
   void note_lost_commits(std::int64_t count);
 
-  // The run goes back, for this reason.
+  // Records the reason why the run goes back.
   void note_went_back(const std::string& why) {
     note(journal_->set(went_back_key(journal_->attempt()), why));
   }
 
-  // What a process says of itself.
+  // Records a process's report about itself.
   void note_process(const store::ProcessReport& report) { journal_->note_process(report); }
-  // Of this attempt, in place of what one before said.
+  // Records this attempt's measurement, in place of an earlier attempt's.
   void note_used_weights(const report::UsedWeights& used);
 
-  // Makes the journal last. The first thing that could not be written, ever since.
+  // Makes the journal durable. Returns the first error of any write.
   const absl::Status& flush() {
     note(journal_->flush());
     return trouble_;
   }
-  // What the journal logged since. Requires: it logs; flushed.
+  // The statements that the journal logged since the last call. Requires: it logs; flushed.
   std::string take_log() { return journal_->take_log(); }
-  // Another line of metrics: where the run stands. Requires: started.
+  // Adds a line of metrics with the run's present state. Requires: started.
   void add_metrics(Time now);
-  // The same for people, at most so many columns wide, and for programs. Requires: started.
+  // The present state for people, at most `width` columns wide, and for programs. Requires: started.
   wire::StatusReply status(Time now, int width) const;
 
-  // Of the run, from 1.
+  // The number of the run's attempt, from 1.
   std::int64_t attempt() const { return journal_->attempt(); }
   const absl::Status& trouble() const { return trouble_; }
 

@@ -1,4 +1,4 @@
-// The books of a run whose machine's clock is set while it goes on.
+// The records of a run whose machine's clock is set while it goes on.
 #include "paceline/runs/run_recorder.h"
 
 #include <string>
@@ -24,7 +24,8 @@ class ClockThatIsSet : public ::testing::Test {
     config_.dataset_size = config_.total_samples = 10;
   }
 
-  // An attempt whose books are opened, and whose first release is, when the clock says that; seconds.
+  // An attempt whose journal is opened, and whose first release happens, at these times of the clock;
+  // seconds.
   void attempt(std::int64_t opened, std::int64_t released, std::int64_t job_time) {
     wall_ = kNow + opened;
     auto books =
@@ -62,7 +63,7 @@ TEST_F(ClockThatIsSet, WhileNobodyTouchesItTimeIsCounted) {
   EXPECT_EQ(off().recovering, std::chrono::seconds(57 - 20));
 }
 
-// The run goes on, its books can be read, and no time in them is negative.
+// The run goes on, its records can be read, and no time in them is negative.
 TEST_F(ClockThatIsSet, BackAndForthMakesNoTimeNegative) {
   attempt(0, -7200, 0);
   EXPECT_EQ(off().starting, Duration::zero());

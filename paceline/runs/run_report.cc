@@ -28,7 +28,7 @@ namespace paceline::runs {
 
 namespace {
 
-// Passes everything on, and remembers its course and when the last of it was.
+// Passes everything on, and remembers the trace hash and the time of the latest event.
 class Followed final : public control::RunListener {
  public:
   explicit Followed(std::vector<control::RunListener*> next) : next_(std::move(next)) {}
@@ -63,13 +63,13 @@ absl::StatusOr<std::int64_t> total_samples(const std::map<std::string, std::stri
       fmt::format("{}: the run ended before it started to train", paths.root.string()));
 }
 
-// What the attempts that were gone back from lost, as they say; one that was killed lost all that a later one
-// did again.
+// The commits that attempts lost from which the run went back, as they recorded it. An attempt that was
+// killed lost all commits that later ones did again.
 absl::StatusOr<std::int64_t> lost_commits(store::JournalReader& journal,
                                           const std::vector<store::Attempt>& attempts,
                                           const std::map<std::string, std::string>& about) {
   std::int64_t lost = 0;
-  std::optional<Version> kept;  // by all later attempts
+  std::optional<Version> kept;  // the newest version that all later attempts kept
   for (auto attempt = attempts.rbegin(); attempt != attempts.rend(); ++attempt) {
     const auto said = about.find(lost_commits_key(attempt->number));
     std::int64_t count = 0;
@@ -84,7 +84,7 @@ absl::StatusOr<std::int64_t> lost_commits(store::JournalReader& journal,
   return lost;
 }
 
-// [{process, resident_bytes}], as they said it last.
+// The processes' latest reports: [{process, resident_bytes}].
 report::Json memory_json(const std::vector<store::ProcessReport>& processes) {
   report::Json list = report::Json::array();
   for (const store::ProcessReport& one : processes)
@@ -92,7 +92,7 @@ report::Json memory_json(const std::vector<store::ProcessReport>& processes) {
   return list;
 }
 
-// [{from, to, kind, bytes}].
+// The traffic: [{from, to, kind, bytes}].
 report::Json links_json(const std::vector<store::ProcessReport>& processes) {
   report::Json list = report::Json::array();
   for (const store::ProcessReport& one : processes) {

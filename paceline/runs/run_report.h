@@ -1,4 +1,4 @@
-// What a run folder's journal says of the run: the numbers, and the report a person opens.
+// The report of a run folder's journal: the numbers, and the page that a person opens.
 #pragma once
 
 #include <string>
@@ -16,14 +16,15 @@
 
 namespace paceline::runs {
 
-// A run folder that is there, opened to be read; the run may still train.
+// An existing run folder, opened to be read; the run may still train.
 struct OpenedRun {
   store::RunPaths paths;
   store::JournalReader journal;
   report::RunInfo info;
   OffClock off_clock;
-  std::optional<FirstRelease> last_release;  // of the last attempt that released anybody; live
-  report::Json about;                        // of about_run
+  // in a live run: the first release of the last attempt that had one
+  std::optional<FirstRelease> last_release;
+  report::Json about;  // made by about_run
 };
 
 // Errors: not a run, or a journal that cannot be read.
@@ -33,16 +34,16 @@ struct RunReport {
   OpenedRun run;  // its journal has the texts of the reasons in `history`
   report::Summary summary;
   report::History history;
-  report::TimeLedger time, settled;  // of TimeStats; `time` has what the job's clock did not see
-  // Of report_json, with "time" of time_json and "about" of about_run.
+  report::TimeLedger time, settled;  // made by TimeStats; `time` includes what the job's clock did not see
+  // Made by report_json, with "time" of time_json and "about" of about_run.
   report::Json document;
 };
 
-// Reads the run's journal: the whole run, however often it was resumed. Errors: not a run, or a journal that
-// cannot be read. `more` hears the whole run as well.
+// Reads the run's journal: the whole run, even if it was resumed. Errors: not a run, or a journal that cannot
+// be read. `more` hears the whole run as well.
 absl::StatusOr<RunReport> read_run(const std::string& folder, control::RunListener* more = nullptr);
 
-// What people should know of the data, as a line; or nothing.
+// A line that people should know of the data; or nothing.
 std::string data_note_line(const report::Json& document);
 
 // Writes report.html and summary.json into the folder.

@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Children of a process that was killed die a little later than it.
+// The children of a process that was killed die a little later.
 constexpr std::chrono::seconds kDying{3};
 
 bool has_mark(const store::RunPaths& paths) {
@@ -32,14 +32,15 @@ bool was_shut_down(const store::RunPaths& paths) {
   return fs::exists(paths.shut_down(), error);
 }
 
-// What a host that does not lead keeps for itself is no run.
+// True if the folder is a run of the job `asked`. The folder that a host which does not lead keeps for itself
+// is none.
 bool is_of(const store::RunPaths& paths, const std::string& asked) {
   std::error_code error;
   const auto before = read_job_file(paths.asked());
   return fs::exists(paths.job(), error) && before.ok() && *before == asked;
 }
 
-// What no checkpoint has yet, the servers of other hosts may, where weights are kept twice.
+// True if servers of other hosts may have commits that no checkpoint has: only in a job with copies.
 bool others_may_hold(const UnfinishedRun& run) {
   const store::RunPaths paths{run.folder};
   const auto toml = read_recorded_job(paths);
@@ -49,7 +50,7 @@ bool others_may_hold(const UnfinishedRun& run) {
   return cut_short.ok() && cut_short->has_value();
 }
 
-// Names of one job's runs sort by when they were made.
+// Names of one job's runs sort by the time they were made.
 std::vector<std::string> newest_first(const fs::path& runs_dir) {
   std::vector<std::string> folders;
   std::error_code error;
@@ -69,7 +70,7 @@ std::optional<UnfinishedRun> unfinished_run(const fs::path& runs_dir, const std:
   for (const std::string& folder : newest_first(runs_dir)) {
     const store::RunPaths paths{folder};
     if (!is_of(paths, asked)) continue;
-    // Somebody has started the job again after that one was stopped.
+    // A newer run means that the job was started again after this one was stopped.
     const bool goes_on = !any_newer && was_shut_down(paths);
     if (has_mark(paths) || goes_on) return UnfinishedRun{folder, read_leader(paths).value_or(Leader{})};
     any_newer = true;

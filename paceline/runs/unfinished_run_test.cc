@@ -17,7 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 constexpr char kAsked[] = "name = \"job\"\n";
 
-// A run as a coordinator that was killed leaves it, but for its lock, which nobody holds.
+// A run as a killed coordinator leaves it, except for its lock, which nobody holds.
 store::RunPaths make_run(const fs::path& base, const std::string& name) {
   const store::RunPaths paths{base / name};
   fs::create_directories(paths.checkpoints());
@@ -52,7 +52,7 @@ TEST(UnfinishedRun, TheNewestIsFound) {
   EXPECT_FALSE(is_led(*found));
 }
 
-TEST(UnfinishedRun, WhatIsFinishedOrAnotherJobsIsLeftAlone) {
+TEST(UnfinishedRun, IsNoFinishedRunAndNoOtherJobs) {
   const store::TestDirectory runs;
   const store::RunPaths paths = make_run(runs.path(), "job-20260101");
   EXPECT_FALSE(unfinished_run(runs.path(), "name = \"other\"\n"));
@@ -65,7 +65,7 @@ TEST(UnfinishedRun, WhatIsFinishedOrAnotherJobsIsLeftAlone) {
   EXPECT_FALSE(unfinished_run(runs.path(), kAsked));
 }
 
-TEST(UnfinishedRun, OneThatWasStoppedWithItsHostGoesOn) {
+TEST(UnfinishedRun, GoesOnIfItWasStoppedWithItsHost) {
   const store::TestDirectory runs;
   const store::RunPaths paths = make_run(runs.path(), "job-20260101");
   {
@@ -77,17 +77,17 @@ TEST(UnfinishedRun, OneThatWasStoppedWithItsHostGoesOn) {
   const auto found = unfinished_run(runs.path(), kAsked);
   ASSERT_TRUE(found);
   EXPECT_TRUE(may_be_taken_up(*found));
-  // Another host of the job keeps its own things there.
+  // Another host of the job keeps a folder of its own there.
   fs::create_directories(runs / "job-host1");
   store::put_bytes(store::RunPaths{runs / "job-host1"}.asked(), kAsked);
   EXPECT_TRUE(unfinished_run(runs.path(), kAsked));
-  // It is taken up, and ends.
+  // The run is taken up, and ends.
   EXPECT_TRUE(store::RunMark::leave(paths).ok());
   EXPECT_FALSE(unfinished_run(runs.path(), kAsked));
   EXPECT_FALSE(any_unfinished_run(runs.path()));
 }
 
-TEST(UnfinishedRun, OneThatWasStoppedWithItsHostIsOldOnceTheJobWasBegunAnew) {
+TEST(UnfinishedRun, DoesNotGoOnOnceTheJobWasBegunAnew) {
   const store::TestDirectory runs;
   const store::RunPaths paths = make_run(runs.path(), "job-20260101");
   ASSERT_TRUE(store::RunMark::leave(paths)->note_shut_down().ok());
@@ -95,7 +95,7 @@ TEST(UnfinishedRun, OneThatWasStoppedWithItsHostIsOldOnceTheJobWasBegunAnew) {
   EXPECT_FALSE(unfinished_run(runs.path(), kAsked));
 }
 
-TEST(UnfinishedRun, OneThatAnotherHostLeadsIsFoundThere) {
+TEST(UnfinishedRun, IsFoundOnTheHostThatLeadsIt) {
   const store::TestDirectory runs;
   EXPECT_FALSE(any_unfinished_run(runs.path()));
   make_run(runs.path(), "job-20260101");
@@ -129,7 +129,7 @@ TEST(UnfinishedRun, IsOverOnceAllIsTrainedAndEvaluated) {
   EXPECT_FALSE(over("2"));
 }
 
-TEST(UnfinishedRun, WhatSomebodyUsesIsLed) {
+TEST(UnfinishedRun, IsLedWhileAProcessUsesIt) {
   const store::TestDirectory runs;
   const store::RunPaths paths = make_run(runs.path(), "job-20260101");
   store::put_bytes(paths.job(), kAsked);

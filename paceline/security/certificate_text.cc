@@ -47,7 +47,7 @@ Certificate certificate_of(const std::string& pem) {
 }
 
 Key key_of(const std::string& pem) {
-  // A key with a password would be asked for on the terminal: there are none here.
+  // Without this OpenSSL would ask for a key's password on the terminal; keys here have none.
   const auto no_password = [](char*, int, int, void*) { return -1; };
   Key key(PEM_read_bio_PrivateKey(bio_of(pem).get(), nullptr, no_password, nullptr));
   ERR_clear_error();

@@ -16,17 +16,17 @@ namespace paceline::security {
 std::string to_pem(X509* certificate);
 std::string to_pem(EVP_PKEY* key);
 
-// Null when it is none.
+// Null if the text is none.
 Certificate certificate_of(const std::string& pem);
 Key key_of(const std::string& pem);
 
-// Errors: those of read_small(); InvalidArgument when the file is not PEM.
+// Errors: those of read_small(); InvalidArgument if the file is not PEM.
 absl::StatusOr<Certificate> read_certificate(const std::filesystem::path& path);
 absl::StatusOr<Key> read_key(const std::filesystem::path& path);
 
 // Nothing unless the certificate has exactly one such URI.
 std::optional<Identity> identity_of(X509* certificate);
-// The last second it is good for.
+// The last second of its validity.
 std::time_t expiry_of(X509* certificate);
 
 }  // namespace paceline::security

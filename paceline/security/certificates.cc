@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr long kVersion3 = 2;
-constexpr long kEarlierSeconds = 3600;  // hosts whose clocks are behind accept it at once
+constexpr long kEarlierSeconds = 3600;  // hosts whose clocks are behind accept a certificate at once
 constexpr long kSecondsOfDay = 86400;
 constexpr int kSerialBytes = 16;
 
@@ -58,7 +58,7 @@ bool extend(X509* certificate, X509* issuer, int what, const std::string& value)
   return extension != nullptr && X509_add_ext(certificate, extension.get(), -1) == 1;
 }
 
-// With a new key and everything but its extensions and its signature.
+// A certificate with a new key, and everything but extensions and signature.
 absl::StatusOr<Signed> begin(const std::string& name, int days) {
   Signed made{Certificate(X509_new()), Key(EVP_EC_gen("P-256"))};
   X509* one = made.certificate.get();
@@ -86,7 +86,7 @@ absl::StatusOr<Signed> make_authority(int days) {
   return made;
 }
 
-// Coordinators are connected to, and everybody else connects.
+// Other processes connect to a coordinator, and all other roles connect.
 std::string purpose_of(Role role) { return role == Role::kCoordinator ? "serverAuth" : "clientAuth"; }
 
 std::string names_of(const Identity& identity) {
@@ -123,16 +123,16 @@ absl::StatusOr<Signed> read_authority(const fs::path& dir) {
       fmt::format("{}: authority.crt and authority.key do not belong together", dir.string()));
 }
 
-// As in a job file.
+// True for the names that a job file may use.
 bool plain(const std::string& name) {
   constexpr const char* kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
   return !name.empty() && name[0] != '.' && name.find_first_not_of(kPlain) == std::string::npos;
 }
 
-// What the job's folder would be is a file of the authority's.
+// A job's folder of this name would be one of the authority's files.
 bool is_authority(const std::string& name) { return name == "authority.crt" || name == "authority.key"; }
 
-// To check a certificate is to check its authority too.
+// A certificate is only good as long as its authority is.
 absl::Status check_outlives(X509* authority, const CertificateRequest& request) {
   const std::time_t end = expiry_of(authority);
   const long left = (end - std::time(nullptr)) / kSecondsOfDay;
@@ -154,7 +154,7 @@ absl::StatusOr<Signed> find_or_make_authority(const CertificateRequest& request,
   return found;
 }
 
-// `renew`: how to get another one.
+// `renew`: how to get a new certificate.
 absl::Status check_good(X509* certificate, const fs::path& file, const std::string& renew) {
   if (X509_cmp_current_time(X509_get0_notBefore(certificate)) > 0) {
     return absl::FailedPreconditionError(fmt::format(

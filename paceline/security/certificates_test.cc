@@ -1,4 +1,5 @@
-// The certificates of jobs: who they say one is, who signed them, what is written where, and what is refused.
+// The certificates of jobs: the identity that they name, who signed them, which files are written, and what
+// is refused.
 #include "paceline/security/certificates.h"
 
 #include <fcntl.h>
@@ -19,7 +20,7 @@
 #include "paceline/security/certificate_text.h"
 #include "paceline/security/testing/temp_folder.h"
 
-// In place of the C library's, so that a process can be killed between any two of them.
+// Replaces the C library's rename(), so that a process can be killed between any two renames.
 namespace {
 int renames_to_live = -1;
 
@@ -113,7 +114,7 @@ TEST_F(Certificates, NothingIsOverwrittenUnlessAskedFor) {
   EXPECT_NE(text_of(dir_ / "mnist" / "worker.key"), worker);
 }
 
-// Of a folder, by name, with what is in them.
+// The files in a folder and their contents, by name.
 std::map<std::string, std::string> files_in(const fs::path& folder) {
   std::map<std::string, std::string> files;
   if (!fs::exists(folder)) return files;
@@ -122,12 +123,12 @@ std::map<std::string, std::string> files_in(const fs::path& folder) {
   return files;
 }
 
-TEST_F(Certificates, WhatFailsLeavesNothing) {
+TEST_F(Certificates, LeaveNothingAfterAFailure) {
   for (const char* job : {"authority.key", "authority.crt"}) {
     EXPECT_TRUE(absl::IsInvalidArgument(make(job).status())) << job;
     EXPECT_FALSE(fs::exists(dir_)) << job;
   }
-  // A file where the job's folder would be.
+  // There is a file at the place of the job's folder.
   fs::create_directory(dir_);
   std::ofstream(dir_ / "mnist") << "a file";
   const auto before = files_in(dir_);
@@ -139,7 +140,7 @@ TEST_F(Certificates, WhatFailsLeavesNothing) {
   }
 }
 
-// The file that the user knows, not the one that was to become it.
+// The error names the file that the user knows, not the staged one.
 TEST_F(Certificates, AFileThatCannotBeWrittenIsNamed) {
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
@@ -159,7 +160,7 @@ TEST_F(Certificates, AFileThatCannotBeWrittenIsNamed) {
 TEST_F(Certificates, AnAuthorityIsReplacedOnceThereIsAnother) {
   ASSERT_TRUE(make("mnist").ok());
   const auto before = files_in(dir_);
-  // What is written last cannot be.
+  // The file that is written last cannot be written.
   fs::remove(dir_ / "mnist" / "authority.crt");
   fs::create_directories(dir_ / "mnist" / "authority.crt" / "folder");
   EXPECT_FALSE(make("mnist", true).ok());
@@ -170,8 +171,8 @@ TEST_F(Certificates, AnAuthorityIsReplacedOnceThereIsAnother) {
   EXPECT_EQ(after.size(), before.size() + 1) << "nothing is left over";
 }
 
-// Killed after each of its renames, and then anybody makes certificates here.
-TEST_F(Certificates, WhatAKilledProcessBeganIsFinished) {
+// A process is killed after each of its renames, and then another one makes certificates here.
+TEST_F(Certificates, AreFinishedAfterAKilledProcess) {
   ASSERT_TRUE(make("mnist").ok());
   bool killed = true;
   for (int renames = 1; killed; ++renames) {
@@ -209,7 +210,7 @@ TEST_F(Certificates, HalfAnAuthorityIsNotReplaced) {
   EXPECT_TRUE(absl::IsNotFound(make("other").status()));
 }
 
-TEST_F(Certificates, WhatCannotBeUsedIsSaid) {
+TEST_F(Certificates, NameFilesThatCannotBeUsed) {
   ASSERT_TRUE(make("mnist").ok());
   const fs::path dir = dir_ / "mnist";
   const auto complains = [&](const std::string& part) {
@@ -234,7 +235,7 @@ void expect_said(const absl::Status& status, const std::string& part) {
   EXPECT_NE(std::string(status.message()).find(part), std::string::npos) << status;
 }
 
-TEST_F(Certificates, WhatHasExpiredIsSaid) {
+TEST_F(Certificates, NameWhatHasExpired) {
   ASSERT_TRUE(make("old", false, -1).ok() == false);
   const absl::Status old = read_credentials(dir_ / "old", Role::kWorker).status();
   expect_said(old, "old/worker.crt: has expired on");
@@ -246,7 +247,7 @@ TEST_F(Certificates, WhatHasExpiredIsSaid) {
   expect_said(read, "--force");
 }
 
-// A folder that is made anew under the same authority.
+// A job's folder is made anew under the same authority.
 TEST_F(Certificates, AreRenewedForAsLongAsIsAskedFor) {
   ASSERT_TRUE(make("mnist", false, 30).ok());
   fs::remove_all(dir_ / "mnist");
@@ -256,7 +257,7 @@ TEST_F(Certificates, AreRenewedForAsLongAsIsAskedFor) {
   EXPECT_NEAR(static_cast<double>(renewed->expire - std::time(nullptr)), 365 * 86400.0, 120);
 }
 
-TEST_F(Certificates, OfALongLifeHaveAnAuthorityOfOneAsLong) {
+TEST_F(Certificates, HaveAnAuthorityThatLivesAtLeastAsLong) {
   const auto made = make("mnist", false, 36500);
   ASSERT_TRUE(made.ok()) << made.status();
   EXPECT_NEAR(static_cast<double>(made->expire - std::time(nullptr)), 36500 * 86400.0, 120);
@@ -282,7 +283,8 @@ TEST_F(Certificates, NoneAreMadeByAnAuthorityThatHasExpired) {
   EXPECT_FALSE(fs::exists(dir_ / "new"));
 }
 
-// Every flipped byte of a certificate: read or refused, never a crash, and never another identity.
+// A certificate with any one byte flipped is read or refused; it never causes a crash and never names another
+// identity.
 TEST_F(Certificates, DamageIsSeen) {
   ASSERT_TRUE(make("mnist").ok());
   const auto good = read_credentials(dir_ / "mnist", Role::kWorker);

@@ -1,4 +1,4 @@
-// Who a process is to the others of its job: a role in a job. Certificates say it as a URI,
+// The identity of a process among the others of its job: a role in a job. Certificates have it as a URI,
 // paceline://JOB/ROLE, in their subject alternative name. Pure; anybody may call it.
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace paceline::security {
 
-// An operator watches the run and may stop it: it starts the processes of a host.
+// An operator watches the run and may stop it. The process that starts a host's processes is one.
 enum class Role { kCoordinator, kServer, kWorker, kEvaluator, kOperator };
 inline constexpr std::array<Role, 5> kRoles = {Role::kCoordinator, Role::kServer, Role::kWorker,
                                                Role::kEvaluator, Role::kOperator};
@@ -24,10 +24,10 @@ struct Identity {
 };
 
 std::string uri_of(const Identity& identity);
-// Nothing when it is no such URI.
+// Nothing if the text is no such URI.
 std::optional<Identity> identity_of(std::string_view uri);
 
-// The DNS name in a coordinator's certificate, which its peers hold it to wherever it runs.
+// The DNS name in a coordinator's certificate, which its peers demand wherever it runs.
 std::string coordinator_name(const std::string& job);
 
 }  // namespace paceline::security

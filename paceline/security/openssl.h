@@ -29,7 +29,7 @@ using Names = std::unique_ptr<GENERAL_NAMES, Freed<GENERAL_NAMES_free>>;
 using SslContext = std::unique_ptr<SSL_CTX, Freed<SSL_CTX_free>>;
 using Ssl = std::unique_ptr<SSL, Freed<SSL_free>>;
 
-// The oldest error of this thread, and forgets the others.
+// Returns the oldest error of this thread, and forgets the others.
 inline std::string openssl_error() {
   const unsigned long code = ERR_get_error();
   ERR_clear_error();

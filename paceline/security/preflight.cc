@@ -27,11 +27,11 @@ namespace {
 
 constexpr char kTlsAlert = 21;
 constexpr std::array<unsigned char, 3> kHttp2 = {2, 'h', '2'};
-// gRPC's first choice first, so that the other side need not ask for it and begin again.
+// gRPC's first choice is first, so that the other side need not ask for it and begin again.
 constexpr char kGroups[] = "P-256:X25519";
 
-// OpenSSL writes with write(2), which raises SIGPIPE when the other side has gone: not in this thread, while
-// one of these lives.
+// OpenSSL writes with write(2), which raises SIGPIPE if the other side has gone. This thread gets no SIGPIPE
+// while such an object lives.
 class NoSigpipe {
  public:
   NoSigpipe() {
@@ -69,7 +69,7 @@ timeval as_timeval(std::chrono::milliseconds time) {
   return {.tv_sec = time.count() / 1000, .tv_usec = time.count() % 1000 * 1000};
 }
 
-// Connecting, reading and writing wait no longer than `limit` each.
+// Connects; connecting, reading and writing wait no longer than `limit` each.
 absl::StatusOr<FileDescriptor> connect_to(const addrinfo& where, const std::string& address,
                                           std::chrono::milliseconds limit) {
   FileDescriptor made(::socket(where.ai_family, where.ai_socktype | SOCK_CLOEXEC, where.ai_protocol));
@@ -127,7 +127,7 @@ absl::StatusOr<SslContext> context_of(const Credentials& own) {
   return context;
 }
 
-// What the other side says when it does not like our certificate.
+// The words for the other side's alert about our certificate.
 std::string words_of_alert(int reason) {
   switch (reason) {
     case SSL_R_TLSV1_ALERT_UNKNOWN_CA:
@@ -155,7 +155,7 @@ absl::Status tls_trouble(const Ssl& ssl, int result, const std::string& address)
     return refused(address, words_of_alert(reason));
   if (kind == SSL_ERROR_WANT_READ || (kind == SSL_ERROR_SYSCALL && error == EAGAIN))
     return nobody(address, "it says nothing");
-  // Until it has shown its own certificate, nothing has been refused: it may be ending.
+  // A coordinator that has not shown its own certificate has refused nothing: it may be ending.
   if (SSL_get0_peer_certificate(ssl.get()) == nullptr)
     return nobody(address, "it closed the connection while TLS was being agreed on");
   return closed(address, words_of_alert(0));
@@ -178,7 +178,7 @@ absl::Status handshake(const Credentials& own, const FileDescriptor& socket, con
     return refused(address,
                    fmt::format("is of the job '{}', and this certificate of '{}'", other->job, own.own.job));
   }
-  // With TLS 1.3 it looks at our certificate only after the handshake is done on this side.
+  // With TLS 1.3 the coordinator looks at our certificate only after the handshake is done on this side.
   char first = 0;
   const int result = SSL_read(ssl.get(), &first, 1);
   if (result != 1) return tls_trouble(ssl, result, address);

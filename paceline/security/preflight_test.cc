@@ -1,5 +1,5 @@
-// What a process hears from a coordinator's address: nobody, somebody else, TLS or none, the wrong
-// certificates.
+// Each answer that a process may meet at a coordinator's address: none, another program's, TLS or none, the
+// wrong certificates.
 #include "paceline/security/preflight.h"
 
 #include <netinet/in.h>
@@ -26,7 +26,7 @@ using namespace std::chrono_literals;
 const std::string kToken = "0123456789abcdef0123456789abcdef";
 constexpr char kSettings[] = {0, 0, 0, 4, 0, 0, 0, 0, 0};
 
-// Answers one connection and goes.
+// Answers one connection and closes.
 class Listener {
  public:
   explicit Listener(std::function<void(int)> answer) : listening_(socket(AF_INET, SOCK_STREAM, 0)) {
@@ -60,7 +60,7 @@ void read_some(int connection) {
   EXPECT_GE(recv(connection, bytes, sizeof bytes, 0), 0);
 }
 
-// As a coordinator with these certificates would; `silent`: as gRPC does that does not like ours.
+// Answers like a coordinator with these certificates; `silent`: like gRPC when it refuses our certificate.
 std::function<void(int)> coordinator(const Credentials& own, bool silent = false) {
   return [own, silent](int connection) {
     sigset_t pipe;
@@ -115,7 +115,7 @@ TEST_F(Preflight, NobodyIsThere) {
   expect_refused(connect_with_token("nowhere", kToken, 5s).status(), "HOST:PORT");
 }
 
-TEST_F(Preflight, WhoSaysNothingMayComeRound) {
+TEST_F(Preflight, IsUnavailableWhileThePeerIsSilent) {
   const Listener listener([](int connection) {
     read_some(connection);
     char byte = 0;
@@ -145,7 +145,7 @@ TEST_F(Preflight, WithoutCertificates) {
                  "does not have this token");
 }
 
-// One who listens in the coordinator's place hears a nonce and nothing that depends on the token.
+// An impostor in the coordinator's place receives a nonce and nothing that depends on the token.
 TEST_F(Preflight, AnImpostorLearnsNothingOfTheToken) {
   std::string heard;
   {
@@ -177,7 +177,7 @@ TEST_F(Preflight, AnotherAuthority) {
     expect_refused(preflight(listener.address(), credentials("theirs", "mnist", Role::kWorker), 5s),
                    "not of this job's authority");
   }
-  // It trusts the coordinator's authority, and is not trusted.
+  // This process trusts the coordinator's authority, but the coordinator does not trust its certificate.
   const Listener listener(coordinator(credentials("ours", "mnist", Role::kCoordinator)));
   Credentials stranger = credentials("theirs", "mnist", Role::kWorker);
   stranger.authority = credentials("ours", "mnist", Role::kWorker).authority;
@@ -193,7 +193,7 @@ TEST_F(Preflight, ClosedInSilence) {
     EXPECT_NE(status.message().find("does not take this certificate"), std::string::npos) << status;
   }
   EXPECT_TRUE(absl::IsAborted(connect_with_token(Listener(read_some).address(), kToken, 5s).status()));
-  const Listener listener(read_some);  // before it has shown a certificate
+  const Listener listener(read_some);  // closes before it has shown a certificate
   EXPECT_TRUE(absl::IsUnavailable(preflight(listener.address(), own, 5s)));
 }
 

@@ -11,7 +11,7 @@ namespace {
 const std::string kPeers(kNonceBytes, 'p');
 const std::string kCoordinators(kNonceBytes, 'c');
 
-// HMAC-SHA256 of "peer" and the two nonces, as Python's hmac computes it.
+// HMAC-SHA256 of "peer" and the two nonces, computed with Python's hmac.
 TEST(Proof, IsAnHmacOfBothNonces) {
   std::string hex;
   for (const unsigned char byte : proof_of(Side::kPeer, "token", kPeers, kCoordinators)) {
@@ -21,7 +21,7 @@ TEST(Proof, IsAnHmacOfBothNonces) {
   EXPECT_EQ(hex, "6903dd827b426d36c6cea64e02d977fbb82d5fcfb73103113c9f5494e3f37ccf");
 }
 
-// A side cannot send back what it was shown, nor use it for another connection.
+// A side cannot send back the other side's proof, nor use it for another connection.
 TEST(Proof, DependsOnTheSideTheTokenAndBothNonces) {
   std::set<std::string> proofs;
   for (const Side side : {Side::kCoordinator, Side::kPeer}) {

@@ -23,8 +23,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Within the folder: what is on its way to its places, and the list of it. A line is a file in it, and where
-// that goes.
+// The subfolder of the files under way to their places, and the list of them in it. Each line of the list has
+// a file's name and its place.
 constexpr char kOnItsWay[] = ".placing";
 constexpr char kList[] = "list";
 
@@ -32,7 +32,7 @@ absl::Status cannot_be_made(const fs::path& path, const std::string& why) {
   return absl::PermissionDeniedError(fmt::format("{}: cannot be made: {}", path.string(), why));
 }
 
-// Some file systems know no rename that replaces nothing.
+// A rename that replaces nothing; some file systems do not know it.
 int give_place(const fs::path& from, const fs::path& to, bool replace) {
   if (!replace) {
     if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return 0;
@@ -55,7 +55,7 @@ absl::Status StagedFiles::finish(const fs::path& folder) {
     const std::pair<std::string, std::string> one = absl::StrSplit(line, absl::MaxSplits(' ', 1));
     const fs::path from = on_its_way / one.first;
     std::error_code error;
-    if (!fs::exists(fs::symlink_status(from, error))) continue;  // it is there
+    if (!fs::exists(fs::symlink_status(from, error))) continue;  // this file is in its place
     if (!stays_within(one.second)) return absl::DataLossError(fmt::format("{}: damaged", from.string()));
     if (const int wrong = give_place(from, folder / one.second, true); wrong != 0)
       return cannot_be_made(folder / one.second, std::strerror(wrong));
@@ -77,7 +77,7 @@ absl::StatusOr<StagedFiles> StagedFiles::in(const fs::path& folder) {
 StagedFiles::~StagedFiles() {
   std::error_code ignored;  // the first error is the one to tell
   if (!staging_.empty()) fs::remove_all(staging_, ignored);
-  // Those that hold something stay.
+  // Folders that contain something stay.
   for (auto folder = made_.rbegin(); folder != made_.rend(); ++folder) fs::remove(*folder, ignored);
 }
 
@@ -113,7 +113,7 @@ absl::Status StagedFiles::commit(bool replace) {
   return bring(replace);
 }
 
-// From here on a process that is killed has its work finished by the next one.
+// From here on the next process finishes the work if this one is killed.
 absl::Status StagedFiles::decide() {
   std::string list;
   for (const File& file : files_) list += file.staged + ' ' + file.name.string() + '\n';
@@ -135,7 +135,8 @@ absl::Status StagedFiles::bring(bool replace) {
     if (error == 0) continue;
     if (error == ENOENT) continue;  // another process has finished this
     if (replace) {
-      staging_.clear();  // what was replaced is gone: what is left here goes the rest of the way
+      // replaced files are gone, so the files that are left are brought to their places later
+      staging_.clear();
     } else {
       take_back(i);
     }

@@ -1,6 +1,6 @@
-// Files that come to their places together, once all of them are on disk: whatever goes wrong before leaves
-// nothing, and what is to be replaced stays until then. A process that is killed while they come to their
-// places leaves a list of what is to come, and finish() brings the rest. Any thread.
+// Files that come to their places together, once all of them are on disk. A failure before leaves nothing,
+// and files that are to be replaced stay until then. A process that is killed while the files come to their
+// places leaves a list of them, and finish() brings the rest. Any thread.
 #pragma once
 
 #include <filesystem>
@@ -14,25 +14,26 @@ namespace paceline::security {
 
 class StagedFiles {
  public:
-  // Brings what a commit for `folder` left when its process was killed. Errors: what the file system says.
+  // Brings the rest of the files whose commit for `folder` a killed process did not finish. Errors: the file
+  // system's.
   static absl::Status finish(const std::filesystem::path& folder);
 
-  // For `folder`, which is made if it is not there. Errors: what the file system says, here and below.
+  // Files for `folder`, which is made if it is not there. Errors: the file system's, here and below.
   static absl::StatusOr<StagedFiles> in(const std::filesystem::path& folder);
   StagedFiles(StagedFiles&&) noexcept = default;
-  // Without a commit nothing is left, folders that were made included.
+  // Without a commit nothing is left, not even folders that were made.
   ~StagedFiles();
 
-  // `name`: in the folder, or in a folder in it.
+  // `name`: a path in the folder, or in a folder in it.
   absl::Status add(const std::filesystem::path& name, const std::string& bytes, unsigned mode);
-  // In the order of the adds. Errors: AlreadyExists when there is such a file, unless it is to be replaced,
-  // or what is there is no file.
+  // Brings the files to their places in the order of the adds. Errors: AlreadyExists if there is such a file
+  // and `replace` is false, or if a folder is in its place.
   absl::Status commit(bool replace);
 
  private:
   struct File {
     std::string staged;                 // in staging_
-    std::filesystem::path name, place;  // in the folder, and with it
+    std::filesystem::path name, place;  // `place`: folder_ / name
   };
 
   explicit StagedFiles(std::filesystem::path folder) : folder_(std::move(folder)) {}
@@ -43,7 +44,7 @@ class StagedFiles {
   void take_back(std::size_t count);
 
   std::filesystem::path folder_;
-  std::filesystem::path staging_;  // within it; empty: there is none
+  std::filesystem::path staging_;  // in folder_; empty: there is none
   std::vector<File> files_;
   std::vector<std::filesystem::path> made_;  // folders, each before those in it
 };

@@ -61,7 +61,7 @@ absl::StatusOr<std::string> read_or_make_token(const std::filesystem::path& path
 
 absl::StatusOr<std::string> replace_token(const std::filesystem::path& path) {
   PACELINE_ASSIGN_OR_RETURN(const std::string token, make_token());
-  ::unlink(path.c_str());  // what stays is an error of the next line
+  ::unlink(path.c_str());  // if the file stays, the next line fails
   PACELINE_RETURN_IF_ERROR(write_new(path, token + "\n", kOwnerOnly));
   return token;
 }

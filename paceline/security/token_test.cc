@@ -62,7 +62,7 @@ TEST(Token, OthersThatCanReadItAreNoticed) {
   EXPECT_TRUE(is_exposed(path));
 }
 
-TEST(Token, WhatIsNoneIsSaid) {
+TEST(Token, RefusesAFileThatHasNoToken) {
   const TempFolder folder;
   const auto path = folder.path() / "token";
   for (const char* text :

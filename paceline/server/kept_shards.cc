@@ -40,10 +40,10 @@ absl::StatusOr<FirstWeights> FirstWeights::of(const wire::ServerStart& order) {
 
 absl::StatusOr<KeptShards> KeptShards::start(const wire::ServerStart& order, const config::JobConfig& job,
                                              std::span<const float> first,
-                                             store::CheckpointFiles& checkpoint) {
+                                             store::CheckpointFiles& checkpoint, ServersCard* card) {
   KeptShards shards;
   shards.count_ = order.shard_count();
-  PACELINE_RETURN_IF_ERROR(shards.add(order.shard(), order, job));
+  PACELINE_RETURN_IF_ERROR(shards.add(order.shard(), order, job, card));
   if (order.copies() > 1) {
     if (order.copies() > order.hosts_size() || order.shard() >= order.hosts_size())
       return absl::InternalError(
@@ -51,7 +51,7 @@ absl::StatusOr<KeptShards> KeptShards::start(const wire::ServerStart& order, con
     const auto kept = config::shards_kept(order.hosts_size(), order.copies());
     const std::vector<ShardId>& here = kept[ServerId(order.shard())];
     for (std::size_t copy = 1; copy < here.size(); ++copy)
-      PACELINE_RETURN_IF_ERROR(shards.add(here[copy].value(), order, job));
+      PACELINE_RETURN_IF_ERROR(shards.add(here[copy].value(), order, job, nullptr));
   }
   if (order.checkpoint_dir().empty()) {
     if (!first.empty()) PACELINE_RETURN_IF_ERROR(shards.begin_with(first));
@@ -61,7 +61,8 @@ absl::StatusOr<KeptShards> KeptShards::start(const wire::ServerStart& order, con
   return shards;
 }
 
-absl::Status KeptShards::add(int index, const wire::ServerStart& order, const config::JobConfig& job) {
+absl::Status KeptShards::add(int index, const wire::ServerStart& order, const config::JobConfig& job,
+                             ServersCard* card) {
   const bool own = index == order.shard();
   PACELINE_ASSIGN_OR_RETURN(ps::Layout part,
                             wire::part_from_wire(own ? order.part() : order.hosts(index).part()));
@@ -81,6 +82,11 @@ absl::Status KeptShards::add(int index, const wire::ServerStart& order, const co
   static_assert(2 * config::kMostLiveDevices + 1 + 64 <= memory::WeightWriter::kSlots);
   // Nobody reads a copy, but a board has at least one reader.
   const int readers = own ? order.readers() + order.hosts_size() : 1;
+  if (card != nullptr) {
+    PACELINE_ASSIGN_OR_RETURN(auto shard, card->make_shard(std::move(part), job, readers, kMostKept));
+    kept_.push_back({index, offset, std::move(shard)});
+    return absl::OkStatus();
+  }
   PACELINE_ASSIGN_OR_RETURN(
       auto board, memory::WeightWriter::create(ps::Shard::board_floats(part, job.look_ahead), readers,
                                                own ? kMostKept : 0));

@@ -16,6 +16,7 @@
 #include "paceline/config/job_config.h"
 #include "paceline/memory/gradient_buffer.h"
 #include "paceline/ps/shard.h"
+#include "paceline/server/servers_card.h"
 #include "paceline/store/checkpoint_files.h"
 #include "paceline/wire/paceline.pb.h"
 
@@ -38,8 +39,10 @@ class KeptShards {
   // With the weights of the checkpoint, where the order names one; or else with `first`, or with what
   // begin_with() brings where that is empty. Errors: those of the
   // files; of an order that makes no sense; no memory.
+  // `card`: has the shard; null: the host's memory has it.
   static absl::StatusOr<KeptShards> start(const wire::ServerStart& order, const config::JobConfig& job,
-                                          std::span<const float> first, store::CheckpointFiles& checkpoint);
+                                          std::span<const float> first, store::CheckpointFiles& checkpoint,
+                                          ServersCard* card);
 
   // Starts all with `weights` of the whole model, as version 0. Errors: those of the memory.
   absl::Status begin_with(std::span<const float> weights) const;
@@ -65,7 +68,7 @@ class KeptShards {
   };
 
   KeptShards() = default;
-  absl::Status add(int index, const wire::ServerStart& order, const config::JobConfig& job);
+  absl::Status add(int index, const wire::ServerStart& order, const config::JobConfig& job, ServersCard* card);
   absl::Status load_from_checkpoint(Version version, store::CheckpointFiles& checkpoint) const;
 
   int count_ = 1;  // of the job's

@@ -47,6 +47,7 @@ using peer::ServerConnection, wire::coordinator_lost;
 // What outlives a session.
 struct Kept {
   CommitLog log;
+  std::unique_ptr<ServersCard> card;  // that has the shards; null: the host's memory has them
   std::optional<KeptShards> shards;
 };
 
@@ -70,6 +71,7 @@ class Server {
         stub_(stub),
         access_(access),
         log_(kept.log),
+        card_(kept.card),
         shards_(kept.shards),
         times_(times),
         exchange_(std::move(exchange)) {
@@ -98,6 +100,7 @@ class Server {
     return send(action.message) ? absl::OkStatus() : coordinator_lost();
   }
   absl::Status start(const wire::ServerStart& order);
+  absl::Status open_card(const wire::ServerStart& order, const config::JobConfig& job);
   absl::Status pass_on_first(std::span<const float> weights);
   absl::Status start_exchange(const wire::ServerStart& order, const config::JobConfig& job);
   absl::Status map_gradient(const wire::MapGradient& order);
@@ -114,6 +117,9 @@ class Server {
   void say_failed(const absl::Status& status, bool host_lost);
   void say_host_lost(const absl::Status& status);
   absl::Status write_checkpoint(const wire::WriteCheckpoint& order);
+  // The host's memory has the weights at their places, or this reads them from the card. Any thread.
+  absl::Status write_shard(store::CheckpointFiles& checkpoint, std::span<const float> places,
+                           const ps::OptimizerState& state) const;
   // One after the other. What is still being written when this server's session ends is given up.
   void write_beside(std::function<void(const std::stop_token& stop)> write) {
     if (writer_.joinable()) writer_.join();
@@ -134,6 +140,7 @@ class Server {
   peer::Stub& stub_;
   const rpc::Access& access_;
   CommitLog& log_;
+  std::unique_ptr<ServersCard>& card_;
   std::optional<KeptShards>& shards_;
   UpdateTimes& times_;
   int index_ = 0;
@@ -272,13 +279,19 @@ absl::Status Server::start(const wire::ServerStart& order) {
   }
   log_ = CommitLog();
   shards_.reset();
+  card_.reset();
+  if (!order.card().empty()) PACELINE_RETURN_IF_ERROR(open_card(order, job));
   const auto saved = files(by_call_, order.checkpoint_dir(), {},
                            {order.checkpoint_files().begin(), order.checkpoint_files().end()});
-  auto shards = KeptShards::start(order, job, first->weights, *saved);
+  auto shards = KeptShards::start(order, job, first->weights, *saved, card_.get());
   if (!shards.ok()) return saved->in_words(shards.status());
   shards_ = *std::move(shards);
   if (order.hosts_size() == 0) {
     started.add_board_paths(own().board().path());
+    if (card_ != nullptr) {
+      started.set_card(card_->uuid());
+      started.set_socket(card_->socket());
+    }
   } else {
     PACELINE_RETURN_IF_ERROR(start_exchange(order, job));
     if (order.first_passed_on() && index_ < 2) PACELINE_RETURN_IF_ERROR(pass_on_first(first->weights));
@@ -287,6 +300,20 @@ absl::Status Server::start(const wire::ServerStart& order) {
   }
   log_.start(order);
   return send(message) ? absl::OkStatus() : coordinator_lost();
+}
+
+// A job that asks for a card gets one or an error; any other gets the host's memory instead.
+absl::Status Server::open_card(const wire::ServerStart& order, const config::JobConfig& job) {
+  auto card = ServersCard::open(order.card(), order.whole_floats());
+  if (card.ok()) {
+    card_ = *std::move(card);
+    return absl::OkStatus();
+  }
+  if (job.memory == config::ShardMemory::kGpu)
+    return absl::FailedPreconditionError(
+        fmt::format("the weights cannot be in the GPU's memory: {}", std::string(card.status().message())));
+  spdlog::warn("the weights are in the host's memory, because {}", std::string(card.status().message()));
+  return absl::OkStatus();
 }
 
 absl::Status Server::start_exchange(const wire::ServerStart& order, const config::JobConfig& job) {
@@ -345,6 +372,10 @@ absl::Status Server::map_gradient(const wire::MapGradient& order) {
   if (commits_ && order.host() != index_) return say_mapped(order.replica(), "");
   auto reader = memory::GradientReader::open(order.path(), whole_floats_);
   if (!reader.ok()) return say_mapped(order.replica(), std::string(reader.status().message()));
+  if (card_ != nullptr) {
+    const auto place = card_->gradient(order.replica());
+    if (!place.ok()) return say_mapped(order.replica(), std::string(place.status().message()));
+  }
   gradients_.insert_or_assign(order.replica(), *std::move(reader));
   return say_mapped(order.replica(), "");
 }
@@ -358,7 +389,7 @@ absl::Status Server::say_mapped(std::int32_t replica, const std::string& error) 
 
 absl::Status Server::unmap_gradient(const wire::UnmapGradient& order) {
   if (commits_ && gradients_.contains(order.replica())) PACELINE_RETURN_IF_ERROR(commits_->flush());
-  gradients_.erase(order.replica());
+  if (gradients_.erase(order.replica()) > 0 && card_ != nullptr) card_->free_gradient(order.replica());
   hosts_.erase(order.replica());
   return absl::OkStatus();
 }
@@ -369,10 +400,11 @@ absl::StatusOr<const float*> Server::gradient(const wire::Apply::Member& member)
     not_here_ = member.replica();
     return absl::InternalError(fmt::format("the gradient of replica {} is not here", member.replica()));
   }
-  const auto gradient = found->second.gradient(Clock(member.clock()));
-  if (!gradient.ok()) not_here_ = member.replica();
-  PACELINE_RETURN_IF_ERROR(gradient.status());
-  return gradient->data();
+  const absl::Status checked = found->second.check(Clock(member.clock()));
+  if (!checked.ok()) not_here_ = member.replica();
+  PACELINE_RETURN_IF_ERROR(checked);
+  if (card_ != nullptr) return card_->gradient(member.replica());
+  return found->second.gradient(Clock(member.clock()))->data();
 }
 
 absl::StatusOr<int> Server::host_of(std::int32_t replica) const {
@@ -443,9 +475,10 @@ absl::Status Server::check_finite(const wire::Apply& order, const ps::Shard& sha
   if (shard.finite()) return absl::OkStatus();
   diverged_ = Version(order.version());
   for (const auto& member : order.members()) {
-    const auto values = gradient(member);
-    if (values.ok() && !ps::all_finite(own().layout(), *values + shards_->own_offset()))
-      not_finite_.push_back(member.replica());
+    PACELINE_ASSIGN_OR_RETURN(const float* const place, gradient(member));
+    const std::span<const float> part(place + shards_->own_offset(), static_cast<std::size_t>(shard.layout().size()));
+    PACELINE_ASSIGN_OR_RETURN(const std::vector<float> values, shard.read(part));
+    if (!ps::all_finite(shard.layout(), values.data())) not_finite_.push_back(member.replica());
   }
   return absl::OutOfRangeError(fmt::format("version {} is not finite", order.version()));
 }
@@ -521,17 +554,27 @@ absl::Status Server::write_checkpoint(const wire::WriteCheckpoint& order) {
   PACELINE_RETURN_IF_ERROR(own().board().keep(version));
   // The weights stay as they are; the optimizer's state moves on with the next commit, so it is copied. The
   // files are written beside training.
-  write_beside([this, dir = order.dir(), version, weights = own().kept_weights(version),
-                state = own().optimizer_state()](const std::stop_token& stop) {
+  PACELINE_ASSIGN_OR_RETURN(ps::OptimizerState state, own().read_state());
+  write_beside([this, dir = order.dir(), version, places = own().kept_weights(version),
+                state = std::move(state)](const std::stop_token& stop) {
     const auto checkpoint = files(by_call_, dir, stop);
-    const absl::Status status =
-        store::write_shard(*checkpoint, index_ + 1, count_, own().layout(), weights, state);
+    const absl::Status status = write_shard(*checkpoint, places, state);
     wire::ServerMessage written;
     written.mutable_written()->set_version(version.value());
     if (!status.ok()) written.mutable_written()->set_error(std::string(status.message()));
     send(written);
   });
   return absl::OkStatus();
+}
+
+absl::Status Server::write_shard(store::CheckpointFiles& checkpoint, std::span<const float> places,
+                                 const ps::OptimizerState& state) const {
+  std::vector<float> read;
+  if (card_ != nullptr) {
+    PACELINE_ASSIGN_OR_RETURN(read, own().read(places));
+    places = read;
+  }
+  return store::write_shard(checkpoint, index_ + 1, count_, own().layout(), places, state);
 }
 
 std::unique_ptr<store::CheckpointFiles> Server::files(bool by_call, const std::string& dir,

@@ -1,5 +1,5 @@
-// What CGP's patience buys, at every size: its replicas wait for no more than that share of their iterations,
-// and its gradients are less late than those of lone updates. Updates that take no time.
+// CGP's patience at every size: its replicas wait for no more than that share of their iterations, and its
+// gradients are less late than those of lone updates. Updates take no time here.
 #include <cmath>
 #include <string>
 #include <variant>
@@ -13,8 +13,8 @@
 namespace paceline::sim {
 namespace {
 
-// The mean delay of gradients in bulk rounds. Nobody waits after a release, so each commit makes all replicas
-// but its members later by its share: Σ k·(N − k)/N, over all gradients Σ k.
+// The mean delay of gradients in bulk rounds. No replica waits after a release, so each commit makes all
+// replicas but its members later by its share: Σ k·(N − k)/N, over all gradients Σ k.
 class MeanDelay final : public control::RunListener {
  public:
   explicit MeanDelay(std::size_t replicas) : replicas_(static_cast<double>(replicas)) {}
@@ -55,7 +55,7 @@ Outcome outcome(ClusterModel cluster, const std::string& policy) {
   return {static_cast<double>(scenario.iterations) / to_seconds(run.now()), delay.mean()};
 }
 
-// From 1 s to `slowest` seconds, evenly spread.
+// Replicas of 1 s to `slowest` seconds, evenly spread.
 ClusterModel cluster(std::size_t replicas, double slowest, double jitter) {
   ClusterModel cluster;
   for (std::size_t i = 0; i < replicas; ++i) {

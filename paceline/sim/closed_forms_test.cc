@@ -1,5 +1,5 @@
-// What the policies must give where it can be worked out by hand: two replicas of 1.0 and 2.3 s, free
-// communication, 4,000 iterations.
+// Results of the policies that can be worked out by hand: two replicas of 1.0 and 2.3 s, free communication,
+// 4,000 iterations.
 #include <gtest/gtest.h>
 
 #include "paceline/sim/simulation.h"

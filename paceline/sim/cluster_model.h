@@ -1,5 +1,5 @@
-// A cluster as a model: how long iterations take, what the network carries, who comes, goes and crashes when.
-// Made of a scenario file or of a job; read by the VirtualCluster. Plain values.
+// A cluster as a model: how long iterations take, what the network carries, which places come, leave and
+// crash when. It is made of a scenario file or of a job, and the VirtualCluster reads it. Plain values.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +13,12 @@
 
 namespace paceline::sim {
 
-// One device of a replica that is a pipeline. What it hands to its neighbours takes no time.
-struct StageModel {      // of a device
+// One device of a replica that is a pipeline. Handing data to its neighbours takes no time.
+struct StageModel {
   double sample_ms = 0;  // mean of a sample's two passes through its units
   std::int64_t device = 0;
   std::int64_t begin = 0, end = 0;  // its units
-  bool shares = false;              // the stage of the one before it
+  bool shares = false;              // the device shares the stage of the device before it
   config::Unevenness unevenness;
   std::vector<config::Slowdown> slowdowns;  // `device` is the device
 };
@@ -27,8 +27,8 @@ struct StageModel {      // of a device
 struct PlaceModel {
   std::string name;                // "w0", "w1", …
   double compute_ms = 1000;        // mean of an iteration, without pushing and pulling
-  std::vector<StageModel> stages;  // where there are any, they say how long it takes
-  std::int64_t micro_batch = 1;    // samples, in the stages
+  std::vector<StageModel> stages;  // if there are any, they determine how long an iteration takes
+  std::int64_t micro_batch = 1;    // samples, for the stages
   config::Unevenness unevenness;
   std::int64_t batch = 128;  // samples an iteration
   config::Link link;
@@ -46,16 +46,16 @@ struct Change {
 
 struct ClusterModel {
   std::uint64_t seed = 1;
-  std::int64_t bytes = 0;  // of one push or one pull; 0: communication is free and takes no time
+  std::int64_t bytes = 0;  // bytes of one push or one pull; 0: communication is free and takes no time
   config::ServerLinks servers;
-  // Whether the members of a commit sum among themselves (network.h); as the policy says where it is empty.
+  // Whether the members of a commit sum among themselves (network.h); if empty, the policy decides.
   std::optional<bool> in_groups;
   std::vector<PlaceModel> places;
-  double load_ms = 0;        // of a full batch, beside what is computed
+  double load_ms = 0;        // loading a full batch, besides computing it
   bool uneven_data = false;  // leases by speed; an iteration takes compute_ms a batch of the samples in it
   std::vector<config::Slowdown> slowdowns;  // `device` is a place
   std::vector<Change> changes;              // ascending; a place whose first change is a join starts empty
-  Duration detection{from_seconds(0.01)};   // from a crash until the Controller hears of it
+  Duration detection{from_seconds(0.01)};   // time from a crash until the Controller hears of it
   Time faults_end{Time::max()};             // no failure by mtbf_s after this
 };
 

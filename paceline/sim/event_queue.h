@@ -1,4 +1,4 @@
-// What will happen when, in virtual time. Events of one moment come out in the order they were put in, so
+// Events of virtual time, in their order. Events of one moment come out in the order they were put in, so
 // that a run is the same every time.
 #pragma once
 

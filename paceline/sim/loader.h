@@ -1,6 +1,6 @@
-// When a replica's batches are loaded: one at a time, first that of its newest release, then those that are
-// reserved for it, in their order. What it has begun it finishes; what is not wanted any more is not begun.
-// For virtual_cluster.h.
+// The loading of a replica's batches: one at a time, first that of its newest release, then those that are
+// reserved for it, in their order. A batch that was begun is finished; a batch that is no longer wanted is
+// not begun. For virtual_cluster.h.
 #pragma once
 
 #include <vector>
@@ -25,8 +25,8 @@ class Loader {
   };
   void append(Time now, const Lease& lease, double sample_s);
 
-  std::vector<Load> loads_;  // in order, of what the newest release wants
-  Time free_{};              // from then on it can begin something new
+  std::vector<Load> loads_;  // in order; for the newest release
+  Time free_{};              // from then on it can begin a new batch
 };
 
 }  // namespace paceline::sim

@@ -33,7 +33,7 @@
 
 namespace paceline::sim {
 
-// No run goes on for longer. What is waited for later than this can still be computed with.
+// No run goes on for longer. A later time can still be computed with.
 inline constexpr Time kEndOfTime{std::chrono::hours(24 * 365 * 100)};
 
 // A resource that is taken for a while, in order of asking.
@@ -59,25 +59,25 @@ struct Port {
 
 struct Transfer {
   Time start;  // the first chunk goes
-  Time end;    // the last one is there
+  Time end;    // the last chunk is there
 };
 
-// Of all updates.
+// The sums over all updates.
 struct UpdateSums {
   std::int64_t count = 0;
-  Duration made{0};    // in which the servers made them
-  Duration queued{0};  // in which they waited for those before
+  Duration made{0};    // time in which the servers made them
+  Duration queued{0};  // time in which they waited for earlier ones
 };
 
 class Network {
  public:
-  // `bytes` of one push or pull; 0: they take no time. `directions`: a pull has twice as many, for replicas
+  // `bytes`: of one push or pull; 0: they take no time. `directions`: a pull has twice as many, for replicas
   // that look ahead (ps/look_ahead.h).
   Network(const config::ServerLinks& servers, std::int64_t bytes, bool directions = false)
       : servers_(servers), bytes_(bytes), pull_bytes_(directions ? 2 * bytes : bytes) {}
 
   bool free() const { return bytes_ == 0; }
-  // Updates take no time, either.
+  // True if updates take no time, either.
   bool instant() const { return free() && servers_.update.none(); }
   Duration latency(const Port& port) const;
 
@@ -86,7 +86,7 @@ class Network {
   void leave(const config::Link& link);
 
   Transfer push(Port& port, Time now);
-  // Not before `earliest`; the weights are complete at `complete`.
+  // The pull begins at `earliest` or later; the weights are complete at `complete`.
   Transfer pull(Port& port, Time earliest, Time complete);
 
   // The same for a group. Its members have nothing else under way. Requires: at least one.
@@ -102,14 +102,14 @@ class Network {
   Duration shared_length(std::int64_t bytes) const;
   Duration group_latency(std::span<Port* const> members) const;
   Transfer pass(Pipe& own, Pipe& shared, const Port& port, std::int64_t bytes, Time earliest);
-  // What one transfer of so many bytes moves over the network, and the servers' rate for it, bytes a second.
+  // Bytes that one transfer of `bytes` moves over the network, and the servers' rate for it, bytes a second.
   double moved(std::int64_t bytes) const;
   double servers_rate() const;
 
   const config::ServerLinks servers_;
   const std::int64_t bytes_;
   const std::int64_t pull_bytes_;
-  std::multiset<double> links_;  // Gb/s of those that take part
+  std::multiset<double> links_;  // Gb/s of the replicas that take part
   Pipe in_;
   Pipe out_;
   Pipe updating_;

@@ -147,7 +147,7 @@ struct Members {
   std::vector<Port*> all;
 };
 
-TEST(GroupTransfer, OfOneIsALoneOne) {
+TEST(GroupTransfer, IsALoneTransferForOneMember) {
   Network network({}, kBytes);
   Members group(1, 5, 250);
   EXPECT_EQ(network.push_group(group.all, ms(0)).end, ms(2.25));
@@ -155,7 +155,7 @@ TEST(GroupTransfer, OfOneIsALoneOne) {
 }
 
 // Whatever the rates, and whatever servers carry before and after.
-TEST(GroupTransfer, OfOneIsALoneOneBesideOthers) {
+TEST(GroupTransfer, IsALoneTransferForOneMemberBesideOthers) {
   for (const bool colocated : {false, true}) {
     for (const double gbps : {1.0, 10.0, 100.0}) {
       for (const double server : {1.0, 10.0, 100.0}) {
@@ -195,7 +195,7 @@ TEST(GroupTransfer, TheServersTakeOneGradientAGroup) {
   EXPECT_EQ(network.push_group(one.all, ms(0)).end, ms(1));
   EXPECT_EQ(network.push_group(other.all, ms(0)).end, ms(2));
   EXPECT_EQ(network.push_group(third.all, ms(0)).end, ms(3));
-  // And give one copy of the weights.
+  // The servers give one copy of the weights.
   EXPECT_EQ(network.pull_group(one.all, ms(10), ms(0)).end, ms(11));
   EXPECT_EQ(network.pull_group(other.all, ms(10), ms(0)).end, ms(12));
 }
@@ -218,7 +218,7 @@ TEST(GroupTransfer, APullWaitsForTheGroupsOwnPushInItsLinks) {
   Network network({}, kBytes);
   Members group(4, 10);
   network.push_group(group.all, ms(0));
-  // In each direction 2(k − 1)/k + 1/k times the bytes.
+  // Each direction carries 2(k − 1)/k + 1/k times the bytes.
   EXPECT_EQ(network.pull_group(group.all, ms(0), ms(1)).end, ms(1.75));
 }
 

@@ -53,7 +53,7 @@ class Devices {
     std::size_t next = 0;
     double clock = 0;  // ms
   };
-  using Message = std::pair<std::size_t, std::int64_t>;  // from a stage, micro-batch
+  using Message = std::pair<std::size_t, std::int64_t>;  // stage that sent it, micro-batch
 
   bool take(Device& device, const PipelineStep& step) {
     const std::size_t stage = device.stage;
@@ -87,7 +87,7 @@ class Devices {
 
   const planner::PipelineTimes& times_;
   std::vector<Device> devices_;
-  std::map<Message, double> outputs_, gradients_;  // when they were sent
+  std::map<Message, double> outputs_, gradients_;  // times at which they were sent
 };
 
 // Every other pipeline has stages on up to three devices.

@@ -18,7 +18,7 @@ using planner::BatchObservation;
 using planner::Plan;
 using planner::Problem;
 
-// What plans: says the next batch's plan from what was seen of the last.
+// The planning part: gives the next batch's plan from the observations of the last.
 class Driver {
  public:
   virtual ~Driver() = default;
@@ -64,7 +64,8 @@ class Ours final : public Driver {
 
 using Method = std::function<absl::StatusOr<Plan>(const Problem&)>;
 
-// Plans by its method; again when somebody of the plan has left, and also when somebody has come if it can.
+// Plans by its method; plans again when a device of the plan has left, and, if it can, when a device has
+// joined.
 class Baseline final : public Driver {
  public:
   struct Ways {
@@ -118,7 +119,7 @@ class Baseline final : public Driver {
 
   Method method_;
   Ways ways_;
-  Problem first_;  // what was known at the start, and who is there now
+  Problem first_;  // the knowledge at the start, with the devices that are present now
   planner::Measurements measured_;
   std::int64_t restarts_ = 0;
 };
@@ -152,7 +153,7 @@ PlannedRun drive(const config::ClusterFile& file, const std::string& name, Drive
   double migration_ms = 0, error = 0;
   std::int64_t errors = 0;
   BatchObservation seen;
-  trace.advance(0, seen);  // who is missing at the start is known to everybody
+  trace.advance(0, seen);  // every method knows which devices are missing at the start
   for (; run.batches < file.batches; ++run.batches) {
     seen = {};
     const Plan before = driver.plan();

@@ -28,14 +28,14 @@ struct PlannedRun {
   absl::Status ended;  // why it could not begin, or go on
   std::int64_t batches = 0;
   double elapsed_ms = 0;
-  planner::Costs costs{};         // of all batches
-  std::vector<double> queue_max;  // by budget, in batches of it
-  std::int64_t replans = 0;       // looks for another plan
+  planner::Costs costs{};         // sum over all batches
+  std::vector<double> queue_max;  // one for each budget, in batches of it
+  std::int64_t replans = 0;       // searches for another plan
   std::int64_t migrations = 0;
   double predicted_error = 0;  // mean of |predicted − τ| / τ, batches with a migration left out
 };
 
-// Ours first. Errors: where not even we can begin.
+// Ours comes first. Errors: if not even ours can begin.
 absl::StatusOr<std::vector<PlannedRun>> run_planned(const config::ClusterFile& file);
 
 }  // namespace paceline::sim

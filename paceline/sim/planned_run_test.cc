@@ -48,7 +48,7 @@ TEST(PlannedRun, KeepsItsBudgetWherePricesChange) {
   EXPECT_EQ(ours.batches, file.batches);
   EXPECT_LE(ours.costs[0] / (ours.elapsed_ms / 1000), file.problem.budgets[0].most * 1.02);
   EXPECT_LT(ours.predicted_error, 0.1);
-  // Nobody that keeps to a plan is as fast, although they do not look at the budget.
+  // No method that keeps to a plan is as fast, although it does not look at the budget.
   for (const char* name : {"bsp", "gpipe", "pipedream", "hetpipe", "frozen"})
     EXPECT_LT(mean_ms(ours), mean_ms(named(*runs, name))) << name;
 }

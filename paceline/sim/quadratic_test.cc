@@ -1,5 +1,5 @@
-// What docs/theory.md says, against runs: real policies and the real Controller in simulated time, the real
-// step numbers, update and look-ahead, on quadratics, where all can be worked out.
+// Tests of the statements in docs/theory.md: real policies and the real Controller in simulated time, the
+// real step numbers, update and look-ahead, on quadratics, for which all can be worked out.
 #include "paceline/sim/testing/quadratic.h"
 
 #include <algorithm>
@@ -100,8 +100,8 @@ double largest_root(const std::vector<Complex>& coefficients) {
   return most;
 }
 
-// What lone commits of N replicas in turns do to w and v of curvature λ: τ = N − 1, so that with W and V in
-// place of their z-th powers
+// The factor by which lone commits of N replicas in turns change w and v of curvature λ: τ = N − 1, so that
+// with W and V in place of their z-th powers
 //   (1 − 1/z)·W = −η·f·V,   (1 − q/z)·V = G·λ·z^−N·(W − η·R·V)
 // and the factor is the largest root of z^(N−1)·(z − q)(z − 1) + η·f·G·λ·((1 + R/f)·z − R/f).
 double lone_factor(const Setting& setting, double curvature) {
@@ -168,10 +168,10 @@ TEST(Quadratic, RunsStopBeingStableWhereTheirPolynomialSays) {
     const double expected = limit([&] { return std::log(lone_factor(setting, 1)); });
     const double found = limit([&] {
       const double factor = log_factor(setting, steps_of(setting));
-      return std::isfinite(factor) ? factor : 1;  // it left what a float can tell before it was looked at
+      return std::isfinite(factor) ? factor : 1;  // the weights outgrew a float before they were looked at
     });
     EXPECT_NEAR(found, expected, 0.01 * expected);
-    // In η/(1 − μ), as results.md has it.
+    // The limit is given in η/(1 − μ), like in results.md.
     EXPECT_NEAR(found / (1 - kMomentum), ahead ? 5.1 : 1.2, 0.1);
   }
 }
@@ -224,7 +224,7 @@ TEST(Theory, EveryGradientCountsByItsSamplesInWhateverGroupsItComes) {
   const double most = (1 - kMomentum) * (1 + 1 / std::log(1 / kMomentum));
   for (const Setting& setting : mixed_runs()) {
     const std::vector<Step> steps = steps_of(setting);
-    // What comes after the end does not matter long before it.
+    // The values after the end do not matter long before it.
     std::vector<double> rho(steps.size(), 9);
     for (std::size_t t = steps.size() - 1; t > 0; --t)
       rho[t - 1] = std::pow(kMomentum, steps[t].fraction) * (steps[t].fraction + rho[t]);

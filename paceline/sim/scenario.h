@@ -13,8 +13,8 @@ namespace paceline::sim {
 
 struct Scenario {
   ClusterModel cluster;
-  // The run ends after so many finished iterations of all replicas together, or when so many samples are
-  // committed, each once. Exactly one of them is not 0.
+  // The run ends after this many finished iterations of all replicas together, or when this many samples are
+  // committed, each once. Exactly one of the two is not 0.
   std::int64_t iterations = 0;
   std::int64_t samples = 0;
   std::int64_t ahead = 0;  // iterations whose samples are reserved for each replica

@@ -97,7 +97,7 @@ factor = 3
   EXPECT_EQ(second.mtbf_s, 100);
   EXPECT_EQ(second.mttr_s, 5);
   EXPECT_EQ(second.link.gbps, 1);
-  EXPECT_EQ(second.link.latency_us, 10);  // of [link]
+  EXPECT_EQ(second.link.latency_us, 10);  // from [link]
   EXPECT_EQ(cluster.places[2].link.gbps, 2.5);
   ASSERT_EQ(cluster.changes.size(), 2u);
   EXPECT_EQ(cluster.changes[0].what, Happening::kJoin);  // sorted by time

@@ -1,4 +1,4 @@
-// One scenario under one policy: what `paceline simulate` gives a line for.
+// One scenario under one policy: one line of `paceline simulate`.
 #pragma once
 
 #include <optional>
@@ -16,8 +16,8 @@ namespace paceline::sim {
 
 struct Simulated {
   report::Summary summary;
-  std::optional<report::History> history;  // where it was asked for
-  std::string trace_hash;                  // of all facts and orders
+  std::optional<report::History> history;  // only if it was asked for
+  std::string trace_hash;                  // hash of all facts and orders
 };
 
 // One epoch of as many samples as the scenario needs.

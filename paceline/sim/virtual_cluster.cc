@@ -228,8 +228,8 @@ void VirtualCluster::follow_plans() {
   if (const auto adopted = std::exchange(adopted_, std::nullopt)) change_plan(*adopted);
 }
 
-// As live: all replicas leave, and others join. One that was released this very moment gives its samples
-// back.
+// All replicas leave, and others join, like in a live run. A replica that was released this very moment gives
+// its samples back.
 void VirtualCluster::change_plan(const control::PlanAdopted& adopted) {
   if (finished_ || planner::same_stages(adopted.plan, *plan_)) return;
   const std::string why = "re-planned: " + adopted.why;
@@ -248,7 +248,7 @@ void VirtualCluster::change_plan(const control::PlanAdopted& adopted) {
   options_.replanning.re_planned(adopted.line);
 }
 
-// ---- Who is there ----
+// ---- Membership ----
 
 void VirtualCluster::happen(std::int64_t place, Happening what) {
   const auto index = static_cast<std::int32_t>(place);
@@ -383,7 +383,7 @@ Transfer VirtualCluster::push_together(const control::CommitRecord& record) {
 
 void VirtualCluster::release(const control::Release& order) {
   Place* place = held_by(order.replica);
-  if (place == nullptr) return;  // it crashed, and the Controller has not heard of it
+  if (place == nullptr) return;  // the replica crashed, and the Controller has not heard of it
   const std::int32_t index = place_of_[static_cast<std::size_t>(order.replica.value())];
   place->release = order;
   place->asked = now_ + network_.latency(place->port);
@@ -447,7 +447,7 @@ Duration VirtualCluster::pipeline_length(const PlaceModel& model, Place& place) 
   const control::Release& release = place.release;
   const std::int64_t samples = release.lease.size();
   planner::PipelineTimes times;
-  std::vector<double> micro_ms;  // by device
+  std::vector<double> micro_ms;  // one for each device
   for (const StageModel& stage : model.stages) {
     micro_ms.push_back(stage.sample_ms * static_cast<double>(model.micro_batch) *
                        config::unevenness_factor(stage.unevenness, model_.seed, stage.device, release.clock) *

@@ -26,10 +26,11 @@
 
 namespace paceline::sim {
 
-// Of a run whose places are those of a plan, in its order.
+// The planning of a run whose places are those of a plan, in its order.
 struct Replanning {
-  std::unique_ptr<control::Replanner> replanner{};  // none: nobody plans
-  std::int32_t devices = 0;  // of the job. All are here, also those that the plan does without
+  std::unique_ptr<control::Replanner> replanner{};  // none: the run is not planned
+  // number of the job's devices. All are present, also those that the plan does not use
+  std::int32_t devices = 0;
   std::function<std::vector<PlaceModel>(const planner::Plan&)> places{};
   std::function<void(const std::string&)> re_planned{};  // a line for a person
 };
@@ -37,9 +38,10 @@ struct Replanning {
 struct VirtualClusterOptions {
   std::vector<control::RunListener*> listeners{};  // outlive the cluster
   Work* work = nullptr;                            // the same; none: a simulation
-  std::int64_t stop_after_iterations = 0;          // finished, of all replicas together; 0: never. A replica
-                                                   // that steps by itself finishes as many as it takes steps
-  // What the run goes on from, and the time it took until then. Must fit the configuration.
+  // Iterations after which the run stops, finished by all replicas together; 0: never. A replica that steps
+  // by itself finishes one with each step.
+  std::int64_t stop_after_iterations = 0;
+  // The state from which the run goes on, and the time it took until then. Must fit the configuration.
   std::optional<control::ControllerState> start{};
   Duration elapsed{0};
   Replanning replanning{};
@@ -47,7 +49,7 @@ struct VirtualClusterOptions {
 
 class VirtualCluster {
  public:
-  // `config.start_replicas` is set here: nobody starts before all that are there from the start.
+  // `config.start_replicas` is set here: no replica starts before all that are there from the start.
   VirtualCluster(ClusterModel model, control::ControllerConfig config,
                  std::unique_ptr<policy::SyncPolicy> policy, VirtualClusterOptions options);
 
@@ -72,21 +74,22 @@ class VirtualCluster {
 
  private:
   struct Place {
-    std::optional<ReplicaId> replica;  // who holds it now
+    std::optional<ReplicaId> replica;  // the replica that holds the place now
     Port port;
     control::Release release{};
     Version base;
     Time asked{};  // when its release arrived
     Loader loader{};
-    Time loaded{};             // the samples of its release
-    Time pulled{};             // and its weights, too
-    Transfer push{};           // of its latest gradient
-    std::uint32_t holder = 0;  // counts who held it: events of one that is gone mean nothing
+    Time loaded{};    // when the samples of its release were loaded
+    Time pulled{};    // when its weights had arrived, too
+    Transfer push{};  // transfer of its latest gradient
+    // counts the replicas that held the place: events of an earlier holder mean nothing
+    std::uint32_t holder = 0;
     std::uint64_t failures = 0;
-    std::vector<Duration> computed{};  // by stage, of the iteration under way
+    std::vector<Duration> computed{};  // one for each stage, in the iteration under way
   };
   enum class Kind { kPull, kDone, kReady, kComplete, kTold, kChange, kFail, kRepair, kLost, kWake };
-  // Whether such an event, still to come, means that the run goes on: failures and timers do not.
+  // Whether such an event, still to come, means that the run goes on: failures and timers do not count.
   static bool counts(Kind kind) { return kind != Kind::kFail && kind != Kind::kWake; }
   struct Event {
     Kind kind = Kind::kDone;
@@ -96,7 +99,7 @@ class VirtualCluster {
   // A commit that is ordered and not complete.
   struct Pending {
     control::CommitRecord record;
-    Time begun;  // by the servers
+    Time begun;  // when the servers began
     Time complete;
   };
 
@@ -126,10 +129,11 @@ class VirtualCluster {
   void give(decltype(control::Fact::what) what);
   void carry_out(const control::Order& order);
   void commit(const control::CommitRecord& record);
-  // When the gradients of a commit that is ordered now are all at the servers.
+  // The time at which the gradients of a commit that is ordered now are all at the servers.
   Transfer push_together(const control::CommitRecord& record);
   void release(const control::Release& release);
-  // Those released by one fact on one version, where groups reduce among themselves: they pull as a group.
+  // Pulls for the replicas that one fact released on one version. If groups reduce among themselves, they
+  // pull as a group.
   void pull_together();
   void start_pulled(std::int32_t place, const Transfer& transfer);
   void wake_at(Time at);
@@ -149,27 +153,27 @@ class VirtualCluster {
   Network network_;
   EventQueue<Event> events_;
   std::vector<Place> places_;
-  std::int32_t first_of_plan_ = 0;                        // the place of its first replica
-  std::optional<planner::Plan> plan_;                     // that the places follow, where there is one
-  std::optional<control::SearchPlan> search_;             // ordered by the fact under way
-  std::optional<control::PlanAdopted> adopted_;           // by it, too
-  std::vector<std::vector<config::Slowdown>> slowdowns_;  // by place
-  std::vector<std::int32_t> place_of_;                    // by replica id
+  std::int32_t first_of_plan_ = 0;               // the place of the plan's first replica
+  std::optional<planner::Plan> plan_;            // the plan that the places follow; none: not planned
+  std::optional<control::SearchPlan> search_;    // ordered by the fact under way
+  std::optional<control::PlanAdopted> adopted_;  // ordered by the fact under way, too
+  std::vector<std::vector<config::Slowdown>> slowdowns_;  // one for each place
+  std::vector<std::int32_t> place_of_;                    // indexed by replica id
   std::deque<Pending> pending_;
-  std::vector<ReplicaId> gone_;  // that the Work has not heard of
+  std::vector<ReplicaId> gone_;  // replicas whose leaving the Work has not heard of
   std::vector<control::Order> orders_;
   std::vector<std::int32_t> pulling_;  // places that are released and have not been told when they pull
   Version told_;                       // the newest that the Controller was told to be complete
   Time now_{};
-  Time open_{};      // of the newest commit
-  Time complete_{};  // the same
+  Time open_{};      // the newest commit's; see network.h
+  Time complete_{};  // when the newest commit is complete
   Version completed_;
   std::optional<Time> wake_;
   std::int64_t under_way_ = 0;  // iterations, facts on their way, changes to come
   std::int64_t iterations_ = 0;
   std::optional<control::StopAsked> stop_asked_;
   bool finished_ = false;
-  absl::Status trouble_;  // of Work, inside an order
+  absl::Status trouble_;  // an error of Work inside an order
   std::optional<std::string> broken_;
 };
 

@@ -85,7 +85,7 @@ TEST(VirtualCluster, UpdatesTakeTimeAndQueue) {
   EXPECT_NEAR(rate_with_updates("gradient_ms = 50", "asp"), 40, 0.1);
 }
 
-// It is told when updates are complete, and nothing else.
+// CGP hears when updates are complete, and nothing else.
 TEST(VirtualCluster, CgpLearnsWhatUpdatesTake) {
   const std::string dear = "update_ms = 100\ngradient_ms = 5";
   EXPECT_GT(rate_with_updates(dear, "cgp"), 1.5 * rate_with_updates(dear, "asp"));
@@ -190,7 +190,7 @@ what = "leave"
     EXPECT_FALSE(ready.replica == ReplicaId(1) && at > 2.25);
 }
 
-TEST(VirtualCluster, WhoeverComesBackIsANewReplicaInItsOldPlace) {
+TEST(VirtualCluster, AReplicaThatComesBackIsANewOneInItsOldPlace) {
   const Ran ran = run(R"(
 iterations = 50
 [[device]]
@@ -411,7 +411,7 @@ TEST(VirtualCluster, ReplicasSayHowLongSamplesAndWeightsKeptThem) {
   EXPECT_EQ(ready[0].second.pulling, Duration::zero()) << "they came while it loaded";
 }
 
-TEST(VirtualCluster, WhatIsNoLongerReservedIsNotLoaded) {
+TEST(VirtualCluster, DoesNotLoadSamplesThatAreNoLongerReserved) {
   Loader loader;
   const auto at = [](int s) { return Time{} + std::chrono::seconds(s); };
   const auto release = [](Lease lease, std::vector<Lease> ahead) {
@@ -429,7 +429,7 @@ TEST(VirtualCluster, WhatIsNoLongerReservedIsNotLoaded) {
 }
 
 // One replica is ten times slower than the others and has as much reserved as they have.
-TEST(VirtualCluster, WhatASlowReplicaHasReservedKeepsNobodyWaitingAtTheEnd) {
+TEST(VirtualCluster, ReservationsOfASlowReplicaHoldNoReplicaUpAtTheEnd) {
   for (const std::string& policy : policy::one_of_each_policy()) {
     for (const int samples : {1000, 1009, 3100}) {
       const auto ran = [&](int ahead) {
@@ -529,7 +529,7 @@ class FailingWork final : public Work {
   int finished_ = 0;
 };
 
-TEST(VirtualCluster, WhatGoesWrongInTheWorkEndsTheRun) {
+TEST(VirtualCluster, AnErrorOfTheWorkEndsTheRun) {
   FailingWork work;
   EXPECT_EQ(run("", "asp", &work).status.message(), "out of memory");
 }

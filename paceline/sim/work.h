@@ -1,4 +1,4 @@
-// What happens in a virtual cluster besides time: nothing in a simulation, real gradients in virtual time.
+// The part of a virtual cluster besides time: none in a simulation, real gradients in virtual time.
 #pragma once
 
 #include <absl/status/status.h>
@@ -21,11 +21,11 @@ class Work {
     double loss = 0;
     Metrics metrics = {};
   };
-  // Its iteration is over. Requires: started. One that crashes or leaves is not finished.
+  // The replica's iteration is over. Requires: started. Not called for a replica that crashes or leaves.
   virtual absl::StatusOr<Finished> finish(ReplicaId replica) = 0;
   // The servers make the next version.
   virtual absl::Status commit(Time at, const control::CommitRecord& record) = 0;
-  // The replica has gone, maybe in the middle of an iteration, and no commit to come has a gradient of it.
+  // The replica has left, maybe in the middle of an iteration, and no later commit has its gradient.
   virtual void forget(ReplicaId) {}
 };
 

@@ -39,7 +39,7 @@ std::string name_of(Version version) { return fmt::format("v{:012}", version.val
 
 fs::path final_path(const fs::path& run, Version version) { return folder_of(run) / name_of(version); }
 
-// None where the run has no such folder.
+// No names if the run has no such folder.
 absl::StatusOr<std::vector<std::string>> names_if_there(const fs::path& folder) {
   auto names = names_in(folder);
   if (absl::IsNotFound(names.status())) return std::vector<std::string>();
@@ -64,7 +64,8 @@ absl::Status delete_tree(const fs::path& path) {
   return error ? io_error(path, "removed", error.value()) : absl::OkStatus();
 }
 
-// A directory that nobody else has, to become `path`, or that it is to go by.
+// Makes a directory with a unique name, which is to become `path`, or to which `path` is to be moved for
+// deletion.
 absl::StatusOr<fs::path> make_partial(const fs::path& path) {
   std::error_code error;
   for (int n = 1; !error; ++n) {
@@ -74,7 +75,7 @@ absl::StatusOr<fs::path> make_partial(const fs::path& path) {
   return io_error(path, "made", error.value());
 }
 
-// Where somebody may still write for a moment.
+// Deletes a folder into which another process may still write for a moment: tries several times.
 absl::Status delete_patiently(const fs::path& path) {
   absl::Status deleted = delete_tree(path);
   for (int tries = 0; !deleted.ok() && tries < kDeleteTries; ++tries) {
@@ -84,7 +85,7 @@ absl::Status delete_patiently(const fs::path& path) {
   return deleted;
 }
 
-// One that is half removed must not look whole.
+// Renames a checkpoint that is to be deleted, because a half-deleted one must not look whole.
 absl::StatusOr<fs::path> take_name(const fs::path& path) {
   PACELINE_ASSIGN_OR_RETURN(fs::path doomed, make_partial(path));
   PACELINE_RETURN_IF_ERROR(move_to(path, doomed));
@@ -99,15 +100,15 @@ absl::Status remove_checkpoint(const fs::path& run, Version version) {
 absl::Status give_name(const fs::path& partial, const fs::path& path) {
   if (::rename(partial.c_str(), path.c_str()) == 0) return absl::OkStatus();
   if (errno != ENOTEMPTY && errno != EEXIST) return io_error(partial, "renamed", errno);
-  // A run that was resumed from an older checkpoint comes by this version again: swap, so that one is always
-  // there.
+  // A run that was resumed from an older checkpoint reaches this version again. The old and the new
+  // checkpoint are swapped, so that one is always there.
   if (::renameat2(AT_FDCWD, partial.c_str(), AT_FDCWD, path.c_str(), RENAME_EXCHANGE) == 0)
     return absl::OkStatus();
   PACELINE_RETURN_IF_ERROR(take_name(path).status());
   return move_to(partial, path);
 }
 
-// What would be damaged when it is read must not be written.
+// Aborts on a state that the reader would call damaged.
 void check_state(const CheckpointState& state, Version version) {
   const bool sane = state.controller.version == version && state.elapsed >= Duration::zero() &&
                     state.shards >= 1 && state.shards <= kMaxShards &&
@@ -139,7 +140,7 @@ absl::Status remove_older(const fs::path& run, Version newest, int keep) {
   return absl::OkStatus();
 }
 
-// Of tries whose names begin so. All that can be.
+// Removes what is left of unfinished checkpoints whose names begin with `begin`; goes on after an error.
 absl::Status remove_partial(const fs::path& run, const std::string& begin,
                             const std::function<absl::Status(const fs::path&)>& remove) {
   PACELINE_ASSIGN_OR_RETURN(const std::vector<std::string> names, names_if_there(folder_of(run)));
@@ -174,7 +175,7 @@ absl::StatusOr<Checkpoint> read_whole(const fs::path& directory) {
   return Checkpoint{directory, std::move(state)};
 }
 
-// Of the files themselves. Anything else may be over by the next time.
+// True if the error is about the files' contents. Any other error may be over by the next time.
 bool is_damage(const absl::Status& status) {
   return absl::IsDataLoss(status) || absl::IsNotFound(status) || absl::IsInvalidArgument(status) ||
          absl::IsUnimplemented(status);

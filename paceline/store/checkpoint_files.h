@@ -17,15 +17,16 @@ namespace paceline::store {
 class CheckpointFiles {
  public:
   virtual ~CheckpointFiles() = default;
-  // A new one.
+  // Begins a new file.
   virtual absl::StatusOr<std::unique_ptr<FileSink>> create(const std::string& name) = 0;
-  // Of all that are there.
+  // The names of all files.
   virtual absl::StatusOr<std::vector<std::string>> names() = 0;
-  // Where that one can be read while this lives. Errors: NotFound, perhaps only when it is read.
+  // A path at which that file can be read while this object lives. Errors: NotFound, perhaps only when the
+  // file is read.
   virtual absl::StatusOr<std::filesystem::path> to_read(const std::string& name) = 0;
-  // Where they are, for people.
+  // The place of the files, for people.
   virtual std::string where() const = 0;
-  // What was said of a file at the path where it can be read, with the path that people know.
+  // Replaces the path that to_read() gave, in an error about a file, by the path that people know.
   virtual absl::Status in_words(const absl::Status& status) const { return status; }
 };
 

@@ -1,4 +1,4 @@
-// Where checkpoints go. All calls on one thread, for one version at a time.
+// A destination of checkpoints. All calls on one thread, for one version at a time.
 #pragma once
 
 #include <string>
@@ -15,11 +15,11 @@ namespace paceline::store {
 class CheckpointSink {
  public:
   virtual ~CheckpointSink() = default;
-  // A folder for the shards to write into.
+  // Begins a checkpoint. Returns a folder for the shards to write into.
   virtual absl::StatusOr<std::string> begin(Version version) = 0;
-  // Every shard has written: make it count.
+  // Call when every shard has written: makes the checkpoint count.
   virtual absl::Status finish(const control::ControllerState& state, Duration elapsed) = 0;
-  // It will not count: what there is of it goes.
+  // Removes the checkpoint, which will not count.
   virtual void give_up() = 0;
 };
 

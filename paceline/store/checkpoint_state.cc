@@ -21,7 +21,7 @@ constexpr std::int64_t kMaxBytes = std::int64_t{1} << 30;
 constexpr std::size_t kCheckpointDepth = 5;  // document, controller, ledger, open, range
 constexpr const char* kDocumentChecksum = "crc32";
 
-// A replica's name that is not UTF-8 must not cost the checkpoint: such a replica comes back as a new one.
+// A replica's name that is not UTF-8 must not prevent the checkpoint: such a replica comes back as a new one.
 std::string dump(const json& document) {
   return document.dump(1, ' ', false, json::error_handler_t::replace);
 }

@@ -1,8 +1,8 @@
 // state.json of a checkpoint: the state that a coordinator needs to go on, besides the weights. For
 // checkpoint.cc and a process that resumes a run. Any thread.
 //
-// Invariant of a state that was read: some run can have been in it, and its bytes are the ones that were
-// written (they carry a CRC-32). Whether it fits the job at hand is for Controller::restore to say.
+// Invariant of a state that was read: some run can have been in it, and its bytes are unchanged (they carry a
+// CRC-32). Controller::restore checks whether it fits the job.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@ namespace paceline::store {
 
 struct CheckpointState {
   control::ControllerState controller;
-  Duration elapsed{0};       // of the job when that version was committed
-  std::int64_t samples = 0;  // committed, as the controller's state says too
+  Duration elapsed{0};       // the job's time when that version was committed
+  std::int64_t samples = 0;  // committed samples, which the controller's state says too
   int shards = 0;
 };
 
@@ -27,7 +27,7 @@ inline constexpr int kMaxShards = 1'000'000;
 
 std::string to_text(const CheckpointState& state);
 
-// Errors: NotFound; DataLoss when it is damaged; Unimplemented when a newer Paceline wrote it.
+// Errors: NotFound; DataLoss if it is damaged; Unimplemented if a newer Paceline wrote it.
 absl::StatusOr<CheckpointState> read_checkpoint_state(const std::filesystem::path& path);
 
 }  // namespace paceline::store

@@ -22,7 +22,7 @@ CheckpointState sample() {
   return state;
 }
 
-TEST(CheckpointState, WhatWasWrittenIsRead) {
+TEST(CheckpointState, ReadsWhatItWrote) {
   const TestDirectory directory;
   ASSERT_TRUE(atomic_write(directory / "state.json", to_text(sample())).ok());
   const auto state = read_checkpoint_state(directory / "state.json");
@@ -64,7 +64,7 @@ TEST(CheckpointState, EveryTruncationAndEveryFlippedBitIsAnErrorOrChangesNothing
   }
 }
 
-TEST(CheckpointState, WhatDoesNotAgreeWithItselfIsRefused) {
+TEST(CheckpointState, RefusesContradictions) {
   const TestDirectory directory;
   std::vector<CheckpointState> odd(4, sample());
   odd[0].samples = 76;
@@ -77,7 +77,7 @@ TEST(CheckpointState, WhatDoesNotAgreeWithItselfIsRefused) {
   }
 }
 
-TEST(ControllerStateJson, WhatNoRunCanHaveBeenInIsRefused) {
+TEST(ControllerStateJson, RefusesImpossibleStates) {
   const auto with = [](const char* ledger, const char* clocks, const char* version) {
     return fmt::format(R"({{"version":{},"ledger":{},"clocks":{}}})", version, ledger, clocks);
   };

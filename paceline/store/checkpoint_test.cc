@@ -21,7 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
-// Root may delete anything, so the test becomes somebody else for a while, who owns the folder.
+// Root may delete anything, so the test becomes another user for a while, who owns the folder.
 class AsNobody {
  public:
   explicit AsNobody(const fs::path& folder) : before_(::geteuid()) {
@@ -94,7 +94,7 @@ TEST_F(CheckpointTest, ANewerOneDoesNotCountAmongTheKept) {
   EXPECT_EQ(names(), (std::vector<std::string>{"v000000000003", "v000000000005", "v000000000030"}));
 }
 
-TEST_F(CheckpointTest, OneThatWasNotFinishedIsIgnored) {
+TEST_F(CheckpointTest, IgnoresAnUnfinishedCheckpoint) {
   make(1);
   make(2);
   begin(3);
@@ -104,7 +104,7 @@ TEST_F(CheckpointTest, OneThatWasNotFinishedIsIgnored) {
   EXPECT_EQ(names(), (std::vector<std::string>{"v000000000001", "v000000000002"}));
 }
 
-TEST_F(CheckpointTest, WhatIsStillWrittenIntoIsRemovedAllTheSame) {
+TEST_F(CheckpointTest, RemovesAFolderThatIsStillWrittenInto) {
   const fs::path partial = begin(1).directory();
   fs::create_directories(partial);
   std::atomic<bool> begun = false;
@@ -130,7 +130,7 @@ TEST_F(CheckpointTest, AMissingShardKeepsTheOlderOnes) {
   EXPECT_EQ(latest_checkpoint(run_)->state.controller.version, Version(1));
 }
 
-// Servers may still write into one that was given up.
+// Servers may still write into a directory that was given up.
 TEST_F(CheckpointTest, EachTryHasADirectoryOfItsOwn) {
   const fs::path earlier = begin(1).directory();
   const auto writer = CheckpointWriter::begin(run_, Version(1));
@@ -141,8 +141,8 @@ TEST_F(CheckpointTest, EachTryHasADirectoryOfItsOwn) {
   EXPECT_EQ(names(), (std::vector<std::string>{"v000000000001"})) << "the others go with the end of one";
 }
 
-// Its files cannot be deleted, as the directory that they are in must not be written to.
-TEST_F(CheckpointTest, WhatCannotBeDeletedStaysAndDoesNoHarm) {
+// The files cannot be deleted, because their directory must not be written to.
+TEST_F(CheckpointTest, LeavesWhatCannotBeDeletedWithoutHarm) {
   const fs::path partial = begin(7).directory();
   for (const std::int64_t version : {1, 2}) make(version);
   for (const fs::path& path : {partial, run_ / "checkpoints" / "v000000000001"}) {
@@ -177,7 +177,7 @@ TEST_F(CheckpointTest, WhenAllAreDamagedTheNewestIsNamed) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("v000000000002/state.json: damaged: "));
 }
 
-// Cut off, or gone altogether where `size` is −1.
+// Cuts the file off at `size`; −1: removes it.
 void damage(const fs::path& file, std::int64_t size) {
   if (size < 0) {
     fs::remove(file);
@@ -202,7 +202,7 @@ TEST_F(CheckpointTest, TheNewestOfWhichAllFilesAreWholeIsFound) {
   EXPECT_TRUE(absl::IsDataLoss(newest_whole_checkpoint(run_, Version(2)).status()));
 }
 
-TEST_F(CheckpointTest, WhatIsWholeIsTakenAsItIs) {
+TEST_F(CheckpointTest, TakesTheNewestIfItIsWhole) {
   make(1);
   make(2);
   const auto found = newest_whole_checkpoint(run_);
@@ -211,7 +211,7 @@ TEST_F(CheckpointTest, WhatIsWholeIsTakenAsItIs) {
   EXPECT_TRUE(found->damage.ok()) << found->damage;
 }
 
-TEST_F(CheckpointTest, OneOfAVersionIsFound) {
+TEST_F(CheckpointTest, FindsTheCheckpointOfAVersion) {
   make(1);
   make(2);
   const auto found = newest_whole_checkpoint(run_, Version(1));
@@ -232,8 +232,8 @@ TEST_F(CheckpointTest, WhenNoneIsWholeTheNewestIsNamed) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("v000000000002/weights-1-of-1.safetensors: "));
 }
 
-// A disk that cannot be read for a moment is no reason to give up what is on it.
-TEST_F(CheckpointTest, WhatMayNotBeReadIsNotDamaged) {
+// If a disk cannot be read for a moment, its checkpoints are not given up.
+TEST_F(CheckpointTest, DoesNotTakeAnUnreadableFileForDamaged) {
   make(1);
   const fs::path weights = make(2) / "weights-1-of-1.safetensors";
   const AsNobody nobody(run_);

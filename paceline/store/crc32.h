@@ -1,4 +1,4 @@
-// The CRC-32 of bytes that come one after the other.
+// The CRC-32 of bytes that come in pieces.
 #pragma once
 
 #include <cstddef>
@@ -8,9 +8,9 @@
 
 namespace paceline::store {
 
-// `before`: of what came before; 0 at first.
+// `before`: the CRC-32 of the pieces before; 0 at first.
 inline std::uint32_t crc32_after(const void* bytes, std::size_t count, std::uint32_t before) {
-  // zlib takes a null pointer, which an empty vector may have, for a wish to start over.
+  // zlib takes a null pointer, which an empty vector may have, for a request to start over.
   if (count == 0) return before;
   return static_cast<std::uint32_t>(::crc32_z(before, static_cast<const Bytef*>(bytes), count));
 }

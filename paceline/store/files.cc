@@ -25,7 +25,7 @@ fs::path directory_of(const fs::path& path) {
   return path.has_parent_path() ? path.parent_path() : fs::path(".");
 }
 
-// A name of its own, so that two writers never meet in one temporary file.
+// A unique name, so that two writers never meet in one temporary file.
 fs::path temporary_name(const fs::path& path) {
   std::uint32_t number = 0;
   if (::getrandom(&number, sizeof number, 0) != sizeof number)
@@ -158,7 +158,7 @@ fs::path aside_of(const fs::path& path) {
   return aside;
 }
 
-// mkdir tells apart, in one step, what was there and what is new.
+// mkdir tells a new directory from an existing one in one step.
 absl::StatusOr<fs::path> make_new_directory(const fs::path& base, const std::string& label) {
   constexpr int kMostTries = 1000;
   for (int n = 1; n <= kMostTries; ++n) {

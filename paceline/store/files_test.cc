@@ -11,7 +11,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST(Files, WhatWasWrittenIsRead) {
+TEST(Files, ReadWhatWasWritten) {
   const TestDirectory directory;
   const std::string bytes("a\0b\n", 4);
   ASSERT_TRUE(atomic_write(directory / "file", bytes).ok());
@@ -64,7 +64,7 @@ TEST(Files, TooLongAFileIsNotRead) {
   EXPECT_TRUE(absl::IsInvalidArgument(read_file(directory / "file", 4).status()));
 }
 
-TEST(Files, WhatIsNoFileIsNotRead) {
+TEST(Files, RefuseWhatIsNoRegularFile) {
   const TestDirectory directory;
   ASSERT_EQ(::mkfifo((directory / "pipe").c_str(), 0600), 0);
   EXPECT_TRUE(absl::IsInvalidArgument(read_file(directory / "pipe", 4).status()));

@@ -1,4 +1,4 @@
-// Why a run finishes, as a journal has it.
+// Names of the reasons why a run finishes, for the journal.
 #pragma once
 
 #include <array>

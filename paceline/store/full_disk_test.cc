@@ -1,5 +1,5 @@
-// What is left when the disk fills up in the middle: on a file system of a few pages that only this process
-// sees.
+// The files that are left when the disk fills up in the middle: on a file system of a few pages that only
+// this process sees.
 #include <fstream>
 
 #include <gmock/gmock.h>
@@ -23,7 +23,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Mounts are private to the process, so that nothing of this is left behind whatever happens.
+// Makes mounts private to the process, so that none is left behind.
 bool own_mounts() {
   if (::unshare(CLONE_NEWNS) != 0) return false;
   return ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0;
@@ -33,7 +33,7 @@ class FullDiskTest : public ::testing::Test {
  protected:
   static void SetUpTestSuite() { can_mount_ = own_mounts(); }
 
-  // A file system of `kib` KiB at disk_.
+  // Mounts a file system of `kib` KiB at disk_.
   void SetUp() override {
     if (!mount(64)) GTEST_SKIP() << "needs the right to mount a small file system; run it as root";
   }

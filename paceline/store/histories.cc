@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 namespace {
 
 absl::StatusOr<bool> counts(const Database& journal, Version version, Duration elapsed) {
-  if (version == Version(0)) return true;  // where every history begins
+  if (version == Version(0)) return true;  // every history begins with this version
   return journal.has_row("SELECT 1 FROM kept_commits WHERE version = ? AND at_ns = ?", version.value(),
                          std::int64_t{elapsed.count()});
 }
@@ -35,7 +35,7 @@ absl::StatusOr<bool> has_last_commit_of(const fs::path& own, const Database& jou
 
 absl::Status set_aside_journal(const fs::path& journal) {
   const fs::path aside = aside_of(journal);
-  for (const char* part : {"", "-wal"}) {  // SQLite finds the one by the name of the other
+  for (const char* part : {"", "-wal"}) {  // SQLite finds the second file by the name of the first
     std::error_code error;
     const fs::path path = journal.string() + part;
     if (fs::exists(path, error)) PACELINE_RETURN_IF_ERROR(move_to(path, aside.string() + part));

@@ -1,5 +1,4 @@
-// Two halves of a run that went on without each other from some version on, and were each as fast as they
-// pleased.
+// Two halves of a run that went on without each other from some version on, at different speeds.
 #include "paceline/store/histories.h"
 
 #include <algorithm>
@@ -25,7 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::ElementsAre;
 
-// One half's folder.
+// The folder of one half.
 struct Half {
   explicit Half(const fs::path& root) : run{root} { fs::create_directories(run.checkpoints()); }
 
@@ -34,7 +33,7 @@ struct Half {
     commit.version = Version(version);
     journal.on_order(Time(std::chrono::seconds(version) + after), commit);
   }
-  // One more attempt, from that version on; its commit v is at v seconds and `after`.
+  // Records another attempt from version `from` on; its commit v is at v seconds and `after`.
   void train(std::int64_t from, std::int64_t to, std::chrono::nanoseconds after) const {
     const auto journal = *Journal::open(run.journal(), Version(from));
     for (std::int64_t version = from + 1; version <= to; ++version) commit(*journal, version, after);
@@ -54,7 +53,7 @@ struct Half {
     const fs::path folder = *writer->finish(state, 100);
     return {folder.filename().string(), *checkpoint_identity(folder)};
   }
-  // As another host gets it.
+  // A copy of the journal, made the way another host gets it.
   fs::path sent() const {
     fs::path file = run.root / "sent.sqlite";
     fs::remove(file);
@@ -73,7 +72,7 @@ struct Half {
 
 class HistoriesTest : public ::testing::Test {
  protected:
-  // Both trained together up to version 10, with a checkpoint of version 5.
+  // Both halves trained together up to version 10, with a checkpoint of version 5.
   HistoriesTest() {
     for (const Half* half : {&own_, &other_}) {
       half->train(0, 10, kTogether);
@@ -115,7 +114,7 @@ TEST_F(HistoriesTest, CheckpointsOfTheSameNameAreToldApart) {
   EXPECT_THAT(own_.checkpoints(), ElementsAre("v000000000005", "v000000000012.set-aside"));
 }
 
-// It was away for a while, with nothing of its own: nothing is set aside.
+// This half was away for a while and committed nothing of its own: nothing is set aside.
 TEST_F(HistoriesTest, ACopyOfTheSameHistoryStays) {
   other_.train(10, 20, kTogether);
   ASSERT_TRUE(leave_own_history(own_.run, other_.sent(), other_.save(15, kTogether)).ok());
@@ -124,7 +123,8 @@ TEST_F(HistoriesTest, ACopyOfTheSameHistoryStays) {
   EXPECT_TRUE(fs::exists(own_.run.journal()));
 }
 
-// The other one left version 10 for version 5 meanwhile: that is in its journal, and does not count.
+// The other half went back from version 10 to version 5 meanwhile: the journal has both attempts, and the
+// first does not count.
 TEST_F(HistoriesTest, AnAttemptThatDoesNotCountAnyMoreIsLeft) {
   own_.save(8, kTogether);
   other_.train(5, 7, kAlone);
@@ -133,7 +133,7 @@ TEST_F(HistoriesTest, AnAttemptThatDoesNotCountAnyMoreIsLeft) {
   EXPECT_FALSE(own_.has_set_aside_journal()) << "the other one has all of it";
 }
 
-TEST_F(HistoriesTest, WhatCannotBeReadIsSetAside) {
+TEST_F(HistoriesTest, SetsAsideWhatCannotBeRead) {
   ASSERT_TRUE(atomic_write(own_.run.checkpoints() / "v000000000005" / kCheckpointState, "{}").ok());
   ASSERT_TRUE(atomic_write(own_.run.journal(), "no journal").ok());
   own_.save(0, kTogether);
@@ -142,8 +142,8 @@ TEST_F(HistoriesTest, WhatCannotBeReadIsSetAside) {
   EXPECT_TRUE(own_.has_set_aside_journal());
 }
 
-// Nothing here is touched for its sake.
-TEST_F(HistoriesTest, WhatIsNoJournalIsRefused) {
+// A file that is no journal causes no change here.
+TEST_F(HistoriesTest, RefusesAFileThatIsNoJournal) {
   ASSERT_TRUE(atomic_write(directory_ / "sent", std::string(10'000, 'x')).ok());
   EXPECT_FALSE(leave_own_history(own_.run, directory_ / "sent", std::nullopt).ok());
   for (const char* name : {"", "..", "v2", "../v000000000002"}) {
@@ -172,7 +172,7 @@ TEST_F(HistoriesTest, ANewerCheckpointMakesWay) {
               ElementsAre("v000000000005", "v000000000006.set-aside", "v000000000007.set-aside"));
 }
 
-// As a killed process leaves it: what came last is in a file beside it.
+// A killed process leaves its latest events in a second file beside the journal.
 TEST_F(HistoriesTest, AJournalIsSetAsideWithAllThatBelongsToIt) {
   const fs::path journal = own_.run.journal(), aside = journal.string() + ".set-aside";
   const fs::path killed = directory_ / "killed";

@@ -64,7 +64,7 @@ absl::Status bear(const Database& database, PowerLoss power_loss) {
                                                             : "PRAGMA synchronous = NORMAL");
 }
 
-// What a row of facts has by its kind; what it has not is NULL.
+// The columns of a row of facts. Those that its kind does not have are NULL.
 struct FactColumns {
   std::string_view kind;
   std::optional<std::int64_t> replica{};
@@ -157,7 +157,7 @@ Journal::Journal(Database database, Inserts inserts, ProcessTable processes, std
 
 Journal::~Journal() {
   if (!flush().ok()) return;
-  // Somebody may be reading; the file then stays as it is, which is as good but for being two files.
+  // If another process is reading, SQLite leaves two files instead of one, which is as good.
   database_.set_patience_ms(0);
   database_.execute("PRAGMA journal_mode = DELETE").IgnoreError();
 }
@@ -184,7 +184,7 @@ absl::Status Journal::set(const std::string& key, const std::string& value) {
   return insert.run(string_view(key), string_view(value));
 }
 
-// A commit of SQLite that waits for the disk does so for all of the log before it.
+// A commit of SQLite that waits for the disk makes all of the log before it durable.
 absl::Status Journal::outlasting(const std::function<absl::Status()>& last) {
   PACELINE_RETURN_IF_ERROR(flush());
   PACELINE_RETURN_IF_ERROR(bear(database_, PowerLoss::kNothing));
@@ -210,7 +210,7 @@ absl::Status Journal::flush() {
   if (!in_batch_) return first_error_;
   in_batch_ = false;
   if (first_error_.ok()) first_error_ = database_.execute("COMMIT");
-  // An event may be there in part. SQLite may have rolled it back already; then this is in vain and harmless.
+  // Part of an event may be written. SQLite may have rolled it back already; then this does nothing.
   if (!first_error_.ok()) database_.execute("ROLLBACK").IgnoreError();
   return first_error_;
 }

@@ -56,42 +56,43 @@
 
 namespace paceline::store {
 
-// Which attempt made the newest commit that a journal has.
+// The newest commit that a journal has, and its attempt.
 struct NewestCommit {
   std::int64_t attempt;
   Version version;
 };
 
-// What the power may take with it: kFewFlushes spares flush() waiting for the disk (SQLite's synchronous =
-// NORMAL, with a write-ahead log), kNothing does not (FULL).
+// The records that a loss of power may take: with kFewFlushes flush() does not wait for the disk (SQLite's
+// synchronous = NORMAL, with a write-ahead log), with kNothing it does (FULL).
 enum class PowerLoss { kFewFlushes, kNothing };
 
 class Journal final : public control::RunListener {
  public:
-  // Makes the file, or goes on in it with another attempt. `from`: the version resumed from; 0 for a new run.
-  // `logs`: what it does, for a JournalCopy. Errors: DataLoss when the file is damaged; Unavailable when
-  // another process has it locked.
+  // Makes the file, or continues it with another attempt. `from`: the version resumed from; 0 for a new run.
+  // `logs`: keep a log of the changes, for a JournalCopy. Errors: DataLoss if the file is damaged;
+  // Unavailable if another process has it locked.
   static absl::StatusOr<std::unique_ptr<Journal>> open(const std::filesystem::path& path, Version from,
                                                        PowerLoss power_loss = PowerLoss::kFewFlushes,
                                                        bool logs = false);
-  // Flushes, and leaves a single file that can be copied and read where nothing may be written.
+  // Flushes, and leaves a single file that can be copied, and read even in a folder that is not writable.
   ~Journal() override;
 
   std::int64_t attempt() const { return attempt_; }
 
-  // What it did since it was opened, or this was taken last. Requires: it logs; flushed, so that it is whole.
+  // Takes the log of the changes since the journal was opened or this was called last. Requires: it keeps a
+  // log; flushed, so that the log has whole transactions.
   std::string take_log() { return database_.log()->take(); }
 
-  // Before this attempt; nothing where none committed anything.
+  // The newest commit before this attempt; nothing if no attempt committed anything.
   const std::optional<NewestCommit>& before() const { return before_; }
-  // This attempt, and all that committed nothing before it, go on from that version after all.
+  // Notes that this attempt, and all before it that committed nothing, go on from that version instead.
   absl::Status go_on_from(Version version);
 
-  // What `key` says; nothing where it is not there.
+  // The value of `key`; nothing if there is none.
   absl::StatusOr<std::optional<std::string>> get(const std::string& key) const;
-  // Puts a fact about the whole run on disk, in place of what `key` said before.
+  // Puts a fact about the whole run on disk, in place of the key's old value.
   absl::Status set(const std::string& key, const std::string& value);
-  // No power loss takes anything of what is set in `last`, or was recorded before.
+  // Makes everything that `last` sets, or that was recorded before, outlast a loss of power.
   absl::Status outlasting(const std::function<absl::Status()>& last);
 
   void on_fact(const control::Fact& fact) override;
@@ -99,12 +100,12 @@ class Journal final : public control::RunListener {
   void on_evaluated(const control::Evaluated& evaluated) override;
   void on_side_work(const control::SideWork& work) override;
 
-  // What a process says of itself, in place of what it said before.
+  // Records a process's report of itself, in place of its earlier one.
   void note_process(const ProcessReport& report);
 
-  // Makes what came since the last flush last, in one transaction.
+  // Writes what was recorded since the last flush, in one transaction.
   absl::Status flush();
-  // The first error, ever since.
+  // The first error of any call.
   const absl::Status& status() const { return first_error_; }
 
  private:
@@ -121,7 +122,7 @@ class Journal final : public control::RunListener {
   absl::Status insert_batch(std::int64_t seq, const control::BatchDone& batch);
   absl::Status insert_commit(std::int64_t seq, Time at, const control::CommitRecord& commit);
 
-  Database database_;  // before its statements, which must go first
+  Database database_;  // before its statements, which must be destroyed first
   Inserts inserts_;
   ProcessTable processes_;
   const std::int64_t attempt_;

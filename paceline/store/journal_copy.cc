@@ -10,7 +10,7 @@ namespace paceline::store {
 absl::StatusOr<JournalSnapshot> JournalSnapshot::take(const std::filesystem::path& journal) {
   PACELINE_ASSIGN_OR_RETURN(Database database, Database::open(journal, Database::Mode::kRead));
   PACELINE_RETURN_IF_ERROR(database.execute("BEGIN"));
-  // A transaction sees what there is at its first look.
+  // A transaction sees the database as of its first read.
   PACELINE_RETURN_IF_ERROR(database.execute("SELECT count(*) FROM run"));
   return JournalSnapshot(std::move(database));
 }
@@ -24,7 +24,7 @@ absl::Status JournalSnapshot::write(const std::filesystem::path& file) const {
 absl::StatusOr<JournalCopy> JournalCopy::open(const std::filesystem::path& path) {
   PACELINE_ASSIGN_OR_RETURN(Database database, open_journal(path, Database::Mode::kWrite));
   PACELINE_RETURN_IF_ERROR(database.execute("PRAGMA journal_mode = WAL"));
-  // The one who writes the journal itself has it on disk: no loss of power takes both.
+  // The process that writes the journal itself has it on disk: no loss of power takes both.
   PACELINE_RETURN_IF_ERROR(database.execute("PRAGMA synchronous = NORMAL"));
   database.allow_only_rows();
   return JournalCopy(std::move(database));

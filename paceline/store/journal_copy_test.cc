@@ -84,7 +84,7 @@ TEST_F(JournalCopyTest, HasEveryRowBitForBit) {
   EXPECT_EQ(here.lines, there.lines);
 }
 
-// The snapshot is of the moment at which it was taken, whenever it is written.
+// The snapshot shows the moment at which it was taken, whenever it is written.
 TEST_F(JournalCopyTest, ASnapshotDoesNotMoveOn) {
   auto journal = open();
   ASSERT_TRUE(journal->set("key", "before").ok());
@@ -95,7 +95,7 @@ TEST_F(JournalCopyTest, ASnapshotDoesNotMoveOn) {
   EXPECT_THAT(rows_of(copy_), HasSubstr("key|before|"));
 }
 
-// Who leads from then on goes on in it as in the journal itself.
+// A new leader continues the copy in the same way as the journal itself.
 TEST_F(JournalCopyTest, ItsHolderMayGoOnInIt) {
   auto journal = open();
   const auto events = controller_events("bsp", 3'000);
@@ -141,7 +141,7 @@ TEST_F(JournalCopyTest, BytesThatMakeNoSenseAreRefused) {
   for (std::size_t i = 0; i < whole.size(); ++i) {
     std::string changed = whole;
     changed[i] = static_cast<char>(changed[i] ^ 0x81);
-    copy.apply(changed).IgnoreError();  // whatever it says, this process lives
+    copy.apply(changed).IgnoreError();  // the result does not matter, as long as this process lives
   }
   EXPECT_TRUE(copy.apply(whole).ok());
   log.add("INSERT OR REPLACE INTO run VALUES(?, ?)", std::string_view("k"));

@@ -1,4 +1,4 @@
-// What a journal's reader makes of a file that nobody vouches for.
+// Damaged, odd and hostile files, read as journals.
 #include <sys/stat.h>
 
 #include <gmock/gmock.h>
@@ -96,7 +96,7 @@ TEST_F(JournalDamageTest, RowsThatCannotBeEventsAreErrors) {
   }
 }
 
-// Of its own name, or of what SQLite keeps beside it.
+// The journal itself may be a pipe or a link, or a file that SQLite keeps beside it.
 TEST_F(JournalDamageTest, APipeOrALinkIsRefusedAtOnce) {
   const std::string bytes = *read_file(path_, 10'000'000);
   for (const char* end : {"", "-wal", "-shm", "-journal"}) {

@@ -74,7 +74,7 @@ class Facts final : public Events {
     return true;
   }
 
-  // Of an iteration; a journal of the format before does not say it.
+  // A part of an iteration's time; a journal of the previous format does not have it.
   static Duration part(Row& row, int column) {
     return row.is_null(column) ? Duration::zero() : Duration(row.whole(column));
   }

@@ -30,7 +30,7 @@ class Events {
   virtual ~Events() = default;
 
   absl::Status advance();
-  // Of the event at hand; kEnd behind the last one.
+  // The number of the event at hand; kEnd after the last one.
   std::int64_t seq() const { return seq_; }
   virtual absl::Status tell(control::RunListener& listener) = 0;
 
@@ -41,7 +41,7 @@ class Events {
   std::int64_t seq_ = kEnd;
 };
 
-// Of one attempt, or of all when it is 0: the events that came after that one.
+// The events with numbers above `after`, of one attempt or of all (0).
 struct Which {
   std::int64_t attempt = 0;
   std::int64_t after = -1;  // seq

@@ -15,12 +15,12 @@ namespace {
 
 constexpr int kBatch = 100;
 
-// Fact n says n, so that a hole would show.
+// Fact n contains n, so that a hole would show.
 control::Fact numbered(std::int64_t n) {
   return {Time(Duration(n)), control::ReplicaReady{ReplicaId(1), Clock(n), Version(0), Duration(1), 0.5}};
 }
 
-// Writes until it is killed; says after each flush that it went on.
+// Writes until it is killed; reports each flush to `progress`.
 [[noreturn]] void write_for_ever(const std::filesystem::path& path, int progress) {
   auto journal = Journal::open(path, Version(0));
   if (!journal.ok()) ::_exit(1);
@@ -31,7 +31,7 @@ control::Fact numbered(std::int64_t n) {
   }
 }
 
-// Kills a writer once it has said `flushes` times that it flushed, somewhere in the middle of the next ones.
+// Kills a writer after it has reported `flushes` flushes, somewhere in the middle of the next ones.
 void write_and_kill(const std::filesystem::path& path, int flushes, int more_us) {
   int ends[2];
   ASSERT_EQ(::pipe(ends), 0);

@@ -16,7 +16,7 @@ namespace paceline::store {
 
 namespace {
 
-// Passes on what somebody asked for.
+// Passes on only the kinds of events for which a function is set.
 struct Picker final : control::RunListener {
   std::function<void(const control::Fact&)> fact;
   std::function<void(Time, const control::CommitRecord&)> commit;
@@ -120,7 +120,7 @@ absl::StatusOr<std::vector<ProcessReport>> JournalReader::read_processes() const
     if (!there) return all;
     const std::string process = traffic.text(0);
     while (from != all.end() && from->process < process) ++from;
-    // Who has sent something has said, with it, how much memory it holds.
+    // A process that reported traffic also reported its memory.
     if (from == all.end() || from->process != process)
       return absl::DataLossError(fmt::format("{}: damaged: what processes sent", path_.string()));
     from->sent.push_back({traffic.text(1), traffic.text(2), std::max<std::int64_t>(0, traffic.integer(3))});

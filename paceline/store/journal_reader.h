@@ -1,8 +1,8 @@
-// Reads a run's journal back: for reports, replays and resumed runs. One thread; the run may still be
-// going on, each call then sees it as of its start. What the tables hold is said in journal.h.
+// Reads a run's journal back: for reports, replays and resumed runs. One thread; the run may still be going
+// on, each call then sees it as of its start. journal.h describes the tables.
 //
-// Invariant: events come in the order they were recorded, facts before the orders they gave. A
-// journal whose bytes make no sense is an error, never a crash and never an event that cannot have been.
+// Invariant: events come in the order they were recorded, facts before the orders they gave. A journal whose
+// bytes make no sense is an error, never a crash and never an impossible event.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ namespace paceline::store {
 
 struct Attempt {
   std::int64_t number = 0;  // from 1
-  Version from;             // resumed from; 0: from the start
+  Version from;             // the version it was resumed from; 0: from the start
 };
 
 class JournalReader {
@@ -38,26 +38,26 @@ class JournalReader {
   static absl::StatusOr<JournalReader> open(const std::filesystem::path& path);
 
   absl::StatusOr<std::vector<Attempt>> attempts() const;
-  // Whether its facts say what a planner is to know.
+  // True if the attempt's facts have the data that a planner needs.
   absl::StatusOr<bool> tells_of_planning(std::int64_t attempt) const;
-  // About the whole run.
+  // The facts about the whole run, by key.
   absl::StatusOr<std::map<std::string, std::string>> run() const;
 
-  // Tells `listener` all that was recorded, or what one attempt recorded. The reasons of the orders hold text
-  // that lives as long as this reader.
+  // Tells `listener` everything that was recorded, or what one attempt recorded. The reasons of the orders
+  // refer to text that lives as long as this reader.
   absl::Status replay(control::RunListener& listener, std::int64_t attempt = kAllAttempts);
-  // The same, of what was recorded after the event `after`, which becomes the number of the last one told.
-  // The reasons hold text that lives as long as `texts`.
+  // The same for everything that was recorded after the event `after`, which becomes the number of the last
+  // one told. The reasons refer to text that lives as long as `texts`.
   absl::Status replay_after(control::RunListener& listener, std::int64_t attempt, std::int64_t& after,
                             std::set<std::string, std::less<>>& texts);
-  // Those of replay().
+  // The texts of the reasons that replay() told.
   std::set<std::string, std::less<>>& texts() { return texts_; }
-  // What the processes said of themselves last, by name; none in a journal of the format before.
+  // The latest report of each process, by name; none in a journal of the previous format.
   absl::StatusOr<std::vector<ProcessReport>> processes() const;
-  // How the newest attempt finished; nothing where it has not.
+  // How the newest attempt finished; nothing if it has not.
   absl::StatusOr<std::optional<control::Finish>> finish() const;
 
-  // One kind of event each, in order.
+  // Each tells one kind of event, in order.
   absl::Status facts(const std::function<void(const control::Fact&)>& see,
                      std::int64_t attempt = kAllAttempts);
   absl::Status commits(const std::function<void(Time, const control::CommitRecord&)>& see,
@@ -95,7 +95,7 @@ class JournalReader {
 
   std::filesystem::path path_;
   Database database_;
-  Texts texts_;  // a set never moves what it holds
+  Texts texts_;  // a set never moves its elements
 };
 
 }  // namespace paceline::store

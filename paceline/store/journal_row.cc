@@ -10,7 +10,7 @@ namespace paceline::store {
 
 namespace {
 
-// Whether to_string(Reason) can format it: braces only as "{}", twice at most, or doubled.
+// True if to_string(Reason) can format it: braces only as "{}", twice at most, or doubled.
 bool can_be_reason(std::string_view text) {
   int numbers = 0;
   for (std::size_t i = 0; i < text.size(); ++i) {

@@ -1,5 +1,5 @@
-// One row of a journal as values that can have been recorded. For journal_events.cc only. It is asked for
-// everything first and for sane() then, so that decoding a row reads like the row.
+// One row of a journal as values that can have been recorded. For journal_events.cc only. The caller reads
+// all columns first and calls sane() then, so that decoding a row reads like the row.
 #pragma once
 
 #include <cstdint>
@@ -30,17 +30,17 @@ class Row {
   Clock clock(int column) { return Clock(whole(column)); }
   Version version(int column) { return Version(whole(column)); }
   std::int32_t whole32(int column);  // from 0 on
-  // Its epoch, begin and end, in columns beside each other.
+  // The lease's epoch, begin and end, in adjacent columns.
   Lease lease(int column);
-  // Its text and its two numbers, in the same way.
+  // The reason's text and its two numbers, in adjacent columns.
   policy::Reason reason(int column, Texts& texts);
 
-  // NULL: none.
+  // NULL: no metrics.
   Metrics metrics(int column);
-  // NULL: of a journal of the format before, which has its words only.
+  // NULL in a journal of the previous format, which has the words `why` only.
   control::FinishCause cause(int column, const std::string& why);
 
-  // Whether every value so far was one.
+  // True if every value so far was possible.
   bool sane() const { return sane_; }
 
  private:

@@ -11,7 +11,7 @@ namespace {
 constexpr const char* kJournalFormat = "8";
 constexpr const char* kFormatBefore = "7";
 
-// What the format before has not.
+// The columns that the previous format does not have.
 constexpr const char* kNewColumns = R"sql(
 ALTER TABLE facts ADD COLUMN loading_ns INTEGER;
 ALTER TABLE facts ADD COLUMN pulling_ns INTEGER;
@@ -73,7 +73,7 @@ CREATE VIEW kept_commits AS SELECT * FROM commits AS c WHERE NOT EXISTS (
 }  // namespace
 
 absl::Status make_tables_if_empty(const Database& database) {
-  // The first table of anything with tables is listed here; an error when it is no database at all.
+  // Any table is listed here; an error if the file is no database.
   PACELINE_ASSIGN_OR_RETURN(const bool used, database.has_row("SELECT 1 FROM sqlite_schema LIMIT 1"));
   if (used) return absl::OkStatus();
   return database.execute(fmt::format("{}{}INSERT INTO run VALUES('format_version', '{}'); COMMIT;", kTables,

@@ -1,5 +1,5 @@
 // The journal's tables, and the check that a database is a journal. For the journal's writer and reader only;
-// what the columns mean is said in journal.h.
+// journal.h describes the columns.
 #pragma once
 
 #include <array>
@@ -13,20 +13,20 @@
 
 namespace paceline::store {
 
-// As control::SideWork::Kind counts them.
+// Indexed by control::SideWork::Kind.
 inline constexpr std::array<std::string_view, 3> kSideWorkKinds{"update", "evaluation", "checkpoint"};
 
 // Makes the tables in an empty database; leaves any other alone.
 absl::Status make_tables_if_empty(const Database& database);
 
-// Whether it has all columns and tables of today: one of the format before gets them once somebody goes on in
-// it.
+// True if the journal has all columns and tables of the present format. bring_up_to_date() adds them to one
+// of the previous format when a run continues it.
 absl::StatusOr<bool> is_of_today(const Database& database);
 absl::Status bring_up_to_date(const Database& database);
 
-// Errors: FailedPrecondition when it is something else, or when a newer Paceline wrote it.
+// Errors: FailedPrecondition if the database is no journal, or if a newer Paceline wrote it.
 absl::Status check_is_journal(const Database& database, const std::filesystem::path& path);
-// A file that is one. Errors: the same; those of the file.
+// Opens a journal. Errors: the same; those of the file.
 absl::StatusOr<Database> open_journal(const std::filesystem::path& path, Database::Mode mode);
 
 }  // namespace paceline::store

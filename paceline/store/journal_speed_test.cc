@@ -1,4 +1,4 @@
-// How long a million events take: told and not asserted, because a test machine may be busy.
+// How long a million events take: printed and not asserted, because a test machine may be busy.
 #include <chrono>
 #include <filesystem>
 

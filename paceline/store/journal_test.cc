@@ -51,7 +51,7 @@ TEST_F(JournalTest, ARunOfAControllerComesBack) {
   }
 }
 
-// Nothing that decides is lost on the way through the file.
+// The journal has everything on which the orders of a Controller depend.
 TEST_F(JournalTest, AControllerOrdersTheSameAgain) {
   for (const std::int64_t ahead : {0, 3}) {
     for (const char* policy : {"bsp", "asp", "dssp:3-15"}) {
@@ -81,7 +81,7 @@ std::vector<Event> only(bool (*kind)(const Event&)) {
   return events;
 }
 
-TEST_F(JournalTest, WhatIsFlushedIsSeenWhileTheRunGoesOn) {
+TEST_F(JournalTest, ShowsFlushedEventsWhileTheRunGoesOn) {
   const auto events = every_kind_of_event();
   const auto journal = open();
   EXPECT_TRUE(replay().empty());
@@ -116,7 +116,7 @@ TEST_F(JournalTest, CommitsThatWereDoneAgainAreVoid) {
   EXPECT_EQ(rows->text(0), "1/1 2/2");
 }
 
-// Its servers still had more than the checkpoint.
+// The servers of a lost attempt may still have more than the checkpoint.
 TEST_F(JournalTest, AttemptsThatCommittedNothingMayGoOnFromElsewhereAfterAll) {
   const std::vector<Event> commits = only(is_commit);
   EXPECT_FALSE(open()->before());
@@ -166,7 +166,7 @@ TEST_F(JournalTest, ReasonsLiveAsLongAsTheReader) {
   EXPECT_EQ(to_string(kept[0].why), "all 2 of 3 are ready");
 }
 
-TEST_F(JournalTest, WhatIsSaidOfTheRunIsKept) {
+TEST_F(JournalTest, KeepsFactsAboutTheRun) {
   {
     const auto journal = open();
     ASSERT_TRUE(journal->set("policy", "bsp").ok());
@@ -178,7 +178,7 @@ TEST_F(JournalTest, WhatIsSaidOfTheRunIsKept) {
       ElementsAre(std::pair("config", ""), std::pair("format_version", "8"), std::pair("policy", "asp")));
 }
 
-TEST_F(JournalTest, WhatWasSaidCanBeAskedFor) {
+TEST_F(JournalTest, ReturnsTheValueOfAKey) {
   const auto journal = open();
   EXPECT_EQ(*journal->get("key"), std::nullopt);
   ASSERT_TRUE(journal->set("key", "value").ok());
@@ -192,17 +192,18 @@ TEST_F(JournalTest, AClosedJournalIsOneFile) {
   EXPECT_EQ(read_file(path_, 1 << 20)->at(18), 1);
 }
 
-// SQLite lets nobody who may only read undo it, and a run that goes on reads first.
+// A reader without the right to write cannot undo a half-written transaction, and a run that goes on reads
+// first.
 TEST_F(JournalTest, AReaderUndoesWhatAKilledWriterLeftHalfWritten) {
   const auto writing = directory_ / "writing.sqlite", killed = directory_ / "killed.sqlite";
   const Database writer = Database::open(writing, Database::Mode::kWrite).value();
   ASSERT_TRUE(writer.execute("CREATE TABLE t(x); INSERT INTO t VALUES(1); PRAGMA cache_size = 4").ok());
-  // More than fits into its memory, so that it has to change the file.
+  // This is more than fits into SQLite's memory, so it has to change the file.
   ASSERT_TRUE(writer
                   .execute("BEGIN; WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < "
                            "10000) INSERT INTO t SELECT randomblob(100) FROM n")
                   .ok());
-  // As the files are when it is killed now.
+  // Copies the files in the state in which a writer killed now leaves them.
   std::filesystem::copy(writing, killed);
   std::filesystem::copy(writing.string() + "-journal", killed.string() + "-journal");
   const auto reader = Database::open(killed, Database::Mode::kRead);
@@ -250,8 +251,7 @@ TEST_F(JournalTest, AnotherFormatIsRefused) {
   EXPECT_TRUE(absl::IsFailedPrecondition(JournalReader::open(path_).status()));
 }
 
-// One that does not say how long replicas loaded, nor in a word why it finished, is read, and somebody may go
-// on in it.
+// A journal without loading times and without a cause in a column can be read and continued.
 TEST_F(JournalTest, TheFormatBeforeIsRead) {
   using control::Finish, control::FinishCause;
   const auto finish = [](const char* why, FinishCause cause) {
@@ -287,7 +287,7 @@ TEST_F(JournalTest, TheFormatBeforeIsRead) {
   EXPECT_EQ(replay(2), describe(every_kind_of_event()));
 }
 
-TEST_F(JournalTest, OfProcessesItHasWhatTheySaidLastAndCountsGoOn) {
+TEST_F(JournalTest, KeepsLatestReportsOfProcessesAndAddsUpTheirTraffic) {
   const auto say = [](Journal& journal, std::int64_t resident, std::int64_t gradients) {
     journal.note_process({Time(Duration(resident)),
                           "server0",
@@ -308,7 +308,7 @@ TEST_F(JournalTest, OfProcessesItHasWhatTheySaidLastAndCountsGoOn) {
     say(*journal, 5, 150);
     ASSERT_TRUE(journal->flush().ok());
     EXPECT_EQ(gradients(), std::pair(std::int64_t{5}, std::int64_t{150}));
-    say(*journal, 6, 10);  // another session, which counts anew
+    say(*journal, 6, 10);  // another session, which counts from 0
     say(*journal, 6, 30);
   }
   EXPECT_EQ(gradients().second, 180);
@@ -330,7 +330,7 @@ TEST_F(JournalTest, TheFirstErrorStaysAndNothingFollowsIt) {
   tell(events[1], *journal);
   EXPECT_EQ(journal->flush(), first);
   EXPECT_EQ(journal->flush(), first);
-  // And it holds nothing locked.
+  // The journal holds nothing locked after its error.
   EXPECT_TRUE(Database::open(path_, Database::Mode::kWrite)->execute("DELETE FROM attempts").ok());
   int facts = 0;
   ASSERT_TRUE(JournalReader::open(path_)->facts([&](const auto&) { ++facts; }).ok());

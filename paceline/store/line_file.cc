@@ -20,14 +20,14 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Nothing when it is no regular file.
+// Nothing if the file is no regular file.
 std::optional<std::int64_t> size_of(const FileDescriptor& file) {
   struct stat about {};
   if (::fstat(file.get(), &about) != 0 || !S_ISREG(about.st_mode)) return std::nullopt;
   return about.st_size;
 }
 
-// Where the last whole line ends, looking back from `size`.
+// The end of the last whole line before `size`.
 absl::StatusOr<std::int64_t> end_of_lines(const FileDescriptor& file, const fs::path& path,
                                           std::int64_t size) {
   std::array<char, 4096> block;

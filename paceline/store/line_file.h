@@ -1,7 +1,7 @@
 // A text file that grows line by line: metrics.jsonl. One thread, one process.
 //
-// Invariant: the file is whole lines. A line that does not fit on the disk is taken back, and the
-// torn end that a killed process left is cut off when the file is opened again.
+// Invariant: the file is whole lines. A line that does not fit on the disk is taken back, and the torn end
+// that a killed process left is cut off when the file is opened again.
 #pragma once
 
 #include <filesystem>
@@ -17,10 +17,10 @@ namespace paceline::store {
 
 class LineFile {
  public:
-  // Made when it is not there. Errors: it is a link or a pipe; what the file system says.
+  // Makes the file if it is not there. Errors: it is a link or a pipe; the file system's.
   static absl::StatusOr<LineFile> open(const std::filesystem::path& path);
 
-  // `line` comes without its end. Errors: InvalidArgument when it holds a line break; ResourceExhausted.
+  // `line` comes without its end. Errors: InvalidArgument if it contains a line break; ResourceExhausted.
   absl::Status append_line(const std::string& line);
 
  private:

@@ -1,4 +1,4 @@
-// A file that one process at a time holds, for as long as it has the descriptor; a crash lets go of it.
+// A file that one process at a time locks, for as long as it keeps the descriptor open; a crash unlocks it.
 #pragma once
 
 #include <chrono>
@@ -11,8 +11,8 @@
 
 namespace paceline::store {
 
-// Locks the file. Makes it if it is not there, and follows no link. Returns nothing when another process
-// holds it for longer than `patience`. Errors: what the file system says.
+// Locks the file. Makes it if it is not there, and follows no link. Returns nothing if another process holds
+// it for longer than `patience`. Errors: the file system's.
 absl::StatusOr<std::optional<FileDescriptor>> lock_file(const std::filesystem::path& path,
                                                         std::chrono::milliseconds patience = {});
 

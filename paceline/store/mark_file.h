@@ -1,5 +1,5 @@
-// A file with a text that nobody can guess, so that a reader knows whose it is. What it stands for is
-// in run_mark.h and shared_folder.h. One thread.
+// A file with a text that nobody can guess, so that a reader knows who wrote it. run_mark.h and
+// shared_folder.h give it a meaning. One thread.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,14 @@
 
 namespace paceline::store {
 
-// Longer ones are nobody's.
+// A longer text is no mark.
 inline constexpr std::int64_t kLongestMark = 256;
 
-// Goes with the object, unless another one has taken its place.
+// The file is removed with the object, unless another mark has taken its place.
 class MarkFile {
  public:
-  // Takes the place of one that a process before left, when it was killed: at no moment there is none.
-  // Errors: what the file system says.
+  // Writes a mark, in place of one that a killed process left: there is a mark at every moment. Errors: the
+  // file system's.
   static absl::StatusOr<MarkFile> leave(const std::filesystem::path& file);
   MarkFile(MarkFile&& other) noexcept;
   MarkFile& operator=(MarkFile&&) = delete;
@@ -25,9 +25,9 @@ class MarkFile {
 
   const std::filesystem::path& file() const { return file_; }
   const std::string& text() const { return text_; }
-  // Nobody has left another mark there since, or taken this one away, as far as can be read.
+  // False if another mark is in its place, or it was removed. True if the file cannot be read.
   bool stands() const;
-  // The file stays when the object goes.
+  // Keeps the file when the object is destroyed.
   void keep() { file_.clear(); }
 
  private:

@@ -51,7 +51,7 @@ TEST(MarkFile, StaysWhereThatIsAskedFor) {
   EXPECT_EQ(directory.count(), 1);
 }
 
-TEST(MarkFile, WhereNothingCanBeWrittenIsSaid) {
+TEST(MarkFile, NamesAPlaceThatCannotBeWritten) {
   const auto status = MarkFile::leave("/proc/mark").status();
   EXPECT_FALSE(status.ok());
   EXPECT_THAT(std::string(status.message()), HasSubstr("/proc/mark"));

@@ -1,4 +1,4 @@
-// Numbers of the user's own as the text of a journal's column: {"f1": 0.8, "recall": null}.
+// The user's own numbers as the text of a journal's column: {"f1": 0.8, "recall": null}.
 #pragma once
 
 #include <optional>
@@ -10,9 +10,9 @@
 
 namespace paceline::store {
 
-// Nothing where there are none. What is not a finite number is null.
+// Nothing if there are none. A number that is not finite becomes null.
 std::optional<std::string> to_text(const Metrics& metrics);
-// Errors: DataLoss when it is none.
+// Errors: DataLoss if the text is no such object.
 absl::StatusOr<Metrics> metrics_from_text(const std::string& text);
 
 }  // namespace paceline::store

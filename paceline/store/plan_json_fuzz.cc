@@ -1,4 +1,4 @@
-// Any bytes as a plan and as what devices did of a batch, as columns of the journal hold them: the same when
+// Any bytes as a plan and as devices' work on a batch in columns of the journal: read, and the same when
 // written again, or one line that says what is wrong.
 #include <cstddef>
 #include <cstdint>

@@ -7,10 +7,11 @@
 namespace paceline::store {
 
 namespace {
-// Numbers are given one after the other; a counter by them needs no room for others.
+// A Controller numbers replicas consecutively; a much higher number would need memory in tables indexed by
+// it.
 constexpr std::int64_t kSpareNumbers = 4096;
 constexpr std::int32_t kMostServers = 4096;
-// Two of them can be added.
+// The sum of two such times still fits.
 constexpr Duration kLongest{std::int64_t{1} << 61};
 }  // namespace
 

@@ -1,9 +1,9 @@
-// Stands between a journal and code that counts on what a Controller promises: replicas that join before they
-// do anything, iterations that follow each other, gradients of older versions. A journal whose rows are whole
-// may still say what cannot have been, where its bytes are damaged.
+// Stands between a journal and code that relies on a Controller's promises: replicas join before they do
+// anything, iterations follow each other, gradients have older versions. A journal with damaged bytes may
+// have whole rows with impossible contents.
 //
-// Invariant: a listener hears only what can have been. After the first thing that cannot,
-// nothing more is told, and status() says what it was. Pure; one thread.
+// Invariant: a listener hears only a possible course of a run. After the first impossible event nothing more
+// is told, and status() says what it was. Pure; one thread.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ class Plausible final : public control::RunListener {
   void on_evaluated(const control::Evaluated& evaluated) override;
   void on_side_work(const control::SideWork& work) override;
 
-  // DataLoss, in a line.
+  // DataLoss with one line about the first impossible event.
   const absl::Status& status() const { return status_; }
 
  private:

@@ -1,4 +1,4 @@
-// What cannot have been is not told, and neither is anything after it.
+// An impossible event is not told, and nothing after it.
 #include "paceline/store/plausible.h"
 
 #include <gmock/gmock.h>
@@ -29,7 +29,7 @@ Event update_of(std::int64_t version, std::vector<int> replicas, std::int64_t ba
   return std::pair(at(0), Order(record));
 }
 
-TEST(PlausibleTest, WhatAControllerGivesIsToldAsItIs) {
+TEST(PlausibleTest, TellsAControllersEventsUnchanged) {
   for (const std::string policy : {"bsp", "asp", "ssp:2", "cgp", "backup:1"}) {
     const std::vector<Event> events = controller_events(policy, 400);
     Recorder recorder;

@@ -1,4 +1,4 @@
-// What a process of a run says of itself every now and then, beside what it does for the run.
+// A process's regular report about itself: its memory and its traffic.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +10,9 @@
 namespace paceline::store {
 
 struct Sent {
-  std::string peer;        // the process that it went to
+  std::string peer;        // the receiving process
   std::string kind;        // "gradients", "weights"
-  std::int64_t bytes = 0;  // since the sender began; in a journal, since the run did
+  std::int64_t bytes = 0;  // since the sender began; in a journal: since the run began
   friend bool operator==(const Sent&, const Sent&) = default;
 };
 

@@ -1,7 +1,6 @@
-// The tables of a journal that say how much memory the processes of a run hold, and what they send each
-// other: a row for each process, and for each pair and kind, of the newest report. For journal.cc only.
-// A process that starts again, or a new session of it, counts from zero; the row adds that to what was
-// counted before.
+// The tables of a journal with the memory of a run's processes, and the traffic between them: a row for each
+// process, and for each pair and kind, of the newest report. For journal.cc only. A process that starts
+// again, or begins a new session, counts from zero; the row adds that to what was counted before.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +18,7 @@ namespace paceline::store {
 
 class ProcessTable {
  public:
-  // Rows of traffic, those that came first; what comes beyond is left out.
+  // The most rows of traffic; later pairs are left out.
   static constexpr std::size_t kMostPairs = 4096;
 
   static absl::StatusOr<ProcessTable> open(const Database& database);
@@ -32,7 +31,7 @@ class ProcessTable {
 
   using Pair = std::tuple<std::string, std::string, std::string>;  // process, peer, kind
   struct Count {
-    std::int64_t before = 0;  // by those who counted before
+    std::int64_t before = 0;  // counted by earlier sessions
     std::int64_t now = 0;
   };
 

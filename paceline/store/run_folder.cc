@@ -22,22 +22,22 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr std::size_t kLongestPart = 80;  // of a folder's name, which may have 255 bytes
+constexpr std::size_t kLongestPart = 80;  // the longest part of a folder's name, which may have 255 bytes
 constexpr std::int64_t kLongestPid = 32;
-// One that only looks whether the folder is free has it for a moment.
+// A process that only checks whether the folder is free locks it for a moment.
 constexpr std::chrono::milliseconds kLockPatience{200};
 
 std::string as_file_name(const std::string& text) {
   constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
   std::string name;
-  bool replaced = false;  // the last character
+  bool replaced = false;  // the last character was
   for (const char c : text.substr(0, kLongestPart)) {
     const bool plain = kPlain.find(c) != std::string_view::npos;
     if (plain) name += c;
     if (!plain && !replaced) name += '-';
     replaced = !plain;
   }
-  // A leading dot would hide the folder, a leading dash look like an option.
+  // A leading dot would hide the folder, and a leading dash look like an option.
   name.erase(0, std::min(name.find_first_not_of(".-"), name.size()));
   return name.empty() ? "run" : name;
 }
@@ -75,7 +75,7 @@ absl::StatusOr<FileDescriptor> take_lock(const RunPaths& paths) {
   return file;
 }
 
-// A folder of another user may hold links to files that are not that user's.
+// Another user's folder may hold links to files that are not that user's.
 absl::Status expect_own_folders(const RunPaths& paths) {
   for (const fs::path& folder : {paths.checkpoints(), paths.logs()}) {
     std::error_code ignored;
@@ -88,7 +88,7 @@ absl::StatusOr<FileDescriptor> furnish(const RunPaths& paths, const std::string&
   PACELINE_ASSIGN_OR_RETURN(FileDescriptor lock, take_lock(paths));
   PACELINE_RETURN_IF_ERROR(make_directories(paths.checkpoints()));
   PACELINE_RETURN_IF_ERROR(make_directories(paths.logs()));
-  // Last: a folder with a job.toml is a run.
+  // job.toml comes last: a folder with a job.toml is a run.
   PACELINE_RETURN_IF_ERROR(atomic_write(paths.job(), job));
   PACELINE_RETURN_IF_ERROR(sync_directory(paths.root.parent_path()));
   return lock;

@@ -33,7 +33,7 @@ TEST(RunFolder, IsMadeWithAllItNeeds) {
   EXPECT_TRUE(fs::is_directory(run->paths().checkpoints()) && fs::is_directory(run->paths().logs()));
 }
 
-TEST(RunFolder, WhatNoFileNameHasBecomesOneDash) {
+TEST(RunFolder, ReplacesOddCharactersByOneDash) {
   const TestDirectory directory;
   const auto run = RunFolder::create(directory.path(), "my - ölig, one", "bsp, joint", kNoon, "");
   ASSERT_TRUE(run.ok()) << run.status();
@@ -58,7 +58,7 @@ TEST(RunFolder, ANameStaysInItsDirectory) {
   EXPECT_TRUE(create(directory.path(), std::string(10000, 'x')).ok());
 }
 
-TEST(RunFolder, WhatIsNoRunIsNotResumed) {
+TEST(RunFolder, ResumesOnlyRuns) {
   const TestDirectory directory;
   EXPECT_TRUE(absl::IsNotFound(RunFolder::resume(directory / "nothing").status()));
   const auto status = RunFolder::resume(directory.path()).status();
@@ -73,7 +73,7 @@ TEST(RunFolder, IsForItsOwnerOnly) {
   EXPECT_EQ(fs::status(root).permissions(), fs::perms::owner_all);
 }
 
-// The person who made the folder may want it to overwrite another file.
+// The maker of the folder may want Paceline to overwrite another file.
 TEST(RunFolder, NoLinkInItIsFollowed) {
   const TestDirectory directory;
   const RunPaths paths = create(directory / "runs")->paths();
@@ -108,7 +108,7 @@ TEST(RunFolder, IsFreeAgainWhenItsObjectIsGone) {
   EXPECT_TRUE(RunFolder::resume(root).ok());
 }
 
-// Holds the folder until it is killed; says through `ready` that it does.
+// Holds the folder until it is killed; reports to `ready` when it has it.
 [[noreturn]] void hold(const fs::path& root, int ready) {
   const auto run = RunFolder::resume(root);
   const char ok = run.ok() ? 'y' : 'n';

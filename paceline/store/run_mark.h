@@ -1,5 +1,5 @@
-// The mark of a coordinator in its run's folder. It is there while one leads the run. When a coordinator is
-// killed, it is left, and says that the run was cut short: nobody has ended it. One thread.
+// A coordinator's mark in its run's folder. It is there while a coordinator leads the run. If the coordinator
+// is killed, the mark stays, and tells that the run was cut short: nobody has ended it. One thread.
 #pragma once
 
 #include <filesystem>
@@ -16,22 +16,22 @@ namespace paceline::store {
 
 class RunMark {
  public:
-  // Takes the place of the one before. Errors: what the file system says.
+  // Leaves a mark, in place of an earlier one. Errors: the file system's.
   static absl::StatusOr<RunMark> leave(const RunPaths& run);
 
-  // Another one was there: the run was cut short.
+  // True if there was an earlier mark: the run was cut short.
   bool was_cut_short() const { return was_cut_short_; }
-  // OK while this is the folder's mark. Else another host leads the run by now, or has ended it: a server of
-  // a network file system takes a host that is cut off for a dead one, and gives its lock to the next one.
-  // Errors: FailedPrecondition.
+  // OK while this is the folder's mark. Otherwise another host leads the run by now, or has ended it: the
+  // server of a network file system takes a host that is cut off for dead, and gives its lock to the next
+  // one. Errors: FailedPrecondition.
   absl::Status still_leads() const;
-  // The run is as unfinished as it was: the mark stays for others to see.
+  // Lets the mark stay, because the run is as unfinished as before.
   void keep() { file_.keep(); }
-  // The run ends in order, as a host that has a part of it is shut down: who starts the same job later goes
-  // on with it. This lasts until the next mark. Errors: what the file system says.
+  // Notes that the run ends in order because one of its hosts is shut down, so the next start of the same job
+  // continues it. The note lasts until the next mark. Errors: the file system's.
   absl::Status note_shut_down() const;
 
-  // What other hosts look for, to see that the folder is shared.
+  // The mark's file and text, which other hosts look for, to see that the folder is shared.
   const std::filesystem::path& file() const { return file_.file(); }
   const std::string& text() const { return file_.text(); }
 

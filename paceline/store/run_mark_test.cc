@@ -11,7 +11,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST(RunMark, OneThatIsLeftSaysThatTheRunWasCutShort) {
+TEST(RunMark, SaysThatTheRunWasCutShortIfItIsLeft) {
   const TestDirectory directory;
   const RunPaths run{directory / ""};
   {
@@ -30,7 +30,7 @@ TEST(RunMark, OneThatIsLeftSaysThatTheRunWasCutShort) {
   EXPECT_TRUE(std::filesystem::exists(run.mark()));
 }
 
-TEST(RunMark, ThatTheHostWasShutDownIsSoUntilTheNextOne) {
+TEST(RunMark, ForgetsShutdownWhenNextCoordinatorStarts) {
   const TestDirectory directory;
   const RunPaths run{directory / ""};
   {

@@ -1,9 +1,9 @@
-// Follows a run's journal while it grows: each read() tells what came since the one before. The file is open
-// only during a read, so that its writer may close it as if nobody looked. One thread.
+// Follows a run's journal while it grows: each read() tells the events since the read before. The file is
+// open only during a read, so that its writer can close it as if it had no reader. One thread.
 //
-// Invariant: all that was told since the latest `anew` is equal to what replay_whole_run() gives for the run
-// at some moment, and such a run is possible. The reasons of the orders hold text that lives as long as this
-// object.
+// Invariant: the events told since the latest `anew` are equal to those that replay_whole_run() gives for the
+// run at some moment, and such a run is possible. The reasons of the orders refer to text that lives as long
+// as this object.
 #pragma once
 
 #include <filesystem>
@@ -25,13 +25,13 @@ namespace paceline::store {
 
 class RunTail {
  public:
-  // A listener that has heard nothing yet. The one before is done with.
+  // Returns a listener that has heard nothing yet. The earlier listener is not used any more.
   using Anew = std::function<absl::StatusOr<control::RunListener*>(JournalReader& journal)>;
 
   explicit RunTail(std::filesystem::path journal) : path_(std::move(journal)) {}
 
-  // `anew` is asked at first, and when the run went back or was resumed: then not all that was told still
-  // counts. Errors: those of JournalReader; after one the next read begins anew.
+  // Calls `anew` at first, and when the run went back or was resumed, because then some of the events told no
+  // longer count. Errors: those of JournalReader; after an error the next read begins anew.
   absl::Status read(const Anew& anew);
 
  private:
@@ -40,7 +40,7 @@ class RunTail {
   const std::filesystem::path path_;
   std::set<std::string, std::less<>> texts_;
   std::unique_ptr<Plausible> plausible_;
-  std::unique_ptr<Splice> splice_;  // null: to begin anew
+  std::unique_ptr<Splice> splice_;  // null: the next read begins anew
   std::vector<std::pair<std::int64_t, Version>> attempts_;
   std::int64_t after_ = -1;
 };

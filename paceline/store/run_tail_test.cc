@@ -1,4 +1,4 @@
-// A journal followed while it grows, against the whole journal read at once.
+// A journal followed while it grows, compared with the whole journal read at once.
 #include "paceline/store/run_tail.h"
 
 #include <fstream>
@@ -68,7 +68,7 @@ TEST_F(RunTailTest, ARunThatGoesBackIsToldAnew) {
   EXPECT_EQ(begun_, 3);
 }
 
-TEST_F(RunTailTest, WhoeverWritesTheJournalMayCloseItToASingleFile) {
+TEST_F(RunTailTest, LetsTheWriterCloseTheJournalToASingleFile) {
   {
     auto journal = Journal::open(path_, Version(0));
     tell(controller_events("asp", 200), **journal);

@@ -24,15 +24,15 @@ namespace {
 constexpr std::int64_t kLengthBytes = 8;
 constexpr std::int64_t kBlockBytes = 1 << 20;
 constexpr std::int64_t kMaxHeader = 100'000'000;  // the format's own limit
-constexpr std::size_t kHeaderMultiple = 8;        // so that the data is aligned in a mapped file
+constexpr std::size_t kHeaderMultiple = 8;        // makes the data aligned in a mapped file
 constexpr const char* kChecksumKey = "paceline_crc32";
-// One key alone could lose its name to a flipped bit, and then nothing would be checked.
+// A flipped bit could change the name of a single key, and then nothing would be checked.
 constexpr const char* kFormatKey = "paceline_format";
 constexpr const char* kSafetensorsFormat = "1";
 
 using Crc = std::uint32_t;
 
-// Over the header without its checksum; the data goes on from here.
+// The CRC-32 of the header without its checksum; the data's bytes continue it.
 absl::StatusOr<Crc> crc_of_header(SafetensorsHeader header) {
   header.metadata.erase(kChecksumKey);
   PACELINE_ASSIGN_OR_RETURN(const std::string text, to_text(header));
@@ -47,7 +47,7 @@ absl::Status with_path(const fs::path& path, const absl::Status& status) {
   return absl::Status(status.code(), fmt::format("{}: {}", path.string(), std::string(status.message())));
 }
 
-// What reading itself complains of names the path already.
+// Errors of reading name the path already; only errors about the content get it here.
 absl::Status of_content(const fs::path& path, const absl::Status& status) {
   const bool content = absl::IsDataLoss(status) || absl::IsUnimplemented(status);
   return content ? with_path(path, status) : status;
@@ -147,7 +147,7 @@ absl::Status check_crc(const SafetensorsHeader& header, Crc crc) {
   return absl::DataLossError(fmt::format("damaged (checksum {} is not the one written in it)", found));
 }
 
-// The tensors lie one behind the other, from the header to the end.
+// The tensors are contiguous, from the header to the end.
 absl::Status check_bytes(OpenFile& in) {
   PACELINE_ASSIGN_OR_RETURN(const SafetensorsHeader header, read_header(in));
   PACELINE_ASSIGN_OR_RETURN(Crc crc, crc_of_header(header));
@@ -192,7 +192,7 @@ absl::Status write_safetensors(const fs::path& path, std::span<const TensorView>
                                const std::map<std::string, std::string>& metadata) {
   PACELINE_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::create(path));
   const absl::Status status = write_safetensors(file, tensors, metadata);
-  // What writing itself complains of names the path already.
+  // Errors of writing name the path already.
   return absl::IsInvalidArgument(status) ? with_path(path, status) : status;
 }
 

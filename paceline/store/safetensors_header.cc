@@ -35,7 +35,7 @@ absl::StatusOr<std::vector<std::int64_t>> whole_numbers(const json& object, cons
   return numbers;
 }
 
-// False when the product, in bytes, does not fit.
+// False if the product, in bytes, does not fit.
 bool bytes_of_shape(const std::vector<std::int64_t>& shape, ps::Dtype dtype, std::int64_t& bytes) {
   bytes = ps::bytes_of(dtype);
   if (std::find(shape.begin(), shape.end(), 0) != shape.end()) bytes = 0;

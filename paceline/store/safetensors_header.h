@@ -1,4 +1,4 @@
-// The header of a safetensors file: JSON that says which tensor lies where in the data after it. For
+// The header of a safetensors file: JSON with the place of each tensor in the data after it. For
 // safetensors.cc only. Pure.
 #pragma once
 
@@ -26,12 +26,12 @@ struct SafetensorsHeader {
   std::map<std::string, std::string> metadata;
 };
 
-// The same text for the same tensors and metadata, in whatever order. Errors: InvalidArgument when a name or
-// the metadata is not UTF-8.
+// The same text for the same tensors and metadata, in any order. Errors: InvalidArgument if a name or the
+// metadata is not UTF-8.
 absl::StatusOr<std::string> to_text(const SafetensorsHeader& header);
 
-// Invariant of the result: the tensors ascend, each is as long as its shape and type say, and together they
-// fill the bytes from 0 to the end of the last one. Errors: DataLoss, Unimplemented for a type that
+// Invariant of the result: the tensors ascend, each has the length of its shape and type, and together they
+// fill the bytes from 0 to the end of the last one. Errors: DataLoss; Unimplemented for a type that
 // ps/dtype.h does not have; in words that fit after "FILE: ".
 absl::StatusOr<SafetensorsHeader> parse_header(const std::string& text);
 

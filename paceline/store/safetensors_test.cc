@@ -17,7 +17,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Bits and not values: NaN must come back as well.
+// The bits of all tensors: equality of values would not cover NaN.
 std::string bits(const SafetensorsFile& file) {
   std::string all;
   for (const Tensor& tensor : file.tensors) {
@@ -31,7 +31,7 @@ std::string bits(const SafetensorsFile& file) {
 
 class SafetensorsTest : public ::testing::Test {
  protected:
-  // A matrix, a scalar, an empty tensor and a vector.
+  // Writes a matrix, a scalar, an empty tensor and a vector.
   absl::Status write_sample() {
     const std::vector<TensorView> tensors = {{"m\"é\n", {2, 3}, matrix_.data()},
                                              {"scalar", {}, matrix_.data() + 1},
@@ -55,7 +55,7 @@ class SafetensorsTest : public ::testing::Test {
                                       4,    1e-45f, INFINITY};
 };
 
-TEST_F(SafetensorsTest, WhatWasWrittenIsRead) {
+TEST_F(SafetensorsTest, ReadsWhatItWrote) {
   ASSERT_TRUE(write_sample().ok());
   const auto file = read_safetensors(path_);
   ASSERT_TRUE(file.ok()) << file.status();
@@ -169,7 +169,7 @@ TEST_F(SafetensorsTest, CraftedHeadersAreErrors) {
            tensor("[2]", "[18446744073709551608,8]"),
            tensor("[2]", "[18446744073709551608,18446744073709551615]"),
            tensor("[4611686018427387904]", "[0,8]"),  // times 4 is 0 in 64 bits
-           tensor("[4611686018427387906]", "[0,8]"),  // and this is 8
+           tensor("[4611686018427387906]", "[0,8]"),  // times 4 is 8 in 64 bits
            tensor("[4294967296,4294967296]", "[0,0]"),
            tensor("[2305843009213693951]", "[0,9223372036854775804]"),
            tensor("[0,9223372036854775807,9223372036854775807]", "[0,8]"),
@@ -229,7 +229,7 @@ TEST_F(SafetensorsTest, EveryTypeComesBackByteByByte) {
       const Tensor& read = file->tensors[0];
       EXPECT_EQ(read.name, "a");
       EXPECT_EQ(read.dtype, type);
-      // Four bytes to a float, and zeros behind the last.
+      // Four bytes make a float; the last one is filled up with zeros.
       const std::size_t bytes = static_cast<std::size_t>(elements * width);
       std::string expected(reinterpret_cast<const char*>(memory.data()), bytes);
       expected.resize((bytes + 3) / 4 * 4, '\0');

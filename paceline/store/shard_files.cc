@@ -38,7 +38,7 @@ ps::Dtype stored_as(const ps::TensorSpec& tensor) {
   return tensor.kind == ps::TensorKind::kConstant ? tensor.dtype : ps::Dtype::kFloat32;
 }
 
-// Whether the file has this tensor's own values. The optimizer remembers nothing of constants.
+// True if the file has this tensor's own values. The optimizer has no state for constants.
 bool has_values(const ps::TensorSpec& tensor, NameOf name_of) {
   return name_of == weight_name || tensor.kind != ps::TensorKind::kConstant;
 }
@@ -53,14 +53,14 @@ void add_views(const ps::Layout& layout, std::span<const float> flat, NameOf nam
   }
 }
 
-// Wide types first, as other writers of the format do: then each tensor is aligned for its type.
+// Sorts wide types first, like other writers of the format: then each tensor is aligned for its type.
 void align(std::vector<TensorView>& views) {
   std::stable_sort(views.begin(), views.end(), [](const TensorView& a, const TensorView& b) {
     return ps::bytes_of(a.dtype) > ps::bytes_of(b.dtype);
   });
 }
 
-// The types of the program that the tensors' own entries do not say.
+// The program's types that the tensors' own entries do not have.
 std::map<std::string, std::string> dtypes_of(const ps::Layout& layout) {
   std::map<std::string, std::string> dtypes;
   for (const ps::TensorSpec& tensor : layout.tensors()) {
@@ -76,7 +76,7 @@ absl::Status another_model(const fs::path& path, const std::string& what) {
       path.string(), what));
 }
 
-// The tensors of a file by name, to be taken out one by one.
+// The tensors of a file by name, taken out one by one.
 class Tensors {
  public:
   Tensors(fs::path path, std::vector<Tensor> tensors) : path_(std::move(path)) {
@@ -107,7 +107,7 @@ class Tensors {
   }
 
  private:
-  // A model of another size is cut into shards at other places.
+  // The error for a missing tensor. A model of another size is cut into shards at other places.
   std::string missing(const std::string& tensor) const {
     const bool other_parts = std::any_of(by_name_.begin(), by_name_.end(), [&](const auto& one) {
       return ps::piece_named(one.first).tensor == tensor;
@@ -202,7 +202,7 @@ absl::Status write_tensors(CheckpointFiles& files, const std::string& name, std:
                            const std::map<std::string, std::string>& metadata) {
   PACELINE_ASSIGN_OR_RETURN(const std::unique_ptr<FileSink> file, files.create(name));
   const absl::Status status = write_safetensors(*file, views, metadata);
-  // Of the tensors; all else names the file already.
+  // An error about the tensors lacks the file's name; all others have it.
   if (!absl::IsInvalidArgument(status)) return status;
   return absl::InvalidArgumentError(
       fmt::format("{}/{}: {}", files.where(), name, std::string(status.message())));

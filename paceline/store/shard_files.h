@@ -1,13 +1,13 @@
-// The two files that one shard leaves in a checkpoint: weights-<i>-of-<n>.safetensors and
-// optimizer-<i>-of-<n>.safetensors. Written by the server that owns the shard, on its own thread; read by
-// a process that starts one from a checkpoint.
+// The two files of one shard in a checkpoint: weights-<i>-of-<n>.safetensors and
+// optimizer-<i>-of-<n>.safetensors. Written by the server that owns the shard, on its own thread; read by a
+// process that starts one from a checkpoint.
 //
-// The weights lie under the model's own names, so that any tool that reads safetensors has the model; of a
-// tensor that is cut between shards they are flat pieces, whose names say where they begin
-// (ps::Layout::part). Stream k of the optimizer state of a tensor is called "<tensor>.<k>"; constants have
-// none. Padding is not stored, and is 0 when read.
+// The weights have the model's own names, so that any tool that reads safetensors has the model. A tensor
+// that is cut between shards is stored as flat pieces, whose names say where they begin (ps::Layout::part).
+// Stream k of the optimizer state of a tensor is called "<tensor>.<k>"; constants have none. Padding is not
+// stored, and is 0 when read.
 //
-// Parameters and statistics are F32, constants of their own type. Where a parameter or statistic has another
+// Parameters and statistics are F32, constants have their own type. If a parameter or statistic has another
 // type than float32 in the program, the metadata of the weights say so: "dtype.<tensor>" is "float16".
 #pragma once
 
@@ -26,23 +26,23 @@
 
 namespace paceline::store {
 
-// Shard `index` of `count`, from 1.
+// The file name of shard `index` of `count`, from 1.
 std::string weights_name(int index, int count);
 std::string optimizer_name(int index, int count);
-// Whether a checkpoint of so many shards has a file of that name.
+// True if a checkpoint of `count` shards has a file of that name.
 bool is_shard_file(const std::string& name, int count);
 std::filesystem::path weights_file(const std::filesystem::path& directory, int index, int count);
 std::filesystem::path optimizer_file(const std::filesystem::path& directory, int index, int count);
 
-// Requires: `weights` and every stream are layout.size() floats. Errors: those of the files, such as
-// ResourceExhausted when the disk is full.
+// Requires: `weights` and every stream have layout.size() floats. Errors: those of the files, such as
+// ResourceExhausted if the disk is full.
 absl::Status write_shard(CheckpointFiles& files, int index, int count, const ps::Layout& layout,
                          std::span<const float> weights, const ps::OptimizerState& optimizer);
 absl::Status write_shard(const std::filesystem::path& directory, int index, int count,
                          const ps::Layout& layout, std::span<const float> weights,
                          const ps::OptimizerState& optimizer);
 
-// Whether both files are as they were written. Errors: DataLoss when one is damaged; NotFound.
+// Checks that both files are undamaged. Errors: DataLoss if one is damaged; NotFound.
 absl::Status check_shard(const std::filesystem::path& directory, int index, int count);
 
 struct ShardContents {
@@ -50,24 +50,24 @@ struct ShardContents {
   ps::OptimizerState optimizer;
 };
 
-// Errors: DataLoss when a file is damaged; InvalidArgument when its tensors are another model's; NotFound;
-// those of the files.
+// Errors: DataLoss if a file is damaged; InvalidArgument if its tensors are another model's; NotFound; those
+// of the files.
 absl::StatusOr<ShardContents> read_shard(CheckpointFiles& files, int index, int count,
                                          const ps::Layout& layout);
 absl::StatusOr<ShardContents> read_shard(const std::filesystem::path& directory, int index, int count,
                                          const ps::Layout& layout);
 
-// One of those files: the streams' tensors, under the names above.
+// The contents of one optimizer file: the streams' tensors, under the names above.
 struct OptimizerFile {
   double fractions = 0;
   std::size_t streams = 0;
   std::vector<Tensor> tensors;
 };
-// Errors: DataLoss; InvalidArgument when it is none; NotFound.
+// Errors: DataLoss; InvalidArgument if the file is none; NotFound.
 absl::StatusOr<OptimizerFile> read_optimizer_file(const std::filesystem::path& path);
 
-// The same where the checkpoint may have been cut into other shards, more or fewer: what belongs to `layout`
-// is then gathered from the files of all of them. Errors: the same.
+// Like read_shard(), but the checkpoint may have another number of shards: then the parts that belong to
+// `layout` are gathered from the files of all of them. Errors: the same.
 absl::StatusOr<ShardContents> load_shard(CheckpointFiles& files, int index, int count,
                                          const ps::Layout& layout);
 absl::StatusOr<ShardContents> load_shard(const std::filesystem::path& directory, int index, int count,

@@ -23,7 +23,7 @@ ps::Layout sample_layout() {
   return layout;
 }
 
-// Numbers that tell every place apart; 0 in the padding.
+// Numbers that are different at every place; 0 in the padding.
 std::vector<float> flat(const ps::Layout& layout, float first) {
   std::vector<float> values(static_cast<std::size_t>(layout.size()));
   for (const ps::TensorSpec& tensor : layout.tensors()) {
@@ -45,7 +45,7 @@ class ShardFilesTest : public ::testing::Test {
   const ps::OptimizerState optimizer_{{flat(layout_, 1000), flat(layout_, 2000)}, 0.1 + 0.2};
 };
 
-TEST_F(ShardFilesTest, WhatWasWrittenIsRead) {
+TEST_F(ShardFilesTest, ReadWhatWasWritten) {
   const auto shard = read_shard(directory_.path(), 2, 3, layout_);
   ASSERT_TRUE(shard.ok()) << shard.status();
   EXPECT_EQ(shard->weights, weights_);
@@ -138,7 +138,7 @@ ps::Layout mixed_layout() {
   return layout;
 }
 
-// Bytes that tell every place apart, whatever they mean as floats; 0 where nothing lies.
+// Bytes that are different at every place, whatever they mean as floats; 0 in unused places.
 std::vector<float> mixed_floats(const ps::Layout& layout, bool constants) {
   std::vector<float> values(static_cast<std::size_t>(layout.size()));
   auto* bytes = reinterpret_cast<unsigned char*>(values.data());
@@ -220,7 +220,7 @@ TEST(ShardFiles, AnotherTypeOfAConstantIsNamed) {
   EXPECT_TRUE(absl::IsInvalidArgument(load_shard(directory.path(), 1, 2, floats).status()));
 }
 
-// What the release before constants wrote.
+// Files of a release that did not know constants are equal to those of today.
 TEST(ShardFiles, FilesOfFloatsAreAsTheyWere) {
   const TestDirectory directory;
   const ps::Layout layout = sample_layout();
@@ -232,7 +232,7 @@ TEST(ShardFiles, FilesOfFloatsAreAsTheyWere) {
                                R"("scale":{"data_offsets":[128,132],"dtype":"F32","shape":[]}})"));
 }
 
-// Every number of shards is read as every other one, cut between tensors and within them.
+// A checkpoint of any number of shards is read as any other number, cut between tensors and within them.
 TEST(LoadShard, GathersWhatWasCutOtherwise) {
   const ps::Layout whole = sample_layout();
   const std::vector<float> weights = flat(whole, 1), first = flat(whole, 1000), second = flat(whole, 2000);

@@ -1,5 +1,5 @@
-// Shards from a checkpoint that was cut into others: each tensor of the layout, or piece of one, is put
-// together from the tensors and pieces that lie in the files.
+// Shards from a checkpoint with another number of shards: each tensor of the layout, or piece of one, is put
+// together from the tensors and pieces in the files.
 #include <algorithm>
 #include <charconv>
 #include <map>
@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// All floats of one kind (weights, or one stream) that the files have, by tensor and where they begin.
+// All floats of one kind (weights, or one stream) in the files, by tensor and place.
 class Floats {
  public:
   void add(const std::string& name, const Tensor& tensor) {
@@ -30,7 +30,7 @@ class Floats {
     source.dtype = tensor.dtype;
   }
 
-  // `constants`: whether those are among them.
+  // `constants`: whether constants are among them.
   absl::StatusOr<std::vector<float>> of(const ps::Layout& layout, const std::string& where,
                                         bool constants) const {
     std::vector<float> flat(static_cast<std::size_t>(layout.size()));
@@ -48,9 +48,9 @@ class Floats {
 
  private:
   struct Source {
-    std::map<std::int64_t, std::vector<float>> pieces;  // by where they begin
+    std::map<std::int64_t, std::vector<float>> pieces;  // keyed by the index of their first float
     std::int64_t floats = 0;
-    std::vector<std::int64_t> shape{-1};  // where the whole tensor lies in one file
+    std::vector<std::int64_t> shape{-1};  // known if the whole tensor is in one file
     ps::Dtype dtype = ps::Dtype::kFloat32;
   };
 
@@ -83,7 +83,7 @@ class Floats {
   std::map<std::string, Source> sources_;
 };
 
-// How many shards the checkpoint has.
+// The number of the checkpoint's shards.
 absl::StatusOr<int> shards_of(CheckpointFiles& files) {
   constexpr std::string_view kFirst = "weights-1-of-";
   PACELINE_ASSIGN_OR_RETURN(const std::vector<std::string> names, files.names());
@@ -132,7 +132,7 @@ absl::StatusOr<ShardContents> load_shard(CheckpointFiles& files, int index, int 
   absl::StatusOr<ShardContents> own = read_shard(files, index, count, layout);
   if (!absl::IsNotFound(own.status()) && !absl::IsInvalidArgument(own.status())) return own;
   absl::StatusOr<ShardContents> gathered = gather(files, layout);
-  // Where its own files are there, what is wrong with them says more.
+  // If the shard's own files are there, their error says more.
   return gathered.ok() || absl::IsNotFound(own.status()) ? gathered : own;
 }
 

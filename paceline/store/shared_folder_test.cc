@@ -18,7 +18,7 @@ TEST(SharedFolder, AMarkIsFoundWhereItIs) {
     const auto mark = MarkFile::leave(directory / "mark");
     ASSERT_TRUE(mark.ok()) << mark.status();
     EXPECT_TRUE(check_shared(mark->file(), mark->text(), "host1", kAtOnce).ok());
-    EXPECT_EQ(directory.count(), 1);  // what was tried is gone
+    EXPECT_EQ(directory.count(), 1);  // the file of the write test is removed
   }
   EXPECT_EQ(directory.count(), 0);
 }

@@ -12,39 +12,39 @@
 
 namespace paceline::store {
 
-// Stands between the attempts, told one after another, and the listener: cuts each off where the next begins,
-// and gives a replica one number for the whole run.
+// Stands between the attempts, told one after another, and the listener: cuts each attempt off at the version
+// from which the next begins, and gives each replica one number for the whole run.
 class Splice final : public control::RunListener {
  public:
   explicit Splice(control::RunListener& next) : next_(next) {}
 
-  // What follows is an attempt. Its versions up to `last` count; without `last`, all do.
+  // Begins an attempt. Its versions up to `last` count; without `last`, all do.
   void begin(std::optional<Version> last);
-  // Its replicas leave. Requires: begun with a last version.
+  // Lets the attempt's replicas leave. Requires: begun with a last version.
   void end();
 
   void on_fact(const control::Fact& fact) override;
   void on_order(Time at, const control::Order& order) override;
-  // What evaluations gave and what took how long come late, maybe after the cut.
+  // Results of evaluations and durations of side work come late, maybe after the cut.
   void on_evaluated(const control::Evaluated& evaluated) override;
   void on_side_work(const control::SideWork& work) override;
 
-  // What in the record cannot have been.
+  // The first impossible event of the record.
   const absl::Status& status() const { return status_; }
 
  private:
-  // The same replica as before the attempt, if its place had one; else its own number, if nobody had that.
+  // Gives a replica the number that its place had before the attempt; else its own number, if that is free.
   void join(control::ReplicaJoined& joined);
   void renumber(ReplicaId& replica);
 
   control::RunListener& next_;
   std::optional<Version> last_;
-  bool cut_ = false;  // nothing more is told of this attempt
+  bool cut_ = false;  // whether the rest of this attempt is left out
   Time latest_{};
-  std::map<ReplicaId, ReplicaId> numbers_;      // the attempt's → the whole run's
+  std::map<ReplicaId, ReplicaId> numbers_;      // from the attempt's number to the whole run's
   std::set<ReplicaId> here_;                    // the whole run's numbers, here and below
-  std::map<ReplicaId, std::string> names_;      // ever
-  std::map<std::string, ReplicaId> returning_;  // who was here when the attempt before ended
+  std::map<ReplicaId, std::string> names_;      // names of all replicas so far
+  std::map<std::string, ReplicaId> returning_;  // replicas that were here when the attempt before ended
   absl::Status status_;
 };
 

@@ -43,8 +43,8 @@ absl::Status error_of(sqlite3* database, const fs::path& path) {
   return absl::UnavailableError(fmt::format("{}: {}; check the file and the disk", name, detail));
 }
 
-// A pipe would hang the process, and a link would have it write elsewhere. What SQLite keeps beside the file
-// is no better.
+// Refuses a pipe, which would hang the process, and a link, which would have it write elsewhere; also in the
+// files that SQLite keeps beside the database.
 absl::Status check_regular(const fs::path& path) {
   for (const char* end : {"", "-wal", "-shm", "-journal"}) {
     const fs::path file = path.string() + end;
@@ -98,7 +98,7 @@ absl::StatusOr<Database> Database::open(const fs::path& path, Mode mode) {
   if (mode == Mode::kWrite) return open_as(path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
   PACELINE_ASSIGN_OR_RETURN(Database database, open_as(path, SQLITE_OPEN_READONLY));
   if (!database.was_left_half_written()) return database;
-  // Its writer was killed while it wrote: who may only read may not undo that either.
+  // The writer was killed during a transaction, which a reader without the right to write may not undo.
   PACELINE_ASSIGN_OR_RETURN(const Database recovered, open_as(path, SQLITE_OPEN_READWRITE));
   PACELINE_RETURN_IF_ERROR(recovered.execute(kLook));
   return database;
@@ -115,7 +115,7 @@ absl::StatusOr<Database> Database::open_as(const fs::path& path, int access) {
   Database database(raw);
   if (code != SQLITE_OK) return error_of(raw, path);
   database.set_patience_ms(kPatienceMs);
-  // No matter who wrote the file: its schema may not do more than hold data.
+  // Another program may have written the file: its schema may not do more than hold data.
   sqlite3_db_config(raw, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
   sqlite3_db_config(raw, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
   return database;

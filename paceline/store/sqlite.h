@@ -1,4 +1,4 @@
-// SQLite, thinly wrapped: what it returns becomes an absl::Status, and what it opened closes itself. For the
+// A thin wrapper of SQLite: its error codes become an absl::Status, and its handles close themselves. For the
 // journal only. One thread.
 #pragma once
 
@@ -33,7 +33,7 @@ class Statement {
   }
   absl::Status run(const std::vector<LoggedValue>& values);
 
-  // Binds the values for a query; then next() until it says that there is no other row.
+  // Binds the values for a query; then call next() until it returns false.
   template <class... Values>
   absl::Status start(const Values&... values) {
     reset();
@@ -43,7 +43,7 @@ class Statement {
   }
   absl::StatusOr<bool> next();
 
-  // Of the row at hand. A value of another type than the one asked for is converted or 0, as SQLite does.
+  // Values of the current row. SQLite converts a value of another type, or returns 0.
   bool is_integer(int column) const { return sqlite3_column_type(get(), column) == SQLITE_INTEGER; }
   bool is_real(int column) const { return sqlite3_column_type(get(), column) == SQLITE_FLOAT; }
   bool is_null(int column) const { return sqlite3_column_type(get(), column) == SQLITE_NULL; }
@@ -80,7 +80,7 @@ class Statement {
   void note(int code) { bound_ = bound_ && code == SQLITE_OK; }
 
   std::unique_ptr<sqlite3_stmt, Finalize> statement_;
-  StatementLog* log_;  // of the database; null where it logs nothing
+  StatementLog* log_;  // the database's log; null if it keeps none
   bool bound_ = true;
 };
 
@@ -88,29 +88,29 @@ class Database {
  public:
   enum class Mode { kRead, kWrite };
 
-  // kWrite makes the file when it is not there. What a writer that was killed left half written is undone.
-  // Errors: NotFound, PermissionDenied, DataLoss; InvalidArgument when it is no regular file.
+  // Opens the file; kWrite makes it if it is not there. Undoes what a killed writer left half written.
+  // Errors: NotFound, PermissionDenied, DataLoss; InvalidArgument if it is no regular file.
   static absl::StatusOr<Database> open(const std::filesystem::path& path, Mode mode);
 
   // Runs statements that give no rows.
   absl::Status execute(const std::string& sql) const;
   absl::StatusOr<Statement> prepare(const std::string& sql) const;
-  // Whether that query gives any row.
+  // True if the query returns any row.
   template <class... Values>
   absl::StatusOr<bool> has_row(const std::string& query, const Values&... values) const {
     PACELINE_ASSIGN_OR_RETURN(Statement statement, prepare(query));
     PACELINE_RETURN_IF_ERROR(statement.start(values...));
     return statement.next();
   }
-  // How long to wait for another process that holds the file.
+  // Sets how long to wait for another process that locks the file.
   void set_patience_ms(int patience_ms) const { sqlite3_busy_timeout(database_.get(), patience_ms); }
-  // From now on nothing but reading and changing rows of tables is allowed. For statements of others.
+  // Allows only to read and change rows of tables from now on. For another program's statements.
   void allow_only_rows() const;
-  // What changed the database, of the statements that ran to their end. Null before `log_changes`.
+  // The statements that changed the database and ran to their end. Null before `log_changes`.
   StatementLog* log() const { return log_.get(); }
-  // Of statements prepared from now on, too.
+  // Logs the statements that are prepared from now on.
   void log_changes() { log_ = std::make_unique<StatementLog>(); }
-  // As it is now for this connection: pages of another file become those of this one. Errors: of the disk.
+  // Copies the database, as this connection sees it now, over the other one. Errors: the disk's.
   absl::Status copy_to(const Database& other) const;
 
  private:

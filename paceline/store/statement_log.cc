@@ -10,9 +10,9 @@ namespace paceline::store {
 namespace {
 
 constexpr std::size_t kNumberBytes = 8;
-constexpr std::int64_t kMostValues = 100;  // of a statement
+constexpr std::int64_t kMostValues = 100;  // the most values of a statement
 
-// Takes what it reads off the front.
+// Reads numbers and texts off the front of the bytes.
 class Bytes {
  public:
   explicit Bytes(std::string_view bytes) : left_(bytes) {}

@@ -30,7 +30,7 @@ class StatementLog {
     put_number(static_cast<std::int64_t>(sizeof...(values)));
     (put(values), ...);
   }
-  // What was added since the last time.
+  // The bytes since the last take().
   std::string take() { return std::exchange(bytes_, {}); }
 
  private:

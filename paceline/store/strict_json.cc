@@ -15,7 +15,7 @@ using nlohmann::json;
 
 namespace {
 
-// Builds the document event by event. A DOM parser of the library would keep the last of two equal keys.
+// Builds the document event by event. The library's DOM parser would keep the last of two equal keys.
 class Builder final : public nlohmann::json_sax<json> {
  public:
   explicit Builder(std::size_t max_depth) : max_depth_(max_depth) {}
@@ -84,7 +84,7 @@ absl::StatusOr<json> parse_strict_json(const std::string& text, std::size_t max_
 }
 
 absl::StatusOr<std::int64_t> whole_number(const json& value, const std::string& name) {
-  // A number past 63 bits reads as a negative one here.
+  // A number beyond 63 bits is read as a negative one here.
   const bool fits = value.is_number_integer() && value.get<std::int64_t>() >= 0;
   if (!fits) return absl::DataLossError(fmt::format("'{}' is not a whole number from 0 on", name));
   return value.get<std::int64_t>();

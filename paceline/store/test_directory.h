@@ -1,4 +1,4 @@
-// For tests: a new empty directory that goes away with its object.
+// A new empty directory for tests that is removed with its object.
 #pragma once
 
 #include <cstdlib>
@@ -27,7 +27,7 @@ class TestDirectory {
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
 
-  // How many names are in it.
+  // The number of names in it.
   int count() const {
     int entries = 0;
     for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(path_)) ++entries;
@@ -38,8 +38,8 @@ class TestDirectory {
   std::filesystem::path path_;
 };
 
-// Without the wait for the disk that atomic_write has: tests write thousands of damaged files. Removed first,
-// because ext4 waits as well when a file is emptied and written again.
+// Writes a file without waiting for the disk as atomic_write does: tests write thousands of damaged files.
+// The file is removed first, because ext4 also waits when a file is emptied and written again.
 inline void put_bytes(const std::filesystem::path& path, const std::string& bytes) {
   std::filesystem::remove(path);
   std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;

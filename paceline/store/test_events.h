@@ -1,4 +1,4 @@
-// For tests of the journal: events of every kind, and a listener that writes down what it hears.
+// Events of every kind, and a listener that writes down the events it hears, for tests of the journal.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +17,10 @@ using Event =
 
 constexpr Time at(std::int64_t ns) { return Time(Duration(ns)); }
 
-// One of each kind, with odd values.
+// One event of each kind, with odd values.
 std::vector<Event> every_kind_of_event();
 
-// What a Controller of this job with four replicas under `policy` is told and orders in `samples` samples.
+// The facts and orders of a Controller with four replicas under `policy`, until `samples` samples are done.
 control::ControllerConfig controller_config(std::int64_t samples, std::int64_t ahead = 0);
 std::vector<Event> controller_events(const std::string& policy, std::int64_t samples, std::int64_t ahead = 0);
 

@@ -67,7 +67,7 @@ TEST_F(WeightsFile, EachTensorGoesToItsPlace) {
   EXPECT_EQ(out_[4], -1) << "padding";
 }
 
-TEST_F(WeightsFile, WhatDoesNotFitIsNamed) {
+TEST_F(WeightsFile, NamesTensorsThatDoNotFit) {
   views_[0].shape = {4};
   EXPECT_THAT(wrong(), HasSubstr("w.safetensors: tensor 'w' has the shape [4], and [2, 2] in the model"));
   views_[0].shape = {2, 2};

@@ -17,7 +17,7 @@ namespace paceline::store {
 
 namespace {
 
-// The last version of an attempt that a later one did not do again.
+// The last version of an attempt from which a later one did not go back.
 std::optional<Version> last_kept(const std::vector<Attempt>& attempts, std::size_t i) {
   std::optional<Version> last;
   for (std::size_t later = i + 1; later < attempts.size(); ++later)
@@ -30,7 +30,7 @@ std::optional<Version> last_kept(const std::vector<Attempt>& attempts, std::size
 absl::Status replay_attempt(JournalReader& journal, const std::vector<Attempt>& attempts, std::size_t i,
                             Splice& splice, std::set<std::string, std::less<>>& texts) {
   const std::optional<Version> last = last_kept(attempts, i);
-  if (last && *last <= attempts[i].from) return absl::OkStatus();  // all of it was done again
+  if (last && *last <= attempts[i].from) return absl::OkStatus();  // a later attempt did all of it again
   splice.begin(last);
   std::int64_t from_the_start = -1;
   PACELINE_RETURN_IF_ERROR(journal.replay_after(splice, attempts[i].number, from_the_start, texts));

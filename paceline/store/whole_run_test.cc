@@ -1,5 +1,5 @@
-// A run that was resumed, told as one: what was done again is left out, and those that listen see replicas
-// that join before they do anything.
+// A run that was resumed, told as one: what was done again is left out, and listeners see that replicas join
+// before they do anything.
 #include "paceline/store/whole_run.h"
 
 #include <algorithm>
@@ -103,7 +103,7 @@ TEST_F(WholeRunTest, AnAttemptThatNothingWasBuiltUponIsLeftOut) {
   record(0, {joined(0, 0, "w0"), commit(1, 1, 0), commit(2, 2, 0)});
   record(2, {joined(2, 0, "w0"), commit(3, 3, 0), evaluated(3, 3)});  // killed before another checkpoint
   record(2, {joined(2, 0, "w0"), commit(4, 3, 0), commit(5, 4, 0)});
-  record(1, {joined(1, 0, "w0"), commit(6, 2, 0)});  // from an older one: voids more than one attempt
+  record(1, {joined(1, 0, "w0"), commit(6, 2, 0)});  // an older version: voids more than one attempt
   EXPECT_EQ(replayed(), describe(std::vector<Event>{joined(0, 0, "w0"), commit(1, 1, 0),
                                                     left(0, 0, "the run was resumed from version 1"),
                                                     joined(1, 0, "w0"), commit(6, 2, 0)}));
@@ -116,7 +116,7 @@ TEST_F(WholeRunTest, AReplicaThatNeverJoinedIsDamage) {
   EXPECT_EQ(recorder.lines.size(), 1u);
 }
 
-// The versions of the commits, and whether each replica joined before it did something.
+// Collects the versions of the commits, and checks that each replica joined before it did something.
 struct Checker final : RunListener {
   std::vector<std::int64_t> versions;
   std::map<ReplicaId, bool> here;
@@ -143,7 +143,8 @@ struct Checker final : RunListener {
   void on_evaluated(const Evaluated&) override {}
 };
 
-// However often it was resumed, and from wherever: the commits are those of the view kept_commits.
+// However often the run was resumed, and from whichever version: the commits are those of the view
+// kept_commits.
 TEST_F(WholeRunTest, TellsTheCommitsThatAreKept) {
   for (std::uint64_t seed = 1; seed <= 8; ++seed) {
     Rng rng(seed);

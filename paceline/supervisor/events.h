@@ -20,61 +20,62 @@ namespace paceline::supervisor {
 // How a process ended.
 struct ProcessEnd {
   ExitReason exit_reason = ExitReason::kUnsaid;
-  bool success = false;   // exit status 0
-  bool killed = false;    // by a signal, maybe of its own fault
-  std::string in_words;   // "exit status 2", "killed by signal 9 (Killed)"
-  absl::Status reason{};  // what it said, or where its log is; of success OK, unless kInterrupted
+  bool success = false;  // exit status 0
+  bool killed = false;   // ended by a signal, which may be its own fault
+  std::string in_words;  // "exit status 2", "killed by signal 9 (Killed)"
+  // the process's own error, or the place of its log; OK after a success, unless kInterrupted
+  absl::Status reason{};
 };
 
 // ---- Events ----
 
-// The first one.
+// The first event.
 struct Begun {};
 
-// A server, a worker or the evaluator. `newest`: checkpoint of the run.
+// A server, a worker or the evaluator ended. `newest`: the run's newest checkpoint.
 struct MemberEnded {
   std::string name;
   ProcessEnd end;
   std::optional<Version> newest{};
-  bool has_trained = false;  // the run, as its folder says
+  bool has_trained = false;  // whether the run has, according to its folder
 };
 
 struct CoordinatorEnded {
   ProcessEnd end;
   std::optional<Version> newest{};
-  bool has_trained = false;  // the run, as its folder says
+  bool has_trained = false;  // whether the run has, according to its folder
 };
 
-// What StartMember gave.
+// The result of StartMember.
 struct MemberStarted {
   std::string name;
   absl::Status status;
 };
 
-// What StartCoordinator gave: it listens; or why not, and whether that was because somebody killed it.
+// The result of StartCoordinator: OK if it listens; else why not, and whether it was killed.
 struct CoordinatorStarted {
   absl::Status status;
   bool killed = false;
 };
 
-// The coordinator answered.
+// The coordinator answered a question about its status.
 struct Answered {
   std::string run;  // its folder
   std::int64_t attempt = 0;
   bool trains = false;
-  std::vector<std::string> missing{};  // processes that it has places for
+  std::vector<std::string> missing{};  // processes for which it has places
 };
-// It did not. `nobody`: nobody is there; else it may just be slow.
+// The coordinator did not answer. `nobody`: nothing listens there; otherwise it may just be slow.
 struct NotAnswered {
   bool nobody = true;
 };
 
-// As LookAtFolder wanted it.
+// The result of LookAtFolder.
 struct FolderSeen {
   LeaderFailover::Seen seen;
 };
 
-// All events since the last one have been given. Comes a few times a second.
+// All events since the last TimePassed have been given. Comes a few times a second.
 struct TimePassed {};
 
 // A clean stop is wanted: a checkpoint, then the end.
@@ -82,19 +83,18 @@ struct StopWanted {
   std::string why;
   StopCause cause = StopCause::kAsked;
 };
-// At once.
+// The end is wanted at once.
 struct KillWanted {};
 
 struct Event {
-  std::chrono::steady_clock::time_point at;  // not before the event before
+  std::chrono::steady_clock::time_point at;  // not earlier than the event before
   std::variant<Begun, MemberEnded, CoordinatorEnded, MemberStarted, CoordinatorStarted, Answered, NotAnswered,
                FolderSeen, TimePassed, StopWanted, KillWanted>
       what;
 };
 
-// ---- Actions ----
-// They are carried out in their order. StartMember, StartCoordinator and LookAtFolder are answered by an
-// event, before what is left of the actions and before any other event.
+// Carry them out in their order. StartMember, StartCoordinator and LookAtFolder are answered by an event,
+// which comes before the remaining actions and before any other event.
 
 struct StartMember {
   std::string name;
@@ -103,26 +103,27 @@ struct KillMember {
   std::string name;
 };
 struct StartCoordinator {
-  bool again = false;                 // of a run that has begun
-  std::optional<HostRank> without{};  // this host leads the run now, and that one is gone
-  std::string run{};                  // its folder then
+  bool again = false;                 // whether it continues a run that has begun
+  std::optional<HostRank> without{};  // the lost host in whose place this host leads the run now
+  std::string run{};                  // the folder of that run
 };
 struct KillCoordinator {};
-// It could not lead: nobody comes to it.
+// The coordinator here could not lead: nobody comes to it.
 struct DropCoordinator {};
 
-// The processes of this host find the coordinator there. Nothing: at this host's own.
+// Tells the processes of this host where to find the coordinator. Nothing: on this host.
 struct FollowLeader {
   std::optional<std::string> address;
 };
 
-// The run is over: a process of this host need not wait for a coordinator any more.
+// The run is over: the processes of this host need not wait for a coordinator any more.
 struct EndWaiting {};
 
-// The coordinator is to end the run.
+// Asks the coordinator to end the run.
 struct AskStop {
   std::string why;
-  std::string cannot_start{};  // why a process of another host than the coordinator's could not; or empty
+  // the reason why a process of another host than the coordinator's could not start; or empty
+  std::string cannot_start{};
   StopCause cause = StopCause::kAsked;
 };
 

@@ -6,10 +6,11 @@ namespace paceline::supervisor {
 
 namespace {
 
-// A coordinator that is started again is not gone; and how often the folder is looked at.
+// kSilence: long enough that a coordinator that is started again does not count as gone. kPause: the interval
+// of looks at the folder.
 constexpr std::chrono::seconds kSilence{2};
 constexpr std::chrono::seconds kPause{1};
-// Between one host's turn and the next one's.
+// The time between one host's turn and the next one's.
 constexpr std::chrono::seconds kTurn{2};
 
 std::chrono::duration<double> patience_of(HostRank host, double patience_s) {
@@ -43,7 +44,7 @@ LeaderFailover::Step LeaderFailover::look(const Seen& seen, SteadyTime now) {
   if (seen.led) return {};
   if (seen.over) return Over{};
   if (now < heard_ + patience_) return {};
-  heard_ = now;  // if it cannot, it tries again after as long
+  heard_ = now;  // if it cannot lead, it tries again after the same time
   if (seen.leader->host == host_) return Lead{};
   return Lead{seen.leader->host};
 }

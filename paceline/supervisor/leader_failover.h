@@ -18,19 +18,19 @@ class LeaderFailover {
  public:
   using SteadyTime = std::chrono::steady_clock::time_point;
 
-  // `host`: this one. `run`: the run's folder, if that is known. A coordinator that is gone is waited for so
-  // long, and the host after this one waits a little longer.
+  // `host`: this host. `run`: the run's folder, if it is known. `patience_s`: how long to wait for a
+  // coordinator that is gone; each host waits a little longer than the one before it.
   LeaderFailover(HostRank host, double patience_s, std::string run, SteadyTime now);
 
-  // As the run folder says.
+  // The leader according to the run folder.
   struct Leader {
     HostRank host;
     std::string address;
   };
   struct Seen {
     std::optional<Leader> leader;  // nothing: it cannot be read
-    bool led = true;               // somebody holds the lock
-    bool over = false;             // nobody left a mark: the run has ended
+    bool led = true;               // whether a process holds the lock
+    bool over = false;             // whether the run has ended: there is no mark
   };
 
   struct Follow {
@@ -42,16 +42,16 @@ class LeaderFailover {
   struct Over {};  // the run has ended, and this host did not hear of it
   using Step = std::variant<std::monostate, Follow, Lead, Over>;
 
-  // The coordinator answered, and said that this is the run's folder.
+  // The coordinator answered, and this is the run's folder.
   void heard(const std::string& run, SteadyTime now);
-  // The first question after that was not answered. The time before it is no silence: this process may have
-  // stood still, and asked nothing.
+  // The first question after an answer was not answered. The silence begins now: this process may have stood
+  // still before, and asked nothing.
   void not_answered(SteadyTime now) { heard_ = now; }
-  // Whether it is time to look into the folder.
+  // True if it is time to look into the folder.
   bool wants_to_look(SteadyTime now) const;
-  // What is to be done now. The host that is told to follow does.
+  // The step to take now. A host that is told to follow another one does so.
   Step look(const Seen& seen, SteadyTime now);
-  // Empty where it was not known, until the coordinator has answered.
+  // The run's folder; empty if it is not known before the coordinator has answered.
   const std::string& run() const { return run_; }
 
  private:
@@ -59,11 +59,11 @@ class LeaderFailover {
   const std::chrono::duration<double> patience_;
   std::string run_;
   HostRank led_by_;
-  SteadyTime heard_;  // since when it may be silent
+  SteadyTime heard_;  // the beginning of the silence
   std::optional<SteadyTime> looked_;
 };
 
-// By then some host leads the run, if any can: for a host that waits this long.
+// Within this time some host leads the run, if any can; a host waits this long for a leader.
 double longest_s(HostRank host, double patience_s);
 
 }  // namespace paceline::supervisor

@@ -1,4 +1,4 @@
-// What a host does that hears nothing of the coordinator, by what the run folder says.
+// The steps of a host that hears nothing of the coordinator, for several contents of the run folder.
 #include "paceline/supervisor/leader_failover.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ constexpr char kRun[] = "/runs/one";
 class LeaderFailoverTest : public ::testing::Test {
  protected:
   void SetUp() override { host_.heard(kRun, start_); }
-  // As a host does: it looks when it is time to.
+  // Does what a host does: looks when it is time to.
   LeaderFailover::Step after(LeaderFailover& host, int silent_s) const {
     const auto now = start_ + seconds(silent_s);
     return host.wants_to_look(now) ? host.look(folder_, now) : LeaderFailover::Step{};
@@ -48,7 +48,7 @@ TEST_F(LeaderFailoverTest, LeadsWhereNobodyDoes) {
   EXPECT_TRUE(std::holds_alternative<LeaderFailover::Lead>(after(64)));
 }
 
-// As where it led a run before it was started again.
+// A host that is started again may have led the run itself.
 TEST_F(LeaderFailoverTest, LosesNobodyWhereItLedItself) {
   folder_.leader->host = HostRank(1);
   const auto step = after(32);
@@ -62,7 +62,7 @@ TEST_F(LeaderFailoverTest, EachHostHasItsTurn) {
   EXPECT_TRUE(std::holds_alternative<LeaderFailover::Lead>(after(next, 34)));
 }
 
-// As where this host is cut off, or the coordinator hangs.
+// This host may be cut off, or the coordinator may hang.
 TEST_F(LeaderFailoverTest, NeverLeadsWhereAnotherProcessHoldsTheFolder) {
   folder_.led = true;
   EXPECT_TRUE(nothing(after(1000)));
@@ -84,7 +84,7 @@ TEST_F(LeaderFailoverTest, SeesThatTheRunIsOver) {
   EXPECT_TRUE(std::holds_alternative<LeaderFailover::Over>(after(3)));
 }
 
-// As after a restart in the middle of it.
+// A host may be started again in the middle of a run.
 TEST_F(LeaderFailoverTest, MayKnowTheRunFromItsStart) {
   LeaderFailover fresh(HostRank(1), 30, kRun, start_);
   EXPECT_TRUE(nothing(after(fresh, 31)));

@@ -1,4 +1,4 @@
-// How often a run goes back to its last checkpoint by itself before it gives up. Pure.
+// The limit of how often a run goes back to its last checkpoint by itself. Pure.
 #pragma once
 
 #include <optional>
@@ -9,10 +9,11 @@ namespace paceline::supervisor {
 
 class Restarts {
  public:
-  // In a row without a checkpoint newer than the one before.
+  // In a row without a newer checkpoint in between.
   static constexpr int kMost = 5;
 
-  // Another failure, when `newest` was the newest checkpoint (nothing: there is none). Whether to go on.
+  // Notes another failure, when `newest` was the newest checkpoint (nothing: there is none). True if the run
+  // should go on.
   bool again(std::optional<Version> newest) {
     in_vain_ = !seen_ || newest > newest_ ? 1 : in_vain_ + 1;
     seen_ = true;

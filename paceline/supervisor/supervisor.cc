@@ -11,20 +11,20 @@ namespace paceline::supervisor {
 
 namespace {
 
-// A process that the coordinator waits for so long hangs, or has lost its way.
+// A process for which the coordinator waits this long hangs, or does not find its way.
 constexpr std::chrono::seconds kMissedLimit{10};
 
-// Beyond what programs may take after the job. A worker that is still here then stands still: it kills a
-// program that takes longer.
+// The time beyond the limit for programs' work after the job. A worker that is still here then hangs, because
+// it kills a program that takes longer.
 constexpr std::chrono::seconds kEndingLimit{10};
-// Nobody wonders before this time why nothing happens.
+// A shorter wait at the end is not explained to people.
 constexpr std::chrono::seconds kEndingUntold{2};
-// The same, where the coordinator's host does not answer. It reads its data, or asks its program, before it
+// The same while the coordinator's host does not answer. It reads its data, or asks its program, before it
 // listens; and a coordinator that was lost is back sooner.
 constexpr std::chrono::seconds kSilenceUntold{5};
-// The other hosts are started within this time, mostly. Until then it can be told why this one cannot start.
+// The other hosts are usually started within this time. So long this host can tell them why it cannot start.
 constexpr std::chrono::seconds kStartsTogether{30};
-// One that is stopping is gone after so long a silence.
+// While stopping, a coordinator that is silent for this long counts as gone.
 constexpr std::chrono::seconds kGone{2};
 
 }  // namespace
@@ -82,7 +82,7 @@ void Supervisor::on(const MemberStarted& started) {
   if (started.status.ok()) return;
   Member& member = *find(started.name);
   member.here = false;
-  // At the beginning nothing has been done yet that would be lost.
+  // At the beginning there is no work yet that could be lost.
   if (!training_ && member.attempt == 0) return end(started.status);
   tell(message_of(started.status));
 }
@@ -102,11 +102,11 @@ void Supervisor::on(const CoordinatorStarted& started) {
   }
   switch (starting_) {
     case Start::kFirst:
-      // A run that has trained before is not over because somebody is killed while it comes back.
+      // A run that has trained before is not over if its coordinator is killed while it comes back.
       if (!options_.resumes || !started.killed || starts_left_-- == 0) return end(started.status);
       return start_coordinator(Start::kFirst, {.again = options_.again});
     case Start::kAgain:
-      // Its end comes to be known as any other.
+      // If it was killed, CoordinatorEnded comes like after any other end.
       if (!started.killed) end(started.status);
       return;
     case Start::kLead:
@@ -134,7 +134,7 @@ void Supervisor::on(const MemberEnded& ended) {
     return;
   }
   logs_say_more_ |= ended.end.exit_reason == ExitReason::kUnsaid;
-  // It may have begun to train since the coordinator answered last.
+  // Training may have begun since the coordinator's last answer.
   training_ = training_ || (ended.end.killed && ended.has_trained && !has_trained_before());
   if (ended_in_order(ended) || starts_after_loss(ended) || could_not_start(*member, ended.end)) return;
   const bool own_error = !ended.end.killed && ended.end.exit_reason != ExitReason::kCoordinatorLost;
@@ -160,8 +160,8 @@ bool Supervisor::ended_in_order(const MemberEnded& ended) {
       over_ = true;
       if (!leads_) end_once_all_left(true);
       return true;
-    // The other one may be one that a user started, or from before and not missed yet. If that goes, the
-    // coordinator says who is missing.
+    // The process in its place may be one that a user started, or an earlier one whose end was not noticed
+    // yet. If that one goes, the coordinator reports the place as missing.
     case ExitReason::kPlaceTaken:
       find(ended.name)->taken = true;
       taken_ = ended.end.reason;
@@ -170,7 +170,7 @@ bool Supervisor::ended_in_order(const MemberEnded& ended) {
       failure_ = ended.end.reason;
       return true;
     case ExitReason::kHostGivenUp:
-      // The run is none of this host's any more; it is not stopped.
+      // The run goes on without this host, and is not stopped.
       given_up_ = true;
       end(ended.end.reason);
       for (Member& other : members_) kill(other);
@@ -184,8 +184,8 @@ bool Supervisor::starts_after_loss(const MemberEnded& ended) {
   if (training_ || !ended.end.killed) return false;
   Member& member = *find(ended.name);
   const std::string lost = fmt::format("{} was lost ({})", member.name, ended.end.in_words);
-  // A coordinator that is gone by now ended because of this loss, for a reason of its own, or was lost as
-  // well: if it is started again, so is this one.
+  // A coordinator that is gone by now ended because of this loss, or for a reason of its own, or was lost as
+  // well. If it is started again, so is this process.
   if (leads_ && nobody_answers_) {
     tell(lost);
     if (!lost_with_coordinator_) lost_with_coordinator_ = ended.end.reason;
@@ -200,7 +200,7 @@ bool Supervisor::could_not_start(const Member& member, const ProcessEnd& end) {
   const bool coordinator_lost = end.exit_reason == ExitReason::kCoordinatorLost;
   const bool own_error = !end.killed && !coordinator_lost;
   if (training_ && (leads_ || !own_error || member.kind == MemberKind::kWorker)) return false;
-  // Once the run is to stop anyway, one that is killed is no reason for its end.
+  // If the run is to stop anyway, a killed process is no reason for its end.
   if (!first_error_ && !coordinator_lost && !(stopping_ && end.killed)) {
     first_error_ = end.reason;
     stop("a process could not start");
@@ -220,9 +220,9 @@ void Supervisor::on(const CoordinatorEnded& ended) {
   if (outcome_ || ending_) return;
   const ProcessEnd& end = ended.end;
   if (end.exit_reason == ExitReason::kInterrupted) interrupted_ = message_of(end.reason);
-  // It may have begun to train since somebody asked last.
+  // Training may have begun since the coordinator's last answer.
   training_ = training_ || (end.killed && ended.has_trained);
-  // A run that has trained before is not over because its coordinator is killed while it comes back.
+  // A run that has trained before is not over if its coordinator is killed while it comes back.
   const bool trained = training_ || has_trained_before();
   if (!trained || stopping_ || first_error_ || !end.killed) {
     absl::Status outcome = end_of_coordinator(end);
@@ -243,7 +243,7 @@ void Supervisor::on(const CoordinatorEnded& ended) {
 }
 
 absl::Status Supervisor::end_of_coordinator(const ProcessEnd& end) const {
-  // One that was killed is no error of what it was given.
+  // A killed process is no error in the job.
   const auto reason = first_error_ ? exit_reason_of(*first_error_) : ExitReason::kDone;
   const bool said = reason != ExitReason::kUnsaid && reason != ExitReason::kKilled;
   if (first_error_) return said ? absl::InvalidArgumentError(first_error_->message()) : *first_error_;
@@ -253,7 +253,7 @@ absl::Status Supervisor::end_of_coordinator(const ProcessEnd& end) const {
   return end.success ? absl::OkStatus() : end.reason;
 }
 
-// Of the run, where the coordinator is on another host.
+// The run's end according to the members, if the coordinator is on another host.
 absl::Status Supervisor::end_as_heard() const {
   if (first_error_) return *first_error_;
   if (failure_) return *failure_;
@@ -265,7 +265,7 @@ absl::Status Supervisor::end_as_heard() const {
   return absl::OkStatus();
 }
 
-// ---- What the coordinator and the run folder say ----
+// ---- Answers of the coordinator and the run folder ----
 
 void Supervisor::on(const Answered& answer) {
   answered_ = true;
@@ -308,7 +308,8 @@ void Supervisor::on(const TimePassed&) {
   if (!begun_) return;
   if (ending_) return look_whether_all_left();
   look_at_silence();
-  if (stopping_ && !outcome_) put(ask_to_stop());  // a coordinator between two attempts hears nothing
+  // a coordinator between two attempts does not hear the request
+  if (stopping_ && !outcome_) put(ask_to_stop());
   // This process may have stood still; then it has to ask again first.
   if (!leads_ && !outcome_ && !stopping_ && !answered_ && failover_->wants_to_look(now_))
     put(LookAtFolder{failover_->run()});
@@ -321,7 +322,7 @@ void Supervisor::on(const TimePassed&) {
   look_whether_it_ended_elsewhere();
 }
 
-// Of the coordinator, where that is on another host.
+// Acts when a coordinator on another host has not answered for too long.
 void Supervisor::look_at_silence() {
   if (leads_ || outcome_ || answered_) return;
   if (stopping_) return end_if_nobody_hears();
@@ -350,7 +351,7 @@ void Supervisor::look_at_silence() {
                   host, leader_, waiting));
 }
 
-// Before anything is trained: then nothing is lost where this host just ends.
+// Ends this host if nobody hears the stop, before training has begun: then nothing is lost.
 void Supervisor::end_if_nobody_hears() {
   if (leads_ || training_ || answered_ || outcome_) return;
   SteadyTime last = now_;
@@ -376,11 +377,11 @@ void Supervisor::look_at_attempt() {
 }
 
 void Supervisor::start_again_who_is_missed() {
-  const bool waiting = training_ && !latest_.trains;  // the coordinator, for those that are missing
+  const bool waiting = training_ && !latest_.trains;  // the coordinator waits for the missing processes
   for (Member& member : members_) {
     const auto& missing = latest_.missing;
-    // One that was started for this attempt may take its time, unless it has ended: it came before the end of
-    // the one before it was noticed, and was sent away.
+    // A member that was started for this attempt gets time to come, unless it has ended: it may have come
+    // before the coordinator noticed the end of its predecessor, and was sent away.
     const bool missed = waiting && (member.attempt < attempt_ || !member.here) &&
                         std::find(missing.begin(), missing.end(), member.name) != missing.end();
     if (!missed) member.missed_since.reset();
@@ -392,7 +393,7 @@ void Supervisor::start_again_who_is_missed() {
   }
 }
 
-// At a job's end the workers leave in peace, and one that is killed then is no loss.
+// At a job's end the workers leave in order, and one that is killed then is no loss.
 void Supervisor::look_whether_any_replica_is_left() {
   const bool any = any_replica_whole();
   if (!outcome_ && any_whole_before_ && !any && training_ && !over_) {
@@ -403,8 +404,8 @@ void Supervisor::look_whether_any_replica_is_left() {
   lost_worker_.clear();
 }
 
-// The host that led before came back in the same moment, and the processes here went to that one: they heard
-// how the run ended, and the coordinator here waits for them.
+// If the host that led before came back at the same moment, the processes here may have gone to that one.
+// Then they heard how the run ended, and the coordinator here still waits for them.
 void Supervisor::look_whether_it_ended_elsewhere() {
   const bool any_here = std::any_of(members_.begin(), members_.end(), [](const Member& one) {
     return one.here && one.kind != MemberKind::kEvaluator;
@@ -428,7 +429,7 @@ void Supervisor::stop(const std::string& why) {
 }
 
 AskStop Supervisor::ask_to_stop() const {
-  // Where other hosts have workers they are to hear why the run ends.
+  // If other hosts have workers, they are told why the run ends.
   const bool only_here = leads_ && !options_.replicas.empty();
   if (!first_error_ || only_here) return {*stopping_, "", stop_cause_};
   return {*stopping_, fmt::format("host {}: {}", options_.host.value(), message_of(*first_error_))};
@@ -453,7 +454,7 @@ void Supervisor::end(absl::Status outcome) {
   if (!outcome_) outcome_ = std::move(outcome);
 }
 
-// A program may save what it likes after the job, and what it writes should be whole.
+// A program may save files after the job, and these should be whole.
 void Supervisor::end_once_all_left(bool heard) {
   ending_ = {.since = now_, .heard = heard};
   put(EndWaiting{});  // a stop may come before all have found the coordinator
@@ -483,7 +484,7 @@ void Supervisor::end_at_once() {
   end(absl::OkStatus());
 }
 
-// ---- Who is here ----
+// ---- Members ----
 
 Supervisor::Member* Supervisor::find(const std::string& name) {
   const auto found =

@@ -1,4 +1,4 @@
-// What a host's launcher does when its processes end, without any process.
+// The decisions of a host's launcher when its processes end, without any process.
 #include "paceline/supervisor/supervisor.h"
 
 #include <functional>
@@ -44,7 +44,7 @@ class SupervisorTest : public testing::Test {
     supervisor_.emplace(std::move(with), now_);
     happens(Begun{});
   }
-  // It trains: the coordinator says so.
+  // Begins, and the coordinator says that the run trains.
   void begin_to_train(SupervisorOptions with = options()) {
     begin(std::move(with));
     answer(1, true);
@@ -79,7 +79,7 @@ class SupervisorTest : public testing::Test {
   std::optional<Supervisor> supervisor_;
   Supervisor::SteadyTime now_{std::chrono::hours(1)};
   std::vector<std::string> done_;
-  // What starting gives.
+  // The result of each start.
   std::function<absl::Status(const std::string&)> starting_ = [](const std::string&) {
     return absl::OkStatus();
   };
@@ -141,7 +141,8 @@ TEST_F(SupervisorTest, EndsWithAMemberThatCannotStart) {
   EXPECT_EQ(outcome(), "no more processes");
 }
 
-// Somebody kills it before it can listen: five times it is tried again where the run has trained before.
+// The coordinator is killed before it can listen: if the run has trained before, it is started again five
+// times.
 TEST_F(SupervisorTest, ARunThatComesBackStartsAKilledCoordinatorAgain) {
   int left = 3;
   starting_ = [&](const std::string& name) {
@@ -169,7 +170,7 @@ TEST_F(SupervisorTest, TheOthersTrainOnTheSamplesOfALostWorker) {
   pass();
   EXPECT_THAT(take_done(),
               ElementsAre("w0 was lost (killed by signal 9 (Killed)); the others train on its samples"));
-  // Until another attempt wants all places filled.
+  // Another attempt wants all places filled.
   answer(2, true);
   pass();
   EXPECT_THAT(take_done(), ElementsAre("w0 is started again", "start w0"));
@@ -203,7 +204,7 @@ TEST_F(SupervisorTest, AWorkerThatIsKilledAtTheEndIsNoLoss) {
   EXPECT_EQ(outcome(), "OK");
 }
 
-// A program saves its model after the job, say. What it writes should be whole.
+// A program may save its model after the job. The file should be whole.
 TEST_F(SupervisorTest, ProgramsMayGoOnAfterTheJob) {
   begin_to_train();
   coordinator_ends(done());
@@ -256,7 +257,7 @@ TEST_F(SupervisorTest, AStopAfterTheJobIsOneAtOnce) {
   }
 }
 
-TEST_F(SupervisorTest, WhereAnyWorkerWillDoTheLastOneIsTheLast) {
+TEST_F(SupervisorTest, StopsWithTheLastWorkerIfAnyWorkerWillDo) {
   SupervisorOptions planned = options();
   planned.plans_anew = true;
   begin_to_train(planned);
@@ -308,7 +309,7 @@ TEST_F(SupervisorTest, AnEvaluatorIsStartedAgainUnlessItEndedByItself) {
   EXPECT_THAT(take_done(), ElementsAre(HasSubstr("training goes on without evaluations")));
 }
 
-TEST_F(SupervisorTest, WhatEndsAsItShouldIsNoNews) {
+TEST_F(SupervisorTest, TellsNothingOfProcessesThatEndInOrder) {
   begin_to_train();
   ends("w0", done());
   ends("w1", said(ExitReason::kPlaceTaken, "somebody has this place"));
@@ -330,7 +331,7 @@ TEST_F(SupervisorTest, AProcessThatCannotStartEndsANewRun) {
   EXPECT_TRUE(absl::IsInvalidArgument(*supervisor_->outcome())) << "of what it was given";
 }
 
-// Killed by the memory limit, say: nothing that the job says is wrong.
+// A memory limit may kill it: nothing in the job is wrong.
 TEST_F(SupervisorTest, AProcessThatIsKilledAtTheStartIsNoErrorOfTheJob) {
   begin(options());
   answer(1, false);
@@ -339,7 +340,7 @@ TEST_F(SupervisorTest, AProcessThatIsKilledAtTheStartIsNoErrorOfTheJob) {
   EXPECT_TRUE(absl::IsUnavailable(*supervisor_->outcome()));
 }
 
-// The coordinator is busy, and did not say yet that training has begun.
+// The coordinator is busy, and has not said yet that training has begun.
 TEST_F(SupervisorTest, AWorkerThatIsKilledRightAfterTheStartIsOneThatIsLost) {
   begin(options());
   answer(1, false);
@@ -362,7 +363,7 @@ TEST_F(SupervisorTest, AProcessThatIsKilledWhileTheRunStopsIsNoReasonForItsEnd) 
   EXPECT_EQ(outcome(), "OK");
 }
 
-// ... but in a run that has trained before it is started again, up to five times without a new checkpoint.
+// In a run that has trained before, it is started again, up to five times without a new checkpoint.
 TEST_F(SupervisorTest, AProcessThatIsKilledWhileTheRunComesBackIsStartedAgain) {
   SupervisorOptions resumed = options();
   resumed.resumes = true;
@@ -437,7 +438,7 @@ TEST_F(SupervisorTest, GivesUpACoordinatorThatIsLostInVain) {
   EXPECT_THAT(outcome(), HasSubstr("for the 6th time without a new checkpoint"));
 }
 
-// A run that has trained before is not over with that.
+// A run that has trained before is not over because of that.
 TEST_F(SupervisorTest, ACoordinatorThatIsKilledWhileTheRunComesBackIsStartedAgain) {
   SupervisorOptions resumed = options();
   resumed.resumes = true;
@@ -455,14 +456,14 @@ TEST_F(SupervisorTest, ACoordinatorThatIsKilledBeforeItTrainsEndsTheRun) {
   begin(options());
   coordinator_ends(killed(), std::nullopt, false);
   EXPECT_THAT(outcome(), HasSubstr("killed by signal 9"));
-  // It may have begun since anybody asked.
+  // Training may have begun since the last answer.
   begin(options());
   take_done();
   coordinator_ends(killed(), std::nullopt, true);
   EXPECT_THAT(take_done(), testing::Contains("start coordinator again"));
 }
 
-// A process whose coordinator died is missed by the next one, if it hangs or has lost its way.
+// If a process whose coordinator died hangs or does not find its way, the next coordinator misses it.
 TEST_F(SupervisorTest, StartsAgainWhoDoesNotCome) {
   begin_to_train();
   coordinator_ends(killed(), Version(40));
@@ -487,7 +488,7 @@ TEST_F(SupervisorTest, StartsAgainWhoDoesNotCome) {
   EXPECT_THAT(take_done(), IsEmpty()) << "it came in between";
 }
 
-// It was started at once, and came before the coordinator saw the end of the one before.
+// The process was started at once, and came before the coordinator noticed the end of its predecessor.
 TEST_F(SupervisorTest, StartsAgainWhoWasSentAwayAndIsMissedThen) {
   begin_to_train();
   ends("server0", killed());
@@ -546,7 +547,7 @@ TEST_F(SupervisorTest, AtOnceEverythingDies) {
   EXPECT_NE(outcome(), "none");
 }
 
-// ---- Where the coordinator is on another host ----
+// ---- A coordinator on another host ----
 
 class OtherHost : public SupervisorTest {
  protected:
@@ -604,7 +605,7 @@ TEST_F(OtherHost, LeadsTheRunWhenNobodyDoes) {
   EXPECT_EQ(outcome(), "OK");
 }
 
-// The coordinator has ended with the job. This host does not lead the run anew while it waits for its
+// The coordinator has ended with the job. This host does not lead the run again while it waits for its
 // programs.
 TEST_F(OtherHost, WaitsForWhatItsProgramsDoAfterTheJob) {
   begin_elsewhere();
@@ -658,7 +659,7 @@ TEST_F(OtherHost, EndsAtOnceWhereItIsStoppedBeforeAnybodyAnswered) {
   EXPECT_TRUE(supervisor_->stopping());
 }
 
-TEST_F(OtherHost, ThatIsStoppedBeforeTheRunEndsOnceTheFirstHostIsGone) {
+TEST_F(OtherHost, EndsIfStoppedBeforeTheRunWhenTheFirstHostIsGone) {
   begin_before_the_run();
   answer(1, false);
   happens(StopWanted{"interrupted"});
@@ -693,7 +694,7 @@ TEST_F(OtherHost, SaysThatTheFirstHostIsGoneBeforeTheRunAndEndsInTheEnd) {
                                     "began; waited for 84 s"));
 }
 
-TEST_F(OtherHost, ThatCannotStartEndsWhereNobodyHearsOfIt) {
+TEST_F(OtherHost, EndsIfItCannotStartAndNobodyHearsIt) {
   begin_before_the_run();
   ends("w1", said(ExitReason::kOwnError, "no such data"));
   EXPECT_THAT(take_done(), testing::Contains("no such data; waiting at most 30 s for the first host, to tell "
@@ -731,7 +732,7 @@ TEST_F(OtherHost, EndsAtOnceWhereItIsStoppedAfterTheJob) {
   EXPECT_FALSE(supervisor_->stopping());
 }
 
-// Stopped by a signal, for one: the coordinator was there all the time.
+// The process may have been stopped by a signal: the coordinator was there all the time.
 TEST_F(OtherHost, AsksAgainBeforeItLeadsWhenItHasStoodStill) {
   begin_elsewhere();
   answer(1, true);
@@ -739,7 +740,7 @@ TEST_F(OtherHost, AsksAgainBeforeItLeadsWhenItHasStoodStill) {
   EXPECT_THAT(take_done(), IsEmpty());
   answer(1, true);
   pass(seconds(100));
-  happens(NotAnswered{true});  // it is slow to answer, maybe
+  happens(NotAnswered{true});  // the coordinator may be slow to answer
   pass();
   EXPECT_THAT(take_done(), IsEmpty());
   pass(seconds(11));
@@ -764,7 +765,7 @@ TEST_F(OtherHost, TriesAgainLaterWhereItCannotLead) {
   EXPECT_TRUE(supervisor_->leads());
 }
 
-// It comes back to a run that nobody leads yet.
+// The process comes back to a run that nobody leads yet.
 TEST_F(OtherHost, AProcessThatIsKilledWhileItWaitsForALeaderIsStartedAgain) {
   SupervisorOptions other{.members = kMembers};
   other.leads = false;
@@ -839,7 +840,7 @@ TEST_F(OtherHost, AtOnceAllOfItsProcessesDie) {
   EXPECT_EQ(outcome(), "OK");
 }
 
-// Whatever happens in whatever order: no process is started twice, and nothing is started after the end.
+// In a random order of events no process is started twice, and nothing is started after the end.
 TEST(SupervisorRandom, NoProcessIsStartedThatIsHere) {
   for (std::uint32_t seed = 0; seed < 3000; ++seed) {
     std::uint32_t state = seed * 2654435761U + 1;

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "paceline/base/check.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/train/built_in_stage.h"
 #include "paceline/train/stage.h"
@@ -51,11 +52,11 @@ absl::Status BuiltInEngine::prepare(const engine::Batch& batch) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<StepResult> BuiltInEngine::step(std::span<const float* const> weights,
-                                               std::span<float* const> gradients, std::int64_t micro_batch,
+absl::StatusOr<StepResult> BuiltInEngine::step(const engine::Weights& weights, std::span<float* const> gradients, std::int64_t micro_batch,
                                                const engine::KeepGoing&) {
   PACELINE_RETURN_IF_ERROR(build());
-  return local_model_->step(batch_, weights, gradients, step_seed_, micro_batch);
+  PACELINE_CHECK(!weights.on_card, "built-in models compute in the host's memory");
+  return local_model_->step(batch_, weights.tensors, gradients, step_seed_, micro_batch);
 }
 
 absl::StatusOr<Evaluation> BuiltInEngine::evaluate(std::span<const float* const> weights, std::int64_t chunk,

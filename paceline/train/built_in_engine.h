@@ -29,7 +29,7 @@ class BuiltInEngine final : public engine::Engine {
   std::int64_t units() const override { return units_; }
   absl::Status initial_weights(std::span<float> out) override;
   absl::Status prepare(const engine::Batch& batch) override;
-  absl::StatusOr<StepResult> step(std::span<const float* const> weights, std::span<float* const> gradients,
+  absl::StatusOr<StepResult> step(const engine::Weights& weights, std::span<float* const> gradients,
                                   std::int64_t micro_batch, const engine::KeepGoing& keep_going) override;
   absl::StatusOr<Evaluation> evaluate(std::span<const float* const> weights, std::int64_t chunk,
                                       const engine::KeepGoing& keep_going) override;

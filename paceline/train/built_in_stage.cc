@@ -25,7 +25,7 @@ std::int64_t BuiltInStage::output_bytes(std::int64_t samples) const {
   return tensor_bytes(stage_->output_shape(), samples);
 }
 
-// Between the first stage and the last nobody needs the data.
+// Only the first stage and the last need the data.
 absl::Status BuiltInStage::prepare(const engine::Batch& batch) {
   if (!first_ && !last_) return absl::OkStatus();
   PACELINE_RETURN_IF_ERROR(data_.check_unchanged());
@@ -34,7 +34,8 @@ absl::Status BuiltInStage::prepare(const engine::Batch& batch) {
 }
 
 absl::Status BuiltInStage::start(std::span<const float* const> weights, std::span<float* const> gradients,
-                                 std::int64_t samples, std::int64_t micro_batch, std::uint64_t seed) {
+                                 std::int64_t samples, std::int64_t micro_batch, std::uint64_t seed,
+                                 const engine::KeepGoing&) {
   micros_.emplace(samples, micro_batch);
   return stage_->start(weights, gradients, seed);
 }
@@ -53,7 +54,7 @@ absl::StatusOr<std::size_t> BuiltInStage::send(std::span<std::byte> room) {
   return write_tensor(in_hand_, room);
 }
 
-absl::StatusOr<double> BuiltInStage::forward(std::int64_t micro) {
+absl::StatusOr<double> BuiltInStage::forward(std::int64_t micro, const engine::KeepGoing&) {
   const torch::Tensor input = first_ ? micro_batch(*micros_, batch_.inputs, micro) : in_hand_;
   const double share = micros_->share(micro);
   if (last_) {
@@ -64,7 +65,7 @@ absl::StatusOr<double> BuiltInStage::forward(std::int64_t micro) {
   return 0;
 }
 
-absl::Status BuiltInStage::backward(std::int64_t micro) {
+absl::Status BuiltInStage::backward(std::int64_t micro, const engine::KeepGoing&) {
   PACELINE_ASSIGN_OR_RETURN(in_hand_, stage_->backward(micro, in_hand_));
   return absl::OkStatus();
 }

@@ -26,12 +26,13 @@ class BuiltInStage final : public engine::Stage {
   std::int64_t output_bytes(std::int64_t samples) const override;
   absl::Status prepare(const engine::Batch& batch) override;
   absl::Status start(std::span<const float* const> weights, std::span<float* const> gradients,
-                     std::int64_t samples, std::int64_t micro_batch, std::uint64_t seed) override;
+                     std::int64_t samples, std::int64_t micro_batch, std::uint64_t seed,
+                     const engine::KeepGoing& keep_going) override;
   absl::Status receive_input(std::int64_t micro, std::span<const std::byte> message) override;
   absl::Status receive_gradient(std::int64_t micro, std::span<const std::byte> message) override;
   absl::StatusOr<std::size_t> send(std::span<std::byte> room) override;
-  absl::StatusOr<double> forward(std::int64_t micro) override;
-  absl::Status backward(std::int64_t micro) override;
+  absl::StatusOr<double> forward(std::int64_t micro, const engine::KeepGoing& keep_going) override;
+  absl::Status backward(std::int64_t micro, const engine::KeepGoing& keep_going) override;
 
  private:
   BuiltInStage(std::unique_ptr<train::Stage> stage, const DataSet& data, bool first, bool last)
@@ -41,7 +42,7 @@ class BuiltInStage final : public engine::Stage {
   const DataSet& data_;
   const bool first_, last_;
   Batch batch_;
-  std::optional<engine::MicroBatches> micros_;  // of the iteration under way
+  std::optional<engine::MicroBatches> micros_;  // for the iteration under way
   torch::Tensor in_hand_;
 };
 

@@ -22,12 +22,12 @@
 namespace paceline::train {
 
 struct DataSource {
-  // As data.source has it: a name alone, or "name:" and what stands for the place.
+  // The form of data.source: a name alone, or "name:" and a word for the place.
   const char* form;
   // Whether data.augment may be true.
   bool augments = false;
-  // `place`: what follows the colon, never empty where the form has one. `context`: the bytes of a sample of
-  // text. Errors name the file, what is wrong with it, and the fix.
+  // `place`: the text after the colon, never empty if the form has one. `context`: the bytes of a sample of
+  // text. Errors name the file, its fault, and the fix.
   absl::StatusOr<DataSets> (*load)(const config::DataConfig& data, const std::string& place,
                                    std::int64_t context) = nullptr;
 };
@@ -38,7 +38,7 @@ struct DataSources {
 #undef PACELINE_DECLARE
 };
 
-// All of the table, in its order.
+// The whole table, in its order.
 std::span<const DataSource* const> data_sources();
 
 }  // namespace paceline::train

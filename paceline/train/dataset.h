@@ -28,20 +28,20 @@ class DataSet {
   virtual std::int64_t classes() const = 0;
   // One sample's shape, without the batch: {3, 32, 32}, {1, 28, 28} or {context}.
   virtual std::vector<std::int64_t> sample_shape() const = 0;
-  // The samples at `indices`, each in [0, size()). Augmentation, where the set has any, is a function of
+  // The samples at `indices`, each in [0, size()). Augmentation, if the set has any, is a function of
   // (augment_seed, index) alone: every process that computes a sample sees the same pixels.
   virtual Batch batch(std::span<const std::int32_t> indices, std::uint64_t augment_seed) const = 0;
   // A short name of the bytes that the samples are made of, the same on every machine. Against chance, not
   // against malice.
   virtual std::uint64_t digest() const = 0;
-  // To be called before batch(). Errors: somebody wrote to a file that samples are still read from.
+  // Call this before batch(). Errors: a process wrote to a file from which samples are still read.
   virtual absl::Status check_unchanged() const { return absl::OkStatus(); }
 };
 
 struct DataSets {
   std::unique_ptr<DataSet> train;
   std::unique_ptr<DataSet> test;  // never augmented
-  std::string note{};             // one line that people should know of them; empty: nothing
+  std::string note{};             // a line about the samples for people; may be empty
 };
 
 // Reads what `data.source` names. Errors name the file, what is wrong with it, and the fix. `context` is the

@@ -1,4 +1,4 @@
-// The digits that Paceline draws (data/digits.h), as samples. A sample is drawn when somebody asks for it.
+// The digits that Paceline draws (data/digits.h), as samples. A sample is drawn when it is asked for.
 #include <memory>
 
 #include <torch/types.h>

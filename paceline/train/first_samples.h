@@ -24,7 +24,7 @@ class FirstSamples : public DataSet {
     for (std::int32_t index : indices) PACELINE_CHECK(index < size_, "sample {} of {}", index, size_);
     return all_->batch(indices, augment_seed);
   }
-  // Of all: what is left out is the same data's as well.
+  // The digest of the whole set: the samples that are left out are the same data, too.
   std::uint64_t digest() const override { return all_->digest(); }
   absl::Status check_unchanged() const override { return all_->check_unchanged(); }
 

@@ -20,7 +20,7 @@ namespace {
 
 nn::LayerNorm layer_norm(std::int64_t width) { return nn::LayerNorm(nn::LayerNormOptions({width})); }
 
-// What a byte is, plus where it stands: [n, context] → [n, context, width].
+// The embedding of each byte plus that of its position: [n, context] → [n, context, width].
 struct ByteEmbedding : nn::Module {
   ByteEmbedding(std::int64_t classes, std::int64_t context, std::int64_t width)
       : token(register_module("token", nn::Embedding(classes, width))),
@@ -70,7 +70,7 @@ struct TransformerBlock : nn::Module {
   nn::LayerNorm norm2;
   nn::Linear mlp_in;
   nn::Linear mlp_out;
-  torch::Tensor future;  // [context, context]: true where a byte would see what comes after it
+  torch::Tensor future;  // [context, context]: true if a byte would see a later one
 };
 
 absl::Status check_gpt_byte(const config::ModelConfig& model, const SampleShape& samples) {
@@ -101,7 +101,7 @@ nn::Sequential build_gpt_byte(const config::ModelConfig& model, const SampleShap
   return units;
 }
 
-// Normal 0.02, by 1/√(2·layers) less where a layer adds to the residual stream (Radford et al. 2019).
+// Normal 0.02, less by 1/√(2·layers) if a layer adds to the residual stream (Radford et al. 2019).
 void draw_gpt_tensor(const config::ModelConfig& model, const ps::TensorSpec& tensor, Rng& rng,
                      std::span<float> out) {
   const bool residual = tensor.name.ends_with("_out.weight");

@@ -14,11 +14,11 @@ namespace paceline::train {
 
 struct IdxFile {
   std::vector<std::int64_t> extents;
-  Bytes bytes;  // as many as the extents say, always
+  Bytes bytes;  // always as many as the extents say
 };
 
-// Reads unsigned bytes in `dimensions` dimensions; gzip is seen through. The extents are checked against what
-// the file really holds before memory is taken for them.
+// Reads unsigned bytes in `dimensions` dimensions, from a gzip file too. The extents are checked against the
+// file's real size before memory is taken for them.
 absl::StatusOr<IdxFile> read_idx(const std::filesystem::path& path, int dimensions);
 
 }  // namespace paceline::train

@@ -54,7 +54,7 @@ absl::StatusOr<std::vector<std::string>> folders_in(const fs::path& directory) {
   return names;
 }
 
-// By class, then by name.
+// The images of each class, ordered by name.
 absl::StatusOr<std::vector<std::vector<Labelled>>> list_classes(const fs::path& directory,
                                                                 const std::vector<std::string>& classes) {
   std::vector<std::vector<Labelled>> lists;
@@ -70,7 +70,7 @@ absl::StatusOr<std::vector<std::vector<Labelled>>> list_classes(const fs::path& 
   return lists;
 }
 
-// One of each class after the other, so that the first N of them have something of every class.
+// Takes one image of each class in turn, so that the first N of them have some of every class.
 std::vector<Labelled> in_turn(const std::vector<std::vector<Labelled>>& lists) {
   std::vector<Labelled> all;
   for (std::size_t i = 0;; ++i) {
@@ -135,7 +135,7 @@ absl::Status about(const fs::path& path, const absl::Status& status) {
   return absl::Status(status.code(), fmt::format("{}: {}", path.string(), std::string(status.message())));
 }
 
-// What all images have to be like, as the first one is.
+// The header that all images must have: that of the first one.
 struct Like {
   fs::path first;
   data::ImageHeader header;
@@ -178,7 +178,7 @@ absl::StatusOr<Images> read_images(const std::vector<Labelled>& files, ImageShap
   return images;
 }
 
-// Of the images to train on. Sums are whole numbers, so every machine has the same.
+// The normalization of the images to train on. Sums are whole numbers, so every machine has the same.
 Normalization measure(const Images& images, ImageShape shape) {
   Normalization normalization;
   const auto plane = static_cast<std::size_t>(shape.plane());

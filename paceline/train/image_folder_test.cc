@@ -117,7 +117,7 @@ TEST(ImageFolder, RefusesFoldersThatAreNoClasses) {
   expect_error(load_folder(empty).status(), kBadFolder, {"0 to test with"});
 }
 
-// It would be a class that the model never sees.
+// A class without an image would never be trained.
 TEST(ImageFolder, RefusesAClassWithoutAnImage) {
   for (const std::string half : {"train/", ""}) {
     TempDir dir;

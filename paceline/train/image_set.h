@@ -11,7 +11,8 @@
 
 namespace paceline::train {
 
-// Of pixels scaled to 0..1, a channel; the standard constants of each data set, which the test set shares.
+// Mean and deviation of each channel, for pixels scaled to 0..1. They are the standard constants of each data
+// set, and the test set has the same.
 struct Normalization {
   std::vector<float> mean;
   std::vector<float> deviation;
@@ -42,14 +43,14 @@ class ImageSet : public DataSet {
   std::uint64_t digest() const override;
 
  private:
-  using Values = std::array<float, 256>;  // what each byte becomes
+  using Values = std::array<float, 256>;  // the value of each byte
 
   void write_sample(std::int32_t index, const Crop& crop, float* out) const;
   void write_row(const std::uint8_t* in, const Values& values, const Crop& crop, float* out) const;
 
   Images images_;
   ImageShape shape_;
-  std::vector<Values> values_;  // one a channel
+  std::vector<Values> values_;  // one for each channel
   bool augment_;
   std::int64_t classes_;
 };

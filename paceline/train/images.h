@@ -45,8 +45,8 @@ absl::StatusOr<ImageSplit> read_cifar10(const std::filesystem::path& directory);
 // bytes. Trains on train.bin, tests on test.bin.
 absl::StatusOr<ImageSplit> read_cifar100(const std::filesystem::path& directory);
 
-// MNIST's IDX files (LeCun, Cortes, Burges), plain or .gz. Where there are only the 10,000 images called
-// t10k, the first four fifths of them train and the rest test.
+// MNIST's IDX files (LeCun, Cortes, Burges), plain or .gz. If there are only the 10,000 images called t10k,
+// the first four fifths of them train and the rest test.
 absl::StatusOr<ImageSplit> read_mnist(const std::filesystem::path& directory);
 
 }  // namespace paceline::train

@@ -26,7 +26,7 @@ std::string list_forms(bool (*wanted)(const DataSource&)) {
   return absl::StrJoin(forms, ", ");
 }
 
-// The line of the table that `source` is written like; null where there is none.
+// The line of the table that fits `source`; null if there is none.
 const DataSource* find_source(const std::string& source) {
   const std::size_t colon = source.find(':');
   for (const DataSource* one : data_sources()) {
@@ -43,7 +43,7 @@ const DataSource* find_source(const std::string& source) {
 
 std::string name_in(const std::string& source) { return source.substr(0, source.find(':')); }
 
-// Of one that is like no line of the table.
+// The error for a source that is like no line of the table.
 absl::Status unknown_source(const std::string& source) {
   const std::string name = name_in(source);
   std::map<std::string, std::string> forms;
@@ -67,7 +67,7 @@ absl::Status unknown_source(const std::string& source) {
                         : "write one of: " + list_forms([](const DataSource&) { return true; })));
 }
 
-// What a loader says of a file is of the key that named it.
+// Names the key of the file about which a loader complains.
 absl::Status about_source(const absl::Status& status) {
   const std::string said(status.message());
   if (status.ok() || said.starts_with("data.") || said.starts_with("model.")) return status;

@@ -43,7 +43,7 @@ TEST(LoadData, KeepsTheFirstSamplesOnly) {
 }
 
 // 89 samples train and 9 test. With 80 trained on the other 9 test too, each with its own bytes.
-TEST(LoadData, WhatIsLeftOutOfTheTrainingSetTestsToo) {
+TEST(LoadData, TestsOnSamplesLeftOutOfTheTrainingSetToo) {
   TempDir dir;
   Bytes bytes(1000);
   for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::uint8_t>(i / 10);

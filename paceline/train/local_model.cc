@@ -28,7 +28,7 @@ struct LocalModel::Impl {
   Impl(const config::ModelConfig& model_config, const torch::nn::Sequential& built, std::uint64_t model_seed)
       : config(model_config), seed(model_seed), units(built, 0, static_cast<std::int64_t>(built->size())) {}
 
-  // One micro-batch, forward and backward; its mean loss.
+  // Passes one micro-batch forward and backward; returns its mean loss.
   double pass(std::int64_t micro, const Batch& batch, double share) {
     const double loss = units.forward(micro, batch.inputs, batch.targets, share);
     units.backward(micro, {});

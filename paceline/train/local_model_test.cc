@@ -153,7 +153,7 @@ TEST(LocalModel, ReportsABatchThatDoesNotFit) {
   Bench bench = bench_for("resnet20");
   expect_error(bench.step({torch::randn({2, 1, 28, 28}), torch::zeros({2}, torch::kInt64)}).status(),
                absl::StatusCode::kInternal, {"a training step", "channels"});
-  EXPECT_TRUE(bench.step(random_images(2)).ok());  // and goes on
+  EXPECT_TRUE(bench.step(random_images(2)).ok());  // the model goes on after the error
 }
 
 // Five samples. The first three are of class 2.

@@ -84,7 +84,7 @@ absl::StatusOr<torch::nn::Sequential> make_model(const Model& kind, const ModelC
 absl::StatusOr<torch::nn::Sequential> make_model(const ModelConfig& model, const SampleShape& samples,
                                                  std::int64_t classes, std::uint64_t seed) {
   const Model* kind = find_model(model.name);
-  if (kind == nullptr) return build_model(model, samples, classes);  // it says which there are
+  if (kind == nullptr) return build_model(model, samples, classes);  // the error lists the models
   return make_model(*kind, model, samples, classes, seed);
 }
 

@@ -55,7 +55,7 @@ TEST(Model, HasTheParametersItsArchitectureSays) {
       {"vgg16-plain",
        9 * (3 * 64 + 64 * 64 + 64 * 128 + 128 * 128 + 128 * 256 + 2 * 256 * 256 + 256 * 512 + 5 * 512 * 512) +
            (2 * 64 + 2 * 128 + 3 * 256 + 6 * 512) + 512 * 4096 + 4096 + 4096 * 4096 + 4096 + 4096 * 10 + 10},
-      {"alexnet", 61'100'840},  // as published, for 1,000 classes
+      {"alexnet", 61'100'840},  // the published number, for 1,000 classes
       // Two blocks of four dense layers and two norms, and the ends.
       {"gpt-byte", 2 * (12 * 128 * 128 + 13 * 128) + 256 * 128 + 64 * 128 + 2 * 128 + 128 * 256 + 256},
   };
@@ -80,7 +80,7 @@ TEST(Model, AlexnetWantsLargeImages) {
                absl::StatusCode::kInvalidArgument, {"alexnet", "63 x 63", "62 x 70", "alexnet-small"});
 }
 
-TEST(Model, OfAHundredClassesHasAsManyLogits) {
+TEST(Model, HasAHundredLogitsForAHundredClasses) {
   torch::nn::Sequential model = made(model_named("resnet50"), kCifarSample, 100);
   EXPECT_EQ(parameters(layout_of(model)), 761652);
 }

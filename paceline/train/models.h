@@ -40,15 +40,15 @@ struct Samples {
 inline Samples cifar_samples(const config::ModelConfig&) { return {{3, 32, 32}, kImageClasses}; }
 
 struct Model {
-  // Whether it can be built so for such samples. Errors: InvalidArgument, with what to write instead.
+  // Whether the model can be built for such samples. Errors: InvalidArgument, with what to write instead.
   absl::Status (*check)(const config::ModelConfig& model, const SampleShape& samples) = check_images;
   // Requires: check() said OK. Units in a row; logits come out, [n, classes] or [n, context, classes].
   torch::nn::Sequential (*build)(const config::ModelConfig& model, const SampleShape& samples,
                                  std::int64_t classes) = nullptr;
-  // The first weights of a tensor of two dimensions or more, and nothing but a function of these.
+  // Draws the first weights of a tensor of two dimensions or more. A function of its arguments alone.
   void (*draw)(const config::ModelConfig& model, const ps::TensorSpec& tensor, Rng& rng,
                std::span<float> out) = draw_image_tensor;
-  // The settings for measuring it, by default.
+  // The default samples for measuring the model.
   Samples (*usual)(const config::ModelConfig& model) = cifar_samples;
 };
 
@@ -58,13 +58,13 @@ struct Models {
 #undef PACELINE_DECLARE
 };
 
-// Null: there is none of this name.
+// nullptr if there is no model of this name.
 const Model* find_model(const std::string& name);
 
 // make_model without the weights: they are whatever libtorch drew.
 absl::StatusOr<torch::nn::Sequential> build_model(const config::ModelConfig& model,
                                                   const SampleShape& samples, std::int64_t classes);
-// make_model of a model that need not be in the table; `model` holds its settings.
+// make_model for a model that need not be in the table; `model` holds its settings.
 absl::StatusOr<torch::nn::Sequential> make_model(const Model& kind, const config::ModelConfig& model,
                                                  const SampleShape& samples, std::int64_t classes,
                                                  std::uint64_t seed);
@@ -75,7 +75,7 @@ struct NamedTensor {
   torch::Tensor tensor;
 };
 
-// What layout_of lists, in its order. Other buffers (counters, masks) are no part of a model's weights.
+// The tensors of layout_of, in its order. Other buffers (counters, masks) are no part of a model's weights.
 std::vector<NamedTensor> layout_tensors(torch::nn::Sequential& model);
 
 }  // namespace paceline::train

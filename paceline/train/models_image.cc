@@ -28,7 +28,7 @@ std::int64_t pooled(std::int64_t extent, int times) {
   return extent;
 }
 
-// What a dense layer sees of `channels` channels after `pools` pools.
+// The inputs of a dense layer after `pools` pools, if there are `channels` channels.
 std::int64_t flat_size(ImageShape shape, std::int64_t channels, int pools) {
   return channels * pooled(shape.height, pools) * pooled(shape.width, pools);
 }

@@ -42,7 +42,7 @@ T value_at(const std::byte* values, std::int64_t index) {
   return value;
 }
 
-// Of an integer type. An unsigned one that does not fit comes out negative.
+// A value of an integer type. An unsigned one that does not fit comes out negative.
 std::int64_t integer_at(const NpyFile& file, std::int64_t index) {
   switch (file.type()) {
     case NpyType::kUint8:
@@ -88,8 +88,8 @@ absl::Status check_samples(const NpyFile& file) {
   return absl::OkStatus();
 }
 
-// Of a sample's numbers, in the file's order; −1 where all are finite. A file so large that its digest does
-// not read all of it is not read for this either.
+// The place of the first number that is not finite, in the file's order; −1 if all are finite. A file so
+// large that its digest does not read all of it is not read here either.
 template <class T>
 std::int64_t find_not_finite(const NpyFile& file) {
   const auto count = file.bytes() / static_cast<std::int64_t>(sizeof(T));

@@ -26,7 +26,7 @@ class NpySet : public DataSet {
   std::int64_t classes() const override { return classes_; }
   std::vector<std::int64_t> sample_shape() const override;
   Batch batch(std::span<const std::int32_t> indices, std::uint64_t augment_seed) const override;
-  // Of a large file, of parts all over it.
+  // The digest of a large file covers parts all over it.
   std::uint64_t digest() const override;
   absl::Status check_unchanged() const override { return samples_.check_unchanged(); }
 

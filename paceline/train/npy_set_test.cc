@@ -214,7 +214,7 @@ TEST_F(NpySetTest, OtherValuesHaveAnotherDigest) {
   EXPECT_NE(load()->train->digest(), other_labels);
 }
 
-// Of a large file parts are hashed, the last byte among them.
+// The digest of a large file covers parts of it, the last byte among them.
 TEST_F(NpySetTest, HashesBothEndsOfALargeFile) {
   constexpr std::int64_t kFeatures = std::int64_t{20} << 20;
   const auto digest_with = [&](std::int64_t changed) {
@@ -240,7 +240,7 @@ TEST_F(NpySetTest, HashesBothEndsOfALargeFile) {
 TEST_F(NpySetTest, NoticesAFileThatIsWrittenTo) {
   config::DataConfig data;
   data.source = "npy:" + dir_.path().string();
-  data.train_samples = 2;  // of a part as of the whole
+  data.train_samples = 2;  // a part of the file is watched like the whole
   const auto sets = load_data(data, 0);
   ASSERT_TRUE(sets.ok()) << sets.status();
   EXPECT_TRUE(sets->train->check_unchanged().ok());

@@ -25,7 +25,7 @@ std::int64_t chosen_size(const config::ModelConfig& model) {
   return 12 * model.layers * model.width * model.width;
 }
 
-// On one sample, from weights of zero: only what libtorch does at the first time is wanted.
+// Steps on one sample, from weights of zero, to do the work that libtorch does only at the first time.
 absl::Status step_once(const config::JobConfig& job, const std::shared_ptr<const DataSets>& data) {
   constexpr int kOneThread = 1;
   if (chosen_size(job.model) > kLargestToStep) return absl::OkStatus();

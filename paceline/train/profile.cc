@@ -80,7 +80,7 @@ std::int64_t parameter_bytes(const torch::nn::AnyModule& unit) {
 torch::Tensor noise(const std::vector<std::int64_t>& sample_shape, std::int64_t classes) {
   std::vector<std::int64_t> shape = {kSamples};
   shape.insert(shape.end(), sample_shape.begin(), sample_shape.end());
-  // One dimension is a text, whose classes are the bytes.
+  // A sample of one dimension is a text, whose classes are the bytes.
   return sample_shape.size() == 1 ? torch::randint(classes, shape, torch::kInt64) : torch::rand(shape);
 }
 

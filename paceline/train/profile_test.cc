@@ -1,4 +1,4 @@
-// What is measured of models whose sizes are known.
+// Measurements of models whose sizes are known.
 #include "paceline/train/profile.h"
 
 #include <gtest/gtest.h>
@@ -47,7 +47,7 @@ TEST(Profile, EveryUnitOfEveryKindOfModel) {
   }
 }
 
-// What `paceline plan` asks for where the cluster file says no more than the name.
+// The case of `paceline plan` with a cluster file that has only the model's name.
 TEST(Profile, WithoutSamplesItIsMeasuredOnItsUsualOnes) {
   config::ModelConfig text = model_named("gpt-byte");
   text.context = 16;

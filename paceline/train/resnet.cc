@@ -20,7 +20,7 @@ nn::Conv2d convolution_3x3(std::int64_t in, std::int64_t out, std::int64_t strid
   return nn::Conv2d(nn::Conv2dOptions(in, out, 3).stride(stride).padding(1).bias(false));
 }
 
-// Two convolutions beside an identity. Where the block halves the image and adds channels, the identity takes
+// Two convolutions beside an identity. If the block halves the image and adds channels, the identity takes
 // every other pixel and pads the channels with zeros on both sides (option A: no weights).
 struct ResidualBlock : nn::Module {
   ResidualBlock(std::int64_t in, std::int64_t out)

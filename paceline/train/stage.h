@@ -31,10 +31,10 @@ namespace paceline::train {
 
 struct UnitRange {
   std::int64_t begin = 0;
-  std::int64_t end = 0;  // the first that is not in it
+  std::int64_t end = 0;  // the first unit behind the range
 };
 
-// Of the whole model. Errors: as make_model.
+// The units of the whole model. Errors: as make_model.
 absl::StatusOr<std::int64_t> unit_count(const config::ModelConfig& model,
                                         const std::vector<std::int64_t>& sample_shape, std::int64_t classes);
 
@@ -46,28 +46,30 @@ class Stage {
                                                        std::int64_t classes, UnitRange units);
   ~Stage();
 
-  // Of the whole model.
+  // The layout of the whole model.
   const ps::Layout& layout() const;
-  // Where in it this stage's own tensors are: it writes no other part of a gradient.
+  // The places of this stage's own tensors in the layout: it writes no other part of a gradient.
   std::vector<ps::FloatRange> floats() const;
-  // Of one sample, where it comes from another stage or goes to one: float32.
+  // The shape of one sample, float32, that comes from another stage or goes to one.
   const std::vector<std::int64_t>& input_shape() const;
   const std::vector<std::int64_t>& output_shape() const;
 
-  // An iteration begins: one pointer a tensor of layout() each, valid until the next one begins. `weights` is
-  // only read. What is left of an iteration before is forgotten, so one may be given up at any point.
+  // An iteration begins. Both spans have one pointer for each tensor of layout(), valid until the next
+  // iteration begins. `weights` is only read. The rest of an earlier iteration is forgotten, so one may be
+  // given up at any point.
   absl::Status start(std::span<const float* const> weights, std::span<float* const> gradients,
                      std::uint64_t seed);
 
   // Micro-batch number `micro`, `share` of the batch's samples: its output. `input` stays as it is until the
   // backward pass. Requires: not run forward before in this iteration. Errors: libtorch's own, as Internal.
   absl::StatusOr<torch::Tensor> forward(std::int64_t micro, const torch::Tensor& input, double share);
-  // The same of the last stage: the mean loss over the micro-batch, in nats.
+  // The same for the last stage: the mean loss over the micro-batch, in nats.
   absl::StatusOr<double> forward(std::int64_t micro, const torch::Tensor& input, const torch::Tensor& targets,
                                  double share);
 
-  // Adds the micro-batch's part to the gradients. `output_gradient`: of its output; undefined in the last
-  // stage. The gradient of its input, undefined where that is data. Requires: run forward, and not backward.
+  // Adds the micro-batch's part to the gradients. `output_gradient`: the gradient of its output; undefined in
+  // the last stage. Returns the gradient of its input, undefined if that is data. Requires: run forward, and
+  // not backward.
   absl::StatusOr<torch::Tensor> backward(std::int64_t micro, const torch::Tensor& output_gradient);
 
  private:

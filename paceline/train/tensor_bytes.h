@@ -11,13 +11,13 @@
 
 namespace paceline::train {
 
-// Of so many samples of this shape.
+// The bytes of `samples` samples of this shape.
 std::int64_t tensor_bytes(const std::vector<std::int64_t>& sample_shape, std::int64_t samples);
 
-// The number of bytes written. Errors: InvalidArgument when there is too little room.
+// Returns the number of bytes written. Errors: InvalidArgument when there is too little room.
 absl::StatusOr<std::size_t> write_tensor(const torch::Tensor& tensor, std::span<std::byte> room);
 
-// A tensor of its own memory. Errors: DataLoss when the bytes are not so many.
+// Returns a tensor with its own memory. Errors: DataLoss when there are more or fewer bytes.
 absl::StatusOr<torch::Tensor> read_tensor(std::span<const std::byte> bytes,
                                           const std::vector<std::int64_t>& sample_shape,
                                           std::int64_t samples);

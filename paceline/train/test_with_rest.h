@@ -28,7 +28,8 @@ class TestWithRest : public DataSet {
   std::vector<std::int64_t> sample_shape() const override { return test_->sample_shape(); }
   Batch batch(std::span<const std::int32_t> indices, std::uint64_t augment_seed) const override {
     std::vector<std::int32_t> of_test, of_train;
-    std::vector<std::int64_t> places(indices.size());  // of each index, in the two parts one after the other
+    // the place of each index in the two parts, one after the other
+    std::vector<std::int64_t> places(indices.size());
     for (const std::int32_t index : indices) (index < test_->size() ? of_test : of_train).push_back(index);
     std::int64_t next_test = 0, next_train = static_cast<std::int64_t>(of_test.size());
     for (std::size_t i = 0; i < indices.size(); ++i)
@@ -42,7 +43,7 @@ class TestWithRest : public DataSet {
     return {torch::cat({first.inputs, second.inputs}).index_select(0, order),
             torch::cat({first.targets, second.targets}).index_select(0, order)};
   }
-  // The training set's own says the rest.
+  // The training set's own digest covers the rest.
   std::uint64_t digest() const override { return test_->digest(); }
   absl::Status check_unchanged() const override {
     const absl::Status test = test_->check_unchanged();

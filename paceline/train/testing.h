@@ -1,4 +1,4 @@
-// What the tests of this folder share: files made for one test, and the real data sets where they are there.
+// Helpers for the tests of this folder: files made for one test, and the real data sets if they are there.
 #pragma once
 
 #include <cstdint>
@@ -44,7 +44,7 @@ class TempDir {
   std::filesystem::path path_;
 };
 
-// As a job file's [model] that says no more than the name.
+// A job file's [model] that has only the name.
 inline config::ModelConfig model_named(const std::string& name) {
   config::ModelConfig model;
   model.name = name;
@@ -65,7 +65,7 @@ inline void expect_error(const absl::Status& status, absl::StatusCode code,
 
 }  // namespace paceline::train
 
-// Ends the test where the real data set `folder` is not there; DIR is its path from the project's root.
+// Skips the test if the real data set `dir` is not there, a path from the project's root.
 #define PACELINE_SKIP_WITHOUT(dir)                                                          \
   if (!std::filesystem::exists(dir)) {                                                      \
     GTEST_SKIP() << dir << " is not there: run from the project's root beside shared/data"; \

@@ -1,4 +1,4 @@
-// Where this folder meets libtorch as a whole: its exceptions and its threads.
+// Tests of libtorch in a process: its exceptions and its threads.
 #include <stdexcept>
 
 #include <ATen/Parallel.h>

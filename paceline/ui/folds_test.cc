@@ -1,5 +1,5 @@
-// What the pages fold a run into: speeds and rates of late, moving lanes, the ledger of late; and the parts
-// that are made of them.
+// The folds of a run that its pages show: recent speeds and rates, moving lanes, the ledger of late; and the
+// parts that are made of them.
 #include <absl/strings/str_join.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ namespace {
 using report::Json;
 using report::testing::at;
 
-// All that the pages know of a run.
+// All folds that the pages have of a run.
 struct Watched final : control::RunListener {
   explicit Watched(report::RunInfo info)
       : policy(info.policy), stats(info), time(info.devices), lanes(info.devices) {}
@@ -200,7 +200,7 @@ TEST(LedgerWindowTest, TheDifferenceIsWhatCameSince) {
   EXPECT_EQ(difference(before, now).devices[0].of(report::TimeCause::kComputing), Duration::zero());
 }
 
-TEST(LedgerWindowTest, OfLateIsNotTheWholeRun) {
+TEST(LedgerWindowTest, HasOnlyTheLatestTime) {
   LedgerWindow window;
   report::TimeLedger ledger;
   ledger.devices = {{"w0", {}, {}}};
@@ -250,13 +250,13 @@ TEST(LivePartsTest, TheSlowOneIsNamedInTheSentenceAndFirstAmongTheDevices) {
   EXPECT_EQ(parts.at("head").at("samples"), 3200);
 }
 
-// Both are of all that lies between a release and the next.
+// Both shares are parts of the time from one release to the next.
 TEST(LivePartsTest, TheWaitingOfLateIsMeasuredAsThatOfTheWholeRun) {
   Watched run(info_of("bsp", 100));
   run.on_fact({at(0), control::ReplicaJoined{ReplicaId(0), "w0", 8}});
   run.on_order(at(0), control::Release{ReplicaId(0), Clock(1), Version(0), {0, 0, 8}, {"", 0, 0}});
   control::ReplicaReady ready{ReplicaId(0), Clock(1), Version(0), from_seconds(2)};
-  ready.loading = ready.pulling = from_seconds(0.5);  // and two seconds on the way
+  ready.loading = ready.pulling = from_seconds(0.5);  // the other two seconds are on the way
   run.on_fact({at(4), ready});
   run.on_order(at(5), control::Release{ReplicaId(0), Clock(2), Version(1), {0, 8, 16}, {"", 0, 0}});
   const Json head = run.parts(at(5)).at("head");
@@ -264,7 +264,7 @@ TEST(LivePartsTest, TheWaitingOfLateIsMeasuredAsThatOfTheWholeRun) {
   EXPECT_NEAR(head.at("wait_of_late").get<double>(), 0.2, 1e-9);
 }
 
-// What is rounded to four digits first is wrong in the last one that is shown.
+// Seconds and shares are not rounded to four digits first, because the last shown digit would be wrong.
 TEST(LivePartsTest, SecondsAndSharesGoOutAsTheyAre) {
   Watched run(info_of("bsp", 100));
   run.on_fact({at(0), control::ReplicaJoined{ReplicaId(0), "w0", 8}});
@@ -318,7 +318,7 @@ TEST(LivePartsTest, EveryDevicesTimeAddsUpUnderEveryPolicy) {
   }
 }
 
-TEST(LivePartsTest, OfAThousandDevicesAndManyIterationsWhatGoesOutStaysSmall) {
+TEST(LivePartsTest, StaySmallWithAThousandDevicesAndManyIterations) {
   report::ExampleJob job;
   for (int i = 0; i < 1000; ++i) job.replicas.push_back({"w" + std::to_string(i), i == 500 ? 3.0 : 1.0});
   job.batch = 1;
@@ -336,7 +336,7 @@ TEST(LivePartsTest, OfAThousandDevicesAndManyIterationsWhatGoesOutStaysSmall) {
   EXPECT_THAT(run->parts(end).at("lanes").at("lanes").dump(), testing::HasSubstr("\"w500\""));
 }
 
-TEST(TopScreenTest, ItFitsAndNamesTheSlowOne) {
+TEST(TopScreenTest, FitsAndNamesTheSlowDevice) {
   Time end;
   const auto run = watched("bsp", &end);
   for (const auto& [width, height] : {std::pair{80, 24}, {120, 50}, {40, 8}, {20, 4}}) {
@@ -364,7 +364,7 @@ TEST(TopScreenTest, ARunThatHasNotBegunHasItsStateAlone) {
 }
 
 // The advice is at the end of a line.
-TEST(TopScreenTest, WhatIsWrongIsSaidInFull) {
+TEST(TopScreenTest, ShowsTroubleInFull) {
   const std::string trouble =
       "runs/digits-20260101T120000.000Z-bsp/journal.sqlite: may not be opened; check the permissions of it";
   const RunFollower::Parts parts = {

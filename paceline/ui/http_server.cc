@@ -29,7 +29,7 @@ constexpr std::chrono::seconds kIdleLimit{60};
 constexpr std::chrono::seconds kWriteLimit{20};
 constexpr std::chrono::seconds kHeartbeat{15};
 
-// Nothing of a page comes from elsewhere, and nobody frames it.
+// A page loads nothing from elsewhere, and no other site may frame it.
 constexpr const char* kPolicy =
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
@@ -153,7 +153,7 @@ class Connection final : public Exchange, public std::enable_shared_from_this<Co
     beat();
   }
 
-  // A client that reads a stream says nothing more; what comes is its end.
+  // A client that reads a stream sends nothing more, so a read shows when it ends.
   void listen_for_end() {
     stream_.socket().async_read_some(asio::buffer(ignored_),
                                      [self = shared_from_this()](Error, std::size_t) { self->close(); });
@@ -237,12 +237,12 @@ class BeastServer final : public HttpServer {
   void accept() {
     acceptor_.async_accept([this](Error error, Tcp::socket socket) {
       if (error == asio::error::operation_aborted) return;
-      if (error) {  // no descriptor is left, say
+      if (error) {  // for example: no descriptor is left
         pause_.expires_after(std::chrono::milliseconds(100));
         pause_.async_wait([this](Error) { accept(); });
         return;
       }
-      // A few more, who are told so; then nobody.
+      // A limited number of further connections get an error; the rest are closed at once.
       if (counts_.connections < 2 * kMostConnections) {
         const bool too_many = counts_.connections >= kMostConnections;
         std::make_shared<Connection>(std::move(socket), handler_, counts_)->start(too_many);

@@ -1,9 +1,9 @@
 // HTTP for a few browsers: requests of bounded size from a bounded number of connections, answered at once or
 // as a stream of events. All of it happens on the thread that calls run(); answers may come from any thread.
 //
-// Invariant: a connection has a limited time for each request and each write, and one who sends more
-// than a request may have, or comes when too many are there, is refused. What does not get through to a slow
-// reader is bounded: then his connection ends, and he comes again.
+// Invariant: a connection has a limited time for each request and each write. A client that sends more than a
+// request may have, or comes when too many are connected, is refused. The bytes that wait for a slow reader
+// are bounded: beyond the bound its connection ends, and the browser connects again.
 #pragma once
 
 #include <functional>
@@ -30,12 +30,12 @@ struct Reply {
 class Exchange {
  public:
   virtual ~Exchange() = default;
-  // Once, instead of stream().
+  // Answers the request, once, instead of stream().
   virtual void answer(Reply reply) = 0;
   // Begins a stream of events (text/event-stream), for send().
   virtual void stream() = 0;
   virtual void send(std::string bytes) = 0;
-  // The other side has gone, or is too slow.
+  // True if the other side has gone, or is too slow.
   virtual bool closed() const = 0;
 };
 
@@ -54,7 +54,7 @@ class HttpServer {
   static absl::StatusOr<std::unique_ptr<HttpServer>> open(ListeningSocket listening, Handler handler);
   virtual ~HttpServer() = default;
 
-  // Until stop(), which may be called by any thread.
+  // Serves until stop(), which any thread may call.
   virtual void run() = 0;
   virtual void stop() = 0;
 };

@@ -1,4 +1,4 @@
-// The server of the pages against all that may connect: malformed, large, many, slow and silent.
+// The server of the pages against malformed, large, slow and silent clients, and too many of them.
 #include "paceline/ui/http_server.h"
 
 #include <netdb.h>
@@ -29,7 +29,7 @@ class Client {
     EXPECT_EQ(::connect(socket_.get(), one->ai_addr, one->ai_addrlen), 0);
   }
   void send(const std::string& bytes) { ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL); }
-  // Until it contains `end`, or the connection ends.
+  // Reads until the bytes contain `end`, or the connection ends.
   std::string read(const std::string& end) {
     char bytes[4096];
     while (got_.find(end) == std::string::npos) {
@@ -75,7 +75,7 @@ class HttpServerTest : public ::testing::Test {
     stream_.reset();
   }
 
-  // The server's thread notices it when that has its turn.
+  // The server's thread notices the end at its next turn.
   bool soon_closed() const {
     for (int i = 0; i < 2000 && !stream_->closed(); ++i)
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
@@ -105,7 +105,7 @@ TEST_F(HttpServerTest, ALateOrTornRequestIsReadWhole) {
   EXPECT_THAT(client.read_all(), testing::EndsWith("/slowly\n"));
 }
 
-TEST_F(HttpServerTest, WhatIsMalformedOrTooLargeIsRefused) {
+TEST_F(HttpServerTest, RefusesMalformedAndLargeRequests) {
   const std::string long_header = "X: " + std::string(HttpServer::kMostHeader, 'x') + "\r\n";
   const std::string long_body =
       "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: " + std::to_string(HttpServer::kMostBody + 1) +
@@ -183,8 +183,9 @@ TEST_F(HttpServerTest, StreamsAreLimitedToo) {
   EXPECT_THAT(one_more.read_all(), testing::StartsWith("HTTP/1.1 503 "));
 }
 
-// At once: what a redirect asks for comes without the cookie, where a link on another site led here.
-TEST(UiServerTest, WhoShowsTheTokenGetsACookieAndThePage) {
+// The page comes at once, because a browser follows a redirect without the cookie if a link on another site
+// led here.
+TEST(UiServerTest, GivesACookieAndThePageForTheToken) {
   auto listening = listen_at("127.0.0.1:0");
   const std::string address = listening->address;
   const auto server = UiServer::open(*std::move(listening), {.roots = {}, .token = std::string(32, 'a')});

@@ -18,7 +18,7 @@ TimeLedger difference(const TimeLedger& now, const TimeLedger& before) {
   TimeLedger late;
   late.from = before.until;
   late.until = now.until;
-  // Devices and replicas are only ever added, behind the others.
+  // Devices and replicas are only ever added, at the end.
   for (std::size_t i = 0; i < now.devices.size(); ++i) {
     report::DeviceTime device{now.devices[i].device, now.devices[i].spent, {}};
     for (std::size_t k = 0; i < before.devices.size() && k < report::kTimeCauses; ++k)

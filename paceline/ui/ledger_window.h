@@ -1,4 +1,4 @@
-// Where the time of a run went of late: the ledger of now without the one of a while ago. Pure.
+// The ledger of the time that a run spent lately: the present ledger minus an earlier one. Pure.
 #pragma once
 
 #include <deque>
@@ -8,17 +8,17 @@
 
 namespace paceline::ui {
 
-// `before`: of the same run, earlier. No time of the difference is below zero: what was under way then may
-// have been found to be something else since.
+// `before`: an earlier ledger of the same run. No time of the difference is below zero, although time that
+// was under way then may belong to another cause since.
 report::TimeLedger difference(const report::TimeLedger& now, const report::TimeLedger& before);
 
-// Remembers some ledgers, so that there is always one of a while ago.
+// Remembers some ledgers, so that there is always an earlier one.
 class LedgerWindow {
  public:
   static constexpr Duration kStep = std::chrono::seconds(5);
   static constexpr std::size_t kSteps = 3;
 
-  // The difference to the oldest one that is remembered; all of it while there is none.
+  // The difference to the oldest remembered ledger; all of `now` while there is none.
   report::TimeLedger of_late(const report::TimeLedger& now);
 
  private:

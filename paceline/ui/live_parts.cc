@@ -22,16 +22,17 @@ constexpr std::size_t kLatestGroups = 6;
 constexpr std::size_t kNamesInGroup = 8;
 constexpr std::size_t kLatestPlans = 20;
 constexpr std::size_t kWaits = 60;
-// What a ledger says of a wait that nobody has ended, and what it means while the run goes on.
+// The ledger's rule for a wait that nothing has ended, and its text while the run goes on.
 constexpr char kRunEnded[] = "the run ended first", kNotYet[] = "under way now";
 
-// Four digits that matter: enough for a curve, and for what is written with as many. What is written with
-// decimals, such as seconds and shares, goes out as it is: rounded twice, 98.749 % would be 98.8 %.
+// Four significant digits: enough for a curve, and for numbers that are shown with as many. Numbers that are
+// shown with decimals, such as seconds and shares, are not rounded here: rounded twice, 98.749 % would be
+// 98.8 %.
 Json rounded(double value) { return report::json_digits4(value); }
 Json rounded(const std::optional<double>& value) { return value ? rounded(*value) : Json(nullptr); }
 Json ms_of(Time at) { return std::round(to_seconds(at) * 1e3) / 1e3; }
 
-// Of so many points, about `most` that lie evenly between them, the first and the last among them.
+// Takes about `most` points at even distances, the first and the last among them.
 template <class Point>
 std::vector<Point> thinned(const std::vector<Point>& points, std::size_t most) {
   if (points.size() <= most) return points;
@@ -51,7 +52,7 @@ std::string world_of(report::World world) {
   return world == report::World::kVirtual ? "virtual" : world == report::World::kLive ? "live" : "simulated";
 }
 
-// As Summary::wait_share has it, of a ledger: what lies between a release and its gradient is no waiting.
+// Like Summary::wait_share, for a ledger: the time from a release to its gradient is no waiting.
 Json wait_share(const report::TimeLedger& ledger) {
   using enum report::TimeCause;
   const Duration waiting = ledger.of(kWaiting) + ledger.of(kServers);
@@ -138,7 +139,8 @@ Json curves_json(const LiveRun& run) {
 }
 
 Json lanes_json(const LiveRun& run) {
-  // Of many devices those that the others wait for most of late; in the order of the job either way.
+  // If there are many devices, takes those that the others waited for most lately; in the order of the job in
+  // any case.
   const std::vector<std::string>& devices = run.lanes.devices();
   std::vector<std::size_t> chosen(devices.size());
   std::iota(chosen.begin(), chosen.end(), std::size_t{0});
@@ -157,7 +159,7 @@ Json lanes_json(const LiveRun& run) {
 
 Json devices_json(const LiveRun& run) {
   const std::map<std::string, double> waited = waited_for(run.ledger);
-  // A ledger knows names. What was waited for one that came again is the newest replica's.
+  // A ledger knows only names. If replicas had the same name, the newest one is shown with the waiting.
   std::map<std::string, ReplicaId> newest;
   for (const report::ReplicaSummary& one : run.summary.replicas) newest[one.name] = one.replica;
   const auto seconds = [&](const report::ReplicaSummary* one) {
@@ -245,7 +247,7 @@ Json time_json(const LiveRun& run) {
   Json causes = Json::array(), devices = Json::array(), waits = Json::array();
   for (std::size_t i = 0; i < report::kTimeCauses; ++i)
     causes.push_back(to_string(static_cast<report::TimeCause>(i)));
-  // First those that computed least.
+  // Devices that computed least come first.
   std::vector<const report::DeviceTime*> rows;
   for (const report::DeviceTime& device : ledger.devices) rows.push_back(&device);
   if (rows.size() > kLedgerRows) {

@@ -11,13 +11,13 @@ namespace {
 
 using report::Json;
 
-// Of one device.
+// The most spans that are kept of a device.
 constexpr std::size_t kMostOfDevice = 400, kMostOfMany = 60, kMany = 64;
 constexpr Duration kShortest = std::chrono::milliseconds(50);
 
 double tenth_of_ms(Duration time) { return std::round(to_seconds(time) * 1e4) / 1e4; }
 
-// Texts that a message names by number.
+// Texts to which a message refers by number.
 class Dictionary {
  public:
   int number(const std::string& text) {
@@ -72,7 +72,7 @@ Json MovingLanes::json(Time now, const std::vector<std::size_t>& chosen) const {
     if (chosen[i] < latest_.size()) lanes[chosen[i]] = {latest_[chosen[i]].begin(), latest_[chosen[i]].end()};
   }
   spans_.see_open(now, [&](const report::TimeSpan& span) { lanes[span.device].push_back(span); });
-  // So much time that all its spans can be drawn, and told apart.
+  // The length of time in which all spans can be drawn, and told apart.
   const Time until = spans_.until(now);
   const std::size_t most = std::min(kMostOfLane, kMostSpans / std::max<std::size_t>(1, count));
   Time from = std::max(spans_.from(), until - kLongest);

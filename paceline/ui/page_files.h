@@ -6,7 +6,7 @@
 
 namespace paceline::ui {
 
-// Empty where there is no file of that name.
+// Empty if there is no file of that name.
 std::string_view page_file(std::string_view name);
 
 }  // namespace paceline::ui

@@ -13,20 +13,22 @@ namespace {
 
 using report::Json;
 
-// A page is behind a run by a tick and what it takes to make it, and a part that is large by two ticks.
+// A page is behind a run by a tick and the time to make the page; a large part is behind by two ticks.
 constexpr std::chrono::milliseconds kTick{400};
-// The list is looked at as often while somebody sees it.
+// The interval of looking for new runs while somebody sees the list.
 constexpr std::chrono::seconds kLook{2};
-// As often a part goes out.
+// The shortest interval between two updates of a part.
 std::chrono::milliseconds period_of(const std::string& part) {
   return part == "head" || part == "events" ? kTick : 2 * kTick;
 }
-// What nobody has looked at for so long is forgotten. Longer than from one collecting of metrics to the next.
+// A run that nobody has looked at for this long is forgotten. Longer than the usual interval of collecting
+// metrics.
 constexpr std::chrono::minutes kKept{10};
-// The thread works at most so much of the time, so that it costs a run on this machine little.
+// The thread rests at least this many times as long as it works, so that it costs a run on this machine
+// little.
 constexpr int kRest = 15;
-// But a page does not stand still for longer than this: a long run is read once, and only what is new from
-// then on.
+// The longest rest, so that a page does not stand still: a long run is read whole only once, and after that
+// only its new events.
 constexpr std::chrono::seconds kLongestRest{2};
 
 std::string event(const std::string& name, const Json& data) {
@@ -130,7 +132,7 @@ void Publisher::send(Page& page, const std::string& key, const std::string& text
 }
 
 void Publisher::give(Page& page) {
-  // The list is in every page: its links, and the runs to compare with.
+  // Every page has the list: its links, and the runs to compare with.
   if (page.part == "list") return send(page, "list", list_event_);
   for (const std::string& run : page.runs) {
     RunFollower* follower = follow(run);

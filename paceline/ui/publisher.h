@@ -1,8 +1,8 @@
-// Who looks at what, and what each of them has seen: makes the events of the streams. Its thread alone reads
-// the runs, so that a page never waits for a disk.
+// Keeps which page shows which runs, and which version of each part the page has, and makes the events of the
+// streams. Its thread alone reads the runs, so that a page never waits for a disk.
 //
-// Invariant: a page gets a part only when it has changed, and all of it, so that one that comes again
-// has everything at once.
+// Invariant: a page gets a part only if it has changed, and then the whole part, so that a page that connects
+// again has everything at once.
 #pragma once
 
 #include <chrono>
@@ -28,13 +28,13 @@ class Publisher {
   explicit Publisher(const UiOptions& options);
   ~Publisher();
 
-  // Any thread, all of them.
+  // All of these may be called by any thread.
   void subscribe(std::shared_ptr<Exchange> page, std::string part, std::vector<std::string> runs);
-  // Of that run; of the newest one without a name.
+  // Answers with the metrics of that run, or without a name those of the newest.
   void metrics(std::shared_ptr<Exchange> asked, std::string run);
-  // Whether the newest run is well, in a line.
+  // Answers whether the newest run is well, in a line.
   void health(std::shared_ptr<Exchange> asked);
-  // `what`: of the process that leads the run.
+  // `what`: the request to the process that leads the run.
   void ask_run(std::shared_ptr<Exchange> asked, std::string run, std::string job_token,
                AskRun UiOptions::*what);
 
@@ -42,22 +42,22 @@ class Publisher {
   using Steady = std::chrono::steady_clock;
   struct Sent {
     std::size_t hash = 0;
-    Steady::time_point next{};  // not before
+    Steady::time_point next{};  // not before this time
   };
   struct Page {
     std::shared_ptr<Exchange> exchange;
     std::string part;
     std::vector<std::string> runs;
-    std::map<std::string, Sent> sent;  // by what it is
+    std::map<std::string, Sent> sent;  // keyed by run and part
   };
   struct Followed {
     std::unique_ptr<RunFollower> run;
     Steady::time_point wanted;
-    std::map<std::string, std::string> parts;  // as events
+    std::map<std::string, std::string> parts;  // the parts as events
   };
 
   void work();
-  // At the runs, for all that show the list of them.
+  // Looks for new runs, for all pages that show the list of them.
   void look();
   void tick();
   void give(Page& page);
@@ -72,7 +72,7 @@ class Publisher {
   std::deque<std::function<void()>> tasks_;
   bool ends_ = false;
 
-  // Of the thread alone.
+  // Used by the thread alone.
   RunsIndex index_;
   Steady::time_point looked_{};
   std::string list_event_;

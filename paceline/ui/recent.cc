@@ -11,7 +11,7 @@ namespace paceline::ui {
 
 namespace {
 
-// Commits closer than that are one point of the rate.
+// Commits closer together than this are one point of the rate.
 constexpr Duration kStep = std::chrono::milliseconds(100);
 
 std::optional<double> rate(std::int64_t samples, Duration time) {
@@ -108,9 +108,9 @@ std::optional<double> Recent::median_speed() const {
 std::optional<double> Recent::samples_per_s(Time now) const {
   if (committed_.size() < 2) return std::nullopt;
   const Time until = std::max(now, committed_.back().at);
-  // Where nothing is committed any more, that shows.
+  // If nothing is committed any more, the rate falls.
   const Duration gap = committed_.back().at - committed_[committed_.size() - 2].at;
-  const Duration window = std::max(kRateWindow, 2 * gap);  // of updates that are far apart
+  const Duration window = std::max(kRateWindow, 2 * gap);  // wider if updates are far apart
   const auto first = std::find_if(committed_.begin(), committed_.end(),
                                   [&](const Committed& one) { return one.at >= until - window; });
   if (first == committed_.end()) return 0;

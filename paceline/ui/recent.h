@@ -1,4 +1,4 @@
-// What happened in a run of late, which no sum over the whole run shows: speeds, the rate, what updates take,
+// The recent events of a run, which no sum over the whole run shows: speeds, the rate, the time of updates,
 // and the curve of versions. A fold like report::RunStats; pure; one thread; memory is bounded by the number
 // of replicas.
 #pragma once
@@ -15,10 +15,10 @@
 
 namespace paceline::ui {
 
-// How fast a replica computes, in samples a second. Nothing where that is not known yet.
+// The speed of a replica, in samples a second. Nothing if it is not known yet.
 struct Speed {
-  std::optional<double> now;   // of its latest iterations
-  std::optional<double> past;  // of all before these
+  std::optional<double> now;   // over its latest iterations
+  std::optional<double> past;  // over all iterations before these
 };
 
 class Recent final : public control::RunListener {
@@ -33,30 +33,29 @@ class Recent final : public control::RunListener {
   void on_side_work(const control::SideWork& work) override;
 
   Speed speed(ReplicaId replica) const;
-  // Of the replicas that are there, the middle one's speed now.
+  // The median of the present replicas' speeds.
   std::optional<double> median_speed() const;
-  // Committed samples a second, of the latest seconds until `now`.
+  // Committed samples a second, over the latest seconds until `now`.
   std::optional<double> samples_per_s(Time now) const;
-  // What a commit took the server that is slowest now, mean of the latest ones; nothing where nobody measured
-  // it.
+  // The mean time of the latest commits on the server that is slowest now; nothing if nobody measured it.
   std::optional<double> update_s() const;
-  // By server: how many it made, and the seconds of all and of the latest.
+  // A server's updates: their number, and their seconds, of all and of the latest.
   struct ServerUpdates {
     std::int64_t count = 0;
     double seconds = 0;
-    double latest_s = 0;  // mean
-    double gb_per_s = 0;  // of weights that it made, of the latest
+    double latest_s = 0;  // the mean
+    double gb_per_s = 0;  // the weights made in the latest updates
   };
   std::map<std::int32_t, ServerUpdates> updates() const;
   std::optional<double> learning_rate() const { return learning_rate_; }
   Time latest() const { return latest_; }
-  // When the newest commit was; nothing before the first.
+  // The time of the newest commit; nothing before the first.
   std::optional<Time> last_commit() const {
     return committed_.empty() ? std::nullopt : std::optional(committed_.back().at);
   }
-  // The newest version by then.
+  // The newest version at that time.
   std::int64_t version_at(Time at) const;
-  // Replicas that left, by the reason without its numbers; at most kMostReasons of them, the others are
+  // Replicas that left, by the reason without its numbers; at most kMostReasons of them, the rest count as
   // "other".
   static constexpr std::size_t kMostReasons = 16;
   const std::map<std::string, std::int64_t>& left_by_reason() const { return left_; }
@@ -68,9 +67,9 @@ class Recent final : public control::RunListener {
   };
   struct Replica {
     bool here = false;
-    std::int64_t samples = 0;  // of the iteration under way
+    std::int64_t samples = 0;  // samples of the iteration under way
     std::deque<Iteration> latest;
-    Iteration before;  // all together
+    Iteration before;  // the sum of all before
   };
   struct Update {
     Duration took{0};
@@ -95,7 +94,7 @@ class Recent final : public control::RunListener {
   void commit(Time at, const control::CommitRecord& record);
   void left(const std::string& why);
 
-  std::vector<Replica> replicas_;  // by id
+  std::vector<Replica> replicas_;  // indexed by replica
   std::deque<Committed> committed_;
   std::map<std::int32_t, Server> servers_;
   std::optional<double> learning_rate_;

@@ -15,7 +15,7 @@ int hex_digit(char c) {
   return letter >= 'a' && letter <= 'f' ? letter - 'a' + 10 : -1;
 }
 
-// How many bytes a character of UTF-8 has that begins so; 0: none does.
+// The number of bytes of a UTF-8 character with this first byte; 0: none begins with it.
 std::size_t length_of_character(unsigned char first) {
   if (first < 0x80) return 1;
   if (first >= 0xc2 && first < 0xe0) return 2;
@@ -23,7 +23,7 @@ std::size_t length_of_character(unsigned char first) {
   return first >= 0xf0 && first < 0xf5 ? 4 : 0;
 }
 
-// UTF-8 without control characters.
+// True for UTF-8 without control characters.
 bool is_text(std::string_view bytes) {
   while (!bytes.empty()) {
     const auto first = static_cast<unsigned char>(bytes.front());
@@ -59,7 +59,7 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
-// The piece before `mark`; `text` is what comes behind it.
+// Returns the piece before `mark`, and leaves the rest behind it in `text`.
 std::string_view cut(std::string_view& text, char mark) {
   const std::size_t end = std::min(text.find(mark), text.size());
   const std::string_view piece = text.substr(0, end);

@@ -1,5 +1,5 @@
-// Feeds the reader of requests: first line the method, second the target, then host, origin, cookie,
-// authorization and the job's token.
+// Feeds the reader of requests: the first line is the method, the second the target, then host, origin,
+// cookie, authorization and the job's token.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -24,7 +24,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const bool token_anywhere =
       std::string_view(reinterpret_cast<const char*>(data), size).find("456") != std::string_view::npos ||
       lines[1].find('%') != std::string_view::npos;
-  // One that gets something has shown the token somewhere.
+  // A request that is granted must have the token somewhere.
   if (asked.refused == 0 && !token_anywhere) std::abort();
   if (asked.refused == 0 && asked.what == Asks::kNothing) std::abort();
   if (asked.runs.size() > kMostRuns) std::abort();

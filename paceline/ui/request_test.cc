@@ -1,4 +1,4 @@
-// Whom the pages let in, and what a target says.
+// Which requests the pages grant, and the contents of targets.
 #include "paceline/ui/request.h"
 
 #include <gmock/gmock.h>

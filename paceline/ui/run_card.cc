@@ -96,7 +96,7 @@ std::vector<double> MetricsLines::spark() const {
 
 double made_s(const store::RunPaths& run) {
   struct stat status {};
-  // The first file that a run has, and nobody writes it again.
+  // This file is the first that a run has, and it is never written again.
   const bool known = ::stat(run.asked().c_str(), &status) == 0 || ::stat(run.job().c_str(), &status) == 0;
   return known ? static_cast<double>(status.st_mtime) : 0;
 }
@@ -119,7 +119,7 @@ void RunCard::look() {
   std::error_code error;
   const auto written = std::filesystem::last_write_time(run_.metrics(), error);
   if (!error && settled_ && written == settled_at_) {
-    // A run that has ended changes only when somebody goes on with it, who leaves a mark.
+    // A run that has ended changes only if a coordinator continues it, which leaves a mark.
     if (!std::filesystem::exists(run_.mark(), error)) return;
   }
   if (title_.empty()) read_job();

@@ -17,10 +17,10 @@
 namespace paceline::ui {
 
 // The numbers of the lines of a metrics.jsonl, as they come. Pure. A line that makes no sense is counted and
-// left out.
+// skipped.
 class MetricsLines {
  public:
-  // Bytes of the file, in order, cut anywhere.
+  // Adds bytes of the file, in order, cut anywhere.
   void add(std::string_view bytes);
 
   struct Numbers {
@@ -30,7 +30,7 @@ class MetricsLines {
     bool finished = false;
   };
   const Numbers& numbers() const { return numbers_; }
-  // Of the training loss, or where there is none, of the loss on the test set.
+  // The curve of the training loss, or if there is none, of the loss on the test set.
   std::vector<double> spark() const;
   std::int64_t damaged() const { return damaged_; }
 
@@ -41,21 +41,20 @@ class MetricsLines {
   void forget_bests(std::int64_t beyond_samples);
   void show_best();
 
-  // The best of all evaluations up to this one: a run that goes back to a checkpoint has never been beyond
-  // it.
+  // The best of all evaluations up to this one. A run that goes back to a checkpoint forgets the later ones.
   struct Best {
     std::int64_t samples = 0;
     std::optional<double> accuracy{}, loss{};
   };
 
   std::string rest_;
-  std::vector<Best> bests_;  // of growing samples, each better than the one before
+  std::vector<Best> bests_;  // ascending by samples, each better than the one before
   Numbers numbers_;
   report::Thinned<double> training_{60}, tests_{60};
   std::int64_t damaged_ = 0;
 };
 
-// When a run was made, in seconds since 1970; 0 where nothing says so.
+// The time at which a run was made, in seconds since 1970; 0 if unknown.
 double made_s(const store::RunPaths& run);
 
 class RunCard {
@@ -81,7 +80,7 @@ class RunCard {
   std::int64_t read_ = 0;  // bytes of metrics.jsonl
   MetricsLines lines_;
   StateOfRun state_;
-  bool settled_ = false;  // it had ended when it was looked at last
+  bool settled_ = false;  // whether it had ended at the latest look
   std::filesystem::file_time_type settled_at_{};
 };
 

@@ -1,5 +1,4 @@
-// Run folders as the pages see them: their lists, their states, and journals that are damaged or half
-// written.
+// Run folders on the pages: their lists, their states, and journals that are damaged or half written.
 #include <sys/file.h>
 
 #include <algorithm>
@@ -47,7 +46,7 @@ void record_run(const fs::path& folder) {
   report::run_example(report::uneven_four(), "bsp", **journal);
 }
 
-// A browser's page, which notes what came when.
+// A browser's page, which notes each event and its time.
 class OpenPage final : public Exchange {
  public:
   void answer(Reply) override {}
@@ -80,7 +79,7 @@ class OpenPage final : public Exchange {
   std::map<std::string, std::chrono::steady_clock::time_point> came_;
 };
 
-// Passes a run on in pieces of so many facts, a fifth of a second apart.
+// Passes a run on in pieces of `size` facts, a fifth of a second apart.
 class Pieces final : public control::RunListener {
  public:
   Pieces(store::Journal& journal, int size) : journal_(journal), size_(size) {}
@@ -101,7 +100,7 @@ class Pieces final : public control::RunListener {
   int facts_ = 0;
 };
 
-// What it reached after the checkpoint that it went back to is not what it has now.
+// A run that went back to a checkpoint no longer has the best values that it reached after it.
 TEST(MetricsLinesTest, TheBestIsForgottenWhereTheRunWentBack) {
   MetricsLines lines;
   const auto evaluation = [&](int samples, double loss, double accuracy) {
@@ -174,7 +173,7 @@ TEST_F(RunFoldersTest, RunsAreFoundInFoldersOfFoldersByTheirNames) {
   EXPECT_EQ(index.find("one"), nullptr);
 }
 
-TEST_F(RunFoldersTest, OfManyRunsTheNewestAreListed) {
+TEST_F(RunFoldersTest, ListTheNewestOfManyRuns) {
   const auto now = fs::file_time_type::clock::now();
   for (int i = 0; i < 9; ++i) {
     const fs::path run = root_ / fmt::format("run{}", i);
@@ -191,7 +190,7 @@ TEST_F(RunFoldersTest, OfManyRunsTheNewestAreListed) {
   EXPECT_EQ(index.left_out(), 0u);
 }
 
-// Losses of 0.00002 are a curve, and no line at 0.
+// Losses of 0.00002 are drawn as a curve, and not as a line at 0.
 TEST_F(RunFoldersTest, SmallLossesAreDrawn) {
   const store::RunPaths run{root_ / "run"};
   make_run(run.root);
@@ -224,7 +223,7 @@ TEST_F(RunFoldersTest, TheStateIsWhatTheFolderSays) {
     EXPECT_EQ(state_of(run).state, RunState::kStarting);
     put(run.metrics(), "");
     EXPECT_EQ(state_of(run).state, RunState::kTraining);
-    // Looking takes nothing from the process that leads it.
+    // A look takes no lock from the process that leads the run.
     EXPECT_FALSE((*store::lock_file(run.lock())).has_value());
   }
   { auto journal = store::Journal::open(run.journal(), Version(3)); }
@@ -234,7 +233,7 @@ TEST_F(RunFoldersTest, TheStateIsWhatTheFolderSays) {
   EXPECT_EQ(state_of(run).state, RunState::kLost);
 }
 
-// Whatever somebody says that stops it.
+// This holds for any reason that a person gives for the stop.
 TEST_F(RunFoldersTest, ARunThatWasStoppedIsNotFinished) {
   using control::FinishCause;
   const auto state = [&](const char* why, FinishCause cause) {
@@ -270,7 +269,7 @@ TEST_F(RunFoldersTest, AFollowerShowsTheWholeRun) {
   EXPECT_THAT(*metrics, testing::HasSubstr("paceline_attempts_total 1\n"));
 }
 
-// Whatever the wall's clock of the one who looks says: it may be set, and another host's may be ahead.
+// This holds for any wall clock of the observer: it may be set, and another host's may be ahead.
 TEST_F(RunFoldersTest, TheTimeOfARunGoesOnByASteadyClock) {
   const store::RunPaths run{root_ / "run"};
   make_run(run.root);
@@ -291,13 +290,13 @@ TEST_F(RunFoldersTest, TheTimeOfARunGoesOnByASteadyClock) {
   steady += std::chrono::seconds(5);
   follower.read();
   EXPECT_THAT(follower.in_a_line(), testing::HasSubstr(" was made 5.0 s ago"));
-  // The record is a little behind the run. The time goes on evenly all the same.
+  // The record is a little behind the run. The time goes on evenly nevertheless.
   steady += std::chrono::seconds(1);
   (*journal)->note_process({end + from_seconds(4), "coordinator", 1, {}});
   ASSERT_TRUE((*journal)->flush().ok());
   follower.read();
   EXPECT_THAT(follower.in_a_line(), testing::HasSubstr(" was made 6.0 s ago"));
-  // One who comes to a run that stands still sees for how long it does.
+  // An observer who comes to a run that stands still sees how long it has done so.
   (*journal)->note_process({end + from_seconds(40), "coordinator", 1, {}});
   ASSERT_TRUE((*journal)->flush().ok());
   RunFollower late(run, {.steady = [&] { return steady; }, .wall = [&] { return wall; }});
@@ -313,7 +312,7 @@ TEST_F(RunFoldersTest, TheTimeOfARunGoesOnByASteadyClock) {
 }
 
 // Every part of a page that has changed comes, without another change after it. How soon depends on how busy
-// the machine is: the one that publishes rests for longer where its work takes longer.
+// the machine is: the publisher rests longer if its work takes longer.
 TEST_F(RunFoldersTest, APageHasEveryPartThatHasChangedInTheEnd) {
   make_run(root_ / "run");
   auto journal = store::Journal::open(root_ / "run" / "journal.sqlite", Version(0));
@@ -322,7 +321,8 @@ TEST_F(RunFoldersTest, APageHasEveryPartThatHasChangedInTheEnd) {
   const auto page = std::make_shared<OpenPage>();
   Publisher publisher({.roots = {root_ / "run"}, .token = "", .open_metrics = false});
   publisher.subscribe(page, "run", {"run"});
-  // Pieces of the run, a fifth of a second apart: in the end, each part has one that tells of the last.
+  // The run comes in pieces, a fifth of a second apart: in the end each part has a version that shows the
+  // last piece.
   Pieces pieces(**journal, 12);
   report::run_example(report::uneven_four(), "bsp", pieces);
   ASSERT_TRUE((*journal)->flush().ok());
@@ -339,7 +339,7 @@ TEST_F(RunFoldersTest, APageHasEveryPartThatHasChangedInTheEnd) {
   EXPECT_THAT(told, testing::IsSupersetOf(expected));
 }
 
-// However often somebody collects metrics meanwhile.
+// This holds however often metrics are collected meanwhile.
 TEST_F(RunFoldersTest, TheListHasANewRunWhileMetricsAreCollected) {
   make_run(root_ / "one");
   const auto page = std::make_shared<OpenPage>();

@@ -15,10 +15,10 @@ namespace paceline::ui {
 
 namespace {
 
-// So long nothing may happen in a run that trains before its page's clock stands still.
+// If nothing happens for this long in a run that trains, its page's clock stands still.
 constexpr Duration kLongestSilence = std::chrono::minutes(10);
 
-// The record is behind the run by at most so much: the coordinator says something once a second.
+// The record is behind the run by at most this: the coordinator writes something once a second.
 constexpr Duration kBehind = std::chrono::seconds(3);
 
 }  // namespace
@@ -55,7 +55,7 @@ absl::Status RunFollower::read_wall(store::JournalReader& journal) {
   PACELINE_ASSIGN_OR_RETURN(const auto about, journal.run());
   PACELINE_ASSIGN_OR_RETURN(const auto attempts, journal.attempts());
   off_clock_ = runs::off_clock(about, std::ssize(attempts));
-  // An attempt that is under way has no clock before its first release: the one before it ran on another.
+  // An attempt under way has no clock before its first release: the attempt before had another one.
   wall_ = state_.led() ? runs::first_release(about, std::ssize(attempts))
                        : runs::last_first_release(about, std::ssize(attempts));
   return absl::OkStatus();
@@ -93,13 +93,13 @@ void RunFollower::look_at_processes() {
   }
 }
 
-// The wall's clock is not asked how late it is in the job: it may be set, it goes on while a host sleeps, and
+// The wall clock does not tell how late it is in the job: it may be set, it goes on while a host sleeps, and
 // another host's may be ahead.
 void RunFollower::look_at_clock() {
   if (!folds_) return;
   const Time newest = std::max(folds_->recent.latest(), reported_);
   if (!seen_ || seen_->newest != newest) {
-    // As far as that fits, the time goes on evenly.
+    // The time goes on evenly as long as that agrees with the record.
     const auto steady = clocks_.steady();
     const Time expected = seen_ ? seen_->now + (steady - seen_->steady) : newest;
     const bool fits = expected >= newest && expected <= newest + kBehind;
@@ -128,7 +128,7 @@ Time RunFollower::now() const {
 
 namespace {
 
-// A run that has nothing to show yet, or never will.
+// The head of a run that has nothing to show yet, or never will.
 report::Json bare_head(const StateOfRun& state, const absl::Status& trouble) {
   const bool begins =
       state.led() && (absl::IsFailedPrecondition(trouble) || absl::IsNotFound(trouble) || trouble.ok());

@@ -1,6 +1,6 @@
-// One run, followed while it trains: reads what is new in its journal and says what a page shows of it. One
-// thread. A read costs what is new; what it says is of bounded size, however long the run and however many
-// its devices.
+// One run, followed while it trains: reads the new events of its journal and makes the parts of a page from
+// them. One thread. A read costs what is new; the parts have bounded size, however long the run and however
+// many its devices.
 #pragma once
 
 #include <chrono>
@@ -29,7 +29,7 @@
 
 namespace paceline::ui {
 
-// The clocks of the one who looks.
+// The observer's clocks.
 struct Clocks {
   std::function<std::chrono::steady_clock::time_point()> steady = std::chrono::steady_clock::now;
   std::function<std::chrono::system_clock::time_point()> wall = std::chrono::system_clock::now;
@@ -43,23 +43,22 @@ class RunFollower {
   void read();
 
   // The parts of the page, by name: head, curves, lanes, devices, groups, events, plan, time, links, memory,
-  // servers. Before anything
-  // is recorded there is the head alone. live_parts.h says what is in them.
+  // servers. Before anything is recorded there is only the head. live_parts.h describes the contents.
   using Parts = std::map<std::string, report::Json>;
   Parts parts();
-  // What a comparison shows of it: head and curves.
+  // The parts that a comparison shows: head and curves.
   Parts compared();
 
   // The run's metrics in Prometheus' text format. Errors: why there are none.
   absl::StatusOr<std::string> metrics();
 
-  // How it is, in a line: "training; update 312 was made 0.4 s ago".
+  // The run's state in a line: "training; update 312 was made 0.4 s ago".
   std::string in_a_line() const;
 
   const StateOfRun& state() const { return state_; }
 
  private:
-  // Passes everything on to all that follow the run.
+  // Passes everything on to all folds of the run.
   class Folds;
   absl::StatusOr<control::RunListener*> anew(store::JournalReader& journal);
   absl::Status read_wall(store::JournalReader& journal);
@@ -77,19 +76,19 @@ class RunFollower {
   exports::Highest highest_;
   StateOfRun state_;
   absl::Status trouble_;
-  std::optional<runs::FirstRelease> wall_;  // when the job's time was what
-  Time reported_;                           // the job's time when the coordinator last said something
+  std::optional<runs::FirstRelease> wall_;  // a moment in both the job's time and the wall's
+  Time reported_;                           // the job's time of the coordinator's latest report
   struct Seen {
-    Time newest;                                   // moment of the record
+    Time newest;                                   // the newest moment of the record
     Time now;                                      // the job's time when it was seen
-    std::chrono::steady_clock::time_point steady;  // and ours
+    std::chrono::steady_clock::time_point steady;  // our time when it was seen
   };
   std::optional<Seen> seen_;
   struct Committed {
     Time at;
     double unix_s = 0;
   };
-  std::optional<Committed> committed_;  // the newest commit, and when that was by our clock
+  std::optional<Committed> committed_;  // the newest commit, and its time by our clock
   runs::OffClock off_clock_;
 };
 

@@ -23,16 +23,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A coordinator that dies is back sooner. Of a run that another host leads, nobody sees the lock here.
+// How long a killed run counts as training: a coordinator that dies is back sooner. If another host leads the
+// run, its lock cannot be seen here, so the wait is longer.
 constexpr std::chrono::seconds kQuiet{30}, kQuietHere{3};
 constexpr std::size_t kLastOfLog = 4096;  // bytes
 constexpr std::size_t kLongestWhy = 400;
 
-// Whether a process of this host holds the file, as the system lists it.
+// True if a process of this host holds the file, according to the system's list.
 bool is_held(const fs::path& file) {
   struct stat status {};
   if (::stat(file.c_str(), &status) != 0) return false;
-  std::ifstream locks("/proc/locks");  // of no size that anybody knows before
+  std::ifstream locks("/proc/locks");  // a file whose size is not known before it is read
   const std::string inode =
       fmt::format(" {:02x}:{:02x}:{} ", major(status.st_dev), minor(status.st_dev), status.st_ino);
   for (std::string line; std::getline(locks, line);) {
@@ -57,7 +58,7 @@ bool is_led(const store::RunPaths& run) {
   return is_held(run.lock()) || (fs::exists(run.mark(), error) && changed_lately(run));
 }
 
-// The last line of a log: what a process said when it ended.
+// The last line of a log: the words with which a process ended.
 std::string last_line(const fs::path& file) {
   std::ifstream log(file, std::ios::binary | std::ios::ate);
   if (!log) return "";

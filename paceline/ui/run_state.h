@@ -1,4 +1,4 @@
-// Whether a run trains, has finished, was stopped or failed, as its folder says to a reader.
+// The state of a run, as a reader of its folder sees it: it trains, has finished, was stopped or failed.
 #pragma once
 
 #include <string>
@@ -8,18 +8,18 @@
 namespace paceline::ui {
 
 enum class RunState {
-  kStarting,  // somebody leads it, and nothing is recorded yet
+  kStarting,  // a process leads it, and nothing is recorded yet
   kTraining,
   kFinished,
   kStopped,
-  kFailed,  // it ended with an error
-  kLost,    // it was cut short
+  kFailed,  // ended with an error
+  kLost,    // cut short
 };
 std::string to_string(RunState state);
 
 struct StateOfRun {
   RunState state = RunState::kStarting;
-  std::string why{};  // a line for people; empty: there is nothing to say
+  std::string why{};  // a line for people; empty: nothing to say
   bool led() const { return state == RunState::kStarting || state == RunState::kTraining; }
 };
 

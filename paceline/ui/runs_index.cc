@@ -40,7 +40,7 @@ void RunsIndex::look() {
   found_.clear();
   for (const fs::path& root : roots_) {
     std::error_code error;
-    // Of one folder of runs, their own names are enough.
+    // In a single folder of runs, the runs' own names are enough.
     const bool is_run = fs::is_regular_file(root / "job.toml", error);
     const std::string own =
         root.has_filename() ? root.filename().string() : root.parent_path().filename().string();

@@ -1,5 +1,4 @@
-// The runs that some folders hold: run folders themselves, or folders of these, such as a comparison's. One
-// thread.
+// The runs in some folders: run folders themselves, or folders of these, such as a comparison's. One thread.
 #pragma once
 
 #include <filesystem>
@@ -16,20 +15,20 @@ namespace paceline::ui {
 class RunsIndex {
  public:
   static constexpr std::size_t kMostRuns = 2000;
-  static constexpr int kDepth = 3;  // folders in folders
+  static constexpr int kDepth = 3;  // how deep run folders may be nested
 
   explicit RunsIndex(std::vector<std::filesystem::path> roots, std::size_t most = kMostRuns)
       : roots_(std::move(roots)), most_(most) {}
 
-  // Looks for runs that are new or gone, and at each of them.
+  // Looks for runs that are new or gone, and updates each card.
   void look();
   // The cards, newest first.
   report::Json json() const;
-  // How many more there are: only the newest are looked at.
+  // The number of further runs: only the newest are shown.
   std::size_t left_out() const { return left_out_; }
-  // Of a run by its name in the list; null where there is none.
+  // The run of that name in the list; null if there is none.
   const RunCard* find(const std::string& id) const;
-  // The name of the newest run that is led, or of the newest; empty where there is none.
+  // The name of the newest run that a process leads, or else of the newest; empty if there is none.
   std::string newest() const;
 
  private:

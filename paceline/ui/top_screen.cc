@@ -33,7 +33,7 @@ std::string or_dash(std::optional<double> value, Text text) {
 std::string four_digits(double value) { return fmt::format("{:.4g}", value); }
 std::string share(double value) { return report::percent(value, 0) + " %"; }
 
-// Cut to so many columns.
+// A text cut to `width` columns.
 std::string fitting(const std::string& text, int width) {
   if (report::columns(text) <= static_cast<std::size_t>(width)) return text;
   std::string cut;

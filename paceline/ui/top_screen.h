@@ -1,4 +1,5 @@
-// `paceline top`: a run on one screen of a terminal, as plain lines. Pure: from the parts that pages show.
+// `paceline top`: a run on one screen of a terminal, as plain lines. Pure: made from the parts that pages
+// show.
 #pragma once
 
 #include <string>
@@ -8,7 +9,7 @@
 
 namespace paceline::ui {
 
-// At most so many lines of at most so many columns. Requires: width ≥ 20, height ≥ 4.
+// At most `height` lines of at most `width` columns. Requires: width ≥ 20, height ≥ 4.
 std::vector<std::string> top_screen(const RunFollower::Parts& parts, const std::string& run, int width,
                                     int height);
 

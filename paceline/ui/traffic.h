@@ -1,5 +1,5 @@
-// What the processes of a run hold and send, from one look at its journal to the next: rates are those since
-// the report before. Pure; one thread. Memory is bounded by what a journal has of it.
+// The memory and the traffic of a run's processes, from one look at its journal to the next: rates are those
+// since the report before. Pure; one thread. Memory is bounded by the size of the journal's tables.
 #pragma once
 
 #include <cstdint>
@@ -18,14 +18,14 @@ class Traffic {
   struct Link {
     std::string from, to, kind;
     std::int64_t bytes = 0;  // since the run began
-    double bytes_per_s = 0;  // of late; 0 before there are two reports
+    double bytes_per_s = 0;  // over the latest two reports; 0 before there are two
   };
   struct Memory {
     std::string process;
     std::int64_t resident_bytes = 0;
   };
 
-  // As JournalReader::processes() has them now.
+  // `processes`: JournalReader::processes(), now.
   void look(const std::vector<store::ProcessReport>& processes);
 
   // The busiest first.

@@ -42,8 +42,8 @@ class Server final : public UiServer {
   void stop() override { http_->stop(); }
 
  private:
-  // The token goes into a cookie, and the page takes it out of the address. A redirect would not do: it is
-  // part of a visit that another site's link may have begun, and a browser takes no such cookie along there.
+  // The token goes into a cookie, and the page removes it from the address. A redirect would not do: if a
+  // link on another site began the visit, a browser does not send such a cookie with a redirected request.
   Reply signed_in() const {
     Reply page = file("index.html");
     page.headers.emplace_back(
@@ -78,7 +78,7 @@ class Server final : public UiServer {
   }
 
   const Door door_;
-  std::unique_ptr<HttpServer> http_;  // after all that its connections use, but for the publisher
+  std::unique_ptr<HttpServer> http_;  // after everything that its connections use, except the publisher
   Publisher publisher_;               // its pages are connections of http_
 };
 

@@ -1,6 +1,6 @@
-// `paceline ui`: the pages of some runs, their events and their metrics, over HTTP. Reads run folders only;
-// all that it can do to a run is to ask for its stop or for an evaluation, for those who show the token of
-// its job.
+// `paceline ui`: the pages of some runs, their events and their metrics, over HTTP. Reads run folders only.
+// The only things that it can do to a run are to ask for its stop or for an evaluation, for people who show
+// the token of the run's job.
 #pragma once
 
 #include <filesystem>
@@ -16,16 +16,16 @@
 
 namespace paceline::ui {
 
-// Asks the leader of the run for something; says in words what happens now. Errors: one line for people.
+// Asks the leader of the run for something; returns in words what happens now. Errors: one line for people.
 using AskRun =
     std::function<absl::StatusOr<std::string>(const store::RunPaths& run, const std::string& job_token)>;
 
 struct UiOptions {
   std::vector<std::filesystem::path> roots;  // run folders, or folders of these
   std::string token;                         // empty: no pages, only open metrics
-  bool open_metrics = false;                 // /metrics and /healthz for all who reach the port
-  bool any_host = false;                     // whatever name the server is called by
-  AskRun stop_run{}, evaluate_run{};         // missing: not from a page
+  bool open_metrics = false;                 // /metrics and /healthz are for everybody who reaches the port
+  bool any_host = false;                     // browsers may call the server by any name
+  AskRun stop_run{}, evaluate_run{};         // missing: not available on a page
 };
 
 class UiServer {
@@ -33,7 +33,7 @@ class UiServer {
   static absl::StatusOr<std::unique_ptr<UiServer>> open(ListeningSocket listening, UiOptions options);
   virtual ~UiServer() = default;
 
-  // Until stop(), which any thread may call.
+  // Serves until stop(), which any thread may call.
   virtual void run() = 0;
   virtual void stop() = 0;
 };

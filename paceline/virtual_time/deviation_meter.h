@@ -1,5 +1,6 @@
-// How far the weights that gradients were computed on were from those they were committed to, and what bounds
-// that (docs/theory.md): virtual time has all weights in one process. For SGD with momentum. One thread.
+// Measures how far the weights that gradients were computed on were from those they were committed to, and
+// the bound on that (docs/theory.md): virtual time has all weights in one process. For SGD with momentum. One
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -16,10 +17,10 @@ class DeviationMeter {
  public:
   DeviationMeter(const ps::Layout& layout, double momentum) : layout_(layout), momentum_(momentum) {}
 
-  // Where the weights are when a replica pulls them.
+  // The state of the weights when a replica pulls them.
   struct Pulled {
     double rounds = 0;  // Σ f of all commits so far
-    double rate = 0;    // η of the latest
+    double rate = 0;    // η of the latest commit
   };
   Pulled now() const { return {rounds_, rate_}; }
 
@@ -28,7 +29,7 @@ class DeviationMeter {
            const Pulled& pulled, double rate);
   void committed(double fraction, double rate);
 
-  // Nothing before the first commit, nor while all gradients are zero.
+  // nullopt before the first commit, and while all gradients are zero.
   std::optional<report::UsedWeights> measured() const;
 
  private:
@@ -38,8 +39,8 @@ class DeviationMeter {
   double rate_ = 0;
   std::int64_t count_ = 0;
   double gradient_ = 0;                    // the largest norm
-  double sum_ = 0, most_ = 0;              // of deviations
-  double bound_sum_ = 0, bound_most_ = 0;  // in multiples of that norm
+  double sum_ = 0, most_ = 0;              // deviations
+  double bound_sum_ = 0, bound_most_ = 0;  // bounds, in multiples of gradient_
 };
 
 }  // namespace paceline::virtual_time

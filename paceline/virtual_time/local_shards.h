@@ -18,19 +18,20 @@ namespace paceline::virtual_time {
 
 class LocalShards {
  public:
-  // Errors: a model too small for so many servers; no memory.
+  // Errors: a model too small for this many servers; no memory.
   static absl::StatusOr<LocalShards> create(const config::JobConfig& job, const ps::Layout& layout);
 
-  // One of them before the first apply: from these weights, or from a checkpoint of this version.
+  // One of these two is called before the first apply: it starts from these weights, or from a checkpoint of
+  // this version.
   absl::Status start(std::span<const float> weights);
   absl::Status start(Version version, const std::string& checkpoint_dir);
 
-  // `gradients`: of each member of the commit, in its order.
+  // `gradients`: one for each member of the commit, in its order.
   absl::Status apply(const control::CommitRecord& record, std::span<const float* const> gradients);
-  // Of the version that was applied last.
+  // Whether the version that was applied last has only finite numbers.
   bool finite() const;
 
-  // Copies the newest weights; or those so far along their direction. Requires: the job looks ahead.
+  // Copies the newest weights, or the weights `reach` along their direction. Requires: the job looks ahead.
   void copy_weights(std::span<float> out) const;
   void copy_weights_ahead(float reach, std::span<float> out) const;
   // Writes the newest version into a checkpoint's folder.

@@ -31,14 +31,14 @@ constexpr std::chrono::milliseconds kLook{100};
 // Metrics are written at fixed numbers of samples, so that their bytes do not depend on this machine's speed.
 constexpr std::int64_t kMetricsLines = 200;
 
-// What goes on beside the run: the journal reaches the disk, people see progress.
+// The part beside the run: the journal reaches the disk, and a person sees progress.
 class Onlooker {
  public:
   Onlooker(runs::RunRecorder& recorder, const sim::VirtualCluster& cluster, launch::Display& display,
            std::int64_t total_samples)
       : recorder_(recorder), cluster_(cluster), display_(display), total_(total_samples) {}
 
-  // To be called after every step.
+  // Call this after every step.
   void look() {
     const std::int64_t line = cluster_.controller().committed_samples() * kMetricsLines / total_;
     if (line > metrics_line_) recorder_.add_metrics(cluster_.now());
@@ -59,7 +59,7 @@ class Onlooker {
   steady_clock::time_point next_{};
 };
 
-// Until the end, or until a second signal.
+// Runs until the end, or until a second signal.
 absl::Status run(sim::VirtualCluster& cluster, runs::RunRecorder& recorder, Onlooker& onlooker,
                  launch::Display& display) {
   bool stopping = false;
@@ -134,7 +134,7 @@ absl::Status train_virtually(const std::string& folder, bool resume, launch::Sho
   PACELINE_RETURN_IF_ERROR(
       work->save(virtual_cluster.controller().save(), virtual_cluster.now().time_since_epoch()));
   if (const auto used = work->used_weights()) recorder->note_used_weights(*used);
-  recorder->add_metrics(virtual_cluster.now());  // of the end, wherever between two lines it came
+  recorder->add_metrics(virtual_cluster.now());  // the last metrics, wherever the end came between two lines
   PACELINE_RETURN_IF_ERROR(recorder->flush());
   if (launch::stop_signals() > 0) return absl::OkStatus();  // programs hear that the job is not done
   if (const absl::Status ended = work->end(); !ended.ok())

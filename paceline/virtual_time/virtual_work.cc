@@ -33,8 +33,10 @@ constexpr int kThreads = 1;
 bool always() { return true; }
 
 absl::StatusOr<std::vector<std::unique_ptr<engine::Engine>>> make_engines(const config::JobConfig& job) {
+  // The stages of a replica stay in one engine, and a program's are not for two threads.
+  const bool one = job.program && job.parallel.of_stages();
   const std::size_t count =
-      std::min(static_cast<std::size_t>(usable_processors()), job.parallel.plan.replicas.size());
+      one ? 1 : std::min(static_cast<std::size_t>(usable_processors()), job.parallel.plan.replicas.size());
   if (!job.program) {
     const engine::BuiltIn* models = engine::built_in();
     if (models == nullptr) return engine::no_built_in_models();
@@ -108,6 +110,14 @@ VirtualWork::VirtualWork(const config::JobConfig& job, std::int32_t samples, std
   newest_.resize(static_cast<std::size_t>(layout_.size()));
 }
 
+// Stages use the engines, which go first.
+VirtualWork::~VirtualWork() {
+  for (auto& [replica, slot] : slots_) {
+    if (slot->step.valid()) slot->step.wait();
+    slot->stages.reset();
+  }
+}
+
 absl::StatusOr<VirtualWork::Slot*> VirtualWork::slot(ReplicaId replica) {
   std::unique_ptr<Slot>& slot = slots_[replica];
   if (slot == nullptr) {
@@ -158,7 +168,7 @@ void VirtualWork::start_shared(const control::Release& release, const sim::Place
         if (mine.stages == nullptr) {
           PACELINE_ASSIGN_OR_RETURN(mine.stages, SharedStages::create(engine, devices, micro_batch));
         }
-        return mine.stages->step(batch, mine.weights_by_tensor, mine.gradient.floats());
+        return mine.stages->step(batch, mine.weights_by_tensor, mine.gradient.floats(), always);
       });
 }
 
@@ -180,7 +190,7 @@ void VirtualWork::forget(ReplicaId replica) {
   const auto found = slots_.find(replica);
   if (found == slots_.end()) return;
   Slot& slot = *found->second;
-  if (slot.step.valid()) slot.step.wait();  // nobody wants its gradient, which is written there
+  if (slot.step.valid()) slot.step.wait();  // its gradient is not needed, but it is written to this slot
   pool_->forget(slot.weights.mapping().data());
   pool_->forget(slot.gradient.mapping().data());
   if (slot.local) {

@@ -1,6 +1,6 @@
 // The real part of virtual time: gradients, updates, evaluations and checkpoints of a job, in one process.
-// Gradients are computed beside the run on a few threads, and waited for when their time has come: what comes
-// out does not depend on how fast that is. One thread calls.
+// Gradients are computed beside the run on a few threads, and the run waits for them when their time has
+// come. So the results do not depend on the threads' speed. One thread calls.
 #pragma once
 
 #include <functional>
@@ -31,14 +31,16 @@ class VirtualWork final : public sim::Work {
       const config::JobConfig& job, const std::optional<coordinator::Restart>& restart,
       store::CheckpointSink& checkpoints, OnEvaluated on_evaluated);
 
+  ~VirtualWork() override;
+
   std::int64_t dataset_size() const { return samples_; }
   std::int64_t units() const { return units_; }
   std::int64_t model_bytes() const { return layout_.size() * static_cast<std::int64_t>(sizeof(float)); }
 
-  // The job is over: the last call. Errors: what a program did badly after that.
+  // The job is over: the last call. Errors: a program's failure after the job.
   absl::Status end() { return pool_->end(); }
 
-  // Under SGD. Replicas that step by themselves have no gradients to be late.
+  // Only under SGD. Replicas that step by themselves have no late gradients.
   std::optional<report::UsedWeights> used_weights() const {
     return deviation_ ? deviation_->measured() : std::nullopt;
   }
@@ -59,8 +61,8 @@ class VirtualWork final : public sim::Work {
     memory::SharedFloats gradient;
     std::vector<const float*> weights_by_tensor;
     std::vector<float*> gradient_by_tensor;
-    std::optional<compute::LocalSteps> local;  // once it has stepped by itself
-    std::unique_ptr<SharedStages> stages;      // once it has computed, where its stages are shared
+    std::optional<compute::LocalSteps> local;  // set once the replica has stepped by itself
+    std::unique_ptr<SharedStages> stages;      // set once the replica has computed with shared stages
     std::future<absl::StatusOr<engine::StepResult>> step;
     DeviationMeter::Pulled pulled{};
   };
@@ -71,27 +73,27 @@ class VirtualWork final : public sim::Work {
   absl::StatusOr<Slot*> slot(ReplicaId replica);
   absl::Status start_steps(const control::Release& release, Slot& mine);
   void start_shared(const control::Release& release, const sim::PlaceModel& place, Slot& mine);
-  // The weights that the replica is to compute on.
+  // Copies the weights on which the replica has to compute.
   void pull(const control::Release& release, std::span<float> weights) const;
   void measure(const control::CommitRecord& record);
   absl::Status evaluate(Time at, const control::CommitRecord& record);
   absl::Status diverged(const control::CommitRecord& record, std::span<const float* const> gradients) const;
 
   const config::JobConfig& job_;
-  const std::int32_t samples_;  // of the training set
-  const std::int64_t units_;    // of the model
+  const std::int32_t samples_;  // samples of the training set
+  const std::int64_t units_;    // units of the model
   const ps::Layout layout_;
   LocalShards shards_;
   SampleOrder order_;
   store::CheckpointSink& checkpoints_;
-  std::optional<double> last_loss_;  // that was a finite number
+  std::optional<double> last_loss_;  // the last loss that was a finite number
   const OnEvaluated on_evaluated_;
   Version saved_{-1};
   std::map<ReplicaId, std::unique_ptr<Slot>> slots_;
   std::unique_ptr<Slot> evaluated_;             // the weights under evaluation
-  std::optional<DeviationMeter> deviation_;     // where it means something
-  std::vector<float> newest_;                   // weights, for it
-  std::unique_ptr<compute::ComputePool> pool_;  // last: its tasks use what is above
+  std::optional<DeviationMeter> deviation_;     // set under SGD
+  std::vector<float> newest_;                   // the newest weights, for deviation_
+  std::unique_ptr<compute::ComputePool> pool_;  // last member, because its tasks use the others
 };
 
 }  // namespace paceline::virtual_time

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import torch
+from torch import nn
 
 from .errors import PacelineError
 from .inventory import CONSTANT, Entry, Inventory
 from .memories import Memories, Span
 
 Runs = Sequence[Sequence[Any]]
+Ahead = Mapping[str, Any]  # how far to go along each weight's direction, and where that lies
 
 
 class Binding(Protocol):
@@ -42,19 +44,17 @@ def write_initial(inventory: Inventory, memories: Memories, to: Runs) -> None:
         for span in memories.spans(to):
             for index in range(span.first, span.last):
                 entry = inventory.entries[index]
+                begin = memories.offsets[index]
                 if entry.kind == CONSTANT:
-                    _write_bytes(memories, span, index, entry)
+                    memories.write(span, begin, _padded(as_bytes(entry.tensor)))
                 else:
-                    view = memories.view(span, index, entry.count, torch.float32)
-                    view.view(entry.shape).copy_(entry.tensor)
+                    memories.write(span, begin, entry.tensor.detach().float())
+    memories.settle()
 
 
-def _write_bytes(memories: Memories, span: Span, index: int, entry: Entry) -> None:
-    source = as_bytes(entry.tensor)
-    padded = -(-source.numel() // 4) * 4
-    view = memories.view(span, index, padded, torch.uint8)
-    view[: source.numel()].copy_(source)
-    view[source.numel() :].zero_()
+def _padded(source: torch.Tensor) -> torch.Tensor:
+    """With zeros, to whole floats."""
+    return nn.functional.pad(source, (0, -source.numel() % 4))
 
 
 def as_bytes(tensor: torch.Tensor) -> torch.Tensor:
@@ -93,3 +93,12 @@ def dense(gradient: torch.Tensor | None) -> torch.Tensor | None:
     if gradient is not None and gradient.layout != torch.strided:
         return gradient.to_dense()
     return gradient
+
+
+def gather(parameter: torch.Tensor, view: torch.Tensor) -> None:
+    """The gradient is in `view` from now on, even if the program replaced it."""
+    gradient = dense(parameter.grad)
+    if gradient is None:
+        view.zero_()
+    elif gradient.data_ptr() != view.data_ptr() or gradient.stride() != view.stride():
+        view.copy_(gradient)

@@ -39,6 +39,7 @@ def describe(model: torch.nn.Module, train_set: Any, wishes: Wishes) -> str | No
     assumed: dict[str, Any] = {
         "protocol": PROTOCOL,
         "devices": 1,
+        "stages": False,
         "settings": {"batch": DEFAULT_BATCH, "epochs": DEFAULT_EPOCHS},
     }
     notes = _Notes()

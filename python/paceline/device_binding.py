@@ -17,7 +17,8 @@ from typing import Any
 
 import torch
 
-from .binding import Runs, check_trainable, dense
+from .binding import Runs, check_trainable, gather
+from .flat_weights import FlatWeights, bits, in_place, is_finite, number
 from .inventory import CONSTANT, PARAMETER, STATISTIC, Entry, Inventory
 from .memories import Memories, Memory, Span
 from .write_watch import written_to
@@ -45,9 +46,8 @@ class DeviceBinding:
         self._inventory = inventory
         self._entries = inventory.entries
         self._memories = memories
-        self._device = device
         self._transfers: Transfers = CudaTransfers(device) if device.type == "cuda" else Transfers()
-        self._weights: torch.Tensor | None = None
+        self._weights = FlatWeights(inventory, memories, device)
         self._gradients: torch.Tensor | None = None
         self._spans: tuple[Span, ...] = ()  # of the weights
         self._weights_sum: torch.Tensor | None = None  # at the start of the step, if writes are looked for
@@ -55,7 +55,6 @@ class DeviceBinding:
         self._cut_for: tuple[Span, ...] = ()
         self._bucket_of: dict[int, Bucket] = {}
         self._views: list[torch.Tensor | None] = []  # of the gradients
-        self._bound = False
         self._computing = False
         self._hooks: list[Any] = []
         for index, entry in enumerate(self._entries):
@@ -66,38 +65,15 @@ class DeviceBinding:
     def bind(self, weights: Runs) -> None:
         spans = self._memories.spans(weights)
         with torch.no_grad():
-            if self._weights is None:
-                self._weights = torch.zeros(self._memories.floats, dtype=torch.float32, device=self._device)
-                self._gradients = torch.zeros(self._memories.floats, dtype=torch.float32, device=self._device)
-            for span in spans:
-                begin, end = self._memories.offsets[span.first], self._memories.end_of(span.last - 1)
-                self._transfers.register(self._memories.memory(span))
-                self._transfers.copy(self._weights[begin:end], self._memories.floats_view(span, begin, end))
-            self._set_tensors(spans)
+            if self._gradients is None:
+                self._gradients = self._weights.new_room()
+            self._weights.bind(spans, self._fetch)
         self._spans = spans
-        self._bound = True
 
-    def _set_tensors(self, spans: tuple[Span, ...]) -> None:
-        assert self._weights is not None
-        for span in spans:
-            for index in range(span.first, span.last):
-                entry = self._entries[index]
-                tensor = entry.tensor
-                if entry.kind == CONSTANT:
-                    if not self._bound:
-                        value = self._memories.view(span, index, entry.count, entry.dtype)
-                        tensor.data.copy_(value.view(entry.shape))
-                    continue
-                view = self._part(self._weights, index)
-                if entry.kind == STATISTIC or not _in_place(entry):
-                    tensor.data.copy_(view)
-                elif not self._bound or tensor.data_ptr() != view.data_ptr():  # moved since, by an RNN of cuDNN, say
-                    tensor.data = view
-
-    def _part(self, flat: torch.Tensor, index: int) -> torch.Tensor:
-        entry = self._entries[index]
-        begin = self._memories.offsets[index]
-        return flat[begin : begin + entry.count].view(entry.shape)
+    def _fetch(self, span: Span, to: torch.Tensor) -> None:
+        begin = self._memories.offsets[span.first]
+        self._transfers.register(self._memories.memory(span))
+        self._transfers.copy(to, self._memories.floats_view(span, begin, begin + to.numel()))
 
     # Gradients.
 
@@ -114,14 +90,14 @@ class DeviceBinding:
             bucket.sent = None
         for entry, view in zip(self._entries, self._views):
             if entry.kind == PARAMETER:
-                entry.tensor.grad = view if _in_place(entry) else None
+                entry.tensor.grad = view if in_place(entry) else None
         self._computing = True
 
     def _cut(self, spans: tuple[Span, ...]) -> None:
         """Buckets within the runs, of parameters or of statistics, the last parameters first."""
         assert self._gradients is not None
         self._views = [
-            None if entry.kind == CONSTANT else self._part(self._gradients, index)
+            None if entry.kind == CONSTANT else self._weights.part(self._gradients, index)
             for index, entry in enumerate(self._entries)
         ]
         self._buckets = []
@@ -170,12 +146,8 @@ class DeviceBinding:
 
     def _gather(self, index: int, parameter: torch.Tensor) -> None:
         view = self._views[index]
-        gradient = dense(parameter.grad)
         assert view is not None
-        if gradient is None:
-            view.zero_()
-        elif gradient.data_ptr() != view.data_ptr() or gradient.stride() != view.stride():
-            view.copy_(gradient)
+        gather(parameter, view)
 
     def _send(self, bucket: Bucket) -> None:
         # First the sums: what changes after them is found to differ, whether the copy has it or not.
@@ -186,7 +158,12 @@ class DeviceBinding:
         """Two: one of bits, which sees single ones, and one of numbers, which sees a factor of all of them."""
         assert self._gradients is not None
         part = self._gradients[bucket.begin : bucket.end]
-        return torch.stack((_bits(part), part.sum().view(torch.int32)))
+        return torch.stack((bits(part), number(part)))
+
+    def _sum_of_weights(self) -> torch.Tensor:
+        """Twice, as a bucket has two."""
+        total = self._weights.sum()
+        return torch.stack((total, total))
 
     def _copy(self, bucket: Bucket) -> None:
         assert self._gradients is not None
@@ -206,7 +183,7 @@ class DeviceBinding:
                     view.copy_(entry.tensor)
             self._transfers.join_aside()
             now = [self._sums(bucket) for bucket in self._buckets]
-            before = [bucket.sent if bucket.sent is not None else sums for bucket, sums in zip(self._buckets, now)]
+            before = [bucket.sent if bucket.sent is not None else one for bucket, one in zip(self._buckets, now)]
             for bucket in self._buckets:
                 if bucket.sent is None:
                     self._copy(bucket)
@@ -217,32 +194,13 @@ class DeviceBinding:
                 now.append(self._sum_of_weights())
             sent, found = torch.stack((torch.stack(before), torch.stack(now))).tolist()  # waits for all of the above
             if self._weights_sum is not None and sent.pop() != found.pop():
-                raise written_to(self._written_to())
+                raise written_to(self._weights.written_to(self._spans, self._fetch))
             stale = [bucket for bucket, one, other in zip(self._buckets, sent, found) if one != other]
             for bucket in stale:
                 self._copy(bucket)
             if stale:
                 self._transfers.wait()
-        return all(_is_finite(bits) for _, bits in found)
-
-    def _sum_of_weights(self) -> torch.Tensor:
-        """Twice, as a bucket has two."""
-        assert self._weights is not None
-        total = _bits(self._weights)
-        return torch.stack((total, total))
-
-    def _written_to(self) -> str:
-        """The name of a weight that is not what it was."""
-        assert self._weights is not None
-        for span in self._spans:
-            for index in range(span.first, span.last):
-                entry = self._entries[index]
-                if entry.kind == PARAMETER:
-                    begin = self._memories.offsets[index]
-                    before = self._memories.floats_view(span, begin, begin + entry.count)
-                    if not torch.equal(self._part(self._weights, index).cpu().reshape(-1), before):
-                        return entry.name
-        return self._entries[0].name  # the layout's padding, say
+        return all(is_finite(total) for _, total in found)
 
     def shared_at(self, address: int) -> str | None:
         return None
@@ -258,32 +216,12 @@ class DeviceBinding:
         for hook in self._hooks:
             hook.remove()
         self._hooks = []
-        for entry in self._entries:
-            tensor = entry.tensor
-            if entry.kind == PARAMETER:
-                tensor.grad = None
-                if self._bound and _in_place(entry):
-                    tensor.data = tensor.data.clone()
+        self._weights.release()
         self._buckets = []
         self._bucket_of = {}
         self._views = []
-        self._weights = self._gradients = self._weights_sum = None
-        self._bound = False
+        self._gradients = self._weights_sum = None
         self._transfers.close()
-
-
-def _in_place(entry: Entry) -> bool:
-    return entry.kind == PARAMETER and entry.dtype == torch.float32 and entry.tensor.is_contiguous()
-
-
-def _bits(part: torch.Tensor) -> torch.Tensor:
-    """A sum that differs where a single bit does."""
-    return part.view(torch.int32).sum(dtype=torch.int32)
-
-
-def _is_finite(bits: int) -> bool:
-    """Of a float32. A sum of numbers is finite only if all of them are."""
-    return bits >> 23 & 0xFF != 0xFF
 
 
 class Transfers:

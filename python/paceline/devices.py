@@ -26,13 +26,16 @@ def device() -> torch.device:
         return torch.device("cpu" if named == STAND_IN else named)
     if not torch.cuda.is_available():
         return torch.device("cpu")
+    return torch.device("cuda", number_of_gpu(torch.cuda.device_count()))
+
+
+def number_of_gpu(count: int) -> int:
+    """By the worker's number on its host, in turn."""
     here = session()
-    count = torch.cuda.device_count()
-    number = 0
-    if here is not None:
-        # The numbers of one worker's processes leave room for the other workers between them.
-        number = here.on_host + here.rank * max(1, count // here.processes)
-    return torch.device("cuda", number % count)
+    if here is None:
+        return 0
+    # The numbers of one worker's processes leave room for the other workers between them.
+    return (here.on_host + here.rank * max(1, count // here.processes)) % count
 
 
 def device_count() -> int:

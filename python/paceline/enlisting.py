@@ -11,19 +11,23 @@ from torch import nn
 
 from .allocator import keep_freed_memory
 from .binding import Binding
+from .binding_by_memory import BindingByMemory
 from .channel import Message
+from .cuts import CannotCut, Cuts, find_cuts
 from .device_binding import DeviceBinding
+from .device_memory import card_that_shares, driver
 from .devices import is_stand_in
 from .errors import PacelineError
 from .evaluation import takes_model
 from .host_binding import HostBinding
 from .inventory import Inventory, take_inventory
 from .job import Job
-from .loading import check_train_set, make_loader, prefetched
-from .memories import Memories
+from .loading import Load, Loads, check_train_set, make_loader, prefetched
+from .memories import CUDA, Memories
 from .optimizer_guard import OptimizerGuard
 from .optimizers import read_optimizer
 from .reporting import reporter
+from .resident_binding import ResidentBinding
 from .schedules import read_schedule
 from .session import Session
 from .wishes import Wishes
@@ -55,10 +59,17 @@ def enlist(session: Session, model: nn.Module, train_set: Any, wishes: Wishes) -
     if wishes.evaluate is not None:
         takes_model(wishes.evaluate)
     inventory = take_inventory(model)
-    memories = Memories(len(inventory.entries))
+    device = next(inventory.model.parameters()).device
+    memories = Memories(len(inventory.entries), device)
     # A follower describes only the model to its leader, without any settings.
     message = None if session.role == "follower" else _model_message(session, inventory, samples, wishes)
-    device = next(inventory.model.parameters()).device
+    cuts = None
+    if session.stages and message is not None and session.role != "evaluator":
+        try:
+            cuts = _cuts_of(model, train_set, inventory, samples, wishes)
+            message["units"] = [unit.message() for unit in cuts.units]
+        except CannotCut as why:
+            message["uncut"] = str(why)
     job = Job(
         session=session,
         model=model,
@@ -71,12 +82,31 @@ def enlist(session: Session, model: nn.Module, train_set: Any, wishes: Wishes) -
         watch=WriteWatch(inventory.entries, may_write=_weights_of(session, wishes) == "copy"),
         device=device,
         team=_make_team(session, inventory, device, wishes),
+        loss=wishes.loss,
+        cuts=cuts,
     )
     if message is not None:
         session.channel.write(message)
     if session.role == "probe":
         job.wait_for_end()
     return job
+
+
+def _cuts_of(model: nn.Module, train_set: Any, inventory: Inventory, samples: int, wishes: Wishes) -> Cuts:
+    if wishes.loss is None:
+        raise CannotCut(
+            "the program's own loop computes whole models; make the part of the loop that computes the loss a "
+            "function loss(model, batch), and write paceline.run(model, train_set, loss) instead of the loop"
+        )
+    if wishes.scaler is not None:
+        raise CannotCut("scaler= works on whole models only; use bfloat16, which needs no scaler")
+    if wishes.processes != 1:
+        raise CannotCut("processes= computes whole models only; leave it out, and name more devices")
+    if next(inventory.model.parameters()).device.type != "cpu":
+        raise CannotCut("stages compute on processors only as yet, and this model is on a GPU")
+    probed = tuple(range(min(samples, 2)))
+    batch = Loads(train_set, wishes.collate_fn)[Load(probed, 0)]
+    return find_cuts(model, inventory, wishes.loss, batch, len(probed), wishes.blocks)
 
 
 def _weights_of(session: Session, wishes: Wishes) -> str:
@@ -88,15 +118,22 @@ def _weights_of(session: Session, wishes: Wishes) -> str:
 
 def _make_binding(
     session: Session, inventory: Inventory, memories: Memories, device: torch.device, wishes: Wishes
-) -> Binding:
-    kind = _weights_of(session, wishes)
-    if session.role == "follower":
-        from .team import FollowersBinding
+) -> BindingByMemory:
+    copies = _weights_of(session, wishes) == "copy"
 
-        return FollowersBinding(inventory)
-    if device.type != "cpu" or is_stand_in():
-        return DeviceBinding(inventory, memories, device, may_write=kind == "copy")
-    return HostBinding(inventory, memories, copy_weights=kind == "copy")
+    def of_files() -> Binding:
+        if session.role == "follower":
+            from .team import FollowersBinding
+
+            return FollowersBinding(inventory)
+        if device.type != "cpu" or is_stand_in():
+            return DeviceBinding(inventory, memories, device, may_write=copies)
+        return HostBinding(inventory, memories, copy_weights=copies)
+
+    def resident() -> ResidentBinding:
+        return ResidentBinding(inventory, memories, device, may_write=copies)
+
+    return BindingByMemory(memories, of_files, resident)
 
 
 def _make_team(session: Session, inventory: Inventory, device: torch.device, wishes: Wishes) -> Team | None:
@@ -122,6 +159,9 @@ def _model_message(session: Session, inventory: Inventory, samples: int, wishes:
         "prefetch": prefetched(wishes.loader),
         "device": _in_words(next(inventory.model.parameters()).device),
     }
+    card = _card_of(inventory)
+    if card is not None:
+        message["memory"] = {"kind": CUDA, "device": card, "cards": len(driver().cards())}
     if wishes.evaluate is None:
         message["evaluates"] = False
     if inventory.aliases:
@@ -140,6 +180,12 @@ def _model_message(session: Session, inventory: Inventory, samples: int, wishes:
         if schedule is not None:
             message["schedule"] = schedule
     return message
+
+
+def _card_of(inventory: Inventory) -> str | None:
+    """The UUID of the card that has the whole model, if weights and gradients can lie in its memory."""
+    devices = {entry.tensor.device for entry in inventory.entries}
+    return card_that_shares(devices.pop()) if len(devices) == 1 else None
 
 
 def _in_words(device: torch.device) -> str:

@@ -10,7 +10,7 @@ from typing import Optional
 
 import torch
 
-from .binding import Runs, check_trainable, dense, zero_ranges
+from .binding import Runs, check_trainable, gather, zero_ranges
 from .inventory import CONSTANT, PARAMETER, STATISTIC, Entry, Inventory
 from .memories import Memories, Span
 
@@ -81,7 +81,9 @@ class HostBinding:
                 if view is None:
                     continue
                 if entry.kind == PARAMETER:
-                    _deliver(entry.tensor, view)
+                    gather(entry.tensor, view)
+                    # From now on, changes of gradients by the program are not for the servers.
+                    entry.tensor.grad = None
                 elif entry.kind == STATISTIC:
                     view.copy_(entry.tensor)
         return False  # the worker reads it as fast
@@ -131,18 +133,3 @@ class HostBinding:
             return None
         dtype = entry.dtype if entry.kind == CONSTANT else torch.float32
         return self._memories.view(span, index, entry.count, dtype).view(entry.shape)
-
-
-def _deliver(parameter: torch.Tensor, view: torch.Tensor) -> None:
-    """Makes sure that the gradient is in `view`, even if the program replaced it meanwhile."""
-    gradient = dense(parameter.grad)
-    if gradient is None:
-        view.zero_()
-    elif gradient is not view and not _same_memory(gradient, view):
-        view.copy_(gradient)
-    # From now on, changes of gradients by the program are not for the servers.
-    parameter.grad = None
-
-
-def _same_memory(a: torch.Tensor, b: torch.Tensor) -> bool:
-    return a.data_ptr() == b.data_ptr() and a.dtype == b.dtype and a.stride() == b.stride()

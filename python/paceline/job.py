@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Generator, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Callable
@@ -9,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Callable
 import torch
 from torch import nn
 
-from .binding import Binding, write_initial
+from .binding import write_initial
+from .binding_by_memory import BindingByMemory
 from .channel import Message
 from .errors import PacelineError
 from .evaluation import Evaluate, measure
@@ -24,10 +26,14 @@ from .optimizer_guard import OptimizerGuard
 from .reporting import reporter
 from .seeding import seed_step
 from .session import Session
+from .stage_forward import StageForward
+from .stages import KINDS as STAGE_KINDS
+from .stages import Stages
 from .write_guard import WriteGuard
 from .write_watch import WriteWatch
 
 if TYPE_CHECKING:
+    from .cuts import Cuts, Loss
     from .team import Team
 
 
@@ -43,13 +49,15 @@ class Job:
         model: nn.Module,
         inventory: Inventory,
         memories: Memories,
-        binding: Binding,
+        binding: BindingByMemory,
         make_loader: Callable[[], Any],
         evaluate: Evaluate | None,
         guard: OptimizerGuard,
         watch: WriteWatch,
         device: torch.device,
         team: Team | None = None,
+        loss: Loss | None = None,
+        cuts: Cuts | None = None,
     ) -> None:
         self.role = session.role
         self.name = session.name
@@ -81,6 +89,13 @@ class Job:
         self._write_guard = WriteGuard(binding.shared_at, reporter.tell)
         self._write_guard.install()
         self._loader = make_loader() if self.role in ("worker", "follower") else None
+        self._seams = None if cuts is None else cuts.seams
+        self._seed = 0  # of the micro-batch in hand
+        self._stages: Stages | None = None
+        if loss is not None and cuts is not None and self._loader is not None:
+            self._stages = Stages(
+                model, inventory, memories, loss, cuts, self._loader.get, self._bind_weights, device
+            )
 
     # What the program calls.
 
@@ -110,6 +125,12 @@ class Job:
             self._micro.collect()
             if self._micro.is_last:
                 self._finish(self._micro)
+
+    def block_seeds(self) -> contextlib.AbstractContextManager[object]:
+        """Around the passes of a whole model: its blocks draw what they draw as stages of it."""
+        if self._seams is None:
+            return contextlib.nullcontext()
+        return StageForward(self._seams, 0, len(self._seams.blocks), (), self._seed, self._device)
 
     def wait_for_end(self) -> None:
         """For a program that only describes its model."""
@@ -166,6 +187,10 @@ class Job:
                 self._team.expect(message["batches"])
         elif kind == "evaluate":
             self._answer_evaluate(message)
+        elif kind in STAGE_KINDS and self._stages is not None:
+            answer = self._stages.serve(message)
+            if answer is not None:
+                self._send(answer)
         elif kind == "end":
             self._end(message)
 
@@ -186,7 +211,8 @@ class Job:
             if not bound:
                 self._bind(step)
                 bound = True
-            seed_step(int(step["seed"]) + micro, self._device)
+            self._seed = int(step["seed"]) + micro
+            seed_step(self._seed, self._device)
             if self._device.type != "cpu":
                 batch = to_device(batch, self._device)
             self.samples = part
@@ -214,7 +240,7 @@ class Job:
             self._inventory.check_devices()
             self._bound = True
         self._watch.check_sent()
-        self._binding.bind(message["weights"])
+        self._binding.bind(message["weights"], message.get("gradients", ()), message.get("ahead"))
 
     def _finish(self, micro: MicroBatches) -> None:
         self._guard.check()
@@ -222,7 +248,7 @@ class Job:
         if self._team is not None:
             micro.skipped = self._team.average(micro)
         overflowed = self._guard.overflowed()  # a scaler is updated in any case
-        known = {"finite": True} if self._binding.finish() else {}
+        known = self._binding.finish(skipped=micro.skipped or overflowed)
         self._watch.check()
         self._watch.sent()
         loss = finite(micro.loss)

@@ -32,6 +32,8 @@ def join(
     collate_fn: Callable[..., Any] | None = None,
     digest: str | None = None,
     processes: int = 1,
+    _loss: Callable[[Any, Any], Any] | None = None,
+    _blocks: Any = None,
     **loader: Any,
 ) -> Job:
     """Return the job that this process works for. Iterate over it, and call its step() once for each batch.
@@ -59,6 +61,8 @@ def join(
         collate_fn=collate_fn,
         digest=digest,
         processes=processes,
+        loss=_loss,
+        blocks=_blocks,
         loader=loader,
     )
     with reporter.reported():
@@ -98,17 +102,22 @@ def run(
     train_set: Any,
     loss: Callable[[Any, Any], Any],
     evaluate: Callable[..., Any] | None = None,
+    *,
+    blocks: str | list[str] | None = None,
     **arguments: Any,
 ) -> Job:
-    """The whole loop, for a program that needs no loop of its own.
+    """The whole loop, for a program that needs no loop of its own. A job may cut its model into stages.
 
     loss(model, batch) returns the loss, or the loss and a dict of metrics. Other arguments are join()'s.
+    blocks: the name of the ModuleList or Sequential between whose modules the model may be cut, or several names;
+        without it, the longest one.
     """
-    job = join(model, train_set, evaluate=evaluate, **arguments)
+    job = join(model, train_set, evaluate=evaluate, _loss=loss, _blocks=blocks, **arguments)
     scaler = arguments.get("scaler")
     for batch in job:
-        result = loss(model, batch)
-        value, metrics = result if isinstance(result, tuple) else (result, None)
-        (value if scaler is None else scaler.scale(value)).backward()
+        with job.block_seeds():
+            result = loss(model, batch)
+            value, metrics = result if isinstance(result, tuple) else (result, None)
+            (value if scaler is None else scaler.scale(value)).backward()
         job.step(value, metrics)
     return job

@@ -7,15 +7,20 @@ import os
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from .channel import Message
+from .devices import is_stand_in
 from .errors import PacelineError
 
 if TYPE_CHECKING:
     import torch
 
 FLOAT = 4  # bytes
+
+# Kinds of memory in a message.
+FILE = "file"
+CUDA = "cuda"
 
 
 @dataclass(frozen=True)
@@ -29,12 +34,32 @@ class Span:
     generation: int  # of the memory: its number may be used again
 
 
-class Memory:
-    def __init__(self, number: int, path: str, size: int, write: bool, generation: int) -> None:
+class Memory(Protocol):
+    """Memory that another process made: a file in the host's memory, or memory of a GPU (device_memory.py)."""
+
+    number: int
+    size: int  # bytes
+    writable: bool
+    generation: int
+    on_card: bool  # a GPU's memory
+    near: bool  # to the model's device: a view is the memory itself, and the device computes in it
+
+    def view(self, offset: int, count: int, dtype: torch.dtype) -> torch.Tensor:
+        """A flat tensor over this memory; a copy of it in the host's memory if it is a GPU's and not near."""
+
+    def write(self, offset: int, source: torch.Tensor) -> None:
+        """Writes the tensor's values, row by row."""
+
+
+class FileMemory:
+    on_card = False
+
+    def __init__(self, number: int, path: str, size: int, write: bool, generation: int, near: bool) -> None:
         self.number = number
         self.size = size
         self.writable = write
         self.generation = generation
+        self.near = near
         fd = os.open(path, (os.O_RDWR if write else os.O_RDONLY) | os.O_CLOEXEC)
         try:
             access = mmap.ACCESS_WRITE if write else mmap.ACCESS_READ
@@ -52,12 +77,16 @@ class Memory:
             warnings.filterwarnings("ignore", message=".*not writable.*")
             return torch.frombuffer(self._map, dtype=dtype, count=count, offset=offset)
 
+    def write(self, offset: int, source: torch.Tensor) -> None:
+        self.view(offset, source.numel(), source.dtype).copy_(source.reshape(-1))
+
 
 class Memories:
     """The mapped memories, and the layout of the tensors in them."""
 
-    def __init__(self, tensors: int) -> None:
+    def __init__(self, tensors: int, device: torch.device) -> None:
         self._tensors = tensors
+        self._device = device  # the model's
         self._mapped: dict[int, Memory] = {}
         self._generation = 0
         self.offsets: list[int] = []
@@ -72,10 +101,19 @@ class Memories:
 
     def map(self, message: Message) -> None:
         number = int(message["memory"])
+        write = bool(message.get("write"))
+        kind = message.get("kind", FILE)
         self._generation += 1
-        self._mapped[number] = Memory(
-            number, str(message["path"]), int(message["bytes"]), bool(message.get("write")), self._generation
-        )
+        if kind == CUDA:
+            from .device_memory import CardMemory
+
+            self._mapped[number] = CardMemory(number, message, self._device, write, self._generation)
+        elif kind == FILE:
+            near = self._device.type == "cpu" and not is_stand_in()
+            path, size = str(message["path"]), int(message["bytes"])
+            self._mapped[number] = FileMemory(number, path, size, write, self._generation, near)
+        else:
+            raise PacelineError(f"Paceline shares memory of the kind {kind!r}, which this package does not know")
 
     def unmap(self, message: Message) -> None:
         # The mapping itself goes with the last tensor over it.
@@ -83,6 +121,20 @@ class Memories:
 
     def memory(self, span: Span) -> Memory:
         return self._mapped[span.memory]
+
+    def on_cards(self, runs: Sequence[Sequence[Any]]) -> bool:
+        """Whether any of the runs lies in a GPU's memory."""
+        memories = [self._mapped.get(int(memory)) for _, memory, _ in runs]
+        return any(memory is not None and memory.on_card for memory in memories)
+
+    def settle(self) -> None:
+        """Everything that was written is there for other processes, too."""
+        import torch
+
+        if self._device.type == "cuda":
+            torch.cuda.synchronize(self._device)
+    def numbered(self, number: int) -> Memory:
+        return self._mapped[number]
 
     def has(self, memory: Memory) -> bool:
         return self._mapped.get(memory.number) is memory
@@ -112,12 +164,17 @@ class Memories:
         return tuple(spans)
 
     def view(self, span: Span, tensor: int, count: int, dtype: torch.dtype) -> torch.Tensor:
-        behind = (self.offsets[tensor] - self.offsets[span.first]) * FLOAT
-        return self.memory(span).view(span.offset + behind, count, dtype)
+        return self.memory(span).view(self._place(span, self.offsets[tensor]), count, dtype)
 
-    def floats_view(self, span: Span, begin: int, end: int) -> torch.Tensor:
-        """Floats [begin, end) of the layout, within a span."""
+    def floats_view(self, span: Span, begin: int, end: int, behind: int = 0) -> torch.Tensor:
+        """Floats [begin, end) of the layout, within a span; or the floats that lie `behind` bytes behind these."""
         import torch
 
-        behind = (begin - self.offsets[span.first]) * FLOAT
-        return self.memory(span).view(span.offset + behind, end - begin, torch.float32)
+        return self.memory(span).view(self._place(span, begin) + behind, end - begin, torch.float32)
+
+    def write(self, span: Span, begin: int, source: torch.Tensor) -> None:
+        """Writes from float `begin` of the layout on, within a span."""
+        self.memory(span).write(self._place(span, begin), source)
+
+    def _place(self, span: Span, begin: int) -> int:
+        return span.offset + (begin - self.offsets[span.first]) * FLOAT

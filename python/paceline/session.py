@@ -19,6 +19,7 @@ class Session:
     seed: int
     weights: str = "view"  # unless the program says otherwise
     settings: dict[str, Any] = field(default_factory=dict)
+    stages: bool = False  # the job has stages
     on_host: int = 0  # the number among the devices of this host
     # Of a follower: a further process of a worker (team.py).
     rank: int = 0
@@ -65,6 +66,7 @@ def _read_start(channel: Channel) -> Session:
         seed=int(start.get("seed", 0)),
         weights=str(start.get("weights") or "view"),
         settings=dict(start.get("settings") or {}),
+        stages=bool(start.get("stages", False)),
         on_host=int(start.get("on_host", 0)),
         rank=int(start.get("rank", 0)),
         processes=int(start.get("processes", 1)),

@@ -22,13 +22,16 @@ class Wishes:
     scaler: Any = None
     weights: str | None = None
     processes: int = 1
+    # Of run(): what computes a micro-batch's loss, and the lists of blocks between which the model may be cut.
+    loss: Callable[[Any, Any], Any] | None = None
+    blocks: Any = None
     collate_fn: Callable[..., Any] | None = None
     digest: str | None = None
     loader: dict[str, Any] = field(default_factory=dict)
 
     def check(self) -> None:
         """Refuses arguments of a wrong type or out of range."""
-        for name in ("evaluate", "collate_fn"):
+        for name in ("evaluate", "collate_fn", "loss"):
             function = getattr(self, name)
             if function is not None and not callable(function):
                 raise PacelineError(f"{name} = {function!r:.60} is not a function")

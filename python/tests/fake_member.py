@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from card import DRIVER_VARIABLE, Card
 from starter import starter
 
 PACKAGE = Path(__file__).resolve().parent.parent
@@ -35,8 +36,14 @@ class Memory:
         self.fd = os.memfd_create(f"memory{number}", os.MFD_CLOEXEC)
         os.ftruncate(self.fd, size)
         self.map = mmap.mmap(self.fd, size)
-        self.path = f"/proc/{os.getpid()}/fd/{self.fd}"
         self.floats = torch.frombuffer(self.map, dtype=torch.float32)
+
+    def message(self, write: bool) -> dict[str, Any]:
+        path = f"/proc/{os.getpid()}/fd/{self.fd}"
+        return {"type": "map", "memory": self.number, "path": path, "bytes": self.bytes, "write": write}
+
+    def close(self) -> None:
+        os.close(self.fd)
 
 
 class Member:
@@ -54,13 +61,15 @@ class Member:
         self.folder = folder
         self.script = folder / "train.py"
         self.script.write_text(textwrap.dedent(script))
+        library = (environment or {}).get(DRIVER_VARIABLE)
+        self.card = None if library is None else Card(library)  # has the memories
         self._start(arguments, environment or {}, preload)
         hello = {"type": "start", "protocol": 1, "role": role, "name": "w0", "devices": 1, "seed": 1}
         self.send({**hello, "settings": settings or {}, **start})
         self.tensors: list[dict[str, Any]] = []
         self.offsets: list[int] = []
         self.floats = 0
-        self.memories: dict[int, Memory] = {}
+        self.memories: dict[int, Any] = {}
 
     def _start(self, arguments: Sequence[str], environment: dict[str, str], preload: str) -> None:
         self.socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -80,6 +89,8 @@ class Member:
     # Messages.
 
     def send(self, message: dict[str, Any]) -> None:
+        if self.card is not None:
+            self.card.settle()
         with contextlib.suppress(BrokenPipeError, ConnectionError):
             self.socket.sendall(json.dumps(message).encode() + b"\n")
 
@@ -120,8 +131,10 @@ class Member:
             self.process.kill()
         self.process.wait(10)
         for memory in self.memories.values():
-            os.close(memory.fd)
+            memory.close()
         self.memories.clear()
+        if self.card is not None:
+            self.card.close()
 
     def __enter__(self) -> Member:
         return self
@@ -149,23 +162,24 @@ class Member:
             return -(-count * SIZES.get(tensor["dtype"], 4) // 4)
         return count
 
-    def map(self, number: int, write: bool, size: int = 0) -> Memory:
-        memory = Memory(number, size or max(4, self.floats * 4))
+    def map(self, number: int, write: bool, size: int = 0) -> Any:
+        size = size or max(4, self.floats * 4)
+        memory = Memory(number, size) if self.card is None else self.card.memory(number, size)
         old = self.memories.get(number)
         if old is not None:
-            os.close(old.fd)
+            old.close()
         self.memories[number] = memory
-        self.send({"type": "map", "memory": number, "path": memory.path, "bytes": memory.bytes, "write": write})
+        self.send(memory.message(write))
         return memory
 
-    def begin(self) -> tuple[Memory, Memory]:
+    def begin(self) -> tuple[Any, Any]:
         """Weights as the program has them at first, and memory for gradients."""
         self.take_model()
         weights, gradients = self.map(0, write=True), self.map(1, write=True)
         self.send({"type": "initial", "to": [[0, 0, 0]]})
         self.receive("done")
         self.send({"type": "unmap", "memory": 0})
-        self.send({"type": "map", "memory": 0, "path": weights.path, "bytes": weights.bytes, "write": False})
+        self.send(weights.message(write=False))
         return weights, gradients
 
     def step(self, samples: Sequence[int], **more: Any) -> dict[str, Any]:
@@ -186,13 +200,13 @@ class Member:
     def index(self, name: str) -> int:
         return [tensor["name"] for tensor in self.tensors].index(name)
 
-    def tensor(self, memory: Memory, name: str) -> torch.Tensor:
+    def tensor(self, memory: Any, name: str) -> torch.Tensor:
         index = self.index(name)
         shape = self.tensors[index]["shape"]
         count = int(torch.Size(shape).numel())
         return memory.floats[self.offsets[index] : self.offsets[index] + count].view(shape)
 
-    def state(self, memory: Memory) -> dict[str, torch.Tensor]:
+    def state(self, memory: Any) -> dict[str, torch.Tensor]:
         """All that are floats there."""
         floats = [t["name"] for t in self.tensors if t["kind"] != "constant" or t["dtype"] == "float32"]
         return {name: self.tensor(memory, name).clone() for name in floats}

@@ -13,11 +13,11 @@ needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="PyTorch fi
 
 def device_of(environment: dict[str, str]) -> torch.device:
     """Where a program with this environment computes."""
-    return torch.device("cuda" if environment == ON_GPU else "cpu")
+    return torch.device("cuda" if environment["PACELINE_DEVICE"] == "cuda" else "cpu")
 
 
 def agree(ours: torch.Tensor, plain: torch.Tensor) -> bool:
     """To the last bit on a CPU. On a GPU two runs of the same program may add in another order."""
     if plain.device.type == "cpu":
         return torch.equal(ours, plain)
-    return torch.allclose(ours, plain.cpu(), rtol=1e-4, atol=1e-6)
+    return torch.allclose(ours.cpu(), plain.cpu(), rtol=1e-4, atol=1e-6)

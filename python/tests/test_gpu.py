@@ -51,8 +51,8 @@ job = paceline.join(model, Points())
 for x, y in job:
     loss = loss_of(model, x, y)
     loss.backward()
-    early = sum(bucket.sent is not None for bucket in job._binding._buckets)
-    print("on their way", early, "of", len(job._binding._buckets))
+    early = sum(bucket.sent is not None for bucket in job._binding.now._buckets)
+    print("on their way", early, "of", len(job._binding.now._buckets))
     job.step(loss)
 """
     log = gradients_are_plain(tmp_path, text, WIDE)
@@ -65,7 +65,7 @@ model = make().to(paceline.device())
 job = paceline.join(model, Points())
 """ + LOOP.replace(
         "    job.step",
-        "    print('known', [one[2] for one in job._binding._transfers._registered.values()])\n    job.step",
+        "    print('known', [one[2] for one in job._binding.now._transfers._registered.values()])\n    job.step",
     )
     assert "known [True, True]" in gradients_are_plain(tmp_path, text, WIDE)
 
@@ -87,7 +87,7 @@ model = make().to(paceline.device())
 job = paceline.join(model, Points())
 """ + LOOP.replace(
         "    job.step",
-        "    print('known', [one[2] for one in job._binding._transfers._registered.values()])\n    job.step",
+        "    print('known', [one[2] for one in job._binding.now._transfers._registered.values()])\n    job.step",
     )
     log = gradients_are_plain(tmp_path, text, WIDE)
     assert "known [False, False]" in log and log.count("the GPU's driver cannot register shared memory") == 1

@@ -349,7 +349,7 @@ def test_a_program_that_says_falsely_that_its_gradient_is_finite(
     """The servers look at what they make of it: the run ends with one line, and no checkpoint is spoilt."""
     lie = """
 import paceline, paceline.device_binding
-paceline.device_binding._is_finite = lambda bits: True
+paceline.device_binding.is_finite = lambda bits: True
 """
     spoils = LOOP.replace(
         "    job.step(loss)",

@@ -32,7 +32,7 @@ ChildProcess::ChildProcess(const std::function<int(const Parent&)>& run) {
   pid_ = fork();
   PACELINE_CHECK(pid_ >= 0, "no child");
   if (pid_ == 0) {
-    // Also when the test itself is killed, because it takes too long.
+    // The child also dies if the test itself is killed because it takes too long.
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(1);
     close(down[1]);

@@ -11,7 +11,7 @@ namespace paceline::testing {
 
 class ChildProcess {
  public:
-  // In the child: what it can say to its parent, and hear from it. One line at a time.
+  // The child's end: its lines to its parent, and its parent's lines. One line at a time.
   class Parent {
    public:
     Parent(int in, int out) : in_(in), out_(out) {}

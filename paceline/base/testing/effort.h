@@ -6,17 +6,17 @@
 
 namespace paceline::testing {
 
-// For a long test of what is decided, whose code other tests run too: under sanitizers it shows nothing more.
+// For a long test of decisions whose code other tests run too: under sanitizers it shows nothing more.
 #ifdef PACELINE_SANITIZED
 inline constexpr bool kSanitized = true;
 #else
 inline constexpr bool kSanitized = false;
 #endif
 
-// Of all ways in which a test can go, the most to try.
+// The most ways to try, of all ways in which a test can go.
 inline constexpr std::int64_t kMostWays = kSanitized ? 2'000 : INT64_MAX;
 
-// Of so many random runs, those to do.
+// The runs to do, of `runs` random ones.
 constexpr std::uint64_t part_of(std::uint64_t runs) { return kSanitized ? (runs + 9) / 10 : runs; }
 
 }  // namespace paceline::testing

@@ -9,7 +9,7 @@
 
 namespace paceline::testing {
 
-// Aborts where the status says nothing, or more than a line, or does not begin with the file that was read.
+// Aborts if the status has no text, or more than a line, or does not begin with the file that was read.
 inline void check_one_line(const absl::Status& status, std::string_view file = "") {
   const std::string_view message(status.message().data(), status.message().size());
   PACELINE_CHECK(!message.empty() && message.starts_with(file) && message.find('\n') == message.npos, "{}",

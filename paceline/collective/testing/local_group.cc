@@ -7,7 +7,7 @@
 
 namespace paceline::collective::testing {
 
-// What one member reaches the others through.
+// The way of one member to the others.
 class LocalGroup::View final : public Fabric {
  public:
   View(LocalGroup& group, int rank) : group_(group), rank_(rank) {}
@@ -89,7 +89,7 @@ bool LocalGroup::attempt(Algorithm algorithm, Phases phases, std::int64_t chunk,
   while (!going.empty()) {
     const auto at = going.begin() + static_cast<std::ptrdiff_t>(rng_.below(going.size()));
     const Standing::State state = move(**at, death);
-    // As soon as one has noticed, all are told to begin again.
+    // All members begin again once one of them has noticed a death.
     if (state == Standing::kPeerGone) return false;
     const bool dead = !alive((*at)->member);
     if (dead && state != Standing::kDone) whole = false;

@@ -20,15 +20,16 @@ struct Death {
 
 class LocalGroup {
  public:
-  // `inputs`: one a member, which outlive the group; of each the first `elements`.
+  // `inputs`: one for each member, of which the first `elements` count. They outlive the group.
   LocalGroup(const std::vector<std::vector<float>>& inputs, int members, std::int64_t elements,
              std::uint64_t seed);
   ~LocalGroup();
 
-  // A new attempt of those still alive; somebody may die in it. True when all its members have finished it.
+  // A new attempt of the members that are still alive; one may die in it. True when all its members have
+  // finished it.
   bool attempt(Algorithm algorithm, Phases phases, std::int64_t chunk, std::optional<Death> death = {});
 
-  // Of the latest attempt: who has which rank, and the plan.
+  // The members by rank, and the plan, of the latest attempt.
   const std::vector<int>& members() const { return members_; }
   const Plan& plan() const { return plan_; }
   bool alive(int member) const { return seat(member).alive; }
@@ -46,7 +47,7 @@ class LocalGroup {
   Seat& seat(int member) { return seats_[static_cast<std::size_t>(member)]; }
   const Seat& seat(int member) const { return seats_[static_cast<std::size_t>(member)]; }
   std::vector<std::unique_ptr<Mover>> take_ranks();
-  // Lets one member move. What it then is: whether it has more to do.
+  // Lets one member move. Returns its state then: whether it has more to do.
   Standing::State move(Mover& mover, const std::optional<Death>& death);
 
   const std::vector<std::vector<float>>& inputs_;

@@ -63,7 +63,7 @@ class AttemptWorld {
     carry_out(attempt_.take({now_, std::move(what)}));
   }
 
-  // In steps, as an attempt's host has them. Processes that live say so.
+  // Time passes in steps, as for a real attempt. Processes that live say so.
   void pass(std::chrono::milliseconds time) {
     constexpr std::chrono::milliseconds kStep{100};
     for (; time > std::chrono::milliseconds(0); time -= kStep) {
@@ -77,7 +77,7 @@ class AttemptWorld {
     }
   }
 
-  // The attempt's host does nothing for so long, and then goes on.
+  // The attempt's host does nothing for `time`, and then goes on.
   void stand_still(std::chrono::milliseconds time) {
     now_ += time;
     happens(TimePassed{});
@@ -111,7 +111,7 @@ class AttemptWorld {
 
   SteadyTime now() const { return now_; }
 
-  // What it did.
+  // The attempt's outputs so far.
   std::vector<std::string> news;
   std::vector<control::Fact> facts;
   std::vector<Version> evaluated;
@@ -121,21 +121,21 @@ class AttemptWorld {
   bool data_known = false;
   bool nothing_lost = false;
   bool ended = false;
-  std::vector<control::SearchPlan> searches;  // that nobody has made yet
-  // What it is to find.
+  std::vector<control::SearchPlan> searches;  // searches that were not made yet
+  // The answers that the attempt gets.
   absl::Status recording;
   absl::Status opening;
   absl::Status counting;
   bool searches_at_once = true;
 
-  // The oldest one.
+  // Makes the oldest search.
   void search() {
     const control::SearchPlan search = searches.front();
     searches.erase(searches.begin());
     happens(PlanFound{control::searched(search)});
   }
 
-  // That process says that it lives, whenever time passes.
+  // The process says that it lives, whenever time passes.
   template <class Peer>
   void keeps_beating(const Peer& peer) {
     typename Peer::Message beat;

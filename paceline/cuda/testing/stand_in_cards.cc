@@ -56,7 +56,10 @@ void* pointer(std::uint64_t address) { return reinterpret_cast<void*>(address); 
 
 }  // namespace
 
-int card_count() { return static_cast<int>(number_of("PACELINE_STAND_IN_CARDS", 1)); }
+int card_count() {
+  static const int count = static_cast<int>(number_of("PACELINE_STAND_IN_CARDS", 1));
+  return count;
+}
 
 std::size_t total_bytes() { return number_of("PACELINE_STAND_IN_BYTES", kDefaultBytes); }
 

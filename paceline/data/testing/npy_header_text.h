@@ -1,4 +1,4 @@
-// The header of an NPY file as NumPy writes it, version 1.0, to be read by what is tested.
+// The header of an NPY file in NumPy's form, version 1.0, for tests that read it.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace paceline::data {
 
-// As "f4" is: the kind, then the bytes.
+// NumPy's code of the type, for example "<f4": byte order, kind, bytes.
 inline std::string descr_of(NpyType type) {
   const bool whole = is_integer(type);
   const bool natural = std::string(name_of(type)).starts_with("uint");

@@ -1,5 +1,5 @@
 // Several hosts' servers in one process, each with a thread, shards and an exchange of its own, and real
-// links between them; for tests of what they make of a run of commits.
+// links between them; for tests of the results of a run of commits.
 #pragma once
 
 #include <atomic>
@@ -19,7 +19,7 @@ namespace paceline::exchange::testing {
 inline constexpr std::chrono::seconds kPatience{60};
 inline constexpr ps::OptimizerConfig kOptimizer{.kind = ps::OptimizerKind::kSgd, .momentum = 0.9};
 
-// Parameters, statistics and a constant, with tensors of more than a block.
+// Parameters, statistics and a constant, with tensors larger than a block.
 inline ps::Layout model() {
   ps::Layout layout;
   layout.add("conv", ps::TensorKind::kParameter, {kLeastBlock + 100});
@@ -38,11 +38,11 @@ inline std::vector<float> random_floats(Rng& rng, std::int64_t size) {
   return floats;
 }
 
-// A member of a commit: on which host, and its gradient.
+// A member of a commit: its host, and its gradient.
 struct Member {
   int host;
   std::vector<float> gradient;
-  bool waits = true;  // for the version's weights
+  bool waits = true;  // whether it waits for the version's weights
   EarlyNumber early{};
 };
 using Commit = std::vector<Member>;
@@ -53,10 +53,10 @@ struct Early {
   EarlyNumber number;
   const float* gradient;
 };
-// What all hosts are told, in this order.
+// Orders for all hosts, in this sequence.
 struct Told {
   std::vector<Early> early{};
-  Commit commit{};  // empty: there is none
+  Commit commit{};  // empty: none
 };
 
 inline double weight_of(const Commit& commit, std::size_t i) {
@@ -72,8 +72,8 @@ struct Server {
   std::atomic<int> failures{0};
 };
 
-// Who keeps the weights: each host a part, or host 0 all of them; and where a commit's gradients are summed
-// then.
+// The hosts that keep the weights: each host a part, or host 0 all of them; and in the latter case the place
+// where a commit's gradients are summed.
 enum class Kept { kEverywhere, kInOnePlace, kInOnePlaceSummedOnTheWay };
 
 class Hosts {
@@ -127,7 +127,7 @@ class Hosts {
   Server& at(int host) { return servers_[static_cast<std::size_t>(host)]; }
   int size() const { return static_cast<int>(servers_.size()); }
 
-  // Every host applies all commits, in a thread of its own.
+  // Lets every host apply all commits, in a thread of its own.
   void apply(const std::vector<Commit>& commits) {
     std::vector<std::jthread> threads;
     for (int host = 0; host < size(); ++host) {
@@ -136,7 +136,7 @@ class Hosts {
           const absl::Status status = apply_one(host, Version(static_cast<std::int64_t>(i) + 1), commits[i]);
           EXPECT_TRUE(status.ok()) << host << ": " << status;
         }
-        // The members' memory goes.
+        // The members' memory is freed after this.
         EXPECT_TRUE(at(host).commits->flush().ok());
       });
     }
@@ -167,7 +167,7 @@ class Hosts {
     return at(host).commits->apply(*at(host).shard, update_to(version), members_of(host, commit));
   }
 
-  // The two steps of that, for all shards that the host keeps.
+  // The two steps of apply_one(), for all shards that the host keeps.
   absl::Status send_one(int host, Version version, const Commit& commit) {
     return at(host).commits->send(version, members_of(host, commit));
   }
@@ -181,7 +181,7 @@ class Hosts {
     at(host).exchange->published(at(host).shard->version());
   }
 
-  // The model of this version, as a worker of that host reads it.
+  // The model of this version, read like a worker of that host.
   std::vector<float> read(int host, Version version) {
     for (Server& server : servers_) server.exchange->want(host, version);
     std::vector<float> whole;
@@ -204,7 +204,7 @@ class Hosts {
     return memory::WeightReader::open(server.exchange->boards()[std::size_t(shard)], floats, 0).value();
   }
 
-  // What one shard makes of all that.
+  // The weights of a single shard after all these commits.
   std::vector<float> on_one_host(const std::vector<Commit>& commits) const {
     ps::Shard shard(layout_, optimizer(), memory::WeightWriter::create(layout_.size(), 2, 0).value(), 1);
     EXPECT_TRUE(shard.start(Version(0), first_).ok());
@@ -218,7 +218,7 @@ class Hosts {
     return {shard.weights().begin(), shard.weights().end()};
   }
 
-  // One shard, as every run begins with it.
+  // A shard in the state in which every run begins.
   std::unique_ptr<ps::Shard> first(int shard, bool look_ahead = false) const {
     const ps::Layout& part = parts_[std::size_t(shard)];
     auto board = memory::WeightWriter::create(ps::Shard::board_floats(part, look_ahead), 4 + size(), 2);
@@ -234,7 +234,7 @@ class Hosts {
     return offset;
   }
 
-  // What it comes to where it gets all gradients as they are.
+  // The shard after these commits, if it gets all gradients directly.
   std::unique_ptr<ps::Shard> alone(int shard, const std::vector<Commit>& commits) const {
     auto made = first(shard);
     for (const Commit& commit : commits) {
@@ -248,7 +248,7 @@ class Hosts {
   }
 
   std::int64_t floats() const { return layout_.size(); }
-  // Of what one gradient, or one version of the weights, has in blocks that move.
+  // The bytes of one gradient, or of one version of the weights, in blocks that move.
   std::int64_t moving_bytes() const {
     std::vector<float> floats(static_cast<std::size_t>(layout_.size()));
     const std::vector<bool> moving = moving_blocks(layout_, layout_.size());
@@ -281,7 +281,7 @@ class Hosts {
   static ps::Update update_to(Version version) {
     return {.version = version, .members = {}, .learning_rate = 0.1};
   }
-  // As a server has them: a gradient only where it is read.
+  // The members as a server has them: with a gradient only if it is read.
   std::vector<HostMember> members_of(int host, const Commit& commit) {
     std::vector<HostMember> members;
     for (std::size_t m = 0; m < commit.size(); ++m) {

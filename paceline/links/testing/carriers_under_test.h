@@ -1,5 +1,5 @@
-// The carriers that link_test.cc is run over. Each program that has it says which: a new carrier brings a
-// list of its own, or stands in the one of our_carriers.cc.
+// The carriers over which link_test.cc runs. Each program that has the test has such a list: a new carrier
+// has a list of its own, or is in that of our_carriers.cc.
 #pragma once
 
 #include <memory>

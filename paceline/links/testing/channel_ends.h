@@ -1,4 +1,4 @@
-// What tests of channels share: ends of every kind, made and found as processes of a job do.
+// Helpers for tests of channels: ends of every kind, made and found like those of a job's processes.
 #pragma once
 
 #include <memory>
@@ -12,12 +12,13 @@ namespace paceline::links::testing {
 enum class ChannelKind { kRing, kSealed, kTcp, kUcx };
 std::string to_string(ChannelKind kind);
 
-// Both ways the same.
+// The same size both ways.
 constexpr channels::ChannelSizes alike(std::int64_t slots, std::int64_t bytes) {
   return {{slots, bytes}, {slots, bytes}};
 }
 
-// Where ends are, each as if on a host of its own. Made in each process for itself; outlives its ends.
+// The place of some ends, as if each was on a host of its own. Each process makes one for itself; it outlives
+// its ends.
 class ChannelHost {
  public:
   explicit ChannelHost(ChannelKind kind);

@@ -13,7 +13,7 @@ constexpr auto kLimit = std::chrono::seconds(60);
 }
 
 std::vector<std::byte> payload(std::size_t bytes, std::uint64_t seed) {
-  // Eight bytes at a time, so that large ones are quickly made.
+  // Eight bytes at a time, so that large ones are made quickly.
   std::vector<std::byte> all(bytes);
   std::uint64_t word = seed * 0x9e3779b97f4a7c15u + 1;
   for (std::size_t at = 0; at < bytes; at += sizeof word) {

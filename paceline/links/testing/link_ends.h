@@ -1,4 +1,4 @@
-// What tests of links share: payloads that can be recognized, and driving a link until something has
+// Helpers for tests of links: payloads that can be recognized, and driving a link until something has
 // happened.
 #pragma once
 
@@ -19,7 +19,7 @@ namespace paceline::links::testing {
 std::vector<std::byte> payload(std::size_t bytes, std::uint64_t seed);
 std::vector<std::byte> to_bytes(const std::string& text);
 std::string to_text(std::span<const std::byte> bytes);
-// Two ends' keys; `other` gives the other end's.
+// The keys of one end; `other`: of the other end.
 LinkKeys keys(std::uint8_t seed = 1, bool other = false);
 
 // Moves and sleeps until `done`, or until the link has ended; false after a minute, so that no test hangs.
@@ -27,7 +27,7 @@ bool drive(Link& link, const std::function<bool()>& done);
 // The first link that a listener lets in; nothing after a minute.
 std::unique_ptr<Link> first_link(LinkListener& listener, std::unique_ptr<Link>& slot);
 
-// Collects what comes, payloads and all.
+// Collects all messages with their payloads.
 class Inbox {
  public:
   struct Item {
@@ -35,7 +35,7 @@ class Inbox {
     std::vector<std::byte> payload;
     bool whole = false;
   };
-  // Receives everything that comes over `link`, at once; `whole` is told of each payload. Outlives the link.
+  // Receives everything that comes over `link`, at once; `whole` gets each payload. Outlives the link.
   void attach(Link& link, std::function<void(Item&)> whole = {});
   const std::vector<std::unique_ptr<Item>>& items() const { return items_; }
   std::size_t whole() const { return whole_; }

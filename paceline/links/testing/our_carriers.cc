@@ -2,7 +2,7 @@
 
 namespace paceline::links::testing {
 
-// All of the table.
+// All carriers of the table.
 std::vector<CarrierUnderTest> carriers_under_test() {
   std::vector<CarrierUnderTest> all;
   for (const CarrierKind& kind : carriers()) {

@@ -1,5 +1,5 @@
-// Two ports joined in memory, for tests of what a link makes of the frames that come: each frame passes a
-// hand that may change it, keep it, or send it twice.
+// Two ports joined in memory, for tests of a link's reactions to frames: each frame passes a hand that may
+// change it, keep it, or send it twice.
 #pragma once
 
 #include <algorithm>
@@ -19,14 +19,14 @@ struct Frame {
 
 class PairedPort final : public FramePort {
  public:
-  using Hand = std::function<void(Frame, std::deque<Frame>& on)>;  // puts into `on` what goes on
+  using Hand = std::function<void(Frame, std::deque<Frame>& on)>;  // puts the frames that go on into `on`
 
   PairedPort();
   ~PairedPort() override;
-  // Frames that one posts come to the other, while that one lives.
+  // Frames that one posts come to the other, while the other lives.
   static void join(PairedPort& one, PairedPort& other);
   void meddle(Hand hand) { hand_ = std::move(hand); }
-  // As if the peer had posted it.
+  // Adds a frame, as if the peer had posted it.
   void inject(Frame frame) { came_.push_back(std::move(frame)); }
 
   void start(FrameSink& sink) override { sink_ = &sink; }

@@ -15,7 +15,8 @@ struct ProblemShape {
   std::int32_t least_layers = 1;
   std::int32_t most_layers = 12;
   std::int64_t most_batch = 64;
-  // Of devices, as a multiple of what the whole model needs; below 1 a device may be too small. 0: no limit.
+  // Memory of a device, as a multiple of the whole model's need; below 1 a device may be too small. 0: no
+  // limit.
   double least_memory = 0;
   double most_memory = 0;
 };

@@ -1,4 +1,4 @@
-// What Lyapunov's queues promise, to hold runs against.
+// The promise of Lyapunov's queues, for tests to compare runs with.
 #pragma once
 
 #include <vector>
@@ -7,7 +7,7 @@
 
 namespace paceline::planner {
 
-// By how much at most the mean of the k-th cost has been over its budget so far: Q_k/T; 0 before the first
+// The most that the mean of the k-th cost can have been over its budget so far: Q_k/T; 0 before the first
 // batch.
 inline double violation_bound(const QueueState& state, const std::vector<Budget>& budgets, std::size_t k) {
   if (state.batches == 0) return 0;

@@ -99,7 +99,7 @@ std::vector<CgpOracle::Expected> CgpOracle::coming(Time now) const {
   return all;
 }
 
-// Of the same number of members, or the nearest.
+// The span of commits with this number of members, or the nearest.
 double CgpOracle::Path::span(std::size_t members) const {
   const auto distance = [&](std::size_t seen) {
     return seen > members ? 2 * (seen - members) + 1 : 2 * (members - seen);  // the smaller one first
@@ -341,7 +341,7 @@ bool CgpOracle::dp_closes(Time now, Time& again) const {
   for (const Expected& one : others) f.push_back(std::max(0.0, to_seconds(one.at - now)));
   const std::size_t most =
       std::max<std::size_t>(k, static_cast<std::size_t>(std::min<std::int64_t>(options_.k_max, 64)));
-  // least[j]: of the first j; ends[j]: where its first group ends.
+  // least[j]: the least cost of the first j replicas; ends[j]: the end of their first group.
   std::vector<double> least(f.size() + 1, 0);
   std::vector<std::size_t> ends(f.size() + 1, 0);
   for (std::size_t j = k; j <= f.size(); ++j) {
@@ -352,7 +352,7 @@ bool CgpOracle::dp_closes(Time now, Time& again) const {
       const double own = static_cast<double>(size) * to_seconds(known.reduce(size)) +
                          to_seconds(from_seconds(known.global.value_or(0)));
       const double cost = (i == 0 ? 0 : least[i]) + pair_sum(f, i, j - 1) + own;
-      // Of equals the one whose last group is smallest.
+      // Among equal costs the smallest last group wins.
       if (found && cost >= least[j]) continue;
       found = true;
       least[j] = cost;

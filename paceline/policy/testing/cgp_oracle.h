@@ -32,26 +32,26 @@ class CgpOracle {
     Clock clock{};
     Version version{};  // released on, base, or the commit's
     std::size_t members = 0;
-    // Of a replica that is ready: when its weights arrived (0: nobody said), and their version.
+    // Only for a replica that is ready: when its weights arrived (0: unknown), and their version.
     Time weights{};
     Version weights_of{};
-    bool by_commit = false;  // of a release
+    bool by_commit = false;  // only for a release
   };
   struct Expected {
     Time at;
     Time latest;
   };
-  // Of one gradient that was committed.
+  // The terms of one gradient that was committed.
   struct Payment {
     double late;    // gradients committed while it was computed
     double waited;  // iterations
     double live;    // replicas
   };
-  // What the events say of the path.
+  // The events' information about the path.
   struct Path {
     std::optional<double> global;
-    std::vector<std::pair<std::size_t, double>> spans;  // by members
-    std::vector<Time> expected;                         // completions, of those under way
+    std::vector<std::pair<std::size_t, double>> spans;  // members and time
+    std::vector<Time> expected;                         // completions of the commits under way
     std::vector<Event> under_way;
     double span(std::size_t members) const;
     Duration reduce(std::size_t members) const;
@@ -59,16 +59,16 @@ class CgpOracle {
   };
 
   Version latest() const;
-  // Its newest release, if it computes.
+  // The replica's newest release, if it computes.
   std::optional<Event> computing(ReplicaId replica) const;
   std::vector<Event> all_computing() const;
-  // Of its present stay, from release to ready, in seconds.
+  // The intervals since the replica joined, from release to ready, in seconds.
   std::vector<double> intervals(ReplicaId replica) const;
   std::optional<Expected> expected(const Event& release) const;
-  // Those that are expected and not overdue, in order.
+  // The replicas that are expected and not overdue, in order.
   std::vector<Expected> coming(Time now) const;
   Path path() const;
-  // From when on the open group's weights find the way back free.
+  // The time from which the open group's weights find the way back free.
   Time back_free() const;
   bool blocked() const;
   // Whether the group closes now. If not, the time at which to look again.
@@ -89,11 +89,11 @@ class CgpOracle {
   std::vector<Event> events_;
   std::vector<Event> group_;  // the Readies that wait, in order of coming
   Time timer_{Time::max()};
-  bool was_blocked_ = false;                // the group that is open
-  std::vector<std::vector<Payment>> paid_;  // by commit
-  std::optional<Time> could_go_;            // since when only patience keeps the open group
+  bool was_blocked_ = false;                // about the open group
+  std::vector<std::vector<Payment>> paid_;  // one list for each commit
+  std::optional<Time> could_go_;            // the time since which only patience keeps the open group
   std::size_t could_go_with_ = 0;           // members then
-  Time plan_until_{Time::min()};            // of it, too
+  Time plan_until_{Time::min()};            // about the open group, too
   std::size_t plan_members_ = 0;
 };
 

@@ -19,14 +19,14 @@ class CheckedPolicy {
  public:
   explicit CheckedPolicy(const PolicySpec& spec);
 
-  // Each gives the policy one fact and returns its orders, valid until the next. A replica joins at the
-  // slowest live replica's clock. Requires: what the fact's own definition requires.
+  // Each function gives the policy one fact and returns its orders, valid until the next call. A replica
+  // joins at the slowest live replica's clock. Requires: the fact's own requirements.
   const std::vector<Order>& join(ReplicaId replica, Time now);
   const std::vector<Order>& leave(ReplicaId replica, Time now);
   const std::vector<Order>& ready(ReplicaId replica, Time now);
-  // The oldest commit under way is complete. Requires: there is one.
+  // Completes the oldest commit under way. Requires: there is one.
   const std::vector<Order>& complete(Time now);
-  // The timer that was asked for. Requires: wake().
+  // Rings the timer that was asked for. Requires: wake().
   const std::vector<Order>& ring(Time now);
   std::optional<Time> wake() const { return wake_; }
   bool under_way() const { return completed_ != version_; }
@@ -37,15 +37,15 @@ class CheckedPolicy {
   bool computing(ReplicaId replica) const { return live(replica) && replicas_.at(replica).computing; }
   Clock clock(ReplicaId replica) const { return replicas_.at(replica).clock; }
   std::int64_t gap(ReplicaId replica) const;
-  // Of all that ever ran.
+  // The largest gap of any replica so far.
   std::int64_t largest_gap() const { return largest_gap_; }
   std::int64_t committed() const { return committed_; }
   // Commits of all live replicas, and the most iterations one finished in a superstep once all were measured.
   std::int64_t barriers() const { return barriers_; }
   std::int64_t largest_quota() const { return largest_quota_; }
-  // Of live replicas.
+  // Discarded gradients of live replicas.
   std::int64_t discarded() const { return discarded_; }
-  // Finished by a live replica and not committed or discarded yet.
+  // Gradients that a live replica finished and that are not committed or discarded yet.
   std::int64_t pending() const;
 
   // The first promise that was broken; empty while all is well.
@@ -60,7 +60,7 @@ class CheckedPolicy {
     bool pending = false;             // finished and not committed or discarded yet
     std::int64_t readies = 0;         // since the last commit of all
     std::int64_t since_measured = 0;  // iterations finished since all had been ready twice
-    bool bound = false;               // was there at that moment
+    bool bound = false;               // was live at that moment
   };
 
   Clock slowest() const;

@@ -120,7 +120,7 @@ void ElasticOracle::go_on(Time now, Answer& answer) {
   for (Replica& replica : live_) {
     if (!replica.paused) continue;
     answer.releases.push_back(replica.id);
-    replica.finishes.back().at = now;  // as if it had been ready just now
+    replica.finishes.back().at = now;  // counts like a finish at this moment
     replica.paused = false;
   }
 }

@@ -19,7 +19,7 @@ class ElasticOracle {
   std::int64_t clock(int id);
 
  private:
-  // An iteration that somebody finished since the barrier.
+  // An iteration that a replica finished since the barrier.
   struct Finish {
     Time at;
     bool after_plan;  // after the first plan of the superstep
@@ -31,7 +31,7 @@ class ElasticOracle {
     bool waits = false;   // held, its gradient not committed
     std::vector<Finish> finishes{};
     std::vector<Duration> computes{};     // all its life
-    std::vector<Time> predictions{};      // of the plan that counts, for the iterations after it
+    std::vector<Time> predictions{};      // for the iterations after the plan that counts
     std::optional<std::int64_t> quota{};  // iterations after the first plan
   };
 
@@ -42,7 +42,7 @@ class ElasticOracle {
   bool somebody_is_on_the_way() const;
   void ready(const Fact& fact, Answer& answer);
   void plan(Time now, bool first, const Replica* arrived);
-  // Those that are paused do.
+  // Releases the replicas that are paused.
   void go_on(Time now, Answer& answer);
   void barrier(Answer& answer);
 

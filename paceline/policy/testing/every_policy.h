@@ -1,5 +1,5 @@
-// Which policies a test runs over that runs over all of them: its own forms, and one of each policy that is
-// not among them. So such a test finds a new policy by the table (policy_spec.h).
+// The policies for a test of all of them: its own forms, and one of each policy that is not among them. So
+// such a test finds a new policy in the table (policy_spec.h).
 #pragma once
 
 #include <algorithm>
@@ -22,11 +22,10 @@ inline std::vector<std::string> with_every_policy(std::vector<std::string> own) 
   return own;
 }
 
-// As the name of a test: letters and digits.
+// The policy's text as the name of a test: letters and digits.
 inline std::string policy_test_name(const ::testing::TestParamInfo<std::string>& test) {
   std::string name = test.param;
-  std::replace_if(
-      name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
+  std::replace_if(name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
   return name;
 }
 

@@ -24,15 +24,15 @@ class GroupsOracle {
     int group = 0;
     std::int64_t clock = 0;
     bool computing = false;
-    bool finished = false;  // and not committed or discarded
+    bool finished = false;  // its gradient is not committed or discarded
     std::int64_t base = 0;
     Duration compute{0};
   };
-  // What the inner policy thinks of a group.
+  // The inner policy's view of a group.
   enum class State { kAway, kWaits, kComputes, kHandedIn };
 
   std::vector<Replica*> of(int group);
-  bool any(int group, bool Replica::*what);
+  bool any(int group, bool Replica::* what);
   void join(const Fact& fact, Answer& answer);
   void leave(const Fact& fact, Answer& answer);
   void hand_in_if_all_are_ready(int group, Time now, Answer& answer);

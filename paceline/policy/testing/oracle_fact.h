@@ -1,4 +1,5 @@
-// What an oracle is told and what it answers: the same words for every second implementation.
+// The facts that an oracle takes and the answers that it gives: the same words for every second
+// implementation.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,7 @@ struct Fact {
   std::int64_t base = 0;  // the version a gradient was computed on
 };
 
-// What one fact gives, made comparable: commits in order; those that are released, in order of id.
+// The answer to one fact, made comparable: commits in order; released replicas in order of id.
 struct Answer {
   std::vector<std::vector<int>> commits;
   std::vector<int> discards;

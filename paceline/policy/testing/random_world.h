@@ -17,9 +17,9 @@ struct WorldFact {
   enum class What { kJoin, kLeave, kReady, kComplete, kRing } what;
   Time now;
   ReplicaId replica{};
-  Clock clock{};                   // of a join and a ready
-  Version version{};               // of a ready: the base; of a completion
-  Duration compute{0}, pulled{0};  // of a ready
+  Clock clock{};                   // for a join and a ready
+  Version version{};               // for a ready: the base; for a completion: the version
+  Duration compute{0}, pulled{0};  // for a ready
 };
 std::string to_string(const WorldFact& fact);
 // The orders that `policy` gives to the fact.
@@ -27,7 +27,7 @@ void tell(SyncPolicy& policy, const WorldFact& fact, Orders& orders);
 
 class RandomWorld {
  public:
-  // `even`: in whole seconds, where ties abound.
+  // `even`: all times are whole seconds, so that there are many ties.
   RandomWorld(std::uint64_t seed, bool even);
   WorldFact next();
   void follow(const std::vector<Order>& orders);
@@ -50,17 +50,17 @@ class RandomWorld {
 
   Rng rng_;
   const Duration grain_;
-  const Duration span_;    // from a commit's order to its completion, about
-  const Duration global_;  // of it, what keeps others out
-  const Duration back_;    // what the weights of a commit keep others out of the way back
+  const Duration span_;    // about the time from a commit's order to its completion
+  const Duration global_;  // the part of span_ in which no other commit gets through
+  const Duration back_;    // the time in which a commit's weights keep the way back busy
   Time now_{};
   std::vector<Running> live_;
   std::vector<ReplicaId> gone_;
   std::int32_t next_id_ = 0;
-  std::size_t first_ = 0;  // join before anything else
+  std::size_t first_ = 0;  // replicas that join before anything else
   Version latest_;
   Version completed_;
-  std::vector<Time> completions_;  // of the commits under way, oldest first
+  std::vector<Time> completions_;  // completions of the commits under way, oldest first
   Time last_completion_{};
   Time last_return_{};
   std::optional<Time> wake_;

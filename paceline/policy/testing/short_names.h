@@ -10,7 +10,7 @@ inline constexpr ReplicaId kA{0};
 inline constexpr ReplicaId kB{1};
 inline constexpr ReplicaId kC{2};
 
-// So many seconds after the beginning.
+// The time `seconds` after the beginning.
 inline Time s(double seconds) { return Time{} + from_seconds(seconds); }
 
 }  // namespace paceline::policy::testing

@@ -1,4 +1,4 @@
-// For tests that tell a run by hand: the moment so many seconds after its beginning.
+// The moment `seconds` after a run's beginning, for tests that make a run by hand.
 #pragma once
 
 #include "paceline/base/time.h"

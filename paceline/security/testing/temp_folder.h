@@ -1,4 +1,4 @@
-// A folder of its own for a test, removed at its end.
+// A folder for a test, removed at the test's end.
 #pragma once
 
 #include <cstdlib>

@@ -12,10 +12,10 @@ namespace paceline::sim::testing {
 
 class Quadratic final : public Work {
  public:
-  // What a replica was released on, and with that computed its gradient on.
+  // The weights on which a replica was released, and on which it computed its gradient.
   struct Point {
     Version base;
-    double reach = 0;  // R·η: along the velocity of `base`
+    double reach = 0;  // R·η: how far along the velocity of `base`
     std::vector<float> at;
   };
   struct Step {
@@ -32,7 +32,7 @@ class Quadratic final : public Work {
   absl::StatusOr<Finished> finish(ReplicaId) override { return Finished{}; }
   absl::Status commit(Time at, const control::CommitRecord& record) override;
 
-  // By version; that of 0 is where it began.
+  // Indexed by version; version 0 is the start.
   const std::vector<Step>& steps() const { return steps_; }
 
  private:

@@ -94,7 +94,7 @@ std::vector<Named> read_scenarios(const std::string& folder) {
   return all;
 }
 
-// A large one takes longer than all the others together: it gets one seed in so many.
+// A large scenario takes longer than all the others together: it gets one seed in this many.
 constexpr std::uint64_t kLargeEvery = 10;
 bool is_large(const Scenario& scenario) { return scenario.cluster.places.size() > 100; }
 

@@ -1,0 +1,63 @@
+"""The binding that fits the memory in which Paceline has a step's weights. A job may change it."""
+
+from __future__ import annotations
+
+from typing import Any, Callable
+
+from .binding import Ahead, Binding, Runs
+from .errors import PacelineError
+from .memories import Memories
+from .resident_binding import ResidentBinding
+
+
+class BindingByMemory:
+    """`of_files` makes the binding for weights and gradients in files; `resident` if any are in a GPU's memory."""
+
+    def __init__(
+        self, memories: Memories, of_files: Callable[[], Binding], resident: Callable[[], ResidentBinding]
+    ) -> None:
+        self._memories = memories
+        self._of_files = of_files
+        self._resident = resident
+        self.now: Binding | None = None
+
+    def bind(self, weights: Runs, gradients: Runs = (), ahead: Ahead | None = None) -> None:
+        on_cards = self._memories.on_cards([*weights, *gradients])
+        if ahead is not None and not on_cards:
+            raise PacelineError("Paceline asks for a look-ahead from weights that lie in a file")
+        if self.now is None or on_cards != isinstance(self.now, ResidentBinding):
+            self.release()
+            self.now = self._resident() if on_cards else self._of_files()
+        if isinstance(self.now, ResidentBinding):
+            self.now.bind(weights, ahead)
+        else:
+            self.now.bind(weights)
+
+    def before(self, gradients: Runs) -> None:
+        assert self.now is not None
+        self.now.before(gradients)
+
+    def finish(self, skipped: bool = False) -> dict[str, Any]:
+        """What is known of the gradient, as the message `stepped` has it."""
+        assert self.now is not None
+        finite = self.now.finish()
+        if isinstance(self.now, ResidentBinding):  # nobody but this process and the servers can look
+            if skipped:
+                self.now.contribute_nothing()
+            elif not finite:
+                name = self.now.not_finite()
+                return {"finite": True} if name is None else {"not_finite": name}
+            return {"finite": True}
+        return {"finite": True} if finite else {}
+
+    def shared_at(self, address: int) -> str | None:
+        return None if self.now is None else self.now.shared_at(address)
+
+    def forget(self) -> None:
+        if self.now is not None:
+            self.now.forget()
+
+    def release(self) -> None:
+        if self.now is not None:
+            self.now.release()
+            self.now = None

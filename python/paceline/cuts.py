@@ -1,0 +1,295 @@
+"""The places where a model can be cut into stages, found by computing one little batch.
+
+The batch is computed on torch's meta device, where tensors have shapes and no values; if the model needs values for
+that, on the model itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import random
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Callable
+
+import torch
+from torch import nn
+
+from .blocks import Asked, Block, find_blocks
+from .errors import PacelineError
+from .inventory import CONSTANT, PARAMETER, STATISTIC, Inventory
+from .loading import to_device
+from .stage_forward import Ended, Seams, StageForward, stub_paths
+from .stubs import StubUsed
+from .trees import at, replaced
+
+Loss = Callable[[Any, Any], Any]
+
+
+class CannotCut(Exception):
+    """Why the model has to be computed whole, in one line."""
+
+
+@dataclass
+class Unit:
+    """Blocks [first, last): the model can be cut before and behind them. Sizes are of one sample."""
+
+    first: int
+    last: int
+    name: str
+    tensors: list[int] = field(default_factory=list)  # numbers of the inventory's entries
+    message_bytes: int = 0
+    extra_bytes: int = 0
+    kept_bytes: int = 0
+    flops: float = 0
+
+    def message(self) -> dict[str, object]:
+        return {
+            "name": self.name,
+            "tensors": self.tensors,
+            "message_bytes": self.message_bytes,
+            "extra_bytes": self.extra_bytes,
+            "kept_bytes": self.kept_bytes,
+            "flops": self.flops,
+        }
+
+
+@dataclass
+class Cuts:
+    seams: Seams
+    units: list[Unit]
+    # Parameters that get gradients in several units, by number of entry: these units.
+    shared: dict[int, list[int]]
+
+
+def find_cuts(model: nn.Module, inventory: Inventory, loss: Loss, batch: Any, samples: int, asked: Asked) -> Cuts:
+    """`batch` has `samples` samples. Raises CannotCut, and PacelineError if `asked` names no blocks."""
+    root = inventory.model
+    if getattr(model, "_orig_mod", None) is root:
+        raise CannotCut("torch.compile() was given the whole model; compile its blocks instead, each by itself")
+    blocks = find_blocks(root, asked)
+    if len(blocks) < 2:
+        raise CannotCut("the model has no ModuleList or Sequential of two or more blocks to be cut between")
+    try:
+        copied = _on_meta(root)
+        on_meta = [Block(one.name, one.number, copied.get_submodule(one.name)) for one in blocks]
+        found = _DryRun(copied, inventory, loss, to_device(batch, torch.device("meta")), samples, on_meta).cuts()
+    except (CannotCut, PacelineError):
+        raise
+    except Exception:
+        # The program looks at values, which a meta tensor has none of.
+        with _unchanged(root):
+            found = _DryRun(root, inventory, loss, batch, samples, blocks).cuts()
+    by_name = {block.name: block for block in blocks}
+    found.seams.blocks = [by_name[block.name] for block in found.seams.blocks]
+    return found
+
+
+def _on_meta(model: nn.Module) -> nn.Module:
+    memo: dict[int, Any] = {}
+    for tensor in [*model.parameters(), *model.buffers()]:
+        empty = torch.empty_like(tensor, device="meta")
+        if isinstance(tensor, nn.Parameter):
+            empty = nn.Parameter(empty, requires_grad=tensor.requires_grad)
+        memo[id(tensor)] = empty
+    return copy.deepcopy(model, memo)
+
+
+@contextlib.contextmanager
+def _unchanged(model: nn.Module) -> Iterator[None]:
+    """Puts back what a forward pass changes: buffers, and the generators of random numbers."""
+    numpy = sys.modules.get("numpy")
+    states = random.getstate(), None if numpy is None else numpy.random.get_state()
+    buffers = [(buffer, buffer.detach().clone()) for buffer in model.buffers()]
+    try:
+        with torch.random.fork_rng():
+            yield
+    finally:
+        random.setstate(states[0])
+        if numpy is not None:
+            numpy.random.set_state(states[1])
+        with torch.no_grad():
+            for buffer, before in buffers:
+                buffer.copy_(before)
+        for parameter in model.parameters():
+            parameter.grad = None
+
+
+class _DryRun:
+    def __init__(
+        self, model: nn.Module, inventory: Inventory, loss: Loss, batch: Any, samples: int, blocks: list[Block]
+    ) -> None:
+        self._model = model
+        self._inventory = inventory
+        self._loss = loss
+        self._batch = batch
+        self._samples = samples
+        self._blocks = blocks
+        self._inputs: list[Any] = []  # of each block, as it is called
+
+    def cuts(self) -> Cuts:
+        seams, trained = self._whole()
+        cuts, why_not = self._possible(seams)
+        if not cuts:
+            raise CannotCut(why_not or "no cut between its blocks is possible")
+        edges = [0, *cuts, len(seams.blocks)]
+        units = [
+            Unit(first, last, _name(seams.blocks[first].name, seams.blocks[last - 1].name))
+            for first, last in zip(edges, edges[1:])
+        ]
+        written = [self._write(seams, unit) for unit in units]
+        lost = trained.difference(*(parameters for parameters, _ in written))
+        if lost:
+            raise CannotCut(f"{self._inventory.entries[min(lost)].name} gets its gradient from what no block returns")
+        return Cuts(seams, units, self._owners(units, written))
+
+    def _whole(self) -> tuple[Seams, set[int]]:
+        """One pass over the whole model. The blocks in the order of their calls, and what gets a gradient."""
+        called: list[tuple[Block, Any, Any]] = []
+        handles = []
+
+        def record(block: Block) -> Callable[..., None]:
+            def hook(_: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
+                called.append((block, (args, kwargs), output))
+
+            return hook
+
+        for block in self._blocks:
+            handles.append(block.module.register_forward_hook(record(block), with_kwargs=True))
+        try:
+            value = _value(self._loss(self._model, self._batch))
+        finally:
+            for handle in handles:
+                handle.remove()
+        for block in self._blocks:
+            times = sum(one is block for one, _, _ in called)
+            if times != 1:
+                raise CannotCut(f"the loss of a micro-batch calls {block.name} {times} times, and a cut needs one call")
+        self._inputs = [arguments for _, arguments, _ in called]
+        seams = Seams([block for block, _, _ in called])
+        seams.outputs = [replaced(output, lambda _, tensor: tensor.detach()) for _, _, output in called]
+        value.backward()
+        return seams, self._graded()
+
+    def _possible(self, seams: Seams) -> tuple[list[int], str]:
+        """Each cut, tried by a stage of everything behind it. And why the first other one is not possible."""
+        cuts, why_not = [], ""
+        for cut in range(1, len(seams.blocks)):
+            try:
+                with _Searching(seams, cut, self._inputs[cut]):
+                    self._loss(self._model, self._batch)
+                cuts.append(cut)
+            except StubUsed as used:
+                why_not = why_not or str(used)
+        return cuts, why_not
+
+    def _write(self, seams: Seams, unit: Unit) -> tuple[set[int], set[int]]:
+        """A stage of this unit alone: which parameters get a gradient, and which statistics are used. Sets its sizes."""
+        inputs = [at(self._inputs[unit.first], path) for path in seams.paths.get(unit.first, [])]
+        received = [one.detach().clone().requires_grad_(one.requires_grad) for one in inputs]
+        kept = 0
+
+        def keep(tensor: torch.Tensor) -> torch.Tensor:
+            nonlocal kept
+            if not isinstance(tensor, nn.Parameter):
+                kept += tensor.numel() * tensor.element_size()
+            return tensor
+
+        forward = StageForward(seams, unit.first, unit.last, received)
+        with _counted_flops() as flops, self._called() as called, forward:
+            with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+                try:
+                    outputs = [_value(self._loss(self._model, self._batch))]
+                except Ended as ended:
+                    outputs = ended.tensors
+                    sent = sum(one.numel() * one.element_size() for one in outputs)
+                    unit.message_bytes = -(-sent // self._samples)
+            roots = [one for one in outputs if one.requires_grad]
+            with forward.recompute():
+                if roots:
+                    torch.autograd.backward(roots, [torch.ones_like(root) for root in roots])
+        unit.kept_bytes = -(-kept // self._samples)
+        unit.flops = flops() / self._samples
+        return self._graded(), called
+
+    def _owners(self, units: list[Unit], written: list[tuple[set[int], set[int]]]) -> dict[int, list[int]]:
+        """Gives every tensor that is written to one unit: the first one that computes something for it."""
+        shared: dict[int, list[int]] = {}
+        for index, entry in enumerate(self._inventory.entries):
+            if entry.kind == CONSTANT:
+                continue
+            which = 0 if entry.kind == PARAMETER else 1
+            writers = [number for number, sets in enumerate(written) if index in sets[which]] or [0]
+            units[writers[0]].tensors.append(index)
+            if entry.kind == PARAMETER and len(writers) > 1:
+                shared[index] = writers
+                for number in range(writers[0], writers[-1]):
+                    units[number].extra_bytes += entry.count * entry.tensor.element_size()
+        return shared
+
+    def _graded(self) -> set[int]:
+        """Numbers of the parameters that have a gradient now, which they lose."""
+        parameters = dict(self._model.named_parameters(remove_duplicate=False))
+        graded = set()
+        for index, entry in enumerate(self._inventory.entries):
+            if entry.kind == PARAMETER and parameters[entry.name].grad is not None:
+                graded.add(index)
+        for parameter in self._model.parameters():
+            parameter.grad = None
+        return graded
+
+    @contextlib.contextmanager
+    def _called(self) -> Iterator[set[int]]:
+        """The numbers of the statistics whose modules are called meanwhile."""
+        called: set[int] = set()
+        handles = []
+        for index, entry in enumerate(self._inventory.entries):
+            if entry.kind == STATISTIC:
+                module = self._model.get_submodule(entry.name.rpartition(".")[0])
+                handles.append(module.register_forward_pre_hook(lambda *_, index=index: called.add(index)))
+        try:
+            yield called
+        finally:
+            for handle in handles:
+                handle.remove()
+
+
+class _Searching(StageForward):
+    """A stage of the last blocks, which learns where its activations stand in its first block's arguments."""
+
+    def __init__(self, seams: Seams, begin: int, arguments: Any) -> None:
+        super().__init__(seams, begin, len(seams.blocks))
+        self._seams = seams
+        self._begin = begin
+        self._arguments = arguments
+
+    def with_received(self, args: Any, kwargs: Any) -> Any:
+        paths = stub_paths((args, kwargs))
+        if not paths:
+            name = self._seams.blocks[self._begin].name
+            raise StubUsed(self._seams.blocks[self._begin - 1].name, f"not by {name}", "the end")
+        self._seams.paths[self._begin] = paths
+        self._received = [at(self._arguments, path).detach() for path in paths]
+        return super().with_received(args, kwargs)
+
+
+def _value(result: Any) -> Any:
+    return result[0] if isinstance(result, tuple) else result
+
+
+def _name(first: str, last: str) -> str:
+    return first if first == last else f"{first} to {last}"
+
+
+@contextlib.contextmanager
+def _counted_flops() -> Iterator[Callable[[], float]]:
+    try:
+        from torch.utils.flop_counter import FlopCounterMode
+    except ImportError:  # PyTorch 1.13 has none
+        yield lambda: 0.0
+        return
+    counter = FlopCounterMode(display=False)
+    with counter:
+        yield lambda: float(counter.get_total_flops())

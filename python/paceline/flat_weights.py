@@ -1,0 +1,126 @@
+"""The model's weights in one flat buffer of this process, on the model's device: for bindings that copy weights.
+
+The buffer has the layout's order and keeps its addresses. Parameters of float32 are views of it; other parameters and
+statistics are copied from it. Constants have no room in it.
+"""
+
+from __future__ import annotations
+
+from typing import Callable
+
+import torch
+
+from .inventory import CONSTANT, PARAMETER, STATISTIC, Entry, Inventory
+from .memories import Memories, Span
+
+
+class FlatWeights:
+    def __init__(self, inventory: Inventory, memories: Memories, device: torch.device) -> None:
+        self._entries = inventory.entries
+        self._memories = memories
+        self._device = device
+        self._flat: torch.Tensor | None = None
+        self._bound = False
+
+    def new_room(self) -> torch.Tensor:
+        """Zeros for everything that changes: parameters and statistics."""
+        return torch.zeros(self.end_of(STATISTIC), dtype=torch.float32, device=self._device)
+
+    def end_of(self, kind: str) -> int:
+        """In floats: the first tensor behind those of this kind, in the order of an inventory."""
+        later = {PARAMETER: (STATISTIC, CONSTANT), STATISTIC: (CONSTANT,)}[kind]
+        for entry, offset in zip(self._entries, self._memories.offsets):
+            if entry.kind in later:
+                return offset
+        return self._memories.floats
+
+    def range_of(self, span: Span) -> tuple[int, int]:
+        """Floats of a span that change."""
+        begin = self._memories.offsets[span.first]
+        return begin, max(begin, min(self._memories.end_of(span.last - 1), self.end_of(STATISTIC)))
+
+    def bind(self, spans: tuple[Span, ...], fill: Callable[[Span, torch.Tensor], None]) -> None:
+        """`fill` writes a span's weights to the floats that it gets."""
+        if self._flat is None:
+            self._flat = self.new_room()
+        for span in spans:
+            begin, end = self.range_of(span)
+            if begin < end:
+                fill(span, self._flat[begin:end])
+        self._set_tensors(spans, self._flat)
+        self._bound = True
+
+    def _set_tensors(self, spans: tuple[Span, ...], flat: torch.Tensor) -> None:
+        for span in spans:
+            for index in range(span.first, span.last):
+                entry = self._entries[index]
+                tensor = entry.tensor
+                if entry.kind == CONSTANT:
+                    if not self._bound:
+                        value = self._memories.view(span, index, entry.count, entry.dtype)
+                        tensor.data.copy_(value.view(entry.shape))
+                    continue
+                view = self.part(flat, index)
+                if entry.kind == STATISTIC or not in_place(entry):
+                    tensor.data.copy_(view)
+                elif not self._bound or tensor.data_ptr() != view.data_ptr():  # moved since, by an RNN of cuDNN, say
+                    tensor.data = view
+
+    def part(self, flat: torch.Tensor, index: int) -> torch.Tensor:
+        """A tensor's values in a flat buffer of this layout."""
+        entry = self._entries[index]
+        begin = self._memories.offsets[index]
+        return flat[begin : begin + entry.count].view(entry.shape)
+
+    def value(self, index: int) -> torch.Tensor:
+        """A tensor's values as the step began with them."""
+        assert self._flat is not None
+        return self.part(self._flat, index)
+
+    def sum(self) -> torch.Tensor:
+        """A number that differs after a write to the weights."""
+        assert self._flat is not None
+        return bits(self._flat)
+
+    def written_to(self, spans: tuple[Span, ...], fill: Callable[[Span, torch.Tensor], None]) -> str:
+        """The name of a weight that is not what it was."""
+        assert self._flat is not None
+        before = self.new_room()
+        for span in spans:
+            begin, end = self.range_of(span)
+            fill(span, before[begin:end])
+        for index, entry in enumerate(self._entries):
+            if entry.kind == PARAMETER and not torch.equal(self.part(self._flat, index), self.part(before, index)):
+                return entry.name
+        return self._entries[0].name  # the layout's padding, say
+
+    def release(self) -> None:
+        """The model gets memory of its own again."""
+        for entry in self._entries:
+            tensor = entry.tensor
+            if entry.kind == PARAMETER:
+                tensor.grad = None
+                if self._bound and in_place(entry):
+                    tensor.data = tensor.data.clone()
+        self._flat = None
+        self._bound = False
+
+
+def in_place(entry: Entry) -> bool:
+    """Whether PyTorch computes with this tensor, or with its gradient, where Paceline has it."""
+    return entry.kind == PARAMETER and entry.dtype == torch.float32 and entry.tensor.is_contiguous()
+
+
+def number(gradients: torch.Tensor) -> torch.Tensor:
+    """Their sum, as an integer of the same bits, for is_finite()."""
+    return gradients.sum().view(torch.int32)
+
+
+def is_finite(bits: int) -> bool:
+    """Of a float32. A sum of numbers is finite only if all of them are."""
+    return bits >> 23 & 0xFF != 0xFF
+
+
+def bits(part: torch.Tensor) -> torch.Tensor:
+    """A sum that differs where a single bit does."""
+    return part.view(torch.int32).sum(dtype=torch.int32)

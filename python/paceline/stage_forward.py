@@ -1,0 +1,130 @@
+"""The program's own forward pass, for a run of the model's blocks.
+
+While it runs, each block's forward() is replaced. Blocks before the run give stubs. The first block of the run gets
+the activations that another stage sent. The call of the first block after the run ends the pass. The program computes
+everything before, between and after the blocks as always.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Callable
+
+import torch
+
+from .blocks import Block
+from .seeding import mix, seed_step
+from .stubs import Scope, Stub, make_stub
+from .trees import Path, at, leaves, replaced
+
+
+class Ended(BaseException):
+    """The stage has computed its blocks. Not an Exception: a program's own `except Exception` shall not stop it."""
+
+    def __init__(self, tensors: list[torch.Tensor]) -> None:
+        super().__init__("a stage's forward pass has ended")
+        self.tensors = tensors
+
+
+class Seams:
+    """The places between blocks: the form of each block's output, and where activations are in a block's arguments.
+
+    Blocks are numbered as they are called.
+    """
+
+    def __init__(self, blocks: Sequence[Block]) -> None:
+        self.blocks = list(blocks)
+        self.outputs: list[Any] = [None] * len(self.blocks)  # trees of tensors
+        self.paths: dict[int, list[Path]] = {}  # in (args, kwargs)
+
+
+class _Handover(torch.autograd.Function):
+    """The activation as a tensor that a block may write to, unlike the leaf that gets its gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, leaf: torch.Tensor) -> torch.Tensor:
+        return leaf.data
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
+        return gradient
+
+
+class StageForward:
+    """Use as a context around the forward pass, and, with recompute(), around its backward pass."""
+
+    def __init__(
+        self,
+        seams: Seams,
+        begin: int,
+        end: int,
+        received: Sequence[torch.Tensor] = (),
+        seed: int | None = None,
+        device: torch.device | None = None,
+    ) -> None:
+        self._seams = seams
+        self._begin = begin
+        self._end = end
+        self._received = received
+        self._seed = seed
+        self._device = device or torch.device("cpu")
+        self._recomputes = False
+        self._originals: list[tuple[Any, bool, Any]] = []
+        self._scope = Scope()  # of its stubs
+
+    def recompute(self) -> StageForward:
+        """For the backward pass, in which gradient checkpointing calls blocks again."""
+        self._recomputes = True
+        return self
+
+    def __enter__(self) -> StageForward:
+        for index, block in enumerate(self._seams.blocks):
+            own = block.module.__dict__
+            self._originals.append((own, "forward" in own, block.module.forward))
+            own["forward"] = self._replacement(index, block, block.module.forward)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for own, had_own, original in reversed(self._originals):
+            if had_own:
+                own["forward"] = original
+            else:
+                own.pop("forward", None)
+        self._originals = []
+
+    def _replacement(self, index: int, block: Block, original: Callable[..., Any]) -> Callable[..., Any]:
+        def forward(*args: Any, **kwargs: Any) -> Any:
+            if index == self._end and not self._recomputes:
+                raise Ended(self.sent((args, kwargs)))
+            if index < self._begin:
+                output = replaced(self._seams.outputs[index], lambda _, like: make_stub(block.name, self._scope, like))
+            else:
+                if index == self._begin > 0:
+                    self._scope.is_open = False
+                    args, kwargs = self.with_received(args, kwargs)
+                self._draw(2 * block.number + 1)
+                output = original(*args, **kwargs)
+            self._draw(2 * block.number + 2)
+            return output
+
+        return forward
+
+    def sent(self, arguments: Any) -> list[torch.Tensor]:
+        return [at(arguments, path) for path in self._seams.paths[self._end]]
+
+    def with_received(self, args: Any, kwargs: Any) -> Any:
+        paths = self._seams.paths[self._begin]
+        handed = {
+            path: _Handover.apply(leaf) if leaf.requires_grad else leaf  # type: ignore[no-untyped-call]
+            for path, leaf in zip(paths, self._received)
+        }
+        return replaced((args, kwargs), lambda path, tensor: handed.get(path, tensor))
+
+    def _draw(self, part: int) -> None:
+        """From here on random numbers follow from the batch and the block, so a new cut changes none of them."""
+        if self._seed is not None:
+            seed_step(mix(self._seed, part), self._device)
+
+
+def stub_paths(arguments: Any) -> list[Path]:
+    return [path for path, tensor in leaves(arguments) if isinstance(tensor, Stub)]

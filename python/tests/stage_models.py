@@ -1,0 +1,235 @@
+"""Models of other people's classes, at small sizes, with a batch and a loss each."""
+
+from __future__ import annotations
+
+from typing import Any, Callable
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+Case = tuple[nn.Module, Any, Callable[[Any, Any], Any]]  # model, training set, loss
+SAMPLES = 12
+
+
+def _labelled(*shape: int, classes: int = 5) -> torch.utils.data.TensorDataset:
+    return torch.utils.data.TensorDataset(torch.randn(SAMPLES, *shape), torch.randint(classes, (SAMPLES,)))
+
+
+def _cross_entropy(model: Any, batch: Any) -> Any:
+    inputs, labels = batch
+    return F.cross_entropy(model(inputs), labels)
+
+
+def mlp() -> Case:
+    model = nn.Sequential(nn.Linear(6, 16), nn.ReLU(inplace=True), nn.Dropout(0.2), nn.Linear(16, 16), nn.Tanh(), nn.Linear(16, 5))
+    return model, _labelled(6), _cross_entropy
+
+
+class _Encoder(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed = nn.Linear(8, 16)
+        layer = nn.TransformerEncoderLayer(16, 2, 32, dropout=0.1, batch_first=True)
+        self.encoder = nn.TransformerEncoder(layer, 4, enable_nested_tensor=False)
+        self.head = nn.Linear(16, 5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(self.encoder(self.embed(x)).mean(dim=1))
+
+
+def encoder() -> Case:
+    return _Encoder(), _labelled(7, 8), _cross_entropy
+
+
+class _Conditioned(nn.Module):
+    """Every block gets what is computed before all of them from parameters, as diffusion models do it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.time = nn.Linear(6, 8)
+        self.blocks = nn.ModuleList(nn.Linear(8, 8) for _ in range(4))
+        self.scale = nn.Parameter(torch.ones(3))
+        self.head = nn.Linear(8, 5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        time = torch.sigmoid(self.time(x))
+        h = time
+        for block in self.blocks:
+            h = F.relu(block(h * time))
+        return self.head(h) + 0 * self.scale.sum()
+
+
+def conditioned() -> Case:
+    return _Conditioned(), _labelled(6), _cross_entropy
+
+
+class _Basic(nn.Module):
+    def __init__(self, inputs: int, outputs: int, stride: int) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(outputs)
+        self.conv2 = nn.Conv2d(outputs, outputs, 3, 1, 1, bias=False)
+        self.bn2 = nn.BatchNorm2d(outputs)
+        self.relu = nn.ReLU(inplace=True)
+        self.downsample = None
+        if stride != 1 or inputs != outputs:
+            self.downsample = nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        identity = x if self.downsample is None else self.downsample(x)
+        out = self.bn2(self.conv2(self.relu(self.bn1(self.conv1(x)))))
+        out += identity
+        return self.relu(out)
+
+
+class _ResNet(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(3, 4, 3, 1, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(4)
+        self.relu = nn.ReLU(inplace=True)
+        self.layer1 = nn.Sequential(_Basic(4, 4, 1), _Basic(4, 4, 1))
+        self.layer2 = nn.Sequential(_Basic(4, 8, 2), _Basic(8, 8, 1))
+        self.fc = nn.Linear(8, 5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.relu(self.bn1(self.conv1(x)))
+        x = self.layer2(self.layer1(x))
+        return self.fc(torch.flatten(F.adaptive_avg_pool2d(x, 1), 1))
+
+
+def resnet() -> Case:
+    return _ResNet(), _labelled(3, 8, 8), _cross_entropy
+
+
+class UNet(nn.Module):
+    """The first blocks' outputs are used again by the last ones."""
+
+    def __init__(self, to_the_end: bool = False) -> None:
+        super().__init__()
+        self.to_the_end = to_the_end  # the first one's, again behind all blocks
+        self.down = nn.ModuleList(nn.Linear(6, 6) for _ in range(3))
+        self.up = nn.ModuleList(nn.Linear(6, 6) for _ in range(3))
+        self.tail = nn.ModuleList(nn.Linear(6, 6) for _ in range(2))
+        self.head = nn.Linear(6, 5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        skips = []
+        for block in self.down:
+            x = block(x).relu()
+            skips.append(x)
+        first = skips[0]
+        for block in self.up:
+            x = block(x + skips.pop())
+        for block in self.tail:
+            x = block(x)
+        return self.head(x + first if self.to_the_end else x)
+
+
+class _Texts(torch.utils.data.Dataset):  # type: ignore[type-arg]
+    """Of two lengths, as batches of them are padded: each micro-batch has a length of its own."""
+
+    def __init__(self, tensors: dict[str, torch.Tensor]) -> None:
+        self._tensors = tensors
+
+    def __len__(self) -> int:
+        return SAMPLES
+
+    def __getitem__(self, index: int) -> dict[str, torch.Tensor]:
+        return {key: value[index] for key, value in self._tensors.items()}
+
+
+def _language(model: nn.Module, vocabulary: int = 64, masked: bool = False) -> Case:
+    ids = torch.randint(vocabulary, (SAMPLES, 10))
+    tensors = {"input_ids": ids, "labels": ids}
+    if masked:
+        tensors["attention_mask"] = (torch.arange(10) < torch.randint(6, 11, (SAMPLES, 1))).long()
+
+    def loss(model: Any, batch: Any) -> Any:
+        length = int(batch["input_ids"].shape[0]) + 6  # another length in a smaller micro-batch
+        return model(**{key: value[:, :length].contiguous() for key, value in batch.items()}).loss
+
+    return model, _Texts(tensors), loss
+
+
+def gpt2() -> Case:
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    return _language(GPT2LMHeadModel(GPT2Config(vocab_size=64, n_positions=32, n_embd=16, n_layer=4, n_head=2)))
+
+
+def llama(masked: bool = True) -> Case:
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    config = LlamaConfig(
+        vocab_size=64,
+        hidden_size=16,
+        intermediate_size=32,
+        num_hidden_layers=4,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        attention_dropout=0.1,
+    )
+    return _language(LlamaForCausalLM(config), masked=masked)
+
+
+def qwen() -> Case:
+    from transformers import Qwen2Config, Qwen2ForCausalLM
+
+    config = Qwen2Config(
+        vocab_size=64,
+        hidden_size=16,
+        intermediate_size=32,
+        num_hidden_layers=3,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        tie_word_embeddings=True,
+    )
+    return _language(Qwen2ForCausalLM(config))
+
+
+def bert() -> Case:
+    from transformers import BertConfig, BertForMaskedLM
+
+    config = BertConfig(
+        vocab_size=64, hidden_size=16, num_hidden_layers=3, num_attention_heads=2, intermediate_size=32
+    )
+    return _language(BertForMaskedLM(config), masked=True)
+
+
+def checkpointed() -> Case:
+    model, train_set, loss = gpt2()
+    model.gradient_checkpointing_enable({"use_reentrant": False})  # type: ignore[operator]
+    return model, train_set, loss
+
+
+def vit() -> Case:
+    from transformers import ViTConfig, ViTForImageClassification
+
+    config = ViTConfig(
+        hidden_size=16,
+        num_hidden_layers=3,
+        num_attention_heads=2,
+        intermediate_size=32,
+        image_size=8,
+        patch_size=4,
+        num_labels=5,
+        hidden_dropout_prob=0.1,
+    )
+    return (
+        ViTForImageClassification(config),
+        _labelled(3, 8, 8),
+        lambda model, batch: model(pixel_values=batch[0], labels=batch[1]).loss,
+    )
+
+
+PLAIN = {"mlp": mlp, "encoder": encoder, "conditioned": conditioned, "resnet": resnet}
+TRANSFORMERS = {
+    "gpt2": gpt2,
+    "llama": llama,
+    "qwen": qwen,
+    "bert": bert,
+    "vit": vit,
+    "checkpointed": checkpointed,
+}

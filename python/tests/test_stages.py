@@ -1,0 +1,217 @@
+"""A model that is cut computes what the whole one does: to the last bit, at every cut and pair of cuts."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import sys
+from typing import Any
+
+import pytest
+import torch
+from stage_models import PLAIN, SAMPLES, TRANSFORMERS, UNet, _cross_entropy, _labelled
+
+from paceline.cuts import CannotCut, Cuts, find_cuts
+from paceline.errors import PacelineError
+from paceline.inventory import PARAMETER, STATISTIC, Inventory, take_inventory
+from paceline.loading import Load, Loads
+from paceline.memories import FLOAT, Memories
+from paceline.micro_batches import MicroBatches, cut
+from paceline.seeding import seed_step
+from paceline.stage_forward import StageForward
+from paceline.stages import Stages
+
+ROOM = 1 << 20
+SEED = 11
+BATCH = list(range(SAMPLES))
+MICRO_BATCH = 5  # three micro-batches, the last of two samples
+CPU = torch.device("cpu")
+
+skipped_without_transformers = pytest.mark.skipif(
+    not __import__("importlib").util.find_spec("transformers"), reason="transformers is not installed"
+)
+
+
+class Bench:
+    """A model with its gradient memory, computed whole or in stages."""
+
+    def __init__(self, case: Any, asked: Any = None) -> None:
+        torch.manual_seed(3)
+        self.model, train_set, self.loss = case()
+        self.model.train()
+        self.loads = Loads(train_set, None)
+        self.inventory: Inventory = take_inventory(self.model)
+        self.cuts: Cuts = find_cuts(
+            self.model, self.inventory, self.loss, self.loads[Load((0, 1), 0)], 2, asked
+        )
+        self.before = [entry.tensor.detach().clone() for entry in self.inventory.entries]
+        self.memories = Memories(len(self.inventory.entries))
+        offsets, self.floats = [], 0
+        for entry in self.inventory.entries:
+            offsets.append(self.floats)
+            self.floats += -(-entry.count // 16) * 16
+        self.memories.lay_out({"offsets": offsets, "floats": self.floats})
+        self.files: list[int] = []
+        self.gradients = self.add_memory(self.floats * FLOAT)
+        self.stages = Stages(
+            self.model,
+            self.inventory,
+            self.memories,
+            self.loss,
+            self.cuts,
+            lambda load: self.loads[load],
+            lambda message: self.reset(),
+            CPU,
+        )
+        self.numbers = itertools.count()
+
+    def add_memory(self, size: int) -> int:
+        file = os.memfd_create("test")
+        os.truncate(file, size)
+        self.files.append(file)
+        number = len(self.files) - 1
+        path = f"/proc/self/fd/{file}"
+        self.memories.map({"memory": number, "path": path, "bytes": size, "write": True})
+        return number
+
+    def close(self) -> None:
+        for file in self.files:
+            os.close(file)
+
+    @torch.no_grad()
+    def reset(self) -> None:
+        for entry, value in zip(self.inventory.entries, self.before):
+            entry.tensor.copy_(value)
+
+    def whole(self) -> tuple[float, list[torch.Tensor]]:
+        self.reset()
+        micro = MicroBatches(self.inventory, cut(tuple(BATCH), MICRO_BATCH))
+        seams = self.cuts.seams
+        for index, part in enumerate(micro.parts):
+            micro.start(index)
+            batch = self.loads[Load(part, 5)]
+            seed_step(SEED + index, CPU)
+            with StageForward(seams, 0, len(seams.blocks), (), SEED + index) as forward:
+                value = self.loss(self.model, batch)
+                forward.recompute()
+                value.backward()
+            micro.measured(float(value.detach()), {})
+            micro.collect()
+        result = []
+        for entry in self.inventory.entries:
+            if entry.kind == PARAMETER:
+                result.append(torch.zeros_like(entry.tensor) if entry.tensor.grad is None else entry.tensor.grad.clone())
+                entry.tensor.grad = None
+            elif entry.kind == STATISTIC:
+                result.append(entry.tensor.clone())
+        return micro.loss, result
+
+    def in_stages(self, edges: list[int]) -> tuple[float, list[torch.Tensor]]:
+        names = [next(self.numbers) for _ in edges[1:]]
+        rooms = [(self.add_memory(ROOM), self.add_memory(ROOM)) for _ in names]
+        for name, first, last, (inside, outside) in zip(names, edges, edges[1:], rooms):
+            begun = self.stages.serve(
+                {
+                    "type": "stage",
+                    "stage": name,
+                    "units": [first, last],
+                    "samples": BATCH,
+                    "seed": SEED,
+                    "augment_seed": 5,
+                    "micro_batch": MICRO_BATCH,
+                    "gradients": [[0, self.gradients, 0]],
+                    "in": inside,
+                    "out": outside,
+                }
+            )
+            assert begun == {"type": "done"}
+        loss = 0.0
+        parts = cut(tuple(BATCH), MICRO_BATCH)
+        # All forward passes come before all backward passes: each stage keeps several micro-batches.
+        for micro, part in enumerate(parts):
+            size: Any = None
+            for place, name in enumerate(names):
+                said = self.serve({"type": "forward", "stage": name, "micro": micro, "bytes": size})
+                size = self.hand_on(rooms, place, place + 1, said["bytes"])
+            loss += len(part) / len(BATCH) * said["loss"]
+        for micro in range(len(parts)):
+            size = None
+            for place, name in reversed(list(enumerate(names))):
+                said = self.serve({"type": "backward", "stage": name, "micro": micro, "bytes": size})
+                size = self.hand_on(rooms, place, place - 1, said["bytes"])
+        for name in names:
+            assert self.serve({"type": "finish", "stage": name})["type"] == "finished"
+            assert self.stages.serve({"type": "leave", "stage": name}) is None
+        span = self.memories.spans([[0, self.gradients, 0]])[0]
+        found = [
+            self.memories.view(span, index, entry.count, torch.float32).view(entry.shape).clone()
+            for index, entry in enumerate(self.inventory.entries)
+            if entry.kind in (PARAMETER, STATISTIC)
+        ]
+        return loss, found
+
+    def serve(self, message: Any) -> Any:
+        return self.stages.serve(message)
+
+    def hand_on(self, rooms: Any, place: int, other: int, size: int) -> int | None:
+        if not 0 <= other < len(rooms):
+            return None
+        source, target = self.memories.numbered(rooms[place][1]), self.memories.numbered(rooms[other][0])
+        target.view(0, size, torch.uint8).copy_(source.view(0, size, torch.uint8))
+        return size
+
+
+def check_every_cut(case: Any, exact: bool = True) -> Bench:
+    bench = Bench(case)
+    units = len(bench.cuts.units)
+    assert units > 1
+    loss, expected = bench.whole()
+    names = [entry.name for entry in bench.inventory.entries if entry.kind in (PARAMETER, STATISTIC)]
+    cuts = [*itertools.combinations(range(1, units), 1), *itertools.combinations(range(1, units), 2)]
+    for one in [*cuts, tuple(range(1, units))]:
+        found_loss, found = bench.in_stages([0, *one, units])
+        assert found_loss == loss, one
+        for name, a, b in zip(names, expected, found):
+            same = torch.equal(a, b) if exact else torch.allclose(a, b, rtol=1e-4, atol=1e-6)
+            assert same, f"{name} differs at the cuts {one}: by {(a - b).abs().max()} of {a.abs().max()}"
+    bench.close()
+    return bench
+
+
+@pytest.mark.parametrize("name", [name for name in PLAIN if name != "conditioned"])
+def test_a_cut_model_computes_the_same_bits(name: str) -> None:
+    check_every_cut(PLAIN[name])
+
+
+@skipped_without_transformers
+@pytest.mark.parametrize("name", TRANSFORMERS)
+def test_a_cut_model_of_transformers_computes_the_same_bits(name: str) -> None:
+    check_every_cut(TRANSFORMERS[name])
+
+
+def test_what_every_block_gets_adds_up_to_its_gradient() -> None:
+    # Each stage computes its own part of the gradient behind that, so the sum runs in another order.
+    bench = check_every_cut(PLAIN["conditioned"], exact=False)
+    assert [unit.name for unit in bench.cuts.units] == ["blocks.0", "blocks.1", "blocks.2", "blocks.3"]
+    names = [entry.name for entry in bench.inventory.entries]
+    assert {names[index]: units for index, units in bench.cuts.shared.items()} == {
+        "time.weight": [0, 1, 2],
+        "time.bias": [0, 1, 2],
+    }
+
+
+def unet() -> Any:
+    return UNet(), _labelled(6), _cross_entropy
+
+
+def test_cuts_across_a_skip_are_no_cuts() -> None:
+    bench = check_every_cut(unet)
+    assert [unit.name for unit in bench.cuts.units] == ["down.0 to up.1", "up.2", "tail.0", "tail.1"]
+
+
+def test_a_model_of_skips_alone_says_what_is_used_again_where() -> None:
+    def case() -> Any:
+        return UNet(to_the_end=True), _labelled(6), _cross_entropy
+
+    with pytest.raises(CannotCut, match=r"the output of down\.0 is used again at stage_models\.py:\d+ \(add\)"):
+        Bench(case)
