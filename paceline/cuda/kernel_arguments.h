@@ -94,4 +94,39 @@ struct FiniteArguments {
   std::int32_t piece_count = 0;
 };
 
+// ---- LARS, LAMB and Adafactor, which step a tensor as a whole ----
+
+// A parameter tensor. Its blocks of squares follow one another, as ps::squares_blocks() cuts them.
+struct TensorArgument {
+  std::int64_t begin;  // floats [begin, begin + size), and padding up to `end`
+  std::int64_t size;
+  std::int64_t end;
+  std::int64_t first_block;  // of its squares
+  // Adafactor's matrices: of the last two dimensions if both are larger than 1; else `matrices` is 0.
+  std::int64_t matrices, height, width;
+  // How many of these the tensors before it have.
+  std::int64_t rows_before;     // matrices · height
+  std::int64_t sums_before;     // matrices · chunks · (width + 1); a chunk is of ps::kChunkRows rows
+  std::int64_t columns_before;  // matrices · (width + 1)
+  std::int32_t optimizer;       // of UpdateArguments::numbers
+  std::int32_t adapted;         // 1 if LARS and LAMB multiply its step by a ratio of norms, else 0
+};
+
+// In `update` a piece of a parameter is of one tensor, padding included, and Piece::optimizer is the tensor's
+// place in `tensors`. `next` has the averaged gradient first, then the step along it, then the new weights.
+struct TensorArguments {
+  UpdateArguments update;
+  const TensorArgument* tensors = nullptr;
+  const double* weight_squares = nullptr;  // by block, of paceline_squares_blocks over the weights
+  const double* step_squares = nullptr;    // the same over `next`
+  float* factors = nullptr;                // by tensor
+  float* row_factors = nullptr;            // row_count
+  double* sums = nullptr;   // sum_count: by chunk, of each column's squares, then of the rows' means
+  double* means = nullptr;  // column_count: behind each matrix's columns, the mean of its rows' means
+  std::int64_t row_count = 0;
+  std::int64_t sum_count = 0;
+  std::int64_t column_count = 0;
+  std::int32_t tensor_count = 0;
+};
+
 }  // namespace paceline::cuda

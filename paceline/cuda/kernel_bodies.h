@@ -306,22 +306,292 @@ PACELINE_KERNEL void look_for_not_finite(const FiniteArguments& a, const Place& 
   note(marks, a.marks);
 }
 
+// ---- LARS, LAMB and Adafactor ----
+
+PACELINE_KERNEL const float* before1(const UpdateArguments& a) {
+  return a.state1_before != nullptr ? a.state1_before : a.state1;
+}
+PACELINE_KERNEL const float* before2(const UpdateArguments& a) {
+  return a.state2_before != nullptr ? a.state2_before : a.state2;
+}
+
+// The threads of a block share out the floats of each piece of a parameter, without padding: make(tensor, its
+// place in the table) is called for each piece and gives the function that is called for each float.
+template <class Make>
+PACELINE_KERNEL void each_float(const TensorArguments& a, const Place& place, const Make& make) {
+  for (auto p = static_cast<std::int32_t>(place.block); p < a.update.piece_count;
+       p += static_cast<std::int32_t>(place.blocks)) {
+    const Piece piece = a.update.pieces[p];
+    if (piece.kind != kParameterPiece) continue;
+    const TensorArgument& tensor = a.tensors[piece.optimizer];
+    const auto work = make(tensor, piece.optimizer);
+    const std::int64_t padding = tensor.begin + tensor.size;
+    const std::int64_t end = piece.begin + piece.size < padding ? piece.begin + piece.size : padding;
+    for (std::int64_t i = piece.begin + place.thread; i < end; i += place.threads) work(i);
+  }
+}
+
+// The averaged gradient in place of the next weights. Statistics are ready after this, and so is padding.
+PACELINE_KERNEL void average(const TensorArguments& all, const Place& place) {
+  const UpdateArguments& a = all.update;
+  const Members<0, false> members(a);
+  const float word = a.gradient_factor != nullptr ? *a.gradient_factor : 1.0f;
+  ps::Marks marks = 0;
+  for (auto p = static_cast<std::int32_t>(place.block); p < a.piece_count;
+       p += static_cast<std::int32_t>(place.blocks)) {
+    const Piece piece = a.pieces[p];
+    if (piece.kind == kStatisticPiece) {
+      share_out(place, piece, false, StatisticStep{a, marks});
+      continue;
+    }
+    const TensorArgument& tensor = all.tensors[piece.optimizer];
+    const float factor = a.numbers[tensor.optimizer].gradient * word;
+    for (std::int64_t i = piece.begin + place.thread; i < piece.begin + piece.size; i += place.threads)
+      a.next[i] = i < tensor.begin + tensor.size ? factor * members.template sum<float>(i) : a.weights[i];
+  }
+  note(marks, a.marks);
+}
+
+// The norm of a tensor, from the squares of its blocks.
+PACELINE_KERNEL double norm_of(const double* squares, const TensorArgument& tensor) {
+  const std::int64_t end = tensor.first_block + (tensor.size + ps::kSquaresBlock - 1) / ps::kSquaresBlock;
+  double sum = 0;
+  for (std::int64_t block = tensor.first_block; block < end; block += ps::kSquaresGroup) {
+    const std::int64_t left = end - block;
+    sum += ps::sum_in_order(0, squares + block, left < ps::kSquaresGroup ? left : ps::kSquaresGroup);
+  }
+  return __builtin_sqrt(sum);
+}
+
+// What a step needs of a tensor's norms: of LARS its gain, of LAMB and Adafactor their rate.
+template <ps::OptimizerKind kKind>
+PACELINE_KERNEL void tensor_factors(const TensorArguments& a, const Place& place) {
+  for (std::int64_t t = place.first(); t < a.tensor_count; t += place.all()) {
+    const TensorArgument& tensor = a.tensors[t];
+    const ps::StepNumbers& numbers = a.update.numbers[tensor.optimizer];
+    const double weights = norm_of(a.weight_squares, tensor), step = norm_of(a.step_squares, tensor);
+    if constexpr (kKind == ps::OptimizerKind::kLars)
+      a.factors[t] = ps::lars_gain(numbers, tensor.adapted != 0, weights, step);
+    else if constexpr (kKind == ps::OptimizerKind::kLamb)
+      a.factors[t] = ps::lamb_rate(numbers, tensor.adapted != 0, weights, step);
+    else
+      a.factors[t] = ps::adafactor_rate(numbers, tensor.size, weights, step);
+  }
+}
+
+PACELINE_KERNEL void lars_step(const TensorArguments& all, const Place& place) {
+  const UpdateArguments& a = all.update;
+  ps::Marks marks = 0;
+  each_float(all, place, [&](const TensorArgument& tensor, std::int32_t t) {
+    const ps::SgdStep step(a.numbers[tensor.optimizer], all.factors[t]);
+    return [&a, &marks, step](std::int64_t i) {
+      const ps::Stepped to = step(a.next[i], a.weights[i], before1(a)[i], 0);
+      a.next[i] = to.weight;
+      a.state1[i] = to.state1;
+      if (a.direction != nullptr) a.direction[i] = step.direction(to.state1, 0);
+      marks |= ps::mark_of(to.weight) | ps::mark_of(to.state1);
+    };
+  });
+  note(marks, a.marks);
+}
+
+PACELINE_KERNEL void lamb_moments(const TensorArguments& all, const Place& place) {
+  const UpdateArguments& a = all.update;
+  ps::Marks marks = 0;
+  each_float(all, place, [&](const TensorArgument& tensor, std::int32_t) {
+    const ps::LambStep step(a.numbers[tensor.optimizer]);
+    return [&a, &marks, step](std::int64_t i) {
+      const ps::Stepped to = step(a.next[i], a.weights[i], before1(a)[i], before2(a)[i]);
+      a.next[i] = to.weight;
+      a.state1[i] = to.state1;
+      a.state2[i] = to.state2;
+      marks |= ps::mark_of(to.state1) | ps::mark_of(to.state2);
+    };
+  });
+  note(marks, a.marks);
+}
+
+// LAMB and Adafactor: the new weights in place of the steps.
+template <ps::OptimizerKind kKind>
+PACELINE_KERNEL void go_along(const TensorArguments& all, const Place& place) {
+  const UpdateArguments& a = all.update;
+  ps::Marks marks = 0;
+  each_float(all, place, [&](const TensorArgument& tensor, std::int32_t t) {
+    const ps::StepNumbers& numbers = a.numbers[tensor.optimizer];
+    const float kept = kKind == ps::OptimizerKind::kAdafactor ? 1.0f - numbers.shrink : 1.0f;
+    return [&a, &marks, kept, rate = all.factors[t]](std::int64_t i) {
+      a.next[i] = ps::go(kept, a.weights[i], rate, a.next[i]);
+      marks |= ps::mark_of(a.next[i]) | ps::mark_of(a.state1[i]);
+    };
+  });
+  note(marks, a.marks);
+}
+
+// The tensor that item `item` of all tensors is of, if `before` says how many items the tensors before each
+// have.
+PACELINE_KERNEL const TensorArgument& tensor_of(const TensorArguments& a, std::int64_t item,
+                                                std::int64_t TensorArgument::*before) {
+  std::int32_t low = 0, high = a.tensor_count;
+  while (high - low > 1) {
+    const std::int32_t middle = low + (high - low) / 2;
+    if (a.tensors[middle].*before <= item)
+      low = middle;
+    else
+      high = middle;
+  }
+  return a.tensors[low];
+}
+
+PACELINE_KERNEL std::int64_t chunks_of(const TensorArgument& tensor) {
+  return (tensor.height + ps::kChunkRows - 1) / ps::kChunkRows;
+}
+
+// The mean of squares in a row of a matrix, by one thread.
+PACELINE_KERNEL void adafactor_rows(const TensorArguments& all, const Place& place) {
+  const UpdateArguments& a = all.update;
+  ps::Marks marks = 0;
+  for (std::int64_t item = place.first(); item < all.row_count; item += place.all()) {
+    const TensorArgument& tensor = tensor_of(all, item, &TensorArgument::rows_before);
+    const std::int64_t row = item - tensor.rows_before;
+    const float* values = a.next + tensor.begin + row * tensor.width;
+    double lanes[ps::kSquaresLanes] = {};
+    std::int64_t i = 0;
+    for (; i + ps::kSquaresLanes <= tensor.width; i += ps::kSquaresLanes) {
+      PACELINE_UNROLL
+      for (int lane = 0; lane < ps::kSquaresLanes; ++lane)
+        lanes[lane] = ps::square_added(lanes[lane], values[i + lane]);
+    }
+    double sum = 0;
+    for (; i < tensor.width; ++i) sum = ps::square_added(sum, values[i]);
+    PACELINE_UNROLL
+    for (int lane = 0; lane < ps::kSquaresLanes; ++lane) sum += lanes[lane];
+    const auto mean = static_cast<float>(sum / static_cast<double>(tensor.width));
+    const std::int64_t at = tensor.begin + row;
+    a.state1[at] = ps::kept_mean(a.numbers[tensor.optimizer].beta2, before1(a)[at], mean);
+    marks |= ps::mark_of(a.state1[at]);
+  }
+  note(marks, a.marks);
+}
+
+// Of a chunk of a matrix's rows the sum of each column's squares, and behind these the sum of the rows'
+// means.
+PACELINE_KERNEL void adafactor_sums(const TensorArguments& all, const Place& place) {
+  const UpdateArguments& a = all.update;
+  for (std::int64_t item = place.first(); item < all.sum_count; item += place.all()) {
+    const TensorArgument& tensor = tensor_of(all, item, &TensorArgument::sums_before);
+    const std::int64_t chunk = (item - tensor.sums_before) / (tensor.width + 1);
+    const std::int64_t column = (item - tensor.sums_before) % (tensor.width + 1);
+    const std::int64_t matrix = chunk / chunks_of(tensor);
+    const std::int64_t begin = chunk % chunks_of(tensor) * ps::kChunkRows;
+    const std::int64_t left = tensor.height - begin;
+    const auto rows = static_cast<std::int32_t>(left < ps::kChunkRows ? left : ps::kChunkRows);
+    const std::int64_t first_row = matrix * tensor.height + begin;
+    if (column < tensor.width) {
+      const float* value = a.next + tensor.begin + first_row * tensor.width + column;
+      float sum = 0;
+      PACELINE_UNROLL_8
+      for (std::int32_t i = 0; i < rows; ++i) {
+        const float one = value[i * tensor.width];
+        sum = sum + one * one;
+      }
+      all.sums[item] = static_cast<double>(sum);
+    } else {
+      double sum = 0;
+      for (std::int32_t i = 0; i < rows; ++i)
+        sum += static_cast<double>(a.state1[tensor.begin + first_row + i]);
+      all.sums[item] = sum;
+    }
+  }
+}
+
+// The means of squares in columns, and the mean of each matrix's rows.
+PACELINE_KERNEL void adafactor_columns(const TensorArguments& all, const Place& place) {
+  const UpdateArguments& a = all.update;
+  ps::Marks marks = 0;
+  for (std::int64_t item = place.first(); item < all.column_count; item += place.all()) {
+    const TensorArgument& tensor = tensor_of(all, item, &TensorArgument::columns_before);
+    const std::int64_t matrix = (item - tensor.columns_before) / (tensor.width + 1);
+    const std::int64_t column = (item - tensor.columns_before) % (tensor.width + 1);
+    const std::int64_t chunks = chunks_of(tensor);
+    const double* sums = all.sums + tensor.sums_before + matrix * chunks * (tensor.width + 1) + column;
+    if (column < tensor.width) {
+      float sum = 0;
+      for (std::int64_t i = 0; i < chunks; ++i) sum += static_cast<float>(sums[i * (tensor.width + 1)]);
+      const float beta2 = a.numbers[tensor.optimizer].beta2;
+      const float share = (1.0f - beta2) / static_cast<float>(tensor.height);
+      const std::int64_t at = tensor.begin + tensor.matrices * tensor.height + matrix * tensor.width + column;
+      a.state1[at] = ps::kept_column(beta2, before1(a)[at], share, sum);
+      marks |= ps::mark_of(a.state1[at]);
+    } else {
+      double sum = 0;
+      for (std::int64_t i = 0; i < chunks; ++i) sum += sums[i * (tensor.width + 1)];
+      all.means[item] = ps::mean_of_rows(sum, tensor.height);
+    }
+  }
+  note(marks, a.marks);
+}
+
+PACELINE_KERNEL void adafactor_row_factors(const TensorArguments& all, const Place& place) {
+  for (std::int64_t item = place.first(); item < all.row_count; item += place.all()) {
+    const TensorArgument& tensor = tensor_of(all, item, &TensorArgument::rows_before);
+    const std::int64_t row = item - tensor.rows_before;
+    const std::int64_t column_items = row / tensor.height * (tensor.width + 1);
+    const double mean = all.means[tensor.columns_before + column_items + tensor.width];
+    all.row_factors[item] = ps::row_factor(all.update.state1[tensor.begin + row], mean);
+  }
+}
+
+// The step along which a weight goes, in place of its gradient.
+PACELINE_KERNEL void adafactor_divide(const TensorArguments& all, const Place& place) {
+  const UpdateArguments& a = all.update;
+  each_float(all, place, [&](const TensorArgument& tensor, std::int32_t) {
+    const float beta2 = a.numbers[tensor.optimizer].beta2;
+    return [&a, &all, &tensor, beta2](std::int64_t i) {
+      float square;
+      if (tensor.matrices == 0) {
+        square = ps::kept_square(beta2, before1(a)[i], a.next[i]);
+        a.state1[i] = square;
+      } else {
+        const std::int64_t row = (i - tensor.begin) / tensor.width;
+        const std::int64_t column = (i - tensor.begin) % tensor.width;
+        const float* columns = a.state1 + tensor.begin + tensor.matrices * tensor.height;
+        square =
+            all.row_factors[tensor.rows_before + row] * columns[row / tensor.height * tensor.width + column];
+      }
+      a.next[i] = ps::divided_by_root(a.next[i], square);
+    };
+  });
+}
+
 // KERNEL(name, its arguments, its body).
-#define PACELINE_EACH_KERNEL(KERNEL)                                                \
-  KERNEL(paceline_step_sgd, UpdateArguments, step<ps::SgdStep>)                     \
-  KERNEL(paceline_step_nesterov, UpdateArguments, step<ps::NesterovStep>)           \
-  KERNEL(paceline_step_rmsprop, UpdateArguments, step<ps::RmspropStep>)             \
-  KERNEL(paceline_step_lion, UpdateArguments, step<ps::LionStep>)                   \
-  KERNEL(paceline_step_adam, UpdateArguments, step<ps::AdamStep>)                   \
-  KERNEL(paceline_direction_sgd, UpdateArguments, direction<ps::SgdStep>)           \
-  KERNEL(paceline_direction_nesterov, UpdateArguments, direction<ps::NesterovStep>) \
-  KERNEL(paceline_direction_rmsprop, UpdateArguments, direction<ps::RmspropStep>)   \
-  KERNEL(paceline_direction_lion, UpdateArguments, direction<ps::LionStep>)         \
-  KERNEL(paceline_direction_adam, UpdateArguments, direction<ps::AdamStep>)         \
-  KERNEL(paceline_squares_lanes, SquaresArguments, squares_lanes)                   \
-  KERNEL(paceline_squares_blocks, SquaresArguments, squares_blocks)                 \
-  KERNEL(paceline_squares_groups, SquaresArguments, squares_groups)                 \
-  KERNEL(paceline_clip_factor, ClipArguments, clip_factor)                          \
-  KERNEL(paceline_finite, FiniteArguments, look_for_not_finite)
+#define PACELINE_EACH_KERNEL(KERNEL)                                                                 \
+  KERNEL(paceline_step_sgd, UpdateArguments, step<ps::SgdStep>)                                      \
+  KERNEL(paceline_step_nesterov, UpdateArguments, step<ps::NesterovStep>)                            \
+  KERNEL(paceline_step_rmsprop, UpdateArguments, step<ps::RmspropStep>)                              \
+  KERNEL(paceline_step_lion, UpdateArguments, step<ps::LionStep>)                                    \
+  KERNEL(paceline_step_adam, UpdateArguments, step<ps::AdamStep>)                                    \
+  KERNEL(paceline_direction_sgd, UpdateArguments, direction<ps::SgdStep>)                            \
+  KERNEL(paceline_direction_nesterov, UpdateArguments, direction<ps::NesterovStep>)                  \
+  KERNEL(paceline_direction_rmsprop, UpdateArguments, direction<ps::RmspropStep>)                    \
+  KERNEL(paceline_direction_lion, UpdateArguments, direction<ps::LionStep>)                          \
+  KERNEL(paceline_direction_adam, UpdateArguments, direction<ps::AdamStep>)                          \
+  KERNEL(paceline_squares_lanes, SquaresArguments, squares_lanes)                                    \
+  KERNEL(paceline_squares_blocks, SquaresArguments, squares_blocks)                                  \
+  KERNEL(paceline_squares_groups, SquaresArguments, squares_groups)                                  \
+  KERNEL(paceline_clip_factor, ClipArguments, clip_factor)                                           \
+  KERNEL(paceline_finite, FiniteArguments, look_for_not_finite)                                      \
+  KERNEL(paceline_average, TensorArguments, average)                                                 \
+  KERNEL(paceline_factors_lars, TensorArguments, tensor_factors<ps::OptimizerKind::kLars>)           \
+  KERNEL(paceline_factors_lamb, TensorArguments, tensor_factors<ps::OptimizerKind::kLamb>)           \
+  KERNEL(paceline_factors_adafactor, TensorArguments, tensor_factors<ps::OptimizerKind::kAdafactor>) \
+  KERNEL(paceline_step_lars, TensorArguments, lars_step)                                             \
+  KERNEL(paceline_moments_lamb, TensorArguments, lamb_moments)                                       \
+  KERNEL(paceline_step_lamb, TensorArguments, go_along<ps::OptimizerKind::kLamb>)                    \
+  KERNEL(paceline_rows_adafactor, TensorArguments, adafactor_rows)                                   \
+  KERNEL(paceline_sums_adafactor, TensorArguments, adafactor_sums)                                   \
+  KERNEL(paceline_columns_adafactor, TensorArguments, adafactor_columns)                             \
+  KERNEL(paceline_row_factors_adafactor, TensorArguments, adafactor_row_factors)                     \
+  KERNEL(paceline_divide_adafactor, TensorArguments, adafactor_divide)                               \
+  KERNEL(paceline_step_adafactor, TensorArguments, go_along<ps::OptimizerKind::kAdafactor>)
 
 }  // namespace paceline::cuda

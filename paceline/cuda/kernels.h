@@ -4,6 +4,8 @@
 // write another one.
 #pragma once
 
+#include <span>
+
 #include "paceline/ps/update_rule.h"
 
 namespace paceline::cuda {
@@ -30,5 +32,11 @@ inline constexpr const char* kSquaresGroupsKernel = "paceline_squares_groups";
 inline constexpr const char* kClipFactorKernel = "paceline_clip_factor";
 // Takes a FiniteArguments; as many blocks as there are pieces, or fewer.
 inline constexpr const char* kFiniteKernel = "paceline_finite";
+
+// The kernels of a step of an optimizer that steps whole tensors, in their order. They take a
+// TensorArguments, in any grid. kSquaresLanesKernel among them stands for four launches: it and
+// kSquaresBlocksKernel over the weights, as the gradient of one member of weight 1, for
+// TensorArguments::weight_squares; and both over `next`, for step_squares. Requires: is_tensorwise(kind).
+std::span<const char* const> tensor_kernels(ps::OptimizerKind kind);
 
 }  // namespace paceline::cuda

@@ -8,6 +8,7 @@
 #include "paceline/cuda/kernel_arguments.h"
 #include "paceline/ps/layout.h"
 #include "paceline/ps/passes.h"
+#include "paceline/ps/step_plan.h"
 
 namespace paceline::cuda {
 
@@ -16,5 +17,16 @@ std::vector<Piece> pieces_of(std::span<const ps::Pass> passes, std::int64_t begi
 
 // The blocks of ps::squares_blocks().
 std::vector<SquaresBlock> blocks_of(std::span<const ps::Layout::Range> ranges);
+
+// For optimizers that step tensors as a whole.
+struct TensorTables {
+  std::vector<Piece> pieces;  // of parameters and statistics, each of one tensor and its padding
+  std::vector<TensorArgument> tensors;
+  std::vector<SquaresBlock> blocks;
+  // As TensorArguments has them.
+  std::int64_t row_count = 0, sum_count = 0, column_count = 0;
+};
+// Requires: at most 32768 parameter tensors.
+TensorTables tensors_of(const ps::StepPlan& plan);
 
 }  // namespace paceline::cuda
