@@ -9,7 +9,6 @@ import sys
 import textwrap
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -137,43 +136,47 @@ def test_a_program_that_cannot_be_cut_is_refused_in_one_line(tmp_path: Path, pro
     assert not (folder / "runs").exists()
 
 
-def test_a_stage_that_is_killed_in_a_batch_costs_no_sample(tmp_path: Path) -> None:
+def test_a_stage_that_is_killed_in_a_batch_ends_its_replica_and_loses_no_sample(tmp_path: Path) -> None:
     folder = tmp_path / "killed"
     program = PROGRAM.replace("EPOCHS", "20").replace(
-        "        outputs = model", "        import time; time.sleep(0.002)\n        outputs = model"
+        "        outputs = model", "        import time; time.sleep(0.01)\n        outputs = model"
     )
-    job = write_job(folder, program, pipeline("['w0', 'w1']", "[3]"))
-    words = [PACELINE, "train", job]
+    alone = "[[device]]\ncount = 3\n[[pipeline]]\ndevices = ['w2']\nsamples = 6\n"
+    piped = "[[pipeline]]\ndevices = ['w0', 'w1']\ncuts = [3]\nsamples = 12\n"
+    job = write_job(folder, program, alone + piped, "parallel = 'static'\nmicro_batch = 3\n")
     run = subprocess.Popen(
-        words, cwd=folder, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [PACELINE, "train", job],
+        cwd=folder,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
-    killed: set[int] = set()
-    while run.poll() is None and len(killed) < 3:
-        # A program of a stage, found by the name of its device in its environment's parent: any child will do.
-        for pid in programs_of(run.pid):
-            if pid not in killed and is_past_start(folder):
-                os.kill(pid, signal.SIGKILL)
-                killed.add(pid)
-                break
-        time.sleep(0.3)
+    stage: int | None = None
+    while run.poll() is None and stage is None:
+        if has_trained(folder):
+            stage = program_of(run.pid, b"w1")
+        time.sleep(0.05)
+    assert stage is not None
+    os.kill(stage, signal.SIGKILL)
     output, errors = run.communicate(timeout=300)
     assert run.returncode == 0, errors
-    assert killed
     assert "1,920 of 1,920 samples" in output, output
 
 
-def programs_of(launcher: int) -> list[int]:
-    """The processes that train, of a run with this launcher."""
-    found: list[int] = []
+def program_of(launcher: int, device: bytes) -> int | None:
+    """The process of the device's program, in a run with this launcher."""
     for one in Path("/proc").iterdir():
         try:
             words = (one / "cmdline").read_bytes().split(b"\0")
-            environ: Any = (one / "environ").read_bytes()
-        except (OSError, ValueError):
+            worker = (one / "stat").read_text().rpartition(")")[2].split()[1]
+            workers = Path(f"/proc/{worker}/cmdline").read_bytes().split(b"\0")
+        except (OSError, IndexError):
             continue
-        if b"train.py" in words[1:2] and b"PACELINE_PROGRAM_FD" in environ and is_below(int(one.name), launcher):
-            found.append(int(one.name))
-    return found
+        is_program = any(word.endswith(b"train.py") for word in words)
+        if is_program and device in workers and is_below(int(one.name), launcher):
+            return int(one.name)
+    return None
 
 
 def is_below(pid: int, ancestor: int) -> bool:
@@ -187,6 +190,6 @@ def is_below(pid: int, ancestor: int) -> bool:
     return False
 
 
-def is_past_start(folder: Path) -> bool:
+def has_trained(folder: Path) -> bool:
     metrics = list((folder / "runs").glob("*/metrics.jsonl"))
     return bool(metrics) and metrics[0].stat().st_size > 0
