@@ -38,6 +38,18 @@ TEST(Answers, ThatCannotBeAreOneLine) {
       {R"({"type":"stepped","loss":1,"metrics":[1]})", "not an object"},
       {R"({"type":"stepped","loss":1,"metrics":{"a":"b"}})", "'a', which is not a number"},
       {R"({"type":"stepped","loss":1,"metrics":{"":1}})", "0 bytes"},
+      {R"({"type":"passed"})", "without the bytes"},
+      {R"({"type":"passed","bytes":-1})", "without the bytes"},
+      {R"({"type":"passed","bytes":8,"loss":"1"})", "not a number"},
+      {R"({"type":"finished","metrics":[1]})", "not an object"},
+      {model_of(w, R"(,"samples":1,"units":{})"), "not a list of 1 to"},
+      {model_of(w, R"(,"samples":1,"units":[1])"), "unit that is not an object"},
+      {model_of(w, R"(,"samples":1,"units":[{"name":"a"}])"), "without tensors"},
+      {model_of(w, R"(,"samples":1,"units":[{"tensors":[1]}])"), "out of order"},
+      {model_of(w, R"(,"samples":1,"units":[{"tensors":[0]},{"tensors":[0]}])"), "'w' into 2 units"},
+      {model_of(w, R"(,"samples":1,"units":[{"tensors":[]}])"), "'w' into 0 units"},
+      {model_of(w, R"(,"samples":1,"units":[{"tensors":[0],"kept_bytes":-1}])"), "kept_bytes cannot be"},
+      {model_of(w, R"(,"samples":1,"units":[{"tensors":[0],"flops":-1}])"), "flops cannot be"},
       {R"({"type":"evaluated","metrics":{"accuracy":1.5}})", "share"},
       {R"({"type":"evaluated","metrics":{}})", "no number"},
       {R"({"type":"evaluated"})", "no number"},
@@ -94,10 +106,11 @@ TEST(Start, HasEachKeyInItsPlace) {
   message.seed = 7;
   message.threads = 2;
   message.weights = "copy";
+  message.stages = true;
   message.settings = {{"batch", 16}, {"epochs", 0.5}};
   EXPECT_EQ(line_of(message),
             R"({"devices":4,"name":"w3","on_host":1,"protocol":1,"role":"evaluator","seed":7,)"
-            R"("settings":{"batch":16.0,"epochs":0.5},"threads":2,"type":"start","weights":"copy"})"
+            R"("settings":{"batch":16.0,"epochs":0.5},"stages":true,"threads":2,"type":"start","weights":"copy"})"
             "\n");
 }
 

@@ -26,13 +26,10 @@ def find_blocks(model: nn.Module, asked: Asked = None) -> list[Block]:
     return [Block(name, number, module) for number, (name, module) in enumerate(named)]
 
 
-_Lists = "list[tuple[str, nn.Module]]"
-
-
 def _asked(model: nn.Module, asked: Asked) -> list[tuple[str, nn.Module]]:
     modules = dict(model.named_modules())
     names = [asked] if isinstance(asked, str) else list(asked or ())
-    found = []
+    found: list[tuple[str, nn.Module]] = []
     for name in names:
         module = modules.get(name)
         if not isinstance(module, (nn.ModuleList, nn.Sequential)) or len(module) == 0:

@@ -166,7 +166,7 @@ class _DryRun:
         for block in self._blocks:
             times = sum(one is block for one, _, _ in called)
             if times != 1:
-                raise CannotCut(f"the loss of a micro-batch calls {block.name} {times} times, and a cut needs one call")
+                raise CannotCut(f"the loss of a micro-batch calls {block.name} {times} times, and cuts need one call")
         self._inputs = [arguments for _, arguments, _ in called]
         seams = Seams([block for block, _, _ in called])
         seams.outputs = [replaced(output, lambda _, tensor: tensor.detach()) for _, _, output in called]
@@ -186,7 +186,7 @@ class _DryRun:
         return cuts, why_not
 
     def _write(self, seams: Seams, unit: Unit) -> tuple[set[int], set[int]]:
-        """A stage of this unit alone: which parameters get a gradient, and which statistics are used. Sets its sizes."""
+        """A stage of this unit alone: which parameters get a gradient, which statistics are used. Sets sizes."""
         inputs = [at(self._inputs[unit.first], path) for path in seams.paths.get(unit.first, [])]
         received = [one.detach().clone().requires_grad_(one.requires_grad) for one in inputs]
         kept = 0

@@ -46,8 +46,11 @@ class _Handover(torch.autograd.Function):
         return leaf.data
 
     @staticmethod
-    def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
+    def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
         return gradient
+
+
+_hand_over: Any = _Handover.apply
 
 
 class StageForward:
@@ -97,7 +100,9 @@ class StageForward:
             if index == self._end and not self._recomputes:
                 raise Ended(self.sent((args, kwargs)))
             if index < self._begin:
-                output = replaced(self._seams.outputs[index], lambda _, like: make_stub(block.name, self._scope, like))
+                output = replaced(
+                    self._seams.outputs[index], lambda _, like: make_stub(block.name, self._scope, like)
+                )
             else:
                 if index == self._begin > 0:
                     self._scope.is_open = False
@@ -114,10 +119,7 @@ class StageForward:
 
     def with_received(self, args: Any, kwargs: Any) -> Any:
         paths = self._seams.paths[self._begin]
-        handed = {
-            path: _Handover.apply(leaf) if leaf.requires_grad else leaf  # type: ignore[no-untyped-call]
-            for path, leaf in zip(paths, self._received)
-        }
+        handed = {path: _hand_over(leaf) if leaf.requires_grad else leaf for path, leaf in zip(paths, self._received)}
         return replaced((args, kwargs), lambda path, tensor: handed.get(path, tensor))
 
     def _draw(self, part: int) -> None:

@@ -48,6 +48,7 @@ class _Stage:
     views: dict[int, torch.Tensor]  # by entry: where the servers find the gradient or the statistic
     statistics: dict[int, torch.Tensor]  # by entry: the values of this stage
     passes: dict[int, _Pass] = field(default_factory=dict)
+    computed: set[int] = field(default_factory=set)  # micro-batches; other devices of the stage compute others
     sums: dict[int, torch.Tensor] = field(default_factory=dict)  # by entry: the gradient so far
     metrics: dict[str, float] = field(default_factory=dict)
     known: dict[str, float] = field(default_factory=dict)  # the share of the samples that each metric is of
@@ -146,6 +147,7 @@ class Stages:
         except Ended as ended:
             outputs = ended.tensors
         stage.passes[micro] = _Pass(received, outputs)
+        stage.computed.add(micro)
         if loss is not None:
             return {"type": "passed", "bytes": 0, "loss": finite(loss)}
         return {"type": "passed", "bytes": self._write(stage, outputs)}
@@ -208,6 +210,8 @@ class Stages:
                     view.copy_(stage.sums[index])
                 elif index in stage.statistics:
                     view.copy_(stage.statistics[index])
+                    if len(stage.computed) < len(stage.parts):  # the devices of the stage add up their parts
+                        view.mul_(sum(stage.share(micro) for micro in stage.computed))
         stage.sums.clear()
         stage.passes.clear()
         return {"type": "finished", "metrics": stage.metrics}

@@ -14,18 +14,19 @@ from typing import Any
 import torch
 
 # What a stub may be asked: the answer is the same on every stage.
-_KNOWN = frozenset(
-    "device dtype layout requires_grad is_cuda is_cpu is_meta is_mps is_xla is_xpu is_nested "
-    "is_floating_point is_complex".split()
-)
-# What gives no tensor, or several, or writes elsewhere.
-_NEED_VALUES = frozenset(
-    "shape size ndim dim ndimension numel nelement element_size itemsize nbytes stride storage_offset data_ptr "
-    "is_contiguous storage untyped_storage item tolist numpy __array__ __len__ __bool__ __int__ __float__ __index__ "
-    "__complex__ __iter__ __contains__ __repr__ __format__ __hash__ is_nonzero equal allclose is_same_size backward "
-    "register_hook chunk split unbind tensor_split hsplit vsplit dsplit unsafe_chunk unsafe_split nonzero unique "
-    "grad grad_fn is_leaf names".split()
-)
+_KNOWN = {
+    *("device", "dtype", "layout", "requires_grad", "is_floating_point", "is_complex", "is_nested"),
+    *("is_cuda", "is_cpu", "is_meta", "is_mps", "is_xla", "is_xpu"),
+}
+# What gives no tensor, or several.
+_NEED_VALUES = {
+    *("shape", "size", "ndim", "dim", "ndimension", "numel", "nelement", "element_size", "itemsize", "nbytes"),
+    *("stride", "storage_offset", "data_ptr", "is_contiguous", "storage", "untyped_storage", "is_same_size"),
+    *("item", "tolist", "numpy", "__array__", "__len__", "__bool__", "__int__", "__float__", "__index__"),
+    *("__complex__", "__iter__", "__contains__", "__repr__", "__format__", "__hash__", "is_nonzero", "equal"),
+    *("allclose", "nonzero", "unique", "chunk", "split", "unbind", "tensor_split", "hsplit", "vsplit", "dsplit"),
+    *("unsafe_chunk", "unsafe_split", "backward", "register_hook", "grad", "grad_fn", "is_leaf", "names"),
+}
 
 _without_torch_function: Any = getattr(
     torch._C, "DisableTorchFunctionSubclass", getattr(torch._C, "DisableTorchFunction", None)

@@ -22,7 +22,9 @@ def _cross_entropy(model: Any, batch: Any) -> Any:
 
 
 def mlp() -> Case:
-    model = nn.Sequential(nn.Linear(6, 16), nn.ReLU(inplace=True), nn.Dropout(0.2), nn.Linear(16, 16), nn.Tanh(), nn.Linear(16, 5))
+    model = nn.Sequential(
+        nn.Linear(6, 16), nn.ReLU(inplace=True), nn.Dropout(0.2), nn.Linear(16, 16), nn.Tanh(), nn.Linear(16, 5)
+    )
     return model, _labelled(6), _cross_entropy
 
 
@@ -74,7 +76,9 @@ class _Basic(nn.Module):
         self.relu = nn.ReLU(inplace=True)
         self.downsample = None
         if stride != 1 or inputs != outputs:
-            self.downsample = nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs))
+            self.downsample = nn.Sequential(
+                nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs)
+            )
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         identity = x if self.downsample is None else self.downsample(x)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 import itertools
 import os
-import sys
 from typing import Any
 
 import pytest
@@ -12,7 +12,6 @@ import torch
 from stage_models import PLAIN, SAMPLES, TRANSFORMERS, UNet, _cross_entropy, _labelled
 
 from paceline.cuts import CannotCut, Cuts, find_cuts
-from paceline.errors import PacelineError
 from paceline.inventory import PARAMETER, STATISTIC, Inventory, take_inventory
 from paceline.loading import Load, Loads
 from paceline.memories import FLOAT, Memories
@@ -28,7 +27,7 @@ MICRO_BATCH = 5  # three micro-batches, the last of two samples
 CPU = torch.device("cpu")
 
 skipped_without_transformers = pytest.mark.skipif(
-    not __import__("importlib").util.find_spec("transformers"), reason="transformers is not installed"
+    importlib.util.find_spec("transformers") is None, reason="transformers is not installed"
 )
 
 
@@ -41,9 +40,7 @@ class Bench:
         self.model.train()
         self.loads = Loads(train_set, None)
         self.inventory: Inventory = take_inventory(self.model)
-        self.cuts: Cuts = find_cuts(
-            self.model, self.inventory, self.loss, self.loads[Load((0, 1), 0)], 2, asked
-        )
+        self.cuts: Cuts = find_cuts(self.model, self.inventory, self.loss, self.loads[Load((0, 1), 0)], 2, asked)
         self.before = [entry.tensor.detach().clone() for entry in self.inventory.entries]
         self.memories = Memories(len(self.inventory.entries))
         offsets, self.floats = [], 0
@@ -100,7 +97,9 @@ class Bench:
         result = []
         for entry in self.inventory.entries:
             if entry.kind == PARAMETER:
-                result.append(torch.zeros_like(entry.tensor) if entry.tensor.grad is None else entry.tensor.grad.clone())
+                result.append(
+                    torch.zeros_like(entry.tensor) if entry.tensor.grad is None else entry.tensor.grad.clone()
+                )
                 entry.tensor.grad = None
             elif entry.kind == STATISTIC:
                 result.append(entry.tensor.clone())

@@ -16,7 +16,9 @@ how = sys.argv[1] if len(sys.argv) > 1 else ""
 when = sys.argv[2] if len(sys.argv) > 2 else "1"
 stream = socket.socket(fileno=int(os.environ["PACELINE_PROGRAM_FD"])).makefile("rw", encoding="utf-8", newline="\n")
 SIZES = {"w": 3, "mean": 1, "far.b": 20}
+UNITS = [{"name": "near", "tensors": [0, 1], "message_bytes": 8}, {"name": "far", "tensors": [2]}]
 memories, offsets, steps = {}, [], 0
+stages = {}  # by number: the message that began the iteration
 
 
 def send(**message):
@@ -54,6 +56,44 @@ def step(message):
     mean = sum(message["samples"]) / len(message["samples"])
     write(message["gradients"], [[w - mean for w in weights[0]], [mean], [0.0] * 20])
     send(type="stepped", loss=mean, metrics={"seed": message["seed"] % 1000})
+
+
+def micro_mean(stage, micro):
+    size = stage["micro_batch"]
+    part = stage["samples"][micro * size:(micro + 1) * size]
+    return sum(part) / len(part)
+
+
+def take_pass(message):
+    """Near sends the mean of the micro-batch, which is the loss; far sends it back, and near adds it up."""
+    global steps
+    steps += 1
+    if how == "hang" and steps == int(when):
+        time.sleep(1000)
+    stage = stages[message["stage"]]
+    out, is_near = memories[stage["out"]], stage["units"] == [0, 1]
+    received = None if message["bytes"] is None else struct.unpack_from("d", memories[stage["in"]])[0]
+    mean = micro_mean(stage, message["micro"])
+    if message["type"] == "forward" and not is_near:
+        stage["received"] = received
+        send(type="passed", bytes=0, loss=received)
+        return
+    if message["type"] == "backward" and is_near:
+        stage["sum"] = stage.get("sum", 0) + received
+        send(type="passed", bytes=0)
+        return
+    struct.pack_into("d", out, 0, mean if is_near else stage["received"])
+    send(type="passed", bytes=1 << 40 if how == "large" else 8)
+
+
+def finish(message):
+    stage = stages[message["stage"]]
+    own = UNITS[stage["units"][0]]["tensors"]
+    for number, (memory, offset) in enumerate(places(stage["gradients"])):
+        if number in own:
+            values = [stage.get("sum", 5.0)] * list(SIZES.values())[number]
+            struct.pack_into(f"{len(values)}f", memory, offset, *values)
+    send(type="finished", metrics={"passes": steps})
 
 
 def misbehave(message):
@@ -106,7 +146,7 @@ while line := stream.readline():
             how = ""
         if how == "model-exit":
             sys.exit("no model today")
-        send(**model())
+        send(**model(), **({"units": UNITS} if message["stages"] else {}))
     elif kind == "layout":
         offsets = message["offsets"]
     elif kind == "map":
@@ -125,6 +165,15 @@ while line := stream.readline():
             misbehave(message)
         else:
             step(message)
+    elif kind == "stage":
+        stages[message["stage"]] = message
+        send(type="done")
+    elif kind in ("forward", "backward"):
+        take_pass(message)
+    elif kind == "finish":
+        finish(message)
+    elif kind == "leave":
+        stages.pop(message["stage"], None)
     elif kind == "evaluate":
         send(type="evaluated", metrics={"loss": sum(read(message["weights"])[0]), "accuracy": 0.25, "f1": 0.5})
     elif kind == "end":

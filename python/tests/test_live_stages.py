@@ -1,0 +1,195 @@
+"""Whole jobs whose replicas are pipelines of a program's stages."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from live_job import PACELINE, environment, needs_paceline, only_run, paceline, read_safetensors
+
+pytestmark = needs_paceline
+
+PROGRAM = """
+    import torch, paceline
+    from torch import nn
+    from torch.nn import functional as F
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Dropout(0.2), nn.Linear(16, 16), nn.BatchNorm1d(16), nn.Linear(16, 5))
+    x = torch.randn(96, 6)
+    y = x[:, :5].argmax(dim=1)
+
+    def loss(model, batch):
+        outputs = model(batch[0])
+        return F.cross_entropy(outputs, batch[1]), {"right": (outputs.argmax(1) == batch[1]).float().mean()}
+
+    def evaluate(model):
+        return F.cross_entropy(model(x), y).item()
+
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    paceline.run(model, torch.utils.data.TensorDataset(x, y), loss, evaluate, optimizer=optimizer, epochs=EPOCHS)
+"""
+
+TIED = """
+    import torch, paceline
+    from transformers import GPT2Config, GPT2LMHeadModel
+    torch.manual_seed(0)
+    model = GPT2LMHeadModel(GPT2Config(vocab_size=64, n_positions=32, n_embd=16, n_layer=4, n_head=2))
+    ids = torch.randint(64, (24, 10))
+
+    def loss(model, batch):
+        return model(input_ids=batch[0], labels=batch[0]).loss
+
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+    paceline.run(model, torch.utils.data.TensorDataset(ids), loss, optimizer=optimizer, epochs=2)
+"""
+
+ONE = "[[device]]\n[[pipeline]]\ndevices = ['w0']\nsamples = 12\n"
+
+
+def pipeline(devices: str, cuts: str) -> str:
+    return (
+        f"[[device]]\ncount = {devices.count('w')}\n[[pipeline]]\ndevices = {devices}\ncuts = {cuts}\nsamples = 12\n"
+    )
+
+
+def write_job(folder: Path, program: str, sections: str, keys: str = "parallel = 'static'\nmicro_batch = 5\n") -> str:
+    folder.mkdir(parents=True)
+    (folder / "train.py").write_text(textwrap.dedent(program).replace("EPOCHS", "2"))
+    job = f"{keys}{sections}[program]\nrun = 'train.py'\npython = {sys.executable!r}\n"
+    (folder / "job.toml").write_text(job)
+    return "job.toml"
+
+
+def weights_of(folder: Path, program: str, sections: str, *more: str, **keys: str) -> dict[str, torch.Tensor]:
+    ended = paceline(folder, "train", write_job(folder, program, sections, **keys), *more)
+    assert ended.returncode == 0, ended.stderr
+    ended = paceline(folder, "export", str(only_run(folder)), "model.safetensors")
+    assert ended.returncode == 0, ended.stderr
+    return read_safetensors(folder / "model.safetensors")
+
+
+def expect_equal(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> None:
+    assert one.keys() == other.keys()
+    for name, tensor in one.items():
+        # How many batches a batch norm has counted is each worker's own.
+        assert "num_batches" in name or torch.equal(tensor, other[name]), name
+
+
+def test_a_pipeline_trains_to_the_weights_of_one_device(tmp_path: Path) -> None:
+    one = weights_of(tmp_path / "one", PROGRAM, ONE)
+    for number, (devices, cuts) in enumerate([("['w0', 'w1']", "[3]"), ("['w2', 'w0', 'w1']", "[1, 5]")]):
+        expect_equal(weights_of(tmp_path / str(number), PROGRAM, pipeline(devices, cuts)), one)
+    expect_equal(weights_of(tmp_path / "virtual", PROGRAM, pipeline("['w0', 'w1']", "[3]"), "--virtual"), one)
+
+
+def test_weights_that_are_tied_across_stages_are_trained_as_on_one_device(tmp_path: Path) -> None:
+    pytest.importorskip("transformers")
+    one = weights_of(tmp_path / "one", TIED, ONE)
+    expect_equal(weights_of(tmp_path / "two", TIED, pipeline("['w0', 'w1', 'w2']", "[1, 3]")), one)
+
+
+def test_devices_that_share_a_stage_compute_in_virtual_time_as_live(tmp_path: Path) -> None:
+    program = PROGRAM.replace("nn.BatchNorm1d(16)", "nn.Tanh()")
+    shared = pipeline("['w2', ['w0', 'w1']]", "[2]")
+    live = weights_of(tmp_path / "live", program, shared)
+    expect_equal(weights_of(tmp_path / "virtual", program, shared, "--virtual"), live)
+
+
+def test_the_planner_cuts_a_program(tmp_path: Path) -> None:
+    folder = tmp_path / "planned"
+    job = write_job(folder, PROGRAM, "[[device]]\ncount = 2\nbatch = 6\n", "parallel = 'pipeline'\n")
+    ended = paceline(folder, "train", job)
+    assert ended.returncode == 0, ended.stderr
+    assert "plan: w0" in ended.stderr
+    assert "192 of 192 samples" in ended.stdout
+
+
+@pytest.mark.parametrize(
+    ("program", "says"),
+    [
+        ("for _ in paceline.join(model, data): pass", "paceline.run(model, train_set, loss) instead of the loop"),
+        ("paceline.run(model, data, lambda m, b: m(b[0]).sum(), blocks='0')", "blocks = '0' is not the name of"),
+        ("paceline.run(model, data, lambda m, b: (m(b[0]) + m(b[0])).sum())", "calls 0 2 times"),
+        ("paceline.run(nn.Linear(6, 1), data, lambda m, b: m(b[0]).sum())", "no ModuleList or Sequential"),
+    ],
+)
+def test_a_program_that_cannot_be_cut_is_refused_in_one_line(tmp_path: Path, program: str, says: str) -> None:
+    head = """
+        import torch, paceline
+        from torch import nn
+        model = nn.Sequential(nn.Linear(6, 6), nn.Linear(6, 1))
+        data = torch.utils.data.TensorDataset(torch.randn(24, 6))
+    """
+    folder = tmp_path / "refused"
+    job = write_job(folder, textwrap.dedent(head) + program, pipeline("['w0', 'w1']", "[1]"))
+    ended = paceline(folder, "train", job)
+    assert ended.returncode == 2
+    [line] = [line for line in ended.stderr.splitlines() if line.startswith("paceline: ")]
+    assert says in line
+    assert not (folder / "runs").exists()
+
+
+def test_a_stage_that_is_killed_in_a_batch_ends_its_replica_and_loses_no_sample(tmp_path: Path) -> None:
+    folder = tmp_path / "killed"
+    program = PROGRAM.replace("EPOCHS", "20").replace(
+        "        outputs = model", "        import time; time.sleep(0.01)\n        outputs = model"
+    )
+    alone = "[[device]]\ncount = 3\n[[pipeline]]\ndevices = ['w2']\nsamples = 6\n"
+    piped = "[[pipeline]]\ndevices = ['w0', 'w1']\ncuts = [3]\nsamples = 12\n"
+    job = write_job(folder, program, alone + piped, "parallel = 'static'\nmicro_batch = 3\n")
+    run = subprocess.Popen(
+        [PACELINE, "train", job],
+        cwd=folder,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    stage: int | None = None
+    while run.poll() is None and stage is None:
+        if has_trained(folder):
+            stage = program_of(run.pid, b"w1")
+        time.sleep(0.05)
+    assert stage is not None
+    os.kill(stage, signal.SIGKILL)
+    output, errors = run.communicate(timeout=300)
+    assert run.returncode == 0, errors
+    assert "1,920 of 1,920 samples" in output, output
+
+
+def program_of(launcher: int, device: bytes) -> int | None:
+    """The process of the device's program, in a run with this launcher."""
+    for one in Path("/proc").iterdir():
+        try:
+            words = (one / "cmdline").read_bytes().split(b"\0")
+            worker = (one / "stat").read_text().rpartition(")")[2].split()[1]
+            workers = Path(f"/proc/{worker}/cmdline").read_bytes().split(b"\0")
+        except (OSError, IndexError):
+            continue
+        is_program = any(word.endswith(b"train.py") for word in words)
+        if is_program and device in workers and is_below(int(one.name), launcher):
+            return int(one.name)
+    return None
+
+
+def is_below(pid: int, ancestor: int) -> bool:
+    while pid > 1:
+        if pid == ancestor:
+            return True
+        try:
+            pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            return False
+    return False
+
+
+def has_trained(folder: Path) -> bool:
+    metrics = list((folder / "runs").glob("*/metrics.jsonl"))
+    return bool(metrics) and metrics[0].stat().st_size > 0
