@@ -21,7 +21,8 @@ absl::StatusOr<std::optional<Computation::Computed>> computed(
     const absl::StatusOr<engine::StepResult>& step) {
   if (absl::IsCancelled(step.status())) return std::nullopt;
   PACELINE_RETURN_IF_ERROR(step.status());
-  return Computation::Computed{.loss = step->loss, .metrics = step->metrics, .finite = step->finite};
+  return Computation::Computed{
+      .loss = step->loss, .metrics = step->metrics, .finite = step->finite, .weight = step->weight};
 }
 
 // Of a device's own batch, in which its pace is given.

@@ -61,6 +61,7 @@ class Computation {
     Duration pace{0}, stages{0}, loading{0};
     Metrics metrics = {};
     bool finite = false;  // the whole gradient is known to be
+    std::optional<double> weight = {};  // as engine::StepResult has it
   };
   // An iteration from its weights on, one pointer a tensor. Nothing when it was interrupted.
   using Compute = std::function<absl::StatusOr<std::optional<Computed>>(std::span<const float* const>)>;

@@ -199,6 +199,7 @@ class Attempt {
   void on(const TimePassed&);
   void on(const WokeUp&);
   void on(const StopWanted& wanted);
+  void on(const CheckpointWanted& wanted);
   void on(const EvaluationWanted&);
   void on(const RecordingFailed& failed) { fail(failed.why); }
   void stop(const std::string& why, control::FinishCause cause = control::FinishCause::kStopped);
@@ -230,6 +231,7 @@ class Attempt {
 
   // Checkpoints.
   void write_checkpoint(control::ControllerState state);
+  void write_wanted_checkpoint();
   void on(const CheckpointOpened& opened);
   void on(const CheckpointCounted& counted);
   void on(const RestartKept&);
@@ -264,6 +266,7 @@ class Attempt {
   Evaluations evaluations_;
   Checkpoints checkpoints_;
   CheckpointRetries checkpoint_retries_;
+  std::optional<std::string> checkpoint_wanted_;  // by somebody, and why
   std::optional<Replication> replication_;  // where there are several copies of each shard
   std::optional<RecoveryVote> vote_;  // where there are copies, while servers may have more than the restart
   std::optional<SteadyTime> vote_found_since_;  // those who came have every shard of such a version

@@ -70,6 +70,7 @@ class Coordinator final : public WorkerStream::Listener,
                 StopCause cause = StopCause::kAsked) {
     take(coordinator::StopWanted{why, cannot_start, cause});
   }
+  void ask_checkpoint(const std::string& why) { take(coordinator::CheckpointWanted{why}); }
   // An evaluation out of turn: the version that is measured. Errors: those of Attempt::next_to_measure.
   absl::StatusOr<Version> ask_evaluation();
   // The run cannot go on, as what happens cannot be recorded.

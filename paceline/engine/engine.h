@@ -39,6 +39,8 @@ struct StepResult {
   bool retry = false;    // and the same step may have one when it is taken again
   Metrics metrics = {};  // of the user's own
   bool finite = false;   // all numbers of the gradient are known to be
+  // How much this gradient counts beside those of other batches; nullopt: as much as its samples.
+  std::optional<double> weight = {};
 };
 
 struct Evaluation {

@@ -6,15 +6,16 @@
 
 #include <absl/status/status.h>
 
+#include "paceline/config/job_config.h"
 #include "paceline/launch/display.h"
 #include "paceline/launch/local_cluster.h"
 
 namespace paceline::launch {
 
-// `why`: the reason for the others when this host is stopped. `look`: called a few times a second. Cancelled
-// when a second signal ended it at once.
+// `why`: the reason for the others when this host is stopped. `on_signal`: what a warning of a cluster means.
+// `look`: called a few times a second. Cancelled when a second signal ended it at once.
 absl::Status watch(
-    LocalCluster& cluster, Display& display, const std::string& why,
+    LocalCluster& cluster, Display& display, const std::string& why, config::OnSignal on_signal,
     const std::function<void()>& look = [] {});
 
 }  // namespace paceline::launch

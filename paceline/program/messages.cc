@@ -74,6 +74,15 @@ absl::StatusOr<bool> flag_of(const json& message, const std::string& name) {
   return found->get<bool>();
 }
 
+// Nothing where it is left out.
+absl::StatusOr<std::optional<double>> weight_of(const json& message) {
+  const auto found = message.find("weight");
+  if (found == message.end()) return std::nullopt;
+  const double weight = found->is_number() ? found->get<double>() : -1;
+  if (!std::isfinite(weight) || weight < 0) return wrong("sent a 'weight' that is not a number from 0 up");
+  return weight;
+}
+
 absl::StatusOr<Answer> stepped(const json& message) {
   Stepped answer;
   PACELINE_ASSIGN_OR_RETURN(answer.result.metrics, metrics_of(message));
@@ -81,6 +90,7 @@ absl::StatusOr<Answer> stepped(const json& message) {
   PACELINE_ASSIGN_OR_RETURN(answer.result.retry, flag_of(message, "retry"));
   if (answer.result.retry && !answer.result.skipped) return wrong("sent 'retry' without 'skipped'");
   PACELINE_ASSIGN_OR_RETURN(answer.result.finite, flag_of(message, "finite"));
+  PACELINE_ASSIGN_OR_RETURN(answer.result.weight, weight_of(message));
   const auto loss = message.find("loss");
   if (loss == message.end()) return wrong("sent a step without a loss");
   if (!loss->is_null() && !loss->is_number()) return wrong("sent a loss that is not a number");

@@ -1,6 +1,8 @@
 // What happens in a virtual cluster besides time: nothing in a simulation, real gradients in virtual time.
 #pragma once
 
+#include <optional>
+
 #include <absl/status/status.h>
 #include <absl/status/statusor.h>
 
@@ -20,6 +22,7 @@ class Work {
   struct Finished {
     double loss = 0;
     Metrics metrics = {};
+    std::optional<double> weight = {};  // as control::ReplicaReady has it
   };
   // Its iteration is over. Requires: started. One that crashes or leaves is not finished.
   virtual absl::StatusOr<Finished> finish(ReplicaId replica) = 0;

@@ -19,7 +19,8 @@ REFUSED = {
     "no samples": ("Net(), Points(0)", "has 0 samples"),
     "shuffle": ("Net(), Points(), shuffle=True", "join() takes no shuffle: Paceline shuffles"),
     "a sampler": ("Net(), Points(), sampler=[1, 2]", "join() takes no sampler: Paceline leases the samples"),
-    "drop_last": ("Net(), Points(), drop_last=True", "trains on every sample"),
+    "drop_last": ("Net(), Points(), drop_last=1.5", "drop_last = 1.5 is neither True nor False"),
+    "a least batch": ("Net(), Points(), least_batch=0", "least_batch = 0 is not a number of samples"),
     "a misspelt argument": ("Net(), Points(), num_worker=1", "takes no argument 'num_worker'"),
     "negative workers": ("Net(), Points(), num_workers=-1", "num_workers = -1"),
     "batches ahead and no loader process": (
