@@ -45,7 +45,8 @@ def launch(describe: Callable[[], str | None] = lambda: None) -> NoReturn:
     if starter is not None:
         _stop(
             f"this script was started in several processes ({starter} does that), and each would be a job of its "
-            "own; start it once: paceline run SCRIPT --devices N, or on several hosts `paceline node job.toml` on each"
+            "own; start it once: paceline run SCRIPT --devices N, or on several hosts `paceline node job.toml` on "
+            "each"
         )
     executable = _find()
     if executable is None:
