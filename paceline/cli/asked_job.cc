@@ -15,6 +15,7 @@ namespace paceline::cli {
 namespace {
 
 constexpr char kAhead[] = "data.ahead";
+constexpr char kLeastShare[] = "least_share";
 constexpr char kBatch[] = "batch";
 
 // The value in TOML's form, so that 1 and 1.0 are equal. Nothing if there is none.
@@ -67,7 +68,7 @@ absl::StatusOr<std::string> with_asked(const std::string& job_toml, const std::v
     const auto said = value_of(job, key);
     const auto wanted = value_of(alone, key);
     if (!said) missing.push_back(set);
-    if (key == kAhead) continue;  // a wish; someone who says another number knows why
+    if (key == kAhead || key == kLeastShare) continue;  // a wish; someone who says another number knows why
     if (said && said != wanted) return contradiction(key, *said, wanted.value_or("something else"), sayers);
     if (key == kBatch && wanted) PACELINE_RETURN_IF_ERROR(same_on_devices(job, *wanted, sayers));
   }

@@ -150,7 +150,7 @@ absl::StatusOr<int> run_other_host(launch::HostProcesses host, const config::Job
   PACELINE_ASSIGN_OR_RETURN(launch::LocalCluster cluster, launch::LocalCluster::start(std::move(host), job));
   OwnWatchers watchers(job, options.ui);
   const absl::Status outcome =
-      launch::watch(cluster, display, fmt::format("host {} was interrupted", placement.rank),
+      launch::watch(cluster, display, fmt::format("host {} was interrupted", placement.rank), job.on_signal,
                     [&] { watchers.look(cluster, display); });
   watchers.finish();
   // A program that goes on after the job may be stopped too, and the job is done all the same.

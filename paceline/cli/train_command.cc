@@ -89,7 +89,7 @@ absl::Status train_live(const config::JobConfig& job, const TrainOptions& option
                               : "interrupted";
   PACELINE_ASSIGN_OR_RETURN(launch::LocalCluster cluster,
                             launch::LocalCluster::start(std::move(processes), job, options.fork_server));
-  const absl::Status outcome = launch::watch(cluster, display, why);
+  const absl::Status outcome = launch::watch(cluster, display, why, job.on_signal);
   logs_say_more |= cluster.logs_say_more();
   trained.after = cluster.after();
   trained.interrupted = launch::stop_signals() > 0 && cluster.stopped();
@@ -255,7 +255,9 @@ absl::StatusOr<JobText> job_text(const TrainOptions& options) {
 }
 
 // The samples that are done are known by their places.
-absl::Status check_goes_on(const TrainOptions& options, std::int64_t samples) {
+absl::Status check_goes_on(const config::JobConfig& job, const TrainOptions& options,
+                           std::int64_t whole_set) {
+  const std::int64_t samples = config::samples_an_epoch(job, whole_set);
   if (options.resume.empty()) return absl::OkStatus();
   const auto before = runs::recorded_dataset_size(store::RunPaths{options.resume});
   if (!before || *before == samples) return absl::OkStatus();
@@ -296,7 +298,7 @@ absl::StatusOr<std::string> check_job(TrainOptions& options) {
   if (!job.program) {
     PACELINE_ASSIGN_OR_RETURN(const JobSizes sizes, find_sizes(job, resolved, options));
     PACELINE_RETURN_IF_ERROR(check_fits(job, sizes, options.in_virtual_time));
-    PACELINE_RETURN_IF_ERROR(check_goes_on(options, sizes.samples));
+    PACELINE_RETURN_IF_ERROR(check_goes_on(job, options, sizes.samples));
     options.data_note = sizes.note;
     if (!sizes.note.empty() && options.shown != launch::Shown::kNothing)
       launch::print(stderr, sizes.note + "\n");
@@ -305,7 +307,8 @@ absl::StatusOr<std::string> check_job(TrainOptions& options) {
   PACELINE_ASSIGN_OR_RETURN(const program::Model model, probe_program(job, options.said));
   options.program = model.text;
   PACELINE_ASSIGN_OR_RETURN(std::string asked, with_program(job, resolved, model, options));
-  PACELINE_RETURN_IF_ERROR(check_goes_on(options, model.samples));
+  PACELINE_ASSIGN_OR_RETURN(const config::JobConfig whole, config::parse_job(asked, job_text(options)->file));
+  PACELINE_RETURN_IF_ERROR(check_goes_on(whole, options, model.samples));
   return asked;
 }
 

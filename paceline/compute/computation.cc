@@ -22,7 +22,8 @@ absl::StatusOr<std::optional<Computation::Computed>> computed(
   if (absl::IsCancelled(step.status())) return std::nullopt;
   PACELINE_RETURN_IF_ERROR(step.status());
   return Computation::Computed{
-      .loss = step->loss, .metrics = step->metrics, .finite = step->finite, .not_finite = step->not_finite};
+      .loss = step->loss, .metrics = step->metrics, .finite = step->finite, .not_finite = step->not_finite,
+      .weight = step->weight};
 }
 
 // Of a device's own batch, in which its pace is given.

@@ -65,6 +65,7 @@ class Computation {
     Metrics metrics = {};
     bool finite = false;  // the whole gradient is known to be
     std::string not_finite = {};  // a tensor whose gradient is not, if the engine says so
+    std::optional<double> weight = {};  // as engine::StepResult has it
   };
   // An iteration from its weights on, one pointer a tensor. Nothing when it was interrupted.
   using Compute = std::function<absl::StatusOr<std::optional<Computed>>(const engine::Weights&)>;

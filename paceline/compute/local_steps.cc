@@ -120,6 +120,8 @@ absl::StatusOr<engine::StepResult> LocalSteps::take(engine::Engine& engine,
         const engine::StepResult result,
         step_until_taken(engine, batch, here, gradients, engine::kWholeBatch, keep_going));
     const double share = 1.0 / static_cast<double>(batches.size());
+    if (&batch == &batches.front()) mean.weight = 0;
+    mean.weight = mean.weight && result.weight ? std::optional(*mean.weight + *result.weight) : std::nullopt;
     mean.loss += result.loss * share;
     for (const auto& [name, value] : result.metrics) mean.metrics[name] += value * share;
     step(numbers);

@@ -320,11 +320,20 @@ void read_devices(Section& top, JobConfig& job, Complaints& complaints) {
   DeviceConfig defaults;
   defaults.batch = top.integer("batch", defaults.batch, 1, 1 << 20);
   defaults.threads = static_cast<int>(top.integer("threads", defaults.threads, 1, 1024));
+  job.least_batch = top.integer("least_batch", 1, 1, 1 << 20);
+  job.least_share = top.integer("least_share", 1, 1, 1 << 20);
+  job.drop_last = top.boolean("drop_last", false);
   job.free_communication = !top.has("link");
   defaults.link = read_link(top.table("link"), "link", defaults.link, complaints);
   for (const toml::table* table : top.tables("device"))
     read_device({table, "device", complaints}, defaults, job, complaints);
   if (job.devices.empty()) read_device({nullptr, "device", complaints}, defaults, job, complaints);
+  for (const DeviceConfig& device : job.devices) {
+    if (device.batch >= job.least_batch) continue;
+    top.complain("least_batch",
+                 fmt::format("the batch of {} is {}; write at most that", device.name, device.batch));
+    break;
+  }
   if (job.devices.size() > static_cast<std::size_t>(kMostDevicesOfJob)) {
     top.complain("device",
                  fmt::format("{} devices; at most {} fit one job", job.devices.size(), kMostDevicesOfJob));
@@ -435,6 +444,7 @@ void read_evaluate(Section section, JobConfig& job) {
 void read_checkpoint(Section section, JobConfig& job) {
   job.checkpoint_epochs = section.number("every_epochs", job.checkpoint_epochs, 1e-6, kMostEpochs);
   job.checkpoints_kept = section.integer("keep", job.checkpoints_kept, 1, 1000);
+  job.on_signal = static_cast<OnSignal>(section.choice("on_signal", 0, {"write", "stop", "ignore"}));
   section.finish();
 }
 
@@ -619,7 +629,21 @@ std::string replica_name(const JobConfig& job, const planner::PlannedReplica& re
   return absl::StrJoin(names, "+");
 }
 
-control::ControllerConfig controller_config(const JobConfig& job, std::int64_t dataset_size) {
+// If batches differ, only a round of all of them leaves no smaller one behind.
+std::int64_t samples_an_epoch(const JobConfig& job, std::int64_t dataset_size) {
+  if (!job.drop_last) return dataset_size;
+  std::int64_t all = 0;
+  bool equal = !job.parallel.uneven_data();
+  for (const DeviceConfig& device : job.devices) {
+    all += device.batch;
+    equal = equal && device.batch == job.devices.front().batch;
+  }
+  const std::int64_t piece = equal ? job.devices.front().batch : all;
+  return dataset_size - dataset_size % piece;
+}
+
+control::ControllerConfig controller_config(const JobConfig& job, std::int64_t whole_set) {
+  const std::int64_t dataset_size = samples_an_epoch(job, whole_set);
   control::ControllerConfig config;
   config.dataset_size = dataset_size;
   config.total_samples = to_samples(job.epochs, dataset_size);
@@ -640,6 +664,7 @@ control::ControllerConfig controller_config(const JobConfig& job, std::int64_t d
   config.look_ahead = job.look_ahead;
   config.ahead = job.ahead;
   config.uneven_data = job.parallel.uneven_data();
+  config.least_batch = config.uneven_data ? std::max(job.least_batch, job.least_share) : job.least_batch;
   config.evaluate = job.evaluates;
   config.evaluate_every = to_samples(job.evaluate_epochs, dataset_size);
   config.checkpoint_every = to_samples(job.checkpoint_epochs, dataset_size);

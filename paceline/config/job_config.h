@@ -58,6 +58,10 @@ struct BudgetConfig {
   double queue = 0;  // accumulated overspend, in batches' worth of budget; a resumed run says so
 };
 
+// What SIGUSR1 and SIGUSR2 mean, by which clusters warn: a checkpoint is written, the run is stopped with one, or
+// nothing.
+enum class OnSignal { kWrite, kStop, kIgnore };
+
 struct JobConfig {
   std::string name = "job";
   std::uint64_t seed = 1;
@@ -68,6 +72,9 @@ struct JobConfig {
   std::string initial_weights;  // a safetensors file on every host; empty: the model's own
   DataConfig data;
   std::int64_t ahead = 0;  // iterations whose samples are reserved for each replica
+  std::int64_t least_batch = 1;  // samples of a batch: of a share of uneven data, and of an epoch's last one
+  std::int64_t least_share = 1;  // the same of a share of uneven data alone
+  bool drop_last = false;        // of each epoch, as a DataLoader has it
   ps::OptimizerConfig optimizer;
   std::vector<ps::ParameterGroup> groups;
 
@@ -131,6 +138,7 @@ struct JobConfig {
   bool stop_at_target = false;
   double checkpoint_epochs = 1;  // epochs between checkpoints
   std::int64_t checkpoints_kept = 2;
+  OnSignal on_signal = OnSignal::kWrite;
 };
 
 // The origin of the settings over a file: errors name --set for those of the user, and the file for those
@@ -158,7 +166,11 @@ Duration paced(const JobConfig& job, std::size_t device, Clock clock, Time start
 // The name of a place in the plan: "w2", or "w0+w1" for a pipeline.
 std::string replica_name(const JobConfig& job, const planner::PlannedReplica& replica);
 
+// How many samples of such a data set an epoch trains on. Where drop_last is said, each epoch leaves out as many as
+// do not fill a batch, others each time. Of its own result it is the same again.
+std::int64_t samples_an_epoch(const JobConfig& job, std::int64_t dataset_size);
+
 // The Controller's configuration, when the size of the data set is known.
-control::ControllerConfig controller_config(const JobConfig& job, std::int64_t dataset_size);
+control::ControllerConfig controller_config(const JobConfig& job, std::int64_t whole_set);
 
 }  // namespace paceline::config

@@ -573,5 +573,33 @@ TEST(ServerParts, InOnePlaceTheFirstHasThemAll) {
   }
 }
 
+TEST(JobConfig, AnEpochOfWholeBatches) {
+  const auto samples = [](const std::string& text, std::int64_t all) {
+    const JobConfig job = parse_job("drop_last = true\n" + text, "job.toml").value();
+    EXPECT_EQ(samples_an_epoch(job, samples_an_epoch(job, all)), samples_an_epoch(job, all));
+    return controller_config(job, all).dataset_size;
+  };
+  EXPECT_EQ(samples("batch = 32\n[[device]]\ncount = 2\n", 129), 128);
+  EXPECT_EQ(samples("batch = 32\n[[device]]\ncount = 2\n", 100), 96) << "a batch, not a round";
+  EXPECT_EQ(samples("batch = 32\n[[device]]\n[[device]]\nbatch = 8\n", 129), 120);
+  EXPECT_EQ(samples("batch = 32\nparallel = \"uneven-data\"\n[[device]]\ncount = 2\n", 100), 64);
+}
+
+TEST(JobConfig, TheLeastOfABatchAndOfAShare) {
+  const auto least = [](const std::string& text) {
+    return controller_config(parse_job(text, "job.toml").value(), 100).least_batch;
+  };
+  EXPECT_EQ(least(""), 1);
+  EXPECT_EQ(least("least_batch = 2\n"), 2);
+  EXPECT_EQ(least("least_share = 2\n"), 1) << "shares are of uneven data";
+  EXPECT_EQ(least("least_share = 2\nparallel = \"uneven-data\"\n"), 2);
+  EXPECT_FALSE(parse_job("batch = 4\nleast_batch = 5\n", "job.toml").ok());
+}
+
+TEST(JobConfig, WhatAWarningMeans) {
+  EXPECT_EQ(parse_job("", "job.toml")->on_signal, OnSignal::kWrite);
+  EXPECT_EQ(parse_job("[checkpoint]\non_signal = \"stop\"\n", "job.toml")->on_signal, OnSignal::kStop);
+}
+
 }  // namespace
 }  // namespace paceline::config

@@ -12,7 +12,8 @@
 namespace paceline::config {
 
 struct ProgramConfig {
-  std::string run;                 // a script for `python`, when it ends in .py; else an executable
+  std::string run;                 // a script for `python`, when it ends in .py; else an executable, or
+                                   // a script all the same if nobody may execute it
   std::string module;              // for `python -m`, instead of `run`
   std::vector<std::string> args;   // arguments of the program
   std::string python = "python3";  // looked for in PATH, unless it is a path

@@ -1,6 +1,7 @@
 #include "paceline/control/controller.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <utility>
 
@@ -42,7 +43,8 @@ Controller::Controller(ControllerConfig config, std::unique_ptr<policy::SyncPoli
       policy_(std::move(policy)),
       local_steps_(policy_->local_steps()),
       policy_orders_(Version(0)),
-      ledger_(config_.dataset_size, config_.total_samples),
+      ledger_(config_.dataset_size, config_.total_samples, config_.least_batch),
+      shares_(config_.least_batch),
       replanner_(std::move(replanner)) {}
 
 absl::Status Controller::restore(const ControllerState& state) {
@@ -140,8 +142,11 @@ absl::Status Controller::on(Time at, const ReplicaReady& fact, std::vector<Order
     return refuse("replica {} reports base version {} and was released on {}", fact.replica, fact.base,
                   mine.base);
   }
+  if (fact.weight && !(std::isfinite(*fact.weight) && *fact.weight >= 0))
+    return refuse("replica {} gives its gradient the weight {}", fact.replica, *fact.weight);
   if (replanner_ != nullptr) PACELINE_RETURN_IF_ERROR(replanner_->check(fact));
   mine.computing = false;
+  mine.weight = fact.weight;
   mine.finished = true;
   mine.clock = fact.clock;
   mine.base = fact.base;
@@ -347,14 +352,36 @@ CommitMember Controller::take_contribution(const policy::Contribution& contribut
           .lease = ledger_.commit(contribution.replica)};
 }
 
+// A member without a weight (a skipped batch) counts as much as the others do for its samples. Weights that are all
+// 0 say nothing.
+void Controller::share_out(CommitRecord& record) const {
+  const auto total = static_cast<double>(record.samples);
+  double weights = 0, samples = 0;
+  for (CommitMember& one : record.members) {
+    const auto size = static_cast<double>(one.lease.size());
+    one.share = size / total;
+    if (const auto weight = member(one.replica).weight) {
+      weights += *weight;
+      samples += size;
+    }
+  }
+  if (!(weights > 0)) return;
+  const double all = weights * (total / samples);
+  for (CommitMember& one : record.members) {
+    const auto weight = member(one.replica).weight;
+    one.share = weight ? *weight / all : one.share;
+  }
+}
+
 void Controller::weigh(CommitRecord& record) const {
   const auto total = static_cast<double>(record.samples);
+  share_out(record);
   for (CommitMember& member : record.members) {
     const auto staleness = static_cast<double>(record.version - member.base - 1);
-    member.share = static_cast<double>(member.lease.size()) / total;
     member.weight = member.share / (1.0 + config_.staleness_damping * staleness);
   }
-  if (config_.scale == CommitScale::kSamples && !record.of_differences)
+  const bool whole = here_ == 1 || policy_->commits_whole_rounds();
+  if (config_.scale == CommitScale::kSamples && !record.of_differences && !whole)
     record.fraction = total / static_cast<double>(record.nominal);
 }
 

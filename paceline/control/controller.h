@@ -30,7 +30,8 @@
 
 namespace paceline::control {
 
-// How a commit of part of the bulk is scaled: by its samples [ours], or not at all [paper].
+// How a commit of part of the bulk is scaled: by its samples [ours], or not at all [paper]. A whole round is no
+// part, even if the data had fewer samples left for it than a bulk: its update is plain PyTorch's.
 enum class CommitScale { kSamples, kUpdate };
 
 // More than a replica can load ahead, and few enough to list all of them in each release.
@@ -46,6 +47,7 @@ struct ControllerConfig {
   bool look_ahead = false;            // releases say how far
   std::int64_t ahead = 0;             // iterations whose samples are reserved for each replica
   bool uneven_data = false;           // leases as DataShares says, not of each replica's batch
+  std::int64_t least_batch = 1;       // samples of a lease (SampleLedger)
   bool evaluate = true;               // some versions are kept for an evaluator
   std::int64_t evaluate_every = 0;    // samples; 0: at the end only
   std::int64_t checkpoint_every = 0;  // samples; 0: at the end only
@@ -93,6 +95,7 @@ class Controller {
     Version base;            // at first the version released, then that of the finished gradient
     bool computing = false;  // released and not ready yet
     bool finished = false;   // ready and not committed yet
+    std::optional<double> weight{};  // of the finished gradient, as the fact has it
     bool here() const { return batch > 0; }
   };
 
@@ -116,6 +119,7 @@ class Controller {
 
   bool here(ReplicaId replica) const;
   Member& member(ReplicaId replica) { return members_[static_cast<std::size_t>(replica.value())]; }
+  const Member& member(ReplicaId replica) const { return members_[static_cast<std::size_t>(replica.value())]; }
   Lateness& lateness(ReplicaId replica) { return lateness_of_[static_cast<std::size_t>(replica.value())]; }
   // The policy knows it: it is neither parked nor waiting for the start.
   bool active(ReplicaId replica) const { return active_.live(replica); }
@@ -145,6 +149,8 @@ class Controller {
   void reserve(std::vector<Order>& orders);
   CommitMember take_contribution(const policy::Contribution& contribution);
   void weigh(CommitRecord& record) const;
+  // How much each member counts, by the weights that the program gave.
+  void share_out(CommitRecord& record) const;
   // How late its members are.
   void learn(const CommitRecord& record);
   // The oldest version that a gradient to be committed may have been computed on. O(P).

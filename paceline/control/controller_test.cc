@@ -1,6 +1,7 @@
 // The Controller, one promise at a time. Whole random runs are in controller_random_test.cc.
 #include "paceline/control/controller.h"
 
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -206,6 +207,75 @@ TEST(Controller, MembersWeighAsMuchAsTheirSamples) {
   EXPECT_DOUBLE_EQ(commits[0].members[0].weight, 0.75);
   EXPECT_DOUBLE_EQ(commits[0].members[0].share, 0.75);
   EXPECT_DOUBLE_EQ(commits[0].members[1].weight, 0.25);
+}
+
+Fact ready_with(int id, int clock, int base, double weight) {
+  Fact fact = ready(id, clock, base);
+  std::get<ReplicaReady>(fact.what).weight = weight;
+  return fact;
+}
+
+TEST(Controller, MembersWeighWhatTheProgramSays) {
+  const auto commits = commits_of(
+      config_of(200, 200, 2), "bsp",
+      {joined(0, "w0", 30), joined(1, "w1", 10), ready_with(1, 1, 0, 600), ready_with(0, 1, 0, 200)});
+  EXPECT_DOUBLE_EQ(commits.at(0).members[0].weight, 0.25);
+  EXPECT_DOUBLE_EQ(commits[0].members[0].share, 0.25);
+  EXPECT_DOUBLE_EQ(commits[0].members[1].weight, 0.75);
+  EXPECT_DOUBLE_EQ(commits[0].fraction, 1.0);
+}
+
+// One that was skipped, for example, has 20 tokens a sample like the other.
+TEST(Controller, AMemberWithoutAWeightCountsLikeTheOthersForItsSamples) {
+  const auto commits =
+      commits_of(config_of(200, 200, 2), "bsp",
+                 {joined(0, "w0", 30), joined(1, "w1", 10), ready(1, 1, 0), ready_with(0, 1, 0, 600)});
+  EXPECT_DOUBLE_EQ(commits.at(0).members[0].weight, 0.75);
+  EXPECT_DOUBLE_EQ(commits[0].members[1].weight, 0.25);
+}
+
+TEST(Controller, WeightsThatAreAllZeroSayNothing) {
+  const auto commits = commits_of(
+      config_of(200, 200, 2), "bsp",
+      {joined(0, "w0", 30), joined(1, "w1", 10), ready_with(1, 1, 0, 0), ready_with(0, 1, 0, 0)});
+  EXPECT_DOUBLE_EQ(commits.at(0).members[0].weight, 0.75);
+}
+
+TEST(Controller, RefusesAWeightThatIsNone) {
+  for (const double weight : {-1.0, std::numeric_limits<double>::quiet_NaN()}) {
+    Controller controller = controller_of(config_of(200, 200, 1), "bsp");
+    std::vector<Order> orders;
+    ASSERT_TRUE(controller.handle(joined(0, "w0", 30), orders).ok());
+    EXPECT_FALSE(controller.handle(ready_with(0, 1, 0, weight), orders).ok());
+  }
+}
+
+// The third round has a rest of four samples for one replica, and none for the others.
+TEST(Controller, ABulkSynchronousRoundOfAllThatThereIsIsAWholeUpdate) {
+  std::vector<Fact> facts = {joined(0, "w0", 10), joined(1, "w1", 10), joined(2, "w2", 10)};
+  for (int round = 1; round <= 2; ++round) {
+    for (int id = 0; id < 3; ++id) facts.push_back(ready(id, round, round - 1));
+  }
+  facts.push_back(ready(0, 3, 2));
+  const ControllerConfig config = config_of(64, 64, 3);
+  for (const char* const policy : {"bsp", "backup:0", "groups:1:bsp"}) {
+    const auto commits = commits_of(config, policy, facts);
+    ASSERT_EQ(commits.size(), 3u) << policy;
+    EXPECT_EQ(commits[2].samples, 4);
+    EXPECT_EQ(commits[2].nominal, 30);
+    for (const CommitRecord& commit : commits) EXPECT_EQ(commit.fraction, 1.0) << policy;
+  }
+  EXPECT_DOUBLE_EQ(commits_of(config, "backup:1", facts).at(0).fraction, 2.0 / 3);
+}
+
+TEST(Controller, ALoneReplicasLastBatchIsAWholeUpdateUnderAnyPolicy) {
+  for (const char* const policy : {"bsp", "asp", "ssp:2", "cgp"}) {
+    const auto commits = commits_of(config_of(14, 14, 1), policy,
+                                    {joined(0, "w0", 10), ready(0, 1, 0), ready(0, 2, 1)});
+    ASSERT_EQ(commits.size(), 2u) << policy;
+    EXPECT_EQ(commits[1].samples, 4);
+    EXPECT_EQ(commits[1].fraction, 1.0) << policy;
+  }
 }
 
 TEST(Controller, ALoneCommitIsAFractionOfTheBulk) {

@@ -54,7 +54,7 @@ bool DataShares::take_decided() {
   }
   if (decided != batch) return false;
   for (Member& one : members_) {
-    if (one.batch > 0) one.share = std::max<std::int64_t>(1, *one.decided);
+    if (one.batch > 0) one.share = std::max(least_, *one.decided);
   }
   until_next_ = active_;
   return true;
@@ -91,7 +91,7 @@ void DataShares::assign() {
   PACELINE_CHECK(assigned.ok(), "samples without caps cannot be shared out: {}",
                  std::string(assigned.status().message()));
   for (Member& one : members_) {
-    if (one.batch > 0) one.share = std::max<std::int64_t>(1, assigned->samples[next++]);
+    if (one.batch > 0) one.share = std::max(least_, assigned->samples[next++]);
   }
 }
 

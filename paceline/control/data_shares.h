@@ -8,7 +8,7 @@
 // still settle where all take equally long, after a few rounds instead of one.
 //
 // Invariant: the shares add up to the batches of all active replicas, except that each replica gets at least
-// one sample. O(log P) an iteration on average: the shares are computed once in as many iterations as there
+// one sample, or more if the job says so. O(log P) an iteration on average: the shares are computed once in as many iterations as there
 // are replicas, and when a replica comes or goes.
 //
 // A planner that knows more than speeds (memory, start-up costs, budgets) may decide instead. Its decision
@@ -27,13 +27,16 @@ namespace paceline::control {
 
 class DataShares {
  public:
+  // `least`: the fewest samples of a share, for models that cannot compute on fewer.
+  explicit DataShares(std::int64_t least = 1) : least_(least) {}
+
   // `batch`: its part of all samples, and its share as long as its speed is not known.
   void joined(ReplicaId replica, std::int64_t batch);
   // It comes back, or forget() follows.
   void paused(ReplicaId replica);
   void forget(ReplicaId replica);
   void finished(ReplicaId replica, std::int64_t samples, Duration compute);
-  // From the next share on, until the next decision. 0: the plan gives it none, and it gets one sample.
+  // From the next share on, until the next decision. 0: the plan gives it none, and it gets the fewest samples.
   void decided(ReplicaId replica, std::int64_t samples);
   // Of its next iteration. Requires: joined.
   std::int64_t next(ReplicaId replica);
@@ -50,6 +53,7 @@ class DataShares {
   // Whether the decision is for exactly the active replicas; if so, it is applied.
   bool take_decided();
 
+  const std::int64_t least_;
   std::vector<Member> members_;  // by replica id
   std::int64_t active_ = 0;
   std::int64_t until_next_ = 0;  // iterations on these shares

@@ -13,7 +13,8 @@ using ::testing::ElementsAre;
 // Replicas that take α + β·b milliseconds, in rounds in which everybody computes once.
 class Rounds {
  public:
-  explicit Rounds(std::vector<std::pair<double, double>> times) : times_(std::move(times)) {
+  explicit Rounds(std::vector<std::pair<double, double>> times, std::int64_t least = 1)
+      : times_(std::move(times)), shares_(least) {
     for (std::size_t i = 0; i < times_.size(); ++i) shares_.joined(id(i), 32);
   }
 
@@ -98,6 +99,14 @@ TEST(DataShares, OfWhoIsGoneGoToTheOthers) {
   EXPECT_EQ(rounds.shares().next(ReplicaId(0)) + rounds.shares().next(ReplicaId(2)), 64);
   rounds.shares().joined(ReplicaId(1), 32);  // and its speed is still known
   EXPECT_NEAR(static_cast<double>(rounds.shares().next(ReplicaId(1))), 96 * 0.4, 1);
+}
+
+TEST(DataShares, AreNotBelowTheLeast) {
+  Rounds rounds({{0, 1}, {0, 1000}}, 2);
+  EXPECT_THAT(rounds.after(4), ElementsAre(64, 2));
+  rounds.shares().decided(Rounds::id(0), 64);
+  rounds.shares().decided(Rounds::id(1), 0);
+  EXPECT_THAT(rounds.next(), ElementsAre(64, 2));
 }
 
 }  // namespace

@@ -42,6 +42,9 @@ struct ReplicaReady {
   // were there. Policies hear when that was.
   Duration loading{0};
   Duration pulling{0};
+  // How much its mean gradient counts beside the others' in a commit, from 0 up: the number of its tokens, for
+  // example. nullopt: as much as its samples.
+  std::optional<double> weight = {};
 };
 
 struct TimerRang {};

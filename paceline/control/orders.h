@@ -23,9 +23,10 @@ struct CommitMember {
   Clock clock;
   Version base;
   Lease lease;
-  // This gradient's factor in the sum: b_i / B_C, damped by 1 / (1 + λτ) if the job asks for it.
+  // This gradient's factor in the sum: its share, damped by 1 / (1 + λτ) if the job asks for it.
   double weight = 0;
-  // Its share b_i / B_C of the samples: the factor of its batch-norm statistics.
+  // Its share of the commit: b_i / B_C, or that of the weights that the program gave. It is also the factor of its
+  // batch-norm statistics.
   double share = 0;
   friend bool operator==(const CommitMember&, const CommitMember&) = default;
 };
@@ -38,7 +39,8 @@ struct CommitRecord {
   std::int64_t nominal = 0;                      // B: the live replicas' batches together
   std::int64_t committed_before = 0;             // global samples before this commit
   double learning_rate = 0;                      // η of the schedule, for a full bulk update
-  double fraction = 1;                           // f: B_C / B, or 1 with scale = "update"
+  double fraction = 1;                           // f: B_C / B; 1 for a whole round of a bulk-synchronous
+                                                 // policy or of a lone replica, and with scale = "update"
   bool of_differences = false;                   // members contribute how far they moved the weights by
                                                  // steps of their own, not gradients; f is 1
   bool keep_for_evaluation = false;              // keep version v until the evaluator has seen it

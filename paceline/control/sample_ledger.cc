@@ -17,8 +17,8 @@ bool fits(std::int64_t asked, std::int64_t count) { return 4 * std::abs(asked - 
 
 }  // namespace
 
-SampleLedger::SampleLedger(std::int64_t dataset_size, std::int64_t total)
-    : dataset_size_(dataset_size), total_(total) {
+SampleLedger::SampleLedger(std::int64_t dataset_size, std::int64_t total, std::int64_t least)
+    : dataset_size_(dataset_size), total_(total), least_(least) {
   PACELINE_CHECK(dataset_size > 0 && total > 0, "{} samples an epoch, {} in all", dataset_size, total);
 }
 
@@ -122,7 +122,10 @@ Lease SampleLedger::cut(std::int64_t count) {
   const std::int64_t limit = again ? returned_.begin()->second : total_;
   const std::int64_t epoch = begin / dataset_size_;
   const std::int64_t first = epoch * dataset_size_;  // of the epoch
-  const std::int64_t end = std::min({begin + count, limit, first + dataset_size_});
+  const std::int64_t last = std::min(limit, first + dataset_size_);
+  std::int64_t end = std::min(begin + std::max(count, least_), last);
+  const std::int64_t lacking = least_ - (last - end);  // in the rest of this range, to be a lease
+  if (end < last && lacking > 0) end = end - begin - lacking >= least_ ? end - lacking : last;
   if (again) {
     returned_.erase(returned_.begin());
     if (end < limit) returned_.emplace(end, limit);

@@ -25,7 +25,9 @@ namespace paceline::control {
 class SampleLedger {
  public:
   // `dataset_size` samples an epoch, `total` samples in all (the last epoch may be cut short). Both positive.
-  SampleLedger(std::int64_t dataset_size, std::int64_t total);
+  // `least`: no lease has fewer samples, unless there are fewer in an epoch. A lease then is a little smaller or
+  // larger than was asked, so that what is left beside it is enough.
+  SampleLedger(std::int64_t dataset_size, std::int64_t total, std::int64_t least = 1);
 
   // The state for a restart: everything below `next` is done, except `open`.
   struct Saved {
@@ -80,6 +82,7 @@ class SampleLedger {
 
   const std::int64_t dataset_size_;
   const std::int64_t total_;
+  const std::int64_t least_;
   std::int64_t next_ = 0;
   std::int64_t committed_ = 0;
   std::int64_t leased_ = 0;

@@ -18,8 +18,9 @@ std::string text(const ReplicaLeft& fact) {
   return fmt::format("replica {} leaves: {}", fact.replica, fact.why);
 }
 std::string text(const ReplicaReady& fact) {
-  return fmt::format("replica {} is ready with iteration {} on version {}, computed in {} s, loss {}",
-                     fact.replica, fact.clock, fact.base, to_seconds(fact.compute), fact.loss);
+  return fmt::format("replica {} is ready with iteration {} on version {}, computed in {} s, loss {}{}",
+                     fact.replica, fact.clock, fact.base, to_seconds(fact.compute), fact.loss,
+                     fact.weight ? fmt::format(", weight {}", *fact.weight) : "");
 }
 std::string text(const TimerRang&) { return "the timer rings"; }
 std::string text(const StopAsked& fact) { return fmt::format("a stop is asked for: {}", fact.why); }

@@ -80,6 +80,7 @@ void TraceHash::fold(const ReplicaLeft& fact) { fold_all(fact.replica, std::stri
 
 void TraceHash::fold(const ReplicaReady& fact) {
   fold_all(fact.replica, fact.clock, fact.base, fact.compute);
+  if (fact.weight) fold(*fact.weight);  // see Release
 }
 
 void TraceHash::fold(const CommitMember& member) {

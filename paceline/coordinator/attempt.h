@@ -200,6 +200,7 @@ class Attempt {
   void on(const TimePassed&);
   void on(const WokeUp&);
   void on(const StopWanted& wanted);
+  void on(const CheckpointWanted& wanted);
   void on(const EvaluationWanted&);
   void on(const RecordingFailed& failed) { fail(failed.why); }
   void stop(const std::string& why, control::FinishCause cause = control::FinishCause::kStopped);
@@ -231,6 +232,7 @@ class Attempt {
 
   // Checkpoints.
   void write_checkpoint(control::ControllerState state);
+  void write_wanted_checkpoint();
   void on(const CheckpointOpened& opened);
   void on(const CheckpointCounted& counted);
   void on(const RestartKept&);
@@ -267,6 +269,7 @@ class Attempt {
   Evaluations evaluations_;
   Checkpoints checkpoints_;
   CheckpointRetries checkpoint_retries_;
+  std::optional<std::string> checkpoint_wanted_;  // why somebody wants one
   std::optional<Replication> replication_;  // set if there are several copies of each shard
   // Set if there are copies, while servers may have newer versions than the restart.
   std::optional<RecoveryVote> vote_;

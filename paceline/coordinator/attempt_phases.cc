@@ -44,6 +44,7 @@ void Attempt::on(const TimePassed&) {
   begin_without_missing();
   tell_of_gone_before_start();
   if (training() && checkpoint_retries_.due(at_)) write_checkpoint(controller_->save());
+  write_wanted_checkpoint();
   // An evaluator that does not come must not hold the end up for ever.
   if (ending() && evaluator_.missed(finishing_at_, at_)) {
     if (!evaluations_.empty())
@@ -183,6 +184,25 @@ void Attempt::write_checkpoint(control::ControllerState state) {
   checkpoints_.request(std::move(state), time(at_).time_since_epoch());
 }
 
+void Attempt::on(const CheckpointWanted& wanted) {
+  if (disconnecting() || saving_copies()) return;
+  checkpoint_wanted_ = wanted.why;
+  write_wanted_checkpoint();
+}
+
+// One that is under way may be of an older version; the wish waits for its end then, and for the first commit.
+void Attempt::write_wanted_checkpoint() {
+  if (!checkpoint_wanted_ || !training() || checkpoints_.writing() || checkpoints_.opening()) return;
+  if (controller_->version() == checkpoints_.newest()) {
+    out_.tell_and_remember(fmt::format("{}: the checkpoint of version {} is there, and training goes on",
+                                       *std::exchange(checkpoint_wanted_, std::nullopt),
+                                       *checkpoints_.newest()));
+    return;
+  }
+  if (controller_->version() > Version(0) && !checkpoint_retries_.waiting(at_))
+    write_checkpoint(controller_->save());
+}
+
 void Attempt::on(const CheckpointOpened& opened) {
   // The first request is answered first: a checkpoint may have been due in the moment of the loss.
   if (saving_copies() && !checkpoints_.opening())
@@ -204,6 +224,11 @@ void Attempt::on(const CheckpointCounted& counted) {
                                .took = at_ - checkpoint_since_});
     if (checkpoint_retries_.written())
       out_.tell_and_remember(fmt::format("the checkpoint of version {} is written", *checkpoints_.newest()));
+    if (checkpoint_wanted_ && training()) {
+      out_.tell_and_remember(fmt::format("{}: the checkpoint of version {} is written, and training goes on",
+                                         *std::exchange(checkpoint_wanted_, std::nullopt),
+                                         *checkpoints_.newest()));
+    }
   }
   finish_if_done();
 }

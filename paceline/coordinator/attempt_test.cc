@@ -379,6 +379,29 @@ TEST_F(AttemptTest, ARunThatDivergesEnds) {
               HasSubstr("the training diverges: the latest 3 gradients, of all workers, "));
 }
 
+TEST_F(AttemptTest, ACheckpointIsWrittenWhenSomebodyWantsIt) {
+  start("epochs = 100\n[checkpoint]\nevery_epochs = 50\n");
+  const auto training = worker("w0");
+  training->say(attached("path"));
+  const auto serving = server(0);
+  begin_serving(*serving);
+  world_->happens(CheckpointWanted{"SIGUSR1"});  // before there is anything to write
+  join(*training, *serving);
+  training->say(ready(10, 10));
+  world_->pass(std::chrono::seconds(1));
+  const std::int64_t version =
+      serving->next(wire::ServerOrder::kWriteCheckpoint).write_checkpoint().version();
+  EXPECT_EQ(version, 1);
+  wire::ServerMessage written;
+  written.mutable_written()->set_version(version);
+  serving->say(written);
+  ASSERT_EQ(world_->news.size(), 1);
+  EXPECT_EQ(world_->news[0], "SIGUSR1: the checkpoint of version 1 is written, and training goes on");
+  world_->happens(CheckpointWanted{"SIGUSR2"});
+  EXPECT_EQ(world_->news.back(), "SIGUSR2: the checkpoint of version 1 is there, and training goes on");
+  EXPECT_EQ(attempt().phase(), Phase::kTraining);
+}
+
 // The parameter: at the end of a run, when there is less time.
 class CheckpointAgain : public AttemptTest, public testing::WithParamInterface<bool> {};
 

@@ -223,6 +223,8 @@ absl::Status Attempt::on_ready(const Worker& worker, const wire::WorkerReady& re
   }
   if (!plausible(Metrics(ready.metrics().begin(), ready.metrics().end())))
     return absl::InvalidArgumentError("sent metrics that no program can have sent");
+  if (ready.has_weight() && !(std::isfinite(ready.weight()) && ready.weight() >= 0))
+    return absl::InvalidArgumentError(fmt::format("gave its gradient the weight {}", ready.weight()));
   if (!std::isfinite(ready.norm()) || ready.norm() < 0)
     return absl::InvalidArgumentError("sent a gradient of an impossible norm");
   if (!counts(worker, ready)) return absl::OkStatus();

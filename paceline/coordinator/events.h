@@ -48,6 +48,11 @@ struct StopWanted {
   StopCause cause = StopCause::kAsked;
 };
 
+// Somebody wants a checkpoint of the newest version, and the run to go on. `why`: a few words for people.
+struct CheckpointWanted {
+  std::string why;
+};
+
 // A person asks for an evaluation of the newest version. No effect if next_to_measure() has an error.
 struct EvaluationWanted {};
 
@@ -75,7 +80,7 @@ struct PlanFound {
 struct Event {
   SteadyTime at;  // not earlier than the event before
   std::variant<WorkerSaid, ServerSaid, EvaluatorSaid, WorkerGone, ServerGone, EvaluatorGone, TimePassed,
-               WokeUp, StopWanted, EvaluationWanted, RecordingFailed, CheckpointOpened, CheckpointCounted,
+               WokeUp, StopWanted, CheckpointWanted, EvaluationWanted, RecordingFailed, CheckpointOpened, CheckpointCounted,
                RestartKept, PlanFound>
       what;
 };

@@ -27,6 +27,7 @@ control::ReplicaReady together(const LiveReplica& replica) {
                              .metrics = metrics_of(*parts.back()),
                              .loading = Duration(parts.back()->loading_ns()),
                              .pulling = Duration(parts.back()->pulling_ns())};
+  if (parts.back()->has_weight()) fact.weight = parts.back()->weight();
   for (std::size_t place = replica.stages.back().first; place < parts.size(); ++place)
     fact.loss += parts[place]->loss();
   for (const auto& part : parts) {

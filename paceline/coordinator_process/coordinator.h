@@ -70,6 +70,7 @@ class Coordinator final : public WorkerStream::Listener,
                 StopCause cause = StopCause::kAsked) {
     take(coordinator::StopWanted{why, cannot_start, cause});
   }
+  void ask_checkpoint(const std::string& why) { take(coordinator::CheckpointWanted{why}); }
   // Orders an evaluation out of turn, and returns the version that it measures. Errors: those of
   // Attempt::next_to_measure.
   absl::StatusOr<Version> ask_evaluation();

@@ -75,6 +75,8 @@ class CoordinatorServer::Service final : public wire::Coordinator::CallbackServi
     const grpc::Status admitted = check(*context, {Role::kOperator}, Program::kAny);
     return rpc::SingleCall<wire::StopRequest, wire::StopReply>::start(admitted, [this](auto& call) {
       loop_.post([this, request = call.request()] {
+        if (request.checkpoint())
+          return coordinator_.ask_checkpoint(store::printable(request.why(), store::kLongestError));
         coordinator_.ask_stop(store::printable(request.why(), store::kLongestError),
                               store::printable(request.cannot_start(), store::kLongestError),
                               cause_of(request));

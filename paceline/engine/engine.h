@@ -41,6 +41,8 @@ struct StepResult {
   Metrics metrics = {};  // of the user's own
   bool finite = false;   // all numbers of the gradient are known to be
   std::string not_finite = {};  // the name of a tensor whose gradient is not; empty: nobody has looked
+  // How much this gradient counts beside those of other batches; nullopt: as much as its samples.
+  std::optional<double> weight = {};
 };
 
 struct Evaluation {

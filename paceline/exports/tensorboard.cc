@@ -130,7 +130,7 @@ void TensorBoard::put_hparams(Time at, const std::string& tag, const wire::HPara
 
 void TensorBoard::on_fact(const control::Fact& fact) {
   if (const auto* ready = std::get_if<control::ReplicaReady>(&fact.what))
-    latest_[ready->replica] = {ready->loss, ready->metrics};
+    latest_[ready->replica] = {ready->loss, ready->metrics, ready->weight};
 }
 
 void TensorBoard::on_order(Time at, const control::Order& order) {
@@ -141,10 +141,11 @@ void TensorBoard::on_order(Time at, const control::Order& order) {
 void TensorBoard::average(const control::CommitMember& member, std::int64_t window) {
   const auto found = latest_.find(member.replica);
   if (found == latest_.end()) return;
-  loss_.add(found->second.loss, member.lease.size(), window);
+  const std::optional<double> weight = found->second.weight;
+  loss_.add(found->second.loss, member.lease.size(), window, weight);
   for (const auto& [name, value] : found->second.metrics) {
     if (metrics_.size() < report::RunStats::kAveragedMetrics || metrics_.contains(name))
-      metrics_[name].add(value, member.lease.size(), window);
+      metrics_[name].add(value, member.lease.size(), window, weight);
   }
 }
 

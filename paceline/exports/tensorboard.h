@@ -71,6 +71,7 @@ class TensorBoard final : public control::RunListener {
   struct Iteration {
     double loss = 0;
     Metrics metrics;
+    std::optional<double> weight;
   };
   std::map<ReplicaId, Iteration> latest_;
   report::LossAverage loss_;

@@ -438,6 +438,18 @@ std::optional<LocalCluster::What> LocalCluster::act(const supervisor::AskStop& a
   return std::nullopt;
 }
 
+bool LocalCluster::write_checkpoint(const std::string& why) {
+  if (stub_ == nullptr) return false;
+  grpc::ClientContext context;
+  rpc::introduce(context, access_);
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(1));
+  wire::StopRequest request;
+  request.set_why(why);
+  request.set_checkpoint(true);
+  wire::StopReply reply;
+  return rpc::call_once(stub_->Stop(&context), request, reply).ok();
+}
+
 std::optional<LocalCluster::What> LocalCluster::act(const supervisor::LookAtFolder& look) {
   // A folder at the same path on another host's disk is not the run.
   if (!shared_folder_) return supervisor::FolderSeen{look_around()};

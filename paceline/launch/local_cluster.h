@@ -87,6 +87,8 @@ class LocalCluster {
   // The folder of the run, if the coordinator is on this host by now.
   std::optional<std::string> led_run() const;
 
+  // Asks for a checkpoint of the newest version; training goes on. False: nobody has heard it.
+  bool write_checkpoint(const std::string& why);
   // Asks for a clean stop, with a checkpoint.
   void stop(const std::string& why, StopCause cause) { take(supervisor::StopWanted{why, cause}); }
   // Kills all processes here at once.

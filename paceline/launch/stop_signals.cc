@@ -14,6 +14,8 @@ constexpr std::int64_t kSecond_ns = 1'000'000'000;
 
 StopWishes wishes;
 volatile std::sig_atomic_t last = 0;
+volatile std::sig_atomic_t warnings = 0;
+volatile std::sig_atomic_t last_warning = 0;
 
 void on_signal(int number) {
   timespec now{};
@@ -21,9 +23,17 @@ void on_signal(int number) {
   if (wishes.came(static_cast<std::int64_t>(now.tv_sec) * kSecond_ns + now.tv_nsec)) last = number;
 }
 
+void on_warning(int number) {
+  warnings = warnings + 1;
+  last_warning = number;
+}
+
 }  // namespace
 
 void catch_stop_signals() {
+  struct sigaction warning {};
+  warning.sa_handler = on_warning;
+  for (const int number : {SIGUSR1, SIGUSR2}) sigaction(number, &warning, nullptr);
   struct sigaction action {};
   action.sa_handler = on_signal;
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&action.sa_mask, number);
@@ -38,6 +48,8 @@ void catch_stop_signals() {
 }
 
 int stop_signals() { return wishes.count(); }
+int warning_signals() { return warnings; }
+const char* name_of_warning() { return last_warning == SIGUSR2 ? "SIGUSR2" : "SIGUSR1"; }
 StopCause cause_of_stop() { return last == SIGTERM ? StopCause::kShutDown : StopCause::kInterrupted; }
 int exit_of_stop() { return 128 + last; }
 

@@ -14,8 +14,8 @@ constexpr std::chrono::milliseconds kLook{100};
 }  // namespace
 
 absl::Status watch(LocalCluster& cluster, Display& display, const std::string& why,
-                   const std::function<void()>& look) {
-  int signals_seen = 0;
+                   config::OnSignal on_signal, const std::function<void()>& look) {
+  int signals_seen = 0, warnings_seen = 0;
   bool killed = false;
   while (true) {
     for (const std::string& news : cluster.tend()) display.note(news);
@@ -23,6 +23,18 @@ absl::Status watch(LocalCluster& cluster, Display& display, const std::string& w
     if (cluster.outcome()) return killed ? absl::CancelledError("stopped at once") : *cluster.outcome();
     look();
     if (const auto status = cluster.status(display.width())) display.show(*status);
+    if (warning_signals() > warnings_seen && on_signal == config::OnSignal::kIgnore)
+      warnings_seen = warning_signals();
+    if (warning_signals() > warnings_seen && on_signal == config::OnSignal::kWrite &&
+        cluster.write_checkpoint(name_of_warning()))
+      warnings_seen = warning_signals();
+    if (warning_signals() > warnings_seen && on_signal == config::OnSignal::kStop && !cluster.ending() &&
+        !cluster.stopped()) {
+      warnings_seen = warning_signals();
+      cluster.stop(fmt::format("{} came", name_of_warning()), StopCause::kShutDown);
+      display.note(fmt::format("{}: stopping {}", name_of_warning(),
+                               cluster.training() ? "with a checkpoint" : "before anything is trained"));
+    }
     if (stop_signals() > signals_seen) {
       const bool first = signals_seen == 0;
       signals_seen = stop_signals();

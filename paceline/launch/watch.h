@@ -6,15 +6,17 @@
 
 #include <absl/status/status.h>
 
+#include "paceline/config/job_config.h"
 #include "paceline/launch/display.h"
 #include "paceline/launch/local_cluster.h"
 
 namespace paceline::launch {
 
-// Watches until the end. `why`: the reason that other hosts get when this host is stopped. `look`: called a
+// Watches until the end. `why`: the reason that other hosts get when this host is stopped. `on_signal`: the
+// meaning of a cluster's warning. `look`: called a
 // few times a second. Errors: Cancelled if a second signal ended everything at once.
 absl::Status watch(
-    LocalCluster& cluster, Display& display, const std::string& why,
+    LocalCluster& cluster, Display& display, const std::string& why, config::OnSignal on_signal,
     const std::function<void()>& look = [] {});
 
 }  // namespace paceline::launch

@@ -37,6 +37,7 @@ class Backup final : public SyncPolicy {
   void joined(Time now, const Joined& fact, Orders& orders) override;
   void left(Time now, const Left& fact, Orders& orders) override;
   void ready(Time now, const Ready& fact, Orders& orders) override;
+  bool commits_whole_rounds() const override { return spare_ == 0; }
   Bounds bounds() const override { return {.version_staleness = 0}; }
 
  private:

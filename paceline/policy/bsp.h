@@ -20,6 +20,7 @@ class Bsp : public SyncPolicy {
   void joined(Time now, const Joined& fact, Orders& orders) override;
   void left(Time now, const Left& fact, Orders& orders) override;
   void ready(Time now, const Ready& fact, Orders& orders) override;
+  bool commits_whole_rounds() const override { return true; }
   Bounds bounds() const override { return {.gap = 1, .version_staleness = 0}; }
 
  private:

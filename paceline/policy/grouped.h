@@ -53,6 +53,7 @@ class Grouped final : public SyncPolicy {
 
   bool hears_of_completion() const override { return inner_->hears_of_completion(); }
   Reduction reduction() const override { return Reduction::kInGroup; }
+  bool commits_whole_rounds() const override { return inner_->commits_whole_rounds(); }
   Bounds bounds() const override { return {.version_staleness = inner_->bounds().version_staleness}; }
 
  private:

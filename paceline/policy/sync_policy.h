@@ -161,6 +161,9 @@ class SyncPolicy {
   // How many steps a replica takes by itself in an iteration; it then contributes how far they moved the
   // weights. 0: an iteration is one gradient.
   virtual std::int64_t local_steps() const { return 0; }
+  // Whether each commit is a round of all live replicas that got samples for it. Such a commit is a whole
+  // update, however few samples there were.
+  virtual bool commits_whole_rounds() const { return false; }
   virtual Bounds bounds() const = 0;
 };
 

@@ -88,6 +88,15 @@ absl::StatusOr<bool> flag_of(const json& message, const std::string& name) {
   return found->get<bool>();
 }
 
+// Nothing where it is left out.
+absl::StatusOr<std::optional<double>> weight_of(const json& message) {
+  const auto found = message.find("weight");
+  if (found == message.end()) return std::nullopt;
+  const double weight = found->is_number() ? found->get<double>() : -1;
+  if (!std::isfinite(weight) || weight < 0) return wrong("sent a 'weight' that is not a number from 0 up");
+  return weight;
+}
+
 absl::StatusOr<Answer> stepped(const json& message) {
   Stepped answer;
   PACELINE_ASSIGN_OR_RETURN(answer.result.metrics, metrics_of(message));
@@ -97,6 +106,7 @@ absl::StatusOr<Answer> stepped(const json& message) {
   PACELINE_ASSIGN_OR_RETURN(answer.result.finite, flag_of(message, "finite"));
   if (const auto name = message.find("not_finite"); name != message.end() && name->is_string())
     answer.result.not_finite = store::printable(name->get<std::string>().substr(0, 512));
+  PACELINE_ASSIGN_OR_RETURN(answer.result.weight, weight_of(message));
   PACELINE_ASSIGN_OR_RETURN(answer.result.loss, loss_of(message));
   return answer;
 }

@@ -35,6 +35,8 @@ TEST(Answers, ThatCannotBeAreOneLine) {
       {R"({"type":"stepped","loss":1,"skipped":true,"retry":1})", "'retry' that is not true or false"},
       {R"({"type":"stepped","loss":1,"retry":true})", "'retry' without 'skipped'"},
       {R"({"type":"stepped","loss":1,"finite":null})", "'finite' that is not true or false"},
+      {R"({"type":"stepped","loss":1,"weight":-1})", "'weight' that is not a number from 0 up"},
+      {R"({"type":"stepped","loss":1,"weight":"1"})", "'weight' that is not a number from 0 up"},
       {R"({"type":"stepped","loss":1,"metrics":[1]})", "not an object"},
       {R"({"type":"stepped","loss":1,"metrics":{"a":"b"}})", "'a', which is not a number"},
       {R"({"type":"stepped","loss":1,"metrics":{"":1}})", "0 bytes"},

@@ -270,6 +270,10 @@ absl::StatusOr<Model> parse_model(const json& message) {
   if (model.prefetch > 0) model.sets.push_back(fmt::format("data.ahead={}", model.prefetch));
   PACELINE_RETURN_IF_ERROR(add_number(message, "batch", model.sets));
   PACELINE_RETURN_IF_ERROR(add_number(message, "epochs", model.sets));
+  PACELINE_RETURN_IF_ERROR(add_number(message, "least_batch", model.sets));
+  PACELINE_RETURN_IF_ERROR(add_number(message, "least_share", model.sets));
+  if (const auto drops = message.find("drop_last"); drops != message.end() && drops->is_boolean())
+    model.sets.push_back(fmt::format("drop_last={}", drops->get<bool>()));
   PACELINE_RETURN_IF_ERROR(add_section(message, "optimizer", model.sets));
   PACELINE_RETURN_IF_ERROR(add_section(message, "schedule", model.sets));
   PACELINE_RETURN_IF_ERROR(add_aliases(message, model));

@@ -74,6 +74,9 @@ std::vector<std::string> environment_with(const std::vector<std::string>& more) 
   ::signal(SIGTERM, SIG_DFL);
   // Ctrl-C is for the command that started us all.
   ::signal(SIGINT, SIG_IGN);
+  // By these, clusters warn every process of a job. The launcher hears them.
+  ::signal(SIGUSR1, SIG_IGN);
+  ::signal(SIGUSR2, SIG_IGN);
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);

@@ -1,5 +1,7 @@
 #include "paceline/program/program_engine.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
@@ -40,6 +42,14 @@ std::int64_t number_on_host(const config::JobConfig& job, const std::string& nam
                        [&](const config::DeviceConfig& one) { return one.host == own->host; });
 }
 
+// A file without .py that nobody may execute is a script, too.
+bool is_no_executable(const config::ProgramConfig& program) {
+  if (program.run.ends_with(".py")) return false;
+  const std::string path = (std::filesystem::path(program.directory) / program.run).string();
+  return ::access(path.c_str(), F_OK) == 0 && ::access(path.c_str(), X_OK) != 0 &&
+         !std::filesystem::is_directory(path);
+}
+
 // Of a device.
 double mean_batch(const config::JobConfig& job) {
   double all = 0;
@@ -54,6 +64,8 @@ StartOptions start_options(const config::JobConfig& job, Role role, const std::s
   StartOptions options;
   options.name = std::filesystem::path(config::named(*job.program)).filename();
   options.process.command = config::command_of(*job.program);
+  if (job.program->module.empty() && is_no_executable(*job.program))
+    options.process.command.insert(options.process.command.begin(), job.program->python);
   options.process.directory = job.program->directory;
   // As libraries read it: one process a device, and its operations on so many threads.
   options.process.environment = {fmt::format("OMP_NUM_THREADS={}", threads), "PYTHONUNBUFFERED=1",

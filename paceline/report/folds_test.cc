@@ -137,6 +137,15 @@ TEST(LossAverage, WeighsBySamples) {
   EXPECT_NEAR(*average.value(), 1.25, 1e-4);
 }
 
+TEST(LossAverage, WeighsByWhatTheProgramSays) {
+  LossAverage average;
+  average.add(5, 10, 1'000'000, 0.0);
+  EXPECT_FALSE(average.value().has_value()) << "it counts nothing";
+  average.add(1, 10, 1'000'000, 100.0);
+  average.add(3, 30, 1'000'000, 300.0);
+  EXPECT_NEAR(*average.value(), 2.5, 1e-4);
+}
+
 TEST(LossAverage, ForgetsByTheWindow) {
   LossAverage average;
   average.add(1.0, 10, 10);

@@ -13,16 +13,18 @@ namespace paceline::report {
 class LossAverage {
  public:
   // A loss that is not a number is shown at once, and forgotten with the next one that is. Requires: samples
-  // and window positive; `window`: the samples after which an old loss counts 1/e.
-  void add(double loss, std::int64_t samples, std::int64_t window) {
+  // and window positive; `window`: the samples after which an old loss counts 1/e. `weight`: how much this loss counts,
+  // if that is not the number of its samples; one that counts nothing is passed over.
+  void add(double loss, std::int64_t samples, std::int64_t window, std::optional<double> weight = {}) {
+    if (weight == 0) return;
     if (!std::isfinite(loss)) sum_ = weight_ = 0;
     broken_ = !std::isfinite(loss);
     any_ = true;
     if (broken_) return;
-    const double weight = static_cast<double>(samples);
-    const double keep = std::exp(-weight / static_cast<double>(window));
-    sum_ = keep * sum_ + weight * loss;
-    weight_ = keep * weight_ + weight;
+    const double keep = std::exp(-static_cast<double>(samples) / static_cast<double>(window));
+    const double counts = weight.value_or(static_cast<double>(samples));
+    sum_ = keep * sum_ + counts * loss;
+    weight_ = keep * weight_ + counts;
   }
 
   // Nothing before the first loss; NaN if the latest one was not a finite number.

@@ -38,12 +38,14 @@ void ReplicaStats::released(Time at, Clock iteration, const policy::Reason& why,
   steps_ = std::max<std::int64_t>(1, steps);
 }
 
-void ReplicaStats::ready(Time at, Duration compute, Duration pulling, double loss, const Metrics& metrics) {
+void ReplicaStats::ready(Time at, Duration compute, Duration pulling, double loss, const Metrics& metrics,
+                         std::optional<double> weight) {
   change(at, Doing::kWaiting, {});
   iterations_ += steps_;
   compute_sum_ += compute;
   look_at_pace(compute - pulling);
   last_loss_ = loss;
+  last_weight_ = weight;
   last_metrics_ = metrics;
 }
 

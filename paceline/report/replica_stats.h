@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "paceline/base/ids.h"
@@ -41,7 +42,9 @@ class ReplicaStats {
   void asked(std::optional<Duration> pace) { asked_ = pace; }
   // `pulling`: the part of `compute` in which its weights were not there yet, which does not count for the
   // pace.
-  void ready(Time at, Duration compute, Duration pulling, double loss, const Metrics& metrics);
+  // `weight`: how much loss and metrics count; nothing: as much as their samples.
+  void ready(Time at, Duration compute, Duration pulling, double loss, const Metrics& metrics,
+             std::optional<double> weight = {});
   void parked(Time at);
   void left(Time at, const std::string& why);
   void committed(std::int64_t samples, std::int64_t staleness);
@@ -51,6 +54,7 @@ class ReplicaStats {
   const std::string& name() const { return name_; }
   Doing doing() const { return doing_; }
   double last_loss() const { return last_loss_; }
+  std::optional<double> last_weight() const { return last_weight_; }
   const Metrics& last_metrics() const { return last_metrics_; }
   bool recorded() const { return recording_ != nullptr; }
 
@@ -89,6 +93,7 @@ class ReplicaStats {
   std::int64_t samples_ = 0;
   std::int64_t staleness_sum_ = 0;
   double last_loss_ = 0;
+  std::optional<double> last_weight_;
   std::unique_ptr<Recording> recording_;
   ReplicaId replica_;
   std::int64_t discarded_ = 0;

@@ -52,7 +52,7 @@ void RunStats::on(Time at, const control::ReplicaLeft& fact) {
 
 void RunStats::on(Time at, const control::ReplicaReady& fact) {
   ReplicaStats& mine = replica(fact.replica);
-  mine.ready(at, fact.compute, fact.pulling, fact.loss, fact.metrics);
+  mine.ready(at, fact.compute, fact.pulling, fact.loss, fact.metrics, fact.weight);
   iterations_ += mine.steps();
   clocks_.finish(fact.replica, fact.clock);
   const std::int64_t gap = clocks_.gap(fact.replica);
@@ -76,7 +76,7 @@ void RunStats::on(Time at, const control::CommitRecord& order) {
     from.committed(member.lease.size(), staleness);
     if (from.recorded()) drawn.push_back(member.replica);
     average_loss(at, from, member.lease.size(), kLossWindowBulks * order.nominal);
-    average_metrics(from.last_metrics(), member.lease.size(), kLossWindowBulks * order.nominal);
+    average_metrics(from, member.lease.size(), kLossWindowBulks * order.nominal);
   }
   groups_.add(at, order, std::move(drawn), clocks_.size());
   training_.add({at, samples_, loss_.value().value_or(0), training_metrics()});
@@ -114,17 +114,17 @@ ReplicaStats& RunStats::replica(ReplicaId id) {
 }
 
 void RunStats::average_loss(Time at, const ReplicaStats& from, std::int64_t samples, std::int64_t window) {
-  loss_.add(from.last_loss(), samples, window);
+  loss_.add(from.last_loss(), samples, window, from.last_weight());
   const bool is_number = std::isfinite(from.last_loss());
   if (loss_is_number_ && !is_number)
     events_.add({at, from.name(), "its training loss is not a finite number"});
   loss_is_number_ = is_number;
 }
 
-void RunStats::average_metrics(const Metrics& metrics, std::int64_t samples, std::int64_t window) {
-  for (const auto& [name, value] : metrics) {
+void RunStats::average_metrics(const ReplicaStats& from, std::int64_t samples, std::int64_t window) {
+  for (const auto& [name, value] : from.last_metrics()) {
     if (metrics_.size() < kAveragedMetrics || metrics_.contains(name))
-      metrics_[name].add(value, samples, window);
+      metrics_[name].add(value, samples, window, from.last_weight());
   }
 }
 

@@ -77,7 +77,7 @@ class RunStats final : public control::RunListener {
 
   ReplicaStats& replica(ReplicaId id);
   void average_loss(Time at, const ReplicaStats& from, std::int64_t samples, std::int64_t window);
-  void average_metrics(const Metrics& metrics, std::int64_t samples, std::int64_t window);
+  void average_metrics(const ReplicaStats& from, std::int64_t samples, std::int64_t window);
   Metrics training_metrics() const;
   void leave_board(ReplicaId id);
   Time until(Time now) const { return finished_ ? finished_at_ : now; }

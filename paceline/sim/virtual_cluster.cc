@@ -194,6 +194,7 @@ absl::Status VirtualCluster::ready(std::int32_t index) {
     PACELINE_ASSIGN_OR_RETURN(Work::Finished finished, options_.work->finish(*place.replica));
     fact.loss = finished.loss;
     fact.metrics = std::move(finished.metrics);
+    fact.weight = finished.weight;
   }
   const bool asked_for_more = iterations_ < options_.stop_after_iterations;
   iterations_ += std::max<std::int64_t>(1, place.release.steps);

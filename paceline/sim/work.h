@@ -1,6 +1,8 @@
 // The part of a virtual cluster besides time: none in a simulation, real gradients in virtual time.
 #pragma once
 
+#include <optional>
+
 #include <absl/status/status.h>
 #include <absl/status/statusor.h>
 
@@ -20,6 +22,7 @@ class Work {
   struct Finished {
     double loss = 0;
     Metrics metrics = {};
+    std::optional<double> weight = {};  // as control::ReplicaReady has it
   };
   // The replica's iteration is over. Requires: started. Not called for a replica that crashes or leaves.
   virtual absl::StatusOr<Finished> finish(ReplicaId replica) = 0;

@@ -79,6 +79,11 @@ absl::Status add(const json& document, control::ReplicaJoined& fact) {
 }
 
 absl::Status add(const json& document, control::ReplicaReady& fact) {
+  if (document.contains("weight")) {
+    if (!document["weight"].is_number()) return absl::DataLossError("'weight' is not a number");
+    fact.weight = document["weight"].get<double>();
+    if (!document.contains("worked_ns")) return absl::OkStatus();
+  }
   PACELINE_ASSIGN_OR_RETURN(const json* worked, member_of(document, "worked_ns"));
   if (!worked->is_array()) return absl::DataLossError("'worked_ns' is not a list");
   for (const json& one : *worked) {
@@ -149,10 +154,10 @@ std::optional<std::string> planning_of(const control::Fact& fact) {
                           return json{{"place", *joined.place}}.dump();
                         },
                         [](const control::ReplicaReady& ready) -> std::optional<std::string> {
-                          if (ready.worked.empty()) return std::nullopt;
-                          json worked = json::array();
-                          for (const Duration one : ready.worked) worked.push_back(one.count());
-                          return json{{"worked_ns", std::move(worked)}}.dump();
+                          json all = json::object();
+                          if (ready.weight) all["weight"] = *ready.weight;
+                          for (const Duration one : ready.worked) all["worked_ns"].push_back(one.count());
+                          return all.empty() ? std::nullopt : std::optional(all.dump());
                         },
                         [](const control::DeviceJoined& one) -> std::optional<std::string> {
                           return json{{"device", one.device}}.dump();

@@ -33,6 +33,7 @@ std::string what(const control::ReplicaReady& f) {
   std::string line = fmt::format("ready {} {} {} {} {} {}", f.replica, f.clock, f.base, f.compute.count(),
                                  f.loss, to_text(f.metrics).value_or("none"));
   for (const Duration worked : f.worked) line += fmt::format(" {}", worked.count());
+  if (f.weight) line += fmt::format(" weight {}", *f.weight);
   line += fmt::format(" loading {} pulling {}", f.loading.count(), f.pulling.count());
   return line;
 }
@@ -129,6 +130,12 @@ std::vector<Event> every_kind_of_event() {
                                .worked = {Duration(0), Duration(kMost)},
                                .loading = Duration(1),
                                .pulling = Duration(kMost)}},
+      Fact{at(3), ReplicaReady{.replica = ReplicaId(2),
+                               .clock = Clock(2),
+                               .base = Version(0),
+                               .worked = {Duration(1)},
+                               .weight = 1.0 / 3}},
+      Fact{at(3), ReplicaReady{.replica = ReplicaId(2), .clock = Clock(3), .base = Version(0), .weight = 0}},
       Fact{at(3), DeviceJoined{kMost32}},
       Fact{at(3), DeviceLeft{0}},
       Fact{at(3), LinkMeasured{HostPlace(1), HostPlace(0), kMost, Duration(kMost), true}},

@@ -142,7 +142,8 @@ void Supervisor::on(const MemberEnded& ended) {
   const std::string lost = fmt::format("{} was lost ({})", member->name, why);
   if (member->kind == MemberKind::kWorker) {
     lost_worker_ = fmt::format("{}: {}", member->name, why);
-    return tell(lost + (options_.plans_anew ? "" : "; the others train on its samples"));
+    const bool alone = options_.replicas.size() == 1;
+    return tell(lost + (options_.plans_anew || alone ? "" : "; the others train on its samples"));
   }
   // An evaluator that ended by itself would do so again.
   if (member->kind == MemberKind::kEvaluator &&

@@ -340,6 +340,16 @@ TEST_F(SupervisorTest, AProcessThatIsKilledAtTheStartIsNoErrorOfTheJob) {
   EXPECT_TRUE(absl::IsUnavailable(*supervisor_->outcome()));
 }
 
+TEST_F(SupervisorTest, ALostWorkerThatWasAloneLeavesNoOthers) {
+  SupervisorOptions alone = options();
+  alone.replicas.resize(1);
+  begin(alone);
+  answer(1, true);
+  take_done();
+  ends("w0", killed());
+  EXPECT_THAT(take_done(), ElementsAre("w0 was lost (killed by signal 9 (Killed))"));
+}
+
 // The coordinator is busy, and has not said yet that training has begun.
 TEST_F(SupervisorTest, AWorkerThatIsKilledRightAfterTheStartIsOneThatIsLost) {
   begin(options());

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from .allocator import keep_freed_memory
 from .binding import Binding
@@ -170,6 +171,9 @@ def _model_message(session: Session, inventory: Inventory, samples: int, wishes:
         "batch": wishes.batch_size,
         "epochs": wishes.epochs,
         "digest": wishes.digest,
+        "least_batch": wishes.least_batch,
+        "drop_last": wishes.drop_last or None,
+        "least_share": _least_share(inventory.model, wishes.processes),
     }
     message.update({key: value for key, value in asked.items() if value is not None})
     optimizer = read_optimizer(wishes.optimizer, inventory, wishes.schedule is not None, wishes.clip)
@@ -188,6 +192,12 @@ def _card_of(inventory: Inventory) -> str | None:
     return card_that_shares(devices.pop()) if len(devices) == 1 else None
 
 
+def _least_share(model: nn.Module, processes: int) -> int | None:
+    """Batch norm cannot train on one value. So no device gets a single sample, however slow it is."""
+    normed = any(isinstance(module, _BatchNorm) and module.training for module in model.modules())
+    return 2 * processes if normed else None
+
+
 def _in_words(device: torch.device) -> str:
     return f"{device} ({torch.cuda.get_device_name(device)})" if device.type == "cuda" else str(device)
 
@@ -195,5 +205,7 @@ def _in_words(device: torch.device) -> str:
 def _schedule(session: Session, samples: int, wishes: Wishes) -> dict[str, Any] | None:
     epochs = wishes.epochs or session.settings.get("epochs") or DEFAULT_EPOCHS
     batch = wishes.batch_size or session.settings.get("batch") or DEFAULT_BATCH
+    if wishes.drop_last and samples >= batch:
+        samples -= int(samples % batch)
     bulk = round(batch * session.devices)
     return read_schedule(wishes.optimizer, wishes.schedule, wishes.schedule_per, float(epochs), samples, bulk)

@@ -41,7 +41,8 @@ class Entry:
     def tensor(self) -> torch.Tensor:
         """The module's current tensor of this name."""
         owned = self.module._buffers if self.is_buffer else self.module._parameters
-        tensor = owned.get(self.key)
+        # A scripted part keeps them in something that has no get().
+        tensor = owned[self.key] if self.key in owned else None  # noqa: SIM401
         if tensor is None or tuple(tensor.shape) != self.shape:
             now = "is gone" if tensor is None else f"has the shape {list(tensor.shape)}"
             raise PacelineError(
@@ -152,9 +153,11 @@ def _entry(name: str, module: nn.Module, key: str, tensor: torch.Tensor, is_buff
             f"{name} has no shape yet, as its module is lazy; pass one batch through the model before join()"
         )
     if tensor.dtype not in _DTYPES:
-        raise PacelineError(f"{name} is of {tensor.dtype}, which Paceline does not know")
+        raise PacelineError(
+            f"{name} is of {tensor.dtype}, which Paceline does not know; {_way_out(tensor, is_buffer)}"
+        )
     if tensor.layout != torch.strided:
-        raise PacelineError(f"{name} is a sparse tensor; Paceline keeps dense ones")
+        raise PacelineError(f"{name} is a sparse tensor; Paceline keeps dense ones; {_way_out(tensor, is_buffer)}")
     kind = CONSTANT
     if tensor.dtype.is_floating_point:
         if not is_buffer and tensor.requires_grad:
@@ -163,6 +166,14 @@ def _entry(name: str, module: nn.Module, key: str, tensor: torch.Tensor, is_buff
             # A buffer with an infinity is a mask, and has no average.
             kind = STATISTIC
     return Entry(name, kind, tuple(tensor.shape), tensor.dtype, module, key, is_buffer)
+
+
+def _way_out(tensor: torch.Tensor, is_buffer: bool) -> str:
+    if is_buffer:
+        return "if it need not be saved, register it with register_buffer(..., persistent=False)"
+    if tensor.is_complex():
+        return "keep torch.view_as_real() of it as the parameter, and call torch.view_as_complex() in forward()"
+    return "keep a dense float tensor as the parameter, and make this one of it in forward()"
 
 
 def _refuse_overlaps(entries: list[Entry]) -> None:

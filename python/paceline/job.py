@@ -18,7 +18,7 @@ from .evaluation import Evaluate, measure
 from .inventory import Inventory
 from .leaving import Leaving
 from .loading import Load, to_device
-from .measures import finite, number
+from .measures import finite, number, weight_of
 from .measures import metrics as checked
 from .memories import Memories
 from .micro_batches import MicroBatches, cut
@@ -88,6 +88,7 @@ class Job:
         self._leaving = Leaving()
         self._write_guard = WriteGuard(binding.shared_at, reporter.tell)
         self._write_guard.install()
+        reporter.way_out = self._way_out
         self._loader = make_loader() if self.role in ("worker", "follower") else None
         self._seams = None if cuts is None else cuts.seams
         self._seed = 0  # of the micro-batch in hand
@@ -105,8 +106,13 @@ class Job:
             return iter(())
         return self._loop()
 
-    def step(self, loss: Any, metrics: Mapping[str, Any] | None = None, *, skipped: bool = False) -> None:
+    def step(
+        self, loss: Any, metrics: Mapping[str, Any] | None = None, *, weight: Any = None, skipped: bool = False
+    ) -> None:
         """The gradient of the batch in hand is in the parameters' .grad, and this was the batch's mean loss.
+
+        weight: how much this mean counts beside those of other batches, for example its number of tokens if the loss
+        is a mean over tokens. Without it a batch counts as much as its samples. Give it for each batch.
 
         skipped=True: the gradient must not be used. The batch counts as trained all the same. If it comes in parts
         (micro_batch), one skipped part skips the whole batch.
@@ -120,8 +126,8 @@ class Job:
                 )
             self._in_hand, self._stepped = False, True
             assert self._micro is not None
-            self._micro.measured(number(loss, "the loss"), checked(metrics))
-            self._micro.skipped = self._micro.skipped or skipped
+            known = None if weight is None else weight_of(weight)
+            self._micro.measured(number(loss, "the loss"), checked(metrics), known, skipped)
             self._micro.collect()
             if self._micro.is_last:
                 self._finish(self._micro)
@@ -147,6 +153,12 @@ class Job:
                 file=sys.stderr,
                 flush=True,
             )
+
+    def _way_out(self, error: BaseException) -> str:
+        if not self._in_hand or not str(error).startswith("Expected more than 1 value per channel"):
+            return ""
+        count = "1 sample" if len(self.samples) == 1 else f"{len(self.samples)} samples"
+        return f"; this batch has {count}: give join() least_batch=2, or drop_last=True, and there is none so small"
 
     # The protocol.
 
@@ -207,7 +219,7 @@ class Job:
         bound = False
         for micro, part in enumerate(self._micro.parts):
             self._micro.start(micro)
-            batch = self._loader.get(Load(part, self._augment_seed))
+            batch = self._loader.get(Load(part, self._augment_seed, self.epoch))
             if not bound:
                 self._bind(step)
                 bound = True
@@ -253,6 +265,8 @@ class Job:
         self._watch.sent()
         loss = finite(micro.loss)
         said: Message = {"loss": loss, "metrics": micro.metrics, "skipped": micro.skipped or overflowed, **known}
+        if micro.weight is not None:
+            said["weight"] = micro.weight
         # A smaller scale helps if a gradient is too large. It does not help if the loss is not a number.
         if overflowed and not micro.skipped and loss is not None:
             said["retry"] = True
@@ -265,7 +279,7 @@ class Job:
             if self._team is not None:
                 samples = self._team.own_part(samples)
             for part in cut(samples, self._micro_batch):
-                loads.append(Load(part, int(batch["augment_seed"])))
+                loads.append(Load(part, int(batch["augment_seed"]), int(batch.get("epoch", 0))))
         return loads
 
     def _answer_evaluate(self, message: Message) -> None:

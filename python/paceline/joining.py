@@ -34,6 +34,8 @@ def join(
     processes: int = 1,
     _loss: Callable[[Any, Any], Any] | None = None,
     _blocks: Any = None,
+    least_batch: int | None = None,
+    drop_last: bool = False,
     **loader: Any,
 ) -> Job:
     """Return the job that this process works for. Iterate over it, and call its step() once for each batch.
@@ -46,6 +48,9 @@ def join(
     weights: "view", the default, or "copy", which lets the program write to its weights.
     digest: a text that is the same on all machines that have the same data.
     processes: how many processes, each with a GPU of its own, compute each batch of this worker together.
+    least_batch: the fewest samples of a batch, for a model that cannot compute on fewer. The last batch of an epoch
+        takes some of the one before it, and no share of uneven data is smaller.
+    drop_last: each epoch leaves out the samples that do not fill a batch.
     Further arguments are a DataLoader's: num_workers, prefetch_factor, pin_memory, ….
     """
     wishes = Wishes(
@@ -63,6 +68,8 @@ def join(
         processes=processes,
         loss=_loss,
         blocks=_blocks,
+        least_batch=least_batch,
+        drop_last=drop_last,
         loader=loader,
     )
     with reporter.reported():
@@ -108,7 +115,8 @@ def run(
 ) -> Job:
     """The whole loop, for a program that needs no loop of its own. A job may cut its model into stages.
 
-    loss(model, batch) returns the loss, or the loss and a dict of metrics. Other arguments are join()'s.
+    loss(model, batch) returns the loss, or the loss and a dict of metrics, or these and the weight of the batch
+    (see step()). Other arguments are join()'s.
     blocks: the name of the ModuleList or Sequential between whose modules the model may be cut, or several names;
         without it, the longest one.
     """
@@ -117,7 +125,7 @@ def run(
     for batch in job:
         with job.block_seeds():
             result = loss(model, batch)
-            value, metrics = result if isinstance(result, tuple) else (result, None)
+            value, metrics, weight = (*result, None, None)[:3] if isinstance(result, tuple) else (result, None, None)
             (value if scaler is None else scaler.scale(value)).backward()
-        job.step(value, metrics)
+        job.step(value, metrics, weight=weight)
     return job

@@ -14,9 +14,20 @@ VARIABLE = "PACELINE_SAID_FD"
 
 def _folder() -> str:
     try:
-        return os.getcwd()
+        return _from_main() or os.getcwd()
     except OSError:  # it was deleted
         return "."
+
+
+def _from_main() -> str | None:
+    """The folder in which Python was started, as far as its main module tells. The program may be elsewhere."""
+    main = sys.modules.get("__main__")
+    path, said = getattr(main, "__file__", None), sys.argv[0] if sys.argv else ""
+    # Python has put the folder before the name that it was given.
+    if path is None or not said or os.path.isabs(said) or not path.endswith(os.sep + said):
+        return None
+    folder = path[: -len(said) - 1] or os.sep
+    return folder if os.path.isdir(folder) else None
 
 
 # As the program was started. It may change both before it joins.
@@ -30,10 +41,12 @@ def launch(describe: Callable[[], str | None] = lambda: None) -> NoReturn:
     The description by `describe` is passed on, so that the program need not be started again for it.
     """
     program = own_command()
-    if "RANK" in os.environ and os.environ.get("WORLD_SIZE", "1") != "1":
+    starter = _starter_of_several()
+    if starter is not None:
         _stop(
-            "this script was started in several processes (torchrun does that), and each would be a job of its own; "
-            "start it once: paceline run SCRIPT --devices N, or on several hosts `paceline node job.toml` on each"
+            f"this script was started in several processes ({starter} does that), and each would be a job of its "
+            "own; start it once: paceline run SCRIPT --devices N, or on several hosts `paceline node job.toml` on "
+            "each"
         )
     executable = _find()
     if executable is None:
@@ -49,6 +62,30 @@ def launch(describe: Callable[[], str | None] = lambda: None) -> NoReturn:
         os.execvp(executable, command)
     except OSError as error:
         _stop(f"cannot start {executable}: {error.strerror}")
+
+
+# What starts one process a task, and the variable that says how many. In the script of an sbatch, which runs once, a
+# step's variable is not there.
+_SEVERAL = (
+    ("torchrun", "WORLD_SIZE"),
+    ("srun", "SLURM_STEP_NUM_TASKS"),
+    ("mpirun", "OMPI_COMM_WORLD_SIZE"),
+    ("mpirun", "PMI_SIZE"),
+    ("mpirun", "MV2_COMM_WORLD_SIZE"),
+    ("mpirun", "MPI_LOCALNRANKS"),
+    ("jsrun", "JSM_NAMESPACE_SIZE"),
+    ("flux run", "FLUX_JOB_SIZE"),
+)
+
+
+def _starter_of_several() -> str | None:
+    for starter, variable in _SEVERAL:
+        count = os.environ.get(variable, "1")
+        if variable == "WORLD_SIZE" and "RANK" not in os.environ:
+            continue
+        if count.isdigit() and int(count) > 1:
+            return starter
+    return None
 
 
 def _pass_on(said: str | None) -> None:
@@ -68,6 +105,11 @@ def own_command() -> list[str]:
     """The words that start this process's program again, between Python and its arguments."""
     main = sys.modules.get("__main__")
     path: str | None = getattr(main, "__file__", None)
+    if not hasattr(sys, "ps1") and sys.argv[:1] in (["-c"], ["-"], [""]) and (path is None or path == "<stdin>"):
+        _stop(
+            "this program came from `python -c` or from standard input, and a job starts its script anew for each "
+            "worker; write the program to a file and start it with `paceline run FILE`"
+        )
     if hasattr(sys, "ps1") or path is None or "ipykernel" in sys.modules:
         _stop(
             "join() was called in an interactive interpreter, and a job starts its script anew for each worker; "

@@ -18,6 +18,7 @@ from typing import Any, Callable
 import torch
 from torch.utils.data import DataLoader, Dataset, Subset, TensorDataset, default_collate
 
+from .epochs import those_with_set_epoch
 from .errors import PacelineError
 from .failures import Failure, failure_of
 from .seeding import seed_sample
@@ -29,6 +30,7 @@ Collate = Callable[[list[Any]], Any]
 class Load:
     samples: tuple[int, ...]
     augment_seed: int
+    epoch: int = 0
 
 
 class Loads(Dataset):  # type: ignore[type-arg]
@@ -40,8 +42,21 @@ class Loads(Dataset):  # type: ignore[type-arg]
         self._draws = not _draws_nothing(train_set)
         # A function of the program's own may draw, for a whole batch. It goes on where the last sample has stopped.
         self._collate_alone_draws = not self._draws and collate_fn is not None
+        self._epoch: int | None = None  # that this process has told
+
+    def enter(self, load: Load) -> None:
+        """Tells data set, transforms and collate_fn the epoch of the batch, if they want to know it."""
+        if load.epoch == self._epoch:
+            return
+        told = those_with_set_epoch((self.train_set, self._collate))
+        if told:
+            seed_sample(load.augment_seed, -1)  # the same in all processes
+        for one in told:
+            one.set_epoch(load.epoch)
+        self._epoch = load.epoch
 
     def __getitem__(self, load: Load) -> Any:
+        self.enter(load)
         samples = []
         for index in load.samples:
             if self._draws:
@@ -158,6 +173,7 @@ class AheadLoader:
     """Reads ahead in loader processes."""
 
     def __init__(self, loads: Loads, options: dict[str, Any]) -> None:
+        self._loads = loads
         self._feed = _Feed()
         self._ready: dict[Load, Any] = {}
         self._wanted: set[Load] = set()
@@ -182,6 +198,7 @@ class AheadLoader:
         self._fill()
 
     def get(self, load: Load) -> Any:
+        self._loads.enter(load)  # here too, for a loop that looks at its data set
         if load not in self._ready and load not in self._feed.under_way:
             if load in self._feed.waiting:
                 self._feed.waiting.remove(load)
@@ -239,7 +256,6 @@ _REFUSED = {
     "sampler": "Paceline leases the samples, so that each is trained on exactly once an epoch",
     "batch_sampler": "Paceline leases the samples, so that each is trained on exactly once an epoch",
     "shuffle": "Paceline shuffles each epoch by the job's seed",
-    "drop_last": "Paceline trains on every sample of each epoch",
 }
 
 

@@ -21,6 +21,15 @@ def number(value: Any, what: str) -> float:
         raise PacelineError(f"{what} is not one number but {_describe(value)}") from None
 
 
+def weight_of(value: Any) -> float:
+    weight = number(value, "weight")
+    if not 0 <= weight < math.inf:
+        raise PacelineError(
+            f"weight = {weight:g}: a weight is a number from 0 up, such as the batch's number of tokens"
+        )
+    return weight
+
+
 def _describe(value: Any) -> str:
     shape = getattr(value, "shape", None)
     return type(value).__name__ if shape is None else f"a {type(value).__name__} of shape {list(shape)}"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
 
 from .binding import dense
+from .errors import PacelineError
 from .inventory import PARAMETER, Inventory
 
 Part = tuple[int, ...]
@@ -18,7 +20,10 @@ def cut(samples: Part, most: int | None) -> list[Part]:
 
 
 class MicroBatches:
-    """The parts of one batch, one after the other: their measurements, and their gradients."""
+    """The parts of one batch, one after the other: their measurements, and their gradients.
+
+    A part counts as much as its samples, or as the weight that the program gives it.
+    """
 
     def __init__(self, inventory: Inventory, parts: Sequence[Part]) -> None:
         self.parts = parts
@@ -26,8 +31,11 @@ class MicroBatches:
         self._inventory = inventory
         self._now = 0
         self._sums: list[torch.Tensor | None] = []
+        self._part_weight: float | None = None  # of the part in hand
+        self._counted = 0  # parts that were not skipped
         self.loss = 0.0
         self.metrics: dict[str, float] = {}
+        self.weight: float | None = None  # of the parts so far; None: they count as much as their samples
         self._known: dict[str, float] = {}  # the share of the samples that each metric is of
         self.skipped = False  # any part of it
 
@@ -40,10 +48,16 @@ class MicroBatches:
 
     @property
     def _share(self) -> float:
-        return len(self.parts[self._now]) / self._samples
+        """Of the part in hand. With weights, the sums are divided by all of them at the end."""
+        return len(self.parts[self._now]) / self._samples if self._part_weight is None else self._part_weight
 
-    def measured(self, loss: float, metrics: dict[str, float]) -> None:
+    def measured(
+        self, loss: float, metrics: dict[str, float], weight: float | None = None, skipped: bool = False
+    ) -> None:
         """Means over the part in hand. A metric is the mean over those parts that have it."""
+        self._weigh(weight, skipped)
+        if weight == 0 and not math.isfinite(loss):  # a mean of nothing
+            loss = 0.0
         if len(self.parts) == 1:
             self.loss, self.metrics = loss, metrics
             return
@@ -51,14 +65,32 @@ class MicroBatches:
         for name, value in metrics.items():
             before = self._known.get(name, 0.0)
             self._known[name] = before + self._share
-            self.metrics[name] = (before * self.metrics.get(name, 0.0) + self._share * value) / self._known[name]
+            if self._known[name] > 0:
+                self.metrics[name] = (before * self.metrics.get(name, 0.0) + self._share * value) / self._known[name]
+        if self.is_last and self.weight is not None and not self.skipped:
+            self.loss /= self.weight or 1.0
+
+    def _weigh(self, weight: float | None, skipped: bool) -> None:
+        self._part_weight = weight
+        self.skipped = self.skipped or skipped
+        if skipped:
+            return
+        if self._counted > 0 and (weight is None) != (self.weight is None):
+            raise PacelineError(
+                "some parts of this batch have a weight and others have none; give job.step() weight= for each part"
+            )
+        self._counted += 1
+        if weight is not None:
+            self.weight = (self.weight or 0.0) + weight
 
     @torch.no_grad()
     def collect(self) -> None:
         """Puts the part's gradient aside; the last one's becomes the batch's."""
+        if self._part_weight == 0:
+            self._count_for_nothing()
         if len(self.parts) == 1:
             return
-        parameters = [entry.tensor for entry in self._inventory.entries if entry.kind == PARAMETER]
+        parameters = self._parameters()
         self._sums = self._sums or [None] * len(parameters)
         for index, parameter in enumerate(parameters):
             gradient, before = dense(parameter.grad), self._sums[index]
@@ -70,7 +102,18 @@ class MicroBatches:
                     parameter.grad.mul_(self._share)
                     if before is not None:
                         parameter.grad.add_(before)
+                if parameter.grad is not None and self.weight:
+                    parameter.grad.div_(self.weight)
             elif gradient is not None:
                 part = gradient.detach() * self._share
                 self._sums[index] = part if before is None else before.add_(part)
                 parameter.grad = gradient.detach().zero_()
+
+    def _count_for_nothing(self) -> None:
+        """A mean of nothing may be NaN, and so may its gradient."""
+        for parameter in self._parameters():
+            if parameter.grad is not None:
+                parameter.grad.detach().zero_()
+
+    def _parameters(self) -> list[torch.Tensor]:
+        return [entry.tensor for entry in self._inventory.entries if entry.kind == PARAMETER]

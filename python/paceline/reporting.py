@@ -6,7 +6,7 @@ import contextlib
 import sys
 from collections.abc import Iterator
 from types import TracebackType
-from typing import Any
+from typing import Any, Callable
 
 from .channel import open_channel
 from .errors import PacelineError
@@ -16,6 +16,7 @@ from .failures import Failure, failure_of
 class Reporter:
     def __init__(self) -> None:
         self.done = False  # there is nothing more to report
+        self.way_out: Callable[[BaseException], str] = lambda _: ""  # what a person may write instead
         self._hook: Any = None
         self._heard: BaseException | None = None  # by the worker
 
@@ -37,7 +38,11 @@ class Reporter:
         self._hook = sys.excepthook = hook
 
     def report(self, error: BaseException) -> None:
-        if not self.done and self.tell(failure_of(error)):
+        if self.done:
+            return
+        failure = failure_of(error)
+        failure.text += self.way_out(error)
+        if self.tell(failure):
             self._heard = error
 
     def tell(self, failure: Failure) -> bool:

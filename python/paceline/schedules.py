@@ -56,9 +56,11 @@ def read_schedule(
         return None
     if per is None:
         _refuse_steps(scheduler, factors, epochs, whole_epoch)
-    points = _slopes(factors, steps_an_epoch) if per == "step" else _steps(factors)
+    # A step is a whole bulk of samples, except an epoch's last one.
+    part = bulk / samples if per == "step" else 1.0
+    points = _slopes(factors, steps_an_epoch, part) if per == "step" else _steps(factors)
     if len(points) > MOST_POINTS:
-        points = _slopes(factors, steps_an_epoch)
+        points = _slopes(factors, steps_an_epoch, part)
     return {"shape": "table", "table": [list(point) for point in thin_out(points)]}
 
 
@@ -130,13 +132,13 @@ def _steps(factors: list[float]) -> list[Point]:
     return points
 
 
-def _slopes(factors: list[float], steps_an_epoch: int) -> list[Point]:
-    """A point for each step. A change that its neighbours do not share is a jump."""
+def _slopes(factors: list[float], steps_an_epoch: int, part: float) -> list[Point]:
+    """A point for each step, which is this part of an epoch. A change that its neighbours do not share is a jump."""
     points = [(0.0, factors[0])]
     changes = [abs(b - a) for a, b in zip(factors, factors[1:])]
     least = 0.01 * max(abs(factor) for factor in factors)
     for step in range(1, len(factors)):
-        epoch = step / steps_an_epoch
+        epoch = step // steps_an_epoch + step % steps_an_epoch * part
         change = changes[step - 1]
         around = changes[max(0, step - 2) : step - 1] + changes[step : step + 1]
         if change > least and all(change > 4 * other for other in around):

@@ -152,14 +152,12 @@ class Follower(Team):
         super().__init__(inventory, device, session.rank, session.processes)
         self._channel = session.channel
         self._meeting = session.meeting
-        self._share = 0.0
         _die_with_parent()
 
     def share(self, step: Message) -> Part:
         if not self._connected:
             answer = self._meet({"tensors": [entry.message() for entry in self._entries], "gpu": self._gpu()})
             self._connect(self._meeting, str(answer["backend"]))
-        self._share = float(step["share"])
         return self.own_part(tuple(step["samples"]))
 
     def own_part(self, samples: Part) -> Part:
@@ -173,10 +171,15 @@ class Follower(Team):
         self._broadcast_weights()
 
     def average(self, micro: MicroBatches) -> bool:
-        said = {"loss": finite(micro.loss), "metrics": micro.metrics, "skipped": micro.skipped}
-        skipped = bool(self._meet(said)["skipped"])
-        self._sum(self._share)
-        return skipped
+        said = {
+            "loss": finite(micro.loss),
+            "metrics": micro.metrics,
+            "skipped": micro.skipped,
+            "weight": micro.weight,
+        }
+        answer = self._meet(said)
+        self._sum(float(answer["share"]))
+        return bool(answer["skipped"])
 
     def end(self, message: Message) -> None:
         self._disconnect()

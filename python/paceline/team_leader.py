@@ -141,11 +141,11 @@ class Leader(Team):
         samples = step["samples"]
         parts = [part_of(samples, rank, self._processes) for rank in range(self._processes)]
         self._shares = [len(part) / len(samples) for part in parts]
-        for follower, part, share in zip(self._followers, parts[1:], self._shares[1:]):
+        for follower, part in zip(self._followers, parts[1:]):
             # Other dropout than here.
             seed = (int(step["seed"]) + (follower.rank << 32)) & (2**64 - 1)
             places: Message = {"weights": [], "gradients": []}
-            follower.send({**step, **places, "samples": list(part), "seed": seed, "share": share})
+            follower.send({**step, **places, "samples": list(part), "seed": seed})
         if not self._connected:
             self._meet_first()
         return parts[0]
@@ -179,12 +179,27 @@ class Leader(Team):
 
     def average(self, micro: MicroBatches) -> bool:
         said = self._hear()
+        self._weigh(micro, [one["weight"] for one in said])
         self._gather(micro, said)
         skipped = micro.skipped or any(one["skipped"] for one in said)
-        self._go({"skipped": skipped})
+        for follower, share in zip(self._followers, self._shares[1:]):
+            follower.send({"type": "go", "skipped": skipped, "share": share})
         with self._blaming():
             self._sum(self._shares[0])
         return skipped
+
+    def _weigh(self, micro: MicroBatches, others: list[float | None]) -> None:
+        """By weights, if the program gives them. A part without one counts like the others for its samples."""
+        weights = [micro.weight, *others]
+        known = sum(weight for weight in weights if weight is not None)
+        if known == 0:
+            micro.weight = None if all(weight is None for weight in weights) else 0.0
+            return
+        of = sum(share for share, weight in zip(self._shares, weights) if weight is not None)
+        micro.weight = known / of
+        self._shares = [
+            share if weight is None else weight / micro.weight for share, weight in zip(self._shares, weights)
+        ]
 
     def _gather(self, micro: MicroBatches, said: list[Message]) -> None:
         """Means over the whole batch, of the numbers that there are."""

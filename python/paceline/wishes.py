@@ -27,6 +27,8 @@ class Wishes:
     blocks: Any = None
     collate_fn: Callable[..., Any] | None = None
     digest: str | None = None
+    least_batch: int | None = None
+    drop_last: bool = False
     loader: dict[str, Any] = field(default_factory=dict)
 
     def check(self) -> None:
@@ -36,20 +38,24 @@ class Wishes:
             if function is not None and not callable(function):
                 raise PacelineError(f"{name} = {function!r:.60} is not a function")
         if self.batch_size is not None:
-            self.batch_size = _batch(self.batch_size)
+            self.batch_size = _batch("batch_size", self.batch_size)
+        if self.least_batch is not None:
+            self.least_batch = _batch("least_batch", self.least_batch)
+        if not isinstance(self.drop_last, bool):
+            raise PacelineError(f"drop_last = {self.drop_last!r:.60} is neither True nor False")
         if self.epochs is not None:
             self.epochs = _epochs(self.epochs)
         if self.digest is not None and not isinstance(self.digest, str):
             raise PacelineError(f"digest = {self.digest!r:.60} is not a text")
 
 
-def _batch(asked: Any) -> int:
+def _batch(name: str, asked: Any) -> int:
     try:
         batch = operator.index(asked)  # an integer of NumPy, too
     except TypeError:
         batch = 0
     if batch < 1:
-        raise PacelineError(f"batch_size = {asked!r:.60} is not a number of samples")
+        raise PacelineError(f"{name} = {asked!r:.60} is not a number of samples")
     return batch
 
 

@@ -19,7 +19,8 @@ REFUSED = {
     "no samples": ("Net(), Points(0)", "has 0 samples"),
     "shuffle": ("Net(), Points(), shuffle=True", "join() takes no shuffle: Paceline shuffles"),
     "a sampler": ("Net(), Points(), sampler=[1, 2]", "join() takes no sampler: Paceline leases the samples"),
-    "drop_last": ("Net(), Points(), drop_last=True", "trains on every sample"),
+    "drop_last": ("Net(), Points(), drop_last=1.5", "drop_last = 1.5 is neither True nor False"),
+    "a least batch": ("Net(), Points(), least_batch=0", "least_batch = 0 is not a number of samples"),
     "a misspelt argument": ("Net(), Points(), num_worker=1", "takes no argument 'num_worker'"),
     "negative workers": ("Net(), Points(), num_workers=-1", "num_workers = -1"),
     "batches ahead and no loader process": (
@@ -33,7 +34,10 @@ REFUSED = {
     "a lazy module": ("nn.LazyLinear(3), Points()", "weight has no shape yet"),
     "nothing to train": ("nn.Linear(1, 1).requires_grad_(False), Points()", "no parameter that wants a gradient"),
     "a wrapped model": ("nn.DataParallel(Net()), Points()", "wrapped in DataParallel"),
-    "complex numbers": ("nn.Linear(2, 2, dtype=torch.cfloat), Points()", "complex64"),
+    "complex numbers": (
+        "nn.Linear(2, 2, dtype=torch.cfloat), Points()",
+        "complex64, which Paceline does not know; keep torch.view_as_real()",
+    ),
     "overlaps": ("Overlapping(), Points()", "two tensors over the same memory"),
     "evaluate of two": ("Net(), Points(), evaluate=lambda a, b: 1", "evaluate takes the model or nothing"),
     "a strange way of weights": ("Net(), Points(), weights='move'", 'neither "view" nor "copy"'),

@@ -83,6 +83,27 @@ def test_where_there_is_no_script(tmp_path: Path) -> None:
     assert len(done.stderr.splitlines()) == 1
 
 
+def test_a_program_from_standard_input(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(SCRIPT)
+    done = start(tmp_path, ["/bin/sh", "-c", f"{sys.executable} - < train.py"])
+    assert done.returncode == 2 and "write the program to a file" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("said", ["code/train.py", "./code/train.py", "out/../code/train.py"])
+def test_a_program_that_goes_elsewhere_before_it_imports_us(tmp_path: Path, said: str) -> None:
+    for folder in ("code", "out"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "code" / "train.py").write_text("import os\nos.chdir('out')\n" + SCRIPT)
+    found = stand_in(tmp_path / "bin")
+    found.write_text('#!/bin/sh\npwd\nfor a in "$@"; do echo "[$a]"; done\n')
+    done = start(tmp_path, [sys.executable, said], PATH=f"{found.parent}:/usr/bin:/bin")
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[1] == str(tmp_path)
+    assert os.path.samefile(lines[-2].strip("[]"), tmp_path / "code" / "train.py")
+
+
 @pytest.mark.parametrize("named", ["project.train", "project"])
 def test_a_module(tmp_path: Path, named: str) -> None:
     (tmp_path / "project").mkdir()
@@ -129,6 +150,19 @@ def test_a_script_in_several_processes_at_once_is_refused(tmp_path: Path) -> Non
     assert done.returncode == 2 and "start it once" in done.stderr and len(done.stderr.splitlines()) == 1
     alone = start(tmp_path, [sys.executable, "train.py"], **{**torchrun, "RANK": "0", "WORLD_SIZE": "1"})
     assert alone.returncode == 7
+
+
+@pytest.mark.parametrize(
+    "variable, starter",
+    [("SLURM_STEP_NUM_TASKS", "srun"), ("OMPI_COMM_WORLD_SIZE", "mpirun"), ("PMI_SIZE", "mpirun")],
+)
+def test_one_process_a_task_is_refused(tmp_path: Path, variable: str, starter: str) -> None:
+    (tmp_path / "train.py").write_text(SCRIPT)
+    found = stand_in(tmp_path / "bin")
+    path = f"{found.parent}:/usr/bin:/bin"
+    done = start(tmp_path, [sys.executable, "train.py"], PATH=path, **{variable: "4"})
+    assert done.returncode == 2 and f"({starter} does that)" in done.stderr
+    assert start(tmp_path, [sys.executable, "train.py"], PATH=path, **{variable: "1"}).returncode == 7
 
 
 SPLIT = HEAD.replace("torch.manual_seed(3)", "{seeded}") + (

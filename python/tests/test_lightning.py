@@ -396,7 +396,6 @@ def made_ready(trainer: Any, module: Any) -> Any:
     "options, says",
     [
         ({"sampler": WeightedRandomSampler([1.0] * 10, 10)}, "has a WeightedRandomSampler"),
-        ({"drop_last": True, "batch_size": 3}, "drop_last=True"),
         ({"batch_size": None}, "in a way of its own"),
     ],
 )
@@ -413,7 +412,8 @@ def test_what_a_loader_wishes() -> None:
     from paceline.integrations.data_loaders import wishes_of
 
     loader = DataLoader(TensorDataset(torch.zeros(10, 2)), 5, shuffle=True, drop_last=True)
-    assert wishes_of(loader) == {"batch_size": 5, "collate_fn": loader.collate_fn}
+    assert wishes_of(loader) == {"batch_size": 5, "collate_fn": loader.collate_fn, "drop_last": False}
+    assert wishes_of(DataLoader(TensorDataset(torch.zeros(10, 2)), 3, drop_last=True))["drop_last"]
     loader = DataLoader(TensorDataset(torch.zeros(10, 2)), 5, num_workers=2, prefetch_factor=3)
     wishes = wishes_of(loader)
     assert (wishes["num_workers"], wishes["prefetch_factor"]) == (2, 3)

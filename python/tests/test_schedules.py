@@ -100,7 +100,8 @@ def test_of_steps(make: Any, epochs: float, samples: int, bulk: int, near: float
     highest = max(factor for _, factor in found["table"])
     for step in range(0, count):
         rate = opt.param_groups[0]["lr"]
-        assert at(found["table"], step / per_epoch) == pytest.approx(rate / initial, abs=near * highest), step
+        begins = step // per_epoch + step % per_epoch * bulk / samples
+        assert at(found["table"], begins) == pytest.approx(rate / initial, abs=near * highest), step
         opt.step()
         if step + 1 < count:
             scheduler.step()

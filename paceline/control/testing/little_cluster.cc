@@ -18,6 +18,7 @@ LittleCluster::LittleCluster(const ControllerConfig& config, std::unique_ptr<pol
                              std::uint64_t seed, const std::optional<ControllerState>& start,
                              std::vector<RunListener*> listeners)
     : config_(config),
+      whole_rounds_(policy->commits_whole_rounds()),
       rng_(seed),
       controller_(config, std::move(policy)),
       witnesses_({controller_.bounds(), config.dataset_size, config.total_samples, start},
@@ -130,7 +131,8 @@ void LittleCluster::see(const CommitRecord& commit) {
   if (commit.samples != samples) complain("a wrong number of samples");
   if (commit.nominal != nominal) complain("a wrong nominal batch");
   const double fraction = static_cast<double>(samples) / static_cast<double>(nominal);
-  const double expected = config_.scale == CommitScale::kSamples ? fraction : 1.0;
+  const bool whole = whole_rounds_ || replicas_.size() == 1;
+  const double expected = config_.scale == CommitScale::kSamples && !whole ? fraction : 1.0;
   if (commit.fraction != expected || (expected > 1.0 && !config_.uneven_data)) complain("a wrong fraction");
   if (commit.committed_before != committed_) complain("a wrong number of samples before");
   const auto reached = [&](std::int64_t every) {

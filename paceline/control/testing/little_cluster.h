@@ -73,6 +73,7 @@ class LittleCluster {
   void complain(const std::string& what);
 
   const ControllerConfig config_;
+  const bool whole_rounds_;
   Rng rng_;
   Controller controller_;
   Witnesses witnesses_;

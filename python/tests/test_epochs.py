@@ -1,0 +1,83 @@
+"""Data sets, transforms and collate functions that want the epoch hear it before its first sample is read."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_member import Member
+
+from paceline.epochs import those_with_set_epoch
+
+SCRIPT = """
+import sys, torch, paceline
+from torch import nn
+
+class Blur:
+    epoch = None
+    def set_epoch(self, epoch):
+        self.epoch = epoch
+    def __call__(self, x):
+        return self.epoch
+
+class Compose:
+    def __init__(self, *transforms):
+        self.transforms = list(transforms)
+    def __call__(self, x):
+        for one in self.transforms:
+            x = one(x)
+        return x
+
+class Own(torch.utils.data.Dataset):
+    epoch = None
+    def __init__(self):
+        self.transform = Compose(Blur())
+    def set_epoch(self, epoch):
+        self.epoch = epoch
+    def __len__(self):
+        return 8
+    def __getitem__(self, index):
+        return torch.tensor([self.epoch, self.transform(index)])
+
+model = nn.Linear(2, 1)
+data = torch.utils.data.Subset(Own(), range(8))
+job = paceline.join(model, data, optimizer=torch.optim.SGD(model.parameters(), 0.1), num_workers=int(sys.argv[1]))
+for x in job:
+    here = data.dataset.epoch == job.epoch
+    model(x.float()).sum().backward()
+    job.step(0.0, {"right": float(here and bool((x == job.epoch).all()))})
+"""
+
+
+@pytest.mark.parametrize("loaders", [0, 2])
+def test_whoever_wants_the_epoch_hears_it(tmp_path: Path, loaders: int) -> None:
+    with Member(tmp_path, SCRIPT, arguments=[str(loaders)]) as member:
+        member.begin()
+        batches = [{"samples": [i], "epoch": i // 2, "augment_seed": i // 2} for i in range(6)]
+        for at, batch in enumerate(batches):
+            member.send({"type": "expect", "batches": batches[at : at + 4]})
+            assert member.step(**batch)["metrics"]["right"] == 1.0
+        # A batch of an epoch before, that a lost worker had.
+        assert member.step([7], epoch=0, augment_seed=0)["metrics"]["right"] == 1.0
+        assert member.end() == 0, member.log
+
+
+class Wants:
+    def set_epoch(self, epoch: int) -> None: ...
+
+
+class PassesOn:
+    def __init__(self, to: Any) -> None:
+        self.to = to
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.__dict__["to"], name)
+
+
+def test_where_they_are_found() -> None:
+    one = Wants()
+    for root in (one, [one], {"a": (one,)}, PassesOn(one), functools.partial(print, one), lambda: one, one.set_epoch):
+        assert those_with_set_epoch([root]) == [one], root
+    assert those_with_set_epoch([[0] * 10_000, "text", None, Wants]) == []
