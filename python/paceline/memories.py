@@ -133,6 +133,7 @@ class Memories:
 
         if self._device.type == "cuda":
             torch.cuda.synchronize(self._device)
+
     def numbered(self, number: int) -> Memory:
         return self._mapped[number]
 

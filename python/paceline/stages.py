@@ -140,7 +140,12 @@ class Stages:
         try:
             with self._own_statistics(stage), forward:
                 result = self._loss(self._model, batch)
-            value, metrics = result if isinstance(result, tuple) else (result, None)
+            value, metrics, *weight = result if isinstance(result, tuple) else (result, None)
+            if weight and weight[0] is not None:
+                raise PacelineError(
+                    "a pipeline weighs batches by their samples: return the loss and its metrics without a weight, or "
+                    'write parallel = "data" in the job'
+                )
             outputs = [value]
             loss = number(value, "the loss")
             self._measured(stage, stage.share(micro), checked(metrics))
