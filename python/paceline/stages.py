@@ -143,7 +143,7 @@ class Stages:
             value, metrics, *weight = result if isinstance(result, tuple) else (result, None)
             if weight and weight[0] is not None:
                 raise PacelineError(
-                    "a pipeline weighs batches by their samples: return the loss and its metrics without a weight, or "
+                    "a pipeline weighs batches by their samples: return the loss and its metrics alone, or "
                     'write parallel = "data" in the job'
                 )
             outputs = [value]
