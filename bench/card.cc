@@ -116,7 +116,7 @@ class Bench {
   }
 
   std::size_t bytes() const { return static_cast<std::size_t>(floats_) * sizeof(float); }
-  // By reading or writing one stream.
+  // The bytes of one stream, read or written once.
   double moved_by_one() const { return static_cast<double>(bytes()); }
   CardMemory room(std::size_t bytes) const { return CardMemory::create(card_, bytes).value(); }
   template <class Value>

@@ -7,7 +7,7 @@ extern "C" {
 struct HostKernel {
   // `arguments`: `count` pointers, each to one argument, as cuLaunchKernel takes them.
   void (*run)(void** arguments, unsigned blocks, unsigned threads);
-  const unsigned* sizes;  // of the arguments, in bytes
+  const unsigned* sizes;  // each argument's bytes
   int count;
 };
 

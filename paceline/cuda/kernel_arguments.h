@@ -13,9 +13,9 @@ namespace paceline::cuda {
 
 // One member of a commit.
 struct MemberArgument {
-  const float* gradient;  // of its statistics too; those of constants are not looked at
-  float weight;           // of its gradient in the sum
-  float share;            // of its statistics
+  const float* gradient;  // the gradient and the statistics; constants are not read
+  float weight;           // the gradient's factor in the sum
+  float share;            // the statistics' factor in theirs
 };
 
 inline constexpr std::int16_t kParameterPiece = 0;
@@ -29,15 +29,15 @@ struct Piece {
   std::int64_t begin;
   std::int32_t size;       // at most kPieceFloats
   std::int16_t kind;       // kParameterPiece or kStatisticPiece
-  std::int16_t optimizer;  // of UpdateArguments::numbers; of a parameter alone
+  std::int16_t optimizer;  // a place in UpdateArguments::numbers; a statistic has none
 };
 
-// Of paceline_step_*, which do for each piece what ps::Shard::apply() does, and of paceline_direction_*,
-// which write the direction of the state as it is and look at pieces, numbers, state1, state2 and direction
-// alone. Pieces do not overlap. Neither does `next` with any other memory.
+// The argument of paceline_step_*, which do for each piece what a step of ps::Shard does, and of paceline_direction_*,
+// which write the direction of the state as it is: these look at pieces, numbers, state1, state2 and direction alone.
+// Pieces do not overlap. Neither does `next` with any other memory.
 struct UpdateArguments {
-  const float* weights = nullptr;  // of version v − 1
-  float* next = nullptr;           // of version v
+  const float* weights = nullptr;  // version v − 1
+  float* next = nullptr;           // version v
   float* state1 = nullptr;         // ps::UpdateStreams says what the two are
   float* state2 = nullptr;         // null: the optimizer has only one
   // The state of version v − 1 if it must stay as it is; null: it is in state1 and state2.
@@ -77,16 +77,17 @@ struct SquaresArguments {
   std::int32_t group_count = 0;
 };
 
-// Of paceline_clip_factor: one thread of one block.
+// The argument of paceline_clip_factor: one thread of one block.
 struct ClipArguments {
-  const double* groups = nullptr;  // of SquaresArguments; null: `total` is given, as the sum over all shards
-  double* total = nullptr;         // the squared norm; written if `groups` is given
-  float* factor = nullptr;         // ps::clip_factor(√total, clip); null: only the total is wanted
+  const double* groups =
+      nullptr;              // SquaresArguments::groups; null: `total` is given, the sum over all shards
+  double* total = nullptr;  // the squared norm; written if `groups` is given
+  float* factor = nullptr;  // ps::clip_factor(√total, clip); null: only the total is wanted
   double clip = 0;
   std::int32_t group_count = 0;
 };
 
-// Of paceline_finite: it looks at the pieces' floats of `values`.
+// The argument of paceline_finite, which looks at the pieces' floats of `values`.
 struct FiniteArguments {
   const float* values = nullptr;
   const Piece* pieces = nullptr;
@@ -101,14 +102,14 @@ struct TensorArgument {
   std::int64_t begin;  // floats [begin, begin + size), and padding up to `end`
   std::int64_t size;
   std::int64_t end;
-  std::int64_t first_block;  // of its squares
+  std::int64_t first_block;  // the first of its blocks of squares
   // Adafactor's matrices: of the last two dimensions if both are larger than 1; else `matrices` is 0.
   std::int64_t matrices, height, width;
   // How many of these the tensors before it have.
   std::int64_t rows_before;     // matrices · height
   std::int64_t sums_before;     // matrices · chunks · (width + 1); a chunk is of ps::kChunkRows rows
   std::int64_t columns_before;  // matrices · (width + 1)
-  std::int32_t optimizer;       // of UpdateArguments::numbers
+  std::int32_t optimizer;       // a place in UpdateArguments::numbers
   std::int32_t adapted;         // 1 if LARS and LAMB multiply its step by a ratio of norms, else 0
 };
 
@@ -117,9 +118,9 @@ struct TensorArgument {
 struct TensorArguments {
   UpdateArguments update;
   const TensorArgument* tensors = nullptr;
-  const double* weight_squares = nullptr;  // by block, of paceline_squares_blocks over the weights
+  const double* weight_squares = nullptr;  // one a block, by paceline_squares_blocks over the weights
   const double* step_squares = nullptr;    // the same over `next`
-  float* factors = nullptr;                // by tensor
+  float* factors = nullptr;                // one a tensor
   float* row_factors = nullptr;            // row_count
   double* sums = nullptr;   // sum_count: by chunk, of each column's squares, then of the rows' means
   double* means = nullptr;  // column_count: behind each matrix's columns, the mean of its rows' means

@@ -363,7 +363,7 @@ PACELINE_KERNEL double norm_of(const double* squares, const TensorArgument& tens
   return __builtin_sqrt(sum);
 }
 
-// What a step needs of a tensor's norms: of LARS its gain, of LAMB and Adafactor their rate.
+// A step needs one number of a tensor's norms: the gain of LARS, the rate of LAMB and Adafactor.
 template <ps::OptimizerKind kKind>
 PACELINE_KERNEL void tensor_factors(const TensorArguments& a, const Place& place) {
   for (std::int64_t t = place.first(); t < a.tensor_count; t += place.all()) {
@@ -473,7 +473,7 @@ PACELINE_KERNEL void adafactor_rows(const TensorArguments& all, const Place& pla
   note(marks, a.marks);
 }
 
-// Of a chunk of a matrix's rows the sum of each column's squares, and behind these the sum of the rows'
+// A chunk of a matrix's rows has each column's sum of squares, and behind these the sum of the rows'
 // means.
 PACELINE_KERNEL void adafactor_sums(const TensorArguments& all, const Place& place) {
   const UpdateArguments& a = all.update;

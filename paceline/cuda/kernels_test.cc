@@ -190,7 +190,7 @@ class KernelShard {
     clip.group_count = arguments.group_count;
     clip.total = &squares_;
     launch(kClipFactorKernel, clip, {1, 1});
-    ClipArguments of_total;  // as if another shard had a part of it
+    ClipArguments of_total;  // the way of shards that see only a part each
     of_total.total = &squares_;
     of_total.factor = &factor_;
     of_total.clip = optimizer_.clip;

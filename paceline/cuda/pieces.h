@@ -12,7 +12,7 @@
 
 namespace paceline::cuda {
 
-// What lies of these passes in floats [begin, end), without constants.
+// The parts of these passes in floats [begin, end), without constants.
 std::vector<Piece> pieces_of(std::span<const ps::Pass> passes, std::int64_t begin, std::int64_t end);
 
 // The blocks of ps::squares_blocks().
@@ -20,10 +20,10 @@ std::vector<SquaresBlock> blocks_of(std::span<const ps::Layout::Range> ranges);
 
 // For optimizers that step tensors as a whole.
 struct TensorTables {
-  std::vector<Piece> pieces;  // of parameters and statistics, each of one tensor and its padding
+  std::vector<Piece> pieces;  // parameters and statistics; each is a part of one tensor and its padding
   std::vector<TensorArgument> tensors;
   std::vector<SquaresBlock> blocks;
-  // As TensorArguments has them.
+  // The counts of TensorArguments.
   std::int64_t row_count = 0, sum_count = 0, column_count = 0;
 };
 // Requires: at most 32768 parameter tensors.

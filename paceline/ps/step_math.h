@@ -39,7 +39,7 @@ PACELINE_STEP_MATH float sign_of(float value) {
   return (value > 0.0f ? 1.0f : 0.0f) - (value < 0.0f ? 1.0f : 0.0f);
 }
 
-// What a step makes of one weight and its state. `state2` is 0 if the optimizer has only one.
+// The result of a step for one weight and its state. `state2` is 0 if the optimizer has only one.
 struct Stepped {
   float weight;
   float state1;
