@@ -98,8 +98,8 @@ struct Model {
   std::string device;  // what it computes on, in words; empty: it did not say
   std::int64_t prefetch = 0;
   std::vector<std::string> sets;
-  std::vector<Unit> units;  // none: the program computes whole models
-  std::string uncut;        // why it does
+  std::vector<Unit> units;                                   // none: the program computes whole models
+  std::string uncut;                                         // why it does
   std::vector<std::pair<std::string, std::string>> aliases;  // other name, tensor
   std::string text;                                          // the message itself
 };
