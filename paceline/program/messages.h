@@ -105,8 +105,8 @@ struct Model {
   std::string card;  // engine::Engine::card() says what these two are
   std::int32_t cards = 0;
   std::vector<std::string> sets;
-  std::vector<Unit> units;  // none: the program computes whole models
-  std::string uncut;        // why it does
+  std::vector<Unit> units;                                   // none: the program computes whole models
+  std::string uncut;                                         // why it does
   std::vector<std::pair<std::string, std::string>> aliases;  // other name, tensor
   std::string text;                                          // the message itself
 };

@@ -110,10 +110,11 @@ TEST(Start, HasEachKeyInItsPlace) {
   message.weights = "copy";
   message.stages = true;
   message.settings = {{"batch", 16}, {"epochs", 0.5}};
-  EXPECT_EQ(line_of(message),
-            R"({"devices":4,"name":"w3","on_host":1,"protocol":1,"role":"evaluator","seed":7,)"
-            R"("settings":{"batch":16.0,"epochs":0.5},"stages":true,"threads":2,"type":"start","weights":"copy"})"
-            "\n");
+  EXPECT_EQ(
+      line_of(message),
+      R"({"devices":4,"name":"w3","on_host":1,"protocol":1,"role":"evaluator","seed":7,)"
+      R"("settings":{"batch":16.0,"epochs":0.5},"stages":true,"threads":2,"type":"start","weights":"copy"})"
+      "\n");
 }
 
 // So that the job file has them as a person would write them.

@@ -110,9 +110,8 @@ absl::Status ProgramStage::start(std::span<const float* const> weights, std::spa
   PACELINE_ASSIGN_OR_RETURN(message.out, number_of(*out_));
   PACELINE_ASSIGN_OR_RETURN(const auto from, engine_.runs_of(weights));
   PACELINE_ASSIGN_OR_RETURN(const auto to, engine_.runs_of(gradients));
-  PACELINE_ASSIGN_OR_RETURN(
-      const Answer answer,
-      engine_.ask(stage_line(message, from, to), keep_going, engine_.options_.step_limit_s));
+  PACELINE_ASSIGN_OR_RETURN(const Answer answer, engine_.ask(stage_line(message, from, to), keep_going,
+                                                             engine_.options_.step_limit_s));
   if (!std::holds_alternative<Done>(answer))
     return engine_.failed(absl::DataLossError("answered out of turn"));
   return absl::OkStatus();
@@ -165,9 +164,8 @@ absl::Status ProgramStage::backward(std::int64_t micro, const engine::KeepGoing&
 }
 
 absl::StatusOr<Metrics> ProgramStage::finish(const engine::KeepGoing& keep_going) {
-  PACELINE_ASSIGN_OR_RETURN(
-      const Answer answer,
-      engine_.ask(finish_line(number_), keep_going, engine_.options_.step_limit_s));
+  PACELINE_ASSIGN_OR_RETURN(const Answer answer,
+                            engine_.ask(finish_line(number_), keep_going, engine_.options_.step_limit_s));
   const auto* finished = std::get_if<Finished>(&answer);
   if (finished == nullptr) return engine_.failed(absl::DataLossError("answered out of turn"));
   return finished->metrics;

@@ -34,10 +34,10 @@ class TwoStages {
     const engine::Batch batch{.samples = samples, .step_seed = 7};
     for (engine::Stage* stage : {near_.get(), far_.get()}) {
       if (const auto prepared = stage->prepare(batch); !prepared.ok()) return prepared;
-      const auto started = stage->start(
-          engine::tensor_pointers<const float>(layout(), weights_.floats().data()),
-          engine::tensor_pointers(layout(), gradient_.floats().data()),
-          static_cast<std::int64_t>(samples.size()), micro_batch, batch.step_seed, go_on);
+      const auto started =
+          stage->start(engine::tensor_pointers<const float>(layout(), weights_.floats().data()),
+                       engine::tensor_pointers(layout(), gradient_.floats().data()),
+                       static_cast<std::int64_t>(samples.size()), micro_batch, batch.step_seed, go_on);
       if (!started.ok()) return started;
     }
     return absl::OkStatus();
@@ -73,7 +73,8 @@ class TwoStages {
   static StartOptions options(const std::string& how, int at_pass) {
     StartOptions options;
     options.name = "program.py";
-    options.process.command = {"python3", "paceline/program/testdata/program.py", how, std::to_string(at_pass)};
+    options.process.command = {"python3", "paceline/program/testdata/program.py", how,
+                               std::to_string(at_pass)};
     options.start.stages = true;
     options.step_limit_s = how == "hang" ? 0.5 : 0;
     return options;
@@ -125,8 +126,10 @@ TEST(ProgramStage, ForgetsAnIterationThatIsGivenUp) {
 
 TEST(ProgramStage, IsGivenUpWhenItsProgramHangs) {
   TwoStages bench("hang", 2);
-  ASSERT_TRUE(bench.start({2, 4}, 2).ok());
-  EXPECT_THAT(std::string(bench.forward(0).status().message()), HasSubstr("program.step_limit_s"));
+  // A busy machine may make the program late earlier.
+  absl::Status status = bench.start({2, 4}, 2);
+  if (status.ok()) status = bench.forward(0).status();
+  EXPECT_THAT(std::string(status.message()), HasSubstr("program.step_limit_s"));
 }
 
 TEST(ProgramStage, RefusesAMessageLargerThanItsMemory) {

@@ -67,7 +67,8 @@ absl::StatusOr<engine::StepResult> SharedStages::step(const engine::Batch& batch
     }
     for (std::size_t turn = 1; turn < stage.size(); ++turn) {
       for (const ps::FloatRange& range : stage[turn]->floats()) {
-        collective::accumulate(gradient.data() + range.begin, gradients_[turn - 1].floats().data() + range.begin, 1.0F,
+        collective::accumulate(gradient.data() + range.begin,
+                               gradients_[turn - 1].floats().data() + range.begin, 1.0F,
                                range.end - range.begin);
       }
     }

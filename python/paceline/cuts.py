@@ -67,6 +67,8 @@ class Cuts:
 def find_cuts(model: nn.Module, inventory: Inventory, loss: Loss, batch: Any, samples: int, asked: Asked) -> Cuts:
     """`batch` has `samples` samples. Raises CannotCut, and PacelineError if `asked` names no blocks."""
     root = inventory.model
+    if not hasattr(torch, "compile"):  # came with PyTorch 2.0, as did hooks that see keyword arguments
+        raise CannotCut(f"stages need PyTorch 2.0 or later, and this is {torch.__version__}")
     if getattr(model, "_orig_mod", None) is root:
         raise CannotCut("torch.compile() was given the whole model; compile its blocks instead, each by itself")
     blocks = find_blocks(root, asked)

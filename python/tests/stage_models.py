@@ -202,9 +202,9 @@ def bert() -> Case:
     return _language(BertForMaskedLM(config), masked=True)
 
 
-def checkpointed() -> Case:
+def checkpointed(reentrant: bool = False) -> Case:
     model, train_set, loss = gpt2()
-    model.gradient_checkpointing_enable({"use_reentrant": False})  # type: ignore[operator]
+    model.gradient_checkpointing_enable({"use_reentrant": reentrant})  # type: ignore[operator]
     return model, train_set, loss
 
 
@@ -236,4 +236,5 @@ TRANSFORMERS = {
     "bert": bert,
     "vit": vit,
     "checkpointed": checkpointed,
+    "checkpointed-reentrant": lambda: checkpointed(reentrant=True),
 }

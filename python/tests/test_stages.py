@@ -26,6 +26,7 @@ BATCH = list(range(SAMPLES))
 MICRO_BATCH = 5  # three micro-batches, the last of two samples
 CPU = torch.device("cpu")
 
+pytestmark = pytest.mark.skipif(not hasattr(torch, "compile"), reason="stages need PyTorch 2.0 or later")
 skipped_without_transformers = pytest.mark.skipif(
     importlib.util.find_spec("transformers") is None, reason="transformers is not installed"
 )
