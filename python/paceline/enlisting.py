@@ -160,7 +160,7 @@ def _model_message(session: Session, inventory: Inventory, samples: int, wishes:
         "prefetch": prefetched(wishes.loader),
         "device": _in_words(next(inventory.model.parameters()).device),
     }
-    card = _card_of(inventory)
+    card = _card_of(inventory) if wishes.processes == 1 else None
     if card is not None:
         message["memory"] = {"kind": CUDA, "device": card, "cards": len(driver().cards())}
     if wishes.evaluate is None:
