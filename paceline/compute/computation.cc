@@ -21,9 +21,11 @@ absl::StatusOr<std::optional<Computation::Computed>> computed(
     const absl::StatusOr<engine::StepResult>& step) {
   if (absl::IsCancelled(step.status())) return std::nullopt;
   PACELINE_RETURN_IF_ERROR(step.status());
-  return Computation::Computed{
-      .loss = step->loss, .metrics = step->metrics, .finite = step->finite, .not_finite = step->not_finite,
-      .weight = step->weight};
+  return Computation::Computed{.loss = step->loss,
+                               .metrics = step->metrics,
+                               .finite = step->finite,
+                               .not_finite = step->not_finite,
+                               .weight = step->weight};
 }
 
 // Of a device's own batch, in which its pace is given.
@@ -203,13 +205,13 @@ absl::StatusOr<Computation::Compute> Computation::prepare_steps(const Lease& lea
   }
   std::vector<engine::Batch> batches = step_samples(*order_, lease, release.steps());
   PACELINE_RETURN_IF_ERROR(expect(batches, release));
-  return [this, batches = std::move(batches),
-          rate = release.learning_rate()](const engine::Weights& weights) {
-    auto done = computed(local_->take(*engine_, batches, rate, weights.tensors, gradients_,
-                                      [this] { return keep_going(); }));
-    if (done.ok() && *done) (*done)->loading = local_->loading();
-    return done;
-  };
+  return
+      [this, batches = std::move(batches), rate = release.learning_rate()](const engine::Weights& weights) {
+        auto done = computed(local_->take(*engine_, batches, rate, weights.tensors, gradients_,
+                                          [this] { return keep_going(); }));
+        if (done.ok() && *done) (*done)->loading = local_->loading();
+        return done;
+      };
 }
 
 absl::StatusOr<Computation::Compute> Computation::prepare_stage(const Lease& lease,

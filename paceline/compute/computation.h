@@ -63,8 +63,8 @@ class Computation {
     // Of the time it took: keeping a stage's pace, waiting for other stages, loading samples.
     Duration pace{0}, stages{0}, loading{0};
     Metrics metrics = {};
-    bool finite = false;  // the whole gradient is known to be
-    std::string not_finite = {};  // a tensor whose gradient is not, if the engine says so
+    bool finite = false;                // the whole gradient is known to be
+    std::string not_finite = {};        // a tensor whose gradient is not, if the engine says so
     std::optional<double> weight = {};  // as engine::StepResult has it
   };
   // An iteration from its weights on, one pointer a tensor. Nothing when it was interrupted.

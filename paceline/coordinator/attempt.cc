@@ -303,9 +303,10 @@ std::optional<std::string> Attempt::card_for_shards() {
     attached += worker.attached ? 1 : 0;
   }
   if (attached == options_.job.devices.size())
-    fail(absl::FailedPreconditionError(
-        "cluster.memory is \"gpu\", and no device of the job computes on a GPU whose memory processes can share; write "
-        "\"auto\" or \"host\""));
+    fail(
+        absl::FailedPreconditionError("cluster.memory is \"gpu\", and no device of the job computes on a GPU "
+                                      "whose memory processes can share; write "
+                                      "\"auto\" or \"host\""));
   return std::nullopt;
 }
 

@@ -12,8 +12,8 @@ namespace paceline::cuda {
 namespace {
 
 constexpr int kVirtualMemoryManagement = 102;  // CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED
-constexpr int kPosixDescriptors = 103;         // CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED
-constexpr int kDescriptorHandle = 1;           // CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
+constexpr int kPosixDescriptors = 103;  // CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED
+constexpr int kDescriptorHandle = 1;    // CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
 constexpr unsigned kBesideTheDefaultStream = 1;  // CU_STREAM_NON_BLOCKING
 
 std::string text_of(const Uuid& uuid) {
@@ -55,7 +55,8 @@ absl::StatusOr<std::vector<std::string>> Card::all(const Driver& driver) {
   return uuids;
 }
 
-absl::StatusOr<std::shared_ptr<Card>> Card::open(std::shared_ptr<const Driver> driver, const std::string& uuid) {
+absl::StatusOr<std::shared_ptr<Card>> Card::open(std::shared_ptr<const Driver> driver,
+                                                 const std::string& uuid) {
   PACELINE_ASSIGN_OR_RETURN(const auto devices, devices_of(*driver));
   std::shared_ptr<Card> card(new Card);
   card->driver_ = std::move(driver);
@@ -76,7 +77,8 @@ absl::StatusOr<std::shared_ptr<Card>> Card::open(std::shared_ptr<const Driver> d
     PACELINE_RETURN_IF_ERROR(
         cu.check(cu.device_attribute(&has, attribute, card->device_), "cuDeviceGetAttribute"));
     if (has == 0)
-      return absl::UnavailableError(fmt::format("memory of {} cannot be shared between processes", card->name_));
+      return absl::UnavailableError(
+          fmt::format("memory of {} cannot be shared between processes", card->name_));
   }
   PACELINE_RETURN_IF_ERROR(
       cu.check(cu.primary_context_retain(&card->context_, card->device_), "cuDevicePrimaryCtxRetain"));

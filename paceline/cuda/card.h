@@ -20,9 +20,10 @@ namespace paceline::cuda {
 
 class Card {
  public:
-  // The card of that uuid, written as nvidia-smi does: "GPU-8f6d4d9c-...". Errors: Unavailable: no driver, no such
-  // card, or one whose memory cannot be shared between processes.
-  static absl::StatusOr<std::shared_ptr<Card>> open(std::shared_ptr<const Driver> driver, const std::string& uuid);
+  // The card of that uuid, written as nvidia-smi does: "GPU-8f6d4d9c-...". Errors: Unavailable: no driver, no
+  // such card, or one whose memory cannot be shared between processes.
+  static absl::StatusOr<std::shared_ptr<Card>> open(std::shared_ptr<const Driver> driver,
+                                                    const std::string& uuid);
   // The uuids of all cards, in the driver's order.
   static absl::StatusOr<std::vector<std::string>> all(const Driver& driver);
   ~Card();
@@ -41,7 +42,9 @@ class Card {
   };
   absl::StatusOr<Free> memory() const;
   // A size of memory: the bytes rounded up to the card's granularity.
-  std::size_t rounded(std::size_t bytes) const { return (bytes + granularity_ - 1) / granularity_ * granularity_; }
+  std::size_t rounded(std::size_t bytes) const {
+    return (bytes + granularity_ - 1) / granularity_ * granularity_;
+  }
 
  private:
   Card() = default;

@@ -1,5 +1,5 @@
-// Memory of a card that other processes map by name: a board's buffers and the gradients of replicas. The server owns
-// it; a service gives its descriptors.
+// Memory of a card that other processes map by name: a board's buffers and the gradients of replicas. The
+// server owns it; a service gives its descriptors.
 #pragma once
 
 #include <cstdint>

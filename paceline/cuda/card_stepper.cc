@@ -68,7 +68,7 @@ absl::Status CardStepper::load_kernels() {
   PACELINE_RETURN_IF_ERROR(cu.check(cu.module_load(&module_, kernels_ptx()), "cuModuleLoadData"));
   const KernelNames names = kernels_of(plan_.optimizer.kind);
   const std::pair<Function*, const char*> kernels[] = {
-      {&step_, names.step},           {&direction_, names.direction},  {&finite_, kFiniteKernel},
+      {&step_, names.step},           {&direction_, names.direction},   {&finite_, kFiniteKernel},
       {&lanes_, kSquaresLanesKernel}, {&blocks_, kSquaresBlocksKernel}, {&groups_, kSquaresGroupsKernel},
       {&factor_, kClipFactorKernel}};
   for (const auto& [function, name] : kernels) {
@@ -118,7 +118,8 @@ absl::Status CardStepper::make_tables() {
 }
 
 template <class Argument>
-absl::Status CardStepper::launch(Function kernel, unsigned blocks, unsigned threads, Argument argument) const {
+absl::Status CardStepper::launch(Function kernel, unsigned blocks, unsigned threads,
+                                 Argument argument) const {
   const Driver& cu = card_->driver();
   void* arguments[] = {&argument};
   return cu.check(cu.launch(kernel, blocks, 1, 1, threads, 1, 1, 0, stream_.get(), arguments, nullptr),
@@ -147,8 +148,8 @@ absl::StatusOr<ps::StateStreams> CardStepper::state(bool before) const {
   return state;
 }
 
-absl::StatusOr<bool> CardStepper::begin(std::span<const float> weights, std::span<const ps::StepNumbers> numbers,
-                                        std::span<float> buffer) {
+absl::StatusOr<bool> CardStepper::begin(std::span<const float> weights,
+                                        std::span<const ps::StepNumbers> numbers, std::span<float> buffer) {
   PACELINE_RETURN_IF_ERROR(stream_.clear(address_of(buffer.data()), buffer.size() * sizeof(float)));
   PACELINE_RETURN_IF_ERROR(
       stream_.upload(address_of(buffer.data()), weights.data(), weights.size() * sizeof(float)));
@@ -173,7 +174,8 @@ absl::Status CardStepper::copy_constants(std::span<const float> from, std::span<
       stream_.clear(address_of(to.data()) + floats * sizeof(float), (to.size() - floats) * sizeof(float)));
   for (const ps::Layout::Run& run : plan_.runs) {
     if (run.kind != ps::TensorKind::kConstant) continue;
-    PACELINE_RETURN_IF_ERROR(stream_.copy(address_of(to.data() + run.begin), address_of(from.data() + run.begin),
+    PACELINE_RETURN_IF_ERROR(stream_.copy(address_of(to.data() + run.begin),
+                                          address_of(from.data() + run.begin),
                                           static_cast<std::size_t>(run.end - run.begin) * sizeof(float)));
   }
   return absl::OkStatus();
@@ -205,7 +207,8 @@ absl::Status CardStepper::clip(const ps::Update& update) {
                                  .member_count = static_cast<std::int32_t>(update.members.size()),
                                  .block_count = block_count_,
                                  .group_count = group_count_};
-  PACELINE_RETURN_IF_ERROR(launch(lanes_, blocks_for(block_count_ * ps::kSquaresLanes, kThreads), kThreads, squares));
+  PACELINE_RETURN_IF_ERROR(
+      launch(lanes_, blocks_for(block_count_ * ps::kSquaresLanes, kThreads), kThreads, squares));
   PACELINE_RETURN_IF_ERROR(launch(blocks_, blocks_for(block_count_, kThreads), kThreads, squares));
   PACELINE_RETURN_IF_ERROR(launch(groups_, blocks_for(group_count_, kThreads), kThreads, squares));
   return launch(factor_, 1, 1,

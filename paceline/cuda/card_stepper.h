@@ -1,5 +1,5 @@
-// Steps a shard in a card's memory: the optimizer's state lies there, and one kernel makes a version. The kernels'
-// arithmetic is that of the host (ps/step_math.h), so the bytes are the same.
+// Steps a shard in a card's memory: the optimizer's state lies there, and one kernel makes a version. The
+// kernels' arithmetic is that of the host (ps/step_math.h), so the bytes are the same.
 #pragma once
 
 #include <memory>
@@ -20,7 +20,8 @@ class CardStepper final : public ps::Stepper {
   static absl::Status can_step(const ps::OptimizerConfig& optimizer);
 
   // The plan outlives this. Errors: can_step(); the card has no room for the state.
-  static absl::StatusOr<std::unique_ptr<CardStepper>> create(std::shared_ptr<Card> card, const ps::StepPlan& plan);
+  static absl::StatusOr<std::unique_ptr<CardStepper>> create(std::shared_ptr<Card> card,
+                                                             const ps::StepPlan& plan);
   ~CardStepper() override;
 
   absl::Status set_state(ps::StateStreams state) override;

@@ -1,5 +1,5 @@
-// Tests of shards in a card's memory, against shards in the host's: on a real card if PACELINE_CUDA_DRIVER is empty or
-// unset and there is one, else with the stand-in that the build names.
+// Tests of shards in a card's memory, against shards in the host's: on a real card if PACELINE_CUDA_DRIVER is
+// empty or unset and there is one, else with the stand-in that the build names.
 #include <cmath>
 #include <cstdlib>
 #include <random>
@@ -66,7 +66,8 @@ class Pair {
         gradients_(first_card(), *service_, "gradient", layout.size()),
         stream_(CardStream::create(first_card()).value()),
         host_(layout, optimizer,
-              memory::WeightWriter::create(ps::Shard::board_floats(layout, look_ahead), 1, kept).value(), 2, groups),
+              memory::WeightWriter::create(ps::Shard::board_floats(layout, look_ahead), 1, kept).value(), 2,
+              groups),
         card_(on_card(layout, optimizer, look_ahead, groups, kept)) {}
 
   void start(Version version, const std::vector<float>& weights) {
@@ -97,11 +98,13 @@ class Pair {
 
   void expect_equal() {
     ASSERT_EQ(host_.version(), card_.version());
-    expect_same(host_.read(host_.board().latest()).value(), card_.read(card_.board().latest()).value(), "buffer");
+    expect_same(host_.read(host_.board().latest()).value(), card_.read(card_.board().latest()).value(),
+                "buffer");
     const ps::OptimizerState here = host_.read_state().value(), there = card_.read_state().value();
     ASSERT_EQ(here.fractions, there.fractions);
     ASSERT_EQ(here.streams.size(), there.streams.size());
-    for (std::size_t i = 0; i < here.streams.size(); ++i) expect_same(here.streams[i], there.streams[i], "state");
+    for (std::size_t i = 0; i < here.streams.size(); ++i)
+      expect_same(here.streams[i], there.streams[i], "state");
   }
 
   ps::Shard& host() { return host_; }
@@ -138,8 +141,9 @@ class Pair {
   ps::Shard card_;
 };
 
-constexpr OptimizerKind kElementwise[] = {OptimizerKind::kSgd,   OptimizerKind::kNesterov, OptimizerKind::kRmsprop,
-                                          OptimizerKind::kLion,  OptimizerKind::kAdam,     OptimizerKind::kAdamW};
+constexpr OptimizerKind kElementwise[] = {OptimizerKind::kSgd,     OptimizerKind::kNesterov,
+                                          OptimizerKind::kRmsprop, OptimizerKind::kLion,
+                                          OptimizerKind::kAdam,    OptimizerKind::kAdamW};
 
 void train(Pair& pair, int commits, unsigned seed) {
   std::mt19937 random(seed);
@@ -176,8 +180,9 @@ TEST(CardShard, HasTheHostsBytesIfTheNormIsClipped) {
 }
 
 TEST(CardShard, HasTheHostsBytesWithGroupsOfParameters) {
-  const std::vector<ps::ParameterGroup> groups{{.tensors = {"first.bias", "second.bias"}, .weight_decay = 0.0},
-                                               {.tensors = {"second.weight"}, .rate = 0.1}};
+  const std::vector<ps::ParameterGroup> groups{
+      {.tensors = {"first.bias", "second.bias"}, .weight_decay = 0.0},
+      {.tensors = {"second.weight"}, .rate = 0.1}};
   Pair pair(some_layout(false), {.kind = OptimizerKind::kAdamW, .weight_decay = 0.1}, true, groups);
   pair.start(Version(0), random_floats(pair.layout(), 1));
   train(pair, 5, 5);

@@ -1,7 +1,7 @@
-// The functions of the CUDA driver that Paceline calls, as a table that is loaded at run time. Building needs no
-// CUDA toolkit, and running needs none either: libcuda.so.1 comes with NVIDIA's driver. HIP has the same functions
-// under other names (hipMemCreate, hipStreamWaitValue32, ...), so a table for AMD's cards could be filled in the same
-// way; nobody has tried that.
+// The functions of the CUDA driver that Paceline calls, as a table that is loaded at run time. Building needs
+// no CUDA toolkit, and running needs none either: libcuda.so.1 comes with NVIDIA's driver. HIP has the same
+// functions under other names (hipMemCreate, hipStreamWaitValue32, ...), so a table for AMD's cards could be
+// filled in the same way; nobody has tried that.
 #pragma once
 
 #include <cstddef>
@@ -56,13 +56,14 @@ struct AccessDescription {
 };
 
 struct Driver {
-  // Loads `library`, or libcuda.so.1 if that is empty, and initializes it. Errors: Unavailable: there is no driver
-  // or no card, or the driver is too old and lacks a function, which the message names.
+  // Loads `library`, or libcuda.so.1 if that is empty, and initializes it. Errors: Unavailable: there is no
+  // driver or no card, or the driver is too old and lacks a function, which the message names.
   static absl::StatusOr<std::shared_ptr<const Driver>> load(const std::string& library = "");
   // The library that the environment names in PACELINE_CUDA_DRIVER; empty if it names none.
   static std::string library_of_environment();
 
-  // OK, or Internal with the name of the call and of the error; ResourceExhausted if the card has no memory left.
+  // OK, or Internal with the name of the call and of the error; ResourceExhausted if the card has no memory
+  // left.
   absl::Status check(Result result, const char* call) const;
 
   Result (*init)(unsigned flags);
@@ -105,12 +106,14 @@ struct Driver {
   Result (*module_load)(Module*, const void* image);
   Result (*module_unload)(Module);
   Result (*module_function)(Function*, Module, const char* name);
-  Result (*launch)(Function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
-                   unsigned block_z, unsigned shared_bytes, Stream, void** arguments, void** extra);
+  Result (*launch)(Function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
+                   unsigned block_y, unsigned block_z, unsigned shared_bytes, Stream, void** arguments,
+                   void** extra);
 
  private:
   Driver() = default;
-  // The library stays loaded for as long as the process runs: its threads may outlive every user of this table.
+  // The library stays loaded for as long as the process runs: its threads may outlive every user of this
+  // table.
 };
 
 }  // namespace paceline::cuda

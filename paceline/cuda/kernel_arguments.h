@@ -32,9 +32,9 @@ struct Piece {
   std::int16_t optimizer;  // a place in UpdateArguments::numbers; a statistic has none
 };
 
-// The argument of paceline_step_*, which do for each piece what a step of ps::Shard does, and of paceline_direction_*,
-// which write the direction of the state as it is: these look at pieces, numbers, state1, state2 and direction alone.
-// Pieces do not overlap. Neither does `next` with any other memory.
+// The argument of paceline_step_*, which do for each piece what a step of ps::Shard does, and of
+// paceline_direction_*, which write the direction of the state as it is: these look at pieces, numbers,
+// state1, state2 and direction alone. Pieces do not overlap. Neither does `next` with any other memory.
 struct UpdateArguments {
   const float* weights = nullptr;  // version v − 1
   float* next = nullptr;           // version v

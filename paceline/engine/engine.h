@@ -35,11 +35,11 @@ struct Batch {
 };
 
 struct StepResult {
-  double loss = 0;       // mean over the batch; of the built-in models in nats
-  bool skipped = false;  // there is no gradient
-  bool retry = false;    // and the same step may have one when it is taken again
-  Metrics metrics = {};  // of the user's own
-  bool finite = false;   // all numbers of the gradient are known to be
+  double loss = 0;              // mean over the batch; of the built-in models in nats
+  bool skipped = false;         // there is no gradient
+  bool retry = false;           // and the same step may have one when it is taken again
+  Metrics metrics = {};         // of the user's own
+  bool finite = false;          // all numbers of the gradient are known to be
   std::string not_finite = {};  // the name of a tensor whose gradient is not; empty: nobody has looked
   // How much this gradient counts beside those of other batches; nullopt: as much as its samples.
   std::optional<double> weight = {};
@@ -66,8 +66,8 @@ struct Memory {
 struct Weights {
   // A span of pointers, or what becomes one: all that weights in the host's memory have.
   template <class Pointers>
-    requires std::convertible_to<const Pointers&, std::span<const float* const>>
-  Weights(const Pointers& where) : tensors(where) {}
+  requires std::convertible_to<const Pointers&, std::span<const float* const>> Weights(const Pointers& where)
+      : tensors(where) {}
   std::span<const float* const> tensors;  // one pointer a tensor of layout(), in its order
   // The weights and the gradients are in a card's memory, and the pointers are places there. A step that is skipped then
   // leaves a gradient of zeros and the weights' statistics; in the host's memory its caller does that.

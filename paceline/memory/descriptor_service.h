@@ -1,9 +1,9 @@
-// Gives open files by name to other processes of this host and user: the descriptors of memory that has no path, as
-// a card's memory. They go over a socket, because /proc/PID/fd cannot open them and pidfd_getfd is forbidden in
-// containers.
+// Gives open files by name to other processes of this host and user: the descriptors of memory that has no
+// path, as a card's memory. They go over a socket, because /proc/PID/fd cannot open them and pidfd_getfd is
+// forbidden in containers.
 //
-// A request is the line "get NAME". The answer is the line "ok BYTES" with one descriptor, or "no REASON". BYTES
-// is the size of the memory, which a descriptor of a card's memory does not say.
+// A request is the line "get NAME". The answer is the line "ok BYTES" with one descriptor, or "no REASON".
+// BYTES is the size of the memory, which a descriptor of a card's memory does not say.
 #pragma once
 
 #include <cstddef>
@@ -31,12 +31,13 @@ class DescriptorService {
   void put(const std::string& name, FileDescriptor descriptor, std::size_t bytes);
   void remove(const std::string& name);
 
-  // Gets a descriptor from a service of another process, as programs do. Errors: NotFound, with the reason; the
-  // service is gone.
+  // Gets a descriptor from a service of another process, as programs do. Errors: NotFound, with the reason;
+  // the service is gone.
   static absl::StatusOr<FileDescriptor> get(const std::string& address, const std::string& name);
 
  private:
-  DescriptorService(FileDescriptor listener, FileDescriptor stop, FileDescriptor stopped, std::string address);
+  DescriptorService(FileDescriptor listener, FileDescriptor stop, FileDescriptor stopped,
+                    std::string address);
   void serve();
   void answer(FileDescriptor peer);
 

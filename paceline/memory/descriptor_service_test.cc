@@ -6,7 +6,6 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-
 namespace paceline::memory {
 namespace {
 

@@ -8,8 +8,8 @@ namespace paceline::memory {
 class DeviceBuffers {
  public:
   virtual ~DeviceBuffers() = default;
-  // The address of that buffer on the device, which is made when it is first asked for. Errors: the device has no
-  // room.
+  // The address of that buffer on the device, which is made when it is first asked for. Errors: the device
+  // has no room.
   virtual absl::StatusOr<float*> at(int index) = 0;
 };
 

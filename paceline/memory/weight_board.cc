@@ -199,10 +199,11 @@ absl::StatusOr<WeightReader> WeightReader::open(const std::string& path, std::in
     return absl::InvalidArgumentError(
         fmt::format("{} does not hold weights of this model ({} floats, reader {})", path, floats, slot));
   }
-  const std::size_t bytes = static_cast<std::size_t>(header->buffers) * paceline::memory::buffer_bytes(floats);
+  const std::size_t bytes =
+      static_cast<std::size_t>(header->buffers) * paceline::memory::buffer_bytes(floats);
   const bool on_device = header->on_device != 0;
-  PACELINE_ASSIGN_OR_RETURN(Mapping buffers, on_device ? Mapping::reserve(bytes)
-                                                       : memory.map(header_bytes(), bytes, false));
+  PACELINE_ASSIGN_OR_RETURN(Mapping buffers,
+                            on_device ? Mapping::reserve(bytes) : memory.map(header_bytes(), bytes, false));
   return WeightReader(path, std::move(mapping), std::move(buffers), floats, slot, on_device);
 }
 

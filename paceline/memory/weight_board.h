@@ -123,7 +123,8 @@ class WeightReader {
   const std::string& path() const { return path_; }
 
  private:
-  WeightReader(std::string path, Mapping header, Mapping buffers, std::int64_t floats, int slot, bool on_device);
+  WeightReader(std::string path, Mapping header, Mapping buffers, std::int64_t floats, int slot,
+               bool on_device);
   std::span<const float> buffer(int index) const;
   BoardHeader* header() const;
 

@@ -271,10 +271,9 @@ absl::StatusOr<engine::StepResult> ProgramEngine::step(const engine::Weights& we
   PACELINE_CHECK(batch_.has_value(), "a step before its batch");
   PACELINE_ASSIGN_OR_RETURN(const auto from, runs_of(weights.tensors));
   PACELINE_ASSIGN_OR_RETURN(const auto to, runs_of(gradients));
-  PACELINE_ASSIGN_OR_RETURN(
-      const Answer answer,
-      ask(step_line(*batch_, from, to, micro_batch, {weights.reach, weights.direction}), keep_going,
-          options_.step_limit_s));
+  PACELINE_ASSIGN_OR_RETURN(const Answer answer,
+                            ask(step_line(*batch_, from, to, micro_batch, {weights.reach, weights.direction}),
+                                keep_going, options_.step_limit_s));
   const auto* stepped = std::get_if<Stepped>(&answer);
   if (stepped == nullptr) return failed(absl::DataLossError("answered out of turn"));
   return stepped->result;

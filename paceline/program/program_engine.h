@@ -53,8 +53,8 @@ class ProgramEngine final : public engine::Engine {
   void forget(const std::byte* base) override;
   void expect(std::span<const engine::Batch> batches) override;
   absl::Status prepare(const engine::Batch& batch) override;
-  absl::StatusOr<engine::StepResult> step(const engine::Weights& weights,
-                                          std::span<float* const> gradients, std::int64_t micro_batch,
+  absl::StatusOr<engine::StepResult> step(const engine::Weights& weights, std::span<float* const> gradients,
+                                          std::int64_t micro_batch,
                                           const engine::KeepGoing& keep_going) override;
   absl::StatusOr<engine::Evaluation> evaluate(std::span<const float* const> weights, std::int64_t chunk,
                                               const engine::KeepGoing& keep_going) override;

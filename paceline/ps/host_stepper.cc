@@ -206,14 +206,15 @@ absl::StatusOr<bool> HostStepper::make_tensors(const Step& step, std::span<const
         });
       });
       if (!arrivals.ok()) return;
-      if (steps &&
-          !tensorwise_update(plan_.optimizer.kind, numbers[whole.optimizer], tensor.shape, streams, tensor.offset))
+      if (steps && !tensorwise_update(plan_.optimizer.kind, numbers[whole.optimizer], tensor.shape, streams,
+                                      tensor.offset))
         finite = false;
       if (steps) {
         const std::int64_t padding = tensor.offset + tensor.size;
         std::copy_n(streams.weights + padding, whole.end - padding, streams.next_weights + padding);
       }
-      if (tensor.kind != TensorKind::kConstant) tell_made(step, plan_.layout.size(), tensor.offset, whole.end);
+      if (tensor.kind != TensorKind::kConstant)
+        tell_made(step, plan_.layout.size(), tensor.offset, whole.end);
     }
   });
   PACELINE_RETURN_IF_ERROR(arrivals.status());
@@ -248,8 +249,8 @@ bool HostStepper::apply_range(const Update& update, std::span<const StepNumbers>
     if (from >= to || pass.kind == TensorKind::kConstant) continue;
     if (pass.kind == TensorKind::kParameter) {
       each_piece(update, gradients, from, to, [&](auto members, std::int64_t first, std::int64_t last) {
-        finite =
-            fused_update(plan_.optimizer.kind, numbers[pass.optimizer], members, streams, first, last) && finite;
+        finite = fused_update(plan_.optimizer.kind, numbers[pass.optimizer], members, streams, first, last) &&
+                 finite;
       });
     } else {
       fused_average(statistics, streams.next_weights, from, to);

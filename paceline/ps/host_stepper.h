@@ -27,12 +27,12 @@ class HostStepper final : public Stepper {
   int threads() const override { return pool_.threads(); }
 
  private:
-  // The squared norm's root of the members' averaged gradient over all parameters; waits for all of it. Errors: those
-  // of Update::arrival.
+  // The squared norm's root of the members' averaged gradient over all parameters; waits for all of it.
+  // Errors: those of Update::arrival.
   absl::StatusOr<double> gradient_norm(const Update& update);
   absl::StatusOr<bool> make(const Step& step, std::span<const StepNumbers> numbers);
-  // Steps each tensor as a whole, by one thread, in the memory of the next version. Threads do not share a tensor, so
-  // that its sums do not depend on their number.
+  // Steps each tensor as a whole, by one thread, in the memory of the next version. Threads do not share a
+  // tensor, so that its sums do not depend on their number.
   absl::StatusOr<bool> make_tensors(const Step& step, std::span<const StepNumbers> numbers,
                                     const UpdateStreams& streams);
   // Returns whether what it wrote is finite.
@@ -45,7 +45,8 @@ class HostStepper final : public Stepper {
 
   const StepPlan& plan_;
   StateStreams state_;
-  // The state of the version before the one that was made undoable; empty if none ever was. And what of it is there.
+  // The state of the version before the one that was made undoable; empty if none ever was. And what of it is
+  // there.
   StateStreams before_;
   std::mutex remembering_;
   std::vector<std::pair<std::int64_t, std::int64_t>> remembered_;

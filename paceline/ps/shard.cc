@@ -17,7 +17,8 @@ Shard::Shard(Layout layout, OptimizerConfig optimizer, memory::WeightWriter boar
   stepper_ = std::make_unique<HostStepper>(*plan_, threads);
 }
 
-Shard::Shard(std::unique_ptr<const StepPlan> plan, memory::WeightWriter board, std::unique_ptr<Stepper> stepper)
+Shard::Shard(std::unique_ptr<const StepPlan> plan, memory::WeightWriter board,
+             std::unique_ptr<Stepper> stepper)
     : plan_(std::move(plan)), board_(std::move(board)), stepper_(std::move(stepper)) {
   const auto floats = static_cast<std::int64_t>(board_.latest().size());
   PACELINE_CHECK(floats == board_floats(layout(), false) || floats == board_floats(layout(), true),
@@ -31,7 +32,8 @@ absl::Status Shard::start(Version version, std::span<const float> weights) {
   with_constants_ = {first.data()};
   // No update yet: there is no direction.
   PACELINE_ASSIGN_OR_RETURN(
-      finite_, stepper_->begin(weights, fractions_ == 0 ? std::vector<StepNumbers>() : numbers_of(0, 1), first));
+      finite_,
+      stepper_->begin(weights, fractions_ == 0 ? std::vector<StepNumbers>() : numbers_of(0, 1), first));
   board_.publish(version);
   return absl::OkStatus();
 }

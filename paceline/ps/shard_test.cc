@@ -594,7 +594,8 @@ TEST(Shard, ShardsThatSeeTheWholeGradientClipAsOneShardDoesToTheLastBit) {
       const auto size = static_cast<std::size_t>(part.size());
       Shard shard(part, clipping, memory::WeightWriter::create(part.size(), 1, 0).value(), 2, {},
                   WholeModel{whole, offset});
-      EXPECT_TRUE(shard.start(Version(0), std::span(start).subspan(static_cast<std::size_t>(offset), size)).ok());
+      EXPECT_TRUE(
+          shard.start(Version(0), std::span(start).subspan(static_cast<std::size_t>(offset), size)).ok());
       for (int version = 1; version <= 3; ++version) {
         const Commit commit(version, 3);
         Update update = commit.update;
@@ -760,7 +761,8 @@ TEST(Shard, GroupsAreTheSameHoweverTheModelIsCut) {
     for (const Layout& part : whole.split_evenly(count)) {
       const auto size = static_cast<std::size_t>(part.size());
       Shard shard(part, kAdamW, memory::WeightWriter::create(part.size(), 1, 0).value(), 1, kGroups);
-      EXPECT_TRUE(shard.start(Version(0), std::span(start).subspan(static_cast<std::size_t>(offset), size)).ok());
+      EXPECT_TRUE(
+          shard.start(Version(0), std::span(start).subspan(static_cast<std::size_t>(offset), size)).ok());
       Update update = commit.update;
       for (Update::Member& member : update.members) member.gradient += offset;
       ASSERT_TRUE(shard.apply(update).ok());
@@ -882,7 +884,8 @@ TEST(Shard, WholeTensorsGiveTheBytesOfTheWholeModelWhereverTheyLie) {
     for (const Layout& part : whole.split(3)) {
       const auto size = static_cast<std::size_t>(part.size());
       Shard shard(part, optimizer, memory::WeightWriter::create(part.size(), 1, 0).value(), 1);
-      EXPECT_TRUE(shard.start(Version(0), std::span(start).subspan(static_cast<std::size_t>(offset), size)).ok());
+      EXPECT_TRUE(
+          shard.start(Version(0), std::span(start).subspan(static_cast<std::size_t>(offset), size)).ok());
       Update update = commit.update;
       for (Update::Member& member : update.members) member.gradient += offset;
       ASSERT_TRUE(shard.apply(update).ok());

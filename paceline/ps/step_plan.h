@@ -21,10 +21,11 @@ struct WholeModel {
 };
 
 struct StepPlan {
-  // `groups`: of the whole model, which they fit (check_groups). An optimizer that clips gradients needs a shard that
-  // is the whole model, or `whole`, or Update::squares_of_all. One that steps tensors as a whole (is_tensorwise) needs
-  // a layout without pieces.
-  static StepPlan of(Layout layout, const OptimizerConfig& optimizer, std::span<const ParameterGroup> groups = {},
+  // `groups`: of the whole model, which they fit (check_groups). An optimizer that clips gradients needs a
+  // shard that is the whole model, or `whole`, or Update::squares_of_all. One that steps tensors as a whole
+  // (is_tensorwise) needs a layout without pieces.
+  static StepPlan of(Layout layout, const OptimizerConfig& optimizer,
+                     std::span<const ParameterGroup> groups = {},
                      const std::optional<WholeModel>& whole = {});
 
   // A part of what commits change, and how much of that lies before it.
@@ -48,8 +49,8 @@ struct StepPlan {
   std::vector<Moving> moving;
   std::int64_t moving_floats = 0;
   std::vector<Whole> wholes;  // empty if the optimizer does not need it
-  // If gradients are clipped: all parameters whose gradients are seen here, in blocks of kSquaresBlock floats that do
-  // not depend on how work is shared. Their positions count from this shard's begin.
+  // If gradients are clipped: all parameters whose gradients are seen here, in blocks of kSquaresBlock floats
+  // that do not depend on how work is shared. Their positions count from this shard's begin.
   std::vector<Layout::Range> blocks;
 };
 

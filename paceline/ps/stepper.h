@@ -1,6 +1,6 @@
 // Computes a shard's versions in the memory in which the shard lies: the host's (host_stepper.h) or a card's
-// (cuda/card_stepper.h). It has the optimizer's state, and is given the board's buffers. Pointers to buffers and to
-// gradients name places in that memory; nobody but the stepper reads them.
+// (cuda/card_stepper.h). It has the optimizer's state, and is given the board's buffers. Pointers to buffers
+// and to gradients name places in that memory; nobody but the stepper reads them.
 //
 // Every stepper makes the same bytes of the same gradients. One thread.
 #pragma once
@@ -25,12 +25,12 @@ class Stepper {
 
   // The state from now on. Requires: it fits the plan.
   virtual absl::Status set_state(StateStreams state) = 0;
-  // The state of the latest version that was not undone; `before`: of the one before it, which undo() would bring
-  // back.
+  // The state of the latest version that was not undone; `before`: of the one before it, which undo() would
+  // bring back.
   virtual absl::StatusOr<StateStreams> state(bool before) const = 0;
 
-  // Writes a first version's weights to a buffer, which is zero or holds an earlier version. If `numbers` are given,
-  // the direction of the state as it is follows them. Returns whether what commits change is finite.
+  // Writes a first version's weights to a buffer, which is zero or holds an earlier version. If `numbers` are
+  // given, the direction of the state as it is follows them. Returns whether what commits change is finite.
   virtual absl::StatusOr<bool> begin(std::span<const float> weights, std::span<const StepNumbers> numbers,
                                      std::span<float> buffer) = 0;
   // Copies the constants of one buffer into another.
@@ -43,8 +43,8 @@ class Stepper {
     std::span<float> next;                 // of version v; its constants are there
     bool undoable = false;                 // undo() may follow
   };
-  // Makes a version. Returns whether its weights, statistics and state are finite. Errors: those of Update::arrival
-  // and Update::squares_of_all; of the card. An undoable step is then undone.
+  // Makes a version. Returns whether its weights, statistics and state are finite. Errors: those of
+  // Update::arrival and Update::squares_of_all; of the card. An undoable step is then undone.
   virtual absl::StatusOr<bool> step(const Step& step) = 0;
 
   // Floats of a buffer or a gradient, in the host's memory.

@@ -31,8 +31,8 @@ struct Update {
   // and the optimizer has no part in it.
   bool of_differences = false;
   std::optional<GroupSum> group = {};  // if the members sum among themselves
-  // Gradients that come while they are applied: this waits until elements [begin, end) of all of them are there.
-  // Called by any thread, for parts of blocks of so many elements. An error is the end of this shard.
+  // Gradients that come while they are applied: this waits until elements [begin, end) of all of them are
+  // there. Called by any thread, for parts of blocks of so many elements. An error is the end of this shard.
   std::function<absl::Status(std::int64_t begin, std::int64_t end)> arrival = {};
   std::int64_t arrival_block = 0;
   // If gradients are clipped and members' gradients are of this shard's part alone: the squared norm of

@@ -39,8 +39,8 @@ absl::StatusOr<FirstWeights> FirstWeights::of(const wire::ServerStart& order) {
 }
 
 absl::StatusOr<KeptShards> KeptShards::start(const wire::ServerStart& order, const config::JobConfig& job,
-                                             std::span<const float> first,
-                                             store::CheckpointFiles& checkpoint, ServersCard* card) {
+                                             std::span<const float> first, store::CheckpointFiles& checkpoint,
+                                             ServersCard* card) {
   KeptShards shards;
   shards.count_ = order.shard_count();
   PACELINE_RETURN_IF_ERROR(shards.add(order.shard(), order, job, card));

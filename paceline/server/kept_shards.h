@@ -68,7 +68,8 @@ class KeptShards {
   };
 
   KeptShards() = default;
-  absl::Status add(int index, const wire::ServerStart& order, const config::JobConfig& job, ServersCard* card);
+  absl::Status add(int index, const wire::ServerStart& order, const config::JobConfig& job,
+                   ServersCard* card);
   absl::Status load_from_checkpoint(Version version, store::CheckpointFiles& checkpoint) const;
 
   int count_ = 1;  // of the job's

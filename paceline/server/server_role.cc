@@ -319,10 +319,11 @@ absl::StatusOr<KeptShards> Server::start_shards(const wire::ServerStart& order, 
       no_card = card.status();
     }
     if (job.memory == config::ShardMemory::kGpu)
-      return absl::FailedPreconditionError(fmt::format(
-          "the weights cannot be in the GPU's memory: {}; write memory = \"host\" in [cluster], or take a smaller "
-          "batch if the memory is full",
-          std::string(no_card.message())));
+      return absl::FailedPreconditionError(
+          fmt::format("the weights cannot be in the GPU's memory: {}; write memory = \"host\" in [cluster], "
+                      "or take a smaller "
+                      "batch if the memory is full",
+                      std::string(no_card.message())));
     started.set_why_host(std::string(no_card.message()));
   }
   return KeptShards::start(order, job, first, saved, nullptr);
@@ -488,7 +489,8 @@ absl::Status Server::check_finite(const wire::Apply& order, const ps::Shard& sha
   diverged_ = Version(order.version());
   for (const auto& member : order.members()) {
     PACELINE_ASSIGN_OR_RETURN(const float* const place, gradient(member));
-    const std::span<const float> part(place + shards_->own_offset(), static_cast<std::size_t>(shard.layout().size()));
+    const std::span<const float> part(place + shards_->own_offset(),
+                                      static_cast<std::size_t>(shard.layout().size()));
     PACELINE_ASSIGN_OR_RETURN(const std::vector<float> values, shard.read(part));
     if (!ps::all_finite(shard.layout(), values.data())) not_finite_.push_back(member.replica());
   }

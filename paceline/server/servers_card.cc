@@ -15,10 +15,12 @@ absl::StatusOr<std::unique_ptr<ServersCard>> ServersCard::open(const std::string
   return std::unique_ptr<ServersCard>(new ServersCard(std::move(card), std::move(service), gradient_floats));
 }
 
-absl::StatusOr<std::unique_ptr<ps::Shard>> ServersCard::make_shard(ps::Layout layout, const config::JobConfig& job,
-                                                                   int readers, int kept) {
+absl::StatusOr<std::unique_ptr<ps::Shard>> ServersCard::make_shard(ps::Layout layout,
+                                                                   const config::JobConfig& job, int readers,
+                                                                   int kept) {
   const std::int64_t floats = ps::Shard::board_floats(layout, job.look_ahead);
-  auto plan = std::make_unique<const ps::StepPlan>(ps::StepPlan::of(std::move(layout), job.optimizer, job.groups));
+  auto plan =
+      std::make_unique<const ps::StepPlan>(ps::StepPlan::of(std::move(layout), job.optimizer, job.groups));
   PACELINE_ASSIGN_OR_RETURN(auto stepper, cuda::CardStepper::create(card_, *plan));
   // The one shard of its job, so its name is known to all.
   PACELINE_ASSIGN_OR_RETURN(

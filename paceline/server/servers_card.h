@@ -1,5 +1,5 @@
-// A server's part of a card: its shard, and the gradients of the replicas on it. The server owns this memory, and
-// programs map it, so what a replica left is there when its program is gone.
+// A server's part of a card: its shard, and the gradients of the replicas on it. The server owns this memory,
+// and programs map it, so what a replica left is there when its program is gone.
 #pragma once
 
 #include <cstdint>
@@ -18,13 +18,14 @@ namespace paceline::server {
 
 class ServersCard {
  public:
-  // The gradients are of this many floats. Errors: there is no such card for this process, or its memory cannot be
-  // shared.
-  static absl::StatusOr<std::unique_ptr<ServersCard>> open(const std::string& uuid, std::int64_t gradient_floats);
+  // The gradients are of this many floats. Errors: there is no such card for this process, or its memory
+  // cannot be shared.
+  static absl::StatusOr<std::unique_ptr<ServersCard>> open(const std::string& uuid,
+                                                           std::int64_t gradient_floats);
 
   // A shard that is the whole model. Errors: the card has no room; the optimizer steps on processors only.
-  absl::StatusOr<std::unique_ptr<ps::Shard>> make_shard(ps::Layout layout, const config::JobConfig& job, int readers,
-                                                        int kept);
+  absl::StatusOr<std::unique_ptr<ps::Shard>> make_shard(ps::Layout layout, const config::JobConfig& job,
+                                                        int readers, int kept);
   // The place of a replica's gradient, zero at first. Errors: the card has no room.
   absl::StatusOr<const float*> gradient(std::int32_t replica) { return gradients_.at(replica); }
   void free_gradient(std::int32_t replica) { gradients_.free(replica); }

@@ -32,7 +32,9 @@ std::string name_before_card() {
 // What /proc shows for a memfd.
 std::string link_before_card() { return "/memfd:" + name_before_card(); }
 
-bool begins(const std::string& text, const std::string& with) { return text.compare(0, with.size(), with) == 0; }
+bool begins(const std::string& text, const std::string& with) {
+  return text.compare(0, with.size(), with) == 0;
+}
 
 std::string link_of(const std::string& path) {
   char text[512];
@@ -72,7 +74,8 @@ std::size_t held_bytes(int card) {
     for (const std::string& fd : names_in(folder)) {
       const std::string path = folder + fd;
       struct stat status;
-      if (begins(link_of(path), link) && stat(path.c_str(), &status) == 0 && seen.insert(status.st_ino).second) {
+      if (begins(link_of(path), link) && stat(path.c_str(), &status) == 0 &&
+          seen.insert(status.st_ino).second) {
         bytes += static_cast<std::size_t>(status.st_size);
       }
     }
@@ -144,7 +147,8 @@ bool Addresses::reserved(std::uint64_t address, std::size_t bytes) const {
 Error Addresses::map(std::uint64_t address, std::size_t bytes, std::shared_ptr<Allocation> allocation) {
   const std::lock_guard lock(mutex_);
   // The driver maps whole allocations.
-  if (bytes != allocation->bytes() || address % kGranularity != 0 || !reserved(address, bytes)) return kInvalidValue;
+  if (bytes != allocation->bytes() || address % kGranularity != 0 || !reserved(address, bytes))
+    return kInvalidValue;
   const auto after = mappings_.lower_bound(address);
   if (after != mappings_.end() && after->first < address + bytes) return kInvalidValue;
   if (after != mappings_.begin()) {
@@ -164,13 +168,15 @@ Error Addresses::set_access(std::uint64_t address, std::size_t bytes, int flags)
   const std::lock_guard lock(mutex_);
   const std::uint64_t end = address + bytes;
   std::uint64_t reached = address;
-  for (auto it = mappings_.find(address); it != mappings_.end() && it->first == reached && reached < end; ++it) {
+  for (auto it = mappings_.find(address); it != mappings_.end() && it->first == reached && reached < end;
+       ++it) {
     reached += it->second.bytes;
   }
   if (reached != end || bytes == 0) return kInvalidValue;
   const int protection = flags == 0 ? PROT_NONE : flags == 1 ? PROT_READ : PROT_READ | PROT_WRITE;
   if (mprotect(pointer(address), bytes, protection) != 0) return kOperatingSystem;
-  for (auto it = mappings_.find(address); it != mappings_.end() && it->first < end; ++it) it->second.access = flags;
+  for (auto it = mappings_.find(address); it != mappings_.end() && it->first < end; ++it)
+    it->second.access = flags;
   return kSuccess;
 }
 
@@ -179,8 +185,8 @@ Error Addresses::unmap(std::uint64_t address, std::size_t bytes) {
   const auto found = mappings_.find(address);
   if (found == mappings_.end() || found->second.bytes != bytes) return kInvalidValue;
   // The addresses stay reserved.
-  if (mmap(pointer(address), bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) ==
-      MAP_FAILED) {
+  if (mmap(pointer(address), bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
+           0) == MAP_FAILED) {
     return kOutOfMemory;
   }
   mappings_.erase(found);

@@ -1,5 +1,5 @@
-// Memory of the stand-in's cards: a card is a number of bytes, and an allocation is a memfd. All processes that name their
-// cards alike share them. Any thread.
+// Memory of the stand-in's cards: a card is a number of bytes, and an allocation is a memfd. All processes
+// that name their cards alike share them. Any thread.
 #pragma once
 
 #include <cstddef>
@@ -33,7 +33,8 @@ enum Error : int {
 int card_count();
 std::size_t total_bytes();  // of each card
 
-// Bytes that live processes hold of a card. It reads /proc, so no death of a process leaves anything to clean up.
+// Bytes that live processes hold of a card. It reads /proc, so no death of a process leaves anything to clean
+// up.
 std::size_t held_bytes(int card);
 
 // One allocation of a card. Its memory stays while any process has a descriptor of it.

@@ -1,13 +1,14 @@
-// A library with those functions of the CUDA driver's interface that Paceline uses, for machines without a GPU. A card's
-// memory is a memfd, so processes share it by descriptor; a stream is a thread; a kernel is a function of the processor.
+// A library with those functions of the CUDA driver's interface that Paceline uses, for machines without a
+// GPU. A card's memory is a memfd, so processes share it by descriptor; a stream is a thread; a kernel is a
+// function of the processor.
 //
 // PACELINE_STAND_IN_CARDS   number of cards, 1 by default
 // PACELINE_STAND_IN_BYTES   memory of each card, 8 GiB by default
 // PACELINE_STAND_IN_NAME    processes with the same name share the cards' memory; empty by default
 //
-// The stand-in is stricter than the driver where a mistake would otherwise not show: every use of memory needs a current
-// context, streams wait for nothing that they are not told to wait for, copies from the host read when their turn comes,
-// and a process that was forked after cuInit() gets only errors.
+// The stand-in is stricter than the driver where a mistake would otherwise not show: every use of memory
+// needs a current context, streams wait for nothing that they are not told to wait for, copies from the host
+// read when their turn comes, and a process that was forked after cuInit() gets only errors.
 #include <unistd.h>
 
 #include <algorithm>
@@ -136,9 +137,8 @@ Error copy(Pointer to, Side to_side, Pointer from, Side from_side, std::size_t b
   if (to == 0 || from == 0) return kInvalidValue;
   if (to_side == Side::kCard && !known(to, bytes, true)) return kInvalidValue;
   if (from_side == Side::kCard && !known(from, bytes, false)) return kInvalidValue;
-  return on_stream(stream, [=](Stream& on) {
-    on.add([=] { std::memmove(at<void>(to), at<void>(from), bytes); });
-  });
+  return on_stream(stream,
+                   [=](Stream& on) { on.add([=] { std::memmove(at<void>(to), at<void>(from), bytes); }); });
 }
 
 Error wait_for(void* stream) {
@@ -165,10 +165,14 @@ Error fill(Pointer to, T value, std::size_t count, void* stream) {
 bool word_holds(const std::uint32_t* word, std::uint32_t value, unsigned flags) {
   const std::uint32_t now = __atomic_load_n(word, __ATOMIC_ACQUIRE);
   switch (flags & 3) {
-    case 0: return static_cast<std::int32_t>(now - value) >= 0;
-    case 1: return now == value;
-    case 2: return (now & value) != 0;
-    default: return ~(now | value) != 0;
+    case 0:
+      return static_cast<std::int32_t>(now - value) >= 0;
+    case 1:
+      return now == value;
+    case 2:
+      return (now & value) != 0;
+    default:
+      return ~(now | value) != 0;
   }
 }
 
@@ -229,7 +233,8 @@ STAND_IN_API int cuInit(unsigned flags) {
   if (flags != 0) return kInvalidValue;
   if (state() != nullptr) return initialized();
   auto* fresh = new State;
-  for (int card = 0; card < card_count(); ++card) fresh->contexts.push_back(std::make_unique<Context>(Context{card}));
+  for (int card = 0; card < card_count(); ++card)
+    fresh->contexts.push_back(std::make_unique<Context>(Context{card}));
   State* none = nullptr;
   if (!state_of_process.compare_exchange_strong(none, fresh)) delete fresh;
   return kSuccess;
@@ -283,16 +288,29 @@ STAND_IN_API int cuDeviceGetAttribute(int* value, int attribute, int card) {
   if (const Error error = initialized(); error != kSuccess) return error;
   if (!is_card(card)) return kInvalidDevice;
   switch (attribute) {
-    case 1: *value = 1024; break;  // MAX_THREADS_PER_BLOCK
-    case 10: *value = 32; break;   // WARP_SIZE
-    case 16: *value = 4; break;    // MULTIPROCESSOR_COUNT
-    case 75: *value = 7; break;    // COMPUTE_CAPABILITY_MAJOR
-    case 76: *value = 0; break;    // COMPUTE_CAPABILITY_MINOR
-    case 41:                       // UNIFIED_ADDRESSING
-    case 92:                       // CAN_USE_STREAM_MEM_OPS_V1
-    case 102:                      // VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED
-    case 103: *value = 1; break;   // HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED
-    default: *value = 0;
+    case 1:
+      *value = 1024;
+      break;  // MAX_THREADS_PER_BLOCK
+    case 10:
+      *value = 32;
+      break;  // WARP_SIZE
+    case 16:
+      *value = 4;
+      break;  // MULTIPROCESSOR_COUNT
+    case 75:
+      *value = 7;
+      break;  // COMPUTE_CAPABILITY_MAJOR
+    case 76:
+      *value = 0;
+      break;   // COMPUTE_CAPABILITY_MINOR
+    case 41:   // UNIFIED_ADDRESSING
+    case 92:   // CAN_USE_STREAM_MEM_OPS_V1
+    case 102:  // VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED
+    case 103:
+      *value = 1;
+      break;  // HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED
+    default:
+      *value = 0;
   }
   return kSuccess;
 }
@@ -339,7 +357,8 @@ STAND_IN_API int cuMemGetInfo_v2(std::size_t* free, std::size_t* total) {
 
 // Memory of a card.
 
-STAND_IN_API int cuMemGetAllocationGranularity(std::size_t* granularity, const AllocationProperties* properties, int) {
+STAND_IN_API int cuMemGetAllocationGranularity(std::size_t* granularity,
+                                               const AllocationProperties* properties, int) {
   if (const Error error = initialized(); error != kSuccess) return error;
   if (granularity == nullptr || properties == nullptr) return kInvalidValue;
   *granularity = kGranularity;
@@ -402,7 +421,8 @@ STAND_IN_API int cuMemAddressFree(Pointer address, std::size_t bytes) {
   return state()->addresses.free(address, bytes);
 }
 
-STAND_IN_API int cuMemMap(Pointer address, std::size_t bytes, std::size_t offset, Handle handle, unsigned long long flags) {
+STAND_IN_API int cuMemMap(Pointer address, std::size_t bytes, std::size_t offset, Handle handle,
+                          unsigned long long flags) {
   if (const Error error = ready(); error != kSuccess) return error;
   if (offset != 0 || flags != 0) return kInvalidValue;
   std::shared_ptr<Allocation> allocation;
@@ -605,9 +625,9 @@ STAND_IN_API int cuModuleGetFunction(void** function, void* module, const char* 
   return kSuccess;
 }
 
-STAND_IN_API int cuLaunchKernel(void* function, unsigned blocks, unsigned blocks_y, unsigned blocks_z, unsigned threads,
-                                unsigned threads_y, unsigned threads_z, unsigned, void* stream, void** arguments,
-                                void** extra) {
+STAND_IN_API int cuLaunchKernel(void* function, unsigned blocks, unsigned blocks_y, unsigned blocks_z,
+                                unsigned threads, unsigned threads_y, unsigned threads_z, unsigned,
+                                void* stream, void** arguments, void** extra) {
   if (function == nullptr) return kInvalidHandle;
   // Paceline's kernels have one dimension.
   if (blocks == 0 || threads == 0 || threads > 1024 || blocks_y != 1 || blocks_z != 1 || threads_y != 1 ||

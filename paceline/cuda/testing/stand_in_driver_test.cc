@@ -82,7 +82,8 @@ int cuLaunchHostFunc(void*, void (*)(void*), void*);
 int cuModuleLoadData(void**, const void*);
 int cuModuleUnload(void*);
 int cuModuleGetFunction(void**, void*, const char*);
-int cuLaunchKernel(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void*, void**, void**);
+int cuLaunchKernel(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void*, void**,
+                   void**);
 }
 
 namespace paceline::cuda {
@@ -99,19 +100,20 @@ int in_process(const std::function<int(const testing::ChildProcess::Parent&)>& r
 }
 
 // Ends the child with the number of the line that went wrong.
-#define MUST(condition) \
-  do {                  \
-    if (!(condition)) { \
+#define MUST(condition)                                                    \
+  do {                                                                     \
+    if (!(condition)) {                                                    \
       std::fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); \
-      return 1;         \
-    }                   \
+      return 1;                                                            \
+    }                                                                      \
   } while (0)
 
 void begin(const std::string& name, std::size_t bytes = 0) {
   setenv("PACELINE_STAND_IN_NAME", (name + std::to_string(getppid())).c_str(), 1);
   if (bytes > 0) setenv("PACELINE_STAND_IN_BYTES", std::to_string(bytes).c_str(), 1);
   void* context = nullptr;
-  if (cuInit(0) != 0 || cuDevicePrimaryCtxRetain(&context, 0) != 0 || cuCtxSetCurrent(context) != 0) std::abort();
+  if (cuInit(0) != 0 || cuDevicePrimaryCtxRetain(&context, 0) != 0 || cuCtxSetCurrent(context) != 0)
+    std::abort();
 }
 
 Pointer mapped(unsigned long long handle, int flags = 3) {
@@ -171,7 +173,8 @@ unsigned* shared_words() {
 
 Pointer registered(unsigned* words) {
   Pointer address = 0;
-  if (cuMemHostRegister_v2(words, 4096, 2) != 0 || cuMemHostGetDevicePointer_v2(&address, words, 0) != 0) std::abort();
+  if (cuMemHostRegister_v2(words, 4096, 2) != 0 || cuMemHostGetDevicePointer_v2(&address, words, 0) != 0)
+    std::abort();
   return address;
 }
 
@@ -198,7 +201,8 @@ TEST(StandInDriver, MemoryIsSharedOverADescriptor) {
     begin("shared");
     const int fd = receive_descriptor(sockets[1]);
     unsigned long long handle = 0;
-    MUST(cuMemImportFromShareableHandle(&handle, reinterpret_cast<void*>(static_cast<std::intptr_t>(fd)), 1) == 0);
+    MUST(cuMemImportFromShareableHandle(&handle, reinterpret_cast<void*>(static_cast<std::intptr_t>(fd)),
+                                        1) == 0);
     MUST(close(fd) == 0);  // the handle has its own
     const Pointer memory = mapped(handle);
     float values[2] = {};
@@ -324,36 +328,37 @@ TEST(StandInDriver, ADestroyedStreamWaitsNoMore) {
 }
 
 TEST(StandInDriver, AStreamKeepsItsOrderAndEventsJoinStreams) {
-  EXPECT_EQ(in_process([](const auto&) {
-              begin("order");
-              const Pointer memory = allocated();
-              void *one = nullptr, *two = nullptr, *event = nullptr;
-              MUST(cuStreamCreate(&one, 1) == 0 && cuStreamCreate(&two, 0) == 0 && cuEventCreate(&event, 2) == 0);
-              MUST(cuEventQuery(event) == 0);                // never recorded
-              MUST(cuStreamWaitEvent(two, event, 0) == 0);   // so nothing to wait for
-              unsigned* words = shared_words();
-              const Pointer at = registered(words);
-              MUST(cuStreamWaitValue32_v2(one, at, 1, 0) == 0);
-              for (unsigned value = 1; value <= 1000; ++value) MUST(cuMemsetD32Async(memory, value, 4, one) == 0);
-              MUST(cuEventRecord(event, one) == 0);
-              MUST(cuStreamWaitEvent(two, event, 0) == 0);
-              MUST(cuMemcpyDtoDAsync_v2(memory + 64, memory, 16, two) == 0);
-              MUST(cuEventQuery(event) == 600);
-              static std::vector<int> calls;
-              const auto call = [](void* number) { calls.push_back(*static_cast<int*>(number)); };
-              int numbers[3] = {0, 1, 2};
-              for (int& number : numbers) MUST(cuLaunchHostFunc(two, call, &number) == 0);
-              __atomic_store_n(&words[0], 1u, __ATOMIC_RELEASE);
-              MUST(cuStreamSynchronize(two) == 0);
-              MUST(cuEventQuery(event) == 0);
-              unsigned values[4] = {};
-              MUST(cuMemcpyDtoH_v2(values, memory + 64, sizeof values) == 0);
-              for (unsigned value : values) MUST(value == 1000);
-              MUST((calls == std::vector<int>{0, 1, 2}));
-              MUST(cuEventDestroy_v2(event) == 0 && cuStreamDestroy_v2(one) == 0 && cuStreamDestroy_v2(two) == 0);
-              return 0;
-            }),
-            0);
+  EXPECT_EQ(
+      in_process([](const auto&) {
+        begin("order");
+        const Pointer memory = allocated();
+        void *one = nullptr, *two = nullptr, *event = nullptr;
+        MUST(cuStreamCreate(&one, 1) == 0 && cuStreamCreate(&two, 0) == 0 && cuEventCreate(&event, 2) == 0);
+        MUST(cuEventQuery(event) == 0);               // never recorded
+        MUST(cuStreamWaitEvent(two, event, 0) == 0);  // so nothing to wait for
+        unsigned* words = shared_words();
+        const Pointer at = registered(words);
+        MUST(cuStreamWaitValue32_v2(one, at, 1, 0) == 0);
+        for (unsigned value = 1; value <= 1000; ++value) MUST(cuMemsetD32Async(memory, value, 4, one) == 0);
+        MUST(cuEventRecord(event, one) == 0);
+        MUST(cuStreamWaitEvent(two, event, 0) == 0);
+        MUST(cuMemcpyDtoDAsync_v2(memory + 64, memory, 16, two) == 0);
+        MUST(cuEventQuery(event) == 600);
+        static std::vector<int> calls;
+        const auto call = [](void* number) { calls.push_back(*static_cast<int*>(number)); };
+        int numbers[3] = {0, 1, 2};
+        for (int& number : numbers) MUST(cuLaunchHostFunc(two, call, &number) == 0);
+        __atomic_store_n(&words[0], 1u, __ATOMIC_RELEASE);
+        MUST(cuStreamSynchronize(two) == 0);
+        MUST(cuEventQuery(event) == 0);
+        unsigned values[4] = {};
+        MUST(cuMemcpyDtoH_v2(values, memory + 64, sizeof values) == 0);
+        for (unsigned value : values) MUST(value == 1000);
+        MUST((calls == std::vector<int>{0, 1, 2}));
+        MUST(cuEventDestroy_v2(event) == 0 && cuStreamDestroy_v2(one) == 0 && cuStreamDestroy_v2(two) == 0);
+        return 0;
+      }),
+      0);
 }
 
 TEST(StandInDriver, ACardIsFullForAllProcessesUntilMemoryIsGivenBack) {
@@ -440,7 +445,8 @@ TEST(StandInDriver, MistakesAreErrors) {
               MUST(cuMemHostUnregister(words) == 0 && cuMemHostUnregister(words) == 713);
               MUST(cuStreamWaitValue32_v2(nullptr, at, 1, 0) == 1);
               void* pinned = nullptr;
-              MUST(cuMemHostAlloc(&pinned, 100, 0) == 0 && cuMemFreeHost(pinned) == 0 && cuMemFreeHost(pinned) == 1);
+              MUST(cuMemHostAlloc(&pinned, 100, 0) == 0 && cuMemFreeHost(pinned) == 0 &&
+                   cuMemFreeHost(pinned) == 1);
               MUST(cuMemUnmap(memory, kBytes / 2) == 1 && cuMemAddressFree(memory, kBytes) == 1);
               MUST(cuMemUnmap(memory, kBytes) == 0 && cuMemcpyDtoH_v2(&value, memory, 4) == 1);
               MUST(cuMemAddressFree(memory, kBytes) == 0);
@@ -455,7 +461,6 @@ TEST(StandInDriver, MistakesAreErrors) {
             }),
             0);
 }
-
 
 void add_up(void** arguments, unsigned blocks, unsigned threads) {
   const float* from = *static_cast<const float**>(arguments[0]);

@@ -1,6 +1,6 @@
-// Streams of the stand-in: each is a thread that does one thing after the other. No stream waits for another unless an event
-// or a word says so, not even the null stream, which waits for all others in CUDA: a program that forgets to wait shows it.
-// Any thread.
+// Streams of the stand-in: each is a thread that does one thing after the other. No stream waits for another
+// unless an event or a word says so, not even the null stream, which waits for all others in CUDA: a program
+// that forgets to wait shows it. Any thread.
 #pragma once
 
 #include <condition_variable>
@@ -29,7 +29,8 @@ class Mark {
 class Stream {
  public:
   Stream();
-  // Finishes its work, except that it waits for no word and no event that has not come: the work behind such a wait is lost.
+  // Finishes its work, except that it waits for no word and no event that has not come: the work behind such
+  // a wait is lost.
   ~Stream();
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
