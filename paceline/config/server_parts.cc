@@ -23,7 +23,6 @@ std::optional<std::string> why_not_on_card(const JobConfig& job) {
   if (job.parallel.of_stages()) return "replicas are pipelines";
   if (job.reduce_in_group) return "cluster.reduction is \"group\"";
   if (std::holds_alternative<policy::LocalSgdSpec>(job.policy)) return "local SGD steps on processors";
-  if (ps::is_tensorwise(job.optimizer.kind)) return "LARS, LAMB and Adafactor step on processors";
   if (job.reject_outliers > 0) return "sync.reject_outliers looks at norms on processors";
   return std::nullopt;
 }

@@ -197,6 +197,7 @@ absl::Status CardStream::copy(DevicePointer to, DevicePointer from, std::size_t 
 }
 
 absl::Status CardStream::upload(DevicePointer to, const void* from, std::size_t bytes) const {
+  if (bytes == 0) return absl::OkStatus();
   const Driver& cu = card_->driver();
   PACELINE_RETURN_IF_ERROR(cu.check(cu.copy_to_device(to, from, bytes, stream_), "cuMemcpyHtoDAsync"));
   return settle();

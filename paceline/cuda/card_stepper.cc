@@ -1,82 +1,44 @@
 #include "paceline/cuda/card_stepper.h"
 
-#include <algorithm>
 #include <utility>
-
-#include <fmt/format.h>
 
 #include "paceline/base/check.h"
 #include "paceline/base/status_macros.h"
-#include "paceline/cuda/kernels.h"
 #include "paceline/cuda/pieces.h"
+#include "paceline/cuda/places.h"
+#include "paceline/ps/fused_update.h"
 
 namespace paceline::cuda {
 
 namespace {
 
-// More blocks of threads than a card runs at a time gain nothing, because each takes several pieces.
-constexpr unsigned kMostBlocks = 4096;
-
 DevicePointer address_of(const float* place) { return reinterpret_cast<DevicePointer>(place); }
 
-// Places one after the other, each where every type may lie.
-class Places {
- public:
-  template <class Value>
-  std::size_t add(std::size_t count) {
-    const std::size_t at = bytes_;
-    bytes_ += (count * sizeof(Value) + kAlignment - 1) / kAlignment * kAlignment;
-    return at;
-  }
-  std::size_t bytes() const { return bytes_; }
-
- private:
-  static constexpr std::size_t kAlignment = 256;
-  std::size_t bytes_ = 0;
-};
-
-unsigned blocks_for(std::int32_t count, unsigned threads) {
-  return std::clamp((static_cast<unsigned>(count) + threads - 1) / threads, 1u, kMostBlocks);
+template <class Value>
+DevicePointer address_at(const Value* place) {
+  return reinterpret_cast<DevicePointer>(place);
 }
 
 }  // namespace
 
-absl::Status CardStepper::can_step(const ps::OptimizerConfig& optimizer) {
-  if (!ps::is_tensorwise(optimizer.kind)) return absl::OkStatus();
-  return absl::UnimplementedError("LARS, LAMB and Adafactor step in the host's memory only");
-}
-
 absl::StatusOr<std::unique_ptr<CardStepper>> CardStepper::create(std::shared_ptr<Card> card,
                                                                  const ps::StepPlan& plan) {
-  PACELINE_RETURN_IF_ERROR(can_step(plan.optimizer));
   PACELINE_RETURN_IF_ERROR(card->enter());
   PACELINE_ASSIGN_OR_RETURN(CardStream stream, CardStream::create(card));
-  std::unique_ptr<CardStepper> stepper(new CardStepper(std::move(card), std::move(stream), plan));
-  PACELINE_RETURN_IF_ERROR(stepper->load_kernels());
+  std::unique_ptr<CardStepper> stepper(new CardStepper(card, std::move(stream), plan));
+  PACELINE_ASSIGN_OR_RETURN(CardKernels kernels, CardKernels::load(card, stepper->stream_));
+  stepper->kernels_.emplace(std::move(kernels));
   PACELINE_RETURN_IF_ERROR(stepper->make_state());
   PACELINE_RETURN_IF_ERROR(stepper->make_tables());
+  if (ps::is_tensorwise(plan.optimizer.kind)) {
+    PACELINE_ASSIGN_OR_RETURN(auto tensors,
+                              CardTensors::create(card, stepper->stream_, *stepper->kernels_, plan));
+    stepper->tensors_.emplace(std::move(tensors));
+  }
   return stepper;
 }
 
-CardStepper::~CardStepper() {
-  stream_.settle().IgnoreError();
-  if (module_ != nullptr) card_->driver().module_unload(module_);
-}
-
-absl::Status CardStepper::load_kernels() {
-  const Driver& cu = card_->driver();
-  PACELINE_RETURN_IF_ERROR(cu.check(cu.module_load(&module_, kernels_ptx()), "cuModuleLoadData"));
-  const KernelNames names = kernels_of(plan_.optimizer.kind);
-  const std::pair<Function*, const char*> kernels[] = {
-      {&step_, names.step},           {&direction_, names.direction},   {&finite_, kFiniteKernel},
-      {&lanes_, kSquaresLanesKernel}, {&blocks_, kSquaresBlocksKernel}, {&groups_, kSquaresGroupsKernel},
-      {&factor_, kClipFactorKernel}};
-  for (const auto& [function, name] : kernels) {
-    if (name == nullptr) continue;
-    PACELINE_RETURN_IF_ERROR(cu.check(cu.module_function(function, module_, name), name));
-  }
-  return absl::OkStatus();
-}
+CardStepper::~CardStepper() { stream_.settle().IgnoreError(); }
 
 absl::Status CardStepper::make_state() {
   const auto floats = static_cast<std::size_t>(plan_.layout.size());
@@ -88,9 +50,7 @@ absl::Status CardStepper::make_state() {
 absl::Status CardStepper::make_tables() {
   const std::vector<Piece> pieces = pieces_of(plan_.passes, 0, plan_.layout.size());
   const std::vector<SquaresBlock> blocks = blocks_of(plan_.blocks);
-  piece_count_ = static_cast<std::int32_t>(pieces.size());
-  block_count_ = static_cast<std::int32_t>(blocks.size());
-  group_count_ = static_cast<std::int32_t>((block_count_ + ps::kSquaresGroup - 1) / ps::kSquaresGroup);
+  const std::size_t groups = (blocks.size() + ps::kSquaresGroup - 1) / ps::kSquaresGroup;
   Places places;
   const std::size_t piece_place = places.add<Piece>(pieces.size());
   const std::size_t block_place = places.add<SquaresBlock>(blocks.size());
@@ -98,32 +58,29 @@ absl::Status CardStepper::make_tables() {
   const std::size_t mark_place = places.add<std::uint32_t>(1);
   const std::size_t lane_place = places.add<double>(blocks.size() * ps::kSquaresLanes);
   const std::size_t square_place = places.add<double>(blocks.size());
-  const std::size_t group_place = places.add<double>(static_cast<std::size_t>(group_count_));
+  const std::size_t group_place = places.add<double>(groups);
   const std::size_t total_place = places.add<double>(1);
   const std::size_t factor_place = places.add<float>(1);
   PACELINE_ASSIGN_OR_RETURN(tables_, CardMemory::create(card_, places.bytes()));
-  const DevicePointer base = tables_.address();
-  pieces_at_ = base + piece_place;
-  blocks_at_ = base + block_place;
-  numbers_at_ = base + number_place;
-  marks_at_ = base + mark_place;
-  lanes_at_ = base + lane_place;
-  squares_at_ = base + square_place;
-  groups_at_ = base + group_place;
-  total_at_ = base + total_place;
-  factor_at_ = base + factor_place;
-  PACELINE_RETURN_IF_ERROR(stream_.upload(pieces_at_, pieces.data(), pieces.size() * sizeof(Piece)));
-  if (blocks.empty()) return absl::OkStatus();
-  return stream_.upload(blocks_at_, blocks.data(), blocks.size() * sizeof(SquaresBlock));
-}
-
-template <class Argument>
-absl::Status CardStepper::launch(Function kernel, unsigned blocks, unsigned threads,
-                                 Argument argument) const {
-  const Driver& cu = card_->driver();
-  void* arguments[] = {&argument};
-  return cu.check(cu.launch(kernel, blocks, 1, 1, threads, 1, 1, 0, stream_.get(), arguments, nullptr),
-                  "cuLaunchKernel");
+  std::byte* const base = tables_.as<std::byte>();
+  update_.pieces = reinterpret_cast<const Piece*>(base + piece_place);
+  update_.piece_count = static_cast<std::int32_t>(pieces.size());
+  update_.numbers = reinterpret_cast<const ps::StepNumbers*>(base + number_place);
+  update_.marks = reinterpret_cast<std::uint32_t*>(base + mark_place);
+  squares_.blocks = reinterpret_cast<const SquaresBlock*>(base + block_place);
+  squares_.block_count = static_cast<std::int32_t>(blocks.size());
+  squares_.lanes = reinterpret_cast<double*>(base + lane_place);
+  squares_.squares = reinterpret_cast<double*>(base + square_place);
+  squares_.groups = reinterpret_cast<double*>(base + group_place);
+  squares_.group_count = static_cast<std::int32_t>(groups);
+  clip_.groups = squares_.groups;
+  clip_.group_count = squares_.group_count;
+  clip_.total = reinterpret_cast<double*>(base + total_place);
+  clip_.factor = reinterpret_cast<float*>(base + factor_place);
+  clip_.clip = plan_.optimizer.clip;
+  PACELINE_RETURN_IF_ERROR(
+      stream_.upload(address_at(update_.pieces), pieces.data(), pieces.size() * sizeof(Piece)));
+  return stream_.upload(address_at(squares_.blocks), blocks.data(), blocks.size() * sizeof(SquaresBlock));
 }
 
 absl::Status CardStepper::set_state(ps::StateStreams state) {
@@ -150,28 +107,42 @@ absl::StatusOr<ps::StateStreams> CardStepper::state(bool before) const {
 
 absl::StatusOr<bool> CardStepper::begin(std::span<const float> weights,
                                         std::span<const ps::StepNumbers> numbers, std::span<float> buffer) {
-  PACELINE_RETURN_IF_ERROR(stream_.clear(address_of(buffer.data()), buffer.size() * sizeof(float)));
-  PACELINE_RETURN_IF_ERROR(
-      stream_.upload(address_of(buffer.data()), weights.data(), weights.size() * sizeof(float)));
-  PACELINE_RETURN_IF_ERROR(stream_.clear(marks_at_, sizeof(std::uint32_t)));
-  PACELINE_RETURN_IF_ERROR(launch(finite_, blocks_for(piece_count_, 1), kThreads,
-                                  FiniteArguments{.values = buffer.data(),
-                                                  .pieces = reinterpret_cast<const Piece*>(pieces_at_),
-                                                  .marks = reinterpret_cast<std::uint32_t*>(marks_at_),
-                                                  .piece_count = piece_count_}));
-  const UpdateArguments update = arguments(buffer.data(), buffer);
-  if (update.direction != nullptr && !numbers.empty()) {
-    PACELINE_RETURN_IF_ERROR(write_numbers(numbers));
-    PACELINE_RETURN_IF_ERROR(launch(direction_, blocks_for(piece_count_, 1), kThreads, update));
-  }
+  PACELINE_RETURN_IF_ERROR(stream_.clear(address_of(buffer.data()), buffer.size_bytes()));
+  PACELINE_RETURN_IF_ERROR(stream_.upload(address_of(buffer.data()), weights.data(), weights.size_bytes()));
+  PACELINE_RETURN_IF_ERROR(stream_.clear(address_at(update_.marks), sizeof(std::uint32_t)));
+  PACELINE_RETURN_IF_ERROR(kernels_->launch_pieces(kFiniteKernel, update_.piece_count,
+                                                   FiniteArguments{.values = buffer.data(),
+                                                                   .pieces = update_.pieces,
+                                                                   .marks = update_.marks,
+                                                                   .piece_count = update_.piece_count}));
+  if (!numbers.empty() && buffer.size() > weights.size())
+    PACELINE_RETURN_IF_ERROR(write_direction(numbers, buffer));
   return finite();
 }
 
-absl::Status CardStepper::copy_constants(std::span<const float> from, std::span<float> to) {
-  // Statistics have no direction and nobody writes one; memory of a card is not zero at first.
+// Only a restart needs it, so for optimizers without a kernel for it the host computes it.
+absl::Status CardStepper::write_direction(std::span<const ps::StepNumbers> numbers, std::span<float> buffer) {
+  if (!tensors_) {
+    PACELINE_RETURN_IF_ERROR(write_numbers(numbers));
+    return kernels_->launch_pieces(kernels_of(plan_.optimizer.kind).direction, update_.piece_count,
+                                   arguments(buffer.data(), buffer));
+  }
+  PACELINE_ASSIGN_OR_RETURN(ps::StateStreams streams, state(false));
   const auto floats = static_cast<std::size_t>(plan_.layout.size());
-  PACELINE_RETURN_IF_ERROR(
-      stream_.clear(address_of(to.data()) + floats * sizeof(float), (to.size() - floats) * sizeof(float)));
+  std::vector<float> direction(floats);
+  const ps::UpdateStreams here{.weights = nullptr,
+                               .next_weights = nullptr,
+                               .state1 = streams.front().data(),
+                               .state2 = streams.back().data(),
+                               .direction = direction.data()};
+  for (const ps::Pass& pass : plan_.passes) {
+    if (pass.kind == ps::TensorKind::kParameter)
+      ps::update_direction(plan_.optimizer.kind, numbers[pass.optimizer], here, pass.begin, pass.end);
+  }
+  return stream_.upload(address_of(buffer.data() + floats), direction.data(), floats * sizeof(float));
+}
+
+absl::Status CardStepper::copy_constants(std::span<const float> from, std::span<float> to) {
   for (const ps::Layout::Run& run : plan_.runs) {
     if (run.kind != ps::TensorKind::kConstant) continue;
     PACELINE_RETURN_IF_ERROR(stream_.copy(address_of(to.data() + run.begin),
@@ -195,42 +166,28 @@ absl::Status CardStepper::write_members(const ps::Update& update) {
 }
 
 absl::Status CardStepper::write_numbers(std::span<const ps::StepNumbers> numbers) {
-  return stream_.upload(numbers_at_, numbers.data(), numbers.size_bytes());
+  return stream_.upload(address_at(update_.numbers), numbers.data(), numbers.size_bytes());
 }
 
 absl::Status CardStepper::clip(const ps::Update& update) {
-  const SquaresArguments squares{.members = members_.as<const MemberArgument>(),
-                                 .blocks = reinterpret_cast<const SquaresBlock*>(blocks_at_),
-                                 .lanes = reinterpret_cast<double*>(lanes_at_),
-                                 .squares = reinterpret_cast<double*>(squares_at_),
-                                 .groups = reinterpret_cast<double*>(groups_at_),
-                                 .member_count = static_cast<std::int32_t>(update.members.size()),
-                                 .block_count = block_count_,
-                                 .group_count = group_count_};
+  SquaresArguments squares = squares_;
+  squares.members = members_.as<const MemberArgument>();
+  squares.member_count = static_cast<std::int32_t>(update.members.size());
   PACELINE_RETURN_IF_ERROR(
-      launch(lanes_, blocks_for(block_count_ * ps::kSquaresLanes, kThreads), kThreads, squares));
-  PACELINE_RETURN_IF_ERROR(launch(blocks_, blocks_for(block_count_, kThreads), kThreads, squares));
-  PACELINE_RETURN_IF_ERROR(launch(groups_, blocks_for(group_count_, kThreads), kThreads, squares));
-  return launch(factor_, 1, 1,
-                ClipArguments{.groups = squares.groups,
-                              .total = reinterpret_cast<double*>(total_at_),
-                              .factor = reinterpret_cast<float*>(factor_at_),
-                              .clip = plan_.optimizer.clip,
-                              .group_count = group_count_});
+      kernels_->launch(kSquaresLanesKernel, squares.block_count * ps::kSquaresLanes, squares));
+  PACELINE_RETURN_IF_ERROR(kernels_->launch(kSquaresBlocksKernel, squares.block_count, squares));
+  PACELINE_RETURN_IF_ERROR(kernels_->launch(kSquaresGroupsKernel, squares.group_count, squares));
+  return kernels_->launch_one(kClipFactorKernel, clip_);
 }
 
 UpdateArguments CardStepper::arguments(const float* latest, std::span<float> next) const {
-  UpdateArguments update;
+  UpdateArguments update = update_;
   const auto floats = static_cast<std::size_t>(plan_.layout.size());
   update.weights = latest;
   update.next = next.data();
   update.state1 = state_.as<float>();
   update.state2 = ps::state_streams(plan_.optimizer.kind) > 1 ? state_.as<float>() + floats : nullptr;
   update.direction = next.size() > floats ? next.data() + floats : nullptr;
-  update.pieces = reinterpret_cast<const Piece*>(pieces_at_);
-  update.numbers = reinterpret_cast<const ps::StepNumbers*>(numbers_at_);
-  update.marks = reinterpret_cast<std::uint32_t*>(marks_at_);
-  update.piece_count = piece_count_;
   return update;
 }
 
@@ -240,22 +197,27 @@ absl::StatusOr<bool> CardStepper::step(const Step& step) {
                  "commit {} is made in a way that a card does not know", update.version);
   PACELINE_RETURN_IF_ERROR(write_members(update));
   PACELINE_RETURN_IF_ERROR(write_numbers(step.numbers));
-  PACELINE_RETURN_IF_ERROR(stream_.clear(marks_at_, sizeof(std::uint32_t)));
+  PACELINE_RETURN_IF_ERROR(stream_.clear(address_at(update_.marks), sizeof(std::uint32_t)));
   UpdateArguments all = arguments(step.latest.data(), step.next);
   all.members = members_.as<const MemberArgument>();
   all.member_count = static_cast<std::int32_t>(update.members.size());
   all.pull = update.of_differences ? 1.0f : ps::statistics_pull(update.fraction);
-  if (block_count_ > 0 && !update.of_differences) {
+  if (squares_.block_count > 0 && !update.of_differences) {
     PACELINE_RETURN_IF_ERROR(clip(update));
-    all.gradient_factor = reinterpret_cast<const float*>(factor_at_);
+    all.gradient_factor = clip_.factor;
   }
-  PACELINE_RETURN_IF_ERROR(launch(step_, blocks_for(piece_count_, 1), kThreads, all));
+  if (tensors_) {
+    PACELINE_RETURN_IF_ERROR(tensors_->step(all));
+  } else {
+    PACELINE_RETURN_IF_ERROR(
+        kernels_->launch_pieces(kernels_of(plan_.optimizer.kind).step, all.piece_count, all));
+  }
   return finite();
 }
 
 absl::StatusOr<bool> CardStepper::finite() const {
   std::uint32_t marks = 0;
-  PACELINE_RETURN_IF_ERROR(stream_.download(&marks, marks_at_, sizeof marks));
+  PACELINE_RETURN_IF_ERROR(stream_.download(&marks, address_at(update_.marks), sizeof marks));
   return (marks & kNotFinite) == 0;
 }
 

@@ -3,12 +3,14 @@
 #pragma once
 
 #include <memory>
-#include <string>
-#include <vector>
+#include <optional>
+#include <span>
 
 #include <absl/status/statusor.h>
 
 #include "paceline/cuda/card.h"
+#include "paceline/cuda/card_kernels.h"
+#include "paceline/cuda/card_tensors.h"
 #include "paceline/cuda/kernel_arguments.h"
 #include "paceline/ps/stepper.h"
 
@@ -16,10 +18,7 @@ namespace paceline::cuda {
 
 class CardStepper final : public ps::Stepper {
  public:
-  // Whether a card can step what this plan says; if not, the reason.
-  static absl::Status can_step(const ps::OptimizerConfig& optimizer);
-
-  // The plan outlives this. Errors: can_step(); the card has no room for the state.
+  // The plan outlives this. Errors: the card has no room for the state.
   static absl::StatusOr<std::unique_ptr<CardStepper>> create(std::shared_ptr<Card> card,
                                                              const ps::StepPlan& plan);
   ~CardStepper() override;
@@ -36,15 +35,15 @@ class CardStepper final : public ps::Stepper {
  private:
   CardStepper(std::shared_ptr<Card> card, CardStream stream, const ps::StepPlan& plan)
       : card_(std::move(card)), stream_(std::move(stream)), plan_(plan) {}
-  absl::Status load_kernels();
   absl::Status make_state();
   absl::Status make_tables();
-  template <class Argument>
-  absl::Status launch(Function kernel, unsigned blocks, unsigned threads, Argument argument) const;
   absl::Status write_members(const ps::Update& update);
   absl::Status write_numbers(std::span<const ps::StepNumbers> numbers);
+  // Writes the direction of the state as it is into a buffer.
+  absl::Status write_direction(std::span<const ps::StepNumbers> numbers, std::span<float> buffer);
   // Writes the factor that clips the members' gradient to the card.
   absl::Status clip(const ps::Update& update);
+  // The arguments that all kernels of a version share.
   UpdateArguments arguments(const float* latest, std::span<float> next) const;
   // Waits for all work, and returns whether no kernel found a number that is not finite.
   absl::StatusOr<bool> finite() const;
@@ -52,17 +51,14 @@ class CardStepper final : public ps::Stepper {
   const std::shared_ptr<Card> card_;
   const CardStream stream_;
   const ps::StepPlan& plan_;
-  Module module_ = nullptr;
-  Function step_ = nullptr, direction_ = nullptr, finite_ = nullptr;
-  Function lanes_ = nullptr, blocks_ = nullptr, groups_ = nullptr, factor_ = nullptr;
+  std::optional<CardKernels> kernels_;
   CardMemory state_;   // the streams, one after the other
   CardMemory tables_;  // pieces, blocks of squares, and room for what changes with each step
-  std::size_t members_room_ = 0;
   CardMemory members_;
-  // Places in tables_.
-  DevicePointer pieces_at_ = 0, blocks_at_ = 0, numbers_at_ = 0, marks_at_ = 0;
-  DevicePointer lanes_at_ = 0, squares_at_ = 0, groups_at_ = 0, total_at_ = 0, factor_at_ = 0;
-  std::int32_t piece_count_ = 0, block_count_ = 0, group_count_ = 0;
+  UpdateArguments update_;  // places in tables_
+  SquaresArguments squares_;
+  ClipArguments clip_;
+  std::optional<CardTensors> tensors_;  // if the optimizer steps whole tensors
 };
 
 }  // namespace paceline::cuda

@@ -1,0 +1,40 @@
+// The steps of optimizers that step whole tensors (LARS, LAMB, Adafactor) on a card.
+#pragma once
+
+#include <memory>
+
+#include <absl/status/statusor.h>
+
+#include "paceline/cuda/card.h"
+#include "paceline/cuda/card_kernels.h"
+#include "paceline/cuda/kernel_arguments.h"
+#include "paceline/ps/step_plan.h"
+
+namespace paceline::cuda {
+
+class CardTensors {
+ public:
+  // The plan, the stream and the kernels outlive this. Errors: the card has no room for its tables.
+  static absl::StatusOr<CardTensors> create(std::shared_ptr<Card> card, const CardStream& stream,
+                                            CardKernels& kernels, const ps::StepPlan& plan);
+
+  // Launches a step. `update` has everything but its pieces.
+  absl::Status step(const UpdateArguments& update);
+
+ private:
+  CardTensors(const CardStream& stream, CardKernels& kernels, const ps::StepPlan& plan)
+      : stream_(&stream), kernels_(&kernels), plan_(&plan) {}
+  absl::Status make(std::shared_ptr<Card> card);
+  // Sums the squares of each block of the values.
+  absl::Status find_squares(const float* values, double* squares);
+
+  const CardStream* stream_;
+  CardKernels* kernels_;
+  const ps::StepPlan* plan_;
+  CardMemory tables_;
+  TensorArguments all_;       // what does not change from step to step
+  SquaresArguments squares_;  // the same
+  DevicePointer member_ = 0;  // one MemberArgument, of weight 1
+};
+
+}  // namespace paceline::cuda
