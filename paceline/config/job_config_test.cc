@@ -253,7 +253,8 @@ TEST(JobConfig, AnOptimizerThatMakesNoSenseIsOneLine) {
   refused("name = \"rmsprop\"\nalpha = 1\n", "optimizer.alpha: write a number from 0");
   refused("trust = 0.1\n", "optimizer.trust: only name = \"lars\" has it");
   refused("name = \"lamb\"\nthreshold = 2\n", "optimizer.threshold: only name = \"adafactor\" has it");
-  refused("name = \"lamb\"\n[sync]\nlook_ahead = true\n", "sync.look_ahead: lamb and adafactor cannot predict");
+  refused("name = \"lamb\"\n[sync]\nlook_ahead = true\n",
+          "sync.look_ahead: lamb and adafactor cannot predict");
   expect_job_error(
       parse_job("[optimizer]\nnesterov = true\n[sync]\npolicy = \"local-sgd:4\"\n", "job.toml").status(),
       "local-sgd steps with plain SGD only");
@@ -537,6 +538,22 @@ TEST(Paced, TakesItsPartOfAnIteration) {
   EXPECT_EQ(of(0, 0.5), from_seconds(0.15));
   EXPECT_EQ(of(0, 0.01), from_seconds(0.01)) << "no less than it takes";
   EXPECT_EQ(of(1, 0.5), from_seconds(0.03)) << "of what it takes, whatever that is a part of";
+}
+
+TEST(JobConfig, AJobWhoseShardsCannotBeInAGpusMemoryCannotInsistOnIt) {
+  const std::string program = "[program]\nrun = \"train.py\"\n";
+  EXPECT_TRUE(parse_job(program + "[cluster]\nmemory = \"gpu\"\n", "j").ok());
+  EXPECT_FALSE(why_not_on_card(parse_job(program, "j").value()));
+  for (const auto& [job, why] :
+       {std::pair{std::string("[cluster]\nmemory = \"gpu\"\n"), "built-in models compute on processors"},
+        {program + "[cluster]\nmemory = \"gpu\"\nservers = 2\n", "several servers"},
+        {program + "[cluster]\nmemory = \"gpu\"\nreduction = \"group\"\n", "cluster.reduction"},
+        {"[sync]\npolicy = \"local-sgd:4\"\n" + program + "[cluster]\nmemory = \"gpu\"\n", "local SGD"}}) {
+    const auto parsed_job = parse_job(job, "j");
+    ASSERT_FALSE(parsed_job.ok()) << job;
+    EXPECT_THAT(std::string(parsed_job.status().message()), testing::HasSubstr(why));
+    EXPECT_THAT(std::string(parsed_job.status().message()), testing::HasSubstr("write \"auto\""));
+  }
 }
 
 TEST(JobConfig, WeightsAreBesideWorkersOrInOnePlace) {

@@ -273,6 +273,52 @@ TEST_F(AttemptTest, NobodyTrainsBeforeAllServersHaveItsGradient) {
   EXPECT_EQ(training->next(wire::WorkerOrder::kRelease).release().clock(), 1);
 }
 
+// ---- The memory that has the weights ----
+
+constexpr char kProgram[] = "[program]\nrun = \"train.py\"\n";
+
+wire::WorkerMessage with_card(wire::WorkerMessage message, const std::string& card, int cards) {
+  message.mutable_attached()->set_card(card);
+  message.mutable_attached()->set_cards(cards);
+  return message;
+}
+
+TEST_F(AttemptTest, ServersGetTheCardOfALoneDevice) {
+  start(fmt::format("epochs = 100\n{}", kProgram));
+  const auto serving = server(0);
+  const auto training = worker("w0");
+  training->say(with_card(attached("path"), "GPU-a", 4));
+  EXPECT_EQ(serving->next(wire::ServerOrder::kStart).start().card(), "GPU-a");
+}
+
+TEST_F(AttemptTest, SeveralDevicesGetACardOnlyIfThereIsOne) {
+  for (const int cards : {1, 2}) {
+    start(fmt::format("epochs = 100\n{}[[device]]\ncount = 2\n", kProgram));
+    const auto serving = server(0);
+    const auto training = worker("w0");
+    training->say(with_card(attached("path"), "GPU-a", cards));
+    EXPECT_EQ(serving->next(wire::ServerOrder::kStart).start().card(), cards == 1 ? "GPU-a" : "");
+  }
+}
+
+TEST_F(AttemptTest, AJobThatInsistsOnACardWaitsForADeviceThatHasOne) {
+  start(fmt::format("epochs = 100\n{}[[device]]\ncount = 2\n[cluster]\nmemory = \"gpu\"\n", kProgram));
+  const auto serving = server(0);
+  const auto first = worker("w0"), second = worker("w1");
+  first->say(attached("here"));
+  EXPECT_EQ(attempt().phase(), Phase::kStarting);
+  second->say(with_card(attached("there"), "GPU-b", 2));
+  EXPECT_EQ(serving->next(wire::ServerOrder::kStart).start().card(), "GPU-b");
+}
+
+TEST_F(AttemptTest, AJobThatInsistsOnACardFailsIfNoDeviceHasOne) {
+  start(fmt::format("epochs = 100\n{}[cluster]\nmemory = \"gpu\"\n", kProgram));
+  const auto serving = server(0);
+  const auto training = worker("w0");
+  training->say(attached("path"));
+  EXPECT_THAT(training->disconnect().why(), HasSubstr("no device of the job computes on a GPU"));
+}
+
 TEST_F(AttemptTest, AWorkerWhoseGradientCannotBeReadIsSentAway) {
   start("");
   const auto lying = worker("w0");
