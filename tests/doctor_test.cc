@@ -58,7 +58,7 @@ TEST(Doctor, ChecksTheJobAsATrainingDoes) {
   const TempFolder folder;
   const std::string job = small_job(folder.path(), "").string();
   for (const auto& [set, says] :
-       {std::pair{"batch=1000000", "--set batch=1000000: an iteration of w0 takes 1,000,000 samples"},
+       {std::pair{"cluster.servers=64", "the model has too few tensors for 64 servers"},
         std::pair{"model.width=15", "model.heads = 2"},
         std::pair{"model.weights=/no/such", "--set model.weights=/no/such: /no/such: no such file"}}) {
     const Ended ended = run({"doctor", job, "--set", set});
