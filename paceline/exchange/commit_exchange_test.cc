@@ -411,7 +411,9 @@ TEST(CommitExchange, ANormOfAHostThatIsGoneIsAnError) {
   Hosts hosts(2, false, links::Fabric::kTcp, 1, 0.5);
   Rng rng(6);
   const Commit commit = {{0, random_floats(rng, hosts.floats())}};
-  std::jthread one([&] { EXPECT_FALSE(hosts.apply_one(0, Version(1), commit).ok()); });
+  // The link between the two is there first: a host waits without limit for one that has not come yet.
+  hosts.apply({commit});
+  std::jthread one([&] { EXPECT_FALSE(hosts.apply_one(0, Version(2), commit).ok()); });
   hosts.kill(1);
 }
 
