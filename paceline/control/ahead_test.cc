@@ -91,7 +91,7 @@ class Told {
       if (const auto* release = std::get_if<Release>(&order)) see_lease(*release);
       if (std::holds_alternative<Finish>(order)) finished_ = true;
     }
-    // What releases say is as of the fact's end.
+    // A release says what is reserved at the end of the fact.
     for (const Order& order : orders) {
       if (const auto* release = std::get_if<Release>(&order)) see_ahead(*release);
     }
@@ -112,7 +112,7 @@ class Told {
   void see_ahead(const Release& release) {
     std::vector<Lease>& mine = ahead_[release.replica];
     if (static_cast<std::int64_t>(release.ahead.size()) > config_.ahead) complain("too much is reserved");
-    // What was said once stays, in its order; more may follow.
+    // The order of reservations never changes; new ones come at the end.
     if (!std::equal(
             mine.begin(), mine.end(), release.ahead.begin(),
             release.ahead.begin() + static_cast<std::ptrdiff_t>(std::min(mine.size(), release.ahead.size()))))

@@ -31,7 +31,7 @@ class CommittedRounds {
   std::size_t index(Version version) const;
 
   Version oldest_;
-  std::deque<double> until_{0};  // by version from the oldest on: Σ f over all commits up to it
+  std::deque<double> until_{0};  // Σ f over all commits up to each version, from the oldest on
   std::size_t kept_ = 1;         // when some were forgotten last
 };
 

@@ -20,7 +20,7 @@ TEST(CommittedRounds, AddsUpWhatWasCommittedSince) {
   EXPECT_EQ(rounds.since(Version(9)), 1.125);
 }
 
-// One that forgets when it is time keeps a few times what is needed, and looks seldom.
+// A caller that forgets when it is time keeps a few times what is needed, and looks seldom.
 TEST(CommittedRounds, ItIsTimeToForgetSeldomAndNotTooLate) {
   constexpr int kNeeded = 100, kCommits = 100'000;
   CommittedRounds rounds(Version(0));

@@ -111,8 +111,9 @@ double ContributionWatch::median() const {
   return *middle;
 }
 
-// Where others have them too, it is not this machine. Where the training diverges, a fast worker may have
-// three before another has its first: so somebody must have done well on what this one failed on.
+// False if another worker has bad contributions too: then the fault is not this machine's. If the training
+// diverges, a fast worker may have three before another has its first; so another worker must have had a good
+// one at the first of these versions or later.
 bool ContributionWatch::alone_with_it(const std::string& worker) const {
   const std::deque<Bad>& bad = workers_.at(worker).bad;
   const Version since = bad[bad.size() - kMost].version;

@@ -28,7 +28,7 @@ namespace paceline::control {
 struct Contribution {
   std::string worker;
   Lease lease;
-  Version version;  // of the weights that it was made at
+  Version version;  // version of the weights that it was made at
   std::optional<double> loss;
   std::string not_finite;  // the name of a tensor with such a number; empty: all is finite
   double norm = 0;         // 0: not known
@@ -51,17 +51,17 @@ class ContributionWatch {
 
  private:
   struct Bad {
-    std::int64_t at;  // by the count of its worker's contributions
+    std::int64_t at;  // number among its worker's contributions
     Version version;
   };
   struct Worker {
     std::int64_t contributions = 0;
-    std::deque<Bad> bad;            // of the last kWindow
-    std::optional<Version> good{};  // of the newest weights for which it had a good one
+    std::deque<Bad> bad;            // bad ones among the last kWindow
+    std::optional<Version> good{};  // the newest weights for which it had a good one
   };
   struct Tries {
     Lease lease;
-    Version since;  // of the first one
+    Version since;  // version of the first try
     std::set<std::string> workers;
     int times = 0;
     bool others_good = false;  // at that version or a later one
@@ -75,7 +75,7 @@ class ContributionWatch {
 
   const double outlier_factor_;
   std::map<std::string, Worker> workers_;
-  std::vector<Tries> tries_;         // of samples whose latest contribution was not finite
+  std::vector<Tries> tries_;         // samples whose latest contribution was not finite
   std::set<std::string> bad_since_;  // workers, since the last good contribution
   int bad_in_a_row_ = 0;
   std::deque<double> norms_;  // the latest

@@ -109,7 +109,7 @@ TEST(ContributionWatch, AWorkerThatIsAloneWithItIsGivenUp) {
   EXPECT_EQ(bad_ones, 3);
 }
 
-// One that is fast may have three before another has had its first on these weights.
+// A fast worker may have three before another has had its first on these weights.
 TEST(ContributionWatch, AFastWorkerIsNotBlamedWhereTheTrainingDiverges) {
   for (const bool diverges : {true, false}) {
     ContributionWatch watch(0);
@@ -161,7 +161,7 @@ TEST(ContributionWatch, SamplesThatAreBadEverywhereEndTheRunAndAreNamed) {
       HasSubstr("samples 40 to 50 of epoch 0 give a gradient that is not finite, 3 times, on w0, w1, w2"));
 }
 
-// What was under way when all began to diverge was made at an earlier version.
+// Contributions under way when the divergence began were made at an earlier version.
 TEST(ContributionWatch, DivergenceIsNotTakenForBadSamples) {
   ContributionWatch watch(0);
   EXPECT_EQ(watch.judge(bad("w0", 0, 9), 4).verdict, Verdict::kDiscard);

@@ -387,7 +387,7 @@ void Controller::weigh(CommitRecord& record) const {
 
 void Controller::discard(const policy::Discard& discard, std::vector<Order>& orders) {
   const auto [replica, clock] = discard.contribution;
-  // One that has left gave its samples back when it did.
+  // A replica that has left gave its samples back when it did.
   if (here(replica)) {
     Member& mine = member(replica);
     PACELINE_CHECK(mine.finished && mine.clock == clock, "replica {} has no gradient {} to discard", replica,
@@ -419,8 +419,8 @@ Version Controller::oldest_base() const {
   return oldest;
 }
 
-// What matters is how far the weights will have moved by then, τ̂·f̂ bulk rounds: the product is this replica's
-// own delay. A replica that has not committed yet is taken to be as late as the others have been.
+// Predicts how far the weights will have moved by then, τ̂·f̂ bulk rounds: the product is this replica's own
+// delay. A replica that has not committed yet is taken to be as late as the others have been.
 void Controller::look_ahead(Release& release) {
   release.learning_rate = learning_rate(config_.schedule, ledger_.committed());
   const Lateness& mine = lateness(release.replica);
@@ -451,7 +451,7 @@ void Controller::release(Time at, const policy::Release& release, std::vector<Or
   if (config_.look_ahead) look_ahead(order);
   if (local_steps_ == 0) return;
   order.learning_rate = learning_rate(config_.schedule, ledger_.committed());
-  // What was reserved when its share was larger is cut into larger pieces, not more.
+  // Samples that were reserved when its share was larger are cut into larger pieces, not more.
   order.steps = std::min(local_steps_, (lease->size() + batch - 1) / batch);
 }
 

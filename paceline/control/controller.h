@@ -51,7 +51,7 @@ struct ControllerConfig {
   bool evaluate = true;               // some versions are kept for an evaluator
   std::int64_t evaluate_every = 0;    // samples; 0: at the end only
   std::int64_t checkpoint_every = 0;  // samples; 0: at the end only
-  bool keep_states = false;           // of every commit, for take_states()
+  bool keep_states = false;           // keep the state of every commit, for take_states()
 };
 
 class Controller {
@@ -62,7 +62,7 @@ class Controller {
 
   // Before the first fact. Errors: InvalidArgument when `state` cannot come from such a job.
   absl::Status restore(const ControllerState& state);
-  // As of the newest commit: leases in flight count as given back.
+  // The state as of the newest commit: leases in flight count as given back.
   ControllerState save() const;
   // The same for each commit since the last call, in their order. None unless the configuration asks for
   // them.
@@ -95,7 +95,7 @@ class Controller {
     Version base;            // at first the version released, then that of the finished gradient
     bool computing = false;  // released and not ready yet
     bool finished = false;   // ready and not committed yet
-    std::optional<double> weight{};  // of the finished gradient, as the fact has it
+    std::optional<double> weight{};  // weight of the finished gradient, as the fact gave it
     bool here() const { return batch > 0; }
   };
 
@@ -163,25 +163,25 @@ class Controller {
   policy::Orders policy_orders_;
   std::vector<policy::Order> carried_out_;  // at the moment; its memory is used again
   SampleLedger ledger_;
-  DataShares shares_;                     // of uneven data
-  std::unique_ptr<Replanner> replanner_;  // where replicas follow a plan
+  DataShares shares_;                     // used for uneven data
+  std::unique_ptr<Replanner> replanner_;  // null unless replicas follow a plan
   bool plan_told_ = false;                // the first one
-  std::vector<Member> members_;           // by replica id
-  std::int64_t here_ = 0;                 // of them
+  std::vector<Member> members_;           // index: replica id
+  std::int64_t here_ = 0;                 // number of members with here()
   policy::ClockBoard active_;
   std::set<ReplicaId> parked_;
   std::map<std::string, Clock> restored_clocks_;
   std::int64_t nominal_batch_ = 0;  // B
-  Version completed_{0};            // as told
-  // Where replicas look ahead:
-  Lateness lateness_;                  // of the commits of all
-  std::vector<Lateness> lateness_of_;  // of those of each replica, by its id
+  Version completed_{0};            // the newest version that servers say is complete
+  // For replicas that look ahead:
+  Lateness lateness_;                  // over the commits of all replicas
+  std::vector<Lateness> lateness_of_;  // over each replica's commits; index: replica id
   CommittedRounds rounds_{Version(0)};
   struct Released {
     std::size_t order = 0;     // its place among the orders
-    std::int64_t samples = 0;  // of an iteration
+    std::int64_t samples = 0;  // samples of one iteration
   };
-  std::vector<Released> released_;  // by this fact, where samples are reserved
+  std::vector<Released> released_;  // releases of this fact, if samples are reserved
   std::vector<ControllerState> states_;
   std::int64_t lost_before_start_ = 0;
   bool started_ = false;

@@ -68,7 +68,7 @@ class WholeRun {
     config_ = random_config(rng_);
   }
 
-  // What went wrong; empty when nothing did.
+  // Returns what went wrong; empty when nothing did.
   std::string complete(Met& met) {
     for (int life = 0; life < 30; ++life) {
       const std::string spec = spec_ == "any" ? kSpecs[rng_.below(std::size(kSpecs))] : spec_;
@@ -164,7 +164,7 @@ TEST_P(RandomRuns, CommitEverySampleOnceAndKeepEveryPromise) {
     ASSERT_EQ(run.complete(met), "") << GetParam() << ", seed " << seed;
   }
   if (paceline::testing::kSanitized) return;
-  // That the runs meet what they are meant to meet.
+  // The runs must meet every situation that they are made for.
   EXPECT_GT(met.lives, 3500);
   EXPECT_GT(met.parks, 2000);
   EXPECT_GT(met.unparks, 100);

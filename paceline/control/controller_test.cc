@@ -154,7 +154,8 @@ TEST(Controller, AllWhoAreUnparkedTogetherAreLevel) {
   cluster.leave(stuck);
   cluster.step();  // on what it left they do one more, and the first of them is parked after its third
   ASSERT_TRUE(cluster.parked(late) && cluster.computing(other));
-  // Nobody is active now. What "other" leaves is enough for both that are parked, 2 iterations apart.
+  // No replica is active now. The samples "other" leaves are enough for both that are parked, 2 iterations
+  // apart.
   cluster.leave(other);
   ASSERT_TRUE(cluster.computing(early) && cluster.computing(late));
   cluster.run_until_finished();
@@ -225,7 +226,7 @@ TEST(Controller, MembersWeighWhatTheProgramSays) {
   EXPECT_DOUBLE_EQ(commits[0].fraction, 1.0);
 }
 
-// One that was skipped, for example, has 20 tokens a sample like the other.
+// A skipped member, for example, has 20 tokens a sample like the other.
 TEST(Controller, AMemberWithoutAWeightCountsLikeTheOthersForItsSamples) {
   const auto commits =
       commits_of(config_of(200, 200, 2), "bsp",
@@ -378,11 +379,11 @@ TEST(Controller, LearnsHowLateEachReplicaIs) {
   using ::testing::DoubleEq;
   using ::testing::Pair;
   EXPECT_THAT(staleness, ElementsAre(Pair(0, 0.0), Pair(1, 0.0),  // nothing is known
-                                     Pair(0, 0.0), Pair(0, 0.0),  // it had the newest version
+                                     Pair(0, 0.0), Pair(0, 0.0),  // computed on the newest version
                                      Pair(1, 2.0),                // its first one, on version 0, was commit 3
                                      Pair(0, DoubleEq(0.2)),      // a fifth of 1, which was its third
                                      Pair(1, DoubleEq(1.8)),      // 2, then 1
-                                     Pair(2, DoubleEq(0.616))));  // of all: 0, 0, 2, 1, 1
+                                     Pair(2, DoubleEq(0.616))));  // mean over all: 0, 0, 2, 1, 1
 }
 
 // One replica's commits are three quarters of the bulk and the other's a quarter: each is late by the

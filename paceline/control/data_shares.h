@@ -32,13 +32,13 @@ class DataShares {
 
   // `batch`: its part of all samples, and its share as long as its speed is not known.
   void joined(ReplicaId replica, std::int64_t batch);
-  // It comes back, or forget() follows.
+  // The replica may come back with joined(); else call forget().
   void paused(ReplicaId replica);
   void forget(ReplicaId replica);
   void finished(ReplicaId replica, std::int64_t samples, Duration compute);
   // From the next share on, until the next decision. 0: the plan gives it none, and it gets the fewest samples.
   void decided(ReplicaId replica, std::int64_t samples);
-  // Of its next iteration. Requires: joined.
+  // Samples of its next iteration. Requires: joined.
   std::int64_t next(ReplicaId replica);
 
  private:
@@ -54,7 +54,7 @@ class DataShares {
   bool take_decided();
 
   const std::int64_t least_;
-  std::vector<Member> members_;  // by replica id
+  std::vector<Member> members_;  // index: replica id
   std::int64_t active_ = 0;
   std::int64_t until_next_ = 0;  // iterations on these shares
 };

@@ -88,7 +88,8 @@ TEST(DataShares, ANewcomerIsTakenToBeLikeTheOthers) {
   Rounds rounds({{0, 1}, {0, 1}, {0, 3}});
   rounds.after(5);
   rounds.shares().joined(ReplicaId(3), 32);
-  // As if it took 5/3 ms a sample: 128 over 1 + 1 + 1/3 + 3/5 of a sample a millisecond.
+  // The new replica counts as one that takes 5/3 ms a sample: 128 over 1 + 1 + 1/3 + 3/5 of a sample a
+  // millisecond.
   EXPECT_EQ(rounds.shares().next(ReplicaId(3)), 26);
 }
 
@@ -97,7 +98,7 @@ TEST(DataShares, OfWhoIsGoneGoToTheOthers) {
   rounds.after(5);
   rounds.shares().paused(ReplicaId(1));
   EXPECT_EQ(rounds.shares().next(ReplicaId(0)) + rounds.shares().next(ReplicaId(2)), 64);
-  rounds.shares().joined(ReplicaId(1), 32);  // and its speed is still known
+  rounds.shares().joined(ReplicaId(1), 32);  // its speed is still known
   EXPECT_NEAR(static_cast<double>(rounds.shares().next(ReplicaId(1))), 96 * 0.4, 1);
 }
 

@@ -18,7 +18,7 @@ namespace paceline::control {
 
 struct ReplicaJoined {
   ReplicaId replica;
-  std::string name;        // of its place in the cluster ("w2"); after a restart it keeps that place's clock
+  std::string name;  // name of its place in the cluster ("w2"); after a restart it keeps that place's clock
   std::int64_t batch = 0;  // samples an iteration
   // Its place in the plan that is in use, if a planner made that.
   std::optional<std::int32_t> place = {};
@@ -34,7 +34,7 @@ struct ReplicaReady {
   Clock clock;
   Version base;
   Duration compute{0};
-  double loss = 0;       // of this iteration; no decision depends on it
+  double loss = 0;       // loss of this iteration; no decision depends on it
   Metrics metrics = {};  // no decision depends on them either
   // How long each stage of its pipeline worked, in their order. Only if a planner made the plan.
   std::vector<Duration> worked = {};

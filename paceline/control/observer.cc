@@ -164,7 +164,7 @@ Complaint Observer::see_release(const Release& release) {
 
 Complaint Observer::see_ahead(const Release& release) {
   if (!reservations_) {
-    // As nothing was reserved before, only what is leased now is to be known.
+    // Nothing was reserved before, so only the leases in flight need to be known.
     reservations_.emplace(dataset_size_, total_samples_);
     for (std::size_t i = 0; i < replicas_.size(); ++i) {
       const Seen& seen = replicas_[i];

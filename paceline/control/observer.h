@@ -62,7 +62,7 @@ class Observer {
   std::optional<std::string> mark_done(const Lease& lease);
   // Null when it is not here.
   Seen* find(ReplicaId replica);
-  // It is parked or gone.
+  // Marks a replica as parked or gone.
   void leave(ReplicaId replica, Doing to);
   void count(Seen& seen, Clock clock);
   void uncount(Seen& seen);
@@ -72,9 +72,10 @@ class Observer {
   const std::int64_t total_samples_;
   Version version_;
   bool stopped_ = false;
-  std::vector<Seen> replicas_;                    // by id
-  std::map<Clock, std::int64_t> counted_clocks_;  // of the replicas that are live and not parked: how many
-  std::optional<SuperstepLedger> supersteps_;     // where a quota is promised
+  std::vector<Seen> replicas_;  // index: replica id
+  // clocks of replicas that are live and not parked: how many have each
+  std::map<Clock, std::int64_t> counted_clocks_;
+  std::optional<SuperstepLedger> supersteps_;  // set if a quota is promised
   // Begin → end of committed positions. About as many as replicas, and changed with each commit: nodes of
   // many entries keep that fast.
   absl::btree_map<std::int64_t, std::int64_t> done_;

@@ -113,9 +113,9 @@ TEST(Observer, IsContentWithReservationsThatAreLeasedTakenAndWithdrawn) {
   Shown shown = with_reservations();
   shown.ready(0, 1, 0).commit(1, 0, 1, sample(0)).release(0, 2, 1, sample(2), {sample(4), sample(6)});
   shown.ready(0, 2, 1).commit(2, 0, 2, sample(2)).release(0, 3, 2, sample(5), {sample(7)});
-  shown.join(2).release(2, 1, 2, {0, 4, 5}, {sample(6)});  // what 0 has not any more
+  shown.join(2).release(2, 1, 2, {0, 4, 5}, {sample(6)});  // samples that 0 gave up
   shown.leave(1).ready(2, 1, 2).commit(3, 2, 1, {0, 4, 5});
-  shown.release(2, 2, 3, sample(1), {sample(3), {0, 8, 10}, sample(0, 1)});  // what 1 had
+  shown.release(2, 2, 3, sample(1), {sample(3), {0, 8, 10}, sample(0, 1)});  // samples that 1 gave up
   EXPECT_EQ(shown.stop().complaint(), std::nullopt);
 }
 

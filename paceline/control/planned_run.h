@@ -27,7 +27,7 @@ struct SearchPlan {
 struct PlanAdopted {
   Time at;
   planner::Plan plan;
-  double predicted_ms = 0;  // of a batch
+  double predicted_ms = 0;  // time of a batch
   std::string why;          // one line for people
   std::string line{};       // the plan in words, and why; a journal does not have it
   friend bool operator==(const PlanAdopted& a, const PlanAdopted& b) {
@@ -68,11 +68,11 @@ struct Spending {
 // Every replica of the plan has finished an iteration since the one before: under BSP, a commit.
 struct BatchDone {
   Time at;                  // its end
-  double predicted_ms = 0;  // as was known at its start
+  double predicted_ms = 0;  // prediction at its start
   double measured_ms = 0;
   bool regular = true;  // a whole batch, and without a change of plans in its time
   std::vector<DeviceWork> work;
-  std::optional<Spending> spending{};  // where there is a budget
+  std::optional<Spending> spending{};  // nothing unless there is a budget
   friend bool operator==(const BatchDone&, const BatchDone&) = default;
 };
 

@@ -244,8 +244,8 @@ absl::Status Replanner::searched(Time at, const PlanSearched& fact, std::vector<
   if (!searching_) return absl::FailedPreconditionError("a plan is said to be found, and nobody searched");
   searching_ = false;
   planner_.found(fact.plan);
-  // What was found may need a device that has gone meanwhile, or miss one that has come: the end of this
-  // batch tells the planner. Where nobody is left to end it, it is over now.
+  // The plan found may need a device that has gone meanwhile, or miss one that has come: the end of this
+  // batch tells the planner. If no replica is left to end it, it is over now.
   if (news_of_devices()) {
     if (nobody_is_here()) give_up_batch(at, orders);
     return absl::OkStatus();
@@ -281,7 +281,7 @@ std::optional<Spending> Replanner::spent(double batch_ms) {
     problem.cluster.devices[static_cast<std::size_t>(price.device)].price_per_hour = price.price_per_hour;
   const planner::Budget& budget = problem.budgets.front();
   const planner::Costs costs = planner::CostModel(problem).costs(planner_.current(), batch_ms);
-  // Of a plan that stays; else the planner does so itself.
+  // Adds the batch to the queues if the plan stays; else the planner does so itself.
   if (!plans_anew_) {
     planner::QueueState queues = planner_.queues();
     add_batch(queues, problem.budgets, costs, batch_ms);
@@ -293,7 +293,7 @@ std::optional<Spending> Replanner::spent(double batch_ms) {
 void Replanner::decide(Time at, std::vector<Order>& orders) {
   const planner::Decision decision = planner_.decide();
   if (!changes_replicas(decision.kind)) return;
-  // What the old replicas have done of a batch is of no use to judge the new plan by.
+  // The old replicas' stage times of this batch are of no use to judge the new plan by.
   batch_.stages.clear();
   const planner::BatchObservation kept = batch_;
   begin_batch(at);

@@ -40,7 +40,7 @@ struct ReplannerOptions {
   std::vector<PriceChange> prices{};
 };
 
-// What a SearchPlan order gives: for its host, on any thread. It takes up to a second.
+// The answer to a SearchPlan order. For its host, on any thread; it takes up to a second.
 PlanSearched searched(const SearchPlan& order);
 
 class Replanner {
@@ -61,7 +61,7 @@ class Replanner {
   bool left(ReplicaId replica);
   // Errors: InvalidArgument when it does not say what each of its stages worked.
   absl::Status check(const ReplicaReady& fact) const;
-  // It has finished an iteration of so many samples. Requires: check().
+  // The replica has finished an iteration of so many samples. Requires: check().
   void finished(const ReplicaReady& fact, std::int64_t samples);
   // Every replica that is here has finished something in this batch.
   bool batch_is_over() const { return !finished_.empty() && finished_.size() >= places_.size(); }
@@ -73,11 +73,11 @@ class Replanner {
   // Errors: InvalidArgument when there is no such device.
   absl::Status joined(const DeviceJoined& fact);
   absl::Status left(const DeviceLeft& fact);
-  // Of hosts without a device, nothing. Errors: InvalidArgument when it cannot be.
+  // Does nothing for hosts without a device. Errors: InvalidArgument when it cannot be.
   absl::Status measured(const LinkMeasured& fact);
 
   void end_batch(Time at, std::vector<Order>& orders);
-  // Nobody is left to end it.
+  // Ends the batch when no replica is left to finish it.
   void give_up_batch(Time at, std::vector<Order>& orders);
   // Requires: the plan, if there is one, is what planner::run() gave. Errors: FailedPrecondition when no
   // search was ordered.
@@ -108,10 +108,10 @@ class Replanner {
   planner::BatchObservation batch_;
   std::vector<DeviceWork> work_;
   std::set<ReplicaId> finished_;
-  std::int64_t samples_ = 0;  // of all replicas
+  std::int64_t samples_ = 0;  // sum over all replicas
   Duration slowest_{0};
-  std::optional<Time> began_;  // with the end of the one before
-  bool changed_ = false;       // the plan, with the end of the one before
+  std::optional<Time> began_;  // when this batch began: at the end of the previous one
+  bool changed_ = false;       // the plan changed when this batch began
   bool searching_ = false;     // a search is ordered, and has not been answered
 };
 

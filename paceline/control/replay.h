@@ -43,7 +43,7 @@ class Replay final : public RunListener {
   const std::optional<std::string>& difference() const { return difference_; }
   // Shown, up to the first difference; its fact included.
   std::int64_t facts() const { return facts_; }
-  // That agreed.
+  // The number of orders that agreed.
   std::int64_t orders() const { return orders_; }
 
  private:
@@ -56,9 +56,9 @@ class Replay final : public RunListener {
   const bool looks_at_plans_;
   Controller controller_;
   std::optional<Fact> fact_;              // the latest
-  std::vector<Order> expected_;           // what it gives
-  std::size_t seen_ = 0;                  // of expected_
-  std::optional<PlanSearched> searched_;  // what the newest search gives
+  std::vector<Order> expected_;           // orders that the fact gives
+  std::size_t seen_ = 0;                  // number of expected_ that have been seen
+  std::optional<PlanSearched> searched_;  // result of the newest search
   std::int64_t facts_ = 0;
   std::int64_t orders_ = 0;
   std::optional<std::string> difference_;

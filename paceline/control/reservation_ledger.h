@@ -32,11 +32,11 @@ class ReservationLedger {
   // its releases.
   std::optional<std::string> released(const Release& release);
   std::optional<std::string> settle(const Committed& committed);
-  // It had it when the books were begun. Requires: nothing else is known of it.
+  // The replica had this lease when the books were begun. Requires: nothing else is known of it.
   void leased(ReplicaId replica, const Lease& lease) { take(replica, lease, false); }
-  // It holds no lease any more.
+  // The replica holds no lease any more.
   void unleased(ReplicaId replica);
-  // Nor has it anything reserved.
+  // The replica has no lease and nothing reserved any more.
   void left(ReplicaId replica);
 
  private:
@@ -47,7 +47,8 @@ class ReservationLedger {
   };
   struct Replica {
     std::optional<Lease> lease;
-    std::vector<Lease> ahead;  // of its newest release, less what another one has leased since
+    // its newest release's reservations, less those another replica has leased since
+    std::vector<Lease> ahead;
   };
   Replica& of(ReplicaId replica);
   std::int64_t position(const Lease& lease) const { return lease.epoch * dataset_size_ + lease.begin; }
@@ -58,9 +59,10 @@ class ReservationLedger {
 
   const std::int64_t dataset_size_;
   const std::int64_t total_samples_;
-  absl::btree_map<std::int64_t, Taken> taken_;                  // by begin; no two of them meet
-  std::vector<Replica> replicas_;                               // by id
-  std::vector<std::pair<ReplicaId, std::vector<Lease>>> said_;  // and not settled
+  absl::btree_map<std::int64_t, Taken> taken_;  // key: begin; ranges are disjoint
+  std::vector<Replica> replicas_;               // index: replica id
+  // reservations of releases that are not settled yet
+  std::vector<std::pair<ReplicaId, std::vector<Lease>>> said_;
 };
 
 }  // namespace paceline::control

@@ -49,7 +49,7 @@ class Reservations {
   };
   void put(ReplicaId replica, Replica& mine);
 
-  std::vector<Replica> replicas_;  // by id
+  std::vector<Replica> replicas_;  // index: replica id
   std::priority_queue<std::pair<std::size_t, ReplicaId>> heap_;
   std::int64_t samples_ = 0;
 };

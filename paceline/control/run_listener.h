@@ -17,7 +17,7 @@ struct Evaluated {
   std::int64_t samples = 0;  // committed when that version was
   double loss = 0;           // mean, in nats; not a number where there is none
   double accuracy = 0;       // 0..1; the same
-  Metrics metrics = {};      // of the user's own
+  Metrics metrics = {};      // the user's own metrics
 };
 
 // Work that no replica does, and how long it took. The process that did it measured it; the Controller does
@@ -25,17 +25,17 @@ struct Evaluated {
 struct SideWork {
   enum class Kind {
     kUpdate,      // a server made a version of its part of the weights
-    kEvaluation,  // of a version
+    kEvaluation,  // the evaluator computed the metrics of a version
     kCheckpoint,  // until it counted
   };
   Time at;  // its end, as far as the host of the Controller knows
   Kind kind = Kind::kUpdate;
   Version version;
   Duration took{0};
-  // Of an update.
+  // For kUpdate only.
   std::int32_t server = 0;
-  std::int64_t bytes = 0;    // of the weights that it made
-  std::int32_t threads = 0;  // that made them; 0: not known
+  std::int64_t bytes = 0;    // size of the weights that it made
+  std::int32_t threads = 0;  // threads that made them; 0: not known
   std::int64_t members = 0;  // gradients
 };
 
@@ -46,7 +46,7 @@ class RunListener {
   // `at`: the time of the fact that gave it.
   virtual void on_order(Time at, const Order& order) = 0;
   virtual void on_evaluated(const Evaluated& evaluated) = 0;
-  // It may come late, but for an evaluation it comes before the result. Most listeners ignore it.
+  // A record may come late, but for an evaluation it comes before the result. Most listeners ignore it.
   virtual void on_side_work(const SideWork&) {}
 };
 

@@ -33,8 +33,8 @@ SampleLedger::Saved SampleLedger::save() const {
   for (const Lease& lease : held_) {
     if (lease.size() > 0) insert(open, position(lease), position(lease) + lease.size());
   }
-  // What is reserved and has nothing but that above it counts as never leased: so one that starts from here
-  // leases in the same order as who never reserved anything.
+  // A reserved range at the end of all leased samples counts as never leased: so a run that starts from this
+  // state leases in the same order as one that never reserved anything.
   Ranges reserved;
   reserved_.for_each(
       [&](const Lease& lease) { insert(reserved, position(lease), position(lease) + lease.size()); });
@@ -121,7 +121,7 @@ Lease SampleLedger::cut(std::int64_t count) {
   const std::int64_t begin = again ? returned_.begin()->first : next_;
   const std::int64_t limit = again ? returned_.begin()->second : total_;
   const std::int64_t epoch = begin / dataset_size_;
-  const std::int64_t first = epoch * dataset_size_;  // of the epoch
+  const std::int64_t first = epoch * dataset_size_;  // first position of the epoch
   const std::int64_t last = std::min(limit, first + dataset_size_);
   std::int64_t end = std::min(begin + std::max(count, least_), last);
   const std::int64_t lacking = least_ - (last - end);  // in the rest of this range, to be a lease

@@ -88,7 +88,7 @@ class SampleLedger {
   std::int64_t leased_ = 0;
   Ranges returned_;
   Reservations reserved_;
-  std::vector<Lease> held_;  // by replica id; an empty one: none
+  std::vector<Lease> held_;  // index: replica id; an empty lease: none
 };
 
 }  // namespace paceline::control

@@ -68,8 +68,8 @@ class LedgerModel {
     for (const Reserved& one : reserved_[replica]) leases.push_back(to_lease(one.range));
     return leases;
   }
-  // What a restart would find, as ranges: what is leased or returned is open, and so is what is reserved
-  // where anything above it is not.
+  // The open ranges that a restart would find: all that is leased or returned, and all that is reserved
+  // unless nothing above it was ever leased.
   SampleLedger::Saved saved() const {
     SampleLedger::Saved saved;
     saved.next = total();
@@ -92,7 +92,7 @@ class LedgerModel {
     std::int64_t asked;
   };
   bool any_free() const { return count(State::kReturned) + count(State::kNever) > 0; }
-  // What a reservation had is never leased where nothing above it is.
+  // A reservation's samples count as never leased if nothing above them was.
   void let_go(int replica) {
     mark(reserved_[replica].back().range, State::kReturned);
     reserved_[replica].pop_back();
@@ -129,7 +129,7 @@ class LedgerModel {
     for (std::int64_t i = held_[replica].first; i < held_[replica].second; ++i) states_[at(i)] = state;
     held_.erase(replica);
   }
-  // What a restart finds: nobody holds anything any more.
+  // Continues from saved(): no replica holds anything any more.
   void restart() {
     const SampleLedger::Saved found = saved();
     for (std::int64_t i = 0; i < total(); ++i) {

@@ -27,7 +27,7 @@ class SuperstepLedger {
   struct Entry {
     bool live = false;
     std::int64_t superstep = -1;  // the rest is of this one; of another one it counts for nothing
-    bool bound = true;            // it was live when the moment came, or that is still to come
+    bool bound = true;            // the replica was live when the moment came, or the moment is still to come
     int readies = 0;              // 0, 1, or 2 for twice and more
     std::int64_t finished = 0;    // since the moment
   };
@@ -35,10 +35,10 @@ class SuperstepLedger {
   Entry& entry(ReplicaId replica);
   void look_whether_all_were_ready_twice() { all_twice_ = all_twice_ || (live_ > 0 && twice_ == live_); }
 
-  std::vector<Entry> entries_;  // by replica id
+  std::vector<Entry> entries_;  // index: replica id
   std::int64_t superstep_ = 0;
   std::size_t live_ = 0;
-  std::size_t twice_ = 0;   // of them: were ready twice in this superstep
+  std::size_t twice_ = 0;   // live replicas that were ready twice in this superstep
   bool all_twice_ = false;  // the moment has come
 };
 

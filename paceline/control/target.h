@@ -1,4 +1,4 @@
-// What a run is to reach on the test set: at least or at most so much of one metric.
+// The goal of a run on the test set: at least or at most so much of one metric.
 #pragma once
 
 #include <cmath>
@@ -15,7 +15,7 @@ struct Target {
   bool at_most = false;
 };
 
-// Of one metric; nothing where the evaluation has none of that name.
+// The value of one metric; nothing if the evaluation has none of that name.
 inline std::optional<double> value_of(const std::string& metric, const Evaluated& evaluated) {
   const auto known = [](double value) { return std::isnan(value) ? std::nullopt : std::optional(value); };
   if (metric == "accuracy") return known(evaluated.accuracy);

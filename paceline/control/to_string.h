@@ -12,7 +12,7 @@ namespace paceline::control {
 std::string to_string(const Fact& fact);
 std::string to_string(const CommitMember& member);
 std::string to_string(const ControllerState& state);
-// Of a commit: first what concerns all members, then each of them, however many.
+// A commit is told with what concerns all members first, then each of them, however many.
 std::string to_string(const Order& order);
 
 }  // namespace paceline::control

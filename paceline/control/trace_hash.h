@@ -60,8 +60,8 @@ class TraceHash final : public RunListener {
   void fold(const Park& order) { fold(order.replica); }
   void fold(const WakeAt& order) { fold(order.at); }
   void fold(const Finish& order) { fold(std::string_view(order.why)); }
-  // What is planned shows in who is released. So planned runs have the hashes that they had before plans were
-  // facts and orders.
+  // Planning facts and orders are left out: they show in who is released. So planned runs keep the hashes
+  // that they had before plans were facts and orders.
   template <class What>
   static constexpr bool of_planning() {
     return std::is_same_v<What, DeviceJoined> || std::is_same_v<What, DeviceLeft> ||

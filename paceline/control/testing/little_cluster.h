@@ -101,7 +101,7 @@ class SampleLog {
 
  private:
   std::int64_t dataset_size_;
-  std::vector<int> times_;  // by position over all epochs
+  std::vector<int> times_;  // how often each position was trained on, over all epochs
 };
 
 }  // namespace paceline::control::testing
