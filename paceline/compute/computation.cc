@@ -234,7 +234,7 @@ absl::StatusOr<Computation::Compute> Computation::prepare_stage(const Lease& lea
 // One look at memory that was written a moment ago. Where all is well nobody looks at single tensors.
 Computation::Contributed Computation::contributed(const Computed& done) {
   if (stage_ && !stage_->first()) return {};
-  // Nobody but the program and the servers reads a card's memory.
+  // This process cannot read a card's memory, so the engine has looked.
   if (gradient_->on_device())
     return {.not_finite = done.finite ? "" : done.not_finite.empty() ? "its gradient" : done.not_finite};
   const float* gradient = gradient_->gradient().data();

@@ -65,7 +65,7 @@ class Computation {
     Metrics metrics = {};
     bool finite = false;                // the whole gradient is known to be
     std::string not_finite = {};        // a tensor whose gradient is not, if the engine says so
-    std::optional<double> weight = {};  // as engine::StepResult has it
+    std::optional<double> weight = {};  // engine::StepResult::weight
   };
   // An iteration from its weights on, one pointer a tensor. Nothing when it was interrupted.
   using Compute = std::function<absl::StatusOr<std::optional<Computed>>(const engine::Weights&)>;
@@ -114,7 +114,7 @@ class Computation {
   std::vector<float*> gradients_;         // by tensor
   std::vector<std::uint32_t> constants_;  // as OwnEngine has it
   bool others_may_write_ = false;         // to the gradient
-  std::string card_, socket_;             // as use_card() was told
+  std::string card_, socket_;             // the arguments of use_card(); empty before
   std::optional<LocalSteps> local_;       // of a policy that has its replicas step by themselves
   std::optional<wire::Role> role_;
   std::unique_ptr<links::LinkChannels> links_;  // null before it was a stage with others on other hosts

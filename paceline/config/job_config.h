@@ -58,8 +58,8 @@ struct BudgetConfig {
   double queue = 0;  // accumulated overspend, in batches' worth of budget; a resumed run says so
 };
 
-// What SIGUSR1 and SIGUSR2 mean, by which clusters warn: a checkpoint is written, the run is stopped with one, or
-// nothing.
+// The answer to SIGUSR1 and SIGUSR2, with which clusters warn: write a checkpoint, stop the run with one, or ignore
+// the signal.
 enum class OnSignal { kWrite, kStop, kIgnore };
 
 struct JobConfig {
@@ -74,7 +74,7 @@ struct JobConfig {
   std::int64_t ahead = 0;  // iterations whose samples are reserved for each replica
   std::int64_t least_batch = 1;  // samples of a batch: of a share of uneven data, and of an epoch's last one
   std::int64_t least_share = 1;  // the same of a share of uneven data alone
-  bool drop_last = false;        // of each epoch, as a DataLoader has it
+  bool drop_last = false;        // leaves out the last, smaller batch of each epoch
   ps::OptimizerConfig optimizer;
   std::vector<ps::ParameterGroup> groups;
 

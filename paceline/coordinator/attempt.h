@@ -269,7 +269,7 @@ class Attempt {
   Evaluations evaluations_;
   Checkpoints checkpoints_;
   CheckpointRetries checkpoint_retries_;
-  std::optional<std::string> checkpoint_wanted_;  // why somebody wants one
+  std::optional<std::string> checkpoint_wanted_;  // the reason for which a checkpoint is wanted
   std::optional<Replication> replication_;  // set if there are several copies of each shard
   // Set if there are copies, while servers may have newer versions than the restart.
   std::optional<RecoveryVote> vote_;

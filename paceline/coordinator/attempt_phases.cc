@@ -190,7 +190,7 @@ void Attempt::on(const CheckpointWanted& wanted) {
   write_wanted_checkpoint();
 }
 
-// One that is under way may be of an older version; the wish waits for its end then, and for the first commit.
+// A checkpoint that is under way may be of an older version, so the wish waits for its end, and for the first commit.
 void Attempt::write_wanted_checkpoint() {
   if (!checkpoint_wanted_ || !training() || checkpoints_.writing() || checkpoints_.opening()) return;
   if (controller_->version() == checkpoints_.newest()) {

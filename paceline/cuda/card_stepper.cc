@@ -12,10 +12,8 @@ namespace paceline::cuda {
 
 namespace {
 
-DevicePointer address_of(const float* place) { return reinterpret_cast<DevicePointer>(place); }
-
 template <class Value>
-DevicePointer address_at(const Value* place) {
+DevicePointer address_of(const Value* place) {
   return reinterpret_cast<DevicePointer>(place);
 }
 
@@ -79,8 +77,8 @@ absl::Status CardStepper::make_tables() {
   clip_.factor = reinterpret_cast<float*>(base + factor_place);
   clip_.clip = plan_.optimizer.clip;
   PACELINE_RETURN_IF_ERROR(
-      stream_.upload(address_at(update_.pieces), pieces.data(), pieces.size() * sizeof(Piece)));
-  return stream_.upload(address_at(squares_.blocks), blocks.data(), blocks.size() * sizeof(SquaresBlock));
+      stream_.upload(address_of(update_.pieces), pieces.data(), pieces.size() * sizeof(Piece)));
+  return stream_.upload(address_of(squares_.blocks), blocks.data(), blocks.size() * sizeof(SquaresBlock));
 }
 
 absl::Status CardStepper::set_state(ps::StateStreams state) {
@@ -109,7 +107,7 @@ absl::StatusOr<bool> CardStepper::begin(std::span<const float> weights,
                                         std::span<const ps::StepNumbers> numbers, std::span<float> buffer) {
   PACELINE_RETURN_IF_ERROR(stream_.clear(address_of(buffer.data()), buffer.size_bytes()));
   PACELINE_RETURN_IF_ERROR(stream_.upload(address_of(buffer.data()), weights.data(), weights.size_bytes()));
-  PACELINE_RETURN_IF_ERROR(stream_.clear(address_at(update_.marks), sizeof(std::uint32_t)));
+  PACELINE_RETURN_IF_ERROR(stream_.clear(address_of(update_.marks), sizeof(std::uint32_t)));
   PACELINE_RETURN_IF_ERROR(kernels_->launch_pieces(kFiniteKernel, update_.piece_count,
                                                    FiniteArguments{.values = buffer.data(),
                                                                    .pieces = update_.pieces,
@@ -166,7 +164,7 @@ absl::Status CardStepper::write_members(const ps::Update& update) {
 }
 
 absl::Status CardStepper::write_numbers(std::span<const ps::StepNumbers> numbers) {
-  return stream_.upload(address_at(update_.numbers), numbers.data(), numbers.size_bytes());
+  return stream_.upload(address_of(update_.numbers), numbers.data(), numbers.size_bytes());
 }
 
 absl::Status CardStepper::clip(const ps::Update& update) {
@@ -197,7 +195,7 @@ absl::StatusOr<bool> CardStepper::step(const Step& step) {
                  "commit {} is made in a way that a card does not know", update.version);
   PACELINE_RETURN_IF_ERROR(write_members(update));
   PACELINE_RETURN_IF_ERROR(write_numbers(step.numbers));
-  PACELINE_RETURN_IF_ERROR(stream_.clear(address_at(update_.marks), sizeof(std::uint32_t)));
+  PACELINE_RETURN_IF_ERROR(stream_.clear(address_of(update_.marks), sizeof(std::uint32_t)));
   UpdateArguments all = arguments(step.latest.data(), step.next);
   all.members = members_.as<const MemberArgument>();
   all.member_count = static_cast<std::int32_t>(update.members.size());
@@ -217,7 +215,7 @@ absl::StatusOr<bool> CardStepper::step(const Step& step) {
 
 absl::StatusOr<bool> CardStepper::finite() const {
   std::uint32_t marks = 0;
-  PACELINE_RETURN_IF_ERROR(stream_.download(&marks, address_at(update_.marks), sizeof marks));
+  PACELINE_RETURN_IF_ERROR(stream_.download(&marks, address_of(update_.marks), sizeof marks));
   return (marks & kNotFinite) == 0;
 }
 

@@ -45,8 +45,8 @@ absl::Status CardTensors::make(std::shared_ptr<Card> card) {
   all_.update.piece_count = static_cast<std::int32_t>(tables.pieces.size());
   all_.tensors = reinterpret_cast<const TensorArgument*>(at(tensors));
   all_.tensor_count = static_cast<std::int32_t>(tables.tensors.size());
-  all_.weight_squares = reinterpret_cast<const double*>(at(of_weights));
-  all_.step_squares = reinterpret_cast<const double*>(at(of_step));
+  all_.weight_squares = weight_squares_ = reinterpret_cast<double*>(at(of_weights));
+  all_.step_squares = step_squares_ = reinterpret_cast<double*>(at(of_step));
   all_.factors = reinterpret_cast<float*>(at(factors));
   all_.row_factors = reinterpret_cast<float*>(at(row_factors));
   all_.sums = reinterpret_cast<double*>(at(sums));
@@ -81,8 +81,8 @@ absl::Status CardTensors::step(const UpdateArguments& update) {
       PACELINE_RETURN_IF_ERROR(kernels_->launch_pieces(name, all.update.piece_count, all));
       continue;
     }
-    PACELINE_RETURN_IF_ERROR(find_squares(update.weights, const_cast<double*>(all_.weight_squares)));
-    PACELINE_RETURN_IF_ERROR(find_squares(update.next, const_cast<double*>(all_.step_squares)));
+    PACELINE_RETURN_IF_ERROR(find_squares(update.weights, weight_squares_));
+    PACELINE_RETURN_IF_ERROR(find_squares(update.next, step_squares_));
   }
   return absl::OkStatus();
 }
