@@ -24,6 +24,7 @@ absl::Status ComputePool::end() {
   }
   changed_.notify_all();
   threads_.clear();
+  tasks_.clear();  // destroys their promises, so that nobody waits for them
   return ended_;
 }
 

@@ -23,7 +23,7 @@ class ComputePool {
 
   // One thread an engine. Requires: at least one.
   explicit ComputePool(std::vector<std::unique_ptr<engine::Engine>> engines);
-  // Ends after the tasks under way; those not begun are dropped.
+  // Ends after the tasks under way; tasks not begun are destroyed.
   ~ComputePool();
 
   void post(Task task);
