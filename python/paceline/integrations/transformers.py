@@ -53,6 +53,7 @@ class PacelineTraining(_Trainer):
         self.job: Job | None = None  # once train() has joined it
         self._batches: Batches | None = None
         self._loss: Any = None  # of the batch in hand
+        self._weight: Any = None  # the number of items that the loss is a mean over; None: samples
         super().__init__(*arguments, **named)
         self.add_callback(_JobDecides(self))
 
@@ -109,13 +110,14 @@ class PacelineTraining(_Trainer):
         self.optimizer = _Stepped(super().create_optimizer(*arguments, **named), self._step)
         return self.optimizer
 
-    def training_step(self, *arguments: Any, **named: Any) -> Any:
-        self._loss = super().training_step(*arguments, **named)
+    def training_step(self, model: Any, inputs: Any, num_items_in_batch: Any = None, **named: Any) -> Any:
+        self._weight = num_items_in_batch if self.args.average_tokens_across_devices else None
+        self._loss = super().training_step(model, inputs, num_items_in_batch, **named)
         return self._loss
 
     def _step(self) -> None:
         assert self.job is not None
-        self.job.step(self._loss)
+        self.job.step(self._loss, weight=self._weight)
 
     # The evaluator.
 
