@@ -61,7 +61,9 @@ class FlatWeights:
                         tensor.data.copy_(value.view(entry.shape))
                     continue
                 view = self.part(flat, index)
-                if entry.kind == STATISTIC or not in_place(entry):
+                if entry.kind == STATISTIC:
+                    entry.way.read(tensor, view)
+                elif not in_place(entry):
                     tensor.data.copy_(view)
                 elif not self._bound or tensor.data_ptr() != view.data_ptr():  # moved since, by an RNN of cuDNN, say
                     tensor.data = view

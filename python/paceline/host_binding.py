@@ -60,6 +60,8 @@ class HostBinding:
                 # The program may have replaced it, for example to measure it.
                 if not bound or tensor.data_ptr() != view.data_ptr():
                     tensor.data = view
+            elif self._entries[index].kind == STATISTIC:
+                self._entries[index].way.read(self._entries[index].tensor, view)
             elif self._entries[index].kind != CONSTANT or not self._constants_read:
                 self._entries[index].tensor.data.copy_(view)
 
@@ -85,7 +87,7 @@ class HostBinding:
                     # From now on, changes of gradients by the program are not for the servers.
                     entry.tensor.grad = None
                 elif entry.kind == STATISTIC:
-                    view.copy_(entry.tensor)
+                    entry.way.write(entry.tensor, view)
         return False  # the worker reads it as fast
 
     def shared_at(self, address: int) -> str | None:

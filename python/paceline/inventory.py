@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import nn
 
 from .errors import PacelineError, kind_of
+from .statistic import Way, way_of
 
 PARAMETER = "parameter"
 STATISTIC = "statistic"
@@ -36,6 +37,7 @@ class Entry:
     module: nn.Module
     key: str  # under which the module has it
     is_buffer: bool
+    way: Way = field(default_factory=Way)  # how a statistic goes to the mean of a commit, and comes back
 
     @property
     def tensor(self) -> torch.Tensor:
@@ -46,9 +48,17 @@ class Entry:
         if tensor is None or tuple(tensor.shape) != self.shape:
             now = "is gone" if tensor is None else f"has the shape {list(tensor.shape)}"
             raise PacelineError(
-                f"{self.name} had the shape {list(self.shape)} at join() and {now}; a job's tensors cannot change"
+                f"{self.name} had the shape {list(self.shape)} at join() and {now}; {self._way_out_of_change()}"
             )
         return tensor
+
+    def _way_out_of_change(self) -> str:
+        if self.is_buffer:
+            return (
+                "pass one batch through the model before join() if it has its last shape then; if it need not be "
+                "saved, register it with register_buffer(..., persistent=False)"
+            )
+        return "a job's parameters cannot change, so give it its last shape before join()"
 
     @property
     def count(self) -> int:
@@ -158,14 +168,16 @@ def _entry(name: str, module: nn.Module, key: str, tensor: torch.Tensor, is_buff
         )
     if tensor.layout != torch.strided:
         raise PacelineError(f"{name} is a sparse tensor; Paceline keeps dense ones; {_way_out(tensor, is_buffer)}")
-    kind = CONSTANT
-    if tensor.dtype.is_floating_point:
+    kind, way = CONSTANT, way_of(module, key, tensor) if is_buffer else None
+    if way is not None:
+        kind = STATISTIC
+    elif tensor.dtype.is_floating_point:
         if not is_buffer and tensor.requires_grad:
             kind = PARAMETER
         elif is_buffer and bool(torch.isfinite(tensor).all()):
             # A buffer with an infinity is a mask, and has no average.
             kind = STATISTIC
-    return Entry(name, kind, tuple(tensor.shape), tensor.dtype, module, key, is_buffer)
+    return Entry(name, kind, tuple(tensor.shape), tensor.dtype, module, key, is_buffer, way or Way())
 
 
 def _way_out(tensor: torch.Tensor, is_buffer: bool) -> str:

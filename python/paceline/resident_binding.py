@@ -124,7 +124,7 @@ class ResidentBinding:
                     gather(entry.tensor, view)
                     entry.tensor.grad = None
                 else:
-                    view.copy_(entry.tensor)
+                    entry.way.write(entry.tensor, view)
             found = [number(part) for _, part in slot.parts]
             if self._weights_sum is not None:
                 found += [self._weights_sum, self._weights.sum()]

@@ -214,7 +214,7 @@ class Stages:
                 if index in stage.sums and stage.sums[index] is not view:
                     view.copy_(stage.sums[index])
                 elif index in stage.statistics:
-                    view.copy_(stage.statistics[index])
+                    self._inventory.entries[index].way.write(stage.statistics[index], view)
                     if len(stage.computed) < len(stage.parts):  # the devices of the stage add up their parts
                         view.mul_(sum(stage.share(micro) for micro in stage.computed))
         stage.sums.clear()
