@@ -25,6 +25,8 @@ class Memories {
   // told before is added to `lines`. Nothing when one of them points to no memory that was added.
   std::optional<std::vector<PlacedRun>> runs_of(const ps::Layout& layout,
                                                 std::span<const float* const> pointers, std::string& lines);
+  // The numbers of the memories of cards that the program knows and may only read: each may have the weights.
+  std::vector<std::int64_t> boards() const;
   // The number of the memory at `base`; as above.
   std::optional<std::int64_t> number_of(const std::byte* base, std::string& lines);
 

@@ -4,6 +4,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -20,6 +22,7 @@ namespace paceline::program {
 
 inline constexpr int kProtocol = 1;
 inline constexpr std::size_t kLongestLine = 16 << 20;  // bytes
+inline constexpr int kStepValues = 32;                 // on the page of a step (step_page.h)
 
 enum class Role { kProbe, kWorker, kEvaluator, kVirtual };
 
@@ -57,10 +60,18 @@ struct Ahead {
   float reach = 0;
   std::int64_t direction = 0;  // floats
 };
+// The words of a step that the program's GPU waits for and writes by itself (step_page.h).
+struct Words {
+  std::int64_t page = 0;  // the number of its memory
+  std::uint32_t number = 0;
+  // The step may not begin before its gate is open, and its weights begin at the start of one of these memories. Empty:
+  // it may begin at once, and its weights are known.
+  std::vector<std::int64_t> rows = {};
+};
 // `micro_batch`: engine::kWholeBatch is written as null.
 std::string step_line(const engine::Batch& batch, std::span<const PlacedRun> weights,
                       std::span<const PlacedRun> gradients, std::int64_t micro_batch,
-                      const Ahead& ahead = {});
+                      const Ahead& ahead = {}, const std::optional<Words>& words = {});
 // An iteration of a stage of units [begin, end) begins. Messages to it are written to memory `in`, and it
 // writes its own to memory `out`.
 struct StageMessage {
@@ -105,6 +116,7 @@ struct Model {
   std::int64_t prefetch = 0;
   std::string card;  // engine::Engine::card() says what these two are
   std::int32_t cards = 0;
+  bool words = false;  // its steps can have Words
   std::vector<std::string> sets;
   std::vector<Unit> units;                                   // none: the program computes whole models
   std::string uncut;                                         // why it does
@@ -115,6 +127,13 @@ struct Model {
 struct Done {};
 struct Stepped {
   engine::StepResult result;
+  // The places, on the step's page, of numbers that are there once the step is done. Without a step that ends later the
+  // result is whole.
+  struct Later {
+    std::optional<int> loss = {};
+    std::map<std::string, int> metrics = {};
+  };
+  std::optional<Later> later = {};
 };
 struct Passed {
   std::int64_t bytes = 0;  // of the message in the stage's memory `out`

@@ -225,6 +225,14 @@ absl::StatusOr<std::string> Process::receive(const std::function<absl::Status()>
   }
 }
 
+bool Process::wait_readable(std::chrono::nanoseconds limit) const {
+  if (received_.find('\n', searched_) != std::string::npos) return true;
+  constexpr std::int64_t kPerSecond = 1'000'000'000;
+  const timespec time{limit.count() / kPerSecond, limit.count() % kPerSecond};
+  pollfd both[] = {{socket_, POLLIN, 0}, {pid_fd_, POLLIN, 0}};
+  return ppoll(both, 2, &time, nullptr) > 0;
+}
+
 std::string Process::how_it_ended() {
   if (!ended_within(patience_)) return "it closed its socket";
   return describe(*status_);

@@ -39,6 +39,9 @@ class Process {
   // returns. Errors: Unavailable when the program has ended; DataLoss for a line that is too long.
   absl::StatusOr<std::string> receive(const std::function<absl::Status()>& keep_going);
 
+  // Waits until receive() need not, at most for `limit`.
+  bool wait_readable(std::chrono::nanoseconds limit) const;
+
   // "exit status 1", "killed by signal 11 (Segmentation fault)"; waits for its end for a moment.
   std::string how_it_ended();
   // Closes the socket and waits for its end, for as long as set_patience() said: the same words, or none

@@ -107,8 +107,9 @@ ProgramEngine::~ProgramEngine() {
   const std::string end =
       asked_only ? end_line("nothing more is asked", false)
                  : end_line("the run was stopped, it failed, or it goes on without this program", true);
+  withdraw();
   const bool said = !over_ && say_at_the_end(end).ok();
-  const bool evaluates = answer_owed_ && options_.start.role == Role::kEvaluator;  // which may take long
+  const bool evaluates = owed_ > 0 && options_.start.role == Role::kEvaluator;  // which may take long
   if (!said || evaluates) process_.set_patience(kLittlePatience);
 }
 
@@ -122,8 +123,10 @@ absl::Status ProgramEngine::say_at_the_end(const std::string& line) {
 absl::Status ProgramEngine::end() {
   if (over_) return absl::OkStatus();
   over_ = true;
-  // What nobody waits for any more: a step, or an evaluation, which may be long.
-  const bool computes = answer_owed_;
+  // A step that nobody waits for any more, or an evaluation, which may be long.
+  const bool computes = owed_ > (early_ ? 1 : 0);
+  withdraw();
+  log_steps();
   const std::chrono::duration<double> limit(options_.after_limit_s > 0 ? options_.after_limit_s : kForEverS);
   process_.set_patience(computes && options_.start.role == Role::kEvaluator
                             ? kLittlePatience
@@ -174,22 +177,37 @@ absl::Status ProgramEngine::send(const std::string& line) {
 
 absl::StatusOr<Answer> ProgramEngine::ask(const std::string& line, const engine::KeepGoing& keep_going,
                                           double limit_s) {
-  if (answer_owed_) PACELINE_RETURN_IF_ERROR(answer(keep_going).status());
+  PACELINE_RETURN_IF_ERROR(drain(keep_going));
   std::string lines;
   {
     const std::lock_guard lock(sharing_);
     lines = std::exchange(later_, "");
   }
   PACELINE_RETURN_IF_ERROR(send(lines + line));
-  answer_owed_ = true;
+  owed_ += 1;
   limit_s_ = limit_s;
   return answer(keep_going);
 }
 
+absl::Status ProgramEngine::drain(const engine::KeepGoing& keep_going) {
+  withdraw();
+  while (owed_ > 0) PACELINE_RETURN_IF_ERROR(answer(keep_going).status());
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Answer> ProgramEngine::answer(const engine::KeepGoing& keep_going) {
-  const auto start = steady_clock::now();
-  std::optional<steady_clock::time_point> still_since;
-  const auto line = process_.receive([&]() -> absl::Status {
+  if (here_.empty()) {
+    PACELINE_ASSIGN_OR_RETURN(here_.emplace_back(), receive(patience(keep_going)));
+  }
+  Answer answer = std::move(here_.front());
+  here_.pop_front();
+  owed_ -= 1;
+  return answer;
+}
+
+std::function<absl::Status()> ProgramEngine::patience(const engine::KeepGoing& keep_going) const {
+  return [this, &keep_going, start = steady_clock::now(),
+          still_since = std::optional<steady_clock::time_point>()]() mutable -> absl::Status {
     if (!keep_going()) return absl::CancelledError("the iteration was given up");
     const auto now = steady_clock::now();
     if (!process_.stands_still())
@@ -204,10 +222,13 @@ absl::StatusOr<Answer> ProgramEngine::answer(const engine::KeepGoing& keep_going
           fmt::format("has not answered for {} s, as program.step_limit_s allows", limit_s_));
     }
     return absl::OkStatus();
-  });
+  };
+}
+
+absl::StatusOr<Answer> ProgramEngine::receive(const std::function<absl::Status()>& patience) {
+  const auto line = process_.receive(patience);
   if (absl::IsCancelled(line.status())) return line.status();
   if (!line.ok()) return failed(line.status());
-  answer_owed_ = false;
   auto answer = parse_answer(*line);
   if (!answer.ok()) return failed(answer.status());
   if (const auto* error = std::get_if<Failed>(&*answer)) {
@@ -256,7 +277,7 @@ void ProgramEngine::expect(std::span<const engine::Batch> batches) {
   if (std::equal(batches.begin(), batches.end(), expected_.begin(), expected_.end())) return;
   expected_.assign(batches.begin(), batches.end());
   // A program that has ended says so when it is asked next.
-  if (!over_ && !answer_owed_) send(expect_line(expected_)).IgnoreError();
+  if (!over_ && (owed_ == 0 || early_)) send(expect_line(expected_)).IgnoreError();
 }
 
 absl::Status ProgramEngine::prepare(const engine::Batch& batch) {
@@ -271,12 +292,9 @@ absl::StatusOr<engine::StepResult> ProgramEngine::step(const engine::Weights& we
   PACELINE_CHECK(batch_.has_value(), "a step before its batch");
   PACELINE_ASSIGN_OR_RETURN(const auto from, runs_of(weights.tensors));
   PACELINE_ASSIGN_OR_RETURN(const auto to, runs_of(gradients));
-  PACELINE_ASSIGN_OR_RETURN(const Answer answer,
-                            ask(step_line(*batch_, from, to, micro_batch, {weights.reach, weights.direction}),
-                                keep_going, options_.step_limit_s));
-  const auto* stepped = std::get_if<Stepped>(&answer);
-  if (stepped == nullptr) return failed(absl::DataLossError("answered out of turn"));
-  return stepped->result;
+  if (model_.words && weights.on_card && weights.reach == 0)
+    return step_with_words(from, to, micro_batch, keep_going);
+  return step_whole(step_line(*batch_, from, to, micro_batch, {weights.reach, weights.direction}), keep_going);
 }
 
 absl::StatusOr<std::unique_ptr<engine::Stage>> ProgramEngine::make_stage(std::int64_t begin,

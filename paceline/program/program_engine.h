@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
+#include <deque>
+#include <functional>
 #include <iterator>
 #include <memory>
 #include <mutex>
@@ -18,6 +21,7 @@
 #include "paceline/program/memories.h"
 #include "paceline/program/messages.h"
 #include "paceline/program/process.h"
+#include "paceline/program/step_page.h"
 
 namespace paceline::program {
 
@@ -70,11 +74,40 @@ class ProgramEngine final : public engine::Engine {
   // the answer is then awaited before the next line is sent.
   absl::StatusOr<Answer> ask(const std::string& line, const engine::KeepGoing& keep_going,
                              double limit_s = 0);
+  // The next one that is owed.
   absl::StatusOr<Answer> answer(const engine::KeepGoing& keep_going);
+  absl::StatusOr<Answer> receive(const std::function<absl::Status()>& patience);
+  // Says, when it is asked now and then, whether it is worth waiting for the program.
+  std::function<absl::Status()> patience(const engine::KeepGoing& keep_going) const;
+  // Waits for all answers that are owed, and throws them away.
+  absl::Status drain(const engine::KeepGoing& keep_going);
   // The runs of these pointers, after the program was told of what memory it has to map for them.
   template <class Float>
   absl::StatusOr<std::vector<PlacedRun>> runs_of(std::span<Float* const> pointers);
   absl::Status say_at_the_end(const std::string& line);
+
+  // Steps with words (program_steps.cc). A program with a GPU is told of the next step before this one is over. So its
+  // thread gives the GPU all work in good time, and nobody but the GPU waits.
+  struct Early {
+    engine::Batch batch;
+    std::vector<PlacedRun> gradients;
+    std::int64_t micro_batch = 0;
+    std::uint32_t number = 0;
+    std::vector<std::int64_t> rows;
+  };
+  absl::StatusOr<engine::StepResult> step_whole(const std::string& line, const engine::KeepGoing& keep_going);
+  absl::StatusOr<engine::StepResult> step_with_words(const std::vector<PlacedRun>& from,
+                                                     const std::vector<PlacedRun>& to, std::int64_t micro_batch,
+                                                     const engine::KeepGoing& keep_going);
+  absl::StatusOr<std::uint32_t> begin_step(const std::vector<PlacedRun>& from, const std::vector<PlacedRun>& to,
+                                           std::int64_t micro_batch, const engine::KeepGoing& keep_going);
+  absl::Status begin_next(const std::vector<PlacedRun>& to, std::int64_t micro_batch);
+  // Lets the program finish a step that was begun early, in vain.
+  void withdraw();
+  void log_steps() const;
+  absl::Status make_page();
+  absl::Status wait_until_done(std::uint32_t number, const engine::KeepGoing& keep_going);
+
   // What ends this engine, in a line that names the program.
   absl::Status failed(const absl::Status& why);
 
@@ -88,8 +121,17 @@ class ProgramEngine final : public engine::Engine {
   std::optional<engine::Batch> batch_;
   std::int64_t stages_made_ = 0;
   std::vector<engine::Batch> expected_;
-  bool answer_owed_ = false;
-  double limit_s_ = 0;  // of the answer that is owed; 0: none
+  int owed_ = 0;              // answers that nobody has had
+  std::deque<Answer> here_;   // the first of them, that are here
+  double limit_s_ = 0;        // for each of them; 0: none
+  std::optional<StepPage> page_;
+  std::int64_t page_number_ = 0;  // the number of the page's memory
+  std::uint32_t steps_ = 0;       // with words, so far
+  std::optional<Early> early_;
+  std::vector<std::int64_t> boards_;  // as at the last step
+  int steady_ = 0;                    // steps since a board came
+  std::int64_t stepped_ = 0, stepped_early_ = 0, withdrawn_ = 0;
+  std::chrono::nanoseconds step_time_{0};  // of the last step with words
   bool over_ = false;   // it has ended, or said what cannot be
 };
 

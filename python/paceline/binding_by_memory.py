@@ -8,6 +8,7 @@ from .binding import Ahead, Binding, Runs
 from .errors import PacelineError
 from .memories import Memories
 from .resident_binding import ResidentBinding
+from .step_page import Words
 
 
 class BindingByMemory:
@@ -33,6 +34,18 @@ class BindingByMemory:
         else:
             self.now.bind(weights)
 
+    def bind_early(self, words: Words) -> None:
+        """As bind(), for a step that may not begin yet."""
+        assert isinstance(self.now, ResidentBinding), "a step before this one had its weights there"
+        self.now.bind_early(words)
+
+    def can_finish_later(self) -> bool:
+        return isinstance(self.now, ResidentBinding) and self.now.can_finish_later
+
+    def finish_later(self, words: Words, skipped: bool) -> None:
+        assert isinstance(self.now, ResidentBinding)
+        self.now.finish_later(words, skipped)
+
     def before(self, gradients: Runs) -> None:
         assert self.now is not None
         self.now.before(gradients)
@@ -44,6 +57,7 @@ class BindingByMemory:
         if isinstance(self.now, ResidentBinding):  # nobody but this process and the servers can look
             if skipped:
                 self.now.contribute_nothing()
+                self.now.settle()
             elif not finite:
                 name = self.now.not_finite()
                 return {"finite": True} if name is None else {"not_finite": name}

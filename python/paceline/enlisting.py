@@ -162,7 +162,8 @@ def _model_message(session: Session, inventory: Inventory, samples: int, wishes:
     }
     card = _card_of(inventory) if wishes.processes == 1 else None
     if card is not None:
-        message["memory"] = {"kind": CUDA, "device": card, "cards": len(driver().cards())}
+        cuda = driver()
+        message["memory"] = {"kind": CUDA, "device": card, "cards": len(cuda.cards()), "words": cuda.offers_words()}
     if wishes.evaluate is None:
         message["evaluates"] = False
     if inventory.aliases:

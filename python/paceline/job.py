@@ -18,7 +18,7 @@ from .evaluation import Evaluate, measure
 from .inventory import Inventory
 from .leaving import Leaving
 from .loading import Load, to_device
-from .measures import finite, number, weight_of
+from .measures import finite, number, scalar, weight_of
 from .measures import metrics as checked
 from .memories import Memories
 from .micro_batches import MicroBatches, cut
@@ -29,12 +29,15 @@ from .session import Session
 from .stage_forward import StageForward
 from .stages import KINDS as STAGE_KINDS
 from .stages import Stages
+from .step_page import Words
 from .write_guard import WriteGuard
 from .write_watch import WriteWatch
 
 if TYPE_CHECKING:
     from .cuts import Cuts, Loss
     from .team import Team
+
+_LOOK_SECONDS = 1.0
 
 
 class Job:
@@ -84,6 +87,8 @@ class Job:
         self._said_over = False
         self._micro: MicroBatches | None = None
         self._micro_batch: int | None = None
+        self._words: Words | None = None  # of the step in hand
+        self._finishes_later = False  # the step in hand, without this thread waiting for it
         self._augment_seed = 0
         self._leaving = Leaving()
         self._write_guard = WriteGuard(binding.shared_at, reporter.tell)
@@ -127,7 +132,12 @@ class Job:
             self._in_hand, self._stepped = False, True
             assert self._micro is not None
             known = None if weight is None else weight_of(weight)
-            self._micro.measured(number(loss, "the loss"), checked(metrics), known, skipped)
+            later = self._finishes_later and known != 0
+            if later and len(self._micro.parts) == 1 and self._words is not None:
+                metrics = self._words.take(metrics)
+            self._micro.measured(
+                scalar(loss) if later else number(loss, "the loss"), checked(metrics), known, skipped
+            )
             self._micro.collect()
             if self._micro.is_last:
                 self._finish(self._micro)
@@ -167,7 +177,7 @@ class Job:
         try:
             with reporter.reported():
                 while not self._over:
-                    message = self._channel.read()
+                    message = self._next_message()
                     if message is not None and message["type"] == "step":
                         yield from self._iteration(message)
                     else:
@@ -175,6 +185,13 @@ class Job:
         except GeneratorExit:
             self._leaving.left_early()
             raise
+
+    def _next_message(self) -> Message | None:
+        # A device that failed writes no word, and the worker would wait for it.
+        while self._finishes_later and not self._channel.ready(_LOOK_SECONDS):
+            if self._device.type == "cuda":
+                torch.cuda.current_stream(self._device).query()
+        return self._channel.read()
 
     def _serve(self, message: Message | None) -> None:
         """Everything but a step."""
@@ -220,13 +237,13 @@ class Job:
         for micro, part in enumerate(self._micro.parts):
             self._micro.start(micro)
             batch = self._loader.get(Load(part, self._augment_seed, self.epoch))
+            if self._device.type != "cpu":
+                batch = to_device(batch, self._device)  # before the weights, which the device may have to wait for
             if not bound:
                 self._bind(step)
                 bound = True
             self._seed = int(step["seed"]) + micro
             seed_step(self._seed, self._device)
-            if self._device.type != "cpu":
-                batch = to_device(batch, self._device)
             self.samples = part
             self._in_hand = True
             yield batch
@@ -241,8 +258,20 @@ class Job:
             self._finish(self._micro)
 
     def _bind(self, step: Message) -> None:
-        self._bind_weights(step)
+        page = step.get("page")
+        self._words = None if page is None else Words.of(page, self._memories.page(int(page["memory"])))
+        if self._words is not None and self._words.rows:
+            self._watch.check_sent()
+            self._binding.bind_early(self._words)
+        else:
+            self._bind_weights(step)
         self._binding.before(step["gradients"])
+        self._finishes_later = (
+            self._words is not None
+            and self._team is None
+            and not self._guard.has_scaler
+            and self._binding.can_finish_later()
+        )
         if self._team is not None:
             self._team.spread_weights()
         self._watch.start()
@@ -260,10 +289,13 @@ class Job:
         if self._team is not None:
             micro.skipped = self._team.average(micro)
         overflowed = self._guard.overflowed()  # a scaler is updated in any case
+        if self._finishes_later:
+            self._finish_later(micro)
+            return
         known = self._binding.finish(skipped=micro.skipped or overflowed)
         self._watch.check()
         self._watch.sent()
-        loss = finite(micro.loss)
+        loss = finite(float(micro.loss))
         said: Message = {"loss": loss, "metrics": micro.metrics, "skipped": micro.skipped or overflowed, **known}
         if micro.weight is not None:
             said["weight"] = micro.weight
@@ -271,6 +303,25 @@ class Job:
         if overflowed and not micro.skipped and loss is not None:
             said["retry"] = True
         self._send({"type": "stepped", **said})
+
+    def _finish_later(self, micro: MicroBatches) -> None:
+        """The answer is sent at once, and what the device has not computed yet will be on the page."""
+        words = self._words
+        assert words is not None
+        later: dict[str, Any] = {}
+        said: Message = {"metrics": micro.metrics, "skipped": micro.skipped}
+        if isinstance(micro.loss, torch.Tensor):
+            later["loss"] = words.later(micro.loss)
+        else:
+            said["loss"] = finite(micro.loss)
+        if words.metrics:
+            later["metrics"] = words.metrics
+        self._binding.finish_later(words, micro.skipped)
+        self._watch.check()
+        self._watch.sent()
+        if micro.weight is not None:
+            said["weight"] = micro.weight
+        self._send({"type": "stepped", "later": later, **said})
 
     def _expected(self, batches: list[Any]) -> list[Load]:
         loads = []

@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+import torch
+
 from .errors import PacelineError
 
 _MOST_METRICS = 100
@@ -19,6 +21,13 @@ def number(value: Any, what: str) -> float:
         return float(item() if callable(item) else value)
     except (TypeError, ValueError, RuntimeError):
         raise PacelineError(f"{what} is not one number but {_describe(value)}") from None
+
+
+def scalar(value: Any) -> float | torch.Tensor:
+    """As number(), but a tensor on a device stays there, so that nobody waits for it."""
+    if isinstance(value, torch.Tensor) and value.numel() == 1 and not value.is_complex():
+        return value.detach().double().reshape(())
+    return number(value, "the loss")
 
 
 def weight_of(value: Any) -> float:
@@ -37,6 +46,12 @@ def _describe(value: Any) -> str:
 
 def finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
+
+
+def is_metric(name: object, value: torch.Tensor) -> bool:
+    """Whether metrics() would take it."""
+    named = isinstance(name, str) and 1 <= len(name.encode()) <= _MOST_NAME
+    return named and value.numel() == 1 and not value.is_complex()
 
 
 def metrics(values: Mapping[str, Any] | None) -> dict[str, float]:

@@ -16,6 +16,9 @@ from .errors import PacelineError
 if TYPE_CHECKING:
     import torch
 
+    from .device_memory import Choice, Rows
+    from .step_page import StepPage
+
 FLOAT = 4  # bytes
 
 # Kinds of memory in a message.
@@ -60,6 +63,7 @@ class FileMemory:
         self.writable = write
         self.generation = generation
         self.near = near
+        self.page: StepPage | None = None  # once it is used as one
         fd = os.open(path, (os.O_RDWR if write else os.O_RDONLY) | os.O_CLOEXEC)
         try:
             access = mmap.ACCESS_WRITE if write else mmap.ACCESS_READ
@@ -89,6 +93,7 @@ class Memories:
         self._device = device  # the model's
         self._mapped: dict[int, Memory] = {}
         self._generation = 0
+        self._rows: dict[tuple[int, int], Rows] = {}  # by card and size
         self.offsets: list[int] = []
         self.floats = 0
 
@@ -107,7 +112,7 @@ class Memories:
         if kind == CUDA:
             from .device_memory import CardMemory
 
-            self._mapped[number] = CardMemory(number, message, self._device, write, self._generation)
+            self._mapped[number] = CardMemory(number, message, self._device, write, self._generation, self._rows)
         elif kind == FILE:
             near = self._device.type == "cpu" and not is_stand_in()
             path, size = str(message["path"]), int(message["bytes"])
@@ -133,6 +138,29 @@ class Memories:
 
         if self._device.type == "cuda":
             torch.cuda.synchronize(self._device)
+
+    def page(self, number: int) -> StepPage:
+        """The page that lies at the start of a file's memory."""
+        from .step_page import StepPage
+
+        memory = self._mapped.get(number)
+        if not isinstance(memory, FileMemory):
+            raise PacelineError(f"Paceline names the page {number}, which it has not mapped")
+        if memory.page is None:
+            memory.page = StepPage(memory, self._device)
+        return memory.page
+
+    def choice(self, numbers: Sequence[int], floats: int) -> Choice | None:
+        """Among these memories. None if the device cannot choose among them."""
+        from .device_memory import CardMemory, choice
+
+        memories = [self._mapped.get(number) for number in numbers]
+        cards = [memory for memory in memories if isinstance(memory, CardMemory)]
+        return choice(cards, floats, self._device) if len(cards) == len(memories) else None
+
+    def whole(self, number: int) -> tuple[Span, ...]:
+        """All tensors, from the start of one memory on."""
+        return self.spans([[0, number, 0]])
 
     def numbered(self, number: int) -> Memory:
         return self._mapped[number]

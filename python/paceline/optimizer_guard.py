@@ -88,6 +88,10 @@ class OptimizerGuard:
         self._scaler.update()
         return not self._finite
 
+    @property
+    def has_scaler(self) -> bool:
+        return self._scaler is not None
+
     def release(self) -> None:
         """The optimizer is the program's own again."""
         for name, had_own, before in reversed(self._saved):

@@ -172,7 +172,7 @@ class Follower(Team):
 
     def average(self, micro: MicroBatches) -> bool:
         said = {
-            "loss": finite(micro.loss),
+            "loss": finite(float(micro.loss)),
             "metrics": micro.metrics,
             "skipped": micro.skipped,
             "weight": micro.weight,
