@@ -21,6 +21,7 @@ from .blocks import Asked, Block, find_blocks
 from .errors import PacelineError
 from .inventory import CONSTANT, PARAMETER, STATISTIC, Inventory
 from .loading import to_device
+from .seeding import others_now
 from .stage_forward import Ended, Seams, StageForward, stub_paths
 from .stubs import StubUsed
 from .trees import at, replaced
@@ -160,6 +161,7 @@ class _DryRun:
 
         for block in self._blocks:
             handles.append(block.module.register_forward_hook(record(block), with_kwargs=True))
+        drawn = others_now()
         try:
             value = _value(self._loss(self._model, self._batch))
         finally:
@@ -171,6 +173,7 @@ class _DryRun:
                 raise CannotCut(f"the loss of a micro-batch calls {block.name} {times} times, and cuts need one call")
         self._inputs = [arguments for _, arguments, _ in called]
         seams = Seams([block for block, _, _ in called])
+        seams.others_draw = others_now() != drawn
         seams.outputs = [replaced(output, lambda _, tensor: tensor.detach()) for _, _, output in called]
         value.backward()
         return seams, self._graded()

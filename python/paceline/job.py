@@ -90,7 +90,7 @@ class Job:
         self._write_guard.install()
         reporter.way_out = self._way_out
         self._loader = make_loader() if self.role in ("worker", "follower") else None
-        self._seams = None if cuts is None else cuts.seams
+        self._passing = None if cuts is None else StageForward(cuts.seams, 0, len(cuts.seams.blocks), device=device)
         self._seed = 0  # of the micro-batch in hand
         self._stages: Stages | None = None
         if loss is not None and cuts is not None and self._loader is not None:
@@ -134,9 +134,7 @@ class Job:
 
     def block_seeds(self) -> contextlib.AbstractContextManager[object]:
         """Around the passes of a whole model: its blocks draw what they draw as stages of it."""
-        if self._seams is None:
-            return contextlib.nullcontext()
-        return StageForward(self._seams, 0, len(self._seams.blocks), (), self._seed, self._device)
+        return contextlib.nullcontext() if self._passing is None else self._passing.begin_with((), self._seed)
 
     def wait_for_end(self) -> None:
         """For a program that only describes its model."""
@@ -200,6 +198,8 @@ class Job:
         elif kind == "evaluate":
             self._answer_evaluate(message)
         elif kind in STAGE_KINDS and self._stages is not None:
+            if kind == "stage":
+                self._micro_batch = message["micro_batch"]
             answer = self._stages.serve(message)
             if answer is not None:
                 self._send(answer)

@@ -40,11 +40,10 @@ class _Stage:
 
     begin: int
     end: int
-    first: int  # of its blocks
-    last: int
     message: Message
     parts: list[Part]
     own: list[int]  # entries that it writes
+    passing: StageForward
     views: dict[int, torch.Tensor]  # by entry: where the servers find the gradient or the statistic
     statistics: dict[int, torch.Tensor]  # by entry: the values of this stage
     passes: dict[int, _Pass] = field(default_factory=dict)
@@ -77,6 +76,7 @@ class Stages:
         self._get = get
         self._bind = bind
         self._device = device
+        self._parameters = [entry.tensor for entry in inventory.entries if entry.kind == PARAMETER]
         self._stages: dict[int, _Stage] = {}
 
     def serve(self, message: Message) -> Message | None:
@@ -105,11 +105,10 @@ class Stages:
         stage = _Stage(
             begin=begin,
             end=end,
-            first=units[0].first,
-            last=units[-1].last,
             message=message,
             parts=cut(tuple(int(index) for index in message["samples"]), message["micro_batch"]),
             own=own,
+            passing=StageForward(self._cuts.seams, units[0].first, units[-1].last, device=self._device),
             views=self._views(message, set(own)),
             statistics={
                 index: entry.tensor.detach().clone()
@@ -132,11 +131,11 @@ class Stages:
     def _forward(self, stage: _Stage, micro: int, size: int | None) -> Message:
         part = stage.parts[micro]
         seed = int(stage.message["seed"]) + micro
-        batch = self._get(Load(part, int(stage.message["augment_seed"])))
+        batch = self._get(Load(part, int(stage.message["augment_seed"]), int(stage.message.get("epoch", 0))))
         received = self._read(stage, size)
-        seed_step(seed, self._device)
+        seed_step(seed, self._device, self._cuts.seams.others_draw)
         loss = None
-        forward = StageForward(self._cuts.seams, stage.first, stage.last, received, seed, self._device)
+        forward = stage.passing.begin_with(received, seed)
         try:
             with self._own_statistics(stage), forward:
                 result = self._loss(self._model, batch)
@@ -174,12 +173,10 @@ class Stages:
             for root, gradient in zip(roots, gradients)
             if gradient is not None and root.requires_grad
         ]
-        for entry in entries:
-            if entry.kind == PARAMETER:
-                entry.tensor.grad = None
+        for parameter in self._parameters:
+            parameter.grad = None
         seed = int(stage.message["seed"]) + micro
-        forward = StageForward(self._cuts.seams, stage.first, stage.last, done.received, seed, self._device)
-        with forward.recompute():
+        with stage.passing.begin_with(done.received, seed).recompute():
             if pairs:
                 torch.autograd.backward([root for root, _ in pairs], [gradient for _, gradient in pairs])
         self._collect(stage, micro)
@@ -246,7 +243,7 @@ class Stages:
             stage.metrics[name] = (before * stage.metrics.get(name, 0.0) + share * value) / stage.known[name]
 
     def _read(self, stage: _Stage, size: int | None) -> list[Any]:
-        return [] if size is None else read_message(self._memories.numbered(int(stage.message["in"])), size)
+        return [] if size is None else read_message(self._memories.file(int(stage.message["in"])), size)
 
     def _write(self, stage: _Stage, tensors: list[Any]) -> int:
-        return write_message(self._memories.numbered(int(stage.message["out"])), tensors)
+        return write_message(self._memories.file(int(stage.message["out"])), tensors)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any, Callable
 
 import torch
@@ -26,6 +27,21 @@ def mlp() -> Case:
         nn.Linear(6, 16), nn.ReLU(inplace=True), nn.Dropout(0.2), nn.Linear(16, 16), nn.Tanh(), nn.Linear(16, 5)
     )
     return model, _labelled(6), _cross_entropy
+
+
+class _DrawsElsewhere(nn.Module):
+    """A block that uses Python's random numbers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(6, 6)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.linear(x) * random.random()
+
+
+def drawing() -> Case:
+    return nn.Sequential(*(_DrawsElsewhere() for _ in range(4))), _labelled(6, classes=6), _cross_entropy
 
 
 class _Encoder(nn.Module):
@@ -228,7 +244,7 @@ def vit() -> Case:
     )
 
 
-PLAIN = {"mlp": mlp, "encoder": encoder, "conditioned": conditioned, "resnet": resnet}
+PLAIN = {"mlp": mlp, "drawing": drawing, "encoder": encoder, "conditioned": conditioned, "resnet": resnet}
 TRANSFORMERS = {
     "gpt2": gpt2,
     "llama": llama,

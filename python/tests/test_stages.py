@@ -62,6 +62,7 @@ class Bench:
             CPU,
         )
         self.numbers = itertools.count()
+        self.epoch = 0
 
     def add_memory(self, size: int) -> int:
         file = os.memfd_create("test")
@@ -117,6 +118,7 @@ class Bench:
                     "units": [first, last],
                     "samples": BATCH,
                     "seed": SEED,
+                    "epoch": self.epoch,
                     "augment_seed": 5,
                     "micro_batch": MICRO_BATCH,
                     "gradients": [[0, self.gradients, 0]],
@@ -156,7 +158,7 @@ class Bench:
     def hand_on(self, rooms: Any, place: int, other: int, size: int) -> int | None:
         if not 0 <= other < len(rooms):
             return None
-        source, target = self.memories.numbered(rooms[place][1]), self.memories.numbered(rooms[other][0])
+        source, target = self.memories.file(rooms[place][1]), self.memories.file(rooms[other][0])
         target.view(0, size, torch.uint8).copy_(source.view(0, size, torch.uint8))
         return size
 
@@ -181,6 +183,20 @@ def check_every_cut(case: Any, exact: bool = True) -> Bench:
 @pytest.mark.parametrize("name", [name for name in PLAIN if name != "conditioned"])
 def test_a_cut_model_computes_the_same_bits(name: str) -> None:
     check_every_cut(PLAIN[name])
+
+
+def test_generators_that_no_block_uses_are_not_seeded_for_each() -> None:
+    assert Bench(PLAIN["drawing"]).cuts.seams.others_draw
+    assert not Bench(PLAIN["mlp"]).cuts.seams.others_draw
+
+
+def test_a_stage_loads_its_micro_batches_in_their_epoch() -> None:
+    bench = Bench(PLAIN["mlp"])
+    loads: list[Load] = []
+    bench.stages._get = lambda load: [loads.append(load), bench.loads[load]][1]
+    bench.epoch = 3
+    bench.in_stages([0, len(bench.cuts.units)])
+    assert loads == [Load(part, 5, 3) for part in cut(tuple(BATCH), MICRO_BATCH)]
 
 
 @skipped_without_transformers
