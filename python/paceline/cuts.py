@@ -17,6 +17,7 @@ from typing import Any, Callable
 import torch
 from torch import nn
 
+from .absent_weights import AbsentUsed, Place, places_of
 from .blocks import Asked, Block, find_blocks
 from .errors import PacelineError
 from .inventory import CONSTANT, PARAMETER, STATISTIC, Inventory
@@ -40,7 +41,8 @@ class Unit:
     first: int
     last: int
     name: str
-    tensors: list[int] = field(default_factory=list)  # numbers of the inventory's entries
+    tensors: list[int] = field(default_factory=list)  # that it writes: numbers of the inventory's entries
+    weights: set[int] = field(default_factory=set)  # that it computes with: numbers of entries
     message_bytes: int = 0
     extra_bytes: int = 0
     kept_bytes: int = 0
@@ -63,6 +65,10 @@ class Cuts:
     units: list[Unit]
     # Parameters that get gradients in several units, by number of entry: these units.
     shared: dict[int, list[int]]
+
+    def weights(self, begin: int, end: int) -> set[int]:
+        """The numbers of the entries that a stage of these units computes with."""
+        return set().union(*(unit.weights for unit in self.units[begin:end]))
 
 
 def find_cuts(model: nn.Module, inventory: Inventory, loss: Loss, batch: Any, samples: int, asked: Asked) -> Cuts:
@@ -131,6 +137,7 @@ class _DryRun:
         self._samples = samples
         self._blocks = blocks
         self._inputs: list[Any] = []  # of each block, as it is called
+        self._places = places_of(model, inventory)
 
     def cuts(self) -> Cuts:
         seams, trained = self._whole()
@@ -202,7 +209,8 @@ class _DryRun:
                 kept += tensor.numel() * tensor.element_size()
             return tensor
 
-        forward = StageForward(seams, unit.first, unit.last, received)
+        absent = self._absent(seams, unit, received)
+        forward = StageForward(seams, unit.first, unit.last, received, absent=absent)
         with _counted_flops() as flops, self._called() as called, forward:
             with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
                 try:
@@ -219,6 +227,21 @@ class _DryRun:
         unit.flops = flops() / self._samples
         return self._graded(), called
 
+    def _absent(self, seams: Seams, unit: Unit, received: list[torch.Tensor]) -> list[Place]:
+        """The weights that a stage of this unit alone does without; the unit's own are the others. Tried."""
+        modules = {one for block in seams.blocks[unit.first : unit.last] for one in block.module.modules()}
+        unit.weights = {place.number for place in self._places if place.is_in(modules)}
+        while True:
+            absent = [place for place in self._places if place.number not in unit.weights]
+            try:
+                with torch.no_grad(), StageForward(seams, unit.first, unit.last, received, absent=absent):
+                    self._loss(self._model, self._batch)
+                return absent
+            except Ended:
+                return absent
+            except AbsentUsed as used:
+                unit.weights |= used.sources
+
     def _owners(self, units: list[Unit], written: list[tuple[set[int], set[int]]]) -> dict[int, list[int]]:
         """Gives every tensor that is written to one unit: the first one that computes something for it."""
         shared: dict[int, list[int]] = {}
@@ -228,6 +251,9 @@ class _DryRun:
             which = 0 if entry.kind == PARAMETER else 1
             writers = [number for number, sets in enumerate(written) if index in sets[which]] or [0]
             units[writers[0]].tensors.append(index)
+            if entry.kind == PARAMETER:
+                for number in writers:
+                    units[number].weights.add(index)
             if entry.kind == PARAMETER and len(writers) > 1:
                 shared[index] = writers
                 for number in range(writers[0], writers[-1]):

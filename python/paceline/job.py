@@ -247,12 +247,13 @@ class Job:
             self._team.spread_weights()
         self._watch.start()
 
-    def _bind_weights(self, message: Message) -> None:
+    def _bind_weights(self, message: Message, wanted: set[int] | None = None) -> None:
+        """wanted: the entries that a stage computes with; None: all."""
         if not self._bound:
             self._inventory.check_devices()
             self._bound = True
         self._watch.check_sent()
-        self._binding.bind(message["weights"], message.get("gradients", ()), message.get("ahead"))
+        self._binding.bind(message["weights"], message.get("gradients", ()), message.get("ahead"), wanted)
 
     def _finish(self, micro: MicroBatches) -> None:
         self._guard.check()

@@ -12,6 +12,7 @@ from typing import Any, Callable
 
 import torch
 
+from .absent_weights import Place, make_absent
 from .blocks import Block
 from .seeding import mix, seed_step
 from .stubs import Scope, Stub, make_stub
@@ -70,8 +71,11 @@ class StageForward:
         received: Sequence[torch.Tensor] = (),
         seed: int | None = None,
         device: torch.device | None = None,
+        absent: Sequence[Place] = (),
     ) -> None:
+        """absent: weights outside the blocks that this stage does not hold."""
         self._seams = seams
+        self._absent = absent
         self._begin = begin
         self._end = end
         self._device = device or torch.device("cpu")
@@ -83,7 +87,7 @@ class StageForward:
         """For the passes of one micro-batch, with the activations that another stage sent."""
         self._received = received
         self._seed = None if seed is None else mix(seed)
-        self._scope = Scope()  # of the stubs
+        self._scope = Scope(is_open=self._begin > 0)  # of the stubs
         self._recomputes = False
         return self
 
@@ -97,6 +101,8 @@ class StageForward:
             own = block.module.__dict__
             self._originals.append((own, "forward" in own, block.module.forward))
             own["forward"] = replacement
+        for place in self._absent:
+            place.put(make_absent(place.weight, place.name, place.number, self._scope))
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -106,6 +112,8 @@ class StageForward:
             else:
                 own.pop("forward", None)
         self._originals = []
+        for place in self._absent:
+            place.put(place.weight)
 
     def _replacement(self, index: int, block: Block) -> Callable[..., Any]:
         def forward(*args: Any, **kwargs: Any) -> Any:

@@ -9,6 +9,7 @@ from typing import Any, Callable
 
 import torch
 
+from .absent_weights import places_of
 from .binding import check_trainable, dense
 from .channel import Message
 from .cuts import Cuts, Loss
@@ -65,7 +66,7 @@ class Stages:
         loss: Loss,
         cuts: Cuts,
         get: Callable[[Load], Any],
-        bind: Callable[[Message], None],
+        bind: Callable[[Message, set[int]], None],
         device: torch.device,
     ) -> None:
         self._model = model
@@ -76,6 +77,10 @@ class Stages:
         self._get = get
         self._bind = bind
         self._device = device
+        modules = {one for block in cuts.seams.blocks for one in block.module.modules()}
+        self._outside = [place for place in places_of(inventory.model, inventory) if not place.is_in(modules)]
+        self._collecting: tuple[_Stage, int] | None = None
+        self._collects_early = _collected_early(inventory, cuts, self._collect_one)
         self._parameters = [entry.tensor for entry in inventory.entries if entry.kind == PARAMETER]
         self._stages: dict[int, _Stage] = {}
 
@@ -100,7 +105,9 @@ class Stages:
     def _started(self, message: Message) -> _Stage:
         begin, end = (int(unit) for unit in message["units"])
         units = self._cuts.units[begin:end]
-        self._bind(message)
+        self._stages.pop(int(message["stage"]), None)
+        weights = self._cuts.weights(begin, end)
+        self._bind(message, weights.union(*(self._cuts.weights(one.begin, one.end) for one in self._stages.values())))
         own = sorted(index for unit in units for index in unit.tensors)
         stage = _Stage(
             begin=begin,
@@ -108,7 +115,13 @@ class Stages:
             message=message,
             parts=cut(tuple(int(index) for index in message["samples"]), message["micro_batch"]),
             own=own,
-            passing=StageForward(self._cuts.seams, units[0].first, units[-1].last, device=self._device),
+            passing=StageForward(
+                self._cuts.seams,
+                units[0].first,
+                units[-1].last,
+                device=self._device,
+                absent=[place for place in self._outside if place.number not in weights],
+            ),
             views=self._views(message, set(own)),
             statistics={
                 index: entry.tensor.detach().clone()
@@ -178,7 +191,11 @@ class Stages:
         seed = int(stage.message["seed"]) + micro
         with stage.passing.begin_with(done.received, seed).recompute():
             if pairs:
-                torch.autograd.backward([root for root, _ in pairs], [gradient for _, gradient in pairs])
+                self._collecting = (stage, micro)
+                try:
+                    torch.autograd.backward([root for root, _ in pairs], [gradient for _, gradient in pairs])
+                finally:
+                    self._collecting = None
         self._collect(stage, micro)
         if stage.begin == 0:
             return {"type": "passed", "bytes": 0}
@@ -186,22 +203,30 @@ class Stages:
         sent = [leaf.grad for leaf in done.received] + [dense(entries[index].tensor.grad) for index in before]
         return {"type": "passed", "bytes": self._write(stage, sent)}
 
-    @torch.no_grad()
     def _collect(self, stage: _Stage, micro: int) -> None:
-        """Adds up as MicroBatches does it, in the same order: the sum has the same bits."""
         for index in stage.own:
-            entry = self._inventory.entries[index]
-            gradient = dense(entry.tensor.grad) if entry.kind == PARAMETER else None
-            if gradient is None:
-                continue
-            part = gradient.detach() * stage.share(micro) if len(stage.parts) > 1 else gradient.detach()
-            if index in stage.sums:
-                stage.sums[index].add_(part)
-            elif entry.dtype == torch.float32:  # where it is needed in the end
-                stage.sums[index] = stage.views[index].copy_(part)
-            else:
-                stage.sums[index] = part
-            entry.tensor.grad = None
+            if self._inventory.entries[index].kind == PARAMETER and index not in self._collects_early:
+                self._add(stage, micro, index, self._inventory.entries[index].tensor)
+
+    def _collect_one(self, index: int, parameter: torch.Tensor) -> None:
+        """As soon as a backward pass has the gradient of a parameter, so that it never has those of all."""
+        if self._collecting is not None:
+            self._add(*self._collecting, index, parameter)
+
+    @torch.no_grad()
+    def _add(self, stage: _Stage, micro: int, index: int, parameter: torch.Tensor) -> None:
+        """Adds up as MicroBatches does it, in the same order: the sum has the same bits."""
+        gradient = dense(parameter.grad)
+        if gradient is None:
+            return
+        part = gradient.detach() * stage.share(micro) if len(stage.parts) > 1 else gradient.detach()
+        if index in stage.sums:
+            stage.sums[index].add_(part)
+        elif parameter.dtype == torch.float32:  # where it is needed in the end
+            stage.sums[index] = stage.views[index].copy_(part)
+        else:
+            stage.sums[index] = part
+        parameter.grad = None
 
     def _finished(self, stage: _Stage) -> Message:
         self._inventory.check_unchanged()
@@ -247,3 +272,17 @@ class Stages:
 
     def _write(self, stage: _Stage, tensors: list[Any]) -> int:
         return write_message(self._memories.file(int(stage.message["out"])), tensors)
+
+
+def _collected_early(inventory: Inventory, cuts: Cuts, collect: Callable[[int, torch.Tensor], None]) -> set[int]:
+    """Calls collect(entry, parameter) whenever a backward pass has a parameter's gradient. The entries.
+
+    Parameters whose gradient other stages want are none of them.
+    """
+    early = set()
+    for index, entry in enumerate(inventory.entries):
+        hook: Any = getattr(entry.tensor, "register_post_accumulate_grad_hook", None)  # PyTorch 2.1
+        if entry.kind == PARAMETER and index not in cuts.shared and hook is not None:
+            hook(lambda parameter, index=index: collect(index, parameter))
+            early.add(index)
+    return early

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import itertools
+import math
 import os
 from typing import Any
 
@@ -58,7 +59,7 @@ class Bench:
             self.loss,
             self.cuts,
             lambda load: self.loads[load],
-            lambda message: self.reset(),
+            lambda message, weights: self.reset(),
             CPU,
         )
         self.numbers = itertools.count()
@@ -78,9 +79,15 @@ class Bench:
             os.close(file)
 
     @torch.no_grad()
-    def reset(self) -> None:
-        for entry, value in zip(self.inventory.entries, self.before):
-            entry.tensor.copy_(value)
+    def reset(self, weights: Any = None) -> None:
+        """The first values; of weights that are not wanted, numbers that are none."""
+        for index, (entry, value) in enumerate(zip(self.inventory.entries, self.before)):
+            if entry.is_buffer:
+                if weights is None:
+                    entry.tensor.copy_(value)
+            else:
+                held = weights is None or index in weights
+                entry.tensor.data = value if held else torch.full((), math.nan).expand(entry.shape)
 
     def whole(self) -> tuple[float, list[torch.Tensor]]:
         self.reset()
@@ -109,6 +116,7 @@ class Bench:
 
     def in_stages(self, edges: list[int]) -> tuple[float, list[torch.Tensor]]:
         names = [next(self.numbers) for _ in edges[1:]]
+        self.ranges = dict(zip(names, zip(edges, edges[1:])))
         rooms = [(self.add_memory(ROOM), self.add_memory(ROOM)) for _ in names]
         for name, first, last, (inside, outside) in zip(names, edges, edges[1:], rooms):
             begun = self.stages.serve(
@@ -153,6 +161,8 @@ class Bench:
         return loss, found
 
     def serve(self, message: Any) -> Any:
+        """As in a process that has no other stage."""
+        self.reset(self.cuts.weights(*self.ranges[message["stage"]]))
         return self.stages.serve(message)
 
     def hand_on(self, rooms: Any, place: int, other: int, size: int) -> int | None:
