@@ -79,6 +79,12 @@ def find_cuts(model: nn.Module, inventory: Inventory, loss: Loss, batch: Any, sa
     if getattr(model, "_orig_mod", None) is root:
         raise CannotCut("torch.compile() was given the whole model; compile its blocks instead, each by itself")
     blocks = find_blocks(root, asked)
+    for name, module in root.named_modules():
+        if getattr(module, "_compiled_call_impl", None) is not None:
+            raise CannotCut(
+                f"{name or 'the model'} is compiled by its compile(), which hides its forward(); replace each block "
+                "by torch.compile(block) instead"
+            )
     if len(blocks) < 2:
         raise CannotCut("the model has no ModuleList or Sequential of two or more blocks to be cut between")
     try:
@@ -103,6 +109,10 @@ def _on_meta(model: nn.Module) -> nn.Module:
         if isinstance(tensor, nn.Parameter):
             empty = nn.Parameter(empty, requires_grad=tensor.requires_grad)
         memo[id(tensor)] = empty
+    for module in model.modules():
+        trainer = module.__dict__.get("_trainer")  # Lightning's
+        if trainer is not None:
+            memo[id(trainer)] = trainer
     return copy.deepcopy(model, memo)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any, Callable
 
+import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -209,6 +210,63 @@ def qwen() -> Case:
     return _language(Qwen2ForCausalLM(config))
 
 
+def mistral() -> Case:
+    from transformers import MistralConfig, MistralForCausalLM
+
+    config = MistralConfig(
+        vocab_size=64,
+        hidden_size=16,
+        intermediate_size=32,
+        num_hidden_layers=4,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        sliding_window=4,
+    )
+    return _language(MistralForCausalLM(config))
+
+
+def t5() -> Case:
+    from transformers import T5Config, T5ForConditionalGeneration
+
+    config = T5Config(
+        vocab_size=64, d_model=16, d_kv=8, d_ff=32, num_layers=3, num_decoder_layers=3, num_heads=2, dropout_rate=0.1
+    )
+    config.decoder_start_token_id = 0
+    return _language(T5ForConditionalGeneration(config))
+
+
+def in_bfloat16() -> Case:
+    """Weights of two bytes, which a stage copies."""
+    model, train_set, loss = llama(masked=False)
+    return model.to(torch.bfloat16), train_set, loss
+
+
+def autocast() -> Case:
+    model, train_set, loss = llama()
+
+    def in_autocast(model: Any, batch: Any) -> Any:
+        with torch.autocast("cpu", torch.bfloat16):
+            return loss(model, batch)
+
+    return model, train_set, in_autocast
+
+
+def lora() -> Case:
+    """Trained parts in every second layer of a frozen model."""
+    peft = pytest.importorskip("peft")
+    model, train_set, loss = llama(masked=False)
+    config = peft.LoraConfig(r=2, target_modules=["q_proj", "v_proj"], lora_dropout=0.1, layers_to_transform=[1, 3])
+    return peft.get_peft_model(model, config), train_set, loss
+
+
+def compiled() -> Case:
+    model, train_set, loss = llama()
+    layers: Any = model.model.layers  # type: ignore[union-attr]
+    for index, layer in enumerate(layers):
+        layers[index] = torch.compile(layer, backend="aot_eager")
+    return model, train_set, loss
+
+
 def bert() -> Case:
     from transformers import BertConfig, BertForMaskedLM
 
@@ -249,6 +307,12 @@ TRANSFORMERS = {
     "gpt2": gpt2,
     "llama": llama,
     "qwen": qwen,
+    "mistral": mistral,
+    "t5": t5,
+    "lora": lora,
+    "compiled": compiled,
+    "bfloat16": in_bfloat16,
+    "autocast": autocast,
     "bert": bert,
     "vit": vit,
     "checkpointed": checkpointed,

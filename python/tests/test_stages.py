@@ -12,6 +12,7 @@ import pytest
 import torch
 from stage_models import PLAIN, SAMPLES, TRANSFORMERS, UNet, _cross_entropy, _labelled
 
+from paceline.absent_weights import places_of
 from paceline.cuts import CannotCut, Cuts, find_cuts
 from paceline.inventory import PARAMETER, STATISTIC, Inventory, take_inventory
 from paceline.loading import Load, Loads
@@ -87,7 +88,7 @@ class Bench:
                     entry.tensor.copy_(value)
             else:
                 held = weights is None or index in weights
-                entry.tensor.data = value if held else torch.full((), math.nan).expand(entry.shape)
+                entry.tensor.data = value if held else torch.full((), math.nan, dtype=entry.dtype).expand(entry.shape)
 
     def whole(self) -> tuple[float, list[torch.Tensor]]:
         self.reset()
@@ -193,6 +194,41 @@ def check_every_cut(case: Any, exact: bool = True) -> Bench:
 @pytest.mark.parametrize("name", [name for name in PLAIN if name != "conditioned"])
 def test_a_cut_model_computes_the_same_bits(name: str) -> None:
     check_every_cut(PLAIN[name])
+
+
+@skipped_without_transformers
+def test_the_cuts_of_an_encoder_with_a_decoder_are_in_the_encoder() -> None:
+    units = Bench(TRANSFORMERS["t5"]).cuts.units
+    assert [unit.name for unit in units] == [
+        "encoder.block.0",
+        "encoder.block.1",
+        "encoder.block.2 to decoder.block.2",
+    ]
+
+
+@skipped_without_transformers
+@pytest.mark.parametrize("name", ["gpt2", "qwen", "vit", "lora"])
+def test_embeddings_and_heads_are_held_by_the_stages_that_use_them(name: str) -> None:
+    bench = Bench(TRANSFORMERS[name])
+    in_blocks = {one for block in bench.cuts.seams.blocks for one in block.module.modules()}
+    blocks = {place.number for place in places_of(bench.model, bench.inventory) if place.is_in(in_blocks)}
+    first, *between, last = [unit.weights - blocks for unit in bench.cuts.units]
+    assert first
+    assert last
+    assert not set().union(*between)
+    names = [entry.name for entry in bench.inventory.entries]
+    tied = {"gpt2": {"transformer.wte.weight"}, "qwen": {"model.embed_tokens.weight"}}
+    assert {names[index] for index in first & last} == tied.get(name, set())
+
+
+def test_a_block_that_hides_its_forward_pass_says_so() -> None:
+    def case() -> Any:
+        model, train_set, loss = PLAIN["mlp"]()
+        model[3].compile(backend="eager")
+        return model, train_set, loss
+
+    with pytest.raises(CannotCut, match=r"^3 is compiled by its compile\(\).*torch\.compile\(block\) instead$"):
+        Bench(case)
 
 
 def test_generators_that_no_block_uses_are_not_seeded_for_each() -> None:
