@@ -57,7 +57,7 @@ double mean_batch(const config::JobConfig& job) {
   return all / static_cast<double>(job.devices.size());
 }
 
-// Of all replicas together: a device that is a stage has no batch of its own.
+// The samples of one batch of each replica: a device that is a stage has no batch of its own.
 std::int64_t round_samples(const planner::Plan& plan) {
   std::int64_t all = 0;
   for (const planner::PlannedReplica& replica : plan.replicas) all += replica.samples;

@@ -80,9 +80,9 @@ class Absent(Stub):
 
 @dataclass
 class Place:
-    """Where a model has a weight: in several modules if it is tied."""
+    """A weight's place in a model: in several modules if it is tied."""
 
-    number: int  # of its entry
+    number: int  # the number of its entry
     name: str
     weight: torch.Tensor
     owners: list[tuple[nn.Module, str]]

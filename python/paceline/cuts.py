@@ -41,8 +41,8 @@ class Unit:
     first: int
     last: int
     name: str
-    tensors: list[int] = field(default_factory=list)  # that it writes: numbers of the inventory's entries
-    weights: set[int] = field(default_factory=set)  # that it computes with: numbers of entries
+    tensors: list[int] = field(default_factory=list)  # numbers of the entries that it writes
+    weights: set[int] = field(default_factory=set)  # numbers of the entries that it computes with
     message_bytes: int = 0
     extra_bytes: int = 0
     kept_bytes: int = 0

@@ -87,7 +87,7 @@ class StageForward:
         """For the passes of one micro-batch, with the activations that another stage sent."""
         self._received = received
         self._seed = None if seed is None else mix(seed)
-        self._scope = Scope(is_open=self._begin > 0)  # of the stubs
+        self._scope = Scope(is_open=self._begin > 0)  # the scope of its stubs
         self._recomputes = False
         return self
 

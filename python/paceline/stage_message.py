@@ -22,7 +22,7 @@ _ALIGNMENT = 64
 
 
 class _Place(NamedTuple):
-    """Where a tensor lies in a message."""
+    """A tensor's place in a message."""
 
     dtype: torch.dtype
     shape: tuple[int, ...]

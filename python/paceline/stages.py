@@ -209,7 +209,7 @@ class Stages:
                 self._add(stage, micro, index, self._inventory.entries[index].tensor)
 
     def _collect_one(self, index: int, parameter: torch.Tensor) -> None:
-        """As soon as a backward pass has the gradient of a parameter, so that it never has those of all."""
+        """A backward pass calls this for each gradient that it has, so it never holds all of them."""
         if self._collecting is not None:
             self._add(*self._collecting, index, parameter)
 

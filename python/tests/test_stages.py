@@ -162,7 +162,7 @@ class Bench:
         return loss, found
 
     def serve(self, message: Any) -> Any:
-        """As in a process that has no other stage."""
+        """The answer of a process that has no other stage."""
         self.reset(self.cuts.weights(*self.ranges[message["stage"]]))
         return self.stages.serve(message)
 

@@ -155,7 +155,7 @@ class PacelineStrategy(SingleDeviceStrategy):
             return super().training_step(*args, **kwargs)
 
     def _loss_of_micro_batch(self, module: Any, batch: Any) -> Any:
-        """What training_step() returns for the batch, and what it logs."""
+        """The result of training_step() for the batch, and all that it logs."""
         refuse_to_cut(module)
         logged: dict[str, Any] = {}
         module.log = lambda name, value, *_, **__: logged.update({name: value})
