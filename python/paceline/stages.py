@@ -53,6 +53,8 @@ class _Stage:
     metrics: dict[str, float] = field(default_factory=dict)
     known: dict[str, float] = field(default_factory=dict)  # the share of the samples that each metric is of
 
+    scaled_at_end: bool = False  # the sums are those of gradients without their shares
+
     def share(self, micro: int) -> float:
         return len(self.parts[micro]) / len(self.message["samples"])
 
@@ -109,11 +111,13 @@ class Stages:
         weights = self._cuts.weights(begin, end)
         self._bind(message, weights.union(*(self._cuts.weights(one.begin, one.end) for one in self._stages.values())))
         own = sorted(index for unit in units for index in unit.tensors)
+        parts = cut(tuple(int(index) for index in message["samples"]), message["micro_batch"])
         stage = _Stage(
             begin=begin,
             end=end,
             message=message,
-            parts=cut(tuple(int(index) for index in message["samples"]), message["micro_batch"]),
+            parts=parts,
+            scaled_at_end=_scaled_at_end(parts, [self._inventory.entries[index].dtype for index in own]),
             own=own,
             passing=StageForward(
                 self._cuts.seams,
@@ -219,7 +223,7 @@ class Stages:
         gradient = dense(parameter.grad)
         if gradient is None:
             return
-        part = gradient.detach() * stage.share(micro) if len(stage.parts) > 1 else gradient.detach()
+        part = gradient.detach() if stage.scaled_at_end else gradient.detach() * stage.share(micro)
         if index in stage.sums:
             stage.sums[index].add_(part)
         elif parameter.dtype == torch.float32:  # where it is needed in the end
@@ -233,8 +237,11 @@ class Stages:
         check_trainable(self._inventory)
         with torch.no_grad():
             for index, view in stage.views.items():
-                if index in stage.sums and stage.sums[index] is not view:
-                    view.copy_(stage.sums[index])
+                if index in stage.sums:
+                    if stage.sums[index] is not view:
+                        view.copy_(stage.sums[index])
+                    if stage.scaled_at_end and len(stage.parts) > 1:
+                        view.mul_(stage.share(0))
                 elif index in stage.statistics:
                     view.copy_(stage.statistics[index])
                     if len(stage.computed) < len(stage.parts):  # the devices of the stage add up their parts
@@ -272,6 +279,13 @@ class Stages:
 
     def _write(self, stage: _Stage, tensors: list[Any]) -> int:
         return write_message(self._memories.file(int(stage.message["out"])), tensors)
+
+
+def _scaled_at_end(parts: list[Part], dtypes: list[torch.dtype]) -> bool:
+    """Whether shares change no bit of a gradient but the exponent: sums may get them at the end, in one pass."""
+    equal = len({len(part) for part in parts}) == 1
+    # Numbers of 16 bits without an exponent of 8 may overflow.
+    return equal and len(parts) & (len(parts) - 1) == 0 and torch.float16 not in dtypes
 
 
 def _collected_early(inventory: Inventory, cuts: Cuts, collect: Callable[[int, torch.Tensor], None]) -> set[int]:

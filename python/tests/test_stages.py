@@ -6,6 +6,7 @@ import importlib.util
 import itertools
 import math
 import os
+import sys
 from typing import Any
 
 import pytest
@@ -243,6 +244,13 @@ def test_a_stage_loads_its_micro_batches_in_their_epoch() -> None:
     bench.epoch = 3
     bench.in_stages([0, len(bench.cuts.units)])
     assert loads == [Load(part, 5, 3) for part in cut(tuple(BATCH), MICRO_BATCH)]
+
+
+@pytest.mark.parametrize("size", [3, 6, 12])
+def test_equal_micro_batches_give_the_same_bits(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules[__name__], "MICRO_BATCH", size)
+    for name in ("mlp", "resnet"):
+        check_every_cut(PLAIN[name])
 
 
 @skipped_without_transformers
