@@ -74,6 +74,8 @@ class FileMemory:
 
         if count == 0:
             return torch.empty(0, dtype=dtype)
+        if self.writable:
+            return torch.frombuffer(self._map, dtype=dtype, count=count, offset=offset)
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".*not writable.*")
             return torch.frombuffer(self._map, dtype=dtype, count=count, offset=offset)

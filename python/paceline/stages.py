@@ -112,7 +112,7 @@ class Stages:
         self._bind(message, weights.union(*(self._cuts.weights(one.begin, one.end) for one in self._stages.values())))
         own = sorted(index for unit in units for index in unit.tensors)
         parts = cut(tuple(int(index) for index in message["samples"]), message["micro_batch"])
-        stage = _Stage(
+        return _Stage(
             begin=begin,
             end=end,
             message=message,
@@ -133,9 +133,6 @@ class Stages:
                 if entry.kind == STATISTIC
             },
         )
-        for view in stage.views.values():
-            view.zero_()
-        return stage
 
     def _views(self, message: Message, own: set[int]) -> dict[int, torch.Tensor]:
         views = {}
@@ -242,7 +239,9 @@ class Stages:
                         view.copy_(stage.sums[index])
                     if stage.scaled_at_end and len(stage.parts) > 1:
                         view.mul_(stage.share(0))
-                elif index in stage.statistics:
+                elif index not in stage.statistics:
+                    view.zero_()
+                else:
                     view.copy_(stage.statistics[index])
                     if len(stage.computed) < len(stage.parts):  # the devices of the stage add up their parts
                         view.mul_(sum(stage.share(micro) for micro in stage.computed))

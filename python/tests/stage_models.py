@@ -49,6 +49,7 @@ class _Encoder(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.embed = nn.Linear(8, 16)
+        self.unused = nn.Parameter(torch.ones(2))
         layer = nn.TransformerEncoderLayer(16, 2, 32, dropout=0.1, batch_first=True)
         self.encoder = nn.TransformerEncoder(layer, 4, enable_nested_tensor=False)
         self.head = nn.Linear(16, 5)

@@ -117,6 +117,8 @@ class Bench:
         return micro.loss, result
 
     def in_stages(self, edges: list[int]) -> tuple[float, list[torch.Tensor]]:
+        [span] = self.memories.spans([[0, self.gradients, 0]])
+        self.memories.floats_view(span, 0, self.floats).fill_(math.nan)
         names = [next(self.numbers) for _ in edges[1:]]
         self.ranges = dict(zip(names, zip(edges, edges[1:])))
         rooms = [(self.add_memory(ROOM), self.add_memory(ROOM)) for _ in names]
