@@ -222,7 +222,9 @@ absl::StatusOr<Computation::Compute> Computation::prepare_stage(const Lease& lea
       .pace = [this, &release, whole = batches(lease, job_.devices[place_])](double part, Duration compute) {
         return paced(release, whole * part, compute);
       }};
-  PACELINE_RETURN_IF_ERROR(stage_->prepare(batch_of(*order_, lease)));
+  engine::Batch batch = batch_of(*order_, lease);
+  PACELINE_RETURN_IF_ERROR(expect({batch}, release));
+  PACELINE_RETURN_IF_ERROR(stage_->prepare(batch));
   return [this, iteration = std::move(iteration)](
              const engine::Weights& weights) -> absl::StatusOr<std::optional<Computed>> {
     PACELINE_ASSIGN_OR_RETURN(const auto done, stage_->run(iteration, weights.tensors));

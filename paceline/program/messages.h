@@ -46,6 +46,7 @@ struct StartMessage {
   std::string weights = "view";
   bool stages = false;  // the job has stages: the model is to say where it can be cut
   // The job's settings that a program may also set: `batch`, the mean over the devices, and `epochs`.
+  // `round`: the samples of one batch of each replica, if the job file says how devices are stages.
   std::vector<std::pair<std::string, double>> settings;
 };
 

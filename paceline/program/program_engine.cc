@@ -57,6 +57,13 @@ double mean_batch(const config::JobConfig& job) {
   return all / static_cast<double>(job.devices.size());
 }
 
+// The samples of one batch of each replica: a device that is a stage has no batch of its own.
+std::int64_t round_samples(const planner::Plan& plan) {
+  std::int64_t all = 0;
+  for (const planner::PlannedReplica& replica : plan.replicas) all += replica.samples;
+  return all;
+}
+
 }  // namespace
 
 StartOptions start_options(const config::JobConfig& job, Role role, const std::string& name, int threads) {
@@ -84,6 +91,8 @@ StartOptions start_options(const config::JobConfig& job, Role role, const std::s
                    .weights = job.program->weights,
                    .stages = job.parallel.of_stages(),
                    .settings = {{"batch", mean_batch(job)}, {"epochs", job.epochs}}};
+  if (job.parallel.mode == config::Parallel::kStatic)
+    options.start.settings.emplace_back("round", round_samples(job.parallel.plan));
   options.step_limit_s = job.program->step_limit_s;
   options.after_limit_s = job.program->after_limit_s;
   return options;

@@ -157,6 +157,20 @@ TEST(StartOptions, CountADeviceAmongThoseOfItsHost) {
   EXPECT_EQ(number("evaluator"), 0);
 }
 
+TEST(StartOptions, SayTheSamplesOfARoundIfDevicesAreStages) {
+  const auto settings = [](const std::string& text) {
+    const auto job = config::parse_job(text + "[program]\nrun = \"train.py\"\n", "job.toml");
+    PACELINE_CHECK(job.ok(), "{}", job.status().ToString());
+    const auto found = start_options(*job, Role::kWorker, "w0", 1).start.settings;
+    return std::map<std::string, double>(found.begin(), found.end());
+  };
+  EXPECT_FALSE(settings("[[device]]\ncount = 3\n").contains("round"));
+  EXPECT_EQ(settings("parallel = \"static\"\nmicro_batch = 4\n[[device]]\ncount = 3\n[[pipeline]]\n"
+                     "devices = [\"w0\", \"w2\"]\ncuts = [1]\nsamples = 12\n[[pipeline]]\ndevices = [\"w1\"]\nsamples = 4\n")
+                .at("round"),
+            16);
+}
+
 // A program may import for minutes, and evaluate for minutes.
 TEST(ProgramEngine, OnlyAStepHasTheLimitOfAStep) {
   StartOptions slow = options("slow");

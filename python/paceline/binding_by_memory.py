@@ -6,6 +6,7 @@ from typing import Any, Callable
 
 from .binding import Ahead, Binding, Runs
 from .errors import PacelineError
+from .host_binding import HostBinding
 from .memories import Memories
 from .resident_binding import ResidentBinding
 from .step_page import Words
@@ -22,7 +23,10 @@ class BindingByMemory:
         self._resident = resident
         self.now: Binding | None = None
 
-    def bind(self, weights: Runs, gradients: Runs = (), ahead: Ahead | None = None) -> None:
+    def bind(
+        self, weights: Runs, gradients: Runs = (), ahead: Ahead | None = None, wanted: set[int] | None = None
+    ) -> None:
+        """wanted: the entries that a stage computes with, if it may let go of the others; None: all."""
         on_cards = self._memories.on_cards([*weights, *gradients])
         if ahead is not None and not on_cards:
             raise PacelineError("Paceline asks for a look-ahead from weights that lie in a file")
@@ -31,6 +35,8 @@ class BindingByMemory:
             self.now = self._resident() if on_cards else self._of_files()
         if isinstance(self.now, ResidentBinding):
             self.now.bind(weights, ahead)
+        elif isinstance(self.now, HostBinding):
+            self.now.bind(weights, wanted)
         else:
             self.now.bind(weights)
 

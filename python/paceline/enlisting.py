@@ -208,5 +208,6 @@ def _schedule(session: Session, samples: int, wishes: Wishes) -> dict[str, Any] 
     batch = wishes.batch_size or session.settings.get("batch") or DEFAULT_BATCH
     if wishes.drop_last and samples >= batch:
         samples -= int(samples % batch)
-    bulk = round(batch * session.devices)
-    return read_schedule(wishes.optimizer, wishes.schedule, wishes.schedule_per, float(epochs), samples, bulk)
+    return read_schedule(
+        wishes.optimizer, wishes.schedule, wishes.schedule_per, float(epochs), samples, session.round(batch)
+    )

@@ -96,7 +96,7 @@ class Job:
         self._write_guard.install()
         reporter.way_out = self._way_out
         self._loader = make_loader() if self.role in ("worker", "follower") else None
-        self._seams = None if cuts is None else cuts.seams
+        self._passing = None if cuts is None else StageForward(cuts.seams, 0, len(cuts.seams.blocks), device=device)
         self._seed = 0  # of the micro-batch in hand
         self._stages: Stages | None = None
         if loss is not None and cuts is not None and self._loader is not None:
@@ -145,9 +145,7 @@ class Job:
 
     def block_seeds(self) -> contextlib.AbstractContextManager[object]:
         """Around the passes of a whole model: its blocks draw what they draw as stages of it."""
-        if self._seams is None:
-            return contextlib.nullcontext()
-        return StageForward(self._seams, 0, len(self._seams.blocks), (), self._seed, self._device)
+        return contextlib.nullcontext() if self._passing is None else self._passing.begin_with((), self._seed)
 
     def wait_for_end(self) -> None:
         """For a program that only describes its model."""
@@ -221,6 +219,8 @@ class Job:
         elif kind == "evaluate":
             self._answer_evaluate(message)
         elif kind in STAGE_KINDS and self._stages is not None:
+            if kind == "stage":
+                self._micro_batch = message["micro_batch"]
             answer = self._stages.serve(message)
             if answer is not None:
                 self._send(answer)
@@ -280,12 +280,13 @@ class Job:
             self._team.spread_weights()
         self._watch.start()
 
-    def _bind_weights(self, message: Message) -> None:
+    def _bind_weights(self, message: Message, wanted: set[int] | None = None) -> None:
+        """wanted: the entries that a stage computes with; None: all."""
         if not self._bound:
             self._inventory.check_devices()
             self._bound = True
         self._watch.check_sent()
-        self._binding.bind(message["weights"], message.get("gradients", ()), message.get("ahead"))
+        self._binding.bind(message["weights"], message.get("gradients", ()), message.get("ahead"), wanted)
 
     def _finish(self, micro: MicroBatches) -> None:
         self._guard.check()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import mmap
 import os
 import warnings
@@ -77,9 +78,22 @@ class FileMemory:
 
         if count == 0:
             return torch.empty(0, dtype=dtype)
+        if self.writable:
+            return torch.frombuffer(self._map, dtype=dtype, count=count, offset=offset)
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".*not writable.*")
             return torch.frombuffer(self._map, dtype=dtype, count=count, offset=offset)
+
+    @functools.cached_property
+    def bytes(self) -> torch.Tensor:
+        """All of it, as one tensor: a slice of it costs less than a view."""
+        import torch
+
+        return self.view(0, self.size, torch.uint8)
+
+    @property
+    def raw(self) -> mmap.mmap:
+        return self._map
 
     def write(self, offset: int, source: torch.Tensor) -> None:
         self.view(offset, source.numel(), source.dtype).copy_(source.reshape(-1))
@@ -162,8 +176,10 @@ class Memories:
         """All tensors, from the start of one memory on."""
         return self.spans([[0, number, 0]])
 
-    def numbered(self, number: int) -> Memory:
-        return self._mapped[number]
+    def file(self, number: int) -> FileMemory:
+        memory = self._mapped[number]
+        assert isinstance(memory, FileMemory)
+        return memory
 
     def has(self, memory: Memory) -> bool:
         return self._mapped.get(memory.number) is memory

@@ -32,6 +32,10 @@ class Session:
         digits = "".join(c for c in self.name if c.isdigit())
         return int(digits) if digits else 0
 
+    def round(self, batch: float) -> int:
+        """The samples of one batch of each replica, if a device that is a replica has this batch."""
+        return int(self.settings.get("round") or round(batch * self.devices))
+
 
 _session: Session | None = None
 
