@@ -129,7 +129,7 @@ class _DryRun:
         self._batch = batch
         self._samples = samples
         self._blocks = blocks
-        self._inputs: list[Any] = []  # of each block, as it is called
+        self._inputs: list[Any] = []  # one for each block: the arguments of its call
 
     def cuts(self) -> Cuts:
         seams, trained = self._whole()

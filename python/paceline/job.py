@@ -67,7 +67,7 @@ class Job:
         self.number = session.number
         self.devices = session.devices
         self.seed = session.seed
-        self.epoch = 0  # of the batch in hand
+        self.epoch = 0  # epoch of the batch in hand
         self.samples: tuple[int, ...] = ()  # the indices in the batch in hand
         self._session = session
         self._channel = session.channel
@@ -87,7 +87,7 @@ class Job:
         self._said_over = False
         self._micro: MicroBatches | None = None
         self._micro_batch: int | None = None
-        self._words: Words | None = None  # of the step in hand
+        self._words: Words | None = None  # page and number of the step in hand
         self._finishes_later = False  # the step in hand, without this thread waiting for it
         self._augment_seed = 0
         self._leaving = Leaving()
@@ -96,14 +96,14 @@ class Job:
         reporter.way_out = self._way_out
         self._loader = make_loader() if self.role in ("worker", "follower") else None
         self._seams = None if cuts is None else cuts.seams
-        self._seed = 0  # of the micro-batch in hand
+        self._seed = 0  # seed of the micro-batch in hand
         self._stages: Stages | None = None
         if loss is not None and cuts is not None and self._loader is not None:
             self._stages = Stages(
                 model, inventory, memories, loss, cuts, self._loader.get, self._bind_weights, device
             )
 
-    # What the program calls.
+    # Methods that the program calls.
 
     def __iter__(self) -> Iterator[Any]:
         if self._over:

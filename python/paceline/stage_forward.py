@@ -73,7 +73,7 @@ class StageForward:
         self._device = device or torch.device("cpu")
         self._recomputes = False
         self._originals: list[tuple[Any, bool, Any]] = []
-        self._scope = Scope()  # of its stubs
+        self._scope = Scope()  # scope of its stubs
 
     def recompute(self) -> StageForward:
         """For the backward pass, in which gradient checkpointing calls blocks again."""

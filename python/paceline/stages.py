@@ -40,16 +40,16 @@ class _Stage:
 
     begin: int
     end: int
-    first: int  # of its blocks
+    first: int  # the first of its blocks
     last: int
     message: Message
     parts: list[Part]
     own: list[int]  # entries that it writes
-    views: dict[int, torch.Tensor]  # by entry: where the servers find the gradient or the statistic
-    statistics: dict[int, torch.Tensor]  # by entry: the values of this stage
+    views: dict[int, torch.Tensor]  # key: entry; the servers read its gradient or its statistic there
+    statistics: dict[int, torch.Tensor]  # key: entry; the value that this stage computed
     passes: dict[int, _Pass] = field(default_factory=dict)
     computed: set[int] = field(default_factory=set)  # micro-batches; other devices of the stage compute others
-    sums: dict[int, torch.Tensor] = field(default_factory=dict)  # by entry: the gradient so far
+    sums: dict[int, torch.Tensor] = field(default_factory=dict)  # key: entry; the sum of its gradients so far
     metrics: dict[str, float] = field(default_factory=dict)
     known: dict[str, float] = field(default_factory=dict)  # the share of the samples that each metric is of
 
@@ -162,7 +162,7 @@ class Stages:
         entries = self._inventory.entries
         arrived = self._read(stage, size)
         is_last = stage.end == len(self._cuts.units)
-        # Of parameters that this stage or one before it shares with the stages behind this one.
+        # Gradients also come for parameters that this stage or an earlier one shares with later stages.
         shared = [index for index, units in self._cuts.shared.items() if units[0] < stage.end <= units[-1]]
         roots, gradients = list(done.outputs), list(arrived[: len(done.outputs)])
         if is_last:
@@ -200,7 +200,7 @@ class Stages:
             part = gradient.detach() * stage.share(micro) if len(stage.parts) > 1 else gradient.detach()
             if index in stage.sums:
                 stage.sums[index].add_(part)
-            elif entry.dtype == torch.float32:  # where it is needed in the end
+            elif entry.dtype == torch.float32:  # the sum is made in the place that the servers read
                 stage.sums[index] = stage.views[index].copy_(part)
             else:
                 stage.sums[index] = part

@@ -13,12 +13,12 @@ from typing import Any
 
 import torch
 
-# What a stub may be asked: the answer is the same on every stage.
+# Names that a stub answers: the answer is the same on every stage.
 _KNOWN = {
     *("device", "dtype", "layout", "requires_grad", "is_floating_point", "is_complex", "is_nested"),
     *("is_cuda", "is_cpu", "is_meta", "is_mps", "is_xla", "is_xpu"),
 }
-# What gives no tensor, or several.
+# Names whose result is not one tensor: no tensor at all, or several.
 _NEED_VALUES = {
     *("shape", "size", "ndim", "dim", "ndimension", "numel", "nelement", "element_size", "itemsize", "nbytes"),
     *("stride", "storage_offset", "data_ptr", "is_contiguous", "storage", "untyped_storage", "is_same_size"),
