@@ -380,7 +380,7 @@ class Choice:
 
 
 def choice(memories: Sequence[CardMemory], floats: int, device: torch.device) -> Choice | None:
-    """A choice between the first floats of each. None if they are not beside each other in this process's addresses."""
+    """A choice among the first floats of each; None if they do not lie together in this process's addresses."""
     mappings = [memory.mapping for memory in memories if memory.near]
     if len(mappings) < len(memories) or any(mapping.rows is not mappings[0].rows for mapping in mappings):
         return None
