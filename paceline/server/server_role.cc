@@ -414,11 +414,17 @@ absl::StatusOr<const float*> Server::gradient(const wire::Apply::Member& member)
     not_here_ = member.replica();
     return absl::InternalError(fmt::format("the gradient of replica {} is not here", member.replica()));
   }
-  const absl::Status checked = found->second.check(Clock(member.clock()));
-  if (!checked.ok()) not_here_ = member.replica();
-  PACELINE_RETURN_IF_ERROR(checked);
-  if (card_ != nullptr) return card_->gradient(member.replica());
-  return found->second.gradient(Clock(member.clock()))->data();
+  const Clock clock(member.clock());
+  if (card_ != nullptr) {
+    const absl::Status held = found->second.check(clock);
+    if (held.ok()) return card_->gradient(member.replica());
+    not_here_ = member.replica();
+    return held;
+  }
+  const auto gradient = found->second.gradient(clock);
+  if (gradient.ok()) return gradient->data();
+  not_here_ = member.replica();
+  return gradient.status();
 }
 
 absl::StatusOr<int> Server::host_of(std::int32_t replica) const {
