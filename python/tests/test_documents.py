@@ -128,7 +128,7 @@ def test_files_of_the_source_exist(page: Document) -> None:
 def test_the_readme_is_short_and_leads_to_every_page() -> None:
     readme = DOCUMENTS[ROOT / "README.md"]
     lines = readme.path.read_text().splitlines()
-    assert len(lines) <= 120, f"README.md has {len(lines)} lines"
+    assert len(lines) <= 130, f"README.md has {len(lines)} lines"
     named = {(ROOT / target.partition("#")[0]).resolve() for target in LINK.findall(readme.prose)}
     missing = {path.name for path in (ROOT / "docs").glob("*.md")} - {path.name for path in named}
     assert not missing, f"README.md does not name {', '.join(sorted(missing))}"
