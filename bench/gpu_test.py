@@ -148,6 +148,7 @@ def main() -> None:
     folder = install()
     os.environ["PYTHONPATH"] = f"{folder}:{os.environ.get('PYTHONPATH', '')}"
     os.environ["PATH"] = f"{folder}/bin:{os.environ['PATH']}"
+    os.environ["PACELINE"] = f"{folder}/paceline/bin/paceline"
     rows: list[Row] = [
         ("card", torch.cuda.get_device_name()),
         ("PyTorch", torch.__version__),

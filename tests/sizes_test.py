@@ -79,7 +79,7 @@ def python_functions(text):
 
 
 def too_long():
-    """What is too long: its name as sizes_allowed.txt has it, and its lines."""
+    """Everything that is too long: its name as sizes_allowed.txt has it, and its lines."""
     for folder in FOLDERS:
         for file in sorted((ROOT / folder).rglob("*")):
             if file.suffix not in KINDS or not file.is_file() or "build" in file.parts:

@@ -237,12 +237,14 @@ std::string initial_line(std::span<const PlacedRun> to) {
   return line({{"type", "initial"}, {"to", json_of(to)}});
 }
 
-std::string expect_line(std::span<const engine::Batch> batches) {
+std::string expect_line(std::span<const engine::Batch> batches, std::int64_t dropped) {
   json all = json::array();
   for (const engine::Batch& batch : batches) {
     all.push_back({{"samples", batch.samples}, {"epoch", batch.epoch}, {"augment_seed", batch.augment_seed}});
   }
-  return line({{"type", "expect"}, {"batches", all}});
+  json message{{"type", "expect"}, {"batches", all}};
+  if (dropped >= 0) message["dropped"] = dropped;
+  return line(message);
 }
 
 std::string step_line(const engine::Batch& batch, std::span<const PlacedRun> weights,

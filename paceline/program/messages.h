@@ -54,7 +54,8 @@ std::string layout_line(const ps::Layout& layout);
 std::string map_line(std::int64_t memory, const engine::Memory& mapped);
 std::string unmap_line(std::int64_t memory);
 std::string initial_line(std::span<const PlacedRun> to);
-std::string expect_line(std::span<const engine::Batch> batches);
+// `dropped`: these batches come behind those of the last line without its first ones, so many; -1: they replace all.
+std::string expect_line(std::span<const engine::Batch> batches, std::int64_t dropped = -1);
 // engine::Weights says what these two are.
 struct Ahead {
   float reach = 0;

@@ -190,6 +190,7 @@ absl::StatusOr<Answer> ProgramEngine::ask(const std::string& line, const engine:
 }
 
 absl::Status ProgramEngine::drain(const engine::KeepGoing& keep_going) {
+  if (over_) return failed(absl::OkStatus());  // the program answers no more
   withdraw();
   while (owed_ > 0) PACELINE_RETURN_IF_ERROR(answer(keep_going).status());
   return absl::OkStatus();
@@ -277,7 +278,20 @@ void ProgramEngine::expect(std::span<const engine::Batch> batches) {
   if (std::equal(batches.begin(), batches.end(), expected_.begin(), expected_.end())) return;
   expected_.assign(batches.begin(), batches.end());
   // A program that has ended says so when it is asked next.
-  if (!over_ && (owed_ == 0 || early_)) send(expect_line(expected_)).IgnoreError();
+  if (over_ || (owed_ > 0 && !early_)) return;
+  const std::vector<engine::Batch> before = std::exchange(told_, expected_);
+  if (!model_.words) {
+    send(expect_line(expected_)).IgnoreError();
+    return;
+  }
+  // The list of batches is long, and most of them were in the last one.
+  const auto first = batches.empty() ? before.end() : std::find(before.begin(), before.end(), batches.front());
+  const std::span<const engine::Batch> rest(first, before.end());
+  if (rest.size() <= batches.size() && std::equal(rest.begin(), rest.end(), batches.begin())) {
+    send(expect_line(batches.subspan(rest.size()), first - before.begin())).IgnoreError();
+  } else {
+    send(expect_line(expected_)).IgnoreError();
+  }
 }
 
 absl::Status ProgramEngine::prepare(const engine::Batch& batch) {

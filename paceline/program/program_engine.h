@@ -120,6 +120,7 @@ class ProgramEngine final : public engine::Engine {
   std::optional<engine::Batch> batch_;
   std::int64_t stages_made_ = 0;
   std::vector<engine::Batch> expected_;
+  std::vector<engine::Batch> told_;  // the last of these lists that the program has
   int owed_ = 0;              // answers that nobody has had
   std::deque<Answer> here_;   // the first of them, that are here
   double limit_s_ = 0;        // for each of them; 0: none

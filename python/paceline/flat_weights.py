@@ -23,7 +23,7 @@ class FlatWeights:
         self._bound = False
         # Views of the buffer: of parameters that are views themselves, and of tensors that are copied from it.
         self._views: list[tuple[torch.Tensor, torch.Tensor, int]] = []
-        self._copied: tuple[list[torch.Tensor], list[torch.Tensor]] = ([], [])
+        self._copied: tuple[list[Entry], list[torch.Tensor]] = ([], [])
 
     def new_room(self) -> torch.Tensor:
         """Zeros for everything that changes: parameters and statistics."""
@@ -79,12 +79,8 @@ class FlatWeights:
         for tensor, view, address in self._views:
             if tensor.data_ptr() != address:  # moved since, by an RNN of cuDNN, say
                 tensor.data = view
-        to, source = self._copied
-        if to and hasattr(torch, "_foreach_copy_"):
-            torch._foreach_copy_([tensor.data for tensor in to], source)
-            return
-        for tensor, view in zip(to, source):
-            tensor.data.copy_(view)
+        entries, source = self._copied
+        copy_each([entry.tensor.data for entry in entries], source)
 
     def _make_views(self) -> None:
         flat = self._room()
@@ -94,7 +90,7 @@ class FlatWeights:
                 continue
             view = self.part(flat, index)
             if entry.kind == STATISTIC or not in_place(entry):
-                self._copied[0].append(entry.tensor)
+                self._copied[0].append(entry)
                 self._copied[1].append(view)
             else:
                 entry.tensor.data = view
@@ -139,6 +135,14 @@ class FlatWeights:
         self._flat = None
         self._views, self._copied = [], ([], [])
         self._bound = False
+
+
+def copy_each(to: list[torch.Tensor], source: list[torch.Tensor]) -> None:
+    if to and hasattr(torch, "_foreach_copy_"):
+        torch._foreach_copy_(to, source)
+        return
+    for tensor, values in zip(to, source):
+        tensor.copy_(values)
 
 
 def in_place(entry: Entry) -> bool:

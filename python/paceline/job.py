@@ -87,6 +87,7 @@ class Job:
         self._said_over = False
         self._micro: MicroBatches | None = None
         self._micro_batch: int | None = None
+        self._expecting: list[list[Load]] = []  # one list for each batch
         self._words: Words | None = None  # page and number of the step in hand
         self._finishes_later = False  # the step in hand, without this thread waiting for it
         self._augment_seed = 0
@@ -211,7 +212,10 @@ class Job:
             self._send({"type": "done"})
         elif kind == "expect":
             if self._loader is not None:
-                self._loader.expect(self._expected(message["batches"]))
+                dropped = message.get("dropped")
+                before = [] if dropped is None else self._expecting[int(dropped) :]
+                self._expecting = before + [self._expected(batch) for batch in message["batches"]]
+                self._loader.expect([load for loads in self._expecting for load in loads])
             if self._team is not None:
                 self._team.expect(message["batches"])
         elif kind == "evaluate":
@@ -323,15 +327,13 @@ class Job:
             said["weight"] = micro.weight
         self._send({"type": "stepped", "later": later, **said})
 
-    def _expected(self, batches: list[Any]) -> list[Load]:
-        loads = []
-        for batch in batches:
-            samples = tuple(int(index) for index in batch["samples"])
-            if self._team is not None:
-                samples = self._team.own_part(samples)
-            for part in cut(samples, self._micro_batch):
-                loads.append(Load(part, int(batch["augment_seed"]), int(batch.get("epoch", 0))))
-        return loads
+    def _expected(self, batch: Mapping[str, Any]) -> list[Load]:
+        """The parts of a batch that will probably come."""
+        samples = tuple(int(index) for index in batch["samples"])
+        if self._team is not None:
+            samples = self._team.own_part(samples)
+        parts = cut(samples, self._micro_batch)
+        return [Load(part, int(batch["augment_seed"]), int(batch.get("epoch", 0))) for part in parts]
 
     def _answer_evaluate(self, message: Message) -> None:
         self._bind_weights(message)

@@ -16,8 +16,8 @@ import torch
 
 from .binding import Ahead, Runs, check_trainable, gather
 from .device_memory import Choice
-from .flat_weights import FlatWeights, in_place, is_finite, number
-from .inventory import PARAMETER, STATISTIC, Inventory
+from .flat_weights import FlatWeights, copy_each, in_place, is_finite, number
+from .inventory import PARAMETER, STATISTIC, Entry, Inventory
 from .memories import Memories, Span
 from .step_page import Words
 from .write_watch import written_to
@@ -32,6 +32,8 @@ class Slot:
 
     parts: list[tuple[Span, torch.Tensor]]  # floats of each span that change
     views: dict[int, torch.Tensor]  # views of the tensors, by their index
+    gradients: list[tuple[torch.Tensor, torch.Tensor, bool]]  # a parameter, its view, and whether it is its gradient
+    statistics: list[tuple[Entry, torch.Tensor]]
 
     def knows(self, memories: Memories) -> bool:
         return all(memories.knows(span) for span, _ in self.parts)
@@ -44,7 +46,6 @@ class ResidentBinding:
         self._may_write = may_write  # the program, to the weights
         self._inventory = inventory
         self._entries = inventory.entries
-        self._parameters = [(index, entry) for index, entry in enumerate(self._entries) if entry.kind == PARAMETER]
         self._memories = memories
         self._device = device
         self._weights = FlatWeights(inventory, memories, device)
@@ -56,7 +57,7 @@ class ResidentBinding:
         self._early: Words | None = None  # words of the step that was bound last, if it was begun early
         self._slots: dict[tuple[Span, ...], Slot] = {}
         self._slot: Slot | None = None
-        self._last = Slot([], {})  # slot of the step that finished last
+        self._last = Slot([], {}, [], [])  # slot of the step that finished last
 
     # Weights.
 
@@ -106,14 +107,14 @@ class ResidentBinding:
         self._slot = slot
         for _, part in slot.parts:
             part.zero_()
-        for index, entry in self._parameters:
-            entry.tensor.grad = slot.views[index] if in_place(entry) else None
+        for parameter, view, is_gradient in slot.gradients:
+            parameter.grad = view if is_gradient else None
         looks = not self._may_write and (self._steps < ALWAYS_CHECKED or self._steps % CHECKED_EVERY == 0)
         self._weights_sum = self._weights.sum() if looks else None
         self._steps += 1
 
     def _make_slot(self, spans: tuple[Span, ...]) -> Slot:
-        slot = Slot([], {})
+        slot = Slot([], {}, [], [])
         for span in spans:
             begin, end = self._weights.range_of(span)
             if begin == end:
@@ -128,6 +129,12 @@ class ResidentBinding:
                 if entry.kind in (PARAMETER, STATISTIC):
                     at = self._memories.offsets[index] - begin
                     slot.views[index] = part[at : at + entry.count].view(entry.shape)
+        for index, view in slot.views.items():
+            entry = self._entries[index]
+            if entry.kind == PARAMETER:
+                slot.gradients.append((entry.tensor, view, in_place(entry)))
+            else:
+                slot.statistics.append((entry, view))
         return slot
 
     def finish(self) -> bool:
@@ -165,19 +172,20 @@ class ResidentBinding:
 
     def _complete(self) -> Slot:
         """Gradients and statistics of the step are where Paceline reads them."""
-        self._inventory.check_unchanged()
+        if self._weights_sum is None:
+            self._inventory.check_known()
+        else:
+            self._inventory.check_unchanged()
         check_trainable(self._inventory)
         slot, self._slot = self._slot, None
         assert slot is not None
         self._last = slot
         with torch.no_grad():
-            for index, view in slot.views.items():
-                entry = self._entries[index]
-                if entry.kind == PARAMETER:
-                    gather(entry.tensor, view)
-                    entry.tensor.grad = None
-                else:
-                    view.copy_(entry.tensor)
+            for parameter, view, _ in slot.gradients:
+                if parameter.grad is not view:
+                    gather(parameter, view)
+                parameter.grad = None
+            copy_each([view for _, view in slot.statistics], [entry.tensor for entry, _ in slot.statistics])
         return slot
 
     def not_finite(self) -> str | None:
@@ -213,4 +221,4 @@ class ResidentBinding:
         self._weights.release()
         self._slots, self._choices, self._early = {}, {}, None
         self._slot = self._weights_sum = None
-        self._last = Slot([], {})
+        self._last = Slot([], {}, [], [])

@@ -25,8 +25,12 @@ def mix(*values: int) -> int:
 def seed_step(seed: int, device: torch.device) -> None:
     """Before an iteration: dropout and whatever else the model draws, on every device."""
     seed &= _MASK
-    if device.type == "cpu" and not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
-        torch.default_generator.manual_seed(seed)  # torch.manual_seed() takes a hundred times as long
+    if device.type in ("cpu", "cuda"):
+        # torch.manual_seed() takes a hundred times as long.
+        torch.default_generator.manual_seed(seed)
+        if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+            for generator in torch.cuda.default_generators:
+                generator.manual_seed(seed)
     else:
         torch.manual_seed(seed)
     seed_others(seed)
