@@ -56,7 +56,7 @@ class CardStepper final : public ps::Stepper {
   CardMemory state_;   // the streams, one after the other
   CardMemory tables_;  // pieces, blocks of squares, and room for what changes with each step
   CardMemory members_;
-  // What is copied to the card at the beginning of a step, until its end.
+  // Values that are copied to the card at the beginning of a step; they are kept until its end.
   std::vector<MemberArgument> members_here_;
   std::vector<ps::StepNumbers> numbers_here_;
   UpdateArguments update_;  // places in tables_

@@ -48,7 +48,7 @@ const char* word_of(Role role) {
     case Role::kWorker:
       return "worker";
     case Role::kVirtual:
-      return "worker";  // one that is also asked to evaluate
+      return "worker";  // a worker that is also asked to evaluate
   }
   return "worker";
 }

@@ -104,8 +104,8 @@ struct Unit {
   // To the next unit, of one sample; beside the activations or their gradient, a message has up to `extra`.
   std::int64_t message_bytes = 0;
   std::int64_t extra_bytes = 0;
-  std::int64_t kept_bytes = 0;  // of one sample, from the forward pass to the backward pass
-  double flops = 0;             // of one sample, both passes
+  std::int64_t kept_bytes = 0;  // for one sample, from the forward pass to the backward pass
+  double flops = 0;             // for one sample, both passes
 };
 
 // A program's description of itself. Keys of a job file that it sets: "KEY=VALUE" in TOML each, for
@@ -114,7 +114,7 @@ struct Model {
   ps::Layout layout;
   std::int32_t samples = 0;
   std::string digest;
-  std::string device;  // what it computes on, in words; empty: it did not say
+  std::string device;  // the device it computes on, in words; empty: it did not say
   std::int64_t prefetch = 0;
   std::string card;  // engine::Engine::card() says what these two are
   std::int32_t cards = 0;
@@ -138,8 +138,8 @@ struct Stepped {
   std::optional<Later> later = {};
 };
 struct Passed {
-  std::int64_t bytes = 0;  // of the message in the stage's memory `out`
-  double loss = 0;         // of the last stage's forward pass
+  std::int64_t bytes = 0;  // size of the message in the stage's memory `out`
+  double loss = 0;         // result of the last stage's forward pass
 };
 struct Finished {
   Metrics metrics;

@@ -1,4 +1,4 @@
-// What a program may say, and what it may not.
+// Tests of what a program may say, and what it may not.
 #include "paceline/program/messages.h"
 
 #include <cmath>
@@ -98,7 +98,7 @@ TEST(Answers, AStepIsTriedAgainOnlyWhereItSaysSo) {
   EXPECT_TRUE(result(R"(,"skipped":true,"retry":true)").retry);
 }
 
-// As docs/program.md has it: both sides are tested against that page.
+// The lines in docs/program.md: both sides are tested against that page.
 TEST(Start, HasEachKeyInItsPlace) {
   StartMessage message;
   message.role = Role::kEvaluator;
@@ -138,7 +138,7 @@ TEST(Answers, AModelsDeviceIsOneLine) {
 }
 
 TEST(Answers, AModelMayHaveAnyNameThatCanBeRead) {
-  const std::string name = std::string(400, 'x') + R"(.a\\b\"ö)";  // as JSON has it
+  const std::string name = std::string(400, 'x') + R"(.a\\b\"ö)";  // the name, escaped for JSON
   const std::string group = R"(,"samples":1,"optimizer":{"group":[{"tensors":[")" + name + R"("]}]})";
   const auto answer = parse_answer(model_of(R"([{"name":")" + name + R"(","shape":[]}])", group));
   ASSERT_TRUE(answer.ok()) << answer.status();

@@ -97,7 +97,7 @@ absl::StatusOr<ps::Layout> layout_of(const json& message) {
   return layout;
 }
 
-// As TOML has it. Nothing for what a job file cannot say.
+// The value in TOML. An error for one that a job file cannot have.
 absl::StatusOr<std::string> toml_of(const json& value, const std::string& key) {
   if (value.is_string()) {  // which may be the name of a tensor
     const toml::value<std::string> node(store::printable(value.get<std::string>(), kLongestTensorName));

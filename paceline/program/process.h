@@ -22,7 +22,7 @@ class Process {
   struct Options {
     std::vector<std::string> command;           // looked for in PATH, unless it is a path
     std::string directory;                      // empty: this process's
-    int output = -1;                            // where its output goes; -1: where this process's goes
+    int output = -1;                            // the file its output goes to; -1: this process's output
     std::vector<std::string> environment = {};  // "NAME=value", over this process's
   };
   // Errors: NotFound when there is no such program; ResourceExhausted.
@@ -63,7 +63,7 @@ class Process {
   int pid_fd_ = -1;
   int socket_ = -1;
   std::string received_;
-  std::size_t searched_ = 0;  // of that, for an end of line
+  std::size_t searched_ = 0;  // bytes at its begin without an end of line
   std::optional<int> status_;
   std::chrono::milliseconds patience_{2000};
 };

@@ -33,7 +33,7 @@ constexpr char kNoFailure[] = "exit status 0";
 
 bool always() { return true; }
 
-// Of the device of that name, from 0. Others are the first.
+// The device's number among those of its host, from 0. A name that is not in the job has 0.
 std::int64_t number_on_host(const config::JobConfig& job, const std::string& name) {
   const auto own = std::find_if(job.devices.begin(), job.devices.end(),
                                 [&](const config::DeviceConfig& one) { return one.name == name; });
@@ -50,7 +50,7 @@ bool is_no_executable(const config::ProgramConfig& program) {
          !std::filesystem::is_directory(path);
 }
 
-// Of a device.
+// The mean batch of a device.
 double mean_batch(const config::JobConfig& job) {
   double all = 0;
   for (const config::DeviceConfig& device : job.devices) all += static_cast<double>(device.batch);
@@ -74,7 +74,7 @@ StartOptions start_options(const config::JobConfig& job, Role role, const std::s
   if (job.program->module.empty() && is_no_executable(*job.program))
     options.process.command.insert(options.process.command.begin(), job.program->python);
   options.process.directory = job.program->directory;
-  // As libraries read it: one process a device, and its operations on so many threads.
+  // Libraries read these variables: one process a device, and its operations on so many threads.
   options.process.environment = {fmt::format("OMP_NUM_THREADS={}", threads), "PYTHONUNBUFFERED=1",
                                  fmt::format("PACELINE_SEED={}", job.seed)};
   // Sets of texts are in the same order in all processes then, and so are classes that a program makes of
@@ -140,7 +140,7 @@ absl::Status ProgramEngine::end() {
   process_.set_patience(computes && options_.start.role == Role::kEvaluator
                             ? kLittlePatience
                             : std::chrono::duration_cast<std::chrono::milliseconds>(limit));
-  // One that is gone has done what it wanted.
+  // A program that is gone has done what it wanted.
   say_at_the_end(end_line("the job is over", false)).IgnoreError();
   const auto how = process_.wait_for_end();
   if (how ? how->empty() : computes) return absl::OkStatus();
@@ -168,7 +168,7 @@ absl::Status ProgramEngine::failed(const absl::Status& why) {
     return absl::FailedPreconditionError(fmt::format("{}: the program {}", name_, what));
   process_.set_patience(kLittlePatience);
   const std::string how = process_.how_it_ended();
-  // One that failed has said why.
+  // A program that failed has said why.
   const char* const advice = how != kNoFailure ? ""
                              : model_.layout.tensors().empty()
                                  ? " before it said what it trains; a Python program calls paceline.join()"
@@ -179,7 +179,7 @@ absl::Status ProgramEngine::failed(const absl::Status& why) {
 absl::Status ProgramEngine::send(const std::string& line) {
   if (over_) return failed(absl::OkStatus());
   const absl::Status sent = process_.send(line, [] { return absl::OkStatus(); });
-  // What it said last says more than that it does not read.
+  // The program's last message says more than that the program does not read.
   if (!sent.ok()) return answer(always).status();
   return absl::OkStatus();
 }
@@ -199,7 +199,7 @@ absl::StatusOr<Answer> ProgramEngine::ask(const std::string& line, const engine:
 }
 
 absl::Status ProgramEngine::drain(const engine::KeepGoing& keep_going) {
-  if (over_) return failed(absl::OkStatus());  // it answers no more
+  if (over_) return failed(absl::OkStatus());  // the program answers no more
   withdraw();
   while (owed_ > 0) PACELINE_RETURN_IF_ERROR(answer(keep_going).status());
   return absl::OkStatus();

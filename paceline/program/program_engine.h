@@ -26,14 +26,14 @@
 namespace paceline::program {
 
 struct StartOptions {
-  std::string name;  // of the program, for people
+  std::string name;  // name of the program, for people
   Process::Options process;
   StartMessage start;
   double step_limit_s = 0;     // 0: none
   double after_limit_s = 600;  // for what it does after the job: it may save what it likes. 0: none
 };
 
-// As the job says it.
+// The options that the job gives a program in this role.
 StartOptions start_options(const config::JobConfig& job, Role role, const std::string& name, int threads);
 
 class ProgramEngine final : public engine::Engine {
@@ -41,8 +41,7 @@ class ProgramEngine final : public engine::Engine {
   // Starts the program and waits until it has said what it trains. Errors: NotFound when it cannot be
   // started; FailedPrecondition, in one line, when it fails or says what cannot be.
   static absl::StatusOr<std::unique_ptr<ProgramEngine>> start(const StartOptions& options);
-  // Where nobody has called end(), the program hears that the job failed, unless it was only asked what it
-  // trains.
+  // If end() was not called, the program hears that the job failed, unless it was only asked what it trains.
   ~ProgramEngine() override;
 
   const Model& model() const { return model_; }
@@ -70,8 +69,8 @@ class ProgramEngine final : public engine::Engine {
   ProgramEngine(const StartOptions& options, Process process);
   absl::Status introduce();
   absl::Status send(const std::string& line);
-  // What it answers to `line` within `limit_s` (0: there is no limit). Cancelled when `keep_going` says no:
-  // the answer is then awaited before the next line is sent.
+  // The answer to `line` within `limit_s` (0: there is no limit). Cancelled when `keep_going` says no: the
+  // answer is then awaited before the next line is sent.
   absl::StatusOr<Answer> ask(const std::string& line, const engine::KeepGoing& keep_going,
                              double limit_s = 0);
   // The next one that is owed.
@@ -108,11 +107,11 @@ class ProgramEngine final : public engine::Engine {
   absl::Status make_page();
   absl::Status wait_until_done(std::uint32_t number, const engine::KeepGoing& keep_going);
 
-  // What ends this engine, in a line that names the program.
+  // The error that ends this engine, in a line that names the program.
   absl::Status failed(const absl::Status& why);
 
   const StartOptions options_;
-  const std::string name_;  // of the program, for people
+  const std::string name_;  // name of the program, for people
   Process process_;
   Model model_;
   std::mutex sharing_;  // guards the next two
@@ -129,11 +128,11 @@ class ProgramEngine final : public engine::Engine {
   std::int64_t page_number_ = 0;  // the number of the page's memory
   std::uint32_t steps_ = 0;       // with words, so far
   std::optional<Early> early_;
-  std::vector<std::int64_t> boards_;  // as at the last step
+  std::vector<std::int64_t> boards_;  // the boards at the last step
   int steady_ = 0;                    // steps since a board came
   std::int64_t stepped_ = 0, stepped_early_ = 0, withdrawn_ = 0;
-  std::chrono::nanoseconds step_time_{0};  // of the last step with words
-  bool over_ = false;   // it has ended, or said what cannot be
+  std::chrono::nanoseconds step_time_{0};  // time of the last step with words
+  bool over_ = false;   // the program has ended, or said what cannot be
 };
 
 }  // namespace paceline::program

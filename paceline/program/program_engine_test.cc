@@ -123,7 +123,7 @@ TEST(ProgramEngine, MapsOtherMemoryWhileItRuns) {
 TEST(ProgramEngine, AnIterationThatIsGivenUpLeavesTheNextOneWhole) {
   Bench bench(options());
   const auto given_up = bench.step({5}, [] { return false; });
-  // It may have been done before anybody asked.
+  // The program may have been done before keep_going was asked.
   EXPECT_TRUE(given_up.ok() || absl::IsCancelled(given_up.status())) << given_up.status();
   const auto result = bench.step({8});
   ASSERT_TRUE(result.ok()) << result.status();
@@ -251,7 +251,7 @@ TEST(ProgramEngine, WaitsForWhatAProgramDoesAfterTheJob) {
   EXPECT_TRUE(hangs.engine().end().ok());
 }
 
-// What comes after a program's loop may save the model over a good one.
+// Code after a program's loop may save the model over a good one.
 TEST(ProgramEngine, SaysWhetherTheJobIsDone) {
   const std::string file = ::testing::TempDir() + fmt::format("paceline-end-{}", getpid());
   const auto told = [&](Role role, bool end) {

@@ -41,7 +41,7 @@ class BindingByMemory:
             self.now.bind(weights)
 
     def bind_early(self, words: Words) -> None:
-        """As bind(), for a step that may not begin yet."""
+        """Does the same as bind() for a step that may not begin yet."""
         assert isinstance(self.now, ResidentBinding), "a step before this one had its weights there"
         self.now.bind_early(words)
 
@@ -57,10 +57,10 @@ class BindingByMemory:
         self.now.before(gradients)
 
     def finish(self, skipped: bool = False) -> dict[str, Any]:
-        """What is known of the gradient, as the message `stepped` has it."""
+        """Returns the keys of the message `stepped` that say whether the gradient is finite."""
         assert self.now is not None
         finite = self.now.finish()
-        if isinstance(self.now, ResidentBinding):  # nobody but this process and the servers can look
+        if isinstance(self.now, ResidentBinding):  # only this process and the servers can read the gradient
             if skipped:
                 self.now.contribute_nothing()
                 self.now.settle()

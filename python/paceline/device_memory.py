@@ -211,7 +211,7 @@ class Rows:
     def __init__(self, card: int, size: int, most: int = MOST) -> None:
         self._driver = driver()
         self._card = card
-        self.size = size  # of a row, in bytes
+        self.size = size  # bytes of a row
         self._most = most
         self._used: set[int] = set()
         reserved = c_uint64()
@@ -380,7 +380,7 @@ class Choice:
 
 
 def choice(memories: Sequence[CardMemory], floats: int, device: torch.device) -> Choice | None:
-    """Of the first floats of each. None if they are not beside each other in this process's addresses."""
+    """A choice among the first floats of each; None if they do not lie together in this process's addresses."""
     mappings = [memory.mapping for memory in memories if memory.near]
     if len(mappings) < len(memories) or any(mapping.rows is not mappings[0].rows for mapping in mappings):
         return None

@@ -156,7 +156,7 @@ def number(gradients: torch.Tensor) -> torch.Tensor:
 
 
 def is_finite(bits: int) -> bool:
-    """Of a float32. A sum of numbers is finite only if all of them are."""
+    """True if the float32 of these bits is finite. A sum of numbers is finite only if all of them are."""
     return bits >> 23 & 0xFF != 0xFF
 
 

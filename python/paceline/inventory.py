@@ -65,7 +65,7 @@ class Inventory:
     aliases: list[tuple[str, str]]
 
     def check_known(self) -> None:
-        """As check_unchanged(), without a walk through the model. A new module goes unnoticed."""
+        """Does the same as check_unchanged() without a walk through the model. A new module goes unnoticed."""
         same = all(owned.get(key) is parameter for owned, key, parameter in self._places)
         if not same or any(len(owned) != count for owned, count in self._counts):
             self.check_unchanged()

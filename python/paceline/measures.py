@@ -15,7 +15,7 @@ _MOST_NAME = 100
 
 
 def number(value: Any, what: str) -> float:
-    """Of a Python number, or of a tensor or array of one element."""
+    """The value of a Python number, or of a tensor or array of one element."""
     item = getattr(value, "item", None)
     try:
         return float(item() if callable(item) else value)
@@ -24,7 +24,7 @@ def number(value: Any, what: str) -> float:
 
 
 def scalar(value: Any) -> float | torch.Tensor:
-    """As number(), but a tensor on a device stays there, so that nobody waits for it."""
+    """Does the same as number(), but a tensor on a device stays there, so that nobody waits for it."""
     if isinstance(value, torch.Tensor) and value.numel() == 1 and not value.is_complex():
         return value.detach().double().reshape(())
     return number(value, "the loss")
@@ -55,7 +55,7 @@ def is_metric(name: object, value: torch.Tensor) -> bool:
 
 
 def metrics(values: Mapping[str, Any] | None) -> dict[str, float]:
-    """Those that are finite; JSON knows no others."""
+    """The values that are finite; JSON knows no others."""
     return {name: value for name, value in measured(values).items() if value is not None}
 
 

@@ -35,7 +35,7 @@ class Span:
     last: int
     memory: int
     offset: int
-    generation: int  # of the memory: its number may be used again
+    generation: int  # generation of the memory: its number may be used again
 
 
 class Memory(Protocol):
@@ -107,7 +107,7 @@ class Memories:
         self._device = device  # the model's
         self._mapped: dict[int, Memory] = {}
         self._generation = 0
-        self._rows: dict[tuple[int, int], Rows] = {}  # by card and size
+        self._rows: dict[tuple[int, int], Rows] = {}  # key: card and size
         self.offsets: list[int] = []
         self.floats = 0
 

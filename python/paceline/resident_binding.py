@@ -31,7 +31,7 @@ class Slot:
     """Memory for gradients and statistics, or room on the device for what goes to memory elsewhere."""
 
     parts: list[tuple[Span, torch.Tensor]]  # floats of each span that change
-    views: dict[int, torch.Tensor]  # by tensor
+    views: dict[int, torch.Tensor]  # views of the tensors, by their index
     gradients: list[tuple[torch.Tensor, torch.Tensor, bool]]  # a parameter, its view, and whether it is its gradient
     statistics: list[tuple[Entry, torch.Tensor]]
 
@@ -49,15 +49,15 @@ class ResidentBinding:
         self._memories = memories
         self._device = device
         self._weights = FlatWeights(inventory, memories, device)
-        self._spans: tuple[Span, ...] = ()  # of the weights
+        self._spans: tuple[Span, ...] = ()  # spans of the weights
         self._ahead: Ahead | None = None
         self._steps = 0
         self._weights_sum: torch.Tensor | None = None  # at the start of the step, if writes are looked for
-        self._choices: dict[tuple[int, ...], Choice | None] = {}  # by the numbers of memories
-        self._early: Words | None = None  # of the step that was bound last, if it was begun early
+        self._choices: dict[tuple[int, ...], Choice | None] = {}  # key: numbers of memories
+        self._early: Words | None = None  # words of the step that was bound last, if it was begun early
         self._slots: dict[tuple[Span, ...], Slot] = {}
         self._slot: Slot | None = None
-        self._last = Slot([], {}, [], [])  # of the step that finished last
+        self._last = Slot([], {}, [], [])  # slot of the step that finished last
 
     # Weights.
 
@@ -68,7 +68,7 @@ class ResidentBinding:
             self._weights.bind(self._spans, self._fetch)
 
     def bind_early(self, words: Words) -> None:
-        """As bind(), for a step that may not begin yet, and whose weights will be in one of several memories."""
+        """Does what bind() does for a step that may not begin yet, with weights in one of several memories."""
         rows = tuple(words.rows)
         if rows not in self._choices:
             self._choices[rows] = self._memories.choice(rows, self._weights.end_of(STATISTIC))
@@ -160,7 +160,7 @@ class ResidentBinding:
         return self._weights_sum is None and all(self._memories.memory(span).near for span, _ in self._slot.parts)
 
     def finish_later(self, words: Words, skipped: bool) -> None:
-        """As finish(), for a gradient that will be there. Its sum is the first of the page's values."""
+        """Does the same as finish() without waiting for the gradient. Its sum is the first of the page's values."""
         slot = self._complete()
         with torch.no_grad():
             if skipped:

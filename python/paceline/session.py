@@ -21,7 +21,7 @@ class Session:
     settings: dict[str, Any] = field(default_factory=dict)
     stages: bool = False  # the job has stages
     on_host: int = 0  # the number among the devices of this host
-    # Of a follower: a further process of a worker (team.py).
+    # These are a follower's: a further process of a worker (team.py).
     rank: int = 0
     processes: int = 1
     meeting: str = ""

@@ -20,7 +20,7 @@ from .memories import FileMemory
 
 _GATE, _ROW, _DONE, _VALUES = 0, 8, 64, 128  # bytes
 VALUES = 32
-_WORDS = 32  # of 4 bytes, before the values
+_WORDS = 32  # words of 4 bytes before the values
 _LOOK_SECONDS = 50e-6
 
 
@@ -30,7 +30,7 @@ class StepPage:
         self._row = memory.view(_ROW, 1, torch.int64)
         self._values = memory.view(_VALUES, VALUES, torch.float64)
         self._device = device
-        self._address = 0  # of the page on the GPU; 0: the model is not on one
+        self._address = 0  # address of the page on the GPU; 0: the model is not on one
         if device.type == "cuda":
             self._address = driver().register(device, self._words.data_ptr(), memory.size)
 

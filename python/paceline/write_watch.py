@@ -29,7 +29,7 @@ class WriteWatch:
 
     def __init__(self, entries: Sequence[Entry], may_write: bool = False) -> None:
         self._entries = [] if may_write else [entry for entry in entries if not entry.is_buffer]
-        # What the next batch sets back: statistics, and frozen weights, which nobody steps.
+        # The next batch sets these back: statistics, and frozen weights, which nobody steps.
         frozen = [entry for entry in self._entries if entry.kind == CONSTANT]
         statistics = [entry for entry in entries if entry.kind == STATISTIC and not _is_torchs_own(entry.module)]
         self._kept = frozen + statistics

@@ -133,7 +133,7 @@ class Card:
         return CardMemory(self, number, size, on)
 
     def settle(self) -> None:
-        """What the test wrote is there for the program."""
+        """Waits until the program can read all that the test has written."""
         if not self.driver.is_stand_in:
             torch.cuda.synchronize()
 

@@ -195,7 +195,7 @@ class Member:
         self.send({"type": "end", "why": why, "failed": failed})
         return self.wait()
 
-    # What lies where.
+    # Places of tensors.
 
     def index(self, name: str) -> int:
         return [tensor["name"] for tensor in self.tensors].index(name)

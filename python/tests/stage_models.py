@@ -150,7 +150,7 @@ class UNet(nn.Module):
 
 
 class _Texts(torch.utils.data.Dataset):  # type: ignore[type-arg]
-    """Of two lengths, as batches of them are padded: each micro-batch has a length of its own."""
+    """Texts of two lengths, padded within a batch: each micro-batch has a length of its own."""
 
     def __init__(self, tensors: dict[str, torch.Tensor]) -> None:
         self._tensors = tensors

@@ -31,7 +31,7 @@ def error_of(member: Member) -> str:
 
 
 def plain_gradients(state: dict[str, torch.Tensor], samples: list[int]) -> dict[str, torch.Tensor]:
-    """Of the program PLAIN at these weights."""
+    """The gradients of the program PLAIN at these weights."""
     scope: dict[str, Any] = {}
     exec(HEAD, scope)
     model, points = scope["Net"](), scope["Points"]()

@@ -44,7 +44,7 @@ class PacelineStrategy(SingleDeviceStrategy):
         self._arguments = arguments
         self._batches: Batches | None = None
         self._loader: Any = None  # the person's, for training
-        self._loss: Any = None  # of the batch in hand
+        self._loss: Any = None  # loss of the batch in hand
         self._validates = False
         self._limit_val_batches: Any = 1.0
         self.lr_scheduler_configs: list[Any] = []

@@ -43,7 +43,7 @@ if int(transformers.__version__.partition(".")[0]) < 5:
 
 see_one()
 
-# Of evaluate(): how long it took.
+# Measures of the time that evaluate() took.
 _TIMES = ("_runtime", "_per_second", "_preparation_time", "epoch")
 
 
@@ -53,12 +53,12 @@ class PacelineTraining(_Trainer):
     def __init__(self, *arguments: Any, **named: Any) -> None:
         self.job: Job | None = None  # once train() has joined it
         self._batches: Batches | None = None
-        self._loss: Any = None  # of the batch in hand
+        self._loss: Any = None  # loss of the batch in hand
         super().__init__(*arguments, **named)
         self.add_callback(_JobDecides(self))
 
     def train(self, *arguments: Any, join_arguments: Mapping[str, Any] | None = None, **named: Any) -> Any:
-        """As Trainer's. join_arguments are join()'s, such as digest and weights."""
+        """Trainer's train() on Paceline. join_arguments are join()'s, such as digest and weights."""
         with reporter.reported():
             refuse(self, arguments, named)
         if session() is None:
