@@ -146,7 +146,7 @@ class _DryRun:
         self._batch = batch
         self._samples = samples
         self._blocks = blocks
-        self._inputs: list[Any] = []  # of each block, as it is called
+        self._inputs: list[Any] = []  # for each block, as it is called
         self._places = places_of(model, inventory)
 
     def cuts(self) -> Cuts:

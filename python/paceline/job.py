@@ -67,7 +67,7 @@ class Job:
         self.number = session.number
         self.devices = session.devices
         self.seed = session.seed
-        self.epoch = 0  # of the batch in hand
+        self.epoch = 0  # the epoch of the batch in hand
         self.samples: tuple[int, ...] = ()  # the indices in the batch in hand
         self._session = session
         self._channel = session.channel
@@ -87,8 +87,8 @@ class Job:
         self._said_over = False
         self._micro: MicroBatches | None = None
         self._micro_batch: int | None = None
-        self._expecting: list[list[Load]] = []  # by batch
-        self._words: Words | None = None  # of the step in hand
+        self._expecting: list[list[Load]] = []  # for each batch
+        self._words: Words | None = None  # the words of the step in hand
         self._finishes_later = False  # the step in hand, without this thread waiting for it
         self._augment_seed = 0
         self._leaving = Leaving()
@@ -97,14 +97,14 @@ class Job:
         reporter.way_out = self._way_out
         self._loader = make_loader() if self.role in ("worker", "follower") else None
         self._passing = None if cuts is None else StageForward(cuts.seams, 0, len(cuts.seams.blocks), device=device)
-        self._seed = 0  # of the micro-batch in hand
+        self._seed = 0  # the seed of the micro-batch in hand
         self._stages: Stages | None = None
         if loss is not None and cuts is not None and self._loader is not None:
             self._stages = Stages(
                 model, inventory, memories, loss, cuts, self._loader.get, self._bind_weights, device
             )
 
-    # What the program calls.
+    # The program calls these.
 
     def __iter__(self) -> Iterator[Any]:
         if self._over:

@@ -45,11 +45,11 @@ class _Stage:
     parts: list[Part]
     own: list[int]  # entries that it writes
     passing: StageForward
-    views: dict[int, torch.Tensor]  # by entry: where the servers find the gradient or the statistic
-    statistics: dict[int, torch.Tensor]  # by entry: the values of this stage
+    views: dict[int, torch.Tensor]  # for each entry, the place where the servers find the gradient or the statistic
+    statistics: dict[int, torch.Tensor]  # for each entry, the values of this stage
     passes: dict[int, _Pass] = field(default_factory=dict)
     computed: set[int] = field(default_factory=set)  # micro-batches; other devices of the stage compute others
-    sums: dict[int, torch.Tensor] = field(default_factory=dict)  # by entry: the gradient so far
+    sums: dict[int, torch.Tensor] = field(default_factory=dict)  # for each entry, the gradient so far
     metrics: dict[str, float] = field(default_factory=dict)
     known: dict[str, float] = field(default_factory=dict)  # the share of the samples that each metric is of
 
@@ -175,7 +175,7 @@ class Stages:
         entries = self._inventory.entries
         arrived = self._read(stage, size)
         is_last = stage.end == len(self._cuts.units)
-        # Of parameters that this stage or one before it shares with the stages behind this one.
+        # The parameters that this stage or one before it shares with the stages behind this one.
         shared = [index for index, units in self._cuts.shared.items() if units[0] < stage.end <= units[-1]]
         roots, gradients = list(done.outputs), list(arrived[: len(done.outputs)])
         if is_last:
@@ -223,7 +223,7 @@ class Stages:
         part = gradient.detach() if stage.scaled_at_end else gradient.detach() * stage.share(micro)
         if index in stage.sums:
             stage.sums[index].add_(part)
-        elif parameter.dtype == torch.float32:  # where it is needed in the end
+        elif parameter.dtype == torch.float32:  # the place that needs it in the end
             stage.sums[index] = stage.views[index].copy_(part)
         else:
             stage.sums[index] = part

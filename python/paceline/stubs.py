@@ -17,12 +17,12 @@ import torch
 _IN_PLACE = {
     f"__i{name}__" for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor")
 }
-# What a stub may be asked: the answer is the same on every stage.
+# A stub may be asked these: the answer is the same on every stage.
 _KNOWN = {
     *("device", "dtype", "layout", "requires_grad", "is_floating_point", "is_complex", "is_nested"),
     *("is_cuda", "is_cpu", "is_meta", "is_mps", "is_xla", "is_xpu"),
 }
-# What gives no tensor, or several.
+# These give no tensor, or several.
 NEED_VALUES = {
     *("shape", "size", "ndim", "dim", "ndimension", "numel", "nelement", "element_size", "itemsize", "nbytes"),
     *("stride", "storage_offset", "data_ptr", "is_contiguous", "storage", "untyped_storage", "is_same_size"),

@@ -43,7 +43,7 @@ class Page:
     def __init__(self, member: Member, number: int) -> None:
         self._member = member
         self._memory = Memory(PAGE, 4096)
-        self.number = number - 1  # of the last step
+        self.number = number - 1  # the number of the last step
         member.send(self._memory.message(write=True))
 
     def word(self, at: int) -> int:
@@ -62,7 +62,7 @@ class Page:
         self._memory.map[GATE : GATE + 4] = number.to_bytes(4, "little")
 
     def value(self, number: int, slot: int) -> float:
-        """Of this step, once it is done."""
+        """The value of this step, once it is done."""
         until = time.monotonic() + 60
         while self.word(DONE) != number:
             assert time.monotonic() < until, self._member.log
@@ -84,7 +84,7 @@ def member(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Member]:
 
 
 def loss_at(member: Member, row: int, samples: range) -> float:
-    """As a step says it for which the program waits."""
+    """The loss of a step for which the program waits."""
     return float(member.step(samples, weights=[[0, row, 0]])["loss"])
 
 
@@ -178,7 +178,7 @@ def test_micro_batches_have_the_loss_of_a_step_that_is_waited_for(member: Member
 
 def test_boards_that_the_gpu_cannot_choose_among_are_waited_for(member: Member) -> None:
     page = Page(member, 1)
-    far = member.card.memory(4, 4 * member.floats + (4 << 20))  # of another size
+    far = member.card.memory(4, 4 * member.floats + (4 << 20))  # it has another size
     far.floats[: member.floats] = member.memories[3].floats[: member.floats]
     member.memories[4] = far
     member.send(far.message(write=False))

@@ -53,7 +53,12 @@ class PacelineTraining(_Trainer):
     def __init__(self, *arguments: Any, **named: Any) -> None:
         self.job: Job | None = None  # once train() has joined it
         self._batches: Batches | None = None
+<<<<<<< HEAD
         self._loss: Any = None  # loss of the batch in hand
+=======
+        self._loss: Any = None  # of the batch in hand
+        self._weight: Any = None  # the number of items that the loss is a mean over; None: samples
+>>>>>>> strangers
         super().__init__(*arguments, **named)
         self.add_callback(_JobDecides(self))
 
@@ -110,10 +115,16 @@ class PacelineTraining(_Trainer):
         self.optimizer = _Stepped(super().create_optimizer(*arguments, **named), self._step)
         return self.optimizer
 
+<<<<<<< HEAD
     def training_step(self, *arguments: Any, **named: Any) -> Any:
         assert self.job is not None
         with self.job.block_seeds():
             self._loss = super().training_step(*arguments, **named)
+=======
+    def training_step(self, model: Any, inputs: Any, num_items_in_batch: Any = None, **named: Any) -> Any:
+        self._weight = num_items_in_batch if self.args.average_tokens_across_devices else None
+        self._loss = super().training_step(model, inputs, num_items_in_batch, **named)
+>>>>>>> strangers
         return self._loss
 
     def _loss_of_micro_batch(self, model: Any, inputs: Any) -> Any:
@@ -129,7 +140,7 @@ class PacelineTraining(_Trainer):
 
     def _step(self) -> None:
         assert self.job is not None
-        self.job.step(self._loss)
+        self.job.step(self._loss, weight=self._weight)
 
     # The evaluator.
 
