@@ -72,8 +72,8 @@ struct Words {
 };
 // `micro_batch`: engine::kWholeBatch is written as null.
 std::string step_line(const engine::Batch& batch, std::span<const PlacedRun> weights,
-                      std::span<const PlacedRun> gradients, std::int64_t micro_batch,
-                      const Ahead& ahead = {}, const std::optional<Words>& words = {});
+                      std::span<const PlacedRun> gradients, std::int64_t micro_batch, const Ahead& ahead = {},
+                      const std::optional<Words>& words = {});
 // An iteration of a stage of units [begin, end) begins. Messages to it are written to memory `in`, and it
 // writes its own to memory `out`.
 struct StageMessage {

@@ -294,7 +294,8 @@ void ProgramEngine::expect(std::span<const engine::Batch> batches) {
     return;
   }
   // The list of batches is long, and most of them were in the last one.
-  const auto first = batches.empty() ? before.end() : std::find(before.begin(), before.end(), batches.front());
+  const auto first =
+      batches.empty() ? before.end() : std::find(before.begin(), before.end(), batches.front());
   const std::span<const engine::Batch> rest(first, before.end());
   if (rest.size() <= batches.size() && std::equal(rest.begin(), rest.end(), batches.begin())) {
     send(expect_line(batches.subspan(rest.size()), first - before.begin())).IgnoreError();
@@ -317,7 +318,8 @@ absl::StatusOr<engine::StepResult> ProgramEngine::step(const engine::Weights& we
   PACELINE_ASSIGN_OR_RETURN(const auto to, runs_of(gradients));
   if (model_.words && weights.on_card && weights.reach == 0)
     return step_with_words(from, to, micro_batch, keep_going);
-  return step_whole(step_line(*batch_, from, to, micro_batch, {weights.reach, weights.direction}), keep_going);
+  return step_whole(step_line(*batch_, from, to, micro_batch, {weights.reach, weights.direction}),
+                    keep_going);
 }
 
 absl::StatusOr<std::unique_ptr<engine::Stage>> ProgramEngine::make_stage(std::int64_t begin,

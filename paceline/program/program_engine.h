@@ -96,10 +96,12 @@ class ProgramEngine final : public engine::Engine {
   };
   absl::StatusOr<engine::StepResult> step_whole(const std::string& line, const engine::KeepGoing& keep_going);
   absl::StatusOr<engine::StepResult> step_with_words(const std::vector<PlacedRun>& from,
-                                                     const std::vector<PlacedRun>& to, std::int64_t micro_batch,
+                                                     const std::vector<PlacedRun>& to,
+                                                     std::int64_t micro_batch,
                                                      const engine::KeepGoing& keep_going);
-  absl::StatusOr<std::uint32_t> begin_step(const std::vector<PlacedRun>& from, const std::vector<PlacedRun>& to,
-                                           std::int64_t micro_batch, const engine::KeepGoing& keep_going);
+  absl::StatusOr<std::uint32_t> begin_step(const std::vector<PlacedRun>& from,
+                                           const std::vector<PlacedRun>& to, std::int64_t micro_batch,
+                                           const engine::KeepGoing& keep_going);
   absl::Status begin_next(const std::vector<PlacedRun>& to, std::int64_t micro_batch);
   // Lets the program finish a step that was begun early, in vain.
   void withdraw();
@@ -121,9 +123,9 @@ class ProgramEngine final : public engine::Engine {
   std::int64_t stages_made_ = 0;
   std::vector<engine::Batch> expected_;
   std::vector<engine::Batch> told_;  // the last of these lists that the program has
-  int owed_ = 0;              // answers that nobody has had
-  std::deque<Answer> here_;   // the first of them, that are here
-  double limit_s_ = 0;        // for each of them; 0: none
+  int owed_ = 0;                     // answers that nobody has had
+  std::deque<Answer> here_;          // the first of them, that are here
+  double limit_s_ = 0;               // for each of them; 0: none
   std::optional<StepPage> page_;
   std::int64_t page_number_ = 0;  // the number of the page's memory
   std::uint32_t steps_ = 0;       // with words, so far
@@ -132,7 +134,7 @@ class ProgramEngine final : public engine::Engine {
   int steady_ = 0;                    // steps since a board came
   std::int64_t stepped_ = 0, stepped_early_ = 0, withdrawn_ = 0;
   std::chrono::nanoseconds step_time_{0};  // time of the last step with words
-  bool over_ = false;   // the program has ended, or said what cannot be
+  bool over_ = false;                      // the program has ended, or said what cannot be
 };
 
 }  // namespace paceline::program

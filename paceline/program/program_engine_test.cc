@@ -166,7 +166,8 @@ TEST(StartOptions, SayTheSamplesOfARoundIfDevicesAreStages) {
   };
   EXPECT_FALSE(settings("[[device]]\ncount = 3\n").contains("round"));
   EXPECT_EQ(settings("parallel = \"static\"\nmicro_batch = 4\n[[device]]\ncount = 3\n[[pipeline]]\n"
-                     "devices = [\"w0\", \"w2\"]\ncuts = [1]\nsamples = 12\n[[pipeline]]\ndevices = [\"w1\"]\nsamples = 4\n")
+                     "devices = [\"w0\", \"w2\"]\ncuts = [1]\nsamples = 12\n[[pipeline]]\ndevices = "
+                     "[\"w1\"]\nsamples = 4\n")
                 .at("round"),
             16);
 }

@@ -52,7 +52,8 @@ absl::StatusOr<engine::StepResult> ProgramEngine::step_with_words(const std::vec
   PACELINE_RETURN_IF_ERROR(wait_until_done(number, keep_going));
   step_time_ = steady_clock::now() - start;
   // The program finds the tensor whose gradient is not finite while it takes the same step again.
-  if (!std::isfinite(page_->value(0))) return step_whole(step_line(*batch_, from, to, micro_batch), keep_going);
+  if (!std::isfinite(page_->value(0)))
+    return step_whole(step_line(*batch_, from, to, micro_batch), keep_going);
   engine::StepResult result = std::move(stepped->result);
   result.finite = true;
   if (stepped->later->loss) result.loss = page_->value(*stepped->later->loss);
@@ -76,7 +77,8 @@ absl::Status ProgramEngine::make_page() {
 }
 
 absl::StatusOr<std::uint32_t> ProgramEngine::begin_step(const std::vector<PlacedRun>& from,
-                                                        const std::vector<PlacedRun>& to, std::int64_t micro_batch,
+                                                        const std::vector<PlacedRun>& to,
+                                                        std::int64_t micro_batch,
                                                         const engine::KeepGoing& keep_going) {
   const bool in_one = from.size() == 1 && from.front().tensor == 0 && from.front().offset == 0;
   if (early_ && in_one && early_->batch == *batch_ && early_->gradients == to &&
@@ -126,7 +128,8 @@ void ProgramEngine::withdraw() {
 
 void ProgramEngine::log_steps() const {
   if (stepped_ > 0)
-    spdlog::info("{}: {} of {} steps were begun early, and {} in vain", name_, stepped_early_, stepped_, withdrawn_);
+    spdlog::info("{}: {} of {} steps were begun early, and {} in vain", name_, stepped_early_, stepped_,
+                 withdrawn_);
 }
 
 absl::Status ProgramEngine::wait_until_done(std::uint32_t number, const engine::KeepGoing& keep_going) {

@@ -178,7 +178,7 @@ def test_micro_batches_have_the_loss_of_a_step_that_is_waited_for(member: Member
 
 def test_boards_that_the_gpu_cannot_choose_among_are_waited_for(member: Member) -> None:
     page = Page(member, 1)
-    far = member.card.memory(4, 4 * member.floats + (4 << 20))  # it has another size
+    far = member.card.memory(4, 4 * member.floats + (4 << 20))  # a size that no board has
     far.floats[: member.floats] = member.memories[3].floats[: member.floats]
     member.memories[4] = far
     member.send(far.message(write=False))

@@ -53,12 +53,8 @@ class PacelineTraining(_Trainer):
     def __init__(self, *arguments: Any, **named: Any) -> None:
         self.job: Job | None = None  # once train() has joined it
         self._batches: Batches | None = None
-<<<<<<< HEAD
         self._loss: Any = None  # loss of the batch in hand
-=======
-        self._loss: Any = None  # of the batch in hand
         self._weight: Any = None  # the number of items that the loss is a mean over; None: samples
->>>>>>> strangers
         super().__init__(*arguments, **named)
         self.add_callback(_JobDecides(self))
 
@@ -115,16 +111,11 @@ class PacelineTraining(_Trainer):
         self.optimizer = _Stepped(super().create_optimizer(*arguments, **named), self._step)
         return self.optimizer
 
-<<<<<<< HEAD
-    def training_step(self, *arguments: Any, **named: Any) -> Any:
-        assert self.job is not None
-        with self.job.block_seeds():
-            self._loss = super().training_step(*arguments, **named)
-=======
     def training_step(self, model: Any, inputs: Any, num_items_in_batch: Any = None, **named: Any) -> Any:
+        assert self.job is not None
         self._weight = num_items_in_batch if self.args.average_tokens_across_devices else None
-        self._loss = super().training_step(model, inputs, num_items_in_batch, **named)
->>>>>>> strangers
+        with self.job.block_seeds():
+            self._loss = super().training_step(model, inputs, num_items_in_batch, **named)
         return self._loss
 
     def _loss_of_micro_batch(self, model: Any, inputs: Any) -> Any:
