@@ -68,7 +68,8 @@ def bandwidth(left: float) -> list[Row]:
 def package(left: float) -> list[Row]:
     """The package's own tests of a GPU, if pytest is here."""
     folder = HERE.parent / "python"
-    words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-x", "tests/test_step.py", "-k", "gpu"]
+    tests = ["tests/test_words.py", "tests/test_step.py"]
+    words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-x", *tests, "-k", "gpu"]
     try:
         ended = subprocess.run(
             words,

@@ -116,7 +116,8 @@ absl::StatusOr<std::optional<Stepped::Later>> later_of(const json& message) {
     PACELINE_ASSIGN_OR_RETURN(later.loss, slot_of(*loss));
   }
   if (const auto metrics = found->find("metrics"); metrics != found->end()) {
-    if (!metrics->is_object()) return wrong("sent a 'later' whose metrics are not an object");
+    if (!metrics->is_object() || metrics->size() > kStepValues)
+      return wrong(fmt::format("sent a 'later' whose metrics are not an object of at most {}", kStepValues));
     for (const auto& [name, place] : metrics->items()) {
       if (name.empty() || name.size() > kLongestMetricName)
         return wrong("sent a 'later' with a metric without a name, or with one that is too long");

@@ -66,7 +66,7 @@ struct Ahead {
 struct Words {
   std::int64_t page = 0;  // the number of its memory
   std::uint32_t number = 0;
-  // The step may not begin before its gate is open, and its weights begin at the start of one of these memories. Empty:
+  // The step may not begin before the page says so, and its weights are at the start of one of these memories. Empty:
   // it may begin at once, and its weights are known.
   std::vector<std::int64_t> rows = {};
 };

@@ -86,7 +86,7 @@ absl::StatusOr<std::uint32_t> ProgramEngine::begin_step(const std::vector<Placed
     const auto row = std::find(early_->rows.begin(), early_->rows.end(), from.front().memory);
     if (row != early_->rows.end()) {
       const std::uint32_t number = early_->number;
-      page_->open(number, row - early_->rows.begin());
+      page_->let_begin(number, row - early_->rows.begin());
       early_.reset();
       stepped_early_ += 1;
       return number;
@@ -121,7 +121,7 @@ absl::Status ProgramEngine::begin_next(const std::vector<PlacedRun>& to, std::in
 // a newer version is pinned, or the job is over.
 void ProgramEngine::withdraw() {
   if (!early_) return;
-  page_->open(early_->number, 0);
+  page_->let_begin(early_->number, 0);
   early_.reset();
   withdrawn_ += 1;
 }

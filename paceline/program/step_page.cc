@@ -10,7 +10,7 @@ namespace paceline::program {
 
 namespace {
 
-constexpr std::size_t kGate = 0;
+constexpr std::size_t kBegun = 0;
 constexpr std::size_t kRow = 8;
 constexpr std::size_t kDone = 64;
 constexpr std::size_t kFirstValue = 128;
@@ -31,9 +31,9 @@ engine::Memory StepPage::memory() const {
           .writable = true};
 }
 
-void StepPage::open(std::uint32_t number, std::int64_t row) {
+void StepPage::let_begin(std::uint32_t number, std::int64_t row) {
   std::atomic_ref(*at<std::int64_t>(kRow)).store(row, std::memory_order_relaxed);
-  std::atomic_ref(*at<std::uint32_t>(kGate)).store(number, std::memory_order_release);
+  std::atomic_ref(*at<std::uint32_t>(kBegun)).store(number, std::memory_order_release);
 }
 
 bool StepPage::done(std::uint32_t number) const {

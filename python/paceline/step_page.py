@@ -18,7 +18,7 @@ from .device_memory import driver
 from .measures import is_metric
 from .memories import FileMemory
 
-_GATE, _ROW, _DONE, _VALUES = 0, 8, 64, 128  # bytes
+_BEGUN, _ROW, _DONE, _VALUES = 0, 8, 64, 128  # bytes
 VALUES = 32
 _WORDS = 32  # words of 4 bytes before the values
 _LOOK_SECONDS = 50e-6
@@ -37,12 +37,12 @@ class StepPage:
     def wait(self, number: int) -> None:
         """Whatever is computed from now on begins once step `number` may."""
         if self._address:
-            driver().wait_for_word(self._device, self._address + _GATE, number)
+            driver().wait_for_word(self._device, self._address + _BEGUN, number)
         else:
             self.wait_on_host(number)
 
     def wait_on_host(self, number: int) -> None:
-        while _behind(int(self._words[_GATE // 4]), number):
+        while _behind(int(self._words[_BEGUN // 4]), number):
             time.sleep(_LOOK_SECONDS)
 
     def row(self) -> torch.Tensor:

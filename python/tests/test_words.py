@@ -15,8 +15,6 @@ from fake_member import Member, Memory
 from scripts import HEAD
 from test_card import check_gradients
 
-pytestmark = needs_card
-
 BODY = """
 model = Net()
 job = paceline.join(model, Points())
@@ -33,7 +31,7 @@ for x, y in job:
     job.step(loss, **more)
 """
 PAGE = 9  # the number of its memory
-GATE, ROW, DONE, VALUES = 0, 8, 64, 128
+BEGUN, ROW, DONE, VALUES = 0, 8, 64, 128
 LOOKED_AT = 4  # first steps, for which the program waits to see whether anybody wrote to its weights
 
 GPU = pytest.param(ON_GPUS_CARD, marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU"), id="gpu")
@@ -57,9 +55,9 @@ class Page:
         self._member.order(samples, page=page, **more)
         return self.number
 
-    def open(self, number: int, row: int) -> None:
+    def let_begin(self, number: int, row: int) -> None:
         self._memory.map[ROW : ROW + 8] = row.to_bytes(8, "little")
-        self._memory.map[GATE : GATE + 4] = number.to_bytes(4, "little")
+        self._memory.map[BEGUN : BEGUN + 4] = number.to_bytes(4, "little")
 
     def value(self, number: int, slot: int) -> float:
         """The value of this step, once it is done."""
@@ -71,7 +69,7 @@ class Page:
         return float(memoryview(self._memory.map[at : at + 8]).cast("d")[0])
 
 
-@pytest.fixture(params=[pytest.param(ON_CARD, id="stand-in"), GPU])
+@pytest.fixture(params=[pytest.param(ON_CARD, id="stand-in", marks=needs_card), GPU])
 def member(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Member]:
     with Member(tmp_path, HEAD + BODY, environment=request.param) as member:
         weights, _ = member.begin()
@@ -93,9 +91,9 @@ def test_a_step_that_is_begun_early_waits_for_its_weights(member: Member, row: i
     page, samples = Page(member, 1), range(4)
     number = page.order(samples, rows=[3, 2])
     board = member.memories[[3, 2][row]]
-    board.floats.mul_(1.5)  # in time, as the gate is shut
+    board.floats.mul_(1.5)  # in time, as the step may not begin yet
     member.card.settle()
-    page.open(number, row)
+    page.let_begin(number, row)
     said = member.receive("stepped")
     loss = page.value(number, said["later"]["loss"])
     assert math.isfinite(page.value(number, 0))
@@ -108,7 +106,7 @@ def test_the_next_step_is_issued_before_this_one_may_begin(member: Member) -> No
     for step in range(5):
         numbers.append(page.order(range(step, step + 4), rows=[2, 3]))
     for step, number in enumerate(numbers):
-        page.open(number, step % 2)
+        page.let_begin(number, step % 2)
         said = member.receive("stepped")
         loss = page.value(number, said["later"]["loss"])
         check_gradients(
@@ -126,10 +124,10 @@ def test_a_step_that_may_begin_at_once_has_words_too(member: Member) -> None:
 
 def test_numbers_begin_again_after_the_last(member: Member) -> None:
     page = Page(member, 2**32 - 2)
-    page.open(2**32 - 3, 0)
+    page.let_begin(2**32 - 3, 0)
     for _ in range(4):
         number = page.order(range(4), rows=[2, 3])
-        page.open(number, 1)
+        page.let_begin(number, 1)
         assert math.isfinite(page.value(number, member.receive("stepped")["later"]["loss"]))
     assert number == 1
 
@@ -159,7 +157,7 @@ def test_a_gradient_that_is_not_finite_shows_in_its_sum(member: Member) -> None:
     page = Page(member, 1)
     member.tensor(member.memories[3], "first.weight")[0, 0] = math.nan
     number = page.order(range(4), rows=[2, 3])
-    page.open(number, 1)
+    page.let_begin(number, 1)
     member.receive("stepped")
     assert not math.isfinite(page.value(number, 0))
     said = member.step(range(4), weights=[[0, 3, 0]])
@@ -183,11 +181,12 @@ def test_boards_that_the_gpu_cannot_choose_among_are_waited_for(member: Member) 
     member.memories[4] = far
     member.send(far.message(write=False))
     number = page.order(range(4), rows=[2, 4])
-    page.open(number, 1)
+    page.let_begin(number, 1)
     said = member.receive("stepped")
     assert page.value(number, said["later"]["loss"]) == loss_at(member, 3, range(4))
 
 
+@needs_card
 def test_a_page_that_is_not_mapped_is_refused(tmp_path: Path) -> None:
     with Member(tmp_path, HEAD + BODY, environment=ON_CARD) as member:
         member.begin()
