@@ -7,6 +7,7 @@ import resource
 import socket
 
 import pytest
+
 from paceline.channel import Channel
 
 
