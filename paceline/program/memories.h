@@ -22,7 +22,7 @@ class Memories {
   void remove(const std::byte* base);
 
   // The places of these pointers, one a tensor of the layout, in as few runs as can be. Lines that the
-  // program must be told before are added to `lines`. Nothing when one of them points to no memory that was
+  // program must be told before are added to `lines`. Nothing if one of them points to no memory that was
   // added.
   std::optional<std::vector<PlacedRun>> runs_of(const ps::Layout& layout,
                                                 std::span<const float* const> pointers, std::string& lines);

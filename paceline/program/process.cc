@@ -174,9 +174,11 @@ bool Process::ended_within(std::chrono::milliseconds limit) {
   return status_.has_value();
 }
 
-bool Process::wait_for(short events, std::chrono::milliseconds limit, bool& ready) const {
+bool Process::wait_for(short events, std::chrono::nanoseconds limit, bool& ready) const {
+  constexpr std::int64_t kPerSecond = 1'000'000'000;
+  const timespec time{limit.count() / kPerSecond, limit.count() % kPerSecond};
   pollfd both[] = {{socket_, events, 0}, {pid_fd_, POLLIN, 0}};
-  poll(both, 2, static_cast<int>(limit.count()));
+  ppoll(both, 2, &time, nullptr);
   ready = both[0].revents != 0;
   return both[1].revents == 0;
 }
@@ -227,10 +229,9 @@ absl::StatusOr<std::string> Process::receive(const std::function<absl::Status()>
 
 bool Process::wait_readable(std::chrono::nanoseconds limit) const {
   if (received_.find('\n', searched_) != std::string::npos) return true;
-  constexpr std::int64_t kPerSecond = 1'000'000'000;
-  const timespec time{limit.count() / kPerSecond, limit.count() % kPerSecond};
-  pollfd both[] = {{socket_, POLLIN, 0}, {pid_fd_, POLLIN, 0}};
-  return ppoll(both, 2, &time, nullptr) > 0;
+  bool ready = false;
+  const bool alive = wait_for(POLLIN, limit, ready);
+  return ready || !alive;
 }
 
 std::string Process::how_it_ended() {

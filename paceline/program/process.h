@@ -56,7 +56,7 @@ class Process {
  private:
   Process(pid_t pid, int pid_fd, int socket) : pid_(pid), pid_fd_(pid_fd), socket_(socket) {}
   // Waits for any of these of the socket, or for the end of the process; false at that.
-  bool wait_for(short events, std::chrono::milliseconds limit, bool& ready) const;
+  bool wait_for(short events, std::chrono::nanoseconds limit, bool& ready) const;
   bool ended_within(std::chrono::milliseconds limit);
 
   pid_t pid_ = -1;

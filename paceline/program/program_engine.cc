@@ -288,20 +288,18 @@ void ProgramEngine::expect(std::span<const engine::Batch> batches) {
   expected_.assign(batches.begin(), batches.end());
   // A program that has ended says so when it is asked next.
   if (over_ || (owed_ > 0 && !early_)) return;
-  const std::vector<engine::Batch> before = std::exchange(told_, expected_);
-  if (!model_.words) {
-    send(expect_line(expected_)).IgnoreError();
-    return;
+  std::int64_t dropped = -1;
+  if (model_.words) {
+    // The list of batches is long, and most of them were in the last one.
+    const auto first = batches.empty() ? told_.end() : std::find(told_.begin(), told_.end(), batches.front());
+    const std::span<const engine::Batch> rest(first, told_.end());
+    if (rest.size() <= batches.size() && std::equal(rest.begin(), rest.end(), batches.begin())) {
+      batches = batches.subspan(rest.size());
+      dropped = first - told_.begin();
+    }
   }
-  // The list of batches is long, and most of them were in the last one.
-  const auto first =
-      batches.empty() ? before.end() : std::find(before.begin(), before.end(), batches.front());
-  const std::span<const engine::Batch> rest(first, before.end());
-  if (rest.size() <= batches.size() && std::equal(rest.begin(), rest.end(), batches.begin())) {
-    send(expect_line(batches.subspan(rest.size()), first - before.begin())).IgnoreError();
-  } else {
-    send(expect_line(expected_)).IgnoreError();
-  }
+  told_ = expected_;
+  send(expect_line(batches, dropped)).IgnoreError();
 }
 
 absl::Status ProgramEngine::prepare(const engine::Batch& batch) {

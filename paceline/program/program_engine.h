@@ -73,7 +73,7 @@ class ProgramEngine final : public engine::Engine {
   // answer is then awaited before the next line is sent.
   absl::StatusOr<Answer> ask(const std::string& line, const engine::KeepGoing& keep_going,
                              double limit_s = 0);
-  // The next one that is owed.
+  // The next answer that is owed.
   absl::StatusOr<Answer> answer(const engine::KeepGoing& keep_going);
   absl::StatusOr<Answer> receive(const std::function<absl::Status()>& patience);
   // Says, when it is asked now and then, whether it is worth waiting for the program.
@@ -123,12 +123,12 @@ class ProgramEngine final : public engine::Engine {
   std::int64_t stages_made_ = 0;
   std::vector<engine::Batch> expected_;
   std::vector<engine::Batch> told_;  // the last of these lists that the program has
-  int owed_ = 0;                     // answers that nobody has had
-  std::deque<Answer> here_;          // the first of them, that are here
+  int owed_ = 0;                     // answers that nobody has taken yet
+  std::deque<Answer> here_;          // the owed answers that have arrived
   double limit_s_ = 0;               // for each of them; 0: none
   std::optional<StepPage> page_;
   std::int64_t page_number_ = 0;  // the number of the page's memory
-  std::uint32_t steps_ = 0;       // with words, so far
+  std::uint32_t steps_ = 0;       // steps with words so far
   std::optional<Early> early_;
   std::vector<std::int64_t> boards_;  // the boards at the last step
   int steady_ = 0;                    // steps since a board came

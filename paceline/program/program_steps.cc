@@ -117,8 +117,8 @@ absl::Status ProgramEngine::begin_next(const std::vector<PlacedRun>& to, std::in
   return send(step_line(*next, {}, to, micro_batch, {}, words));
 }
 
-// A step that nobody waits for writes to the gradient's memory. Whoever calls this is past the commit of what was there:
-// a newer version is pinned, or the job is over.
+// A step that nobody waits for writes to the gradient's memory, too. It harms no commit: a caller has pinned a version
+// that is newer than the gradient there, or the job is over.
 void ProgramEngine::withdraw() {
   if (!early_) return;
   page_->let_begin(early_->number, 0);

@@ -65,7 +65,7 @@ TEST(SaidBefore, IsTakenOnce) {
 }
 
 TEST(SaidBefore, AVariableThatWasLeftOverHarmsNothing) {
-  const int other = eventfd(0, 0);  // a descriptor of somebody else's
+  const int other = eventfd(0, 0);  // a descriptor that is no answer's
   for (const std::string& named : {std::string(), std::string("x"), std::string("-1"), std::string("1"),
                                    std::string("987654"), std::to_string(other)}) {
     setenv("PACELINE_SAID_FD", named.c_str(), 1);

@@ -63,7 +63,7 @@ class BindingByMemory:
         if isinstance(self.now, ResidentBinding):  # only this process and the servers can read the gradient
             if skipped:
                 self.now.contribute_nothing()
-                self.now.settle()
+                self._memories.settle()
             elif not finite:
                 name = self.now.not_finite()
                 return {"finite": True} if name is None else {"not_finite": name}

@@ -294,14 +294,12 @@ class Job:
         if self._team is not None:
             micro.skipped = self._team.average(micro)
         overflowed = self._guard.overflowed()  # a scaler is updated in any case
-        if self._finishes_later:
-            self._finish_later(micro)
-            return
-        known = self._binding.finish(skipped=micro.skipped or overflowed)
+        skipped = micro.skipped or overflowed
+        known = self._finish_later(micro) if self._finishes_later else self._binding.finish(skipped=skipped)
         self._watch.check()
         self._watch.sent()
-        loss = finite(float(micro.loss))
-        said: Message = {"loss": loss, "metrics": micro.metrics, "skipped": micro.skipped or overflowed, **known}
+        loss = None if isinstance(micro.loss, torch.Tensor) else finite(micro.loss)
+        said: Message = {"loss": loss, "metrics": micro.metrics, "skipped": skipped, **known}
         if micro.weight is not None:
             said["weight"] = micro.weight
         # A smaller scale helps if a gradient is too large. It does not help if the loss is not a number.
@@ -309,24 +307,17 @@ class Job:
             said["retry"] = True
         self._send({"type": "stepped", **said})
 
-    def _finish_later(self, micro: MicroBatches) -> None:
-        """The answer is sent at once, and what the device has not computed yet will be on the page."""
+    def _finish_later(self, micro: MicroBatches) -> dict[str, Any]:
+        """Returns the places on the page of numbers that the device has not computed yet, as `stepped` has them."""
         words = self._words
         assert words is not None
         later: dict[str, Any] = {}
-        said: Message = {"metrics": micro.metrics, "skipped": micro.skipped}
         if isinstance(micro.loss, torch.Tensor):
             later["loss"] = words.later(micro.loss)
-        else:
-            said["loss"] = finite(micro.loss)
         if words.metrics:
             later["metrics"] = words.metrics
         self._binding.finish_later(words, micro.skipped)
-        self._watch.check()
-        self._watch.sent()
-        if micro.weight is not None:
-            said["weight"] = micro.weight
-        self._send({"type": "stepped", "later": later, **said})
+        return {"later": later}
 
     def _expected(self, batch: Mapping[str, Any]) -> list[Load]:
         """The parts of a batch that will probably come."""

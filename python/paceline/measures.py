@@ -23,10 +23,15 @@ def number(value: Any, what: str) -> float:
         raise PacelineError(f"{what} is not one number but {_describe(value)}") from None
 
 
+def _is_scalar(value: object) -> bool:
+    return isinstance(value, torch.Tensor) and value.numel() == 1 and not value.is_complex()
+
+
 def scalar(value: Any) -> float | torch.Tensor:
     """Does the same as number(), but a tensor on a device stays there, so that nobody waits for it."""
-    if isinstance(value, torch.Tensor) and value.numel() == 1 and not value.is_complex():
-        return value.detach().double().reshape(())
+    if _is_scalar(value):
+        tensor: torch.Tensor = value.detach().double().reshape(())
+        return tensor
     return number(value, "the loss")
 
 
@@ -48,10 +53,13 @@ def finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def is_metric(name: object, value: torch.Tensor) -> bool:
-    """Whether metrics() would take it."""
-    named = isinstance(name, str) and 1 <= len(name.encode()) <= _MOST_NAME
-    return named and value.numel() == 1 and not value.is_complex()
+def is_metric(name: object, value: object) -> bool:
+    """Whether this is a tensor that metrics() would take."""
+    return _is_name(name) and _is_scalar(value)
+
+
+def _is_name(name: object) -> bool:
+    return isinstance(name, str) and 1 <= len(name.encode()) <= _MOST_NAME
 
 
 def metrics(values: Mapping[str, Any] | None) -> dict[str, float]:
@@ -69,7 +77,7 @@ def measured(values: Mapping[str, Any] | None) -> dict[str, float | None]:
         raise PacelineError(f"{len(values)} metrics are more than {_MOST_METRICS}")
     found: dict[str, float | None] = {}
     for name, value in values.items():
-        if not isinstance(name, str) or not 1 <= len(name.encode()) <= _MOST_NAME:
+        if not _is_name(name):
             raise PacelineError(f"a metric's name is a text of 1 to {_MOST_NAME} bytes and not {name!r}")
         found[name] = finite(number(value, f"the metric {name!r}"))
     return found

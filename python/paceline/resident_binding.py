@@ -207,9 +207,6 @@ class ResidentBinding:
                 if not self._memories.memory(span).near:
                     self._memories.write(span, self._memories.offsets[span.first], part)
 
-    def settle(self) -> None:
-        self._memories.settle()
-
     def shared_at(self, address: int) -> str | None:
         return None
 

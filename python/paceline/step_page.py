@@ -68,7 +68,7 @@ class Words:
 
     page: StepPage
     number: int
-    rows: Sequence[int]  # memories, one of which will have the weights; none: the weights are known
+    rows: Sequence[int]  # memories, one of which will have the weights; empty if the weights are known
     values: list[torch.Tensor] = field(default_factory=list)  # go to the page, beginning at place 1
     metrics: dict[str, int] = field(default_factory=dict)  # the places of metrics
 
@@ -88,7 +88,7 @@ class Words:
         others = dict(metrics)
         for name, value in metrics.items():
             room = len(self.values) + 2 < VALUES  # beside the loss
-            if room and isinstance(value, torch.Tensor) and is_metric(name, value):
+            if room and is_metric(name, value):
                 self.metrics[name] = self.later(value)
                 del others[name]
         return others
