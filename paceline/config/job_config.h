@@ -138,6 +138,7 @@ struct JobConfig {
   bool stop_at_target = false;
   double checkpoint_epochs = 1;  // epochs between checkpoints
   std::int64_t checkpoints_kept = 2;
+  bool keep_frozen = true;  // the program's frozen tensors, once, in the run's folder
   OnSignal on_signal = OnSignal::kWrite;
 };
 

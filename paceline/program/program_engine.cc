@@ -83,6 +83,8 @@ StartOptions start_options(const config::JobConfig& job, Role role, const std::s
                    .threads = threads,
                    .weights = job.program->weights,
                    .stages = job.parallel.of_stages(),
+                   .initial_weights = role == Role::kProbe ? "" : job.initial_weights,
+                   .keep_frozen = job.keep_frozen,
                    .settings = {{"batch", mean_batch(job)}, {"epochs", job.epochs}}};
   options.step_limit_s = job.program->step_limit_s;
   options.after_limit_s = job.program->after_limit_s;

@@ -32,10 +32,6 @@ class HostBinding:
             here and not copy_weights and entry.kind != STATISTIC
             for here, entry in zip(self._in_place, self._entries)
         ]
-        for index, entry in enumerate(self._entries):
-            if entry.kind == CONSTANT:
-                frozen = not entry.is_buffer and entry.tensor.is_contiguous()
-                self._weights_in_place[index] = frozen and not copy_weights
         self._weight_views: dict[Span, Views] = {}
         self._gradient_views: dict[Span, Views] = {}
         self._zeroed: dict[Span, list[torch.Tensor]] = {}

@@ -15,6 +15,7 @@ from .binding_by_memory import BindingByMemory
 from .channel import Message
 from .errors import PacelineError
 from .evaluation import Evaluate, measure
+from .frozen import Frozen
 from .inventory import Inventory
 from .leaving import Leaving
 from .loading import Load, to_device
@@ -54,6 +55,7 @@ class Job:
         evaluate: Evaluate | None,
         guard: OptimizerGuard,
         watch: WriteWatch,
+        frozen: Frozen,
         device: torch.device,
         team: Team | None = None,
         loss: Loss | None = None,
@@ -75,6 +77,7 @@ class Job:
         self._evaluate = evaluate
         self._guard = guard
         self._watch = watch
+        self._frozen = frozen
         self._device = device
         self._team = team
         self._in_hand = False  # a batch that step() has not been called for
@@ -201,8 +204,12 @@ class Job:
             self._answer_evaluate(message)
         elif kind in STAGE_KINDS and self._stages is not None:
             answer = self._stages.serve(message)
+            if kind == "finish":
+                self._frozen.check()
             if answer is not None:
                 self._send(answer)
+            if kind == "finish":
+                self._frozen.stepped()
         elif kind == "end":
             self._end(message)
 
@@ -250,6 +257,8 @@ class Job:
     def _bind_weights(self, message: Message) -> None:
         if not self._bound:
             self._inventory.check_devices()
+            if self.role == "evaluator" and self._session.run_folder:
+                self._frozen.compare(self._session.run_folder)
             self._bound = True
         self._watch.check_sent()
         self._binding.bind(message["weights"], message.get("gradients", ()), message.get("ahead"))
@@ -262,6 +271,7 @@ class Job:
         overflowed = self._guard.overflowed()  # a scaler is updated in any case
         known = self._binding.finish(skipped=micro.skipped or overflowed)
         self._watch.check()
+        self._frozen.check()
         self._watch.sent()
         loss = finite(micro.loss)
         said: Message = {"loss": loss, "metrics": micro.metrics, "skipped": micro.skipped or overflowed, **known}
@@ -271,6 +281,7 @@ class Job:
         if overflowed and not micro.skipped and loss is not None:
             said["retry"] = True
         self._send({"type": "stepped", **said})
+        self._frozen.stepped()
 
     def _expected(self, batches: list[Any]) -> list[Load]:
         loads = []
@@ -296,6 +307,7 @@ class Job:
             self._loader.close()
         self._write_guard.remove()
         self._binding.release()
+        self._frozen.finish()
         self._guard.release()
         self._channel.close()
         if self._team is not None:

@@ -17,7 +17,7 @@ import torch
 from torch import nn
 
 from .errors import PacelineError
-from .inventory import CONSTANT, STATISTIC, Entry
+from .inventory import FROZEN, STATISTIC, Entry
 
 State = tuple[int, int]
 
@@ -28,7 +28,7 @@ class WriteWatch:
     def __init__(self, entries: Sequence[Entry], may_write: bool = False) -> None:
         self._entries = [] if may_write else [entry for entry in entries if not entry.is_buffer]
         # What the next batch sets back: statistics, and frozen weights, which nobody steps.
-        frozen = [entry for entry in self._entries if entry.kind == CONSTANT]
+        frozen = [entry for entry in self._entries if entry.kind == FROZEN]
         statistics = [entry for entry in entries if entry.kind == STATISTIC and not _is_torchs_own(entry.module)]
         self._kept = frozen + statistics
         self._before: list[State] = []
@@ -66,7 +66,7 @@ class WriteWatch:
         sent, self._sent = self._sent, []
         for entry, before in zip(self._kept, sent):
             if entry.name not in self._moving and _changed(entry, before):
-                if entry.kind == CONSTANT:
+                if entry.kind == FROZEN:
                     raise written_to(entry.name)
                 raise PacelineError(
                     f"the program changed the buffer {entry.name} after job.step(), and the next batch comes with "
