@@ -66,6 +66,11 @@ wire::WorkerAttached Computation::attached() const {
   *attached.mutable_layout() = wire::to_wire(layout_);
   attached.set_gradient_path(gradient_->path());
   attached.set_data_digest(engine_->digest());
+  for (const engine::FrozenTensor& tensor : engine_->frozen()) {
+    wire::FrozenTensor* const added = attached.add_frozen();
+    added->set_name(tensor.name);
+    added->set_digest(tensor.digest);
+  }
   const engine::Engine::Card card = engine_->card();
   attached.set_card(card.uuid);
   attached.set_cards(card.of);

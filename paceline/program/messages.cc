@@ -197,17 +197,14 @@ Failed failed(const json& message) {
 std::string line_of(const StartMessage& message) {
   json settings = json::object();
   for (const auto& [key, value] : message.settings) settings[key] = value;
-  return line({{"type", "start"},
-               {"protocol", kProtocol},
-               {"role", word_of(message.role)},
-               {"name", message.name},
-               {"on_host", message.on_host},
-               {"devices", message.devices},
-               {"seed", message.seed},
-               {"threads", message.threads},
-               {"weights", message.weights},
-               {"stages", message.stages},
-               {"settings", settings}});
+  json start{{"type", "start"},          {"protocol", kProtocol},      {"role", word_of(message.role)},
+             {"name", message.name},     {"on_host", message.on_host}, {"devices", message.devices},
+             {"seed", message.seed},     {"threads", message.threads}, {"weights", message.weights},
+             {"stages", message.stages}, {"settings", settings}};
+  if (!message.initial_weights.empty()) start["initial_weights"] = message.initial_weights;
+  if (!message.run_folder.empty())
+    start["frozen"] = {{"folder", message.run_folder}, {"keep", message.keep_frozen}};
+  return line(start);
 }
 
 std::string layout_line(const ps::Layout& layout) {

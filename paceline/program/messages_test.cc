@@ -75,7 +75,14 @@ TEST(Answers, ThatCannotBeAreOneLine) {
       {model_of(w, R"(,"samples":3000000000)"), "how many samples"},
       {model_of(w, R"(,"samples":1,"optimizer":3)"), "not an object"},
       {model_of(w, R"(,"samples":1,"optimizer":{"a=b":3})"), "key"},
-      {model_of(w, R"(,"samples":1,"aliases":["x"])"), "alias"},
+      {model_of(w, R"(,"samples":1,"aliases":["x"])"), "'aliases' with one that is not [name, tensor]"},
+      {model_of(w, R"(,"samples":1,"trained_names":3)"), "'trained_names' that are not a list"},
+      {model_of(w, R"(,"samples":1,"frozen":{})"), "'frozen' that is not a list"},
+      {model_of(w, R"(,"samples":1,"frozen":[{"name":"w","shape":[2]}])"), "'w' twice"},
+      {model_of(w, R"(,"samples":1,"frozen":[{"name":"f"}])"), "without a shape"},
+      {model_of(w, R"(,"samples":1,"frozen":[{"name":"f","shape":[2],"digest":3}])"),
+       "digest that is not a text"},
+      {model_of(w, R"(,"samples":1,"frozen":[{"name":"f","shape":[2],"dtype":"int3"}])"), "unknown dtype"},
   };
   for (const auto& [line, says] : cases) {
     const absl::Status status = parse_answer(line).status();
@@ -83,6 +90,34 @@ TEST(Answers, ThatCannotBeAreOneLine) {
     EXPECT_THAT(std::string(status.message()), HasSubstr(says)) << line;
     EXPECT_EQ(status.message().find('\n'), std::string::npos) << line;
   }
+}
+
+TEST(Answers, FrozenTensorsAreNoPartOfTheLayout) {
+  const auto answer = parse_answer(model_of(R"([{"name":"w","shape":[2]}])", R"(,"samples":1,"frozen":[
+      {"name":"base","shape":[3,4],"dtype":"bfloat16","digest":"0a"}, {"name":"ids","shape":[],"dtype":"int64"}],
+      "trained_names":[["lora.w","w"]],"adapter_config":{"r":4})"));
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  const Model& model = std::get<Model>(*answer);
+  EXPECT_EQ(model.layout.tensors().size(), 1);
+  ASSERT_EQ(model.frozen.size(), 2);
+  EXPECT_EQ(model.frozen[0].name, "base");
+  EXPECT_EQ(model.frozen[0].shape, (std::vector<std::int64_t>{3, 4}));
+  EXPECT_EQ(model.frozen[0].dtype, ps::Dtype::kBfloat16);
+  EXPECT_EQ(model.frozen[0].digest, "0a");
+  EXPECT_EQ(model.frozen[1].digest, "");
+  EXPECT_EQ(model.trained_names.front(), (std::pair<std::string, std::string>{"lora.w", "w"}));
+  EXPECT_THAT(model.adapter_config, HasSubstr("\"r\": 4"));
+}
+
+TEST(Start, SaysWhereFrozenTensorsAreFromAndKept) {
+  StartMessage start;
+  EXPECT_THAT(line_of(start), testing::Not(HasSubstr("frozen")));
+  EXPECT_THAT(line_of(start), testing::Not(HasSubstr("initial_weights")));
+  start.initial_weights = "/a.safetensors";
+  start.run_folder = "/run";
+  start.keep_frozen = false;
+  EXPECT_THAT(line_of(start), HasSubstr(R"("frozen":{"folder":"/run","keep":false})"));
+  EXPECT_THAT(line_of(start), HasSubstr(R"("initial_weights":"/a.safetensors")"));
 }
 
 // A model that has just diverged is one whose evaluations people want to see.

@@ -15,6 +15,7 @@ from .binding_by_memory import BindingByMemory
 from .channel import Message
 from .errors import PacelineError
 from .evaluation import Evaluate, measure
+from .frozen import Frozen
 from .inventory import Inventory
 from .leaving import Leaving
 from .loading import Load, to_device
@@ -57,6 +58,7 @@ class Job:
         evaluate: Evaluate | None,
         guard: OptimizerGuard,
         watch: WriteWatch,
+        frozen: Frozen,
         device: torch.device,
         team: Team | None = None,
         loss: Loss | None = None,
@@ -78,6 +80,7 @@ class Job:
         self._evaluate = evaluate
         self._guard = guard
         self._watch = watch
+        self._frozen = frozen
         self._device = device
         self._team = team
         self._in_hand = False  # a batch that step() has not been called for
@@ -222,8 +225,12 @@ class Job:
             if kind == "stage":
                 self._micro_batch = message["micro_batch"]
             answer = self._stages.serve(message)
+            if kind == "finish":
+                self._frozen.check()
             if answer is not None:
                 self._send(answer)
+            if kind == "finish":
+                self._frozen.stepped()
         elif kind == "end":
             self._end(message)
 
@@ -284,6 +291,8 @@ class Job:
         """wanted: the entries that a stage computes with; None: all."""
         if not self._bound:
             self._inventory.check_devices()
+            if self.role == "evaluator" and self._session.run_folder:
+                self._frozen.compare(self._session.run_folder)
             self._bound = True
         self._watch.check_sent()
         self._binding.bind(message["weights"], message.get("gradients", ()), message.get("ahead"), wanted)
@@ -297,6 +306,7 @@ class Job:
         skipped = micro.skipped or overflowed
         known = self._finish_later(micro) if self._finishes_later else self._binding.finish(skipped=skipped)
         self._watch.check()
+        self._frozen.check()
         self._watch.sent()
         loss = None if isinstance(micro.loss, torch.Tensor) else finite(micro.loss)
         said: Message = {"loss": loss, "metrics": micro.metrics, "skipped": skipped, **known}
@@ -306,6 +316,7 @@ class Job:
         if overflowed and not micro.skipped and loss is not None:
             said["retry"] = True
         self._send({"type": "stepped", **said})
+        self._frozen.stepped()
 
     def _finish_later(self, micro: MicroBatches) -> dict[str, Any]:
         """Returns the places on the page of numbers that the device has not computed yet, as `stepped` has them."""
@@ -341,6 +352,7 @@ class Job:
             self._loader.close()
         self._write_guard.remove()
         self._binding.release()
+        self._frozen.finish()
         self._guard.release()
         self._channel.close()
         if self._team is not None:

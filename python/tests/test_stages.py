@@ -43,7 +43,7 @@ class Bench:
         self.model, train_set, self.loss = case()
         self.model.train()
         self.loads = Loads(train_set, None)
-        self.inventory: Inventory = take_inventory(self.model)
+        self.inventory: Inventory = take_inventory(self.model, of_stages=True)
         self.cuts: Cuts = find_cuts(self.model, self.inventory, self.loss, self.loads[Load((0, 1), 0)], 2, asked)
         self.before = [entry.tensor.detach().clone() for entry in self.inventory.entries]
         self.memories = Memories(len(self.inventory.entries), torch.device("cpu"))
