@@ -381,6 +381,9 @@ void add_export(CLI::App& app, Command& command) {
   exported->add_option("run", options->run, "the run folder; the run may still train")->required();
   exported->add_option("file", options->file,
                        "write the weights to this safetensors file: for example model.safetensors");
+  exported->add_flag(
+      "--trainable", options->trainable,
+      "write only what was trained; of a PEFT model, the adapter in the names that PEFT reads");
   exported->add_option(
       "--trace", options->trace,
       "write a trace to FILE, for Perfetto and chrome://tracing: who computed, and who waited for whom");

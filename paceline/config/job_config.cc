@@ -444,6 +444,7 @@ void read_evaluate(Section section, JobConfig& job) {
 void read_checkpoint(Section section, JobConfig& job) {
   job.checkpoint_epochs = section.number("every_epochs", job.checkpoint_epochs, 1e-6, kMostEpochs);
   job.checkpoints_kept = section.integer("keep", job.checkpoints_kept, 1, 1000);
+  job.keep_frozen = section.boolean("frozen", true);
   job.on_signal = static_cast<OnSignal>(section.choice("on_signal", 0, {"write", "stop", "ignore"}));
   section.finish();
 }

@@ -103,7 +103,7 @@ class ServerFleet {
     std::string exchange;                  // its address
     std::string fabric;                    // fabric of its exchange
     std::vector<std::string> board_paths;  // empty: the server has not started
-    std::string card, socket;              // as wire::Board has them
+    std::string card, socket;              // the fields of wire::Board
     Version applied{};
     std::optional<PhiAccrual> heard;  // set while it is here
   };

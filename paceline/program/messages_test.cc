@@ -1,13 +1,19 @@
-// What a program may say, and what it may not.
+// Tests of what a program may say, and what it may not.
 #include "paceline/program/messages.h"
 
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "paceline/config/toml_text.h"
 #include "paceline/program/memories.h"
+#include "paceline/program/step_page.h"
 
 namespace paceline::program {
 namespace {
@@ -69,7 +75,14 @@ TEST(Answers, ThatCannotBeAreOneLine) {
       {model_of(w, R"(,"samples":3000000000)"), "how many samples"},
       {model_of(w, R"(,"samples":1,"optimizer":3)"), "not an object"},
       {model_of(w, R"(,"samples":1,"optimizer":{"a=b":3})"), "key"},
-      {model_of(w, R"(,"samples":1,"aliases":["x"])"), "alias"},
+      {model_of(w, R"(,"samples":1,"aliases":["x"])"), "'aliases' with one that is not [name, tensor]"},
+      {model_of(w, R"(,"samples":1,"trained_names":3)"), "'trained_names' that are not a list"},
+      {model_of(w, R"(,"samples":1,"frozen":{})"), "'frozen' that is not a list"},
+      {model_of(w, R"(,"samples":1,"frozen":[{"name":"w","shape":[2]}])"), "'w' twice"},
+      {model_of(w, R"(,"samples":1,"frozen":[{"name":"f"}])"), "without a shape"},
+      {model_of(w, R"(,"samples":1,"frozen":[{"name":"f","shape":[2],"digest":3}])"),
+       "digest that is not a text"},
+      {model_of(w, R"(,"samples":1,"frozen":[{"name":"f","shape":[2],"dtype":"int3"}])"), "unknown dtype"},
   };
   for (const auto& [line, says] : cases) {
     const absl::Status status = parse_answer(line).status();
@@ -77,6 +90,34 @@ TEST(Answers, ThatCannotBeAreOneLine) {
     EXPECT_THAT(std::string(status.message()), HasSubstr(says)) << line;
     EXPECT_EQ(status.message().find('\n'), std::string::npos) << line;
   }
+}
+
+TEST(Answers, FrozenTensorsAreNoPartOfTheLayout) {
+  const auto answer = parse_answer(model_of(R"([{"name":"w","shape":[2]}])", R"(,"samples":1,"frozen":[
+      {"name":"base","shape":[3,4],"dtype":"bfloat16","digest":"0a"}, {"name":"ids","shape":[],"dtype":"int64"}],
+      "trained_names":[["lora.w","w"]],"adapter_config":{"r":4})"));
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  const Model& model = std::get<Model>(*answer);
+  EXPECT_EQ(model.layout.tensors().size(), 1);
+  ASSERT_EQ(model.frozen.size(), 2);
+  EXPECT_EQ(model.frozen[0].name, "base");
+  EXPECT_EQ(model.frozen[0].shape, (std::vector<std::int64_t>{3, 4}));
+  EXPECT_EQ(model.frozen[0].dtype, ps::Dtype::kBfloat16);
+  EXPECT_EQ(model.frozen[0].digest, "0a");
+  EXPECT_EQ(model.frozen[1].digest, "");
+  EXPECT_EQ(model.trained_names.front(), (std::pair<std::string, std::string>{"lora.w", "w"}));
+  EXPECT_THAT(model.adapter_config, HasSubstr("\"r\": 4"));
+}
+
+TEST(Start, SaysWhereFrozenTensorsAreFromAndKept) {
+  StartMessage start;
+  EXPECT_THAT(line_of(start), testing::Not(HasSubstr("frozen")));
+  EXPECT_THAT(line_of(start), testing::Not(HasSubstr("initial_weights")));
+  start.initial_weights = "/a.safetensors";
+  start.run_folder = "/run";
+  start.keep_frozen = false;
+  EXPECT_THAT(line_of(start), HasSubstr(R"("frozen":{"folder":"/run","keep":false})"));
+  EXPECT_THAT(line_of(start), HasSubstr(R"("initial_weights":"/a.safetensors")"));
 }
 
 // A model that has just diverged is one whose evaluations people want to see.
@@ -98,7 +139,50 @@ TEST(Answers, AStepIsTriedAgainOnlyWhereItSaysSo) {
   EXPECT_TRUE(result(R"(,"skipped":true,"retry":true)").retry);
 }
 
-// As docs/program.md has it: both sides are tested against that page.
+TEST(Answers, PlacesOnAPageAreFromOneToItsLast) {
+  const auto later = [](const std::string& text) {
+    return parse_answer(R"({"type":"stepped","metrics":{"f1":0.5},"later":)" + text + "}");
+  };
+  const auto answer = later(R"({"loss":1,"metrics":{"accuracy":31}})");
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  const auto& stepped = std::get<Stepped>(*answer);
+  ASSERT_TRUE(stepped.later.has_value());
+  EXPECT_EQ(stepped.later->loss, 1);
+  EXPECT_EQ(stepped.later->metrics, (std::map<std::string, int>{{"accuracy", 31}}));
+  EXPECT_EQ(stepped.result.metrics, (Metrics{{"f1", 0.5}}));
+  for (const char* wrong :
+       {"1", R"({"loss":0})", R"({"loss":32})", R"({"loss":1.5})", R"({"loss":-1})", R"({"loss":1e30})",
+        R"({"loss":1,"metrics":[]})", R"({"loss":1,"metrics":{"":1}})"})
+    EXPECT_FALSE(later(wrong).ok()) << wrong;
+  EXPECT_FALSE(later("{}").ok()) << "a loss is nowhere";
+}
+
+TEST(Steps, HaveThePageAndTheMemoriesThatMayHaveTheirWeights) {
+  const engine::Batch batch{.samples = {1}};
+  const std::vector<PlacedRun> to = {{0, 2, 64}};
+  const std::string early = step_line(batch, {}, to, 8, {}, Words{.page = 5, .number = 7, .rows = {3, 4}});
+  EXPECT_THAT(early, HasSubstr(R"("page":{"memory":5,"number":7,"rows":[3,4]})"));
+  EXPECT_THAT(early, HasSubstr(R"("weights":[])"));
+  EXPECT_THAT(step_line(batch, to, to, 8, {}, Words{.page = 5, .number = 7}),
+              HasSubstr(R"("page":{"memory":5,"number":7})"));
+  EXPECT_THAT(step_line(batch, to, to, 8), Not(HasSubstr("page")));
+}
+
+TEST(StepPage, ComparesNumbersAsInACircle) {
+  auto page = StepPage::create();
+  ASSERT_TRUE(page.ok()) << page.status();
+  auto* const done = reinterpret_cast<std::uint32_t*>(const_cast<std::byte*>(page->memory().base) + 64);
+  *done = 7;
+  EXPECT_TRUE(page->done(7));
+  EXPECT_TRUE(page->done(6));
+  EXPECT_FALSE(page->done(8));
+  *done = 0xffffffff;
+  EXPECT_FALSE(page->done(0));
+  *done = 1;
+  EXPECT_TRUE(page->done(0xffffffff));
+}
+
+// The lines in docs/program.md: both sides are tested against that page.
 TEST(Start, HasEachKeyInItsPlace) {
   StartMessage message;
   message.role = Role::kEvaluator;
@@ -138,7 +222,7 @@ TEST(Answers, AModelsDeviceIsOneLine) {
 }
 
 TEST(Answers, AModelMayHaveAnyNameThatCanBeRead) {
-  const std::string name = std::string(400, 'x') + R"(.a\\b\"ö)";  // as JSON has it
+  const std::string name = std::string(400, 'x') + R"(.a\\b\"ö)";  // the name, escaped for JSON
   const std::string group = R"(,"samples":1,"optimizer":{"group":[{"tensors":[")" + name + R"("]}]})";
   const auto answer = parse_answer(model_of(R"([{"name":")" + name + R"(","shape":[]}])", group));
   ASSERT_TRUE(answer.ok()) << answer.status();

@@ -22,7 +22,7 @@
 
 namespace paceline::server {
 
-// What a job begins with, in memory of a worker that may be gone by now; nothing where there is a checkpoint.
+// The job's first weights, in memory of a worker that may be gone by now; nothing if there is a checkpoint.
 struct FirstWeights {
   std::optional<memory::GradientReader> memory{};
   std::span<const float> weights{};
@@ -62,7 +62,7 @@ class KeptShards {
 
  private:
   struct Kept {
-    int index;  // of the job's shards, from 0
+    int index;  // number among the job's shards, from 0
     std::int64_t offset;
     std::unique_ptr<ps::Shard> shard;
   };
@@ -72,7 +72,7 @@ class KeptShards {
                    ServersCard* card);
   absl::Status load_from_checkpoint(Version version, store::CheckpointFiles& checkpoint) const;
 
-  int count_ = 1;  // of the job's
+  int count_ = 1;  // number of the job's shards
   std::vector<Kept> kept_;
 };
 

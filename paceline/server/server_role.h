@@ -13,7 +13,7 @@ struct ServerRoleOptions {
   peer::PeerOptions reach{};
   int shard = 0;           // from 0; where the job has several hosts, which host this is
   std::string exchange{};  // address of this host that servers of other hosts reach; empty: there are none
-  std::string fabric = "sealed";  // what carries it to them, as the job has it; or "auto"
+  std::string fabric = "sealed";  // name of the fabric to servers of other hosts, as in the job; or "auto"
 };
 
 // Serves a shard of the coordinator's job, until the job is over.

@@ -103,7 +103,8 @@ absl::Status train_virtually(const std::string& folder, bool resume, launch::Sho
     if (job.stop_at_target && control::meets(*job.target, evaluated))
       cluster->ask_stop("the target is reached", control::FinishCause::kTarget);
   };
-  PACELINE_ASSIGN_OR_RETURN(const auto work, VirtualWork::create(job, restart, journal_first, on_evaluated));
+  PACELINE_ASSIGN_OR_RETURN(
+      const auto work, VirtualWork::create(job, paths.root.string(), restart, journal_first, on_evaluated));
   const control::ControllerConfig config = config::controller_config(job, work->dataset_size());
   recorder->start(config, job_toml);
   std::unique_ptr<control::Replanner> replanner;

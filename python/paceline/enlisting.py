@@ -20,6 +20,7 @@ from .device_memory import card_that_shares, driver
 from .devices import is_stand_in
 from .errors import PacelineError
 from .evaluation import takes_model
+from .frozen import Frozen
 from .host_binding import HostBinding
 from .inventory import Inventory, take_inventory
 from .job import Job
@@ -27,6 +28,7 @@ from .loading import Load, Loads, check_train_set, make_loader, prefetched
 from .memories import CUDA, Memories
 from .optimizer_guard import OptimizerGuard
 from .optimizers import read_optimizer
+from .peft_names import peft_names
 from .reporting import reporter
 from .resident_binding import ResidentBinding
 from .schedules import read_schedule
@@ -59,11 +61,18 @@ def enlist(session: Session, model: nn.Module, train_set: Any, wishes: Wishes) -
     samples = check_train_set(train_set)
     if wishes.evaluate is not None:
         takes_model(wishes.evaluate)
-    inventory = take_inventory(model)
+    inventory = take_inventory(model, session.stages)
     device = next(inventory.model.parameters()).device
     memories = Memories(len(inventory.entries), device)
+    may_write = _weights_of(session, wishes) == "copy"
+    # A follower gets its leader's values.
+    frozen = Frozen(inventory.frozen, may_write or session.role == "follower")
+    if session.initial_weights:
+        frozen.load(session.initial_weights, session.run_folder)
+    if session.role == "worker" and session.run_folder and session.on_host == 0:
+        frozen.keep(session.run_folder, session.keep_frozen)
     # A follower describes only the model to its leader, without any settings.
-    message = None if session.role == "follower" else _model_message(session, inventory, samples, wishes)
+    message = None if session.role == "follower" else _model_message(session, inventory, frozen, samples, wishes)
     cuts = None
     if session.stages and message is not None and session.role != "evaluator":
         try:
@@ -80,9 +89,10 @@ def enlist(session: Session, model: nn.Module, train_set: Any, wishes: Wishes) -
         make_loader=lambda: make_loader(train_set, wishes.collate_fn, wishes.loader),
         evaluate=wishes.evaluate,
         guard=OptimizerGuard(wishes.optimizer, wishes.scaler, wishes.schedule),
-        watch=WriteWatch(inventory.entries, may_write=_weights_of(session, wishes) == "copy"),
+        watch=WriteWatch([*inventory.entries, *inventory.frozen], may_write),
+        frozen=frozen,
         device=device,
-        team=_make_team(session, inventory, device, wishes),
+        team=_make_team(session, inventory, frozen, device, wishes),
         loss=wishes.loss,
         cuts=cuts,
     )
@@ -137,22 +147,24 @@ def _make_binding(
     return BindingByMemory(memories, of_files, resident)
 
 
-def _make_team(session: Session, inventory: Inventory, device: torch.device, wishes: Wishes) -> Team | None:
+def _make_team(
+    session: Session, inventory: Inventory, frozen: Frozen, device: torch.device, wishes: Wishes
+) -> Team | None:
     if not isinstance(wishes.processes, int) or wishes.processes < 1:
         raise PacelineError(f"processes = {wishes.processes!r} is not a number of processes")
     # torch.distributed is imported only if it is needed.
     if session.role == "follower":
         from .team import Follower
 
-        return Follower(session, inventory, device)
+        return Follower(session, inventory, frozen, device)
     if session.role == "worker" and wishes.processes > 1:
         from .team_leader import Leader
 
-        return Leader(session, inventory, device, wishes.processes)
+        return Leader(session, inventory, frozen, device, wishes.processes)
     return None
 
 
-def _model_message(session: Session, inventory: Inventory, samples: int, wishes: Wishes) -> Message:
+def _model_message(session: Session, inventory: Inventory, frozen: Frozen, samples: int, wishes: Wishes) -> Message:
     message: Message = {
         "type": "model",
         "tensors": [entry.message() for entry in inventory.entries],
@@ -160,9 +172,14 @@ def _model_message(session: Session, inventory: Inventory, samples: int, wishes:
         "prefetch": prefetched(wishes.loader),
         "device": _in_words(next(inventory.model.parameters()).device),
     }
+    if inventory.frozen:
+        message["frozen"] = frozen.message(with_digests=session.role == "worker")
+    if session.role == "probe" and (named := peft_names(inventory)) is not None:
+        message["trained_names"], message["adapter_config"] = named
     card = _card_of(inventory) if wishes.processes == 1 else None
     if card is not None:
-        message["memory"] = {"kind": CUDA, "device": card, "cards": len(driver().cards())}
+        cuda = driver()
+        message["memory"] = {"kind": CUDA, "device": card, "cards": len(cuda.cards()), "words": cuda.offers_words()}
     if wishes.evaluate is None:
         message["evaluates"] = False
     if inventory.aliases:
@@ -188,7 +205,7 @@ def _model_message(session: Session, inventory: Inventory, samples: int, wishes:
 
 def _card_of(inventory: Inventory) -> str | None:
     """The UUID of the card that has the whole model, if weights and gradients can lie in its memory."""
-    devices = {entry.tensor.device for entry in inventory.entries}
+    devices = {entry.tensor.device for entry in [*inventory.entries, *inventory.frozen]}
     return card_that_shares(devices.pop()) if len(devices) == 1 else None
 
 
@@ -207,5 +224,6 @@ def _schedule(session: Session, samples: int, wishes: Wishes) -> dict[str, Any] 
     batch = wishes.batch_size or session.settings.get("batch") or DEFAULT_BATCH
     if wishes.drop_last and samples >= batch:
         samples -= int(samples % batch)
-    bulk = round(batch * session.devices)
-    return read_schedule(wishes.optimizer, wishes.schedule, wishes.schedule_per, float(epochs), samples, bulk)
+    return read_schedule(
+        wishes.optimizer, wishes.schedule, wishes.schedule_per, float(epochs), samples, session.round(batch)
+    )

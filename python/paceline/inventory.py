@@ -13,8 +13,12 @@ from .statistic import Way, way_of
 PARAMETER = "parameter"
 STATISTIC = "statistic"
 CONSTANT = "constant"
+FROZEN = "frozen"  # no part of what Paceline keeps
 
-_DTYPES = {
+# A constant buffer of more bytes is frozen, too. A smaller one may count something, and all start with one's value.
+_SMALL_BUFFER = 1024 * 1024
+
+TYPE_NAMES = {
     torch.float32: "float32",
     torch.float64: "float64",
     torch.float16: "float16",
@@ -65,14 +69,21 @@ class Entry:
         return int(torch.Size(self.shape).numel())
 
     def message(self) -> dict[str, object]:
-        return {"name": self.name, "kind": self.kind, "shape": list(self.shape), "dtype": _DTYPES[self.dtype]}
+        return {"name": self.name, "kind": self.kind, "shape": list(self.shape), "dtype": TYPE_NAMES[self.dtype]}
 
 
 @dataclass
 class Inventory:
     model: nn.Module
     entries: list[Entry]  # parameters, then statistics, then constants
+    frozen: list[Entry]
     aliases: list[tuple[str, str]]
+
+    def check_known(self) -> None:
+        """Does the same as check_unchanged() without a walk through the model. A new module goes unnoticed."""
+        same = all(owned.get(key) is parameter for owned, key, parameter in self._places)
+        if not same or any(len(owned) != count for owned, count in self._counts):
+            self.check_unchanged()
 
     def check_unchanged(self) -> None:
         """A parameter that came, went or changed its shape since join() is an error."""
@@ -98,7 +109,7 @@ class Inventory:
 
     def check_devices(self) -> None:
         """If a model was moved after join(), it would go on computing on its old device."""
-        for entry, before in zip(self.entries, self._devices):
+        for entry, before in zip([*self.entries, *self.frozen], self._devices):
             now = entry.tensor.device
             if now != before:
                 raise PacelineError(
@@ -106,12 +117,20 @@ class Inventory:
                 )
 
     def __post_init__(self) -> None:
-        self._devices = [entry.tensor.device for entry in self.entries]
+        every = [*self.entries, *self.frozen]
+        self.untrained = [entry for entry in every if not entry.is_buffer and entry.kind != PARAMETER]
+        self._devices = [entry.tensor.device for entry in [*self.entries, *self.frozen]]
         self._parameters = list(self.model.parameters())
         self._names = [(name, parameter.shape) for name, parameter in self.model.named_parameters()]
+        owners = [module._parameters for module in self.model.modules() if isinstance(module._parameters, dict)]
+        self._counts = [(owned, len(owned)) for owned in owners]
+        self._places = [(owned, key, parameter) for owned in owners for key, parameter in owned.items()]
 
 
-def take_inventory(model: nn.Module) -> Inventory:
+def take_inventory(model: nn.Module, of_stages: bool = False) -> Inventory:
+    """of_stages: stages compute the model. Then frozen parameters are constants that the servers keep too, so that a
+    stage can let go of those that it does not need, and gets them back with another cut.
+    """
     root = _plain(model)
     entries: list[Entry] = []
     aliases: list[tuple[str, str]] = []
@@ -128,13 +147,16 @@ def take_inventory(model: nn.Module) -> Inventory:
                 aliases.append((name, first_name[id(tensor)]))
                 continue
             first_name[id(tensor)] = name
-            entries.append(_entry(name, module, key, tensor, is_buffer))
+            entry = _entry(name, module, key, tensor, is_buffer)
+            if of_stages and entry.kind == FROZEN and not is_buffer:
+                entry.kind = CONSTANT
+            entries.append(entry)
     if not any(entry.kind == PARAMETER for entry in entries):
         raise PacelineError("the model has no parameter that wants a gradient")
     _refuse_overlaps(entries)
     order = (PARAMETER, STATISTIC, CONSTANT)
-    entries.sort(key=lambda entry: order.index(entry.kind))
-    return Inventory(root, entries, aliases)
+    kept = sorted((entry for entry in entries if entry.kind != FROZEN), key=lambda entry: order.index(entry.kind))
+    return Inventory(root, kept, [entry for entry in entries if entry.kind == FROZEN], aliases)
 
 
 def check_model(model: object) -> None:
@@ -162,13 +184,15 @@ def _entry(name: str, module: nn.Module, key: str, tensor: torch.Tensor, is_buff
         raise PacelineError(
             f"{name} has no shape yet, as its module is lazy; pass one batch through the model before join()"
         )
-    if tensor.dtype not in _DTYPES:
+    if tensor.dtype not in TYPE_NAMES:
         raise PacelineError(
             f"{name} is of {tensor.dtype}, which Paceline does not know; {_way_out(tensor, is_buffer)}"
         )
     if tensor.layout != torch.strided:
         raise PacelineError(f"{name} is a sparse tensor; Paceline keeps dense ones; {_way_out(tensor, is_buffer)}")
-    kind, way = CONSTANT, way_of(module, key, tensor) if is_buffer else None
+    way = way_of(module, key, tensor) if is_buffer else None
+    small = is_buffer and tensor.numel() * tensor.element_size() <= _SMALL_BUFFER
+    kind = CONSTANT if small else FROZEN
     if way is not None:
         kind = STATISTIC
     elif tensor.dtype.is_floating_point:

@@ -21,7 +21,10 @@ class Session:
     settings: dict[str, Any] = field(default_factory=dict)
     stages: bool = False  # the job has stages
     on_host: int = 0  # the number among the devices of this host
-    # Of a follower: a further process of a worker (team.py).
+    initial_weights: str = ""  # the file whose values frozen tensors have
+    run_folder: str = ""  # if this process knows it
+    keep_frozen: bool = True  # the values of frozen tensors, in the run's folder
+    # These are a follower's: a further process of a worker (team.py).
     rank: int = 0
     processes: int = 1
     meeting: str = ""
@@ -31,6 +34,10 @@ class Session:
         """The number in the name: 0 for w0."""
         digits = "".join(c for c in self.name if c.isdigit())
         return int(digits) if digits else 0
+
+    def round(self, batch: float) -> int:
+        """The samples of one batch of each replica, if a device that is a replica has this batch."""
+        return int(self.settings.get("round") or round(batch * self.devices))
 
 
 _session: Session | None = None
@@ -58,6 +65,7 @@ def _read_start(channel: Channel) -> Session:
             f"Paceline speaks version {protocol} of the protocol, and the Python package {__version__} speaks "
             f"{PROTOCOL}; install the package of the same release",
         )
+    frozen = dict(start.get("frozen") or {})
     return Session(
         channel=channel,
         role=str(start.get("role", "worker")),
@@ -68,6 +76,9 @@ def _read_start(channel: Channel) -> Session:
         settings=dict(start.get("settings") or {}),
         stages=bool(start.get("stages", False)),
         on_host=int(start.get("on_host", 0)),
+        initial_weights=str(start.get("initial_weights") or ""),
+        run_folder=str(frozen.get("folder") or ""),
+        keep_frozen=bool(frozen.get("keep", True)),
         rank=int(start.get("rank", 0)),
         processes=int(start.get("processes", 1)),
         meeting=str(start.get("meeting", "")),

@@ -9,6 +9,8 @@ Most statistics are moving averages, and the mean of such is one too. Two kinds 
 
 from __future__ import annotations
 
+from typing import Any, Protocol
+
 import torch
 from torch import nn
 
@@ -16,32 +18,84 @@ from torch import nn
 class Way:
     def read(self, tensor: torch.Tensor, mean: torch.Tensor) -> None:
         """The tensor gets the mean of the newest commit."""
-        tensor.data.copy_(mean)
+        self.read_each([self], [tensor.data], [mean])
 
     def write(self, tensor: torch.Tensor, to: torch.Tensor) -> None:
         """Writes this member's value."""
-        to.copy_(tensor)
+        self.write_each([self], [tensor], [to])
+
+    @staticmethod
+    def read_each(ways: list[Any], tensors: list[torch.Tensor], means: list[torch.Tensor]) -> None:
+        """The same for many tensors at once: fewer calls, each of which costs the program of a GPU some time."""
+        copy_each(tensors, means)
+
+    @staticmethod
+    def write_each(ways: list[Any], tensors: list[torch.Tensor], to: list[torch.Tensor]) -> None:
+        copy_each(to, tensors)
 
 
 class _Counter(Way):
-    def __init__(self) -> None:
-        self._given: torch.Tensor | None = None
+    given: torch.Tensor | None = None
 
-    def read(self, tensor: torch.Tensor, mean: torch.Tensor) -> None:
-        self._given = mean.to(tensor.device, copy=True)
-        tensor.data.copy_(self._given.round())
+    @staticmethod
+    def read_each(ways: list[Any], tensors: list[torch.Tensor], means: list[torch.Tensor]) -> None:
+        given = torch.stack(means).to(tensors[0].device)
+        for way, one in zip(ways, given.unbind()):
+            way.given = one
+        copy_each(tensors, list(given.round().unbind()))
 
-    def write(self, tensor: torch.Tensor, to: torch.Tensor) -> None:
-        given = self._given
-        to.copy_(tensor if given is None else given + (tensor - given.round()))
+    @staticmethod
+    def write_each(ways: list[Any], tensors: list[torch.Tensor], to: list[torch.Tensor]) -> None:
+        counted = torch.stack(tensors)
+        if all(way.given is not None for way in ways):
+            given = torch.stack([way.given for way in ways])
+            counted = given + (counted - given.round())
+        copy_each(to, list(counted.unbind()))
 
 
 class _Direction(Way):
-    def read(self, tensor: torch.Tensor, mean: torch.Tensor) -> None:
-        length = torch.linalg.vector_norm(mean)
-        # A vector that has its length already keeps its bits.
-        shorter = (length > 0) & ((length - 1).abs() > 1e-5)
-        tensor.data.copy_(torch.where(shorter, mean / length, mean))
+    @staticmethod
+    def read_each(ways: list[Any], tensors: list[torch.Tensor], means: list[torch.Tensor]) -> None:
+        for tensor, mean in zip(tensors, means):
+            length = torch.linalg.vector_norm(mean)
+            # A vector that has its length already keeps its bits.
+            shorter = (length > 0) & ((length - 1).abs() > 1e-5)
+            tensor.copy_(torch.where(shorter, mean / length, mean))
+
+
+class HasTensor(Protocol):
+    way: Way
+
+    @property
+    def tensor(self) -> torch.Tensor: ...
+
+
+class Statistics:
+    """Tensors, and their places in a layout's memory. Modules may replace a tensor at any time."""
+
+    def __init__(self) -> None:
+        self._kinds: dict[type[Way], tuple[list[HasTensor], list[torch.Tensor]]] = {}
+
+    def add(self, entry: HasTensor, place: torch.Tensor) -> None:
+        entries, places = self._kinds.setdefault(type(entry.way), ([], []))
+        entries.append(entry)
+        places.append(place)
+
+    def read(self) -> None:
+        for kind, (entries, places) in self._kinds.items():
+            kind.read_each([entry.way for entry in entries], [entry.tensor.data for entry in entries], places)
+
+    def write(self) -> None:
+        for kind, (entries, places) in self._kinds.items():
+            kind.write_each([entry.way for entry in entries], [entry.tensor for entry in entries], places)
+
+
+def copy_each(to: list[torch.Tensor], source: list[torch.Tensor]) -> None:
+    if to and hasattr(torch, "_foreach_copy_"):
+        torch._foreach_copy_(to, source)
+        return
+    for tensor, values in zip(to, source):
+        tensor.copy_(values)
 
 
 def way_of(module: nn.Module, key: str, tensor: torch.Tensor) -> Way | None:

@@ -79,6 +79,8 @@ class OneProcess:
                 file[entry.name] = self.value(index).to(entry.dtype, copy=True)
             else:
                 file[entry.name] = self.value(index).round().to(entry.dtype)
+        for entry in self.inventory.frozen:
+            file[entry.name] = entry.tensor.detach().clone()
         for name, of in self.inventory.aliases:
             file[name] = file[of]
         return file

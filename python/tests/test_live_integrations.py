@@ -103,7 +103,7 @@ def seen(folder: Path, devices: int) -> list[list[list[int]]]:
 
 
 def rounds(folder: Path, devices: int) -> list[list[int]]:
-    """What each bulk-synchronous step was trained on."""
+    """The samples that each bulk-synchronous step was trained on."""
     of_workers = seen(folder, devices)
     count = max(len(one) for one in of_workers)
     batches = [[index for one in of_workers if k < len(one) for index in one[k]] for k in range(count)]

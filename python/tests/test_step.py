@@ -28,7 +28,7 @@ in_each_mode = pytest.mark.parametrize(
 
 CPU = torch.device("cpu")
 
-# What a program may do: make() is its model, compute() leaves gradients and returns the loss.
+# Ways to write a program: make() is its model, compute() leaves gradients and returns the loss.
 USUAL = """
 def make():
     return Net()
@@ -176,6 +176,7 @@ def make():
 def make():
     net = Net()
     net.first.weight.requires_grad_(False)
+    net.first.weight.data = torch.linspace(-1, 1, net.first.weight.numel()).view_as(net.first.weight)
     return net
 """,
     "scalar and empty parameters": """
@@ -259,13 +260,13 @@ def check(
 
 
 def take_step(member: Member, weights: Memory, gradients: Memory) -> None:
-    """What a server does, more or less."""
+    """A server's step, more or less."""
     for tensor in member.tensors:
         if tensor["kind"] == "parameter":
             member.tensor(weights, tensor["name"]).sub_(0.1 * member.tensor(gradients, tensor["name"]))
         elif tensor["kind"] == "statistic":
             member.tensor(weights, tensor["name"]).copy_(member.tensor(gradients, tensor["name"]))
-    gradients.floats.fill_(17)  # what lies there is not zero
+    gradients.floats.fill_(17)  # the memory of the next gradient is not zero
 
 
 @in_each_mode
@@ -284,7 +285,7 @@ def test_gradients_are_autograds_own(tmp_path: Path, program: str, mode: str) ->
 
 
 def log_of_a_step(tmp_path: Path, body: str) -> str:
-    """What a program says in one step of four samples."""
+    """The log of a program that takes one step of four samples."""
     with Member(tmp_path, HEAD + body) as member:
         member.begin()
         member.step(range(4))
@@ -591,13 +592,14 @@ for i, (x, y) in enumerate(job):
 """
     with Member(tmp_path, HEAD + body) as member:
         member.begin()
-        assert member.step(range(5), micro_batch=2)["metrics"] == {"a": 4.0, "b": 5.0}  # of 2, 2 and 1 samples
+        # means over 2, 2 and 1 samples
+        assert member.step(range(5), micro_batch=2)["metrics"] == {"a": 4.0, "b": 5.0}
         member.end()
 
 
 @in_each_mode
 def test_a_gradient_that_is_finite(tmp_path: Path, mode: str) -> None:
-    """Where sums are made anyway they say so, and the worker need not read it."""
+    """If sums are made anyway, the program says whether they are finite, and the worker need not look."""
     body = """
 model = Net().to(paceline.device())
 job = paceline.join(model, Points())
@@ -702,7 +704,10 @@ for x, y in job:
             if start == 1:
                 assert kinds["count"] == ("constant", "int64") and kinds["flags"] == ("constant", "bool")
                 assert kinds["mask"] == ("constant", "float32") and kinds["moving"] == ("statistic", "float32")
-                assert kinds["fixed"] == ("constant", "float64") and "scratch" not in kinds
+                assert "fixed" not in kinds and "scratch" not in kinds
+                [frozen] = model["frozen"]
+                assert len(frozen.pop("digest")) == 16
+                assert frozen == {"name": "fixed", "shape": [3], "dtype": "float64"}
                 initial = member.map(0, write=True)
                 initial.floats.fill_(9)
                 member.send({"type": "initial", "to": [[0, 0, 0]]})
@@ -717,12 +722,13 @@ for x, y in job:
             member.step(range(4))
             member.step(range(4))
             member.end()
-            for name in ("count", "flags", "mask", "fixed"):  # left alone
+            for name in ("count", "flags", "mask"):  # left alone
                 at = member.offsets[member.index(name)]
                 assert gradients.floats[at] == 7, name
             assert member.tensor(gradients, "moving").tolist() == [2, 2]
             lines = [line for line in member.log.splitlines() if line[0].isdigit()]
-            assert lines[0] == "5 [True, False, True, True, False] [2.0, 2.0, 2.0] [1.0, 1.0] [1.0, 1.0, 1.0]"
+            fixed = [2.0 * start] * 3  # each process has its own
+            assert lines[0] == f"5 [True, False, True, True, False] {fixed} [1.0, 1.0] [1.0, 1.0, 1.0]"
             assert lines[1].startswith("6 ")
 
 

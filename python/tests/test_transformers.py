@@ -90,7 +90,7 @@ def test_a_worker(tmp_path: Path) -> None:
             assert member.step(samples)["loss"] == loss
             for name, gradient in expected.items():
                 assert torch.equal(member.tensor(gradients, name), gradient)
-            if step % 3 == 0:  # as in virtual time
+            if step % 3 == 0:  # evaluations between steps, which virtual time asks for
                 assert evaluated(member)["loss"] == pytest.approx(plain_gradient(list(range(64)))[0])
         assert member.end() == 0, member.log
     assert "after train: worker 7" in member.log
