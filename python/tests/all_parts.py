@@ -8,47 +8,14 @@ import types
 import unittest
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Callable
 
 import torch
+from part import Part, pass_one_batch, positional, random_rows
+from parts_of_packages import of_other_packages, of_transformers
 from torch import nn
 
 MOST = 40  # arguments that a module of PyTorch's own tests is tried with
-
-
-@dataclass
-class Part:
-    kind: str  # a row of the table in docs/python.md
-    name: str
-    make: Callable[[], nn.Module]
-    inputs: Callable[[], tuple[tuple[Any, ...], dict[str, Any]]]
-    before: Callable[[nn.Module], object] = lambda module: None  # the program calls it before join()
-    refused: str = ""  # the beginning of the way out that its line names; empty if it trains
-
-
-def _given(*inputs: Any) -> Callable[[], tuple[tuple[Any, ...], dict[str, Any]]]:
-    return lambda: (inputs, {})
-
-
-def _rows(*shape: int, seed: int = 7) -> torch.Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
-
-
-def _words(words: torch.Tensor) -> Callable[[], tuple[tuple[Any, ...], dict[str, Any]]]:
-    return lambda: ((words,), {"labels": words})
-
-
-def _picture(size: int) -> Callable[[], tuple[tuple[Any, ...], dict[str, Any]]]:
-    return lambda: ((), {"pixel_values": _rows(4, 3, size, size), "labels": torch.tensor([0, 1, 0, 1])})
-
-
-def _one_batch(part: Part) -> Callable[[nn.Module], object]:
-    def pass_through(module: nn.Module) -> object:
-        inputs, named = part.inputs()
-        return module(*inputs, **named)
-
-    return pass_through
 
 
 def of_torchs_own_tests() -> Iterator[Part]:
@@ -79,13 +46,13 @@ def of_torchs_own_tests() -> Iterator[Part]:
                 lambda given=forward: (given.args, given.kwargs),
             )
             if "Lazy" in info.name:
-                part.before = _one_batch(part)
+                part.before = pass_one_batch(part)
             yield part
 
 
 def of_torch() -> Iterator[Part]:
     """Modules that PyTorch's own tests do not list."""
-    image = _given(_rows(2, 4, 6, 6))
+    image = positional(random_rows(2, 4, 6, 6))
     for name, make in {
         "Identity": nn.Identity,
         "Flatten": nn.Flatten,
@@ -117,23 +84,26 @@ def of_torch() -> Iterator[Part]:
     }.items():
         part = Part("torch.nn", name, make, image)
         if name.startswith("Lazy"):
-            part.before = _one_batch(part)
+            part.before = pass_one_batch(part)
             yield Part("torch.nn", f"{name} that has seen no batch", make, image, refused="pass one batch")
         yield part
     words = torch.tensor([[1, 2, 3], [4, 5, 0]])
-    yield Part("torch.nn", "EmbeddingBag", lambda: nn.EmbeddingBag(8, 4), _given(words))
-    yield Part("torch.nn", "sparse gradients", lambda: nn.Embedding(8, 4, sparse=True), _given(words))
-    yield Part("torch.nn", "padding_idx", lambda: nn.Embedding(8, 4, padding_idx=0), _given(words))
+    yield Part("torch.nn", "EmbeddingBag", lambda: nn.EmbeddingBag(8, 4), positional(words))
+    yield Part("torch.nn", "sparse gradients", lambda: nn.Embedding(8, 4, sparse=True), positional(words))
+    yield Part("torch.nn", "padding_idx", lambda: nn.Embedding(8, 4, padding_idx=0), positional(words))
     softmax = nn.AdaptiveLogSoftmaxWithLoss
     yield Part(
-        "torch.nn", "AdaptiveLogSoftmax", lambda: softmax(8, 12, [4]), _given(_rows(4, 8), torch.arange(4) * 3)
+        "torch.nn",
+        "AdaptiveLogSoftmax",
+        lambda: softmax(8, 12, [4]),
+        positional(random_rows(4, 8), torch.arange(4) * 3),
     )
     layer = lambda: nn.TransformerDecoderLayer(8, 2, 16)  # noqa: E731
     yield Part(
         "torch.nn",
         "TransformerDecoder",
         lambda: nn.TransformerDecoder(layer(), 2),
-        _given(_rows(3, 2, 8), _rows(3, 2, 8)),
+        positional(random_rows(3, 2, 8), random_rows(3, 2, 8)),
     )
 
 
@@ -141,7 +111,7 @@ def of_utils() -> Iterator[Part]:
     """Parametrizations, the older hooks, pruning."""
     from torch.nn.utils import parametrizations, parametrize, prune, spectral_norm, weight_norm
 
-    rows = _given(_rows(5, 6))
+    rows = positional(random_rows(5, 6))
     for name, make in {
         "parametrizations.weight_norm": lambda: parametrizations.weight_norm(nn.Linear(6, 4)),
         "parametrizations.spectral_norm": lambda: parametrizations.spectral_norm(nn.Linear(6, 4)),
@@ -164,7 +134,7 @@ def of_utils() -> Iterator[Part]:
 
 def of_hooks() -> Iterator[Part]:
     """Each kind of hook that a module or a tensor may have."""
-    rows = _given(_rows(5, 6))
+    rows = positional(random_rows(5, 6))
     state = "_register_state_dict_hook"
     for name, add in {
         "register_forward_pre_hook": lambda m: m.register_forward_pre_hook(lambda m, x: (x[0] * 2,)),
@@ -186,11 +156,11 @@ def of_hooks() -> Iterator[Part]:
 
 
 def of_script() -> Iterator[Part]:
-    rows = _given(_rows(5, 6))
+    rows = positional(random_rows(5, 6))
     block = lambda: nn.Sequential(nn.Linear(6, 4), nn.BatchNorm1d(4))  # noqa: E731
     for name, make in {
         "torch.jit.script": lambda: torch.jit.script(block()),
-        "torch.jit.trace": lambda: torch.jit.trace(block(), _rows(5, 6)),
+        "torch.jit.trace": lambda: torch.jit.trace(block(), random_rows(5, 6)),
         "torch.jit.script of a recurrent module": lambda: torch.jit.script(nn.LSTMCell(6, 4)),
         "torch.compile": lambda: torch.compile(block(), backend="eager"),
     }.items():
@@ -204,7 +174,7 @@ def of_quantization() -> Iterator[Part]:
         from torch.ao.nn import qat
     except ImportError:
         return
-    rows, image = _given(_rows(5, 6)), _given(_rows(2, 3, 6, 6))
+    rows, image = positional(random_rows(5, 6)), positional(random_rows(2, 3, 6, 6))
     for engine in ("fbgemm", "qnnpack"):
         config = ao.get_default_qat_qconfig(engine)
 
@@ -214,13 +184,13 @@ def of_quantization() -> Iterator[Part]:
             return ao.prepare_qat(net.train())
 
         whole = Part("torch.ao", f"prepare_qat, {engine}", prepared, rows)
-        whole.before = _one_batch(whole)
+        whole.before = pass_one_batch(whole)
         yield whole
         linear = Part("torch.ao", f"qat.Linear, {engine}", lambda c=config: qat.Linear(6, 4, qconfig=c), rows)
-        linear.before = _one_batch(linear)
+        linear.before = pass_one_batch(linear)
         yield linear
         conv = Part("torch.ao", f"qat.Conv2d, {engine}", lambda c=config: qat.Conv2d(3, 4, 3, qconfig=c), image)
-        conv.before = _one_batch(conv)
+        conv.before = pass_one_batch(conv)
         yield conv
     yield Part(
         "torch.ao",
@@ -229,12 +199,12 @@ def of_quantization() -> Iterator[Part]:
         rows,
         refused="pass one batch",
     )
-    yield Part("torch.ao", "FakeQuantize", lambda: ao.FakeQuantize(), rows, before=lambda m: m(_rows(5, 6)))
+    yield Part("torch.ao", "FakeQuantize", lambda: ao.FakeQuantize(), rows, before=lambda m: m(random_rows(5, 6)))
 
 
 def of_tensors() -> Iterator[Part]:
     """Modules of a person's own, with tensors that are not what a layer has."""
-    rows = _given(_rows(5, 6))
+    rows = positional(random_rows(5, 6))
     sparse = torch.eye(6).to_sparse()
     for name, make, refused in (
         ("extra state", lambda: _ExtraState(6, 4), ""),
@@ -260,100 +230,6 @@ def of_tensors() -> Iterator[Part]:
         ("a parameter that comes later", lambda: _Later(), "build the whole model before"),
     ):
         yield Part("tensors of one's own", name, make, rows, refused=refused)
-
-
-def of_transformers() -> Iterator[Part]:
-    if importlib.util.find_spec("transformers") is None:
-        return
-    import transformers as hf
-
-    words = torch.tensor([[1, 2, 3, 4], [4, 5, 2, 1]])
-    plain = dict(vocab_size=12, hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=24)
-    deep = dict(d_model=16, encoder_layers=1, decoder_layers=1, encoder_attention_heads=2, decoder_attention_heads=2)
-    deep |= dict(vocab_size=12, encoder_ffn_dim=16, decoder_ffn_dim=16, max_position_embeddings=32)
-    special = dict(pad_token_id=0, bos_token_id=1, eos_token_id=2)
-    image = dict(hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=24)
-    image |= dict(image_size=8, patch_size=4)
-    few = dict(num_key_value_heads=1, head_dim=8)
-    experts = dict(num_local_experts=2, num_experts_per_tok=1)
-    text = _words(words)
-    picture, larger = _picture(8), _picture(64)
-    for name, config, given, inputs in (
-        ("BertForMaskedLM", "BertConfig", plain, text),
-        ("RobertaForMaskedLM", "RobertaConfig", {**plain, "pad_token_id": 0}, text),
-        ("ElectraForMaskedLM", "ElectraConfig", {**plain, "embedding_size": 16}, text),
-        ("AlbertForMaskedLM", "AlbertConfig", {**plain, "embedding_size": 8}, text),
-        ("DebertaV2ForMaskedLM", "DebertaV2Config", plain, text),
-        ("DistilBertForMaskedLM", "DistilBertConfig", dict(vocab_size=12, dim=16, n_layers=1, n_heads=2), text),
-        ("GPT2LMHeadModel", "GPT2Config", dict(vocab_size=12, n_embd=16, n_layer=2, n_head=2, **special), text),
-        ("GPTNeoXForCausalLM", "GPTNeoXConfig", plain, text),
-        ("OPTForCausalLM", "OPTConfig", dict(vocab_size=12, hidden_size=16, ffn_dim=16, num_hidden_layers=1,
-                                             num_attention_heads=2, word_embed_proj_dim=16, **special), text),
-        ("BloomForCausalLM", "BloomConfig", dict(vocab_size=12, hidden_size=16, n_layer=1, n_head=2), text),
-        ("LlamaForCausalLM", "LlamaConfig", {**plain, **few, **special}, text),
-        ("MistralForCausalLM", "MistralConfig", {**plain, **few, **special}, text),
-        ("MixtralForCausalLM", "MixtralConfig", {**plain, **few, **experts, **special}, text),
-        ("Qwen2ForCausalLM", "Qwen2Config", {**plain, "num_key_value_heads": 1, **special}, text),
-        ("Gemma2ForCausalLM", "Gemma2Config", {**plain, **few, **special}, text),
-        ("PhiForCausalLM", "PhiConfig", {**plain, **special}, text),
-        ("MambaForCausalLM", "MambaConfig", {**plain, **special}, text),
-        ("T5ForConditionalGeneration", "T5Config", dict(vocab_size=12, d_model=16, d_kv=8, d_ff=16, num_layers=1,
-                                                        num_heads=2, decoder_start_token_id=0, **special), text),
-        ("BartForConditionalGeneration", "BartConfig", {**deep, **special, "decoder_start_token_id": 2}, text),
-        ("ViTForImageClassification", "ViTConfig", image, picture),
-        ("DeiTForImageClassification", "DeiTConfig", image, picture),
-        ("BeitForImageClassification", "BeitConfig", image, picture),
-        ("SwinForImageClassification", "SwinConfig", dict(image_size=16, patch_size=2, embed_dim=8, depths=[1, 1],
-                                                          num_heads=[1, 2], window_size=2), _picture(16)),
-        ("ResNetForImageClassification", "ResNetConfig", dict(embedding_size=8, hidden_sizes=[8, 8, 8, 8],
-                                                              depths=[1, 1, 1, 1]), larger),
-        ("ConvNextForImageClassification", "ConvNextConfig", dict(hidden_sizes=[8, 8, 8, 8], depths=[1, 1, 1, 1]), larger),
-    ):  # fmt: skip
-        if hasattr(hf, name):
-            made = lambda n=name, c=config, g=given: getattr(hf, n)(getattr(hf, c)(**g))  # noqa: E731
-            yield Part("transformers", name, made, inputs)
-
-
-def of_other_packages() -> Iterator[Part]:
-    """Packages that this Python may have."""
-    picture = _given(_rows(2, 3, 64, 64))
-    if importlib.util.find_spec("torchvision"):
-        import torchvision
-
-        for name in ("resnet18", "mobilenet_v3_small", "shufflenet_v2_x0_5", "squeezenet1_1", "efficientnet_b0"):
-            make = getattr(torchvision.models, name)
-            yield Part("torchvision", name, lambda make=make: make(num_classes=3), picture)
-    if importlib.util.find_spec("timm"):
-        import timm
-
-        for name in ("resnet10t", "mobilenetv3_small_050", "test_vit", "test_convnext", "test_efficientnet"):
-            yield Part("timm", name, lambda name=name: timm.create_model(name, num_classes=3), picture)
-    if importlib.util.find_spec("peft") and importlib.util.find_spec("transformers"):
-        import peft
-        import transformers as hf
-
-        words = torch.tensor([[1, 2, 3, 4], [4, 5, 2, 1]])
-        small = dict(vocab_size=12, n_embd=16, n_layer=1, n_head=2, pad_token_id=0, bos_token_id=1, eos_token_id=2)
-        for name, config in {
-            "LoRA": peft.LoraConfig(r=2, target_modules=["c_attn"], fan_in_fan_out=True),
-            "DoRA": peft.LoraConfig(r=2, target_modules=["c_attn"], fan_in_fan_out=True, use_dora=True),
-            "IA3": peft.IA3Config(target_modules=["c_attn"], feedforward_modules=[], fan_in_fan_out=True),
-        }.items():
-            yield Part(
-                "peft",
-                name,
-                lambda c=config: peft.get_peft_model(hf.GPT2LMHeadModel(hf.GPT2Config(**small)), c),
-                lambda: ((words,), {"labels": words}),
-            )
-    if importlib.util.find_spec("torchmetrics") and importlib.util.find_spec("lightning"):
-        import torchmetrics
-
-        yield Part(
-            "torchmetrics",
-            "a metric within the model",
-            lambda: _Measured(torchmetrics.MeanSquaredError()),
-            _given(_rows(5, 6)),
-        )
 
 
 def all_parts() -> Iterator[Part]:
@@ -497,14 +373,3 @@ class _Later(nn.Module):
         if not hasattr(self, "late"):
             self.late = nn.Parameter(torch.ones(4))
         return self.linear(x) * self.late
-
-
-class _Measured(nn.Module):
-    def __init__(self, metric: Any) -> None:
-        super().__init__()
-        self.linear, self.metric = nn.Linear(6, 4), metric
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        y = self.linear(x)
-        self.metric.update(y.detach(), torch.zeros_like(y))
-        return y

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 import torch
-from all_parts import Part, all_parts
+from all_parts import all_parts
 from one_process import RATE, OneProcess
+from part import Part
 from torch import nn
 
 from paceline.errors import PacelineError
