@@ -12,7 +12,7 @@ from typing import Any, Callable
 
 import torch
 from part import Part, pass_one_batch, positional, random_rows
-from parts_of_packages import of_other_packages, of_transformers
+from parts_of_packages import of_other_packages, of_packages_for_pictures_and_graphs, of_transformers
 from torch import nn
 
 MOST = 40  # arguments that a module of PyTorch's own tests is tried with
@@ -243,6 +243,7 @@ def all_parts() -> Iterator[Part]:
         of_tensors,
         of_transformers,
         of_other_packages,
+        of_packages_for_pictures_and_graphs,
     ):
         yield from family()
 

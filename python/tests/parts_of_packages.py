@@ -105,6 +105,81 @@ def of_other_packages() -> Iterator[Part]:
         )
 
 
+def of_packages_for_pictures_and_graphs() -> Iterator[Part]:
+    """Further packages that this Python may have."""
+    picture = positional(random_rows(2, 3, 64, 64))
+    if importlib.util.find_spec("diffusers"):
+        import diffusers
+
+        blocks = dict(
+            down_block_types=("DownBlock2D", "AttnDownBlock2D"), up_block_types=("AttnUpBlock2D", "UpBlock2D")
+        )
+        small = dict(block_out_channels=(8, 16), norm_num_groups=4, layers_per_block=1)
+        noisy = positional(random_rows(2, 3, 16, 16), torch.tensor([3, 5]))
+        yield Part(
+            "diffusers",
+            "UNet2DModel",
+            lambda: diffusers.UNet2DModel(sample_size=16, attention_head_dim=4, **blocks, **small),
+            noisy,
+        )
+        yield Part(
+            "diffusers",
+            "AutoencoderKL",
+            lambda: diffusers.AutoencoderKL(latent_channels=2, **small | {"block_out_channels": (8,)}),
+            positional(random_rows(2, 3, 16, 16)),
+        )
+        yield Part(
+            "diffusers",
+            "Transformer2DModel",
+            lambda: diffusers.Transformer2DModel(2, 8, in_channels=4, num_layers=1, norm_num_groups=2),
+            positional(random_rows(2, 4, 8, 8)),
+        )
+    if importlib.util.find_spec("torch_geometric"):
+        from torch_geometric.nn import models
+
+        graph = positional(random_rows(5, 6), torch.tensor([[0, 1, 2, 3, 4], [1, 2, 3, 4, 0]]))
+        for name in ("GCN", "GAT", "GIN", "GraphSAGE"):
+            make = getattr(models, name)
+            yield Part("torch_geometric", name, lambda make=make: make(6, 8, 2, 3, norm="batch"), graph)
+    if importlib.util.find_spec("monai"):
+        from monai.networks import nets
+
+        volume = positional(random_rows(2, 1, 16, 16, 16))
+        yield Part("monai", "UNet", lambda: nets.UNet(3, 1, 2, channels=(4, 8, 16), strides=(2, 2)), volume)
+        yield Part(
+            "monai", "SegResNet", lambda: nets.SegResNet(init_filters=8, blocks_down=(1, 1), blocks_up=(1,)), volume
+        )
+    if importlib.util.find_spec("segmentation_models_pytorch"):
+        import segmentation_models_pytorch as segmentation
+
+        for name in ("Unet", "FPN", "DeepLabV3Plus"):
+            make = getattr(segmentation, name)
+            yield Part(
+                "segmentation_models_pytorch", name, lambda make=make: make("resnet18", encoder_weights=None), picture
+            )
+    if importlib.util.find_spec("open_clip"):
+        from open_clip.model import CLIP, CLIPTextCfg, CLIPVisionCfg
+
+        eye = CLIPVisionCfg(layers=1, width=32, head_width=16, patch_size=8, image_size=16)
+        text = CLIPTextCfg(context_length=4, vocab_size=12, width=16, heads=2, layers=1)
+        both = positional(random_rows(2, 3, 16, 16), torch.tensor([[1, 2, 3, 4], [4, 5, 2, 11]]))
+        yield Part("open_clip", "CLIP", lambda: CLIP(8, eye, text), both)
+    if importlib.util.find_spec("x_transformers"):
+        import x_transformers
+
+        made = lambda: x_transformers.TransformerWrapper(  # noqa: E731
+            num_tokens=12,
+            max_seq_len=4,
+            attn_layers=x_transformers.Decoder(dim=16, depth=2, heads=2, rotary_pos_emb=True),
+        )
+        yield Part("x_transformers", "Decoder", made, positional(torch.tensor([[1, 2, 3, 4], [4, 5, 2, 1]])))
+    if importlib.util.find_spec("kornia"):
+        from kornia.augmentation import RandomHorizontalFlip
+
+        flipped = lambda: nn.Sequential(RandomHorizontalFlip(), nn.Conv2d(3, 4, 3))  # noqa: E731
+        yield Part("kornia", "an augmentation within the model", flipped, picture)
+
+
 class _Measured(nn.Module):
     def __init__(self, metric: Any) -> None:
         super().__init__()
