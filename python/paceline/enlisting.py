@@ -24,7 +24,7 @@ from .frozen import Frozen
 from .host_binding import HostBinding
 from .inventory import Inventory, take_inventory
 from .job import Job
-from .loading import Load, Loads, check_train_set, make_loader, prefetched
+from .loading import Load, Loads, check_train_set, make_loader, prefetched, to_device
 from .memories import CUDA, Memories
 from .optimizer_guard import OptimizerGuard
 from .optimizers import read_optimizer
@@ -113,11 +113,12 @@ def _cuts_of(model: nn.Module, train_set: Any, inventory: Inventory, samples: in
         raise CannotCut("scaler= works on whole models only; use bfloat16, which needs no scaler")
     if wishes.processes != 1:
         raise CannotCut("processes= computes whole models only; leave it out, and name more devices")
-    if next(inventory.model.parameters()).device.type != "cpu":
-        raise CannotCut("stages compute on processors only as yet, and this model is on a GPU")
+    device = next(inventory.model.parameters()).device
+    if device.type not in ("cpu", "cuda"):
+        raise CannotCut(f"stages compute on processors and on NVIDIA's GPUs, and this model is on {device.type}")
     probed = tuple(range(min(samples, 2)))
     batch = Loads(train_set, wishes.collate_fn)[Load(probed, 0)]
-    return find_cuts(model, inventory, wishes.loss, batch, len(probed), wishes.blocks)
+    return find_cuts(model, inventory, wishes.loss, to_device(batch, device), len(probed), wishes.blocks)
 
 
 def _weights_of(session: Session, wishes: Wishes) -> str:
@@ -137,7 +138,7 @@ def _make_binding(
             from .team import FollowersBinding
 
             return FollowersBinding(inventory)
-        if device.type != "cpu" or is_stand_in():
+        if (device.type != "cpu" or is_stand_in()) and not session.stages:
             return DeviceBinding(inventory, memories, device, may_write=copies)
         return HostBinding(inventory, memories, copy_weights=copies)
 
@@ -176,7 +177,7 @@ def _model_message(session: Session, inventory: Inventory, frozen: Frozen, sampl
         message["frozen"] = frozen.message(with_digests=session.role == "worker")
     if session.role == "probe" and (named := peft_names(inventory)) is not None:
         message["trained_names"], message["adapter_config"] = named
-    card = _card_of(inventory) if wishes.processes == 1 else None
+    card = _card_of(inventory) if wishes.processes == 1 and not session.stages else None
     if card is not None:
         cuda = driver()
         message["memory"] = {"kind": CUDA, "device": card, "cards": len(cuda.cards()), "words": cuda.offers_words()}

@@ -15,7 +15,7 @@ from .channel import Message
 from .cuts import Cuts, Loss
 from .errors import PacelineError
 from .inventory import PARAMETER, STATISTIC, Inventory
-from .loading import Load
+from .loading import Load, to_device
 from .measures import finite, number
 from .measures import metrics as checked
 from .memories import Memories
@@ -145,7 +145,8 @@ class Stages:
     def _forward(self, stage: _Stage, micro: int, size: int | None) -> Message:
         part = stage.parts[micro]
         seed = int(stage.message["seed"]) + micro
-        batch = self._get(Load(part, int(stage.message["augment_seed"]), int(stage.message.get("epoch", 0))))
+        load = Load(part, int(stage.message["augment_seed"]), int(stage.message.get("epoch", 0)))
+        batch = to_device(self._get(load), self._device)
         received = self._read(stage, size)
         seed_step(seed, self._device, self._cuts.seams.others_draw)
         loss = None
@@ -223,7 +224,9 @@ class Stages:
         part = gradient.detach() if stage.scaled_at_end else gradient.detach() * stage.share(micro)
         if index in stage.sums:
             stage.sums[index].add_(part)
-        elif parameter.dtype == torch.float32:  # the place that needs it in the end
+        elif (
+            parameter.dtype == torch.float32 and parameter.device.type == "cpu"
+        ):  # the place that needs it in the end
             stage.sums[index] = stage.views[index].copy_(part)
         else:
             stage.sums[index] = part
@@ -274,7 +277,9 @@ class Stages:
             stage.metrics[name] = (before * stage.metrics.get(name, 0.0) + share * value) / stage.known[name]
 
     def _read(self, stage: _Stage, size: int | None) -> list[Any]:
-        return [] if size is None else read_message(self._memories.file(int(stage.message["in"])), size)
+        if size is None:
+            return []
+        return read_message(self._memories.file(int(stage.message["in"])), size, self._device)
 
     def _write(self, stage: _Stage, tensors: list[Any]) -> int:
         return write_message(self._memories.file(int(stage.message["out"])), tensors)
