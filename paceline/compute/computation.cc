@@ -234,7 +234,11 @@ absl::StatusOr<Computation::Compute> Computation::prepare_stage(const Lease& lea
              const engine::Weights& weights) -> absl::StatusOr<std::optional<Computed>> {
     PACELINE_ASSIGN_OR_RETURN(const auto done, stage_->run(iteration, weights.tensors));
     if (!done) return std::nullopt;
-    return Computed{.loss = done->loss, .pace = done->pace, .stages = done->waited, .metrics = done->metrics};
+    return Computed{.loss = done->loss,
+                    .pace = done->pace,
+                    .stages = done->waited,
+                    .metrics = done->metrics,
+                    .weight = done->weight};
   };
 }
 

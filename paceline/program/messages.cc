@@ -157,7 +157,11 @@ absl::StatusOr<Answer> passed(const json& message) {
 
 absl::StatusOr<Answer> finished(const json& message) {
   Finished answer;
-  PACELINE_ASSIGN_OR_RETURN(answer.metrics, metrics_of(message));
+  PACELINE_ASSIGN_OR_RETURN(answer.result.metrics, metrics_of(message));
+  PACELINE_ASSIGN_OR_RETURN(answer.result.weight, weight_of(message));
+  if (answer.result.weight) {
+    PACELINE_ASSIGN_OR_RETURN(answer.result.loss, loss_of(message));
+  }
   return answer;
 }
 

@@ -149,7 +149,7 @@ struct Passed {
   double loss = 0;         // result of the last stage's forward pass
 };
 struct Finished {
-  Metrics metrics;
+  engine::StageResult result;
 };
 struct Evaluated {
   engine::Evaluation result;

@@ -104,9 +104,10 @@ class Bench:
             seed_step(SEED + index, self.device)
             with StageForward(seams, 0, len(seams.blocks), (), SEED + index, device=self.device) as forward:
                 value = self.loss(self.model, batch)
+                value, _, weight = value if isinstance(value, tuple) else (value, {}, None)
                 forward.recompute()
                 value.backward()
-            micro.measured(float(value.detach()), {})
+            micro.measured(float(value.detach()), {}, None if weight is None else float(weight))
             micro.collect()
         result = []
         for entry in self.inventory.entries:
@@ -157,7 +158,9 @@ class Bench:
                 said = self.serve({"type": "backward", "stage": name, "micro": micro, "bytes": size})
                 size = self.hand_on(rooms, place, place - 1, said["bytes"])
         for name in names:
-            assert self.serve({"type": "finish", "stage": name})["type"] == "finished"
+            finished = self.serve({"type": "finish", "stage": name})
+            assert finished["type"] == "finished"
+            loss = finished.get("loss", loss)
             assert self.stages.serve({"type": "leave", "stage": name}) is None
         span = self.memories.spans([[0, self.gradients, 0]])[0]
         found = [
