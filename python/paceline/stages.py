@@ -53,7 +53,7 @@ class _Stage:
     sums: dict[int, torch.Tensor] = field(default_factory=dict)  # for each entry, the gradient so far
     metrics: dict[str, float] = field(default_factory=dict)
     known: dict[str, float] = field(default_factory=dict)  # the share that each metric is of
-    weights: dict[int, float] = field(default_factory=dict)  # of micro-batches, if the program weighs them
+    weights: dict[int, float] = field(default_factory=dict)  # weights of micro-batches, if the program gives them any
     loss: float = 0.0  # mean of the micro-batches, if they have weights; in the last stage
 
     scaled_at_end: bool = False  # the sums are those of gradients without their shares

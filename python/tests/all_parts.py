@@ -12,7 +12,12 @@ from typing import Any, Callable
 
 import torch
 from part import Part, pass_one_batch, positional, random_rows
-from parts_of_packages import of_other_packages, of_packages_for_pictures_and_graphs, of_transformers
+from parts_of_packages import (
+    of_other_packages,
+    of_packages_for_pictures_and_graphs,
+    of_packages_for_text,
+    of_transformers,
+)
 from torch import nn
 
 MOST = 40  # arguments that a module of PyTorch's own tests is tried with
@@ -244,6 +249,7 @@ def all_parts() -> Iterator[Part]:
         of_transformers,
         of_other_packages,
         of_packages_for_pictures_and_graphs,
+        of_packages_for_text,
     ):
         yield from family()
 

@@ -106,7 +106,6 @@ def of_other_packages() -> Iterator[Part]:
 
 
 def of_packages_for_pictures_and_graphs() -> Iterator[Part]:
-    """Further packages that this Python may have."""
     picture = positional(random_rows(2, 3, 64, 64))
     if importlib.util.find_spec("diffusers"):
         import diffusers
@@ -157,6 +156,10 @@ def of_packages_for_pictures_and_graphs() -> Iterator[Part]:
             yield Part(
                 "segmentation_models_pytorch", name, lambda make=make: make("resnet18", encoder_weights=None), picture
             )
+
+
+def of_packages_for_text() -> Iterator[Part]:
+    picture = positional(random_rows(2, 3, 64, 64))
     if importlib.util.find_spec("open_clip"):
         from open_clip.model import CLIP, CLIPTextCfg, CLIPVisionCfg
 
