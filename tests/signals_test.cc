@@ -22,6 +22,7 @@ using ::testing::HasSubstr, ::testing::Not;
 // The exit status after a signal to the command of another host.
 constexpr int kExitOfOthersStop = 75;
 constexpr double kEpochs = 2;
+const std::string kScript = fs::absolute("paceline/program/testdata/program.py").string();
 
 // Two slow devices; no checkpoint is due before the end, so one that is there earlier was written for a signal.
 std::string slow_devices(const std::string& on_signal) {
@@ -39,8 +40,7 @@ fs::path program_job(const TempFolder& folder, const std::string& sections) {
   const fs::path job = folder / "job.toml";
   write_text(job,
              fmt::format("name = \"program\"\nruns_dir = \"{}\"\nepochs = {}\n{}[program]\nrun = \"{}\"\n",
-                         (folder / "runs").string(), kEpochs, sections,
-                         fs::absolute("paceline/program/testdata/program.py").string()));
+                         (folder / "runs").string(), kEpochs, sections, kScript));
   return job;
 }
 
@@ -101,11 +101,19 @@ TEST(WarningSignals, DoNotEndTheProgramsOfARun) {
   expect_signal_writes_checkpoint(folder, program_job(folder, slow_devices("")));
 }
 
+// While the command asks the program, neither of them ends.
 TEST(WarningSignals, BeforeTrainingBeginsWriteTheFirstVersions) {
   const TempFolder folder;
-  Program train({"train", built_in_job(folder).string()});
-  ASSERT_TRUE(train.until([&] { return has_handler(train.pid(), SIGUSR2); }));
-  train.signal(SIGUSR2);  // the data and the model are not known yet
+  const fs::path job = program_job(folder, slow_devices(""));
+  const fs::path waits = folder / "waits.sh";
+  write_text(waits, fmt::format("#!/bin/sh\ntouch '{0}/asked'\nwhile [ ! -e '{0}/go' ]; do sleep 0.05; done\n"
+                                "exec python3 '{1}'\n",
+                                folder.path().string(), kScript));
+  fs::permissions(waits, fs::perms::owner_all);
+  Program train({"train", job.string(), "--set", "program.run=" + waits.string()});
+  ASSERT_TRUE(train.until([&] { return fs::exists(folder / "asked"); }));
+  for (const pid_t pid : family(train.pid())) kill(pid, SIGUSR2);
+  write_text(folder / "go", "");
   const Ended ended = train.wait();
   EXPECT_EQ(ended.status, 0) << ended.errors;
   expect_checkpoint_between(ended.errors, "SIGUSR2", folder / "runs");
