@@ -45,8 +45,12 @@ class Entry:
         tensor = owned[self.key] if self.key in owned else None  # noqa: SIM401
         if tensor is None or tuple(tensor.shape) != self.shape:
             now = "is gone" if tensor is None else f"has the shape {list(tensor.shape)}"
+            way_out = (
+                " or, for a buffer of each process's own, register it with persistent=False" if self.is_buffer else ""
+            )
             raise PacelineError(
-                f"{self.name} had the shape {list(self.shape)} at join() and {now}; a job's tensors cannot change"
+                f"{self.name} had the shape {list(self.shape)} at join() and {now}, and a job's tensors cannot "
+                f"change; give it its shape before join(){way_out}"
             )
         return tensor
 
@@ -78,8 +82,8 @@ class Inventory:
             for parameter, (name, shape) in zip(now, self._names):
                 if parameter.shape != shape:
                     raise PacelineError(
-                        f"{name} had the shape {list(shape)} at join() and has {list(parameter.shape)} now; "
-                        "a job's tensors cannot change"
+                        f"{name} had the shape {list(shape)} at join() and has {list(parameter.shape)} now, and "
+                        "a job's tensors cannot change; give it its shape before join()"
                     )
             return
         ids = {id(parameter) for parameter in known}
@@ -90,7 +94,9 @@ class Inventory:
         for parameter, (name, _) in zip(known, self._names):
             if id(parameter) not in ids:
                 raise PacelineError(f"the parameter {name} was removed after join(); build the model before")
-        raise PacelineError("the order of the model's parameters changed after join()")
+        raise PacelineError(
+            "the order of the model's parameters changed after join(); bring its modules into their order before"
+        )
 
     def check_devices(self) -> None:
         """If a model was moved after join(), it would go on computing on its old device."""
@@ -130,7 +136,9 @@ def take_inventory(model: nn.Module) -> Inventory:
             first_name[id(tensor)] = name
             entries.append(_entry(name, module, key, tensor, is_buffer))
     if not any(entry.kind == PARAMETER for entry in entries):
-        raise PacelineError("the model has no parameter that wants a gradient")
+        raise PacelineError(
+            "the model has no parameter that wants a gradient; before join(), call requires_grad_() on those to train"
+        )
     _refuse_overlaps(entries)
     order = (PARAMETER, STATISTIC, CONSTANT)
     entries.sort(key=lambda entry: order.index(entry.kind))
@@ -139,7 +147,9 @@ def take_inventory(model: nn.Module) -> Inventory:
 
 def check_model(model: object) -> None:
     if not isinstance(model, nn.Module):
-        raise PacelineError(f"join() takes a torch.nn.Module first, and not {kind_of(model)}")
+        raise PacelineError(
+            f"join() takes a torch.nn.Module first, and not {kind_of(model)}; write join(model, train_set)"
+        )
 
 
 def _plain(model: nn.Module) -> nn.Module:

@@ -156,7 +156,7 @@ class Stages:
             value, metrics, *weight = result if isinstance(result, tuple) else (result, None)
             if weight and weight[0] is not None:
                 raise PacelineError(
-                    "a pipeline weighs batches by their samples: return the loss and its metrics alone, or "
+                    "a pipeline weighs batches by their samples; return the loss and its metrics alone, or "
                     'write parallel = "data" in the job'
                 )
             outputs = [value]
