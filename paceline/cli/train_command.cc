@@ -442,6 +442,7 @@ absl::StatusOr<TrainedRun> go_on(TrainOptions options) {
 }
 
 absl::StatusOr<int> train_command(TrainOptions options) {
+  launch::catch_warning_signals();
   PACELINE_RETURN_IF_ERROR(stay_in_its_world(options));
   if (options.take_up) PACELINE_RETURN_IF_ERROR(take_up_unfinished(options));
   PACELINE_ASSIGN_OR_RETURN(const std::string job_toml, checked_job(options));

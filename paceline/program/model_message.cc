@@ -47,8 +47,14 @@ absl::StatusOr<std::string> name_of(const json& tensor) {
   if (!tensor.is_object() || found == tensor.end() || !found->is_string())
     return wrong("sent a tensor without a name");
   const auto name = found->get<std::string>();
-  if (name.empty() || name.size() > kLongestTensorName || store::printable(name, kLongestTensorName) != name)
-    return wrong("sent a tensor whose name is empty, too long or not printable");
+  const std::string shown = store::printable(name);
+  if (name.empty() || name.size() > kLongestTensorName)
+    return wrong(
+        fmt::format("sent a tensor whose name '{}' has {} bytes; 1 to {} are allowed, so name it otherwise",
+                    shown, name.size(), kLongestTensorName));
+  if (store::printable(name, kLongestTensorName) != name)
+    return wrong(fmt::format(
+        "sent a tensor whose name '{}' has characters that cannot be printed; name it otherwise", shown));
   return name;
 }
 

@@ -142,8 +142,10 @@ void Supervisor::on(const MemberEnded& ended) {
   const std::string lost = fmt::format("{} was lost ({})", member->name, why);
   if (member->kind == MemberKind::kWorker) {
     lost_worker_ = fmt::format("{}: {}", member->name, why);
-    const bool alone = options_.replicas.size() == 1;
-    return tell(lost + (options_.plans_anew || alone ? "" : "; the others train on its samples"));
+    // Hosts that have a part of the workers do not know whether others are left.
+    if (!options_.replicas.empty() && !any_replica_whole())
+      return tell(lost + "; no device is left to train on its samples, so the run stops");
+    return tell(lost + (options_.plans_anew ? "" : "; the others train on its samples"));
   }
   // An evaluator that ended by itself would do so again.
   if (member->kind == MemberKind::kEvaluator &&

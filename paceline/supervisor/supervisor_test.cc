@@ -183,8 +183,11 @@ TEST_F(SupervisorTest, StopsWithTheLastReplica) {
   take_done();
   ends("w1", said(ExitReason::kOwnError, "w1: out of memory"));
   pass();
-  EXPECT_THAT(take_done(),
-              ElementsAre(StartsWith("w1 was lost (w1: out of memory)"), "ask to stop: no replica is left"));
+  EXPECT_THAT(
+      take_done(),
+      ElementsAre("w1 was lost (w1: out of memory); no device is left to train on its samples, so the run "
+                  "stops",
+                  "ask to stop: no replica is left"));
   pass();
   EXPECT_THAT(take_done(), ElementsAre("ask to stop: no replica is left"))
       << "a coordinator may not have heard it";
@@ -347,7 +350,9 @@ TEST_F(SupervisorTest, ALostWorkerThatWasAloneLeavesNoOthers) {
   answer(1, true);
   take_done();
   ends("w0", killed());
-  EXPECT_THAT(take_done(), ElementsAre("w0 was lost (killed by signal 9 (Killed))"));
+  EXPECT_THAT(take_done(),
+              ElementsAre("w0 was lost (killed by signal 9 (Killed)); no device is left to train on its "
+                          "samples, so the run stops"));
 }
 
 // The coordinator is busy, and has not said yet that training has begun.

@@ -152,7 +152,7 @@ def _make_team(
     session: Session, inventory: Inventory, frozen: Frozen, device: torch.device, wishes: Wishes
 ) -> Team | None:
     if not isinstance(wishes.processes, int) or wishes.processes < 1:
-        raise PacelineError(f"processes = {wishes.processes!r} is not a number of processes")
+        raise PacelineError(f"processes = {wishes.processes!r} is not a number of processes; write 1 or more")
     # torch.distributed is imported only if it is needed.
     if session.role == "follower":
         from .team import Follower

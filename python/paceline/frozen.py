@@ -56,7 +56,7 @@ class Frozen:
                 if (dtype, shape) != (TYPES[entry.dtype], entry.shape):
                     raise PacelineError(
                         f"{file}: tensor {entry.name!r} is of type {dtype} and shape {list(shape)}, and of "
-                        f"{TYPES[entry.dtype]} and {list(entry.shape)} in the model"
+                        f"{TYPES[entry.dtype]} and {list(entry.shape)} in the model; name a file of this model"
                     )
                 entry.tensor.data.copy_(values.view(entry.name, entry.dtype))
 

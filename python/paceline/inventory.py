@@ -93,8 +93,8 @@ class Inventory:
             for parameter, (name, shape) in zip(now, self._names):
                 if parameter.shape != shape:
                     raise PacelineError(
-                        f"{name} had the shape {list(shape)} at join() and has {list(parameter.shape)} now; "
-                        "a job's tensors cannot change"
+                        f"{name} had the shape {list(shape)} at join() and has {list(parameter.shape)} now, and "
+                        "a job's tensors cannot change; give it its shape before join()"
                     )
             return
         ids = {id(parameter) for parameter in known}
@@ -105,7 +105,9 @@ class Inventory:
         for parameter, (name, _) in zip(known, self._names):
             if id(parameter) not in ids:
                 raise PacelineError(f"the parameter {name} was removed after join(); build the model before")
-        raise PacelineError("the order of the model's parameters changed after join()")
+        raise PacelineError(
+            "the order of the model's parameters changed after join(); bring its modules into their order before"
+        )
 
     def check_devices(self) -> None:
         """If a model was moved after join(), it would go on computing on its old device."""
@@ -152,7 +154,9 @@ def take_inventory(model: nn.Module, of_stages: bool = False) -> Inventory:
                 entry.kind = CONSTANT
             entries.append(entry)
     if not any(entry.kind == PARAMETER for entry in entries):
-        raise PacelineError("the model has no parameter that wants a gradient")
+        raise PacelineError(
+            "the model has no parameter that wants a gradient; before join(), call requires_grad_() on those to train"
+        )
     _refuse_overlaps(entries)
     order = (PARAMETER, STATISTIC, CONSTANT)
     kept = sorted((entry for entry in entries if entry.kind != FROZEN), key=lambda entry: order.index(entry.kind))
@@ -161,7 +165,9 @@ def take_inventory(model: nn.Module, of_stages: bool = False) -> Inventory:
 
 def check_model(model: object) -> None:
     if not isinstance(model, nn.Module):
-        raise PacelineError(f"join() takes a torch.nn.Module first, and not {kind_of(model)}")
+        raise PacelineError(
+            f"join() takes a torch.nn.Module first, and not {kind_of(model)}; write join(model, train_set)"
+        )
 
 
 def _plain(model: nn.Module) -> nn.Module:

@@ -129,7 +129,7 @@ class Job:
         with reporter.reported():
             if not self._in_hand:
                 raise PacelineError(
-                    "job.step() was called twice for one batch"
+                    "job.step() was called twice for one batch; call it once, behind the backward pass"
                     if self._stepped
                     else "job.step() was called before the first batch; call it in the loop over the job"
                 )
@@ -261,7 +261,8 @@ class Job:
             del batch
             if self._in_hand:
                 raise PacelineError(
-                    "the loop went on to the next batch without job.step(); call it once for each batch"
+                    "the loop went on to the next batch without job.step(); call it once for each batch; before "
+                    "a `continue` that leaves a batch out, write job.step(loss, skipped=True)"
                 )
 
         if not bound:  # there are fewer samples than processes

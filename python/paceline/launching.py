@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import signal
 import sys
 from collections.abc import Iterator
 from typing import Callable, NoReturn
@@ -59,6 +60,10 @@ def launch(describe: Callable[[], str | None] = lambda: None) -> NoReturn:
     sys.stderr.flush()
     try:
         os.chdir(_FOLDER)  # the program goes where it likes once more
+        # Clusters warn by these signals, which would end a process without a handler before it has one.
+        with contextlib.suppress(ValueError):  # another thread than the main one may not
+            for number in (signal.SIGUSR1, signal.SIGUSR2):
+                signal.signal(number, signal.SIG_IGN)
         os.execvp(executable, command)
     except OSError as error:
         _stop(f"cannot start {executable}: {error.strerror}")

@@ -267,7 +267,7 @@ class Stages:
         check_trainable(self._inventory)
         if stage.weights and len(stage.computed) < len(stage.parts):
             raise PacelineError(
-                "several devices share a stage of this pipeline, which weighs micro-batches by their samples: return "
+                "several devices share a stage of this pipeline, which weighs micro-batches by their samples; return "
                 "the loss and its metrics alone, or let one device compute each stage"
             )
         weight = stage.weight if len(stage.parts) > 1 else 0

@@ -159,7 +159,10 @@ class Leader(Team):
         gpus = [self._gpu()]
         for follower, said in zip(self._followers, self._hear()):
             if said["tensors"] != own:
-                raise PacelineError(f"process {follower.rank} of this worker has another model than the first one")
+                raise PacelineError(
+                    f"process {follower.rank} of this worker has another model than the first one; "
+                    "build the same model in each"
+                )
             gpus.append(said["gpu"])
             self._spread |= {name for name, one in said["frozen"].items() if digests[name] != one}
         # NCCL refuses two processes on one GPU.

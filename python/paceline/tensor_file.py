@@ -25,6 +25,8 @@ from .errors import PacelineError
 PIECE = 32 * 1024 * 1024  # bytes
 _AHEAD = 2  # pieces that wait for the disk
 _LONGEST_HEADER = 100_000_000
+_WRITE_IT = "write it with safetensors, or with paceline export"
+_MAKE_ROOM = "make room there, or leave the values out with --set checkpoint.frozen=false"
 
 TYPES = {
     torch.float64: "F64",
@@ -70,7 +72,7 @@ class TensorFileWriter:
         try:
             fd = os.open(self._partial, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         except OSError as error:
-            raise PacelineError(f"{self._partial}: cannot be written: {error.strerror}") from error
+            raise PacelineError(f"{self._partial}: cannot be written: {error.strerror}; {_MAKE_ROOM}") from error
         # Another process may have renamed the file since it was opened here.
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -96,7 +98,7 @@ class TensorFileWriter:
             os.close(self._fd)
             self._fd = -1
             if self._error is not None:
-                raise PacelineError(f"{self._partial}: cannot be written: {self._error.strerror}")
+                raise PacelineError(f"{self._partial}: cannot be written: {self._error.strerror}; {_MAKE_ROOM}")
 
     def _next(self) -> None:
         assert self._pieces is not None
@@ -168,11 +170,11 @@ class TensorFile:
             start = file.read(8)
             size = struct.unpack("<Q", start)[0] if len(start) == 8 else 0
             if not 0 < size <= _LONGEST_HEADER:
-                raise PacelineError(f"{path}: is no safetensors file")
+                raise PacelineError(f"{path}: is no safetensors file; {_WRITE_IT}")
             try:
                 self._header: dict[str, Any] = json.loads(file.read(size))
             except ValueError as error:
-                raise PacelineError(f"{path}: is no safetensors file") from error
+                raise PacelineError(f"{path}: is no safetensors file; {_WRITE_IT}") from error
             self._begin = 8 + size
             self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
@@ -191,7 +193,7 @@ class TensorFile:
         count = int(torch.Size(self.shape(name)).numel())
         size = torch.empty(0, dtype=dtype).element_size()
         if end - begin != count * size or self._begin + end > len(self._map):
-            raise PacelineError(f"{self._path}: the file is damaged, or was not copied as a whole")
+            raise PacelineError(f"{self._path}: the file is damaged, or was not copied as a whole; {_WRITE_IT}")
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".*not writable.*")
             flat = torch.frombuffer(self._map, dtype=torch.uint8, count=end - begin, offset=self._begin + begin)

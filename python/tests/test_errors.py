@@ -21,7 +21,11 @@ REFUSED = {
     "a sampler": ("Net(), Points(), sampler=[1, 2]", "join() takes no sampler: Paceline leases the samples"),
     "drop_last": ("Net(), Points(), drop_last=1.5", "drop_last = 1.5 is neither True nor False"),
     "a least batch": ("Net(), Points(), least_batch=0", "least_batch = 0 is not a number of samples"),
-    "a misspelt argument": ("Net(), Points(), num_worker=1", "takes no argument 'num_worker'"),
+    "a misspelt argument": (
+        "Net(), Points(), num_worker=1",
+        "takes no argument 'num_worker'; did you mean num_workers=?",
+    ),
+    "an argument like no other": ("Net(), Points(), zzz=1", "takes no argument 'zzz'; help(paceline.join)"),
     "negative workers": ("Net(), Points(), num_workers=-1", "num_workers = -1"),
     "batches ahead and no loader process": (
         "Net(), Points(), prefetch_factor=4",
@@ -32,7 +36,10 @@ REFUSED = {
         "persistent_workers is for loader processes",
     ),
     "a lazy module": ("nn.LazyLinear(3), Points()", "weight has no shape yet"),
-    "nothing to train": ("nn.Linear(1, 1).requires_grad_(False), Points()", "no parameter that wants a gradient"),
+    "nothing to train": (
+        "nn.Linear(1, 1).requires_grad_(False), Points()",
+        "before join(), call requires_grad_() on those",
+    ),
     "a wrapped model": ("nn.DataParallel(Net()), Points()", "wrapped in DataParallel"),
     "complex numbers": (
         "nn.Linear(2, 2, dtype=torch.cfloat), Points()",
@@ -153,7 +160,12 @@ BODIES = {
     ),
     "no step": (
         "model = Net()\njob = paceline.join(model, Points())\nfor x, y in job:\n    pass\n",
-        "without job.step()",
+        "without job.step(); call it once for each batch; before a `continue` that leaves a batch out, write job.step(loss, skipped=True)",
+        3,
+    ),
+    "a continue": (
+        "model = Net()\njob = paceline.join(model, Points())\nfor x, y in job:\n    if len(x) < 100:\n        continue\n",
+        "before a `continue` that leaves a batch out, write job.step(loss, skipped=True)",
         3,
     ),
     "the optimizer's step": (
@@ -203,8 +215,13 @@ BODIES = {
     ),
     "a break": (
         "model = Net()\njob = paceline.join(model, Points())\nfor x, y in job:\n    break\n",
-        "left before the job's end",
+        "left before the job's end (by break, return, an exception or next(iter(job))); let it run to its end",
         4,
+    ),
+    "a first batch alone": (
+        "model = Net()\njob = paceline.join(model, Points())\nx, y = next(iter(job))\n",
+        "next(iter(job))); let it run to its end, which epochs= or evaluate.stop_at_target sets, and take samples",
+        3,
     ),
     "an exit": (
         "model = Net()\njob = paceline.join(model, Points())\nfor x, y in job:\n    sys.exit(1)\n",
@@ -229,8 +246,8 @@ def test_what_goes_wrong_in_a_program(tmp_path: Path, what: str) -> None:
         assert error["type"] == "error" and says in error["text"], error
         assert "\n" not in error["text"]
         assert error["where"] == f"train.py:{HEAD.count(chr(10)) + line}", error
-        assert member.wait() == (0 if what == "a break" else 1)
-        if what not in ("a break", "an exit"):
+        assert member.wait() == (0 if what in ("a break", "a first batch alone") else 1)
+        if what not in ("a break", "a first batch alone", "an exit"):
             # A line explains what the package itself refuses.
             assert ("Traceback" in member.log) == bool(re.match(r"\w+(: |$)", error["text"]))
             assert ("in a loader process" in what) == ("in a loader process" in member.log)

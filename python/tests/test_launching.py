@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -41,6 +42,17 @@ def test_it_becomes_paceline_run(tmp_path: Path) -> None:
     assert done.returncode == 7, done.stderr
     expected = ["before", f"it is {found}", "[run]", "[--python]", f"[{os.path.abspath(sys.executable)}]"]
     assert done.stdout.splitlines() == [*expected, f"[{tmp_path / 'train.py'}]", "[--]", "[--lr]", "[a b]"]
+
+
+def test_it_survives_a_clusters_warning_on_the_way(tmp_path: Path) -> None:
+    handler = "import signal\nsignal.signal(signal.SIGUSR1, lambda *_: None)\n"
+    (tmp_path / "train.py").write_text(handler + SCRIPT)
+    shows = stand_in(tmp_path / "bin")
+    shows.write_text("#!/bin/sh\ngrep SigIgn /proc/self/status\n")
+    done = start(tmp_path, [sys.executable, "train.py"], PACELINE=str(shows))
+    ignored = int(done.stdout.split()[-1], 16)
+    for number in (signal.SIGUSR1, signal.SIGUSR2):
+        assert ignored >> (number - 1) & 1, number
 
 
 def test_its_path_may_be_named(tmp_path: Path) -> None:
