@@ -48,13 +48,6 @@ def launch(describe: Callable[[], str | None] = lambda: None) -> NoReturn:
     The description by `describe` is passed on, so that the program need not be started again for it.
     """
     program = own_command()
-    starter = _starter_of_several()
-    if starter is not None:
-        _stop(
-            f"this script was started in several processes ({starter} does that), and each would be a job of its "
-            "own; start it once: paceline run SCRIPT --devices N, or on several hosts `paceline node job.toml` on "
-            "each"
-        )
     executable = _find()
     if executable is None:
         _stop(
@@ -69,30 +62,6 @@ def launch(describe: Callable[[], str | None] = lambda: None) -> NoReturn:
         os.execvp(executable, command)
     except OSError as error:
         _stop(f"cannot start {executable}: {error.strerror}")
-
-
-# Commands that start one process a task, and the variable that says how many. The script of an sbatch runs once and
-# has no variable of a step.
-_SEVERAL = (
-    ("torchrun", "WORLD_SIZE"),
-    ("srun", "SLURM_STEP_NUM_TASKS"),
-    ("mpirun", "OMPI_COMM_WORLD_SIZE"),
-    ("mpirun", "PMI_SIZE"),
-    ("mpirun", "MV2_COMM_WORLD_SIZE"),
-    ("mpirun", "MPI_LOCALNRANKS"),
-    ("jsrun", "JSM_NAMESPACE_SIZE"),
-    ("flux run", "FLUX_JOB_SIZE"),
-)
-
-
-def _starter_of_several() -> str | None:
-    for starter, variable in _SEVERAL:
-        count = os.environ.get(variable, "1")
-        if variable == "WORLD_SIZE" and "RANK" not in os.environ:
-            continue
-        if count.isdigit() and int(count) > 1:
-            return starter
-    return None
 
 
 def _pass_on(said: str | None) -> None:

@@ -163,29 +163,6 @@ def test_a_program_that_goes_elsewhere_and_eats_its_arguments(tmp_path: Path) ->
     assert lines[0] == str(tmp_path) and lines[-4:] == [f"[{tmp_path / 'train.py'}]", "[--]", "[0.1]", "[more]"]
 
 
-def test_a_script_in_several_processes_at_once_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "train.py").write_text(SCRIPT)
-    found = stand_in(tmp_path / "bin")
-    torchrun = {"RANK": "1", "WORLD_SIZE": "2", "PATH": f"{found.parent}:/usr/bin:/bin"}
-    done = start(tmp_path, [sys.executable, "train.py"], **torchrun)
-    assert done.returncode == 2 and "start it once" in done.stderr and len(done.stderr.splitlines()) == 1
-    alone = start(tmp_path, [sys.executable, "train.py"], **{**torchrun, "RANK": "0", "WORLD_SIZE": "1"})
-    assert alone.returncode == 7
-
-
-@pytest.mark.parametrize(
-    "variable, starter",
-    [("SLURM_STEP_NUM_TASKS", "srun"), ("OMPI_COMM_WORLD_SIZE", "mpirun"), ("PMI_SIZE", "mpirun")],
-)
-def test_one_process_a_task_is_refused(tmp_path: Path, variable: str, starter: str) -> None:
-    (tmp_path / "train.py").write_text(SCRIPT)
-    found = stand_in(tmp_path / "bin")
-    path = f"{found.parent}:/usr/bin:/bin"
-    done = start(tmp_path, [sys.executable, "train.py"], PATH=path, **{variable: "4"})
-    assert done.returncode == 2 and f"({starter} does that)" in done.stderr
-    assert start(tmp_path, [sys.executable, "train.py"], PATH=path, **{variable: "1"}).returncode == 7
-
-
 SPLIT = HEAD.replace("torch.manual_seed(3)", "{seeded}") + (
     "import numpy\n"
     "print(torch.rand(1).item(), random.random(), numpy.random.rand())\n"
