@@ -42,11 +42,6 @@ std::string words_of_task(const std::string& job, const std::vector<std::string>
   return fmt::format("{:016x}", std::hash<std::string>{}(all));
 }
 
-// The program must not take itself for one of several, for example in a library that knows the launcher.
-void forget_tasks(const launch::Tasks& tasks) {
-  for (const std::string& variable : tasks.variables) ::unsetenv(variable.c_str());
-}
-
 absl::StatusOr<int> lead_tasks(const launch::Tasks& tasks, const std::string& file, const std::string& words,
                                TrainOptions train) {
   PACELINE_ASSIGN_OR_RETURN(launch::TaskLead begun, launch::TaskLead::begin(file, words));
@@ -113,14 +108,21 @@ absl::Status check_tasks(const launch::Tasks& tasks, const RunOptions& options) 
   if (options.in_virtual_time)
     return absl::InvalidArgumentError(started + ", and virtual time is one process; start it once");
   const auto names_devices = [](const std::string& set) { return set.starts_with("device"); };
-  if (options.says_devices || std::any_of(options.sets.begin(), options.sets.end(), names_devices))
+  const bool devices =
+      options.says_devices || std::any_of(options.sets.begin(), options.sets.end(), names_devices);
+  if (tasks.here == tasks.count && devices)
     return absl::InvalidArgumentError(fmt::format(
         "{}, and each task becomes a device of one job; leave --devices out, or start it once", started));
-  if (tasks.one_host) return absl::OkStatus();
+  if (tasks.here == tasks.count || tasks.here == 1) return absl::OkStatus();
   return absl::InvalidArgumentError(fmt::format(
-      "{} on several hosts, and `paceline run` joins only the tasks of one host; write a job file with "
-      "`[program] run = \"SCRIPT\"` and start one task a host: paceline node job.toml",
+      "{} on several hosts, and the tasks of one job are all on one host, or one a host; start one a "
+      "host (srun --ntasks-per-node=1, mpirun --map-by ppr:1:node) with --devices N for all hosts "
+      "together, or write a job file and start paceline node job.toml once on each host",
       started));
+}
+
+void forget_tasks(const launch::Tasks& tasks) {
+  for (const std::string& variable : tasks.variables) ::unsetenv(variable.c_str());
 }
 
 absl::StatusOr<int> train_in_tasks(const launch::Tasks& tasks, TrainOptions train) {
@@ -129,7 +131,6 @@ absl::StatusOr<int> train_in_tasks(const launch::Tasks& tasks, TrainOptions trai
   PACELINE_ASSIGN_OR_RETURN(const std::string file,
                             store::absolute_path(fs::path(job.runs_dir) / (".tasks-" + tasks.name)));
   const std::string words = words_of_task(train.text, train.sets);
-  forget_tasks(tasks);
   auto ended =
       tasks.rank == 0 ? lead_tasks(tasks, file, words, std::move(train)) : follow_task(tasks, file, words);
   if (ended.ok()) return ended;

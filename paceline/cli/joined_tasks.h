@@ -11,9 +11,12 @@
 
 namespace paceline::cli {
 
-// Whether these tasks can be one job. Errors: InvalidArgument if they are on several hosts, or the command line has
-// devices of its own.
+// Whether these tasks can be one job. Errors: InvalidArgument if they are on several hosts and some host has several,
+// or if the command line has devices and each task is one.
 absl::Status check_tasks(const launch::Tasks& tasks, const RunOptions& options);
+
+// The program must not take itself for one of several, for example in a library that knows the launcher.
+void forget_tasks(const launch::Tasks& tasks);
 
 // This task's part of the job, which has a device for each task. Returns the exit status.
 absl::StatusOr<int> train_in_tasks(const launch::Tasks& tasks, TrainOptions train);

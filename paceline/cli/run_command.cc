@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "paceline/base/status_macros.h"
+#include "paceline/cli/joined_hosts.h"
 #include "paceline/cli/joined_tasks.h"
 #include "paceline/cli/train_command.h"
 #include "paceline/config/toml_text.h"
@@ -36,7 +37,8 @@ absl::StatusOr<int> run_command(RunOptions options, const launch::Environment& e
   PACELINE_ASSIGN_OR_RETURN(const auto tasks, launch::find_tasks(environment));
   if (tasks) {
     PACELINE_RETURN_IF_ERROR(check_tasks(*tasks, options));
-    options.devices = static_cast<int>(tasks->count);
+    forget_tasks(*tasks);
+    if (!options.says_devices) options.devices = static_cast<int>(tasks->count);
   }
   toml::array args;
   for (const std::string& arg : options.args) args.push_back(arg);
@@ -56,6 +58,7 @@ absl::StatusOr<int> run_command(RunOptions options, const launch::Environment& e
   train.shown = options.shown;
   train.in_virtual_time = options.in_virtual_time;
   train.said = program::take_said();
+  if (tasks && tasks->here < tasks->count) return train_on_hosts(*tasks, environment, std::move(train));
   if (tasks) return train_in_tasks(*tasks, std::move(train));
   return train_command(std::move(train));
 }

@@ -112,16 +112,13 @@ std::string name_of(const Environment& environment, const TaskLauncher& launcher
   return file_name(name);
 }
 
-// All are on this host, as far as a launcher says it.
-absl::StatusOr<bool> on_one_host(const Environment& environment, const TaskLauncher& launcher,
-                                 std::int64_t count) {
-  if (!text_in(environment, launcher.here).empty()) {
-    PACELINE_ASSIGN_OR_RETURN(const std::int64_t here, whole(environment, launcher.here, 1));
-    return here == count;
-  }
-  if (text_in(environment, launcher.hosts).empty()) return false;
+// 0 if the launcher does not say it, or hosts have different numbers.
+absl::StatusOr<std::int64_t> tasks_here(const Environment& environment, const TaskLauncher& launcher,
+                                        std::int64_t count) {
+  if (!text_in(environment, launcher.here).empty()) return whole(environment, launcher.here, 1);
+  if (text_in(environment, launcher.hosts).empty()) return 0;
   PACELINE_ASSIGN_OR_RETURN(const std::int64_t hosts, whole(environment, launcher.hosts, 1));
-  return hosts == 1;
+  return hosts == 1 ? count : hosts == count ? 1 : 0;
 }
 
 }  // namespace
@@ -148,7 +145,7 @@ absl::StatusOr<std::optional<Tasks>> find_tasks(const Environment& environment) 
   if (tasks.rank >= tasks.count)
     return absl::InvalidArgumentError(fmt::format("{}={} of {}={} in the environment: ranks begin at 0",
                                                   launcher->rank, tasks.rank, launcher->count, tasks.count));
-  PACELINE_ASSIGN_OR_RETURN(tasks.one_host, on_one_host(environment, *launcher, tasks.count));
+  PACELINE_ASSIGN_OR_RETURN(tasks.here, tasks_here(environment, *launcher, tasks.count));
   tasks.variables = launcher->more;
   tasks.variables.push_back(launcher->rank);
   tasks.variables.push_back(launcher->count);

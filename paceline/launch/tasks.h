@@ -17,7 +17,7 @@ struct Tasks {
   std::string starter{};      // for people: "srun"
   std::int64_t rank = 0;      // this task's number, from 0
   std::int64_t count = 1;     // number of tasks
-  bool one_host = true;       // whether all of them are on this host
+  std::int64_t here = 0;      // number of tasks on this host; 0: nothing says it
   std::string count_is_in{};  // the variable that says the number of tasks
   std::string name{};         // the same for all tasks of one start, as part of a file's name
   // variables by which the program would take itself for one of several

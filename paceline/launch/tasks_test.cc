@@ -30,11 +30,13 @@ TEST(Tasks, OfSrun) {
   EXPECT_EQ(tasks->starter, "srun");
   EXPECT_EQ(tasks->rank, 2);
   EXPECT_EQ(tasks->count, 4);
-  EXPECT_TRUE(tasks->one_host);
+  EXPECT_EQ(tasks->here, 4);
   EXPECT_EQ(tasks->name, "srun-17-0");
   EXPECT_THAT(tasks->variables, Contains("SLURM_NTASKS"));
   said["SLURM_STEP_NUM_NODES"] = "2";
-  EXPECT_FALSE(tasks_in(said)->one_host);
+  EXPECT_EQ(tasks_in(said)->here, 0) << "two hosts may have one and three";
+  said["SLURM_STEP_NUM_NODES"] = "4";
+  EXPECT_EQ(tasks_in(said)->here, 1);
 }
 
 TEST(Tasks, OfEachMpi) {
@@ -44,13 +46,13 @@ TEST(Tasks, OfEachMpi) {
                               {"PMIX_NAMESPACE", "prterun-host@1"},
                               {"PMIX_RANK", "1"}});
   ASSERT_TRUE(open);
-  EXPECT_TRUE(open->one_host);
+  EXPECT_EQ(open->here, 2);
   EXPECT_EQ(open->name, "mpirun-prterun-host_1");
   const auto mpich = tasks_in({{"PMI_RANK", "3"}, {"PMI_SIZE", "8"}, {"MPI_LOCALNRANKS", "4"}});
   ASSERT_TRUE(mpich);
   EXPECT_EQ(mpich->rank, 3);
-  EXPECT_FALSE(mpich->one_host);
-  EXPECT_FALSE(tasks_in({{"PMI_RANK", "3"}, {"PMI_SIZE", "8"}})->one_host) << "nothing says that they are";
+  EXPECT_EQ(mpich->here, 4);
+  EXPECT_EQ(tasks_in({{"PMI_RANK", "3"}, {"PMI_SIZE", "8"}})->here, 0);
 }
 
 TEST(Tasks, TheInnermostLauncherCounts) {

@@ -90,6 +90,21 @@ def test_tasks_of_mpirun_are_the_workers_of_one_job(tmp_path: Path) -> None:
     assert written(tmp_path, 2) == ["2 []"] * 2
 
 
+def test_tasks_on_two_hosts_are_the_hosts_of_one_job(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(PROGRAM)
+    node = {"SLURM_STEP_NODELIST": "localhost,node2", "SLURM_LOCALID": "0"}
+    tasks = [start(tmp_path, [sys.executable, "train.py"], {**of_srun(rank, 2, 2), **node}) for rank in (1, 0)]
+    (second, first) = [ended(task) for task in tasks]
+    assert first[0] == 0, first[1]
+    assert second[0] == 0, second[1]
+    assert "srun started 2 tasks on as many hosts; they become the hosts of one job" in first[1]
+    runs = {folder.name for folder in (tmp_path / "runs").iterdir()}
+    assert len(runs) == 2 and "train-host1" in runs, runs
+    [run] = runs - {"train-host1"}
+    replay(tmp_path, tmp_path / "runs" / run)
+    assert written(tmp_path, 2) == ["0 2 []", "1 2 []"]
+
+
 def test_a_task_with_other_words_says_how_to_train_several_jobs(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(PROGRAM)
     words = [PACELINE, "run", "train.py", "--python", sys.executable, "--quiet", "--"]
@@ -108,7 +123,8 @@ def test_a_task_with_other_words_says_how_to_train_several_jobs(tmp_path: Path) 
     [
         (["--devices", "2"], 1, "leave --devices out"),
         (["--virtual"], 1, "virtual time is one process"),
-        ([], 2, "start one task a host: paceline node job.toml"),
+        ([], 2, "start one a host"),
+        ([], 4, "set MASTER_ADDR to its name"),
     ],
 )
 def test_tasks_that_are_no_job_of_one_host_get_one_line(
@@ -116,6 +132,7 @@ def test_tasks_that_are_no_job_of_one_host_get_one_line(
 ) -> None:
     (tmp_path / "train.py").write_text(PROGRAM)
     words = [PACELINE, "run", "train.py", "--python", sys.executable, *more]
-    status, errors = ended(start(tmp_path, words, of_srun(0, 4, nodes)))
+    task = {**of_srun(0, 4, nodes), "SLURM_STEP_NODELIST": "", "MASTER_ADDR": ""}
+    status, errors = ended(start(tmp_path, words, task))
     assert status == 2 and said in errors and len(errors.splitlines()) == 1
     assert "srun started this command 4 times" in errors and not os.path.exists(tmp_path / "runs")
