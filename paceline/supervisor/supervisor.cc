@@ -340,7 +340,8 @@ void Supervisor::look_at_silence() {
                     "Look there for the reason, and start the hosts again",
                     leader_, patience.count())));
   }
-  if (now_ < silent_since_ + kSilenceUntold || std::exchange(silence_told_, true)) return;
+  // The command that leads says how the run ended; a program here may still go on after it.
+  if (options_.beside || now_ < silent_since_ + kSilenceUntold || std::exchange(silence_told_, true)) return;
   const char* const host = begins ? "the first host" : "the host that leads the run";
   const std::string waiting = fmt::format("waiting at most {:.0f} s", patience.count());
   if (ever_answered_) {

@@ -581,9 +581,10 @@ class OtherHost : public SupervisorTest {
     happens(NotAnswered{true});
   }
   // A new run, which has not begun: nobody has answered yet.
-  void begin_before_the_run() {
+  void begin_before_the_run(bool beside = false) {
     SupervisorOptions other{.members = kMembers};
     other.leads = false;
+    other.beside = beside;
     other.host = HostRank(1);
     other.patience_s = 10;
     other.leader = "10.0.0.1:1";
@@ -651,6 +652,12 @@ TEST_F(OtherHost, SaysWhyAProcessOfItsOwnCouldNotStart) {
   for (const char* const name : {"w0", "server0"}) ends(name, done());
   pass();
   EXPECT_EQ(outcome(), "no such data");
+}
+
+TEST_F(OtherHost, TheCommandBesideTheOneThatLeadsSaysNothing) {
+  begin_before_the_run(true);
+  pass(seconds(100));
+  EXPECT_THAT(take_done(), IsEmpty());
 }
 
 TEST_F(OtherHost, SaysThatItWaitsForTheFirstHost) {

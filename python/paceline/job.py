@@ -27,6 +27,7 @@ from .optimizer_guard import OptimizerGuard
 from .reporting import reporter
 from .seeding import seed_step
 from .session import Session
+from .small_batches import SmallBatches
 from .stage_forward import StageForward
 from .stages import KINDS as STAGE_KINDS
 from .stages import Stages
@@ -84,6 +85,7 @@ class Job:
         self._device = device
         self._team = team
         self._in_hand = False  # a batch that step() has not been called for
+        self._small = SmallBatches()
         self._stepped = False  # step() was called for the last one
         self._over = False
         self._bound = False  # the model has had weights of the job
@@ -134,6 +136,7 @@ class Job:
                     else "job.step() was called before the first batch; call it in the loop over the job"
                 )
             self._in_hand, self._stepped = False, True
+            self._small.computed(len(self.samples))
             assert self._micro is not None
             known = None if weight is None else weight_of(weight)
             later = self._finishes_later and known != 0
@@ -167,10 +170,7 @@ class Job:
             )
 
     def _way_out(self, error: BaseException) -> str:
-        if not self._in_hand or not str(error).startswith("Expected more than 1 value per channel"):
-            return ""
-        count = "1 sample" if len(self.samples) == 1 else f"{len(self.samples)} samples"
-        return f"; this batch has {count}: give join() least_batch=2, or drop_last=True, and there is none so small"
+        return self._small.way_out(len(self.samples), error) if self._in_hand else ""
 
     # The protocol.
 

@@ -10,6 +10,9 @@ import pytest
 from fake_member import Member
 from scripts import HEAD, LOOP
 
+from paceline.errors import PacelineError
+from paceline.small_batches import SmallBatches
+
 # name, what join() is called with, what the error says
 REFUSED = {
     "a data loader": ("Net(), torch.utils.data.DataLoader(Points())", "loader.dataset"),
@@ -251,6 +254,41 @@ def test_what_goes_wrong_in_a_program(tmp_path: Path, what: str) -> None:
             # A line explains what the package itself refuses.
             assert ("Traceback" in member.log) == bool(re.match(r"\w+(: |$)", error["text"]))
             assert ("in a loader process" in what) == ("in a loader process" in member.log)
+
+
+def test_a_batch_that_is_too_small_says_which_word_keeps_batches_larger(tmp_path: Path) -> None:
+    body = """
+def loss_of(model, x, y):
+    assert len(x) >= 3, "too few"
+    return F.cross_entropy(model(x), y)
+job = paceline.join(model := Net(), Points())
+"""
+    with Member(tmp_path, HEAD + body + LOOP) as member:
+        member.take_model()
+        member.map(0, write=False)
+        member.map(1, write=True)
+        for samples in ([1, 2, 3, 4, 5], [6, 7, 8]):
+            member.order(samples)
+            assert member.receive()["type"] == "stepped"
+        member.order([9, 10])
+        error = member.receive("error")
+    assert error["text"] == (
+        "AssertionError: too few; this batch has 2 samples, and all before it had 3 or more: if the program cannot "
+        "compute on so few, give join() least_batch=3, or drop_last=True"
+    )
+
+
+def test_batches_that_are_not_small_get_no_advice() -> None:
+    small = SmallBatches()
+    norm = ValueError("Expected more than 1 value per channel when training")
+    assert "give join() least_batch=2" in small.way_out(1, norm)
+    assert small.way_out(1, ValueError("wrong")) == ""  # nothing larger was computed
+    small.computed(16)
+    assert "least_batch=6" in small.way_out(3, ValueError("wrong"))
+    assert small.way_out(16, ValueError("wrong")) == ""
+    assert small.way_out(3, PacelineError("wrong")) == ""
+    small.computed(2)
+    assert small.way_out(3, ValueError("wrong")) == ""
 
 
 @pytest.mark.parametrize("role", ["worker", "evaluator"])
