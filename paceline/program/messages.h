@@ -118,6 +118,7 @@ struct Model {
   std::vector<engine::FrozenTensor> frozen;
   std::int32_t samples = 0;
   std::string digest;
+  std::string where;   // FILE:LINE that asks for the settings; empty: it did not say
   std::string device;  // the device it computes on, in words; empty: it did not say
   std::int64_t prefetch = 0;
   std::string card;  // engine::Engine::card() says what these two are

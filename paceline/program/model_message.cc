@@ -289,6 +289,8 @@ absl::StatusOr<Model> parse_model(const json& message) {
   model.samples = samples->get<std::int32_t>();
   if (const auto digest = message.find("digest"); digest != message.end() && digest->is_string())
     model.digest = digest->get<std::string>().substr(0, kLongestTensorName);
+  if (const auto where = message.find("where"); where != message.end() && where->is_string())
+    model.where = store::printable(where->get<std::string>(), kLongestTensorName);
   if (const auto device = message.find("device"); device != message.end() && device->is_string())
     model.device = store::printable(device->get<std::string>());
   read_memory(message, model);

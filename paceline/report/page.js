@@ -22,7 +22,7 @@ const lines_of = points_of => groups.map((group, style) => ({name: group.name, s
 const kSeedsNote = 'Means over the seeds, up to where all of them have come, \u00b1 a standard error.';
 
 const tile = (name, value, unit, below) => html('div', {}, html('dt', {}, name),
-  html('dd', {}, value, unit ? html('span', {class: 'unit'}, unit) : null), below ? html('dd', {}, below) : null);
+  html('dd', {class: tile_class(value + (unit ?? ''))}, value, unit ? html('span', {class: 'unit'}, unit) : null), below ? html('dd', {}, below) : null);
 
 function tiles(run) {
   const {summary, target} = run;

@@ -66,6 +66,7 @@ function head_part(run, ask) {
       text_node(dt)(name);
       if (dd.dataset.shown !== value + unit) dd.replaceChildren(value, ...(unit ? [html('span', {class: 'unit'}, unit)] : []));
       dd.dataset.shown = value + unit;
+      dd.className = tile_class(value + unit);
       text_node(more)(words);
     });
   };
