@@ -5,54 +5,29 @@ They need the packages ray[default,tune] and optuna (750 MB) in the Python that 
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
-import sqlite3
-import textwrap
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fake_member import PACKAGE
-from live_job import needs_paceline, replay
+from live_job import needs_paceline
+from paused_program import PROGRAM, SAMPLES, attempts, commits, expect_whole_run
 
 ray = pytest.importorskip("ray", reason="ray cannot be imported: pip install 'ray[default,tune]' optuna")
 
+import psutil  # noqa: E402 (Ray brings it)
 from ray.cluster_utils import Cluster  # noqa: E402
 
 from paceline import PacelineError  # noqa: E402
-from paceline.integrations.ray import Result, run  # noqa: E402
+from paceline.integrations.ray import Result, run, trial_resources  # noqa: E402
 
 pytestmark = needs_paceline
-
-SAMPLES = 256
-
-PROGRAM = f"""
-import os, sys, time
-import torch
-import torch.nn.functional as F
-from torch import nn
-import paceline
-
-torch.manual_seed(3)
-x = torch.randn({SAMPLES}, 6, generator=torch.Generator().manual_seed(5))
-y = (x[:, 0] > 0).long()
-model = nn.Linear(6, 2)
-epochs, go = int(sys.argv[1]), sys.argv[2]  # the file `go` ends the pauses
-
-def validate():
-    return {{"loss": F.cross_entropy(model(x), y), "accuracy": (model(x).argmax(1) == y).float().mean()}}
-
-job = paceline.join(model, torch.utils.data.TensorDataset(x, y), optimizer=torch.optim.SGD(model.parameters(), 0.1),
-                    evaluate=validate, batch_size=8, epochs=epochs)
-for inputs, targets in job:
-    if not os.path.exists(go):
-        time.sleep(0.1)
-    loss = F.cross_entropy(model(inputs), targets)
-    loss.backward()
-    job.step(loss)
-"""
 
 
 class Nodes:
@@ -61,7 +36,9 @@ class Nodes:
     def __init__(self) -> None:
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(PACKAGE), os.environ.get("PYTHONPATH")]))
         os.environ["OMP_NUM_THREADS"] = "1"
-        self._cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
+        os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112 (15 would starve them on a busy machine)
+        self._cluster = Cluster()
+        self._add(num_cpus=0, include_dashboard=False)
         ray.init(address=self._cluster.address)
         self._names = (f"nodes{number}" for number in itertools.count())
         self.name = ""
@@ -74,9 +51,12 @@ class Nodes:
         return {"CPU": 1, self.name: 1}
 
     def add(self) -> None:
-        for more in (3, 2, 1, 0):  # on a busy machine Ray's own patience with a new node may be too short
+        self._add(num_cpus=1, resources={self.name: 1}, object_store_memory=80_000_000)
+
+    def _add(self, **said: Any) -> None:
+        for more in range(9, -1, -1):  # on a busy machine Ray's own patience with a new node may be too short
             try:
-                self._cluster.add_node(num_cpus=1, resources={self.name: 1}, object_store_memory=80_000_000)
+                self._cluster.add_node(**said)
                 return
             except Exception:
                 if more == 0:
@@ -87,6 +67,12 @@ class Nodes:
         [group] = [one for one in groups if one["state"] == "CREATED"]
         name = group["bundles_to_node_id"][rank]
         [node] = [one for one in self._cluster.worker_nodes if one.node_id == name]
+        # All that runs there dies at once, as with the machine.
+        [raylet] = node.all_processes["raylet"]
+        lost = psutil.Process(raylet.process.pid).children(recursive=True)
+        for process in lost:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
         self._cluster.remove_node(node, allow_graceful=False)
 
     def end(self) -> None:
@@ -104,29 +90,13 @@ def nodes() -> Iterator[Nodes]:
 @pytest.fixture
 def program(tmp_path: Path) -> str:
     path = tmp_path / "train.py"
-    path.write_text(textwrap.dedent(PROGRAM))
+    path.write_text(PROGRAM)
     return str(path)
 
 
-def samples_of_kept_commits(path: Path) -> list[tuple[int, int, int]]:
-    with sqlite3.connect(path / "journal.sqlite") as journal:
-        return sorted(
-            journal.execute(
-                "SELECT epoch, begin, end FROM members JOIN kept_commits USING (seq) WHERE begin IS NOT NULL"
-            ).fetchall()
-        )
-
-
 def expect_whole(tmp_path: Path, result: Result, epochs: int) -> None:
-    """The run is over, each sample of each epoch was committed once, and a replay gives the same orders."""
     assert result.metrics["finished"] and result.metrics["samples"] == epochs * SAMPLES
-    seen = [
-        (epoch, position)
-        for epoch, begin, end in samples_of_kept_commits(Path(result.path))
-        for position in range(begin, end)
-    ]
-    assert seen == [(epoch, position) for epoch in range(epochs) for position in range(SAMPLES)]
-    replay(tmp_path, Path(result.path))
+    expect_whole_run(tmp_path, Path(result.path), epochs)
 
 
 def test_a_job_on_two_nodes(nodes: Nodes, tmp_path: Path, program: str) -> None:
@@ -149,37 +119,42 @@ def test_a_job_on_two_nodes(nodes: Nodes, tmp_path: Path, program: str) -> None:
         assert os.listdir(folder) == ["model.safetensors"]
 
 
-def attempts(runs: Path) -> int:
-    [path] = runs.glob("*/journal.sqlite")
-    with sqlite3.connect(path) as journal:
-        return int(journal.execute("SELECT max(attempt) FROM attempts").fetchone()[0])
+class Watch(threading.Thread):
+    """Does one thing after another to a run that trains, each as soon as its time has come."""
+
+    def __init__(self, *steps: tuple[Callable[[], bool], Callable[[], object]]) -> None:
+        super().__init__(daemon=True)
+        self._steps = steps
+        self.done = 0
+
+    def run(self) -> None:
+        for has_come, do in self._steps:
+            while not has_come():
+                time.sleep(0.1)
+            do()
+            self.done += 1
 
 
-def trained_through_a_loss(nodes: Nodes, tmp_path: Path, program: str, another: bool, patience_s: float) -> Result:
-    """A run whose second node is killed after the first epoch."""
+def trained_through_a_loss(
+    nodes: Nodes, tmp_path: Path, program: str, another: bool, patience_s: float, epochs: int = 6
+) -> Result:
+    """A run whose second node is killed after ten commits. `another`: whether another one comes."""
     runs, go = tmp_path / "runs", tmp_path / "go"
-    told: list[dict[str, Any]] = []
-
-    def report(metrics: dict[str, Any]) -> None:
-        told.append(metrics)
-        if len(told) == 1:
-            nodes.kill_host(1)
-            if another:
-                nodes.add()
-        elif attempts(runs) > 1:
-            go.touch()
-
+    kill = (lambda: commits(runs) >= 10, lambda: nodes.kill_host(1))
+    steps = [kill, *([(lambda: True, nodes.add)] if another else []), (lambda: attempts(runs) > 1, go.touch)]
+    resources = nodes.begin(2)
+    watch = Watch(*steps)
+    watch.start()
     result = run(
         program,
-        ["6", str(go)],
+        [str(epochs), str(go), "blind"],
         hosts=2,
-        resources_per_host=nodes.begin(2),
+        resources_per_host=resources,
         settings={"cluster.host_patience_s": patience_s},
         storage_path=runs,
-        report=report,
     )
-    expect_whole(tmp_path, result, 6)
-    assert attempts(runs) > 1
+    expect_whole(tmp_path, result, epochs)
+    assert watch.done == len(steps)
     return result
 
 
@@ -220,3 +195,23 @@ def test_a_program_that_no_node_has(nodes: Nodes, tmp_path: Path) -> None:
     with pytest.raises(PacelineError, match=r"^node .*: there is no nobody\.py in ") as raised:
         run("nobody.py", resources_per_host=nodes.begin(1), storage_path=tmp_path)
     assert "\n" not in str(raised.value)
+
+
+def test_trials_share_a_cluster(nodes: Nodes, tmp_path: Path, program: str) -> None:
+    """Ray Tune has the metrics of each evaluation, and the weights."""
+    from ray import tune
+
+    resources = nodes.begin(2)
+
+    def trial(config: dict[str, Any]) -> None:
+        arguments = [str(config["epochs"]), str(tmp_path)]
+        run(program, arguments, hosts=2, resources_per_host=resources, storage_path=tmp_path / "runs")
+
+    wanted = tune.with_resources(trial, trial_resources(2, resources))
+    space = {"epochs": tune.grid_search([1, 2])}
+    stored = tune.RunConfig(storage_path=str(tmp_path / "trials"))
+    results = tune.Tuner(wanted, param_space=space, run_config=stored).fit()
+    assert [result.metrics["samples"] for result in results] == [SAMPLES, 2 * SAMPLES]
+    assert all(result.error is None and os.listdir(result.checkpoint.path) for result in results)
+    # One for each evaluation, and one at the end with the checkpoint.
+    assert [len(result.metrics_dataframe) for result in results] == [2, 3]

@@ -93,6 +93,12 @@ def test_two_hosts_tell_of_one_evaluation() -> None:
     assert history.last() == {**second, "training_loss": 1.0, "commits": 16, "finished": True}
 
 
+def test_a_run_without_evaluations_has_metrics_too() -> None:
+    history = History()
+    history.add([{**snapshot(16, finished=True), "time_s": 2.0}])
+    assert history.last() == {"samples": 16, "time_s": 2.0, "training_loss": 1.0, "commits": 16, "finished": True}
+
+
 STAND_IN = """#!{python}
 import os, sys
 text = sys.stdin.read()

@@ -3,7 +3,7 @@
     result = paceline.integrations.ray.run("train.py", hosts=2, resources_per_host={"CPU": 4})
 
 One actor on each of `hosts` nodes runs the node's part of the job. If a node is lost, the job goes on, and takes
-another one in when Ray has it. docs/schedulers.md has the details.
+another one in if Ray has it in time. docs/schedulers.md has the details.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .ray_hosts import Hosts
 from .ray_plan import Plan
 from .ray_result import Result
 
-__all__ = ["Result", "run"]
+__all__ = ["Result", "run", "trial_resources"]
 
 _ANSWER_S = 120.0  # for an actor on a loaded node
 
@@ -89,6 +89,15 @@ def run(
         return _train(plan, actors, ips, resume, _reporters(trial, report))
 
 
+def trial_resources(hosts: int = 1, resources_per_host: Mapping[str, float] | None = None) -> Any:
+    """The resources of a trial of Ray Tune that calls run() with the same numbers: for tune.with_resources()."""
+    from ray import tune
+
+    resources = dict(resources_per_host or {"CPU": 1})
+    _check(hosts, resources)
+    return tune.PlacementGroupFactory([{}, *[resources] * hosts], strategy="STRICT_SPREAD")
+
+
 def _train(
     plan: Plan, actors: Sequence[Any], ips: Sequence[str], resume: str | None, report: Callable[..., None]
 ) -> Result:
@@ -101,7 +110,7 @@ def _train(
     finally:
         cluster.stop()
     metrics = cluster.history.last()
-    checkpoint = _checkpoint(actor, path)
+    checkpoint = _checkpoint(actor, path, _trial_id())
     report(metrics, checkpoint)
     return Result(metrics, checkpoint, path, ip, cluster.history.evaluations)
 
@@ -119,7 +128,9 @@ def _actors(
     limit_s: float,
 ) -> Iterator[list[Any]]:
     """An actor on each of this many nodes. Ray starts it again, on another node too, when it is lost."""
-    group = placement_group([dict(resources)] * hosts, strategy="STRICT_SPREAD")
+    of_trial = _group_of_trial(hosts)
+    group = of_trial or placement_group([dict(resources)] * hosts, strategy="STRICT_SPREAD")
+    first = len(group.bundle_specs) - hosts
     actors: list[Any] = []
     try:
         _wait_for(group, hosts, resources, limit_s)
@@ -131,7 +142,7 @@ def _actors(
                 "memory": resources.get("memory", 0),
                 "resources": {key: of for key, of in resources.items() if key not in ("CPU", "GPU", "memory")},
                 "max_restarts": -1,
-                "scheduling_strategy": PlacementGroupSchedulingStrategy(group, rank),
+                "scheduling_strategy": PlacementGroupSchedulingStrategy(group, first + rank),
             }
             folder = Plan.folder_of_host(_runs_dir(storage_path), storage_path is not None, hosts, rank)
             actors.append(cls.options(**options).remote(program, os.getcwd(), folder, name))
@@ -139,7 +150,14 @@ def _actors(
     finally:
         for actor in actors:
             ray.kill(actor)
-        remove_placement_group(group)
+        if of_trial is None:
+            remove_placement_group(group)
+
+
+def _group_of_trial(hosts: int) -> Any:
+    """The nodes that Ray Tune holds for this trial, if it was told of the hosts with trial_resources()."""
+    group = ray.util.get_current_placement_group() if _trial_id() is not None else None
+    return group if group is not None and len(group.bundle_specs) >= hosts else None
 
 
 class _Actor(Host):
@@ -199,9 +217,12 @@ def _reporters(trial: str | None, report: Callable[[dict[str, Any]], None] | Non
     return tell
 
 
-def _checkpoint(actor: Any, path: str) -> Any:
+def _checkpoint(actor: Any, path: str, trial: str | None) -> Any:
     """The weights of the run as Ray passes them on. If this process does not see the run folder, they are fetched."""
-    from ray.train import Checkpoint
+    if trial is None:
+        from ray.train import Checkpoint
+    else:
+        from ray.tune import Checkpoint
 
     folder = Path(ray.get(actor.export.remote(path)))
     if not (folder / "model.safetensors").exists():

@@ -128,7 +128,7 @@ class Host:
     def unfinished_run(self) -> str | None:
         """The newest run of this job here that has a checkpoint and samples left."""
         for run in _newest_first(self._runs_dir, self._name):
-            if (run / "job.toml").exists() and any((run / "checkpoints").glob("v*")):
+            if (run / "job.toml").exists() and any((run / "checkpoints").glob("v" + 12 * "[0-9]")):
                 last = _snapshots(run)[-1:]
                 return None if last and last[0]["samples"] >= last[0]["total_samples"] else str(run)
         return None

@@ -58,7 +58,6 @@ class Hosts:
         self._plan, self._certificates, self._new_metrics = plan, certificates, new_metrics
         self._hosts = [_Host(rank, actor, ip) for rank, (actor, ip) in enumerate(zip(actors, ips))]
         self._resume: str | None = None
-        self._takes_in = False  # the run is stopped, to go on with all hosts
         self._done = False
 
     def train(self, resume: str | None) -> tuple[Any, str, str]:
@@ -66,6 +65,7 @@ class Hosts:
         self._resume = resume
         for host in self._hosts:
             self._start(host)
+        self._resume = None
         while not self._over():
             for host in self._answers():
                 self._see(host)
@@ -163,28 +163,10 @@ class Hosts:
     def _judge(self) -> None:
         if self._done:
             return
-        given_up = [host for host in self._hosts if host.ended and host.look is not None and host.look.given_up]
-        if self._takes_in:
-            if not any(host.runs or host.asked_at == 0 for host in self._hosts if host not in given_up):
-                self._go_on_with_all()
-            return
-        leader = next((host for host in self._hosts if host.runs), None)
-        if given_up and leader is not None and leader.look is not None and leader.look.run is not None:
-            if self._may_start(self._hosts[0]) or self._hosts[0].runs:
-                ranks = ", ".join(str(host.rank) for host in given_up)
-                _say(f"the run is stopped for a moment, to go on from its checkpoint with host {ranks} too")
-                self._takes_in, self._resume = True, leader.look.run
-                leader.actor.stop.remote()
-            return
-        failed = [host for host in self._hosts if host.ended and host not in given_up]
-        if failed and (not self.history.trained or not any(host.runs for host in self._hosts if host.here)):
+        # A host that was given up ends, and the run goes on without it.
+        failed = [host for host in self._hosts if host.ended and host.look is not None and not host.look.given_up]
+        if failed and (not self.history.trained or not any(host.runs for host in self._hosts)):
             raise PacelineError(self._why(failed))
-
-    def _go_on_with_all(self) -> None:
-        self._takes_in = False
-        for host in self._hosts:
-            if host.here and (host.look is None or host.ended):
-                self._start(host)
 
     def _why(self, failed: Sequence[_Host]) -> str:
         host = failed[0]

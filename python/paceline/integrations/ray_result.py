@@ -47,7 +47,8 @@ class History:
         return new
 
     def last(self) -> dict[str, Any]:
-        flat = dict(self.evaluations[-1]) if self.evaluations else {}
+        place: dict[str, Any] = {key: self._snapshot[key] for key in ("samples", "time_s") if key in self._snapshot}
+        flat = self.evaluations[-1] if self.evaluations else place
         return {**flat, **self._of_snapshot(), "finished": self._snapshot.get("finished", False)}
 
     def _newest_version(self) -> int:
