@@ -19,6 +19,8 @@ OTHERS = (
     "is neither ",
     "it is more than 0",
     "groups may differ in numbers only",
+    "node {…}: {…}",
+    "host {…}: {…}",
 )
 
 

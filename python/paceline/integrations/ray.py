@@ -237,7 +237,7 @@ def _checkpoint(actor: Any, path: str, trial: str | None) -> Any:
 
 def _check(hosts: int, resources: Mapping[str, float]) -> None:
     if not isinstance(hosts, int) or not 1 <= hosts <= 64:
-        raise PacelineError(f"hosts={hosts!r}: write a number from 1 to 64")
+        raise PacelineError(f"hosts={hosts!r} cannot be; write a number from 1 to 64")
     if not any(of > 0 for of in resources.values()):
         raise PacelineError('resources_per_host: is empty; write for example {"CPU": 4} or {"CPU": 8, "GPU": 1}')
 

@@ -152,7 +152,10 @@ class Hosts:
             self._start(host)
         elif look.status is not None and look.status < 0 and not self._done:
             if host.starts >= _MOST_STARTS:
-                raise PacelineError(f"host {host.rank} ({host.ip}): `paceline node` was killed {host.starts} times")
+                raise PacelineError(
+                    f"host {host.rank} ({host.ip}): `paceline node` was killed {host.starts} times; look there for what "
+                    "killed it (the system does if memory runs out)"
+                )
             _say(f"host {host.rank}: `paceline node` was killed, and is started again")
             self._start(host)
 
@@ -183,7 +186,10 @@ class Hosts:
         for host in self._hosts:
             if host.look is not None and host.look.status == 0 and host.look.run is not None:
                 return host.actor, host.look.run, host.ip
-        raise PacelineError("the run is over, and the host with its folder is lost")
+        raise PacelineError(
+            "the run is over, and the host with its folder is lost; for the next run, write storage_path= with a folder "
+            "that all nodes see"
+        )
 
 
 def _ip_of(actor: Any, before: str) -> str:
