@@ -153,8 +153,8 @@ class Hosts:
         elif look.status is not None and look.status < 0 and not self._done:
             if host.starts >= _MOST_STARTS:
                 raise PacelineError(
-                    f"host {host.rank} ({host.ip}): `paceline node` was killed {host.starts} times; look there for what "
-                    "killed it (the system does if memory runs out)"
+                    f"host {host.rank} ({host.ip}): `paceline node` was killed {host.starts} times; look there "
+                    "for what killed it (the system does if memory runs out)"
                 )
             _say(f"host {host.rank}: `paceline node` was killed, and is started again")
             self._start(host)
@@ -187,8 +187,8 @@ class Hosts:
             if host.look is not None and host.look.status == 0 and host.look.run is not None:
                 return host.actor, host.look.run, host.ip
         raise PacelineError(
-            "the run is over, and the host with its folder is lost; for the next run, write storage_path= with a folder "
-            "that all nodes see"
+            "the run is over, and the host with its folder is lost; for the next run, write storage_path= with a "
+            "folder that all nodes see"
         )
 
 
