@@ -17,7 +17,7 @@ PROGRAM = Path(__file__).resolve().with_name("mnist.py")
 
 
 def trial(config: dict) -> None:
-    # It reports each evaluation to Tune, and at the end the weights.
+    # run() reports each evaluation to Tune, and the weights at the end.
     run(
         PROGRAM,
         ["--data", config["data"], "--epochs", str(config["epochs"]), "--batch", str(config["batch"])],

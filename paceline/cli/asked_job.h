@@ -19,8 +19,7 @@ struct Sayers {
 };
 
 // The text of a job, with its program's settings as defaults. `asked`: one "KEY=VALUE" in TOML each. Errors:
-// InvalidArgument when the job has another value, or
-// cannot have this one.
+// InvalidArgument when the job has another value, or cannot have this one.
 absl::StatusOr<std::string> with_asked(const std::string& job_toml, const std::vector<std::string>& asked,
                                        const Sayers& sayers);
 

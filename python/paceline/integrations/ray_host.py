@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import collections
 import contextlib
-import ctypes
 import json
 import os
 import shutil
@@ -18,11 +17,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from ..launching import _find as find_executable
+from ..launching import find_executable
+from ..parent_death import die_with_parent
 
-_PR_SET_PDEATHSIG = 1
 _GIVEN_UP = " was given up, and the run goes on without it"
-_LIBC = ctypes.CDLL(None)
 
 
 class Place(NamedTuple):
@@ -91,7 +89,7 @@ class Host:
             cwd=self._folder,
             stdin=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            preexec_fn=_die_with_parent,
+            preexec_fn=die_with_parent,  # a host whose actor is gone is lost, and does not stop the run
         )
         assert self._process.stdin is not None and self._process.stderr is not None
         with contextlib.suppress(BrokenPipeError), self._process.stdin:
@@ -212,8 +210,3 @@ def _write_secrets(folder: Path, files: Mapping[str, bytes]) -> None:
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)
         new.rename(folder / name)
-
-
-def _die_with_parent() -> None:
-    # A host whose actor is gone is lost, as with the death of its node: it does not stop the run.
-    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
