@@ -44,8 +44,8 @@ absl::StatusOr<std::unique_ptr<Computation>> Computation::create(const wire::Wel
   PACELINE_RETURN_IF_ERROR(made->read(welcome.job_toml(), name));
   const int threads = made->job_.devices[made->place_].threads;
   PACELINE_ASSIGN_OR_RETURN(made->engine_, own.of(made->job_, name, threads));
-  made->order_.emplace(made->job_.seed, made->engine_->samples());
-  made->order_ahead_.emplace(made->job_.seed, made->engine_->samples());
+  for (auto* const order : {&made->order_, &made->order_ahead_})
+    order->emplace(made->job_.seed, made->engine_->samples(), made->engine_->in_order());
   made->layout_ = made->engine_->layout();
   PACELINE_RETURN_IF_ERROR(made->make_gradient());
   PACELINE_RETURN_IF_ERROR(made->engine_->initial_weights(made->gradient_->gradient()));

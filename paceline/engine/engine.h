@@ -97,6 +97,8 @@ class Engine {
   virtual std::span<const FrozenTensor> frozen() const { return {}; }
   // The number of samples in the training set.
   virtual std::int32_t samples() const = 0;
+  // The training set has an order of its own: samples of an epoch are leased as 0, 1, 2, …, and not permuted.
+  virtual bool in_order() const { return false; }
   // A text that is the same wherever the training set is; empty: nobody knows.
   virtual std::string digest() const { return ""; }
   // One line that people should know of its data; empty: nothing.
