@@ -25,7 +25,8 @@ absl::StatusOr<std::optional<Computation::Computed>> computed(
                                .metrics = step->metrics,
                                .finite = step->finite,
                                .not_finite = step->not_finite,
-                               .weight = step->weight};
+                               .weight = step->weight,
+                               .data_end = step->data_end};
 }
 
 // The lease's size in batches of the device, in which its pace is given.

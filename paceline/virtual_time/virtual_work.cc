@@ -206,7 +206,7 @@ absl::StatusOr<sim::Work::Finished> VirtualWork::finish(ReplicaId replica) {
   PACELINE_ASSIGN_OR_RETURN(Slot* const mine, slot(replica));
   PACELINE_ASSIGN_OR_RETURN(engine::StepResult result, mine->step.get());
   if (std::isfinite(result.loss)) last_loss_ = result.loss;
-  return Finished{result.loss, std::move(result.metrics), result.weight};
+  return Finished{result.loss, std::move(result.metrics), result.weight, result.data_end};
 }
 
 void VirtualWork::forget(ReplicaId replica) {
