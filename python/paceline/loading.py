@@ -15,7 +15,7 @@ import traceback
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Callable
+from typing import Any, Callable, NamedTuple
 
 import torch
 from torch.utils.data import DataLoader, Dataset, Subset, TensorDataset, default_collate
@@ -24,6 +24,8 @@ from .epochs import those_with_set_epoch
 from .errors import PacelineError
 from .failures import Failure, failure_of
 from .seeding import seed_sample
+from .streams import Stream
+from .streams.leased import Leased
 
 Collate = Callable[[list[Any]], Any]
 
@@ -33,6 +35,15 @@ class Load:
     samples: tuple[int, ...]
     augment_seed: int
     epoch: int = 0
+
+
+class Drawn(NamedTuple):
+    """A batch of a stream."""
+
+    batch: Any  # None without samples
+    samples: int
+    varies: bool  # a batch may have fewer samples than were leased, so each counts as much as it has
+    data_end: int | None  # the number of samples of the whole run, if the batch reached or passed their end
 
 
 class Loads(Dataset):  # type: ignore[type-arg]
@@ -67,6 +78,24 @@ class Loads(Dataset):  # type: ignore[type-arg]
         if self._collate_alone_draws:
             seed_sample(load.augment_seed, load.samples[-1])
         return self._collate(samples)
+
+
+class StreamLoads(Loads):
+    """A stream by whole batches. The samples of a load are places in the stream's order, one after the other."""
+
+    def __init__(self, train_set: Any, collate_fn: Collate | None, seed: int, epochs: float) -> None:
+        super().__init__(train_set, collate_fn)
+        self._leased = Leased(train_set, seed, epochs)
+
+    def __getitem__(self, load: Load) -> Drawn:
+        self.enter(load)
+        samples, data_end = self._leased.draw(
+            load.epoch, load.samples[0], load.samples[-1] + 1, lambda place: seed_sample(load.augment_seed, place)
+        )
+        if self._collate_alone_draws:
+            seed_sample(load.augment_seed, load.samples[-1])
+        batch = self._collate(samples) if samples else None
+        return Drawn(batch, len(samples), self.train_set.varies, data_end)
 
 
 def _draws_nothing(train_set: Any) -> bool:
@@ -262,7 +291,9 @@ _REFUSED = {
 
 
 def check_train_set(train_set: Any) -> int:
-    """The number of samples."""
+    """The number of samples; of a stream, that of an epoch."""
+    if isinstance(train_set, Stream):
+        return train_set.epoch_records
     if isinstance(train_set, DataLoader):
         raise PacelineError(
             "join() wants the data set and not a DataLoader; give it loader.dataset, and what the loader was told: "
@@ -320,8 +351,13 @@ def prefetched(options: dict[str, Any]) -> int:
     return int(options.get("num_workers", 0)) * int(options.get("prefetch_factor") or 2)
 
 
-def make_loader(train_set: Any, collate_fn: Collate | None, options: dict[str, Any]) -> Any:
-    loads = Loads(train_set, collate_fn)
+def make_loader(
+    train_set: Any, collate_fn: Collate | None, options: dict[str, Any], seed: int = 0, epochs: float = 1
+) -> Any:
+    if isinstance(train_set, Stream):
+        loads: Loads = StreamLoads(train_set, collate_fn, seed, epochs)
+    else:
+        loads = Loads(train_set, collate_fn)
     if options.get("num_workers", 0) == 0:
         return DirectLoader(loads)
     return AheadLoader(loads, options)
