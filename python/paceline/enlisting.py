@@ -121,12 +121,13 @@ def _check_stream(stream: Stream, epochs: float, wishes: Wishes) -> None:
         )
     if stream.open_end and epochs < 1:
         raise PacelineError(
-            f"nobody knows how many samples are {epochs:g} epochs of this stream before it was read to its end; give the "
-            "stream records="
+            f"nobody knows how many samples {epochs:g} epochs of this stream have before it was read to its end; "
+            "give the stream records="
         )
     if stream.open_end and wishes.schedule is not None:
         raise PacelineError(
-            "a schedule needs the number of samples of an epoch, and nobody knows this stream's; give the stream records="
+            "a schedule needs the number of samples of an epoch, and nobody knows this stream's; give the stream "
+            "records="
         )
 
 
@@ -139,7 +140,7 @@ def _cuts_of(model: nn.Module, train_set: Any, inventory: Inventory, samples: in
     if isinstance(train_set, Stream) and train_set.varies:
         raise CannotCut(
             "a batch of this stream may have fewer samples than were leased, and stages compute whole batches; leave "
-            "keep= and pack= out, and say records="
+            "keep= and pack= out, and give the stream records="
         )
     if wishes.scaler is not None:
         raise CannotCut("scaler= works on whole models only; use bfloat16, which needs no scaler")

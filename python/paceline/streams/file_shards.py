@@ -101,8 +101,8 @@ class FileShards:
             self._read_to(reading, shard, record + 1)
             if reading.ended and record >= reading.next:
                 raise PacelineError(
-                    f"{self._files[shard]} has {reading.next} records, and had more before; begin a new run, with files "
-                    "that stay as they are"
+                    f"{self._files[shard]} has {reading.next} records, and had more before; begin a new run, with "
+                    "files that stay as they are"
                 )
             found.append(reading.get(record))
         return found

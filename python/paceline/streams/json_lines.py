@@ -82,8 +82,8 @@ class JsonLines:
             known = self._lengths.setdefault(shard, len(file.starts))
             if known != len(file.starts):
                 raise PacelineError(
-                    f"{self._files[shard]} has {len(file.starts)} records, and had {known} before; begin a new run, with "
-                    "files that stay as they are"
+                    f"{self._files[shard]} has {len(file.starts)} records, and had {known} before; begin a new run, "
+                    "with files that stay as they are"
                 )
             self._open[shard] = file
             while len(self._open) > _MOST_OPEN:

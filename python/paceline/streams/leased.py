@@ -40,7 +40,7 @@ class Leased:
         return samples, total if total is not None and total <= first + end else None
 
     def _records(self, first: int, last: int) -> list[Any]:
-        """Those of the places [first, last), counted over all epochs; fewer at the end of the run."""
+        """The records of places [first, last), counted over all epochs; fewer at the end of the run."""
         records: list[Any] = []
         while first + len(records) < last:
             at = first + len(records)

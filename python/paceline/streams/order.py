@@ -2,9 +2,9 @@
 
 So it is the same however many workers, loader processes and hosts there are, and after each resume.
 
-A pass takes the shards in an order that its seed permutes. The first `interleave` of them are open. In turns each open
-shard gives its next `stride` records; a shard that has fewer gives those. In the turn after its last record, the next
-shard takes its place. Of the records in this order, each block of `shuffle` is permuted.
+A pass takes the shards in an order that its seed permutes. The first `interleave` of them are open. In turns each
+open shard gives its next `stride` records; a shard that has fewer gives those. In the turn after its last record, the
+next shard takes its place. Of the records in this order, each block of `shuffle` is permuted.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .shuffling import permuted
 
 UpTo = Callable[[int, int], int]
 _NO_LIMIT = 1 << 62
-_SHARDS, _BLOCK = 1, 2  # what a seed is for
+_SHARDS, _BLOCK = 1, 2  # purposes of a seed
 
 
 @dataclass(frozen=True)

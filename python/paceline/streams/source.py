@@ -1,4 +1,4 @@
-"""Where the records of a stream come from: numbered shards of numbered records."""
+"""A source of a stream: numbered shards of numbered records."""
 
 from __future__ import annotations
 

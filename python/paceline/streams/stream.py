@@ -16,7 +16,7 @@ _MOST_EPOCH = (1 << 31) - 1
 
 
 class Stream:
-    """For join(): records of a source, each exactly once a pass, in an order that the job's seed decides (order.py)."""
+    """Records of a source, for join(): each once a pass, in an order that the seed of the job decides (order.py)."""
 
     def __init__(
         self,
@@ -74,7 +74,8 @@ class Stream:
         records = self._records or len(self)
         if not 1 <= records <= _MOST_EPOCH:
             raise PacelineError(
-                f"an epoch of {self!r} has {records} records, and 1 to {_MOST_EPOCH} are possible; give the stream records="
+                f"an epoch of {self!r} has {records} records, and 1 to {_MOST_EPOCH} are possible; give the stream "
+                "records="
             )
         return records
 
@@ -97,7 +98,7 @@ class Stream:
         self._passes.clear()
 
     def records(self, number: int, begin: int, end: int) -> list[Any]:
-        """Those at places [begin, end) of pass `number`, as the source has them; fewer if the pass has no more."""
+        """The records at places [begin, end) of pass `number`, as the source has them; fewer if the pass has no more."""
         places = self._pass(number).places(begin, end)
         self._learn(number)
         by_shard: dict[int, list[tuple[int, int]]] = {}
@@ -152,7 +153,7 @@ class Stream:
             return
         if self._size is not None and self._size != size:
             raise PacelineError(
-                f"{self!r} had {self._size} records in one pass and {size} in another; begin a new run, with shards that "
-                "stay as they are"
+                f"{self!r} had {self._size} records in one pass and {size} in another; begin a new run, with shards "
+                "that stay as they are"
             )
         self._size = size
