@@ -302,7 +302,7 @@ def check_train_set(train_set: Any) -> int:
     if isinstance(train_set, torch.utils.data.IterableDataset) or not hasattr(train_set, "__getitem__"):
         raise PacelineError(
             f"{type(train_set).__name__} has no samples by number, and Paceline leases samples by their numbers; "
-            "use a map-style data set, with __getitem__ and __len__, or make one over numbered shards"
+            "give join() a paceline.streams.Stream over its files, or a map-style data set, with __getitem__ and __len__"
         )
     if isinstance(train_set, tuple) and all(isinstance(part, torch.Tensor) for part in train_set):
         raise PacelineError("join() wants one data set and not a tuple of tensors; give it TensorDataset(x, y)")

@@ -98,7 +98,7 @@ class Stream:
         self._passes.clear()
 
     def records(self, number: int, begin: int, end: int) -> list[Any]:
-        """The records at places [begin, end) of pass `number`, as the source has them; fewer if the pass has no more."""
+        """The records at places [begin, end) of pass `number`, fewer if the pass has no more."""
         places = self._pass(number).places(begin, end)
         self._learn(number)
         by_shard: dict[int, list[tuple[int, int]]] = {}
