@@ -35,6 +35,7 @@ from .resident_binding import ResidentBinding
 from .schedules import read_schedule
 from .session import Session
 from .streams import Stream
+from .streams.host_source import job_on_host
 from .wishes import Wishes
 from .write_watch import WriteWatch
 
@@ -95,7 +96,12 @@ def enlist(session: Session, model: nn.Module, train_set: Any, wishes: Wishes) -
         memories=memories,
         binding=_make_binding(session, inventory, memories, device, wishes),
         make_loader=lambda: make_loader(
-            train_set, wishes.collate_fn, wishes.loader, session.seed, _epochs(session, wishes)
+            train_set,
+            wishes.collate_fn,
+            wishes.loader,
+            session.seed,
+            _epochs(session, wishes),
+            job_on_host(session.run_folder),
         ),
         evaluate=wishes.evaluate,
         guard=OptimizerGuard(wishes.optimizer, wishes.scaler, wishes.schedule),

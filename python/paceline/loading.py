@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import functools
 import inspect
 import multiprocessing
 import pickle
@@ -25,6 +26,7 @@ from .errors import PacelineError
 from .failures import Failure, failure_of
 from .seeding import seed_sample
 from .streams import Stream
+from .streams.host_source import HostSource
 from .streams.leased import Leased
 
 Collate = Callable[[list[Any]], Any]
@@ -83,19 +85,28 @@ class Loads(Dataset):  # type: ignore[type-arg]
 class StreamLoads(Loads):
     """A stream by whole batches. The samples of a load are places in the stream's order, one after the other."""
 
-    def __init__(self, train_set: Any, collate_fn: Collate | None, seed: int, epochs: float) -> None:
+    def __init__(
+        self, train_set: Any, collate_fn: Collate | None, seed: int, epochs: float, host: str, readers: int
+    ) -> None:
+        """host: a text that the workers of this job on this host share, and nobody else; empty: there is none.
+
+        readers: how many processes read for all of them, if the source has to be read from its beginning.
+        """
         super().__init__(train_set, collate_fn)
+        if host and not train_set.source.sized:
+            train_set = train_set.reading(HostSource(train_set.source, f"{host}-{train_set.digest()}", readers))
         self._leased = Leased(train_set, seed, epochs)
 
     def __getitem__(self, load: Load) -> Drawn:
         self.enter(load)
-        samples, data_end = self._leased.draw(
-            load.epoch, load.samples[0], load.samples[-1] + 1, lambda place: seed_sample(load.augment_seed, place)
-        )
+        stream = self.train_set
+        draws = stream.map is not None or stream.keep is not None or stream.pack is not None
+        before = functools.partial(seed_sample, load.augment_seed) if draws else None
+        samples, data_end = self._leased.draw(load.epoch, load.samples[0], load.samples[-1] + 1, before)
         if self._collate_alone_draws:
             seed_sample(load.augment_seed, load.samples[-1])
         batch = self._collate(samples) if samples else None
-        return Drawn(batch, len(samples), self.train_set.varies, data_end)
+        return Drawn(batch, len(samples), stream.varies, data_end)
 
 
 def _draws_nothing(train_set: Any) -> bool:
@@ -302,7 +313,8 @@ def check_train_set(train_set: Any) -> int:
     if isinstance(train_set, torch.utils.data.IterableDataset) or not hasattr(train_set, "__getitem__"):
         raise PacelineError(
             f"{type(train_set).__name__} has no samples by number, and Paceline leases samples by their numbers; "
-            "give join() a paceline.streams.Stream over its files, or a map-style data set, with __getitem__ and __len__"
+            "give join() a paceline.streams.Stream over its files, or a map-style data set, with __getitem__ and "
+            "__len__"
         )
     if isinstance(train_set, tuple) and all(isinstance(part, torch.Tensor) for part in train_set):
         raise PacelineError("join() wants one data set and not a tuple of tensors; give it TensorDataset(x, y)")
@@ -352,10 +364,16 @@ def prefetched(options: dict[str, Any]) -> int:
 
 
 def make_loader(
-    train_set: Any, collate_fn: Collate | None, options: dict[str, Any], seed: int = 0, epochs: float = 1
+    train_set: Any,
+    collate_fn: Collate | None,
+    options: dict[str, Any],
+    seed: int = 0,
+    epochs: float = 1,
+    host: str = "",
 ) -> Any:
     if isinstance(train_set, Stream):
-        loads: Loads = StreamLoads(train_set, collate_fn, seed, epochs)
+        readers = max(1, options.get("num_workers", 0))
+        loads: Loads = StreamLoads(train_set, collate_fn, seed, epochs, host, readers)
     else:
         loads = Loads(train_set, collate_fn)
     if options.get("num_workers", 0) == 0:

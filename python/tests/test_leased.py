@@ -52,7 +52,7 @@ def test_an_open_end_is_found_by_the_lease_that_reaches_it(passes: float, size: 
             while place < len(expected) + 3 * size:
                 epoch, begin = divmod(place, unit)
                 end = min(begin + size, unit)
-                samples, data_end = leased.draw(epoch, begin, end, lambda _: None)
+                samples, data_end = leased.draw(epoch, begin, end)
                 seen += samples
                 place += end - begin
                 assert data_end == (len(expected) if place >= len(expected) else None)
@@ -62,17 +62,17 @@ def test_an_open_end_is_found_by_the_lease_that_reaches_it(passes: float, size: 
 def test_leases_may_come_in_any_order() -> None:
     expected = all_of(10, 2)
     leased = Leased(Numbers(10, 100, open_end=True), 7, 2)
-    assert leased.draw(0, 12, 16, lambda _: None) == (expected[12:16], None)
-    assert leased.draw(0, 3, 6, lambda _: None) == (expected[3:6], None)
-    assert leased.draw(0, 18, 24, lambda _: None) == (expected[18:], 20)
-    assert leased.draw(0, 24, 30, lambda _: None) == ([], 20)
+    assert leased.draw(0, 12, 16) == (expected[12:16], None)
+    assert leased.draw(0, 3, 6) == (expected[3:6], None)
+    assert leased.draw(0, 18, 24) == (expected[18:], 20)
+    assert leased.draw(0, 24, 30) == ([], 20)
 
 
 def test_an_epoch_of_a_known_length_may_be_a_part_of_a_pass_or_more() -> None:
     for records, unit in ((10, 4), (4, 10), (7, 7)):
         leased = Leased(Numbers(records, unit, open_end=False), 7, 1)
         expected = all_of(records, 4 * unit / records)
-        drawn = [leased.draw(epoch, 0, unit, lambda _: None) for epoch in range(4)]
+        drawn = [leased.draw(epoch, 0, unit) for epoch in range(4)]
         assert [sample for samples, _ in drawn for sample in samples] == expected
         assert {end for _, end in drawn} == {None}
 
@@ -90,4 +90,4 @@ def test_records_are_dropped_mapped_and_packed_and_each_has_its_own_seed() -> No
 
 def test_a_stream_without_records_is_refused() -> None:
     with pytest.raises(PacelineError, match="has no records; give join"):
-        Leased(Numbers(0, 10, open_end=True), 7, 1).draw(0, 0, 2, lambda _: None)
+        Leased(Numbers(0, 10, open_end=True), 7, 1).draw(0, 0, 2)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import subprocess
 import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,8 @@ class Counts(nn.Module):
         self.weight = nn.Parameter(torch.zeros(RECORDS))
 
 def read(path):
+    with open("opened", "a") as opened:
+        print(path, file=opened)
     with open(path) as lines:
         for line in lines:
             yield json.loads(line)
@@ -78,6 +81,10 @@ def shards(folder: Path, sizes: list[int]) -> int:
     return number
 
 
+def files_of(folder: Path) -> list[str]:
+    return [f"data/{path.name}" for path in sorted((folder / "data").iterdir())]
+
+
 UNEVEN = [13, 40, 1, 0, 27, 64, 5, 33, 9, 18]
 
 
@@ -102,6 +109,8 @@ def test_each_record_counts_once_a_pass(tmp_path: Path, by_function: bool, proce
     done = run(tmp_path, settings, 3)
     assert_counts(tmp_path, done, torch.full((records,), 2.0))
     replay(tmp_path, done)
+    if by_function:  # the host's readers open each file once, for all workers; a second pass finds all in the window
+        assert Counter((tmp_path / "opened").read_text().split()) == dict.fromkeys(files_of(tmp_path), 1)
 
 
 @pytest.mark.parametrize("by_function", [False, True], ids=["known length", "unknown length"])

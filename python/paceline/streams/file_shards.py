@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Callable
 
 from ..errors import PacelineError
@@ -13,33 +14,13 @@ from .files import Files, find_files
 _MOST_OPEN = 64
 
 
+@dataclass
 class _Reading:
     """A file as far as it was read."""
 
-    def __init__(self, records: Iterable[Any], window: int) -> None:
-        self._records: Iterator[Any] = iter(records)
-        self._window = window
-        self._kept: OrderedDict[int, Any] = OrderedDict()  # the newest records
-        self.next = 0
-        self.ended = False
-
-    def read_to(self, record: int) -> None:
-        """All records before this one were read."""
-        while self.next < record and not self.ended:
-            try:
-                self._kept[self.next] = next(self._records)
-            except StopIteration:
-                self.ended = True
-                return
-            self.next += 1
-            if len(self._kept) > self._window:
-                self._kept.popitem(last=False)
-
-    def has(self, record: int) -> bool:
-        return record >= self.next or record in self._kept
-
-    def get(self, record: int) -> Any:
-        return self._kept[record]
+    records: Iterator[Any]
+    next: int = 0
+    ended: bool = False
 
 
 class FileShards:
@@ -59,15 +40,15 @@ class FileShards:
     ) -> None:
         """length: the number of records of a file, if there is a way to know it without reading all of it.
 
-        window: how many of the newest records of a file are kept in memory. It must be larger than the stream's
-        `shuffle`.
+        window: how many of the newest records are kept in memory. It has to be at least twice the stream's `shuffle`.
         """
         self._files = find_files(files)
         self._open = open
         self._length = length
-        self._window = window
+        self.window = window
         self._lengths: dict[int, int] = {}
         self._readings: OrderedDict[int, _Reading] = OrderedDict()
+        self._kept: OrderedDict[tuple[int, int], Any] = OrderedDict()  # key: shard and record
         self._pid = os.getpid()
 
     @property
@@ -81,57 +62,58 @@ class FileShards:
         return self._files
 
     def up_to(self, shard: int, most: int) -> int:
-        if shard not in self._lengths and self._length is not None:
-            self._lengths[shard] = self._length(self._files[shard])
         if shard not in self._lengths:
-            reading = self._reading(shard)
-            self._read_to(reading, shard, most)
-            if not reading.ended:
-                return most
-            self._lengths[shard] = reading.next
-        return min(most, self._lengths[shard])
+            if self._length is not None:
+                self._lengths[shard] = self._length(self._files[shard])
+            else:
+                self._read_to(shard, most)
+        return min(most, self._lengths.get(shard, most))
 
     def read(self, shard: int, records: Sequence[int]) -> list[Any]:
-        reading = self._reading(shard)
         found = []
         for record in records:
-            if not reading.has(record):
-                del self._readings[shard]
-                reading = self._reading(shard)
-            self._read_to(reading, shard, record + 1)
-            if reading.ended and record >= reading.next:
+            if (shard, record) not in self._kept:
+                if record < self._reading(shard).next:
+                    del self._readings[shard]
+                self._read_to(shard, record + 1)
+            if (shard, record) not in self._kept:
                 raise PacelineError(
-                    f"{self._files[shard]} has {reading.next} records, and had more before; begin a new run, with "
-                    "files that stay as they are"
+                    f"{self._files[shard]} has {self._lengths[shard]} records, and had more before; begin a new run, "
+                    "with files that stay as they are"
                 )
-            found.append(reading.get(record))
+            found.append(self._kept[shard, record])
         return found
+
+    def _read_to(self, shard: int, end: int) -> None:
+        """All records before this one were read."""
+        reading = self._reading(shard)
+        try:
+            while reading.next < end and not reading.ended:
+                self._kept[shard, reading.next] = next(reading.records)
+                reading.next += 1
+                if len(self._kept) > self.window:
+                    self._kept.popitem(last=False)
+        except StopIteration:
+            reading.ended = True
+            self._lengths[shard] = reading.next
+        except OSError as error:
+            raise PacelineError(
+                f"{self._files[shard]} cannot be read: {error.strerror or error}; name files that can"
+            ) from error
 
     def _reading(self, shard: int) -> _Reading:
         if os.getpid() != self._pid:  # a fork shares the places in open files
             self._readings.clear()
             self._pid = os.getpid()
         if shard not in self._readings:
-            self._readings[shard] = _Reading(self._opened(shard), self._window)
+            self._readings[shard] = _Reading(self._opened(shard))
             while len(self._readings) > _MOST_OPEN:
                 self._readings.popitem(last=False)
         self._readings.move_to_end(shard)
         return self._readings[shard]
 
-    def _opened(self, shard: int) -> Iterable[Any]:
-        try:
-            return self._open(self._files[shard])
-        except OSError as error:
-            raise self._damaged(shard, error) from error
-
-    def _read_to(self, reading: _Reading, shard: int, record: int) -> None:
-        try:
-            reading.read_to(record)
-        except OSError as error:
-            raise self._damaged(shard, error) from error
-
-    def _damaged(self, shard: int, error: OSError) -> PacelineError:
-        return PacelineError(f"{self._files[shard]} cannot be read: {error.strerror or error}; name files that can")
+    def _opened(self, shard: int) -> Iterator[Any]:
+        yield from self._open(self._files[shard])  # opens the file with the first record
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_readings": OrderedDict()}
+        return {**self.__dict__, "_readings": OrderedDict(), "_kept": OrderedDict()}

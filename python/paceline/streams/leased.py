@@ -20,10 +20,12 @@ class Leased:
         self._passes = passes
         stream.seed(seed)
 
-    def draw(self, epoch: int, begin: int, end: int, before: Callable[[int], None]) -> tuple[list[Any], int | None]:
+    def draw(
+        self, epoch: int, begin: int, end: int, before: Callable[[int], None] | None = None
+    ) -> tuple[list[Any], int | None]:
         """The samples of places [begin, end) of an epoch; and the number of samples of the run, if they reach it.
 
-        before: called with each place before its record is mapped, for the random numbers of the map.
+        before: called with each place before its record is looked at, for the random numbers of keep and map.
         """
         stream = self._stream
         first = epoch * stream.epoch_records
@@ -31,7 +33,8 @@ class Leased:
         total = self._total() if stream.open_end else None
         samples = []
         for place, record in zip(range(begin, end), records):
-            before(place)
+            if before is not None:
+                before(place)
             if stream.keep is not None and not stream.keep(record):
                 continue
             samples.append(record if stream.map is None else stream.map(record))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -47,6 +48,12 @@ class Stream:
             if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < least):
                 raise PacelineError(f"{name} = {value!r} is not a number of records; write {least} or more")
         self._records = records
+        window = getattr(source, "window", None)
+        if window is not None and window < 2 * shuffle:
+            raise PacelineError(
+                f"{self!r} keeps {window} records in memory, and shuffle = {shuffle} needs {2 * shuffle}; give the "
+                f"source window={2 * shuffle}, or the stream a smaller shuffle="
+            )
         self._shards = len(source.shards())
         if self._shards == 0:
             raise PacelineError(f"{self!r} has no shards; name at least one")
@@ -129,6 +136,13 @@ class Stream:
             kept = [record for record in found if self.keep is None or self.keep(record)]
             samples = kept if self.map is None else [self.map(record) for record in kept]
             yield from samples if self.pack is None else self.pack(samples)
+
+    def reading(self, source: Source) -> Stream:
+        """The same stream, whose records come another way."""
+        other = copy.copy(self)
+        other.source = source
+        other._passes = {}
+        return other
 
     def digest(self) -> str:
         """The same wherever the shards have these names and the order these settings."""
