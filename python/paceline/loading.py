@@ -28,6 +28,7 @@ from .seeding import seed_sample
 from .streams import Stream
 from .streams.host_source import HostSource
 from .streams.leased import Leased
+from .streams.source import is_sized
 
 Collate = Callable[[list[Any]], Any]
 
@@ -93,7 +94,7 @@ class StreamLoads(Loads):
         readers: how many processes read for all of them, if the source has to be read from its beginning.
         """
         super().__init__(train_set, collate_fn)
-        if host and not train_set.source.sized:
+        if host and not is_sized(train_set.source):
             train_set = train_set.reading(HostSource(train_set.source, f"{host}-{train_set.digest()}", readers))
         self._leased = Leased(train_set, seed, epochs)
 

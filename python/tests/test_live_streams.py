@@ -219,7 +219,7 @@ if trainer.job.role == "worker":
     optimizer = torch.optim.SGD(plain.parameters(), lr=0.1)
     stream.seed(trainer.job.seed)
     for epoch in range(2):
-        samples = list(stream.one_pass(epoch))
+        samples = list(stream.epoch(epoch))
         for begin in range(0, len(samples), 8):
             batch = samples[begin : begin + 8]
             optimizer.zero_grad()

@@ -2,7 +2,9 @@
 
 from .file_shards import FileShards
 from .json_lines import JsonLines
-from .source import Source
+from .parquet import ParquetFiles
+from .source import Source, UnsizedSource
 from .stream import Stream
+from .tar_files import TarFiles
 
-__all__ = ["FileShards", "JsonLines", "Source", "Stream"]
+__all__ = ["FileShards", "JsonLines", "ParquetFiles", "Source", "Stream", "TarFiles", "UnsizedSource"]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Callable
 
 from ..errors import PacelineError
-from .files import Files, find_files
+from .files import Paths, file_list
 
 _MOST_OPEN = 64
 
@@ -32,7 +32,7 @@ class FileShards:
 
     def __init__(
         self,
-        files: Files,
+        files: Paths,
         open: Callable[[str], Iterable[Any]],
         *,
         length: Callable[[str], int] | None = None,
@@ -42,7 +42,7 @@ class FileShards:
 
         window: how many of the newest records are kept in memory. It has to be at least twice the stream's `shuffle`.
         """
-        self._files = find_files(files)
+        self._files = file_list(files, ())
         self._open = open
         self._length = length
         self.window = window
@@ -61,12 +61,15 @@ class FileShards:
     def shards(self) -> Sequence[str]:
         return self._files
 
+    def length(self, shard: int) -> int:
+        assert self._length is not None
+        if shard not in self._lengths:
+            self._lengths[shard] = self._length(self._files[shard])
+        return self._lengths[shard]
+
     def up_to(self, shard: int, most: int) -> int:
         if shard not in self._lengths:
-            if self._length is not None:
-                self._lengths[shard] = self._length(self._files[shard])
-            else:
-                self._read_to(shard, most)
+            self._read_to(shard, most)
         return min(most, self._lengths.get(shard, most))
 
     def read(self, shard: int, records: Sequence[int]) -> list[Any]:

@@ -1,95 +1,66 @@
-"""Files of JSON, one record a line."""
+"""JSON lines: one record a line."""
 
 from __future__ import annotations
 
 import json
-import mmap
-import os
 from array import array
-from collections import OrderedDict
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, BinaryIO
 
 from ..errors import PacelineError
-from .files import Files, find_files
-
-_MOST_OPEN = 64
-_ENDINGS = (".jsonl", ".ndjson", ".json")
+from .files import Files, Opened, Paths, refuse_compressed
+from .source import changed
 
 
-class _File:
-    """The lines of one file that have something in them."""
+class JsonLines(Files):
+    """Records of .jsonl files, by default as json.loads() gives them; lines of spaces only are no records.
 
-    def __init__(self, path: str) -> None:
-        try:
-            with open(path, "rb") as file:
-                self.size = os.fstat(file.fileno()).st_size
-                self.text = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if self.size else b""
-        except OSError as error:
-            raise PacelineError(f"{path} cannot be read: {error.strerror}; name files that can") from error
-        if self.text[:2] == b"\x1f\x8b" or self.text[:4] == b"\x28\xb5\x2f\xfd":
-            raise PacelineError(f"{path} is compressed; unpack it, so that each line can be found without the others")
-        self.starts = array("q")
-        begin = 0
-        while begin < self.size:
-            end = self.text.find(b"\n", begin)
-            end = self.size if end < 0 else end
-            if self.text[begin:end].strip():
-                self.starts.append(begin)
-            begin = end + 1
+    The first use of a file reads it once for the places of its lines: 8 bytes of memory each.
+    """
 
-    def line(self, record: int) -> bytes:
-        begin = self.starts[record]
-        end = self.text.find(b"\n", begin)
-        return bytes(self.text[begin : self.size if end < 0 else end])
+    def __init__(self, files: Paths) -> None:
+        super().__init__(files, (".jsonl", ".ndjson", ".json"))
+        refuse_compressed(self.files)
+        self._begins = Opened(self._find_lines, most=1024, keep=True)
+        self._opened: Opened[BinaryIO] = Opened(self._open)
 
-
-class JsonLines:
-    """Each file is a shard, and each line that is not empty is a record."""
-
-    sized = True
-
-    def __init__(self, files: Files) -> None:
-        self._files = find_files(files, _ENDINGS)
-        self._lengths: dict[int, int] = {}
-        self._open: OrderedDict[int, _File] = OrderedDict()
-
-    def __repr__(self) -> str:
-        return f"JsonLines of {len(self._files)} files"
-
-    def shards(self) -> Sequence[str]:
-        return self._files
-
-    def up_to(self, shard: int, most: int) -> int:
-        if shard not in self._lengths:
-            self._file(shard)
-        return min(most, self._lengths[shard])
+    def length(self, shard: int) -> int:
+        return len(self._begins.get(shard))
 
     def read(self, shard: int, records: Sequence[int]) -> list[Any]:
-        file = self._file(shard)
-        return [self._record(file, shard, record) for record in records]
+        begins = self._begins.get(shard)
+        file = self._opened.get(shard)
+        found = []
+        for record in records:
+            if record >= len(begins):
+                break
+            file.seek(begins[record])
+            line = file.readline()
+            if not line:
+                raise changed(self.files[shard], len(begins), record)
+            try:
+                found.append(json.loads(line))
+            except ValueError as error:
+                raise self._damaged(shard, begins[record], error) from error
+        return found
 
-    def _record(self, file: _File, shard: int, record: int) -> Any:
-        try:
-            return json.loads(file.line(record))
-        except ValueError as error:
-            line = file.text[: file.starts[record]].count(b"\n") + 1
-            raise PacelineError(f"{self._files[shard]}:{line}: this is no JSON ({error}); mend the line") from error
+    def _open(self, shard: int) -> BinaryIO:
+        self.size(shard)
+        return open(self.files[shard], "rb")
 
-    def _file(self, shard: int) -> _File:
-        if shard not in self._open:
-            file = _File(self._files[shard])
-            known = self._lengths.setdefault(shard, len(file.starts))
-            if known != len(file.starts):
-                raise PacelineError(
-                    f"{self._files[shard]} has {len(file.starts)} records, and had {known} before; begin a new run, "
-                    "with files that stay as they are"
-                )
-            self._open[shard] = file
-            while len(self._open) > _MOST_OPEN:
-                self._open.popitem(last=False)
-        self._open.move_to_end(shard)
-        return self._open[shard]
+    def _find_lines(self, shard: int) -> array[int]:
+        begins = array("q")
+        begin = 0
+        with self._open(shard) as file:
+            for line in file:
+                if not line.isspace():
+                    begins.append(begin)
+                begin += len(line)
+        return begins
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_open": OrderedDict()}
+    def _damaged(self, shard: int, begin: int, error: ValueError) -> PacelineError:
+        with self._open(shard) as file:
+            line = file.read(begin).count(b"\n") + 1
+        return PacelineError(
+            f"line {line} of {self.files[shard]} is no JSON: {error}; repair it, or leave it out of the file"
+        )

@@ -116,6 +116,8 @@ class Pass:
         """The segments of all places before this one are known, or the size is."""
         while self.size is None and self._known < place:
             self._whole_rounds(place)
+            if self._known >= place:
+                return
             self._ragged_round()
             if not self._open:
                 self.size = self._known
