@@ -26,9 +26,9 @@ from .errors import PacelineError
 from .failures import Failure, failure_of
 from .seeding import seed_sample
 from .streams import Stream
+from .streams.forward import Forward
 from .streams.host_source import HostSource
 from .streams.leased import Leased
-from .streams.source import is_sized
 
 Collate = Callable[[list[Any]], Any]
 
@@ -91,10 +91,10 @@ class StreamLoads(Loads):
     ) -> None:
         """host: a text that the workers of this job on this host share, and nobody else; empty: there is none.
 
-        readers: how many processes read for all of them, if the source has to be read from its beginning.
+        readers: how many processes read for all of them, if shards can be read forward only.
         """
         super().__init__(train_set, collate_fn)
-        if host and not is_sized(train_set.source):
+        if host and isinstance(train_set.source, Forward):
             train_set = train_set.reading(HostSource(train_set.source, f"{host}-{train_set.digest()}", readers))
         self._leased = Leased(train_set, seed, epochs)
 

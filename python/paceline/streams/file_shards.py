@@ -27,9 +27,7 @@ class FileShards(Forward):
         """
         for name, function in (("open", open), ("length", length)):
             if function is not None and not callable(function):
-                raise PacelineError(
-                    f"FileShards wants a function as {name}= and not {kind_of(function)}; give it one"
-                )
+                raise PacelineError(f"{name}= of FileShards is {kind_of(function)}; give it a function of a path")
         super().__init__(file_list(files, ()), window)
         self._open = open
         self._length = length
