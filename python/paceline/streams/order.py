@@ -16,7 +16,7 @@ from .shuffling import shuffled
 Piece = tuple[int, int, int]  # shard, first record, records
 Place = tuple[int, int]  # shard, record
 
-_ORDERS_KEPT = 2  # epochs, and blocks: readers are in the last one or in the one before it
+_KEPT = 2  # epochs, and blocks: readers are in the last one or in the one before it
 
 
 class BaseOrder:
@@ -176,6 +176,7 @@ class StreamOrder:
         shuffle: int | None = 4096,
         interleave: int = 8,
         stride: int = 16,
+        blocks_kept: int = _KEPT,
     ) -> None:
         for name, value, least in (
             ("shuffle", shuffle or 0, 0),
@@ -190,6 +191,7 @@ class StreamOrder:
         self._shuffle = shuffle or 0
         self._slots = min(interleave, max(shards, 1))
         self._stride = stride
+        self._blocks_kept = blocks_kept
         self._bases: OrderedDict[int, BaseOrder] = OrderedDict()  # keys: epochs
         self._blocks: OrderedDict[tuple[int, int], list[Place]] = OrderedDict()  # keys: epoch and block
 
@@ -227,7 +229,7 @@ class StreamOrder:
             if self._shuffle:
                 shards = shuffled(self._shards, mix(self._seed, epoch))
             self._bases[epoch] = BaseOrder(shards, self._length, self._slots, self._stride)
-            _forget_oldest(self._bases)
+            _forget_oldest(self._bases, _KEPT)
         return self._bases[epoch]
 
     def _block(self, epoch: int, block: int) -> list[Place]:
@@ -237,7 +239,7 @@ class StreamOrder:
             first = block * self._shuffle
             places = _places(self._base(epoch).pieces(first, first + self._shuffle))
             self._blocks[key] = [places[at] for at in shuffled(len(places), mix(self._seed, epoch, block))]
-            _forget_oldest(self._blocks)
+            _forget_oldest(self._blocks, self._blocks_kept)
         return self._blocks[key]
 
 
@@ -245,6 +247,6 @@ def _places(pieces: Iterator[Piece]) -> list[Place]:
     return [(shard, record) for shard, first, records in pieces for record in range(first, first + records)]
 
 
-def _forget_oldest(kept: OrderedDict) -> None:  # type: ignore[type-arg]
-    if len(kept) > _ORDERS_KEPT:
+def _forget_oldest(kept: OrderedDict, most: int) -> None:  # type: ignore[type-arg]
+    if len(kept) > most:
         kept.popitem(last=False)
