@@ -46,6 +46,10 @@ class Forward(ABC):
     def _begin(self, shard: int, record: int) -> tuple[Iterator[Any], int]:
         """The records of a shard from a place at or before `record` on, and the number of the first one."""
 
+    @abstractmethod
+    def length(self, shard: int) -> int:
+        """The records of a shard, if they are known: `sized` is true then."""
+
     def shards(self) -> Sequence[str]:
         return self._names
 
@@ -60,7 +64,8 @@ class Forward(ABC):
             if (shard, record) not in self._kept:
                 self._read_to(shard, record + 1, again=True)
             if (shard, record) not in self._kept:
-                raise changed(self._names[shard], record + 1, self._lengths[shard])
+                before = self.length(shard) if self.sized else record + 1
+                raise changed(self._names[shard], before, self._lengths[shard])
             found.append(self._kept[shard, record])
         return found
 

@@ -42,7 +42,7 @@ class HostSource:
         return repr(self._source)
 
     def shards(self) -> Sequence[str]:
-        return self._source.shards()
+        return list(self._source.shards())
 
     def length(self, shard: int) -> int:
         return int(self._source.length(shard))
