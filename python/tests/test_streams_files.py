@@ -5,7 +5,9 @@ from __future__ import annotations
 import io
 import json
 import os
+import pickle
 import tarfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ import torch
 from stream_files import everything, in_child, library, refused
 
 from paceline.streams import JsonLines, ParquetFiles, Stream, TarFiles
+from paceline.streams.files import Opened
 
 # JSON lines
 
@@ -224,3 +227,29 @@ def test_files_that_are_not_there_are_refused(tmp_path: Path, monkeypatch, files
         Path(files).write_bytes(b"")
     with refused(text):
         JsonLines(files)
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_a_forked_process_opens_files_anew_and_keeps_plain_memory(keep: bool) -> None:
+    opened = Opened(lambda key: (key, os.getpid()), most=2, keep=keep)
+    held = opened.get(1)
+    child = os.fork()
+    if child == 0:
+        os._exit(opened.get(1) == held)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == keep
+    assert pickle.loads(pickle.dumps(Opened(os.getpgid)))._held == {}
+
+
+def test_threads_may_ask_at_the_same_time() -> None:
+    opened = Opened(lambda key: key, most=2)
+    with ThreadPoolExecutor(8) as threads:
+        assert list(threads.map(lambda at: opened.get(at % 5), range(20_000))) == [at % 5 for at in range(20_000)]
+    assert len(opened._held) <= 2
+
+
+def test_only_the_last_used_files_stay_open() -> None:
+    made = []
+    opened = Opened(made.append, most=2)
+    for key in (1, 2, 1, 3, 1, 2):
+        opened.get(key)
+    assert made == [1, 2, 3, 2]
