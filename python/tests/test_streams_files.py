@@ -131,6 +131,9 @@ def write_tars(folder: Path, shards: int = 2, records: int = 20, image: bool = F
                 }
                 if image:
                     sample["seg.png"] = numpy.full((4, 4, 3), record, numpy.uint8)
+                grey = io.BytesIO()
+                library("PIL.Image").new("L", (4, 4), record).save(grey, "PNG")
+                sample["grey.png"] = grey.getvalue()
                 tar.write(sample)
                 written.append(key)
     return written
@@ -150,9 +153,10 @@ def test_tar_samples_are_those_of_webdataset(tmp_path: Path, image: bool) -> Non
     for their, our in zip(theirs, ours):
         assert {name for name in their if name != "__local_path__"} == set(our)
         for name, value in our.items():
-            assert type(value) is type(their[name]) and str(value) == str(their[name]) or name == "seg.png"
+            assert type(value) is type(their[name]) and (str(value) == str(their[name]) or name.endswith("png"))
         if image:
-            assert our["seg.png"].tobytes() == their["seg.png"].tobytes()
+            for name in ("seg.png", "grey.png"):
+                assert our[name].mode == their[name].mode and our[name].tobytes() == their[name].tobytes()
     in_child(source)
 
 
@@ -182,6 +186,15 @@ def test_a_truncated_tar_is_named(tmp_path: Path, left: int) -> None:
     plain_tar(tmp_path / "a.tar", {"a.txt": b"a" * 100, "b.txt": b"b" * 5000})
     os.truncate(tmp_path / "a.tar", left)
     with refused("the shard .*a.tar cannot be read: .*; write the file again"):
+        TarFiles(tmp_path).length(0)
+
+
+def test_a_damaged_header_is_named(tmp_path: Path) -> None:
+    plain_tar(tmp_path / "a.tar", {"a.txt": b"a" * 512, "b.txt": b"b" * 512})
+    whole = bytearray((tmp_path / "a.tar").read_bytes())
+    whole[1024 + 50] = 77
+    (tmp_path / "a.tar").write_bytes(whole)
+    with refused("a.tar cannot be read: .*; write the file again"):
         TarFiles(tmp_path).length(0)
 
 
