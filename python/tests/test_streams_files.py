@@ -131,9 +131,9 @@ def write_tars(folder: Path, shards: int = 2, records: int = 20, image: bool = F
                 }
                 if image:
                     sample["seg.png"] = numpy.full((4, 4, 3), record, numpy.uint8)
-                grey = io.BytesIO()
-                library("PIL.Image").new("L", (4, 4), record).save(grey, "PNG")
-                sample["grey.png"] = grey.getvalue()
+                    grey = io.BytesIO()
+                    library("PIL.Image").new("L", (4, 4), record).save(grey, "PNG")
+                    sample["grey.png"] = grey.getvalue()
                 tar.write(sample)
                 written.append(key)
     return written

@@ -12,6 +12,7 @@ from stream_files import everything, in_child, library, refused
 from test_streams import Lists, lists
 
 from paceline.streams import FileShards, HuggingFace, Mixture, Stream
+from paceline.streams.forward import Reader
 
 # Any files
 
@@ -69,6 +70,22 @@ def test_what_is_no_function_is_refused(tmp_path: Path) -> None:
     write_numbers(tmp_path, shards=1)
     with refused("FileShards wants a function as open= and not 3; "):
         FileShards(tmp_path, 3)
+
+
+def test_a_reader_begins_again_near_a_record_further_back() -> None:
+    begun = []
+
+    def begin(number: int):
+        begun.append(number)
+        first = number // 1000 * 1000
+        return iter(range(first, 20_000)), first
+
+    reader = Reader(begin)
+    assert reader.read([9000, 19_000]) == [9000, 19_000]
+    assert reader.read([15_000, 18_999]) == [15_000, 18_999] and begun == [0]
+    assert reader.read([14_000, 14_001]) == [14_000, 14_001] and begun == [0, 14_000]
+    assert reader.read([19_999, 20_000]) == [19_999]
+    assert len(reader._passed) <= 4096
 
 
 # Hugging Face
