@@ -311,7 +311,13 @@ def check_train_set(train_set: Any) -> int:
             "join() wants the data set and not a DataLoader; give it loader.dataset, and what the loader was told: "
             "batch_size=, collate_fn=, num_workers="
         )
-    if isinstance(train_set, torch.utils.data.IterableDataset) or not hasattr(train_set, "__getitem__"):
+    iterable = isinstance(train_set, torch.utils.data.IterableDataset)
+    if iterable and type(train_set).__module__.startswith("datasets."):
+        raise PacelineError(
+            "join() was given a streaming data set of Hugging Face; write Stream(HuggingFace(dataset)), both of "
+            "paceline.streams"
+        )
+    if iterable or not hasattr(train_set, "__getitem__"):
         raise PacelineError(
             f"{type(train_set).__name__} has no samples by number, and Paceline leases samples by their numbers; "
             "give join() a paceline.streams.Stream over its files, or a map-style data set, with __getitem__ and "

@@ -11,7 +11,7 @@ import torch
 from stream_files import everything, in_child, library, refused
 from test_streams import Lists, lists
 
-from paceline.streams import FileShards, HuggingFace, Mixture, Stream
+from paceline.streams import FileShards, HuggingFace, Mixture, Shards, Stream
 
 # Any files
 
@@ -67,8 +67,15 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
 
 def test_what_is_no_function_is_refused(tmp_path: Path) -> None:
     write_numbers(tmp_path, shards=1)
-    with refused("open= of FileShards is int; give it a function of a path"):
+    with refused("open= of a source is int; give it a function of a name"):
         FileShards(tmp_path, 3)
+
+
+def test_a_generator_is_one_shard() -> None:
+    source = Shards(["all"], lambda name: iter(range(100)))
+    assert sorted(Stream(source, shuffle=10).epoch()) == list(range(100))
+    with refused("the names of shards are the text 'all'; write a list of names"):
+        Shards("all", lambda name: iter(range(100)))
 
 
 # Hugging Face
@@ -181,3 +188,10 @@ def test_a_mixture_of_other_seed_is_another_one() -> None:
 def test_a_bad_mixture_is_refused(sources: dict, text: str) -> None:
     with refused(text):
         Mixture(sources)
+
+
+def test_join_says_how_to_give_it_such_a_data_set() -> None:
+    from paceline.loading import check_train_set
+
+    with refused(r"a streaming data set of Hugging Face; write Stream\(HuggingFace\(dataset\)\)"):
+        check_train_set(hugging_face())

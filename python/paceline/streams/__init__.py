@@ -1,7 +1,7 @@
 """Training sets that are streams: sources of shards, and the one order in which a job reads them."""
 
 from .decoding import decode_member
-from .file_shards import FileShards
+from .file_shards import FileShards, Shards
 from .hugging_face import HuggingFace
 from .json_lines import JsonLines
 from .mds import MdsFolder
@@ -19,6 +19,7 @@ __all__ = [
     "MdsFolder",
     "Mixture",
     "ParquetFiles",
+    "Shards",
     "Source",
     "Stream",
     "TarFiles",
