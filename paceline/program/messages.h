@@ -117,6 +117,7 @@ struct Model {
   ps::Layout layout;
   std::vector<engine::FrozenTensor> frozen;
   std::int32_t samples = 0;
+  bool in_order = false;  // engine::Engine::in_order() says what this is
   std::string digest;
   std::string where;   // FILE:LINE that asks for the settings; empty: it did not say
   std::string device;  // the device it computes on, in words; empty: it did not say

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import random
 
 import pytest
 
@@ -36,27 +35,29 @@ def lists(*lengths: int) -> Lists:
 def test_gives_every_record_once_in_the_same_order_by_any_ranges() -> None:
     stream = Stream(lists(30, 0, 41, 7), shuffle=16, interleave=2, stride=4)
     assert isinstance(stream.source, Source) and len(stream) == 78
-    whole = stream.read(2, 0, 78)
+    whole = stream.records(2, 0, 78)
     assert sorted(whole) == [*range(30), *range(2000, 2041), *range(3000, 3007)] and whole != sorted(whole)
     other = pickle.loads(pickle.dumps(stream))
     for step in (1, 5, 16, 50):
-        assert [one for begin in range(0, 78, step) for one in other.read(2, begin, min(begin + step, 78))] == whole
+        assert [
+            one for begin in range(0, 78, step) for one in other.records(2, begin, min(begin + step, 78))
+        ] == whole
     assert list(other.epoch(2)) == whole
-    assert stream.read(2, 78, 90) == [] and stream.read(2, 70, 90) == whole[70:]
+    assert stream.records(2, 78, 90) == [] and stream.records(2, 70, 90) == whole[70:]
 
 
 def test_the_seed_names_the_order() -> None:
     stream = Stream(lists(100))
-    first = stream.read(0, 0, 100)
+    first = stream.records(0, 0, 100)
     stream.seed(1)
-    assert stream.read(0, 0, 100) != first != stream.read(1, 0, 100)
+    assert stream.records(0, 0, 100) != first != stream.records(1, 0, 100)
     stream.seed(0)
-    assert stream.read(0, 0, 100) == first
+    assert stream.records(0, 0, 100) == first
 
 
 def test_reads_each_shard_once_and_in_ascending_order() -> None:
     source = lists(50, 50, 50)
-    Stream(source).read(0, 0, 150)
+    Stream(source).records(0, 0, 150)
     assert sorted(shard for shard, _ in source.reads) == [0, 1, 2]
     assert all(records == sorted(records) for _, records in source.reads)
 
@@ -65,34 +66,19 @@ def test_keep_leaves_out_and_map_and_pack_make_samples() -> None:
     pairs = Stream(
         lists(10), shuffle=0, keep=lambda one: one % 2 == 0, map=lambda one: one * 10, pack=lambda all: [all]
     )
-    assert pairs.read(0, 0, 5) == [[0, 20, 40]]
-    assert pairs.read(0, 1, 2) == []
     assert list(pairs.epoch()) == [[0, 20, 40, 60, 80]]
 
 
-def test_what_map_draws_follows_from_the_position() -> None:
-    def draw(record: int) -> float:
-        return random.random()
-
-    stream = Stream(lists(20), map=draw)
-    whole = stream.read(0, 0, 20)
-    assert len(set(whole)) == 20
-    random.random()
-    assert stream.read(0, 7, 9) == whole[7:9] != stream.read(1, 7, 9)
-
-
-def test_declared_records_are_not_asked_for_and_are_checked_at_the_end() -> None:
+def test_a_declared_epoch_asks_for_no_more_lengths_than_it_reads() -> None:
     class Unasked(Lists):
         def length(self, shard: int) -> int:
-            raise AssertionError("asked")
+            assert shard == 0, "asked"
+            return super().length(shard)
 
-    assert len(Stream(Unasked([1], [2]), records=2)) == 2
-    assert list(Stream(lists(10), records=10).epoch()) == Stream(lists(10)).read(0, 0, 10)
-    for declared in (9, 11):
-        with pytest.raises(
-            PacelineError, match=f"has 10 records, and records={declared} was declared; write records=10"
-        ):
-            list(Stream(lists(10), records=declared).epoch())
+    stream = Stream(Unasked([1, 2], [3]), records=2, interleave=1, stride=1, shuffle=0)
+    assert stream.epoch_records == 2
+    assert not stream.open_end
+    assert stream.records(0, 0, 2) == [1, 2]
 
 
 def test_a_shard_that_shrank_is_one_line() -> None:
@@ -101,7 +87,7 @@ def test_a_shard_that_shrank_is_one_line() -> None:
     assert len(stream) == 10
     del source.lists[0][6:]
     with pytest.raises(PacelineError, match="the shard list 0 has 6 records now, and had 10; leave shards unchanged"):
-        stream.read(0, 4, 8)
+        stream.records(0, 4, 8)
 
 
 def test_says_what_it_is() -> None:

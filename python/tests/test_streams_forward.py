@@ -11,8 +11,8 @@ import torch
 from stream_files import everything, in_child, library, refused
 from test_streams import Lists, lists
 
-from paceline.streams import FileShards, HuggingFace, Mixture, Stream
-from paceline.streams.forward import Reader
+from paceline.streams import FileShards, HuggingFace, Mixture, Shards, Stream
+from paceline.streams.forward import Forward
 
 # Any files
 
@@ -44,7 +44,7 @@ def test_a_file_is_read_once_for_an_epoch_in_its_order(tmp_path: Path) -> None:
         return gzip.open(file)
 
     stream = Stream(FileShards(tmp_path, open_one, length=lambda file: 20_000 + int(Path(file).stem)), interleave=2)
-    samples = [one for begin in range(0, len(stream), 32) for one in stream.read(0, begin, begin + 32)]
+    samples = [one for begin in range(0, len(stream), 32) for one in stream.records(0, begin, begin + 32)]
     assert sorted(samples) == sorted(written)
     assert set(opened.values()) == {1}
 
@@ -61,31 +61,46 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
     whole = (tmp_path / "0.gz").read_bytes()
     (tmp_path / "0.gz").write_bytes(whole[: len(whole) // 2])
     with refused("the shard .*0.gz cannot be read: .*; repair it"):
-        FileShards(tmp_path, gzip.open).length(0)
+        FileShards(tmp_path, gzip.open).up_to(0, 100)
     with refused("the shard .*0.gz cannot be read: .*; repair it"):
         FileShards(tmp_path, gzip.open, length=lambda file: 50).read(0, [49])
 
 
 def test_what_is_no_function_is_refused(tmp_path: Path) -> None:
     write_numbers(tmp_path, shards=1)
-    with refused("FileShards wants a function as open= and not 3; "):
+    with refused("open= of a source is int; give it a function of a shard's name"):
         FileShards(tmp_path, 3)
 
 
-def test_a_reader_begins_again_near_a_record_further_back() -> None:
-    begun = []
+def test_a_generator_is_one_shard() -> None:
+    source = Shards(["all"], lambda name: iter(range(100)))
+    assert sorted(Stream(source, shuffle=10).epoch()) == list(range(100))
+    with refused("the names of shards are the text 'all'; write a list of names"):
+        Shards("all", lambda name: iter(range(100)))
 
-    def begin(number: int):
-        begun.append(number)
-        first = number // 1000 * 1000
+
+class Numbers(Forward):
+    """One shard that can go on from each thousandth record."""
+
+    def __init__(self) -> None:
+        super().__init__(["numbers"], window=4096)
+        self.begun: list[int] = []
+
+    def _begin(self, shard: int, record: int):
+        first = record // 1000 * 1000
+        self.begun.append(first)
         return iter(range(first, 20_000)), first
 
-    reader = Reader(begin)
-    assert reader.read([9000, 19_000]) == [9000, 19_000]
-    assert reader.read([15_000, 18_999]) == [15_000, 18_999] and begun == [0]
-    assert reader.read([14_000, 14_001]) == [14_000, 14_001] and begun == [0, 14_000]
-    assert reader.read([19_999, 20_000]) == [19_999]
-    assert len(reader._passed) <= 4096
+    def length(self, shard: int) -> int:
+        raise AssertionError("not known")
+
+
+def test_a_record_that_was_passed_by_is_read_from_the_nearest_beginning() -> None:
+    source = Numbers()
+    assert source.read(0, [9000, 19_000]) == [9000, 19_000]
+    assert source.read(0, [15_000, 18_999]) == [15_000, 18_999] and source.begun == [9000]
+    assert source.read(0, [14_500, 14_501]) == [14_500, 14_501] and source.begun == [9000, 14_000]
+    assert source.up_to(0, 30_000) == 20_000 and len(source._kept) <= 4096
 
 
 # Hugging Face
@@ -108,8 +123,7 @@ def test_hugging_face_rows_are_those_of_the_data_set() -> None:
     )
     whole = list(dataset)
     source = HuggingFace(dataset)
-    assert [row for shard in range(3) for row in source.read(shard, range(source.length(shard)))] == whole
-    assert len(Stream(source)) == len(whole)
+    assert [row for shard in range(3) for row in source.read(shard, range(source.up_to(shard, 1 << 40)))] == whole
     assert sorted(row["id"] for row in Stream(source).epoch(1)) == [row["id"] for row in whole]
 
 
@@ -123,7 +137,7 @@ def test_a_record_further_back_is_read_from_the_nearest_state() -> None:
 
     datasets = library("datasets")
     dataset = datasets.IterableDataset.from_generator(noted, gen_kwargs={"numbers": [0, 10_000]})
-    source = HuggingFace(dataset, lengths=[6000, 6000])
+    source = HuggingFace(dataset, lengths=[6000, 6000], window=1000)
     assert source.read(1, [5999]) == [{"id": 15_999}]
     assert source.read(1, [10]) == [{"id": 10_010}]
     assert source.read(1, [1500, 5500]) == [{"id": 11_500}, {"id": 15_500}]
@@ -139,13 +153,13 @@ class Read(torch.utils.data.Dataset):
         return len(self.stream) // 50
 
     def __getitem__(self, number: int) -> list:
-        return self.stream.read(0, number * 50, number * 50 + 50)
+        return self.stream.records(0, number * 50, number * 50 + 50)
 
 
 def test_loader_processes_read_the_same() -> None:
     stream = Stream(HuggingFace(hugging_face(), lengths=[2500, 2501, 2502]))
     loader = torch.utils.data.DataLoader(Read(stream), batch_size=None, num_workers=2)
-    assert [row for _, batch in zip(range(20), loader) for row in batch] == stream.read(0, 0, 1000)
+    assert [row for _, batch in zip(range(20), loader) for row in batch] == stream.records(0, 0, 1000)
 
 
 def test_hugging_face_refuses_what_it_cannot_name() -> None:
@@ -176,7 +190,7 @@ def test_a_mixture_has_each_record_and_the_weights(weights: tuple[float, float])
     # The longest for its weight is read once; the other one again from its beginning, once a lap.
     assert len(second) == 7000 or len(first) == 5000
     assert len(second) == 7000 or sorted(second[:7000]) == list(range(-7000, 0))
-    assert Stream(source, shuffle=0).read(0, 100, 300) == whole[100:300] or len(source.shards()) > 1
+    assert Stream(source, shuffle=0).records(0, 100, 300) == whole[100:300] or len(source.shards()) > 1
 
 
 def test_a_mixture_of_other_seed_is_another_one() -> None:
@@ -199,3 +213,10 @@ def test_a_mixture_of_other_seed_is_another_one() -> None:
 def test_a_bad_mixture_is_refused(sources: dict, text: str) -> None:
     with refused(text):
         Mixture(sources)
+
+
+def test_join_says_how_to_give_it_such_a_data_set() -> None:
+    from paceline.loading import check_train_set
+
+    with refused(r"a streaming data set of Hugging Face; write Stream\(HuggingFace\(dataset\)\)"):
+        check_train_set(hugging_face())

@@ -152,7 +152,7 @@ def test_a_large_file_costs_nothing_to_open(tmp_path: Path) -> None:
         file.truncate(4 * 10**9)  # a hole: 2 * 10^9 tokens that take no space
     stream = Stream(TokenFile(tmp_path / "a.bin", 1024))
     assert len(stream) == (2 * 10**9 - 1) // 1024
-    assert len(stream.read(3, 1_000_000, 1_000_032)) == 32
+    assert len(stream.records(3, 1_000_000, 1_000_032)) == 32
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,13 @@
 """Training sets that are streams: sources of shards, and the one order in which a job reads them."""
 
 from .decoding import decode_member
-from .forward import FileShards
+from .file_shards import FileShards, Shards
 from .hugging_face import HuggingFace
 from .json_lines import JsonLines
 from .mds import MdsFolder
 from .mixture import Mixture
-from .order import StreamOrder
 from .parquet import ParquetFiles
-from .source import Source
+from .source import Source, UnsizedSource
 from .stream import Stream
 from .tar_files import TarFiles
 from .tokens import TokenFile
@@ -20,10 +19,11 @@ __all__ = [
     "MdsFolder",
     "Mixture",
     "ParquetFiles",
+    "Shards",
     "Source",
     "Stream",
-    "StreamOrder",
     "TarFiles",
     "TokenFile",
+    "UnsizedSource",
     "decode_member",
 ]

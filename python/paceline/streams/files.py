@@ -18,6 +18,8 @@ Held = TypeVar("Held")
 
 Paths = Union[str, "os.PathLike[str]", Sequence[Union[str, "os.PathLike[str]"]]]
 
+# Of a list of a million files nobody wants to wait for a look at each; a missing one is named when it is opened.
+_LOOKED_AT = 1000
 _COMPRESSED = (".gz", ".zst", ".xz", ".bz2")
 
 
@@ -90,7 +92,7 @@ def file_list(files: Paths, endings: Sequence[str]) -> list[str]:
         found = [os.fspath(file) for file in files]
         if not found:
             raise PacelineError("a source was given an empty list of files; give it one file or more")
-        for file in found:
+        for file in found[:_LOOKED_AT]:
             if not os.path.isfile(file):
                 raise PacelineError(f"{file} is no file on this host; give files that there are")
         return found
@@ -100,9 +102,11 @@ def file_list(files: Paths, endings: Sequence[str]) -> list[str]:
             f"{text} is an address, and sources read local files; copy or mount it, and give its path"
         )
     if os.path.isdir(text):
-        found = sorted(str(file) for file in Path(text).iterdir() if file.name.endswith(tuple(endings)))
+        files_in = (file for file in Path(text).iterdir() if file.is_file() and not file.name.startswith("."))
+        found = sorted(str(file) for file in files_in if not endings or file.name.endswith(tuple(endings)))
         if not found:
-            raise PacelineError(f"the folder {text} has no file named *{' or *'.join(endings)}; give another one")
+            named = f" named *{' or *'.join(endings)}" if endings else ""
+            raise PacelineError(f"the folder {text} has no file{named}; give another one")
         return found
     if os.path.exists(text):
         return [text]

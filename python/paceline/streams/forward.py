@@ -1,113 +1,100 @@
-"""Shards that can be read forward only."""
+"""Shards that can be read forward only, and whose length shows at their end."""
 
 from __future__ import annotations
 
-import contextlib
+import os
 import zlib
+from abc import ABC, abstractmethod
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Callable
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from ..errors import PacelineError
-from .files import Files, Opened, Paths
 from .source import changed, unreadable
 
-_BEHIND = 4096  # records that a shard's reader keeps: as many as a block has
+_MOST_OPEN = 64
 
 
-class Reader:
-    """One shard's place. Records that it has passed are kept, the last 4096; for an earlier one it begins again.
+@dataclass
+class _Reading:
+    """A shard as far as it was read."""
 
-    `begin`: function of a record number that gives an iterator, and the number of its first record, which is not
-    greater.
+    records: Iterator[Any]
+    next: int  # the number of the next record
+    ended: bool = False
+
+
+class Forward(ABC):
+    """A source of such shards: an UnsizedSource.
+
+    The newest records stay in memory. One that was passed by is found by reading its shard again. That happens only
+    after the death of another worker.
     """
 
-    def __init__(self, begin: Callable[[int], tuple[Iterator[Any], int]]) -> None:
-        self._begin = begin
-        self._records, self.next = begin(0)
-        self._passed: OrderedDict[int, Any] = OrderedDict()
+    sized = False
 
-    def read(self, numbers: Sequence[int]) -> list[Any]:
-        """Returns the records of ascending numbers; fewer if the shard ends before."""
-        found = []
-        for number in numbers:
-            if number not in self._passed:
-                if number < self.next:
-                    self._records, self.next = self._begin(number)
-                    self._passed.clear()
-                if not self._go_to(number):
-                    break
-            found.append(self._passed[number])
-        return found
-
-    def _go_to(self, number: int) -> bool:
-        for record in self._records:
-            self._passed[self.next] = record
-            self.next += 1
-            if len(self._passed) > _BEHIND:
-                self._passed.popitem(last=False)
-            if self.next > number:
-                return True
-        return False
-
-
-class FileShards(Files):
-    """Files of any kind: `open` is a function of a file's path that gives an iterable of its records.
-
-    `length`: function of a file's path that gives the number of its records; without it a file is read once to count
-    them. A file is read forward, and again from its beginning for records further back than 4096.
-    """
-
-    def __init__(
-        self,
-        files: Paths,
-        open: Callable[[str], Iterable[Any]],
-        length: Callable[[str], int] | None = None,
-        endings: Sequence[str] = ("",),
-    ) -> None:
-        super().__init__(files, endings)
-        for name, function in (("open", open), ("length", length)):
-            if function is not None and not callable(function):
-                raise PacelineError(f"FileShards wants a function as {name}= and not {function!r:.60}; give it one")
-        self._open, self._length = open, length
+    def __init__(self, names: Sequence[str], window: int) -> None:
+        """window: how many of the newest records are kept. It has to be at least twice the stream's `shuffle`."""
+        self.window = window
+        self._names = list(names)
         self._lengths: dict[int, int] = {}
-        self._readers: Opened[Reader] = Opened(self._reader)
+        self._readings: OrderedDict[int, _Reading] = OrderedDict()
+        self._kept: OrderedDict[tuple[int, int], Any] = OrderedDict()  # key: shard and record
+        self._pid = os.getpid()
 
+    @abstractmethod
+    def _begin(self, shard: int, record: int) -> tuple[Iterator[Any], int]:
+        """The records of a shard from a place at or before `record` on, and the number of the first one."""
+
+    @abstractmethod
     def length(self, shard: int) -> int:
+        """The records of a shard, if they are known: `sized` is true then."""
+
+    def shards(self) -> Sequence[str]:
+        return self._names
+
+    def up_to(self, shard: int, most: int) -> int:
         if shard not in self._lengths:
-            if self._length is not None:
-                self._lengths[shard] = int(self._length(self.files[shard]))
-            else:
-                with whole(self.files[shard]):
-                    self._lengths[shard] = sum(1 for _ in self._iterator(shard))
-        return self._lengths[shard]
+            self._read_to(shard, most)
+        return min(most, self._lengths.get(shard, most))
 
     def read(self, shard: int, records: Sequence[int]) -> list[Any]:
-        with whole(self.files[shard]):
-            reader = self._readers.get(shard)
-        return read_forward(self.files[shard], reader, records, lambda: self.length(shard))
+        found = []
+        for record in records:
+            if (shard, record) not in self._kept:
+                self._read_to(shard, record + 1, again=True)
+            if (shard, record) not in self._kept:
+                before = self.length(shard) if self.sized else record + 1
+                raise changed(self._names[shard], before, self._lengths[shard])
+            found.append(self._kept[shard, record])
+        return found
 
-    def _reader(self, shard: int) -> Reader:
-        return Reader(lambda number: (self._iterator(shard), 0))
+    def _read_to(self, shard: int, end: int, again: bool = False) -> None:
+        """All records before this one were read. again: those that were passed by are read again."""
+        try:
+            reading = self._reading(shard, end - 1, again)
+            while reading.next < end and not reading.ended:
+                self._kept[shard, reading.next] = next(reading.records)
+                reading.next += 1
+                if len(self._kept) > self.window:
+                    self._kept.popitem(last=False)
+        except StopIteration:
+            reading.ended = True
+            self._lengths[shard] = reading.next
+        except (OSError, EOFError, zlib.error) as error:
+            raise unreadable(self._names[shard], error, "repair it, or leave it out") from error
 
-    def _iterator(self, shard: int) -> Iterator[Any]:
-        self.size(shard)
-        return iter(self._open(self.files[shard]))
+    def _reading(self, shard: int, record: int, again: bool) -> _Reading:
+        if os.getpid() != self._pid:  # a fork shares the places in open files
+            self._readings.clear()
+            self._pid = os.getpid()
+        reading = self._readings.get(shard)
+        if reading is None or (again and record < reading.next):
+            reading = self._readings[shard] = _Reading(*self._begin(shard, record if again else 0))
+            while len(self._readings) > _MOST_OPEN:
+                self._readings.popitem(last=False)
+        self._readings.move_to_end(shard)
+        return reading
 
-
-@contextlib.contextmanager
-def whole(name: str) -> Iterator[None]:
-    """Makes a PacelineError of what readers raise for a damaged file."""
-    try:
-        yield
-    except (OSError, EOFError, zlib.error) as error:
-        raise unreadable(name, error, "repair it, or leave it out") from error
-
-
-def read_forward(name: str, reader: Reader, records: Sequence[int], length: Callable[[], int]) -> list[Any]:
-    """Returns these records. Raises a PacelineError if the shard has ended before, or cannot be read."""
-    with whole(name):
-        found = reader.read(records)
-    if len(found) < len(records):
-        raise changed(name, length(), reader.next)
-    return found
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_readings": OrderedDict(), "_kept": OrderedDict()}

@@ -10,47 +10,38 @@ from typing import Any
 import torch
 
 from ..errors import PacelineError, kind_of
-from .files import Opened
-from .forward import Reader, read_forward
+from .forward import Forward
 
 _STATE_EVERY = 1000  # records
 
 
-class HuggingFace:
+class HuggingFace(Forward):
     """The shards of a datasets.IterableDataset, with what map(), filter() and the like make of them.
 
-    A shard is read forward. The data set's state is saved every 1000 records: for a record further back than 4096 it
-    goes on from the nearest state. `lengths`: the records of each shard; without it each shard is read once to count
-    them, as an IterableDataset does not know.
+    The data set's state is saved every 1000 records: a record that was passed by is read again from the nearest one.
     """
 
-    def __init__(self, dataset: Any, lengths: Sequence[int] | None = None) -> None:
+    def __init__(self, dataset: Any, lengths: Sequence[int] | None = None, *, window: int = 8192) -> None:
+        """lengths: the records of each shard, if you know them; an IterableDataset does not.
+
+        window: how many of the newest records are kept in memory. It has to be at least twice the stream's `shuffle`.
+        """
         _check(dataset)
         self._dataset = dataset
         self._shards = int(dataset.num_shards)
+        super().__init__([f"{shard} of the IterableDataset" for shard in range(self._shards)], window)
         if lengths is not None and len(lengths) != self._shards:
             raise PacelineError(
                 f"lengths= has {len(lengths)} numbers, and the data set {self._shards} shards; give one for each"
             )
-        self._lengths = dict(enumerate(lengths or ()))
+        self.sized = lengths is not None
+        self._known = list(lengths or ())
         self._states: dict[int, list[tuple[int, Any]]] = {}
-        self._readers: Opened[Reader] = Opened(self._reader)
-
-    def shards(self) -> list[str]:
-        return [f"{shard} of the IterableDataset" for shard in range(self._shards)]
 
     def length(self, shard: int) -> int:
-        if shard not in self._lengths:
-            self._lengths[shard] = sum(1 for _ in self._from(shard, 0)[0])
-        return self._lengths[shard]
+        return self._known[shard]
 
-    def read(self, shard: int, records: Sequence[int]) -> list[Any]:
-        return read_forward(self.shards()[shard], self._readers.get(shard), records, lambda: self.length(shard))
-
-    def _reader(self, shard: int) -> Reader:
-        return Reader(lambda number: self._from(shard, number))
-
-    def _from(self, shard: int, number: int) -> tuple[Iterator[Any], int]:
+    def _begin(self, shard: int, number: int) -> tuple[Iterator[Any], int]:
         """The records from the last saved state that is not after this number."""
         states = self._states.setdefault(shard, [])
         part = self._dataset.shard(self._shards, shard)

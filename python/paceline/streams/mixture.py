@@ -8,12 +8,12 @@ from typing import Any
 from ..errors import PacelineError, kind_of
 from ..seeding import mix
 from .files import Opened
-from .order import StreamOrder
-from .shuffling import shuffled
-from .source import Source
+from .order import Pass
+from .shuffling import permuted
+from .source import is_sized
 
 _PART = 4096  # records of the mixture; in each, a source has its share as exactly as a whole number can
-_BLOCKS_KEPT = 32
+_ORDER = (4096, 8, 16)  # shuffle, interleave and stride of each source
 
 
 class Mixture:
@@ -28,8 +28,13 @@ class Mixture:
         if not sources:
             raise PacelineError("a Mixture was given no sources; give it {name: (source, weight)}")
         for name, pair in sources.items():
-            if not isinstance(pair, tuple) or len(pair) != 2 or not isinstance(pair[0], Source):
+            if not isinstance(pair, tuple) or len(pair) != 2 or not hasattr(pair[0], "shards"):
                 raise PacelineError(f"{name!r} in the Mixture is {kind_of(pair)}; write (source, weight)")
+            if not is_sized(pair[0]):
+                raise PacelineError(
+                    f"nobody knows the length of {name!r} in the Mixture before it was read; give the source length= "
+                    "or lengths="
+                )
             if not isinstance(pair[1], (int, float)) or not 0 < pair[1] < float("inf"):
                 raise PacelineError(f"the weight of {name!r} is {pair[1]!r}; write a number above 0")
         self._seed = seed
@@ -39,10 +44,7 @@ class Mixture:
         for name, lengths in zip(sources, self._lengths):
             if not sum(lengths):
                 raise PacelineError(f"{name!r} in the Mixture has no records; leave it out")
-        self._orders = [
-            StreamOrder(len(lengths), lengths.__getitem__, seed=mix(seed, number), blocks_kept=_BLOCKS_KEPT)
-            for number, lengths in enumerate(self._lengths)
-        ]
+        self._laps: Opened[Pass] = Opened(self._lap, most=4 * len(sources), keep=True)
         self._parts: Opened[list[tuple[int, int]]] = Opened(self._part, most=64, keep=True)
         self._records = 1 + max(
             self._position(source, sum(lengths) - 1) for source, lengths in enumerate(self._lengths)
@@ -60,7 +62,7 @@ class Mixture:
         for at, record in enumerate(records):
             source, number = part[record]
             lap, inside = divmod(number, sum(self._lengths[source]))
-            ((its_shard, its_record),) = self._orders[source].places(lap, inside, inside + 1)
+            ((its_shard, its_record),) = self._laps.get(source, lap).places(inside, inside + 1)
             wanted.setdefault((source, its_shard), []).append((its_record, at))
         found: list[Any] = [None] * len(records)
         for (source, its_shard), places in wanted.items():
@@ -71,12 +73,17 @@ class Mixture:
                 found[at] = by_number[record]
         return found
 
+    def _lap(self, source: int, lap: int) -> Pass:
+        lengths = self._lengths[source]
+        seed = mix(self._seed, source)
+        return Pass(len(lengths), lambda shard, most: min(most, lengths[shard]), True, seed, lap, *_ORDER)
+
     def _part(self, part: int) -> list[tuple[int, int]]:
         """For each record of a part: its source, and its number among all that this source has given."""
         sources = [source for source, share in enumerate(self._shares) for _ in range(share)]
         given = [part * share for share in self._shares]
         records = []
-        for at in shuffled(_PART, mix(self._seed, part)):
+        for at in permuted(_PART, self._seed, part).tolist():
             source = sources[at]
             records.append((source, given[source]))
             given[source] += 1

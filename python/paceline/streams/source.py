@@ -13,8 +13,11 @@ class Source(Protocol):
     """Shards with numbered records, the same in all processes and for the whole job.
 
     A source is pickled if loader processes are spawned, and copied if they are forked: a file that it holds open must
-    be opened again there (Opened does it). What cannot be read is a PacelineError of one line that names the
-    shard.
+    be opened again there (files.Opened does it). A shard that cannot be read is a PacelineError of one line that
+    names it.
+
+    A source that knows the length of a shard only after reading it has `sized = False`, and up_to() instead of
+    length().
     """
 
     def shards(self) -> Sequence[str]:
@@ -22,13 +25,35 @@ class Source(Protocol):
         ...
 
     def length(self, shard: int) -> int:
-        """Returns the records of a shard; the shard may be opened for it. Several threads may call it, each for its
-        own shards."""
+        """Returns the records of a shard; the shard may be opened for it."""
         ...
 
     def read(self, shard: int, records: Sequence[int]) -> list[Any]:
         """Returns these records of a shard, whose numbers ascend; 0 <= each < length(shard)."""
         ...
+
+
+class UnsizedSource(Protocol):
+    """A source that knows the length of a shard only after reading it."""
+
+    sized: bool  # false
+
+    def shards(self) -> Sequence[str]: ...
+
+    def up_to(self, shard: int, most: int) -> int:
+        """Returns the records of a shard, but `most` if it has more. So no shard is read further than needed."""
+        ...
+
+    def read(self, shard: int, records: Sequence[int]) -> list[Any]: ...
+
+
+def is_sized(source: Any) -> bool:
+    return bool(getattr(source, "sized", True))
+
+
+def up_to(source: Any, shard: int, most: int) -> int:
+    """The records of a shard, but `most` if it has more."""
+    return min(most, source.length(shard)) if is_sized(source) else int(source.up_to(shard, most))
 
 
 def changed(name: str, before: int, now: int) -> PacelineError:

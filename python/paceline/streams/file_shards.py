@@ -1,0 +1,62 @@
+"""Shards that a function of the program's own opens: anything that gives its records one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Callable
+
+from ..errors import PacelineError, kind_of
+from .files import Paths, file_list
+from .forward import Forward
+
+
+class Shards(Forward):
+    """Shards by name. Their records are what `open` gives for the name, in this order: a generator, say."""
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        open: Callable[[str], Iterable[Any]],
+        *,
+        length: Callable[[str], int] | None = None,
+        window: int = 8192,
+    ) -> None:
+        """length: the number of records of a shard, if there is a way to know it without reading all of it.
+
+        window: how many of the newest records are kept in memory. It has to be at least twice the stream's `shuffle`.
+        """
+        for name, function in (("open", open), ("length", length)):
+            if function is not None and not callable(function):
+                raise PacelineError(
+                    f"{name}= of a source is {kind_of(function)}; give it a function of a shard's name"
+                )
+        if isinstance(names, str):
+            raise PacelineError(f"the names of shards are the text {names!r:.60}; write a list of names")
+        super().__init__([str(name) for name in names], window)
+        self._open = open
+        self._length = length
+        self.sized = length is not None
+
+    def length(self, shard: int) -> int:
+        assert self._length is not None
+        return int(self._length(self._names[shard]))
+
+    def _begin(self, shard: int, record: int) -> tuple[Iterator[Any], int]:
+        return self._records(shard), 0
+
+    def _records(self, shard: int) -> Iterator[Any]:
+        yield from self._open(self._names[shard])  # opens the shard with the first record
+
+
+class FileShards(Shards):
+    """Each file is a shard, and its name is its path. Files are a list, a folder or a pattern."""
+
+    def __init__(
+        self,
+        files: Paths,
+        open: Callable[[str], Iterable[Any]],
+        *,
+        length: Callable[[str], int] | None = None,
+        window: int = 8192,
+    ) -> None:
+        super().__init__(file_list(files, ()), open, length=length, window=window)
