@@ -193,6 +193,21 @@ def test_a_mixture_has_each_record_and_the_weights(weights: tuple[float, float])
     assert Stream(source, shuffle=0).records(0, 100, 300) == whole[100:300] or len(source.shards()) > 1
 
 
+def test_a_source_that_begins_again_has_another_order() -> None:
+    whole = everything(Mixture({"a": (lists(100), 1), "b": (Lists(list(range(-1000, 0))), 1)}))
+    first = [one for one in whole if one >= 0]
+    assert sorted(first[:100]) == sorted(first[100:200]) == list(range(100)) and first[:100] != first[100:200]
+
+
+def test_the_seed_says_which_source_has_its_turn() -> None:
+    def turns(seed: int) -> list[bool]:
+        return [
+            one < 0 for one in Mixture({"a": (lists(50), 1), "b": (Lists([-1] * 50), 1)}, seed).read(0, range(60))
+        ]
+
+    assert turns(1) == turns(1) != turns(2)
+
+
 def test_a_mixture_of_other_seed_is_another_one() -> None:
     def read(seed: int) -> list:
         return Mixture({"a": (lists(50), 1), "b": (lists(70), 1)}, seed).read(0, range(90))

@@ -18,7 +18,7 @@ Held = TypeVar("Held")
 
 Paths = Union[str, "os.PathLike[str]", Sequence[Union[str, "os.PathLike[str]"]]]
 
-# Of a list of a million files nobody wants to wait for a look at each; a missing one is named when it is opened.
+# The first files of a list are looked at, as a million would take long; a missing one is named when it is opened.
 _LOOKED_AT = 1000
 _COMPRESSED = (".gz", ".zst", ".xz", ".bz2")
 
