@@ -5,7 +5,9 @@ from __future__ import annotations
 import io
 import json
 import os
+import pickle
 import tarfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ import torch
 from stream_files import everything, in_child, library, refused
 
 from paceline.streams import JsonLines, ParquetFiles, Stream, TarFiles
+from paceline.streams.files import Opened
 
 # JSON lines
 
@@ -128,6 +131,9 @@ def write_tars(folder: Path, shards: int = 2, records: int = 20, image: bool = F
                 }
                 if image:
                     sample["seg.png"] = numpy.full((4, 4, 3), record, numpy.uint8)
+                    grey = io.BytesIO()
+                    library("PIL.Image").new("L", (4, 4), record).save(grey, "PNG")
+                    sample["grey.png"] = grey.getvalue()
                 tar.write(sample)
                 written.append(key)
     return written
@@ -147,9 +153,10 @@ def test_tar_samples_are_those_of_webdataset(tmp_path: Path, image: bool) -> Non
     for their, our in zip(theirs, ours):
         assert {name for name in their if name != "__local_path__"} == set(our)
         for name, value in our.items():
-            assert type(value) is type(their[name]) and str(value) == str(their[name]) or name == "seg.png"
+            assert type(value) is type(their[name]) and (str(value) == str(their[name]) or name.endswith("png"))
         if image:
-            assert our["seg.png"].tobytes() == their["seg.png"].tobytes()
+            for name in ("seg.png", "grey.png"):
+                assert our[name].mode == their[name].mode and our[name].tobytes() == their[name].tobytes()
     in_child(source)
 
 
@@ -179,6 +186,15 @@ def test_a_truncated_tar_is_named(tmp_path: Path, left: int) -> None:
     plain_tar(tmp_path / "a.tar", {"a.txt": b"a" * 100, "b.txt": b"b" * 5000})
     os.truncate(tmp_path / "a.tar", left)
     with refused("the shard .*a.tar cannot be read: .*; write the file again"):
+        TarFiles(tmp_path).length(0)
+
+
+def test_a_damaged_header_is_named(tmp_path: Path) -> None:
+    plain_tar(tmp_path / "a.tar", {"a.txt": b"a" * 512, "b.txt": b"b" * 512})
+    whole = bytearray((tmp_path / "a.tar").read_bytes())
+    whole[1024 + 50] = 77
+    (tmp_path / "a.tar").write_bytes(whole)
+    with refused("a.tar cannot be read: .*; write the file again"):
         TarFiles(tmp_path).length(0)
 
 
@@ -224,3 +240,29 @@ def test_files_that_are_not_there_are_refused(tmp_path: Path, monkeypatch, files
         Path(files).write_bytes(b"")
     with refused(text):
         JsonLines(files)
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_a_forked_process_opens_files_anew_and_keeps_plain_memory(keep: bool) -> None:
+    opened = Opened(lambda key: (key, os.getpid()), most=2, keep=keep)
+    held = opened.get(1)
+    child = os.fork()
+    if child == 0:
+        os._exit(opened.get(1) == held)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == keep
+    assert pickle.loads(pickle.dumps(Opened(os.getpgid)))._held == {}
+
+
+def test_threads_may_ask_at_the_same_time() -> None:
+    opened = Opened(lambda key: key, most=2)
+    with ThreadPoolExecutor(8) as threads:
+        assert list(threads.map(lambda at: opened.get(at % 5), range(20_000))) == [at % 5 for at in range(20_000)]
+    assert len(opened._held) <= 2
+
+
+def test_only_the_last_used_files_stay_open() -> None:
+    made = []
+    opened = Opened(made.append, most=2)
+    for key in (1, 2, 1, 3, 1, 2):
+        opened.get(key)
+    assert made == [1, 2, 3, 2]

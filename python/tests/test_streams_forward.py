@@ -12,6 +12,7 @@ from stream_files import everything, in_child, library, refused
 from test_streams import Lists, lists
 
 from paceline.streams import FileShards, HuggingFace, Mixture, Shards, Stream
+from paceline.streams.forward import Forward
 
 # Any files
 
@@ -76,6 +77,30 @@ def test_a_generator_is_one_shard() -> None:
     assert sorted(Stream(source, shuffle=10).epoch()) == list(range(100))
     with refused("the names of shards are the text 'all'; write a list of names"):
         Shards("all", lambda name: iter(range(100)))
+
+
+class Numbers(Forward):
+    """One shard that can go on from each thousandth record."""
+
+    def __init__(self) -> None:
+        super().__init__(["numbers"], window=4096)
+        self.begun: list[int] = []
+
+    def _begin(self, shard: int, record: int):
+        first = record // 1000 * 1000
+        self.begun.append(first)
+        return iter(range(first, 20_000)), first
+
+    def length(self, shard: int) -> int:
+        raise AssertionError("not known")
+
+
+def test_a_record_that_was_passed_by_is_read_from_the_nearest_beginning() -> None:
+    source = Numbers()
+    assert source.read(0, [9000, 19_000]) == [9000, 19_000]
+    assert source.read(0, [15_000, 18_999]) == [15_000, 18_999] and source.begun == [9000]
+    assert source.read(0, [14_500, 14_501]) == [14_500, 14_501] and source.begun == [9000, 14_000]
+    assert source.up_to(0, 30_000) == 20_000 and len(source._kept) <= 4096
 
 
 # Hugging Face
@@ -166,6 +191,21 @@ def test_a_mixture_has_each_record_and_the_weights(weights: tuple[float, float])
     assert len(second) == 7000 or len(first) == 5000
     assert len(second) == 7000 or sorted(second[:7000]) == list(range(-7000, 0))
     assert Stream(source, shuffle=0).records(0, 100, 300) == whole[100:300] or len(source.shards()) > 1
+
+
+def test_a_source_that_begins_again_has_another_order() -> None:
+    whole = everything(Mixture({"a": (lists(100), 1), "b": (Lists(list(range(-1000, 0))), 1)}))
+    first = [one for one in whole if one >= 0]
+    assert sorted(first[:100]) == sorted(first[100:200]) == list(range(100)) and first[:100] != first[100:200]
+
+
+def test_the_seed_says_which_source_has_its_turn() -> None:
+    def turns(seed: int) -> list[bool]:
+        return [
+            one < 0 for one in Mixture({"a": (lists(50), 1), "b": (Lists([-1] * 50), 1)}, seed).read(0, range(60))
+        ]
+
+    assert turns(1) == turns(1) != turns(2)
 
 
 def test_a_mixture_of_other_seed_is_another_one() -> None:

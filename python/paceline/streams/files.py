@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import importlib
 import os
@@ -17,7 +18,7 @@ Held = TypeVar("Held")
 
 Paths = Union[str, "os.PathLike[str]", Sequence[Union[str, "os.PathLike[str]"]]]
 
-# Of a list of a million files nobody wants to wait for a look at each; a missing one is named when it is opened.
+# The first files of a list are looked at, as a million would take long; a missing one is named when it is opened.
 _LOOKED_AT = 1000
 _COMPRESSED = (".gz", ".zst", ".xz", ".bz2")
 
@@ -26,7 +27,7 @@ class Opened(Generic[Held]):
     """The last used of what is made for a key: open files, indices, row groups.
 
     In a forked process it makes them anew, as an open file's place would be shared with the parent. `keep` says that
-    what it holds is plain memory, and can be kept there. Pickled, it is empty.
+    what it holds is plain memory, and can be kept there. Pickled, it is empty. Several threads may use it.
     """
 
     def __init__(self, make: Callable[..., Held], most: int = 16, keep: bool = False) -> None:
@@ -40,13 +41,15 @@ class Opened(Generic[Held]):
         if self._pid != os.getpid() and not self._keep:
             self._held = OrderedDict()
         self._pid = os.getpid()
-        if key in self._held:
+        try:
+            held = self._held[key]
             self._held.move_to_end(key)
-            return self._held[key]
-        held = self._held[key] = self._make(*key)
-        if len(self._held) > self._most:
+        except KeyError:  # another thread may have put it out since the line before
+            held = self._held[key] = self._make(*key)
+        with contextlib.suppress(KeyError):
             # A file closes when nobody reads it any more.
-            self._held.popitem(last=False)
+            while len(self._held) > self._most:
+                self._held.popitem(last=False)
         return held
 
     def __getstate__(self) -> dict[str, Any]:

@@ -30,12 +30,12 @@ class JsonLines(Files):
 
     def read(self, shard: int, records: Sequence[int]) -> list[Any]:
         begins = self._begins.get(shard)
-        file = self._opened.get(shard).fileno()
+        file = self._opened.get(shard)
         found = []
         for record in records:
             # Lines of spaces that follow it come along.
             begin, end = begins[record], begins[record + 1]
-            line = os.pread(file, end - begin, begin)
+            line = os.pread(file.fileno(), end - begin, begin)
             if len(line) < end - begin:
                 raise changed(self.files[shard], len(begins) - 1, record)
             try:

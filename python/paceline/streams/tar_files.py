@@ -68,11 +68,10 @@ class TarFiles(Files):
     def _find_samples(self, shard: int) -> list[tuple[str, Members]]:
         name, size = self.files[shard], self.size(shard)
         samples: list[tuple[str, Members]] = []
+        file = self._opened.get(shard)
         try:
             with tarfile.open(name, "r:") as tar:
                 for member in tar:
-                    if member.offset_data + member.size > size:
-                        raise tarfile.ReadError(f"it ends inside {member.name}")
                     found = _NAME.match(member.name)
                     if not member.isreg() or found is None:
                         continue
@@ -83,7 +82,7 @@ class TarFiles(Files):
                         raise tarfile.ReadError(f"{member.name} is in it twice")
                     samples[-1][1].append((ending, member.offset_data, member.size))
                     tar.members = []  # type: ignore[attr-defined]  # a kilobyte each
-                if self._opened.get(shard).seek(tar.offset) + _END > size or any(self._opened.get(shard).read(_END)):
+                if file.seek(tar.offset) + _END > size or any(file.read(_END)):
                     raise tarfile.ReadError("it has no end mark, so a part is missing")
         except (tarfile.TarError, EOFError) as error:
             raise unreadable(name, error, _REWRITE) from error
