@@ -10,13 +10,32 @@ namespace {
 
 // Clocks and timers are no better, however even the intervals are.
 constexpr double kLeastDeviation = 0.01;
+// √(2/π), the mean of the rest of a normal distribution, in σ.
+constexpr double kLate = 0.798;
 // A normal distribution's standard deviation over its median difference from the median.
 constexpr double kNormal = 1.4826;
+
+// The time after the last moment before.
+constexpr Duration kNext{1};
+
+double median(double a, double b, double c) { return std::max(std::min(a, b), std::min(std::max(a, b), c)); }
+
+// Of five values, the least and the greatest of the first four are not the median. There are no branches, because
+// nobody can predict them.
+double median(const std::array<double, 5>& values) {
+  const auto [a, b, c, d, e] = values;
+  return median(std::max(std::min(a, b), std::min(c, d)), std::min(std::max(a, b), std::max(c, d)), e);
+}
 
 double median(std::span<double> values) {
   std::sort(values.begin(), values.end());
   const std::size_t half = values.size() / 2;
   return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
+}
+
+// The median of the first `count`. Requires: 0 < count ≤ 5.
+double median(std::array<double, 5> values, std::size_t count) {
+  return count == values.size() ? median(values) : median(std::span(values).first(count));
 }
 
 }  // namespace
@@ -31,9 +50,11 @@ void Arrivals::released(ReplicaId replica, Time now) {
   Rhythm& rhythm = this->rhythm(replica);
   rhythm.released = now;
   if (rhythm.seen == 0) return;
-  rhythm.expected = {now + bounded_seconds(rhythm.median),
-                     now + bounded_seconds(rhythm.median + 2 * rhythm.sigma)};
-  coming_.emplace(std::pair(rhythm.expected->at, replica), rhythm.expected->latest);
+  const Time at = now + bounded_seconds(rhythm.median);
+  const Time latest = now + bounded_seconds(rhythm.median + 2 * rhythm.sigma);
+  rhythm.expected = {at, latest, bounded_seconds(kLate / 2 * to_seconds(latest - at))};
+  coming_.put({*rhythm.expected, replica});
+  if (at <= due_until_) due_.put({rhythm.expected->late, replica});
 }
 
 void Arrivals::ready(ReplicaId replica, Time now) {
@@ -41,11 +62,11 @@ void Arrivals::ready(ReplicaId replica, Time now) {
   forget_expected(replica, rhythm);
   const auto size = static_cast<std::int64_t>(rhythm.last.size());
   rhythm.last[static_cast<std::size_t>(rhythm.seen++ % size)] = to_seconds(now - rhythm.released);
-  std::array<double, 5> sorted = rhythm.last;
-  const std::span<double> values(sorted.data(), static_cast<std::size_t>(std::min(rhythm.seen, size)));
-  rhythm.median = median(values);
-  for (double& value : values) value = std::abs(value - rhythm.median);
-  rhythm.sigma = std::max(kNormal * median(values), kLeastDeviation * rhythm.median);
+  const auto count = static_cast<std::size_t>(std::min(rhythm.seen, size));
+  rhythm.median = median(rhythm.last, count);
+  std::array<double, 5> away = rhythm.last;
+  for (double& value : away) value = std::abs(value - rhythm.median);
+  rhythm.sigma = std::max(kNormal * median(away, count), kLeastDeviation * rhythm.median);
 }
 
 void Arrivals::left(ReplicaId replica) {
@@ -55,8 +76,27 @@ void Arrivals::left(ReplicaId replica) {
 }
 
 void Arrivals::forget_expected(ReplicaId replica, Rhythm& rhythm) {
-  if (rhythm.expected) coming_.erase({rhythm.expected->at, replica});
+  if (!rhythm.expected) return;
+  coming_.erase({*rhythm.expected, replica});
+  if (rhythm.expected->at <= due_until_) due_.erase({rhythm.expected->late, replica});
   rhythm.expected.reset();
+}
+
+void Arrivals::forget_overdue(Time now) {
+  while (!coming_.empty() && coming_.front().expected.latest <= now) {
+    const ReplicaId late = coming_.front().replica;
+    forget_expected(late, rhythm(late));
+  }
+}
+
+void Arrivals::count_as_due(Time now) {
+  if (now <= due_until_) return;
+  coming_.walk(coming_.before(behind(due_until_)), [&](const Coming& one) {
+    if (one.expected.at > now) return false;
+    due_.put({one.expected.late, one.replica});
+    return true;
+  });
+  due_until_ = now;
 }
 
 Duration Arrivals::interval(ReplicaId replica) const {
@@ -64,17 +104,43 @@ Duration Arrivals::interval(ReplicaId replica) const {
 }
 
 std::vector<Arrivals::Expected> Arrivals::coming(Time now, std::size_t most, Time until) {
-  while (!coming_.empty() && coming_.begin()->second <= now) {
-    const ReplicaId late = coming_.begin()->first.second;
-    forget_expected(late, rhythm(late));
-  }
+  forget_overdue(now);
   std::vector<Expected> next;
-  for (auto it = coming_.begin(); it != coming_.end() && next.size() < most; ++it) {
-    const auto& [at, latest] = std::pair(it->first.first, it->second);
-    if (at > until) break;
-    if (latest > now) next.push_back({at, latest});
-  }
+  if (most == 0) return next;
+  coming_.walk(coming_.begin(), [&](const Coming& one) {
+    if (one.expected.at > until) return false;
+    if (one.expected.latest > now) next.push_back(one.expected);
+    return next.size() < most;
+  });
   return next;
+}
+
+void Arrivals::waits(Time now, std::size_t most, Duration longest, std::vector<Duration>& found) {
+  forget_overdue(now);
+  found.clear();
+  if (most == 0) return;
+  coming_.walk(coming_.begin(), [&](const Coming& one) {
+    if (one.expected.at > now + longest) return false;
+    if (one.expected.latest <= now) return true;
+    if (one.expected.wait(now) <= longest) found.push_back(one.expected.wait(now));
+    return --most > 0;
+  });
+}
+
+// If only n come within the wait for `most`, no number above n comes within its own wait. And so on. A replica
+// that is not due is counted as though it came at its expected time at the latest.
+std::size_t Arrivals::largest_within(Time now, double each_s, std::size_t most) {
+  forget_overdue(now);
+  count_as_due(now);
+  const auto ahead = coming_.before(behind(now));
+  while (most > 0) {
+    const Duration wait = bounded_seconds(each_s * static_cast<double>(most));
+    std::size_t come = due_.count(due_.begin(), {wait + kNext, ReplicaId(0)}, most);
+    come += coming_.count(ahead, behind(now + wait), most - come);
+    if (come == most) break;
+    most = come;
+  }
+  return most;
 }
 
 }  // namespace paceline::policy

@@ -8,24 +8,26 @@
 // was seen three times.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <optional>
-#include <utility>
 #include <vector>
 
 #include "paceline/base/ids.h"
 #include "paceline/base/time.h"
+#include "paceline/policy/sorted_blocks.h"
 
 namespace paceline::policy {
 
 class Arrivals {
  public:
   struct Expected {
-    Time at;      // the time after the median interval
-    Time latest;  // 2σ later; a replica that is not ready by then is overdue
+    Time at{};        // the time after the median interval
+    Time latest{};    // 2σ later; a replica that is not ready by then is overdue
+    Duration late{};  // σ·√(2/π): a replica that is due and not ready is expected this much later
+    Duration wait(Time now) const { return std::max(at - now, late); }
   };
 
   // Each costs O(log P). ready() requires: the replica was released.
@@ -38,10 +40,36 @@ class Arrivals {
   // front.
   std::vector<Expected> coming(Time now, std::size_t most, Time until = Time::max());
 
+  // The waits, at most `longest`, for those that coming() would give. In no order; in place of what was in
+  // `found`.
+  void waits(Time now, std::size_t most, Duration longest, std::vector<Duration>& found);
+
+  // An upper bound of the numbers n ≤ `most` for which n of the expected replicas have a wait of at most
+  // n·`each_s` seconds; 0: there is none. O(log P) for each replica that has become due since the last call.
+  // Otherwise O(log P), and O(most / 32) a few times.
+  std::size_t largest_within(Time now, double each_s, std::size_t most);
+
   // The median of its last intervals. Requires: it was ready and has not left.
   Duration interval(ReplicaId replica) const;
 
+  // The arrivals that it looked at and the blocks of them that it counted, since the beginning. For tests.
+  std::int64_t looked_at() const { return coming_.steps() + due_.steps(); }
+
  private:
+  struct Coming {
+    Expected expected;
+    ReplicaId replica;
+    friend bool operator<(const Coming& a, const Coming& b) {
+      return a.expected.at < b.expected.at || (a.expected.at == b.expected.at && a.replica < b.replica);
+    }
+  };
+  struct Due {
+    Duration late;
+    ReplicaId replica;
+    friend bool operator<(const Due& a, const Due& b) {
+      return a.late < b.late || (a.late == b.late && a.replica < b.replica);
+    }
+  };
   struct Rhythm {
     Time released{};
     std::array<double, 5> last{};  // the newest intervals, seconds; a ring
@@ -50,12 +78,18 @@ class Arrivals {
     double sigma = 0;                  // standard deviation, seconds
     std::optional<Expected> expected;  // while it is in coming_
   };
+  // It is behind all that are expected by that time.
+  static Coming behind(Time time) { return {{.at = time + Duration(1)}, ReplicaId(0)}; }
   void forget_expected(ReplicaId replica, Rhythm& rhythm);
+  void forget_overdue(Time now);
+  void count_as_due(Time now);
 
   Rhythm& rhythm(ReplicaId replica);
 
   std::vector<Rhythm> rhythms_;  // indexed by replica id; of a replica that is not live, an empty one
-  std::map<std::pair<Time, ReplicaId>, Time> coming_;  // expected time to `latest`
+  SortedBlocks<Coming> coming_;
+  SortedBlocks<Due> due_;  // those of coming_ that are expected by due_until_
+  Time due_until_{Time::min()};
 };
 
 }  // namespace paceline::policy
