@@ -20,7 +20,7 @@ constexpr Duration kNext{1};
 
 double median(double a, double b, double c) { return std::max(std::min(a, b), std::min(std::max(a, b), c)); }
 
-// Of five values, the least and the greatest of the first four are not the median. There are no branches, because
+// The least and the greatest of the first four values are not the median of five. There are no branches, because
 // nobody can predict them.
 double median(const std::array<double, 5>& values) {
   const auto [a, b, c, d, e] = values;
@@ -54,7 +54,9 @@ void Arrivals::released(ReplicaId replica, Time now) {
   const Time latest = now + bounded_seconds(rhythm.median + 2 * rhythm.sigma);
   rhythm.expected = {at, latest, bounded_seconds(kLate / 2 * to_seconds(latest - at))};
   coming_.put({*rhythm.expected, replica});
-  if (at <= due_until_) due_.put({rhythm.expected->late, replica});
+  if (at > due_until_) return;
+  due_.put({rhythm.expected->late, replica});
+  overdue_at_.emplace(latest, replica);
 }
 
 void Arrivals::ready(ReplicaId replica, Time now) {
@@ -94,9 +96,15 @@ void Arrivals::count_as_due(Time now) {
   coming_.walk(coming_.before(behind(due_until_)), [&](const Coming& one) {
     if (one.expected.at > now) return false;
     due_.put({one.expected.late, one.replica});
+    overdue_at_.emplace(one.expected.latest, one.replica);
     return true;
   });
   due_until_ = now;
+  for (; !overdue_at_.empty() && overdue_at_.top().first <= now; overdue_at_.pop()) {
+    const auto [latest, replica] = overdue_at_.top();
+    Rhythm& rhythm = this->rhythm(replica);
+    if (rhythm.expected && rhythm.expected->latest == latest) forget_expected(replica, rhythm);
+  }
 }
 
 Duration Arrivals::interval(ReplicaId replica) const {
@@ -127,20 +135,45 @@ void Arrivals::waits(Time now, std::size_t most, Duration longest, std::vector<D
   });
 }
 
-// If only n come within the wait for `most`, no number above n comes within its own wait. And so on. A replica
-// that is not due is counted as though it came at its expected time at the latest.
+// If only n come within the wait for `most`, no number above n comes within its own wait. And so on. Those that
+// are not due are first counted in blocks, as though each came at its expected time at the latest. The few that
+// are left are looked at.
 std::size_t Arrivals::largest_within(Time now, double each_s, std::size_t most) {
   forget_overdue(now);
   count_as_due(now);
   const auto ahead = coming_.before(behind(now));
-  while (most > 0) {
-    const Duration wait = bounded_seconds(each_s * static_cast<double>(most));
-    std::size_t come = due_.count(due_.begin(), {wait + kNext, ReplicaId(0)}, most);
-    come += coming_.count(ahead, behind(now + wait), most - come);
+  // Replicas that are due are before all others, and coming() gives no more than this.
+  const std::size_t most_ahead = most - std::min(most, due_.size());
+  const auto wait_for = [&](std::size_t n) { return bounded_seconds(each_s * static_cast<double>(n)); };
+  for (std::size_t come = 0; most > 0; most = come) {
+    const Duration wait = wait_for(most);
+    come = due_.count(due_.begin(), {wait + kNext, ReplicaId(0)}, most);
+    come += coming_.count(ahead, behind(now + wait), std::min(most - come, most_ahead));
     if (come == most) break;
-    most = come;
+  }
+  if (most == 0) return 0;
+  find_near(now, ahead, wait_for(most), most, most_ahead);
+  while (most > near_.size()) {
+    most = near_.size();
+    std::erase_if(near_, [longest = wait_for(most)](Duration wait) { return wait > longest; });
   }
   return most;
+}
+
+void Arrivals::find_near(Time now, SortedBlocks<Coming>::Place ahead, Duration longest, std::size_t most_due,
+                         std::size_t most_ahead) {
+  near_.clear();
+  due_.walk(due_.begin(), [&](const Due& one) {
+    if (one.late > longest) return false;
+    near_.push_back(one.late);
+    return --most_due > 0;
+  });
+  if (most_ahead == 0) return;
+  coming_.walk(ahead, [&](const Coming& one) {
+    if (one.expected.at > now + longest) return false;
+    if (one.expected.late <= longest) near_.push_back(one.expected.wait(now));
+    return --most_ahead > 0;
+  });
 }
 
 }  // namespace paceline::policy

@@ -12,7 +12,10 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <queue>
+#include <utility>
 #include <vector>
 
 #include "paceline/base/ids.h"
@@ -44,9 +47,9 @@ class Arrivals {
   // `found`.
   void waits(Time now, std::size_t most, Duration longest, std::vector<Duration>& found);
 
-  // An upper bound of the numbers n ≤ `most` for which n of the expected replicas have a wait of at most
-  // n·`each_s` seconds; 0: there is none. O(log P) for each replica that has become due since the last call.
-  // Otherwise O(log P), and O(most / 32) a few times.
+  // An upper bound of the numbers n for which n of those that coming(now, most) gives have a wait of at most
+  // n·`each_s` seconds; 0: there is none. O(log P) for each replica that has become due or overdue since the last
+  // call. Otherwise O(log P), O(most / 32) a few times, and O(n).
   std::size_t largest_within(Time now, double each_s, std::size_t most);
 
   // The median of its last intervals. Requires: it was ready and has not left.
@@ -78,18 +81,26 @@ class Arrivals {
     double sigma = 0;                  // standard deviation, seconds
     std::optional<Expected> expected;  // while it is in coming_
   };
-  // It is behind all that are expected by that time.
+  // A place behind all that are expected by that time.
   static Coming behind(Time time) { return {{.at = time + Duration(1)}, ReplicaId(0)}; }
   void forget_expected(ReplicaId replica, Rhythm& rhythm);
   void forget_overdue(Time now);
   void count_as_due(Time now);
+  // Puts the waits of at most `longest` into near_: the `most_due` shortest of those that are due, and of the others
+  // only those of the first `most_ahead`.
+  void find_near(Time now, SortedBlocks<Coming>::Place ahead, Duration longest, std::size_t most_due,
+                 std::size_t most_ahead);
 
   Rhythm& rhythm(ReplicaId replica);
 
   std::vector<Rhythm> rhythms_;  // indexed by replica id; of a replica that is not live, an empty one
   SortedBlocks<Coming> coming_;
-  SortedBlocks<Due> due_;  // those of coming_ that are expected by due_until_
+  SortedBlocks<Due> due_;  // the part of coming_ that is expected by due_until_
   Time due_until_{Time::min()};
+  // The times at which those of due_ are overdue, the first on top; also of some that are not in due_ any more.
+  using OverdueAt = std::pair<Time, ReplicaId>;
+  std::priority_queue<OverdueAt, std::vector<OverdueAt>, std::greater<>> overdue_at_;
+  std::vector<Duration> near_;  // scratch memory of largest_within()
 };
 
 }  // namespace paceline::policy

@@ -120,6 +120,8 @@ class Cgp final : public SyncPolicy {
   bool hears_of_completion() const override { return options_.k_max > 1; }
   Reduction reduction() const override;
 
+  const Arrivals& arrivals() const { return arrivals_; }
+
  private:
   struct Waiting {
     Contribution contribution;

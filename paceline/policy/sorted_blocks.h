@@ -23,11 +23,13 @@ class SortedBlocks {
   // The most entries of a block.
   static constexpr std::size_t kBlock = 64;
 
-  bool empty() const { return blocks_.empty(); }
+  std::size_t size() const { return size_; }
+  bool empty() const { return size_ == 0; }
   // The least entry. Requires: not empty.
   const Entry& front() const { return blocks_.front().front(); }
 
   void put(const Entry& entry) {
+    ++size_;
     if (blocks_.empty()) {
       blocks_.push_back({entry});
       return;
@@ -46,6 +48,7 @@ class SortedBlocks {
     const auto place = std::lower_bound(block.begin(), block.end(), entry);
     PACELINE_CHECK(place != block.end() && !(entry < *place), "an entry is erased that is not in the set");
     block.erase(place);
+    --size_;
     if (block.empty()) {
       blocks_.erase(blocks_.begin() + static_cast<std::ptrdiff_t>(at));
     } else if (at + 1 < blocks_.size() && block.size() + blocks_[at + 1].size() <= kBlock / 2) {
@@ -125,6 +128,7 @@ class SortedBlocks {
   }
 
   std::vector<Block> blocks_;  // none is empty
+  std::size_t size_ = 0;
   mutable std::int64_t steps_ = 0;
 };
 
