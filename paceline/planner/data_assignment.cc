@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <numeric>
 #include <optional>
+#include <queue>
 #include <utility>
 
 #include <fmt/format.h>
@@ -65,20 +67,14 @@ double iteration_ms(const ReplicaTime& replica, std::int64_t samples, std::int64
   return replica.alpha_ms + replica.beta_ms * static_cast<double>((samples + micro_batch - 1) / micro_batch);
 }
 
-// Whole micro-batches of the shares; what is left goes, a micro-batch at a time, to whom it costs least.
-DataAssignment rounded(const DataProblem& problem, const DataShares& shares) {
+bool samples_cost(const DataProblem& problem) {
+  return std::any_of(problem.replicas.begin(), problem.replicas.end(),
+                     [](const ReplicaTime& replica) { return replica.sample_cost > 0; });
+}
+
+// The rest goes to whom it costs least, a micro-batch at a time; `whole` is all that was given before.
+void give_rest(const DataProblem& problem, std::int64_t left, DataAssignment& whole) {
   const std::int64_t u = problem.micro_batch;
-  DataAssignment whole{std::vector<std::int64_t>(shares.samples.size()), 0};
-  std::int64_t left = problem.batch;
-  for (std::size_t g = 0; g < shares.samples.size(); ++g) {
-    // A share that is a whole number but for rounding counts as one.
-    const double parts = shares.samples[g] / static_cast<double>(u);
-    std::int64_t samples = static_cast<std::int64_t>(std::floor(parts * (1 + 1e-12) + 1e-9)) * u;
-    samples = std::min({samples, left, problem.replicas[g].most_samples});
-    whole.samples[g] = samples;
-    whole.time_ms = std::max(whole.time_ms, iteration_ms(problem.replicas[g], samples, u));
-    left -= samples;
-  }
   while (left > 0) {
     std::size_t best = 0;
     std::int64_t best_part = 0;
@@ -99,12 +95,53 @@ DataAssignment rounded(const DataProblem& problem, const DataShares& shares) {
     whole.time_ms = std::max(whole.time_ms, best_time);
     left -= best_part;
   }
-  return whole;
 }
 
-bool samples_cost(const DataProblem& problem) {
-  return std::any_of(problem.replicas.begin(), problem.replicas.end(),
-                     [](const ReplicaTime& replica) { return replica.sample_cost > 0; });
+// The same if only time costs: it costs least to give to whom has the least time with it, whatever the others have.
+void give_rest_by_time(const DataProblem& problem, std::int64_t left, DataAssignment& whole) {
+  const std::int64_t u = problem.micro_batch;
+  using Next = std::pair<double, std::size_t>;  // time with another micro-batch; replica
+  std::priority_queue<Next, std::vector<Next>, std::greater<>> next;
+  const auto offer = [&](std::size_t g) {
+    const ReplicaTime& replica = problem.replicas[g];
+    const std::int64_t room = std::min(u - whole.samples[g] % u, replica.most_samples - whole.samples[g]);
+    if (room > 0) next.emplace(iteration_ms(replica, whole.samples[g] + 1, u), g);
+  };
+  for (std::size_t g = 0; g < whole.samples.size(); ++g) offer(g);
+  while (left > 0) {
+    PACELINE_CHECK(!next.empty(), "{} samples fit nowhere", left);
+    const auto [time, g] = next.top();
+    next.pop();
+    const std::int64_t part =
+        std::min({u - whole.samples[g] % u, left, problem.replicas[g].most_samples - whole.samples[g]});
+    whole.samples[g] += part;
+    whole.time_ms = std::max(whole.time_ms, time);
+    left -= part;
+    offer(g);
+  }
+}
+
+// Whole micro-batches of the shares; what is left goes, a micro-batch at a time, to whom it costs least. O(P log P),
+// or O(P²) if samples cost.
+DataAssignment rounded(const DataProblem& problem, const DataShares& shares) {
+  const std::int64_t u = problem.micro_batch;
+  DataAssignment whole{std::vector<std::int64_t>(shares.samples.size()), 0};
+  std::int64_t left = problem.batch;
+  for (std::size_t g = 0; g < shares.samples.size(); ++g) {
+    // A share that is a whole number but for rounding counts as one.
+    const double parts = shares.samples[g] / static_cast<double>(u);
+    std::int64_t samples = static_cast<std::int64_t>(std::floor(parts * (1 + 1e-12) + 1e-9)) * u;
+    samples = std::min({samples, left, problem.replicas[g].most_samples});
+    whole.samples[g] = samples;
+    whole.time_ms = std::max(whole.time_ms, iteration_ms(problem.replicas[g], samples, u));
+    left -= samples;
+  }
+  if (samples_cost(problem)) {
+    give_rest(problem, left, whole);
+  } else {
+    give_rest_by_time(problem, left, whole);
+  }
+  return whole;
 }
 
 }  // namespace

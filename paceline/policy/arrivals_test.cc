@@ -1,8 +1,12 @@
 // Tests which replicas are expected when, given their earlier intervals.
 #include "paceline/policy/arrivals.h"
 
+#include <algorithm>
+#include <functional>
+
 #include <gtest/gtest.h>
 
+#include "paceline/base/rng.h"
 #include "paceline/policy/testing/short_names.h"
 
 namespace paceline::policy {
@@ -139,6 +143,73 @@ TEST(Arrivals, ForgetTheRhythmOfAReplicaThatLeft) {
   arrivals.released(kA, s(20));
   EXPECT_TRUE(arrivals.coming(s(20), 9).empty());
   arrivals.left(kB);  // was never there
+}
+
+// All arrivals are looked at, one by one.
+std::vector<Duration> waits_by_hand(Arrivals& arrivals, Time now, std::size_t most, Duration longest) {
+  std::vector<Duration> waits;
+  for (const Arrivals::Expected& one : arrivals.coming(now, most)) {
+    if (one.wait(now) <= longest) waits.push_back(one.wait(now));
+  }
+  std::sort(waits.begin(), waits.end());
+  return waits;
+}
+
+// Random iterations of replicas, of which some leave and some stay away for a while. `look` is called now and then.
+void random_iterations(std::uint64_t seed, const std::function<void(Arrivals&, Time, Rng&)>& look) {
+  Rng rng(seed);
+  Arrivals arrivals;
+  const std::int32_t replicas = 1 << rng.below(9);
+  std::vector<bool> computing(static_cast<std::size_t>(replicas), false);
+  Time now;
+  for (int step = 0; step < 20 * replicas; ++step) {
+    const ReplicaId replica(static_cast<std::int32_t>(rng.below(static_cast<std::uint64_t>(replicas))));
+    const auto index = static_cast<std::size_t>(replica.value());
+    if (computing[index] && rng.below(20) == 0) {
+      arrivals.left(replica);
+    } else if (computing[index]) {
+      arrivals.ready(replica, now);
+    } else {
+      arrivals.released(replica, now);
+    }
+    computing[index] = !computing[index];
+    now += from_seconds(rng.uniform() / replicas);
+    if (step % 7 == 0) look(arrivals, now, rng);
+  }
+}
+
+TEST(Arrivals, TheirWaitsAreThoseOfTheNextThatAreNotTooLong) {
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    random_iterations(seed, [&](Arrivals& arrivals, Time now, Rng& rng) {
+      const std::size_t most = rng.below(100);
+      const Duration longest = from_seconds(2 * rng.uniform() * rng.uniform());
+      std::vector<Duration> waits{Duration(1)};  // is replaced
+      arrivals.waits(now, most, longest, waits);
+      std::sort(waits.begin(), waits.end());
+      ASSERT_EQ(waits, waits_by_hand(arrivals, now, most, longest)) << "seed " << seed;
+    });
+  }
+}
+
+TEST(Arrivals, NoMoreComeWithinTheirOwnWaitThanTheBoundSays) {
+  std::int64_t tight = 0, asked = 0;
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    random_iterations(seed, [&](Arrivals& arrivals, Time now, Rng& rng) {
+      const std::size_t most = 1 + rng.below(256);
+      const double each_s = 0.1 * rng.uniform() * rng.uniform() * rng.uniform();
+      const std::vector<Duration> waits = waits_by_hand(arrivals, now, most, Duration::max());
+      std::size_t largest = 0;
+      for (std::size_t n = 1; n <= waits.size(); ++n) {
+        if (waits[n - 1] <= from_seconds(each_s * static_cast<double>(n))) largest = n;
+      }
+      const std::size_t bound = arrivals.largest_within(now, each_s, most);
+      ASSERT_GE(bound, largest) << "seed " << seed;
+      ASSERT_LE(bound, most) << "seed " << seed;
+      tight += bound == largest ? 1 : 0;
+      ++asked;
+    });
+  }
+  EXPECT_GE(tight, asked * 9 / 10) << "of " << asked;
 }
 
 }  // namespace

@@ -11,9 +11,6 @@ constexpr std::size_t kLargestPlanned = 64;
 constexpr double kShortest = 1e-9;
 // The most arrivals that patience looks at, because its cost grows with them.
 constexpr std::size_t kMostLookedAt = 256;
-// A replica whose expected time has passed is expected this many σ later: √(2/π), the mean of the rest of a
-// normal distribution.
-constexpr double kLate = 0.798;
 // The share of a round that moves the mean delay.
 constexpr double kDelayStep = 0.25;
 }  // namespace
@@ -25,7 +22,7 @@ void Cgp::joined(Time now, const Joined& fact, Orders& orders) {
 
 void Cgp::left(Time now, const Left& fact, Orders& orders) {
   arrivals_.left(fact.replica);
-  computing_.erase({released(fact.replica).on, fact.replica});
+  computing_.erase(fact.replica);
   const auto mine = std::find_if(waiting_.begin(), waiting_.end(), [&](const Waiting& one) {
     return one.contribution.replica == fact.replica;
   });
@@ -44,7 +41,7 @@ void Cgp::ready(Time now, const Ready& fact, Orders& orders) {
   const Released& mine = released(fact.replica);
   if (mine.by_commit && fact.pulled > Duration::zero())
     back_.arrived(mine.on, now - fact.compute + fact.pulled);
-  computing_.erase({mine.on, fact.replica});
+  computing_.erase(fact.replica);
   const double seconds = std::max(to_seconds(arrivals_.interval(fact.replica)), kShortest);
   waiting_.push_back({{fact.replica, fact.clock}, fact.base, now, seconds});
   lost_ += 1 / seconds;
@@ -140,20 +137,26 @@ std::optional<Time> Cgp::patient_until(Time now) {
       return plan_->until;
   }
   plan_.reset();
-  const double all = worth * static_cast<double>(computing_.size());
-  // A longer wait costs more than all that are looked at are worth; the millionth is for rounding.
-  const double looked_at = 1.000001 * worth * static_cast<double>(kMostLookedAt);
-  const Duration longest = bounded_seconds(std::min(all, looked_at) / lost_);
-  std::vector<Duration> waits;
-  for (const Arrivals::Expected& one : arrivals_.coming(now, kMostLookedAt, now + longest))
-    waits.push_back(std::max(one.at - now, bounded_seconds(kLate / 2 * to_seconds(one.latest - one.at))));
-  std::sort(waits.begin(), waits.end());
-  std::vector<double> least;  // the costs without the longer update
-  for (const Duration wait : waits) least.push_back(lost_ * to_seconds(wait));
+  // A longer wait costs more than all that are looked at are worth. The millionth is for rounding.
+  const double each_s = 1.000001 * worth / lost_;
+  std::size_t most = arrivals_.largest_within(now, each_s, std::min(computing_.size(), kMostLookedAt));
+  if (most == 0) return std::nullopt;
+  arrivals_.waits(now, kMostLookedAt, bounded_seconds(each_s * static_cast<double>(most)), waits_);
+  // If fewer come than that, they are worth less, and so on.
+  while (most > waits_.size()) {
+    most = waits_.size();
+    std::erase_if(waits_, [longest = bounded_seconds(each_s * static_cast<double>(most))](Duration wait) {
+      return wait > longest;
+    });
+  }
+  if (waits_.empty()) return std::nullopt;
+  std::sort(waits_.begin(), waits_.end());
+  least_.clear();
+  for (const Duration wait : waits_) least_.push_back(lost_ * to_seconds(wait));
   const std::size_t best =
-      best_number(least, worth, [&](std::size_t more) { return cost_of_waiting(more, waits[more - 1]); });
+      best_number(least_, worth, [&](std::size_t more) { return cost_of_waiting(more, waits_[more - 1]); });
   if (best == 0) return std::nullopt;
-  plan_ = {now + waits[best - 1], k + best};
+  plan_ = {now + waits_[best - 1], k + best};
   return plan_->until;
 }
 
@@ -189,7 +192,9 @@ void Cgp::pay(const std::vector<Waiting>& group, Time now) {
 }
 
 bool Cgp::bound_blocks(Version latest) const {
-  return !computing_.empty() && latest.next() - computing_.begin()->first > options_.staleness;
+  if (computing_.empty()) return false;
+  const Released& stalest = released_[static_cast<std::size_t>(computing_.oldest().value())];
+  return latest.next() - stalest.on > options_.staleness;
 }
 
 Time Cgp::deadline(Time now) {
@@ -225,11 +230,11 @@ std::optional<Time> Cgp::worth_waiting_for(Time now) {
 }
 
 void Cgp::close(Time now, const Reason& why, Orders& orders) {
-  const std::vector<Waiting> group = take_group(orders.latest());
+  take_group(orders.latest());
   count_lost();
-  pay(group, now);
+  pay(group_, now);
   absl::InlinedVector<Contribution, 1> members;
-  for (const Waiting& one : group) members.push_back(one.contribution);
+  for (const Waiting& one : group_) members.push_back(one.contribution);
   std::sort(members.begin(), members.end());
   orders.commit(members, why);
   if (hears_of_completion()) {
@@ -246,29 +251,28 @@ void Cgp::close(Time now, const Reason& why, Orders& orders) {
   plan_.reset();
 }
 
-std::vector<Cgp::Waiting> Cgp::take_group(Version latest) {
-  std::vector<Waiting> group;
+void Cgp::take_group(Version latest) {
+  group_.clear();
   if (static_cast<std::int64_t>(waiting_.size()) <= options_.k_max) {
-    group.swap(waiting_);
-    return group;
+    group_.swap(waiting_);
+    return;
   }
   // More than fit, which only the bound brings about: the stalest first, and all that could not wait.
   std::stable_sort(waiting_.begin(), waiting_.end(),
                    [](const Waiting& a, const Waiting& b) { return a.base < b.base; });
   auto end = waiting_.begin() + static_cast<std::ptrdiff_t>(options_.k_max);
   while (end != waiting_.end() && latest.next() - end->base > options_.staleness) ++end;
-  group.assign(waiting_.begin(), end);
+  group_.assign(waiting_.begin(), end);
   waiting_.erase(waiting_.begin(), end);
   std::stable_sort(waiting_.begin(), waiting_.end(),
                    [](const Waiting& a, const Waiting& b) { return a.since < b.since; });
-  return group;
 }
 
 void Cgp::release(ReplicaId replica, bool by_commit, Time now, Orders& orders, const Reason& why) {
   const auto index = static_cast<std::size_t>(replica.value());
   if (released_.size() <= index) released_.resize(index + 1);
   released_[index] = {orders.latest(), committed_, by_commit};
-  computing_.emplace(orders.latest(), replica);
+  computing_.put(replica);
   arrivals_.released(replica, now);
   orders.release(replica, why);
 }

@@ -60,9 +60,7 @@
 #include <limits>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <absl/status/statusor.h>
@@ -70,6 +68,7 @@
 #include "paceline/policy/arrivals.h"
 #include "paceline/policy/global_path.h"
 #include "paceline/policy/grouping.h"
+#include "paceline/policy/oldest_first.h"
 #include "paceline/policy/policy_text.h"
 #include "paceline/policy/return_path.h"
 #include "paceline/policy/sync_policy.h"
@@ -121,6 +120,8 @@ class Cgp final : public SyncPolicy {
   bool hears_of_completion() const override { return options_.k_max > 1; }
   Reduction reduction() const override;
 
+  const Arrivals& arrivals() const { return arrivals_; }
+
  private:
   struct Waiting {
     Contribution contribution;
@@ -158,8 +159,8 @@ class Cgp final : public SyncPolicy {
   void count_lost();
   void close_due(Time now, Orders& orders);
   void close(Time now, const Reason& why, Orders& orders);
-  // Takes the members of the next commit out of those that wait.
-  std::vector<Waiting> take_group(Version latest);
+  // Moves the members of the next commit from waiting_ to group_.
+  void take_group(Version latest);
   void release(ReplicaId replica, bool by_commit, Time now, Orders& orders, const Reason& why);
   Released& released(ReplicaId replica) { return released_[static_cast<std::size_t>(replica.value())]; }
   std::int64_t live() const { return static_cast<std::int64_t>(computing_.size() + waiting_.size()); }
@@ -168,19 +169,23 @@ class Cgp final : public SyncPolicy {
   GlobalPath path_;
   ReturnPath back_;
   Arrivals arrivals_;
-  std::set<std::pair<Version, ReplicaId>> computing_;  // ordered by the version on which they were released
-  std::vector<Released> released_;                     // indexed by replica id
-  std::vector<Waiting> waiting_;                       // the open group, in order of coming
-  std::optional<Time> deadline_;   // the open group's; set when a member comes or a replica leaves
-  bool blocked_ = false;           // the bound holds the open group up
-  std::optional<Time> wake_;       // a timer that was asked for and has not rung
-  std::optional<Time> could_go_;   // the time since which only patience keeps the group open
-  std::size_t could_go_with_ = 0;  // members at that time
-  std::optional<Plan> plan_;       // for the open group
-  double lost_ = 0;                // iterations that the open group loses in a second
-  double purse_ = 0;               // iterations a replica, 0 to 1
-  std::int64_t committed_ = 0;     // gradients
-  double delay_ = 1;               // the mean of late, in bulk rounds
+  OldestFirst
+      computing_;  // in the order of their releases, and so of the versions on which they were released
+  std::vector<Released> released_;  // indexed by replica id
+  std::vector<Waiting> waiting_;    // the open group, in order of coming
+  std::vector<Waiting> group_;      // the members of the commit that is being ordered
+  std::optional<Time> deadline_;    // the open group's; set when a member comes or a replica leaves
+  bool blocked_ = false;            // the bound holds the open group up
+  std::optional<Time> wake_;        // a timer that was asked for and has not rung
+  std::optional<Time> could_go_;    // the time since which only patience keeps the group open
+  std::size_t could_go_with_ = 0;   // members at that time
+  std::optional<Plan> plan_;        // for the open group
+  std::vector<Duration> waits_;     // scratch memory of patient_until
+  std::vector<double> least_;       // costs of these without the longer update; the same
+  double lost_ = 0;                 // iterations that the open group loses in a second
+  double purse_ = 0;                // iterations a replica, 0 to 1
+  std::int64_t committed_ = 0;      // gradients
+  double delay_ = 1;                // the mean of late, in bulk rounds
 };
 
 }  // namespace paceline::policy
