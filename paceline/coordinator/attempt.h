@@ -152,6 +152,10 @@ class Attempt {
   void on_hello(ServerPeer peer, const wire::ServerHello& hello);
   absl::Status on_message(ServerId server, const wire::ServerMessage& message);
   void on_ballot(ServerId server, const wire::Ballot& ballot);
+  void miss_server(ServerId server, const std::string& why);
+  void take_up_server(ServerId server, const wire::KeptShard& kept);
+  void give_up_missed_servers();
+  void fail_checkpoint_of_missed();
   void take_up_vote();
   bool all_awaited_servers_here() const;
   void start_servers_if_ready();
@@ -246,6 +250,13 @@ class Attempt {
   std::optional<StopWanted> asked_;  // the first request for a stop
   bool done_ = false;                // every sample is committed, or the target is reached
   absl::Status result_;
+  // Servers that died and whose shards are in memory that outlives them: they are started again.
+  struct Missed {
+    SteadyTime since;
+    std::string why;
+    Version version{};  // which it takes up, once it is here
+  };
+  std::map<ServerId, Missed> missed_servers_;
   // The reason to stop, with a checkpoint, when the remaining devices cannot hold the model.
   absl::Status no_plan_;
 

@@ -163,7 +163,10 @@ LocalCluster::LocalCluster(HostProcesses processes, const config::JobConfig& job
     std::vector<std::string> arguments = {"server", "--shard", std::to_string(shard)};
     if (!processes_.exchange.empty())
       arguments.insert(arguments.end(), {"--exchange", processes_.exchange, "--fabric", processes_.fabric});
-    children_[server_name(shard)] = {ChildProgram::kWithoutTorch, std::move(arguments), {}};
+    Child& server = children_[server_name(shard)];
+    server = {ChildProgram::kWithoutTorch, std::move(arguments), {}};
+    // Without a keep a server's memory ends with it, and nothing else is different.
+    if (auto keep = memory::DescriptorKeep::open(); keep.ok()) server.keep = *std::move(keep);
   }
   for (const std::string& name : processes_.workers) {
     std::vector<std::string> arguments = {"worker", "--name", name};
@@ -301,12 +304,21 @@ absl::Status LocalCluster::start(const std::string& name) {
   const double patience_s = processes_.first ? static_cast<double>(kStartPatience.count()) : patience_s_;
   arguments.insert(arguments.end(), {"--patience", std::to_string(patience_s)});
   if (!reach_.certs.empty()) arguments.insert(arguments.end(), {"--certs", reach_.certs});
-  PACELINE_ASSIGN_OR_RETURN(child.process, start_process(child.program, name, arguments));
+  std::vector<int> inherited;
+  if (child.keep) {
+    arguments.emplace_back("--keep");
+    for (const int end : child.keep->ends()) {
+      arguments.push_back(std::to_string(end));
+      inherited.push_back(end);
+    }
+  }
+  PACELINE_ASSIGN_OR_RETURN(child.process, start_process(child.program, name, arguments, inherited));
   return absl::OkStatus();
 }
 
 absl::StatusOr<ChildProcess> LocalCluster::start_process(ChildProgram program, const std::string& name,
-                                                         const std::vector<std::string>& arguments) {
+                                                         const std::vector<std::string>& arguments,
+                                                         const std::vector<int>& inherited) {
   const std::string log = fmt::format("{}/logs/{}.log", processes_.folder, name);
   const Priority priority = name == supervisor::kEvaluator ? Priority::kLowest : Priority::kUsual;
   if (fork_server_ && program == ChildProgram::kWithTorch) {
@@ -314,7 +326,7 @@ absl::StatusOr<ChildProcess> LocalCluster::start_process(ChildProgram program, c
     if (!absl::IsUnavailable(forked.status())) return forked;
     fork_server_.reset();
   }
-  return ChildProcess::start(program, name, arguments, log, {}, priority);
+  return ChildProcess::start(program, name, arguments, log, inherited, priority);
 }
 
 std::optional<LocalCluster::What> LocalCluster::act(const supervisor::KillMember& kill) {

@@ -19,6 +19,7 @@
 #include "paceline/launch/child_process.h"
 #include "paceline/launch/fork_server.h"
 #include "paceline/launch/run_keeper.h"
+#include "paceline/memory/descriptor_keep.h"
 #include "paceline/peer/peer.h"
 #include "paceline/runs/leader.h"
 #include "paceline/supervisor/supervisor.h"
@@ -99,6 +100,8 @@ class LocalCluster {
     ChildProgram program;
     std::vector<std::string> arguments;
     std::optional<ChildProcess> process;  // nothing: it has ended
+    // Of a server: descriptors of its memory, which its successor takes up.
+    std::optional<memory::DescriptorKeep> keep{};
   };
   using What = decltype(supervisor::Event::what);
 
@@ -122,7 +125,8 @@ class LocalCluster {
   absl::Status read_access();
   absl::Status start(const std::string& name);
   absl::StatusOr<ChildProcess> start_process(ChildProgram program, const std::string& name,
-                                             const std::vector<std::string>& arguments);
+                                             const std::vector<std::string>& arguments,
+                                             const std::vector<int>& inherited = {});
   absl::Status follow(const std::string& address);
   void start_keeper(const std::string& run);
   void hear_of_keeper(const wire::StatusReply& reply);

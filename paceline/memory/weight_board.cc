@@ -80,6 +80,51 @@ absl::StatusOr<WeightWriter> WeightWriter::create(std::int64_t floats, int reade
   return WeightWriter(std::move(memory), std::move(mapping), floats, kept, std::move(device));
 }
 
+namespace {
+
+// Bytes that another process left are not trusted: places that they name have to be in the memory.
+absl::Status check_board(const BoardHeader& header, std::size_t size) {
+  const bool is_board = header.magic == kBoardMagic && header.on_device == 0 && header.buffers > 0 &&
+                        header.buffers <= kMostBuffers && header.floats >= 0;
+  const auto floats = static_cast<std::uint64_t>(header.floats);
+  if (!is_board || floats > size / sizeof(float) ||
+      size != header_bytes() + static_cast<std::size_t>(header.buffers) * buffer_bytes(header.floats))
+    return absl::InvalidArgumentError("the memory has no board of weights");
+  const Latest latest = unpack(header.latest.load());
+  const bool has_version =
+      latest.buffer < header.buffers && header.versions[latest.buffer].load() == latest.version.value();
+  if (!has_version) return absl::InvalidArgumentError("the board has no version");
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<Version> WeightWriter::version_in(const SharedMemory& memory) {
+  PACELINE_ASSIGN_OR_RETURN(const Mapping mapping, memory.map(0, header_bytes(), false));
+  const auto& header = *reinterpret_cast<const BoardHeader*>(mapping.data());
+  PACELINE_RETURN_IF_ERROR(check_board(header, memory.size()));
+  return unpack(header.latest.load()).version;
+}
+
+absl::StatusOr<WeightWriter> WeightWriter::adopt(SharedMemory memory, std::int64_t floats, int readers,
+                                                 int kept) {
+  if (memory.size() != bytes(floats, readers, kept))
+    return absl::InvalidArgumentError("the board is of another model");
+  PACELINE_ASSIGN_OR_RETURN(Mapping mapping, memory.map(0, memory.size(), true));
+  auto* header = reinterpret_cast<BoardHeader*>(mapping.data());
+  PACELINE_RETURN_IF_ERROR(check_board(*header, memory.size()));
+  if (header->floats != floats) return absl::InvalidArgumentError("the board is of another model");
+  const Version latest = unpack(header->latest.load()).version;
+  // Its process may have ended while it published the next one.
+  for (std::atomic<std::int64_t>& version : header->versions) {
+    if (version.load() > latest.value()) version.store(kNoVersion);
+  }
+  // The same process may not have come to waking those who wait for the latest.
+  header->published.fetch_add(1);
+  futex_wake_all(header->published);
+  return WeightWriter(std::move(memory), std::move(mapping), floats, kept, nullptr);
+}
+
 WeightWriter::WeightWriter(SharedMemory memory, Mapping mapping, std::int64_t floats, int kept,
                            std::unique_ptr<DeviceBuffers> device)
     : memory_(std::move(memory)),
@@ -155,6 +200,13 @@ absl::Status WeightWriter::keep(Version version) {
         fmt::format("version {} is not the latest, {}", version, latest.version));
   }
   return keep_buffer(version, latest.buffer);
+}
+
+absl::Status WeightWriter::keep_again(Version version) {
+  for (int index = 0; index < header_->buffers; ++index) {
+    if (header_->versions[index].load() == version.value()) return keep_buffer(version, index);
+  }
+  return absl::NotFoundError(fmt::format("version {} is not on the board any more", version));
 }
 
 absl::Status WeightWriter::keep_taken(Version version) {

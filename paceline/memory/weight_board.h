@@ -52,6 +52,13 @@ class WeightWriter {
   static absl::StatusOr<WeightWriter> create(std::int64_t floats, int readers, int kept,
                                              std::unique_ptr<DeviceBuffers> device = nullptr);
 
+  // A board in the host's memory that another process created with the same numbers and left when it ended. Its latest
+  // version and the pins of readers stay, what that process had kept has to be kept again, and a version that was not
+  // published is gone. Errors: InvalidArgument if the memory is no such board, or has no version.
+  static absl::StatusOr<WeightWriter> adopt(SharedMemory memory, std::int64_t floats, int readers, int kept);
+  // The latest version of a board in such memory. Errors: InvalidArgument if the memory is no board, or has no version.
+  static absl::StatusOr<Version> version_in(const SharedMemory& memory);
+
   // A buffer to write the next version into: not the latest, not pinned, not kept. Its contents are old.
   // Every buffer taken must be published or taken again. Errors: the device has no room for it.
   absl::StatusOr<std::span<float>> take();
@@ -65,6 +72,8 @@ class WeightWriter {
 
   // Keeps the latest version's buffer as it is until drop(). Errors: ResourceExhausted when `kept` are kept.
   absl::Status keep(Version version);
+  // Keeps an earlier version that the process before had kept. Errors: NotFound if no buffer has it; those of keep().
+  absl::Status keep_again(Version version);
   // Keeps what was last taken as this version, unpublished. Errors: the same.
   absl::Status keep_taken(Version version);
   void drop(Version version);
@@ -75,6 +84,7 @@ class WeightWriter {
   void release_reader(int slot);
 
   std::string path() const { return memory_.path(); }
+  const SharedMemory& memory() const { return memory_; }
 
  private:
   WeightWriter(SharedMemory memory, Mapping mapping, std::int64_t floats, int kept,

@@ -11,6 +11,9 @@ namespace paceline::ps {
 
 namespace {
 
+constexpr std::int64_t kPiece = 1 << 14;  // floats
+static_assert(kPiece % Layout::kAlignment == 0);
+
 // Goes through a range as far as all members' gradients have come.
 class Arrivals {
  public:
@@ -77,16 +80,43 @@ std::vector<Weighted> gradients_of(const Update& update) {
 
 }  // namespace
 
-HostStepper::HostStepper(const StepPlan& plan, int threads)
-    : plan_(plan),
-      state_(static_cast<std::size_t>(state_streams(plan.optimizer.kind)),
-             std::vector<float>(static_cast<std::size_t>(plan.layout.size()))),
-      squares_(plan.blocks.size()),
-      pool_(threads) {}
+HostStepper::HostStepper(const StepPlan& plan, int threads, std::optional<KeptState> kept)
+    : plan_(plan), kept_(std::move(kept)), squares_(plan.blocks.size()), pool_(threads) {
+  if (kept_) {
+    state_ = kept_->latest();
+    return;
+  }
+  own_.assign(static_cast<std::size_t>(state_streams(plan.optimizer.kind)),
+              std::vector<float>(static_cast<std::size_t>(plan.layout.size())));
+  state_.assign(own_.begin(), own_.end());
+}
 
+// A step writes only what moves, so both slots get the rest here.
 absl::Status HostStepper::set_state(StateStreams state) {
-  state_ = std::move(state);
+  for (std::size_t i = 0; i < state_.size(); ++i) {
+    std::copy(state[i].begin(), state[i].end(), state_[i].begin());
+    if (kept_) std::copy(state[i].begin(), state[i].end(), kept_->next()[i].begin());
+  }
   return absl::OkStatus();
+}
+
+absl::StatusOr<StateStreams> HostStepper::state(bool before) const {
+  if (before && !kept_) return before_;
+  StateStreams streams;
+  for (const std::span<const float> stream : before ? kept_->next() : state_)
+    streams.emplace_back(stream.begin(), stream.end());
+  return streams;
+}
+
+void HostStepper::name(Version version, double fractions) {
+  if (kept_) kept_->name(version, fractions);
+}
+
+absl::StatusOr<double> HostStepper::take_up(Version version) {
+  if (!kept_) return Stepper::take_up(version);
+  PACELINE_ASSIGN_OR_RETURN(const double fractions, kept_->take_up(version));
+  state_ = kept_->latest();
+  return fractions;
 }
 
 absl::StatusOr<bool> HostStepper::begin(std::span<const float> weights, std::span<const StepNumbers> numbers,
@@ -151,13 +181,17 @@ absl::StatusOr<bool> HostStepper::step(const Step& step) {
     PACELINE_ASSIGN_OR_RETURN(const double norm, gradient_norm(step.update));
     for (StepNumbers& one : numbers) one.gradient = clip_factor(norm, plan_.optimizer.clip);
   }
-  if (step.undoable) {
+  if (kept_) {
+    kept_->begin_next();
+    kept_->swap();
+    state_ = kept_->latest();
+  } else if (step.undoable) {
     before_.resize(state_.size());
     for (auto& stream : before_) stream.resize(static_cast<std::size_t>(plan_.layout.size()));
   }
   remembered_.clear();
   auto made = make(step, numbers);
-  if (!made.ok() && step.undoable) undo();
+  if (!made.ok() && (step.undoable || kept_)) undo();
   return made;
 }
 
@@ -174,8 +208,13 @@ absl::StatusOr<bool> HostStepper::make(const Step& step, std::span<const StepNum
       const std::int64_t end = std::min(part.end, part.begin + last - part.before);
       if (begin >= end) continue;
       arrivals.each(begin, end, [&](std::int64_t from, std::int64_t to) {
-        remember(step, from, to);
-        if (!apply_range(update, numbers, streams, from, to)) finite = false;
+        // A kept state goes to its other slot a piece at a time, so that the piece is in the cache when it is stepped.
+        const std::int64_t piece = kept_ ? kPiece : to - from;
+        for (std::int64_t at = from; at < to; at += piece) {
+          const std::int64_t until = std::min(to, at + piece);
+          remember(step, at, until);
+          if (!apply_range(update, numbers, streams, at, until)) finite = false;
+        }
         tell_made(step, plan_.layout.size(), from, to);
       });
     }
@@ -222,6 +261,12 @@ absl::StatusOr<bool> HostStepper::make_tensors(const Step& step, std::span<const
 }
 
 void HostStepper::remember(const Step& step, std::int64_t begin, std::int64_t end) {
+  if (kept_) {
+    const auto before = kept_->next();
+    for (std::size_t i = 0; i < state_.size(); ++i)
+      std::copy_n(before[i].begin() + begin, end - begin, state_[i].begin() + begin);
+    return;
+  }
   if (!step.undoable) return;
   for (std::size_t i = 0; i < state_.size(); ++i)
     std::copy_n(state_[i].begin() + begin, end - begin, before_[i].begin() + begin);
@@ -230,6 +275,11 @@ void HostStepper::remember(const Step& step, std::int64_t begin, std::int64_t en
 }
 
 void HostStepper::undo() {
+  if (kept_) {
+    kept_->swap();
+    state_ = kept_->latest();
+    return;
+  }
   for (const auto& [begin, end] : remembered_) {
     for (std::size_t i = 0; i < state_.size(); ++i)
       std::copy_n(before_[i].begin() + begin, end - begin, state_[i].begin() + begin);

@@ -3,10 +3,13 @@
 
 #include <cstdint>
 #include <mutex>
+#include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "paceline/ps/fused_update.h"
+#include "paceline/ps/kept_state.h"
 #include "paceline/ps/stepper.h"
 #include "paceline/ps/thread_pool.h"
 
@@ -14,11 +17,14 @@ namespace paceline::ps {
 
 class HostStepper final : public Stepper {
  public:
-  // The plan outlives this.
-  HostStepper(const StepPlan& plan, int threads);
+  // The plan outlives this. `kept`: has the state, as many streams of as many floats as the plan says; nothing: memory
+  // of this process has the state.
+  HostStepper(const StepPlan& plan, int threads, std::optional<KeptState> kept = std::nullopt);
 
   absl::Status set_state(StateStreams state) override;
-  absl::StatusOr<StateStreams> state(bool before) const override { return before ? before_ : state_; }
+  absl::StatusOr<StateStreams> state(bool before) const override;
+  void name(Version version, double fractions) override;
+  absl::StatusOr<double> take_up(Version version) override;
   absl::StatusOr<bool> begin(std::span<const float> weights, std::span<const StepNumbers> numbers,
                              std::span<float> buffer) override;
   absl::Status copy_constants(std::span<const float> from, std::span<float> to) override;
@@ -44,7 +50,9 @@ class HostStepper final : public Stepper {
   void undo();
 
   const StepPlan& plan_;
-  StateStreams state_;
+  std::optional<KeptState> kept_;
+  StateStreams own_;                     // empty if the state is kept
+  std::vector<std::span<float>> state_;  // by stream: its place
   // The state of the version before the one that was made undoable; empty if none ever was. And what of it is
   // there.
   StateStreams before_;

@@ -11,10 +11,11 @@
 namespace paceline::ps {
 
 Shard::Shard(Layout layout, OptimizerConfig optimizer, memory::WeightWriter board, int threads,
-             std::span<const ParameterGroup> groups, const std::optional<WholeModel>& whole)
+             std::span<const ParameterGroup> groups, const std::optional<WholeModel>& whole,
+             std::optional<KeptState> state)
     : Shard(std::make_unique<const StepPlan>(StepPlan::of(std::move(layout), optimizer, groups, whole)),
             std::move(board), nullptr) {
-  stepper_ = std::make_unique<HostStepper>(*plan_, threads);
+  stepper_ = std::make_unique<HostStepper>(*plan_, threads, std::move(state));
 }
 
 Shard::Shard(std::unique_ptr<const StepPlan> plan, memory::WeightWriter board,
@@ -34,7 +35,16 @@ absl::Status Shard::start(Version version, std::span<const float> weights) {
   PACELINE_ASSIGN_OR_RETURN(
       finite_,
       stepper_->begin(weights, fractions_ == 0 ? std::vector<StepNumbers>() : numbers_of(0, 1), first));
+  stepper_->name(version, fractions_);
   board_.publish(version);
+  return absl::OkStatus();
+}
+
+// A version that is not finite is never published.
+absl::Status Shard::take_up() {
+  PACELINE_ASSIGN_OR_RETURN(fractions_, stepper_->take_up(version()));
+  with_constants_ = {board_.latest().data()};
+  finite_ = true;
   return absl::OkStatus();
 }
 
@@ -77,6 +87,7 @@ absl::Status Shard::apply(const Update& update) {
   PACELINE_RETURN_IF_ERROR(make(update, false));
   if (update.only_finite && !finite_)
     return absl::OutOfRangeError(fmt::format("version {} is not finite", update.version));
+  stepper_->name(update.version, fractions_);
   board_.publish(update.version);
   return absl::OkStatus();
 }
@@ -90,6 +101,7 @@ absl::Status Shard::prepare(const Update& update) {
 }
 
 void Shard::publish() {
+  stepper_->name(*prepared_, fractions_);
   board_.publish(*prepared_);
   prepared_.reset();
 }

@@ -11,6 +11,7 @@
 #include <absl/status/status.h>
 #include <absl/status/statusor.h>
 
+#include "paceline/base/ids.h"
 #include "paceline/ps/step_plan.h"
 #include "paceline/ps/update.h"
 
@@ -46,6 +47,14 @@ class Stepper {
   // Makes a version. Returns whether its weights, statistics and state are finite. Errors: those of
   // Update::arrival and Update::squares_of_all; of the card. An undoable step is then undone.
   virtual absl::StatusOr<bool> step(const Step& step) = 0;
+
+  // The state as it is now is that of a version which is about to be published; `fractions`: Σ f of its updates.
+  virtual void name(Version, double) {}
+  // The state of this version, which a process before this one left, is the state from now on. Returns its Σ f.
+  // Errors: FailedPrecondition if none was left.
+  virtual absl::StatusOr<double> take_up(Version) {
+    return absl::FailedPreconditionError("the state of this shard's optimizer ended with its process");
+  }
 
   // Floats of a buffer or a gradient, in the host's memory.
   virtual absl::Status read(std::span<const float> from, std::span<float> to) const = 0;
