@@ -415,6 +415,7 @@ TEST_P(ServersKilled, ComeBackWithTheirShards) {
   const TempFolder folder;
   Program train({"train", job_with(folder, job_to_strike()).string(), "--set",
                  fmt::format("cluster.servers={}", GetParam())});
+  ASSERT_TRUE(train.until([&] { return metrics_so_far(folder / "runs") >= 1; }));
   ASSERT_TRUE(train.until([&] { return newest_metric(folder / "runs", "commits") >= 1; }));
   Rng rng(3);
   int kills = 0;
