@@ -446,7 +446,7 @@ TEST(Faults, AForkServerThatDiesIsNobodysLoss) {
   kill(children(train.pid(), "fork-server").at(0), SIGKILL);
   kill(children(train.pid(), "w1").at(0), SIGKILL);
   ASSERT_TRUE(train.until([&] { return children(train.pid(), "w1").empty(); }));
-  kill(children(train.pid(), "server").at(0), SIGKILL);
+  kill(children(train.pid(), "coordinator").at(0), SIGKILL);
   const Ended ended = train.wait();
   EXPECT_EQ(ended.status, 0) << ended.errors;
   EXPECT_NE(ended.errors.find("w1 is started again"), std::string::npos) << ended.errors;

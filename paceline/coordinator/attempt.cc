@@ -259,9 +259,10 @@ void Attempt::on(const ServerGone& gone) {
 // The attempt goes on without the server for a while, if memory that outlives the server has its shard.
 void Attempt::miss_server(ServerId server, const std::string& why) {
   const bool trains = training() || phase_ == Phase::kFinishing;
-  if (!trains || !servers_.keeps(server) || missed_servers_.contains(server)) return lose_server(server, why);
+  if (!trains || !servers_.keeps(server)) return lose_server(server, why);
   servers_.miss(server);
-  missed_servers_[server] = {at_, why};
+  // One that dies again before it has started is no longer waited for than if it had not come.
+  missed_servers_.try_emplace(server, Missed{at_, why});
   fail_checkpoint_of_missed();
 }
 
