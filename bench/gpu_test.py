@@ -68,7 +68,8 @@ def bandwidth(left: float) -> list[Row]:
 def package(left: float) -> list[Row]:
     """The package's own tests of a GPU, if pytest is here."""
     folder = HERE.parent / "python"
-    words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-x", "tests/test_step.py", "-k", "gpu"]
+    tests = ["tests/test_words.py", "tests/test_step.py"]
+    words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-x", *tests, "-k", "gpu"]
     try:
         ended = subprocess.run(
             words,
@@ -148,6 +149,7 @@ def main() -> None:
     folder = install()
     os.environ["PYTHONPATH"] = f"{folder}:{os.environ.get('PYTHONPATH', '')}"
     os.environ["PATH"] = f"{folder}/bin:{os.environ['PATH']}"
+    os.environ["PACELINE"] = f"{folder}/paceline/bin/paceline"
     rows: list[Row] = [
         ("card", torch.cuda.get_device_name()),
         ("PyTorch", torch.__version__),

@@ -57,12 +57,12 @@ class BoardReaders {
 
  private:
   struct Shard {
-    std::int64_t begin;  // of its part in the whole, in floats
+    std::int64_t begin;  // begin of its part in the whole, in floats
     std::int64_t end;
-    std::vector<ps::Layout::Run> runs;      // of the part
-    std::vector<ps::Layout::Range> moving;  // of the part
+    std::vector<ps::Layout::Run> runs;      // runs of the part
+    std::vector<ps::Layout::Range> moving;  // ranges of the part that commits change
     memory::WeightReader reader;
-    const float* weights = nullptr;  // of its part, as it was pinned last
+    const float* weights = nullptr;  // weights of the part in the version that was pinned last
     bool ahead_has_constants = false;
   };
   // A tensor, from `shard` on.
@@ -71,7 +71,7 @@ class BoardReaders {
     std::int64_t size;
     std::size_t shard;
     bool constant;
-    std::optional<std::size_t> joined;  // where it is put together, as it is cut
+    std::optional<std::size_t> joined;  // offset in joined_, if the tensor is cut
   };
   BoardReaders(std::vector<Shard> shards, const ps::Layout& layout);
   absl::Status make_own_memory(bool look_ahead);
@@ -84,7 +84,8 @@ class BoardReaders {
   std::vector<Place> tensors_;
   std::int64_t joined_floats_ = 0;
   std::optional<memory::SharedFloats> joined_;  // tensors that are cut; nothing where none is
-  std::optional<memory::SharedFloats> ahead_;   // of the whole layout; nothing where nobody looks ahead
+  // weights ahead, in the whole layout; nothing unless the job looks ahead
+  std::optional<memory::SharedFloats> ahead_;
   bool constants_joined_ = false;
   std::string card_, socket_;
 };

@@ -1,4 +1,4 @@
-// What a worker pulls from the boards of several servers when it looks ahead.
+// Tests of a worker's pull from the boards of several servers, looking ahead or not.
 #include "paceline/compute/board_readers.h"
 
 #include <algorithm>
@@ -56,7 +56,7 @@ class Servers {
     return all;
   }
   const ps::Layout& layout() const { return layout_; }
-  // Of every tensor, the first float of its weights so far along its direction.
+  // The first float of every tensor, so far along its direction.
   std::vector<float> firsts(float reach) const {
     std::vector<float> all;
     for (const ps::Shard& shard : shards_) {
@@ -76,7 +76,7 @@ class Servers {
   }
 
   ps::Layout layout_;
-  std::deque<ps::Shard> shards_;  // they do not move
+  std::deque<ps::Shard> shards_;  // a deque: shards keep their addresses
   wire::Boards boards_;
 };
 

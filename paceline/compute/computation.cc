@@ -28,7 +28,7 @@ absl::StatusOr<std::optional<Computation::Computed>> computed(
                                .weight = step->weight};
 }
 
-// Of a device's own batch, in which its pace is given.
+// The lease's size in batches of the device, in which its pace is given.
 double batches(const Lease& lease, const config::DeviceConfig& device) {
   return static_cast<double>(lease.size()) / static_cast<double>(device.batch);
 }
@@ -69,7 +69,7 @@ wire::WorkerAttached Computation::attached() const {
   const engine::Engine::Card card = engine_->card();
   attached.set_card(card.uuid);
   attached.set_cards(card.of);
-  // Those of a file are everybody's, whatever a model begins with.
+  // Constants of a file of weights are the same for all workers, whatever their models begin with.
   if (job_.initial_weights.empty()) attached.mutable_constants()->Add(constants_.begin(), constants_.end());
   return attached;
 }
@@ -222,7 +222,9 @@ absl::StatusOr<Computation::Compute> Computation::prepare_stage(const Lease& lea
       .pace = [this, &release, whole = batches(lease, job_.devices[place_])](double part, Duration compute) {
         return paced(release, whole * part, compute);
       }};
-  PACELINE_RETURN_IF_ERROR(stage_->prepare(batch_of(*order_, lease)));
+  engine::Batch batch = batch_of(*order_, lease);
+  PACELINE_RETURN_IF_ERROR(expect({batch}, release));
+  PACELINE_RETURN_IF_ERROR(stage_->prepare(batch));
   return [this, iteration = std::move(iteration)](
              const engine::Weights& weights) -> absl::StatusOr<std::optional<Computed>> {
     PACELINE_ASSIGN_OR_RETURN(const auto done, stage_->run(iteration, weights.tensors));

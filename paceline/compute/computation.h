@@ -26,10 +26,10 @@ namespace paceline::compute {
 
 class Computation {
  public:
-  // Of the device `name` in this job, on `own`; what it sends to other hosts is counted in `traffic`. Both
-  // outlive this; `address`: of its host, where stages on other hosts may reach it; empty: they may not. The
-  // gradient holds the model's initial weights at first: the servers may start from them. Errors: everything
-  // that can be wrong with the job on this machine.
+  // Creates the computation of the device `name` in this job, on `own`; what it sends to other hosts is
+  // counted in `traffic`. Both outlive this; `address`: the host's address for stages on other hosts; empty:
+  // they may not reach it. The gradient holds the model's initial weights at first: the servers may start
+  // from them. Errors: everything that can be wrong with the job on this machine.
   static absl::StatusOr<std::unique_ptr<Computation>> create(const wire::Welcome& welcome,
                                                              const std::string& name,
                                                              const std::string& address, OwnEngine& own,
@@ -52,15 +52,15 @@ class Computation {
   // Errors: those of PipelineStage::create; this worker has no address, or cannot listen there.
   absl::Status take(const wire::Role& role);
   void leave();
-  // Of the role; nothing without one.
+  // The role's replica; nothing without a role.
   std::optional<std::int32_t> replica() const;
   bool is_stage() const { return stage_.has_value(); }
-  // Where other devices of the replica find this one. Null where it is alone.
+  // Channels through which other devices of the replica find this one. Null if it is alone.
   const StageChannels* channels() const { return stage_ ? &stage_->channels() : nullptr; }
 
   struct Computed {
-    double loss = 0;  // of a whole replica, or of a device's part in the last stage
-    // Of the time it took: keeping a stage's pace, waiting for other stages, loading samples.
+    double loss = 0;  // loss of a whole replica, or of a device's part in the last stage
+    // Parts of the time it took: keeping a stage's pace, waiting for other stages, loading samples.
     Duration pace{0}, stages{0}, loading{0};
     Metrics metrics = {};
     bool finite = false;                // the whole gradient is known to be
@@ -76,7 +76,7 @@ class Computation {
   // About the whole gradient, on the first device only. The servers check their results in any case.
   struct Contributed {
     std::string not_finite;  // the name of a tensor that is not; empty: all is finite
-    double norm = 0;         // where outliers are rejected
+    double norm = 0;         // given if outliers are rejected
   };
   Contributed contributed(const Computed& done);
   // The gradient of this iteration is whole, and may be read.
@@ -107,18 +107,18 @@ class Computation {
   engine::Engine* engine_ = nullptr;
   std::vector<const std::byte*> shared_;  // with the engine, until this goes
   std::optional<SampleOrder> order_, order_ahead_;
-  // What is reserved for this worker: a batch for each lease, or one for each step on it.
+  // Leases reserved for this worker: a batch for each, or one for each step on it.
   std::vector<std::pair<Lease, std::vector<engine::Batch>>> expected_;
   ps::Layout layout_;
   std::optional<memory::GradientWriter> gradient_;
-  std::vector<float*> gradients_;         // by tensor
-  std::vector<std::uint32_t> constants_;  // as OwnEngine has it
+  std::vector<float*> gradients_;         // one for each tensor
+  std::vector<std::uint32_t> constants_;  // CRC-32 of each constant of the model (OwnEngine::constants())
   bool others_may_write_ = false;         // to the gradient
   std::string card_, socket_;             // the arguments of use_card(); empty before
-  std::optional<LocalSteps> local_;       // of a policy that has its replicas step by themselves
+  std::optional<LocalSteps> local_;       // set if the policy has its replicas step by themselves
   std::optional<wire::Role> role_;
   std::unique_ptr<links::LinkChannels> links_;  // null before it was a stage with others on other hosts
-  std::optional<PipelineStage> stage_;          // where that is in a pipeline
+  std::optional<PipelineStage> stage_;          // set if the replica is a pipeline
 };
 
 }  // namespace paceline::compute

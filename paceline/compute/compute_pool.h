@@ -27,7 +27,8 @@ class ComputePool {
   ~ComputePool();
 
   void post(Task task);
-  // As ~ComputePool, and ends the engines. The last call. Errors: the first engine's that has one.
+  // Does the same as ~ComputePool, and ends the engines. The last call. Errors: the first engine's that has
+  // one.
   absl::Status end();
   // With all engines.
   void share(const engine::Memory& memory);

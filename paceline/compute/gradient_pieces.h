@@ -14,7 +14,7 @@
 
 namespace paceline::compute {
 
-// Of the channel that the first device creates, for gradients of so many floats in all.
+// Sizes of the channel that the first device creates, for gradients of so many floats in all.
 channels::ChannelSizes gradient_channel(std::int64_t floats);
 
 // The ranges, cut so that each fits a message.

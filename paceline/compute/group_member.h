@@ -29,7 +29,7 @@ class GroupMember {
 
   memory::GradientWriter& own_;
   const std::int64_t floats_;
-  std::map<std::int32_t, memory::GradientReader> others_;  // by replica
+  std::map<std::int32_t, memory::GradientReader> others_;  // key: replica
 };
 
 }  // namespace paceline::compute

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::int64_t kLongestJob = 16 << 20;  // bytes
 
-// What an engine is made of.
+// Whether an engine that was made for one job computes the same for the other.
 bool computes_the_same(const config::JobConfig& one, const config::JobConfig& other) {
   return one.program == other.program && one.model == other.model && one.data == other.data &&
          one.seed == other.seed && one.devices.size() == other.devices.size() &&

@@ -38,7 +38,7 @@ class OwnEngine {
 
   const Use use_;
   const std::string job_file_;
-  std::optional<config::JobConfig> job_;  // that the engine was made for
+  std::optional<config::JobConfig> job_;  // the job that the engine was made for
   int threads_ = 0;
   std::unique_ptr<engine::Engine> engine_;
   std::optional<std::vector<std::uint32_t>> constants_;

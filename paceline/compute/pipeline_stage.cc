@@ -96,7 +96,7 @@ absl::StatusOr<std::optional<PipelineStage::Done>> PipelineStage::run(const Iter
     PACELINE_ASSIGN_OR_RETURN(const bool brought, bring_home(*channels_.home()));
     if (!brought) return std::nullopt;
   }
-  // Those of the first stage come first. When they are there, every backward pass of every stage is over, and
+  // The first stage's parts come first. When they are there, every backward pass of every stage is over, and
   // what other devices write to this gradient is written.
   for (const StageChannels::Part& part : channels_.gradients()) {
     PACELINE_ASSIGN_OR_RETURN(const bool whole, take_in(part));

@@ -85,11 +85,11 @@ class PipelineStage {
   collective::PipelinePlace place_;
   std::unique_ptr<engine::Stage> stage_;
   StageChannels channels_;
-  std::optional<memory::GradientWriter> others_gradient_;  // of the first device, in those that write to it
+  std::optional<memory::GradientWriter> others_gradient_;  // the first device's, in devices that write to it
   std::optional<SharedWith> others_shared_;                // with the engine
-  std::span<float> gradient_;                              // that this device writes
-  std::vector<float*> gradients_;                          // by tensor
-  std::vector<ps::FloatRange> pieces_;                     // of it, for the first device
+  std::span<float> gradient_;                              // the gradient that this device writes
+  std::vector<float*> gradients_;                          // one for each tensor
+  std::vector<ps::FloatRange> pieces_;                     // pieces of the gradient, for the first device
   std::int64_t micro_batch_ = 1;
   double share_of_work_ = 1;
 };

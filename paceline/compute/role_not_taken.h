@@ -1,4 +1,4 @@
-// What to do when a worker cannot take its role in a replica.
+// Decides what a worker does that cannot take its role in a replica.
 #pragma once
 
 #include <chrono>

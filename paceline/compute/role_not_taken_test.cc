@@ -36,7 +36,7 @@ absl::Status opening(const wire::Role& role, std::int64_t bytes) {
       .status();
 }
 
-// It was in another replica by then, and its next channel lies where the one before lay.
+// The neighbour was in another replica by then, and its next channel has the path of the one before.
 TEST(RoleNotTaken, AsTheNeighbourHasTakenItsNextOne) {
   std::optional channel(channels::RingChannel::create(sizes_of(1000)).value());
   const wire::Role role = second_stage(channel->path());

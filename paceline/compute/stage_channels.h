@@ -47,11 +47,11 @@ class StageChannels {
                                             links::LinkChannels* links, StageTraffic& traffic,
                                             Interrupted interrupted);
 
-  // Of the channels in memory to devices behind, and of those of `gradients()`, as the role lists them; empty
-  // for those over links.
+  // Paths of the channels in memory to devices behind, and of those of `gradients()`, as the role lists them;
+  // empty for channels over links.
   const std::vector<std::string>& next_paths() const { return next_paths_; }
   const std::vector<std::string>& gradient_paths() const { return gradient_paths_; }
-  // Where devices on other hosts connect to this one; empty where none does.
+  // The address at which devices on other hosts connect to this one; empty if none does.
   const std::string& address() const { return address_; }
 
   // To the device of the neighbouring stage that computes this micro-batch. Requires: there is such a stage,
@@ -80,7 +80,8 @@ class StageChannels {
   absl::StatusOr<std::optional<Bytes>> wait(
       const std::function<absl::StatusOr<std::optional<Bytes>>(std::chrono::nanoseconds)>& look) const;
 
-  using Neighbours = std::vector<std::unique_ptr<channels::Channel>>;  // by turn; null: it is not met
+  // index: turn; null: that neighbour is not met
+  using Neighbours = std::vector<std::unique_ptr<channels::Channel>>;
   static channels::Channel& at(Neighbours& neighbours, std::int64_t micro) {
     return *neighbours[static_cast<std::size_t>(micro) % neighbours.size()];
   }

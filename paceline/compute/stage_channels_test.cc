@@ -33,7 +33,7 @@ TEST(StageChannels, AWayThatIsMissingIsAnError) {
   role.mutable_next()->RemoveLast();
   EXPECT_EQ(open(role).status().message(), "the coordinator gave no way to turn 3 of 4");
   role = second_of_two();
-  role.set_stage(1);  // nobody is before it
+  role.set_stage(1);  // no device is before the stage
   EXPECT_EQ(open(role).status().message(), "the coordinator gave no way to turn 1 of 2");
 }
 

@@ -22,7 +22,7 @@ class StageTraffic {
   // The same channel, which counts what is sent to the worker at the other end of this link.
   std::unique_ptr<channels::Channel> counted(std::unique_ptr<channels::Channel> channel,
                                              const wire::StageLink& link);
-  // What comes over this link is to be added to it.
+  // The count to which all that comes over this link is to be added.
   std::shared_ptr<links::ReceivedCount> received(const wire::StageLink& link);
   void report(wire::Heartbeat& beat) const;
 
@@ -30,8 +30,8 @@ class StageTraffic {
   using Count = std::shared_ptr<std::atomic<std::int64_t>>;  // in bytes
 
   mutable std::mutex mutex_;
-  std::map<std::pair<std::string, std::string>, Count> counts_;            // by worker, and by what is sent
-  std::map<std::string, std::shared_ptr<links::ReceivedCount>> received_;  // by worker
+  std::map<std::pair<std::string, std::string>, Count> counts_;            // key: worker, and what is sent
+  std::map<std::string, std::shared_ptr<links::ReceivedCount>> received_;  // key: worker
 };
 
 }  // namespace paceline::compute

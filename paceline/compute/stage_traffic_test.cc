@@ -57,7 +57,7 @@ TEST(StageTraffic, AddsUpByWorkerAndByWhatIsSent) {
     next->send(5);
     home->send(7);
   }
-  // Of another role.
+  // This traffic is of another role.
   traffic.counted(std::make_unique<Sink>(), link_to("w1", "activations"))->send(100);
   EXPECT_THAT(said(traffic),
               testing::ElementsAre("w1 activations 115", "w1 gradients 7", "w2 activations 0"));

@@ -22,7 +22,7 @@ using std::chrono::steady_clock;
 // How often a wait for weights looks up whether the job is over.
 constexpr std::chrono::milliseconds kPullPatience{200};
 
-// Where a worker's time goes; printed when it ends.
+// A worker's time, by what it was spent on; printed when it ends.
 struct TimeSpent {
   Duration gradient{0}, pull{0}, pace{0}, own{0}, group{0}, stages{0};
   std::int64_t iterations = 0;
@@ -177,13 +177,14 @@ absl::Status Worker::iterate(const wire::WorkerRelease& release) {
   PACELINE_ASSIGN_OR_RETURN(const auto done, compute(weights->weights()));
   const auto computed = steady_clock::now();
   boards_->unpin();
-  if (!done) return absl::OkStatus();  // also here
+  if (!done) return absl::OkStatus();  // the replica or job ended meanwhile
   const Computation::Contributed contributed = computation_->contributed(*done);
   computation_->finish(Clock(release.clock()));
   // A pace is of what is computed: while its weights are not there a device computes nothing.
   const auto began = start + (pulled - prepared);
   const Duration whole = computation_->paced(release, computed - began);
-  if (connection_.wait(began + whole - steady_clock::now())) return absl::OkStatus();  // also here
+  // the replica or job ended meanwhile
+  if (connection_.wait(began + whole - steady_clock::now())) return absl::OkStatus();
   const auto paced = steady_clock::now();
 
   wire::WorkerMessage message;

@@ -116,8 +116,8 @@ class ServerFleet {
     std::string exchange;                  // its address
     std::string fabric;                    // fabric of its exchange
     std::vector<std::string> board_paths;  // empty: the server has not started
-    std::string card, socket;              // as wire::Board has them
-    bool keeps = false;                    // as wire::ServerStarted has it
+    std::string card, socket;              // the fields of wire::Board
+    bool keeps = false;                    // field `kept` of wire::ServerStarted
     Version applied{};
     std::optional<PhiAccrual> heard;  // set while it is here
   };

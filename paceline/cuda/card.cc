@@ -196,10 +196,14 @@ absl::Status CardStream::copy(DevicePointer to, DevicePointer from, std::size_t 
   return cu.check(cu.copy(to, from, bytes, stream_), "cuMemcpyDtoDAsync");
 }
 
-absl::Status CardStream::upload(DevicePointer to, const void* from, std::size_t bytes) const {
+absl::Status CardStream::copy_to_card(DevicePointer to, const void* from, std::size_t bytes) const {
   if (bytes == 0) return absl::OkStatus();
   const Driver& cu = card_->driver();
-  PACELINE_RETURN_IF_ERROR(cu.check(cu.copy_to_device(to, from, bytes, stream_), "cuMemcpyHtoDAsync"));
+  return cu.check(cu.copy_to_device(to, from, bytes, stream_), "cuMemcpyHtoDAsync");
+}
+
+absl::Status CardStream::upload(DevicePointer to, const void* from, std::size_t bytes) const {
+  PACELINE_RETURN_IF_ERROR(copy_to_card(to, from, bytes));
   return settle();
 }
 

@@ -103,7 +103,9 @@ class CardStream {
   // Waits until all of it is done.
   absl::Status settle() const;
   absl::Status copy(DevicePointer to, DevicePointer from, std::size_t bytes) const;
-  // The host's memory is free again when this returns.
+  // The host's memory has to stay as it is until settle().
+  absl::Status copy_to_card(DevicePointer to, const void* from, std::size_t bytes) const;
+  // The same, and waits: the host's memory is free again when this returns.
   absl::Status upload(DevicePointer to, const void* from, std::size_t bytes) const;
   // Waits until it is there.
   absl::Status download(void* to, DevicePointer from, std::size_t bytes) const;

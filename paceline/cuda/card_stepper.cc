@@ -151,20 +151,22 @@ absl::Status CardStepper::copy_constants(std::span<const float> from, std::span<
 }
 
 absl::Status CardStepper::write_members(const ps::Update& update) {
-  std::vector<MemberArgument> members;
+  members_here_.clear();
   for (const ps::Update::Member& member : update.members) {
-    members.push_back({member.gradient, static_cast<float>(member.weight), static_cast<float>(member.share)});
+    members_here_.push_back(
+        {member.gradient, static_cast<float>(member.weight), static_cast<float>(member.share)});
   }
-  const std::size_t bytes = members.size() * sizeof(MemberArgument);
+  const std::size_t bytes = members_here_.size() * sizeof(MemberArgument);
   if (bytes > members_.bytes()) {
     PACELINE_RETURN_IF_ERROR(stream_.settle());
     PACELINE_ASSIGN_OR_RETURN(members_, CardMemory::create(card_, bytes));
   }
-  return stream_.upload(members_.address(), members.data(), bytes);
+  return stream_.copy_to_card(members_.address(), members_here_.data(), bytes);
 }
 
 absl::Status CardStepper::write_numbers(std::span<const ps::StepNumbers> numbers) {
-  return stream_.upload(address_of(update_.numbers), numbers.data(), numbers.size_bytes());
+  numbers_here_.assign(numbers.begin(), numbers.end());
+  return stream_.copy_to_card(address_of(update_.numbers), numbers_here_.data(), numbers.size_bytes());
 }
 
 absl::Status CardStepper::clip(const ps::Update& update) {

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include <absl/status/statusor.h>
 
@@ -55,6 +56,9 @@ class CardStepper final : public ps::Stepper {
   CardMemory state_;   // the streams, one after the other
   CardMemory tables_;  // pieces, blocks of squares, and room for what changes with each step
   CardMemory members_;
+  // Values that are copied to the card at the beginning of a step; they are kept until its end.
+  std::vector<MemberArgument> members_here_;
+  std::vector<ps::StepNumbers> numbers_here_;
   UpdateArguments update_;  // places in tables_
   SquaresArguments squares_;
   ClipArguments clip_;

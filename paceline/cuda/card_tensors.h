@@ -32,8 +32,8 @@ class CardTensors {
   CardKernels* kernels_;
   const ps::StepPlan* plan_;
   CardMemory tables_;
-  TensorArguments all_;                                         // what does not change from step to step
-  double *weight_squares_ = nullptr, *step_squares_ = nullptr;  // those of all_, to be written
+  TensorArguments all_;  // arguments that do not change from step to step
+  double *weight_squares_ = nullptr, *step_squares_ = nullptr;  // the pointers of all_, to be written through
   SquaresArguments squares_;                                    // the same
   DevicePointer member_ = 0;                                    // one MemberArgument, of weight 1
 };

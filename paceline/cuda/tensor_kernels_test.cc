@@ -10,10 +10,10 @@
 #include <gtest/gtest.h>
 
 #include "paceline/base/rng.h"
-#include "paceline/cuda/host_kernels.h"
 #include "paceline/cuda/kernel_arguments.h"
 #include "paceline/cuda/kernels.h"
 #include "paceline/cuda/pieces.h"
+#include "paceline/cuda/testing/kernel_setup.h"
 #include "paceline/ps/look_ahead.h"
 #include "paceline/ps/shard.h"
 
@@ -66,20 +66,6 @@ std::vector<float> random_floats(std::uint64_t seed) {
       values[static_cast<std::size_t>(i)] = static_cast<float>(rng.normal());
   }
   return values;
-}
-
-struct Grid {
-  unsigned blocks;
-  unsigned threads;
-};
-
-template <class Arguments>
-void launch(const char* name, Arguments arguments, Grid grid) {
-  const HostKernel* kernel = paceline_host_kernel(name);
-  ASSERT_NE(kernel, nullptr) << name;
-  ASSERT_EQ(kernel->sizes[0], sizeof(arguments)) << name;
-  void* pointers[] = {&arguments};
-  kernel->run(pointers, grid.blocks, grid.threads);
 }
 
 class KernelShard {
@@ -193,26 +179,12 @@ class KernelShard {
 };
 
 ps::Shard shard_of(const OptimizerConfig& optimizer, bool look_ahead) {
-  const std::int64_t floats = ps::Shard::board_floats(test_layout(), look_ahead);
-  return ps::Shard(test_layout(), optimizer, memory::WeightWriter::create(floats, 1, 1).value(), 2,
-                   test_groups());
+  return host_shard(test_layout(), optimizer, test_groups(), look_ahead);
 }
 
-// Gradients for one commit, owned.
-struct Commit {
-  std::vector<std::vector<float>> gradients;
-  ps::Update update;
-
-  Commit(int version, int members, double fraction) {
-    update.version = Version(version);
-    update.learning_rate = 0.1;
-    update.fraction = fraction;
-    for (int i = 0; i < members; ++i)
-      gradients.push_back(
-          random_floats(mix_seed({static_cast<std::uint64_t>(version), static_cast<std::uint64_t>(i)})));
-    for (const auto& gradient : gradients)
-      update.members.push_back({gradient.data(), 0.7 / members, 1.0 / members});
-  }
+struct Commit : CommitOfGradients {
+  Commit(int version, int members, double fraction)
+      : CommitOfGradients(version, members, fraction, random_floats) {}
 };
 
 class TensorKernels : public ::testing::TestWithParam<OptimizerConfig> {};

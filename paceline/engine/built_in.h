@@ -28,11 +28,11 @@ class BuiltIn {
   virtual absl::StatusOr<planner::ModelProfile> profile(const config::ModelConfig& model,
                                                         const std::vector<std::int64_t>& sample_shape,
                                                         std::int64_t classes) const = 0;
-  // Of the job's model, on the job's data.
+  // Measures the job's model on the job's data.
   virtual absl::StatusOr<planner::ModelProfile> profile(const config::JobConfig& job) const = 0;
   // The job's data in a line that is the same on machines that have the same.
   virtual absl::StatusOr<std::string> describe_data(const config::JobConfig& job) const = 0;
-  // What computes here, in a line.
+  // The libtorch that computes here, in a line.
   virtual std::string describe_libtorch() const = 0;
 };
 
@@ -40,7 +40,7 @@ class BuiltIn {
 const BuiltIn* built_in();
 // To be called at its start by a program that has them. They outlive the process's use of them.
 void use_built_in(const BuiltIn& models);
-// What a program without them says when it needs one.
+// The error of a program without built-in models when it needs one.
 absl::Status no_built_in_models();
 
 }  // namespace paceline::engine

@@ -1,4 +1,4 @@
-// What computes gradients, for those who do everything else: a worker, the evaluator, virtual time. Two
+// Engines compute gradients, for those who do everything else: a worker, the evaluator, virtual time. Two
 // kinds: the built-in models (train/), in this process, and a program of the user's (program/), in another.
 //
 // An engine keeps no weights. Every call says where they lie, and its gradient goes straight to memory that
@@ -24,7 +24,7 @@
 
 namespace paceline::engine {
 
-// What one gradient is computed on.
+// The batch of one gradient.
 struct Batch {
   std::vector<std::int32_t> samples;  // indices into the training set
   std::int32_t epoch = 0;
@@ -37,8 +37,8 @@ struct Batch {
 struct StepResult {
   double loss = 0;              // mean over the batch; of the built-in models in nats
   bool skipped = false;         // there is no gradient
-  bool retry = false;           // and the same step may have one when it is taken again
-  Metrics metrics = {};         // of the user's own
+  bool retry = false;           // the same step may have a gradient when it is taken again
+  Metrics metrics = {};         // the user's own
   bool finite = false;          // all numbers of the gradient are known to be
   std::string not_finite = {};  // the name of a tensor whose gradient is not; empty: nobody has looked
   // How much this gradient counts beside those of other batches; nullopt: as much as its samples.
@@ -53,16 +53,16 @@ struct Evaluation {
 
 // Memory that an engine in another process has to map before it can use pointers into it.
 struct Memory {
-  std::string path;         // of the file; of a card's memory, its name at `socket`
-  const std::byte* base;    // where this process has it, or the first of addresses that stand for it
-  std::size_t bytes;        // of it
-  std::size_t file_offset;  // of `base`
+  std::string path;         // path of the file; for a card's memory, its name at `socket`
+  const std::byte* base;    // address in this process, or the first of addresses that stand for it
+  std::size_t bytes;        // size from `base` on
+  std::size_t file_offset;  // offset of `base` in the file
   bool writable;
-  std::string card = {};    // that has it; empty: the host's memory
+  std::string card = {};    // the card that has it; empty: the host's memory
   std::string socket = {};  // gives descriptors of a card's memory (memory/descriptor_service.h)
 };
 
-// Where a step finds its weights.
+// The weights of a step.
 struct Weights {
   // A span of pointers, or what becomes one: all that weights in the host's memory have.
   template <class Pointers>
@@ -86,13 +86,13 @@ class Engine {
   virtual void enter_thread() {}
 
   virtual const ps::Layout& layout() const = 0;
-  // Of the training set.
+  // The number of samples in the training set.
   virtual std::int32_t samples() const = 0;
   // A text that is the same wherever the training set is; empty: nobody knows.
   virtual std::string digest() const { return ""; }
   // One line that people should know of its data; empty: nothing.
   virtual std::string note() const { return ""; }
-  // Of the model, between which it can be cut into stages; 1 for one that cannot be cut.
+  // The number of units of the model, between which it can be cut into stages; 1 for one that cannot be cut.
   virtual std::int64_t units() const { return 1; }
   // The values that the model begins with, to layout().size() floats; padding is zero.
   virtual absl::Status initial_weights(std::span<float> out) = 0;

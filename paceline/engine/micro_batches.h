@@ -20,7 +20,7 @@ class MicroBatches {
   std::int64_t begin(std::int64_t micro) const { return micro * most_; }
   std::int64_t end(std::int64_t micro) const { return std::min(samples_, (micro + 1) * most_); }
   std::int64_t size(std::int64_t micro) const { return end(micro) - begin(micro); }
-  // Of the batch's samples.
+  // The micro-batch's share of the batch's samples.
   double share(std::int64_t micro) const {
     return static_cast<double>(size(micro)) / static_cast<double>(samples_);
   }

@@ -25,9 +25,9 @@ class Stage {
  public:
   virtual ~Stage() = default;
 
-  // Of the whole model.
+  // The layout of the whole model.
   virtual const ps::Layout& layout() const = 0;
-  // Where in it this stage's own tensors are: it writes no other part of a gradient.
+  // The ranges of this stage's own tensors in that layout: it writes no other part of a gradient.
   virtual std::vector<ps::FloatRange> floats() const = 0;
   // The most bytes of a message to or from the previous stage, and to or from the next one, about a
   // micro-batch of so many samples. Both stages say the same. A message may be shorter.
@@ -51,7 +51,7 @@ class Stage {
   // Writes what is in hand: its size. Errors: InvalidArgument when there is too little room.
   virtual absl::StatusOr<std::size_t> send(std::span<std::byte> room) = 0;
 
-  // Of a stage's passes over micro-batch `micro`. Forward gives the mean loss in the last stage, and 0 in
+  // A stage's passes over micro-batch `micro`. Forward gives the mean loss in the last stage, and 0 in
   // others.
   virtual absl::StatusOr<double> forward(std::int64_t micro, const KeepGoing& keep_going) = 0;
   virtual absl::Status backward(std::int64_t micro, const KeepGoing& keep_going) = 0;

@@ -18,7 +18,7 @@ constexpr std::size_t kHeaderBytes = 4096;
 struct GradientHeader {
   std::uint64_t magic;
   std::int64_t floats;
-  std::atomic<std::int64_t> clock;  // of the iteration the gradient is from
+  std::atomic<std::int64_t> clock;  // clock of the iteration the gradient is from
   std::atomic<std::uint64_t> sums_progress;
 };
 

@@ -43,7 +43,7 @@ class GradientWriter {
   bool on_device() const { return device_.has_value(); }
   // The gradient of iteration `clock` is whole.
   void stamp(Clock clock);
-  // As long as the gradient. What the published word says of them must be written before.
+  // The member's sums, as long as the gradient. Write them before publishing the word that speaks of them.
   std::span<float> sums();
   void publish_sums(std::uint64_t progress);
   std::string path() const { return memory_.path(); }
@@ -67,7 +67,8 @@ class GradientReader {
   absl::Status check(Clock clock) const;
   // The gradient of exactly this iteration, if it is in the host's memory. Errors: the same.
   absl::StatusOr<std::span<const float>> gradient(Clock clock) const;
-  // What the worker published of its sums last; 0 before. A reader of the word sees what it speaks of.
+  // The word that the worker published last about its sums; 0 before. A reader of the word sees the sums it
+  // speaks of.
   std::uint64_t sums_progress() const;
   std::span<const float> sums() const;
 

@@ -52,7 +52,8 @@ class SharedMemory {
 
   // Zero-filled; pages take memory when they are first touched. Errors: ResourceExhausted.
   static absl::StatusOr<SharedMemory> create(const std::string& name, std::size_t bytes);
-  // What the process that called create() gave as its path(). Errors: NotFound when that process is gone.
+  // Opens the memory whose path() is `path`, in this process or another. Errors: NotFound when its process is
+  // gone.
   static absl::StatusOr<SharedMemory> open(const std::string& path);
   // The memory of an open descriptor that create() made, maybe in another process. Errors: InvalidArgument if the
   // descriptor is of something else.
@@ -61,7 +62,7 @@ class SharedMemory {
   absl::StatusOr<Mapping> map(std::size_t offset, std::size_t bytes, bool writable) const;
   std::size_t size() const { return size_; }
   int descriptor() const { return fd_; }
-  // Where other processes of this user and host can open it, as long as this process lives.
+  // A path at which other processes of this user and host can open it, as long as this process lives.
   std::string path() const;
 
  private:

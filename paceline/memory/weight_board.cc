@@ -43,10 +43,10 @@ struct BoardHeader {
   std::int32_t on_device;  // 1: they are in a card's memory, and not behind this header
   std::atomic<std::uint64_t> latest;
   std::atomic<std::uint32_t> published;  // counts publications; readers sleep on it
-  // By reader: the pinned buffer + 1, or 0. A cache line would be kinder to many readers, but they pin once
-  // an iteration.
+  // The buffer that each reader has pinned, + 1; or 0. A cache line each would be kinder to many readers, but
+  // they pin once an iteration.
   std::atomic<std::uint32_t> pins[WeightWriter::kSlots];
-  std::atomic<std::int64_t> versions[kMostBuffers];  // by buffer: what it holds
+  std::atomic<std::int64_t> versions[kMostBuffers];  // the version that each buffer holds
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
@@ -272,7 +272,7 @@ std::size_t WeightReader::buffers_offset() { return header_bytes(); }
 
 BoardHeader* WeightReader::header() const { return reinterpret_cast<BoardHeader*>(header_.data()); }
 
-// By what is mapped, not by the header, which others can write.
+// The number of buffers that are mapped. The header does not count, because others can write it.
 int WeightReader::buffer_count() const { return static_cast<int>(buffers_.size() / buffer_bytes()); }
 
 std::size_t WeightReader::buffer_bytes() const { return paceline::memory::buffer_bytes(floats_); }

@@ -43,7 +43,7 @@ class WeightWriter {
   // reader that died is cleared a little later, and must not be a new reader's.
   static constexpr int kSlots = 1024;
 
-  // Of the memory that create() makes.
+  // The size of the memory that create() makes.
   static std::size_t bytes(std::int64_t floats, int readers, int kept);
 
   // `floats` a buffer; at most `readers` slots are pinned at once; up to `kept` versions can be kept at once.
@@ -100,7 +100,7 @@ class WeightWriter {
   std::int64_t floats_;
   std::size_t most_kept_;
   std::unique_ptr<DeviceBuffers> device_;
-  std::vector<float*> on_device_;  // by buffer; null: the device was not asked for it yet
+  std::vector<float*> on_device_;  // one for each buffer; null: the device was not asked for it yet
   int taken_ = -1;
   std::vector<std::pair<Version, int>> kept_;  // version, buffer
 };
@@ -123,7 +123,7 @@ class WeightReader {
   // The latest; a look, no pin.
   Version version() const;
 
-  // Where the buffers lie here, and where in the file at path(): for a process that this one reads for.
+  // The buffers here, and their offset in the file at path(): for a process that this one reads for.
   const Mapping& buffers() const { return buffers_; }
   static std::size_t buffers_offset();
   // Whether they are in a card's memory. Then buffers() is a reserved range, in which each has buffer_bytes().

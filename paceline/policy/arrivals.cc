@@ -21,17 +21,23 @@ double median(std::span<double> values) {
 
 }  // namespace
 
+Arrivals::Rhythm& Arrivals::rhythm(ReplicaId replica) {
+  const auto index = static_cast<std::size_t>(replica.value());
+  if (rhythms_.size() <= index) rhythms_.resize(index + 1);
+  return rhythms_[index];
+}
+
 void Arrivals::released(ReplicaId replica, Time now) {
-  Rhythm& rhythm = rhythms_[replica];
+  Rhythm& rhythm = this->rhythm(replica);
   rhythm.released = now;
   if (rhythm.seen == 0) return;
   rhythm.expected = {now + bounded_seconds(rhythm.median),
                      now + bounded_seconds(rhythm.median + 2 * rhythm.sigma)};
-  coming_.emplace(rhythm.expected->at, replica);
+  coming_.emplace(std::pair(rhythm.expected->at, replica), rhythm.expected->latest);
 }
 
 void Arrivals::ready(ReplicaId replica, Time now) {
-  Rhythm& rhythm = rhythms_[replica];
+  Rhythm& rhythm = this->rhythm(replica);
   forget_expected(replica, rhythm);
   const auto size = static_cast<std::int64_t>(rhythm.last.size());
   rhythm.last[static_cast<std::size_t>(rhythm.seen++ % size)] = to_seconds(now - rhythm.released);
@@ -43,10 +49,9 @@ void Arrivals::ready(ReplicaId replica, Time now) {
 }
 
 void Arrivals::left(ReplicaId replica) {
-  const auto found = rhythms_.find(replica);
-  if (found == rhythms_.end()) return;
-  forget_expected(replica, found->second);
-  rhythms_.erase(found);
+  Rhythm& rhythm = this->rhythm(replica);
+  forget_expected(replica, rhythm);
+  rhythm = {};
 }
 
 void Arrivals::forget_expected(ReplicaId replica, Rhythm& rhythm) {
@@ -54,17 +59,20 @@ void Arrivals::forget_expected(ReplicaId replica, Rhythm& rhythm) {
   rhythm.expected.reset();
 }
 
-Duration Arrivals::interval(ReplicaId replica) const { return bounded_seconds(rhythms_.at(replica).median); }
+Duration Arrivals::interval(ReplicaId replica) const {
+  return bounded_seconds(rhythms_.at(static_cast<std::size_t>(replica.value())).median);
+}
 
 std::vector<Arrivals::Expected> Arrivals::coming(Time now, std::size_t most, Time until) {
-  const auto overdue = [&](ReplicaId replica) { return rhythms_.at(replica).expected->latest <= now; };
-  while (!coming_.empty() && overdue(coming_.begin()->second)) {
-    const ReplicaId late = coming_.begin()->second;
-    forget_expected(late, rhythms_.at(late));
+  while (!coming_.empty() && coming_.begin()->second <= now) {
+    const ReplicaId late = coming_.begin()->first.second;
+    forget_expected(late, rhythm(late));
   }
   std::vector<Expected> next;
-  for (auto it = coming_.begin(); it != coming_.end() && next.size() < most && it->first <= until; ++it) {
-    if (!overdue(it->second)) next.push_back(*rhythms_.at(it->second).expected);
+  for (auto it = coming_.begin(); it != coming_.end() && next.size() < most; ++it) {
+    const auto& [at, latest] = std::pair(it->first.first, it->second);
+    if (at > until) break;
+    if (latest > now) next.push_back({at, latest});
   }
   return next;
 }

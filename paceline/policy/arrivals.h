@@ -13,7 +13,6 @@
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <set>
 #include <utility>
 #include <vector>
 
@@ -53,8 +52,10 @@ class Arrivals {
   };
   void forget_expected(ReplicaId replica, Rhythm& rhythm);
 
-  std::map<ReplicaId, Rhythm> rhythms_;  // live replicas only
-  std::set<std::pair<Time, ReplicaId>> coming_;
+  Rhythm& rhythm(ReplicaId replica);
+
+  std::vector<Rhythm> rhythms_;  // indexed by replica id; of a replica that is not live, an empty one
+  std::map<std::pair<Time, ReplicaId>, Time> coming_;  // expected time to `latest`
 };
 
 }  // namespace paceline::policy

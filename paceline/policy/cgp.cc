@@ -140,14 +140,18 @@ std::optional<Time> Cgp::patient_until(Time now) {
       return plan_->until;
   }
   plan_.reset();
-  const Duration longest = bounded_seconds(worth * static_cast<double>(computing_.size()) / lost_);
+  const double all = worth * static_cast<double>(computing_.size());
+  // A longer wait costs more than all that are looked at are worth; the millionth is for rounding.
+  const double looked_at = 1.000001 * worth * static_cast<double>(kMostLookedAt);
+  const Duration longest = bounded_seconds(std::min(all, looked_at) / lost_);
   std::vector<Duration> waits;
   for (const Arrivals::Expected& one : arrivals_.coming(now, kMostLookedAt, now + longest))
     waits.push_back(std::max(one.at - now, bounded_seconds(kLate / 2 * to_seconds(one.latest - one.at))));
   std::sort(waits.begin(), waits.end());
-  std::vector<double> costs;
-  for (const Duration wait : waits) costs.push_back(cost_of_waiting(costs.size() + 1, wait));
-  const std::size_t best = best_number(costs, worth);
+  std::vector<double> least;  // the costs without the longer update
+  for (const Duration wait : waits) least.push_back(lost_ * to_seconds(wait));
+  const std::size_t best =
+      best_number(least, worth, [&](std::size_t more) { return cost_of_waiting(more, waits[more - 1]); });
   if (best == 0) return std::nullopt;
   plan_ = {now + waits[best - 1], k + best};
   return plan_->until;

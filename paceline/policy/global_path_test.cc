@@ -4,9 +4,12 @@
 #include <algorithm>
 #include <chrono>
 #include <deque>
+#include <map>
 
 #include <gtest/gtest.h>
 
+#include "paceline/base/rng.h"
+#include "paceline/policy/path_times.h"
 #include "paceline/policy/testing/short_names.h"
 
 namespace paceline::policy {
@@ -20,6 +23,29 @@ double in_s(std::optional<Time> time) { return to_seconds(*time); }
 void alone(GlobalPath& path, int version, std::size_t members, double at_s, double span_s) {
   path.ordered(Version(version), members, s(at_s));
   path.completed(Version(version), s(at_s + span_s));
+}
+
+TEST(PathTimes, TakeTheNearestNumberOfMembersThatWasSeenAndOfTwoTheSmaller) {
+  Rng rng(5);
+  for (int round = 0; round < 200; ++round) {
+    PathTimes times;
+    std::map<std::int64_t, double> spans;
+    for (int commit = 0; commit < 8; ++commit) {
+      const auto members = static_cast<std::int64_t>(1 + rng.below(round % 2 == 0 ? 12 : 256));
+      // A number of members that was seen has the same span again, so that the average stays.
+      const double span = spans.emplace(members, 1 + static_cast<double>(rng.below(1000))).first->second;
+      times.learn(static_cast<std::size_t>(members), s(0), s(span), s(0));
+      double each = span;
+      for (const auto& [seen, took] : spans) each = std::min(each, took);
+      for (std::int64_t asked = 1; asked <= 300; ++asked) {
+        const std::int64_t told = std::min<std::int64_t>(asked, 256);
+        const auto nearest = std::min_element(spans.begin(), spans.end(), [&](const auto& a, const auto& b) {
+          return std::abs(a.first - told) < std::abs(b.first - told);
+        });
+        ASSERT_NEAR(to_seconds(times.reduce(static_cast<std::size_t>(asked))), nearest->second - each, 1e-6);
+      }
+    }
+  }
 }
 
 TEST(GlobalPath, AnIdleOneIsFree) {

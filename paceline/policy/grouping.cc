@@ -11,11 +11,14 @@ bool window_stays_open(std::size_t members, Duration wait, const GroupCosts& cos
   return waited <= to_seconds(costs.global + costs.queue + costs.reduce(members) - costs.reduce(members + 1));
 }
 
-std::size_t best_number(std::span<const double> costs, double worth) {
+std::size_t best_number(std::span<const double> least, double worth,
+                        const std::function<double(std::size_t)>& cost) {
   std::size_t best = 0;
   double most = 0;
-  for (std::size_t m = 1; m <= costs.size(); ++m) {
-    const double gain = static_cast<double>(m) * worth - costs[m - 1];
+  for (std::size_t m = 1; m <= least.size(); ++m) {
+    const double value = static_cast<double>(m) * worth;
+    if (value - least[m - 1] <= most) continue;
+    const double gain = value - cost(m);
     if (gain <= most) continue;
     most = gain;
     best = m;

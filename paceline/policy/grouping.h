@@ -22,9 +22,11 @@ struct GroupCosts {
 bool window_stays_open(std::size_t members, Duration wait, const GroupCosts& costs);
 
 // How many further members a group should wait for, if each is worth `worth` and waiting for the first m of
-// them costs costs[m − 1]. It is the m with the greatest m·worth − costs[m − 1]; of equal ones the least. 0:
-// no m is worth it. O(m).
-std::size_t best_number(std::span<const double> costs, double worth);
+// them costs cost(m). It is the m with the greatest m·worth − cost(m); of equal ones the least. 0: no m is
+// worth it. O(m), and cost() is asked only for an m that would be better if its cost were least[m − 1].
+// Requires: least[m − 1] ≤ cost(m).
+std::size_t best_number(std::span<const double> least, double worth,
+                        const std::function<double(std::size_t)>& cost);
 
 // The best division of all expected arrivals into groups [ours]. `waits`: until each replica is ready,
 // ascending; the first `ready` are zero and belong together. Groups are contiguous in that order (two that

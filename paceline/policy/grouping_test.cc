@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <limits>
+#include <span>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -13,6 +14,10 @@
 
 namespace paceline::policy {
 namespace {
+
+std::size_t best_number(std::span<const double> costs, double worth) {
+  return policy::best_number(costs, worth, [&](std::size_t m) { return costs[m - 1]; });
+}
 
 using paceline::testing::EveryChoice;
 
@@ -34,6 +39,27 @@ TEST(BestNumber, IsNoneWhereNothingIsGained) {
 TEST(BestNumber, IsTheLeastOfEquallyGoodOnes) {
   EXPECT_EQ(best_number(std::vector<double>{0.25, 0.5}, 0.5), 2u);
   EXPECT_EQ(best_number(std::vector<double>{0.25, 0.75}, 0.5), 1u);
+}
+
+TEST(BestNumber, IsTheSameWithAnyLowerBounds) {
+  Rng rng(3);
+  for (int round = 0; round < 10'000; ++round) {
+    std::vector<double> costs;
+    std::vector<double> least;
+    for (std::size_t m = rng.below(12); m > 0; --m) {
+      costs.push_back(0.25 * static_cast<double>(rng.below(16)));
+      least.push_back(costs.back() - 0.25 * static_cast<double>(rng.below(8)));
+    }
+    const double worth = 0.25 * static_cast<double>(rng.below(4));
+    std::size_t best = 0;
+    double most = 0;
+    for (std::size_t m = 1; m <= costs.size(); ++m) {
+      const double gain = static_cast<double>(m) * worth - costs[m - 1];
+      if (gain > most) best = m;
+      most = std::max(most, gain);
+    }
+    EXPECT_EQ(policy::best_number(least, worth, [&](std::size_t m) { return costs[m - 1]; }), best);
+  }
 }
 
 TEST(WindowStaysOpen, WhileWaitingCostsNoMoreThanTheUpdateThatIsSaved) {

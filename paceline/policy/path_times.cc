@@ -23,7 +23,9 @@ void PathTimes::learn(std::size_t members, Time ordered, Time ended, Time before
   const std::size_t told = std::min(members, kMostTold);
   if (ordered >= before) {
     if (spans_.size() <= told) spans_.resize(told + 1);
+    const bool first = !spans_[told];
     average(spans_[told], took);
+    if (first) find_nearest();
     each_ = std::min(each_.value_or(took), took);
     return;
   }
@@ -38,12 +40,24 @@ void PathTimes::learn(std::size_t members, Time ordered, Time ended, Time before
 }
 
 std::optional<double> PathTimes::span(std::size_t members) const {
-  const std::size_t told = std::min(members, kMostTold);
-  for (std::size_t away = 0; away <= spans_.size() + told; ++away) {
-    if (told >= away && told - away < spans_.size() && spans_[told - away]) return spans_[told - away];
-    if (told + away < spans_.size() && spans_[told + away]) return spans_[told + away];
+  if (nearest_.empty()) return std::nullopt;
+  return spans_[nearest_[std::min(members, kMostTold)]];
+}
+
+void PathTimes::find_nearest() {
+  std::vector<std::size_t> seen;
+  for (std::size_t members = 0; members < spans_.size(); ++members) {
+    if (spans_[members]) seen.push_back(members);
   }
-  return std::nullopt;
+  nearest_.resize(kMostTold + 1);
+  std::size_t at = 0;
+  for (std::size_t members = 0; members <= kMostTold; ++members) {
+    // The smaller one is taken if two are equally near.
+    while (at + 1 < seen.size() && seen[at + 1] <= members) ++at;
+    nearest_[members] = seen[at];
+    if (at + 1 == seen.size() || seen[at] >= members) continue;
+    if (seen[at + 1] - members < members - seen[at]) nearest_[members] = seen[at + 1];
+  }
 }
 
 Duration PathTimes::reduce(std::size_t members) const {

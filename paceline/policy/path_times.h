@@ -5,7 +5,7 @@
 //
 // As long as no two commits have met, T counts as the whole span. That is safe, because the way looks busy
 // for longer than it is. Then T shrinks: each commit is sent a little too early, which shows how early it
-// could have been. O(1) each.
+// could have been. O(1) each, except for the first commit of each number of members.
 #pragma once
 
 #include <algorithm>
@@ -38,9 +38,11 @@ class PathTimes {
 
  private:
   std::optional<double> span(std::size_t members) const;
+  void find_nearest();
 
   std::optional<double> each_;                // seconds
   std::vector<std::optional<double>> spans_;  // indexed by members; learnt from commits that met no other
+  std::vector<std::size_t> nearest_;          // for each number of members the nearest that has a span
 };
 
 }  // namespace paceline::policy

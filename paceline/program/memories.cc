@@ -30,6 +30,14 @@ void Memories::introduce(Known& known, std::int64_t& next, std::string& lines) {
   lines += map_line(*known.number, known.memory);
 }
 
+std::vector<std::int64_t> Memories::boards() const {
+  std::vector<std::int64_t> all;
+  for (const auto& [base, known] : known_) {
+    if (known.number && !known.memory.card.empty() && !known.memory.writable) all.push_back(*known.number);
+  }
+  return all;
+}
+
 std::optional<std::int64_t> Memories::number_of(const std::byte* base, std::string& lines) {
   const auto found = known_.find(base);
   if (found == known_.end()) return std::nullopt;

@@ -21,10 +21,13 @@ class Memories {
   void add(const engine::Memory& memory);
   void remove(const std::byte* base);
 
-  // Where these pointers, one a tensor of the layout, lie, in as few runs as can be. What the program must be
-  // told before is added to `lines`. Nothing when one of them points to no memory that was added.
+  // The places of these pointers, one a tensor of the layout, in as few runs as can be. Lines that the
+  // program must be told before are added to `lines`. Nothing if one of them points to no memory that was
+  // added.
   std::optional<std::vector<PlacedRun>> runs_of(const ps::Layout& layout,
                                                 std::span<const float* const> pointers, std::string& lines);
+  // The numbers of the memories of cards that the program knows and may only read: each may have the weights.
+  std::vector<std::int64_t> boards() const;
   // The number of the memory at `base`; as above.
   std::optional<std::int64_t> number_of(const std::byte* base, std::string& lines);
 
@@ -36,7 +39,7 @@ class Memories {
   Known* find(const float* pointer);
   static void introduce(Known& known, std::int64_t& next, std::string& lines);
 
-  std::map<const std::byte*, Known> known_;  // by base
+  std::map<const std::byte*, Known> known_;  // key: base
   std::vector<std::int64_t> to_forget_;      // numbers that the program knows in vain
   std::int64_t next_ = 0;
 };

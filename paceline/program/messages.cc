@@ -48,7 +48,7 @@ const char* word_of(Role role) {
     case Role::kWorker:
       return "worker";
     case Role::kVirtual:
-      return "worker";  // one that is also asked to evaluate
+      return "worker";  // a worker that is also asked to evaluate
   }
   return "worker";
 }
@@ -97,6 +97,36 @@ absl::StatusOr<std::optional<double>> weight_of(const json& message) {
   return weight;
 }
 
+// A place on the page of a step; the first one is the gradient's sum.
+absl::StatusOr<int> slot_of(const json& value) {
+  const int slot = value.is_number_integer() && value.get<std::int64_t>() < kStepValues
+                       ? static_cast<int>(value.get<std::int64_t>())
+                       : 0;
+  if (slot < 1) return wrong(fmt::format("sent a 'later' that names no place from 1 to {}", kStepValues - 1));
+  return slot;
+}
+
+// Nothing if it is left out.
+absl::StatusOr<std::optional<Stepped::Later>> later_of(const json& message) {
+  const auto found = message.find("later");
+  if (found == message.end()) return std::nullopt;
+  if (!found->is_object()) return wrong("sent a 'later' that is not an object");
+  Stepped::Later later;
+  if (const auto loss = found->find("loss"); loss != found->end()) {
+    PACELINE_ASSIGN_OR_RETURN(later.loss, slot_of(*loss));
+  }
+  if (const auto metrics = found->find("metrics"); metrics != found->end()) {
+    if (!metrics->is_object() || metrics->size() > kStepValues)
+      return wrong(fmt::format("sent a 'later' whose metrics are not an object of at most {}", kStepValues));
+    for (const auto& [name, place] : metrics->items()) {
+      if (name.empty() || name.size() > kLongestMetricName)
+        return wrong("sent a 'later' with a metric without a name, or with one that is too long");
+      PACELINE_ASSIGN_OR_RETURN(later.metrics[name], slot_of(place));
+    }
+  }
+  return later;
+}
+
 absl::StatusOr<Answer> stepped(const json& message) {
   Stepped answer;
   PACELINE_ASSIGN_OR_RETURN(answer.result.metrics, metrics_of(message));
@@ -107,6 +137,8 @@ absl::StatusOr<Answer> stepped(const json& message) {
   if (const auto name = message.find("not_finite"); name != message.end() && name->is_string())
     answer.result.not_finite = store::printable(name->get<std::string>().substr(0, 512));
   PACELINE_ASSIGN_OR_RETURN(answer.result.weight, weight_of(message));
+  PACELINE_ASSIGN_OR_RETURN(answer.later, later_of(message));
+  if (answer.later && answer.later->loss) return answer;
   PACELINE_ASSIGN_OR_RETURN(answer.result.loss, loss_of(message));
   return answer;
 }
@@ -206,16 +238,19 @@ std::string initial_line(std::span<const PlacedRun> to) {
   return line({{"type", "initial"}, {"to", json_of(to)}});
 }
 
-std::string expect_line(std::span<const engine::Batch> batches) {
+std::string expect_line(std::span<const engine::Batch> batches, std::int64_t dropped) {
   json all = json::array();
   for (const engine::Batch& batch : batches) {
     all.push_back({{"samples", batch.samples}, {"epoch", batch.epoch}, {"augment_seed", batch.augment_seed}});
   }
-  return line({{"type", "expect"}, {"batches", all}});
+  json message{{"type", "expect"}, {"batches", all}};
+  if (dropped >= 0) message["dropped"] = dropped;
+  return line(message);
 }
 
 std::string step_line(const engine::Batch& batch, std::span<const PlacedRun> weights,
-                      std::span<const PlacedRun> gradients, std::int64_t micro_batch, const Ahead& ahead) {
+                      std::span<const PlacedRun> gradients, std::int64_t micro_batch, const Ahead& ahead,
+                      const std::optional<Words>& words) {
   json message{{"type", "step"},
                {"samples", batch.samples},
                {"epoch", batch.epoch},
@@ -228,6 +263,10 @@ std::string step_line(const engine::Batch& batch, std::span<const PlacedRun> wei
   if (ahead.reach != 0) {
     message["ahead"] = {{"reach", ahead.reach},
                         {"direction", ahead.direction * static_cast<std::int64_t>(sizeof(float))}};
+  }
+  if (words) {
+    message["page"] = {{"memory", words->page}, {"number", words->number}};
+    if (!words->rows.empty()) message["page"]["rows"] = words->rows;
   }
   return line(message);
 }

@@ -4,6 +4,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -20,6 +22,7 @@ namespace paceline::program {
 
 inline constexpr int kProtocol = 1;
 inline constexpr std::size_t kLongestLine = 16 << 20;  // bytes
+inline constexpr int kStepValues = 32;                 // on the page of a step (step_page.h)
 
 enum class Role { kProbe, kWorker, kEvaluator, kVirtual };
 
@@ -43,6 +46,7 @@ struct StartMessage {
   std::string weights = "view";
   bool stages = false;  // the job has stages: the model is to say where it can be cut
   // The job's settings that a program may also set: `batch`, the mean over the devices, and `epochs`.
+  // `round`: the samples of one batch of each replica, if the job file says how devices are stages.
   std::vector<std::pair<std::string, double>> settings;
 };
 
@@ -51,16 +55,25 @@ std::string layout_line(const ps::Layout& layout);
 std::string map_line(std::int64_t memory, const engine::Memory& mapped);
 std::string unmap_line(std::int64_t memory);
 std::string initial_line(std::span<const PlacedRun> to);
-std::string expect_line(std::span<const engine::Batch> batches);
+// `dropped`: these batches come behind those of the last line without its first ones, so many; -1: they replace all.
+std::string expect_line(std::span<const engine::Batch> batches, std::int64_t dropped = -1);
 // engine::Weights says what these two are.
 struct Ahead {
   float reach = 0;
   std::int64_t direction = 0;  // floats
 };
+// The words of a step that the program's GPU waits for and writes by itself (step_page.h).
+struct Words {
+  std::int64_t page = 0;  // the number of its memory
+  std::uint32_t number = 0;
+  // The step may not begin before the page says so, and its weights are at the start of one of these memories. Empty:
+  // it may begin at once, and its weights are known.
+  std::vector<std::int64_t> rows = {};
+};
 // `micro_batch`: engine::kWholeBatch is written as null.
 std::string step_line(const engine::Batch& batch, std::span<const PlacedRun> weights,
-                      std::span<const PlacedRun> gradients, std::int64_t micro_batch,
-                      const Ahead& ahead = {});
+                      std::span<const PlacedRun> gradients, std::int64_t micro_batch, const Ahead& ahead = {},
+                      const std::optional<Words>& words = {});
 // An iteration of a stage of units [begin, end) begins. Messages to it are written to memory `in`, and it
 // writes its own to memory `out`.
 struct StageMessage {
@@ -91,8 +104,8 @@ struct Unit {
   // To the next unit, of one sample; beside the activations or their gradient, a message has up to `extra`.
   std::int64_t message_bytes = 0;
   std::int64_t extra_bytes = 0;
-  std::int64_t kept_bytes = 0;  // of one sample, from the forward pass to the backward pass
-  double flops = 0;             // of one sample, both passes
+  std::int64_t kept_bytes = 0;  // for one sample, from the forward pass to the backward pass
+  double flops = 0;             // for one sample, both passes
 };
 
 // A program's description of itself. Keys of a job file that it sets: "KEY=VALUE" in TOML each, for
@@ -101,10 +114,11 @@ struct Model {
   ps::Layout layout;
   std::int32_t samples = 0;
   std::string digest;
-  std::string device;  // what it computes on, in words; empty: it did not say
+  std::string device;  // the device it computes on, in words; empty: it did not say
   std::int64_t prefetch = 0;
   std::string card;  // engine::Engine::card() says what these two are
   std::int32_t cards = 0;
+  bool words = false;  // its steps can have Words
   std::vector<std::string> sets;
   std::vector<Unit> units;                                   // none: the program computes whole models
   std::string uncut;                                         // why it does
@@ -115,10 +129,17 @@ struct Model {
 struct Done {};
 struct Stepped {
   engine::StepResult result;
+  // The places, on the step's page, of numbers that are there once the step is done. Without a step that ends later the
+  // result is whole.
+  struct Later {
+    std::optional<int> loss = {};
+    std::map<std::string, int> metrics = {};
+  };
+  std::optional<Later> later = {};
 };
 struct Passed {
-  std::int64_t bytes = 0;  // of the message in the stage's memory `out`
-  double loss = 0;         // of the last stage's forward pass
+  std::int64_t bytes = 0;  // size of the message in the stage's memory `out`
+  double loss = 0;         // result of the last stage's forward pass
 };
 struct Finished {
   Metrics metrics;

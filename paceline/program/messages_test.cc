@@ -1,13 +1,19 @@
-// What a program may say, and what it may not.
+// Tests of what a program may say, and what it may not.
 #include "paceline/program/messages.h"
 
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "paceline/config/toml_text.h"
 #include "paceline/program/memories.h"
+#include "paceline/program/step_page.h"
 
 namespace paceline::program {
 namespace {
@@ -98,7 +104,50 @@ TEST(Answers, AStepIsTriedAgainOnlyWhereItSaysSo) {
   EXPECT_TRUE(result(R"(,"skipped":true,"retry":true)").retry);
 }
 
-// As docs/program.md has it: both sides are tested against that page.
+TEST(Answers, PlacesOnAPageAreFromOneToItsLast) {
+  const auto later = [](const std::string& text) {
+    return parse_answer(R"({"type":"stepped","metrics":{"f1":0.5},"later":)" + text + "}");
+  };
+  const auto answer = later(R"({"loss":1,"metrics":{"accuracy":31}})");
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  const auto& stepped = std::get<Stepped>(*answer);
+  ASSERT_TRUE(stepped.later.has_value());
+  EXPECT_EQ(stepped.later->loss, 1);
+  EXPECT_EQ(stepped.later->metrics, (std::map<std::string, int>{{"accuracy", 31}}));
+  EXPECT_EQ(stepped.result.metrics, (Metrics{{"f1", 0.5}}));
+  for (const char* wrong :
+       {"1", R"({"loss":0})", R"({"loss":32})", R"({"loss":1.5})", R"({"loss":-1})", R"({"loss":1e30})",
+        R"({"loss":1,"metrics":[]})", R"({"loss":1,"metrics":{"":1}})"})
+    EXPECT_FALSE(later(wrong).ok()) << wrong;
+  EXPECT_FALSE(later("{}").ok()) << "a loss is nowhere";
+}
+
+TEST(Steps, HaveThePageAndTheMemoriesThatMayHaveTheirWeights) {
+  const engine::Batch batch{.samples = {1}};
+  const std::vector<PlacedRun> to = {{0, 2, 64}};
+  const std::string early = step_line(batch, {}, to, 8, {}, Words{.page = 5, .number = 7, .rows = {3, 4}});
+  EXPECT_THAT(early, HasSubstr(R"("page":{"memory":5,"number":7,"rows":[3,4]})"));
+  EXPECT_THAT(early, HasSubstr(R"("weights":[])"));
+  EXPECT_THAT(step_line(batch, to, to, 8, {}, Words{.page = 5, .number = 7}),
+              HasSubstr(R"("page":{"memory":5,"number":7})"));
+  EXPECT_THAT(step_line(batch, to, to, 8), Not(HasSubstr("page")));
+}
+
+TEST(StepPage, ComparesNumbersAsInACircle) {
+  auto page = StepPage::create();
+  ASSERT_TRUE(page.ok()) << page.status();
+  auto* const done = reinterpret_cast<std::uint32_t*>(const_cast<std::byte*>(page->memory().base) + 64);
+  *done = 7;
+  EXPECT_TRUE(page->done(7));
+  EXPECT_TRUE(page->done(6));
+  EXPECT_FALSE(page->done(8));
+  *done = 0xffffffff;
+  EXPECT_FALSE(page->done(0));
+  *done = 1;
+  EXPECT_TRUE(page->done(0xffffffff));
+}
+
+// The lines in docs/program.md: both sides are tested against that page.
 TEST(Start, HasEachKeyInItsPlace) {
   StartMessage message;
   message.role = Role::kEvaluator;
@@ -138,7 +187,7 @@ TEST(Answers, AModelsDeviceIsOneLine) {
 }
 
 TEST(Answers, AModelMayHaveAnyNameThatCanBeRead) {
-  const std::string name = std::string(400, 'x') + R"(.a\\b\"ö)";  // as JSON has it
+  const std::string name = std::string(400, 'x') + R"(.a\\b\"ö)";  // the name, escaped for JSON
   const std::string group = R"(,"samples":1,"optimizer":{"group":[{"tensors":[")" + name + R"("]}]})";
   const auto answer = parse_answer(model_of(R"([{"name":")" + name + R"(","shape":[]}])", group));
   ASSERT_TRUE(answer.ok()) << answer.status();

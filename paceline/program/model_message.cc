@@ -97,7 +97,7 @@ absl::StatusOr<ps::Layout> layout_of(const json& message) {
   return layout;
 }
 
-// As TOML has it. Nothing for what a job file cannot say.
+// The value in TOML. An error for one that a job file cannot have.
 absl::StatusOr<std::string> toml_of(const json& value, const std::string& key) {
   if (value.is_string()) {  // which may be the name of a tensor
     const toml::value<std::string> node(store::printable(value.get<std::string>(), kLongestTensorName));
@@ -181,6 +181,8 @@ void read_memory(const json& message, Model& model) {
   model.cards = 1;
   if (count != memory->end() && count->is_number_integer())
     model.cards = static_cast<std::int32_t>(std::clamp<std::int64_t>(count->get<std::int64_t>(), 1, 1024));
+  const auto words = memory->find("words");
+  model.words = words != memory->end() && words->is_boolean() && words->get<bool>();
 }
 
 absl::StatusOr<std::int64_t> bytes_of(const json& unit, const char* key) {
@@ -264,6 +266,8 @@ absl::StatusOr<Model> parse_model(const json& message) {
   if (const auto prefetch = message.find("prefetch");
       prefetch != message.end() && prefetch->is_number_integer())
     model.prefetch = std::clamp<std::int64_t>(prefetch->get<std::int64_t>(), 0, 1024);
+  // A step that is begun early needs a batch that is known early.
+  if (model.words) model.prefetch = std::max<std::int64_t>(model.prefetch, 1);
   if (const auto evaluates = message.find("evaluates");
       evaluates != message.end() && evaluates->is_boolean() && !evaluates->get<bool>())
     model.sets.emplace_back("evaluate.enabled=false");

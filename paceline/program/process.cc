@@ -59,7 +59,7 @@ std::vector<std::string> environment_with(const std::vector<std::string>& more) 
                          int output, int report, pid_t parent) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(kCannotRun);  // it died before the line above
+  if (getppid() != parent) _exit(kCannotRun);  // the parent died before the line above
   // In a group of its own it would stand still, without a word, when it reads the terminal.
   const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
   if (nothing < 0 || dup2(nothing, STDIN_FILENO) < 0) _exit(kCannotRun);
@@ -74,7 +74,7 @@ std::vector<std::string> environment_with(const std::vector<std::string>& more) 
   ::signal(SIGTERM, SIG_DFL);
   // Ctrl-C is for the command that started us all.
   ::signal(SIGINT, SIG_IGN);
-  // By these, clusters warn every process of a job. The launcher hears them.
+  // Clusters warn every process of a job by these signals. The launcher hears them.
   ::signal(SIGUSR1, SIG_IGN);
   ::signal(SIGUSR2, SIG_IGN);
   sigset_t none;
@@ -160,7 +160,7 @@ Process::~Process() {
       kill(pid_, SIGKILL);
       waitpid(pid_, nullptr, 0);
     }
-    kill(-pid_, SIGKILL);  // what it left behind
+    kill(-pid_, SIGKILL);  // processes that it left behind
   }
   if (pid_fd_ >= 0) close(pid_fd_);
 }
@@ -174,9 +174,11 @@ bool Process::ended_within(std::chrono::milliseconds limit) {
   return status_.has_value();
 }
 
-bool Process::wait_for(short events, std::chrono::milliseconds limit, bool& ready) const {
+bool Process::wait_for(short events, std::chrono::nanoseconds limit, bool& ready) const {
+  constexpr std::int64_t kPerSecond = 1'000'000'000;
+  const timespec time{limit.count() / kPerSecond, limit.count() % kPerSecond};
   pollfd both[] = {{socket_, events, 0}, {pid_fd_, POLLIN, 0}};
-  poll(both, 2, static_cast<int>(limit.count()));
+  ppoll(both, 2, &time, nullptr);
   ready = both[0].revents != 0;
   return both[1].revents == 0;
 }
@@ -219,10 +221,17 @@ absl::StatusOr<std::string> Process::receive(const std::function<absl::Status()>
     if (now == 0) return absl::UnavailableError("has closed its socket");
     bool ready = false;
     const bool alive = wait_for(POLLIN, kLook, ready);
-    if (ready) continue;  // also what it said last
+    if (ready) continue;  // there may be a last message
     if (!alive) return absl::UnavailableError("has ended");
     PACELINE_RETURN_IF_ERROR(keep_going());
   }
+}
+
+bool Process::wait_readable(std::chrono::nanoseconds limit) const {
+  if (received_.find('\n', searched_) != std::string::npos) return true;
+  bool ready = false;
+  const bool alive = wait_for(POLLIN, limit, ready);
+  return ready || !alive;
 }
 
 std::string Process::how_it_ended() {

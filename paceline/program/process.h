@@ -22,7 +22,7 @@ class Process {
   struct Options {
     std::vector<std::string> command;           // looked for in PATH, unless it is a path
     std::string directory;                      // empty: this process's
-    int output = -1;                            // where its output goes; -1: where this process's goes
+    int output = -1;                            // the file its output goes to; -1: this process's output
     std::vector<std::string> environment = {};  // "NAME=value", over this process's
   };
   // Errors: NotFound when there is no such program; ResourceExhausted.
@@ -39,6 +39,9 @@ class Process {
   // returns. Errors: Unavailable when the program has ended; DataLoss for a line that is too long.
   absl::StatusOr<std::string> receive(const std::function<absl::Status()>& keep_going);
 
+  // Waits until receive() need not, at most for `limit`.
+  bool wait_readable(std::chrono::nanoseconds limit) const;
+
   // "exit status 1", "killed by signal 11 (Segmentation fault)"; waits for its end for a moment.
   std::string how_it_ended();
   // Closes the socket and waits for its end, for as long as set_patience() said: the same words, or none
@@ -53,14 +56,14 @@ class Process {
  private:
   Process(pid_t pid, int pid_fd, int socket) : pid_(pid), pid_fd_(pid_fd), socket_(socket) {}
   // Waits for any of these of the socket, or for the end of the process; false at that.
-  bool wait_for(short events, std::chrono::milliseconds limit, bool& ready) const;
+  bool wait_for(short events, std::chrono::nanoseconds limit, bool& ready) const;
   bool ended_within(std::chrono::milliseconds limit);
 
   pid_t pid_ = -1;
   int pid_fd_ = -1;
   int socket_ = -1;
   std::string received_;
-  std::size_t searched_ = 0;  // of that, for an end of line
+  std::size_t searched_ = 0;  // bytes at its begin without an end of line
   std::optional<int> status_;
   std::chrono::milliseconds patience_{2000};
 };

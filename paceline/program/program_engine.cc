@@ -33,7 +33,7 @@ constexpr char kNoFailure[] = "exit status 0";
 
 bool always() { return true; }
 
-// Of the device of that name, from 0. Others are the first.
+// The device's number among those of its host, from 0. A name that is not in the job has 0.
 std::int64_t number_on_host(const config::JobConfig& job, const std::string& name) {
   const auto own = std::find_if(job.devices.begin(), job.devices.end(),
                                 [&](const config::DeviceConfig& one) { return one.name == name; });
@@ -50,11 +50,18 @@ bool is_no_executable(const config::ProgramConfig& program) {
          !std::filesystem::is_directory(path);
 }
 
-// Of a device.
+// The mean batch of a device.
 double mean_batch(const config::JobConfig& job) {
   double all = 0;
   for (const config::DeviceConfig& device : job.devices) all += static_cast<double>(device.batch);
   return all / static_cast<double>(job.devices.size());
+}
+
+// The samples of one batch of each replica: a device that is a stage has no batch of its own.
+std::int64_t round_samples(const planner::Plan& plan) {
+  std::int64_t all = 0;
+  for (const planner::PlannedReplica& replica : plan.replicas) all += replica.samples;
+  return all;
 }
 
 }  // namespace
@@ -67,7 +74,7 @@ StartOptions start_options(const config::JobConfig& job, Role role, const std::s
   if (job.program->module.empty() && is_no_executable(*job.program))
     options.process.command.insert(options.process.command.begin(), job.program->python);
   options.process.directory = job.program->directory;
-  // As libraries read it: one process a device, and its operations on so many threads.
+  // Libraries read these variables: one process a device, and its operations on so many threads.
   options.process.environment = {fmt::format("OMP_NUM_THREADS={}", threads), "PYTHONUNBUFFERED=1",
                                  fmt::format("PACELINE_SEED={}", job.seed)};
   // Sets of texts are in the same order in all processes then, and so are classes that a program makes of
@@ -84,6 +91,8 @@ StartOptions start_options(const config::JobConfig& job, Role role, const std::s
                    .weights = job.program->weights,
                    .stages = job.parallel.of_stages(),
                    .settings = {{"batch", mean_batch(job)}, {"epochs", job.epochs}}};
+  if (job.parallel.mode == config::Parallel::kStatic)
+    options.start.settings.emplace_back("round", round_samples(job.parallel.plan));
   options.step_limit_s = job.program->step_limit_s;
   options.after_limit_s = job.program->after_limit_s;
   return options;
@@ -107,8 +116,9 @@ ProgramEngine::~ProgramEngine() {
   const std::string end =
       asked_only ? end_line("nothing more is asked", false)
                  : end_line("the run was stopped, it failed, or it goes on without this program", true);
+  withdraw();
   const bool said = !over_ && say_at_the_end(end).ok();
-  const bool evaluates = answer_owed_ && options_.start.role == Role::kEvaluator;  // which may take long
+  const bool evaluates = owed_ > 0 && options_.start.role == Role::kEvaluator;  // which may take long
   if (!said || evaluates) process_.set_patience(kLittlePatience);
 }
 
@@ -122,13 +132,15 @@ absl::Status ProgramEngine::say_at_the_end(const std::string& line) {
 absl::Status ProgramEngine::end() {
   if (over_) return absl::OkStatus();
   over_ = true;
-  // What nobody waits for any more: a step, or an evaluation, which may be long.
-  const bool computes = answer_owed_;
+  // A step that nobody waits for any more, or an evaluation, which may be long.
+  const bool computes = owed_ > (early_ ? 1 : 0);
+  withdraw();
+  log_steps();
   const std::chrono::duration<double> limit(options_.after_limit_s > 0 ? options_.after_limit_s : kForEverS);
   process_.set_patience(computes && options_.start.role == Role::kEvaluator
                             ? kLittlePatience
                             : std::chrono::duration_cast<std::chrono::milliseconds>(limit));
-  // One that is gone has done what it wanted.
+  // A program that is gone has done what it wanted.
   say_at_the_end(end_line("the job is over", false)).IgnoreError();
   const auto how = process_.wait_for_end();
   if (how ? how->empty() : computes) return absl::OkStatus();
@@ -156,7 +168,7 @@ absl::Status ProgramEngine::failed(const absl::Status& why) {
     return absl::FailedPreconditionError(fmt::format("{}: the program {}", name_, what));
   process_.set_patience(kLittlePatience);
   const std::string how = process_.how_it_ended();
-  // One that failed has said why.
+  // A program that failed has said why.
   const char* const advice = how != kNoFailure ? ""
                              : model_.layout.tensors().empty()
                                  ? " before it said what it trains; a Python program calls paceline.join()"
@@ -167,29 +179,45 @@ absl::Status ProgramEngine::failed(const absl::Status& why) {
 absl::Status ProgramEngine::send(const std::string& line) {
   if (over_) return failed(absl::OkStatus());
   const absl::Status sent = process_.send(line, [] { return absl::OkStatus(); });
-  // What it said last says more than that it does not read.
+  // The program's last message says more than that the program does not read.
   if (!sent.ok()) return answer(always).status();
   return absl::OkStatus();
 }
 
 absl::StatusOr<Answer> ProgramEngine::ask(const std::string& line, const engine::KeepGoing& keep_going,
                                           double limit_s) {
-  if (answer_owed_) PACELINE_RETURN_IF_ERROR(answer(keep_going).status());
+  PACELINE_RETURN_IF_ERROR(drain(keep_going));
   std::string lines;
   {
     const std::lock_guard lock(sharing_);
     lines = std::exchange(later_, "");
   }
   PACELINE_RETURN_IF_ERROR(send(lines + line));
-  answer_owed_ = true;
+  owed_ += 1;
   limit_s_ = limit_s;
   return answer(keep_going);
 }
 
+absl::Status ProgramEngine::drain(const engine::KeepGoing& keep_going) {
+  if (over_) return failed(absl::OkStatus());  // the program answers no more
+  withdraw();
+  while (owed_ > 0) PACELINE_RETURN_IF_ERROR(answer(keep_going).status());
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Answer> ProgramEngine::answer(const engine::KeepGoing& keep_going) {
-  const auto start = steady_clock::now();
-  std::optional<steady_clock::time_point> still_since;
-  const auto line = process_.receive([&]() -> absl::Status {
+  if (here_.empty()) {
+    PACELINE_ASSIGN_OR_RETURN(here_.emplace_back(), receive(patience(keep_going)));
+  }
+  Answer answer = std::move(here_.front());
+  here_.pop_front();
+  owed_ -= 1;
+  return answer;
+}
+
+std::function<absl::Status()> ProgramEngine::patience(const engine::KeepGoing& keep_going) const {
+  return [this, &keep_going, start = steady_clock::now(),
+          still_since = std::optional<steady_clock::time_point>()]() mutable -> absl::Status {
     if (!keep_going()) return absl::CancelledError("the iteration was given up");
     const auto now = steady_clock::now();
     if (!process_.stands_still())
@@ -204,10 +232,13 @@ absl::StatusOr<Answer> ProgramEngine::answer(const engine::KeepGoing& keep_going
           fmt::format("has not answered for {} s, as program.step_limit_s allows", limit_s_));
     }
     return absl::OkStatus();
-  });
+  };
+}
+
+absl::StatusOr<Answer> ProgramEngine::receive(const std::function<absl::Status()>& patience) {
+  const auto line = process_.receive(patience);
   if (absl::IsCancelled(line.status())) return line.status();
   if (!line.ok()) return failed(line.status());
-  answer_owed_ = false;
   auto answer = parse_answer(*line);
   if (!answer.ok()) return failed(answer.status());
   if (const auto* error = std::get_if<Failed>(&*answer)) {
@@ -256,7 +287,19 @@ void ProgramEngine::expect(std::span<const engine::Batch> batches) {
   if (std::equal(batches.begin(), batches.end(), expected_.begin(), expected_.end())) return;
   expected_.assign(batches.begin(), batches.end());
   // A program that has ended says so when it is asked next.
-  if (!over_ && !answer_owed_) send(expect_line(expected_)).IgnoreError();
+  if (over_ || (owed_ > 0 && !early_)) return;
+  std::int64_t dropped = -1;
+  if (model_.words) {
+    // The list of batches is long, and most of them were in the last one.
+    const auto first = batches.empty() ? told_.end() : std::find(told_.begin(), told_.end(), batches.front());
+    const std::span<const engine::Batch> rest(first, told_.end());
+    if (rest.size() <= batches.size() && std::equal(rest.begin(), rest.end(), batches.begin())) {
+      batches = batches.subspan(rest.size());
+      dropped = first - told_.begin();
+    }
+  }
+  told_ = expected_;
+  send(expect_line(batches, dropped)).IgnoreError();
 }
 
 absl::Status ProgramEngine::prepare(const engine::Batch& batch) {
@@ -271,12 +314,10 @@ absl::StatusOr<engine::StepResult> ProgramEngine::step(const engine::Weights& we
   PACELINE_CHECK(batch_.has_value(), "a step before its batch");
   PACELINE_ASSIGN_OR_RETURN(const auto from, runs_of(weights.tensors));
   PACELINE_ASSIGN_OR_RETURN(const auto to, runs_of(gradients));
-  PACELINE_ASSIGN_OR_RETURN(const Answer answer,
-                            ask(step_line(*batch_, from, to, micro_batch, {weights.reach, weights.direction}),
-                                keep_going, options_.step_limit_s));
-  const auto* stepped = std::get_if<Stepped>(&answer);
-  if (stepped == nullptr) return failed(absl::DataLossError("answered out of turn"));
-  return stepped->result;
+  if (model_.words && weights.on_card && weights.reach == 0)
+    return step_with_words(from, to, micro_batch, keep_going);
+  return step_whole(step_line(*batch_, from, to, micro_batch, {weights.reach, weights.direction}),
+                    keep_going);
 }
 
 absl::StatusOr<std::unique_ptr<engine::Stage>> ProgramEngine::make_stage(std::int64_t begin,

@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
+#include <deque>
+#include <functional>
 #include <iterator>
 #include <memory>
 #include <mutex>
@@ -18,18 +21,19 @@
 #include "paceline/program/memories.h"
 #include "paceline/program/messages.h"
 #include "paceline/program/process.h"
+#include "paceline/program/step_page.h"
 
 namespace paceline::program {
 
 struct StartOptions {
-  std::string name;  // of the program, for people
+  std::string name;  // name of the program, for people
   Process::Options process;
   StartMessage start;
   double step_limit_s = 0;     // 0: none
   double after_limit_s = 600;  // for what it does after the job: it may save what it likes. 0: none
 };
 
-// As the job says it.
+// The options that the job gives a program in this role.
 StartOptions start_options(const config::JobConfig& job, Role role, const std::string& name, int threads);
 
 class ProgramEngine final : public engine::Engine {
@@ -37,8 +41,7 @@ class ProgramEngine final : public engine::Engine {
   // Starts the program and waits until it has said what it trains. Errors: NotFound when it cannot be
   // started; FailedPrecondition, in one line, when it fails or says what cannot be.
   static absl::StatusOr<std::unique_ptr<ProgramEngine>> start(const StartOptions& options);
-  // Where nobody has called end(), the program hears that the job failed, unless it was only asked what it
-  // trains.
+  // If end() was not called, the program hears that the job failed, unless it was only asked what it trains.
   ~ProgramEngine() override;
 
   const Model& model() const { return model_; }
@@ -66,20 +69,51 @@ class ProgramEngine final : public engine::Engine {
   ProgramEngine(const StartOptions& options, Process process);
   absl::Status introduce();
   absl::Status send(const std::string& line);
-  // What it answers to `line` within `limit_s` (0: there is no limit). Cancelled when `keep_going` says no:
-  // the answer is then awaited before the next line is sent.
+  // The answer to `line` within `limit_s` (0: there is no limit). Cancelled when `keep_going` says no: the
+  // answer is then awaited before the next line is sent.
   absl::StatusOr<Answer> ask(const std::string& line, const engine::KeepGoing& keep_going,
                              double limit_s = 0);
+  // The next answer that is owed.
   absl::StatusOr<Answer> answer(const engine::KeepGoing& keep_going);
+  absl::StatusOr<Answer> receive(const std::function<absl::Status()>& patience);
+  // Says, when it is asked now and then, whether it is worth waiting for the program.
+  std::function<absl::Status()> patience(const engine::KeepGoing& keep_going) const;
+  // Waits for all answers that are owed, and throws them away.
+  absl::Status drain(const engine::KeepGoing& keep_going);
   // The runs of these pointers, after the program was told of what memory it has to map for them.
   template <class Float>
   absl::StatusOr<std::vector<PlacedRun>> runs_of(std::span<Float* const> pointers);
   absl::Status say_at_the_end(const std::string& line);
-  // What ends this engine, in a line that names the program.
+
+  // Steps with words (program_steps.cc). A program with a GPU is told of the next step before this one is over. So its
+  // thread gives the GPU all work in good time, and nobody but the GPU waits.
+  struct Early {
+    engine::Batch batch;
+    std::vector<PlacedRun> gradients;
+    std::int64_t micro_batch = 0;
+    std::uint32_t number = 0;
+    std::vector<std::int64_t> rows;
+  };
+  absl::StatusOr<engine::StepResult> step_whole(const std::string& line, const engine::KeepGoing& keep_going);
+  absl::StatusOr<engine::StepResult> step_with_words(const std::vector<PlacedRun>& from,
+                                                     const std::vector<PlacedRun>& to,
+                                                     std::int64_t micro_batch,
+                                                     const engine::KeepGoing& keep_going);
+  absl::StatusOr<std::uint32_t> begin_step(const std::vector<PlacedRun>& from,
+                                           const std::vector<PlacedRun>& to, std::int64_t micro_batch,
+                                           const engine::KeepGoing& keep_going);
+  absl::Status begin_next(const std::vector<PlacedRun>& to, std::int64_t micro_batch);
+  // Lets the program finish a step that was begun early, in vain.
+  void withdraw();
+  void log_steps() const;
+  absl::Status make_page();
+  absl::Status wait_until_done(std::uint32_t number, const engine::KeepGoing& keep_going);
+
+  // The error that ends this engine, in a line that names the program.
   absl::Status failed(const absl::Status& why);
 
   const StartOptions options_;
-  const std::string name_;  // of the program, for people
+  const std::string name_;  // name of the program, for people
   Process process_;
   Model model_;
   std::mutex sharing_;  // guards the next two
@@ -88,9 +122,19 @@ class ProgramEngine final : public engine::Engine {
   std::optional<engine::Batch> batch_;
   std::int64_t stages_made_ = 0;
   std::vector<engine::Batch> expected_;
-  bool answer_owed_ = false;
-  double limit_s_ = 0;  // of the answer that is owed; 0: none
-  bool over_ = false;   // it has ended, or said what cannot be
+  std::vector<engine::Batch> told_;  // the last of these lists that the program has
+  int owed_ = 0;                     // answers that nobody has taken yet
+  std::deque<Answer> here_;          // the owed answers that have arrived
+  double limit_s_ = 0;               // for each of them; 0: none
+  std::optional<StepPage> page_;
+  std::int64_t page_number_ = 0;  // the number of the page's memory
+  std::uint32_t steps_ = 0;       // steps with words so far
+  std::optional<Early> early_;
+  std::vector<std::int64_t> boards_;  // the boards at the last step
+  int steady_ = 0;                    // steps since a board came
+  std::int64_t stepped_ = 0, stepped_early_ = 0, withdrawn_ = 0;
+  std::chrono::nanoseconds step_time_{0};  // time of the last step with words
+  bool over_ = false;                      // the program has ended, or said what cannot be
 };
 
 }  // namespace paceline::program

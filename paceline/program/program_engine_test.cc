@@ -123,7 +123,7 @@ TEST(ProgramEngine, MapsOtherMemoryWhileItRuns) {
 TEST(ProgramEngine, AnIterationThatIsGivenUpLeavesTheNextOneWhole) {
   Bench bench(options());
   const auto given_up = bench.step({5}, [] { return false; });
-  // It may have been done before anybody asked.
+  // The program may have been done before keep_going was asked.
   EXPECT_TRUE(given_up.ok() || absl::IsCancelled(given_up.status())) << given_up.status();
   const auto result = bench.step({8});
   ASSERT_TRUE(result.ok()) << result.status();
@@ -155,6 +155,21 @@ TEST(StartOptions, CountADeviceAmongThoseOfItsHost) {
   EXPECT_EQ(number("w2"), 1);
   EXPECT_EQ(number("w3"), 1);
   EXPECT_EQ(number("evaluator"), 0);
+}
+
+TEST(StartOptions, SayTheSamplesOfARoundIfDevicesAreStages) {
+  const auto settings = [](const std::string& text) {
+    const auto job = config::parse_job(text + "[program]\nrun = \"train.py\"\n", "job.toml");
+    PACELINE_CHECK(job.ok(), "{}", job.status().ToString());
+    const auto found = start_options(*job, Role::kWorker, "w0", 1).start.settings;
+    return std::map<std::string, double>(found.begin(), found.end());
+  };
+  EXPECT_FALSE(settings("[[device]]\ncount = 3\n").contains("round"));
+  EXPECT_EQ(settings("parallel = \"static\"\nmicro_batch = 4\n[[device]]\ncount = 3\n[[pipeline]]\n"
+                     "devices = [\"w0\", \"w2\"]\ncuts = [1]\nsamples = 12\n[[pipeline]]\ndevices = "
+                     "[\"w1\"]\nsamples = 4\n")
+                .at("round"),
+            16);
 }
 
 // A program may import for minutes, and evaluate for minutes.
@@ -237,7 +252,7 @@ TEST(ProgramEngine, WaitsForWhatAProgramDoesAfterTheJob) {
   EXPECT_TRUE(hangs.engine().end().ok());
 }
 
-// What comes after a program's loop may save the model over a good one.
+// Code after a program's loop may save the model over a good one.
 TEST(ProgramEngine, SaysWhetherTheJobIsDone) {
   const std::string file = ::testing::TempDir() + fmt::format("paceline-end-{}", getpid());
   const auto told = [&](Role role, bool end) {

@@ -20,7 +20,7 @@ constexpr std::int64_t kLongerSamples = 8;
 constexpr std::int64_t kLeastRoom = std::int64_t{16} << 20;  // bytes
 constexpr std::int64_t kMostRoom = std::int64_t{1} << 36;
 
-// Of a message between this unit and the next one, about so many samples.
+// Room for a message between this unit and the next one, about so many samples.
 std::int64_t room_behind(const Unit& unit, std::int64_t samples) {
   const std::int64_t most_samples = kMostRoom / (kLongerSamples * (unit.message_bytes + 1));
   const std::int64_t bytes =

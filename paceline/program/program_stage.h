@@ -19,7 +19,7 @@ namespace paceline::program {
 
 class ProgramStage final : public engine::Stage {
  public:
-  // Of units [begin, end), with a number of its own in this program. The engine outlives it.
+  // A stage of units [begin, end), with a number of its own in this program. The engine outlives it.
   ProgramStage(ProgramEngine& engine, std::int64_t number, std::int64_t begin, std::int64_t end)
       : engine_(engine), number_(number), begin_(begin), end_(end) {}
   ~ProgramStage() override;
@@ -56,7 +56,7 @@ class ProgramStage final : public engine::Stage {
   const std::int64_t number_, begin_, end_;
   std::optional<engine::Batch> batch_;
   std::optional<Buffer> in_, out_;
-  // Of the message in hand: in `in_`, or in `out_` after a pass; -1: there is none.
+  // The size of the message in hand: in `in_`, or in `out_` after a pass; -1: there is none.
   std::int64_t received_ = -1;
   std::int64_t computed_ = 0;
 };

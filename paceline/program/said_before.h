@@ -10,12 +10,13 @@
 
 namespace paceline::program {
 
-// `said`, a line each: the parts of a start message that the answer depends on, and the answer. Nothing where
-// `start` has other ones, or where what was said is no model: the program is asked then. Pure.
+// `said`, a line each: the parts of a start message that the answer depends on, and the answer. Nothing if
+// `start` has other ones, or if the answer is no model: the program is asked then. Pure.
 std::optional<Model> model_said_before(const std::string& said, const StartMessage& start);
 
-// What the process that became this one left in an open file whose descriptor the environment names. The file
-// is closed, and its name forgotten, so that no process that this one starts sees it. Empty: it left nothing.
+// Takes the text that the process that became this one left in an open file whose descriptor the environment
+// names. The file is closed, and its name forgotten, so that no process that this one starts sees it. Empty if
+// there is no such file.
 std::string take_said();
 
 }  // namespace paceline::program

@@ -1,4 +1,4 @@
-// What a program said before it was asked counts only as the answer to the very question.
+// Tests that an answer given before the question counts only for the very same question.
 #include "paceline/program/said_before.h"
 
 #include <fcntl.h>
@@ -65,7 +65,7 @@ TEST(SaidBefore, IsTakenOnce) {
 }
 
 TEST(SaidBefore, AVariableThatWasLeftOverHarmsNothing) {
-  const int other = eventfd(0, 0);  // of somebody else's
+  const int other = eventfd(0, 0);  // a descriptor that is no answer's
   for (const std::string& named : {std::string(), std::string("x"), std::string("-1"), std::string("1"),
                                    std::string("987654"), std::to_string(other)}) {
     setenv("PACELINE_SAID_FD", named.c_str(), 1);

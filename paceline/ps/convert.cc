@@ -10,7 +10,7 @@ namespace paceline::ps {
 
 namespace {
 
-// Of IEEE's binary16.
+// The nearest number of IEEE's binary16.
 std::uint16_t half_of(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const auto sign = static_cast<std::uint16_t>((bits >> 16) & 0x8000u);
@@ -26,7 +26,7 @@ std::uint16_t half_of(float value) {
   const std::uint32_t lost = mantissa & ((1u << drop) - 1);
   const std::uint32_t middle = 1u << (drop - 1);
   const std::uint32_t up = lost > middle || (lost == middle && (kept & 1u) != 0) ? 1 : 0;
-  // What rounding carries goes into the exponent by itself.
+  // A carry of the rounding goes into the exponent by itself.
   const std::uint32_t base = exponent < -14 ? 0 : static_cast<std::uint32_t>(exponent + 14) << 10;
   return static_cast<std::uint16_t>(sign + base + kept + up);
 }
@@ -59,7 +59,7 @@ std::vector<std::byte> each(std::span<const float> values, One one) {
   return bytes;
 }
 
-// Of IEEE's binary16: exact.
+// The value of a number of IEEE's binary16: exact.
 float float_of_half(std::uint16_t half) {
   const int exponent = (half >> 10) & 31;
   const int mantissa = half & 1023;

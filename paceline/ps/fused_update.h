@@ -17,7 +17,7 @@ struct Weighted {
   float weight;
 };
 
-// Where a pass works; all pointers to the same range of the flat memory.
+// The memory of one pass; all pointers to the same range of the flat memory.
 struct UpdateStreams {
   const float* weights;  // version v − 1
   float* next_weights;   // version v; must not overlap `weights`
@@ -58,7 +58,7 @@ void update_direction(OptimizerKind kind, const StepNumbers& numbers, const Upda
 
 // Whether all of so many numbers are finite.
 bool all_finite(const float* values, std::int64_t n);
-// Of what commits look at in a gradient of this layout: all but constants.
+// The same for a gradient of this layout; constants are not looked at.
 bool all_finite(const Layout& layout, const float* gradient);
 
 // next = Σ weight_i · value_i: batch-norm statistics; gradients of tensors that are stepped as a whole.

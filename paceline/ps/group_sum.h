@@ -29,7 +29,7 @@ class GroupSum {
   // From `begin` of the shard's part to the end of what one member publishes at once, or to `end`.
   struct Piece {
     std::int64_t end;
-    const float* sum;  // of the shard's part, with this piece filled; null until it is
+    const float* sum;  // sum of the shard's part, with this piece filled; null until it is
   };
   Piece piece(std::int64_t begin, std::int64_t end) const;
 

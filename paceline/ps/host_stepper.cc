@@ -58,7 +58,8 @@ void each_piece(const Update& update, std::span<const Weighted> gradients, std::
   if (!update.group) return work(gradients, begin, end);
   while (begin < end) {
     const GroupSum::Piece piece = update.group->piece(begin, end);
-    // What nobody has summed so far the shard sums itself, in the same order: the same bits, and no waiting.
+    // The shard itself sums what no member has summed so far, in the same order: the same bits, and no
+    // waiting.
     const Weighted sum{piece.sum, 1.0f};
     work(piece.sum != nullptr ? std::span(&sum, 1) : gradients, begin, piece.end);
     begin = piece.end;

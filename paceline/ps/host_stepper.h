@@ -58,7 +58,7 @@ class HostStepper final : public Stepper {
   StateStreams before_;
   std::mutex remembering_;
   std::vector<std::pair<std::int64_t, std::int64_t>> remembered_;
-  std::vector<double> squares_;  // by block of the plan
+  std::vector<double> squares_;  // one for each block of the plan
   ThreadPool pool_;
 };
 

@@ -17,7 +17,7 @@ namespace paceline::ps {
 enum class TensorKind { kParameter, kStatistic, kConstant };
 
 struct TensorSpec {
-  std::string name;  // as the model calls it, "layer1.0.conv1.weight"
+  std::string name;  // the model's own name for it, "layer1.0.conv1.weight"
   TensorKind kind = TensorKind::kParameter;
   std::vector<std::int64_t> shape;  // in elements
   std::int64_t offset = 0;          // in floats from the start of the flat memory
@@ -46,9 +46,9 @@ class Layout {
     std::int64_t begin;  // floats [begin, end)
     std::int64_t end;
   };
-  // They cover the layout.
+  // The runs cover the layout.
   std::vector<Run> runs() const;
-  // What commits change: the runs but those of constants, neighbours together.
+  // Floats that commits change: the runs but those of constants, neighbours together.
   struct Range {
     std::int64_t begin;  // floats [begin, end)
     std::int64_t end;
@@ -56,7 +56,7 @@ class Layout {
   };
   std::vector<Range> moving() const;
 
-  // What lies in floats [begin, end) of the flat memory, from 0 again. A tensor that lies only partly in it
+  // The layout of floats [begin, end) of the flat memory, from 0 again. A tensor that lies only partly in it
   // is there as a flat piece: "weight@4096", of shape {elements}, is what follows the first 4096 floats of
   // "weight". Requires: multiples of kAlignment, within the layout.
   Layout part(std::int64_t begin, std::int64_t end) const;
@@ -64,7 +64,7 @@ class Layout {
   // Cuts the layout into `count` parts, one per shard, which lie one after the other in the whole.
   // Of whole tensors, of about equal bytes: fewer parts than asked for when there are fewer tensors.
   std::vector<Layout> split(int count) const;
-  // Of equal size, to one kAlignment, wherever that cuts: fewer parts when there are fewer cache lines.
+  // Parts of equal size, to one kAlignment, wherever that cuts: fewer parts when there are fewer cache lines.
   std::vector<Layout> split_evenly(int count) const;
 
   friend bool operator==(const Layout&, const Layout&) = default;

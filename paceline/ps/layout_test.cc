@@ -1,4 +1,4 @@
-// Where tensors lie, and how a layout is cut into shards.
+// Tests of the places of tensors, and of layouts that are cut into shards.
 #include "paceline/ps/layout.h"
 
 #include <algorithm>
@@ -21,7 +21,7 @@ Layout layout_of(const std::vector<std::int64_t>& sizes) {
   return layout;
 }
 
-// What always holds of a layout.
+// Checks what always holds of a layout.
 void check(const Layout& layout) {
   std::int64_t end = 0;
   for (const TensorSpec& tensor : layout.tensors()) {
@@ -34,8 +34,8 @@ void check(const Layout& layout) {
   EXPECT_EQ(layout.size() % Layout::kAlignment, 0);
 }
 
-// What always holds of its parts: every tensor once, in order; no part empty; none much larger than its
-// share.
+// Checks what always holds of its parts: every tensor once, in order; no part empty; none much larger than
+// its share.
 void check_split(const Layout& layout, int count) {
   const std::vector<Layout> parts = layout.split(count);
   const auto tensors = static_cast<int>(layout.tensors().size());
@@ -101,8 +101,8 @@ TEST(Layout, ALayoutWithoutTensorsIsOneEmptyPart) {
   EXPECT_EQ(Layout().split_evenly(4), std::vector<Layout>{Layout()});
 }
 
-// Where every float of a layout belongs, padding aside: its tensor, and its place in it. Worked out one by
-// one.
+// A float's owner: its tensor, and its place in it. The test works out every float of a layout one by one,
+// padding aside.
 struct Owner {
   std::string tensor;
   std::int64_t place = 0;

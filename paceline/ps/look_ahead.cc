@@ -15,7 +15,7 @@ PACELINE_VECTORIZED void step_along(const float* __restrict weights, const float
   for (std::size_t i = 0; i < n; ++i) out[i] = weights[i] - reach * direction[i];
 }
 
-// What a commit of the whole bulk leaves of the direction.
+// The share of the direction that is left after a commit of the whole bulk.
 double kept_of(const OptimizerConfig& config) {
   switch (config.kind) {
     case OptimizerKind::kSgd:

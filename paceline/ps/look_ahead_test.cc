@@ -65,7 +65,7 @@ TEST(LookAheadReach, TakesAdamsFirstMomentForMomentum) {
   }
 }
 
-// What it predicts: where commits that bring no gradient take the weight.
+// The prediction is the weight after commits that bring no gradient.
 TEST(LookAheadReach, IsWhereTheVelocityCarriesTheWeights) {
   const OptimizerConfig config = sgd(0.9);
   constexpr double kFraction = 0.25;

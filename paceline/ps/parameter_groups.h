@@ -16,7 +16,7 @@
 namespace paceline::ps {
 
 struct ParameterGroup {
-  std::vector<std::string> tensors = {};  // by name
+  std::vector<std::string> tensors = {};  // names of its tensors
   std::string match = {};  // or a glob over all names: * is any text, ? one character; empty: none
   double rate = 1;         // multiplies the learning rate
   // Instead of the optimizer's, where they are given.

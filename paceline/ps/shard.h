@@ -39,7 +39,7 @@ struct OptimizerState {
 
 class Shard {
  public:
-  // Of a buffer of the board.
+  // The floats in a buffer of the board.
   static std::int64_t board_floats(const Layout& layout, bool look_ahead) {
     return layout.size() * (look_ahead ? 2 : 1);
   }
@@ -98,7 +98,7 @@ class Shard {
     return buffer.first(static_cast<std::size_t>(layout().size()));
   }
   absl::Status check(const Update& update) const;
-  // By optimizer of the plan.
+  // One for each optimizer of the plan.
   std::vector<StepNumbers> numbers_of(double learning_rate, double fraction) const;
   // A buffer for the next version, with the constants in it.
   absl::StatusOr<std::span<float>> take_buffer();

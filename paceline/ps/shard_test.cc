@@ -478,7 +478,7 @@ TEST(Shard, WhatCannotBePreparedLeavesConstantsAsTheyWere) {
     return absl::UnavailableError("the host is gone");
   };
   EXPECT_FALSE(shard.prepare(broken).ok());
-  // Nobody waits for a gradient of constants.
+  // The shard does not wait for the gradient of a constant.
   for (const Layout::Run& run : layout.runs()) {
     if (run.kind != TensorKind::kConstant) continue;
     EXPECT_TRUE(std::none_of(asked.begin(), asked.end(),

@@ -1,4 +1,5 @@
-// What a commit does with which floats of a shard. It does not change while the shard lives. Pure.
+// The plan of a shard's commits: what is done with which floats. It does not change while the shard lives.
+// Pure.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +18,7 @@ namespace paceline::ps {
 // The model whose gradients members give, if a shard sees all of them beside its own part.
 struct WholeModel {
   Layout layout;
-  std::int64_t offset = 0;  // of the shard's part, in floats
+  std::int64_t offset = 0;  // offset of the shard's part, in floats
 };
 
 struct StepPlan {
@@ -37,15 +38,16 @@ struct StepPlan {
   // A tensor that commits change, for optimizers that step tensors as a whole.
   struct Whole {
     TensorSpec tensor;
-    std::int64_t end;  // of its padding
+    std::int64_t end;  // end of its padding
     std::size_t optimizer;
   };
 
   Layout layout;
   OptimizerConfig optimizer;
-  std::vector<OptimizerConfig> optimizers;  // of all tensors without a group, then of each group
+  // the first for all tensors without a group, then one for each group
+  std::vector<OptimizerConfig> optimizers;
   std::vector<Layout::Run> runs;
-  std::vector<Pass> passes;  // they cover the layout
+  std::vector<Pass> passes;  // the passes cover the layout
   std::vector<Moving> moving;
   std::int64_t moving_floats = 0;
   std::vector<Whole> wholes;  // empty if the optimizer does not need it

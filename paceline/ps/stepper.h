@@ -39,10 +39,11 @@ class Stepper {
 
   struct Step {
     const Update& update;
-    std::span<const StepNumbers> numbers;  // by optimizer of the plan, without the factor that clips
-    std::span<const float> latest;         // the buffer of version v − 1
-    std::span<float> next;                 // of version v; its constants are there
-    bool undoable = false;                 // undo() may follow
+    // one for each optimizer of the plan, without the factor that clips
+    std::span<const StepNumbers> numbers;
+    std::span<const float> latest;  // the buffer of version v − 1
+    std::span<float> next;          // the buffer of version v; its constants are there
+    bool undoable = false;          // undo() may follow
   };
   // Makes a version. Returns whether its weights, statistics and state are finite. Errors: those of
   // Update::arrival and Update::squares_of_all; of the card. An undoable step is then undone.

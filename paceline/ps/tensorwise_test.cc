@@ -58,7 +58,7 @@ struct PlainTensor {
   OptimizerConfig o;
   Shape shape;
   Numbers weights, first, second;
-  std::vector<Numbers> rows, columns;  // by matrix
+  std::vector<Numbers> rows, columns;  // one for each matrix
   int t = 0;
 
   void step(const Numbers& gradient, double lr) {

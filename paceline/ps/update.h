@@ -18,8 +18,8 @@ namespace paceline::ps {
 struct Update {
   struct Member {
     const float* gradient;  // layout().size() floats; those of constants are not looked at
-    double weight;          // of its gradient in the sum
-    double share;           // of its statistics
+    double weight;          // weight of its gradient in the sum
+    double share;           // share of its statistics
   };
   Version version;
   std::vector<Member> members;

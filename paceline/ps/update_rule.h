@@ -27,7 +27,7 @@ struct OptimizerConfig {
   double decay_power = 0.8;  // Adafactor: β2 of update t is 1 − t^−this
   double threshold = 1;      // Adafactor: d, the most that the root mean square of its step may be
   double rate = 1;           // multiplies the learning rate: of a group of tensors
-  // What the norm of a commit's averaged gradient, over all parameters, may be at most (clip_factor); 0: any.
+  // The largest norm of a commit's averaged gradient, over all parameters (clip_factor); 0: any.
   double clip = 0;
 
   friend bool operator==(const OptimizerConfig&, const OptimizerConfig&) = default;
@@ -38,12 +38,12 @@ struct OptimizerConfig {
 // squares, of a matrix in its first few floats alone.
 int state_streams(OptimizerKind kind);
 
-// What the fused pass multiplies with.
+// The factors of the fused pass.
 struct StepNumbers {
   float rate = 0;           // η·f
   float momentum = 0;       // μ^f
-  float gain = 1;           // of what enters the velocity
-  float gradient = 1;       // of the members' sum, before all else: where the norm is clipped
+  float gain = 1;           // factor of the gradient that enters the velocity
+  float gradient = 1;       // factor of the members' sum, before all else: clips the norm
   float coupled_decay = 0;  // λ, added to the gradient
   float shrink = 0;         // share by which the weights shrink, apart from the gradient (AdamW, Lion)
   float beta1 = 0, beta2 = 0;
@@ -51,7 +51,7 @@ struct StepNumbers {
   float epsilon = 0;
   float trust = 0;      // LARS
   float threshold = 1;  // Adafactor
-  float direction = 1;  // of the direction that is published (ps/look_ahead.h)
+  float direction = 1;  // factor of the direction that is published (ps/look_ahead.h)
 };
 
 // With f = `fraction` of the bulk, SGD is v ← μ^f·v + (1 − μ^f)/(1 − μ)·g and w ← w − η·f·v: one round of
@@ -94,10 +94,10 @@ struct StepNumbers {
 StepNumbers step_numbers(const OptimizerConfig& config, double learning_rate, double fraction,
                          double fractions);
 
-// What a gradient of this norm is multiplied with, so that its norm is at most about `clip`: clip/(norm +
-// 10⁻⁶), as PyTorch has it, or 1 where that is more. (Pascanu, Mikolov, Bengio 2013, algorithm 1.) Also 1
-// for a norm that is no finite number: scaling would hide what is wrong with the gradient, or make NaN of all
-// of it. Requires: 0 < clip.
+// The factor for a gradient of this norm, so that its norm is at most about `clip`: clip/(norm + 10⁻⁶), as
+// PyTorch has it, or 1 if that is more. (Pascanu, Mikolov, Bengio 2013, algorithm 1.) Also 1 for a norm that
+// is no finite number: scaling would hide what is wrong with the gradient, or make NaN of all of it.
+// Requires: 0 < clip.
 float clip_factor(double norm, double clip);
 
 // How far batch-norm statistics go from those of version v − 1 to the average of the members' own, after a

@@ -137,7 +137,7 @@ struct OneWeight {
   }
 };
 
-// What torch.optim documents for one weight and one update, written down line by line.
+// The update that torch.optim documents for one weight, written down line by line.
 struct Torch {
   explicit Torch(const OptimizerConfig& optimizer) : o(optimizer) {}
 
@@ -335,7 +335,7 @@ TEST(StepNumbers, AGradientMovesTheWeightsInProportionToItsSamplesWhateverIsComm
   }
 }
 
-// Where a steady pull and weight decay balance: the weight at which the gradient and the decay cancel.
+// The weight at which a steady gradient and weight decay cancel.
 double resting_place(const OptimizerConfig& config, int parts) {
   OneWeight one(config);
   for (int i = 0; i < 40'000 * parts; ++i) one.step(0.2, 0.01, 1.0 / parts);

@@ -106,7 +106,7 @@ Actions CommitLog::prepared(const wire::Apply& commit) {
   return actions;
 }
 
-// Those of a later one would have to wait for it.
+// Sends ahead only for the next commit: a later one's gradients would have to wait for it.
 void CommitLog::send_ahead(Actions& actions) const {
   const auto next = std::find_if(waiting_.begin(), waiting_.end(),
                                  [](const wire::ServerOrder& order) { return order.has_apply(); });

@@ -40,7 +40,7 @@ struct SendAhead {
 struct Publish {
   Version version;
 };
-// It is its turn, and nothing more is to be decided.
+// Carry out this order now; the log has no decision left to make.
 struct CarryOut {
   wire::ServerOrder order;
 };
@@ -96,7 +96,7 @@ class CommitLog {
   int shards_ = 1, copies_ = 1;
   Version published_;
   std::optional<Version> prepared_;
-  std::string state_;  // of the newest version that was made here; empty: none was
+  std::string state_;  // state of the newest version that was made here; empty: none was
   std::int64_t elapsed_ns_ = 0;
   std::deque<wire::ServerOrder> waiting_;  // until what is prepared is certain
   bool cut_off_ = false;

@@ -1,5 +1,5 @@
-// What a server does and when: with shards kept once, and twice; against every order of orders; and against a
-// coordinator that is wrong.
+// Tests of what a server does and when: with shards kept once, and twice; against every order of orders; and
+// against a coordinator that is wrong.
 #include "paceline/server/commit_log.h"
 
 #include <string>
@@ -123,7 +123,7 @@ TEST(CommitLog, KeptTwiceItIsPublishedOnceItIsCertain) {
   EXPECT_THAT(take(log, certain(1)), ElementsAre("publish 1", "say applied 1"));
 }
 
-// What has a turn waits for it; what has none does not.
+// An order that has a turn waits for it; one that has none does not.
 TEST(CommitLog, OrdersComeInTheirTurn) {
   CommitLog log = started(2);
   take(log, apply(1));

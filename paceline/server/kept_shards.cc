@@ -89,7 +89,7 @@ absl::Status KeptShards::add(int index, const wire::ServerStart& order, const co
   }
   // Each worker and its successor, the evaluator and at most 64 hosts.
   static_assert(2 * config::kMostLiveDevices + 1 + 64 <= memory::WeightWriter::kSlots);
-  // Nobody reads a copy, but a board has at least one reader.
+  // A copy has no reader, but a board has at least one.
   const int readers = own ? order.readers() + order.hosts_size() : 1;
   if (card != nullptr) {
     PACELINE_ASSIGN_OR_RETURN(auto shard, card->make_shard(std::move(part), job, readers, kMostKept));

@@ -23,7 +23,7 @@
 
 namespace paceline::server {
 
-// What a job begins with, in memory of a worker that may be gone by now; nothing where there is a checkpoint.
+// The job's first weights, in memory of a worker that may be gone by now; nothing if there is a checkpoint.
 struct FirstWeights {
   std::optional<memory::GradientReader> memory{};
   std::span<const float> weights{};
@@ -68,7 +68,7 @@ class KeptShards {
 
  private:
   struct Kept {
-    int index;  // of the job's shards, from 0
+    int index;  // number among the job's shards, from 0
     std::int64_t offset;
     std::unique_ptr<ps::Shard> shard;
   };
@@ -78,7 +78,7 @@ class KeptShards {
                    memory::DescriptorKeep* keep, std::optional<LeftShard> left = std::nullopt);
   absl::Status load_from_checkpoint(Version version, store::CheckpointFiles& checkpoint) const;
 
-  int count_ = 1;  // of the job's
+  int count_ = 1;  // number of the job's shards
   std::vector<Kept> kept_;
 };
 

@@ -48,16 +48,16 @@ absl::StatusOr<exchange::Peer> peer_of(const wire::HostShard& host) {
 
 using peer::ServerConnection, wire::coordinator_lost;
 
-// What outlives a session.
+// A server's state that outlives a session.
 struct Kept {
   CommitLog log;
-  std::unique_ptr<ServersCard> card;  // that has the shards; null: the host's memory has them
+  std::unique_ptr<ServersCard> card;  // the card that has the shards; null: the host's memory has them
   std::optional<KeptShards> shards;
   std::optional<memory::DescriptorKeep> keep;  // the launcher's, for this server's memory
   std::optional<LeftShard> left;               // what an earlier server left there, until this one starts
 };
 
-// As the exchange counts servers and shards.
+// The shards of each server, as numbers, for the exchange.
 std::vector<std::vector<int>> numbers_of(const config::ServerShards& kept) {
   std::vector<std::vector<int>> numbers(kept.size());
   for (const ServerId server : kept.ids()) {
@@ -84,7 +84,7 @@ class Server {
         times_(times),
         exchange_(std::move(exchange)) {
     log_.new_session();
-    // It may wait for hosts that will never come.
+    // The exchange may wait for hosts that will never come.
     if (exchange_ != nullptr) connection_.on_end([this] { exchange_->give_up(coordinator_lost()); });
   }
   ~Server() { connection_.on_end({}); }
@@ -137,7 +137,7 @@ class Server {
     if (writer_.joinable()) writer_.join();
     writer_ = std::jthread(std::move(write));
   }
-  // Those of a checkpoint, in a folder that this host sees or not.
+  // Files of a checkpoint, in a folder that this host sees or not.
   std::unique_ptr<store::CheckpointFiles> files(bool by_call, const std::string& dir, std::stop_token stop,
                                                 std::vector<std::string> names = {}) const;
   bool send(wire::ServerMessage message) {
@@ -162,15 +162,16 @@ class Server {
   int evaluator_host_ = 0;
   bool by_call_ = false;  // files of checkpoints
   std::int64_t whole_floats_ = 0;
-  std::map<std::int32_t, memory::GradientReader> gradients_;  // by replica, of this host
-  std::map<std::int32_t, int> hosts_;                         // by replica
-  std::optional<exchange::CommitExchange> commits_;           // where there are several hosts
-  Version diverged_;                                          // whose weights are not finite; 0: none
-  std::vector<std::int32_t> not_finite_;                      // its members whose gradients are not
-  std::optional<std::int32_t> not_here_;  // a replica that has not the gradient of a commit
+  // gradients of this host's replicas; key: replica
+  std::map<std::int32_t, memory::GradientReader> gradients_;
+  std::map<std::int32_t, int> hosts_;                // key: replica
+  std::optional<exchange::CommitExchange> commits_;  // set if there are several hosts
+  Version diverged_;                                 // whose weights are not finite; 0: none
+  std::vector<std::int32_t> not_finite_;             // its members whose gradients are not
+  std::optional<std::int32_t> not_here_;             // a replica that has not the gradient of a commit
   // Reads the gradients, and the sums of commits_; tells of a host that is lost from a thread of its own.
   std::unique_ptr<exchange::Exchange> exchange_;
-  std::jthread writer_;  // of the checkpoint under way
+  std::jthread writer_;  // writes the checkpoint under way
 };
 
 absl::Status Server::serve() {
@@ -179,7 +180,7 @@ absl::Status Server::serve() {
     const absl::Status status = take(*std::move(order));
     if (status.ok()) continue;
     const bool host_lost = commits_ && exchange_->ended();
-    if (host_lost && log_.cut_off()) continue;  // as the coordinator has been told by the exchange
+    if (host_lost && log_.cut_off()) continue;  // the exchange has told the coordinator
     say_failed(status, host_lost);
     if (host_lost) return absl::AbortedError(status.message());
     return peer::unless_disconnected(connection_, status,
@@ -398,7 +399,7 @@ absl::Status Server::start_exchange(const wire::ServerStart& order, const config
   return absl::OkStatus();
 }
 
-// As a sum of no commit: versions that are made begin with 1.
+// Sends the first weights as a sum of version 0, which no commit makes: they begin with 1.
 absl::Status Server::pass_on_first(std::span<const float> weights) {
   constexpr int kKeeper = 0, kSender = 1;
   constexpr Version kFirst(0);
@@ -449,11 +450,17 @@ absl::StatusOr<const float*> Server::gradient(const wire::Apply::Member& member)
     not_here_ = member.replica();
     return absl::InternalError(fmt::format("the gradient of replica {} is not here", member.replica()));
   }
-  const absl::Status checked = found->second.check(Clock(member.clock()));
-  if (!checked.ok()) not_here_ = member.replica();
-  PACELINE_RETURN_IF_ERROR(checked);
-  if (card_ != nullptr) return card_->gradient(member.replica());
-  return found->second.gradient(Clock(member.clock()))->data();
+  const Clock clock(member.clock());
+  if (card_ != nullptr) {
+    const absl::Status held = found->second.check(clock);
+    if (held.ok()) return card_->gradient(member.replica());
+    not_here_ = member.replica();
+    return held;
+  }
+  const auto gradient = found->second.gradient(clock);
+  if (gradient.ok()) return gradient->data();
+  not_here_ = member.replica();
+  return gradient.status();
 }
 
 absl::StatusOr<int> Server::host_of(std::int32_t replica) const {
@@ -463,7 +470,8 @@ absl::StatusOr<int> Server::host_of(std::int32_t replica) const {
   return found->second;
 }
 
-// One that is not here does not go. That is an error once a commit has it: it may be in none.
+// If the gradient is not on this host, nothing is sent. That becomes an error only when a commit names it; it
+// may never be committed.
 absl::Status Server::send_early(const wire::SendEarly& order) {
   if (!commits_) return absl::InternalError("the coordinator has a gradient go to other hosts");
   PACELINE_ASSIGN_OR_RETURN(const int host, host_of(order.replica()));
@@ -479,7 +487,7 @@ absl::Status Server::send_early(const wire::SendEarly& order) {
   return absl::OkStatus();
 }
 
-// Of the commit, without its members.
+// The update of this commit, without its members.
 ps::Update update_of(const wire::Apply& order) {
   return {.version = Version(order.version()),
           .members = {},

@@ -16,7 +16,7 @@ struct ServerRoleOptions {
   std::string exchange{};  // address of this host that servers of other hosts reach; empty: there are none
   // The ends of the keep in which its launcher keeps descriptors of its memory; empty: there is none.
   std::vector<int> keep{};
-  std::string fabric = "sealed";  // what carries it to them, as the job has it; or "auto"
+  std::string fabric = "sealed";  // name of the fabric to servers of other hosts, as in the job; or "auto"
 };
 
 // Serves a shard of the coordinator's job, until the job is over.

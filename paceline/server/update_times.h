@@ -16,7 +16,7 @@ class UpdateTimes {
   // If there are more, the last ones are not reported.
   static constexpr std::size_t kMost = 4096;
 
-  // It was made now; `update` says no age.
+  // Notes an update that was made now; `update` says no age.
   void made(wire::UpdateTime update) {
     const std::lock_guard lock(mutex_);
     if (made_.size() < kMost) made_.push_back({std::move(update), std::chrono::steady_clock::now()});

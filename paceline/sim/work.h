@@ -22,7 +22,7 @@ class Work {
   struct Finished {
     double loss = 0;
     Metrics metrics = {};
-    std::optional<double> weight = {};  // as control::ReplicaReady has it
+    std::optional<double> weight = {};  // the same as in control::ReplicaReady
   };
   // The replica's iteration is over. Requires: started. Not called for a replica that crashes or leaves.
   virtual absl::StatusOr<Finished> finish(ReplicaId replica) = 0;

@@ -9,10 +9,10 @@
 
 namespace paceline::wire {
 
-// It was given up; it may come again as a new one.
+// The process was given up; it may come again as a new one.
 Disconnect given_up(const std::string& why);
 
-// It is not wanted in this job.
+// The process is not wanted in this job.
 Disconnect refused(const std::string& why, Disconnect::Reason reason = Disconnect::NONE);
 
 // The stream was cut short.
@@ -24,7 +24,8 @@ absl::Status outcome_of(const Disconnect& disconnect);
 // The same, but where the run was stopped before the job was done: then it is a stop.
 absl::Status outcome_of_job(const Disconnect& disconnect);
 bool is_stop(const absl::Status& outcome);
-// What a process ends with after such a stop: OK, or Cancelled with ExitReason::kInterrupted and who was.
+// The status that a process ends with after such a stop: OK, or Cancelled with ExitReason::kInterrupted and
+// who was.
 absl::Status end_of_stopped(const absl::Status& outcome);
 
 }  // namespace paceline::wire

@@ -1,4 +1,4 @@
-// What the coordinator's last message means to a process.
+// Tests of what the coordinator's last message means to a process.
 #include "paceline/wire/disconnect.h"
 
 #include <gtest/gtest.h>

@@ -17,7 +17,7 @@ inline constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
 Layout to_wire(const ps::Layout& layout);
 // Errors: InvalidArgument for shapes that are not positive or do not fit memory.
 absl::StatusOr<ps::Layout> from_wire(const Layout& message);
-// What a server keeps of a model, which may be nothing.
+// The part of a model that a server keeps, which may be nothing.
 absl::StatusOr<ps::Layout> part_from_wire(const Layout& message);
 
 Lease to_wire(const paceline::Lease& lease);

@@ -11,7 +11,7 @@ import sys
 
 _M_TRIM_THRESHOLD = -1
 _M_MMAP_THRESHOLD = -3
-_LARGEST = 32 * 1024 * 1024  # that glibc takes for the latter
+_LARGEST = 32 * 1024 * 1024  # the largest M_MMAP_THRESHOLD that glibc takes
 
 
 def keep_freed_memory() -> bool:

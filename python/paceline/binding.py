@@ -81,8 +81,8 @@ def zero_ranges(entries: Sequence[Entry], memories: Memories, span: Span) -> lis
 
 def check_trainable(inventory: Inventory) -> None:
     """A parameter that was frozen at join() has no gradient in shared memory."""
-    for entry in inventory.entries:
-        if entry.kind == CONSTANT and not entry.is_buffer and entry.tensor.requires_grad:
+    for entry in inventory.frozen:
+        if entry.tensor.requires_grad:
             raise PacelineError(
                 f"{entry.name} was frozen at join() and wants a gradient now; "
                 "let all parameters that will be trained want one at join(), and freeze after it"

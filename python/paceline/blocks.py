@@ -49,7 +49,7 @@ def _longest(model: nn.Module) -> list[tuple[str, nn.Module]]:
     """All outermost lists of one class of children that have most children together, or a longer Sequential."""
     by_class: dict[type, list[tuple[str, nn.Module]]] = {}
     mixed: list[tuple[str, nn.Module]] = []
-    inside: list[str] = []  # of children of lists that are of one class
+    inside: list[str] = []  # prefixes of names in lists whose children are of one class
     for name, module in model.named_modules():
         if not _is_list(module) or any(name.startswith(prefix) for prefix in inside):
             continue

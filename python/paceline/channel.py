@@ -53,7 +53,9 @@ class Channel:
         """Whether read() would return at once, within this time."""
         if b"\n" in self._buffer or self._fd < 0:
             return True
-        return bool(select.select([self._fd], [], [], seconds)[0])
+        poll = select.poll()  # select() knows no descriptor above 1023
+        poll.register(self._fd, select.POLLIN)
+        return bool(poll.poll(1000 * seconds))
 
     def write(self, message: Message) -> bool:
         """False if nobody listens any more."""

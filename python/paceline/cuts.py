@@ -17,10 +17,12 @@ from typing import Any, Callable
 import torch
 from torch import nn
 
+from .absent_weights import AbsentUsed, Place, places_of
 from .blocks import Asked, Block, find_blocks
 from .errors import PacelineError
 from .inventory import CONSTANT, PARAMETER, STATISTIC, Inventory
 from .loading import to_device
+from .seeding import others_now
 from .stage_forward import Ended, Seams, StageForward, stub_paths
 from .stubs import StubUsed
 from .trees import at, replaced
@@ -39,7 +41,8 @@ class Unit:
     first: int
     last: int
     name: str
-    tensors: list[int] = field(default_factory=list)  # numbers of the inventory's entries
+    tensors: list[int] = field(default_factory=list)  # numbers of the entries that it writes
+    weights: set[int] = field(default_factory=set)  # numbers of the entries that it computes with
     message_bytes: int = 0
     extra_bytes: int = 0
     kept_bytes: int = 0
@@ -63,6 +66,10 @@ class Cuts:
     # Parameters that get gradients in several units, by number of entry: these units.
     shared: dict[int, list[int]]
 
+    def weights(self, begin: int, end: int) -> set[int]:
+        """The numbers of the entries that a stage of these units computes with."""
+        return set().union(*(unit.weights for unit in self.units[begin:end]))
+
 
 def find_cuts(model: nn.Module, inventory: Inventory, loss: Loss, batch: Any, samples: int, asked: Asked) -> Cuts:
     """`batch` has `samples` samples. Raises CannotCut, and PacelineError if `asked` names no blocks."""
@@ -72,6 +79,12 @@ def find_cuts(model: nn.Module, inventory: Inventory, loss: Loss, batch: Any, sa
     if getattr(model, "_orig_mod", None) is root:
         raise CannotCut("torch.compile() was given the whole model; compile its blocks instead, each by itself")
     blocks = find_blocks(root, asked)
+    for name, module in root.named_modules():
+        if getattr(module, "_compiled_call_impl", None) is not None:
+            raise CannotCut(
+                f"{name or 'the model'} is compiled by its compile(), which hides its forward(); replace each block "
+                "by torch.compile(block) instead"
+            )
     if len(blocks) < 2:
         raise CannotCut("the model has no ModuleList or Sequential of two or more blocks to be cut between")
     try:
@@ -96,6 +109,10 @@ def _on_meta(model: nn.Module) -> nn.Module:
         if isinstance(tensor, nn.Parameter):
             empty = nn.Parameter(empty, requires_grad=tensor.requires_grad)
         memo[id(tensor)] = empty
+    for module in model.modules():
+        trainer = module.__dict__.get("_trainer")  # Lightning's
+        if trainer is not None:
+            memo[id(trainer)] = trainer
     return copy.deepcopy(model, memo)
 
 
@@ -129,7 +146,8 @@ class _DryRun:
         self._batch = batch
         self._samples = samples
         self._blocks = blocks
-        self._inputs: list[Any] = []  # of each block, as it is called
+        self._inputs: list[Any] = []  # for each block, as it is called
+        self._places = places_of(model, inventory)
 
     def cuts(self) -> Cuts:
         seams, trained = self._whole()
@@ -160,6 +178,7 @@ class _DryRun:
 
         for block in self._blocks:
             handles.append(block.module.register_forward_hook(record(block), with_kwargs=True))
+        drawn = others_now()
         try:
             value = _value(self._loss(self._model, self._batch))
         finally:
@@ -171,6 +190,7 @@ class _DryRun:
                 raise CannotCut(f"the loss of a micro-batch calls {block.name} {times} times, and cuts need one call")
         self._inputs = [arguments for _, arguments, _ in called]
         seams = Seams([block for block, _, _ in called])
+        seams.others_draw = others_now() != drawn
         seams.outputs = [replaced(output, lambda _, tensor: tensor.detach()) for _, _, output in called]
         value.backward()
         return seams, self._graded()
@@ -199,7 +219,8 @@ class _DryRun:
                 kept += tensor.numel() * tensor.element_size()
             return tensor
 
-        forward = StageForward(seams, unit.first, unit.last, received)
+        absent = self._absent(seams, unit, received)
+        forward = StageForward(seams, unit.first, unit.last, received, absent=absent)
         with _counted_flops() as flops, self._called() as called, forward:
             with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
                 try:
@@ -216,6 +237,21 @@ class _DryRun:
         unit.flops = flops() / self._samples
         return self._graded(), called
 
+    def _absent(self, seams: Seams, unit: Unit, received: list[torch.Tensor]) -> list[Place]:
+        """The weights that a stage of this unit alone does without; the unit's own are the others. Tried."""
+        modules = {one for block in seams.blocks[unit.first : unit.last] for one in block.module.modules()}
+        unit.weights = {place.number for place in self._places if place.is_in(modules)}
+        while True:
+            absent = [place for place in self._places if place.number not in unit.weights]
+            try:
+                with torch.no_grad(), StageForward(seams, unit.first, unit.last, received, absent=absent):
+                    self._loss(self._model, self._batch)
+                return absent
+            except Ended:
+                return absent
+            except AbsentUsed as used:
+                unit.weights |= used.sources
+
     def _owners(self, units: list[Unit], written: list[tuple[set[int], set[int]]]) -> dict[int, list[int]]:
         """Gives every tensor that is written to one unit: the first one that computes something for it."""
         shared: dict[int, list[int]] = {}
@@ -225,6 +261,9 @@ class _DryRun:
             which = 0 if entry.kind == PARAMETER else 1
             writers = [number for number, sets in enumerate(written) if index in sets[which]] or [0]
             units[writers[0]].tensors.append(index)
+            if entry.kind == PARAMETER:
+                for number in writers:
+                    units[number].weights.add(index)
             if entry.kind == PARAMETER and len(writers) > 1:
                 shared[index] = writers
                 for number in range(writers[0], writers[-1]):

@@ -49,12 +49,12 @@ class DeviceBinding:
         self._transfers: Transfers = CudaTransfers(device) if device.type == "cuda" else Transfers()
         self._weights = FlatWeights(inventory, memories, device)
         self._gradients: torch.Tensor | None = None
-        self._spans: tuple[Span, ...] = ()  # of the weights
+        self._spans: tuple[Span, ...] = ()  # spans of the weights
         self._weights_sum: torch.Tensor | None = None  # at the start of the step, if writes are looked for
         self._buckets: list[Bucket] = []
         self._cut_for: tuple[Span, ...] = ()
         self._bucket_of: dict[int, Bucket] = {}
-        self._views: list[torch.Tensor | None] = []  # of the gradients
+        self._views: list[torch.Tensor | None] = []  # views of the gradients
         self._computing = False
         self._hooks: list[Any] = []
         for index, entry in enumerate(self._entries):

@@ -12,8 +12,9 @@ import os
 import socket
 import sys
 import uuid
-from collections.abc import Iterator
-from ctypes import byref, c_int, c_size_t, c_uint64, c_ulonglong, c_void_p
+from collections.abc import Iterator, Sequence
+from ctypes import byref, c_int, c_size_t, c_uint, c_uint64, c_ulonglong, c_void_p
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -31,6 +32,9 @@ _DEVICE_LOCATION = 1
 _READ, _READ_AND_WRITE = 1, 3
 _VIRTUAL_MEMORY = 102
 _POSIX_DESCRIPTORS = 103
+_MAPPED = 2  # host memory that the card can reach
+_WAIT, _WRITE = "cuStreamWaitValue32_v2", "cuStreamWriteValue32_v2"
+_VERSION_WITH_WORDS = 12000  # earlier drivers had them turned off
 
 
 class _Location(ctypes.Structure):
@@ -86,6 +90,34 @@ class Driver:
             if value.value == 0:
                 return False
         return True
+
+    def offers_words(self) -> bool:
+        """Whether streams can wait for words and write them."""
+        version = c_int()
+        self.call("say its version", "cuDriverGetVersion", byref(version))
+        found = all(hasattr(self._library, name) for name in (_WAIT, _WRITE))
+        return found and version.value >= _VERSION_WITH_WORDS
+
+    def register(self, device: torch.device, address: int, size: int) -> int:
+        """The GPU's address of memory of the host, which it can reach from now on."""
+        card = card_of(device)
+        assert card is not None
+        found = c_uint64()
+        with self.on(card):
+            self.call("reach the page", "cuMemHostRegister_v2", c_void_p(address), c_size_t(size), c_uint(_MAPPED))
+            self.call("reach the page", "cuMemHostGetDevicePointer_v2", byref(found), c_void_p(address), c_uint(0))
+        return int(found.value)
+
+    def wait_for_word(self, device: torch.device, address: int, number: int) -> None:
+        """The device's current stream goes on once the word at `address` is not behind `number`."""
+        self._word("wait for a word", _WAIT, device, address, number)
+
+    def write_word(self, device: torch.device, address: int, number: int) -> None:
+        self._word("write a word", _WRITE, device, address, number)
+
+    def _word(self, what: str, function: str, device: torch.device, address: int, number: int) -> None:
+        stream = c_void_p(torch.cuda.current_stream(device).cuda_stream)
+        self.call(what, function, stream, c_uint64(address), c_uint(number), c_uint(0))
 
     @contextlib.contextmanager
     def on(self, card: int) -> Iterator[None]:
@@ -171,33 +203,67 @@ def _answer(giver: socket.socket) -> tuple[str, list[int]]:
     return text.decode(errors="replace").rstrip("\n"), descriptors
 
 
+class Rows:
+    """Addresses for memories of one size, one behind the other, so that the card can choose among them."""
+
+    MOST = 32
+
+    def __init__(self, card: int, size: int, most: int = MOST) -> None:
+        self._driver = driver()
+        self._card = card
+        self.size = size  # bytes of a row
+        self._most = most
+        self._used: set[int] = set()
+        reserved = c_uint64()
+        with self._driver.on(card):
+            nowhere, none, bytes_ = c_uint64(0), c_ulonglong(0), c_size_t(most * size)
+            reserve = "cuMemAddressReserve"
+            self._driver.call("reserve addresses", reserve, byref(reserved), bytes_, c_size_t(0), nowhere, none)
+        self.address = int(reserved.value)
+
+    def take(self) -> int | None:
+        """A free row; None if there is none."""
+        free = next((row for row in range(self._most) if row not in self._used), None)
+        if free is not None:
+            self._used.add(free)
+        return free
+
+    def give_back(self, row: int) -> None:
+        self._used.discard(row)
+
+    def __del__(self) -> None:
+        if getattr(self, "address", 0) == 0 or sys.is_finalizing() or not self._driver.is_of_this_process:
+            return
+        with self._driver.on(self._card):
+            address, size = c_uint64(self.address), c_size_t(self._most * self.size)
+            self._driver.call("give addresses back", "cuMemAddressFree", address, size)
+
+
 class Mapping:
     """Memory of a card in this process's addresses, until the last tensor over it is gone."""
 
-    def __init__(self, card: int, descriptor: int, size: int, write: bool) -> None:
+    def __init__(self, card: int, descriptor: int, size: int, write: bool, rows: Rows | None = None) -> None:
         self._driver = driver()
         self._card = card
         self._size = size
         self.address = 0
-        handle, reserved = c_ulonglong(), c_uint64()
+        row = None if rows is None else rows.take()
+        if rows is None or row is None:
+            rows, row = Rows(card, size, 1), 0
+        self.rows, self.row = rows, row
+        place = c_uint64(rows.address + row * size)
+        handle = c_ulonglong()
         call = self._driver.call
         with self._driver.on(card):
             import_ = "cuMemImportFromShareableHandle"
             call("take the memory", import_, byref(handle), c_void_p(descriptor), c_int(_POSIX_DESCRIPTOR))
             try:
-                nowhere, none = c_uint64(0), c_ulonglong(0)
-                reserve = "cuMemAddressReserve"
-                call("reserve addresses", reserve, byref(reserved), c_size_t(size), c_size_t(0), nowhere, none)
-                try:
-                    call("map the memory", "cuMemMap", reserved, c_size_t(size), c_size_t(0), handle, none)
-                except PacelineError:
-                    call("give addresses back", "cuMemAddressFree", reserved, c_size_t(size))
-                    raise
+                call("map the memory", "cuMemMap", place, c_size_t(size), c_size_t(0), handle, c_ulonglong(0))
             finally:
                 call("let the memory go", "cuMemRelease", handle)  # the mapping keeps it
-            self.address = int(reserved.value)
+            self.address = int(place.value)
             access = _Access(_Location(_DEVICE_LOCATION, card), _READ_AND_WRITE if write else _READ)
-            call("use the memory", "cuMemSetAccess", reserved, c_size_t(size), byref(access), c_size_t(1))
+            call("use the memory", "cuMemSetAccess", place, c_size_t(size), byref(access), c_size_t(1))
 
     def read(self, offset: int, to: torch.Tensor) -> None:
         """Copies to a contiguous tensor in the host's memory."""
@@ -215,11 +281,7 @@ class Mapping:
 
     def tensor(self, size: int, device: torch.device) -> torch.Tensor:
         """The first `size` bytes, on a device of this card. It keeps the mapping."""
-        if device.type == "cuda":
-            return torch.as_tensor(_CudaArray(self, size), device=device)
-        array = (ctypes.c_ubyte * size).from_address(self.address)
-        array.mapping = self  # type: ignore[attr-defined]
-        return torch.frombuffer(array, dtype=torch.uint8)
+        return _tensor_at(self.address, size, device, self)
 
     def __del__(self) -> None:
         if self.address == 0 or sys.is_finalizing() or not self._driver.is_of_this_process:
@@ -227,16 +289,24 @@ class Mapping:
         if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
             torch.cuda.synchronize(self._card)  # work that still uses it
         with self._driver.on(self._card):
-            address, size = c_uint64(self.address), c_size_t(self._size)
-            self._driver.call("unmap the memory", "cuMemUnmap", address, size)
-            self._driver.call("give addresses back", "cuMemAddressFree", address, size)
+            self._driver.call("unmap the memory", "cuMemUnmap", c_uint64(self.address), c_size_t(self._size))
+        self.rows.give_back(self.row)
+
+
+def _tensor_at(address: int, size: int, device: torch.device, keeps: object) -> torch.Tensor:
+    """Bytes that lie there. The tensor keeps an object alive."""
+    if device.type == "cuda":
+        return torch.as_tensor(_CudaArray(address, size, keeps), device=device)
+    array = (ctypes.c_ubyte * size).from_address(address)
+    array.keeps = keeps  # type: ignore[attr-defined]
+    return torch.frombuffer(array, dtype=torch.uint8)
 
 
 class _CudaArray:
-    def __init__(self, mapping: Mapping, size: int) -> None:
-        self.mapping = mapping
+    def __init__(self, address: int, size: int, keeps: object) -> None:
+        self.keeps = keeps
         # PyTorch takes no array that says it is read-only.
-        data = (mapping.address, False)
+        data = (address, False)
         self.__cuda_array_interface__ = {"shape": (size,), "typestr": "|u1", "data": data, "version": 3}
 
 
@@ -246,7 +316,13 @@ class CardMemory:
     on_card = True
 
     def __init__(
-        self, number: int, message: dict[str, Any], device: torch.device, write: bool, generation: int
+        self,
+        number: int,
+        message: dict[str, Any],
+        device: torch.device,
+        write: bool,
+        generation: int,
+        rows: dict[tuple[int, int], Rows],
     ) -> None:
         self.number = number
         self.size = int(message["bytes"])
@@ -260,7 +336,10 @@ class CardMemory:
         try:
             if not 0 < self.size <= allocated:
                 raise PacelineError(f"it has {allocated} bytes, and Paceline names {self.size} of it")
-            self._mapping = Mapping(card, descriptor, allocated, write)
+            own = None
+            if not write:  # one of several versions of the weights
+                own = rows[card, allocated] = rows.get((card, allocated)) or Rows(card, allocated)
+            self._mapping = Mapping(card, descriptor, allocated, write, own)
         except PacelineError as error:
             raise PacelineError(f"the GPU memory {name} cannot be used: {error}") from None
         finally:
@@ -277,11 +356,40 @@ class CardMemory:
             self._mapping.read(offset, copy)
         return copy
 
+    @property
+    def mapping(self) -> Mapping:
+        return self._mapping
+
     def write(self, offset: int, source: torch.Tensor) -> None:
         if self._whole is not None:
             self.view(offset, source.numel(), source.dtype).copy_(source.reshape(-1))
         elif source.numel() > 0:
             self._mapping.write(offset, source.detach().cpu().contiguous())
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Memories among which the device chooses: `table[order[i]]` is what lies at the start of the i-th of them."""
+
+    table: torch.Tensor
+    order: torch.Tensor
+
+    def take(self, index: torch.Tensor, to: torch.Tensor) -> None:
+        """Copies the memory of this index, a tensor of one integer on the device."""
+        torch.index_select(self.table, 0, self.order.index_select(0, index), out=to.view(1, -1))
+
+
+def choice(memories: Sequence[CardMemory], floats: int, device: torch.device) -> Choice | None:
+    """A choice among the first floats of each; None if they do not lie together in this process's addresses."""
+    mappings = [memory.mapping for memory in memories if memory.near]
+    if len(mappings) < len(memories) or any(mapping.rows is not mappings[0].rows for mapping in mappings):
+        return None
+    first = min(mapping.row for mapping in mappings)
+    count = max(mapping.row for mapping in mappings) - first + 1
+    stride, begin = mappings[0].rows.size, min(mapping.address for mapping in mappings)
+    whole = _tensor_at(begin, (count - 1) * stride + 4 * floats, device, mappings).view(torch.float32)
+    order = torch.tensor([mapping.row - first for mapping in mappings], device=device)
+    return Choice(whole.as_strided((count, floats), (stride // 4, 1)), order)
 
 
 def _number_of(card: str) -> int:

@@ -30,7 +30,7 @@ def device() -> torch.device:
 
 
 def number_of_gpu(count: int) -> int:
-    """By the worker's number on its host, in turn."""
+    """The GPU for this worker: workers of a host take its GPUs in turn, by their numbers."""
     here = session()
     if here is None:
         return 0

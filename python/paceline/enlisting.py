@@ -162,7 +162,8 @@ def _model_message(session: Session, inventory: Inventory, samples: int, wishes:
     }
     card = _card_of(inventory) if wishes.processes == 1 else None
     if card is not None:
-        message["memory"] = {"kind": CUDA, "device": card, "cards": len(driver().cards())}
+        cuda = driver()
+        message["memory"] = {"kind": CUDA, "device": card, "cards": len(cuda.cards()), "words": cuda.offers_words()}
     if wishes.evaluate is None:
         message["evaluates"] = False
     if inventory.aliases:
@@ -207,5 +208,6 @@ def _schedule(session: Session, samples: int, wishes: Wishes) -> dict[str, Any] 
     batch = wishes.batch_size or session.settings.get("batch") or DEFAULT_BATCH
     if wishes.drop_last and samples >= batch:
         samples -= int(samples % batch)
-    bulk = round(batch * session.devices)
-    return read_schedule(wishes.optimizer, wishes.schedule, wishes.schedule_per, float(epochs), samples, bulk)
+    return read_schedule(
+        wishes.optimizer, wishes.schedule, wishes.schedule_per, float(epochs), samples, session.round(batch)
+    )

@@ -26,7 +26,8 @@ def those_with_set_epoch(roots: Iterable[Any]) -> list[Any]:
         if isinstance(one, _PLAIN) or id(one) in seen:
             continue
         seen[id(one)] = one
-        # Of its class or its own: an object that passes all names on to another one is not meant.
+        # The method must be of its class or its own: an object that passes all names on to another one does not
+        # count.
         own = getattr(one, "__dict__", None)
         own = own if isinstance(own, dict) else {}
         if callable(getattr(type(one), "set_epoch", None)) or callable(own.get("set_epoch")):

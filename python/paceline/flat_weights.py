@@ -21,6 +21,9 @@ class FlatWeights:
         self._device = device
         self._flat: torch.Tensor | None = None
         self._bound = False
+        # Views of the buffer: of parameters that are views themselves, and of tensors that are copied from it.
+        self._views: list[tuple[torch.Tensor, torch.Tensor, int]] = []
+        self._copied: tuple[list[Entry], list[torch.Tensor]] = ([], [])
 
     def new_room(self) -> torch.Tensor:
         """Zeros for everything that changes: parameters and statistics."""
@@ -41,30 +44,57 @@ class FlatWeights:
 
     def bind(self, spans: tuple[Span, ...], fill: Callable[[Span, torch.Tensor], None]) -> None:
         """`fill` writes a span's weights to the floats that it gets."""
-        if self._flat is None:
-            self._flat = self.new_room()
+        flat = self._room()
         for span in spans:
             begin, end = self.range_of(span)
             if begin < end:
-                fill(span, self._flat[begin:end])
-        self._set_tensors(spans, self._flat)
-        self._bound = True
+                fill(span, flat[begin:end])
+        if not self._bound:
+            self._take_constants(spans)
+        self._set_tensors()
 
-    def _set_tensors(self, spans: tuple[Span, ...], flat: torch.Tensor) -> None:
+    def bind_all(self, fill: Callable[[torch.Tensor], None]) -> None:
+        """The same at once, by a function that writes the whole buffer. Requires: bind() was called before."""
+        assert self._bound
+        fill(self._room())
+        self._set_tensors()
+
+    def _room(self) -> torch.Tensor:
+        if self._flat is None:
+            self._flat = self.new_room()
+        return self._flat
+
+    def _take_constants(self, spans: tuple[Span, ...]) -> None:
         for span in spans:
             for index in range(span.first, span.last):
                 entry = self._entries[index]
-                tensor = entry.tensor
                 if entry.kind == CONSTANT:
-                    if not self._bound:
-                        value = self._memories.view(span, index, entry.count, entry.dtype)
-                        tensor.data.copy_(value.view(entry.shape))
-                    continue
-                view = self.part(flat, index)
-                if entry.kind == STATISTIC or not in_place(entry):
-                    tensor.data.copy_(view)
-                elif not self._bound or tensor.data_ptr() != view.data_ptr():  # moved since, by an RNN of cuDNN, say
-                    tensor.data = view
+                    value = self._memories.view(span, index, entry.count, entry.dtype)
+                    entry.tensor.data.copy_(value.view(entry.shape))
+
+    def _set_tensors(self) -> None:
+        if not self._bound:
+            self._make_views()
+            self._bound = True
+        for tensor, view, address in self._views:
+            if tensor.data_ptr() != address:  # moved since, by an RNN of cuDNN, say
+                tensor.data = view
+        entries, source = self._copied
+        copy_each([entry.tensor.data for entry in entries], source)
+
+    def _make_views(self) -> None:
+        flat = self._room()
+        self._views, self._copied = [], ([], [])
+        for index, entry in enumerate(self._entries):
+            if entry.kind == CONSTANT:
+                continue
+            view = self.part(flat, index)
+            if entry.kind == STATISTIC or not in_place(entry):
+                self._copied[0].append(entry)
+                self._copied[1].append(view)
+            else:
+                entry.tensor.data = view
+                self._views.append((entry.tensor, view, view.data_ptr()))
 
     def part(self, flat: torch.Tensor, index: int) -> torch.Tensor:
         """A tensor's values in a flat buffer of this layout."""
@@ -103,7 +133,16 @@ class FlatWeights:
                 if self._bound and in_place(entry):
                     tensor.data = tensor.data.clone()
         self._flat = None
+        self._views, self._copied = [], ([], [])
         self._bound = False
+
+
+def copy_each(to: list[torch.Tensor], source: list[torch.Tensor]) -> None:
+    if to and hasattr(torch, "_foreach_copy_"):
+        torch._foreach_copy_(to, source)
+        return
+    for tensor, values in zip(to, source):
+        tensor.copy_(values)
 
 
 def in_place(entry: Entry) -> bool:
@@ -117,7 +156,7 @@ def number(gradients: torch.Tensor) -> torch.Tensor:
 
 
 def is_finite(bits: int) -> bool:
-    """Of a float32. A sum of numbers is finite only if all of them are."""
+    """True if the float32 of these bits is finite. A sum of numbers is finite only if all of them are."""
     return bits >> 23 & 0xFF != 0xFF
 
 

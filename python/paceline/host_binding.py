@@ -40,28 +40,50 @@ class HostBinding:
         self._gradient_views: dict[Span, Views] = {}
         self._zeroed: dict[Span, list[torch.Tensor]] = {}
         self._bound: tuple[Span, ...] = ()
+        self._absent: dict[int, tuple[int, ...]] = {}  # entries that have no memory here, with their strides
         self._constants_read = False
         self._gradients: Views = [None] * len(self._entries)
 
-    def bind(self, weights: Runs) -> None:
+    def bind(self, weights: Runs, wanted: set[int] | None = None) -> None:
+        """wanted: the entries that a stage computes with. Other weights lose their memory. None: all entries."""
         spans = self._memories.spans(weights)
         with torch.no_grad():
             for span in spans:
-                self._bind(span, self._views(self._weight_views, span), span in self._bound)
+                self._bind(span, self._views(self._weight_views, span), span in self._bound, wanted)
         self._bound = spans
         self._constants_read = True
 
-    def _bind(self, span: Span, views: Views, bound: bool) -> None:
+    def _bind(self, span: Span, views: Views, bound: bool, wanted: set[int] | None) -> None:
         for index, view in zip(range(span.first, span.last), views):
             if view is None:
                 continue
+            if wanted is not None and index not in wanted and not self._entries[index].is_buffer:
+                self._let_go(index)
+                continue
+            came = self._come_back(index)
             if self._weights_in_place[index]:
                 tensor = self._entries[index].tensor
                 # The program may have replaced it, for example to measure it.
                 if not bound or tensor.data_ptr() != view.data_ptr():
                     tensor.data = view
-            elif self._entries[index].kind != CONSTANT or not self._constants_read:
+            elif came or self._entries[index].kind != CONSTANT or not self._constants_read:
                 self._entries[index].tensor.data.copy_(view)
+
+    def _let_go(self, index: int) -> None:
+        """One value in place of all of them: not a number, if there is such a value, so that no use is silent."""
+        if index not in self._absent:
+            entry = self._entries[index]
+            self._absent[index] = entry.tensor.stride()
+            floats = entry.dtype.is_floating_point
+            nothing = torch.full((), float("nan") if floats else 0, dtype=entry.dtype)
+            entry.tensor.data = nothing.expand(entry.shape)
+
+    def _come_back(self, index: int) -> bool:
+        strides = self._absent.pop(index, None)
+        if strides is not None and not self._weights_in_place[index]:
+            entry = self._entries[index]
+            entry.tensor.data = torch.empty_strided(entry.shape, strides, dtype=entry.dtype)
+        return strides is not None
 
     def before(self, gradients: Runs) -> None:
         for span in self._memories.spans(gradients):
@@ -89,8 +111,8 @@ class HostBinding:
         return False  # the worker reads it as fast
 
     def shared_at(self, address: int) -> str | None:
-        for entry, in_place in zip(self._entries, self._weights_in_place):
-            if in_place and self._bound:
+        for index, (entry, in_place) in enumerate(zip(self._entries, self._weights_in_place)):
+            if in_place and self._bound and index not in self._absent:
                 begin = entry.tensor.data_ptr()
                 if begin <= address < begin + entry.tensor.numel() * entry.tensor.element_size():
                     return entry.name
@@ -102,6 +124,10 @@ class HostBinding:
                 cache.pop(span)
 
     def release(self) -> None:
+        if self._absent:
+            with torch.no_grad():
+                for span in self._bound:
+                    self._bind(span, self._views(self._weight_views, span), True, None)
         for entry, in_place in zip(self._entries, self._weights_in_place):
             tensor = entry.tensor
             if entry.kind == PARAMETER:

@@ -18,7 +18,7 @@ from .evaluation import Evaluate, measure
 from .inventory import Inventory
 from .leaving import Leaving
 from .loading import Load, to_device
-from .measures import finite, number, weight_of
+from .measures import finite, number, scalar, weight_of
 from .measures import metrics as checked
 from .memories import Memories
 from .micro_batches import MicroBatches, cut
@@ -29,12 +29,15 @@ from .session import Session
 from .stage_forward import StageForward
 from .stages import KINDS as STAGE_KINDS
 from .stages import Stages
+from .step_page import Words
 from .write_guard import WriteGuard
 from .write_watch import WriteWatch
 
 if TYPE_CHECKING:
     from .cuts import Cuts, Loss
     from .team import Team
+
+_LOOK_SECONDS = 1.0
 
 
 class Job:
@@ -64,7 +67,7 @@ class Job:
         self.number = session.number
         self.devices = session.devices
         self.seed = session.seed
-        self.epoch = 0  # of the batch in hand
+        self.epoch = 0  # the epoch of the batch in hand
         self.samples: tuple[int, ...] = ()  # the indices in the batch in hand
         self._session = session
         self._channel = session.channel
@@ -84,21 +87,24 @@ class Job:
         self._said_over = False
         self._micro: MicroBatches | None = None
         self._micro_batch: int | None = None
+        self._expecting: list[list[Load]] = []  # for each batch
+        self._words: Words | None = None  # the words of the step in hand
+        self._finishes_later = False  # the step in hand, without this thread waiting for it
         self._augment_seed = 0
         self._leaving = Leaving()
         self._write_guard = WriteGuard(binding.shared_at, reporter.tell)
         self._write_guard.install()
         reporter.way_out = self._way_out
         self._loader = make_loader() if self.role in ("worker", "follower") else None
-        self._seams = None if cuts is None else cuts.seams
-        self._seed = 0  # of the micro-batch in hand
+        self._passing = None if cuts is None else StageForward(cuts.seams, 0, len(cuts.seams.blocks), device=device)
+        self._seed = 0  # the seed of the micro-batch in hand
         self._stages: Stages | None = None
         if loss is not None and cuts is not None and self._loader is not None:
             self._stages = Stages(
                 model, inventory, memories, loss, cuts, self._loader.get, self._bind_weights, device
             )
 
-    # What the program calls.
+    # The program calls these.
 
     def __iter__(self) -> Iterator[Any]:
         if self._over:
@@ -127,16 +133,19 @@ class Job:
             self._in_hand, self._stepped = False, True
             assert self._micro is not None
             known = None if weight is None else weight_of(weight)
-            self._micro.measured(number(loss, "the loss"), checked(metrics), known, skipped)
+            later = self._finishes_later and known != 0
+            if later and len(self._micro.parts) == 1 and self._words is not None:
+                metrics = self._words.take(metrics)
+            self._micro.measured(
+                scalar(loss) if later else number(loss, "the loss"), checked(metrics), known, skipped
+            )
             self._micro.collect()
             if self._micro.is_last:
                 self._finish(self._micro)
 
     def block_seeds(self) -> contextlib.AbstractContextManager[object]:
         """Around the passes of a whole model: its blocks draw what they draw as stages of it."""
-        if self._seams is None:
-            return contextlib.nullcontext()
-        return StageForward(self._seams, 0, len(self._seams.blocks), (), self._seed, self._device)
+        return contextlib.nullcontext() if self._passing is None else self._passing.begin_with((), self._seed)
 
     def wait_for_end(self) -> None:
         """For a program that only describes its model."""
@@ -167,7 +176,7 @@ class Job:
         try:
             with reporter.reported():
                 while not self._over:
-                    message = self._channel.read()
+                    message = self._next_message()
                     if message is not None and message["type"] == "step":
                         yield from self._iteration(message)
                     else:
@@ -175,6 +184,13 @@ class Job:
         except GeneratorExit:
             self._leaving.left_early()
             raise
+
+    def _next_message(self) -> Message | None:
+        # A device that failed writes no word, and the worker would wait for it.
+        while self._finishes_later and not self._channel.ready(_LOOK_SECONDS):
+            if self._device.type == "cuda":
+                torch.cuda.current_stream(self._device).query()
+        return self._channel.read()
 
     def _serve(self, message: Message | None) -> None:
         """Everything but a step."""
@@ -194,12 +210,17 @@ class Job:
             self._send({"type": "done"})
         elif kind == "expect":
             if self._loader is not None:
-                self._loader.expect(self._expected(message["batches"]))
+                dropped = message.get("dropped")
+                before = [] if dropped is None else self._expecting[int(dropped) :]
+                self._expecting = before + [self._expected(batch) for batch in message["batches"]]
+                self._loader.expect([load for loads in self._expecting for load in loads])
             if self._team is not None:
                 self._team.expect(message["batches"])
         elif kind == "evaluate":
             self._answer_evaluate(message)
         elif kind in STAGE_KINDS and self._stages is not None:
+            if kind == "stage":
+                self._micro_batch = message["micro_batch"]
             answer = self._stages.serve(message)
             if answer is not None:
                 self._send(answer)
@@ -220,13 +241,13 @@ class Job:
         for micro, part in enumerate(self._micro.parts):
             self._micro.start(micro)
             batch = self._loader.get(Load(part, self._augment_seed, self.epoch))
+            if self._device.type != "cpu":
+                batch = to_device(batch, self._device)  # before the weights, which the device may have to wait for
             if not bound:
                 self._bind(step)
                 bound = True
             self._seed = int(step["seed"]) + micro
             seed_step(self._seed, self._device)
-            if self._device.type != "cpu":
-                batch = to_device(batch, self._device)
             self.samples = part
             self._in_hand = True
             yield batch
@@ -241,18 +262,31 @@ class Job:
             self._finish(self._micro)
 
     def _bind(self, step: Message) -> None:
-        self._bind_weights(step)
+        page = step.get("page")
+        self._words = None if page is None else Words.of(page, self._memories.page(int(page["memory"])))
+        if self._words is not None and self._words.rows:
+            self._watch.check_sent()
+            self._binding.bind_early(self._words)
+        else:
+            self._bind_weights(step)
         self._binding.before(step["gradients"])
+        self._finishes_later = (
+            self._words is not None
+            and self._team is None
+            and not self._guard.has_scaler
+            and self._binding.can_finish_later()
+        )
         if self._team is not None:
             self._team.spread_weights()
         self._watch.start()
 
-    def _bind_weights(self, message: Message) -> None:
+    def _bind_weights(self, message: Message, wanted: set[int] | None = None) -> None:
+        """wanted: the entries that a stage computes with; None: all."""
         if not self._bound:
             self._inventory.check_devices()
             self._bound = True
         self._watch.check_sent()
-        self._binding.bind(message["weights"], message.get("gradients", ()), message.get("ahead"))
+        self._binding.bind(message["weights"], message.get("gradients", ()), message.get("ahead"), wanted)
 
     def _finish(self, micro: MicroBatches) -> None:
         self._guard.check()
@@ -260,11 +294,12 @@ class Job:
         if self._team is not None:
             micro.skipped = self._team.average(micro)
         overflowed = self._guard.overflowed()  # a scaler is updated in any case
-        known = self._binding.finish(skipped=micro.skipped or overflowed)
+        skipped = micro.skipped or overflowed
+        known = self._finish_later(micro) if self._finishes_later else self._binding.finish(skipped=skipped)
         self._watch.check()
         self._watch.sent()
-        loss = finite(micro.loss)
-        said: Message = {"loss": loss, "metrics": micro.metrics, "skipped": micro.skipped or overflowed, **known}
+        loss = None if isinstance(micro.loss, torch.Tensor) else finite(micro.loss)
+        said: Message = {"loss": loss, "metrics": micro.metrics, "skipped": skipped, **known}
         if micro.weight is not None:
             said["weight"] = micro.weight
         # A smaller scale helps if a gradient is too large. It does not help if the loss is not a number.
@@ -272,15 +307,25 @@ class Job:
             said["retry"] = True
         self._send({"type": "stepped", **said})
 
-    def _expected(self, batches: list[Any]) -> list[Load]:
-        loads = []
-        for batch in batches:
-            samples = tuple(int(index) for index in batch["samples"])
-            if self._team is not None:
-                samples = self._team.own_part(samples)
-            for part in cut(samples, self._micro_batch):
-                loads.append(Load(part, int(batch["augment_seed"]), int(batch.get("epoch", 0))))
-        return loads
+    def _finish_later(self, micro: MicroBatches) -> dict[str, Any]:
+        """Returns the places on the page of numbers that the device has not computed yet, as `stepped` has them."""
+        words = self._words
+        assert words is not None
+        later: dict[str, Any] = {}
+        if isinstance(micro.loss, torch.Tensor):
+            later["loss"] = words.later(micro.loss)
+        if words.metrics:
+            later["metrics"] = words.metrics
+        self._binding.finish_later(words, micro.skipped)
+        return {"later": later}
+
+    def _expected(self, batch: Mapping[str, Any]) -> list[Load]:
+        """The parts of a batch that will probably come."""
+        samples = tuple(int(index) for index in batch["samples"])
+        if self._team is not None:
+            samples = self._team.own_part(samples)
+        parts = cut(samples, self._micro_batch)
+        return [Load(part, int(batch["augment_seed"]), int(batch.get("epoch", 0))) for part in parts]
 
     def _answer_evaluate(self, message: Message) -> None:
         self._bind_weights(message)

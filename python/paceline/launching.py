@@ -15,7 +15,7 @@ VARIABLE = "PACELINE_SAID_FD"
 def _folder() -> str:
     try:
         return _from_main() or os.getcwd()
-    except OSError:  # it was deleted
+    except OSError:  # the folder was deleted
         return "."
 
 
@@ -30,7 +30,7 @@ def _from_main() -> str | None:
     return folder if os.path.isdir(folder) else None
 
 
-# As the program was started. It may change both before it joins.
+# The program's folder and arguments at its start. It may change both before it joins.
 _FOLDER = _folder()
 _ARGUMENTS = sys.argv[1:]
 
@@ -64,8 +64,8 @@ def launch(describe: Callable[[], str | None] = lambda: None) -> NoReturn:
         _stop(f"cannot start {executable}: {error.strerror}")
 
 
-# What starts one process a task, and the variable that says how many. In the script of an sbatch, which runs once, a
-# step's variable is not there.
+# Commands that start one process a task, and the variable that says how many. The script of an sbatch runs once and
+# has no variable of a step.
 _SEVERAL = (
     ("torchrun", "WORLD_SIZE"),
     ("srun", "SLURM_STEP_NUM_TASKS"),

@@ -42,7 +42,7 @@ class Loads(Dataset):  # type: ignore[type-arg]
         self._draws = not _draws_nothing(train_set)
         # A function of the program's own may draw, for a whole batch. It goes on where the last sample has stopped.
         self._collate_alone_draws = not self._draws and collate_fn is not None
-        self._epoch: int | None = None  # that this process has told
+        self._epoch: int | None = None  # the epoch that set_epoch() was called with last
 
     def enter(self, load: Load) -> None:
         """Tells data set, transforms and collate_fn the epoch of the batch, if they want to know it."""
@@ -128,7 +128,7 @@ class _Caught(Dataset):  # type: ignore[type-arg]
         return len(self._loads.train_set)
 
     def __getattr__(self, name: str) -> Any:
-        # What Python and torch look for by such names is this object's own. It has nothing yet while it is unpickled.
+        # Python and torch look for special names in this object itself. It has no data set yet while it is unpickled.
         if name.startswith("__") or "_loads" not in self.__dict__:
             raise AttributeError(name)
         return getattr(self._loads.train_set, name)
@@ -206,7 +206,7 @@ class AheadLoader:
         while load not in self._ready:
             self._fill()
             batch = self._next()
-            arrived = self._feed.under_way.popleft()  # they come in order
+            arrived = self._feed.under_way.popleft()  # batches come in the order of their loads
             if arrived == load or arrived in self._wanted:
                 self._ready[arrived] = batch
         batch = self._ready.pop(load)
@@ -285,7 +285,7 @@ def check_train_set(train_set: Any) -> int:
 
 
 def check_options(options: dict[str, Any]) -> dict[str, Any]:
-    """Of join(), those that are a DataLoader's."""
+    """Returns the options of join() that are a DataLoader's, checked."""
     for name, why in _REFUSED.items():
         if options.get(name) not in (None, False):
             raise PacelineError(f"join() takes no {name}: {why}")

@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+import torch
+
 from .errors import PacelineError
 
 _MOST_METRICS = 100
@@ -13,12 +15,24 @@ _MOST_NAME = 100
 
 
 def number(value: Any, what: str) -> float:
-    """Of a Python number, or of a tensor or array of one element."""
+    """The value of a Python number, or of a tensor or array of one element."""
     item = getattr(value, "item", None)
     try:
         return float(item() if callable(item) else value)
     except (TypeError, ValueError, RuntimeError):
         raise PacelineError(f"{what} is not one number but {_describe(value)}") from None
+
+
+def _is_scalar(value: object) -> bool:
+    return isinstance(value, torch.Tensor) and value.numel() == 1 and not value.is_complex()
+
+
+def scalar(value: Any) -> float | torch.Tensor:
+    """Does the same as number(), but a tensor on a device stays there, so that nobody waits for it."""
+    if _is_scalar(value):
+        tensor: torch.Tensor = value.detach().double().reshape(())
+        return tensor
+    return number(value, "the loss")
 
 
 def weight_of(value: Any) -> float:
@@ -39,8 +53,17 @@ def finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
+def is_metric(name: object, value: object) -> bool:
+    """Whether this is a tensor that metrics() would take."""
+    return _is_name(name) and _is_scalar(value)
+
+
+def _is_name(name: object) -> bool:
+    return isinstance(name, str) and 1 <= len(name.encode()) <= _MOST_NAME
+
+
 def metrics(values: Mapping[str, Any] | None) -> dict[str, float]:
-    """Those that are finite; JSON knows no others."""
+    """The values that are finite; JSON knows no others."""
     return {name: value for name, value in measured(values).items() if value is not None}
 
 
@@ -54,7 +77,7 @@ def measured(values: Mapping[str, Any] | None) -> dict[str, float | None]:
         raise PacelineError(f"{len(values)} metrics are more than {_MOST_METRICS}")
     found: dict[str, float | None] = {}
     for name, value in values.items():
-        if not isinstance(name, str) or not 1 <= len(name.encode()) <= _MOST_NAME:
+        if not _is_name(name):
             raise PacelineError(f"a metric's name is a text of 1 to {_MOST_NAME} bytes and not {name!r}")
         found[name] = finite(number(value, f"the metric {name!r}"))
     return found

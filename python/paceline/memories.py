@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import mmap
 import os
 import warnings
@@ -15,6 +16,9 @@ from .errors import PacelineError
 
 if TYPE_CHECKING:
     import torch
+
+    from .device_memory import Choice, Rows
+    from .step_page import StepPage
 
 FLOAT = 4  # bytes
 
@@ -31,7 +35,7 @@ class Span:
     last: int
     memory: int
     offset: int
-    generation: int  # of the memory: its number may be used again
+    generation: int  # generation of the memory: its number may be used again
 
 
 class Memory(Protocol):
@@ -60,6 +64,7 @@ class FileMemory:
         self.writable = write
         self.generation = generation
         self.near = near
+        self.page: StepPage | None = None  # once it is used as one
         fd = os.open(path, (os.O_RDWR if write else os.O_RDONLY) | os.O_CLOEXEC)
         try:
             access = mmap.ACCESS_WRITE if write else mmap.ACCESS_READ
@@ -73,9 +78,22 @@ class FileMemory:
 
         if count == 0:
             return torch.empty(0, dtype=dtype)
+        if self.writable:
+            return torch.frombuffer(self._map, dtype=dtype, count=count, offset=offset)
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".*not writable.*")
             return torch.frombuffer(self._map, dtype=dtype, count=count, offset=offset)
+
+    @functools.cached_property
+    def bytes(self) -> torch.Tensor:
+        """All of it, as one tensor: a slice of it costs less than a view."""
+        import torch
+
+        return self.view(0, self.size, torch.uint8)
+
+    @property
+    def raw(self) -> mmap.mmap:
+        return self._map
 
     def write(self, offset: int, source: torch.Tensor) -> None:
         self.view(offset, source.numel(), source.dtype).copy_(source.reshape(-1))
@@ -89,6 +107,7 @@ class Memories:
         self._device = device  # the model's
         self._mapped: dict[int, Memory] = {}
         self._generation = 0
+        self._rows: dict[tuple[int, int], Rows] = {}  # key: card and size
         self.offsets: list[int] = []
         self.floats = 0
 
@@ -107,7 +126,7 @@ class Memories:
         if kind == CUDA:
             from .device_memory import CardMemory
 
-            self._mapped[number] = CardMemory(number, message, self._device, write, self._generation)
+            self._mapped[number] = CardMemory(number, message, self._device, write, self._generation, self._rows)
         elif kind == FILE:
             near = self._device.type == "cpu" and not is_stand_in()
             path, size = str(message["path"]), int(message["bytes"])
@@ -134,8 +153,33 @@ class Memories:
         if self._device.type == "cuda":
             torch.cuda.synchronize(self._device)
 
-    def numbered(self, number: int) -> Memory:
-        return self._mapped[number]
+    def page(self, number: int) -> StepPage:
+        """The page that lies at the start of a file's memory."""
+        from .step_page import StepPage
+
+        memory = self._mapped.get(number)
+        if not isinstance(memory, FileMemory):
+            raise PacelineError(f"Paceline names the page {number}, which it has not mapped")
+        if memory.page is None:
+            memory.page = StepPage(memory, self._device)
+        return memory.page
+
+    def choice(self, numbers: Sequence[int], floats: int) -> Choice | None:
+        """Among these memories. None if the device cannot choose among them."""
+        from .device_memory import CardMemory, choice
+
+        memories = [self._mapped.get(number) for number in numbers]
+        cards = [memory for memory in memories if isinstance(memory, CardMemory)]
+        return choice(cards, floats, self._device) if len(cards) == len(memories) else None
+
+    def whole(self, number: int) -> tuple[Span, ...]:
+        """All tensors, from the start of one memory on."""
+        return self.spans([[0, number, 0]])
+
+    def file(self, number: int) -> FileMemory:
+        memory = self._mapped[number]
+        assert isinstance(memory, FileMemory)
+        return memory
 
     def has(self, memory: Memory) -> bool:
         return self._mapped.get(memory.number) is memory

@@ -31,11 +31,11 @@ class MicroBatches:
         self._inventory = inventory
         self._now = 0
         self._sums: list[torch.Tensor | None] = []
-        self._part_weight: float | None = None  # of the part in hand
+        self._part_weight: float | None = None  # weight of the part in hand
         self._counted = 0  # parts that were not skipped
-        self.loss = 0.0
+        self.loss: float | torch.Tensor = 0.0  # a tensor if nobody has waited for it
         self.metrics: dict[str, float] = {}
-        self.weight: float | None = None  # of the parts so far; None: they count as much as their samples
+        self.weight: float | None = None  # sum over the parts so far; None: they count as much as their samples
         self._known: dict[str, float] = {}  # the share of the samples that each metric is of
         self.skipped = False  # any part of it
 
@@ -48,11 +48,15 @@ class MicroBatches:
 
     @property
     def _share(self) -> float:
-        """Of the part in hand. With weights, the sums are divided by all of them at the end."""
+        """The share of the part in hand. With weights, the sums are divided by all of them at the end."""
         return len(self.parts[self._now]) / self._samples if self._part_weight is None else self._part_weight
 
     def measured(
-        self, loss: float, metrics: dict[str, float], weight: float | None = None, skipped: bool = False
+        self,
+        loss: float | torch.Tensor,
+        metrics: dict[str, float],
+        weight: float | None = None,
+        skipped: bool = False,
     ) -> None:
         """Means over the part in hand. A metric is the mean over those parts that have it."""
         self._weigh(weight, skipped)

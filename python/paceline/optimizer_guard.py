@@ -8,7 +8,7 @@ import torch
 
 from .errors import PacelineError
 
-# Of a group, beside its rate: what join() reads.
+# Entries of a parameter group, beside its rate, that join() reads.
 _NUMBERS = ("weight_decay", "momentum", "betas", "alpha", "eps", "nesterov", "beta2_decay", "d")
 
 
@@ -55,7 +55,7 @@ class OptimizerGuard:
                 )
 
     def _scheduled_rates(self) -> list[Any] | None:
-        """Of each group, as the scheduler has set it last."""
+        """The rate of each group, as the scheduler has set it last."""
         if self._scheduler is None:
             return None
         if _is_torchs_own(self._scheduler):
@@ -77,7 +77,7 @@ class OptimizerGuard:
         try:
             self._scaler.unscale_(self._optimizer)
         except RuntimeError as error:
-            if "already been called" not in str(error):  # by the program, before it clipped
+            if "already been called" not in str(error):  # the program has called unscale_() before it clipped
                 raise
         self._finite = False
         self._asking = True
@@ -87,6 +87,10 @@ class OptimizerGuard:
             self._asking = False
         self._scaler.update()
         return not self._finite
+
+    @property
+    def has_scaler(self) -> bool:
+        return self._scaler is not None
 
     def release(self) -> None:
         """The optimizer is the program's own again."""

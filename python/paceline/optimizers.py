@@ -140,7 +140,7 @@ def _refuse_differences(groups: list[Group]) -> None:
 
 
 def _groups(groups: list[Group], rates: list[float], said: list[Message], inventory: Inventory) -> list[Message]:
-    """What differs from the first group."""
+    """The groups that differ from the first one, with only the numbers that differ."""
     names = {id(entry.tensor): entry.name for entry in inventory.entries if entry.kind == PARAMETER}
     in_model = {id(parameter) for parameter in inventory.model.parameters()}
     listed: list[Message] = []

@@ -16,9 +16,9 @@ from .failures import Failure, failure_of
 class Reporter:
     def __init__(self) -> None:
         self.done = False  # there is nothing more to report
-        self.way_out: Callable[[BaseException], str] = lambda _: ""  # what a person may write instead
+        self.way_out: Callable[[BaseException], str] = lambda _: ""  # returns what a person may write instead
         self._hook: Any = None
-        self._heard: BaseException | None = None  # by the worker
+        self._heard: BaseException | None = None  # the error that the worker was told of
 
     def watch(self) -> None:
         """From now on, what nobody catches; once more where the program has set a hook of its own since."""

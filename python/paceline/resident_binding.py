@@ -2,8 +2,8 @@
 
 Before a step the newest weights are copied into a flat buffer of this process, so the model's addresses stay, and a
 program that writes to its weights harms nobody. Gradients are views of the memory that Paceline names, so
-backpropagation writes them where the server reads them. Nothing crosses the host's memory, and the host waits for the
-device once a step.
+backpropagation writes them where the server reads them. Nothing crosses the host's memory. If a step has words
+(step_page.py), the host never waits for the device.
 
 Memory that is not on the model's device (another card's, or a file) is used too, through copies.
 """
@@ -15,9 +15,11 @@ from dataclasses import dataclass
 import torch
 
 from .binding import Ahead, Runs, check_trainable, gather
-from .flat_weights import FlatWeights, in_place, is_finite, number
-from .inventory import PARAMETER, STATISTIC, Inventory
+from .device_memory import Choice
+from .flat_weights import FlatWeights, copy_each, in_place, is_finite, number
+from .inventory import PARAMETER, STATISTIC, Entry, Inventory
 from .memories import Memories, Span
+from .step_page import Words
 from .write_watch import written_to
 
 # A sum over the weights costs a pass, so later steps look for writes less often.
@@ -29,7 +31,9 @@ class Slot:
     """Memory for gradients and statistics, or room on the device for what goes to memory elsewhere."""
 
     parts: list[tuple[Span, torch.Tensor]]  # floats of each span that change
-    views: dict[int, torch.Tensor]  # by tensor
+    views: dict[int, torch.Tensor]  # views of the tensors, by their index
+    gradients: list[tuple[torch.Tensor, torch.Tensor, bool]]  # a parameter, its view, and whether it is its gradient
+    statistics: list[tuple[Entry, torch.Tensor]]
 
     def knows(self, memories: Memories) -> bool:
         return all(memories.knows(span) for span, _ in self.parts)
@@ -45,21 +49,38 @@ class ResidentBinding:
         self._memories = memories
         self._device = device
         self._weights = FlatWeights(inventory, memories, device)
-        self._spans: tuple[Span, ...] = ()  # of the weights
+        self._spans: tuple[Span, ...] = ()  # spans of the weights
         self._ahead: Ahead | None = None
         self._steps = 0
         self._weights_sum: torch.Tensor | None = None  # at the start of the step, if writes are looked for
+        self._choices: dict[tuple[int, ...], Choice | None] = {}  # key: numbers of memories
+        self._early: Words | None = None  # words of the step that was bound last, if it was begun early
         self._slots: dict[tuple[Span, ...], Slot] = {}
         self._slot: Slot | None = None
-        self._last = Slot([], {})  # of the step that finished last
+        self._last = Slot([], {}, [], [])  # slot of the step that finished last
 
     # Weights.
 
     def bind(self, weights: Runs, ahead: Ahead | None = None) -> None:
         self._spans = self._memories.spans(weights)
-        self._ahead = ahead
+        self._ahead, self._early = ahead, None
         with torch.no_grad():
             self._weights.bind(self._spans, self._fetch)
+
+    def bind_early(self, words: Words) -> None:
+        """Does what bind() does for a step that may not begin yet, with weights in one of several memories."""
+        rows = tuple(words.rows)
+        if rows not in self._choices:
+            self._choices[rows] = self._memories.choice(rows, self._weights.end_of(STATISTIC))
+        choice = self._choices[rows]
+        if choice is None:
+            words.page.wait_on_host(words.number)
+            self.bind([[0, rows[words.page.row_on_host()], 0]])
+            return
+        self._ahead, self._early = None, words
+        with torch.no_grad():
+            words.page.wait(words.number)
+            self._weights.bind_all(lambda to: choice.take(words.page.row(), to))
 
     def _fetch(self, span: Span, to: torch.Tensor) -> None:
         begin = self._memories.offsets[span.first]
@@ -86,15 +107,14 @@ class ResidentBinding:
         self._slot = slot
         for _, part in slot.parts:
             part.zero_()
-        for index, entry in enumerate(self._entries):
-            if entry.kind == PARAMETER:
-                entry.tensor.grad = slot.views[index] if in_place(entry) else None
+        for parameter, view, is_gradient in slot.gradients:
+            parameter.grad = view if is_gradient else None
         looks = not self._may_write and (self._steps < ALWAYS_CHECKED or self._steps % CHECKED_EVERY == 0)
         self._weights_sum = self._weights.sum() if looks else None
         self._steps += 1
 
     def _make_slot(self, spans: tuple[Span, ...]) -> Slot:
-        slot = Slot([], {})
+        slot = Slot([], {}, [], [])
         for span in spans:
             begin, end = self._weights.range_of(span)
             if begin == end:
@@ -109,22 +129,17 @@ class ResidentBinding:
                 if entry.kind in (PARAMETER, STATISTIC):
                     at = self._memories.offsets[index] - begin
                     slot.views[index] = part[at : at + entry.count].view(entry.shape)
+        for index, view in slot.views.items():
+            entry = self._entries[index]
+            if entry.kind == PARAMETER:
+                slot.gradients.append((entry.tensor, view, in_place(entry)))
+            else:
+                slot.statistics.append((entry, view))
         return slot
 
     def finish(self) -> bool:
-        self._inventory.check_unchanged()
-        check_trainable(self._inventory)
-        slot, self._slot = self._slot, None
-        assert slot is not None
-        self._last = slot
+        slot = self._complete()
         with torch.no_grad():
-            for index, view in slot.views.items():
-                entry = self._entries[index]
-                if entry.kind == PARAMETER:
-                    gather(entry.tensor, view)
-                    entry.tensor.grad = None
-                else:
-                    view.copy_(entry.tensor)
             found = [number(part) for _, part in slot.parts]
             if self._weights_sum is not None:
                 found += [self._weights_sum, self._weights.sum()]
@@ -133,8 +148,45 @@ class ResidentBinding:
                     self._memories.write(span, self._memories.offsets[span.first], part)
             numbers = torch.stack(found).tolist()  # waits for all of the above
             if self._weights_sum is not None and numbers.pop() != numbers.pop():
+                if self._early is not None:
+                    self._spans = self._memories.whole(self._early.rows[self._early.page.row_on_host()])
                 raise written_to(self._weights.written_to(self._spans, self._fetch))
         return all(map(is_finite, numbers))
+
+    @property
+    def can_finish_later(self) -> bool:
+        """Whether nobody has to wait for the device at this step's end."""
+        assert self._slot is not None
+        return self._weights_sum is None and all(self._memories.memory(span).near for span, _ in self._slot.parts)
+
+    def finish_later(self, words: Words, skipped: bool) -> None:
+        """Does the same as finish() without waiting for the gradient. Its sum is the first of the page's values."""
+        slot = self._complete()
+        with torch.no_grad():
+            if skipped:
+                self.contribute_nothing()
+            total = torch.zeros((), dtype=torch.float64, device=self._device)
+            for _, part in slot.parts:
+                total = total + part.sum()
+            words.page.done(words.number, torch.stack([total, *words.values]))
+
+    def _complete(self) -> Slot:
+        """Gradients and statistics of the step are where Paceline reads them."""
+        if self._weights_sum is None:
+            self._inventory.check_known()
+        else:
+            self._inventory.check_unchanged()
+        check_trainable(self._inventory)
+        slot, self._slot = self._slot, None
+        assert slot is not None
+        self._last = slot
+        with torch.no_grad():
+            for parameter, view, _ in slot.gradients:
+                if parameter.grad is not view:
+                    gather(parameter, view)
+                parameter.grad = None
+            copy_each([view for _, view in slot.statistics], [entry.tensor for entry, _ in slot.statistics])
+        return slot
 
     def not_finite(self) -> str | None:
         """The name of a tensor whose gradient is not finite; None if all are, and only their sum is too large."""
@@ -154,16 +206,16 @@ class ResidentBinding:
                         self._last.views[index].copy_(self._weights.value(index))
                 if not self._memories.memory(span).near:
                     self._memories.write(span, self._memories.offsets[span.first], part)
-            self._memories.settle()
 
     def shared_at(self, address: int) -> str | None:
         return None
 
     def forget(self) -> None:
         self._slots = {spans: slot for spans, slot in self._slots.items() if slot.knows(self._memories)}
+        self._choices = {}
 
     def release(self) -> None:
         self._weights.release()
-        self._slots = {}
+        self._slots, self._choices, self._early = {}, {}, None
         self._slot = self._weights_sum = None
-        self._last = Slot([], {})
+        self._last = Slot([], {}, [], [])

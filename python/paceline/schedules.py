@@ -18,7 +18,7 @@ from .errors import PacelineError, kind_of
 Point = tuple[float, float]  # epoch, factor
 
 MOST_POINTS = 2000
-# Of a scheduler that counts epochs: a warm-up in steps has not begun then.
+# The largest factor of a schedule that counts epochs is at least this: a warm-up in steps has hardly begun.
 _LEAST_FACTOR = 0.05
 # Under which schedulers of torch.optim keep their length.
 _LENGTHS = ("total_steps", "T_max", "T_0", "total_iters")

@@ -22,14 +22,22 @@ def mix(*values: int) -> int:
     return state
 
 
-def seed_step(seed: int, device: torch.device) -> None:
-    """Before an iteration: dropout and whatever else the model draws, on every device."""
+def seed_step(seed: int, device: torch.device, others: bool = True) -> None:
+    """Before an iteration: dropout and whatever else the model draws, on every device.
+
+    `others`: the generators of Python and NumPy, too.
+    """
     seed &= _MASK
-    if device.type == "cpu" and not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
-        torch.default_generator.manual_seed(seed)  # torch.manual_seed() takes a hundred times as long
+    if device.type in ("cpu", "cuda"):
+        # torch.manual_seed() takes a hundred times as long.
+        torch.default_generator.manual_seed(seed)
+        if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+            for generator in torch.cuda.default_generators:
+                generator.manual_seed(seed)
     else:
         torch.manual_seed(seed)
-    seed_others(seed)
+    if others:
+        seed_others(seed)
 
 
 def seed_sample(augment_seed: int, index: int) -> None:
@@ -37,6 +45,15 @@ def seed_sample(augment_seed: int, index: int) -> None:
     seed = mix(augment_seed, index)
     torch.default_generator.manual_seed(seed)
     seed_others(seed)
+
+
+def others_now() -> object:
+    """The state of the generators that seed_others() seeds, to be compared."""
+    numpy = sys.modules.get("numpy")
+    if numpy is None:
+        return random.getstate()
+    _, numbers, position, *_ = numpy.random.get_state()
+    return random.getstate(), numbers.tobytes(), position
 
 
 def seed_others(seed: int) -> None:

@@ -21,7 +21,7 @@ class Session:
     settings: dict[str, Any] = field(default_factory=dict)
     stages: bool = False  # the job has stages
     on_host: int = 0  # the number among the devices of this host
-    # Of a follower: a further process of a worker (team.py).
+    # These are a follower's: a further process of a worker (team.py).
     rank: int = 0
     processes: int = 1
     meeting: str = ""
@@ -31,6 +31,10 @@ class Session:
         """The number in the name: 0 for w0."""
         digits = "".join(c for c in self.name if c.isdigit())
         return int(digits) if digits else 0
+
+    def round(self, batch: float) -> int:
+        """The samples of one batch of each replica, if a device that is a replica has this batch."""
+        return int(self.settings.get("round") or round(batch * self.devices))
 
 
 _session: Session | None = None

@@ -12,10 +12,13 @@ from typing import Any, Callable
 
 import torch
 
+from .absent_weights import Place, make_absent
 from .blocks import Block
 from .seeding import mix, seed_step
 from .stubs import Scope, Stub, make_stub
 from .trees import Path, at, leaves, replaced
+
+_ODD = 0x9E3779B97F4A7C15
 
 
 class Ended(BaseException):
@@ -36,6 +39,7 @@ class Seams:
         self.blocks = list(blocks)
         self.outputs: list[Any] = [None] * len(self.blocks)  # trees of tensors
         self.paths: dict[int, list[Path]] = {}  # in (args, kwargs)
+        self.others_draw = True  # the blocks use random numbers that are not torch's
 
 
 class _Handover(torch.autograd.Function):
@@ -54,7 +58,10 @@ _hand_over: Any = _Handover.apply
 
 
 class StageForward:
-    """Use as a context around the forward pass, and, with recompute(), around its backward pass."""
+    """Use as a context around the forward pass, and, with recompute(), around its backward pass.
+
+    It serves one pass after the other: begin_with() says of which micro-batch.
+    """
 
     def __init__(
         self,
@@ -64,16 +71,25 @@ class StageForward:
         received: Sequence[torch.Tensor] = (),
         seed: int | None = None,
         device: torch.device | None = None,
+        absent: Sequence[Place] = (),
     ) -> None:
+        """absent: weights outside the blocks that this stage does not hold."""
         self._seams = seams
+        self._absent = absent
         self._begin = begin
         self._end = end
-        self._received = received
-        self._seed = seed
         self._device = device or torch.device("cpu")
-        self._recomputes = False
         self._originals: list[tuple[Any, bool, Any]] = []
-        self._scope = Scope()  # of its stubs
+        self._replacements = [self._replacement(index, block) for index, block in enumerate(seams.blocks)]
+        self.begin_with(received, seed)
+
+    def begin_with(self, received: Sequence[torch.Tensor], seed: int | None) -> StageForward:
+        """For the passes of one micro-batch, with the activations that another stage sent."""
+        self._received = received
+        self._seed = None if seed is None else mix(seed)
+        self._scope = Scope(is_open=self._begin > 0)  # the scope of its stubs
+        self._recomputes = False
+        return self
 
     def recompute(self) -> StageForward:
         """For the backward pass, in which gradient checkpointing calls blocks again."""
@@ -81,10 +97,12 @@ class StageForward:
         return self
 
     def __enter__(self) -> StageForward:
-        for index, block in enumerate(self._seams.blocks):
+        for block, replacement in zip(self._seams.blocks, self._replacements):
             own = block.module.__dict__
             self._originals.append((own, "forward" in own, block.module.forward))
-            own["forward"] = self._replacement(index, block, block.module.forward)
+            own["forward"] = replacement
+        for place in self._absent:
+            place.put(make_absent(place.weight, place.name, place.number, self._scope))
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -94,8 +112,10 @@ class StageForward:
             else:
                 own.pop("forward", None)
         self._originals = []
+        for place in self._absent:
+            place.put(place.weight)
 
-    def _replacement(self, index: int, block: Block, original: Callable[..., Any]) -> Callable[..., Any]:
+    def _replacement(self, index: int, block: Block) -> Callable[..., Any]:
         def forward(*args: Any, **kwargs: Any) -> Any:
             if index == self._end and not self._recomputes:
                 raise Ended(self.sent((args, kwargs)))
@@ -108,7 +128,7 @@ class StageForward:
                     self._scope.is_open = False
                     args, kwargs = self.with_received(args, kwargs)
                 self._draw(2 * block.number + 1)
-                output = original(*args, **kwargs)
+                output = self._originals[index][2](*args, **kwargs)
             self._draw(2 * block.number + 2)
             return output
 
@@ -125,7 +145,7 @@ class StageForward:
     def _draw(self, part: int) -> None:
         """From here on random numbers follow from the batch and the block, so a new cut changes none of them."""
         if self._seed is not None:
-            seed_step(mix(self._seed, part), self._device)
+            seed_step(self._seed + part * _ODD, self._device, self._seams.others_draw)
 
 
 def stub_paths(arguments: Any) -> list[Path]:

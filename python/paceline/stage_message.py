@@ -5,15 +5,15 @@ Each tensor brings its shape and type, so that every batch may have others.
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Sequence
-from typing import Optional
+from typing import NamedTuple, Optional
 
 import torch
 
-from .binding import as_bytes
 from .errors import PacelineError
-from .memories import Memory
+from .memories import FileMemory
 
 Tensors = Sequence[Optional[torch.Tensor]]
 
@@ -21,54 +21,70 @@ _LENGTH = 8  # bytes: of the description, in its first line
 _ALIGNMENT = 64
 
 
-def _aligned(offset: int) -> int:
-    return -(-offset // _ALIGNMENT) * _ALIGNMENT
+class _Place(NamedTuple):
+    """A tensor's place in a message."""
+
+    dtype: torch.dtype
+    shape: tuple[int, ...]
+    requires_grad: bool
+    begin: int
+    end: int
 
 
-def write_message(memory: Memory, tensors: Tensors) -> int:
-    """The number of bytes."""
-    described = [
-        None if one is None else [str(one.dtype).removeprefix("torch."), list(one.shape), one.requires_grad]
-        for one in tensors
-    ]
-    head = json.dumps(described, separators=(",", ":")).encode()
-    offset = _LENGTH + len(head)
-    places = []
-    for one in tensors:
-        offset = _aligned(offset)
-        places.append(offset)
-        offset += 0 if one is None else one.numel() * one.element_size()
-    if offset > memory.size:
-        raise PacelineError(
-            f"the activations between two stages have {offset} bytes, and there is room for {memory.size}; the first "
-            "samples of the training set, which the room is made for, are much smaller: use smaller micro-batches"
-        )
-    memory.view(0, _LENGTH + len(head), torch.uint8).copy_(
-        torch.frombuffer(bytearray(len(head).to_bytes(_LENGTH, "little") + head), dtype=torch.uint8)
-    )
-    for one, place in zip(tensors, places):
-        if one is not None and one.numel() > 0:
-            memory.view(place, one.numel(), one.dtype).view(one.shape).copy_(one.detach())
-    return offset
+_Kind = Optional[tuple[torch.dtype, tuple[int, ...], bool]]
 
 
-def read_message(memory: Memory, size: int) -> list[torch.Tensor | None]:
-    """Copies, of which those that had required a gradient require one."""
-    length = int.from_bytes(bytes(as_bytes(memory.view(0, _LENGTH, torch.uint8)).tolist()), "little")
-    if not 0 <= length <= size - _LENGTH:
-        raise PacelineError("another stage sent a message without a description")
-    head = bytes(as_bytes(memory.view(_LENGTH, length, torch.uint8)).tolist())
-    offset = _LENGTH + length
-    tensors: list[torch.Tensor | None] = []
+@functools.lru_cache(maxsize=64)
+def _described(kinds: tuple[_Kind, ...]) -> bytes:
+    tensors = [None if kind is None else [str(kind[0]).removeprefix("torch."), kind[1], kind[2]] for kind in kinds]
+    return json.dumps(tensors, separators=(",", ":")).encode()
+
+
+@functools.lru_cache(maxsize=64)
+def _places(head: bytes) -> tuple[_Place | None, ...]:
+    end = _LENGTH + len(head)
+    places: list[_Place | None] = []
     for described in json.loads(head):
-        offset = _aligned(offset)
         if described is None:
-            tensors.append(None)
+            places.append(None)
             continue
         name, shape, requires_grad = described
         dtype = getattr(torch, name)
-        count = int(torch.Size(shape).numel())
-        tensor = memory.view(offset, count, dtype).view(shape).clone()
-        tensors.append(tensor.requires_grad_(requires_grad))
-        offset += count * tensor.element_size()
-    return tensors
+        begin = -(-end // _ALIGNMENT) * _ALIGNMENT
+        end = begin + int(torch.Size(shape).numel()) * torch.empty(0, dtype=dtype).element_size()
+        places.append(_Place(dtype, tuple(shape), requires_grad, begin, end))
+    return tuple(places)
+
+
+def _view(memory: FileMemory, place: _Place) -> torch.Tensor:
+    return memory.bytes[place.begin : place.end].view(place.dtype).view(place.shape)
+
+
+def write_message(memory: FileMemory, tensors: Tensors) -> int:
+    """The number of bytes."""
+    head = _described(
+        tuple(None if one is None else (one.dtype, tuple(one.shape), one.requires_grad) for one in tensors)
+    )
+    places = _places(head)
+    end = max([place.end for place in places if place is not None], default=_LENGTH + len(head))
+    if end > memory.size:
+        raise PacelineError(
+            f"the activations between two stages have {end} bytes, and there is room for {memory.size}; the first "
+            "samples of the training set, which the room is made for, are much smaller: use smaller micro-batches"
+        )
+    memory.raw[: _LENGTH + len(head)] = len(head).to_bytes(_LENGTH, "little") + head
+    for one, place in zip(tensors, places):
+        if one is not None and place is not None:
+            _view(memory, place).copy_(one.detach())
+    return end
+
+
+def read_message(memory: FileMemory, size: int) -> list[torch.Tensor | None]:
+    """Copies, of which those that had required a gradient require one."""
+    length = int.from_bytes(memory.raw[:_LENGTH], "little")
+    if not 0 <= length <= size - _LENGTH:
+        raise PacelineError("another stage sent a message without a description")
+    return [
+        None if place is None else _view(memory, place).clone().requires_grad_(place.requires_grad)
+        for place in _places(memory.raw[_LENGTH : _LENGTH + length])
+    ]

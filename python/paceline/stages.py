@@ -9,6 +9,7 @@ from typing import Any, Callable
 
 import torch
 
+from .absent_weights import places_of
 from .binding import check_trainable, dense
 from .channel import Message
 from .cuts import Cuts, Loss
@@ -40,18 +41,19 @@ class _Stage:
 
     begin: int
     end: int
-    first: int  # of its blocks
-    last: int
     message: Message
     parts: list[Part]
     own: list[int]  # entries that it writes
-    views: dict[int, torch.Tensor]  # by entry: where the servers find the gradient or the statistic
-    statistics: dict[int, torch.Tensor]  # by entry: the values of this stage
+    passing: StageForward
+    views: dict[int, torch.Tensor]  # for each entry, the place where the servers find the gradient or the statistic
+    statistics: dict[int, torch.Tensor]  # for each entry, the values of this stage
     passes: dict[int, _Pass] = field(default_factory=dict)
     computed: set[int] = field(default_factory=set)  # micro-batches; other devices of the stage compute others
-    sums: dict[int, torch.Tensor] = field(default_factory=dict)  # by entry: the gradient so far
+    sums: dict[int, torch.Tensor] = field(default_factory=dict)  # for each entry, the gradient so far
     metrics: dict[str, float] = field(default_factory=dict)
     known: dict[str, float] = field(default_factory=dict)  # the share of the samples that each metric is of
+
+    scaled_at_end: bool = False  # the sums are those of gradients without their shares
 
     def share(self, micro: int) -> float:
         return len(self.parts[micro]) / len(self.message["samples"])
@@ -66,7 +68,7 @@ class Stages:
         loss: Loss,
         cuts: Cuts,
         get: Callable[[Load], Any],
-        bind: Callable[[Message], None],
+        bind: Callable[[Message, set[int]], None],
         device: torch.device,
     ) -> None:
         self._model = model
@@ -77,6 +79,11 @@ class Stages:
         self._get = get
         self._bind = bind
         self._device = device
+        modules = {one for block in cuts.seams.blocks for one in block.module.modules()}
+        self._outside = [place for place in places_of(inventory.model, inventory) if not place.is_in(modules)]
+        self._collecting: tuple[_Stage, int] | None = None
+        self._collects_early = _collected_early(inventory, cuts, self._collect_one)
+        self._parameters = [entry.tensor for entry in inventory.entries if entry.kind == PARAMETER]
         self._stages: dict[int, _Stage] = {}
 
     def serve(self, message: Message) -> Message | None:
@@ -100,16 +107,25 @@ class Stages:
     def _started(self, message: Message) -> _Stage:
         begin, end = (int(unit) for unit in message["units"])
         units = self._cuts.units[begin:end]
-        self._bind(message)
+        self._stages.pop(int(message["stage"]), None)
+        weights = self._cuts.weights(begin, end)
+        self._bind(message, weights.union(*(self._cuts.weights(one.begin, one.end) for one in self._stages.values())))
         own = sorted(index for unit in units for index in unit.tensors)
-        stage = _Stage(
+        parts = cut(tuple(int(index) for index in message["samples"]), message["micro_batch"])
+        return _Stage(
             begin=begin,
             end=end,
-            first=units[0].first,
-            last=units[-1].last,
             message=message,
-            parts=cut(tuple(int(index) for index in message["samples"]), message["micro_batch"]),
+            parts=parts,
+            scaled_at_end=_scaled_at_end(parts, [self._inventory.entries[index].dtype for index in own]),
             own=own,
+            passing=StageForward(
+                self._cuts.seams,
+                units[0].first,
+                units[-1].last,
+                device=self._device,
+                absent=[place for place in self._outside if place.number not in weights],
+            ),
             views=self._views(message, set(own)),
             statistics={
                 index: entry.tensor.detach().clone()
@@ -117,9 +133,6 @@ class Stages:
                 if entry.kind == STATISTIC
             },
         )
-        for view in stage.views.values():
-            view.zero_()
-        return stage
 
     def _views(self, message: Message, own: set[int]) -> dict[int, torch.Tensor]:
         views = {}
@@ -132,11 +145,11 @@ class Stages:
     def _forward(self, stage: _Stage, micro: int, size: int | None) -> Message:
         part = stage.parts[micro]
         seed = int(stage.message["seed"]) + micro
-        batch = self._get(Load(part, int(stage.message["augment_seed"])))
+        batch = self._get(Load(part, int(stage.message["augment_seed"]), int(stage.message.get("epoch", 0))))
         received = self._read(stage, size)
-        seed_step(seed, self._device)
+        seed_step(seed, self._device, self._cuts.seams.others_draw)
         loss = None
-        forward = StageForward(self._cuts.seams, stage.first, stage.last, received, seed, self._device)
+        forward = stage.passing.begin_with(received, seed)
         try:
             with self._own_statistics(stage), forward:
                 result = self._loss(self._model, batch)
@@ -162,7 +175,7 @@ class Stages:
         entries = self._inventory.entries
         arrived = self._read(stage, size)
         is_last = stage.end == len(self._cuts.units)
-        # Of parameters that this stage or one before it shares with the stages behind this one.
+        # The parameters that this stage or one before it shares with the stages behind this one.
         shared = [index for index, units in self._cuts.shared.items() if units[0] < stage.end <= units[-1]]
         roots, gradients = list(done.outputs), list(arrived[: len(done.outputs)])
         if is_last:
@@ -174,14 +187,16 @@ class Stages:
             for root, gradient in zip(roots, gradients)
             if gradient is not None and root.requires_grad
         ]
-        for entry in entries:
-            if entry.kind == PARAMETER:
-                entry.tensor.grad = None
+        for parameter in self._parameters:
+            parameter.grad = None
         seed = int(stage.message["seed"]) + micro
-        forward = StageForward(self._cuts.seams, stage.first, stage.last, done.received, seed, self._device)
-        with forward.recompute():
+        with stage.passing.begin_with(done.received, seed).recompute():
             if pairs:
-                torch.autograd.backward([root for root, _ in pairs], [gradient for _, gradient in pairs])
+                self._collecting = (stage, micro)
+                try:
+                    torch.autograd.backward([root for root, _ in pairs], [gradient for _, gradient in pairs])
+                finally:
+                    self._collecting = None
         self._collect(stage, micro)
         if stage.begin == 0:
             return {"type": "passed", "bytes": 0}
@@ -189,31 +204,44 @@ class Stages:
         sent = [leaf.grad for leaf in done.received] + [dense(entries[index].tensor.grad) for index in before]
         return {"type": "passed", "bytes": self._write(stage, sent)}
 
-    @torch.no_grad()
     def _collect(self, stage: _Stage, micro: int) -> None:
-        """Adds up as MicroBatches does it, in the same order: the sum has the same bits."""
         for index in stage.own:
-            entry = self._inventory.entries[index]
-            gradient = dense(entry.tensor.grad) if entry.kind == PARAMETER else None
-            if gradient is None:
-                continue
-            part = gradient.detach() * stage.share(micro) if len(stage.parts) > 1 else gradient.detach()
-            if index in stage.sums:
-                stage.sums[index].add_(part)
-            elif entry.dtype == torch.float32:  # where it is needed in the end
-                stage.sums[index] = stage.views[index].copy_(part)
-            else:
-                stage.sums[index] = part
-            entry.tensor.grad = None
+            if self._inventory.entries[index].kind == PARAMETER and index not in self._collects_early:
+                self._add(stage, micro, index, self._inventory.entries[index].tensor)
+
+    def _collect_one(self, index: int, parameter: torch.Tensor) -> None:
+        """A backward pass calls this for each gradient that it has, so it never holds all of them."""
+        if self._collecting is not None:
+            self._add(*self._collecting, index, parameter)
+
+    @torch.no_grad()
+    def _add(self, stage: _Stage, micro: int, index: int, parameter: torch.Tensor) -> None:
+        """Adds up as MicroBatches does it, in the same order: the sum has the same bits."""
+        gradient = dense(parameter.grad)
+        if gradient is None:
+            return
+        part = gradient.detach() if stage.scaled_at_end else gradient.detach() * stage.share(micro)
+        if index in stage.sums:
+            stage.sums[index].add_(part)
+        elif parameter.dtype == torch.float32:  # the place that needs it in the end
+            stage.sums[index] = stage.views[index].copy_(part)
+        else:
+            stage.sums[index] = part
+        parameter.grad = None
 
     def _finished(self, stage: _Stage) -> Message:
         self._inventory.check_unchanged()
         check_trainable(self._inventory)
         with torch.no_grad():
             for index, view in stage.views.items():
-                if index in stage.sums and stage.sums[index] is not view:
-                    view.copy_(stage.sums[index])
-                elif index in stage.statistics:
+                if index in stage.sums:
+                    if stage.sums[index] is not view:
+                        view.copy_(stage.sums[index])
+                    if stage.scaled_at_end and len(stage.parts) > 1:
+                        view.mul_(stage.share(0))
+                elif index not in stage.statistics:
+                    view.zero_()
+                else:
                     view.copy_(stage.statistics[index])
                     if len(stage.computed) < len(stage.parts):  # the devices of the stage add up their parts
                         view.mul_(sum(stage.share(micro) for micro in stage.computed))
@@ -246,7 +274,28 @@ class Stages:
             stage.metrics[name] = (before * stage.metrics.get(name, 0.0) + share * value) / stage.known[name]
 
     def _read(self, stage: _Stage, size: int | None) -> list[Any]:
-        return [] if size is None else read_message(self._memories.numbered(int(stage.message["in"])), size)
+        return [] if size is None else read_message(self._memories.file(int(stage.message["in"])), size)
 
     def _write(self, stage: _Stage, tensors: list[Any]) -> int:
-        return write_message(self._memories.numbered(int(stage.message["out"])), tensors)
+        return write_message(self._memories.file(int(stage.message["out"])), tensors)
+
+
+def _scaled_at_end(parts: list[Part], dtypes: list[torch.dtype]) -> bool:
+    """Whether shares change no bit of a gradient but the exponent: sums may get them at the end, in one pass."""
+    equal = len({len(part) for part in parts}) == 1
+    # Numbers of 16 bits without an exponent of 8 may overflow.
+    return equal and len(parts) & (len(parts) - 1) == 0 and torch.float16 not in dtypes
+
+
+def _collected_early(inventory: Inventory, cuts: Cuts, collect: Callable[[int, torch.Tensor], None]) -> set[int]:
+    """Calls collect(entry, parameter) whenever a backward pass has a parameter's gradient. The entries.
+
+    Parameters whose gradient other stages want are none of them.
+    """
+    early = set()
+    for index, entry in enumerate(inventory.entries):
+        hook: Any = getattr(entry.tensor, "register_post_accumulate_grad_hook", None)  # PyTorch 2.1
+        if entry.kind == PARAMETER and index not in cuts.shared and hook is not None:
+            hook(lambda parameter, index=index: collect(index, parameter))
+            early.add(index)
+    return early

@@ -13,13 +13,17 @@ from typing import Any
 
 import torch
 
-# What a stub may be asked: the answer is the same on every stage.
+# The operators that change their left side.
+_IN_PLACE = {
+    f"__i{name}__" for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor")
+}
+# A stub may be asked these: the answer is the same on every stage.
 _KNOWN = {
     *("device", "dtype", "layout", "requires_grad", "is_floating_point", "is_complex", "is_nested"),
     *("is_cuda", "is_cpu", "is_meta", "is_mps", "is_xla", "is_xpu"),
 }
-# What gives no tensor, or several.
-_NEED_VALUES = {
+# These give no tensor, or several.
+NEED_VALUES = {
     *("shape", "size", "ndim", "dim", "ndimension", "numel", "nelement", "element_size", "itemsize", "nbytes"),
     *("stride", "storage_offset", "data_ptr", "is_contiguous", "storage", "untyped_storage", "is_same_size"),
     *("item", "tolist", "numpy", "__array__", "__len__", "__bool__", "__int__", "__float__", "__index__"),
@@ -28,7 +32,7 @@ _NEED_VALUES = {
     *("unsafe_chunk", "unsafe_split", "backward", "register_hook", "grad", "grad_fn", "is_leaf", "names"),
 }
 
-_without_torch_function: Any = getattr(
+without_torch_function: Any = getattr(
     torch._C, "DisableTorchFunctionSubclass", getattr(torch._C, "DisableTorchFunction", None)
 )
 
@@ -43,8 +47,8 @@ class StubUsed(BaseException):
 class Scope:
     """The part of a forward pass in which stubs may be computed with."""
 
-    def __init__(self) -> None:
-        self.is_open = True
+    def __init__(self, is_open: bool = True) -> None:
+        self.is_open = is_open
 
 
 class Stub(torch.Tensor):
@@ -58,14 +62,27 @@ class Stub(torch.Tensor):
         if name == "__get__":
             name = getattr(getattr(func, "__self__", None), "__name__", name)
         if name in _KNOWN:
-            with _without_torch_function():
+            with without_torch_function():
                 return func(*args, **kwargs)
+        kinds = [kind for kind in types if issubclass(kind, Stub)]
+        if kinds and Stub not in kinds:
+            return kinds[0].computed(func, name, args, kwargs)
+        return Stub.computed(func, name, args, kwargs)
+
+    @classmethod
+    def computed(cls, func: Any, name: str, args: Any, kwargs: Any) -> Any:
         stub = _first((args, kwargs))
-        writes = name == "__setitem__" or (name.endswith("_") and not name.endswith("__")) or "out" in kwargs
+        writes = writes_to_first(name, kwargs)
         elsewhere = writes and not (args and isinstance(args[0], Stub) and "out" not in kwargs)
-        if stub is None or not stub.paceline_scope.is_open or name in _NEED_VALUES or elsewhere:
-            raise StubUsed("a block" if stub is None else stub.paceline_block, name, _caller())
+        if stub is None or not stub.paceline_scope.is_open or name in NEED_VALUES or elsewhere:
+            raise StubUsed("a block" if stub is None else stub.paceline_block, name, caller())
         return args[0] if writes else _stub_like(stub)
+
+
+def writes_to_first(name: str, kwargs: Any) -> bool:
+    """Whether an operation changes its first argument, or one that is named out."""
+    in_place = name in _IN_PLACE or (name.endswith("_") and not name.endswith("__"))
+    return in_place or name == "__setitem__" or "out" in kwargs
 
 
 def make_stub(block: str, scope: Scope, like: torch.Tensor) -> Stub:
@@ -91,7 +108,7 @@ def _first(tree: Any) -> Stub | None:
     return None
 
 
-def _caller() -> str:
+def caller() -> str:
     """The line of the program, or of the library that has its model, that uses the stub."""
     ours = os.path.dirname(os.path.abspath(__file__))
     torchs = os.path.dirname(os.path.abspath(torch.__file__))

@@ -56,7 +56,7 @@ class Team(ABC):
 
     @abstractmethod
     def own_part(self, samples: Part) -> Part:
-        """Of a batch that is expected."""
+        """This process's samples of a batch that is expected."""
 
     @abstractmethod
     def expect(self, batches: list[Any]) -> None:
@@ -88,7 +88,7 @@ class Team(ABC):
             raise PacelineError(
                 "the program has started torch.distributed by itself; join(processes=...) does that, leave it out"
             )
-        # They are all on this host.
+        # All processes are on this host.
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
         if self._device.type == "cuda":
             torch.cuda.set_device(self._device)
@@ -172,7 +172,7 @@ class Follower(Team):
 
     def average(self, micro: MicroBatches) -> bool:
         said = {
-            "loss": finite(micro.loss),
+            "loss": finite(float(micro.loss)),
             "metrics": micro.metrics,
             "skipped": micro.skipped,
             "weight": micro.weight,

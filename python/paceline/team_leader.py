@@ -51,7 +51,7 @@ class FollowerProcess:
         self._channel.write(message)  # whether it listens shows when it is heard
 
     def hear(self) -> Message:
-        """What it says when it is here. What ended it is raised."""
+        """Returns the follower's message "here". Raises the error that ended the follower."""
         while True:
             self._wait()
             message = self._channel.read()
@@ -100,7 +100,7 @@ class FollowerProcess:
 
 
 def _failed(message: Message) -> Exception:
-    """It says itself where."""
+    """The error that the follower reported, with the place that it named."""
     error = PacelineError(str(message.get("text")))
     error.paceline_failure = Failure(str(error), str(message.get("where", "")))  # type: ignore[attr-defined]
     return error
@@ -189,7 +189,7 @@ class Leader(Team):
         return skipped
 
     def _weigh(self, micro: MicroBatches, others: list[float | None]) -> None:
-        """By weights, if the program gives them. A part without one counts like the others for its samples."""
+        """Shares by weight, if the program gives weights. A part without one counts for its samples."""
         weights = [micro.weight, *others]
         known = sum(weight for weight in weights if weight is not None)
         if known == 0:

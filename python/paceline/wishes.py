@@ -22,7 +22,8 @@ class Wishes:
     scaler: Any = None
     weights: str | None = None
     processes: int = 1
-    # Of run(): what computes a micro-batch's loss, and the lists of blocks between which the model may be cut.
+    # These are run()'s: a function for a micro-batch's loss, and the lists of blocks between which the model may be
+    # cut.
     loss: Callable[[Any, Any], Any] | None = None
     blocks: Any = None
     collate_fn: Callable[..., Any] | None = None

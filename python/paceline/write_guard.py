@@ -18,7 +18,7 @@ from typing import Any, Callable
 
 from .failures import Failure, where_in
 
-_ADDRESS_OFFSET = 16  # of si_addr in siginfo_t
+_ADDRESS_OFFSET = 16  # offset of si_addr in siginfo_t
 _WITH_INFO = 4  # SA_SIGINFO
 
 _Handler = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)

@@ -12,6 +12,7 @@ buffer in between is lost too.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import nn
@@ -20,6 +21,7 @@ from .errors import PacelineError
 from .inventory import CONSTANT, STATISTIC, Entry
 
 State = tuple[int, int]
+States = list[State]
 
 
 class WriteWatch:
@@ -27,19 +29,19 @@ class WriteWatch:
 
     def __init__(self, entries: Sequence[Entry], may_write: bool = False) -> None:
         self._entries = [] if may_write else [entry for entry in entries if not entry.is_buffer]
-        # What the next batch sets back: statistics, and frozen weights, which nobody steps.
+        # The next batch sets these back: statistics, and frozen weights, which nobody steps.
         frozen = [entry for entry in self._entries if entry.kind == CONSTANT]
         statistics = [entry for entry in entries if entry.kind == STATISTIC and not _is_torchs_own(entry.module)]
         self._kept = frozen + statistics
-        self._before: list[State] = []
-        self._given: list[State] = []
+        self._before: States = []
+        self._given: States = []
         self._moving: set[str] = set()  # buffers that a step changed, as a forward pass does
-        self._sent: list[State] = []
+        self._sent: States = []
 
     def start(self) -> None:
         """The weights are those of a step now."""
-        self._before = [_state(entry.tensor) for entry in self._entries]
-        self._given = [_state(entry.tensor) for entry in self._kept]
+        self._before = _states(self._entries)
+        self._given = _states(self._kept)
 
     def computed(self) -> None:
         """The program has computed the step, and nobody else has touched a buffer yet.
@@ -53,13 +55,15 @@ class WriteWatch:
 
     def check(self) -> None:
         """Raises what was written to since."""
+        if _states(self._entries) == self._before:
+            return
         for entry, before in zip(self._entries, self._before):
             if _changed(entry, before):
                 raise written_to(entry.name)
 
     def sent(self) -> None:
         """The step has statistics and frozen weights as they are now."""
-        self._sent = [_state(entry.tensor) for entry in self._kept]
+        self._sent = _states(self._kept)
 
     def check_sent(self) -> None:
         """Raises an error for a tensor that was written to since, before other values replace it."""
@@ -96,6 +100,19 @@ def _changed(entry: Entry, before: State) -> bool:
         return False
     # cuDNN moves the weights of a recurrent module together (flatten_parameters()), and their values stay.
     return now[0] == before[0] or not isinstance(entry.module, nn.RNNBase)
+
+
+def _states(entries: Sequence[Entry]) -> States:
+    # This runs several times a step, and an entry that is asked for its tensor checks the shape. It does so if the
+    # tensor is gone, to say that.
+    try:
+        return [_state(_owned(entry)[entry.key]) for entry in entries]
+    except (AttributeError, KeyError):
+        return [_state(entry.tensor) for entry in entries]
+
+
+def _owned(entry: Entry) -> Any:
+    return entry.module._buffers if entry.is_buffer else entry.module._parameters
 
 
 def _state(tensor: torch.Tensor) -> State:

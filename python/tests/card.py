@@ -10,6 +10,7 @@ import ctypes
 import itertools
 import os
 import socket
+import sys
 import threading
 import uuid
 from ctypes import byref, c_int, c_size_t, c_uint64, c_ulonglong, c_void_p
@@ -66,9 +67,26 @@ def driver(library: str = STAND_IN) -> Driver:
     return _drivers[library]
 
 
+class _Mapped:
+    """Addresses of a memory, until the last tensor over it is gone."""
+
+    def __init__(self, owner: Driver, address: int, size: int) -> None:
+        self._driver, self.address, self._size = owner, address, size
+
+    def __del__(self) -> None:
+        if sys.is_finalizing():
+            return
+        if not self._driver.is_stand_in:
+            torch.cuda.synchronize()
+        address, size = c_uint64(self.address), c_size_t(self._size)
+        self._driver("cuMemUnmap", address, size)
+        self._driver("cuMemAddressFree", address, size)
+
+
 class _CudaFloats:
-    def __init__(self, address: int, count: int) -> None:
-        data = (address, False)
+    def __init__(self, mapped: _Mapped, count: int) -> None:
+        self.mapped = mapped
+        data = (mapped.address, False)
         self.__cuda_array_interface__ = {"shape": (count,), "typestr": "<f4", "data": data, "version": 3}
 
 
@@ -91,11 +109,13 @@ class CardMemory:
         call("cuMemRelease", handle)
         self.fd = card.descriptors[self.name] = descriptor.value
         card.sizes[self.name] = self.allocated
+        mapped = _Mapped(card.driver, address.value, self.allocated)
         if card.driver.is_stand_in:
             self.map = (ctypes.c_ubyte * size).from_address(address.value)
+            self.map.mapped = mapped  # type: ignore[attr-defined]
             self.floats = torch.frombuffer(self.map, dtype=torch.float32)
         else:
-            self.floats = torch.as_tensor(_CudaFloats(address.value, size // 4), device=f"cuda:{on}")
+            self.floats = torch.as_tensor(_CudaFloats(mapped, size // 4), device=f"cuda:{on}")
 
     def message(self, write: bool) -> dict[str, Any]:
         return {
@@ -110,7 +130,7 @@ class CardMemory:
         }
 
     def close(self) -> None:
-        # Its addresses stay until the process ends: a test may still hold tensors over them.
+        # Its addresses stay: a test may still hold tensors over them.
         os.close(self._card.descriptors.pop(self.name))
 
 
@@ -133,7 +153,7 @@ class Card:
         return CardMemory(self, number, size, on)
 
     def settle(self) -> None:
-        """What the test wrote is there for the program."""
+        """Waits until the program can read all that the test has written."""
         if not self.driver.is_stand_in:
             torch.cuda.synchronize()
 

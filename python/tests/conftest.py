@@ -11,5 +11,5 @@ os.environ["PACELINE_STAND_IN_CARDS"] = "2"
 
 import torch
 
-# As in the programs: sums of more threads run in another order.
+# The programs use one thread too: sums of more threads run in another order.
 torch.set_num_threads(1)

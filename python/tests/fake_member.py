@@ -97,8 +97,9 @@ class Member:
     def receive(self, kind: str | None = None, seconds: float = 60) -> dict[str, Any]:
         until = time.monotonic() + seconds
         while b"\n" not in self._buffer:
-            ready, _, _ = select.select([self.socket], [], [], max(0, until - time.monotonic()))
-            if not ready:
+            poll = select.poll()  # select() knows no descriptor above 1023
+            poll.register(self.socket, select.POLLIN)
+            if not poll.poll(1000 * max(0.0, until - time.monotonic())):
                 raise self._stuck(f"nothing within {seconds} s")
             try:
                 chunk = self.socket.recv(1 << 20)
@@ -195,7 +196,7 @@ class Member:
         self.send({"type": "end", "why": why, "failed": failed})
         return self.wait()
 
-    # What lies where.
+    # Places of tensors.
 
     def index(self, name: str) -> int:
         return [tensor["name"] for tensor in self.tensors].index(name)

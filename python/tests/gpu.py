@@ -1,4 +1,4 @@
-"""What the tests need to run on a GPU too, where there is one."""
+"""Helpers of the tests that run on a GPU too, if there is one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="PyTorch fi
 
 
 def device_of(environment: dict[str, str]) -> torch.device:
-    """Where a program with this environment computes."""
+    """The device on which a program with this environment computes."""
     return torch.device("cuda" if environment["PACELINE_DEVICE"] == "cuda" else "cpu")
 
 

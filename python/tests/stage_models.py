@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any, Callable
 
+import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -28,10 +30,26 @@ def mlp() -> Case:
     return model, _labelled(6), _cross_entropy
 
 
+class _DrawsElsewhere(nn.Module):
+    """A block that uses Python's random numbers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(6, 6)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.linear(x) * random.random()
+
+
+def drawing() -> Case:
+    return nn.Sequential(*(_DrawsElsewhere() for _ in range(4))), _labelled(6, classes=6), _cross_entropy
+
+
 class _Encoder(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.embed = nn.Linear(8, 16)
+        self.unused = nn.Parameter(torch.ones(2))
         layer = nn.TransformerEncoderLayer(16, 2, 32, dropout=0.1, batch_first=True)
         self.encoder = nn.TransformerEncoder(layer, 4, enable_nested_tensor=False)
         self.head = nn.Linear(16, 5)
@@ -132,7 +150,7 @@ class UNet(nn.Module):
 
 
 class _Texts(torch.utils.data.Dataset):  # type: ignore[type-arg]
-    """Of two lengths, as batches of them are padded: each micro-batch has a length of its own."""
+    """Texts of two lengths, padded within a batch: each micro-batch has a length of its own."""
 
     def __init__(self, tensors: dict[str, torch.Tensor]) -> None:
         self._tensors = tensors
@@ -193,6 +211,63 @@ def qwen() -> Case:
     return _language(Qwen2ForCausalLM(config))
 
 
+def mistral() -> Case:
+    from transformers import MistralConfig, MistralForCausalLM
+
+    config = MistralConfig(
+        vocab_size=64,
+        hidden_size=16,
+        intermediate_size=32,
+        num_hidden_layers=4,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        sliding_window=4,
+    )
+    return _language(MistralForCausalLM(config))
+
+
+def t5() -> Case:
+    from transformers import T5Config, T5ForConditionalGeneration
+
+    config = T5Config(
+        vocab_size=64, d_model=16, d_kv=8, d_ff=32, num_layers=3, num_decoder_layers=3, num_heads=2, dropout_rate=0.1
+    )
+    config.decoder_start_token_id = 0
+    return _language(T5ForConditionalGeneration(config))
+
+
+def in_bfloat16() -> Case:
+    """Weights of two bytes, which a stage copies."""
+    model, train_set, loss = llama(masked=False)
+    return model.to(torch.bfloat16), train_set, loss
+
+
+def autocast() -> Case:
+    model, train_set, loss = llama()
+
+    def in_autocast(model: Any, batch: Any) -> Any:
+        with torch.autocast("cpu", torch.bfloat16):
+            return loss(model, batch)
+
+    return model, train_set, in_autocast
+
+
+def lora() -> Case:
+    """Trained parts in every second layer of a frozen model."""
+    peft = pytest.importorskip("peft")
+    model, train_set, loss = llama(masked=False)
+    config = peft.LoraConfig(r=2, target_modules=["q_proj", "v_proj"], lora_dropout=0.1, layers_to_transform=[1, 3])
+    return peft.get_peft_model(model, config), train_set, loss
+
+
+def compiled() -> Case:
+    model, train_set, loss = llama()
+    layers: Any = model.model.layers  # type: ignore[union-attr]
+    for index, layer in enumerate(layers):
+        layers[index] = torch.compile(layer, backend="aot_eager")
+    return model, train_set, loss
+
+
 def bert() -> Case:
     from transformers import BertConfig, BertForMaskedLM
 
@@ -228,11 +303,17 @@ def vit() -> Case:
     )
 
 
-PLAIN = {"mlp": mlp, "encoder": encoder, "conditioned": conditioned, "resnet": resnet}
+PLAIN = {"mlp": mlp, "drawing": drawing, "encoder": encoder, "conditioned": conditioned, "resnet": resnet}
 TRANSFORMERS = {
     "gpt2": gpt2,
     "llama": llama,
     "qwen": qwen,
+    "mistral": mistral,
+    "t5": t5,
+    "lora": lora,
+    "compiled": compiled,
+    "bfloat16": in_bfloat16,
+    "autocast": autocast,
     "bert": bert,
     "vit": vit,
     "checkpointed": checkpointed,

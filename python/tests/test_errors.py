@@ -1,4 +1,4 @@
-"""What goes wrong in a program is one line for those who started the job, and says where."""
+"""An error in a program is one line for those who started the job, and says where it happened."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ BODIES = {
     "in what the body calls": (
         "model = Net()\njob = paceline.join(model, Points())\nfor x, y in job:\n    model(x[:, :2])\n",
         "RuntimeError: mat1 and mat2",
-        26 - 29,  # where the model computes
+        26 - 29,  # the line at which the model computes
     ),
     "before the loop": (
         "model = Net()\njob = paceline.join(model, Points())\n{}['a']\n",

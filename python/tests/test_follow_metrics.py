@@ -74,7 +74,7 @@ def test_mlflow_has_every_number(tmp_path: Path) -> None:
 
 
 def _records(file: Path) -> Iterator[bytes]:
-    """Of a W&B file: LevelDB's log format behind seven bytes. A record may lie in several parts."""
+    """The records of a W&B file: LevelDB's log format behind seven bytes. A record may lie in several parts."""
     block, head = 1 << 15, struct.Struct("<IHB")
     whole, last_part = 1, 4
     data, at, record = file.read_bytes(), 7, b""

@@ -1,4 +1,4 @@
-"""What only a GPU shows: registered memory, buckets on a side stream, loss scaling, compiled and captured models."""
+"""Tests that need a GPU: registered memory, buckets on a side stream, loss scaling, compiled and captured models."""
 
 from __future__ import annotations
 

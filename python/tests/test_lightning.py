@@ -270,7 +270,7 @@ def test_a_loader_that_makes_its_batches_itself(tmp_path: Path) -> None:
         assert "the training data are a range" in member.receive("error")["text"]
 
 
-# What is refused, without a job.
+# Tests of refusals, without a job.
 
 
 class Module(lightning.LightningModule):  # type: ignore[misc, name-defined]

@@ -221,7 +221,7 @@ def test_every_policy_trains_and_replays(tmp_path: Path, policy: str) -> None:
     seen = sorted(index for steps in steps_of(tmp_path, 2) for samples, _ in steps for index in samples)
     twice = sorted(2 * list(range(640)))
     if policy.startswith("backup"):
-        # What came too late was discarded, and trained on again.
+        # Gradients that came too late were discarded, and their samples trained on again.
         assert len(seen) >= len(twice) and set(seen) == set(twice)
     else:
         assert seen == twice
@@ -229,7 +229,7 @@ def test_every_policy_trains_and_replays(tmp_path: Path, policy: str) -> None:
     replay(tmp_path, run)
 
 
-# What a worker's loader hears, each time that it hears something.
+# Code that notes how many loads a worker's loader hears of, each time that it hears of any.
 HEARS = """
 def listening(loader):
     listen = loader.expect

@@ -18,7 +18,7 @@ from test_documents import DOCUMENTS, ROOT, Document
 
 pytestmark = needs_paceline
 
-# Of an epoch; what a program of its own says of epochs stands.
+# The epochs of jobs without a program; a program says itself how many it wants.
 SHORT = "0.02"
 WRAPPER = """#!{python}
 import os, sys

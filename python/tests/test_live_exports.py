@@ -1,4 +1,4 @@
-"""What `paceline export RUN --tensorboard` writes, read back by TensorBoard's own reader. PACELINE names the executable."""
+"""Tests of `paceline export RUN --tensorboard` by TensorBoard's own reader. PACELINE names the executable."""
 
 from __future__ import annotations
 

@@ -146,7 +146,7 @@ def _runs_in(process: Path, folder: Path) -> bool:
     try:
         return os.readlink(process / "cwd") == str(folder)
     except OSError:
-        return False  # it has just ended
+        return False  # the process has just ended
 
 
 def expect_all_trained(folder: Path, ended: Ended, status: int = 0) -> None:

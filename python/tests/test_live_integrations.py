@@ -65,6 +65,8 @@ torch.manual_seed(0)
 text = torch.randint(0, 40, (192, 9))
 labels = text.clone()
 labels[:, 0] = -100  # nobody predicts it; transformers counts it in a mean otherwise
+for i in range(64, 192):
+    labels[i, 2 + i % 8 :] = -100  # texts of other lengths: batches of a round have other numbers of tokens
 data = [{"input_ids": row, "labels": label} for row, label in zip(text, labels)]
 small = dict(vocab_size=40, n_positions=16, n_embd=16, n_layer=1, n_head=2)
 model = GPT2LMHeadModel(GPT2Config(**small, resid_pdrop=0, embd_pdrop=0, attn_pdrop=0, bos_token_id=0, eos_token_id=0))
@@ -101,7 +103,7 @@ def seen(folder: Path, devices: int) -> list[list[list[int]]]:
 
 
 def rounds(folder: Path, devices: int) -> list[list[int]]:
-    """What each bulk-synchronous step was trained on."""
+    """The samples that each bulk-synchronous step was trained on."""
     of_workers = seen(folder, devices)
     count = max(len(one) for one in of_workers)
     batches = [[index for one in of_workers if k < len(one) for index in one[k]] for k in range(count)]

@@ -1,4 +1,4 @@
-"""What a job file says reaches the program, and what the program has said is not asked again."""
+"""Values of a job file reach the program, and values that the program gave are not asked for again."""
 
 from __future__ import annotations
 

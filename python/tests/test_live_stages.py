@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -84,8 +85,9 @@ def expect_equal(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -
 
 def test_a_pipeline_trains_to_the_weights_of_one_device(tmp_path: Path) -> None:
     one = weights_of(tmp_path / "one", PROGRAM, ONE)
-    for number, (devices, cuts) in enumerate([("['w0', 'w1']", "[3]"), ("['w2', 'w0', 'w1']", "[1, 5]")]):
-        expect_equal(weights_of(tmp_path / str(number), PROGRAM, pipeline(devices, cuts)), one)
+    expect_equal(weights_of(tmp_path / "two", PROGRAM, pipeline("['w0', 'w1']", "[3]")), one)
+    loaders = PROGRAM.replace("epochs=EPOCHS", "epochs=EPOCHS, num_workers=1")
+    expect_equal(weights_of(tmp_path / "three", loaders, pipeline("['w2', 'w0', 'w1']", "[1, 5]")), one)
     expect_equal(weights_of(tmp_path / "virtual", PROGRAM, pipeline("['w0', 'w1']", "[3]"), "--virtual"), one)
 
 
@@ -193,3 +195,63 @@ def is_below(pid: int, ancestor: int) -> bool:
 def has_trained(folder: Path) -> bool:
     metrics = list((folder / "runs").glob("*/metrics.jsonl"))
     return bool(metrics) and metrics[0].stat().st_size > 0
+
+
+FOUR_BLOCKS = """
+    import torch, paceline
+    from torch import nn
+    from torch.nn import functional as F
+    torch.manual_seed(0)
+    class Block(nn.Module):
+        def __init__(self, inputs):
+            super().__init__()
+            self.linear = nn.Linear(inputs, 16)
+        def forward(self, x):
+            return torch.tanh(self.linear(x))
+    model = nn.Sequential(Block(6), Block(16), Block(16), Block(16))
+    x = torch.randn(960, 6)
+    y = x[:, :5].argmax(dim=1)
+
+    def loss(model, batch):
+        return F.cross_entropy(model(batch[0]), batch[1])
+
+    def evaluate(model):
+        return F.cross_entropy(model(x), y).item()
+
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.2, momentum=0.9)
+    paceline.run(model, torch.utils.data.TensorDataset(x, y), loss, evaluate, optimizer=optimizer, epochs=3)
+"""
+
+# A device holds three of the four blocks at the most, so every replica is a pipeline.
+JOINT = "parallel = 'joint'\nmicro_batch = 2\n"
+UNEQUAL = "[[device]]\ncount = 3\nbatch = 8\npace_ms = 30\nmemory_mb = 0.7\n" + 4 * (
+    "[[layer]]\nwork_ms = 1\nparameter_kb = 100\noutput_kb = 1\n"
+)
+# One device after the other becomes slow, and is fast again.
+CHANGES = "".join(
+    f"[[change]]\ndevice = {device}\nat_s = {at}\nuntil_s = {at + 2}\nfactor = 6\n"
+    for device, at in [(0, 1), (2, 3), (1, 5), (0, 7)]
+)
+
+
+def joint_run(folder: Path, changes: str, *more: str) -> tuple[str, list[float]]:
+    """All that the run said, and the losses that its evaluator measured."""
+    job = write_job(folder, FOUR_BLOCKS, changes + UNEQUAL, JOINT)
+    ended = paceline(folder, "train", job, *more)
+    assert ended.returncode == 0, ended.stderr
+    assert "2,880 of 2,880 samples" in ended.stdout
+    replayed = paceline(folder, "replay", str(only_run(folder)))
+    assert replayed.returncode == 0, replayed.stderr
+    lines = [json.loads(line) for line in (only_run(folder) / "metrics.jsonl").read_text().splitlines()]
+    return ended.stderr, [line["loss"] for line in lines if "loss" in line]
+
+
+@pytest.mark.parametrize("more", [[], ["--virtual"]], ids=["live", "virtual"])
+def test_a_program_is_cut_again_while_it_trains(tmp_path: Path, more: list[str]) -> None:
+    said, undisturbed = joint_run(tmp_path / "undisturbed", "", *more)
+    assert "plan: w" in said
+    said, disturbed = joint_run(tmp_path / "disturbed", CHANGES, *more)
+    assert "re-planned: " in said
+    # Other cuts and shares add up the same gradients in another order.
+    assert disturbed == pytest.approx(undisturbed, rel=1e-4)
+    assert undisturbed[-1] < undisturbed[0]

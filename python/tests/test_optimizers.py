@@ -250,7 +250,7 @@ class OwnSchedule:
 
 
 class SaysNoRate(torch.optim.lr_scheduler.LambdaLR):
-    """As some on PyPI: get_last_lr() has never anything to say."""
+    """A scheduler like some on PyPI: its get_last_lr() says nothing."""
 
     def __init__(self, optimizer: torch.optim.Optimizer) -> None:
         self.steps = 0
@@ -314,7 +314,7 @@ def test_beside_a_scheduler_a_number_that_the_program_sets_is_not_ignored(name: 
 
 def test_a_pair_is_the_same_as_a_list_and_is_seen_where_it_changes_in_its_place() -> None:
     optimizer, guard = scheduled_guard()
-    optimizer.param_groups[0]["betas"] = [0.9, 0.999]  # as a file of JSON has it
+    optimizer.param_groups[0]["betas"] = [0.9, 0.999]  # a list, which a JSON file has for a pair
     guard.check()
     guard = OptimizerGuard(optimizer, None)
     optimizer.param_groups[0]["betas"][0] = 0.5

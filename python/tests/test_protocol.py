@@ -1,4 +1,4 @@
-"""What a program answers, and what it does when the socket ends."""
+"""Tests of the answers of a program, and of its behaviour when the socket ends."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_what_is_not_said_is_left_out(tmp_path: Path) -> None:
         assert model["prefetch"] == 0
 
 
-# What comes after its loop may save the model over a good one.
+# Code after the program's loop may save the model over a good one.
 def test_a_worker_that_is_gone_is_no_end_of_the_job(tmp_path: Path) -> None:
     with Member(tmp_path, PLAIN) as member:
         member.begin()

@@ -20,7 +20,7 @@ def optimizer(lr: float = 0.4) -> torch.optim.Optimizer:
 
 
 def at(table: list[list[float]], epoch: float) -> float:
-    """As Paceline reads it: lines between the points, and of two at one epoch the latter from there on."""
+    """The factor at an epoch: lines between the points, and of two at one epoch the latter from there on."""
     epochs = [point[0] for point in table]
     after = bisect.bisect_right(epochs, epoch)
     if after == 0:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import importlib.util
 import itertools
+import math
 import os
+import sys
 from typing import Any
 
 import pytest
 import torch
 from stage_models import PLAIN, SAMPLES, TRANSFORMERS, UNet, _cross_entropy, _labelled
 
+from paceline.absent_weights import places_of
 from paceline.cuts import CannotCut, Cuts, find_cuts
 from paceline.inventory import PARAMETER, STATISTIC, Inventory, take_inventory
 from paceline.loading import Load, Loads
@@ -58,10 +61,11 @@ class Bench:
             self.loss,
             self.cuts,
             lambda load: self.loads[load],
-            lambda message: self.reset(),
+            lambda message, weights: self.reset(),
             CPU,
         )
         self.numbers = itertools.count()
+        self.epoch = 0
 
     def add_memory(self, size: int) -> int:
         file = os.memfd_create("test")
@@ -77,9 +81,15 @@ class Bench:
             os.close(file)
 
     @torch.no_grad()
-    def reset(self) -> None:
-        for entry, value in zip(self.inventory.entries, self.before):
-            entry.tensor.copy_(value)
+    def reset(self, weights: Any = None) -> None:
+        """The first values; of weights that are not wanted, numbers that are none."""
+        for index, (entry, value) in enumerate(zip(self.inventory.entries, self.before)):
+            if entry.is_buffer:
+                if weights is None:
+                    entry.tensor.copy_(value)
+            else:
+                held = weights is None or index in weights
+                entry.tensor.data = value if held else torch.full((), math.nan, dtype=entry.dtype).expand(entry.shape)
 
     def whole(self) -> tuple[float, list[torch.Tensor]]:
         self.reset()
@@ -107,7 +117,10 @@ class Bench:
         return micro.loss, result
 
     def in_stages(self, edges: list[int]) -> tuple[float, list[torch.Tensor]]:
+        [span] = self.memories.spans([[0, self.gradients, 0]])
+        self.memories.floats_view(span, 0, self.floats).fill_(math.nan)
         names = [next(self.numbers) for _ in edges[1:]]
+        self.ranges = dict(zip(names, zip(edges, edges[1:])))
         rooms = [(self.add_memory(ROOM), self.add_memory(ROOM)) for _ in names]
         for name, first, last, (inside, outside) in zip(names, edges, edges[1:], rooms):
             begun = self.stages.serve(
@@ -117,6 +130,7 @@ class Bench:
                     "units": [first, last],
                     "samples": BATCH,
                     "seed": SEED,
+                    "epoch": self.epoch,
                     "augment_seed": 5,
                     "micro_batch": MICRO_BATCH,
                     "gradients": [[0, self.gradients, 0]],
@@ -151,12 +165,14 @@ class Bench:
         return loss, found
 
     def serve(self, message: Any) -> Any:
+        """The answer of a process that has no other stage."""
+        self.reset(self.cuts.weights(*self.ranges[message["stage"]]))
         return self.stages.serve(message)
 
     def hand_on(self, rooms: Any, place: int, other: int, size: int) -> int | None:
         if not 0 <= other < len(rooms):
             return None
-        source, target = self.memories.numbered(rooms[place][1]), self.memories.numbered(rooms[other][0])
+        source, target = self.memories.file(rooms[place][1]), self.memories.file(rooms[other][0])
         target.view(0, size, torch.uint8).copy_(source.view(0, size, torch.uint8))
         return size
 
@@ -181,6 +197,62 @@ def check_every_cut(case: Any, exact: bool = True) -> Bench:
 @pytest.mark.parametrize("name", [name for name in PLAIN if name != "conditioned"])
 def test_a_cut_model_computes_the_same_bits(name: str) -> None:
     check_every_cut(PLAIN[name])
+
+
+@skipped_without_transformers
+def test_the_cuts_of_an_encoder_with_a_decoder_are_in_the_encoder() -> None:
+    units = Bench(TRANSFORMERS["t5"]).cuts.units
+    assert [unit.name for unit in units] == [
+        "encoder.block.0",
+        "encoder.block.1",
+        "encoder.block.2 to decoder.block.2",
+    ]
+
+
+@skipped_without_transformers
+@pytest.mark.parametrize("name", ["gpt2", "qwen", "vit", "lora"])
+def test_embeddings_and_heads_are_held_by_the_stages_that_use_them(name: str) -> None:
+    bench = Bench(TRANSFORMERS[name])
+    in_blocks = {one for block in bench.cuts.seams.blocks for one in block.module.modules()}
+    blocks = {place.number for place in places_of(bench.model, bench.inventory) if place.is_in(in_blocks)}
+    first, *between, last = [unit.weights - blocks for unit in bench.cuts.units]
+    assert first
+    assert last
+    assert not set().union(*between)
+    names = [entry.name for entry in bench.inventory.entries]
+    tied = {"gpt2": {"transformer.wte.weight"}, "qwen": {"model.embed_tokens.weight"}}
+    assert {names[index] for index in first & last} == tied.get(name, set())
+
+
+def test_a_block_that_hides_its_forward_pass_says_so() -> None:
+    def case() -> Any:
+        model, train_set, loss = PLAIN["mlp"]()
+        model[3].compile(backend="eager")
+        return model, train_set, loss
+
+    with pytest.raises(CannotCut, match=r"^3 is compiled by its compile\(\).*torch\.compile\(block\) instead$"):
+        Bench(case)
+
+
+def test_generators_that_no_block_uses_are_not_seeded_for_each() -> None:
+    assert Bench(PLAIN["drawing"]).cuts.seams.others_draw
+    assert not Bench(PLAIN["mlp"]).cuts.seams.others_draw
+
+
+def test_a_stage_loads_its_micro_batches_in_their_epoch() -> None:
+    bench = Bench(PLAIN["mlp"])
+    loads: list[Load] = []
+    bench.stages._get = lambda load: [loads.append(load), bench.loads[load]][1]
+    bench.epoch = 3
+    bench.in_stages([0, len(bench.cuts.units)])
+    assert loads == [Load(part, 5, 3) for part in cut(tuple(BATCH), MICRO_BATCH)]
+
+
+@pytest.mark.parametrize("size", [3, 6, 12])
+def test_equal_micro_batches_give_the_same_bits(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules[__name__], "MICRO_BATCH", size)
+    for name in ("mlp", "resnet"):
+        check_every_cut(PLAIN[name])
 
 
 @skipped_without_transformers

@@ -28,7 +28,7 @@ in_each_mode = pytest.mark.parametrize(
 
 CPU = torch.device("cpu")
 
-# What a program may do: make() is its model, compute() leaves gradients and returns the loss.
+# Ways to write a program: make() is its model, compute() leaves gradients and returns the loss.
 USUAL = """
 def make():
     return Net()
@@ -259,13 +259,13 @@ def check(
 
 
 def take_step(member: Member, weights: Memory, gradients: Memory) -> None:
-    """What a server does, more or less."""
+    """A server's step, more or less."""
     for tensor in member.tensors:
         if tensor["kind"] == "parameter":
             member.tensor(weights, tensor["name"]).sub_(0.1 * member.tensor(gradients, tensor["name"]))
         elif tensor["kind"] == "statistic":
             member.tensor(weights, tensor["name"]).copy_(member.tensor(gradients, tensor["name"]))
-    gradients.floats.fill_(17)  # what lies there is not zero
+    gradients.floats.fill_(17)  # the memory of the next gradient is not zero
 
 
 @in_each_mode
@@ -284,7 +284,7 @@ def test_gradients_are_autograds_own(tmp_path: Path, program: str, mode: str) ->
 
 
 def log_of_a_step(tmp_path: Path, body: str) -> str:
-    """What a program says in one step of four samples."""
+    """The log of a program that takes one step of four samples."""
     with Member(tmp_path, HEAD + body) as member:
         member.begin()
         member.step(range(4))
@@ -591,13 +591,14 @@ for i, (x, y) in enumerate(job):
 """
     with Member(tmp_path, HEAD + body) as member:
         member.begin()
-        assert member.step(range(5), micro_batch=2)["metrics"] == {"a": 4.0, "b": 5.0}  # of 2, 2 and 1 samples
+        # means over 2, 2 and 1 samples
+        assert member.step(range(5), micro_batch=2)["metrics"] == {"a": 4.0, "b": 5.0}
         member.end()
 
 
 @in_each_mode
 def test_a_gradient_that_is_finite(tmp_path: Path, mode: str) -> None:
-    """Where sums are made anyway they say so, and the worker need not read it."""
+    """If sums are made anyway, the program says whether they are finite, and the worker need not look."""
     body = """
 model = Net().to(paceline.device())
 job = paceline.join(model, Points())

@@ -158,7 +158,7 @@ scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
         ]
 
 
-# what it is, in which step, how, what the worker says
+# name, step, line of the program, error of the worker
 ENDS = {
     "raises in the loop": (1, 'raise ValueError("oh")', "ValueError: oh"),
     "is killed": (0, "os.kill(os.getpid(), signal.SIGKILL)", "process 1 of this worker was killed by SIGKILL"),

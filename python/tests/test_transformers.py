@@ -90,7 +90,7 @@ def test_a_worker(tmp_path: Path) -> None:
             assert member.step(samples)["loss"] == loss
             for name, gradient in expected.items():
                 assert torch.equal(member.tensor(gradients, name), gradient)
-            if step % 3 == 0:  # as in virtual time
+            if step % 3 == 0:  # evaluations between steps, which virtual time asks for
                 assert evaluated(member)["loss"] == pytest.approx(plain_gradient(list(range(64)))[0])
         assert member.end() == 0, member.log
     assert "after train: worker 7" in member.log
@@ -155,6 +155,34 @@ class PacelineTrainer(PacelineTraining, Weighted):
         assert member.step([5, 6])["loss"] == pytest.approx(2 * loss)
         for name, gradient in expected.items():
             assert torch.allclose(member.tensor(gradients, name), 2 * gradient)
+        assert member.end() == 0, member.log
+
+
+TOKENS = HEAD.replace("def forward(self, x, labels=None):", "def forward(self, x, labels=None, **more):")
+TOKENS = TOKENS.replace(
+    "F.cross_entropy(scores, labels)",
+    'F.cross_entropy(scores, labels, reduction="sum") / more.get("num_items_in_batch", 1)',
+).replace("y = (x[:, 0] > 0).long()", "y = (x[:, 0] > 0).long(); y[::3] = -100")
+
+
+@pytest.mark.parametrize("across, weights", [(True, [2, 0, 1]), (False, [None] * 3)])
+def test_a_batch_counts_as_much_as_the_trainer_counts_its_items(
+    tmp_path: Path, across: bool, weights: list[int | None]
+) -> None:
+    script = (TOKENS + TRAIN).replace("use_cpu=True", f"use_cpu=True, average_tokens_across_devices={across}")
+    with start(tmp_path, script, devices=2) as member:
+        _, gradients = member.begin()
+        for samples, weight in zip(([1, 2, 3], [3, 6], [3, 4]), weights):
+            assert member.step(samples).get("weight") == weight
+            if weight == 0:
+                assert all(not member.tensor(gradients, t["name"]).any() for t in member.tensors)
+        # Parts of one batch are weighed in the same way.
+        whole = member.step([1, 2, 3, 4])
+        expected = {t["name"]: member.tensor(gradients, t["name"]).clone() for t in member.tensors}
+        parts = member.step([1, 2, 3, 4], micro_batch=2)
+        for name, gradient in expected.items():
+            assert across == torch.allclose(member.tensor(gradients, name), gradient, atol=1e-6), name
+        assert across == (parts["loss"] == pytest.approx(whole["loss"]))
         assert member.end() == 0, member.log
 
 

@@ -57,7 +57,7 @@ def program() -> str:
 
 
 def plain_losses(rounds: list[list[list[int]]]) -> tuple[list[list[float]], torch.nn.Module]:
-    """Of each worker's batch in each round, under plain PyTorch; and the model after the last round."""
+    """The loss of each worker's batch in each round, under plain PyTorch; and the model after the last round."""
     model, x, y = make_model()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, weight_decay=1e-3)
     losses = []

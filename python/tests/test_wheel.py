@@ -14,7 +14,7 @@ from small_program import PROGRAM
 WHEEL = os.environ.get("PACELINE_WHEEL", "")
 pytestmark = pytest.mark.skipif(not WHEEL, reason="PACELINE_WHEEL names no wheel; ./dev wheel makes one")
 
-# What every Linux has; auditwheel bundles everything else.
+# Libraries that every Linux has; auditwheel bundles everything else.
 SYSTEM = (
     "linux-vdso",
     "ld-linux",

@@ -74,7 +74,7 @@ def test_who_asks_for_copies_may_write(tmp_path: Path, write: str, environment: 
         assert member.end() == 0, member.log
 
 
-# As contrastive learning has it: the second network follows the first one.
+# A program of contrastive learning: the second network follows the first one.
 FOLLOWS = """
 class Pair(nn.Module):
     def __init__(self):
@@ -242,7 +242,7 @@ def test_a_forward_pass_after_the_step_changes_what_one_in_it_changes(
         assert "after the loop" in member.log
 
 
-# As cuDNN does it on a GPU.
+# A recurrent model whose parameters are moved in the forward pass, which cuDNN does on a GPU.
 RECURRENT = """
 class Model(nn.Module):
     def __init__(self):

@@ -29,7 +29,7 @@ std::string name_before_card() {
   return std::string("paceline-card-") + (name == nullptr ? "" : name) + "-";
 }
 
-// What /proc shows for a memfd.
+// The link that /proc shows for a memfd of a card, up to its number.
 std::string link_before_card() { return "/memfd:" + name_before_card(); }
 
 bool begins(const std::string& text, const std::string& with) {
@@ -99,7 +99,7 @@ Error Allocation::import(int fd, std::shared_ptr<Allocation>& out) {
   struct stat status;
   const std::string link = link_of("/proc/self/fd/" + std::to_string(fd));
   const std::string before = link_before_card();
-  // As the driver, it refuses a descriptor of anything but a card's memory.
+  // The driver refuses a descriptor of anything but a card's memory, and so does this.
   if (!begins(link, before) || fstat(fd, &status) != 0) return kInvalidValue;
   const int card = std::atoi(link.c_str() + before.size());
   if (card >= card_count()) return kInvalidDevice;

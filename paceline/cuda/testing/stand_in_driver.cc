@@ -82,7 +82,7 @@ thread_local Context* current = nullptr;
 
 State* state() { return state_of_process.load(); }
 
-// Of a call that needs no context.
+// The check of a call that needs no context.
 Error initialized() {
   State* here = state();
   return here == nullptr || here->process != getpid() ? kNotInitialized : kSuccess;

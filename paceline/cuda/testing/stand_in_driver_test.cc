@@ -316,7 +316,7 @@ TEST(StandInDriver, ADestroyedStreamWaitsNoMore) {
               MUST(cuStreamWriteValue32_v2(stream, at + 8, 3, 0) == 0);
               MUST(cuEventRecord(event, stream) == 0);
               MUST(cuStreamDestroy_v2(stream) == 0);
-              MUST(words[1] == 3 && words[2] == 0);  // what came before the wait is done, and no more
+              MUST(words[1] == 3 && words[2] == 0);  // all before the wait is done, and no more
               MUST(cuEventSynchronize(event) == 0);
               MUST(cuStreamSynchronize(stream) == 400);
               // A stream that still waits holds no process back.
@@ -371,7 +371,7 @@ TEST(StandInDriver, ACardIsFullForAllProcessesUntilMemoryIsGivenBack) {
     parent.say("two of three");
     parent.hear();
     MUST(cuMemRelease(handles[0]) == 0);
-    MUST(cuMemRelease(handles[1]) == 0);  // it is still mapped
+    MUST(cuMemRelease(handles[1]) == 0);  // the memory is still mapped
     parent.say("one of three");
     parent.hear();
     MUST(cuMemUnmap(address, kBytes) == 0 && cuMemAddressFree(address, kBytes) == 0);

@@ -18,7 +18,7 @@ stream = socket.socket(fileno=int(os.environ["PACELINE_PROGRAM_FD"])).makefile("
 SIZES = {"w": 3, "mean": 1, "far.b": 20}
 UNITS = [{"name": "near", "tensors": [0, 1], "message_bytes": 8}, {"name": "far", "tensors": [2]}]
 memories, offsets, steps = {}, [], 0
-stages = {}  # by number: the message that began the iteration
+stages = {}  # key: number; the message that began the iteration
 
 
 def send(**message):
@@ -128,7 +128,7 @@ def misbehave(message):
     if how == "skip":
         send(type="stepped", loss=None, skipped=True)
         return
-    if how == "child":  # that keeps the socket open
+    if how == "child":  # the child keeps the socket open
         if os.fork() == 0:
             time.sleep(1000)
         os._exit(4)

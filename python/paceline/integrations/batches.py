@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Any
 
 from ..job import Job
+from ..session import session
 
 
 class Batches:
@@ -18,8 +19,9 @@ class Batches:
     when the job says so.
     """
 
-    def __init__(self, samples: int, batch_size: int, devices: int) -> None:
-        self._share = math.ceil(samples / (batch_size * devices))
+    def __init__(self, samples: int, batch_size: int) -> None:
+        here = session()
+        self._share = math.ceil(samples / (here.round(batch_size) if here else batch_size))
         self._leased: Iterator[Any] | None = None
         self._held: list[Any] = []
 

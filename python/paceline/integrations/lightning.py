@@ -17,6 +17,7 @@ from lightning.pytorch.accelerators import CPUAccelerator
 from lightning.pytorch.callbacks import Checkpoint
 from lightning.pytorch.strategies import SingleDeviceStrategy
 from lightning.pytorch.utilities import rank_zero_only
+from lightning.pytorch.utilities.signature_utils import is_param_in_hook_signature
 
 from ..devices import device
 from ..errors import PacelineError
@@ -25,9 +26,10 @@ from ..joining import join
 from ..launching import launch
 from ..reporting import reporter
 from ..session import session
+from ..trees import leaves
 from .batches import Batches
 from .data_loaders import wishes_of
-from .lightning_refusals import refuse, refuse_model
+from .lightning_refusals import refuse, refuse_model, refuse_to_cut
 from .metric_names import shown
 
 
@@ -42,7 +44,7 @@ class PacelineStrategy(SingleDeviceStrategy):
         self._arguments = arguments
         self._batches: Batches | None = None
         self._loader: Any = None  # the person's, for training
-        self._loss: Any = None  # of the batch in hand
+        self._loss: Any = None  # loss of the batch in hand
         self._validates = False
         self._limit_val_batches: Any = 1.0
         self.lr_scheduler_configs: list[Any] = []
@@ -98,9 +100,8 @@ class PacelineStrategy(SingleDeviceStrategy):
             raise PacelineError("there are several training DataLoaders; a job leases the samples of one data set")
         with reporter.reported():
             wishes = wishes_of(dataloader)
-        here = session()
         self._loader = dataloader
-        self._batches = Batches(len(self._loader.dataset), wishes["batch_size"], here.devices if here else 1)
+        self._batches = Batches(len(self._loader.dataset), wishes["batch_size"])
         return self._batches
 
     def setup(self, trainer: Trainer) -> None:
@@ -127,6 +128,7 @@ class PacelineStrategy(SingleDeviceStrategy):
             evaluate=self._validate if self._validates else None,
             epochs=None if trainer.max_epochs == -1 else trainer.max_epochs,
             clip=trainer.gradient_clip_val or None,
+            _loss=self._loss_of_micro_batch,
             **{**schedule, **wishes_of(self._loader), **self._arguments},
         )
 
@@ -145,12 +147,41 @@ class PacelineStrategy(SingleDeviceStrategy):
         # validate() and test() may come after fit().
         self._trainer().limit_val_batches = self._limit_val_batches
 
+    # A part of a training step, for a job with stages.
+
+    def training_step(self, *args: Any, **kwargs: Any) -> Any:
+        assert self.job is not None
+        with self.job.block_seeds():
+            return super().training_step(*args, **kwargs)
+
+    def _loss_of_micro_batch(self, module: Any, batch: Any) -> Any:
+        """The result of training_step() for the batch, and all that it logs."""
+        refuse_to_cut(module)
+        logged: dict[str, Any] = {}
+        module.log = lambda name, value, *_, **__: logged.update({name: value})
+        try:
+            batch = module.on_before_batch_transfer(batch, 0)
+            if not any(tensor.device.type == "meta" for _, tensor in leaves(batch)):
+                batch = module.transfer_batch_to_device(batch, self.root_device, 0)
+            batch = module.on_after_batch_transfer(batch, 0)
+            numbered = is_param_in_hook_signature(module.training_step, "batch_idx", min_args=2)
+            with self.precision_plugin.train_step_context():
+                result = module.training_step(batch, 0) if numbered else module.training_step(batch)
+        finally:
+            del module.log
+        loss = result.get("loss") if isinstance(result, Mapping) else result
+        if loss is None:
+            raise PacelineError("training_step() returned no loss; a job with stages cannot skip a part of a batch")
+        return loss, {name: value for name, value in logged.items() if isinstance(value, (torch.Tensor, int, float))}
+
     # The job instead of the optimizer.
 
     def backward(self, closure_loss: torch.Tensor, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
         loss = closure_loss.detach()
         self._loss = loss if self._loss is None else self._loss + loss
-        return super().backward(closure_loss, optimizer, *args, **kwargs)
+        assert self.job is not None
+        with self.job.block_seeds():  # gradient checkpointing computes blocks again
+            return super().backward(closure_loss, optimizer, *args, **kwargs)
 
     def optimizer_step(self, optimizer: Any, closure: Callable[[], Any], model: Any = None, **kwargs: Any) -> Any:
         return super().optimizer_step(_Stepped(optimizer, self._step), closure, model, **kwargs)

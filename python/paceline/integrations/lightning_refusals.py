@@ -9,6 +9,7 @@ from lightning.pytorch import Trainer
 from lightning.pytorch.callbacks import EarlyStopping, GradientAccumulationScheduler, Timer
 from lightning.pytorch.utilities.model_helpers import is_overridden
 
+from ..cuts import CannotCut
 from ..errors import PacelineError
 
 
@@ -22,6 +23,15 @@ def refuse_model(trainer: Trainer, strategy: Any) -> None:
     """The same, of the LightningModule."""
     for why in _of_model(trainer, strategy):
         raise PacelineError(why)
+
+
+def refuse_to_cut(module: Any) -> None:
+    """Raises why a job cannot compute a part of this module's training step."""
+    if not module.automatic_optimization:
+        raise CannotCut("the module has automatic_optimization = False, and a stage has its own backward pass")
+    for name in ("backward", "on_before_backward", "on_after_backward"):
+        if is_overridden(name, module):
+            raise CannotCut(f"the module has its own {name}(), and a stage has its own backward pass")
 
 
 def _of_trainer(trainer: Trainer, precision: Any) -> Iterator[str]:

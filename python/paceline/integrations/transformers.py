@@ -24,10 +24,11 @@ from ..joining import join
 from ..launching import launch
 from ..reporting import reporter
 from ..session import session
+from ..trees import leaves
 from .batches import Batches
 from .data_loaders import wishes_of
 from .metric_names import shown
-from .transformers_refusals import refuse
+from .transformers_refusals import refuse, refuse_to_cut
 from .visible_gpu import see_one
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ if int(transformers.__version__.partition(".")[0]) < 5:
 
 see_one()
 
-# Of evaluate(): how long it took.
+# Measures of the time that evaluate() took.
 _TIMES = ("_runtime", "_per_second", "_preparation_time", "epoch")
 
 
@@ -52,12 +53,13 @@ class PacelineTraining(_Trainer):
     def __init__(self, *arguments: Any, **named: Any) -> None:
         self.job: Job | None = None  # once train() has joined it
         self._batches: Batches | None = None
-        self._loss: Any = None  # of the batch in hand
+        self._loss: Any = None  # loss of the batch in hand
+        self._weight: Any = None  # the number of items that the loss is a mean over; None: samples
         super().__init__(*arguments, **named)
         self.add_callback(_JobDecides(self))
 
     def train(self, *arguments: Any, join_arguments: Mapping[str, Any] | None = None, **named: Any) -> Any:
-        """As Trainer's. join_arguments are join()'s, such as digest and weights."""
+        """Trainer's train() on Paceline. join_arguments are join()'s, such as digest and weights."""
         with reporter.reported():
             refuse(self, arguments, named)
         if session() is None:
@@ -73,8 +75,7 @@ class PacelineTraining(_Trainer):
         loader = super().get_train_dataloader()
         with reporter.reported():
             wishes = wishes_of(loader)
-        samples, here = len(loader.dataset), session()
-        batches = Batches(samples, wishes["batch_size"], here.devices if here else 1)
+        batches = Batches(len(loader.dataset), wishes["batch_size"])
         # The rates of a step, counted as they are in training.
         steps = super().set_initial_training_values(self.args, batches)[-1]
         optimizer = super().create_optimizer()
@@ -86,6 +87,7 @@ class PacelineTraining(_Trainer):
             "evaluate": None if self.eval_dataset is None else self._measure,
             "epochs": self.args.num_train_epochs,
             "clip": self.args.max_grad_norm or None,
+            "_loss": self._loss_of_micro_batch,
         }
         job = join(self.model, loader.dataset, **{**asked, **wishes, **more})
         self.args.max_grad_norm = 0.0  # the servers clip
@@ -109,13 +111,27 @@ class PacelineTraining(_Trainer):
         self.optimizer = _Stepped(super().create_optimizer(*arguments, **named), self._step)
         return self.optimizer
 
-    def training_step(self, *arguments: Any, **named: Any) -> Any:
-        self._loss = super().training_step(*arguments, **named)
+    def training_step(self, model: Any, inputs: Any, num_items_in_batch: Any = None, **named: Any) -> Any:
+        assert self.job is not None
+        self._weight = num_items_in_batch if self.args.average_tokens_across_devices else None
+        with self.job.block_seeds():
+            self._loss = super().training_step(model, inputs, num_items_in_batch, **named)
         return self._loss
+
+    def _loss_of_micro_batch(self, model: Any, inputs: Any) -> Any:
+        """The part of training_step() before its backward pass: what a job with stages calls."""
+        refuse_to_cut(self)
+        model.train()
+        device = next((tensor.device for _, tensor in leaves(inputs)), self.args.device)
+        if device.type != "meta":  # with which a job finds out where it can cut the model
+            inputs, device = self._prepare_inputs(inputs), self.args.device
+        with self.compute_loss_context_manager():
+            count = self._get_num_items_in_batch([inputs], device)
+            return self.compute_loss(model, inputs, num_items_in_batch=count)
 
     def _step(self) -> None:
         assert self.job is not None
-        self.job.step(self._loss)
+        self.job.step(self._loss, weight=self._weight)
 
     # The evaluator.
 

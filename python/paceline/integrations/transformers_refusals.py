@@ -7,6 +7,7 @@ from typing import Any
 
 from transformers import EarlyStoppingCallback
 
+from ..cuts import CannotCut
 from ..errors import PacelineError
 
 
@@ -14,6 +15,16 @@ def refuse(trainer: Any, arguments: Sequence[Any], named: Mapping[str, Any]) -> 
     """Raises what the Trainer's arguments amount to; `arguments` and `named` are train()'s."""
     for why in _of_trainer(trainer, arguments, named):
         raise PacelineError(why)
+
+
+def refuse_to_cut(trainer: Any) -> None:
+    """Raises why a job cannot compute a part of this Trainer's training step."""
+    for one in type(trainer).__mro__:
+        if "training_step" in one.__dict__ and not one.__module__.startswith(("paceline.", "transformers.", "trl.")):
+            raise CannotCut(
+                f"{one.__name__} has a training_step() of its own, which computes the backward pass, too; override "
+                "compute_loss() instead"
+            )
 
 
 def _of_trainer(trainer: Any, arguments: Sequence[Any], named: Mapping[str, Any]) -> Iterator[str]:

@@ -1,0 +1,128 @@
+"""Weights that a stage does not hold: they have no memory, a shape, and no values."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from paceline.absent_weights import AbsentUsed, make_absent
+from paceline.host_binding import HostBinding
+from paceline.inventory import take_inventory
+from paceline.memories import FLOAT, Memories
+from paceline.stubs import Scope
+
+pytestmark = pytest.mark.skipif(not hasattr(torch, "compile"), reason="stages need PyTorch 2.0 or later")
+
+
+def absent(*shape: int, number: int = 0, scope: Scope | None = None) -> torch.Tensor:
+    return make_absent(torch.empty(shape), f"w{number}", number, scope or Scope())
+
+
+def test_what_is_computed_from_an_absent_weight_has_its_shape() -> None:
+    ids = torch.tensor([[1, 2, 3]])
+    found = F.embedding(ids, absent(7, 4)) + F.embedding(torch.arange(3), absent(5, 4, number=1))
+    found = F.layer_norm(F.dropout(found), (4,), absent(4, number=2))
+    found += 1
+    assert found.shape == (1, 3, 4)
+    assert found.device.type == "cpu"
+    assert found.dtype == torch.float32
+    first, second = found.to(torch.bfloat16).chunk(2, dim=-1)
+    assert second.shape == (1, 3, 2)
+    assert first.dtype == torch.bfloat16
+    assert [row.shape for row in found[0]] == [(4,), (4,), (4,)]
+    assert torch.cat([found, torch.ones(1, 2, 4)], dim=1).shape == (1, 5, 4)
+
+
+def test_a_use_of_values_names_all_weights_that_they_come_from() -> None:
+    both = absent(4, number=3) * absent(4, number=5)
+    for use in (
+        lambda: both.tolist(),
+        lambda: bool(both.sum() > 0),
+        lambda: both[both > 0],
+        lambda: torch.ones(4).add_(both),
+        lambda: torch.ones(4).__iadd__(both),
+        lambda: torch.add(both, 1, out=torch.ones(4)),
+    ):
+        with pytest.raises(AbsentUsed, match=r"the weight w3 is used again at test_absent_weights\.py:\d+") as found:
+            use()
+        assert found.value.sources == {3, 5}
+
+
+def test_nothing_is_computed_from_an_absent_weight_in_the_stages_own_blocks() -> None:
+    scope = Scope()
+    weight = absent(4, scope=scope)
+    scope.is_open = False
+    assert weight.shape == (4,)
+    with pytest.raises(AbsentUsed):
+        weight + 1
+
+
+class Host:
+    """A model bound to a file that has its weights."""
+
+    def __init__(self) -> None:
+        torch.manual_seed(0)
+        self.model = nn.Sequential(nn.Linear(3, 5), nn.BatchNorm1d(5), nn.Conv2d(2, 4, 3), nn.Linear(5, 8))
+        self.model[2].to(memory_format=torch.channels_last)
+        self.model[3].to(torch.bfloat16)
+        self.model[0].weight.requires_grad_(False)
+        self.inventory = take_inventory(self.model)
+        self.before = {name: tensor.clone() for name, tensor in self.model.state_dict().items()}
+        self.memories = Memories(len(self.inventory.entries), torch.device("cpu"))
+        offsets, floats = [], 0
+        for entry in self.inventory.entries:
+            offsets.append(floats)
+            floats += -(-entry.count * max(1, entry.dtype.itemsize // FLOAT) // 16) * 16
+        self.memories.lay_out({"offsets": offsets, "floats": floats})
+        self.file = os.memfd_create("test")
+        os.truncate(self.file, floats * FLOAT)
+        path = f"/proc/self/fd/{self.file}"
+        self.memories.map({"memory": 0, "path": path, "bytes": floats * FLOAT, "write": True})
+        [span] = self.memories.spans([[0, 0, 0]])
+        for index, entry in enumerate(self.inventory.entries):
+            dtype = entry.dtype if entry.kind == "constant" else torch.float32
+            self.memories.view(span, index, entry.count, dtype).view(entry.shape).copy_(entry.tensor.detach())
+        self.binding = HostBinding(self.inventory, self.memories, copy_weights=False)
+
+    def bind(self, *names: str) -> None:
+        entries = self.inventory.entries
+        wanted = {index for index, entry in enumerate(entries) if entry.name in names} if names else None
+        self.binding.bind([[0, 0, 0]], wanted)
+
+    def held(self) -> set[str]:
+        return {name for name, one in self.model.named_parameters() if one.untyped_storage().nbytes() > 4}
+
+    def values_of(self, *names: str) -> None:
+        now = self.model.state_dict()
+        for name in names or self.before:
+            assert torch.equal(now[name], self.before[name]), name
+
+
+@pytest.fixture
+def host() -> Iterator[Host]:
+    made = Host()
+    yield made
+    os.close(made.file)
+
+
+def test_a_stage_holds_its_own_weights_and_gets_others_at_another_cut(host: Host) -> None:
+    first, second = ("0.weight", "0.bias", "1.weight"), ("2.weight", "2.bias", "3.weight", "3.bias")
+    for names in (first, second, first):
+        host.bind(*names)
+        assert host.held() == set(names)
+        host.values_of(*names, "1.running_mean")
+    assert not bool(torch.isfinite(host.model[3].weight).any())
+    host.bind()
+    host.values_of()
+    assert host.model[2].weight.is_contiguous(memory_format=torch.channels_last)
+
+
+def test_after_the_job_a_stage_has_the_whole_model(host: Host) -> None:
+    host.bind("0.weight", "0.bias")
+    host.binding.release()
+    host.values_of()

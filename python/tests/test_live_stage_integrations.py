@@ -1,0 +1,117 @@
+"""Whole jobs that cut the models of other projects' training loops, with no line changed."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+from live_job import needs_paceline, only_run, paceline
+from test_live_stages import ONE, expect_equal, pipeline, weights_of, write_job
+
+pytestmark = needs_paceline
+needs_lightning = pytest.mark.skipif(importlib.util.find_spec("lightning") is None, reason="lightning is missing")
+needs_trainer = pytest.mark.skipif(
+    importlib.util.find_spec("transformers") is None or importlib.util.find_spec("accelerate") is None,
+    reason="transformers or accelerate is missing",
+)
+
+LIGHTNING = """
+    import lightning, torch
+    from torch import nn
+    from torch.nn import functional as F
+    from torch.utils.data import DataLoader, TensorDataset
+    from paceline.integrations.lightning import PacelineStrategy
+
+    torch.manual_seed(0)
+    x = torch.randn(48, 10)
+    data = TensorDataset(x, (x[:, 0] > 0).long())
+
+    class Module(lightning.LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.net = nn.Sequential(nn.Linear(10, 16), nn.Tanh(), nn.Dropout(0.2), nn.Linear(16, 16), nn.Linear(16, 2))
+        def training_step(self, batch, index):
+            scores = self.net(batch[0])
+            self.log("right", (scores.argmax(1) == batch[1]).float().mean())
+            self.log_dict({"scale": scores.abs().mean()}, prog_bar=True)
+            return {"loss": F.cross_entropy(scores, batch[1])}
+        def configure_optimizers(self):
+            return torch.optim.SGD(self.parameters(), lr=0.5, momentum=0.9)
+        MORE
+
+    trainer = lightning.Trainer(strategy=PacelineStrategy(), max_epochs=2, precision="PRECISION")
+    trainer.fit(Module(), DataLoader(data, 12, shuffle=True))
+    print("fit is over:", trainer.strategy.job.role)
+"""
+
+TRAINER = """
+    import torch
+    from transformers import LlamaConfig, LlamaForCausalLM, TrainingArguments
+    from paceline.integrations.transformers import PacelineTrainer
+
+    torch.manual_seed(0)
+    ids = torch.randint(64, (24, 9))
+    data = [{"input_ids": row, "labels": torch.where(row < 20, -100, row)} for row in ids]
+    config = LlamaConfig(vocab_size=64, hidden_size=16, intermediate_size=32, num_hidden_layers=4,
+                         num_attention_heads=2, num_key_value_heads=1, attention_dropout=0.1)
+    args = TrainingArguments("out", per_device_train_batch_size=12, num_train_epochs=2, learning_rate=0.01,
+                             warmup_steps=1, disable_tqdm=True, use_cpu=True, OPTIONS)
+    class Trainer(PacelineTrainer):
+        pass
+        MORE
+    trainer = Trainer(LlamaForCausalLM(config), args, train_dataset=data)
+    trainer.train()
+    print("train is over:", trainer.job.role)
+"""
+
+
+def filled(program: str, more: str = "", options: str = "", precision: str = "32-true") -> str:
+    return program.replace("MORE", more).replace("OPTIONS", options).replace("PRECISION", precision)
+
+
+@needs_lightning
+@pytest.mark.parametrize("precision", ["32-true", "bf16-mixed"])
+def test_a_lightning_module_is_cut(tmp_path: Path, precision: str) -> None:
+    program = filled(LIGHTNING, precision=precision)
+    one = weights_of(tmp_path / "one", program, ONE)
+    folder = tmp_path / "two"
+    expect_equal(weights_of(folder, program, pipeline("['w0', 'w1']", "[3]")), one)
+    for name in ("w0", "w1"):
+        assert "fit is over: worker" in (only_run(folder) / "logs" / f"{name}.log").read_text()
+    metrics = (only_run(folder) / "metrics.jsonl").read_text()
+    assert "right" in metrics
+    assert "scale" in metrics
+
+
+@needs_trainer
+@pytest.mark.parametrize("options", ["", "bf16=True, gradient_checkpointing=True"])
+def test_a_trainer_of_transformers_is_cut(tmp_path: Path, options: str) -> None:
+    program = filled(TRAINER, options=options)
+    one = weights_of(tmp_path / "one", program, ONE)
+    folder = tmp_path / "three"
+    expect_equal(weights_of(folder, program, pipeline("['w0', 'w1', 'w2']", "[1, 3]")), one)
+    for name in ("w0", "w1", "w2"):
+        assert "train is over: worker" in (only_run(folder) / "logs" / f"{name}.log").read_text()
+
+
+@pytest.mark.parametrize(
+    ("program", "more", "says"),
+    [
+        pytest.param(
+            LIGHTNING, "automatic_optimization = False", "automatic_optimization = False", marks=needs_lightning
+        ),
+        pytest.param(
+            LIGHTNING, "def on_after_backward(self): pass", "its own on_after_backward()", marks=needs_lightning
+        ),
+        pytest.param(
+            TRAINER, "def training_step(self, *a): pass", "override compute_loss() instead", marks=needs_trainer
+        ),
+    ],
+)
+def test_a_loop_that_cannot_be_cut_is_refused_in_one_line(tmp_path: Path, program: str, more: str, says: str) -> None:
+    folder = tmp_path / "refused"
+    ended = paceline(folder, "train", write_job(folder, filled(program, more), pipeline("['w0', 'w1']", "[1]")))
+    assert ended.returncode == 2
+    [line] = [line for line in ended.stderr.splitlines() if line.startswith("paceline: ")]
+    assert says in line
