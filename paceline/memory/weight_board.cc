@@ -47,6 +47,7 @@ struct BoardHeader {
   // they pin once an iteration.
   std::atomic<std::uint32_t> pins[WeightWriter::kSlots];
   std::atomic<std::int64_t> versions[kMostBuffers];  // the version that each buffer holds
+  std::atomic<std::int32_t> taken;  // the buffer that was taken and is not published, + 1; or 0
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
@@ -172,9 +173,21 @@ absl::StatusOr<std::span<float>> WeightWriter::take() {
     // That pins and then looks at the version; this clears the version and then looks at the pins. One sees
     // the other.
     const std::int64_t old = header_->versions[taken_].exchange(kNoVersion);
-    if (!pinned(taken_)) return std::span<float>(buffer(taken_), static_cast<std::size_t>(floats_));
+    if (!pinned(taken_)) break;
     header_->versions[taken_].store(old);
   }
+  header_->taken.store(taken_ + 1);
+  return std::span<float>(buffer(taken_), static_cast<std::size_t>(floats_));
+}
+
+// A reader may have it pinned for a moment: as it holds no version, the reader lets it go.
+absl::StatusOr<std::span<float>> WeightWriter::take_again() {
+  const int index = header_->taken.load() - 1;
+  const bool was_taken =
+      index >= 0 && index < header_->buffers && header_->versions[index].load() == kNoVersion;
+  if (!was_taken) return absl::FailedPreconditionError("no buffer of the board was taken");
+  taken_ = index;
+  return std::span<float>(buffer(taken_), static_cast<std::size_t>(floats_));
 }
 
 void WeightWriter::publish(Version version) {
@@ -184,6 +197,7 @@ void WeightWriter::publish(Version version) {
   header_->latest.store(pack({version, taken_}));
   header_->published.fetch_add(1);
   futex_wake_all(header_->published);
+  header_->taken.store(0);
   taken_ = -1;
 }
 
@@ -213,6 +227,7 @@ absl::Status WeightWriter::keep_taken(Version version) {
   PACELINE_CHECK(taken_ >= 0, "nothing is taken to be kept as {}", version);
   PACELINE_RETURN_IF_ERROR(keep_buffer(version, taken_));
   header_->versions[taken_].store(version.value());
+  header_->taken.store(0);
   taken_ = -1;
   return absl::OkStatus();
 }
@@ -256,12 +271,12 @@ absl::StatusOr<WeightReader> WeightReader::open(const std::string& path, std::in
   const bool on_device = header->on_device != 0;
   PACELINE_ASSIGN_OR_RETURN(Mapping buffers,
                             on_device ? Mapping::reserve(bytes) : memory.map(header_bytes(), bytes, false));
-  return WeightReader(path, std::move(mapping), std::move(buffers), floats, slot, on_device);
+  return WeightReader(std::move(memory), std::move(mapping), std::move(buffers), floats, slot, on_device);
 }
 
-WeightReader::WeightReader(std::string path, Mapping header, Mapping buffers, std::int64_t floats, int slot,
-                           bool on_device)
-    : path_(std::move(path)),
+WeightReader::WeightReader(SharedMemory memory, Mapping header, Mapping buffers, std::int64_t floats,
+                           int slot, bool on_device)
+    : memory_(std::move(memory)),
       header_(std::move(header)),
       buffers_(std::move(buffers)),
       floats_(floats),

@@ -4,15 +4,13 @@
 #include <atomic>
 #include <cmath>
 
+#include "paceline/base/check.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/ps/tensorwise.h"
 
 namespace paceline::ps {
 
 namespace {
-
-constexpr std::int64_t kPiece = 1 << 14;  // floats
-static_assert(kPiece % Layout::kAlignment == 0);
 
 // Goes through a range as far as all members' gradients have come.
 class Arrivals {
@@ -84,7 +82,7 @@ std::vector<Weighted> gradients_of(const Update& update) {
 HostStepper::HostStepper(const StepPlan& plan, int threads, std::optional<KeptState> kept)
     : plan_(plan), kept_(std::move(kept)), squares_(plan.blocks.size()), pool_(threads) {
   if (kept_) {
-    state_ = kept_->latest();
+    state_ = kept_->streams();
     return;
   }
   own_.assign(static_cast<std::size_t>(state_streams(plan.optimizer.kind)),
@@ -92,32 +90,26 @@ HostStepper::HostStepper(const StepPlan& plan, int threads, std::optional<KeptSt
   state_.assign(own_.begin(), own_.end());
 }
 
-// A step writes only what moves, so both slots get the rest here.
 absl::Status HostStepper::set_state(StateStreams state) {
-  for (std::size_t i = 0; i < state_.size(); ++i) {
+  for (std::size_t i = 0; i < state_.size(); ++i)
     std::copy(state[i].begin(), state[i].end(), state_[i].begin());
-    if (kept_) std::copy(state[i].begin(), state[i].end(), kept_->next()[i].begin());
-  }
   return absl::OkStatus();
 }
 
 absl::StatusOr<StateStreams> HostStepper::state(bool before) const {
-  if (before && !kept_) return before_;
+  if (before) return before_;
   StateStreams streams;
-  for (const std::span<const float> stream : before ? kept_->next() : state_)
-    streams.emplace_back(stream.begin(), stream.end());
+  for (const std::span<const float> stream : state_) streams.emplace_back(stream.begin(), stream.end());
   return streams;
 }
 
-void HostStepper::name(Version version, double fractions) {
-  if (kept_) kept_->name(version, fractions);
+void HostStepper::start_at(Version version, double fractions) {
+  if (kept_) kept_->start(version, fractions);
 }
 
-absl::StatusOr<double> HostStepper::take_up(Version version) {
+absl::StatusOr<KeptState::Left> HostStepper::take_up(Version version) {
   if (!kept_) return Stepper::take_up(version);
-  PACELINE_ASSIGN_OR_RETURN(const double fractions, kept_->take_up(version));
-  state_ = kept_->latest();
-  return fractions;
+  return kept_->take_up(version);
 }
 
 absl::StatusOr<bool> HostStepper::begin(std::span<const float> weights, std::span<const StepNumbers> numbers,
@@ -183,16 +175,17 @@ absl::StatusOr<bool> HostStepper::step(const Step& step) {
     for (StepNumbers& one : numbers) one.gradient = clip_factor(norm, plan_.optimizer.clip);
   }
   if (kept_) {
-    kept_->begin_next();
-    kept_->swap();
-    state_ = kept_->latest();
-  } else if (step.undoable) {
+    // A kept state is of one host, which keeps no copies and has all gradients.
+    PACELINE_CHECK(!step.undoable && !step.update.arrival, "version {} is undoable", step.update.version);
+    kept_->begin(step.update.version, step.fractions);
+  }
+  if (step.undoable) {
     before_.resize(state_.size());
     for (auto& stream : before_) stream.resize(static_cast<std::size_t>(plan_.layout.size()));
   }
   remembered_.clear();
   auto made = make(step, numbers);
-  if (!made.ok() && (step.undoable || kept_)) undo();
+  if (!made.ok() && step.undoable) undo();
   return made;
 }
 
@@ -200,6 +193,7 @@ absl::StatusOr<bool> HostStepper::make(const Step& step, std::span<const StepNum
   const Update& update = step.update;
   const UpdateStreams streams = streams_of(step.latest, step.next);
   if (is_tensorwise(plan_.optimizer.kind)) return make_tensors(step, numbers, streams);
+  if (kept_) return make_pieces(step, numbers, streams);
   Arrivals arrivals(update);
   std::atomic<bool> finite = true;
   // Threads share out what moves, so that none of them has nothing but constants.
@@ -209,13 +203,8 @@ absl::StatusOr<bool> HostStepper::make(const Step& step, std::span<const StepNum
       const std::int64_t end = std::min(part.end, part.begin + last - part.before);
       if (begin >= end) continue;
       arrivals.each(begin, end, [&](std::int64_t from, std::int64_t to) {
-        // A kept state goes to its other slot a piece at a time, so that the piece is in the cache when it is stepped.
-        const std::int64_t piece = kept_ ? kPiece : to - from;
-        for (std::int64_t at = from; at < to; at += piece) {
-          const std::int64_t until = std::min(to, at + piece);
-          remember(step, at, until);
-          if (!apply_range(update, numbers, streams, at, until)) finite = false;
-        }
+        remember(step, from, to);
+        if (!apply_range(update, numbers, streams, from, to)) finite = false;
         tell_made(step, plan_.layout.size(), from, to);
       });
     }
@@ -224,21 +213,46 @@ absl::StatusOr<bool> HostStepper::make(const Step& step, std::span<const StepNum
   return finite.load();
 }
 
+bool HostStepper::make_pieces(const Step& step, std::span<const StepNumbers> numbers,
+                              const UpdateStreams& streams) {
+  const Version version = step.update.version;
+  const std::vector<Layout::Range>& pieces = kept_->pieces();
+  std::atomic<int> threads = 0;
+  pool_.share(std::ssize(pieces), 1, [&](std::int64_t first, std::int64_t last) {
+    const int thread = threads++;
+    for (auto index = static_cast<std::size_t>(first); index < static_cast<std::size_t>(last); ++index) {
+      if (kept_->has(index, version)) continue;
+      const auto& [begin, end] = pieces[index];
+      kept_->save(index, thread);
+      const bool finite = apply_range(step.update, numbers, streams, begin, end);
+      kept_->made(index, version, finite);
+      tell_made(step, plan_.layout.size(), begin, end);
+    }
+  });
+  return kept_->finite(version);
+}
+
 absl::StatusOr<bool> HostStepper::make_tensors(const Step& step, std::span<const StepNumbers> numbers,
                                                const UpdateStreams& streams) {
   const Update& update = step.update;
   const std::vector<Weighted> gradients = gradients_of(update);
   Arrivals arrivals(update);
   std::atomic<bool> finite = true;
+  std::atomic<int> threads = 0;
   pool_.share(static_cast<std::int64_t>(plan_.wholes.size()), 1, [&](std::int64_t first, std::int64_t last) {
+    const int thread = threads++;
     for (std::int64_t i = first; i < last; ++i) {
-      const StepPlan::Whole& whole = plan_.wholes[static_cast<std::size_t>(i)];
+      const auto index = static_cast<std::size_t>(i);
+      if (kept_ && kept_->has(index, update.version)) continue;
+      if (kept_) kept_->save(index, thread);
+      bool tensor_finite = true;
+      const StepPlan::Whole& whole = plan_.wholes[index];
       const TensorSpec& tensor = whole.tensor;
       const bool steps = tensor.kind == TensorKind::kParameter;
       arrivals.each(tensor.offset, whole.end, [&](std::int64_t begin, std::int64_t end) {
         remember(step, begin, end);
         if (!steps) {
-          if (!apply_range(update, numbers, streams, begin, end)) finite = false;
+          tensor_finite = apply_range(update, numbers, streams, begin, end) && tensor_finite;
           return;
         }
         each_piece(update, gradients, begin, end, [&](auto members, std::int64_t from, std::int64_t to) {
@@ -246,28 +260,23 @@ absl::StatusOr<bool> HostStepper::make_tensors(const Step& step, std::span<const
         });
       });
       if (!arrivals.ok()) return;
-      if (steps && !tensorwise_update(plan_.optimizer.kind, numbers[whole.optimizer], tensor.shape, streams,
-                                      tensor.offset))
-        finite = false;
       if (steps) {
+        tensor_finite = tensorwise_update(plan_.optimizer.kind, numbers[whole.optimizer], tensor.shape,
+                                          streams, tensor.offset);
         const std::int64_t padding = tensor.offset + tensor.size;
         std::copy_n(streams.weights + padding, whole.end - padding, streams.next_weights + padding);
       }
+      if (!tensor_finite) finite = false;
+      if (kept_) kept_->made(index, update.version, tensor_finite);
       if (tensor.kind != TensorKind::kConstant)
         tell_made(step, plan_.layout.size(), tensor.offset, whole.end);
     }
   });
   PACELINE_RETURN_IF_ERROR(arrivals.status());
-  return finite.load();
+  return kept_ ? kept_->finite(update.version) : finite.load();
 }
 
 void HostStepper::remember(const Step& step, std::int64_t begin, std::int64_t end) {
-  if (kept_) {
-    const auto before = kept_->next();
-    for (std::size_t i = 0; i < state_.size(); ++i)
-      std::copy_n(before[i].begin() + begin, end - begin, state_[i].begin() + begin);
-    return;
-  }
   if (!step.undoable) return;
   for (std::size_t i = 0; i < state_.size(); ++i)
     std::copy_n(state_[i].begin() + begin, end - begin, before_[i].begin() + begin);
@@ -276,11 +285,6 @@ void HostStepper::remember(const Step& step, std::int64_t begin, std::int64_t en
 }
 
 void HostStepper::undo() {
-  if (kept_) {
-    kept_->swap();
-    state_ = kept_->latest();
-    return;
-  }
   for (const auto& [begin, end] : remembered_) {
     for (std::size_t i = 0; i < state_.size(); ++i)
       std::copy_n(before_[i].begin() + begin, end - begin, state_[i].begin() + begin);

@@ -17,14 +17,14 @@ namespace paceline::ps {
 
 class HostStepper final : public Stepper {
  public:
-  // The plan outlives this. `kept`: has the state, as many streams of as many floats as the plan says; nothing: memory
-  // of this process has the state.
+  // The plan outlives this. `kept`: has the state, in the shape of the plan's layout and so many threads; nothing: the
+  // memory of this process has it.
   HostStepper(const StepPlan& plan, int threads, std::optional<KeptState> kept = std::nullopt);
 
   absl::Status set_state(StateStreams state) override;
   absl::StatusOr<StateStreams> state(bool before) const override;
-  void name(Version version, double fractions) override;
-  absl::StatusOr<double> take_up(Version version) override;
+  void start_at(Version version, double fractions) override;
+  absl::StatusOr<KeptState::Left> take_up(Version version) override;
   absl::StatusOr<bool> begin(std::span<const float> weights, std::span<const StepNumbers> numbers,
                              std::span<float> buffer) override;
   absl::Status copy_constants(std::span<const float> from, std::span<float> to) override;
@@ -37,6 +37,8 @@ class HostStepper final : public Stepper {
   // Errors: those of Update::arrival.
   absl::StatusOr<double> gradient_norm(const Update& update);
   absl::StatusOr<bool> make(const Step& step, std::span<const StepNumbers> numbers);
+  // Makes the pieces of a kept state that do not have the version yet.
+  bool make_pieces(const Step& step, std::span<const StepNumbers> numbers, const UpdateStreams& streams);
   // Steps each tensor as a whole, by one thread, in the memory of the next version. Threads do not share a
   // tensor, so that its sums do not depend on their number.
   absl::StatusOr<bool> make_tensors(const Step& step, std::span<const StepNumbers> numbers,
@@ -52,7 +54,7 @@ class HostStepper final : public Stepper {
   const StepPlan& plan_;
   std::optional<KeptState> kept_;
   StateStreams own_;                     // empty if the state is kept
-  std::vector<std::span<float>> state_;  // by stream: its place
+  std::vector<std::span<float>> state_;  // places of the streams
   // The state of the version before the one that was made undoable; empty if none ever was. And what of it is
   // there.
   StateStreams before_;

@@ -35,14 +35,16 @@ absl::Status Shard::start(Version version, std::span<const float> weights) {
   PACELINE_ASSIGN_OR_RETURN(
       finite_,
       stepper_->begin(weights, fractions_ == 0 ? std::vector<StepNumbers>() : numbers_of(0, 1), first));
-  stepper_->name(version, fractions_);
+  stepper_->start_at(version, fractions_);
   board_.publish(version);
   return absl::OkStatus();
 }
 
 // A version that is not finite is never published.
 absl::Status Shard::take_up() {
-  PACELINE_ASSIGN_OR_RETURN(fractions_, stepper_->take_up(version()));
+  PACELINE_ASSIGN_OR_RETURN(const KeptState::Left left, stepper_->take_up(version()));
+  fractions_ = left.fractions;
+  begun_ = left.begun;
   with_constants_ = {board_.latest().data()};
   finite_ = true;
   return absl::OkStatus();
@@ -50,7 +52,8 @@ absl::Status Shard::take_up() {
 
 // Only of buffers that are used, so that a board takes no more memory than it needs.
 absl::StatusOr<std::span<float>> Shard::take_buffer() {
-  PACELINE_ASSIGN_OR_RETURN(const std::span<float> buffer, board_.take());
+  PACELINE_ASSIGN_OR_RETURN(const std::span<float> buffer,
+                            std::exchange(begun_, false) ? board_.take_again() : board_.take());
   if (plan_->moving_floats == layout().size() ||
       std::find(with_constants_.begin(), with_constants_.end(), buffer.data()) != with_constants_.end())
     return buffer;
@@ -87,7 +90,6 @@ absl::Status Shard::apply(const Update& update) {
   PACELINE_RETURN_IF_ERROR(make(update, false));
   if (update.only_finite && !finite_)
     return absl::OutOfRangeError(fmt::format("version {} is not finite", update.version));
-  stepper_->name(update.version, fractions_);
   board_.publish(update.version);
   return absl::OkStatus();
 }
@@ -101,7 +103,6 @@ absl::Status Shard::prepare(const Update& update) {
 }
 
 void Shard::publish() {
-  stepper_->name(*prepared_, fractions_);
   board_.publish(*prepared_);
   prepared_.reset();
 }
@@ -126,7 +127,8 @@ absl::StatusOr<bool> Shard::step(const Update& update, std::span<const StepNumbe
                          .numbers = numbers,
                          .latest = board_.latest(),
                          .next = buffer,
-                         .undoable = undoable});
+                         .undoable = undoable,
+                         .fractions = fractions_});
 }
 
 std::vector<StepNumbers> Shard::numbers_of(double learning_rate, double fraction) const {

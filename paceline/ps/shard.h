@@ -54,8 +54,8 @@ class Shard {
   // Publishes `weights` as `version`. Requires: before the first apply, and after restore_optimizer() if that
   // is called; sizes as the layout says. Errors: those of the memory.
   absl::Status start(Version version, std::span<const float> weights);
-  // In the place of start(): goes on from the board's latest version, which a process before this one published. Errors:
-  // no state of that version was left.
+  // In the place of start(): goes on from the board's latest version, which an earlier process published, and from what
+  // that process made of the next one. Errors: those of Stepper::take_up().
   absl::Status take_up();
   // Requires: before start(). Errors: InvalidArgument when the sizes are not this model's; those of the memory.
   absl::Status restore_optimizer(OptimizerState state);
@@ -113,6 +113,7 @@ class Shard {
   double fractions_before_ = 0;  // the same, of the version before
   std::optional<Version> prepared_;
   bool finite_ = true;
+  bool begun_ = false;  // an earlier process has made a part of the next version
 };
 
 }  // namespace paceline::ps

@@ -98,16 +98,15 @@ absl::Status KeptShards::add(int index, const wire::ServerStart& order, const co
   }
   const std::int64_t floats = ps::Shard::board_floats(part, job.look_ahead);
   const int kept = own ? kMostKept : 0;
-  const int streams = ps::state_streams(job.optimizer.kind);
-  PACELINE_ASSIGN_OR_RETURN(
-      auto board, left ? memory::WeightWriter::adopt(std::move(left->board), floats, readers, kept)
-                       : memory::WeightWriter::create(floats, readers, kept));
+  PACELINE_ASSIGN_OR_RETURN(auto board,
+                            left ? memory::WeightWriter::adopt(std::move(left->board), floats, readers, kept)
+                                 : memory::WeightWriter::create(floats, readers, kept));
   std::optional<ps::KeptState> state;
+  const ps::KeptShape shape = ps::KeptShape::of(part, job.optimizer.kind, threads_for(job));
   if (left) {
-    PACELINE_ASSIGN_OR_RETURN(
-        state, ps::KeptState::adopt(std::move(left->state), streams, part.size(), identity_of(order)));
+    PACELINE_ASSIGN_OR_RETURN(state, ps::KeptState::adopt(std::move(left->state), shape, identity_of(order)));
   } else if (keep != nullptr) {
-    PACELINE_ASSIGN_OR_RETURN(state, ps::KeptState::create(streams, part.size(), identity_of(order)));
+    PACELINE_ASSIGN_OR_RETURN(state, ps::KeptState::create(shape, identity_of(order)));
     PACELINE_RETURN_IF_ERROR(LeftShard::keep(*keep, board.memory(), state->memory(), order));
   }
   kept_.push_back({index, offset,
