@@ -28,8 +28,11 @@ namespace {
 
 // A server that lives comes again within a second.
 constexpr std::chrono::seconds kVotePatience{2};
-// A server that died is started again at once; its launcher may stand still for a while.
-constexpr std::chrono::seconds kServerPatience{5};
+// A server that died is started again at once, and one that hangs is killed after 10 s. On a busy machine both may take
+// longer.
+constexpr std::chrono::seconds kServerPatience{30};
+// A server that dies so often without making a version would do so again.
+constexpr int kMostTakeUps = 10;
 
 // Whether a process can have measured this time.
 bool is_time(std::int64_t ns) { return ns >= 0 && Duration(ns) < std::chrono::days(30); }
@@ -93,6 +96,11 @@ void Attempt::on(const ServerSaid& said) {
 void Attempt::on_hello(ServerPeer peer, const wire::ServerHello& hello) {
   if (disconnecting()) return out_.send_disconnect(peer, disconnect_order());
   if (saving_copies()) return;
+  // A launcher starts a server only once the one before has ended, and that end may come to be known later.
+  if (const auto before = servers_.in_place_of(hello); before && is_kept_here(*before, hello.kept())) {
+    miss_server(*before, fmt::format("server {} died", *before));
+    if (!missed_servers_.contains(*before)) return;
+  }
   if (const auto refusal = servers_.take_place(peer, hello, at_))
     return out_.refuse(peer, refusal->why, refusal->reason);
   const ServerId server = *servers_.server_of(peer);
@@ -256,24 +264,33 @@ void Attempt::on(const ServerGone& gone) {
   finish_if_done();
 }
 
-// The attempt goes on without the server for a while, if memory that outlives the server has its shard.
+// The attempt goes on without the server for a while, if memory that outlives the server has its shard. The server died,
+// or was told to come again.
 void Attempt::miss_server(ServerId server, const std::string& why) {
   const bool trains = training() || phase_ == Phase::kFinishing;
   if (!trains || !servers_.keeps(server)) return lose_server(server, why);
   servers_.miss(server);
-  // One that dies again before it has started is no longer waited for than if it had not come.
+  // A server that dies again before it has started is waited for no longer than one that did not come.
   missed_servers_.try_emplace(server, Missed{at_, why});
   fail_checkpoint_of_missed();
+}
+
+// Whether the memory has the server's shard as of this attempt.
+bool Attempt::is_kept_here(ServerId server, const wire::KeptShard& kept) const {
+  return kept.attempt() == options_.attempt && kept.shard() == server.value() &&
+         kept.shard_count() == static_cast<std::int32_t>(servers_.size());
 }
 
 void Attempt::take_up_server(ServerId server, const wire::KeptShard& kept) {
   Missed& missed = missed_servers_.at(server);
   const Version version(kept.version());
-  const bool of_this = kept.attempt() == options_.attempt && kept.shard() == server.value() &&
-                       kept.shard_count() == static_cast<std::int32_t>(servers_.size());
-  if (!of_this || !servers_.take_up(server, version)) return lose_server(server, missed.why);
+  TakenUp& last = taken_up_[server];
+  last = {version, last.version == version ? last.times + 1 : 1};
+  if (!is_kept_here(server, kept) || last.times > kMostTakeUps || !servers_.take_up(server, version))
+    return lose_server(server, missed.why);
   missed.version = version;
-  out_.tell_and_remember(fmt::format("{}; it is back with version {}, and nothing is lost", missed.why, version));
+  out_.tell_and_remember(
+      fmt::format("{}; it is back with version {}, and nothing is lost", missed.why, version));
 }
 
 void Attempt::give_up_missed_servers() {
@@ -283,7 +300,7 @@ void Attempt::give_up_missed_servers() {
   }
 }
 
-// What the server wrote ended with it.
+// Files that a server was writing end with it.
 void Attempt::fail_checkpoint_of_missed() {
   for (const auto& [server, missed] : missed_servers_) {
     const std::optional<Version> version = checkpoints_.awaited(server);

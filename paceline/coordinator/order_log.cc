@@ -52,12 +52,13 @@ void OrderLog::forget_first() {
   } else if (kept_by(order)) {
     kept_.push_back(order);
   } else if (order.has_drop()) {
-    const auto found = std::find_if(kept_.begin(), kept_.end(), [&](const auto& kept) { return ends(order, kept); });
+    const auto found =
+        std::find_if(kept_.begin(), kept_.end(), [&](const auto& kept) { return ends(order, kept); });
     if (found != kept_.end()) kept_.erase(found);
   }
 }
 
-// What was kept and is dropped by now may be gone, so such a pair is left out.
+// A version that was kept and is dropped by now may be gone, so such a pair of orders is left out.
 std::vector<wire::ServerOrder> OrderLog::since(Version version) const {
   PACELINE_CHECK(reaches_back_to(version), "orders since version {} of {} to {}", version, base_, newest_);
   std::vector<wire::ServerOrder> orders;

@@ -37,7 +37,7 @@ class OrderLog {
 
   IdVector<ServerId, Version> made_;
   Version base_, newest_;
-  // As of base_: by replica, and by version and whether it was kept for a checkpoint.
+  // The state as of base_. key: replica
   std::map<std::int32_t, wire::ServerOrder> mapped_;
   std::vector<wire::ServerOrder> kept_;
   std::deque<wire::ServerOrder> orders_;  // after base_

@@ -219,6 +219,11 @@ void ServerFleet::send_back(ServerId server, const std::string& why) {
   give_up(server);
 }
 
+std::optional<ServerId> ServerFleet::in_place_of(const wire::ServerHello& hello) const {
+  const std::optional<ServerId> server = called(HostRank(hello.shard()));
+  return server && here(*server) ? server : std::nullopt;
+}
+
 void ServerFleet::miss(ServerId server) {
   give_up(server);
   servers_[server].board_paths.clear();

@@ -82,6 +82,8 @@ class ServerFleet {
     std::string why;
   };
   std::optional<Silent> silent(SteadyTime now) const;
+  // The server that is here with the shard of this hello.
+  std::optional<ServerId> in_place_of(const wire::ServerHello& hello) const;
   // The server is gone, and memory that outlives it has its shard: nothing else is of it until it has started again.
   void miss(ServerId server);
   // Whether memory that outlives the server has its shard.

@@ -70,6 +70,8 @@ class LocalCluster {
 
   // Watches the children, and returns news for people, one line each.
   std::vector<std::string> tend();
+  // Waits for the next end of a child that tend() did not see, but no longer than `limit`. A signal ends it too.
+  void wait_for_end(std::chrono::milliseconds limit) const;
 
   // Set once everything is over on this host: OK, or why the run could not go on.
   const std::optional<absl::Status>& outcome() const { return supervisor_.outcome(); }
@@ -100,7 +102,7 @@ class LocalCluster {
     ChildProgram program;
     std::vector<std::string> arguments;
     std::optional<ChildProcess> process;  // nothing: it has ended
-    // Of a server: descriptors of its memory, which its successor takes up.
+    // a server's: descriptors of its memory, which its successor takes up
     std::optional<memory::DescriptorKeep> keep{};
   };
   using What = decltype(supervisor::Event::what);

@@ -1,4 +1,4 @@
-// What the memory of a killed server's shard has when the next server takes it up.
+// The memory of a killed server's shard, which the next server takes up.
 #pragma once
 
 #include <cstdint>

@@ -54,7 +54,7 @@ struct Kept {
   std::unique_ptr<ServersCard> card;  // the card that has the shards; null: the host's memory has them
   std::optional<KeptShards> shards;
   std::optional<memory::DescriptorKeep> keep;  // the launcher's, for this server's memory
-  std::optional<LeftShard> left;               // what an earlier server left there, until this one starts
+  std::optional<LeftShard> left;               // an earlier server's shard there, until this one starts
 };
 
 // The shards of each server, as numbers, for the exchange.
@@ -295,7 +295,9 @@ absl::Status Server::start(const wire::ServerStart& order) {
   }
   log_ = CommitLog();
   shards_.reset();
+  // Memory of an earlier attempt would be there beside the new one.
   left_.reset();
+  if (keep_) keep_->clear();
   const auto saved = files(by_call_, order.checkpoint_dir(), {},
                            {order.checkpoint_files().begin(), order.checkpoint_files().end()});
   auto shards = start_shards(order, job, first->weights, *saved, started);
@@ -661,10 +663,8 @@ absl::Status Server::act(const WriteCopy& copy) {
 
 absl::Status run_server(const ServerRoleOptions& options) {
   Kept kept;
-  if (options.keep.size() == 2) {
+  if (options.keep.size() == 2)
     kept.keep.emplace(FileDescriptor(options.keep[0]), FileDescriptor(options.keep[1]));
-    kept.left = LeftShard::look(*kept.keep);
-  }
   const absl::Status outcome = peer::with_coordinator(
       options.reach, security::Role::kServer,
       [&](peer::Stub& stub, const rpc::Access& access) -> absl::Status {
@@ -676,6 +676,7 @@ absl::Status run_server(const ServerRoleOptions& options) {
           kept.log = {};
           kept.shards.reset();
           kept.card.reset();
+          if (kept.keep) kept.left = LeftShard::look(*kept.keep);
         }
         if (kept.left) *hello.mutable_hello()->mutable_kept() = kept.left->about;
         std::unique_ptr<exchange::Exchange> exchange;
