@@ -408,36 +408,6 @@ TEST_P(NeededOneKilled, TheRunGoesOnByItselfToTheSameWeights) {
 INSTANTIATE_TEST_SUITE_P(Processes, NeededOneKilled, testing::Values("coordinator"),
                          [](const auto& one) { return std::string(one.param); });
 
-// Servers are killed at random moments, again and again: the run never goes back to a checkpoint.
-class ServersKilled : public testing::TestWithParam<int> {};
-
-TEST_P(ServersKilled, ComeBackWithTheirShards) {
-  const TempFolder folder;
-  Program train({"train", job_with(folder, job_to_strike()).string(), "--set",
-                 fmt::format("cluster.servers={}", GetParam())});
-  ASSERT_TRUE(train.until([&] { return metrics_so_far(folder / "runs") >= 1; }));
-  ASSERT_TRUE(train.until([&] { return newest_metric(folder / "runs", "commits") >= 1; }));
-  Rng rng(3);
-  int kills = 0;
-  while (train.running() && kills < 8) {
-    std::this_thread::sleep_for(std::chrono::microseconds(rng.below(300'000)));
-    const auto servers = children(train.pid(), "server");
-    if (servers.empty()) continue;
-    kill(servers[rng.below(servers.size())], SIGKILL);
-    ++kills;
-  }
-  const Ended ended = train.wait();
-  EXPECT_EQ(ended.status, 0) << ended.errors;
-  EXPECT_NE(ended.errors.find("and nothing is lost"), std::string::npos) << ended.errors;
-  EXPECT_EQ(ended.errors.find("going on from the checkpoint of version"), std::string::npos) << ended.errors;
-  const fs::path run_folder = only_run(folder / "runs");
-  expect_each_sample_once(RecordedRun::read(run_folder), 1);
-  EXPECT_EQ(checkpoint_weights(run_folder), undisturbed());
-  EXPECT_EQ(run({"replay", run_folder.string()}).status, 0);
-}
-
-INSTANTIATE_TEST_SUITE_P(Servers, ServersKilled, testing::Values(1, 3));
-
 // Workers are forks of a process that is not needed once they run; without it they start as new processes.
 TEST(Faults, AForkServerThatDiesIsNobodysLoss) {
   const TempFolder folder;
