@@ -193,6 +193,16 @@ void add_evaluator(CLI::App& app, Command& command) {
   });
 }
 
+launch::Environment environment() {
+  launch::Environment all;
+  for (char** one = environ; *one != nullptr; ++one) {
+    const std::string text = *one;
+    const std::size_t equals = text.find('=');
+    if (equals != std::string::npos) all[text.substr(0, equals)] = text.substr(equals + 1);
+  }
+  return all;
+}
+
 // `own`: the words after --. They belong to the program, even if they look like ours.
 void add_run(CLI::App& app, Command& command, const std::vector<std::string>& own) {
   auto options = std::make_shared<RunOptions>();
@@ -219,11 +229,12 @@ void add_run(CLI::App& app, Command& command, const std::vector<std::string>& ow
     options->args.insert(options->args.end(), own.begin(), own.end());
     const std::string said_devices = devices->empty() ? "" : devices->as<std::string>();
     const std::string said_policy = policy->empty() ? "" : options->policy;
+    options->says_devices = !devices->empty();
     command = [options, said_devices, said_policy]() -> absl::StatusOr<int> {
       PACELINE_RETURN_IF_ERROR(check_said_once("--devices", said_devices, "device", options->sets));
       PACELINE_RETURN_IF_ERROR(check_said_once("--policy", said_policy, "sync.policy", options->sets));
       PACELINE_RETURN_IF_ERROR(check_said_once("--python", options->python, "program.python", options->sets));
-      return run_command(*options);
+      return run_command(*options, environment());
     };
   });
 }
@@ -234,16 +245,6 @@ void refuse_empty_words(CLI::App& app) {
     return std::string(word.empty() ? "is empty; write a value, or leave it out" : "");
   };
   for (CLI::Option* option : app.get_options()) option->check(empty);
-}
-
-launch::Environment environment() {
-  launch::Environment all;
-  for (char** one = environ; *one != nullptr; ++one) {
-    const std::string text = *one;
-    const std::size_t equals = text.find('=');
-    if (equals != std::string::npos) all[text.substr(0, equals)] = text.substr(equals + 1);
-  }
-  return all;
 }
 
 void add_place(CLI::App& app, PlaceOptions& place) {
@@ -381,6 +382,9 @@ void add_export(CLI::App& app, Command& command) {
   exported->add_option("run", options->run, "the run folder; the run may still train")->required();
   exported->add_option("file", options->file,
                        "write the weights to this safetensors file: for example model.safetensors");
+  exported->add_flag(
+      "--trainable", options->trainable,
+      "write only what was trained; of a PEFT model, the adapter in the names that PEFT reads");
   exported->add_option(
       "--trace", options->trace,
       "write a trace to FILE, for Perfetto and chrome://tracing: who computed, and who waited for whom");

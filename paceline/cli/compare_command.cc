@@ -269,6 +269,7 @@ absl::Status end_of_comparison(const absl::Status& error, const std::string& fol
 }  // namespace
 
 absl::StatusOr<int> compare_command(const CompareOptions& options) {
+  launch::catch_warning_signals();
   const bool goes_on = !options.resume.empty();
   PACELINE_ASSIGN_OR_RETURN(const PlannedComparison planned,
                             goes_on ? read_planned(options.resume) : plan_comparison(options));

@@ -9,8 +9,9 @@
 namespace paceline::cli {
 
 struct ExportOptions {
-  std::string run;   // its folder; it may still train
-  std::string file;  // .safetensors; empty: no weights, and so below
+  std::string run;         // its folder; it may still train
+  std::string file;        // .safetensors; empty: no weights, and so below
+  bool trainable = false;  // the file gets only what was trained
   std::string trace;
   std::string tables;       // a folder
   std::string tensorboard;  // a folder

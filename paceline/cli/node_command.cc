@@ -172,6 +172,7 @@ absl::StatusOr<int> run_other_host(launch::HostProcesses host, const config::Job
 }  // namespace
 
 absl::StatusOr<int> node_command(const NodeOptions& options, const launch::Environment& environment) {
+  launch::catch_warning_signals();
   // Each host would train the whole job by itself.
   if (!launch::says_place(environment, options.place.said)) {
     return absl::InvalidArgumentError(

@@ -49,6 +49,9 @@ void read_into(const FileDescriptor& from, std::string& text) {
   dup2(output, STDOUT_FILENO);
   dup2(errors, STDERR_FILENO);
   ::signal(SIGPIPE, SIG_DFL);
+  // Clusters warn every process of a job by these signals.
+  ::signal(SIGUSR1, SIG_IGN);
+  ::signal(SIGUSR2, SIG_IGN);
   execvp(words[0], words);
   _exit(kNoSuchProgram);
 }

@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 
 #include "paceline/base/status_macros.h"
+#include "paceline/cli/joined_hosts.h"
+#include "paceline/cli/joined_tasks.h"
 #include "paceline/cli/train_command.h"
 #include "paceline/config/toml_text.h"
 #include "paceline/program/said_before.h"
@@ -28,10 +30,16 @@ std::string job_name(const RunOptions& options) {
 
 }  // namespace
 
-absl::StatusOr<int> run_command(const RunOptions& options) {
+absl::StatusOr<int> run_command(RunOptions options, const launch::Environment& environment) {
   if (options.program.ends_with(".toml"))
     return absl::InvalidArgumentError(
         fmt::format("{0}: is a job file, not a program; write paceline train {0}", options.program));
+  PACELINE_ASSIGN_OR_RETURN(const auto tasks, launch::find_tasks(environment));
+  if (tasks) {
+    PACELINE_RETURN_IF_ERROR(check_tasks(*tasks, options));
+    forget_tasks(*tasks);
+    if (!options.says_devices) options.devices = static_cast<int>(tasks->count);
+  }
   toml::array args;
   for (const std::string& arg : options.args) args.push_back(arg);
   const bool is_module = !options.module.empty();
@@ -50,6 +58,8 @@ absl::StatusOr<int> run_command(const RunOptions& options) {
   train.shown = options.shown;
   train.in_virtual_time = options.in_virtual_time;
   train.said = program::take_said();
+  if (tasks && tasks->here < tasks->count) return train_on_hosts(*tasks, environment, std::move(train));
+  if (tasks) return train_in_tasks(*tasks, std::move(train));
   return train_command(std::move(train));
 }
 

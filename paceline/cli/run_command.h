@@ -7,6 +7,7 @@
 #include <absl/status/statusor.h>
 
 #include "paceline/launch/display.h"
+#include "paceline/launch/placement.h"
 
 namespace paceline::cli {
 
@@ -15,6 +16,7 @@ struct RunOptions {
   std::string module;             // for `python -m`, instead of a program
   std::vector<std::string> args;  // arguments of the program
   int devices = 1;
+  bool says_devices = false;  // the command line has them
   std::string policy = "bsp";
   std::string python;  // empty: the job's default
   std::vector<std::string> sets;
@@ -22,7 +24,7 @@ struct RunOptions {
   bool in_virtual_time = false;
 };
 
-// Like train_command.
-absl::StatusOr<int> run_command(const RunOptions& options);
+// Like train_command. Tasks that one launcher has started (launch/tasks.h) become workers of one job.
+absl::StatusOr<int> run_command(RunOptions options, const launch::Environment& environment);
 
 }  // namespace paceline::cli

@@ -197,6 +197,7 @@ absl::Status show(const Plan& plan, const SweepResults& results, const SweepOpti
 }  // namespace
 
 absl::StatusOr<int> sweep_command(const SweepOptions& options) {
+  launch::catch_warning_signals();
   const runs::RunOrigin origin = runs::this_origin(kProgramVersion);
   PACELINE_RETURN_IF_ERROR(check_output(options.json_file));
   PACELINE_RETURN_IF_ERROR(check_output(options.html_file));

@@ -23,6 +23,7 @@
 #include "paceline/base/status_macros.h"
 #include "paceline/engine/built_in.h"
 #include "paceline/launch/child_process.h"
+#include "paceline/launch/stop_signals.h"
 #include "paceline/peer/exit_report.h"
 
 namespace paceline::cli {
@@ -153,6 +154,7 @@ absl::Status need_built_in_models() {
   pointers.push_back(nullptr);
   std::fflush(nullptr);
   peer::pass_exit_descriptor_on();
+  launch::ignore_warning_signals();
   execv(other.c_str(), pointers.data());
   return engine::no_built_in_models();
 }

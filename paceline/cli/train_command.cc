@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include <absl/strings/match.h>
 #include <fmt/format.h>
 
 #include "paceline/base/exit_reason.h"
@@ -19,6 +18,7 @@
 #include "paceline/cli/program.h"
 #include "paceline/cli/program_probe.h"
 #include "paceline/cli/standard_input.h"
+#include "paceline/cli/startable_program.h"
 #include "paceline/cli/torch_program.h"
 #include "paceline/cli/watchers.h"
 #include "paceline/config/origin.h"
@@ -140,14 +140,6 @@ absl::StatusOr<planner::ModelProfile> measure_model(const config::JobConfig& job
   return engine::built_in()->profile(job);
 }
 
-// A program without a slash that is not here is looked for in PATH.
-absl::StatusOr<std::string> absolute_program(const std::string& path) {
-  std::error_code ignored;
-  const bool named = path.find('/') == std::string::npos && !std::filesystem::is_regular_file(path, ignored);
-  if (named) return path;
-  return store::absolute_path(path);
-}
-
 // Adds "key=path", if there is a path.
 absl::Status add_path(const std::string& key, const std::string& path, std::vector<std::string>& sets) {
   if (path.empty()) return absl::OkStatus();
@@ -158,11 +150,7 @@ absl::Status add_path(const std::string& key, const std::string& path, std::vect
 
 absl::Status add_program(const config::ProgramConfig& program, std::vector<std::string>& sets) {
   if (program.module.empty()) {
-    PACELINE_ASSIGN_OR_RETURN(const std::string run, absolute_program(program.run));
-    std::error_code ignored;
-    const std::filesystem::path there = std::filesystem::path(program.directory) / run;
-    if (absl::EndsWith(run, ".py") && !std::filesystem::exists(there, ignored))
-      return absl::NotFoundError(fmt::format("{}: no such file; check the path", there.string()));
+    PACELINE_ASSIGN_OR_RETURN(const std::string run, startable_program(program.run, program.directory));
     sets.push_back("program.run=" + run);
   }
   PACELINE_ASSIGN_OR_RETURN(const std::string python, absolute_program(program.python));
@@ -442,6 +430,7 @@ absl::StatusOr<TrainedRun> go_on(TrainOptions options) {
 }
 
 absl::StatusOr<int> train_command(TrainOptions options) {
+  launch::catch_warning_signals();
   PACELINE_RETURN_IF_ERROR(stay_in_its_world(options));
   if (options.take_up) PACELINE_RETURN_IF_ERROR(take_up_unfinished(options));
   PACELINE_ASSIGN_OR_RETURN(const std::string job_toml, checked_job(options));

@@ -339,6 +339,13 @@ absl::StatusOr<int> run_nodes(const Fleet& fleet) {
     }
     // The others would wait for it. A run that trains goes on without.
     if (told > 0 && starts(last)) nodes.close_inputs();
+    if (const int warnings = launch::new_warnings(); warnings > 0) {
+      launch::answer_warnings(warnings);
+      progress.clear();
+      launch::print(stderr,
+                    fmt::format("{}: only the hosts' own commands answer it; send it to `{}` on a host\n",
+                                launch::name_of_warning(), kNode));
+    }
     const int signals = launch::stop_signals();
     if (signals == 1) nodes.close_inputs();  // again does nothing
     if (signals > 1) return absl::CancelledError("stopped at once");
@@ -377,6 +384,7 @@ absl::StatusOr<std::vector<std::string>> hosts_in(const std::string& text, const
 }
 
 absl::StatusOr<int> up_command(const UpOptions& options) {
+  launch::catch_warning_signals();
   PACELINE_ASSIGN_OR_RETURN(const std::string hosts_text, runs::read_job_file(options.hosts_file));
   Fleet fleet{.hosts = {},
               .directory = options.directory,

@@ -66,6 +66,11 @@ wire::WorkerAttached Computation::attached() const {
   *attached.mutable_layout() = wire::to_wire(layout_);
   attached.set_gradient_path(gradient_->path());
   attached.set_data_digest(engine_->digest());
+  for (const engine::FrozenTensor& tensor : engine_->frozen()) {
+    wire::FrozenTensor* const added = attached.add_frozen();
+    added->set_name(tensor.name);
+    added->set_digest(tensor.digest);
+  }
   const engine::Engine::Card card = engine_->card();
   attached.set_card(card.uuid);
   attached.set_cards(card.of);
@@ -229,7 +234,11 @@ absl::StatusOr<Computation::Compute> Computation::prepare_stage(const Lease& lea
              const engine::Weights& weights) -> absl::StatusOr<std::optional<Computed>> {
     PACELINE_ASSIGN_OR_RETURN(const auto done, stage_->run(iteration, weights.tensors));
     if (!done) return std::nullopt;
-    return Computed{.loss = done->loss, .pace = done->pace, .stages = done->waited, .metrics = done->metrics};
+    return Computed{.loss = done->loss,
+                    .pace = done->pace,
+                    .stages = done->waited,
+                    .metrics = done->metrics,
+                    .weight = done->weight};
   };
 }
 

@@ -1,5 +1,6 @@
 #include "paceline/compute/own_engine.h"
 
+#include <filesystem>
 #include <utility>
 
 #include <fmt/format.h>
@@ -10,6 +11,7 @@
 #include "paceline/engine/built_in.h"
 #include "paceline/program/program_engine.h"
 #include "paceline/store/files.h"
+#include "paceline/store/run_folder.h"
 
 namespace paceline::compute {
 
@@ -81,7 +83,12 @@ absl::StatusOr<std::unique_ptr<engine::Engine>> OwnEngine::make(const config::Jo
   if (job.program) {
     PACELINE_ASSIGN_OR_RETURN(const config::JobConfig mine, with_own_program(job, job_file_));
     const auto role = use_ == Use::kTrain ? program::Role::kWorker : program::Role::kEvaluator;
-    return program::ProgramEngine::start(program::start_options(mine, role, name, threads));
+    program::StartOptions options = program::start_options(mine, role, name, threads);
+    // On a host without the run's folder, the program has another job file.
+    const store::RunPaths run{std::filesystem::path(job_file_).parent_path()};
+    if (run.job() == job_file_ && store::find_run(run.root).ok())
+      options.start.run_folder = run.root.string();
+    return program::ProgramEngine::start(options);
   }
   const engine::BuiltIn* models = engine::built_in();
   if (models == nullptr) return engine::no_built_in_models();

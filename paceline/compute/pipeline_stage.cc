@@ -88,10 +88,12 @@ absl::StatusOr<std::optional<PipelineStage::Done>> PipelineStage::run(const Iter
     PACELINE_ASSIGN_OR_RETURN(const bool taken, take(step, iteration, micros, done));
     if (!taken) return std::nullopt;
   }
-  auto metrics = stage_->finish([this] { return keep_going(); });
-  if (absl::IsCancelled(metrics.status())) return std::nullopt;
-  PACELINE_RETURN_IF_ERROR(metrics.status());
-  done.metrics = *std::move(metrics);
+  auto result = stage_->finish([this] { return keep_going(); });
+  if (absl::IsCancelled(result.status())) return std::nullopt;
+  PACELINE_RETURN_IF_ERROR(result.status());
+  done.metrics = std::move(result->metrics);
+  done.weight = result->weight;
+  if (done.weight) done.loss = result->loss;
   if (channels_.home() != nullptr) {
     PACELINE_ASSIGN_OR_RETURN(const bool brought, bring_home(*channels_.home()));
     if (!brought) return std::nullopt;

@@ -56,6 +56,7 @@ class PipelineStage {
   struct Done {
     double loss = 0;  // in the last stage: of this device's micro-batches, each by its share of the samples
     Metrics metrics = {};
+    std::optional<double> weight = {};  // engine::StageResult::weight
     // Its time: in passes, keeping its pace, and waiting for its neighbours.
     Duration compute{0}, pace{0}, waited{0};
   };

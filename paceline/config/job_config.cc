@@ -444,6 +444,7 @@ void read_evaluate(Section section, JobConfig& job) {
 void read_checkpoint(Section section, JobConfig& job) {
   job.checkpoint_epochs = section.number("every_epochs", job.checkpoint_epochs, 1e-6, kMostEpochs);
   job.checkpoints_kept = section.integer("keep", job.checkpoints_kept, 1, 1000);
+  job.keep_frozen = section.boolean("frozen", true);
   job.on_signal = static_cast<OnSignal>(section.choice("on_signal", 0, {"write", "stop", "ignore"}));
   section.finish();
 }
@@ -460,7 +461,10 @@ JobConfig read_job(const toml::table& root, Complaints& complaints) {
   const bool plain = !job.name.empty() && job.name.find_first_not_of(
                                               "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
                                               "0123456789-_.") == std::string::npos;
-  if (!plain || job.name[0] == '.') top.complain("name", "write letters, digits, '-', '_' and '.' only");
+  if (!plain || job.name[0] == '.')
+    top.complain("name",
+                 fmt::format("'{}' is no name for a job: write letters, digits, '-', '_' and '.', not first",
+                             job.name));
   job.seed = static_cast<std::uint64_t>(top.integer("seed", 1, 0, INT64_MAX));
   job.epochs = top.number("epochs", job.epochs, 1e-6, kMostEpochs);
   job.runs_dir = top.text("runs_dir", job.runs_dir);

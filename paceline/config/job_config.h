@@ -71,7 +71,7 @@ struct JobConfig {
   ModelConfig model;
   std::string initial_weights;  // a safetensors file on every host; empty: the model's own
   DataConfig data;
-  std::int64_t ahead = 0;  // iterations whose samples are reserved for each replica
+  std::int64_t ahead = 0;        // iterations whose samples are reserved for each replica
   std::int64_t least_batch = 1;  // samples of a batch: of a share of uneven data, and of an epoch's last one
   std::int64_t least_share = 1;  // the same of a share of uneven data alone
   bool drop_last = false;        // leaves out the last, smaller batch of each epoch
@@ -138,6 +138,7 @@ struct JobConfig {
   bool stop_at_target = false;
   double checkpoint_epochs = 1;  // epochs between checkpoints
   std::int64_t checkpoints_kept = 2;
+  bool keep_frozen = true;  // the program's frozen tensors, once, in the run's folder
   OnSignal on_signal = OnSignal::kWrite;
 };
 

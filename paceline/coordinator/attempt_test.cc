@@ -652,7 +652,30 @@ TEST_F(AttemptTest, AWorkerWithOtherDataIsRefused) {
             "w2 has other data than the others: its digest is 'blue', theirs 'red'");
 }
 
-TEST_F(AttemptTest, FrozenTensorsThatDifferAreSaid) {
+TEST_F(AttemptTest, AWorkerWithOtherFrozenTensorsIsRefused) {
+  start("[[device]]\ncount = 4\n");
+  const auto with = [&](const std::string& base, const std::string& head) {
+    wire::WorkerMessage message = attached("path");
+    for (const auto& [name, digest] : {std::pair{"base", base}, std::pair{"head", head}}) {
+      wire::FrozenTensor* const added = message.mutable_attached()->add_frozen();
+      added->set_name(name);
+      added->set_digest(digest);
+    }
+    return message;
+  };
+  const auto first = worker("w0"), same = worker("w1"), other = worker("w2"), another = worker("w3");
+  first->say(with("01", "02"));
+  same->say(with("01", "02"));
+  other->say(with("05", "06"));
+  EXPECT_THAT(
+      other->disconnect().why(),
+      testing::AllOf(testing::StartsWith("w2 has other values of 'base' and 1 more tensors than the others"),
+                     testing::HasSubstr("torch.manual_seed"), testing::HasSubstr("model.weights=FILE")));
+  another->say(attached("path"));
+  EXPECT_EQ(another->disconnect().why(), "w3 froze other tensors of the model than the others");
+}
+
+TEST_F(AttemptTest, ConstantsThatDifferAreSaid) {
   start("[[device]]\ncount = 2\n");
   ps::Layout layout;
   layout.add("a", ps::TensorKind::kParameter, {8});

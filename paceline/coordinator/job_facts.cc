@@ -1,5 +1,7 @@
 #include "paceline/coordinator/job_facts.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "paceline/config/server_parts.h"
@@ -20,7 +22,30 @@ absl::Status JobFacts::agrees(const std::string& worker, const wire::WorkerAttac
         fmt::format("{} has other data than the others: its digest is '{}', theirs '{}'", worker,
                     store::printable(attached.data_digest()), store::printable(known)));
   }
-  return absl::OkStatus();
+  return frozen_agree(worker, attached);
+}
+
+absl::Status JobFacts::frozen_agree(const std::string& worker, const wire::WorkerAttached& attached) const {
+  const auto& known = first_.frozen();
+  const bool same_names =
+      std::equal(known.begin(), known.end(), attached.frozen().begin(), attached.frozen().end(),
+                 [](const auto& one, const auto& other) { return one.name() == other.name(); });
+  if (!same_names)
+    return absl::InvalidArgumentError(
+        fmt::format("{} froze other tensors of the model than the others", worker));
+  std::string first;
+  int others = 0;
+  for (int i = 0; i < known.size(); ++i) {
+    const std::string &here = attached.frozen(i).digest(), &there = known[i].digest();
+    if (here.empty() || there.empty() || here == there) continue;
+    if (others++ == 0) first = store::printable(known[i].name());
+  }
+  if (others == 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(fmt::format(
+      "{} has other values of '{}'{} than the others, and it is frozen: before join(), load the same file in "
+      "every worker, or seed the model (torch.manual_seed) before you build it; or give all of them one "
+      "file with --set model.weights=FILE",
+      worker, first, others > 1 ? fmt::format(" and {} more tensors", others - 1) : ""));
 }
 
 std::string JobFacts::card(const config::JobConfig& job) const {

@@ -17,7 +17,7 @@ class JobFacts {
  public:
   explicit JobFacts(wire::WorkerAttached first) : first_(std::move(first)) {}
 
-  // Errors: InvalidArgument when that worker has other data, or built another model.
+  // Errors: InvalidArgument when that worker has other data, built another model, or has other values in a frozen tensor.
   absl::Status agrees(const std::string& worker, const wire::WorkerAttached& attached) const;
   // The card whose memory shards should be in; empty: in the host's memory. Devices that might use several cards
   // are better served from the host's memory.
@@ -27,6 +27,8 @@ class JobFacts {
   std::vector<std::string> other_constants(const wire::WorkerAttached& attached) const;
 
  private:
+  absl::Status frozen_agree(const std::string& worker, const wire::WorkerAttached& attached) const;
+
   const wire::WorkerAttached first_;
 };
 

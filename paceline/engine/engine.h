@@ -78,6 +78,14 @@ struct Weights {
   std::int64_t direction = 0;
 };
 
+// A tensor that nobody trains. It is no part of the layout: every process has it from the model itself.
+struct FrozenTensor {
+  std::string name;
+  std::vector<std::int64_t> shape;
+  ps::Dtype dtype = ps::Dtype::kFloat32;
+  std::string digest = {};  // the same wherever the values are; empty: not known
+};
+
 class Engine {
  public:
   virtual ~Engine() = default;
@@ -86,6 +94,7 @@ class Engine {
   virtual void enter_thread() {}
 
   virtual const ps::Layout& layout() const = 0;
+  virtual std::span<const FrozenTensor> frozen() const { return {}; }
   // The number of samples in the training set.
   virtual std::int32_t samples() const = 0;
   // A text that is the same wherever the training set is; empty: nobody knows.

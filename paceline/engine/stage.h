@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -20,6 +21,14 @@ namespace paceline::engine {
 using KeepGoing = std::function<bool()>;
 
 struct Batch;
+
+struct StageResult {
+  Metrics metrics = {};  // the stage's own
+  // In the last stage, if the program weighs its micro-batches: how much the gradient counts beside those of other
+  // batches, and the mean loss by these weights.
+  std::optional<double> weight = {};
+  double loss = 0;
+};
 
 class Stage {
  public:
@@ -55,9 +64,8 @@ class Stage {
   // others.
   virtual absl::StatusOr<double> forward(std::int64_t micro, const KeepGoing& keep_going) = 0;
   virtual absl::Status backward(std::int64_t micro, const KeepGoing& keep_going) = 0;
-  // All passes of the iteration are over: completes this stage's part of the gradient. The result is the
-  // stage's own metrics.
-  virtual absl::StatusOr<Metrics> finish(const KeepGoing&) { return Metrics{}; }
+  // All passes of the iteration are over: completes this stage's part of the gradient.
+  virtual absl::StatusOr<StageResult> finish(const KeepGoing&) { return StageResult{}; }
 };
 
 }  // namespace paceline::engine

@@ -47,7 +47,9 @@ constexpr double kOwnEndS = 1;
 constexpr std::chrono::milliseconds kAnswerLimit{500};
 
 // The file in which the processes of this host read the coordinator's address, as long as there may be one.
-std::string leader_file(const HostProcesses& processes) { return processes.folder + "/coordinator"; }
+std::string leader_file(const HostProcesses& processes) {
+  return processes.address_file.empty() ? processes.folder + "/coordinator" : processes.address_file;
+}
 
 std::string server_name(std::int64_t shard) { return fmt::format("server{}", shard); }
 
@@ -78,6 +80,7 @@ supervisor::SupervisorOptions supervisor_options(const HostProcesses& processes,
                                         .resumes = processes.resume,
                                         .again = processes.again,
                                         .copies = job.copies > 1,
+                                        .beside = !processes.address_file.empty(),
                                         .host = HostRank(processes.rank),
                                         .patience_s = job.host_patience_s,
                                         .after_limit_s = job.program ? job.program->after_limit_s : kOwnEndS,
@@ -265,7 +268,8 @@ std::optional<wire::StatusReply> LocalCluster::status(int width) {
   wire::StatusRequest request;
   request.set_width(width);
   request.set_notes_seen(notes_seen_);
-  if (const auto now = std::chrono::steady_clock::now(); now >= next_memory_) {
+  if (const auto now = std::chrono::steady_clock::now();
+      now >= next_memory_ && processes_.address_file.empty()) {
     next_memory_ = now + kMemoryEvery;
     request.set_host(processes_.rank);
     request.set_resident_bytes(resident_bytes());
@@ -281,7 +285,7 @@ std::optional<wire::StatusReply> LocalCluster::status(int width) {
   }
   hear_of_keeper(reply);
   notes_seen_ += reply.notes_size();
-  news_.insert(news_.end(), reply.notes().begin(), reply.notes().end());
+  if (processes_.address_file.empty()) news_.insert(news_.end(), reply.notes().begin(), reply.notes().end());
   take(supervisor::Answered{
       reply.run(), reply.attempt(), !reply.line().empty(), {reply.missing().begin(), reply.missing().end()}});
   return reply;

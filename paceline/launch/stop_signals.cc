@@ -1,5 +1,6 @@
 #include "paceline/launch/stop_signals.h"
 
+#include <atomic>
 #include <csignal>
 #include <cstdint>
 #include <ctime>
@@ -16,6 +17,7 @@ StopWishes wishes;
 volatile std::sig_atomic_t last = 0;
 volatile std::sig_atomic_t warnings = 0;
 volatile std::sig_atomic_t last_warning = 0;
+std::atomic<int> answered = 0;
 
 void on_signal(int number) {
   timespec now{};
@@ -30,10 +32,19 @@ void on_warning(int number) {
 
 }  // namespace
 
+void catch_warning_signals() {
+  struct sigaction action {};
+  action.sa_handler = on_warning;
+  action.sa_flags = SA_RESTART;  // files are read and programs are waited for meanwhile
+  for (const int number : {SIGUSR1, SIGUSR2}) sigaction(number, &action, nullptr);
+}
+
+void ignore_warning_signals() {
+  for (const int number : {SIGUSR1, SIGUSR2}) std::signal(number, SIG_IGN);
+}
+
 void catch_stop_signals() {
-  struct sigaction warning {};
-  warning.sa_handler = on_warning;
-  for (const int number : {SIGUSR1, SIGUSR2}) sigaction(number, &warning, nullptr);
+  catch_warning_signals();
   struct sigaction action {};
   action.sa_handler = on_signal;
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&action.sa_mask, number);
@@ -48,9 +59,15 @@ void catch_stop_signals() {
 }
 
 int stop_signals() { return wishes.count(); }
-int warning_signals() { return warnings; }
+int new_warnings() { return warnings - answered; }
+void answer_warnings(int count) { answered += count; }
 const char* name_of_warning() { return last_warning == SIGUSR2 ? "SIGUSR2" : "SIGUSR1"; }
-StopCause cause_of_stop() { return last == SIGTERM ? StopCause::kShutDown : StopCause::kInterrupted; }
+void take_warning_as_stop() {
+  if (stop_signals() == 0) on_signal(last_warning);
+}
+StopCause cause_of_stop() {
+  return last == SIGINT || last == SIGHUP ? StopCause::kInterrupted : StopCause::kShutDown;
+}
 int exit_of_stop() { return 128 + last; }
 
 }  // namespace paceline::launch

@@ -6,18 +6,25 @@
 
 namespace paceline::launch {
 
-// From now on these signals, and those that warn, are only counted, and a closed output pipe does not end the process: Ctrl-C on
+// From now on SIGUSR1 and SIGUSR2 are only counted. Clusters warn with these signals that they will stop the processes
+// of a job. For the first lines of a command, because one that asks a program or reads data would end otherwise.
+void catch_warning_signals();
+// For the time between a process and the program that it becomes: exec() keeps no handler, but it keeps this.
+void ignore_warning_signals();
+// From now on Ctrl-C, SIGTERM and SIGHUP are only counted too, and a closed output pipe does not end the process: Ctrl-C on
 // `paceline train | tee log` stops tee as well. For a command that stops cleanly itself.
 void catch_stop_signals();
 
 // The number of requests since the process began, counted by StopWishes: one that comes while a run loads its
 // data counts too.
 int stop_signals();
-// The number of times that SIGUSR1 or SIGUSR2 came since then, and the name of the last one. Clusters warn with these
-// signals that they will stop the processes of a job.
-int warning_signals();
+// The number of times that SIGUSR1 or SIGUSR2 came and was not answered, and the name of the last one.
+int new_warnings();
+void answer_warnings(int count);
 const char* name_of_warning();
-// The cause of the last one: an init system sends SIGTERM, and people do not.
+// Counts the last warning as a request to stop, if there is none yet: a second warning does not stop a run at once.
+void take_warning_as_stop();
+// The cause of the last request: init systems and clusters send SIGTERM and warnings, and people do not.
 StopCause cause_of_stop();
 // The exit status of a command that such a signal stopped: 128 + its number, like a shell's.
 int exit_of_stop();

@@ -10,11 +10,28 @@ namespace paceline::launch {
 
 namespace {
 constexpr std::chrono::milliseconds kLook{100};
+
+// Does what the job wants after a warning. False if nobody could be asked yet: then it is done again.
+bool answer(LocalCluster& cluster, Display& display, config::OnSignal on_signal) {
+  switch (on_signal) {
+    case config::OnSignal::kWrite:
+      return cluster.write_checkpoint(name_of_warning());
+    case config::OnSignal::kStop:
+      if (cluster.ending() || cluster.stopped()) return true;
+      display.note(fmt::format("{} came, and checkpoint.on_signal is \"stop\"", name_of_warning()));
+      take_warning_as_stop();
+      return true;
+    case config::OnSignal::kIgnore:
+      return true;
+  }
+  return true;
+}
+
 }  // namespace
 
 absl::Status watch(LocalCluster& cluster, Display& display, const std::string& why,
                    config::OnSignal on_signal, const std::function<void()>& look) {
-  int signals_seen = 0, warnings_seen = 0;
+  int signals_seen = 0;
   bool killed = false;
   while (true) {
     for (const std::string& news : cluster.tend()) display.note(news);
@@ -22,18 +39,8 @@ absl::Status watch(LocalCluster& cluster, Display& display, const std::string& w
     if (cluster.outcome()) return killed ? absl::CancelledError("stopped at once") : *cluster.outcome();
     look();
     if (const auto status = cluster.status(display.width())) display.show(*status);
-    if (warning_signals() > warnings_seen && on_signal == config::OnSignal::kIgnore)
-      warnings_seen = warning_signals();
-    if (warning_signals() > warnings_seen && on_signal == config::OnSignal::kWrite &&
-        cluster.write_checkpoint(name_of_warning()))
-      warnings_seen = warning_signals();
-    if (warning_signals() > warnings_seen && on_signal == config::OnSignal::kStop && !cluster.ending() &&
-        !cluster.stopped()) {
-      warnings_seen = warning_signals();
-      cluster.stop(fmt::format("{} came", name_of_warning()), StopCause::kShutDown);
-      display.note(fmt::format("{}: stopping {}", name_of_warning(),
-                               cluster.training() ? "with a checkpoint" : "before anything is trained"));
-    }
+    if (const int warnings = new_warnings(); warnings > 0 && answer(cluster, display, on_signal))
+      answer_warnings(warnings);
     if (stop_signals() > signals_seen) {
       const bool first = signals_seen == 0;
       signals_seen = stop_signals();

@@ -53,6 +53,12 @@ const char* word_of(Role role) {
   return "worker";
 }
 
+absl::Status check_metric_name(const std::string& name) {
+  if (!name.empty() && name.size() <= kLongestMetricName) return absl::OkStatus();
+  return wrong(fmt::format("sent a metric whose name '{}' has {} bytes; 1 to {} are allowed",
+                           store::printable(name), name.size(), kLongestMetricName));
+}
+
 absl::StatusOr<Metrics> metrics_of(const json& message) {
   Metrics metrics;
   const auto found = message.find("metrics");
@@ -61,9 +67,7 @@ absl::StatusOr<Metrics> metrics_of(const json& message) {
   if (found->size() > kMostMetrics)
     return wrong(fmt::format("sent {} metrics; {} are the most", found->size(), kMostMetrics));
   for (const auto& [name, value] : found->items()) {
-    if (name.empty() || name.size() > kLongestMetricName)
-      return wrong(fmt::format("sent a metric whose name has {} bytes; 1 to {} are allowed", name.size(),
-                               kLongestMetricName));
+    PACELINE_RETURN_IF_ERROR(check_metric_name(name));
     if (value.is_null()) continue;  // not a finite number
     if (!value.is_number())
       return wrong(fmt::format("sent metric '{}', which is not a number", store::printable(name)));
@@ -119,8 +123,7 @@ absl::StatusOr<std::optional<Stepped::Later>> later_of(const json& message) {
     if (!metrics->is_object() || metrics->size() > kStepValues)
       return wrong(fmt::format("sent a 'later' whose metrics are not an object of at most {}", kStepValues));
     for (const auto& [name, place] : metrics->items()) {
-      if (name.empty() || name.size() > kLongestMetricName)
-        return wrong("sent a 'later' with a metric without a name, or with one that is too long");
+      PACELINE_RETURN_IF_ERROR(check_metric_name(name));
       PACELINE_ASSIGN_OR_RETURN(later.metrics[name], slot_of(place));
     }
   }
@@ -157,7 +160,11 @@ absl::StatusOr<Answer> passed(const json& message) {
 
 absl::StatusOr<Answer> finished(const json& message) {
   Finished answer;
-  PACELINE_ASSIGN_OR_RETURN(answer.metrics, metrics_of(message));
+  PACELINE_ASSIGN_OR_RETURN(answer.result.metrics, metrics_of(message));
+  PACELINE_ASSIGN_OR_RETURN(answer.result.weight, weight_of(message));
+  if (answer.result.weight) {
+    PACELINE_ASSIGN_OR_RETURN(answer.result.loss, loss_of(message));
+  }
   return answer;
 }
 
@@ -197,17 +204,14 @@ Failed failed(const json& message) {
 std::string line_of(const StartMessage& message) {
   json settings = json::object();
   for (const auto& [key, value] : message.settings) settings[key] = value;
-  return line({{"type", "start"},
-               {"protocol", kProtocol},
-               {"role", word_of(message.role)},
-               {"name", message.name},
-               {"on_host", message.on_host},
-               {"devices", message.devices},
-               {"seed", message.seed},
-               {"threads", message.threads},
-               {"weights", message.weights},
-               {"stages", message.stages},
-               {"settings", settings}});
+  json start{{"type", "start"},          {"protocol", kProtocol},      {"role", word_of(message.role)},
+             {"name", message.name},     {"on_host", message.on_host}, {"devices", message.devices},
+             {"seed", message.seed},     {"threads", message.threads}, {"weights", message.weights},
+             {"stages", message.stages}, {"settings", settings}};
+  if (!message.initial_weights.empty()) start["initial_weights"] = message.initial_weights;
+  if (!message.run_folder.empty())
+    start["frozen"] = {{"folder", message.run_folder}, {"keep", message.keep_frozen}};
+  return line(start);
 }
 
 std::string layout_line(const ps::Layout& layout) {

@@ -44,7 +44,10 @@ struct StartMessage {
   std::uint64_t seed = 1;
   int threads = 1;
   std::string weights = "view";
-  bool stages = false;  // the job has stages: the model is to say where it can be cut
+  bool stages = false;               // the job has stages: the model is to say where it can be cut
+  std::string initial_weights = {};  // the file of model.weights; frozen tensors have its values
+  std::string run_folder = {};       // empty: this process does not know it
+  bool keep_frozen = true;
   // The job's settings that a program may also set: `batch`, the mean over the devices, and `epochs`.
   // `round`: the samples of one batch of each replica, if the job file says how devices are stages.
   std::vector<std::pair<std::string, double>> settings;
@@ -112,6 +115,7 @@ struct Unit {
 // config::parse_job.
 struct Model {
   ps::Layout layout;
+  std::vector<engine::FrozenTensor> frozen;
   std::int32_t samples = 0;
   std::string digest;
   std::string device;  // the device it computes on, in words; empty: it did not say
@@ -123,7 +127,10 @@ struct Model {
   std::vector<Unit> units;                                   // none: the program computes whole models
   std::string uncut;                                         // why it does
   std::vector<std::pair<std::string, std::string>> aliases;  // other name, tensor
-  std::string text;                                          // the message itself
+  // How another tool names what was trained (PEFT, say): its name, tensor; and a JSON object that it wants beside them.
+  std::vector<std::pair<std::string, std::string>> trained_names;
+  std::string adapter_config;
+  std::string text;  // the message itself
 };
 
 struct Done {};
@@ -142,7 +149,7 @@ struct Passed {
   double loss = 0;         // result of the last stage's forward pass
 };
 struct Finished {
-  Metrics metrics;
+  engine::StageResult result;
 };
 struct Evaluated {
   engine::Evaluation result;

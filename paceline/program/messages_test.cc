@@ -50,6 +50,7 @@ TEST(Answers, ThatCannotBeAreOneLine) {
       {R"({"type":"passed","bytes":-1})", "without the bytes"},
       {R"({"type":"passed","bytes":8,"loss":"1"})", "not a number"},
       {R"({"type":"finished","metrics":[1]})", "not an object"},
+      {R"({"type":"finished","weight":-1,"loss":1})", "'weight' that is not a number from 0 up"},
       {model_of(w, R"(,"samples":1,"units":{})"), "not a list of 1 to"},
       {model_of(w, R"(,"samples":1,"units":[1])"), "unit that is not an object"},
       {model_of(w, R"(,"samples":1,"units":[{"name":"a"}])"), "without tensors"},
@@ -63,7 +64,12 @@ TEST(Answers, ThatCannotBeAreOneLine) {
       {R"({"type":"evaluated"})", "no number"},
       {model_of("[]"), "without tensors"},
       {model_of(R"([{"shape":[2]}])"), "without a name"},
-      {model_of(R"([{"name":"","shape":[2]}])"), "name is empty"},
+      {model_of(R"([{"name":"","shape":[2]}])"), "name '' has 0 bytes; 1 to"},
+      {model_of(R"([{"name":"a\nb","shape":[2]}])"), "has characters that cannot be printed"},
+      {model_of(R"([{"name":")" + std::string(5000, 'x') + R"(","shape":[2]}])"), "has 5000 bytes; 1 to"},
+      {R"({"type":"stepped","loss":1,"metrics":{")" + std::string(101, 'm') + R"(":1}})",
+       "a metric whose name 'mmm"},
+      {R"({"type":"stepped","loss":1,"later":{"metrics":{"":1}}})", "a metric whose name '' has 0 bytes"},
       {model_of(R"([{"name":"w"}])"), "without a shape"},
       {model_of(R"([{"name":"w","shape":[0]}])"), "cannot be"},
       {model_of(R"([{"name":"w","shape":[-1]}])"), "cannot be"},
@@ -75,7 +81,14 @@ TEST(Answers, ThatCannotBeAreOneLine) {
       {model_of(w, R"(,"samples":3000000000)"), "how many samples"},
       {model_of(w, R"(,"samples":1,"optimizer":3)"), "not an object"},
       {model_of(w, R"(,"samples":1,"optimizer":{"a=b":3})"), "key"},
-      {model_of(w, R"(,"samples":1,"aliases":["x"])"), "alias"},
+      {model_of(w, R"(,"samples":1,"aliases":["x"])"), "'aliases' with one that is not [name, tensor]"},
+      {model_of(w, R"(,"samples":1,"trained_names":3)"), "'trained_names' that are not a list"},
+      {model_of(w, R"(,"samples":1,"frozen":{})"), "'frozen' that is not a list"},
+      {model_of(w, R"(,"samples":1,"frozen":[{"name":"w","shape":[2]}])"), "'w' twice"},
+      {model_of(w, R"(,"samples":1,"frozen":[{"name":"f"}])"), "without a shape"},
+      {model_of(w, R"(,"samples":1,"frozen":[{"name":"f","shape":[2],"digest":3}])"),
+       "digest that is not a text"},
+      {model_of(w, R"(,"samples":1,"frozen":[{"name":"f","shape":[2],"dtype":"int3"}])"), "unknown dtype"},
   };
   for (const auto& [line, says] : cases) {
     const absl::Status status = parse_answer(line).status();
@@ -83,6 +96,34 @@ TEST(Answers, ThatCannotBeAreOneLine) {
     EXPECT_THAT(std::string(status.message()), HasSubstr(says)) << line;
     EXPECT_EQ(status.message().find('\n'), std::string::npos) << line;
   }
+}
+
+TEST(Answers, FrozenTensorsAreNoPartOfTheLayout) {
+  const auto answer = parse_answer(model_of(R"([{"name":"w","shape":[2]}])", R"(,"samples":1,"frozen":[
+      {"name":"base","shape":[3,4],"dtype":"bfloat16","digest":"0a"}, {"name":"ids","shape":[],"dtype":"int64"}],
+      "trained_names":[["lora.w","w"]],"adapter_config":{"r":4})"));
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  const Model& model = std::get<Model>(*answer);
+  EXPECT_EQ(model.layout.tensors().size(), 1);
+  ASSERT_EQ(model.frozen.size(), 2);
+  EXPECT_EQ(model.frozen[0].name, "base");
+  EXPECT_EQ(model.frozen[0].shape, (std::vector<std::int64_t>{3, 4}));
+  EXPECT_EQ(model.frozen[0].dtype, ps::Dtype::kBfloat16);
+  EXPECT_EQ(model.frozen[0].digest, "0a");
+  EXPECT_EQ(model.frozen[1].digest, "");
+  EXPECT_EQ(model.trained_names.front(), (std::pair<std::string, std::string>{"lora.w", "w"}));
+  EXPECT_THAT(model.adapter_config, HasSubstr("\"r\": 4"));
+}
+
+TEST(Start, SaysWhereFrozenTensorsAreFromAndKept) {
+  StartMessage start;
+  EXPECT_THAT(line_of(start), testing::Not(HasSubstr("frozen")));
+  EXPECT_THAT(line_of(start), testing::Not(HasSubstr("initial_weights")));
+  start.initial_weights = "/a.safetensors";
+  start.run_folder = "/run";
+  start.keep_frozen = false;
+  EXPECT_THAT(line_of(start), HasSubstr(R"("frozen":{"folder":"/run","keep":false})"));
+  EXPECT_THAT(line_of(start), HasSubstr(R"("initial_weights":"/a.safetensors")"));
 }
 
 // A model that has just diverged is one whose evaluations people want to see.

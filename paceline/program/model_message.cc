@@ -21,6 +21,7 @@ namespace {
 constexpr std::size_t kMostTensors = 200'000;
 constexpr std::size_t kLongestTensorName = 1000;
 constexpr std::size_t kMostDimensions = 16;
+constexpr std::size_t kLongestDigest = 64;
 constexpr std::size_t kMostUnits = 10'000;
 constexpr std::int64_t kMostFloats = std::int64_t{1} << 40;
 
@@ -46,8 +47,14 @@ absl::StatusOr<std::string> name_of(const json& tensor) {
   if (!tensor.is_object() || found == tensor.end() || !found->is_string())
     return wrong("sent a tensor without a name");
   const auto name = found->get<std::string>();
-  if (name.empty() || name.size() > kLongestTensorName || store::printable(name, kLongestTensorName) != name)
-    return wrong("sent a tensor whose name is empty, too long or not printable");
+  const std::string shown = store::printable(name);
+  if (name.empty() || name.size() > kLongestTensorName)
+    return wrong(
+        fmt::format("sent a tensor whose name '{}' has {} bytes; 1 to {} are allowed, so name it otherwise",
+                    shown, name.size(), kLongestTensorName));
+  if (store::printable(name, kLongestTensorName) != name)
+    return wrong(fmt::format(
+        "sent a tensor whose name '{}' has characters that cannot be printed; name it otherwise", shown));
   return name;
 }
 
@@ -75,13 +82,12 @@ absl::StatusOr<ps::Dtype> dtype_of(const json& tensor, const std::string& name) 
   return wrong(fmt::format("sent tensor '{}' of the unknown dtype '{}'", name, store::printable(dtype)));
 }
 
-absl::StatusOr<ps::Layout> layout_of(const json& message) {
+absl::StatusOr<ps::Layout> layout_of(const json& message, std::set<std::string>& names) {
   const auto tensors = message.find("tensors");
   if (tensors == message.end() || !tensors->is_array() || tensors->empty())
     return wrong("sent a model without tensors");
   if (tensors->size() > kMostTensors) return wrong("sent a model of too many tensors");
   ps::Layout layout;
-  std::set<std::string> names;
   bool any_parameter = false;
   for (const json& tensor : *tensors) {
     PACELINE_ASSIGN_OR_RETURN(const std::string name, name_of(tensor));
@@ -95,6 +101,26 @@ absl::StatusOr<ps::Layout> layout_of(const json& message) {
   }
   if (!any_parameter) return wrong("sent a model without a parameter to train");
   return layout;
+}
+
+absl::Status add_frozen(const json& message, std::set<std::string>& names, Model& model) {
+  const auto frozen = message.find("frozen");
+  if (frozen == message.end() || frozen->is_null()) return absl::OkStatus();
+  if (!frozen->is_array()) return wrong("sent 'frozen' that is not a list");
+  if (names.size() + frozen->size() > kMostTensors) return wrong("sent a model of too many tensors");
+  for (const json& tensor : *frozen) {
+    engine::FrozenTensor one;
+    PACELINE_ASSIGN_OR_RETURN(one.name, name_of(tensor));
+    if (!names.insert(one.name).second) return wrong(fmt::format("named tensor '{}' twice", one.name));
+    PACELINE_ASSIGN_OR_RETURN(one.shape, shape_of(tensor, one.name));
+    PACELINE_ASSIGN_OR_RETURN(one.dtype, dtype_of(tensor, one.name));
+    PACELINE_ASSIGN_OR_RETURN(one.digest, word_of(tensor, "digest", one.name, ""));
+    if (one.digest.size() > kLongestDigest)
+      return wrong(
+          fmt::format("sent tensor '{}' with a digest of more than {} bytes", one.name, kLongestDigest));
+    model.frozen.push_back(std::move(one));
+  }
+  return absl::OkStatus();
 }
 
 // The value in TOML. An error for one that a job file cannot have.
@@ -157,16 +183,17 @@ absl::Status add_number(const json& message, const char* key, std::vector<std::s
   return absl::OkStatus();
 }
 
-absl::Status add_aliases(const json& message, Model& model) {
-  const auto found = message.find("aliases");
+absl::Status add_pairs(const json& message, const char* key,
+                       std::vector<std::pair<std::string, std::string>>& to) {
+  const auto found = message.find(key);
   if (found == message.end() || found->is_null()) return absl::OkStatus();
   const auto is_pair = [](const json& one) {
     return one.is_array() && one.size() == 2 && one[0].is_string() && one[1].is_string();
   };
-  if (!found->is_array()) return wrong("sent 'aliases' that are not a list");
+  if (!found->is_array()) return wrong(fmt::format("sent '{}' that are not a list", key));
   for (const json& one : *found) {
-    if (!is_pair(one)) return wrong("sent an alias that is not [name, tensor]");
-    model.aliases.emplace_back(one[0].get<std::string>(), one[1].get<std::string>());
+    if (!is_pair(one)) return wrong(fmt::format("sent '{}' with one that is not [name, tensor]", key));
+    to.emplace_back(one[0].get<std::string>(), one[1].get<std::string>());
   }
   return absl::OkStatus();
 }
@@ -252,7 +279,9 @@ absl::Status add_units(const json& message, Model& model) {
 
 absl::StatusOr<Model> parse_model(const json& message) {
   Model model;
-  PACELINE_ASSIGN_OR_RETURN(model.layout, layout_of(message));
+  std::set<std::string> names;
+  PACELINE_ASSIGN_OR_RETURN(model.layout, layout_of(message, names));
+  PACELINE_RETURN_IF_ERROR(add_frozen(message, names, model));
   const auto samples = message.find("samples");
   const bool counted = samples != message.end() && samples->is_number_integer() &&
                        samples->get<std::int64_t>() >= 1 && samples->get<std::int64_t>() <= INT32_MAX;
@@ -280,7 +309,10 @@ absl::StatusOr<Model> parse_model(const json& message) {
     model.sets.push_back(fmt::format("drop_last={}", drops->get<bool>()));
   PACELINE_RETURN_IF_ERROR(add_section(message, "optimizer", model.sets));
   PACELINE_RETURN_IF_ERROR(add_section(message, "schedule", model.sets));
-  PACELINE_RETURN_IF_ERROR(add_aliases(message, model));
+  PACELINE_RETURN_IF_ERROR(add_pairs(message, "aliases", model.aliases));
+  PACELINE_RETURN_IF_ERROR(add_pairs(message, "trained_names", model.trained_names));
+  if (const auto config = message.find("adapter_config"); config != message.end() && config->is_object())
+    model.adapter_config = config->dump(2, ' ', false, json::error_handler_t::replace);
   PACELINE_RETURN_IF_ERROR(add_units(message, model));
   return model;
 }

@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -167,8 +168,11 @@ Process::~Process() {
 
 bool Process::ended_within(std::chrono::milliseconds limit) {
   if (status_) return true;
+  const auto until = steady_clock::now() + limit;
   pollfd end{pid_fd_, POLLIN, 0};
-  if (pid_fd_ >= 0) poll(&end, 1, static_cast<int>(limit.count()));
+  // A signal to this process ends the waiting early.
+  while (pid_fd_ >= 0 && poll(&end, 1, static_cast<int>(limit.count())) < 0 && errno == EINTR)
+    limit = std::max(0ms, std::chrono::ceil<std::chrono::milliseconds>(until - steady_clock::now()));
   int status = 0;
   if (waitpid(pid_, &status, WNOHANG) == pid_) status_ = status;
   return status_.has_value();

@@ -90,6 +90,8 @@ StartOptions start_options(const config::JobConfig& job, Role role, const std::s
                    .threads = threads,
                    .weights = job.program->weights,
                    .stages = job.parallel.of_stages(),
+                   .initial_weights = role == Role::kProbe ? "" : job.initial_weights,
+                   .keep_frozen = job.keep_frozen,
                    .settings = {{"batch", mean_batch(job)}, {"epochs", job.epochs}}};
   if (job.parallel.mode == config::Parallel::kStatic)
     options.start.settings.emplace_back("round", round_samples(job.parallel.plan));

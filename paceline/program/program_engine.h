@@ -46,6 +46,7 @@ class ProgramEngine final : public engine::Engine {
 
   const Model& model() const { return model_; }
   const ps::Layout& layout() const override { return model_.layout; }
+  std::span<const engine::FrozenTensor> frozen() const override { return model_.frozen; }
   std::int32_t samples() const override { return model_.samples; }
   std::string digest() const override { return model_.digest; }
   std::int64_t prefetch() const override { return model_.prefetch; }

@@ -163,12 +163,12 @@ absl::Status ProgramStage::backward(std::int64_t micro, const engine::KeepGoing&
   return pass(backward_line(number_, micro, received_), keep_going).status();
 }
 
-absl::StatusOr<Metrics> ProgramStage::finish(const engine::KeepGoing& keep_going) {
+absl::StatusOr<engine::StageResult> ProgramStage::finish(const engine::KeepGoing& keep_going) {
   PACELINE_ASSIGN_OR_RETURN(const Answer answer,
                             engine_.ask(finish_line(number_), keep_going, engine_.options_.step_limit_s));
   const auto* finished = std::get_if<Finished>(&answer);
   if (finished == nullptr) return engine_.failed(absl::DataLossError("answered out of turn"));
-  return finished->metrics;
+  return finished->result;
 }
 
 }  // namespace paceline::program

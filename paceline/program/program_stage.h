@@ -37,7 +37,7 @@ class ProgramStage final : public engine::Stage {
   absl::StatusOr<std::size_t> send(std::span<std::byte> room) override;
   absl::StatusOr<double> forward(std::int64_t micro, const engine::KeepGoing& keep_going) override;
   absl::Status backward(std::int64_t micro, const engine::KeepGoing& keep_going) override;
-  absl::StatusOr<Metrics> finish(const engine::KeepGoing& keep_going) override;
+  absl::StatusOr<engine::StageResult> finish(const engine::KeepGoing& keep_going) override;
 
  private:
   // Memory that the program maps.

@@ -93,7 +93,7 @@ TEST(ProgramStage, WritesItsOwnTensorsAlone) {
   ASSERT_EQ(bench.far().floats().size(), 1u);
   EXPECT_EQ(bench.far().floats()[0].begin, bench.layout().tensors()[2].offset);
   ASSERT_TRUE(bench.start({2, 4, 9}, 2).ok());
-  EXPECT_EQ(bench.near().finish(go_on)->at("passes"), 0);
+  EXPECT_EQ(bench.near().finish(go_on)->metrics.at("passes"), 0);
   EXPECT_THAT(bench.gradient(0), Each(5));
   EXPECT_THAT(bench.gradient(2), Each(0));
 }

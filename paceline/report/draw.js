@@ -19,6 +19,12 @@ const fixed = (value, digits) =>
 const or_dash = (value, text) => known(value) ? text(value) : '\u2013';
 const count_text = value => fixed(value, 0);
 const percent_text = (share, digits = 1) => `${fixed(100 * share, digits)}\u00a0%`;
+// Up to four digits in a text that fits into a tile: 12.34, 0.00109, 1.09e-4.
+const short_value = value => {
+  const size = Math.abs(value);
+  if (size !== 0 && Number.isFinite(value) && (size < 0.001 || size >= 100000)) return value.toExponential(2).replace('e+', 'e');
+  return String(Number(value.toPrecision(size < 0.01 ? 3 : 4)));
+};
 // Three or four digits that matter, whatever the size.
 const plain = value => value.toLocaleString('en-US', {maximumSignificantDigits: Math.abs(value) >= 1000 ? 4 : 3});
 const seconds_text = value => `${Math.abs(value) < 10 ? fixed(value, 2) : fixed(value, 1)}\u00a0s`;

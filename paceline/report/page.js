@@ -20,7 +20,6 @@ const style_of = run => groups.findIndex(group => group.runs.includes(run));
 // A line for each policy. Of several seeds it is their mean, and a band of a standard error on both sides.
 const lines_of = points_of => groups.map((group, style) => ({name: group.name, style, look: look_of(group.runs[0]), ...mean_curve(group.runs.map(points_of))}));
 const kSeedsNote = 'Means over the seeds, up to where all of them have come, \u00b1 a standard error.';
-const short_value = value => String(Number(value.toPrecision(4)));
 
 const tile = (name, value, unit, below) => html('div', {}, html('dt', {}, name),
   html('dd', {}, value, unit ? html('span', {class: 'unit'}, unit) : null), below ? html('dd', {}, below) : null);

@@ -175,7 +175,8 @@ void RunStats::add_activity(Time now, Summary& summary) const {
     if (!replica) continue;
     computing += replica->computing(now);
     waiting += replica->waiting(now);
-    summary.replicas.push_back(replica->summary(now));
+    ReplicaSummary& added = summary.replicas.emplace_back(replica->summary(now));
+    if (finished_ && works(added.doing)) added.doing = Doing::kEnded;
   }
   summary.wait_share = share_waiting(waiting, computing);
 }

@@ -407,6 +407,19 @@ TEST(RunStats, TimeStandsStillAfterTheEnd) {
   EXPECT_EQ(run.lane(0, 1000).size(), 1U) << "it did nothing after the end";
 }
 
+TEST(RunStats, ReplicasThatWorkedAtTheEndHaveEnded) {
+  Told run;
+  run.joined(0, 0).joined(0, 1).joined(0, 2).joined(0, 3);
+  run.released(0, 0, 1).released(0, 1, 1).ready(1, 1, 1).parked(1, 2).left(1, 3);
+  run.stats.on_order(at(2), control::Finish{"interrupted"});
+  const Summary summary = run.stats.summary(at(3));
+  EXPECT_EQ(summary.replicas[0].doing, Doing::kEnded) << "it was computing";
+  EXPECT_EQ(summary.replicas[1].doing, Doing::kEnded) << "it was waiting";
+  EXPECT_EQ(summary.replicas[2].doing, Doing::kParked);
+  EXPECT_EQ(summary.replicas[3].doing, Doing::kGone);
+  EXPECT_EQ(to_string(Doing::kEnded), "ended");
+}
+
 TEST(RunStats, LanesTellWhatEndedTheWaiting) {
   Told run;
   run.joined(0, 0)

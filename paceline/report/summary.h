@@ -65,7 +65,13 @@ struct RunInfo {
   std::optional<planner::CostKind> budget{};
 };
 
-enum class Doing { kJoining, kComputing, kWaiting, kParked, kGone };
+// kEnded: the run is over, and the replica had not left it.
+enum class Doing { kJoining, kComputing, kWaiting, kParked, kGone, kEnded };
+
+// True if the replica has an iteration to do or waits for one.
+inline bool works(Doing doing) {
+  return doing == Doing::kJoining || doing == Doing::kComputing || doing == Doing::kWaiting;
+}
 
 // A device's pace: the asked and the actual time of an iteration.
 struct PaceSummary {

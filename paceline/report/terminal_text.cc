@@ -85,7 +85,7 @@ std::string without_numbers(const std::string& text) {
 }
 
 std::string to_string(Doing doing) {
-  static constexpr std::array kNames{"joining", "computing", "waiting", "done", "gone"};
+  static constexpr std::array kNames{"joining", "computing", "waiting", "done", "gone", "ended"};
   return kNames[static_cast<std::size_t>(doing)];
 }
 

@@ -27,6 +27,9 @@ struct RunPaths {
   std::filesystem::path asked() const { return root / "asked.toml"; }
   // the program's settings, from its probe
   std::filesystem::path program() const { return root / "program.json"; }
+  // The values of frozen tensors, which the program writes once, and their digests.
+  std::filesystem::path frozen() const { return root / "frozen.safetensors"; }
+  std::filesystem::path frozen_digests() const { return root / "frozen.json"; }
   std::filesystem::path journal() const { return root / "journal.sqlite"; }
   std::filesystem::path metrics() const { return root / "metrics.jsonl"; }  // a LineFile
   std::filesystem::path checkpoints() const { return root / "checkpoints"; }

@@ -33,6 +33,14 @@ absl::Status read_into(const Tensor& tensor, const ps::TensorSpec& spec, std::sp
     std::copy(tensor.data.begin(), tensor.data.end(), to.begin());
     return absl::OkStatus();
   }
+  if (spec.dtype == ps::Dtype::kInt64 && tensor.dtype == spec.dtype) {  // a counter that is averaged
+    std::int64_t value = 0;
+    for (std::size_t i = 0; i < to.size(); ++i) {
+      std::memcpy(&value, tensor.data.data() + i * sizeof value, sizeof value);
+      to[i] = static_cast<float>(value);
+    }
+    return absl::OkStatus();
+  }
   if (!ps::to_float32(std::as_bytes(std::span(tensor.data)), tensor.dtype, to))
     return wrong(fmt::format("is of type {}, which is not a floating-point type", ps::name_of(tensor.dtype)));
   if (!std::all_of(to.begin(), to.end(), [](float value) { return std::isfinite(value); }))

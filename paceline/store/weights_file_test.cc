@@ -84,6 +84,16 @@ TEST_F(WeightsFile, NamesTensorsThatDoNotFit) {
   EXPECT_THAT(wrong(), HasSubstr("'count' is of type float64, and int64 in the model"));
 }
 
+TEST_F(WeightsFile, ACounterThatIsAveragedIsReadAsAFloat) {
+  layout_ = {};
+  layout_.add("w", ps::TensorKind::kParameter, {2, 2});
+  layout_.add("count", ps::TensorKind::kStatistic, {1}, ps::Dtype::kInt64);
+  const std::int64_t batches = 1234;
+  std::memcpy(count_.data(), &batches, sizeof batches);
+  ASSERT_TRUE(read().ok());
+  EXPECT_EQ(out_[static_cast<std::size_t>(layout_.tensors()[1].offset)], 1234.0f);
+}
+
 TEST_F(WeightsFile, AFileThatIsNotThereIsSaid) {
   EXPECT_TRUE(absl::IsNotFound(read_weights(directory_ / "none", layout_, out_)));
 }

@@ -146,8 +146,10 @@ void Supervisor::on(const MemberEnded& ended) {
   const std::string lost = fmt::format("{} was lost ({})", member->name, why);
   if (member->kind == MemberKind::kWorker) {
     lost_worker_ = fmt::format("{}: {}", member->name, why);
-    const bool alone = options_.replicas.size() == 1;
-    return tell(lost + (options_.plans_anew || alone ? "" : "; the others train on its samples"));
+    // Hosts that have a part of the workers do not know whether others are left.
+    if (!options_.replicas.empty() && !any_replica_whole())
+      return tell(lost + "; no device is left to train on its samples, so the run stops");
+    return tell(lost + (options_.plans_anew ? "" : "; the others train on its samples"));
   }
   // An evaluator that ended by itself would do so again.
   if (member->kind == MemberKind::kEvaluator &&
@@ -348,7 +350,8 @@ void Supervisor::look_at_silence() {
                     "Look there for the reason, and start the hosts again",
                     leader_, patience.count())));
   }
-  if (now_ < silent_since_ + kSilenceUntold || std::exchange(silence_told_, true)) return;
+  // The command that leads says how the run ended; a program here may still go on after it.
+  if (options_.beside || now_ < silent_since_ + kSilenceUntold || std::exchange(silence_told_, true)) return;
   const char* const host = begins ? "the first host" : "the host that leads the run";
   const std::string waiting = fmt::format("waiting at most {:.0f} s", patience.count());
   if (ever_answered_) {

@@ -38,6 +38,7 @@ struct SupervisorOptions {
   bool resumes = false;     // the run has trained before
   bool again = false;       // the run goes on, and nobody stopped it: hosts that stay away are given up
   bool copies = false;      // there are several of each shard: the coordinator says what it goes on from
+  bool beside = false;      // the coordinator is on this host, and another command has started it
   // For a coordinator on another host.
   HostRank host{};
   double patience_s = 0;

@@ -183,8 +183,11 @@ TEST_F(SupervisorTest, StopsWithTheLastReplica) {
   take_done();
   ends("w1", said(ExitReason::kOwnError, "w1: out of memory"));
   pass();
-  EXPECT_THAT(take_done(),
-              ElementsAre(StartsWith("w1 was lost (w1: out of memory)"), "ask to stop: no replica is left"));
+  EXPECT_THAT(
+      take_done(),
+      ElementsAre("w1 was lost (w1: out of memory); no device is left to train on its samples, so the run "
+                  "stops",
+                  "ask to stop: no replica is left"));
   pass();
   EXPECT_THAT(take_done(), ElementsAre("ask to stop: no replica is left"))
       << "a coordinator may not have heard it";
@@ -380,7 +383,9 @@ TEST_F(SupervisorTest, ALostWorkerThatWasAloneLeavesNoOthers) {
   answer(1, true);
   take_done();
   ends("w0", killed());
-  EXPECT_THAT(take_done(), ElementsAre("w0 was lost (killed by signal 9 (Killed))"));
+  EXPECT_THAT(take_done(),
+              ElementsAre("w0 was lost (killed by signal 9 (Killed)); no device is left to train on its "
+                          "samples, so the run stops"));
 }
 
 // The coordinator is busy, and has not said yet that training has begun.
@@ -609,9 +614,10 @@ class OtherHost : public SupervisorTest {
     happens(NotAnswered{true});
   }
   // A new run, which has not begun: nobody has answered yet.
-  void begin_before_the_run() {
+  void begin_before_the_run(bool beside = false) {
     SupervisorOptions other{.members = kMembers};
     other.leads = false;
+    other.beside = beside;
     other.host = HostRank(1);
     other.patience_s = 10;
     other.leader = "10.0.0.1:1";
@@ -679,6 +685,12 @@ TEST_F(OtherHost, SaysWhyAProcessOfItsOwnCouldNotStart) {
   for (const char* const name : {"w0", "server0"}) ends(name, done());
   pass();
   EXPECT_EQ(outcome(), "no such data");
+}
+
+TEST_F(OtherHost, TheCommandBesideTheOneThatLeadsSaysNothing) {
+  begin_before_the_run(true);
+  pass(seconds(100));
+  EXPECT_THAT(take_done(), IsEmpty());
 }
 
 TEST_F(OtherHost, SaysThatItWaitsForTheFirstHost) {

@@ -173,8 +173,11 @@ Json devices_json(const LiveRun& run) {
   for (const report::ReplicaSummary* one : rows) {
     if (list.size() == kDeviceRows) break;
     const Speed speed = run.recent.speed(one->replica);
+    // A run that was cut short wrote no end into its journal.
+    const bool ended = !run.state.led() && report::works(one->doing);
+    const report::Doing doing = ended ? report::Doing::kEnded : one->doing;
     list.push_back({{"name", one->name},
-                    {"doing", report::to_string(one->doing)},
+                    {"doing", report::to_string(doing)},
                     {"why", one->why},
                     {"iterations", one->iterations},
                     {"samples", one->samples},

@@ -2,7 +2,7 @@
 
 const section = (title, ...children) => html('section', {}, html('div', {class: 'title'}, html('h2', {}, title)), ...children);
 const ago_text = seconds => !known(seconds) ? '\u2013' : seconds < 90 ? `${fixed(seconds, seconds < 10 ? 1 : 0)}\u00a0s` : seconds < 5400 ? `${fixed(seconds / 60, 0)}\u00a0min` : `${fixed(seconds / 3600, 1)}\u00a0h`;
-const digits4 = value => or_dash(value, known_value => String(Number(known_value.toPrecision(4))));
+const digits4 = value => or_dash(value, short_value);
 
 // Elements that keep their place and change their text: what did not change is left alone.
 function text_node(node) {

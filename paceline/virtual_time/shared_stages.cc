@@ -62,8 +62,11 @@ absl::StatusOr<engine::StepResult> SharedStages::step(const engine::Batch& batch
   }
   for (const Stage& stage : stages_) {
     for (const auto& device : stage) {
-      PACELINE_ASSIGN_OR_RETURN(const Metrics metrics, device->finish(keep_going));
-      if (&stage == &stages_.back()) result.metrics = metrics;
+      PACELINE_ASSIGN_OR_RETURN(const engine::StageResult part, device->finish(keep_going));
+      if (&stage != &stages_.back()) continue;
+      result.metrics = part.metrics;
+      result.weight = part.weight;
+      if (part.weight) losses = {part.loss};  // no devices share the stage then
     }
     for (std::size_t turn = 1; turn < stage.size(); ++turn) {
       for (const ps::FloatRange& range : stage[turn]->floats()) {

@@ -59,9 +59,29 @@ class Onlooker {
   steady_clock::time_point next_{};
 };
 
+absl::Status write_checkpoint(sim::VirtualCluster& cluster, VirtualWork& work) {
+  return work.save(cluster.controller().save(), cluster.now().time_since_epoch());
+}
+
+// Does what the job wants after SIGUSR1 and SIGUSR2. Before the first commit there is nothing to write yet.
+absl::Status answer_warning(sim::VirtualCluster& cluster, VirtualWork& work, config::OnSignal on_signal,
+                            launch::Display& display) {
+  const int warnings = launch::new_warnings();
+  const Version version = cluster.controller().version();
+  const bool writes = on_signal == config::OnSignal::kWrite;
+  if (warnings == 0 || (writes && version == Version(0))) return absl::OkStatus();
+  launch::answer_warnings(warnings);
+  if (on_signal == config::OnSignal::kStop) launch::take_warning_as_stop();
+  if (!writes) return absl::OkStatus();
+  PACELINE_RETURN_IF_ERROR(write_checkpoint(cluster, work));
+  display.note(fmt::format("{}: the checkpoint of version {} is written, and training goes on",
+                           launch::name_of_warning(), version));
+  return absl::OkStatus();
+}
+
 // Runs until the end, or until a second signal.
-absl::Status run(sim::VirtualCluster& cluster, runs::RunRecorder& recorder, Onlooker& onlooker,
-                 launch::Display& display) {
+absl::Status run(sim::VirtualCluster& cluster, VirtualWork& work, config::OnSignal on_signal,
+                 runs::RunRecorder& recorder, Onlooker& onlooker, launch::Display& display) {
   bool stopping = false;
   while (!cluster.over()) {
     const absl::Status status = cluster.step();
@@ -69,6 +89,7 @@ absl::Status run(sim::VirtualCluster& cluster, runs::RunRecorder& recorder, Onlo
     PACELINE_RETURN_IF_ERROR(status);
     PACELINE_RETURN_IF_ERROR(recorder.trouble());
     onlooker.look();
+    PACELINE_RETURN_IF_ERROR(answer_warning(cluster, work, on_signal, display));
     const int signals = launch::stop_signals();
     if (signals > 1) return absl::CancelledError("stopped at once");
     if (signals == 1 && !std::exchange(stopping, true)) {
@@ -103,7 +124,8 @@ absl::Status train_virtually(const std::string& folder, bool resume, launch::Sho
     if (job.stop_at_target && control::meets(*job.target, evaluated))
       cluster->ask_stop("the target is reached", control::FinishCause::kTarget);
   };
-  PACELINE_ASSIGN_OR_RETURN(const auto work, VirtualWork::create(job, restart, journal_first, on_evaluated));
+  PACELINE_ASSIGN_OR_RETURN(
+      const auto work, VirtualWork::create(job, paths.root.string(), restart, journal_first, on_evaluated));
   const control::ControllerConfig config = config::controller_config(job, work->dataset_size());
   recorder->start(config, job_toml);
   std::unique_ptr<control::Replanner> replanner;
@@ -130,9 +152,8 @@ absl::Status train_virtually(const std::string& folder, bool resume, launch::Sho
                                       policy::make_policy(job.policy), std::move(options));
   cluster = &virtual_cluster;
   Onlooker onlooker(*recorder, virtual_cluster, display, config.total_samples);
-  PACELINE_RETURN_IF_ERROR(run(virtual_cluster, *recorder, onlooker, display));
-  PACELINE_RETURN_IF_ERROR(
-      work->save(virtual_cluster.controller().save(), virtual_cluster.now().time_since_epoch()));
+  PACELINE_RETURN_IF_ERROR(run(virtual_cluster, *work, job.on_signal, *recorder, onlooker, display));
+  PACELINE_RETURN_IF_ERROR(write_checkpoint(virtual_cluster, *work));
   if (const auto used = work->used_weights()) recorder->note_used_weights(*used);
   recorder->add_metrics(virtual_cluster.now());  // the last metrics, wherever the end came between two lines
   PACELINE_RETURN_IF_ERROR(recorder->flush());

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "paceline/base/control_groups.h"
@@ -32,7 +33,23 @@ std::future<Result> compute_on(compute::ComputePool& pool, std::function<Result(
 constexpr int kThreads = 1;
 bool always() { return true; }
 
-absl::StatusOr<std::vector<std::unique_ptr<engine::Engine>>> make_engines(const config::JobConfig& job) {
+// Two processes of one program have the same frozen tensors, or they compute different models.
+absl::Status check_frozen(const engine::Engine& first, const engine::Engine& other) {
+  const auto same = [](const engine::FrozenTensor& one, const engine::FrozenTensor& two) {
+    return one.name == two.name && one.digest == two.digest;
+  };
+  const auto known = first.frozen(), others = other.frozen();
+  const auto [differs, _] = std::mismatch(known.begin(), known.end(), others.begin(), others.end(), same);
+  if (differs == known.end() && known.size() == others.size()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      fmt::format("two processes of the program have other values of '{}', and it is frozen: before join(), "
+                  "load the same file in "
+                  "both, or seed the model (torch.manual_seed) before you build it",
+                  differs == known.end() ? others[known.size()].name : differs->name));
+}
+
+absl::StatusOr<std::vector<std::unique_ptr<engine::Engine>>> make_engines(const config::JobConfig& job,
+                                                                          const std::string& run_folder) {
   // The stages of a replica stay in one engine, and a program's are not for two threads.
   const bool one = job.program && job.parallel.of_stages();
   const std::size_t count =
@@ -44,9 +61,11 @@ absl::StatusOr<std::vector<std::unique_ptr<engine::Engine>>> make_engines(const 
   }
   std::vector<std::unique_ptr<engine::Engine>> engines(count);
   for (std::size_t i = 0; i < count; ++i) {
-    PACELINE_ASSIGN_OR_RETURN(
-        engines[i], program::ProgramEngine::start(program::start_options(job, program::Role::kVirtual,
-                                                                         "w" + std::to_string(i), kThreads)));
+    program::StartOptions options =
+        program::start_options(job, program::Role::kVirtual, "w" + std::to_string(i), kThreads);
+    if (i == 0) options.start.run_folder = run_folder;
+    PACELINE_ASSIGN_OR_RETURN(engines[i], program::ProgramEngine::start(options));
+    PACELINE_RETURN_IF_ERROR(check_frozen(*engines[0], *engines[i]));
   }
   return engines;
 }
@@ -66,9 +85,10 @@ absl::StatusOr<std::unique_ptr<VirtualWork::Slot>> VirtualWork::Slot::create(con
 }
 
 absl::StatusOr<std::unique_ptr<VirtualWork>> VirtualWork::create(
-    const config::JobConfig& job, const std::optional<coordinator::Restart>& restart,
-    store::CheckpointSink& checkpoints, OnEvaluated on_evaluated) {
-  PACELINE_ASSIGN_OR_RETURN(auto engines, make_engines(job));
+    const config::JobConfig& job, const std::string& run_folder,
+    const std::optional<coordinator::Restart>& restart, store::CheckpointSink& checkpoints,
+    OnEvaluated on_evaluated) {
+  PACELINE_ASSIGN_OR_RETURN(auto engines, make_engines(job, run_folder));
   engine::Engine& first = *engines.front();
   ps::Layout layout = first.layout();
   PACELINE_ASSIGN_OR_RETURN(LocalShards shards, LocalShards::create(job, layout));

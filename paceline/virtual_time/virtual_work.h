@@ -28,8 +28,9 @@ class VirtualWork final : public sim::Work {
 
   // Reads the data and starts from initial weights, or from `restart`. `job` and `checkpoints` outlive it.
   static absl::StatusOr<std::unique_ptr<VirtualWork>> create(
-      const config::JobConfig& job, const std::optional<coordinator::Restart>& restart,
-      store::CheckpointSink& checkpoints, OnEvaluated on_evaluated);
+      const config::JobConfig& job, const std::string& run_folder,
+      const std::optional<coordinator::Restart>& restart, store::CheckpointSink& checkpoints,
+      OnEvaluated on_evaluated);
 
   ~VirtualWork() override;
 

@@ -81,7 +81,7 @@ def zero_ranges(entries: Sequence[Entry], memories: Memories, span: Span) -> lis
 
 def check_trainable(inventory: Inventory) -> None:
     """A parameter that was frozen at join() has no gradient in shared memory."""
-    for entry in inventory.frozen:
+    for entry in inventory.untrained:
         if entry.tensor.requires_grad:
             raise PacelineError(
                 f"{entry.name} was frozen at join() and wants a gradient now; "

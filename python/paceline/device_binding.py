@@ -180,7 +180,7 @@ class DeviceBinding:
                     self._gather(index, entry.tensor)
                     entry.tensor.grad = None
                 elif entry.kind == STATISTIC and view is not None:
-                    view.copy_(entry.tensor)
+                    entry.way.write(entry.tensor, view)
             self._transfers.join_aside()
             now = [self._sums(bucket) for bucket in self._buckets]
             before = [bucket.sent if bucket.sent is not None else one for bucket, one in zip(self._buckets, now)]

@@ -20,13 +20,15 @@ from .device_memory import card_that_shares, driver
 from .devices import is_stand_in
 from .errors import PacelineError
 from .evaluation import takes_model
+from .frozen import Frozen
 from .host_binding import HostBinding
 from .inventory import Inventory, take_inventory
 from .job import Job
-from .loading import Load, Loads, check_train_set, make_loader, prefetched
+from .loading import Load, Loads, check_train_set, make_loader, prefetched, to_device
 from .memories import CUDA, Memories
 from .optimizer_guard import OptimizerGuard
 from .optimizers import read_optimizer
+from .peft_names import peft_names
 from .reporting import reporter
 from .resident_binding import ResidentBinding
 from .schedules import read_schedule
@@ -59,11 +61,18 @@ def enlist(session: Session, model: nn.Module, train_set: Any, wishes: Wishes) -
     samples = check_train_set(train_set)
     if wishes.evaluate is not None:
         takes_model(wishes.evaluate)
-    inventory = take_inventory(model)
+    inventory = take_inventory(model, session.stages)
     device = next(inventory.model.parameters()).device
     memories = Memories(len(inventory.entries), device)
+    may_write = _weights_of(session, wishes) == "copy"
+    # A follower gets its leader's values.
+    frozen = Frozen(inventory.frozen, may_write or session.role == "follower")
+    if session.initial_weights:
+        frozen.load(session.initial_weights, session.run_folder)
+    if session.role == "worker" and session.run_folder and session.on_host == 0:
+        frozen.keep(session.run_folder, session.keep_frozen)
     # A follower describes only the model to its leader, without any settings.
-    message = None if session.role == "follower" else _model_message(session, inventory, samples, wishes)
+    message = None if session.role == "follower" else _model_message(session, inventory, frozen, samples, wishes)
     cuts = None
     if session.stages and message is not None and session.role != "evaluator":
         try:
@@ -80,9 +89,10 @@ def enlist(session: Session, model: nn.Module, train_set: Any, wishes: Wishes) -
         make_loader=lambda: make_loader(train_set, wishes.collate_fn, wishes.loader),
         evaluate=wishes.evaluate,
         guard=OptimizerGuard(wishes.optimizer, wishes.scaler, wishes.schedule),
-        watch=WriteWatch(inventory.entries, may_write=_weights_of(session, wishes) == "copy"),
+        watch=WriteWatch([*inventory.entries, *inventory.frozen], may_write),
+        frozen=frozen,
         device=device,
-        team=_make_team(session, inventory, device, wishes),
+        team=_make_team(session, inventory, frozen, device, wishes),
         loss=wishes.loss,
         cuts=cuts,
     )
@@ -103,11 +113,12 @@ def _cuts_of(model: nn.Module, train_set: Any, inventory: Inventory, samples: in
         raise CannotCut("scaler= works on whole models only; use bfloat16, which needs no scaler")
     if wishes.processes != 1:
         raise CannotCut("processes= computes whole models only; leave it out, and name more devices")
-    if next(inventory.model.parameters()).device.type != "cpu":
-        raise CannotCut("stages compute on processors only as yet, and this model is on a GPU")
+    device = next(inventory.model.parameters()).device
+    if device.type not in ("cpu", "cuda"):
+        raise CannotCut(f"stages compute on processors and on NVIDIA's GPUs, and this model is on {device.type}")
     probed = tuple(range(min(samples, 2)))
     batch = Loads(train_set, wishes.collate_fn)[Load(probed, 0)]
-    return find_cuts(model, inventory, wishes.loss, batch, len(probed), wishes.blocks)
+    return find_cuts(model, inventory, wishes.loss, to_device(batch, device), len(probed), wishes.blocks)
 
 
 def _weights_of(session: Session, wishes: Wishes) -> str:
@@ -127,7 +138,7 @@ def _make_binding(
             from .team import FollowersBinding
 
             return FollowersBinding(inventory)
-        if device.type != "cpu" or is_stand_in():
+        if (device.type != "cpu" or is_stand_in()) and not session.stages:
             return DeviceBinding(inventory, memories, device, may_write=copies)
         return HostBinding(inventory, memories, copy_weights=copies)
 
@@ -137,22 +148,24 @@ def _make_binding(
     return BindingByMemory(memories, of_files, resident)
 
 
-def _make_team(session: Session, inventory: Inventory, device: torch.device, wishes: Wishes) -> Team | None:
+def _make_team(
+    session: Session, inventory: Inventory, frozen: Frozen, device: torch.device, wishes: Wishes
+) -> Team | None:
     if not isinstance(wishes.processes, int) or wishes.processes < 1:
-        raise PacelineError(f"processes = {wishes.processes!r} is not a number of processes")
+        raise PacelineError(f"processes = {wishes.processes!r} is not a number of processes; write 1 or more")
     # torch.distributed is imported only if it is needed.
     if session.role == "follower":
         from .team import Follower
 
-        return Follower(session, inventory, device)
+        return Follower(session, inventory, frozen, device)
     if session.role == "worker" and wishes.processes > 1:
         from .team_leader import Leader
 
-        return Leader(session, inventory, device, wishes.processes)
+        return Leader(session, inventory, frozen, device, wishes.processes)
     return None
 
 
-def _model_message(session: Session, inventory: Inventory, samples: int, wishes: Wishes) -> Message:
+def _model_message(session: Session, inventory: Inventory, frozen: Frozen, samples: int, wishes: Wishes) -> Message:
     message: Message = {
         "type": "model",
         "tensors": [entry.message() for entry in inventory.entries],
@@ -160,7 +173,11 @@ def _model_message(session: Session, inventory: Inventory, samples: int, wishes:
         "prefetch": prefetched(wishes.loader),
         "device": _in_words(next(inventory.model.parameters()).device),
     }
-    card = _card_of(inventory) if wishes.processes == 1 else None
+    if inventory.frozen:
+        message["frozen"] = frozen.message(with_digests=session.role == "worker")
+    if session.role == "probe" and (named := peft_names(inventory)) is not None:
+        message["trained_names"], message["adapter_config"] = named
+    card = _card_of(inventory) if wishes.processes == 1 and not session.stages else None
     if card is not None:
         cuda = driver()
         message["memory"] = {"kind": CUDA, "device": card, "cards": len(cuda.cards()), "words": cuda.offers_words()}
@@ -189,7 +206,7 @@ def _model_message(session: Session, inventory: Inventory, samples: int, wishes:
 
 def _card_of(inventory: Inventory) -> str | None:
     """The UUID of the card that has the whole model, if weights and gradients can lie in its memory."""
-    devices = {entry.tensor.device for entry in inventory.entries}
+    devices = {entry.tensor.device for entry in [*inventory.entries, *inventory.frozen]}
     return card_that_shares(devices.pop()) if len(devices) == 1 else None
 
 

@@ -12,6 +12,7 @@ import torch
 
 from .inventory import CONSTANT, PARAMETER, STATISTIC, Entry, Inventory
 from .memories import Memories, Span
+from .statistic import Statistics
 
 
 class FlatWeights:
@@ -23,7 +24,7 @@ class FlatWeights:
         self._bound = False
         # Views of the buffer: of parameters that are views themselves, and of tensors that are copied from it.
         self._views: list[tuple[torch.Tensor, torch.Tensor, int]] = []
-        self._copied: tuple[list[Entry], list[torch.Tensor]] = ([], [])
+        self._copied = Statistics()
 
     def new_room(self) -> torch.Tensor:
         """Zeros for everything that changes: parameters and statistics."""
@@ -79,19 +80,17 @@ class FlatWeights:
         for tensor, view, address in self._views:
             if tensor.data_ptr() != address:  # moved since, by an RNN of cuDNN, say
                 tensor.data = view
-        entries, source = self._copied
-        copy_each([entry.tensor.data for entry in entries], source)
+        self._copied.read()
 
     def _make_views(self) -> None:
         flat = self._room()
-        self._views, self._copied = [], ([], [])
+        self._views, self._copied = [], Statistics()
         for index, entry in enumerate(self._entries):
             if entry.kind == CONSTANT:
                 continue
             view = self.part(flat, index)
             if entry.kind == STATISTIC or not in_place(entry):
-                self._copied[0].append(entry)
-                self._copied[1].append(view)
+                self._copied.add(entry, view)
             else:
                 entry.tensor.data = view
                 self._views.append((entry.tensor, view, view.data_ptr()))
@@ -133,16 +132,8 @@ class FlatWeights:
                 if self._bound and in_place(entry):
                     tensor.data = tensor.data.clone()
         self._flat = None
-        self._views, self._copied = [], ([], [])
+        self._views, self._copied = [], Statistics()
         self._bound = False
-
-
-def copy_each(to: list[torch.Tensor], source: list[torch.Tensor]) -> None:
-    if to and hasattr(torch, "_foreach_copy_"):
-        torch._foreach_copy_(to, source)
-        return
-    for tensor, values in zip(to, source):
-        tensor.copy_(values)
 
 
 def in_place(entry: Entry) -> bool:

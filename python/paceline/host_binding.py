@@ -1,7 +1,7 @@
-"""A model on the CPU, computing in shared memory.
+"""A model on the CPU, computing in shared memory; or a stage of a model, on any device.
 
 Parameters are views of the weights and gradients are views of the gradient memory wherever PyTorch can
-compute in that memory: float32, contiguous. Others are copied in and out.
+compute in that memory: float32, contiguous, on the CPU. Others are copied in and out.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ class HostBinding:
         ]
         for index, entry in enumerate(self._entries):
             if entry.kind == CONSTANT:
-                frozen = not entry.is_buffer and entry.tensor.is_contiguous()
+                tensor = entry.tensor
+                frozen = not entry.is_buffer and tensor.is_contiguous() and tensor.device.type == "cpu"
                 self._weights_in_place[index] = frozen and not copy_weights
         self._weight_views: dict[Span, Views] = {}
         self._gradient_views: dict[Span, Views] = {}
@@ -66,6 +67,8 @@ class HostBinding:
                 # The program may have replaced it, for example to measure it.
                 if not bound or tensor.data_ptr() != view.data_ptr():
                     tensor.data = view
+            elif self._entries[index].kind == STATISTIC:
+                self._entries[index].way.read(self._entries[index].tensor, view)
             elif came or self._entries[index].kind != CONSTANT or not self._constants_read:
                 self._entries[index].tensor.data.copy_(view)
 
@@ -75,14 +78,16 @@ class HostBinding:
             entry = self._entries[index]
             self._absent[index] = entry.tensor.stride()
             floats = entry.dtype.is_floating_point
-            nothing = torch.full((), float("nan") if floats else 0, dtype=entry.dtype)
+            nothing = torch.full((), float("nan") if floats else 0, dtype=entry.dtype, device=entry.tensor.device)
             entry.tensor.data = nothing.expand(entry.shape)
 
     def _come_back(self, index: int) -> bool:
         strides = self._absent.pop(index, None)
         if strides is not None and not self._weights_in_place[index]:
             entry = self._entries[index]
-            entry.tensor.data = torch.empty_strided(entry.shape, strides, dtype=entry.dtype)
+            entry.tensor.data = torch.empty_strided(
+                entry.shape, strides, dtype=entry.dtype, device=entry.tensor.device
+            )
         return strides is not None
 
     def before(self, gradients: Runs) -> None:
@@ -107,7 +112,7 @@ class HostBinding:
                     # From now on, changes of gradients by the program are not for the servers.
                     entry.tensor.grad = None
                 elif entry.kind == STATISTIC:
-                    view.copy_(entry.tensor)
+                    entry.way.write(entry.tensor, view)
         return False  # the worker reads it as fast
 
     def shared_at(self, address: int) -> str | None:

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import nn
 
 from .errors import PacelineError, kind_of
+from .statistic import Way, way_of
 
 PARAMETER = "parameter"
 STATISTIC = "statistic"
 CONSTANT = "constant"
+FROZEN = "frozen"  # no part of what Paceline keeps
 
-_DTYPES = {
+# A constant buffer of more bytes is frozen, too. A smaller one may count something, and all start with one's value.
+_SMALL_BUFFER = 1024 * 1024
+
+TYPE_NAMES = {
     torch.float32: "float32",
     torch.float64: "float64",
     torch.float16: "float16",
@@ -36,6 +41,7 @@ class Entry:
     module: nn.Module
     key: str  # under which the module has it
     is_buffer: bool
+    way: Way = field(default_factory=Way)  # how a statistic goes to the mean of a commit, and comes back
 
     @property
     def tensor(self) -> torch.Tensor:
@@ -46,22 +52,31 @@ class Entry:
         if tensor is None or tuple(tensor.shape) != self.shape:
             now = "is gone" if tensor is None else f"has the shape {list(tensor.shape)}"
             raise PacelineError(
-                f"{self.name} had the shape {list(self.shape)} at join() and {now}; a job's tensors cannot change"
+                f"{self.name} had the shape {list(self.shape)} at join() and {now}; {self._way_out_of_change()}"
             )
         return tensor
+
+    def _way_out_of_change(self) -> str:
+        if self.is_buffer:
+            return (
+                "pass one batch through the model before join() if it has its last shape then; if it need not be "
+                "saved, register it with register_buffer(..., persistent=False)"
+            )
+        return "a job's parameters cannot change, so give it its last shape before join()"
 
     @property
     def count(self) -> int:
         return int(torch.Size(self.shape).numel())
 
     def message(self) -> dict[str, object]:
-        return {"name": self.name, "kind": self.kind, "shape": list(self.shape), "dtype": _DTYPES[self.dtype]}
+        return {"name": self.name, "kind": self.kind, "shape": list(self.shape), "dtype": TYPE_NAMES[self.dtype]}
 
 
 @dataclass
 class Inventory:
     model: nn.Module
     entries: list[Entry]  # parameters, then statistics, then constants
+    frozen: list[Entry]
     aliases: list[tuple[str, str]]
 
     def check_known(self) -> None:
@@ -78,8 +93,8 @@ class Inventory:
             for parameter, (name, shape) in zip(now, self._names):
                 if parameter.shape != shape:
                     raise PacelineError(
-                        f"{name} had the shape {list(shape)} at join() and has {list(parameter.shape)} now; "
-                        "a job's tensors cannot change"
+                        f"{name} had the shape {list(shape)} at join() and has {list(parameter.shape)} now, and "
+                        "a job's tensors cannot change; give it its shape before join()"
                     )
             return
         ids = {id(parameter) for parameter in known}
@@ -90,11 +105,13 @@ class Inventory:
         for parameter, (name, _) in zip(known, self._names):
             if id(parameter) not in ids:
                 raise PacelineError(f"the parameter {name} was removed after join(); build the model before")
-        raise PacelineError("the order of the model's parameters changed after join()")
+        raise PacelineError(
+            "the order of the model's parameters changed after join(); bring its modules into their order before"
+        )
 
     def check_devices(self) -> None:
         """If a model was moved after join(), it would go on computing on its old device."""
-        for entry, before in zip(self.entries, self._devices):
+        for entry, before in zip([*self.entries, *self.frozen], self._devices):
             now = entry.tensor.device
             if now != before:
                 raise PacelineError(
@@ -102,16 +119,20 @@ class Inventory:
                 )
 
     def __post_init__(self) -> None:
-        self._devices = [entry.tensor.device for entry in self.entries]
+        every = [*self.entries, *self.frozen]
+        self.untrained = [entry for entry in every if not entry.is_buffer and entry.kind != PARAMETER]
+        self._devices = [entry.tensor.device for entry in [*self.entries, *self.frozen]]
         self._parameters = list(self.model.parameters())
         self._names = [(name, parameter.shape) for name, parameter in self.model.named_parameters()]
         owners = [module._parameters for module in self.model.modules() if isinstance(module._parameters, dict)]
         self._counts = [(owned, len(owned)) for owned in owners]
         self._places = [(owned, key, parameter) for owned in owners for key, parameter in owned.items()]
-        self.frozen = [entry for entry in self.entries if entry.kind == CONSTANT and not entry.is_buffer]
 
 
-def take_inventory(model: nn.Module) -> Inventory:
+def take_inventory(model: nn.Module, of_stages: bool = False) -> Inventory:
+    """of_stages: stages compute the model. Then frozen parameters are constants that the servers keep too, so that a
+    stage can let go of those that it does not need, and gets them back with another cut.
+    """
     root = _plain(model)
     entries: list[Entry] = []
     aliases: list[tuple[str, str]] = []
@@ -128,18 +149,25 @@ def take_inventory(model: nn.Module) -> Inventory:
                 aliases.append((name, first_name[id(tensor)]))
                 continue
             first_name[id(tensor)] = name
-            entries.append(_entry(name, module, key, tensor, is_buffer))
+            entry = _entry(name, module, key, tensor, is_buffer)
+            if of_stages and entry.kind == FROZEN and not is_buffer:
+                entry.kind = CONSTANT
+            entries.append(entry)
     if not any(entry.kind == PARAMETER for entry in entries):
-        raise PacelineError("the model has no parameter that wants a gradient")
+        raise PacelineError(
+            "the model has no parameter that wants a gradient; before join(), call requires_grad_() on those to train"
+        )
     _refuse_overlaps(entries)
     order = (PARAMETER, STATISTIC, CONSTANT)
-    entries.sort(key=lambda entry: order.index(entry.kind))
-    return Inventory(root, entries, aliases)
+    kept = sorted((entry for entry in entries if entry.kind != FROZEN), key=lambda entry: order.index(entry.kind))
+    return Inventory(root, kept, [entry for entry in entries if entry.kind == FROZEN], aliases)
 
 
 def check_model(model: object) -> None:
     if not isinstance(model, nn.Module):
-        raise PacelineError(f"join() takes a torch.nn.Module first, and not {kind_of(model)}")
+        raise PacelineError(
+            f"join() takes a torch.nn.Module first, and not {kind_of(model)}; write join(model, train_set)"
+        )
 
 
 def _plain(model: nn.Module) -> nn.Module:
@@ -162,20 +190,24 @@ def _entry(name: str, module: nn.Module, key: str, tensor: torch.Tensor, is_buff
         raise PacelineError(
             f"{name} has no shape yet, as its module is lazy; pass one batch through the model before join()"
         )
-    if tensor.dtype not in _DTYPES:
+    if tensor.dtype not in TYPE_NAMES:
         raise PacelineError(
             f"{name} is of {tensor.dtype}, which Paceline does not know; {_way_out(tensor, is_buffer)}"
         )
     if tensor.layout != torch.strided:
         raise PacelineError(f"{name} is a sparse tensor; Paceline keeps dense ones; {_way_out(tensor, is_buffer)}")
-    kind = CONSTANT
-    if tensor.dtype.is_floating_point:
+    way = way_of(module, key, tensor) if is_buffer else None
+    small = is_buffer and tensor.numel() * tensor.element_size() <= _SMALL_BUFFER
+    kind = CONSTANT if small else FROZEN
+    if way is not None:
+        kind = STATISTIC
+    elif tensor.dtype.is_floating_point:
         if not is_buffer and tensor.requires_grad:
             kind = PARAMETER
         elif is_buffer and bool(torch.isfinite(tensor).all()):
             # A buffer with an infinity is a mask, and has no average.
             kind = STATISTIC
-    return Entry(name, kind, tuple(tensor.shape), tensor.dtype, module, key, is_buffer)
+    return Entry(name, kind, tuple(tensor.shape), tensor.dtype, module, key, is_buffer, way or Way())
 
 
 def _way_out(tensor: torch.Tensor, is_buffer: bool) -> str:

@@ -15,6 +15,7 @@ from .binding_by_memory import BindingByMemory
 from .channel import Message
 from .errors import PacelineError
 from .evaluation import Evaluate, measure
+from .frozen import Frozen
 from .inventory import Inventory
 from .leaving import Leaving
 from .loading import Load, to_device
@@ -26,6 +27,7 @@ from .optimizer_guard import OptimizerGuard
 from .reporting import reporter
 from .seeding import seed_step
 from .session import Session
+from .small_batches import SmallBatches
 from .stage_forward import StageForward
 from .stages import KINDS as STAGE_KINDS
 from .stages import Stages
@@ -57,6 +59,7 @@ class Job:
         evaluate: Evaluate | None,
         guard: OptimizerGuard,
         watch: WriteWatch,
+        frozen: Frozen,
         device: torch.device,
         team: Team | None = None,
         loss: Loss | None = None,
@@ -78,9 +81,11 @@ class Job:
         self._evaluate = evaluate
         self._guard = guard
         self._watch = watch
+        self._frozen = frozen
         self._device = device
         self._team = team
         self._in_hand = False  # a batch that step() has not been called for
+        self._small = SmallBatches()
         self._stepped = False  # step() was called for the last one
         self._over = False
         self._bound = False  # the model has had weights of the job
@@ -126,11 +131,12 @@ class Job:
         with reporter.reported():
             if not self._in_hand:
                 raise PacelineError(
-                    "job.step() was called twice for one batch"
+                    "job.step() was called twice for one batch; call it once, behind the backward pass"
                     if self._stepped
                     else "job.step() was called before the first batch; call it in the loop over the job"
                 )
             self._in_hand, self._stepped = False, True
+            self._small.computed(len(self.samples))
             assert self._micro is not None
             known = None if weight is None else weight_of(weight)
             later = self._finishes_later and known != 0
@@ -164,10 +170,7 @@ class Job:
             )
 
     def _way_out(self, error: BaseException) -> str:
-        if not self._in_hand or not str(error).startswith("Expected more than 1 value per channel"):
-            return ""
-        count = "1 sample" if len(self.samples) == 1 else f"{len(self.samples)} samples"
-        return f"; this batch has {count}: give join() least_batch=2, or drop_last=True, and there is none so small"
+        return self._small.way_out(len(self.samples), error) if self._in_hand else ""
 
     # The protocol.
 
@@ -222,8 +225,12 @@ class Job:
             if kind == "stage":
                 self._micro_batch = message["micro_batch"]
             answer = self._stages.serve(message)
+            if kind == "finish":
+                self._frozen.check()
             if answer is not None:
                 self._send(answer)
+            if kind == "finish":
+                self._frozen.stepped()
         elif kind == "end":
             self._end(message)
 
@@ -254,7 +261,8 @@ class Job:
             del batch
             if self._in_hand:
                 raise PacelineError(
-                    "the loop went on to the next batch without job.step(); call it once for each batch"
+                    "the loop went on to the next batch without job.step(); call it once for each batch; before "
+                    "a `continue` that leaves a batch out, write job.step(loss, skipped=True)"
                 )
 
         if not bound:  # there are fewer samples than processes
@@ -284,6 +292,8 @@ class Job:
         """wanted: the entries that a stage computes with; None: all."""
         if not self._bound:
             self._inventory.check_devices()
+            if self.role == "evaluator" and self._session.run_folder:
+                self._frozen.compare(self._session.run_folder)
             self._bound = True
         self._watch.check_sent()
         self._binding.bind(message["weights"], message.get("gradients", ()), message.get("ahead"), wanted)
@@ -297,6 +307,7 @@ class Job:
         skipped = micro.skipped or overflowed
         known = self._finish_later(micro) if self._finishes_later else self._binding.finish(skipped=skipped)
         self._watch.check()
+        self._frozen.check()
         self._watch.sent()
         loss = None if isinstance(micro.loss, torch.Tensor) else finite(micro.loss)
         said: Message = {"loss": loss, "metrics": micro.metrics, "skipped": skipped, **known}
@@ -306,6 +317,7 @@ class Job:
         if overflowed and not micro.skipped and loss is not None:
             said["retry"] = True
         self._send({"type": "stepped", **said})
+        self._frozen.stepped()
 
     def _finish_later(self, micro: MicroBatches) -> dict[str, Any]:
         """Returns the places on the page of numbers that the device has not computed yet, as `stepped` has them."""
@@ -341,6 +353,7 @@ class Job:
             self._loader.close()
         self._write_guard.remove()
         self._binding.release()
+        self._frozen.finish()
         self._guard.release()
         self._channel.close()
         if self._team is not None:

@@ -99,7 +99,9 @@ def _join(model: torch.nn.Module, train_set: Any, wishes: Wishes) -> Job:
     if here is None:
         launch(lambda: describe(model, train_set, wishes))
     if _joined:
-        raise PacelineError("join() was called twice; a program works for one job")
+        raise PacelineError(
+            "join() was called twice; a program works for one job: write the other job into a script of its own"
+        )
     _joined = True
     return enlist(here, model, train_set, wishes)
 

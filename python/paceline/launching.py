@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import signal
+import stat
 import sys
 from collections.abc import Iterator
 from typing import Callable, NoReturn
@@ -23,6 +25,12 @@ def _from_main() -> str | None:
     """The folder in which Python was started, as far as its main module tells. The program may be elsewhere."""
     main = sys.modules.get("__main__")
     path, said = getattr(main, "__file__", None), sys.argv[0] if sys.argv else ""
+    spec = getattr(main, "__spec__", None)
+    if path is not None and spec is not None and spec.name != "__main__":
+        # Python has looked for the module in this folder first: python -m.
+        folder = sys.path[0] if sys.path else ""
+        beside = os.path.join(folder, *spec.name.split("."))
+        return folder if os.path.isabs(folder) and path in (f"{beside}.py", f"{beside}.pyc") else None
     # Python has put the folder before the name that it was given.
     if path is None or not said or os.path.isabs(said) or not path.endswith(os.sep + said):
         return None
@@ -41,13 +49,6 @@ def launch(describe: Callable[[], str | None] = lambda: None) -> NoReturn:
     The description by `describe` is passed on, so that the program need not be started again for it.
     """
     program = own_command()
-    starter = _starter_of_several()
-    if starter is not None:
-        _stop(
-            f"this script was started in several processes ({starter} does that), and each would be a job of its "
-            "own; start it once: paceline run SCRIPT --devices N, or on several hosts `paceline node job.toml` on "
-            "each"
-        )
     executable = _find()
     if executable is None:
         _stop(
@@ -59,33 +60,13 @@ def launch(describe: Callable[[], str | None] = lambda: None) -> NoReturn:
     sys.stderr.flush()
     try:
         os.chdir(_FOLDER)  # the program goes where it likes once more
+        # Clusters warn by these signals, which would end a process without a handler before it has one.
+        with contextlib.suppress(ValueError):  # another thread than the main one may not
+            for number in (signal.SIGUSR1, signal.SIGUSR2):
+                signal.signal(number, signal.SIG_IGN)
         os.execvp(executable, command)
     except OSError as error:
         _stop(f"cannot start {executable}: {error.strerror}")
-
-
-# Commands that start one process a task, and the variable that says how many. The script of an sbatch runs once and
-# has no variable of a step.
-_SEVERAL = (
-    ("torchrun", "WORLD_SIZE"),
-    ("srun", "SLURM_STEP_NUM_TASKS"),
-    ("mpirun", "OMPI_COMM_WORLD_SIZE"),
-    ("mpirun", "PMI_SIZE"),
-    ("mpirun", "MV2_COMM_WORLD_SIZE"),
-    ("mpirun", "MPI_LOCALNRANKS"),
-    ("jsrun", "JSM_NAMESPACE_SIZE"),
-    ("flux run", "FLUX_JOB_SIZE"),
-)
-
-
-def _starter_of_several() -> str | None:
-    for starter, variable in _SEVERAL:
-        count = os.environ.get(variable, "1")
-        if variable == "WORLD_SIZE" and "RANK" not in os.environ:
-            continue
-        if count.isdigit() and int(count) > 1:
-            return starter
-    return None
 
 
 def _pass_on(said: str | None) -> None:
@@ -110,6 +91,11 @@ def own_command() -> list[str]:
             "this program came from `python -c` or from standard input, and a job starts its script anew for each "
             "worker; write the program to a file and start it with `paceline run FILE`"
         )
+    if path is not None and _is_pipe(path):
+        _stop(
+            f"this program came from {path}, which can be read only once, and a job starts its script anew for each "
+            "worker; write the program to a file and start it with `paceline run FILE`"
+        )
     if hasattr(sys, "ps1") or path is None or "ipykernel" in sys.modules:
         _stop(
             "join() was called in an interactive interpreter, and a job starts its script anew for each worker; "
@@ -121,6 +107,17 @@ def own_command() -> list[str]:
     if spec.name == "__main__":  # a folder or an archive with __main__.py
         return [os.path.join(_FOLDER, path if os.path.isfile(path) else sys.argv[0])]
     return ["-m", spec.name.removesuffix(".__main__")]
+
+
+def _is_pipe(path: str) -> bool:
+    """Whether it is `/dev/stdin`, or a `<(command)` of a shell."""
+    if path.startswith(("/dev/stdin", "/dev/fd/", "/proc/self/")):
+        return True
+    try:
+        mode = os.stat(os.path.join(_FOLDER, path)).st_mode
+    except OSError:
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
 
 
 def own_arguments() -> list[str]:

@@ -19,7 +19,11 @@ class Leaving:
 
     def left_early(self) -> None:
         """The loop is gone. If an exception ended it, it is reported within a moment, and counts instead."""
-        text = "the loop over the job was left before the job's end (by break, return or an exception)"
+        text = (
+            "the loop over the job was left before the job's end (by break, return, an exception or "
+            "next(iter(job))); let it run to its end, which epochs= or evaluate.stop_at_target sets, and take "
+            "samples to look at from the data set"
+        )
         self._failure = Failure(text, where_of(None))
         timer = threading.Timer(_GRACE_S, self._exit)
         timer.daemon = True

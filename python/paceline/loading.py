@@ -7,6 +7,8 @@ ahead: its sampler is a queue that the messages fill.
 from __future__ import annotations
 
 import contextlib
+import difflib
+import inspect
 import multiprocessing
 import pickle
 import traceback
@@ -274,28 +276,39 @@ def check_train_set(train_set: Any) -> int:
     if isinstance(train_set, tuple) and all(isinstance(part, torch.Tensor) for part in train_set):
         raise PacelineError("join() wants one data set and not a tuple of tensors; give it TensorDataset(x, y)")
     if isinstance(train_set, (str, bytes)):
-        raise PacelineError(f"join() wants a data set and not the text {train_set!r:.60}")
+        raise PacelineError(f"join() wants a data set and not the text {train_set!r:.60}; make a data set of it")
     try:
         samples = len(train_set)
     except TypeError:
         raise PacelineError(f"{type(train_set).__name__} has no length; give it __len__") from None
     if not 1 <= samples < 2**31:
-        raise PacelineError(f"the training set has {samples} samples; it needs 1 to {2**31 - 1}")
+        raise PacelineError(
+            f"the training set has {samples} samples; it needs 1 to {2**31 - 1}; give join() another one"
+        )
     return samples
+
+
+def _instead(name: str) -> str:
+    """The words that say what to write for an argument that join() does not know."""
+    from .joining import join
+
+    known = list(inspect.signature(join).parameters) + list(DATALOADER_OPTIONS)
+    meant = difflib.get_close_matches(name, [one for one in known if not one.startswith("_")], 1)
+    return f"did you mean {meant[0]}=?" if meant else "help(paceline.join) has them all"
 
 
 def check_options(options: dict[str, Any]) -> dict[str, Any]:
     """Returns the options of join() that are a DataLoader's, checked."""
     for name, why in _REFUSED.items():
         if options.get(name) not in (None, False):
-            raise PacelineError(f"join() takes no {name}: {why}")
+            raise PacelineError(f"join() takes no {name}: {why}; leave {name}= out")
     taken = {name: value for name, value in options.items() if name not in _REFUSED}
     for name in taken:
         if name not in DATALOADER_OPTIONS:
-            raise PacelineError(f"join() takes no argument {name!r}")
+            raise PacelineError(f"join() takes no argument {name!r}; {_instead(name)}")
     workers = taken.get("num_workers") or 0
     if not isinstance(workers, int) or workers < 0:
-        raise PacelineError(f"num_workers = {workers!r} is not a number of processes")
+        raise PacelineError(f"num_workers = {workers!r} is not a number of processes; write 0 or more")
     for name in _OF_LOADER_PROCESSES:
         if taken.get(name) and not workers:
             raise PacelineError(f"{name} is for loader processes; give num_workers= too, or leave it out")

@@ -12,6 +12,7 @@ from .errors import PacelineError
 
 _MOST_METRICS = 100
 _MOST_NAME = 100
+_EXAMPLE = '{"f1": value}'
 
 
 def number(value: Any, what: str) -> float:
@@ -20,7 +21,9 @@ def number(value: Any, what: str) -> float:
     try:
         return float(item() if callable(item) else value)
     except (TypeError, ValueError, RuntimeError):
-        raise PacelineError(f"{what} is not one number but {_describe(value)}") from None
+        raise PacelineError(
+            f"{what} is not one number but {_describe(value)}; give one, for example a tensor's mean()"
+        ) from None
 
 
 def _is_scalar(value: object) -> bool:
@@ -39,7 +42,7 @@ def weight_of(value: Any) -> float:
     weight = number(value, "weight")
     if not 0 <= weight < math.inf:
         raise PacelineError(
-            f"weight = {weight:g}: a weight is a number from 0 up, such as the batch's number of tokens"
+            f"weight = {weight:g} is no weight; write a number from 0 up, such as the batch's number of tokens"
         )
     return weight
 
@@ -72,12 +75,14 @@ def measured(values: Mapping[str, Any] | None) -> dict[str, float | None]:
     if values is None:
         return {}
     if not isinstance(values, Mapping):
-        raise PacelineError(f"metrics are a dict of numbers and not {_describe(values)}")
+        raise PacelineError(f"metrics are a dict of numbers and not {_describe(values)}; write a dict: {_EXAMPLE}")
     if len(values) > _MOST_METRICS:
-        raise PacelineError(f"{len(values)} metrics are more than {_MOST_METRICS}")
+        raise PacelineError(f"{len(values)} metrics are more than {_MOST_METRICS}; leave some out")
     found: dict[str, float | None] = {}
     for name, value in values.items():
         if not _is_name(name):
-            raise PacelineError(f"a metric's name is a text of 1 to {_MOST_NAME} bytes and not {name!r}")
+            raise PacelineError(
+                f"{name!r:.120} is no name for a metric; write a text of 1 to {_MOST_NAME} bytes, as in {_EXAMPLE}"
+            )
         found[name] = finite(number(value, f"the metric {name!r}"))
     return found

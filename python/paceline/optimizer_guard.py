@@ -29,7 +29,7 @@ class OptimizerGuard:
             self._replace("step", self._step())
             self._replace("zero_grad", self._zero_grad(optimizer.zero_grad))
         elif scaler is not None:
-            raise PacelineError("scaler= needs optimizer= too: the scaler keeps its state by optimizer")
+            raise PacelineError("scaler= needs optimizer= too, by which it keeps its state; give join() optimizer=")
 
     def check(self) -> None:
         """Raises an error for a value that the servers do not get, or a parameter that they do not train."""

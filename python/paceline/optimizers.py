@@ -27,7 +27,9 @@ def read_optimizer(optimizer: Any, inventory: Inventory, scheduled: bool, clip: 
     if optimizer is not None:
         groups: list[Group] | None = getattr(optimizer, "param_groups", None)
         if groups is None:
-            raise PacelineError(f"optimizer= takes one optimizer of torch.optim, and not {kind_of(optimizer)}")
+            raise PacelineError(
+                f"optimizer= takes one optimizer of torch.optim, and not {kind_of(optimizer)}; give join() one"
+            )
         numbers = _numbers_of(optimizer)
         _refuse_differences(groups)
         if not scheduled and any("initial_lr" in group for group in groups):
@@ -38,7 +40,9 @@ def read_optimizer(optimizer: Any, inventory: Inventory, scheduled: bool, clip: 
         rates = [_rate(group, scheduled) for group in groups]
         base = next((rate for rate in rates if rate > 0), None)
         if base is None:
-            raise PacelineError("the optimizer's learning rate is 0")
+            raise PacelineError(
+                "the optimizer's learning rate is 0; make it with the rate to train with, lr= above 0"
+            )
         said = [numbers(group) for group in groups]
         message = {**said[0], "lr": base}
         listed = _groups(groups, [rate / base for rate in rates], said, inventory)

@@ -16,9 +16,10 @@ import torch
 
 from .binding import Ahead, Runs, check_trainable, gather
 from .device_memory import Choice
-from .flat_weights import FlatWeights, copy_each, in_place, is_finite, number
-from .inventory import PARAMETER, STATISTIC, Entry, Inventory
+from .flat_weights import FlatWeights, in_place, is_finite, number
+from .inventory import PARAMETER, STATISTIC, Inventory
 from .memories import Memories, Span
+from .statistic import Statistics
 from .step_page import Words
 from .write_watch import written_to
 
@@ -33,7 +34,7 @@ class Slot:
     parts: list[tuple[Span, torch.Tensor]]  # floats of each span that change
     views: dict[int, torch.Tensor]  # views of the tensors, by their index
     gradients: list[tuple[torch.Tensor, torch.Tensor, bool]]  # a parameter, its view, and whether it is its gradient
-    statistics: list[tuple[Entry, torch.Tensor]]
+    statistics: Statistics
 
     def knows(self, memories: Memories) -> bool:
         return all(memories.knows(span) for span, _ in self.parts)
@@ -57,7 +58,7 @@ class ResidentBinding:
         self._early: Words | None = None  # words of the step that was bound last, if it was begun early
         self._slots: dict[tuple[Span, ...], Slot] = {}
         self._slot: Slot | None = None
-        self._last = Slot([], {}, [], [])  # slot of the step that finished last
+        self._last = Slot([], {}, [], Statistics())  # slot of the step that finished last
 
     # Weights.
 
@@ -114,7 +115,7 @@ class ResidentBinding:
         self._steps += 1
 
     def _make_slot(self, spans: tuple[Span, ...]) -> Slot:
-        slot = Slot([], {}, [], [])
+        slot = Slot([], {}, [], Statistics())
         for span in spans:
             begin, end = self._weights.range_of(span)
             if begin == end:
@@ -134,7 +135,7 @@ class ResidentBinding:
             if entry.kind == PARAMETER:
                 slot.gradients.append((entry.tensor, view, in_place(entry)))
             else:
-                slot.statistics.append((entry, view))
+                slot.statistics.add(entry, view)
         return slot
 
     def finish(self) -> bool:
@@ -185,7 +186,7 @@ class ResidentBinding:
                 if parameter.grad is not view:
                     gather(parameter, view)
                 parameter.grad = None
-            copy_each([view for _, view in slot.statistics], [entry.tensor for entry, _ in slot.statistics])
+            slot.statistics.write()
         return slot
 
     def not_finite(self) -> str | None:
@@ -218,4 +219,4 @@ class ResidentBinding:
         self._weights.release()
         self._slots, self._choices, self._early = {}, {}, None
         self._slot = self._weights_sum = None
-        self._last = Slot([], {}, [], [])
+        self._last = Slot([], {}, [], Statistics())

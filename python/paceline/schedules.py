@@ -38,16 +38,18 @@ def read_schedule(
     if per not in (None, "epoch", "step"):
         raise PacelineError(f'schedule_per = {per!r} is neither "epoch" nor "step"')
     if optimizer is None:
-        raise PacelineError("schedule= needs optimizer= too")
+        raise PacelineError("schedule= needs optimizer= too; give join() the scheduler's optimizer")
     if isinstance(scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau):
         raise PacelineError(
             "ReduceLROnPlateau looks at what one process measures, and the rate is the whole job's; "
             "use a schedule that is known beforehand"
         )
     if not hasattr(scheduler, "step") or getattr(scheduler, "optimizer", None) is None:
-        raise PacelineError(f"schedule= takes a scheduler of torch.optim, and not {kind_of(scheduler)}")
+        raise PacelineError(
+            f"schedule= takes a scheduler of torch.optim, and not {kind_of(scheduler)}; give join() one"
+        )
     if scheduler.optimizer is not optimizer:
-        raise PacelineError("the scheduler is another optimizer's")
+        raise PacelineError("the scheduler is another optimizer's; make it of the one that join() gets")
     whole_epoch = math.ceil(samples / bulk)
     steps_an_epoch = whole_epoch if per == "step" else 1
     count = max(1, math.ceil(epochs * steps_an_epoch - 1e-9))
@@ -102,11 +104,15 @@ def _factors(scheduler: Any, count: int) -> Iterator[float]:
             _step(ahead, step, count)
         factors = [float(group["lr"]) / float(group["initial_lr"]) for group in groups if group["initial_lr"]]
         if any(abs(factor - factors[0]) > 1e-6 * max(1.0, abs(factors[0])) for factor in factors):
-            raise PacelineError("the scheduler changes the groups' rates differently; a job has one schedule")
+            raise PacelineError(
+                "the scheduler changes the groups' rates differently; a job has one schedule: change all groups alike"
+            )
         if [_momenta(group) for group in groups] != fixed:
             raise PacelineError("the scheduler changes the momentum too; give it cycle_momentum=False")
         if not factors or not math.isfinite(factors[0]) or factors[0] < 0:
-            raise PacelineError(f"the scheduler's rate for step {step} is no rate: {groups[0]['lr']}")
+            raise PacelineError(
+                f"the scheduler's rate for step {step} is no rate: {groups[0]['lr']}; let it give 0 or more"
+            )
         yield factors[0]
 
 
@@ -116,7 +122,9 @@ def _step(scheduler: Any, step: int, count: int) -> None:
         try:
             scheduler.step()
         except Exception as error:
-            raise PacelineError(f"the scheduler ends at step {step} of {count}: {error}") from error
+            raise PacelineError(
+                f"the scheduler ends at step {step} of {count} ({error}); make it as long as the job"
+            ) from error
 
 
 def _momenta(group: dict[str, Any]) -> Any:

@@ -21,6 +21,9 @@ class Session:
     settings: dict[str, Any] = field(default_factory=dict)
     stages: bool = False  # the job has stages
     on_host: int = 0  # the number among the devices of this host
+    initial_weights: str = ""  # the file whose values frozen tensors have
+    run_folder: str = ""  # if this process knows it
+    keep_frozen: bool = True  # the values of frozen tensors, in the run's folder
     # These are a follower's: a further process of a worker (team.py).
     rank: int = 0
     processes: int = 1
@@ -62,6 +65,7 @@ def _read_start(channel: Channel) -> Session:
             f"Paceline speaks version {protocol} of the protocol, and the Python package {__version__} speaks "
             f"{PROTOCOL}; install the package of the same release",
         )
+    frozen = dict(start.get("frozen") or {})
     return Session(
         channel=channel,
         role=str(start.get("role", "worker")),
@@ -72,6 +76,9 @@ def _read_start(channel: Channel) -> Session:
         settings=dict(start.get("settings") or {}),
         stages=bool(start.get("stages", False)),
         on_host=int(start.get("on_host", 0)),
+        initial_weights=str(start.get("initial_weights") or ""),
+        run_folder=str(frozen.get("folder") or ""),
+        keep_frozen=bool(frozen.get("keep", True)),
         rank=int(start.get("rank", 0)),
         processes=int(start.get("processes", 1)),
         meeting=str(start.get("meeting", "")),

@@ -79,12 +79,12 @@ def write_message(memory: FileMemory, tensors: Tensors) -> int:
     return end
 
 
-def read_message(memory: FileMemory, size: int) -> list[torch.Tensor | None]:
-    """Copies, of which those that had required a gradient require one."""
+def read_message(memory: FileMemory, size: int, device: torch.device) -> list[torch.Tensor | None]:
+    """Copies on the device, of which those that had required a gradient require one."""
     length = int.from_bytes(memory.raw[:_LENGTH], "little")
     if not 0 <= length <= size - _LENGTH:
         raise PacelineError("another stage sent a message without a description")
     return [
-        None if place is None else _view(memory, place).clone().requires_grad_(place.requires_grad)
+        None if place is None else _view(memory, place).to(device, copy=True).requires_grad_(place.requires_grad)
         for place in _places(memory.raw[_LENGTH : _LENGTH + length])
     ]

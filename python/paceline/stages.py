@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Callable
@@ -15,8 +16,8 @@ from .channel import Message
 from .cuts import Cuts, Loss
 from .errors import PacelineError
 from .inventory import PARAMETER, STATISTIC, Inventory
-from .loading import Load
-from .measures import finite, number
+from .loading import Load, to_device
+from .measures import finite, number, weight_of
 from .measures import metrics as checked
 from .memories import Memories
 from .micro_batches import Part, cut
@@ -51,12 +52,24 @@ class _Stage:
     computed: set[int] = field(default_factory=set)  # micro-batches; other devices of the stage compute others
     sums: dict[int, torch.Tensor] = field(default_factory=dict)  # for each entry, the gradient so far
     metrics: dict[str, float] = field(default_factory=dict)
-    known: dict[str, float] = field(default_factory=dict)  # the share of the samples that each metric is of
+    known: dict[str, float] = field(default_factory=dict)  # the share that each metric is of
+    weights: dict[int, float] = field(default_factory=dict)  # weights of micro-batches, if the program gives them any
+    loss: float = 0.0  # mean of the micro-batches, if they have weights; in the last stage
 
     scaled_at_end: bool = False  # the sums are those of gradients without their shares
 
     def share(self, micro: int) -> float:
+        """The share of a micro-batch. With weights, the sums are divided by all of them at the end."""
+        if len(self.parts) == 1:
+            return 1.0
+        return self.weights.get(micro, self.share_of_samples(micro))
+
+    def share_of_samples(self, micro: int) -> float:
         return len(self.parts[micro]) / len(self.message["samples"])
+
+    @property
+    def weight(self) -> float:
+        return sum(self.weights.values())
 
 
 class Stages:
@@ -145,7 +158,8 @@ class Stages:
     def _forward(self, stage: _Stage, micro: int, size: int | None) -> Message:
         part = stage.parts[micro]
         seed = int(stage.message["seed"]) + micro
-        batch = self._get(Load(part, int(stage.message["augment_seed"]), int(stage.message.get("epoch", 0))))
+        load = Load(part, int(stage.message["augment_seed"]), int(stage.message.get("epoch", 0)))
+        batch = to_device(self._get(load), self._device)
         received = self._read(stage, size)
         seed_step(seed, self._device, self._cuts.seams.others_draw)
         loss = None
@@ -154,13 +168,12 @@ class Stages:
             with self._own_statistics(stage), forward:
                 result = self._loss(self._model, batch)
             value, metrics, *weight = result if isinstance(result, tuple) else (result, None)
-            if weight and weight[0] is not None:
-                raise PacelineError(
-                    "a pipeline weighs batches by their samples: return the loss and its metrics alone, or "
-                    'write parallel = "data" in the job'
-                )
             outputs = [value]
             loss = number(value, "the loss")
+            self._weigh(stage, micro, weight[0] if weight else None)
+            if stage.weights.get(micro) == 0 and not math.isfinite(loss):  # a mean of nothing
+                loss = 0.0
+            stage.loss += stage.share(micro) * loss
             self._measured(stage, stage.share(micro), checked(metrics))
         except Ended as ended:
             outputs = ended.tensors
@@ -169,6 +182,15 @@ class Stages:
         if loss is not None:
             return {"type": "passed", "bytes": 0, "loss": finite(loss)}
         return {"type": "passed", "bytes": self._write(stage, outputs)}
+
+    @staticmethod
+    def _weigh(stage: _Stage, micro: int, weight: Any) -> None:
+        if stage.computed and (weight is None) != (not stage.weights):
+            raise PacelineError(
+                "some micro-batches of this batch have a weight and others have none; return a weight for each"
+            )
+        if weight is not None:
+            stage.weights[micro] = weight_of(weight)
 
     def _backward(self, stage: _Stage, micro: int, size: int | None) -> Message:
         done = stage.passes.pop(micro)
@@ -181,7 +203,9 @@ class Stages:
         if is_last:
             gradients = [torch.ones_like(done.outputs[0])]
         roots += [entries[index].tensor for index in shared]
-        gradients += arrived[len(done.outputs) :]
+        gradients += arrived[len(done.outputs) : len(roots)]
+        for weight in arrived[len(roots) :]:  # the last stage's word goes from stage to stage
+            stage.weights[micro] = float(weight)
         pairs = [
             (root, gradient)
             for root, gradient in zip(roots, gradients)
@@ -202,6 +226,8 @@ class Stages:
             return {"type": "passed", "bytes": 0}
         before = [index for index, units in self._cuts.shared.items() if units[0] < stage.begin <= units[-1]]
         sent = [leaf.grad for leaf in done.received] + [dense(entries[index].tensor.grad) for index in before]
+        if micro in stage.weights:
+            sent.append(torch.tensor(stage.weights[micro], dtype=torch.float64))
         return {"type": "passed", "bytes": self._write(stage, sent)}
 
     def _collect(self, stage: _Stage, micro: int) -> None:
@@ -220,10 +246,17 @@ class Stages:
         gradient = dense(parameter.grad)
         if gradient is None:
             return
-        part = gradient.detach() if stage.scaled_at_end else gradient.detach() * stage.share(micro)
+        if stage.weights.get(micro) == 0:  # a mean of nothing may be NaN, and so may its gradient
+            parameter.grad = None
+            return
+        part = (
+            gradient.detach() if stage.scaled_at_end and not stage.weights else gradient.detach() * stage.share(micro)
+        )
         if index in stage.sums:
             stage.sums[index].add_(part)
-        elif parameter.dtype == torch.float32:  # the place that needs it in the end
+        elif (
+            parameter.dtype == torch.float32 and parameter.device.type == "cpu"
+        ):  # the place that needs it in the end
             stage.sums[index] = stage.views[index].copy_(part)
         else:
             stage.sums[index] = part
@@ -232,22 +265,34 @@ class Stages:
     def _finished(self, stage: _Stage) -> Message:
         self._inventory.check_unchanged()
         check_trainable(self._inventory)
+        if stage.weights and len(stage.computed) < len(stage.parts):
+            raise PacelineError(
+                "several devices share a stage of this pipeline, which weighs micro-batches by their samples; return "
+                "the loss and its metrics alone, or let one device compute each stage"
+            )
+        weight = stage.weight if len(stage.parts) > 1 else 0
         with torch.no_grad():
             for index, view in stage.views.items():
                 if index in stage.sums:
+                    if weight:
+                        stage.sums[index].div_(weight)
                     if stage.sums[index] is not view:
                         view.copy_(stage.sums[index])
-                    if stage.scaled_at_end and len(stage.parts) > 1:
+                    if stage.scaled_at_end and not stage.weights and len(stage.parts) > 1:
                         view.mul_(stage.share(0))
                 elif index not in stage.statistics:
                     view.zero_()
                 else:
-                    view.copy_(stage.statistics[index])
+                    self._inventory.entries[index].way.write(stage.statistics[index], view)
                     if len(stage.computed) < len(stage.parts):  # the devices of the stage add up their parts
-                        view.mul_(sum(stage.share(micro) for micro in stage.computed))
+                        view.mul_(sum(stage.share_of_samples(micro) for micro in stage.computed))
         stage.sums.clear()
         stage.passes.clear()
-        return {"type": "finished", "metrics": stage.metrics}
+        answer: Message = {"type": "finished", "metrics": stage.metrics}
+        if stage.weights and stage.end == len(self._cuts.units):
+            answer["weight"] = stage.weight
+            answer["loss"] = finite(stage.loss / (weight or 1.0))
+        return answer
 
     @contextlib.contextmanager
     def _own_statistics(self, stage: _Stage) -> Iterator[None]:
@@ -271,10 +316,14 @@ class Stages:
         for name, value in metrics.items():
             before = stage.known.get(name, 0.0)
             stage.known[name] = before + share
+            if stage.known[name] == 0:
+                continue
             stage.metrics[name] = (before * stage.metrics.get(name, 0.0) + share * value) / stage.known[name]
 
     def _read(self, stage: _Stage, size: int | None) -> list[Any]:
-        return [] if size is None else read_message(self._memories.file(int(stage.message["in"])), size)
+        if size is None:
+            return []
+        return read_message(self._memories.file(int(stage.message["in"])), size, self._device)
 
     def _write(self, stage: _Stage, tensors: list[Any]) -> int:
         return write_message(self._memories.file(int(stage.message["out"])), tensors)

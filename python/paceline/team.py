@@ -24,6 +24,7 @@ import torch.distributed as dist
 from .binding import Runs, dense
 from .channel import Message
 from .errors import PacelineError
+from .frozen import Frozen
 from .inventory import CONSTANT, PARAMETER, STATISTIC, Entry, Inventory
 from .measures import finite
 from .micro_batches import MicroBatches
@@ -42,8 +43,11 @@ def part_of(samples: Sequence[int], rank: int, processes: int) -> Part:
 class Team(ABC):
     """The requests of a job to the processes of its worker."""
 
-    def __init__(self, inventory: Inventory, device: torch.device, rank: int, processes: int) -> None:
+    def __init__(self, inventory: Inventory, frozen: Frozen, device: torch.device, rank: int, processes: int) -> None:
         self._entries = inventory.entries
+        self._frozen = inventory.frozen
+        self._digests = frozen.digests
+        self._spread: set[str] = set()  # frozen tensors that were not the same in all processes
         self._device = device
         self._rank = rank
         self._processes = processes
@@ -115,6 +119,14 @@ class Team(ABC):
             if self._rank > 0:
                 for tensor, part in _parts(flat, tensors):
                     tensor.copy_(part)
+        for entry in self._frozen:
+            if entry.name in self._spread:
+                held = entry.tensor.detach()
+                whole = held.to(self._device, copy=False).contiguous()
+                dist.broadcast(whole.reshape(-1).view(torch.uint8), 0)
+                if self._rank > 0:
+                    held.copy_(whole)
+        self._spread.clear()
 
     @torch.no_grad()
     def _sum(self, share: float) -> None:
@@ -148,15 +160,17 @@ def _parts(flat: torch.Tensor, tensors: Sequence[torch.Tensor]) -> list[tuple[to
 
 
 class Follower(Team):
-    def __init__(self, session: Session, inventory: Inventory, device: torch.device) -> None:
-        super().__init__(inventory, device, session.rank, session.processes)
+    def __init__(self, session: Session, inventory: Inventory, frozen: Frozen, device: torch.device) -> None:
+        super().__init__(inventory, frozen, device, session.rank, session.processes)
         self._channel = session.channel
         self._meeting = session.meeting
         _die_with_parent()
 
     def share(self, step: Message) -> Part:
         if not self._connected:
-            answer = self._meet({"tensors": [entry.message() for entry in self._entries], "gpu": self._gpu()})
+            own = [entry.message() for entry in [*self._entries, *self._frozen]]
+            answer = self._meet({"tensors": own, "frozen": self._digests(), "gpu": self._gpu()})
+            self._spread = set(answer["spread"])
             self._connect(self._meeting, str(answer["backend"]))
         return self.own_part(tuple(step["samples"]))
 

@@ -21,6 +21,7 @@ from .channel import VARIABLE, Channel, Message
 from .errors import PacelineError
 from .failures import Failure
 from .first_seed import VARIABLE as SEED
+from .frozen import Frozen
 from .inventory import Inventory
 from .launching import own_arguments, own_command, own_folder
 from .micro_batches import MicroBatches
@@ -115,8 +116,10 @@ def _stands_still(pid: int) -> bool:
 
 
 class Leader(Team):
-    def __init__(self, session: Session, inventory: Inventory, device: torch.device, processes: int) -> None:
-        super().__init__(inventory, device, 0, processes)
+    def __init__(
+        self, session: Session, inventory: Inventory, frozen: Frozen, device: torch.device, processes: int
+    ) -> None:
+        super().__init__(inventory, frozen, device, 0, processes)
         self._folder = tempfile.mkdtemp(prefix="paceline-")
         self._meeting = os.path.join(self._folder, "meeting")
         self._ended = False
@@ -151,15 +154,20 @@ class Leader(Team):
         return parts[0]
 
     def _meet_first(self) -> None:
-        own = [entry.message() for entry in self._entries]
+        own = [entry.message() for entry in [*self._entries, *self._frozen]]
+        digests = self._digests()
         gpus = [self._gpu()]
         for follower, said in zip(self._followers, self._hear()):
             if said["tensors"] != own:
-                raise PacelineError(f"process {follower.rank} of this worker has another model than the first one")
+                raise PacelineError(
+                    f"process {follower.rank} of this worker has another model than the first one; "
+                    "build the same model in each"
+                )
             gpus.append(said["gpu"])
+            self._spread |= {name for name, one in said["frozen"].items() if digests[name] != one}
         # NCCL refuses two processes on one GPU.
         backend = "nccl" if None not in gpus and len(set(gpus)) == len(gpus) else "gloo"
-        self._go({"backend": backend})
+        self._go({"backend": backend, "spread": sorted(self._spread)})
         self._connect(self._meeting, backend)
 
     def own_part(self, samples: Part) -> Part:

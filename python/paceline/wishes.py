@@ -37,7 +37,7 @@ class Wishes:
         for name in ("evaluate", "collate_fn", "loss"):
             function = getattr(self, name)
             if function is not None and not callable(function):
-                raise PacelineError(f"{name} = {function!r:.60} is not a function")
+                raise PacelineError(f"{name} = {function!r:.60} is not a function; write its name, without ()")
         if self.batch_size is not None:
             self.batch_size = _batch("batch_size", self.batch_size)
         if self.least_batch is not None:
@@ -47,7 +47,7 @@ class Wishes:
         if self.epochs is not None:
             self.epochs = _epochs(self.epochs)
         if self.digest is not None and not isinstance(self.digest, str):
-            raise PacelineError(f"digest = {self.digest!r:.60} is not a text")
+            raise PacelineError(f"digest = {self.digest!r:.60} is not a text; write digest=str(...)")
 
 
 def _batch(name: str, asked: Any) -> int:
@@ -56,7 +56,7 @@ def _batch(name: str, asked: Any) -> int:
     except TypeError:
         batch = 0
     if batch < 1:
-        raise PacelineError(f"{name} = {asked!r:.60} is not a number of samples")
+        raise PacelineError(f"{name} = {asked!r:.60} is not a number of samples; write a whole number from 1 up")
     return batch
 
 
@@ -66,5 +66,5 @@ def _epochs(asked: Any) -> float:
     except (TypeError, ValueError):
         epochs = math.nan
     if not 0 < epochs < math.inf:
-        raise PacelineError(f"epochs = {asked!r:.60} is not a number of epochs")
+        raise PacelineError(f"epochs = {asked!r:.60} is not a number of epochs; write a number above 0")
     return epochs

@@ -18,7 +18,7 @@ import torch
 from torch import nn
 
 from .errors import PacelineError
-from .inventory import CONSTANT, STATISTIC, Entry
+from .inventory import PARAMETER, STATISTIC, Entry
 
 State = tuple[int, int]
 States = list[State]
@@ -30,7 +30,7 @@ class WriteWatch:
     def __init__(self, entries: Sequence[Entry], may_write: bool = False) -> None:
         self._entries = [] if may_write else [entry for entry in entries if not entry.is_buffer]
         # The next batch sets these back: statistics, and frozen weights, which nobody steps.
-        frozen = [entry for entry in self._entries if entry.kind == CONSTANT]
+        frozen = [entry for entry in self._entries if entry.kind != PARAMETER]
         statistics = [entry for entry in entries if entry.kind == STATISTIC and not _is_torchs_own(entry.module)]
         self._kept = frozen + statistics
         self._before: States = []
@@ -70,7 +70,7 @@ class WriteWatch:
         sent, self._sent = self._sent, []
         for entry, before in zip(self._kept, sent):
             if entry.name not in self._moving and _changed(entry, before):
-                if entry.kind == CONSTANT:
+                if not entry.is_buffer:
                     raise written_to(entry.name)
                 raise PacelineError(
                     f"the program changed the buffer {entry.name} after job.step(), and the next batch comes with "

@@ -58,6 +58,21 @@ class _Encoder(nn.Module):
         return self.head(self.encoder(self.embed(x)).mean(dim=1))
 
 
+def weighted() -> Case:
+    """A mean over the marked rows of a micro-batch; in one of them no row is marked, and the mean is NaN."""
+    model, data, _ = mlp()
+    marked = torch.arange(len(data)) % 3 > 0
+    marked[10:] = False  # the last micro-batch
+
+    def loss(model: Any, batch: Any) -> Any:
+        x, y, mark = batch
+        count = mark.sum()
+        total = (F.cross_entropy(model(x), y, reduction="none") * mark).sum()
+        return total / count, {"rows": float(len(x))}, count
+
+    return model, torch.utils.data.TensorDataset(*data.tensors, marked), loss
+
+
 def encoder() -> Case:
     return _Encoder(), _labelled(7, 8), _cross_entropy
 
@@ -303,7 +318,14 @@ def vit() -> Case:
     )
 
 
-PLAIN = {"mlp": mlp, "drawing": drawing, "encoder": encoder, "conditioned": conditioned, "resnet": resnet}
+PLAIN = {
+    "mlp": mlp,
+    "weighted": weighted,
+    "drawing": drawing,
+    "encoder": encoder,
+    "conditioned": conditioned,
+    "resnet": resnet,
+}
 TRANSFORMERS = {
     "gpt2": gpt2,
     "llama": llama,

@@ -71,7 +71,7 @@ class Host:
         self.model[2].to(memory_format=torch.channels_last)
         self.model[3].to(torch.bfloat16)
         self.model[0].weight.requires_grad_(False)
-        self.inventory = take_inventory(self.model)
+        self.inventory = take_inventory(self.model, of_stages=True)
         self.before = {name: tensor.clone() for name, tensor in self.model.state_dict().items()}
         self.memories = Memories(len(self.inventory.entries), torch.device("cpu"))
         offsets, floats = [], 0

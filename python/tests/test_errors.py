@@ -10,6 +10,9 @@ import pytest
 from fake_member import Member
 from scripts import HEAD, LOOP
 
+from paceline.errors import PacelineError
+from paceline.small_batches import SmallBatches
+
 # name, what join() is called with, what the error says
 REFUSED = {
     "a data loader": ("Net(), torch.utils.data.DataLoader(Points())", "loader.dataset"),
@@ -21,7 +24,11 @@ REFUSED = {
     "a sampler": ("Net(), Points(), sampler=[1, 2]", "join() takes no sampler: Paceline leases the samples"),
     "drop_last": ("Net(), Points(), drop_last=1.5", "drop_last = 1.5 is neither True nor False"),
     "a least batch": ("Net(), Points(), least_batch=0", "least_batch = 0 is not a number of samples"),
-    "a misspelt argument": ("Net(), Points(), num_worker=1", "takes no argument 'num_worker'"),
+    "a misspelt argument": (
+        "Net(), Points(), num_worker=1",
+        "takes no argument 'num_worker'; did you mean num_workers=?",
+    ),
+    "an argument like no other": ("Net(), Points(), zzz=1", "takes no argument 'zzz'; help(paceline.join)"),
     "negative workers": ("Net(), Points(), num_workers=-1", "num_workers = -1"),
     "batches ahead and no loader process": (
         "Net(), Points(), prefetch_factor=4",
@@ -32,7 +39,10 @@ REFUSED = {
         "persistent_workers is for loader processes",
     ),
     "a lazy module": ("nn.LazyLinear(3), Points()", "weight has no shape yet"),
-    "nothing to train": ("nn.Linear(1, 1).requires_grad_(False), Points()", "no parameter that wants a gradient"),
+    "nothing to train": (
+        "nn.Linear(1, 1).requires_grad_(False), Points()",
+        "before join(), call requires_grad_() on those",
+    ),
     "a wrapped model": ("nn.DataParallel(Net()), Points()", "wrapped in DataParallel"),
     "complex numbers": (
         "nn.Linear(2, 2, dtype=torch.cfloat), Points()",
@@ -153,7 +163,12 @@ BODIES = {
     ),
     "no step": (
         "model = Net()\njob = paceline.join(model, Points())\nfor x, y in job:\n    pass\n",
-        "without job.step()",
+        "without job.step(); call it once for each batch; before a `continue` that leaves a batch out, write job.step(loss, skipped=True)",
+        3,
+    ),
+    "a continue": (
+        "model = Net()\njob = paceline.join(model, Points())\nfor x, y in job:\n    if len(x) < 100:\n        continue\n",
+        "before a `continue` that leaves a batch out, write job.step(loss, skipped=True)",
         3,
     ),
     "the optimizer's step": (
@@ -203,8 +218,13 @@ BODIES = {
     ),
     "a break": (
         "model = Net()\njob = paceline.join(model, Points())\nfor x, y in job:\n    break\n",
-        "left before the job's end",
+        "left before the job's end (by break, return, an exception or next(iter(job))); let it run to its end",
         4,
+    ),
+    "a first batch alone": (
+        "model = Net()\njob = paceline.join(model, Points())\nx, y = next(iter(job))\n",
+        "next(iter(job))); let it run to its end, which epochs= or evaluate.stop_at_target sets, and take samples",
+        3,
     ),
     "an exit": (
         "model = Net()\njob = paceline.join(model, Points())\nfor x, y in job:\n    sys.exit(1)\n",
@@ -229,11 +249,46 @@ def test_what_goes_wrong_in_a_program(tmp_path: Path, what: str) -> None:
         assert error["type"] == "error" and says in error["text"], error
         assert "\n" not in error["text"]
         assert error["where"] == f"train.py:{HEAD.count(chr(10)) + line}", error
-        assert member.wait() == (0 if what == "a break" else 1)
-        if what not in ("a break", "an exit"):
+        assert member.wait() == (0 if what in ("a break", "a first batch alone") else 1)
+        if what not in ("a break", "a first batch alone", "an exit"):
             # A line explains what the package itself refuses.
             assert ("Traceback" in member.log) == bool(re.match(r"\w+(: |$)", error["text"]))
             assert ("in a loader process" in what) == ("in a loader process" in member.log)
+
+
+def test_a_batch_that_is_too_small_says_which_word_keeps_batches_larger(tmp_path: Path) -> None:
+    body = """
+def loss_of(model, x, y):
+    assert len(x) >= 3, "too few"
+    return F.cross_entropy(model(x), y)
+job = paceline.join(model := Net(), Points())
+"""
+    with Member(tmp_path, HEAD + body + LOOP) as member:
+        member.take_model()
+        member.map(0, write=False)
+        member.map(1, write=True)
+        for samples in ([1, 2, 3, 4, 5], [6, 7, 8]):
+            member.order(samples)
+            assert member.receive()["type"] == "stepped"
+        member.order([9, 10])
+        error = member.receive("error")
+    assert error["text"] == (
+        "AssertionError: too few; this batch has 2 samples, and all before it had 3 or more: if the program cannot "
+        "compute on so few, give join() least_batch=3, or drop_last=True"
+    )
+
+
+def test_batches_that_are_not_small_get_no_advice() -> None:
+    small = SmallBatches()
+    norm = ValueError("Expected more than 1 value per channel when training")
+    assert "give join() least_batch=2" in small.way_out(1, norm)
+    assert small.way_out(1, ValueError("wrong")) == ""  # nothing larger was computed
+    small.computed(16)
+    assert "least_batch=6" in small.way_out(3, ValueError("wrong"))
+    assert small.way_out(16, ValueError("wrong")) == ""
+    assert small.way_out(3, PacelineError("wrong")) == ""
+    small.computed(2)
+    assert small.way_out(3, ValueError("wrong")) == ""
 
 
 @pytest.mark.parametrize("role", ["worker", "evaluator"])

@@ -41,6 +41,8 @@ json.dump(kept, open("kept.json", "w"))
 """
 PARTS = {
     "scripted": "torch.jit.script(nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8)))",
+    "batch norm": "nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.BatchNorm1d(8, momentum=None))",
+    "spectral norm": "nn.utils.parametrizations.spectral_norm(nn.Linear(4, 8))",
     "traced": "torch.jit.trace(nn.Linear(4, 8), torch.zeros(1, 4))",
     "extra state": "Extra(4, 8)",
     "weight norm": "nn.utils.parametrizations.weight_norm(nn.Linear(4, 8))",
@@ -65,7 +67,7 @@ def make():
         optimizer.step()
     ours = exported(tmp_path, run)
     for name, value in model.state_dict().items():
-        if torch.is_tensor(value) and value.is_floating_point():
-            assert torch.allclose(ours[name], value, atol=1e-5), name
+        if torch.is_tensor(value):
+            assert torch.allclose(ours[name].double(), value.double(), atol=1e-5), name
     lacking = model.load_state_dict(ours, strict=False)
     assert not lacking.unexpected_keys and all(name.endswith("_extra_state") for name in lacking.missing_keys)

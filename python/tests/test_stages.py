@@ -16,7 +16,7 @@ from stage_models import PLAIN, SAMPLES, TRANSFORMERS, UNet, _cross_entropy, _la
 from paceline.absent_weights import places_of
 from paceline.cuts import CannotCut, Cuts, find_cuts
 from paceline.inventory import PARAMETER, STATISTIC, Inventory, take_inventory
-from paceline.loading import Load, Loads
+from paceline.loading import Load, Loads, to_device
 from paceline.memories import FLOAT, Memories
 from paceline.micro_batches import MicroBatches, cut
 from paceline.seeding import seed_step
@@ -38,15 +38,17 @@ skipped_without_transformers = pytest.mark.skipif(
 class Bench:
     """A model with its gradient memory, computed whole or in stages."""
 
-    def __init__(self, case: Any, asked: Any = None) -> None:
+    def __init__(self, case: Any, asked: Any = None, device: torch.device = CPU) -> None:
         torch.manual_seed(3)
         self.model, train_set, self.loss = case()
-        self.model.train()
+        self.model.train().to(device)
+        self.device = device
         self.loads = Loads(train_set, None)
-        self.inventory: Inventory = take_inventory(self.model)
-        self.cuts: Cuts = find_cuts(self.model, self.inventory, self.loss, self.loads[Load((0, 1), 0)], 2, asked)
+        self.inventory: Inventory = take_inventory(self.model, of_stages=True)
+        first = to_device(self.loads[Load((0, 1), 0)], device)
+        self.cuts: Cuts = find_cuts(self.model, self.inventory, self.loss, first, 2, asked)
         self.before = [entry.tensor.detach().clone() for entry in self.inventory.entries]
-        self.memories = Memories(len(self.inventory.entries), torch.device("cpu"))
+        self.memories = Memories(len(self.inventory.entries), device)
         offsets, self.floats = [], 0
         for entry in self.inventory.entries:
             offsets.append(self.floats)
@@ -62,7 +64,7 @@ class Bench:
             self.cuts,
             lambda load: self.loads[load],
             lambda message, weights: self.reset(),
-            CPU,
+            device,
         )
         self.numbers = itertools.count()
         self.epoch = 0
@@ -89,7 +91,8 @@ class Bench:
                     entry.tensor.copy_(value)
             else:
                 held = weights is None or index in weights
-                entry.tensor.data = value if held else torch.full((), math.nan, dtype=entry.dtype).expand(entry.shape)
+                nothing = torch.full((), math.nan, dtype=entry.dtype, device=self.device).expand(entry.shape)
+                entry.tensor.data = value if held else nothing
 
     def whole(self) -> tuple[float, list[torch.Tensor]]:
         self.reset()
@@ -97,13 +100,14 @@ class Bench:
         seams = self.cuts.seams
         for index, part in enumerate(micro.parts):
             micro.start(index)
-            batch = self.loads[Load(part, 5)]
-            seed_step(SEED + index, CPU)
-            with StageForward(seams, 0, len(seams.blocks), (), SEED + index) as forward:
+            batch = to_device(self.loads[Load(part, 5)], self.device)
+            seed_step(SEED + index, self.device)
+            with StageForward(seams, 0, len(seams.blocks), (), SEED + index, device=self.device) as forward:
                 value = self.loss(self.model, batch)
+                value, _, weight = value if isinstance(value, tuple) else (value, {}, None)
                 forward.recompute()
                 value.backward()
-            micro.measured(float(value.detach()), {})
+            micro.measured(float(value.detach()), {}, None if weight is None else float(weight))
             micro.collect()
         result = []
         for entry in self.inventory.entries:
@@ -154,7 +158,9 @@ class Bench:
                 said = self.serve({"type": "backward", "stage": name, "micro": micro, "bytes": size})
                 size = self.hand_on(rooms, place, place - 1, said["bytes"])
         for name in names:
-            assert self.serve({"type": "finish", "stage": name})["type"] == "finished"
+            finished = self.serve({"type": "finish", "stage": name})
+            assert finished["type"] == "finished"
+            loss = finished.get("loss", loss)
             assert self.stages.serve({"type": "leave", "stage": name}) is None
         span = self.memories.spans([[0, self.gradients, 0]])[0]
         found = [
@@ -177,8 +183,8 @@ class Bench:
         return size
 
 
-def check_every_cut(case: Any, exact: bool = True) -> Bench:
-    bench = Bench(case)
+def check_every_cut(case: Any, exact: bool = True, device: torch.device = CPU) -> Bench:
+    bench = Bench(case, device=device)
     units = len(bench.cuts.units)
     assert units > 1
     loss, expected = bench.whole()
@@ -186,12 +192,18 @@ def check_every_cut(case: Any, exact: bool = True) -> Bench:
     cuts = [*itertools.combinations(range(1, units), 1), *itertools.combinations(range(1, units), 2)]
     for one in [*cuts, tuple(range(1, units))]:
         found_loss, found = bench.in_stages([0, *one, units])
-        assert found_loss == loss, one
-        for name, a, b in zip(names, expected, found):
+        assert found_loss == loss if exact else found_loss == pytest.approx(loss, rel=1e-5), one
+        for name, a, b in zip(names, [each.cpu() for each in expected], found):
             same = torch.equal(a, b) if exact else torch.allclose(a, b, rtol=1e-4, atol=1e-6)
             assert same, f"{name} differs at the cuts {one}: by {(a - b).abs().max()} of {a.abs().max()}"
     bench.close()
     return bench
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+@pytest.mark.parametrize("name", [name for name in PLAIN if name != "conditioned"])
+def test_a_cut_model_on_a_gpu_computes_what_the_whole_one_does(name: str) -> None:
+    check_every_cut(PLAIN[name], exact=False, device=torch.device("cuda"))
 
 
 @pytest.mark.parametrize("name", [name for name in PLAIN if name != "conditioned"])

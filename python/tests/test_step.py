@@ -176,6 +176,7 @@ def make():
 def make():
     net = Net()
     net.first.weight.requires_grad_(False)
+    net.first.weight.data = torch.linspace(-1, 1, net.first.weight.numel()).view_as(net.first.weight)
     return net
 """,
     "scalar and empty parameters": """
@@ -703,7 +704,10 @@ for x, y in job:
             if start == 1:
                 assert kinds["count"] == ("constant", "int64") and kinds["flags"] == ("constant", "bool")
                 assert kinds["mask"] == ("constant", "float32") and kinds["moving"] == ("statistic", "float32")
-                assert kinds["fixed"] == ("constant", "float64") and "scratch" not in kinds
+                assert "fixed" not in kinds and "scratch" not in kinds
+                [frozen] = model["frozen"]
+                assert len(frozen.pop("digest")) == 16
+                assert frozen == {"name": "fixed", "shape": [3], "dtype": "float64"}
                 initial = member.map(0, write=True)
                 initial.floats.fill_(9)
                 member.send({"type": "initial", "to": [[0, 0, 0]]})
@@ -718,12 +722,13 @@ for x, y in job:
             member.step(range(4))
             member.step(range(4))
             member.end()
-            for name in ("count", "flags", "mask", "fixed"):  # left alone
+            for name in ("count", "flags", "mask"):  # left alone
                 at = member.offsets[member.index(name)]
                 assert gradients.floats[at] == 7, name
             assert member.tensor(gradients, "moving").tolist() == [2, 2]
             lines = [line for line in member.log.splitlines() if line[0].isdigit()]
-            assert lines[0] == "5 [True, False, True, True, False] [2.0, 2.0, 2.0] [1.0, 1.0] [1.0, 1.0, 1.0]"
+            fixed = [2.0 * start] * 3  # each process has its own
+            assert lines[0] == f"5 [True, False, True, True, False] {fixed} [1.0, 1.0] [1.0, 1.0, 1.0]"
             assert lines[1].startswith("6 ")
 
 

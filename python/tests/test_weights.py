@@ -99,8 +99,8 @@ def test_without_a_weight_the_answer_has_none(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "weight, line",
     [
-        ("-1", "weight = -1: a weight is a number from 0 up, such as the batch's number of tokens"),
-        ("float('inf')", "weight = inf: a weight is a number from 0 up"),
+        ("-1", "weight = -1 is no weight; write a number from 0 up, such as the batch's number of tokens"),
+        ("float('inf')", "weight = inf is no weight; write a number from 0 up"),
         ("y", "weight is not one number but a Tensor of shape [2]"),
         ("2 if parts.pop() else None", "give job.step() weight= for each part"),
     ],

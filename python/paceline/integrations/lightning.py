@@ -88,7 +88,9 @@ class PacelineStrategy(SingleDeviceStrategy):
 
     def save_checkpoint(self, checkpoint: Any, filepath: Any, storage_options: Any = None) -> None:
         if self._batches is not None and self._batches.running:
-            raise PacelineError("a worker has no weights to save; the job's checkpoints are in its run folder")
+            raise PacelineError(
+                "a worker has no weights to save; the job's checkpoints are in its run folder: save after fit()"
+            )
         super().save_checkpoint(checkpoint, filepath, storage_options)
 
     # The job instead of the loader.
@@ -97,7 +99,10 @@ class PacelineStrategy(SingleDeviceStrategy):
         if not self._trainer().training:
             return dataloader
         if self._batches is not None:
-            raise PacelineError("there are several training DataLoaders; a job leases the samples of one data set")
+            raise PacelineError(
+                "there are several training DataLoaders; a job leases the samples of one data set: give one loader, "
+                "over a ConcatDataset"
+            )
         with reporter.reported():
             wishes = wishes_of(dataloader)
         self._loader = dataloader
@@ -171,7 +176,10 @@ class PacelineStrategy(SingleDeviceStrategy):
             del module.log
         loss = result.get("loss") if isinstance(result, Mapping) else result
         if loss is None:
-            raise PacelineError("training_step() returned no loss; a job with stages cannot skip a part of a batch")
+            raise PacelineError(
+                "training_step() returned no loss; a job with stages cannot skip a part of a batch: return "
+                'a loss, or write parallel = "data" in the job'
+            )
         return loss, {name: value for name, value in logged.items() if isinstance(value, (torch.Tensor, int, float))}
 
     # The job instead of the optimizer.

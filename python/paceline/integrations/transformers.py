@@ -127,7 +127,8 @@ class PacelineTraining(_Trainer):
             inputs, device = self._prepare_inputs(inputs), self.args.device
         with self.compute_loss_context_manager():
             count = self._get_num_items_in_batch([inputs], device)
-            return self.compute_loss(model, inputs, num_items_in_batch=count)
+            loss = self.compute_loss(model, inputs, num_items_in_batch=count)
+        return loss, {}, count if self.args.average_tokens_across_devices else None
 
     def _step(self) -> None:
         assert self.job is not None

@@ -1,0 +1,19 @@
+// `paceline run` in tasks on several hosts, one task a host: the hosts of one
+// job, as with `paceline node`. All hosts see `runs_dir`, where the first one
+// makes the job's certificates, unless the command line names some.
+#pragma once
+
+#include <absl/status/statusor.h>
+
+#include "paceline/cli/train_command.h"
+#include "paceline/launch/placement.h"
+#include "paceline/launch/tasks.h"
+
+namespace paceline::cli {
+
+// This host's part of the job. Returns the exit status. Errors: nothing says
+// where the first host is; the folder is not shared; those of node_command.
+absl::StatusOr<int> train_on_hosts(const launch::Tasks& tasks, const launch::Environment& environment,
+                                   TrainOptions train);
+
+}  // namespace paceline::cli

@@ -1,0 +1,57 @@
+// The file in which the first task of a start says which run it leads, and in which the others read it. All tasks are
+// on one host. A file that a killed task has left is told from a living one by its lock.
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+
+#include "paceline/base/file_descriptor.h"
+
+namespace paceline::launch {
+
+// The first task's side. The file is there for as long as this is.
+class TaskLead {
+ public:
+  // `words`: the command, in one line; it has to be the same in all tasks. Errors: another process leads tasks of this
+  // name here; the file system's.
+  static absl::StatusOr<TaskLead> begin(const std::filesystem::path& path, const std::string& words,
+                                        std::chrono::milliseconds patience = std::chrono::seconds(10));
+  TaskLead(TaskLead&&) noexcept = default;
+  TaskLead& operator=(TaskLead&&) = delete;
+  ~TaskLead();
+
+  // The run begins in this folder.
+  absl::Status say(const std::string& run);
+
+ private:
+  TaskLead(std::filesystem::path path, FileDescriptor file)
+      : path_(std::move(path)), file_(std::move(file)) {}
+
+  std::filesystem::path path_;
+  FileDescriptor file_;  // locked
+};
+
+// The side of any other task.
+class TaskFollower {
+ public:
+  TaskFollower(std::filesystem::path path, std::string words)
+      : path_(std::move(path)), words_(std::move(words)) {}
+
+  // The run's folder, or nothing as long as it is not known. Errors: InvalidArgument if the first task was started with
+  // other words; Unavailable if it ended before its run began.
+  absl::StatusOr<std::optional<std::string>> look();
+  // Whether the first task is there now.
+  bool leads() const;
+
+ private:
+  std::filesystem::path path_;
+  std::string words_;
+  FileDescriptor file_;  // seen locked
+};
+
+}  // namespace paceline::launch

@@ -1,0 +1,88 @@
+"""Frozen tensors in one process: their digests, the file of their values, and writes to them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from fake_member import Member
+from live_job import read_safetensors
+from scripts import HEAD
+from test_write_watch import FOLLOWS, ON_CPU, OTHERS
+
+from paceline import digests
+from paceline.digests import BLOCK, block_sums, digest
+from paceline.tensor_file import TensorFile, TensorFileWriter
+
+
+def digest_of(tensor: torch.Tensor) -> str:
+    return digest(tensor, block_sums(tensor))
+
+
+@pytest.mark.parametrize("size", [1, 7, 8, 1001, 8 * BLOCK, 24 * BLOCK + 13])
+def test_a_digest_sees_every_byte(size: int) -> None:
+    values = torch.randint(0, 256, (size,), dtype=torch.uint8)
+    known = digest_of(values)
+    assert digest_of(values.clone()) == known
+    for at in {0, size // 3, size - 1}:
+        for bit in (1, 128):
+            other = values.clone()
+            other[at] ^= bit
+            assert digest_of(other) != known, at
+    moved = values.roll(8)  # the same integers in other places
+    assert torch.equal(moved, values) or digest_of(moved) != known
+    assert digest_of(values.view(1, -1)) != known and digest_of(values.view(torch.int8)) != known
+
+
+def test_a_digest_is_the_same_however_it_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = torch.randn(3 * BLOCK, 2)
+    sums = block_sums(values)
+    assert block_sums(values, 1, 1) == sums[1:2] and block_sums(values, 2) == sums[2:]
+    monkeypatch.setitem(digests._BLOCKS_AT_ONCE, "cpu", 64)  # a GPU takes so many
+    assert block_sums(values) == sums
+    assert digest_of(values.t().contiguous().t()) == digest(values, sums)  # other strides
+    raw = torch.zeros(values.numel() * 4 + 3, dtype=torch.uint8)
+    raw[3:] = digests.flat_bytes(values)
+    assert digest_of(raw[3:]) == digest_of(raw[3:].clone())  # at an odd address
+
+
+def test_the_file_of_values(tmp_path: Path) -> None:
+    tensors = {
+        "flags": torch.tensor([1, 0, 1]),
+        "w": torch.randn(5000, 4000),
+        "x": torch.randn(3, 4).t(),
+        "y": torch.tensor(2.5),
+    }
+    path = tmp_path / "frozen.safetensors"
+    writer = TensorFileWriter(str(path), list(tensors.items()))
+    second = TensorFileWriter(str(path), list(tensors.items()))  # another process: only one writes
+    second.finish()
+    assert not path.exists()
+    writer.go_on()
+    writer.finish()
+    read = read_safetensors(path)
+    assert read.keys() == tensors.keys() and all(torch.equal(read[name], tensors[name]) for name in tensors)
+    file = TensorFile(str(path))
+    assert "w" in file and "__metadata__" not in file and "v" not in file
+    assert torch.equal(file.view("x", torch.float32), tensors["x"]) and file.type("flags") == "I64"
+    before = path.stat().st_mtime_ns
+    TensorFileWriter(str(path), []).finish()
+    assert path.stat().st_mtime_ns == before and [*tmp_path.iterdir()] in (
+        [path],
+        [path, tmp_path / "frozen.safetensors.partial"],
+    )
+
+
+@pytest.mark.parametrize("environment", [ON_CPU, *OTHERS])
+def test_a_write_that_pytorch_does_not_count(tmp_path: Path, environment: dict[str, str]) -> None:
+    write = "model.slow.last.bias.data.add_(1)"
+    script = HEAD + FOLLOWS.format(weights="view", before="pass", after=write)
+    with Member(tmp_path, script, environment=environment) as member:
+        member.begin()
+        for _ in range(8):  # one frozen tensor is looked at in each step
+            member.order([1, 2, 3])
+            answer = member.receive()
+            if answer["type"] == "error":
+                break
+        assert answer["type"] == "error" and "wrote to the weight slow.last.bias" in answer["text"]
