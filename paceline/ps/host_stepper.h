@@ -15,6 +15,8 @@
 
 namespace paceline::ps {
 
+class Arrivals;
+
 class HostStepper final : public Stepper {
  public:
   // The plan outlives this. `kept`: has the state, in the shape of the plan's layout and so many threads; nothing: the
@@ -33,28 +35,39 @@ class HostStepper final : public Stepper {
   int threads() const override { return pool_.threads(); }
 
  private:
+  struct Members;
+
   // The squared norm's root of the members' averaged gradient over all parameters; waits for all of it.
   // Errors: those of Update::arrival.
   absl::StatusOr<double> gradient_norm(const Update& update);
   absl::StatusOr<bool> make(const Step& step, std::span<const StepNumbers> numbers);
   // Makes the pieces of a kept state that do not have the version yet.
   bool make_pieces(const Step& step, std::span<const StepNumbers> numbers, const UpdateStreams& streams);
+  void make_chain(std::size_t chain, const Members& members, const Step& step,
+                  std::span<const StepNumbers> numbers, const UpdateStreams& streams);
   // Steps each tensor as a whole, by one thread, in the memory of the next version. Threads do not share a
   // tensor, so that its sums do not depend on their number.
   absl::StatusOr<bool> make_tensors(const Step& step, std::span<const StepNumbers> numbers,
                                     const UpdateStreams& streams);
+  // Steps one of them. Returns whether what it wrote is finite; nothing if a gradient does not come.
+  std::optional<bool> make_tensor(const Members& members, const Step& step,
+                                  std::span<const StepNumbers> numbers, const UpdateStreams& streams,
+                                  const StepPlan::Whole& whole, Arrivals& arrivals);
   // Returns whether what it wrote is finite.
-  bool apply_range(const Update& update, std::span<const StepNumbers> numbers, const UpdateStreams& streams,
-                   std::int64_t begin, std::int64_t end) const;
+  bool apply_range(const Members& members, const Update& update, std::span<const StepNumbers> numbers,
+                   const UpdateStreams& streams, std::int64_t begin, std::int64_t end) const;
+  // The streams with a place of a kept state.
+  static UpdateStreams at(const KeptState::Place& place, UpdateStreams streams);
   UpdateStreams streams_of(std::span<const float> latest, std::span<float> next);
+  // The state as it is, in all its places. Requires: no update is begun and not made.
+  std::vector<KeptState::Place> places();
   // Called for each range before it changes, by any thread.
   void remember(const Step& step, std::int64_t begin, std::int64_t end);
   void undo();
 
   const StepPlan& plan_;
   std::optional<KeptState> kept_;
-  StateStreams own_;                     // empty if the state is kept
-  std::vector<std::span<float>> state_;  // places of the streams
+  StateStreams own_;  // empty if the state is kept
   // The state of the version before the one that was made undoable; empty if none ever was. And what of it is
   // there.
   StateStreams before_;

@@ -13,7 +13,7 @@ namespace paceline::ps {
 
 namespace {
 
-constexpr std::uint64_t kMagic = 0x3274617473636c70;  // "plcstat2"
+constexpr std::uint64_t kMagic = 0x3374617473636c70;  // "plcstat3"
 constexpr std::int64_t kNone = -1;
 
 std::size_t float_bytes(std::int64_t floats) {
@@ -29,6 +29,7 @@ void in_order() { std::atomic_signal_fence(std::memory_order_seq_cst); }
 struct KeptState::Header {
   std::uint64_t magic;
   std::uint64_t identity;
+  std::atomic<std::int64_t> first;  // the version of start()
   // The published version and the next one, each in the place of its parity.
   struct Entry {
     std::atomic<std::int64_t> version;
@@ -39,13 +40,14 @@ struct KeptState::Header {
   Entry& entry(Version version) { return entries[version.value() & 1]; }
 };
 
-struct KeptState::Piece {
-  std::atomic<std::int64_t> version;
-  std::atomic<std::int64_t> saved;  // place of older values in the log, in floats; kNone: there are none
+// A cache line each, since each is of another thread.
+struct alignas(64) KeptState::Progress {
+  std::atomic<std::int64_t> steps;
+  std::atomic<std::int64_t> saved;  // the step whose older values are in the log; kNone: none
 };
 
 std::size_t KeptState::table_bytes(const KeptShape& shape) {
-  return memory::whole_pages(shape.pieces.size() * sizeof(Piece));
+  return memory::whole_pages(shape.chains.size() * sizeof(Progress));
 }
 
 std::size_t KeptState::bytes(const KeptShape& shape) {
@@ -63,32 +65,52 @@ KeptShape KeptShape::of(const Layout& layout, OptimizerKind kind, int threads, s
     if (tensors[i].kind != TensorKind::kConstant) shape.pieces.push_back({tensors[i].offset, end});
   }
   for (const Layout::Range& range : is_tensorwise(kind) ? std::vector<Layout::Range>() : layout.moving()) {
-    for (std::int64_t begin = range.begin; begin < range.end; begin += piece)
+    // A small constant is a part of a piece, so that a layout with many of them has as few slots as another.
+    std::int64_t begin = range.begin;
+    if (!shape.pieces.empty()) {
+      const std::int64_t end = std::min(range.end, shape.pieces.back().begin + piece);
+      if (end > begin) shape.pieces.back().end = begin = end;
+    }
+    for (; begin < range.end; begin += piece)
       shape.pieces.push_back({begin, std::min(range.end, begin + piece)});
   }
-  for (const auto& [begin, end] : shape.pieces)
-    shape.place_floats = std::max(shape.place_floats, end - begin);
-  shape.log_floats = shape.place_floats * std::max(1, threads);
-  if (shape.log_floats >= shape.floats) {
-    shape.log_floats = shape.floats;
-    shape.place_floats = 0;
-  }
+  const auto count = std::min(shape.pieces.size(), static_cast<std::size_t>(std::max(1, threads)));
+  for (std::size_t i = 0; i < count; ++i)
+    shape.chains.push_back({shape.pieces.size() * i / count, shape.pieces.size() * (i + 1) / count, 0});
+  is_tensorwise(kind) ? shape.put_in_places() : shape.put_in_slots(piece);
   return shape;
 }
 
+void KeptShape::put_in_slots(std::int64_t piece) {
+  slot_floats = piece;
+  floats = 0;
+  for (Chain& chain : chains) {
+    chain.place = floats;
+    floats += static_cast<std::int64_t>(chain.end - chain.begin + 1) * piece;
+  }
+}
+
+// The log holds the largest tensor for each chain, but no more than the state.
+void KeptShape::put_in_places() {
+  std::int64_t largest = 0;
+  for (const auto& [begin, end] : pieces) largest = std::max(largest, end - begin);
+  const bool all = largest * std::ssize(chains) >= floats;
+  log_floats = all ? floats : largest * std::ssize(chains);
+  for (std::size_t i = 0; i < chains.size(); ++i)
+    chains[i].place = all ? pieces[chains[i].begin].begin : largest * static_cast<std::int64_t>(i);
+}
+
 absl::StatusOr<KeptState> KeptState::create(KeptShape shape, std::uint64_t identity) {
+  PACELINE_CHECK(shape.streams <= static_cast<int>(kMostStreams), "{} streams", shape.streams);
   PACELINE_ASSIGN_OR_RETURN(auto memory, memory::SharedMemory::create("paceline-state", bytes(shape)));
   PACELINE_ASSIGN_OR_RETURN(auto mapping, memory.map(0, memory.size(), true));
   KeptState state(std::move(memory), std::move(mapping), std::move(shape));
   auto* const header = new (state.mapping_.data()) Header{};
   header->magic = kMagic;
   header->identity = identity;
+  header->first = kNone;
   for (Header::Entry& entry : header->entries) entry.version = kNone;
-  for (std::size_t i = 0; i < state.shape_.pieces.size(); ++i) {
-    Piece* const piece = new (&state.piece(i)) Piece{};
-    piece->version = kNone;
-    piece->saved = kNone;
-  }
+  for (std::size_t i = 0; i < state.chains(); ++i) (new (&state.progress(i)) Progress{})->saved = kNone;
   return state;
 }
 
@@ -105,8 +127,8 @@ absl::StatusOr<KeptState> KeptState::adopt(memory::SharedMemory memory, KeptShap
 
 KeptState::Header& KeptState::header() const { return *reinterpret_cast<Header*>(mapping_.data()); }
 
-KeptState::Piece& KeptState::piece(std::size_t index) const {
-  return reinterpret_cast<Piece*>(mapping_.data() + memory::kPageBytes)[index];
+KeptState::Progress& KeptState::progress(std::size_t chain) const {
+  return reinterpret_cast<Progress*>(mapping_.data() + memory::kPageBytes)[chain];
 }
 
 float* KeptState::stream(int index) const {
@@ -119,16 +141,36 @@ float* KeptState::log(int index) const {
          static_cast<std::size_t>(index) * (float_bytes(shape_.log_floats) / sizeof(float));
 }
 
-std::vector<std::span<float>> KeptState::streams() const {
-  std::vector<std::span<float>> spans;
-  for (int i = 0; i < shape_.streams; ++i)
-    spans.emplace_back(stream(i), static_cast<std::size_t>(shape_.floats));
-  return spans;
+KeptState::Place KeptState::place_of(const KeptShape::Chain& chain, std::int64_t step) const {
+  const auto pieces = static_cast<std::int64_t>(chain.end - chain.begin), slots = pieces + 1;
+  Place place{.piece = chain.begin + static_cast<std::size_t>(step % pieces)};
+  place.range = shape_.pieces[place.piece];
+  std::int64_t from = place.range.begin, to = place.range.begin;
+  if (shape_.slot_floats > 0) {
+    from = chain.place + step % slots * shape_.slot_floats;
+    to = chain.place + (step + pieces) % slots * shape_.slot_floats;
+  }
+  for (int i = 0; i < shape_.streams; ++i) {
+    place.before[static_cast<std::size_t>(i)] = stream(i) + from;
+    place.state[static_cast<std::size_t>(i)] = stream(i) + to;
+  }
+  return place;
+}
+
+std::vector<KeptState::Place> KeptState::places() const {
+  std::vector<Place> places;
+  for (std::size_t i = 0; i < chains(); ++i) {
+    const KeptShape::Chain& chain = shape_.chains[i];
+    const std::int64_t steps = progress(i).steps;
+    for (std::int64_t piece = 0; piece < static_cast<std::int64_t>(chain.end - chain.begin); ++piece)
+      places.push_back(place_of(chain, steps + piece));
+  }
+  return places;
 }
 
 void KeptState::start(Version version, double fractions) {
   begin(version, fractions);
-  for (std::size_t i = 0; i < shape_.pieces.size(); ++i) piece(i).version = version.value();
+  header().first = version.value();
 }
 
 void KeptState::begin(Version version, double fractions) {
@@ -140,49 +182,91 @@ void KeptState::begin(Version version, double fractions) {
   entry.version = version.value();
 }
 
-bool KeptState::has(std::size_t index, Version version) const {
-  return piece(index).version == version.value();
+KeptState::Walk::Walk(KeptState& state, std::size_t chain, Version version)
+    : state_(state),
+      chain_(state.shape_.chains[chain]),
+      progress_(state.progress(chain)),
+      version_(version),
+      steps_(progress_.steps) {
+  const auto pieces = static_cast<std::int64_t>(chain_.end - chain_.begin);
+  end_ = (version.value() - state.header().first) * pieces;
+  PACELINE_CHECK(steps_ >= end_ - pieces && steps_ <= end_, "{} steps of {} pieces for version {}", steps_,
+                 pieces, version);
+  place_ = state.place_of(chain_, steps_);
+  slot_ = steps_ % (pieces + 1);
+  for (int i = 0; i < state.shape_.streams; ++i)
+    first_slot_[static_cast<std::size_t>(i)] = state.stream(i) + chain_.place;
 }
 
-void KeptState::save(std::size_t index, int thread) {
-  const auto& [begin, end] = shape_.pieces[index];
-  const std::int64_t place = shape_.place_floats == 0 ? begin : thread * shape_.place_floats;
-  PACELINE_CHECK(place >= 0 && place + end - begin <= shape_.log_floats, "thread {} has no place", thread);
-  for (int i = 0; i < shape_.streams; ++i) std::copy(stream(i) + begin, stream(i) + end, log(i) + place);
-  in_order();
-  piece(index).saved = place;
-  in_order();
+const KeptState::Place* KeptState::Walk::next() {
+  if (steps_ == end_) return nullptr;
+  if (state_.shape_.slot_floats == 0) {
+    state_.save(chain_, place_);
+    in_order();
+    progress_.saved = steps_;
+    in_order();
+  }
+  return &place_;
 }
 
-void KeptState::made(std::size_t index, Version version, bool finite) {
+void KeptState::Walk::made(bool finite) {
   in_order();
-  if (!finite) header().entry(version).not_finite = 1;
-  piece(index).version = version.value();
-  piece(index).saved = kNone;
+  if (!finite) state_.header().entry(version_).not_finite = 1;
+  // Nobody else writes the count, so this needs no locked addition.
+  progress_.steps.store(++steps_, std::memory_order_release);
   in_order();
+  if (state_.shape_.slot_floats == 0)
+    place_ = state_.place_of(chain_, steps_);
+  else
+    go_on();
+}
+
+// The same as place_of(), without its divisions, which would cost as much as a tenth of a piece.
+void KeptState::Walk::go_on() {
+  const KeptShape& shape = state_.shape_;
+  if (++place_.piece == chain_.end) place_.piece = chain_.begin;
+  place_.range = shape.pieces[place_.piece];
+  place_.state = place_.before;
+  if (++slot_ > static_cast<std::int64_t>(chain_.end - chain_.begin)) slot_ = 0;
+  for (int i = 0; i < shape.streams; ++i)
+    place_.before[static_cast<std::size_t>(i)] =
+        first_slot_[static_cast<std::size_t>(i)] + slot_ * shape.slot_floats;
 }
 
 bool KeptState::finite(Version version) const { return header().entry(version).not_finite == 0; }
 
+void KeptState::save(const KeptShape::Chain& chain, const Place& place) const {
+  const std::int64_t to = chain.place, n = place.range.end - place.range.begin;
+  PACELINE_CHECK(to >= 0 && to + n <= shape_.log_floats, "no place for {} floats in the log", n);
+  for (int i = 0; i < shape_.streams; ++i)
+    std::copy_n(place.before[static_cast<std::size_t>(i)], n, log(i) + to);
+}
+
+void KeptState::undo(const KeptShape::Chain& chain, const Place& place) const {
+  const std::int64_t n = place.range.end - place.range.begin;
+  for (int i = 0; i < shape_.streams; ++i)
+    std::copy_n(log(i) + chain.place, n, place.state[static_cast<std::size_t>(i)]);
+}
+
+// Bytes that another process left are not trusted: a count that does not fit the version is an error.
 absl::StatusOr<KeptState::Left> KeptState::take_up(Version published) {
   const Header::Entry& entry = header().entry(published);
-  if (entry.version != published.value())
+  const std::int64_t first = header().first, updates = published.value() - first;
+  if (entry.version != published.value() || first < 0 || updates < 0)
     return absl::InvalidArgumentError(fmt::format("no state of version {} is left", published));
   Left left{.fractions = entry.fractions};
-  for (std::size_t index = 0; index < shape_.pieces.size(); ++index) {
-    Piece& one = piece(index);
-    const auto& [begin, end] = shape_.pieces[index];
-    const std::int64_t place = one.saved;
-    const bool next = one.version == published.next().value();
-    const bool fits = place == kNone || (place >= 0 && place <= shape_.log_floats - (end - begin));
-    if (!fits || (!next && one.version != published.value()))
+  for (std::size_t i = 0; i < chains(); ++i) {
+    const KeptShape::Chain& chain = shape_.chains[i];
+    const auto pieces = static_cast<std::int64_t>(chain.end - chain.begin);
+    const std::int64_t steps = progress(i).steps;
+    const std::int64_t whole = steps / pieces, more = steps % pieces;
+    if (steps < 0 || !(whole == updates || (whole == updates + 1 && more == 0)))
       return absl::InvalidArgumentError(
           fmt::format("a part of the state of version {} is not left", published));
-    for (int i = 0; place != kNone && !next && i < shape_.streams; ++i)
-      std::copy_n(log(i) + place, end - begin, stream(i) + begin);
+    if (shape_.slot_floats == 0 && progress(i).saved == steps) undo(chain, place_of(chain, steps));
     in_order();
-    one.saved = kNone;
-    left.begun |= next;
+    progress(i).saved = kNone;
+    left.begun |= whole > updates || more > 0;
   }
   return left;
 }

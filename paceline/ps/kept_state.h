@@ -1,17 +1,21 @@
-// The optimizer's state of a shard in memory that outlives its process, with a log to undo an unfinished update.
+// The optimizer's state of a shard in memory that outlives its process, so that an unfinished update can be finished.
 //
-// An update goes through the pieces of the state. It saves the old values of a piece in the log, steps the piece in
-// its place, and then names the version that the piece has. So whenever the process is killed, each piece is of the
-// published version, or of the next one, or the log brings it back. The next process makes only the missing pieces.
+// An update goes through the state in pieces, and each thread has a chain of them. A chain has one slot more than it has
+// pieces: step j reads its piece in slot j and writes it to slot j − 1, which the step before has read and which is
+// therefore in the processor's first-level cache. So no piece is copied, and the old values of the piece that is being made are
+// whole. A counter of the chain's steps says where each piece is and which version it has. Whenever the process is
+// killed, the next one does the steps that are not counted.
+//
+// An optimizer that steps whole tensors (is_tensorwise) has them as pieces, in places that stay. A log takes the old values
+// of a tensor before it is stepped, and the next process copies them back.
 //
 // Invariants
-//  1. A piece that names a version has the state of that version, unless the log has older values of it. The same
-//     holds for the piece's weights in the board's buffer that was taken for that version.
+//  1. A step that is counted has written its piece of the state, and of the weights in the board's buffer that was taken
+//     for that version. The values that the chain's next step reads are whole, or in the log.
 //  2. The update of a version is always the same: same gradients, same numbers.
-//
-// The log holds one piece for each thread, but no more than the state.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <span>
@@ -27,20 +31,38 @@
 namespace paceline::ps {
 
 struct KeptShape {
-  static constexpr std::int64_t kPiece = 1 << 13;  // floats: a piece and its log stay in a processor's cache
+  static constexpr std::int64_t kPiece =
+      1 << 13;  // floats: a piece of each stream stays in a processor's cache
 
   // `threads`: the most that step at a time. `piece`: in floats, a multiple of Layout::kAlignment.
   static KeptShape of(const Layout& layout, OptimizerKind kind, int threads, std::int64_t piece = kPiece);
 
+  // The pieces of one thread.
+  struct Chain {
+    std::size_t begin, end;  // pieces [begin, end)
+    std::int64_t place;      // place of its slots in a stream, or of its log, in floats
+  };
+
   int streams = 1;
-  std::int64_t floats = 0;              // floats of a stream
-  std::vector<Layout::Range> pieces{};  // all that commits change, in order; tensors, if is_tensorwise(kind)
-  std::int64_t log_floats = 0;          // floats of the log, for each stream
-  std::int64_t place_floats = 0;  // floats of a thread's place in the log; 0: each piece has its own place
+  std::int64_t floats = 0;  // floats of a stream
+  std::vector<Layout::Range>
+      pieces{};  // have all that commits change, in order; tensors, if is_tensorwise(kind)
+  std::vector<Chain> chains{};
+  std::int64_t slot_floats = 0;  // 0: the pieces stay in their places
+  std::int64_t log_floats = 0;   // floats of the log, for each stream
+
+ private:
+  void put_in_slots(std::int64_t piece);
+  void put_in_places();
 };
 
 class KeptState {
+  struct Header;
+  struct Progress;
+
  public:
+  static constexpr std::size_t kMostStreams = 2;
+
   // The state is zero at first. `identity`: a number for the shard, its run and its attempt. Errors:
   // ResourceExhausted.
   static absl::StatusOr<KeptState> create(KeptShape shape, std::uint64_t identity);
@@ -49,21 +71,46 @@ class KeptState {
   static absl::StatusOr<KeptState> adopt(memory::SharedMemory memory, KeptShape shape,
                                          std::uint64_t identity);
 
-  const std::vector<Layout::Range>& pieces() const { return shape_.pieces; }
-  // The places of the streams.
-  std::vector<std::span<float>> streams() const;
+  std::size_t chains() const { return shape_.chains.size(); }
 
-  // The state as it is belongs to a first version, after updates whose fractions have this sum.
+  // A piece and its state; a stream that the optimizer does not have is null.
+  struct Place {
+    std::size_t piece = 0;
+    Layout::Range range{};
+    std::array<float*, kMostStreams> before{};  // of the version before, which stays as it is
+    std::array<float*, kMostStreams> state{};  // of the next version; the same places, if is_tensorwise(kind)
+  };
+  // All pieces; `before` is where they are. Requires: no update is begun and not made.
+  std::vector<Place> places() const;
+
+  // The state as it is belongs to a first version, after updates whose fractions have this sum. Requires: no step yet.
   void start(Version version, double fractions);
 
   // The update of the next version begins, or goes on. `fractions`: the sum with this update's.
   void begin(Version version, double fractions);
-  // True if the piece has that version already. Any thread.
-  bool has(std::size_t piece, Version version) const;
-  // Called before a piece changes. `thread`: a number below KeptShape's `threads` that no other thread has now.
-  void save(std::size_t piece, int thread);
-  // Called once the piece has this version. `finite`: whether all of its numbers are. Any thread.
-  void made(std::size_t piece, Version version, bool finite);
+  // Goes through the pieces of a chain that do not have a version. One thread for each chain.
+  class Walk {
+   public:
+    // The next piece, which may be stepped now; null if all have the version.
+    const Place* next();
+    // Counts the step of that piece. `finite`: whether all numbers of the piece are.
+    void made(bool finite);
+
+   private:
+    friend class KeptState;
+    Walk(KeptState& state, std::size_t chain, Version version);
+    void go_on();
+
+    KeptState& state_;
+    const KeptShape::Chain& chain_;
+    Progress& progress_;
+    Version version_;
+    std::int64_t steps_ = 0, end_ = 0, slot_ = 0;
+    std::array<float*, kMostStreams> first_slot_{};
+    Place place_;
+  };
+  // Requires: begin() of that version.
+  Walk walk(std::size_t chain, Version version) { return Walk(*this, chain, version); }
   // Requires: all pieces have the version of the latest begin().
   bool finite(Version version) const;
 
@@ -71,23 +118,25 @@ class KeptState {
     double fractions = 0;  // sum of the fractions up to the published version
     bool begun = false;    // whether pieces of the next version are there
   };
-  // Undoes pieces that were not finished. `published`: the version of the shard's board. Errors: InvalidArgument if
-  // this is not the state of that version.
+  // Undoes what was not counted. `published`: the version of the shard's board. Errors: InvalidArgument if this is not
+  // the state of that version.
   absl::StatusOr<Left> take_up(Version published);
 
   const memory::SharedMemory& memory() const { return memory_; }
 
  private:
-  struct Header;
-  struct Piece;
   KeptState(memory::SharedMemory memory, memory::Mapping mapping, KeptShape shape)
       : memory_(std::move(memory)), mapping_(std::move(mapping)), shape_(std::move(shape)) {}
   static std::size_t table_bytes(const KeptShape& shape);
   static std::size_t bytes(const KeptShape& shape);
   Header& header() const;
-  Piece& piece(std::size_t index) const;
+  Progress& progress(std::size_t chain) const;
   float* stream(int index) const;
   float* log(int stream) const;
+  // The place of the piece that this step of the chain makes.
+  Place place_of(const KeptShape::Chain& chain, std::int64_t step) const;
+  void save(const KeptShape::Chain& chain, const Place& place) const;
+  void undo(const KeptShape::Chain& chain, const Place& place) const;
 
   memory::SharedMemory memory_;
   memory::Mapping mapping_;

@@ -248,6 +248,13 @@ class KeptStateTest : public testing::Test {
     return KeptState::adopt(same(state_.memory()), shape(), kIdentity)->take_up(Version(version));
   }
 
+  // Makes the only chain's next piece.
+  void step(std::int64_t version) {
+    KeptState::Walk walk = state_.walk(0, Version(version));
+    ASSERT_NE(walk.next(), nullptr);
+    walk.made(true);
+  }
+
   KeptState state_ = KeptState::create(shape(), kIdentity).value();
 };
 
@@ -264,24 +271,59 @@ TEST_F(KeptStateTest, OfAnotherVersionIsNotTakenUp) {
   EXPECT_FALSE(take_up(3).ok());
   EXPECT_FALSE(take_up(5).ok());
   state_.begin(Version(5), 3.5);
-  for (const std::size_t piece : {0, 1}) state_.made(piece, Version(5), true);
+  for (int piece = 0; piece < 2; ++piece) step(5);
   state_.begin(Version(6), 4.5);
-  state_.made(0, Version(6), true);
+  step(6);
   EXPECT_FALSE(take_up(4).ok()) << "a piece has version 6";
   EXPECT_EQ(take_up(5)->fractions, 3.5);
   EXPECT_TRUE(take_up(5)->begun);
 }
 
-TEST_F(KeptStateTest, UndoesAPieceThatIsNotMade) {
+TEST_F(KeptStateTest, HasTheOldValuesOfAPieceThatIsNotMade) {
   state_.start(Version(0), 0);
-  state_.begin(Version(1), 1);
-  state_.save(0, 0);
-  const std::vector<std::span<float>> streams = state_.streams();
-  for (const std::span<float> stream : streams) stream[0] = stream[kSmallPiece] = 7;
-  EXPECT_FALSE(take_up(0)->begun);
-  for (const std::span<float> stream : streams) {
-    EXPECT_EQ(stream[0], 0);
-    EXPECT_EQ(stream[kSmallPiece], 7) << "the other piece was not saved";
+  for (std::int64_t version = 1; version <= 5; ++version) {
+    state_.begin(Version(version), static_cast<double>(version));
+    KeptState::Walk walk = state_.walk(0, Version(version));
+    for (int piece = 0; piece < 2; ++piece) {
+      const KeptState::Place place = *walk.next();
+      EXPECT_EQ(place.before[0][0], static_cast<float>(version - 1));
+      for (float* const stream : place.state) stream[0] = static_cast<float>(-version);
+      // The next process takes the same step.
+      EXPECT_EQ(take_up(version - 1)->begun, piece > 0);
+      const KeptState::Place again = *state_.walk(0, Version(version)).next();
+      EXPECT_EQ(again.piece, place.piece);
+      for (std::size_t i = 0; i < again.before.size(); ++i) {
+        EXPECT_EQ(again.before[i], place.before[i]);
+        EXPECT_EQ(again.before[i][0], static_cast<float>(version - 1));
+        EXPECT_EQ(again.state[i], place.state[i]);
+        again.state[i][0] = static_cast<float>(version);
+      }
+      walk.made(true);
+    }
+    EXPECT_EQ(walk.next(), nullptr);
+    for (const KeptState::Place& place : state_.places())
+      EXPECT_EQ(place.before[1][0], static_cast<float>(version)) << place.piece;
+  }
+}
+
+TEST(KeptShape, HasAsFewPiecesWithManySmallConstantsAsWithout) {
+  Layout plain, mixed;
+  plain.add("a", TensorKind::kParameter, {100 * 2 * Layout::kAlignment});
+  for (int i = 0; i < 100; ++i) {
+    mixed.add("a" + std::to_string(i), TensorKind::kParameter, {Layout::kAlignment});
+    mixed.add("c" + std::to_string(i), TensorKind::kConstant, {1});
+  }
+  const auto piece = 16 * Layout::kAlignment;
+  const auto shape = [&](const Layout& layout) {
+    return KeptShape::of(layout, OptimizerKind::kAdam, 3, piece);
+  };
+  EXPECT_EQ(shape(mixed).pieces.size(), shape(plain).pieces.size());
+  EXPECT_EQ(shape(mixed).floats, shape(plain).floats);
+  std::int64_t end = 0;
+  for (const Layout::Range& one : shape(mixed).pieces) {
+    EXPECT_GE(one.begin, end);
+    EXPECT_LE(one.end - one.begin, piece);
+    end = one.end;
   }
 }
 
