@@ -29,6 +29,7 @@ def load(folder: Path) -> tuple[torch.Tensor, torch.Tensor]:
 parser = argparse.ArgumentParser()
 parser.add_argument("--data", type=Path, default="data")
 parser.add_argument("--epochs", type=float, default=3)
+parser.add_argument("--batch", type=int, default=32)
 arguments = parser.parse_args()
 
 torch.manual_seed(1)
@@ -50,7 +51,9 @@ def evaluate() -> dict[str, torch.Tensor]:
 
 
 optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
-job = paceline.join(model, train_set, optimizer=optimizer, evaluate=evaluate, batch_size=32, epochs=arguments.epochs)
+job = paceline.join(
+    model, train_set, optimizer=optimizer, evaluate=evaluate, batch_size=arguments.batch, epochs=arguments.epochs
+)
 for x, y in job:
     scores = model(x)
     loss = F.cross_entropy(scores, y)

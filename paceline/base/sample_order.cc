@@ -1,5 +1,7 @@
 #include "paceline/base/sample_order.h"
 
+#include <numeric>
+
 #include "paceline/base/keyed_permutation.h"
 #include "paceline/base/rng.h"
 
@@ -11,6 +13,11 @@ enum Stream : std::uint64_t { kOrder = 1, kAugment = 2, kStep = 3 };
 
 std::span<const std::int32_t> SampleOrder::samples(const Lease& lease) {
   if (lease.epoch < 0 || lease.begin < 0 || lease.end > dataset_size_ || lease.end <= lease.begin) return {};
+  if (in_order_) {
+    order_.resize(static_cast<std::size_t>(lease.size()));
+    std::iota(order_.begin(), order_.end(), static_cast<std::int32_t>(lease.begin));
+    return order_;
+  }
   const std::uint64_t seed = mix_seed({seed_, kOrder, static_cast<std::uint64_t>(lease.epoch)});
   if (dataset_size_ > kMostListed) {
     const KeyedPermutation permuted(seed, dataset_size_);

@@ -1,6 +1,7 @@
 // The samples that a lease means, and the seeds of everything random about them: functions of the job's seed
 // and the lease alone, so that any process that trains on a sample does the same with it. Keeps the last
-// epoch's permutation, if the set is small enough to be listed. One thread.
+// epoch's permutation, if the set is small enough to be listed. A data set with an order of its own (a stream) is not
+// permuted: its samples are the places of the lease. One thread.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,8 @@ class SampleOrder {
   // With a larger set every process would list 16 MB or more, and every epoch would begin with a pause.
   static constexpr std::int32_t kMostListed = 1 << 22;
 
-  SampleOrder(std::uint64_t seed, std::int32_t dataset_size) : seed_(seed), dataset_size_(dataset_size) {}
+  SampleOrder(std::uint64_t seed, std::int32_t dataset_size, bool in_order = false)
+      : seed_(seed), dataset_size_(dataset_size), in_order_(in_order) {}
 
   // Valid until the next call. Empty if the lease is not one of this data set.
   std::span<const std::int32_t> samples(const Lease& lease);
@@ -28,6 +30,7 @@ class SampleOrder {
  private:
   const std::uint64_t seed_;
   const std::int32_t dataset_size_;
+  const bool in_order_;
   std::int32_t epoch_ = -1;          // the epoch that is listed
   std::vector<std::int32_t> order_;  // the samples of that epoch, or of the last lease
 };

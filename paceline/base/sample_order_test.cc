@@ -35,6 +35,14 @@ TEST(SampleOrder, TheLeasesOfAnEpochAreEverySampleOnce) {
   EXPECT_EQ(all, expected);
 }
 
+TEST(SampleOrder, ADataSetWithAnOrderOfItsOwnIsNotPermuted) {
+  SampleOrder order(7, 100, true);
+  EXPECT_THAT(samples_of(order, {3, 30, 33}), ::testing::ElementsAre(30, 31, 32));
+  EXPECT_THAT(samples_of(order, {0, 98, 100}), ::testing::ElementsAre(98, 99));
+  EXPECT_THAT(samples_of(order, {0, 98, 101}), IsEmpty());
+  EXPECT_EQ(order.augment_seed({3, 30, 33}), SampleOrder(7, 100).augment_seed({3, 0, 1}));
+}
+
 // The larger set is not listed.
 TEST(SampleOrder, DependsOnTheSeedAndTheLeaseAndOnNothingElse) {
   for (const std::int32_t size : {1000, SampleOrder::kMostListed + 5}) {

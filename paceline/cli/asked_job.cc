@@ -55,6 +55,28 @@ absl::Status same_on_devices(const toml::table& job, const std::string& wanted, 
   return absl::OkStatus();
 }
 
+// The program's own name for a setting of a job.
+std::string name_in_program(const std::string& key) {
+  if (key == kBatch) return "batch_size";
+  return key == "optimizer.clip" ? "clip" : key;
+}
+
+// Blames the line of the program that asks for a setting which a job cannot have. OK: the job can have it.
+absl::Status check_asked(const std::string& job_toml, const std::string& set, const Sayers& sayers) {
+  constexpr std::size_t kLongestValue = 60;
+  const auto resolved = config::resolve_job(job_toml, sayers.file, {set});
+  const absl::Status status =
+      resolved.ok() ? config::parse_job(*resolved, sayers.file).status() : resolved.status();
+  if (status.ok()) return status;
+  const std::size_t equals = set.find('=');
+  const std::string key = set.substr(0, equals);
+  const std::string said(status.message());
+  const std::size_t at = said.rfind(key + ": ");
+  return {status.code(), fmt::format("{}: {} = {}: {}", sayers.where.empty() ? sayers.program : sayers.where,
+                                     name_in_program(key), set.substr(equals + 1, kLongestValue),
+                                     at == std::string::npos ? said : said.substr(at + key.size() + 2))};
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> with_asked(const std::string& job_toml, const std::vector<std::string>& asked,
@@ -72,7 +94,10 @@ absl::StatusOr<std::string> with_asked(const std::string& job_toml, const std::v
     if (said && said != wanted) return contradiction(key, *said, wanted.value_or("something else"), sayers);
     if (key == kBatch && wanted) PACELINE_RETURN_IF_ERROR(same_on_devices(job, *wanted, sayers));
   }
-  return config::resolve_job(job_toml, sayers.file, missing);
+  absl::StatusOr<std::string> resolved = config::resolve_job(job_toml, sayers.file, missing);
+  if (resolved.ok() && config::parse_job(*resolved, sayers.file).ok()) return resolved;
+  for (const std::string& set : missing) PACELINE_RETURN_IF_ERROR(check_asked(job_toml, set, sayers));
+  return resolved;
 }
 
 }  // namespace paceline::cli

@@ -11,8 +11,8 @@
 
 namespace paceline::cli {
 
-// This host's part of the job. Returns the exit status. Errors: nothing says
-// where the first host is; the folder is not shared; those of node_command.
+// Trains this host's part of the job. Returns the exit status. Errors: InvalidArgument if no variable says the address
+// of the first host; those of wait_for() if the hosts share no folder; those of node_command().
 absl::StatusOr<int> train_on_hosts(const launch::Tasks& tasks, const launch::Environment& environment,
                                    TrainOptions train);
 

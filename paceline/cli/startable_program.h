@@ -1,4 +1,4 @@
-// The file of a user's program: each worker of a job starts it anew, so it has to be one that can be read again.
+// The file of a user's program. Each worker of a job starts the program anew, so the file has to be readable many times.
 #pragma once
 
 #include <string>

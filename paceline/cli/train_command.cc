@@ -223,7 +223,7 @@ absl::Status check_fits(const config::JobConfig& job, const JobSizes& sizes, boo
 }
 
 absl::StatusOr<JobText> job_text(const TrainOptions& options) {
-  if (!options.text.empty()) return JobText{options.text, "the command line"};
+  if (!options.text.empty()) return JobText{options.text, config::kCommandLine};
   JobText job{"", options.job_file};
   if (!options.resume.empty()) {
     PACELINE_ASSIGN_OR_RETURN(const store::RunPaths paths, store::find_run(options.resume));
@@ -265,9 +265,10 @@ absl::Status check_in_virtual_time(const config::JobConfig& job) {
 absl::StatusOr<std::string> with_program(const config::JobConfig& job, const std::string& resolved,
                                          const program::Model& model, const TrainOptions& options) {
   PACELINE_ASSIGN_OR_RETURN(const JobText said, job_text(options));
-  PACELINE_ASSIGN_OR_RETURN(std::string asked, with_asked(resolved, model.sets,
-                                                          {said.file, config::named(*job.program),
-                                                           options.sets, !options.resume.empty()}));
+  PACELINE_ASSIGN_OR_RETURN(std::string asked,
+                            with_asked(resolved, model.sets,
+                                       {said.file, config::named(*job.program), options.sets,
+                                        !options.resume.empty(), model.where}));
   // Its batch, for one, the program may have said itself.
   PACELINE_ASSIGN_OR_RETURN(config::JobConfig whole, config::parse_job(asked, said.file));
   whole.initial_weights = job.initial_weights;

@@ -25,7 +25,8 @@ absl::StatusOr<std::optional<Computation::Computed>> computed(
                                .metrics = step->metrics,
                                .finite = step->finite,
                                .not_finite = step->not_finite,
-                               .weight = step->weight};
+                               .weight = step->weight,
+                               .data_end = step->data_end};
 }
 
 // The lease's size in batches of the device, in which its pace is given.
@@ -44,8 +45,8 @@ absl::StatusOr<std::unique_ptr<Computation>> Computation::create(const wire::Wel
   PACELINE_RETURN_IF_ERROR(made->read(welcome.job_toml(), name));
   const int threads = made->job_.devices[made->place_].threads;
   PACELINE_ASSIGN_OR_RETURN(made->engine_, own.of(made->job_, name, threads));
-  made->order_.emplace(made->job_.seed, made->engine_->samples());
-  made->order_ahead_.emplace(made->job_.seed, made->engine_->samples());
+  for (auto* const order : {&made->order_, &made->order_ahead_})
+    order->emplace(made->job_.seed, made->engine_->samples(), made->engine_->in_order());
   made->layout_ = made->engine_->layout();
   PACELINE_RETURN_IF_ERROR(made->make_gradient());
   PACELINE_RETURN_IF_ERROR(made->engine_->initial_weights(made->gradient_->gradient()));

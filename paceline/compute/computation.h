@@ -63,9 +63,10 @@ class Computation {
     // Parts of the time it took: keeping a stage's pace, waiting for other stages, loading samples.
     Duration pace{0}, stages{0}, loading{0};
     Metrics metrics = {};
-    bool finite = false;                // the whole gradient is known to be
-    std::string not_finite = {};        // a tensor whose gradient is not, if the engine says so
-    std::optional<double> weight = {};  // engine::StepResult::weight
+    bool finite = false;                        // the whole gradient is known to be
+    std::string not_finite = {};                // a tensor whose gradient is not, if the engine says so
+    std::optional<double> weight = {};          // engine::StepResult::weight
+    std::optional<std::int64_t> data_end = {};  // engine::StepResult::data_end
   };
   // An iteration from its weights on, one pointer a tensor. Nothing when it was interrupted.
   using Compute = std::function<absl::StatusOr<std::optional<Computed>>(const engine::Weights&)>;

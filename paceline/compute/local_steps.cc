@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <utility>
 
 #include <fmt/format.h>
@@ -72,6 +73,17 @@ absl::StatusOr<engine::StepResult> step_until_taken(engine::Engine& engine, cons
       kMost));
 }
 
+namespace {
+
+// A mean over batches, of which there were fewer. Nothing if there was none.
+void rescale(engine::StepResult& mean, double factor) {
+  if (!std::isfinite(factor)) return;
+  mean.loss *= factor;
+  for (auto& [name, value] : mean.metrics) value *= factor;
+}
+
+}  // namespace
+
 absl::StatusOr<LocalSteps> LocalSteps::create(const ps::Layout& layout,
                                               const ps::OptimizerConfig& optimizer) {
   constexpr int kShared = 3;
@@ -111,6 +123,7 @@ absl::StatusOr<engine::StepResult> LocalSteps::take(engine::Engine& engine,
   pull(weights);
   engine::StepResult mean;
   loading_ = Duration::zero();
+  const double share = 1.0 / static_cast<double>(batches.size());
   for (const engine::Batch& batch : batches) {
     const auto here = engine::tensor_pointers<const float>(layout_, this->weights().data());
     const auto began = std::chrono::steady_clock::now();
@@ -119,7 +132,11 @@ absl::StatusOr<engine::StepResult> LocalSteps::take(engine::Engine& engine,
     PACELINE_ASSIGN_OR_RETURN(
         const engine::StepResult result,
         step_until_taken(engine, batch, here, gradients, engine::kWholeBatch, keep_going));
-    const double share = 1.0 / static_cast<double>(batches.size());
+    if (result.data_end) mean.data_end = result.data_end;
+    if (result.data_end && result.skipped) {  // this batch and all later ones lie behind the end
+      rescale(mean, static_cast<double>(batches.size()) / static_cast<double>(&batch - batches.data()));
+      break;
+    }
     if (&batch == &batches.front()) mean.weight = 0;
     mean.weight = mean.weight && result.weight ? std::optional(*mean.weight + *result.weight) : std::nullopt;
     mean.loss += result.loss * share;

@@ -202,6 +202,7 @@ absl::Status Worker::iterate(const wire::WorkerRelease& release) {
   ready->set_not_finite(contributed.not_finite);
   ready->set_norm(contributed.norm);
   if (done->weight) ready->set_weight(*done->weight);
+  if (done->data_end) ready->set_data_end(*done->data_end);
   if (!connection_.send(message)) return wire::coordinator_lost();
   spent_.iterations += 1;
   spent_.gradient += computed - pulled - done->pace - done->stages;

@@ -56,6 +56,8 @@ void read_data(Section section, JobConfig& job) {
   DataConfig& data = job.data;
   job.ahead = section.integer("ahead", 0, 0, control::kMostAhead);
   job.load_ms = section.number("load_ms", 0, 0, 3.6e6);
+  job.open_end = section.boolean("open_end", false);
+  if (job.open_end && !job.program) section.complain("open_end", "leave it out: built-in data end somewhere");
   if (job.program) return section.finish();
   // Each model trains without a file of the user's: a model of text on text that every compiler brings.
   data.source = section.text("source", job.model.name == "gpt-byte" ? "headers" : data.source);
@@ -216,6 +218,8 @@ void read_schedule(Section section, JobConfig& job) {
   if (steps && job.milestone_epochs.empty())
     section.complain("shape",
                      "write milestones as well: the epochs at which the rate is multiplied by gamma");
+  if (job.open_end && job.shape == control::LrShape::kCosine)
+    section.complain("shape", "write another one: nobody knows how many samples there are (data.open_end)");
   if (section.has("last") && job.shape != control::LrShape::kCosine)
     section.complain("last", "write shape = \"cosine\" as well");
   if (!std::is_sorted(job.milestone_epochs.begin(), job.milestone_epochs.end())) {
@@ -470,8 +474,8 @@ JobConfig read_job(const toml::table& root, Complaints& complaints) {
   job.runs_dir = top.text("runs_dir", job.runs_dir);
   if (job.runs_dir.empty()) top.complain("runs_dir", "write the name of a folder");
   job.program = read_program(top, complaints);
-  if (job.program &&
-      (says_more(top.table("model"), {"weights"}) || says_more(top.table("data"), {"ahead", "load_ms"})))
+  if (job.program && (says_more(top.table("model"), {"weights"}) ||
+                      says_more(top.table("data"), {"ahead", "load_ms", "open_end"})))
     top.complain(
         "program",
         "brings a model and data of its own; write no more than weights in [model], and no more than "
@@ -480,6 +484,8 @@ JobConfig read_job(const toml::table& root, Complaints& complaints) {
   read_data({top.table("data"), "data", complaints}, job);
   read_optimizer({top.table("optimizer"), "optimizer", complaints}, job, complaints);
   read_schedule({top.table("schedule"), "schedule", complaints}, job);
+  if (job.open_end && job.drop_last)
+    top.complain("drop_last", "leave it out: nobody knows how many samples there are (data.open_end)");
   read_sync({top.table("sync"), "sync", complaints}, job);
   read_devices(top, job, complaints);
   read_plan(top, job, complaints);
@@ -650,7 +656,7 @@ control::ControllerConfig controller_config(const JobConfig& job, std::int64_t w
   const std::int64_t dataset_size = samples_an_epoch(job, whole_set);
   control::ControllerConfig config;
   config.dataset_size = dataset_size;
-  config.total_samples = to_samples(job.epochs, dataset_size);
+  config.total_samples = job.open_end ? kUnknownTotal : to_samples(job.epochs, dataset_size);
   config.start_replicas = static_cast<std::int64_t>(job.parallel.plan.replicas.size());
   config.schedule = {.shape = job.shape,
                      .base = job.learning_rate,

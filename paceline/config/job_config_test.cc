@@ -57,6 +57,12 @@ TEST(JobConfig, LaterErrorsNameTheOriginOfTheValue) {
     EXPECT_EQ(placed(other), other);
 }
 
+// The text of such a job is nobody's file.
+TEST(JobConfig, AnErrorOfACommandLineNamesNoLineOfIt) {
+  EXPECT_EQ(std::string(parse_job("epochs = 1\nbatch = 0\n", kCommandLine).status().message()),
+            "the command line: batch: write a whole number from 1 to 1048576");
+}
+
 // Devices are known by their place in the list.
 TEST(JobConfig, ADeviceHasNoName) {
   const absl::Status named = parse_job("[[device]]\nname = \"a\"\n", "job.toml").status();

@@ -8,6 +8,7 @@
 
 #include "paceline/base/likely_meant.h"
 #include "paceline/config/one_line.h"
+#include "paceline/config/origin.h"
 
 namespace paceline::config {
 
@@ -41,7 +42,8 @@ std::string Complaints::place_of(const toml::node* node, const std::string& key)
   // If a --set sets more than this key, the key follows it.
   const bool says_more = set != nullptr && !set->starts_with(key);
   if (set != nullptr && of_user_) return "--set " + *set + (says_more ? ": " + key : "");
-  const auto line = node == nullptr || set != nullptr ? 0 : node->source().begin.line;
+  const bool has_line = node != nullptr && set == nullptr && file_ != kCommandLine;
+  const auto line = has_line ? node->source().begin.line : 0;
   return fmt::format("{}{}: {}", file_, line > 0 ? fmt::format(":{}", line) : "", key);
 }
 

@@ -145,7 +145,14 @@ absl::Status Controller::on(Time at, const ReplicaReady& fact, std::vector<Order
   if (fact.weight && !(std::isfinite(*fact.weight) && *fact.weight >= 0))
     return refuse("replica {} gives its gradient the weight {}", fact.replica, *fact.weight);
   if (replanner_ != nullptr) PACELINE_RETURN_IF_ERROR(replanner_->check(fact));
+  if (fact.data_end) PACELINE_RETURN_IF_ERROR(end_data(fact));
   mine.computing = false;
+  if (!ledger_.holds(fact.replica)) {
+    // Its samples lie behind the end, so it has computed nothing.
+    park(at, fact.replica, orders);
+    settle(at, orders);
+    return absl::OkStatus();
+  }
   mine.weight = fact.weight;
   mine.finished = true;
   mine.clock = fact.clock;
@@ -160,6 +167,19 @@ absl::Status Controller::on(Time at, const ReplicaReady& fact, std::vector<Order
   policy_->ready(at, {fact.replica, fact.clock, fact.base, samples, fact.compute, pulled}, policy_orders_);
   settle(at, orders);
   if (!planned.empty() && !finished_) std::move(planned.begin(), planned.end(), std::back_inserter(orders));
+  return absl::OkStatus();
+}
+
+absl::Status Controller::end_data(const ReplicaReady& fact) {
+  const std::int64_t end = *fact.data_end;
+  bool trained_on_more = false;
+  for (std::size_t i = 0; i < members_.size(); ++i)
+    trained_on_more |=
+        members_[i].finished && ledger_.holds_from(end, ReplicaId(static_cast<std::int32_t>(i)));
+  if (trained_on_more || !ledger_.end_at(end)) {
+    return refuse("replica {} says that the data end at sample {}, and others found more or fewer samples",
+                  fact.replica, end);
+  }
   return absl::OkStatus();
 }
 
@@ -437,12 +457,7 @@ void Controller::release(Time at, const policy::Release& release, std::vector<Or
   const std::int64_t batch = config_.uneven_data ? shares_.next(release.replica) : mine.batch;
   const std::int64_t samples = batch * std::max<std::int64_t>(1, local_steps_);
   const auto lease = ledger_.lease(release.replica, samples);
-  if (!lease) {
-    parked_.insert(release.replica);
-    orders.emplace_back(Park{release.replica});
-    deactivate(at, release.replica);
-    return;
-  }
+  if (!lease) return park(at, release.replica, orders);
   mine.computing = true;
   mine.base = release.version;
   auto& order = std::get<Release>(
@@ -453,6 +468,12 @@ void Controller::release(Time at, const policy::Release& release, std::vector<Or
   order.learning_rate = learning_rate(config_.schedule, ledger_.committed());
   // Samples that were reserved when its share was larger are cut into larger pieces, not more.
   order.steps = std::min(local_steps_, (lease->size() + batch - 1) / batch);
+}
+
+void Controller::park(Time at, ReplicaId replica, std::vector<Order>& orders) {
+  parked_.insert(replica);
+  orders.emplace_back(Park{replica});
+  deactivate(at, replica);
 }
 
 // In turns, each one iteration further: so one that is always released together with the same others leases

@@ -38,8 +38,8 @@ enum class CommitScale { kSamples, kUpdate };
 constexpr std::int64_t kMostAhead = 1000;
 
 struct ControllerConfig {
-  std::int64_t dataset_size = 0;    // samples an epoch
-  std::int64_t total_samples = 0;   // over all epochs
+  std::int64_t dataset_size = 0;   // samples an epoch
+  std::int64_t total_samples = 0;  // over all epochs; kUnknownTotal: a replica comes to their end and says so
   std::int64_t start_replicas = 1;  // no replica starts before this many have joined
   LrSchedule schedule;
   CommitScale scale = CommitScale::kSamples;
@@ -90,11 +90,11 @@ class Controller {
  private:
   struct Member {
     std::string name;
-    std::int64_t batch = 0;  // 0: it is not here
-    Clock clock;             // iterations finished
-    Version base;            // at first the version released, then that of the finished gradient
-    bool computing = false;  // released and not ready yet
-    bool finished = false;   // ready and not committed yet
+    std::int64_t batch = 0;          // 0: it is not here
+    Clock clock;                     // iterations finished
+    Version base;                    // at first the version released, then that of the finished gradient
+    bool computing = false;          // released and not ready yet
+    bool finished = false;           // ready and not committed yet
     std::optional<double> weight{};  // weight of the finished gradient, as the fact gave it
     bool here() const { return batch > 0; }
   };
@@ -119,11 +119,17 @@ class Controller {
 
   bool here(ReplicaId replica) const;
   Member& member(ReplicaId replica) { return members_[static_cast<std::size_t>(replica.value())]; }
-  const Member& member(ReplicaId replica) const { return members_[static_cast<std::size_t>(replica.value())]; }
+  const Member& member(ReplicaId replica) const {
+    return members_[static_cast<std::size_t>(replica.value())];
+  }
   Lateness& lateness(ReplicaId replica) { return lateness_of_[static_cast<std::size_t>(replica.value())]; }
   // The policy knows it: it is neither parked nor waiting for the start.
   bool active(ReplicaId replica) const { return active_.live(replica); }
   void start_if_all_here(Time at);
+  // Errors: FailedPrecondition, if others were trained on samples behind that end.
+  absl::Status end_data(const ReplicaReady& fact);
+  // There are no samples for it now.
+  void park(Time at, ReplicaId replica, std::vector<Order>& orders);
   // For a planned run: the iteration is part of a batch, and may end the batch.
   void count_in_batch(Time at, const ReplicaReady& fact, std::int64_t samples, std::vector<Order>& orders);
   // If a planner decides how many samples each replica gets, the replicas get them from their next release

@@ -48,7 +48,6 @@ struct Met {
 ControllerConfig random_config(Rng& rng) {
   ControllerConfig config;
   config.dataset_size = 1 + static_cast<std::int64_t>(rng.below(80));
-  config.total_samples = 1 + static_cast<std::int64_t>(rng.below(300));
   config.start_replicas = 1 + static_cast<std::int64_t>(rng.below(4));
   config.scale = rng.below(2) == 0 ? CommitScale::kSamples : CommitScale::kUpdate;
   config.staleness_damping = rng.below(2) == 0 ? 0.0 : 0.3;
@@ -66,6 +65,8 @@ class WholeRun {
   WholeRun(const std::string& spec, std::uint64_t seed)
       : spec_(spec), seed_(seed), rng_(mix_seed({seed, 1})) {
     config_ = random_config(rng_);
+    total_ = 1 + static_cast<std::int64_t>(rng_.below(300));
+    config_.total_samples = rng_.below(4) == 0 ? kUnknownTotal : total_;
   }
 
   // Returns what went wrong; empty when nothing did.
@@ -73,6 +74,7 @@ class WholeRun {
     for (int life = 0; life < 30; ++life) {
       const std::string spec = spec_ == "any" ? kSpecs[rng_.below(std::size(kSpecs))] : spec_;
       LittleCluster cluster(config_, spec, mix_seed({seed_, 2, static_cast<std::uint64_t>(life)}), state_);
+      cluster.data_end_at(total_);
       const bool may_die = life < 4;
       live(cluster, may_die);
       ++met.lives;
@@ -83,8 +85,7 @@ class WholeRun {
         met.ahead += static_cast<std::int64_t>(release.ahead.size());
       if (!cluster.broken().empty()) return fmt::format("life {}, {}", life, cluster.broken());
       remember(cluster);
-      if (cluster.controller().committed_samples() == config_.total_samples && cluster.finished())
-        return end();
+      if (cluster.controller().committed_samples() == total_ && cluster.finished()) return end();
       if (!may_die) return fmt::format("life {} never ends", life);
     }
     return "too many lives";
@@ -137,7 +138,7 @@ class WholeRun {
   }
 
   std::string end() const {
-    SampleLog books(config_.dataset_size, config_.total_samples);
+    SampleLog books(config_.dataset_size, total_);
     Version expected(0);
     for (const CommitRecord& commit : log_) {
       books.add(commit);
@@ -150,6 +151,7 @@ class WholeRun {
   std::string spec_;
   std::uint64_t seed_;
   Rng rng_;
+  std::int64_t total_ = 0;  // how many samples there are, whether or not anybody knows it
   ControllerConfig config_;
   std::optional<ControllerState> state_;
   std::vector<CommitRecord> log_;

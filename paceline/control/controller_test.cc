@@ -236,9 +236,9 @@ TEST(Controller, AMemberWithoutAWeightCountsLikeTheOthersForItsSamples) {
 }
 
 TEST(Controller, WeightsThatAreAllZeroSayNothing) {
-  const auto commits = commits_of(
-      config_of(200, 200, 2), "bsp",
-      {joined(0, "w0", 30), joined(1, "w1", 10), ready_with(1, 1, 0, 0), ready_with(0, 1, 0, 0)});
+  const auto commits =
+      commits_of(config_of(200, 200, 2), "bsp",
+                 {joined(0, "w0", 30), joined(1, "w1", 10), ready_with(1, 1, 0, 0), ready_with(0, 1, 0, 0)});
   EXPECT_DOUBLE_EQ(commits.at(0).members[0].weight, 0.75);
 }
 
@@ -271,8 +271,8 @@ TEST(Controller, ABulkSynchronousRoundOfAllThatThereIsIsAWholeUpdate) {
 
 TEST(Controller, ALoneReplicasLastBatchIsAWholeUpdateUnderAnyPolicy) {
   for (const char* const policy : {"bsp", "asp", "ssp:2", "cgp"}) {
-    const auto commits = commits_of(config_of(14, 14, 1), policy,
-                                    {joined(0, "w0", 10), ready(0, 1, 0), ready(0, 2, 1)});
+    const auto commits =
+        commits_of(config_of(14, 14, 1), policy, {joined(0, "w0", 10), ready(0, 1, 0), ready(0, 2, 1)});
     ASSERT_EQ(commits.size(), 2u) << policy;
     EXPECT_EQ(commits[1].samples, 4);
     EXPECT_EQ(commits[1].fraction, 1.0) << policy;

@@ -45,6 +45,9 @@ struct ReplicaReady {
   // How much its mean gradient counts beside the others' in a commit, from 0 up: the number of its tokens, for
   // example. nullopt: as much as its samples.
   std::optional<double> weight = {};
+  // The number of samples of all epochs together, if the replica came to the end of data whose length nobody knew.
+  // Samples of its lease from there on do not exist.
+  std::optional<std::int64_t> data_end = {};
 };
 
 struct TimerRang {};

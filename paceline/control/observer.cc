@@ -18,6 +18,7 @@ Observer::Observer(policy::Bounds bounds, std::int64_t dataset_size, std::int64_
   if (bounds.quota) supersteps_.emplace();
   if (!start) return;
   version_ = start->version;
+  total_samples_ = start->ledger.end.value_or(total_samples_);
   std::int64_t from = 0;
   for (const auto& [begin, end] : start->ledger.open) {
     if (begin > from) done_.emplace(from, begin);
@@ -89,6 +90,13 @@ Complaint Observer::see_ready(const ReplicaReady& fact) {
   Seen* seen = find(fact.replica);
   if (seen == nullptr || seen->doing != Doing::kComputing)
     return fmt::format("replica {} is ready and was not released", fact.replica);
+  if (fact.data_end) {
+    if (Complaint complaint = end_at(*fact.data_end)) return complaint;
+  }
+  if (seen->lease.size() == 0) {
+    seen->doing = Doing::kWaiting;  // it has computed nothing
+    return {};
+  }
   seen->doing = Doing::kFinished;
   seen->base = fact.base;
   count(*seen, fact.clock);
@@ -193,6 +201,22 @@ Complaint Observer::see_discard(const Discard& discard) {
 Complaint Observer::see_finish() {
   const bool all = done_.size() == 1 && done_.begin()->first == 0 && done_.begin()->second == total_samples_;
   if (!stopped_ && !all) return "the run ends and not every sample was committed";
+  return {};
+}
+
+// What lies behind the end is leased to nobody any more.
+Complaint Observer::end_at(std::int64_t total) {
+  if (total == total_samples_) return {};
+  if (total_samples_ != kUnknownTotal || (!done_.empty() && done_.rbegin()->second > total))
+    return fmt::format("the data end at sample {}, and others are committed or known", total);
+  total_samples_ = total;
+  for (Seen& seen : replicas_) {
+    const Lease left = before(total, seen.lease, dataset_size_);
+    if (seen.doing == Doing::kFinished && !(left == seen.lease))
+      return fmt::format("the data end at sample {}, and a replica has finished samples behind it", total);
+    seen.lease = left;
+  }
+  if (reservations_) reservations_->end_at(total);
   return {};
 }
 

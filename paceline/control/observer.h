@@ -58,6 +58,7 @@ class Observer {
   std::optional<std::string> see_discard(const Discard& discard);
   std::optional<std::string> see_finish();
   std::optional<std::string> see_ahead(const Release& release);
+  std::optional<std::string> end_at(std::int64_t total);
   bool any_done(const Lease& lease) const;
   std::optional<std::string> mark_done(const Lease& lease);
   // Null when it is not here.
@@ -69,7 +70,7 @@ class Observer {
 
   const policy::Bounds bounds_;
   const std::int64_t dataset_size_;
-  const std::int64_t total_samples_;
+  std::int64_t total_samples_;
   Version version_;
   bool stopped_ = false;
   std::vector<Seen> replicas_;  // index: replica id

@@ -88,6 +88,23 @@ Complaint ReservationLedger::take(ReplicaId replica, const Lease& lease, bool re
   return {};
 }
 
+void ReservationLedger::end_at(std::int64_t total) {
+  total_samples_ = total;
+  taken_.erase(taken_.lower_bound(total), taken_.end());
+  if (!taken_.empty()) {
+    Taken& last = taken_.rbegin()->second;
+    last.end = std::min(last.end, total);
+  }
+  const auto ends = [&](Lease& lease) {
+    lease = before(total, lease, dataset_size_);
+    return lease.size() == 0;
+  };
+  for (Replica& replica : replicas_) {
+    if (replica.lease && ends(*replica.lease)) replica.lease.reset();
+    std::erase_if(replica.ahead, ends);
+  }
+}
+
 void ReservationLedger::unleased(ReplicaId replica) {
   Replica& mine = of(replica);
   if (mine.lease) drop(*mine.lease);

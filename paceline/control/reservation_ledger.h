@@ -34,6 +34,8 @@ class ReservationLedger {
   std::optional<std::string> settle(const Committed& committed);
   // The replica had this lease when the books were begun. Requires: nothing else is known of it.
   void leased(ReplicaId replica, const Lease& lease) { take(replica, lease, false); }
+  // Nothing is leased or reserved from here on, because there are no such samples.
+  void end_at(std::int64_t total);
   // The replica holds no lease any more.
   void unleased(ReplicaId replica);
   // The replica has no lease and nothing reserved any more.
@@ -58,7 +60,7 @@ class ReservationLedger {
   void drop(const Lease& lease) { taken_.erase(position(lease)); }
 
   const std::int64_t dataset_size_;
-  const std::int64_t total_samples_;
+  std::int64_t total_samples_;
   absl::btree_map<std::int64_t, Taken> taken_;  // key: begin; ranges are disjoint
   std::vector<Replica> replicas_;               // index: replica id
   // reservations of releases that are not settled yet

@@ -37,6 +37,14 @@ const std::vector<Reservations::One>& Reservations::of(ReplicaId replica) const 
   return index < replicas_.size() ? replicas_[index].list : kNone;
 }
 
+std::vector<ReplicaId> Reservations::who_has_any() const {
+  std::vector<ReplicaId> all;
+  for (std::size_t i = 0; i < replicas_.size(); ++i) {
+    if (!replicas_[i].list.empty()) all.emplace_back(static_cast<std::int32_t>(i));
+  }
+  return all;
+}
+
 // An entry never says less than its replica has, so the first that says no more is the largest there is.
 std::optional<ReplicaId> Reservations::who_has_most() {
   while (!heap_.empty()) {

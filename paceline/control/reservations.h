@@ -34,6 +34,8 @@ class Reservations {
   bool empty() const { return samples_ == 0; }
   // The replica with the most; of several, the one with the highest number. nullopt if all are empty.
   std::optional<ReplicaId> who_has_most();
+  // O(the largest replica number).
+  std::vector<ReplicaId> who_has_any() const;
   // All there are, replica by replica.
   template <class Function>
   void for_each(Function function) const {

@@ -44,11 +44,13 @@ SampleLedger::Saved SampleLedger::save() const {
     reserved.erase(std::prev(reserved.end()));
   }
   for (const auto& [begin, end] : reserved) insert(open, begin, end);
-  return {next, {open.begin(), open.end()}};
+  return {next, {open.begin(), open.end()}, end_was_told_ ? std::optional(total_) : std::nullopt};
 }
 
 bool SampleLedger::restore(const Saved& saved) {
-  if (saved.next < 0 || saved.next > total_) return false;
+  const std::int64_t total = saved.end.value_or(total_);
+  if (total != total_ && (total_ != kUnknownTotal || total < 1)) return false;
+  if (saved.next < 0 || saved.next > total) return false;
   Ranges open;
   std::int64_t before = 0;
   for (const auto& [begin, end] : saved.open) {
@@ -58,6 +60,8 @@ bool SampleLedger::restore(const Saved& saved) {
   }
   returned_ = std::move(open);
   next_ = saved.next;
+  total_ = total;
+  end_was_told_ = saved.end.has_value();
   committed_ = saved.committed();
   return true;
 }
@@ -135,6 +139,50 @@ Lease SampleLedger::cut(std::int64_t count) {
   return {static_cast<std::int32_t>(epoch), begin - first, end - first};
 }
 
+bool SampleLedger::end_at(std::int64_t total) {
+  if (total == total_) return true;
+  if (total_ != kUnknownTotal || total < 1 || any_committed_from(total)) return false;
+  end_reservations_at(total);
+  for (Lease& held : held_) {
+    const std::int64_t size = held.size();
+    held = before(total, held, dataset_size_);
+    leased_ -= size - held.size();
+  }
+  returned_.erase(returned_.lower_bound(total), returned_.end());
+  if (!returned_.empty()) {
+    auto& last = *returned_.rbegin();
+    last.second = std::min(last.second, total);
+  }
+  next_ = std::min(next_, total);
+  total_ = total;
+  end_was_told_ = true;
+  return true;
+}
+
+bool SampleLedger::any_committed_from(std::int64_t position) const {
+  std::int64_t open = 0;
+  const auto count = [&](std::int64_t begin, std::int64_t end) {
+    open += std::max<std::int64_t>(0, end - std::max(begin, position));
+  };
+  for (const auto& [begin, end] : returned_) count(begin, end);
+  for (const Lease& held : held_) count(this->position(held), this->position(held) + held.size());
+  reserved_.for_each(
+      [&](const Lease& lease) { count(this->position(lease), this->position(lease) + lease.size()); });
+  return open < next_ - position;
+}
+
+void SampleLedger::end_reservations_at(std::int64_t total) {
+  for (const ReplicaId replica : reserved_.who_has_any()) {
+    std::vector<Reservations::One> kept;
+    while (!reserved_.of(replica).empty()) {
+      Reservations::One one = reserved_.take_oldest(replica);
+      one.lease = before(total, one.lease, dataset_size_);
+      if (one.lease.size() > 0) kept.push_back(one);
+    }
+    for (const Reservations::One& one : kept) reserved_.add(replica, one);
+  }
+}
+
 Lease SampleLedger::commit(ReplicaId replica) {
   const Lease lease = held_by(replica);
   held_[static_cast<std::size_t>(replica.value())] = {};
@@ -179,6 +227,10 @@ void SampleLedger::insert(Ranges& ranges, std::int64_t begin, std::int64_t end) 
 bool SampleLedger::holds(ReplicaId replica) const {
   const auto index = static_cast<std::size_t>(replica.value());
   return index < held_.size() && held_[index].size() > 0;
+}
+
+bool SampleLedger::holds_from(std::int64_t total, ReplicaId replica) const {
+  return holds(replica) && !(before(total, held_by(replica), dataset_size_) == held_by(replica));
 }
 
 std::int64_t SampleLedger::position(const Lease& lease) const {

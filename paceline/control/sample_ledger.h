@@ -7,6 +7,9 @@
 // reservation is not a lease: it can be withdrawn without notice, and another replica can take it when no
 // other samples are left. Withdrawn samples count as never leased, if no samples above them were leased.
 //
+// The number of samples may be unknown until a replica comes to their end. Until then `total` is a bound that no run
+// reaches (kUnknownTotal). Leases behind the end are then empty.
+//
 // A position is a place in an epoch's permutation, not a sample's index: the ledger needs no data and no
 // random numbers. Pure.
 #pragma once
@@ -33,7 +36,8 @@ class SampleLedger {
   struct Saved {
     std::int64_t next = 0;  // no position from here on was leased
     std::vector<std::pair<std::int64_t, std::int64_t>>
-        open;  // [begin, end): leased, given back or reserved, not committed
+        open;                           // [begin, end): leased, given back or reserved, not committed
+    std::optional<std::int64_t> end{};  // the number of samples, if end_at() told it
 
     std::int64_t committed() const;
     friend bool operator==(const Saved&, const Saved&) = default;
@@ -55,10 +59,17 @@ class SampleLedger {
   std::vector<Lease> reserved_for(ReplicaId replica) const;
   // Nothing is reserved for it any more.
   void withdraw(ReplicaId replica);
+  // There are `total` samples, and no more. What was leased or reserved of others is leased or reserved no more. False,
+  // and unchanged, if another total was known, or if other samples are committed already.
+  bool end_at(std::int64_t total);
   // The replica's samples are in a commit. Requires: it holds a lease.
   Lease commit(ReplicaId replica);
   // Its samples go to others. No effect if it holds none.
   void give_back(ReplicaId replica);
+  // False for a lease of which nothing exists.
+  bool holds(ReplicaId replica) const;
+  // Whether the replica holds samples from position `total` on.
+  bool holds_from(std::int64_t total, ReplicaId replica) const;
   // Requires: it holds one.
   const Lease& held_by(ReplicaId replica) const;
 
@@ -73,7 +84,8 @@ class SampleLedger {
   using Ranges = std::map<std::int64_t, std::int64_t>;  // begin → end
   static void insert(Ranges& ranges, std::int64_t begin, std::int64_t end);
   std::int64_t position(const Lease& lease) const;
-  bool holds(ReplicaId replica) const;
+  bool any_committed_from(std::int64_t position) const;
+  void end_reservations_at(std::int64_t total);
   bool any_free() const { return !returned_.empty() || next_ < total_; }
   std::optional<Lease> from_reserved(ReplicaId replica, std::int64_t count);
   // The first of what nobody has. Requires: there is something.
@@ -81,7 +93,8 @@ class SampleLedger {
   void set_free(const Lease& reserved);
 
   const std::int64_t dataset_size_;
-  const std::int64_t total_;
+  std::int64_t total_;
+  bool end_was_told_ = false;
   const std::int64_t least_;
   std::int64_t next_ = 0;
   std::int64_t committed_ = 0;

@@ -72,6 +72,7 @@ class LedgerModel {
   // unless nothing above it was ever leased.
   SampleLedger::Saved saved() const {
     SampleLedger::Saved saved;
+    saved.end = end_;
     saved.next = total();
     while (saved.next > 0 && states_[at(saved.next - 1)] == State::kNever) --saved.next;
     while (saved.next > 0 && states_[at(saved.next - 1)] == State::kReserved) --saved.next;
@@ -139,14 +140,31 @@ class LedgerModel {
     held_.clear();
     reserved_.clear();
   }
+  // False if a sample from there on is done.
+  bool end_at(std::int64_t total) {
+    if (std::find(states_.begin() + total, states_.end(), State::kDone) != states_.end()) return false;
+    states_.resize(at(total));
+    end_ = total;
+    for (auto& [replica, range] : held_) cut(range);
+    std::erase_if(held_, [](const auto& one) { return one.second.first == one.second.second; });
+    for (auto& [replica, list] : reserved_) {
+      for (Reserved& one : list) cut(one.range);
+      std::erase_if(list, [](const Reserved& one) { return one.range.first == one.range.second; });
+    }
+    return true;
+  }
   bool holds(int replica) const { return held_.contains(replica); }
   std::int64_t count(State state) const { return std::count(states_.begin(), states_.end(), state); }
   std::int64_t total() const { return static_cast<std::int64_t>(states_.size()); }
 
  private:
+  void cut(std::pair<std::int64_t, std::int64_t>& range) const {
+    range = {std::min(range.first, total()), std::min(range.second, total())};
+  }
   static std::size_t at(std::int64_t position) { return static_cast<std::size_t>(position); }
   std::int64_t dataset_size_;
   std::vector<State> states_;
+  std::optional<std::int64_t> end_;
   std::map<int, std::pair<std::int64_t, std::int64_t>> held_;
   std::map<int, std::vector<Reserved>> reserved_;
 };
@@ -154,27 +172,34 @@ class LedgerModel {
 constexpr int kReplicas = 6;
 
 void compare(const SampleLedger& ledger, LedgerModel& model) {
-  const std::int64_t reserved = model.count(State::kReserved);
   ASSERT_EQ(ledger.committed(), model.count(State::kDone));
-  ASSERT_EQ(ledger.all_committed(), model.count(State::kDone) == model.total());
-  const std::int64_t left = model.count(State::kReturned) + model.count(State::kNever) + reserved;
-  ASSERT_EQ(ledger.any_to_lease(), left > 0);
-  ASSERT_EQ(ledger.left_to_lease(), left);
+  if (ledger.total() != kUnknownTotal) {
+    ASSERT_EQ(ledger.total(), model.total());
+    ASSERT_EQ(ledger.all_committed(), model.count(State::kDone) == model.total());
+    const std::int64_t left =
+        model.count(State::kReturned) + model.count(State::kNever) + model.count(State::kReserved);
+    ASSERT_EQ(ledger.any_to_lease(), left > 0);
+    ASSERT_EQ(ledger.left_to_lease(), left);
+  }
   ASSERT_EQ(ledger.save(), model.saved());
   for (int replica = 0; replica < kReplicas; ++replica) {
+    ASSERT_EQ(ledger.holds(ReplicaId(replica)), model.holds(replica)) << replica;
     ASSERT_EQ(ledger.reserved_for(ReplicaId(replica)), model.reserved_for(replica)) << replica;
     ASSERT_EQ(ledger.reservations(ReplicaId(replica)),
               static_cast<std::int64_t>(model.reserved_for(replica).size()));
   }
 }
 
-// `reserves`: how many of a hundred steps reserve something.
-void random_run(std::uint64_t seed, std::uint64_t reserves) {
+// More than all steps of a run can lease.
+constexpr std::int64_t kMany = 20'000;
+
+// `reserves`: how many of a hundred steps reserve something. `unknown`: the number of samples is, for a while.
+void random_run(std::uint64_t seed, std::uint64_t reserves, bool unknown) {
   Rng rng(seed);
   const auto dataset_size = 1 + static_cast<std::int64_t>(rng.below(40));
   const auto total = 1 + static_cast<std::int64_t>(rng.below(150));
-  std::optional<SampleLedger> ledger(std::in_place, dataset_size, total);
-  LedgerModel model(dataset_size, total);
+  std::optional<SampleLedger> ledger(std::in_place, dataset_size, unknown ? kUnknownTotal : total);
+  LedgerModel model(dataset_size, unknown ? kMany : total);
   for (int step = 0; step < 400 && !ledger->all_committed(); ++step) {
     const int replica = static_cast<int>(rng.below(kReplicas));
     if (rng.below(100) < reserves) {
@@ -185,7 +210,7 @@ void random_run(std::uint64_t seed, std::uint64_t reserves) {
     const std::uint64_t dice = rng.below(100);
     if (dice < 2) {
       const SampleLedger::Saved saved = ledger->save();
-      ledger.emplace(dataset_size, total);
+      ledger.emplace(dataset_size, unknown ? kUnknownTotal : total);
       ASSERT_TRUE(ledger->restore(saved));
       model.restart();
     } else if (dice < 8) {
@@ -202,6 +227,14 @@ void random_run(std::uint64_t seed, std::uint64_t reserves) {
       ASSERT_EQ(ledger->commit(ReplicaId(replica)), held);
       model.finish(replica, State::kDone);
     }
+    if (unknown && ledger->total() == kUnknownTotal && rng.below(20) == 0) {
+      const auto end = 1 + static_cast<std::int64_t>(rng.below(150));
+      ASSERT_EQ(ledger->end_at(end), model.end_at(end));
+      if (ledger->total() == end) {
+        ASSERT_TRUE(ledger->end_at(end));
+        ASSERT_FALSE(ledger->end_at(end + 1)) << "another end is known";
+      }
+    }
     compare(*ledger, model);
   }
 }
@@ -209,7 +242,7 @@ void random_run(std::uint64_t seed, std::uint64_t reserves) {
 TEST(SampleLedger, DoesWhatTheModelDoes) {
   for (const std::uint64_t reserves : {0, 20, 60, 95}) {
     for (std::uint64_t seed = 0; seed < paceline::testing::part_of(1000); ++seed) {
-      random_run(seed, reserves);
+      random_run(seed, reserves, seed % 4 == 3);
       ASSERT_FALSE(::testing::Test::HasFailure()) << reserves << " reserve, seed " << seed;
     }
   }

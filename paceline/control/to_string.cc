@@ -18,9 +18,10 @@ std::string text(const ReplicaLeft& fact) {
   return fmt::format("replica {} leaves: {}", fact.replica, fact.why);
 }
 std::string text(const ReplicaReady& fact) {
-  return fmt::format("replica {} is ready with iteration {} on version {}, computed in {} s, loss {}{}",
+  return fmt::format("replica {} is ready with iteration {} on version {}, computed in {} s, loss {}{}{}",
                      fact.replica, fact.clock, fact.base, to_seconds(fact.compute), fact.loss,
-                     fact.weight ? fmt::format(", weight {}", *fact.weight) : "");
+                     fact.weight ? fmt::format(", weight {}", *fact.weight) : "",
+                     fact.data_end ? fmt::format(", the data end at sample {}", *fact.data_end) : "");
 }
 std::string text(const TimerRang&) { return "the timer rings"; }
 std::string text(const StopAsked& fact) { return fmt::format("a stop is asked for: {}", fact.why); }
@@ -109,6 +110,7 @@ std::string to_string(const CommitMember& member) {
 std::string to_string(const ControllerState& state) {
   std::string line = fmt::format("version {}, next position {}", state.version, state.ledger.next);
   for (const auto& [begin, end] : state.ledger.open) line += fmt::format(", open {} to {}", begin, end);
+  if (state.ledger.end) line += fmt::format(", the data end at {}", *state.ledger.end);
   for (const auto& [name, clock] : state.clocks) line += fmt::format(", '{}' at {}", name, clock);
   return line;
 }

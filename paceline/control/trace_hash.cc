@@ -68,6 +68,7 @@ void TraceHash::fold(const Lease& lease) { fold_all(std::int64_t{lease.epoch}, l
 void TraceHash::fold(const ControllerState& state) {
   fold_all(state.version, state.ledger.next, std::uint64_t{state.ledger.open.size()});
   for (const auto& [begin, end] : state.ledger.open) fold_all(begin, end);
+  if (state.ledger.end) fold(*state.ledger.end);
   fold(std::uint64_t{state.clocks.size()});
   for (const auto& [name, clock] : state.clocks) fold_all(std::string_view(name), clock);
 }
@@ -81,6 +82,7 @@ void TraceHash::fold(const ReplicaLeft& fact) { fold_all(fact.replica, std::stri
 void TraceHash::fold(const ReplicaReady& fact) {
   fold_all(fact.replica, fact.clock, fact.base, fact.compute);
   if (fact.weight) fold(*fact.weight);  // see Release
+  if (fact.data_end) fold(*fact.data_end);
 }
 
 void TraceHash::fold(const CommitMember& member) {

@@ -186,6 +186,7 @@ class Attempt {
   void carry_out(const control::CommitRecord& record, std::span<const control::Order> following);
   void carry_out(const control::Release& release);
   void carry_out(const control::Discard& discard) { early_.discarded(discard.replica, discard.clock); }
+  void carry_out(const control::Park& park) { early_.parked(park.replica); }
   void carry_out(const control::Finish& order) {
     done_ = order.cause != control::FinishCause::kStopped;
     finish();

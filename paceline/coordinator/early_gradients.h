@@ -24,6 +24,10 @@ class EarlyGradients {
   EarlyNumber committed(ReplicaId replica, Clock clock);
   // The gradient will be in no commit.
   void discarded(ReplicaId replica, Clock clock);
+  // It has no gradient after all: its samples lie behind the end of the data.
+  void parked(ReplicaId replica) {
+    if (ready_ && ready_->replica == replica) ready_.reset();
+  }
   // Announces the ready gradient if it is still unused, and returns the order for the servers. Returns
   // nullopt also if its replica is gone, or if another replica has its gradient on the same host, because
   // their sum would go.

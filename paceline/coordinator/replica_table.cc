@@ -28,6 +28,7 @@ control::ReplicaReady together(const LiveReplica& replica) {
                              .loading = Duration(parts.back()->loading_ns()),
                              .pulling = Duration(parts.back()->pulling_ns())};
   if (parts.back()->has_weight()) fact.weight = parts.back()->weight();
+  if (parts.back()->has_data_end()) fact.data_end = parts.back()->data_end();
   for (std::size_t place = replica.stages.back().first; place < parts.size(); ++place)
     fact.loss += parts[place]->loss();
   for (const auto& part : parts) {

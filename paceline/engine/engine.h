@@ -43,6 +43,8 @@ struct StepResult {
   std::string not_finite = {};  // the name of a tensor whose gradient is not; empty: nobody has looked
   // How much this gradient counts beside those of other batches; nullopt: as much as its samples.
   std::optional<double> weight = {};
+  // As control::ReplicaReady has it. A batch of samples from there on is skipped.
+  std::optional<std::int64_t> data_end = {};
 };
 
 struct Evaluation {
@@ -97,6 +99,8 @@ class Engine {
   virtual std::span<const FrozenTensor> frozen() const { return {}; }
   // The number of samples in the training set.
   virtual std::int32_t samples() const = 0;
+  // The training set has an order of its own: samples of an epoch are leased as 0, 1, 2, …, and not permuted.
+  virtual bool in_order() const { return false; }
   // A text that is the same wherever the training set is; empty: nobody knows.
   virtual std::string digest() const { return ""; }
   // One line that people should know of its data; empty: nothing.

@@ -207,7 +207,8 @@ std::string prometheus_text(const report::Summary& summary, const report::Histor
       1);
   page.gauge("run_finished", "1 once the run has ended.", summary.finished ? 1 : 0);
   page.gauge("run_seconds", "The job's time since its first release.", summary.elapsed_s);
-  page.gauge("planned_samples", "Samples of all epochs.", static_cast<double>(summary.run.total_samples));
+  if (summary.run.total_samples > 0)
+    page.gauge("planned_samples", "Samples of all epochs.", static_cast<double>(summary.run.total_samples));
   page.counter("committed_samples_total", "Samples that are committed.",
                static_cast<double>(summary.samples));
   page.counter("iterations_total", "Iterations that replicas have finished.",

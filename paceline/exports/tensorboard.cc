@@ -65,7 +65,8 @@ TensorBoard::TensorBoard(const report::RunInfo& info, double began_s, const std:
                          const HParams& hparams, Write write)
     : out_(std::move(write)),
       began_s_(began_s),
-      step_of_histograms_(std::max<std::int64_t>(1, info.total_samples / kHistograms)) {
+      step_of_histograms_(std::max<std::int64_t>(
+          1, (info.total_samples > 0 ? info.total_samples : info.epoch_samples) / kHistograms)) {
   wire::Event first = event_at(Time{}, 0);
   first.set_file_version("brain.Event:2");
   put(first);

@@ -6,8 +6,8 @@
 
 namespace paceline::launch {
 
-// From now on SIGUSR1 and SIGUSR2 are only counted. Clusters warn with these signals that they will stop the processes
-// of a job. For the first lines of a command, because one that asks a program or reads data would end otherwise.
+// From now on SIGUSR1 and SIGUSR2 are only counted. Clusters send these signals as a warning that they will stop a job's
+// processes. A command calls this first, because the signals would end it while it asks a program or reads data.
 void catch_warning_signals();
 // For the time between a process and the program that it becomes: exec() keeps no handler, but it keeps this.
 void ignore_warning_signals();

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "paceline/base/lease.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/program/model_message.h"
 #include "paceline/program/wrong.h"
@@ -101,6 +102,15 @@ absl::StatusOr<std::optional<double>> weight_of(const json& message) {
   return weight;
 }
 
+// Nothing if it is left out.
+absl::StatusOr<std::optional<std::int64_t>> data_end_of(const json& message) {
+  const auto found = message.find("data_end");
+  if (found == message.end()) return std::nullopt;
+  const std::int64_t end = found->is_number_integer() ? found->get<std::int64_t>() : 0;
+  if (end < 1 || end >= kUnknownTotal) return wrong("sent a 'data_end' that is not a number of samples");
+  return end;
+}
+
 // A place on the page of a step; the first one is the gradient's sum.
 absl::StatusOr<int> slot_of(const json& value) {
   const int slot = value.is_number_integer() && value.get<std::int64_t>() < kStepValues
@@ -140,6 +150,7 @@ absl::StatusOr<Answer> stepped(const json& message) {
   if (const auto name = message.find("not_finite"); name != message.end() && name->is_string())
     answer.result.not_finite = store::printable(name->get<std::string>().substr(0, 512));
   PACELINE_ASSIGN_OR_RETURN(answer.result.weight, weight_of(message));
+  PACELINE_ASSIGN_OR_RETURN(answer.result.data_end, data_end_of(message));
   PACELINE_ASSIGN_OR_RETURN(answer.later, later_of(message));
   if (answer.later && answer.later->loss) return answer;
   PACELINE_ASSIGN_OR_RETURN(answer.result.loss, loss_of(message));

@@ -117,7 +117,9 @@ struct Model {
   ps::Layout layout;
   std::vector<engine::FrozenTensor> frozen;
   std::int32_t samples = 0;
+  bool in_order = false;  // engine::Engine::in_order() says what this is
   std::string digest;
+  std::string where;   // FILE:LINE that asks for the settings; empty: it did not say
   std::string device;  // the device it computes on, in words; empty: it did not say
   std::int64_t prefetch = 0;
   std::string card;  // engine::Engine::card() says what these two are

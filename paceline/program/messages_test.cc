@@ -42,6 +42,8 @@ TEST(Answers, ThatCannotBeAreOneLine) {
       {R"({"type":"stepped","loss":1,"retry":true})", "'retry' without 'skipped'"},
       {R"({"type":"stepped","loss":1,"finite":null})", "'finite' that is not true or false"},
       {R"({"type":"stepped","loss":1,"weight":-1})", "'weight' that is not a number from 0 up"},
+      {R"({"type":"stepped","loss":1,"data_end":0})", "'data_end' that is not a number of samples"},
+      {R"({"type":"stepped","loss":1,"data_end":1.5})", "'data_end' that is not a number of samples"},
       {R"({"type":"stepped","loss":1,"weight":"1"})", "'weight' that is not a number from 0 up"},
       {R"({"type":"stepped","loss":1,"metrics":[1]})", "not an object"},
       {R"({"type":"stepped","loss":1,"metrics":{"a":"b"}})", "'a', which is not a number"},

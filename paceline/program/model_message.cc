@@ -287,8 +287,14 @@ absl::StatusOr<Model> parse_model(const json& message) {
                        samples->get<std::int64_t>() >= 1 && samples->get<std::int64_t>() <= INT32_MAX;
   if (!counted) return wrong("did not say how many samples it trains on, from 1 to 2147483647");
   model.samples = samples->get<std::int32_t>();
+  if (const auto order = message.find("in_order"); order != message.end() && order->is_boolean())
+    model.in_order = order->get<bool>();
+  if (const auto open = message.find("open_end"); open != message.end() && open->is_boolean())
+    model.sets.push_back(fmt::format("data.open_end={}", open->get<bool>()));
   if (const auto digest = message.find("digest"); digest != message.end() && digest->is_string())
     model.digest = digest->get<std::string>().substr(0, kLongestTensorName);
+  if (const auto where = message.find("where"); where != message.end() && where->is_string())
+    model.where = store::printable(where->get<std::string>(), kLongestTensorName);
   if (const auto device = message.find("device"); device != message.end() && device->is_string())
     model.device = store::printable(device->get<std::string>());
   read_memory(message, model);

@@ -48,6 +48,7 @@ class ProgramEngine final : public engine::Engine {
   const ps::Layout& layout() const override { return model_.layout; }
   std::span<const engine::FrozenTensor> frozen() const override { return model_.frozen; }
   std::int32_t samples() const override { return model_.samples; }
+  bool in_order() const override { return model_.in_order; }
   std::string digest() const override { return model_.digest; }
   std::int64_t prefetch() const override { return model_.prefetch; }
   Card card() const override { return {model_.card, model_.cards}; }

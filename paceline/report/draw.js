@@ -25,6 +25,8 @@ const short_value = value => {
   if (size !== 0 && Number.isFinite(value) && (size < 0.001 || size >= 100000)) return value.toExponential(2).replace('e+', 'e');
   return String(Number(value.toPrecision(size < 0.01 ? 3 : 4)));
 };
+// The class of a number in a tile: longer ones are in smaller letters.
+const tile_class = text => text.length > 5 ? 'long' : '';
 // Three or four digits that matter, whatever the size.
 const plain = value => value.toLocaleString('en-US', {maximumSignificantDigits: Math.abs(value) >= 1000 ? 4 : 3});
 const seconds_text = value => `${Math.abs(value) < 10 ? fixed(value, 2) : fixed(value, 1)}\u00a0s`;

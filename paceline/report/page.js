@@ -22,7 +22,7 @@ const lines_of = points_of => groups.map((group, style) => ({name: group.name, s
 const kSeedsNote = 'Means over the seeds, up to where all of them have come, \u00b1 a standard error.';
 
 const tile = (name, value, unit, below) => html('div', {}, html('dt', {}, name),
-  html('dd', {}, value, unit ? html('span', {class: 'unit'}, unit) : null), below ? html('dd', {}, below) : null);
+  html('dd', {class: tile_class(value + (unit ?? ''))}, value, unit ? html('span', {class: 'unit'}, unit) : null), below ? html('dd', {}, below) : null);
 
 function tiles(run) {
   const {summary, target} = run;
@@ -34,7 +34,7 @@ function tiles(run) {
     ...(last && !known(last.accuracy) && known(last.loss) ? [tile('Test loss', short_value(last.loss), '')] : []),
     ...Object.entries(last?.metrics ?? {}).slice(0, kOwnTiles).map(([name, value]) => tile(name, or_dash(value, short_value), '', 'of the last evaluation')),
     ...(target ? [tile('Time to target', or_dash(target.reached, met => short_seconds(met.time_s)), target.reached ? 's' : '', target.text.replace(' %', '\u00a0%'))] : []),
-    tile('Samples/s', short_count(summary.samples_per_s), '', `${count_text(summary.samples)}${summary.total_samples > Number.MAX_SAFE_INTEGER ? '' : ` of ${count_text(summary.total_samples)}`}`),
+    tile('Samples/s', short_count(summary.samples_per_s), '', `${count_text(summary.samples)}${summary.total_samples ? ` of ${count_text(summary.total_samples)}` : ''}`),
     tile('Waiting', number(known(summary.wait_share) ? 100 * summary.wait_share : null, 1), known(summary.wait_share) ? '%' : '', 'of the replicas\u2019 time'),
     tile('Largest gap', count_text(summary.gap_max), '', 'iterations ahead of the slowest'),
     tile('Staleness', number(summary.staleness_mean, 2), '', `mean; at most ${count_text(summary.staleness_max)}`),

@@ -47,7 +47,9 @@ std::string stages_text(const PlanSummary& plan, const std::vector<std::string>&
 
 std::vector<Piece> pieces(const Summary& summary) {
   // Rounded down: 100 % means that all is done.
-  std::vector<Piece> all{{0, fmt::format("{:3.0f} %", std::floor(100 * done(summary)))}};
+  std::vector<Piece> all{{0, summary.run.total_samples > 0
+                                 ? fmt::format("{:3.0f} %", std::floor(100 * done(summary)))
+                                 : short_number(static_cast<double>(summary.samples)) + " samples"}};
   const auto add = [&](int rank, std::string text) { all.push_back({rank, std::move(text)}); };
   add(2, fmt::format("{} samples/s", short_number(summary.samples_per_s)));
   if (!missed_paces(summary).empty()) add(2, "paces not held: busy; --virtual holds them");

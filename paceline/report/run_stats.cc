@@ -51,6 +51,7 @@ void RunStats::on(Time at, const control::ReplicaLeft& fact) {
 }
 
 void RunStats::on(Time at, const control::ReplicaReady& fact) {
+  if (fact.data_end) info_.total_samples = *fact.data_end;
   ReplicaStats& mine = replica(fact.replica);
   mine.ready(at, fact.compute, fact.pulling, fact.loss, fact.metrics, fact.weight);
   iterations_ += mine.steps();

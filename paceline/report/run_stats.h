@@ -83,7 +83,7 @@ class RunStats final : public control::RunListener {
   Time until(Time now) const { return finished_ ? finished_at_ : now; }
   void add_activity(Time now, Summary& summary) const;
 
-  const RunInfo info_;
+  RunInfo info_;
   std::vector<std::optional<ReplicaStats>> replicas_;  // indexed by replica
   std::size_t joined_ = 0;                             // the replicas that joined
   policy::ClockBoard clocks_;                          // released replicas, and those that wait for a release

@@ -27,8 +27,12 @@ std::int64_t Summary::replicas_by_name() const {
 }
 
 std::optional<double> Summary::time_left_s() const {
-  if (samples_per_s <= 0) return std::nullopt;
-  return static_cast<double>(std::max<std::int64_t>(0, run.total_samples - samples)) / samples_per_s;
+  return seconds_left(samples, run.total_samples, samples_per_s);
+}
+
+std::optional<double> seconds_left(std::int64_t committed, std::int64_t total, double samples_per_s) {
+  if (!(samples_per_s > 0) || total <= 0) return std::nullopt;
+  return static_cast<double>(std::max<std::int64_t>(0, total - committed)) / samples_per_s;
 }
 
 std::optional<double> Summary::commits_per_epoch() const {

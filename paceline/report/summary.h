@@ -48,7 +48,7 @@ struct RunInfo {
   std::string title;   // the job's name
   std::string policy;  // the policy as a user writes it, and any mode beyond plain data parallelism
   World world = World::kLive;
-  std::int64_t total_samples = 0;  // over all epochs
+  std::int64_t total_samples = 0;  // over all epochs; 0: not known
   std::optional<Target> target;
   std::int64_t epoch_samples = 0;                 // 0: not known
   std::optional<std::int64_t> staleness_bound{};  // S, if the policy promises a bound
@@ -64,6 +64,9 @@ struct RunInfo {
   std::optional<UsedWeights> used_weights{};  // the latest attempt's
   std::optional<planner::CostKind> budget{};
 };
+
+// The time until `total` samples are committed, in seconds; nothing if that cannot be known.
+std::optional<double> seconds_left(std::int64_t committed, std::int64_t total, double samples_per_s);
 
 // kEnded: the run is over, and the replica had not left it.
 enum class Doing { kJoining, kComputing, kWaiting, kParked, kGone, kEnded };

@@ -64,13 +64,14 @@ std::string plan_lines(const PlanSummary& plan, const RunInfo& run) {
 
 std::string totals(const Summary& summary) {
   const GroupSummary& groups = summary.groups;
-  std::string text = fmt::format(
-      "{}: {} of {} samples in {} {}, {} samples/s, {} commits{}, waiting {} %, largest gap {}",
-      printable(summary.run.policy), with_thousands(summary.samples),
-      with_thousands(summary.run.total_samples), seconds_text(summary.elapsed_s),
-      seconds_of(summary.run.world), rate_text(summary.samples_per_s), with_thousands(summary.commits),
-      groups.between ? fmt::format(" of {} gradients", fixed(groups.size_mean, 2)) : "",
-      percent_or_unknown(summary.wait_share, 1), summary.gap_max);
+  std::string text =
+      fmt::format("{}: {}{} samples in {} {}, {} samples/s, {} commits{}, waiting {} %, largest gap {}",
+                  printable(summary.run.policy), with_thousands(summary.samples),
+                  summary.run.total_samples > 0 ? " of " + with_thousands(summary.run.total_samples) : "",
+                  seconds_text(summary.elapsed_s), seconds_of(summary.run.world),
+                  rate_text(summary.samples_per_s), with_thousands(summary.commits),
+                  groups.between ? fmt::format(" of {} gradients", fixed(groups.size_mean, 2)) : "",
+                  percent_or_unknown(summary.wait_share, 1), summary.gap_max);
   if (summary.last_evaluation) {
     const control::Evaluated& last = *summary.last_evaluation;
     if (!std::isnan(last.accuracy)) text += fmt::format(", test accuracy {} %", percent(last.accuracy, 2));

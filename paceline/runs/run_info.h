@@ -125,7 +125,7 @@ inline std::string method_of(const config::JobConfig& job) {
   return policy + ", " + config::to_string(job.parallel.mode);
 }
 
-// `epoch_samples`: 0 if it is not known.
+// `total_samples` may be kUnknownTotal. `epoch_samples`: 0 if it is not known.
 inline report::RunInfo run_info(const config::JobConfig& job, report::World world, std::int64_t total_samples,
                                 std::int64_t epoch_samples) {
   std::vector<std::string> devices;
@@ -133,7 +133,7 @@ inline report::RunInfo run_info(const config::JobConfig& job, report::World worl
   return {.title = job.name,
           .policy = method_of(job),
           .world = world,
-          .total_samples = total_samples,
+          .total_samples = total_samples == kUnknownTotal ? 0 : total_samples,
           .target = job.target,
           .epoch_samples = epoch_samples,
           .staleness_bound = policy::make_policy(job.policy)->bounds().version_staleness,

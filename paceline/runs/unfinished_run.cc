@@ -107,7 +107,7 @@ bool is_over(const std::string& run, const config::JobConfig& job) {
   if (!dataset) return false;
   const control::ControllerState& state = checkpoint->state.controller;
   const std::int64_t all = config::controller_config(job, *dataset).total_samples;
-  if (state.ledger.committed() != all) return false;
+  if (state.ledger.committed() != state.ledger.end.value_or(all)) return false;
   const auto whole = store::newest_whole_checkpoint(run, state.version);
   if (!whole.ok()) return false;
   bool evaluated = !job.evaluates;

@@ -11,7 +11,6 @@ namespace paceline::sim {
 namespace {
 
 // The samples of a run that ends by its iterations: more than it can ever need.
-constexpr std::int64_t kEndless = std::int64_t{1} << 60;
 
 report::UpdateSummary of(const UpdateSums& updates, Time now) {
   const double seconds = to_seconds(now.time_since_epoch());
@@ -24,7 +23,7 @@ report::UpdateSummary of(const UpdateSums& updates, Time now) {
 
 control::ControllerConfig controller_config(const Scenario& scenario) {
   control::ControllerConfig config;
-  config.total_samples = scenario.samples > 0 ? scenario.samples : kEndless;
+  config.total_samples = scenario.samples > 0 ? scenario.samples : kUnknownTotal;
   config.dataset_size = config.total_samples;
   config.ahead = scenario.ahead;
   return config;
@@ -36,7 +35,7 @@ absl::StatusOr<Simulated> simulate(const Scenario& scenario, const policy::Polic
   report::RunStats stats({.title = "",
                           .policy = policy::to_string(policy),
                           .world = report::World::kSimulated,
-                          .total_samples = config.total_samples,
+                          .total_samples = scenario.samples,
                           .target = {}});
   control::TraceHash trace;
   VirtualCluster cluster(scenario.cluster, config, policy::make_policy(policy),

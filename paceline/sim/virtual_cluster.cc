@@ -195,6 +195,7 @@ absl::Status VirtualCluster::ready(std::int32_t index) {
     fact.loss = finished.loss;
     fact.metrics = std::move(finished.metrics);
     fact.weight = finished.weight;
+    fact.data_end = finished.data_end;
   }
   const bool asked_for_more = iterations_ < options_.stop_after_iterations;
   iterations_ += std::max<std::int64_t>(1, place.release.steps);

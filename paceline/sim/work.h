@@ -22,7 +22,9 @@ class Work {
   struct Finished {
     double loss = 0;
     Metrics metrics = {};
-    std::optional<double> weight = {};  // the same as in control::ReplicaReady
+    // The same as in control::ReplicaReady.
+    std::optional<double> weight = {};
+    std::optional<std::int64_t> data_end = {};
   };
   // The replica's iteration is over. Requires: started. Not called for a replica that crashes or leaves.
   virtual absl::StatusOr<Finished> finish(ReplicaId replica) = 0;

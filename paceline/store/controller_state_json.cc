@@ -37,6 +37,10 @@ absl::StatusOr<control::SampleLedger::Saved> ledger_from(const json& document) {
     ledger.open.push_back(range);
     before = range.second;
   }
+  if (!document.contains("end")) return ledger;
+  PACELINE_ASSIGN_OR_RETURN(ledger.end, whole_number_of(document, "end"));
+  if (*ledger.end < std::max<std::int64_t>(1, ledger.next))
+    return absl::DataLossError("'end' lies before 'next'");
   return ledger;
 }
 
@@ -57,9 +61,9 @@ json to_json(const control::ControllerState& state) {
   for (const auto& [name, clock] : state.clocks) clocks[name] = clock.value();
   json open = json::array();
   for (const auto& [begin, end] : state.ledger.open) open.push_back({begin, end});
-  return {{"version", state.version.value()},
-          {"ledger", {{"next", state.ledger.next}, {"open", std::move(open)}}},
-          {"clocks", std::move(clocks)}};
+  json ledger = {{"next", state.ledger.next}, {"open", std::move(open)}};
+  if (state.ledger.end) ledger["end"] = *state.ledger.end;
+  return {{"version", state.version.value()}, {"ledger", std::move(ledger)}, {"clocks", std::move(clocks)}};
 }
 
 std::string to_text(const control::ControllerState& state) {

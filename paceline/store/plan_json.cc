@@ -82,8 +82,11 @@ absl::Status add(const json& document, control::ReplicaReady& fact) {
   if (document.contains("weight")) {
     if (!document["weight"].is_number()) return absl::DataLossError("'weight' is not a number");
     fact.weight = document["weight"].get<double>();
-    if (!document.contains("worked_ns")) return absl::OkStatus();
   }
+  if (document.contains("data_end")) {
+    PACELINE_ASSIGN_OR_RETURN(fact.data_end, whole_number_of(document, "data_end"));
+  }
+  if ((fact.weight || fact.data_end) && !document.contains("worked_ns")) return absl::OkStatus();
   PACELINE_ASSIGN_OR_RETURN(const json* worked, member_of(document, "worked_ns"));
   if (!worked->is_array()) return absl::DataLossError("'worked_ns' is not a list");
   for (const json& one : *worked) {
@@ -156,6 +159,7 @@ std::optional<std::string> planning_of(const control::Fact& fact) {
                         [](const control::ReplicaReady& ready) -> std::optional<std::string> {
                           json all = json::object();
                           if (ready.weight) all["weight"] = *ready.weight;
+                          if (ready.data_end) all["data_end"] = *ready.data_end;
                           for (const Duration one : ready.worked) all["worked_ns"].push_back(one.count());
                           return all.empty() ? std::nullopt : std::optional(all.dump());
                         },

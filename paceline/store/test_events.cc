@@ -34,6 +34,7 @@ std::string what(const control::ReplicaReady& f) {
                                  f.loss, to_text(f.metrics).value_or("none"));
   for (const Duration worked : f.worked) line += fmt::format(" {}", worked.count());
   if (f.weight) line += fmt::format(" weight {}", *f.weight);
+  if (f.data_end) line += fmt::format(" end {}", *f.data_end);
   line += fmt::format(" loading {} pulling {}", f.loading.count(), f.pulling.count());
   return line;
 }
@@ -136,6 +137,14 @@ std::vector<Event> every_kind_of_event() {
                                .worked = {Duration(1)},
                                .weight = 1.0 / 3}},
       Fact{at(3), ReplicaReady{.replica = ReplicaId(2), .clock = Clock(3), .base = Version(0), .weight = 0}},
+      Fact{at(3),
+           ReplicaReady{.replica = ReplicaId(2), .clock = Clock(4), .base = Version(0), .data_end = kMost}},
+      Fact{at(3), ReplicaReady{.replica = ReplicaId(2),
+                               .clock = Clock(5),
+                               .base = Version(0),
+                               .worked = {Duration(1)},
+                               .weight = 2,
+                               .data_end = 7}},
       Fact{at(3), DeviceJoined{kMost32}},
       Fact{at(3), DeviceLeft{0}},
       Fact{at(3), LinkMeasured{HostPlace(1), HostPlace(0), kMost, Duration(kMost), true}},

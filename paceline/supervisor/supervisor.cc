@@ -146,10 +146,11 @@ void Supervisor::on(const MemberEnded& ended) {
   const std::string lost = fmt::format("{} was lost ({})", member->name, why);
   if (member->kind == MemberKind::kWorker) {
     lost_worker_ = fmt::format("{}: {}", member->name, why);
+    if (options_.plans_anew) return tell(lost);  // the planner may make replicas of those that are left
     // Hosts that have a part of the workers do not know whether others are left.
     if (!options_.replicas.empty() && !any_replica_whole())
-      return tell(lost + "; no device is left to train on its samples, so the run stops");
-    return tell(lost + (options_.plans_anew ? "" : "; the others train on its samples"));
+      return tell(lost + "; no replica is left to train on its samples, so the run stops");
+    return tell(lost + "; the others train on its samples");
   }
   // An evaluator that ended by itself would do so again.
   if (member->kind == MemberKind::kEvaluator &&

@@ -185,7 +185,7 @@ TEST_F(SupervisorTest, StopsWithTheLastReplica) {
   pass();
   EXPECT_THAT(
       take_done(),
-      ElementsAre("w1 was lost (w1: out of memory); no device is left to train on its samples, so the run "
+      ElementsAre("w1 was lost (w1: out of memory); no replica is left to train on its samples, so the run "
                   "stops",
                   "ask to stop: no replica is left"));
   pass();
@@ -384,7 +384,7 @@ TEST_F(SupervisorTest, ALostWorkerThatWasAloneLeavesNoOthers) {
   take_done();
   ends("w0", killed());
   EXPECT_THAT(take_done(),
-              ElementsAre("w0 was lost (killed by signal 9 (Killed)); no device is left to train on its "
+              ElementsAre("w0 was lost (killed by signal 9 (Killed)); no replica is left to train on its "
                           "samples, so the run stops"));
 }
 

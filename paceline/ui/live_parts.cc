@@ -78,8 +78,7 @@ Json head_json(const LiveRun& run) {
   const report::Summary& all = run.summary;
   const auto rate = run.state.led() ? run.recent.samples_per_s(run.now) : std::optional(all.samples_per_s);
   std::optional<double> left;
-  if (run.state.led() && rate && *rate > 0)
-    left = static_cast<double>(std::max<std::int64_t>(0, all.run.total_samples - all.samples)) / *rate;
+  if (run.state.led()) left = report::seconds_left(all.samples, all.run.total_samples, rate.value_or(0));
   const control::Evaluated* tested = all.last_evaluation ? &*all.last_evaluation : nullptr;
   return {{"title", all.run.title},
           {"policy", all.run.policy},

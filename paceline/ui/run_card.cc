@@ -147,9 +147,8 @@ Json RunCard::json() const {
   using report::json_number;
   const MetricsLines::Numbers& now = lines_.numbers();
   std::optional<double> left;
-  if (state_.led() && now.samples_per_s.value_or(0) > 0)
-    left =
-        static_cast<double>(std::max<std::int64_t>(0, now.total_samples - now.samples)) / *now.samples_per_s;
+  if (state_.led())
+    left = report::seconds_left(now.samples, now.total_samples, now.samples_per_s.value_or(0));
   Json spark = Json::array();
   for (const double value : lines_.spark()) spark.push_back(report::json_digits4(value));
   std::string trouble = trouble_;

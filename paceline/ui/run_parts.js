@@ -66,6 +66,7 @@ function head_part(run, ask) {
       text_node(dt)(name);
       if (dd.dataset.shown !== value + unit) dd.replaceChildren(value, ...(unit ? [html('span', {class: 'unit'}, unit)] : []));
       dd.dataset.shown = value + unit;
+      dd.className = tile_class(value + unit);
       text_node(more)(words);
     });
   };
@@ -86,9 +87,9 @@ function head_part(run, ask) {
       text_node(verdict)(`${capital(data.holds_back)}.`);
       const ended = data.state !== 'training';
       text_node(long)(ended ? `It ${data.state === 'lost' ? 'was lost' : data.state === 'stopped' ? 'was stopped' : data.state}${data.why ? `: ${data.why}` : ''}. It took ${ago_text(data.elapsed_s)}.`
-        : `Over the whole run: ${data.held_back}. ${ago_text(data.elapsed_s)} so far, about ${ago_text(data.left_s)} left.`);
+        : `Over the whole run: ${data.held_back}. ${ago_text(data.elapsed_s)} so far${known(data.left_s) ? `, about ${ago_text(data.left_s)} left` : ''}.`);
       bar.value = data.total_samples ? data.samples / data.total_samples : 0;
-      bar.setAttribute('aria-label', `${count_text(data.samples)} of ${count_text(data.total_samples)} samples`);
+      bar.setAttribute('aria-label', `${count_text(data.samples)}${data.total_samples ? ` of ${count_text(data.total_samples)}` : ''} samples`);
       show_tiles(data);
     },
   };

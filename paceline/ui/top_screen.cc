@@ -71,7 +71,9 @@ std::string progress(const Json& head, int width) {
                all = number_of(head, "total_samples").value_or(0);
   const double done = all > 0 ? samples / all : 0;
   const std::string left = or_dash(number_of(head, "left_s"), report::short_duration);
-  return fmt::format("{} {} {} samples/s, {} so far, {} left", bar(done, std::max(8, width / 4)), share(done),
+  const std::string far = all > 0 ? fmt::format("{} {}", bar(done, std::max(8, width / 4)), share(done))
+                                  : report::short_number(samples) + " samples,";
+  return fmt::format("{} {} samples/s, {} so far, {} left", far,
                      or_dash(number_of(head, "samples_per_s"), report::short_number),
                      or_dash(number_of(head, "elapsed_s"), report::short_duration), left);
 }

@@ -35,12 +35,12 @@ constexpr std::int64_t kMetricsLines = 200;
 class Onlooker {
  public:
   Onlooker(runs::RunRecorder& recorder, const sim::VirtualCluster& cluster, launch::Display& display,
-           std::int64_t total_samples)
-      : recorder_(recorder), cluster_(cluster), display_(display), total_(total_samples) {}
+           std::int64_t samples)
+      : recorder_(recorder), cluster_(cluster), display_(display), samples_(samples) {}
 
   // Call this after every step.
   void look() {
-    const std::int64_t line = cluster_.controller().committed_samples() * kMetricsLines / total_;
+    const std::int64_t line = cluster_.controller().committed_samples() * kMetricsLines / samples_;
     if (line > metrics_line_) recorder_.add_metrics(cluster_.now());
     metrics_line_ = line;
     const auto wall = steady_clock::now();
@@ -54,7 +54,7 @@ class Onlooker {
   runs::RunRecorder& recorder_;
   const sim::VirtualCluster& cluster_;
   launch::Display& display_;
-  const std::int64_t total_;
+  const std::int64_t samples_;  // in which there are kMetricsLines of metrics
   std::int64_t metrics_line_ = 0;
   steady_clock::time_point next_{};
 };
@@ -151,7 +151,8 @@ absl::Status train_virtually(const std::string& folder, bool resume, launch::Sho
   sim::VirtualCluster virtual_cluster(sim::cluster_of(job, work->model_bytes(), work->units()), config,
                                       policy::make_policy(job.policy), std::move(options));
   cluster = &virtual_cluster;
-  Onlooker onlooker(*recorder, virtual_cluster, display, config.total_samples);
+  const bool known = config.total_samples != kUnknownTotal;
+  Onlooker onlooker(*recorder, virtual_cluster, display, known ? config.total_samples : config.dataset_size);
   PACELINE_RETURN_IF_ERROR(run(virtual_cluster, *work, job.on_signal, *recorder, onlooker, display));
   PACELINE_RETURN_IF_ERROR(write_checkpoint(virtual_cluster, *work));
   if (const auto used = work->used_weights()) recorder->note_used_weights(*used);

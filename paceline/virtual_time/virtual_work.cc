@@ -104,24 +104,27 @@ absl::StatusOr<std::unique_ptr<VirtualWork>> VirtualWork::create(
     PACELINE_RETURN_IF_ERROR(shards.start(weights.floats()));
   }
   const std::int32_t samples = first.samples();
+  SampleOrder order(job.seed, samples, first.in_order());
   const std::int64_t units = first.units();
   auto pool = std::make_unique<compute::ComputePool>(std::move(engines));
-  std::unique_ptr<VirtualWork> work(new VirtualWork(job, samples, units, std::move(layout), std::move(shards),
-                                                    std::move(pool), checkpoints, std::move(on_evaluated)));
+  std::unique_ptr<VirtualWork> work(new VirtualWork(job, samples, std::move(order), units, std::move(layout),
+                                                    std::move(shards), std::move(pool), checkpoints,
+                                                    std::move(on_evaluated)));
   PACELINE_ASSIGN_OR_RETURN(work->evaluated_, Slot::create(work->layout_, *work->pool_));
   if (restart) work->saved_ = restart->state.version;
   return work;
 }
 
-VirtualWork::VirtualWork(const config::JobConfig& job, std::int32_t samples, std::int64_t units,
-                         ps::Layout layout, LocalShards shards, std::unique_ptr<compute::ComputePool> pool,
-                         store::CheckpointSink& checkpoints, OnEvaluated on_evaluated)
+VirtualWork::VirtualWork(const config::JobConfig& job, std::int32_t samples, SampleOrder order,
+                         std::int64_t units, ps::Layout layout, LocalShards shards,
+                         std::unique_ptr<compute::ComputePool> pool, store::CheckpointSink& checkpoints,
+                         OnEvaluated on_evaluated)
     : job_(job),
       samples_(samples),
       units_(units),
       layout_(std::move(layout)),
       shards_(std::move(shards)),
-      order_(job.seed, samples),
+      order_(std::move(order)),
       checkpoints_(checkpoints),
       on_evaluated_(std::move(on_evaluated)),
       pool_(std::move(pool)) {
@@ -203,7 +206,7 @@ absl::StatusOr<sim::Work::Finished> VirtualWork::finish(ReplicaId replica) {
   PACELINE_ASSIGN_OR_RETURN(Slot* const mine, slot(replica));
   PACELINE_ASSIGN_OR_RETURN(engine::StepResult result, mine->step.get());
   if (std::isfinite(result.loss)) last_loss_ = result.loss;
-  return Finished{result.loss, std::move(result.metrics), result.weight};
+  return Finished{result.loss, std::move(result.metrics), result.weight, result.data_end};
 }
 
 void VirtualWork::forget(ReplicaId replica) {

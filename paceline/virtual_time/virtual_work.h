@@ -68,8 +68,8 @@ class VirtualWork final : public sim::Work {
     DeviationMeter::Pulled pulled{};
   };
 
-  VirtualWork(const config::JobConfig& job, std::int32_t samples, std::int64_t units, ps::Layout layout,
-              LocalShards shards, std::unique_ptr<compute::ComputePool> pool,
+  VirtualWork(const config::JobConfig& job, std::int32_t samples, SampleOrder order, std::int64_t units,
+              ps::Layout layout, LocalShards shards, std::unique_ptr<compute::ComputePool> pool,
               store::CheckpointSink& checkpoints, OnEvaluated on_evaluated);
   absl::StatusOr<Slot*> slot(ReplicaId replica);
   absl::Status start_steps(const control::Release& release, Slot& mine);

@@ -20,6 +20,7 @@ from .device_memory import card_that_shares, driver
 from .devices import is_stand_in
 from .errors import PacelineError
 from .evaluation import takes_model
+from .failures import where_in
 from .frozen import Frozen
 from .host_binding import HostBinding
 from .inventory import Inventory, take_inventory
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
 # A job's own defaults.
 DEFAULT_BATCH = 32
 DEFAULT_EPOCHS = 1
+# The largest batch in a job file. A batch that is larger than the training set takes all of it, however large it is.
+_MOST_BATCH = 1 << 20
 
 
 def _prepare_process() -> None:
@@ -172,6 +175,7 @@ def _model_message(session: Session, inventory: Inventory, frozen: Frozen, sampl
         "samples": samples,
         "prefetch": prefetched(wishes.loader),
         "device": _in_words(next(inventory.model.parameters()).device),
+        "where": where_in(sys._getframe()),
     }
     if inventory.frozen:
         message["frozen"] = frozen.message(with_digests=session.role == "worker")
@@ -186,7 +190,7 @@ def _model_message(session: Session, inventory: Inventory, frozen: Frozen, sampl
     if inventory.aliases:
         message["aliases"] = [list(pair) for pair in inventory.aliases]
     asked = {
-        "batch": wishes.batch_size,
+        "batch": wishes.batch_size and min(wishes.batch_size, max(samples, _MOST_BATCH)),
         "epochs": wishes.epochs,
         "digest": wishes.digest,
         "least_batch": wishes.least_batch,

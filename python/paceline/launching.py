@@ -49,7 +49,7 @@ def launch(describe: Callable[[], str | None] = lambda: None) -> NoReturn:
     The description by `describe` is passed on, so that the program need not be started again for it.
     """
     program = own_command()
-    executable = _find()
+    executable = find_executable()
     if executable is None:
         _stop(
             "the executable `paceline` is not beside this Python, in the package or in PATH; set PACELINE to its path"
@@ -141,7 +141,7 @@ def in_child_process() -> bool:
     return getattr(sys.modules.get("__mp_main__"), "__name__", None) == "__mp_main__"
 
 
-def _find() -> str | None:
+def find_executable() -> str | None:
     for candidate in _candidates():
         found = shutil.which(candidate)
         if found is not None:

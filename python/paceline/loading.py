@@ -289,7 +289,7 @@ def check_train_set(train_set: Any) -> int:
 
 
 def _instead(name: str) -> str:
-    """The words that say what to write for an argument that join() does not know."""
+    """Returns the way out for an argument that join() does not know."""
     from .joining import join
 
     known = list(inspect.signature(join).parameters) + list(DATALOADER_OPTIONS)

@@ -249,14 +249,13 @@ class Stages:
         if stage.weights.get(micro) == 0:  # a mean of nothing may be NaN, and so may its gradient
             parameter.grad = None
             return
-        part = (
-            gradient.detach() if stage.scaled_at_end and not stage.weights else gradient.detach() * stage.share(micro)
-        )
+        part = gradient.detach()
+        if stage.weights or not stage.scaled_at_end:
+            part = part * stage.share(micro)
         if index in stage.sums:
             stage.sums[index].add_(part)
-        elif (
-            parameter.dtype == torch.float32 and parameter.device.type == "cpu"
-        ):  # the place that needs it in the end
+        elif parameter.dtype == torch.float32 and parameter.device.type == "cpu":
+            # The sum lies at once in the place that needs it in the end.
             stage.sums[index] = stage.views[index].copy_(part)
         else:
             stage.sums[index] = part

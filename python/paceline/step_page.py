@@ -68,7 +68,7 @@ class Words:
 
     page: StepPage
     number: int
-    rows: Sequence[int]  # memories, one of which will have the weights; empty if the weights are known
+    rows: Sequence[int]  # the memories in one of which the weights will be; empty if it is known
     values: list[torch.Tensor] = field(default_factory=list)  # go to the page, beginning at place 1
     metrics: dict[str, int] = field(default_factory=dict)  # the places of metrics
 

@@ -10,10 +10,7 @@ or its end shows it, and no process waits for it in vain.
 
 from __future__ import annotations
 
-import ctypes
 import os
-import signal
-import sys
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
@@ -28,6 +25,7 @@ from .frozen import Frozen
 from .inventory import CONSTANT, PARAMETER, STATISTIC, Entry, Inventory
 from .measures import finite
 from .micro_batches import MicroBatches
+from .parent_death import die_with_parent
 from .session import Session
 
 Part = tuple[int, ...]
@@ -164,7 +162,7 @@ class Follower(Team):
         super().__init__(inventory, frozen, device, session.rank, session.processes)
         self._channel = session.channel
         self._meeting = session.meeting
-        _die_with_parent()
+        die_with_parent()  # a collective would wait for a leader that was killed
 
     def share(self, step: Message) -> Part:
         if not self._connected:
@@ -204,12 +202,6 @@ class Follower(Team):
         if answer is None or answer["type"] != "go":
             raise SystemExit("paceline: the first process of this worker has ended")
         return answer
-
-
-def _die_with_parent() -> None:
-    """The leader may be killed, and a collective would wait for it."""
-    if sys.platform.startswith("linux"):
-        ctypes.CDLL(None).prctl(1, int(signal.SIGKILL), 0, 0, 0)  # PR_SET_PDEATHSIG
 
 
 class FollowersBinding:

@@ -50,7 +50,16 @@ def test_a_probe_ends_with_its_socket(tmp_path: Path) -> None:
 def test_what_is_not_said_is_left_out(tmp_path: Path) -> None:
     with Member(tmp_path, PLAIN) as member:
         model = member.receive("model")
-        assert sorted(model) == ["device", "evaluates", "least_share", "prefetch", "samples", "tensors", "type"]
+        assert sorted(model) == [
+            "device",
+            "evaluates",
+            "least_share",
+            "prefetch",
+            "samples",
+            "tensors",
+            "type",
+            "where",
+        ]
         assert model["prefetch"] == 0
 
 

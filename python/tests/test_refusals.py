@@ -19,6 +19,8 @@ OTHERS = (
     "is neither ",
     "it is more than 0",
     "groups may differ in numbers only",
+    "node {…}: {…}",
+    "host {…}: {…}",
 )
 
 
@@ -34,7 +36,7 @@ def text_of(node: ast.expr) -> str:
 
 
 def refusals() -> Iterator[tuple[str, str]]:
-    """The places of the refusals, and their texts."""
+    """The place and the text of each."""
     package = Path(PACKAGE) / "paceline"
     for file in sorted(package.rglob("*.py")):
         if file.name in FAULTS:

@@ -147,6 +147,28 @@ async function holds_everywhere(page, what) {
   await page.emulateMediaFeatures([{name: 'prefers-color-scheme', value: 'light'}]);
 }
 
+// No number runs over the edge of its tile, however small or large.
+async function tiles_hold(page) {
+  const draw = fs.readFileSync('paceline/report/draw.js', 'utf8');
+  const own = [/const short_value = [^]*?\n};/, /const tile_class = .*;/].map(one => draw.match(one)[0]).join('\n');
+  const {short_value, tile_class} = new Function(`${own} return {short_value, tile_class};`)();
+  const texts = [0, 0.0001089, -0.0001089, 0.0010894, 0.98765, 12.3456, 99999.4, -123456, 1e-12, 3e38].map(short_value).map(text => [text, tile_class(text)]);
+  const over = await page.evaluate(all => {
+    const tile = document.querySelector('.tiles dd');
+    const before = tile.textContent;
+    const was = tile.className;
+    const wide = all.filter(([text, look]) => {
+      tile.textContent = text;
+      tile.className = look;
+      return tile.scrollWidth > tile.clientWidth;
+    });
+    tile.textContent = before;
+    tile.className = was;
+    return wide;
+  }, texts);
+  assert.deepEqual(over, [], 'these run over the edge of a tile');
+}
+
 async function no_complaints(page, what) {
   await page.evaluate(axe.source);
   const found = await page.evaluate(() => window.axe.run(document));
@@ -344,6 +366,10 @@ async function main() {
   await page.type('#stop-token', job_token);
   await page.click('dialog.stop .danger');
   await until('the run stops', 20, async () => await text_of(page, '.state') === 'stopped');
+  const doing = () => page.$$eval('[aria-label=Devices] tbody tr', rows => rows.map(row => row.cells[1].textContent));
+  await until('no device works any more', 20, async () => !(await doing()).some(one => /computing|waiting|joining/.test(one)));
+  assert.ok((await doing()).includes('ended'), (await doing()).join(', '));
+  await tiles_hold(page);
   await again.ended;
   assert.match(again.text, /report: /);
 

@@ -22,7 +22,8 @@ LittleCluster::LittleCluster(const ControllerConfig& config, std::unique_ptr<pol
       rng_(seed),
       controller_(config, std::move(policy)),
       witnesses_({controller_.bounds(), config.dataset_size, config.total_samples, start},
-                 std::move(listeners)) {
+                 std::move(listeners)),
+      total_(config.total_samples) {
   if (!start) return;
   const absl::Status restored = controller_.restore(*start);
   PACELINE_CHECK(restored.ok(), "{}", restored.ToString());
@@ -54,7 +55,10 @@ bool LittleCluster::step() {
   Replica& replica = next->second;
   now_ = *replica.due;
   replica.due.reset();
-  give({now_, ReplicaReady{next->first, replica.clock, replica.base, now_ - replica.released, 0.0}});
+  ReplicaReady ready{next->first, replica.clock, replica.base, now_ - replica.released, 0.0};
+  const std::int64_t end = replica.lease.epoch * config_.dataset_size + replica.lease.end;
+  if (config_.total_samples == kUnknownTotal && end >= total_) ready.data_end = total_;
+  give({now_, ready});
   return true;
 }
 
@@ -94,6 +98,7 @@ void LittleCluster::follow(const Order& order) {
                    replica.parked = false;
                    replica.clock = release.clock;
                    replica.base = release.version;
+                   replica.lease = release.lease;
                    replica.released = now_;
                    const double factor = 1.0 + replica.jitter * (2.0 * rng_.uniform() - 1.0);
                    replica.due = now_ + from_seconds(to_seconds(replica.interval) * factor);
@@ -136,8 +141,8 @@ void LittleCluster::see(const CommitRecord& commit) {
   if (commit.fraction != expected || (expected > 1.0 && !config_.uneven_data)) complain("a wrong fraction");
   if (commit.committed_before != committed_) complain("a wrong number of samples before");
   const auto reached = [&](std::int64_t every) {
-    bool any = committed_ + samples == config_.total_samples;
-    for (std::int64_t mark = every; every > 0 && mark <= config_.total_samples; mark += every) {
+    bool any = committed_ + samples == total_;
+    for (std::int64_t mark = every; every > 0 && mark <= total_; mark += every) {
       any = any || (committed_ < mark && mark <= committed_ + samples);
     }
     return any;

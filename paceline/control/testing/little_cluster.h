@@ -26,6 +26,9 @@ class LittleCluster {
                 std::uint64_t seed, const std::optional<ControllerState>& start = std::nullopt,
                 std::vector<RunListener*> listeners = {});
 
+  // Nobody knows how many samples there are, and a replica that comes to their end says so. Before the first replica
+  // joins.
+  void data_end_at(std::int64_t total) { total_ = total; }
   // A replica that needs about `interval` an iteration; `jitter` of it more or less.
   ReplicaId join(const std::string& name, std::int64_t batch, Duration interval, double jitter = 0);
   void leave(ReplicaId replica);
@@ -62,6 +65,7 @@ class LittleCluster {
     std::optional<Time> due;
     Clock clock;
     Version base;
+    Lease lease;
     Time released{};
     bool parked = false;
   };
@@ -78,6 +82,7 @@ class LittleCluster {
   Controller controller_;
   Witnesses witnesses_;
   std::map<ReplicaId, Replica> replicas_;
+  std::int64_t total_ = 0;
   std::int32_t next_id_ = 0;
   Time now_{};
   std::int64_t committed_ = 0;

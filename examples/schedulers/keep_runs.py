@@ -1,0 +1,101 @@
+"""Keeps copies of the newest run in a folder that outlives this machine, such as a bucket that is mounted here.
+
+keep_runs.py restore RUNS KEPT    # before the job: the newest copy, if RUNS has no run
+keep_runs.py keep RUNS KEPT       # beside the job, until SIGTERM: a copy with each new checkpoint
+
+A bucket has no locks and no writes within a file, so a run cannot be there itself. Each copy is a folder of its own;
+its file `complete` is written last. A checkpoint is copied before the journal, which then has all that led to it.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import signal
+import sqlite3
+import sys
+import tempfile
+import threading
+from pathlib import Path
+
+EVERY_S = 15.0  # between two looks at the run
+COPIES = 2  # the newest ones, which are kept
+OWN = ("journal.sqlite", "lock", "coordinator")  # not copied as files
+
+
+def newest_run(runs: Path) -> Path | None:
+    found = sorted(path.parent for path in runs.glob("*/journal.sqlite"))
+    return found[-1] if found else None
+
+
+def newest_checkpoint(run: Path) -> Path | None:
+    whole = re.compile(r"v\d{12}")  # others are unfinished or set aside
+    found = sorted(path for path in run.glob("checkpoints/*") if whole.fullmatch(path.name))
+    return found[-1] if found else None
+
+
+def copies(kept: Path) -> list[Path]:
+    """The whole copies, the newest one last."""
+    return sorted(path.parent for path in kept.glob("*/complete"))
+
+
+def keep(run: Path, kept: Path) -> None:
+    """Copies the run, if it has a checkpoint that no copy has, or has ended since."""
+    checkpoint = newest_checkpoint(run)
+    if checkpoint is None:
+        return
+    ended = "-ended" if (run / "summary.json").exists() else ""
+    copy = kept / f"{run.name}-{checkpoint.name}{ended}"
+    if (copy / "complete").exists():
+        return
+    to = copy / run.name
+    shutil.copytree(checkpoint, to / "checkpoints" / checkpoint.name, dirs_exist_ok=True, copy_function=shutil.copy)
+    with tempfile.TemporaryDirectory() as folder:
+        journal = Path(folder) / "journal.sqlite"
+        source, target = sqlite3.connect(run / "journal.sqlite"), sqlite3.connect(journal)
+        source.backup(target)
+        source.close()
+        target.close()
+        shutil.copy(journal, to / "journal.sqlite")
+    for file in run.iterdir():
+        if file.is_file() and not file.name.startswith(OWN):
+            shutil.copy(file, to / file.name)
+    (copy / "complete").write_text("")
+    for old in copies(kept)[:-COPIES]:
+        shutil.rmtree(old)
+
+
+def restore(runs: Path, kept: Path) -> None:
+    found = copies(kept)
+    if newest_run(runs) is not None or not found:
+        return
+    print(f"keep_runs: going on from {found[-1]}", file=sys.stderr)
+    for run in (path for path in found[-1].iterdir() if path.is_dir()):
+        shutil.copytree(run, runs / run.name)
+        (runs / run.name).chmod(0o700)
+        (runs / run.name / "logs").mkdir()
+
+
+def main() -> None:
+    what, runs, kept = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
+    if what == "restore":
+        restore(runs, kept)
+        return
+    over = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: over.set())
+    while True:
+        last = over.is_set()  # a last copy after the job
+        run = newest_run(runs)
+        try:
+            if run is not None:
+                keep(run, kept)
+        except (OSError, sqlite3.Error, shutil.Error) as error:
+            # A checkpoint may be removed while it is copied. The next look finds a newer one.
+            print(f"keep_runs: no copy this time: {error}", file=sys.stderr)
+        if last:
+            return
+        over.wait(EVERY_S)
+
+
+if __name__ == "__main__":
+    main()

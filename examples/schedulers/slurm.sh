@@ -1,0 +1,34 @@
+#!/bin/bash
+# A job that Slurm may take off its nodes and start again: sbatch slurm.sh. The folder has job.toml, the program and
+# the certificates, and all nodes see it. job.toml says shared_folder = true under [cluster].
+#SBATCH --job-name=paceline
+#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=1
+#SBATCH --cpus-per-task=8
+#SBATCH --time=04:00:00
+#SBATCH --requeue
+#SBATCH --open-mode=append
+#SBATCH --signal=B:USR1@120
+#SBATCH --no-kill
+
+# Two minutes before the time is over, Slurm sends USR1 to this script alone.
+stop_and_requeue() {
+  requeue=yes
+  kill -TERM "$step"
+}
+trap stop_and_requeue USR1
+trap 'kill -TERM "$step"' TERM
+
+srun --no-kill --kill-on-bad-exit=0 paceline node job.toml &
+step=$!
+wait "$step"
+status=$?
+# A signal interrupts wait; the run writes its checkpoint meanwhile.
+while kill -0 "$step" 2>/dev/null; do
+  wait "$step"
+  status=$?
+done
+if [ "${requeue:-no}" = yes ]; then
+  scontrol requeue "$SLURM_JOB_ID"
+fi
+exit "$status"

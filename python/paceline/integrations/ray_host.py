@@ -1,0 +1,212 @@
+"""The part of a job that runs on one node of a Ray cluster: the node's `paceline node`. It needs no Ray."""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+from ..launching import find_executable
+from ..parent_death import die_with_parent
+
+_GIVEN_UP = " was given up, and the run goes on without it"
+
+
+class Place(NamedTuple):
+    """The place of a host, as its node sees it."""
+
+    port: int  # free at the moment
+    folder: str  # the program's
+    problem: str | None  # why no job can run here; None: one can
+
+
+class Look(NamedTuple):
+    """The state of a host, as its node sees it."""
+
+    started: bool
+    status: int | None  # exit status; negative: the signal that ended it; None: it runs
+    said: str  # its last line
+    given_up: bool
+    run: str | None  # the newest run folder here that has metrics
+    leader: str | None  # HOST:PORT of the run's coordinator
+    metrics: list[dict[str, Any]]  # new ones
+
+
+class Host:
+    """A host of a job. Its process dies with this one."""
+
+    def __init__(self, program: str, folder: str, runs_dir: str, name: str) -> None:
+        self._program, self._folder = program, _folder_of(program, folder)
+        self._runs_dir, self._name = Path(os.path.expanduser(runs_dir)), name
+        self._process: subprocess.Popen[bytes] | None = None
+        self._lines: collections.deque[str] = collections.deque(maxlen=20)
+        self._reader: threading.Thread | None = None
+        self._read: dict[Path, int] = {}  # bytes of each file of metrics
+
+    def place(self) -> Place:
+        with socket.socket() as listener:
+            listener.bind(("", 0))
+            port = listener.getsockname()[1]
+        return Place(port, self._folder or os.getcwd(), self._problem())
+
+    def _problem(self) -> str | None:
+        if find_executable() is None:
+            return (
+                "the executable `paceline` is not beside this Python, in the package or in PATH; install the "
+                "package there, or set PACELINE to its path"
+            )
+        if self._folder is None:
+            return (
+                f"there is no {self._program} in {os.getcwd()}; send your folder with "
+                'ray.init(runtime_env={"working_dir": "."}), or put the program at the same path on all nodes'
+            )
+        return None
+
+    def make_certificates(self) -> dict[str, bytes]:
+        with tempfile.TemporaryDirectory() as folder:
+            words = [_executable(), "certs", folder, "--job", self._name]
+            subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
+            return {file.name: file.read_bytes() for file in (Path(folder) / self._name).iterdir()}
+
+    def start(self, words: Sequence[str], job: str, secrets: str, certificates: Mapping[str, bytes]) -> Look:
+        """Starts `paceline WORDS`, with `job` as its standard input and the certificates in the folder `secrets`."""
+        _write_secrets(Path(secrets), certificates)
+        self._runs_dir.mkdir(parents=True, exist_ok=True)
+        self._lines.clear()
+        self._process = subprocess.Popen(
+            [_executable(), *words],
+            cwd=self._folder,
+            stdin=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            preexec_fn=die_with_parent,  # a host whose actor is gone is lost, and does not stop the run
+        )
+        assert self._process.stdin is not None and self._process.stderr is not None
+        with contextlib.suppress(BrokenPipeError), self._process.stdin:
+            self._process.stdin.write(job.encode())
+        self._reader = threading.Thread(target=self._pass_on, args=(self._process.stderr,), daemon=True)
+        self._reader.start()
+        return self.look()
+
+    def look(self) -> Look:
+        process = self._process
+        status = None if process is None else process.poll()
+        if status is not None and self._reader is not None:
+            self._reader.join(10)
+        said = list(self._lines)
+        run, metrics = self._newest_run()
+        return Look(
+            started=process is not None,
+            status=status,
+            said=said[-1] if said else "",
+            given_up=any(_GIVEN_UP in line for line in said),
+            run=None if run is None else str(run),
+            leader=None if run is None else _leader_of(run),
+            metrics=metrics,
+        )
+
+    def stop(self) -> None:
+        """Stops the whole run, with a checkpoint; the host ends some time later."""
+        if self._process is not None and self._process.poll() is None:
+            self._process.send_signal(signal.SIGTERM)
+
+    def clean(self, secrets: str) -> None:
+        shutil.rmtree(secrets, ignore_errors=True)
+
+    def unfinished_run(self) -> str | None:
+        """The newest run of this job here that has a checkpoint and samples left."""
+        for run in _newest_first(self._runs_dir, self._name):
+            if (run / "job.toml").exists() and any((run / "checkpoints").glob("v" + 12 * "[0-9]")):
+                last = _snapshots(run)[-1:]
+                return None if last and last[0]["samples"] >= last[0]["total_samples"] else str(run)
+        return None
+
+    def export(self, run: str) -> str:
+        """The folder with the weights of a run, in model.safetensors."""
+        folder = Path(run) / "model"
+        folder.mkdir(exist_ok=True)
+        words = [_executable(), "export", run, str(folder / "model.safetensors")]
+        ended = subprocess.run(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        if ended.returncode != 0:
+            raise RuntimeError(ended.stderr.strip() or f"paceline export ended with status {ended.returncode}")
+        return str(folder)
+
+    def weights(self, run: str) -> bytes:
+        return (Path(run) / "model" / "model.safetensors").read_bytes()
+
+    def _newest_run(self) -> tuple[Path | None, list[dict[str, Any]]]:
+        for run in _newest_first(self._runs_dir, self._name):
+            file = run / "metrics.jsonl"
+            if not file.exists():
+                continue
+            with file.open("rb") as opened:
+                opened.seek(self._read.get(file, 0))
+                whole = opened.read().rpartition(b"\n")[0]
+            if whole:
+                self._read[file] = self._read.get(file, 0) + len(whole) + 1
+            return run, [json.loads(line) for line in whole.splitlines()]
+        return None, []
+
+    def _pass_on(self, stream: IO[bytes]) -> None:
+        for line in stream:
+            text = line.decode(errors="replace").rstrip("\n")
+            self._lines.append(text)
+            print(text, file=sys.stderr, flush=True)
+
+
+def _folder_of(program: str, drivers_folder: str) -> str | None:
+    """The folder that a program is started in: this process's, which Ray may have filled, or the driver's."""
+    for folder in (os.getcwd(), drivers_folder):
+        if os.path.isfile(os.path.join(folder, program)):
+            return folder
+    return os.getcwd() if not program.endswith(".py") and shutil.which(program) else None
+
+
+def _executable() -> str:
+    found = find_executable()
+    assert found is not None, "place() has checked it"
+    return found
+
+
+def _newest_first(runs_dir: Path, name: str) -> list[Path]:
+    return sorted(runs_dir.glob(f"{name}-2*"), reverse=True)  # a name ends in the time
+
+
+def _snapshots(run: Path) -> list[dict[str, Any]]:
+    try:
+        lines = (run / "metrics.jsonl").read_text().splitlines()
+    except OSError:
+        return []
+    said = []
+    for line in lines:
+        with contextlib.suppress(ValueError):  # the last line was cut short
+            said.append(json.loads(line))
+    return [one for one in said if one["kind"] == "snapshot"]
+
+
+def _leader_of(run: Path) -> str | None:
+    try:
+        words = (run / "leader").read_text().split()
+    except OSError:
+        return None
+    return words[1] if len(words) == 2 else None
+
+
+def _write_secrets(folder: Path, files: Mapping[str, bytes]) -> None:
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for name, content in files.items():
+        new = folder / f".{name}-{os.getpid()}"  # another host of this machine may write the same file
+        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+        new.rename(folder / name)

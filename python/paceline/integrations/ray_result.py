@@ -1,0 +1,64 @@
+"""The numbers of a run as Ray has them: one flat dict for each evaluation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+_OF_SNAPSHOT = ("training_loss", "samples_per_s", "replicas_live", "commits")
+
+
+@dataclass
+class Result:
+    """The end of a run."""
+
+    metrics: dict[str, Any]  # The last evaluation's, or the training's if there was none.
+    checkpoint: Any  # ray.train.Checkpoint, a folder with model.safetensors; None if the run has no weights yet
+    path: str  # the run folder, on the node `node_ip`
+    node_ip: str
+    history: list[dict[str, Any]] = field(repr=False)  # the metrics of each evaluation
+
+    @property
+    def metrics_dataframe(self) -> Any:
+        import pandas
+
+        return pandas.DataFrame(self.history)
+
+
+class History:
+    """The evaluations of a run, each once, however many hosts tell of them."""
+
+    def __init__(self) -> None:
+        self.evaluations: list[dict[str, Any]] = []
+        self.trained = False
+        self._snapshot: dict[str, Any] = {}
+
+    def add(self, lines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Takes lines of metrics.jsonl; returns the evaluations that are new."""
+        new = []
+        for line in lines:
+            if line["kind"] == "snapshot":
+                self._snapshot = line
+                self.trained = self.trained or line["commits"] > 0
+            elif line["kind"] == "evaluation" and line["version"] > self._newest_version():
+                self.evaluations.append(self._flat(line))
+                new.append(self.evaluations[-1])
+        return new
+
+    def last(self) -> dict[str, Any]:
+        place: dict[str, Any] = {key: self._snapshot[key] for key in ("samples", "time_s") if key in self._snapshot}
+        flat = self.evaluations[-1] if self.evaluations else place
+        return {**flat, **self._of_snapshot(), "finished": self._snapshot.get("finished", False)}
+
+    def _newest_version(self) -> int:
+        return self.evaluations[-1]["version"] if self.evaluations else -1
+
+    def _flat(self, line: dict[str, Any]) -> dict[str, Any]:
+        own = {key: line[key] for key in ("loss", "accuracy") if line[key] is not None}
+        place = {key: line[key] for key in ("version", "samples", "time_s")}
+        return {**self._of_snapshot(), **place, **line["metrics"], **own}
+
+    def _of_snapshot(self) -> dict[str, Any]:
+        flat = {key: self._snapshot[key] for key in _OF_SNAPSHOT if self._snapshot.get(key) is not None}
+        return {**flat, **(self._snapshot.get("training_metrics") or {})}

@@ -1,0 +1,110 @@
+"""Copies of a run in a bucket, as examples/schedulers/keep_runs.py makes them."""
+
+from __future__ import annotations
+
+import importlib.util
+import signal
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from fake_member import PACKAGE
+
+
+def loaded() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("keep_runs", PACKAGE.parent / "examples/schedulers/keep_runs.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+keep_runs = loaded()
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """The folder of a run that trains: its database is open."""
+    folder = tmp_path / "runs" / "small-2026"
+    folder.mkdir(parents=True)
+    for name in ("job.toml", "mark", "lock"):
+        (folder / name).write_text(name)
+    with sqlite3.connect(folder / "journal.sqlite") as journal:
+        journal.execute("CREATE TABLE commits (version INTEGER)")
+    return folder
+
+
+def add_checkpoint(run: Path, version: int, name: str = "v{:012}") -> None:
+    folder = run / "checkpoints" / name.format(version)
+    folder.mkdir(parents=True)
+    (folder / "state.json").write_text(str(version))
+    with sqlite3.connect(run / "journal.sqlite") as journal:
+        journal.execute("INSERT INTO commits VALUES (?)", (version,))
+
+
+def restored(tmp_path: Path) -> Path:
+    keep_runs.restore(tmp_path / "new", tmp_path / "kept")
+    [run] = (tmp_path / "new").iterdir()
+    return run
+
+
+def test_the_newest_checkpoint_and_its_journal_come_back(run: Path, tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    keep_runs.keep(run, kept)
+    assert not kept.exists()  # there is nothing to go on from yet
+    for version in (8, 16, 24):
+        add_checkpoint(run, version)
+        keep_runs.keep(run, kept)
+    add_checkpoint(run, 32, "v{:012}.partial-1")
+    keep_runs.keep(run, kept)
+    assert len(list(kept.iterdir())) == keep_runs.COPIES
+    new = restored(tmp_path)
+    assert [path.name for path in (new / "checkpoints").iterdir()] == ["v000000000024"]
+    with sqlite3.connect(new / "journal.sqlite") as journal:
+        assert journal.execute("SELECT max(version) FROM commits").fetchone() == (24,)
+    assert (new / "mark").read_text() == "mark" and not (new / "lock").exists() and (new / "logs").is_dir()
+
+
+def test_a_copy_that_was_cut_short_does_not_count(run: Path, tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    for version in (8, 16):
+        add_checkpoint(run, version)
+        keep_runs.keep(run, kept)
+    (kept / "small-2026-v000000000016" / "complete").unlink()
+    assert [path.name for path in (restored(tmp_path) / "checkpoints").iterdir()] == ["v000000000008"]
+
+
+def test_a_run_that_ended_is_copied_once_more(run: Path, tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    add_checkpoint(run, 8)
+    keep_runs.keep(run, kept)
+    (run / "summary.json").touch()
+    keep_runs.keep(run, kept)
+    assert [path.name for path in keep_runs.copies(kept)] == [
+        "small-2026-v000000000008",
+        "small-2026-v000000000008-ended",
+    ]
+
+
+def test_a_run_that_is_here_is_not_replaced(run: Path, tmp_path: Path) -> None:
+    add_checkpoint(run, 8)
+    keep_runs.keep(run, tmp_path / "kept")
+    (run / "mark").write_text("newer")
+    keep_runs.restore(tmp_path / "runs", tmp_path / "kept")
+    assert (run / "mark").read_text() == "newer"
+
+
+def test_the_command_makes_a_last_copy_when_it_is_stopped(run: Path, tmp_path: Path) -> None:
+
+    command = [sys.executable, keep_runs.__file__, "keep", str(run.parent), str(tmp_path / "kept")]
+    add_checkpoint(run, 8)
+    keeper = subprocess.Popen(command)
+    while not keep_runs.copies(tmp_path / "kept"):
+        assert keeper.poll() is None
+    add_checkpoint(run, 16)
+    keeper.send_signal(signal.SIGTERM)
+    assert keeper.wait(120) == 0
+    assert len(keep_runs.copies(tmp_path / "kept")) == 2

@@ -1,0 +1,205 @@
+"""The parts of a job on a Ray cluster that need no Ray."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from paceline.integrations.ray_host import Host, Look
+from paceline.integrations.ray_plan import Plan, toml
+from paceline.integrations.ray_result import History
+
+
+def plan(**changed: Any) -> Plan:
+    said: dict[str, Any] = {
+        "name": "train",
+        "program": "train.py",
+        "args": ["--rate", "0.1"],
+        "folder": "/job",
+        "python": "/usr/bin/python3",
+        "hosts": 2,
+        "devices_per_host": 4,
+        "runs_dir": "/shared",
+        "shared": True,
+        "port": 7500,
+        "secrets": "/tmp/secret",
+    }
+    return Plan(**{**said, **changed})
+
+
+def test_the_words_of_a_host() -> None:
+    words = plan(settings={"sync.policy": "cgp"}).words(1, "10.0.0.1")
+    assert words[:7] == ["node", "--rank", "1", "--hosts", "2", "--coordinator", "10.0.0.1:7500"]
+    sets = words[8::2]
+    assert words[7::2] == ["--set"] * len(sets)
+    assert 'program.args=["--rate", "0.1"]' in sets and "device=[{count = 8}]" in sets
+    assert "cluster.shared_folder=true" in sets and 'network.certs="/tmp/secret/train"' in sets
+    assert sets[-1] == 'sync.policy="cgp"' and 'runs_dir="/shared"' in sets
+
+
+def test_hosts_without_a_shared_folder_keep_the_weights_twice() -> None:
+    words = plan(shared=False).words(1, "10.0.0.1")
+    assert "cluster.copies=2" in words and 'runs_dir="/shared/host1"' in words
+    assert "cluster.copies=2" not in plan(shared=False, job="batch = 8").words(1, "10.0.0.1")  # the file says it
+
+
+def test_a_run_is_resumed_by_the_first_host() -> None:
+    resumed = plan(job="batch = 8")
+    assert resumed.words(0, "a", "/shared/run")[:3] == ["node", "--resume", "/shared/run"]
+    assert resumed.words(1, "a", "/shared/run")[:2] == ["node", "-"]
+
+
+def test_one_host_needs_no_network() -> None:
+    assert not [word for word in plan(hosts=1).words(0, "a") if word.startswith(("network.", "cluster."))]
+
+
+@pytest.mark.parametrize(
+    "value, text",
+    [
+        (True, "true"),
+        ('a"b', '"a\\"b"'),
+        ([1, 0.5], "[1, 0.5]"),
+        ({"count": 2, "pace": "3x"}, '{count = 2, pace = "3x"}'),
+    ],
+)
+def test_a_value_in_a_job_file(value: Any, text: str) -> None:
+    assert toml(value) == text
+
+
+def snapshot(samples: int, finished: bool = False) -> dict[str, Any]:
+    return {"kind": "snapshot", "samples": samples, "commits": samples, "training_loss": 1.0, "finished": finished}
+
+
+def evaluation(version: int) -> dict[str, Any]:
+    said = {"kind": "evaluation", "time_s": 1.0, "version": version, "samples": version, "metrics": {"f1": 0.5}}
+    return {**said, "loss": 2.0, "accuracy": None}
+
+
+def test_two_hosts_tell_of_one_evaluation() -> None:
+    history = History()
+    assert not history.trained and history.last() == {"finished": False}
+    [first] = history.add([snapshot(8), evaluation(8)])
+    assert first["f1"] == 0.5 and first["loss"] == 2.0 and "accuracy" not in first and history.trained
+    assert history.add([evaluation(8)]) == []
+    [second] = history.add([evaluation(16), snapshot(16, finished=True)])
+    assert [first, second] == history.evaluations
+    assert history.last() == {**second, "training_loss": 1.0, "commits": 16, "finished": True}
+
+
+def test_a_run_without_evaluations_has_metrics_too() -> None:
+    history = History()
+    history.add([{**snapshot(16, finished=True), "time_s": 2.0}])
+    assert history.last() == {"samples": 16, "time_s": 2.0, "training_loss": 1.0, "commits": 16, "finished": True}
+
+
+STAND_IN = """#!{python}
+import os, sys
+text = sys.stdin.read()
+print("the job is " + text, "in", os.getcwd(), file=sys.stderr)
+print("host 1 was given up, and the run goes on without it", file=sys.stderr)
+sys.exit(2)
+"""
+
+
+@pytest.fixture
+def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
+    """A host whose executable says what it was given."""
+    executable = tmp_path / "stand-in"
+    executable.write_text(STAND_IN.format(python=sys.executable))
+    executable.chmod(0o700)
+    monkeypatch.setattr("paceline.integrations.ray_host.find_executable", lambda: str(executable))
+    (tmp_path / "train.py").touch()
+    return Host("train.py", str(tmp_path), str(tmp_path / "runs"), "train")
+
+
+def ended(host: Host) -> Look:
+    while (look := host.look()).status is None:
+        time.sleep(0.02)
+    return look
+
+
+def test_a_host_starts_its_command(host: Host, tmp_path: Path) -> None:
+    assert host.place().problem is None and not host.look().started
+    host.start(["node"], "batch = 8", str(tmp_path / "secrets"), {"token": b"x"})
+    look = ended(host)
+    assert look.status == 2 and look.given_up and look.said.startswith("host 1 was given up")
+    token = tmp_path / "secrets" / "token"
+    assert token.read_bytes() == b"x" and token.stat().st_mode & 0o777 == 0o600
+    assert token.parent.stat().st_mode & 0o777 == 0o700
+    host.clean(str(tmp_path / "secrets"))
+    assert not token.parent.exists()
+
+
+def test_a_program_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("paceline.integrations.ray_host.find_executable", lambda: "paceline")
+    problem = Host("nobody.py", str(tmp_path), str(tmp_path), "nobody").place().problem
+    assert problem is not None and problem.startswith(f"there is no nobody.py in {os.getcwd()}; ")
+
+
+def test_a_node_without_the_executable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("paceline.integrations.ray_host.find_executable", lambda: None)
+    problem = Host("nobody.py", str(tmp_path), str(tmp_path), "nobody").place().problem
+    assert problem is not None and problem.startswith("the executable `paceline` is not beside this Python")
+
+
+def test_metrics_are_read_once_and_in_whole_lines(host: Host, tmp_path: Path) -> None:
+    run = tmp_path / "runs" / "train-20261128T085013.193Z-bsp"
+    run.mkdir(parents=True)
+    (run / "leader").write_text("1 10.0.0.2:7500\n")
+    line = json.dumps(snapshot(8))
+    (run / "metrics.jsonl").write_text(line + "\n" + line[:9])
+    look = host.look()
+    assert look.run == str(run) and look.leader == "10.0.0.2:7500" and look.metrics == [snapshot(8)]
+    with (run / "metrics.jsonl").open("a") as file:
+        file.write(line[9:] + "\n")
+    assert host.look().metrics == [snapshot(8)] and host.look().metrics == []
+
+
+def test_a_run_that_was_cut_short_is_found(host: Host, tmp_path: Path) -> None:
+    assert host.unfinished_run() is None
+    run = tmp_path / "runs" / "train-20261128T085013.193Z-bsp"
+    (run / "checkpoints" / "v000000000008").mkdir(parents=True)
+    (run / "job.toml").touch()
+    metrics = run / "metrics.jsonl"
+    metrics.write_text(json.dumps({**snapshot(8), "total_samples": 16}) + "\n{")
+    assert host.unfinished_run() == str(run)
+    metrics.write_text(json.dumps({**snapshot(16), "total_samples": 16}) + "\n")
+    assert host.unfinished_run() is None
+
+
+def test_a_host_dies_with_its_actor(tmp_path: Path) -> None:
+    """The command of an actor that was killed does not go on without it."""
+    parent = os.fork()
+    if parent == 0:
+        import paceline.integrations.ray_host as module
+
+        executable = tmp_path / "sleeper"
+        executable.write_text(
+            f"#!/bin/sh\necho $$ > {tmp_path}/pid.new; mv {tmp_path}/pid.new {tmp_path}/pid; exec sleep 600\n"
+        )
+        executable.chmod(0o700)
+        module.find_executable = lambda: str(executable)
+        (tmp_path / "train.py").touch()
+        Host("train.py", str(tmp_path), str(tmp_path / "runs"), "train").start([], "", str(tmp_path / "s"), {})
+        while True:
+            time.sleep(1)
+    while not (tmp_path / "pid").exists():
+        time.sleep(0.02)
+    os.kill(parent, signal.SIGKILL)
+    os.waitpid(parent, 0)
+    while _lives(int((tmp_path / "pid").read_text())):
+        time.sleep(0.02)
+
+
+def _lives(process: int) -> bool:
+    try:
+        return "\nState:\tZ" not in Path(f"/proc/{process}/status").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
