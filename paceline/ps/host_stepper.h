@@ -36,6 +36,7 @@ class HostStepper final : public Stepper {
 
  private:
   struct Members;
+  class Ascending;
 
   // The squared norm's root of the members' averaged gradient over all parameters; waits for all of it.
   // Errors: those of Update::arrival.
@@ -43,6 +44,7 @@ class HostStepper final : public Stepper {
   absl::StatusOr<bool> make(const Step& step, std::span<const StepNumbers> numbers);
   // Makes the pieces of a kept state that do not have the version yet.
   bool make_pieces(const Step& step, std::span<const StepNumbers> numbers, const UpdateStreams& streams);
+  // Makes the pieces of one chain.
   void make_chain(std::size_t chain, const Members& members, const Step& step,
                   std::span<const StepNumbers> numbers, const UpdateStreams& streams);
   // Steps each tensor as a whole, by one thread, in the memory of the next version. Threads do not share a

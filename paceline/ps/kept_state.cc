@@ -212,7 +212,7 @@ const KeptState::Place* KeptState::Walk::next() {
 void KeptState::Walk::made(bool finite) {
   in_order();
   if (!finite) state_.header().entry(version_).not_finite = 1;
-  // Nobody else writes the count, so this needs no locked addition.
+  // This thread alone writes the count, so the addition needs no lock.
   progress_.steps.store(++steps_, std::memory_order_release);
   in_order();
   if (state_.shape_.slot_floats == 0)
