@@ -94,7 +94,7 @@ Complaint Observer::see_ready(const ReplicaReady& fact) {
     if (Complaint complaint = end_at(*fact.data_end)) return complaint;
   }
   if (seen->lease.size() == 0) {
-    seen->doing = Doing::kWaiting;  // it has computed nothing
+    seen->doing = Doing::kWaiting;  // the replica has computed nothing
     return {};
   }
   seen->doing = Doing::kFinished;
@@ -204,7 +204,7 @@ Complaint Observer::see_finish() {
   return {};
 }
 
-// What lies behind the end is leased to nobody any more.
+// A sample behind the end is leased to nobody any more.
 Complaint Observer::end_at(std::int64_t total) {
   if (total == total_samples_) return {};
   if (total_samples_ != kUnknownTotal || (!done_.empty() && done_.rbegin()->second > total))

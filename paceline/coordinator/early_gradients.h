@@ -24,7 +24,7 @@ class EarlyGradients {
   EarlyNumber committed(ReplicaId replica, Clock clock);
   // The gradient will be in no commit.
   void discarded(ReplicaId replica, Clock clock);
-  // It has no gradient after all: its samples lie behind the end of the data.
+  // The replica has no gradient after all: its samples lie behind the end of the data.
   void parked(ReplicaId replica) {
     if (ready_ && ready_->replica == replica) ready_.reset();
   }

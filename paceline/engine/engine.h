@@ -43,7 +43,7 @@ struct StepResult {
   std::string not_finite = {};  // the name of a tensor whose gradient is not; empty: nobody has looked
   // How much this gradient counts beside those of other batches; nullopt: as much as its samples.
   std::optional<double> weight = {};
-  // As control::ReplicaReady has it. A batch of samples from there on is skipped.
+  // The number of samples of the run, as control::ReplicaReady has it. A batch of samples from there on is skipped.
   std::optional<std::int64_t> data_end = {};
 };
 

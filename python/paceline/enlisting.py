@@ -25,7 +25,7 @@ from .frozen import Frozen
 from .host_binding import HostBinding
 from .inventory import Inventory, take_inventory
 from .job import Job
-from .loading import Load, Loads, check_train_set, make_loader, prefetched, to_device
+from .loading import Drawn, Load, check_train_set, make_loader, prefetched, to_device
 from .memories import CUDA, Memories
 from .optimizer_guard import OptimizerGuard
 from .optimizers import read_optimizer
@@ -34,6 +34,8 @@ from .reporting import reporter
 from .resident_binding import ResidentBinding
 from .schedules import read_schedule
 from .session import Session
+from .streams import Stream
+from .streams.host_source import job_on_host
 from .wishes import Wishes
 from .write_watch import WriteWatch
 
@@ -62,6 +64,8 @@ def _prepare_process() -> None:
 def enlist(session: Session, model: nn.Module, train_set: Any, wishes: Wishes) -> Job:
     _prepare_process()
     samples = check_train_set(train_set)
+    if isinstance(train_set, Stream):
+        _check_stream(train_set, _epochs(session, wishes), wishes)
     if wishes.evaluate is not None:
         takes_model(wishes.evaluate)
     inventory = take_inventory(model, session.stages)
@@ -75,7 +79,9 @@ def enlist(session: Session, model: nn.Module, train_set: Any, wishes: Wishes) -
     if session.role == "worker" and session.run_folder and session.on_host == 0:
         frozen.keep(session.run_folder, session.keep_frozen)
     # A follower describes only the model to its leader, without any settings.
-    message = None if session.role == "follower" else _model_message(session, inventory, frozen, samples, wishes)
+    message = None
+    if session.role != "follower":
+        message = _model_message(session, inventory, frozen, train_set, samples, wishes)
     cuts = None
     if session.stages and message is not None and session.role != "evaluator":
         try:
@@ -89,7 +95,14 @@ def enlist(session: Session, model: nn.Module, train_set: Any, wishes: Wishes) -
         inventory=inventory,
         memories=memories,
         binding=_make_binding(session, inventory, memories, device, wishes),
-        make_loader=lambda: make_loader(train_set, wishes.collate_fn, wishes.loader),
+        make_loader=lambda: make_loader(
+            train_set,
+            wishes.collate_fn,
+            wishes.loader,
+            session.seed,
+            _epochs(session, wishes),
+            job_on_host(session.run_folder),
+        ),
         evaluate=wishes.evaluate,
         guard=OptimizerGuard(wishes.optimizer, wishes.scaler, wishes.schedule),
         watch=WriteWatch([*inventory.entries, *inventory.frozen], may_write),
@@ -106,11 +119,34 @@ def enlist(session: Session, model: nn.Module, train_set: Any, wishes: Wishes) -
     return job
 
 
+def _check_stream(stream: Stream, epochs: float, wishes: Wishes) -> None:
+    if stream.varies and wishes.processes != 1:
+        raise PacelineError(
+            "a batch of this stream may have fewer samples than were leased, and the processes of a worker share "
+            "whole batches; leave processes= out, and name more devices"
+        )
+    if stream.open_end and epochs < 1:
+        raise PacelineError(
+            f"nobody knows how many samples {epochs:g} epochs of this stream have before it was read to its end; "
+            "give the stream records="
+        )
+    if stream.open_end and wishes.schedule is not None:
+        raise PacelineError(
+            "a schedule needs the number of samples of an epoch, and nobody knows this stream's; give the stream "
+            "records="
+        )
+
+
 def _cuts_of(model: nn.Module, train_set: Any, inventory: Inventory, samples: int, wishes: Wishes) -> Cuts:
     if wishes.loss is None:
         raise CannotCut(
             "the program's own loop computes whole models; make the part of the loop that computes the loss a "
             "function loss(model, batch), and write paceline.run(model, train_set, loss) instead of the loop"
+        )
+    if isinstance(train_set, Stream) and train_set.varies:
+        raise CannotCut(
+            "a batch of this stream may have fewer samples than were leased, and stages compute whole batches; leave "
+            "keep= and pack= out, and give the stream records="
         )
     if wishes.scaler is not None:
         raise CannotCut("scaler= works on whole models only; use bfloat16, which needs no scaler")
@@ -120,7 +156,8 @@ def _cuts_of(model: nn.Module, train_set: Any, inventory: Inventory, samples: in
     if device.type not in ("cpu", "cuda"):
         raise CannotCut(f"stages compute on processors and on NVIDIA's GPUs, and this model is on {device.type}")
     probed = tuple(range(min(samples, 2)))
-    batch = Loads(train_set, wishes.collate_fn)[Load(probed, 0)]
+    batch = make_loader(train_set, wishes.collate_fn, {}).get(Load(probed, 0))
+    batch = batch.batch if isinstance(batch, Drawn) else batch
     return find_cuts(model, inventory, wishes.loss, to_device(batch, device), len(probed), wishes.blocks)
 
 
@@ -168,7 +205,9 @@ def _make_team(
     return None
 
 
-def _model_message(session: Session, inventory: Inventory, frozen: Frozen, samples: int, wishes: Wishes) -> Message:
+def _model_message(
+    session: Session, inventory: Inventory, frozen: Frozen, train_set: Any, samples: int, wishes: Wishes
+) -> Message:
     message: Message = {
         "type": "model",
         "tensors": [entry.message() for entry in inventory.entries],
@@ -187,12 +226,15 @@ def _model_message(session: Session, inventory: Inventory, frozen: Frozen, sampl
         message["memory"] = {"kind": CUDA, "device": card, "cards": len(cuda.cards()), "words": cuda.offers_words()}
     if wishes.evaluate is None:
         message["evaluates"] = False
+    if isinstance(train_set, Stream):
+        message["in_order"] = True
+        message["open_end"] = train_set.open_end
     if inventory.aliases:
         message["aliases"] = [list(pair) for pair in inventory.aliases]
     asked = {
         "batch": wishes.batch_size and min(wishes.batch_size, max(samples, _MOST_BATCH)),
         "epochs": wishes.epochs,
-        "digest": wishes.digest,
+        "digest": wishes.digest or (train_set.digest() if isinstance(train_set, Stream) else None),
         "least_batch": wishes.least_batch,
         "drop_last": wishes.drop_last or None,
         "least_share": _least_share(inventory.model, wishes.processes),
@@ -224,11 +266,19 @@ def _in_words(device: torch.device) -> str:
     return f"{device} ({torch.cuda.get_device_name(device)})" if device.type == "cuda" else str(device)
 
 
+def _epochs(session: Session, wishes: Wishes) -> float:
+    return float(wishes.epochs or session.settings.get("epochs") or DEFAULT_EPOCHS)
+
+
 def _schedule(session: Session, samples: int, wishes: Wishes) -> dict[str, Any] | None:
-    epochs = wishes.epochs or session.settings.get("epochs") or DEFAULT_EPOCHS
     batch = wishes.batch_size or session.settings.get("batch") or DEFAULT_BATCH
     if wishes.drop_last and samples >= batch:
         samples -= int(samples % batch)
     return read_schedule(
-        wishes.optimizer, wishes.schedule, wishes.schedule_per, float(epochs), samples, session.round(batch)
+        wishes.optimizer,
+        wishes.schedule,
+        wishes.schedule_per,
+        _epochs(session, wishes),
+        samples,
+        session.round(batch),
     )

@@ -18,7 +18,7 @@ from .evaluation import Evaluate, measure
 from .frozen import Frozen
 from .inventory import Inventory
 from .leaving import Leaving
-from .loading import Load, to_device
+from .loading import Drawn, Load, to_device
 from .measures import finite, number, scalar, weight_of
 from .measures import metrics as checked
 from .memories import Memories
@@ -94,8 +94,10 @@ class Job:
         self._micro_batch: int | None = None
         self._expecting: list[list[Load]] = []  # for each batch
         self._words: Words | None = None  # the words of the step in hand
+        self._data_end: int | None = None  # said by the step in hand: how many samples the run has in all
         self._finishes_later = False  # the step in hand, without this thread waiting for it
         self._augment_seed = 0
+        self._drawn: int | None = None  # samples of the batch in hand, if a stream may have fewer than were leased
         self._leaving = Leaving()
         self._write_guard = WriteGuard(binding.shared_at, reporter.tell)
         self._write_guard.install()
@@ -106,7 +108,7 @@ class Job:
         self._stages: Stages | None = None
         if loss is not None and cuts is not None and self._loader is not None:
             self._stages = Stages(
-                model, inventory, memories, loss, cuts, self._loader.get, self._bind_weights, device
+                model, inventory, memories, loss, cuts, self._whole_batch, self._bind_weights, device
             )
 
     # The program calls these.
@@ -136,9 +138,9 @@ class Job:
                     else "job.step() was called before the first batch; call it in the loop over the job"
                 )
             self._in_hand, self._stepped = False, True
-            self._small.computed(len(self.samples))
+            self._small.computed(len(self.samples) if self._drawn is None else self._drawn)
             assert self._micro is not None
-            known = None if weight is None else weight_of(weight)
+            known = self._drawn if weight is None else weight_of(weight)
             later = self._finishes_later and known != 0
             if later and len(self._micro.parts) == 1 and self._words is not None:
                 metrics = self._words.take(metrics)
@@ -244,10 +246,14 @@ class Job:
         self._augment_seed = int(step["augment_seed"])
         self._micro_batch = step.get("micro_batch")
         self._micro = MicroBatches(self._inventory, cut(samples, self._micro_batch))
+        self._data_end = None
         bound = False
         for micro, part in enumerate(self._micro.parts):
             self._micro.start(micro)
-            batch = self._loader.get(Load(part, self._augment_seed, self.epoch))
+            batch = self._taken(self._loader.get(Load(part, self._augment_seed, self.epoch)))
+            if self._drawn == 0:
+                self._micro.nothing()
+                continue
             if self._device.type != "cpu":
                 batch = to_device(batch, self._device)  # before the weights, which the device may have to wait for
             if not bound:
@@ -265,9 +271,23 @@ class Job:
                     "a `continue` that leaves a batch out, write job.step(loss, skipped=True)"
                 )
 
-        if not bound:  # there are fewer samples than processes
+        if not bound:  # there is no sample: fewer than processes, say
             self._bind(step)
+        if not bound or self._drawn == 0:
             self._finish(self._micro)
+
+    def _whole_batch(self, load: Load) -> Any:
+        assert self._loader is not None
+        return self._taken(self._loader.get(load))
+
+    def _taken(self, got: Any) -> Any:
+        """The batch. A stream says how many samples are in it, and where the data end."""
+        self._drawn = None
+        if not isinstance(got, Drawn):
+            return got
+        self._drawn = got.samples if got.varies else None
+        self._data_end = got.data_end or self._data_end
+        return got.batch
 
     def _bind(self, step: Message) -> None:
         page = step.get("page")
@@ -313,6 +333,8 @@ class Job:
         said: Message = {"loss": loss, "metrics": micro.metrics, "skipped": skipped, **known}
         if micro.weight is not None:
             said["weight"] = micro.weight
+        if self._data_end is not None:
+            said["data_end"] = self._data_end
         # A smaller scale helps if a gradient is too large. It does not help if the loss is not a number.
         if overflowed and not micro.skipped and loss is not None:
             said["retry"] = True

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import functools
 import inspect
 import multiprocessing
 import pickle
@@ -15,7 +16,7 @@ import traceback
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Callable
+from typing import Any, Callable, NamedTuple
 
 import torch
 from torch.utils.data import DataLoader, Dataset, Subset, TensorDataset, default_collate
@@ -24,6 +25,10 @@ from .epochs import those_with_set_epoch
 from .errors import PacelineError
 from .failures import Failure, failure_of
 from .seeding import seed_sample
+from .streams import Stream
+from .streams.host_source import HostSource
+from .streams.leased import Leased
+from .streams.source import is_sized
 
 Collate = Callable[[list[Any]], Any]
 
@@ -33,6 +38,15 @@ class Load:
     samples: tuple[int, ...]
     augment_seed: int
     epoch: int = 0
+
+
+class Drawn(NamedTuple):
+    """A batch of a stream."""
+
+    batch: Any  # None without samples
+    samples: int
+    varies: bool  # a batch may have fewer samples than were leased, so each counts as much as it has
+    data_end: int | None  # the number of samples of the whole run, if the batch reached or passed their end
 
 
 class Loads(Dataset):  # type: ignore[type-arg]
@@ -67,6 +81,33 @@ class Loads(Dataset):  # type: ignore[type-arg]
         if self._collate_alone_draws:
             seed_sample(load.augment_seed, load.samples[-1])
         return self._collate(samples)
+
+
+class StreamLoads(Loads):
+    """A stream by whole batches. The samples of a load are places in the stream's order, one after the other."""
+
+    def __init__(
+        self, train_set: Any, collate_fn: Collate | None, seed: int, epochs: float, host: str, readers: int
+    ) -> None:
+        """host: a text that the workers of this job on this host share, and nobody else; empty: there is none.
+
+        readers: how many processes read for all of them, if the source has to be read from its beginning.
+        """
+        super().__init__(train_set, collate_fn)
+        if host and not is_sized(train_set.source):
+            train_set = train_set.reading(HostSource(train_set.source, f"{host}-{train_set.digest()}", readers))
+        self._leased = Leased(train_set, seed, epochs)
+
+    def __getitem__(self, load: Load) -> Drawn:
+        self.enter(load)
+        stream = self.train_set
+        draws = stream.map is not None or stream.keep is not None or stream.pack is not None
+        before = functools.partial(seed_sample, load.augment_seed) if draws else None
+        samples, data_end = self._leased.draw(load.epoch, load.samples[0], load.samples[-1] + 1, before)
+        if self._collate_alone_draws:
+            seed_sample(load.augment_seed, load.samples[-1])
+        batch = self._collate(samples) if samples else None
+        return Drawn(batch, len(samples), stream.varies, data_end)
 
 
 def _draws_nothing(train_set: Any) -> bool:
@@ -262,7 +303,9 @@ _REFUSED = {
 
 
 def check_train_set(train_set: Any) -> int:
-    """The number of samples."""
+    """The number of samples; of a stream, that of an epoch."""
+    if isinstance(train_set, Stream):
+        return train_set.epoch_records
     if isinstance(train_set, DataLoader):
         raise PacelineError(
             "join() wants the data set and not a DataLoader; give it loader.dataset, and what the loader was told: "
@@ -271,7 +314,8 @@ def check_train_set(train_set: Any) -> int:
     if isinstance(train_set, torch.utils.data.IterableDataset) or not hasattr(train_set, "__getitem__"):
         raise PacelineError(
             f"{type(train_set).__name__} has no samples by number, and Paceline leases samples by their numbers; "
-            "use a map-style data set, with __getitem__ and __len__, or make one over numbered shards"
+            "give join() a paceline.streams.Stream over its files, or a map-style data set, with __getitem__ and "
+            "__len__"
         )
     if isinstance(train_set, tuple) and all(isinstance(part, torch.Tensor) for part in train_set):
         raise PacelineError("join() wants one data set and not a tuple of tensors; give it TensorDataset(x, y)")
@@ -320,8 +364,19 @@ def prefetched(options: dict[str, Any]) -> int:
     return int(options.get("num_workers", 0)) * int(options.get("prefetch_factor") or 2)
 
 
-def make_loader(train_set: Any, collate_fn: Collate | None, options: dict[str, Any]) -> Any:
-    loads = Loads(train_set, collate_fn)
+def make_loader(
+    train_set: Any,
+    collate_fn: Collate | None,
+    options: dict[str, Any],
+    seed: int = 0,
+    epochs: float = 1,
+    host: str = "",
+) -> Any:
+    if isinstance(train_set, Stream):
+        readers = max(1, options.get("num_workers", 0))
+        loads: Loads = StreamLoads(train_set, collate_fn, seed, epochs, host, readers)
+    else:
+        loads = Loads(train_set, collate_fn)
     if options.get("num_workers", 0) == 0:
         return DirectLoader(loads)
     return AheadLoader(loads, options)

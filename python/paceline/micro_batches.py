@@ -51,6 +51,14 @@ class MicroBatches:
         """The share of the part in hand. With weights, the sums are divided by all of them at the end."""
         return len(self.parts[self._now]) / self._samples if self._part_weight is None else self._part_weight
 
+    def nothing(self) -> None:
+        """The part in hand has no sample."""
+        self.weight = self.weight or 0.0
+        self._part_weight = 0.0
+        if self.is_last and self.weight == 0:
+            self.skipped = True
+        self.collect()
+
     def measured(
         self,
         loss: float | torch.Tensor,

@@ -26,7 +26,7 @@ class LittleCluster {
                 std::uint64_t seed, const std::optional<ControllerState>& start = std::nullopt,
                 std::vector<RunListener*> listeners = {});
 
-  // Nobody knows how many samples there are, and a replica that comes to their end says so. Before the first replica
+  // The number of samples is unknown, and a replica that comes to their end says so. Call this before the first replica
   // joins.
   void data_end_at(std::int64_t total) { total_ = total; }
   // A replica that needs about `interval` an iteration; `jitter` of it more or less.

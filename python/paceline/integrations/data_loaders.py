@@ -8,6 +8,7 @@ from torch.utils.data import BatchSampler, DataLoader, RandomSampler, Sequential
 
 from ..errors import PacelineError
 from ..loading import check_train_set
+from ..streams import Stream
 
 # The settings that a job's own loader takes over.
 _PROCESSES = (
@@ -26,7 +27,7 @@ def wishes_of(loader: Any) -> dict[str, Any]:
     if not isinstance(loader, DataLoader):
         raise PacelineError(
             f"the training data are a {type(loader).__name__}; Paceline leases samples by their numbers and needs "
-            "one DataLoader over a map-style data set"
+            "one DataLoader over a map-style data set or a paceline.streams.Stream"
         )
     samples = check_train_set(loader.dataset)
     batches = loader.batch_sampler
@@ -36,7 +37,7 @@ def wishes_of(loader: Any) -> dict[str, Any]:
         )
     sampler: Any = batches.sampler
     plain = isinstance(sampler, SequentialSampler) or (isinstance(sampler, RandomSampler) and not sampler.replacement)
-    if not plain or len(sampler) != samples:
+    if not plain or (not isinstance(loader.dataset, Stream) and len(sampler) != samples):
         raise PacelineError(
             f"the training DataLoader has a {type(sampler).__name__}; Paceline leases the samples, so that each is "
             "trained on exactly once an epoch: leave sampler= out"

@@ -24,6 +24,7 @@ from ..errors import PacelineError
 from ..job import Job
 from ..joining import join
 from ..launching import launch
+from ..loading import check_train_set
 from ..reporting import reporter
 from ..session import session
 from ..trees import leaves
@@ -106,7 +107,7 @@ class PacelineStrategy(SingleDeviceStrategy):
         with reporter.reported():
             wishes = wishes_of(dataloader)
         self._loader = dataloader
-        self._batches = Batches(len(self._loader.dataset), wishes["batch_size"])
+        self._batches = Batches(check_train_set(self._loader.dataset), wishes["batch_size"])
         return self._batches
 
     def setup(self, trainer: Trainer) -> None:

@@ -22,6 +22,7 @@ from ..errors import PacelineError
 from ..job import Job
 from ..joining import join
 from ..launching import launch
+from ..loading import check_train_set
 from ..reporting import reporter
 from ..session import session
 from ..trees import leaves
@@ -75,7 +76,7 @@ class PacelineTraining(_Trainer):
         loader = super().get_train_dataloader()
         with reporter.reported():
             wishes = wishes_of(loader)
-        batches = Batches(len(loader.dataset), wishes["batch_size"])
+        batches = Batches(check_train_set(loader.dataset), wishes["batch_size"])
         # The rates of a step, counted as they are in training.
         steps = super().set_initial_training_values(self.args, batches)[-1]
         optimizer = super().create_optimizer()

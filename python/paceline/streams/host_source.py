@@ -1,0 +1,211 @@
+"""A source that all workers of a host read together, so that each shard is read once and not once a worker.
+
+Reader processes hold the shards, each its own. They belong to no worker: a worker that dies leaves them to the
+others, and they end when nobody has asked for a while. The order of records does not depend on who reads them. So if
+a reader dies, each worker goes on by reading that reader's shards itself.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import pickle
+import selectors
+import signal
+import socket
+import struct
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from .source import UnsizedSource
+
+_IDLE_SECONDS = 3.0
+_CONNECT_SECONDS = 10.0
+_SIZE = struct.Struct("<q")
+_FAILED = -1  # in the place of a size: the reader could not answer
+
+
+class HostSource:
+    def __init__(self, source: UnsizedSource, name: str, readers: int) -> None:
+        """name: the same for all workers of the host that are to share the source, and for no others."""
+        self._source = source
+        self._addresses = [f"\0paceline-reader-{os.getuid()}-{name}-{number}" for number in range(readers)]
+        self._connections: dict[int, socket.socket | None] = {}  # None: the reader is gone
+        self._pid = os.getpid()
+        self.sized = False
+        for address in self._addresses:
+            _start_reader(source, address)
+
+    def __repr__(self) -> str:
+        return repr(self._source)
+
+    def shards(self) -> Sequence[str]:
+        return self._source.shards()
+
+    def up_to(self, shard: int, most: int) -> int:
+        known = self._ask(shard, {"shard": shard, "most": most})
+        return self._source.up_to(shard, most) if known is None else int(known)
+
+    def read(self, shard: int, records: Sequence[int]) -> list[Any]:
+        found = self._ask(shard, {"shard": shard, "records": list(records)})
+        return self._source.read(shard, records) if found is None else list(found)
+
+    def _ask(self, shard: int, request: dict[str, Any]) -> Any:
+        """The answer; None if the caller has to read by itself, which also shows what is wrong with the data."""
+        reader = shard % len(self._addresses)
+        connection = self._connection(reader)
+        if connection is None:
+            return None
+        try:
+            connection.sendall(json.dumps(request).encode() + b"\n")
+            [size] = _SIZE.unpack(_received(connection, _SIZE.size))
+            return None if size == _FAILED else pickle.loads(_received(connection, size))
+        except OSError:
+            connection.close()
+            self._connections[reader] = None
+            return None
+
+    def _connection(self, reader: int) -> socket.socket | None:
+        if os.getpid() != self._pid:  # a fork's answers would be mixed with its parent's
+            self._connections, self._pid = {}, os.getpid()
+        if reader not in self._connections:
+            self._connections[reader] = _connected(self._addresses[reader])
+        return self._connections[reader]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_connections": {}}
+
+
+def job_on_host(run_folder: str) -> str:
+    """A name that the workers of a run on this host have in common; empty if the run has no folder here.
+
+    A program that was changed since is another one: its shards may be opened in another way.
+    """
+    if not run_folder:
+        return ""
+    try:
+        changed = os.stat(sys.argv[0]).st_mtime_ns
+    except OSError:
+        changed = 0
+    return hashlib.blake2b(f"{run_folder} {changed}".encode(), digest_size=8).hexdigest()
+
+
+def _connected(address: str) -> socket.socket | None:
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        connection.settimeout(_CONNECT_SECONDS)
+        connection.connect(address)
+        connection.settimeout(None)
+    except OSError:
+        connection.close()
+        return None
+    # Answers are unpickled, so only this user's own processes may give them.
+    return connection if _is_own(connection) else None
+
+
+def _is_own(connection: socket.socket) -> bool:
+    _, user, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+    return bool(user == os.getuid())
+
+
+def _received(connection: socket.socket, size: int) -> bytes:
+    data = bytearray()
+    while len(data) < size:
+        piece = connection.recv(min(size - len(data), 1 << 20))
+        if not piece:
+            raise ConnectionResetError
+        data += piece
+    return bytes(data)
+
+
+def _start_reader(source: UnsizedSource, address: str) -> None:
+    """Unless another worker of this host has started it."""
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        listener.bind(address)
+    except OSError:
+        listener.close()
+        return
+    listener.listen(64)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    child = os.fork()
+    if child == 0:
+        try:
+            if os.fork() == 0:  # its parent is init, so nobody has to wait for its end
+                os.setsid()
+                _become_reader(source, listener)
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    listener.close()
+
+
+def _become_reader(source: UnsizedSource, listener: socket.socket) -> None:
+    import torch
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
+        signal.signal(number, signal.SIG_DFL)
+    null = os.open(os.devnull, os.O_RDWR)
+    for descriptor in range(3):
+        os.dup2(null, descriptor)
+    torch.set_num_threads(1)  # others of its parent's died in the fork
+    Reader(source, listener).serve()
+
+
+class Reader:
+    def __init__(self, source: UnsizedSource, listener: socket.socket) -> None:
+        self._source = source
+        self._listener = listener
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(listener, selectors.EVENT_READ)
+        self._asked: dict[socket.socket, bytearray] = {}
+
+    def serve(self) -> None:
+        """Until nobody is connected, and nobody comes for a while."""
+        while True:
+            events = self._selector.select(None if self._asked else _IDLE_SECONDS)
+            if not events:
+                return
+            for key, _ in events:
+                if key.fileobj is self._listener:
+                    self._accept()
+                else:
+                    self._hear(key.fileobj)  # type: ignore[arg-type]
+
+    def _accept(self) -> None:
+        connection, _ = self._listener.accept()
+        if not _is_own(connection):
+            connection.close()
+            return
+        self._asked[connection] = bytearray()
+        self._selector.register(connection, selectors.EVENT_READ)
+
+    def _hear(self, connection: socket.socket) -> None:
+        try:
+            piece = connection.recv(1 << 16)
+            asked = self._asked[connection]
+            asked += piece
+            while (end := asked.find(b"\n")) >= 0:
+                request = json.loads(asked[:end])
+                del asked[: end + 1]
+                connection.sendall(self._answer(request))
+        except OSError:
+            piece = b""
+        if not piece:
+            self._selector.unregister(connection)
+            del self._asked[connection]
+            connection.close()
+
+    def _answer(self, request: dict[str, Any]) -> bytes:
+        try:
+            if "most" in request:
+                answer: Any = self._source.up_to(request["shard"], request["most"])
+            else:
+                answer = self._source.read(request["shard"], request["records"])
+            data = pickle.dumps(answer, protocol=pickle.HIGHEST_PROTOCOL)
+        except Exception:  # who asked finds the same, and can say it
+            return _SIZE.pack(_FAILED)
+        return _SIZE.pack(len(data)) + data

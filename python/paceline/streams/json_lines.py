@@ -1,0 +1,66 @@
+"""JSON lines: one record a line."""
+
+from __future__ import annotations
+
+import json
+from array import array
+from collections.abc import Sequence
+from typing import Any, BinaryIO
+
+from ..errors import PacelineError
+from .files import Files, Opened, Paths, refuse_compressed
+from .source import changed
+
+
+class JsonLines(Files):
+    """Records of .jsonl files, by default as json.loads() gives them; lines of spaces only are no records.
+
+    The first use of a file reads it once for the places of its lines: 8 bytes of memory each.
+    """
+
+    def __init__(self, files: Paths) -> None:
+        super().__init__(files, (".jsonl", ".ndjson", ".json"))
+        refuse_compressed(self.files)
+        self._begins = Opened(self._find_lines, most=1024, keep=True)
+        self._opened: Opened[BinaryIO] = Opened(self._open)
+
+    def length(self, shard: int) -> int:
+        return len(self._begins.get(shard))
+
+    def read(self, shard: int, records: Sequence[int]) -> list[Any]:
+        begins = self._begins.get(shard)
+        file = self._opened.get(shard)
+        found = []
+        for record in records:
+            if record >= len(begins):
+                break
+            file.seek(begins[record])
+            line = file.readline()
+            if not line:
+                raise changed(self.files[shard], len(begins), record)
+            try:
+                found.append(json.loads(line))
+            except ValueError as error:
+                raise self._damaged(shard, begins[record], error) from error
+        return found
+
+    def _open(self, shard: int) -> BinaryIO:
+        self.size(shard)
+        return open(self.files[shard], "rb")
+
+    def _find_lines(self, shard: int) -> array[int]:
+        begins = array("q")
+        begin = 0
+        with self._open(shard) as file:
+            for line in file:
+                if not line.isspace():
+                    begins.append(begin)
+                begin += len(line)
+        return begins
+
+    def _damaged(self, shard: int, begin: int, error: ValueError) -> PacelineError:
+        with self._open(shard) as file:
+            line = file.read(begin).count(b"\n") + 1
+        return PacelineError(
+            f"line {line} of {self.files[shard]} is no JSON: {error}; repair it, or leave it out of the file"
+        )

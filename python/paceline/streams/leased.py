@@ -1,0 +1,67 @@
+"""The samples of leases of a stream, in a job.
+
+A job counts places over its epochs, and the stream over its passes. An epoch of the job has `epoch_records` places. A
+pass has as many records as the shards have, which nobody may know before the first pass has come to its end.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Callable
+
+from ..errors import PacelineError
+from .stream import Stream
+
+
+class Leased:
+    def __init__(self, stream: Stream, seed: int, passes: float) -> None:
+        """passes: how often the whole stream is trained on, if nobody knows its length."""
+        self._stream = stream
+        self._passes = passes
+        stream.seed(seed)
+
+    def draw(
+        self, epoch: int, begin: int, end: int, before: Callable[[int], None] | None = None
+    ) -> tuple[list[Any], int | None]:
+        """The samples of places [begin, end) of an epoch; and the number of samples of the run, if they reach it.
+
+        before: called with each place before its record is looked at, for the random numbers of keep and map.
+        """
+        stream = self._stream
+        first = epoch * stream.epoch_records
+        records = self._records(first + begin, first + end)
+        total = self._total() if stream.open_end else None
+        samples = []
+        for place, record in zip(range(begin, end), records):
+            if before is not None:
+                before(place)
+            if stream.keep is not None and not stream.keep(record):
+                continue
+            samples.append(record if stream.map is None else stream.map(record))
+        if stream.pack is not None:
+            samples = list(stream.pack(samples))
+        return samples, total if total is not None and total <= first + end else None
+
+    def _records(self, first: int, last: int) -> list[Any]:
+        """The records of places [first, last), counted over all epochs; fewer at the end of the run."""
+        records: list[Any] = []
+        while first + len(records) < last:
+            at = first + len(records)
+            size = self._stream.known_records
+            total = self._total() if self._stream.open_end else None
+            if total is not None and at >= total:
+                break
+            wanted = last - at if total is None else min(last, total) - at
+            number, within = (0, at) if size is None else divmod(at, size)
+            found = self._stream.records(number, within, within + wanted)
+            if not found and self._stream.known_records in (None, 0):
+                raise PacelineError(f"{self._stream!r} has no records; give join() a stream that has some")
+            records += found
+        if self._stream.open_end and self._stream.known_records is None:
+            self._stream.ends_at(0, last)
+        return records
+
+    def _total(self) -> int | None:
+        """The samples of the whole run, as soon as they are known. The coordinator rounds in the same way."""
+        size = self._stream.known_records
+        return None if size is None else max(1, math.floor(self._passes * size + 0.5))

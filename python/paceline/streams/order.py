@@ -1,0 +1,168 @@
+"""The order of a stream: a function of the seed, the pass and the shards' lengths, and of nothing else.
+
+So it is the same however many workers, loader processes and hosts there are, and after each resume.
+
+A pass takes the shards in an order that its seed permutes. The first `interleave` of them are open. In turns each
+open shard gives its next `stride` records; a shard that has fewer gives those. In the turn after its last record, the
+next shard takes its place. Of the records in this order, each block of `shuffle` is permuted.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+import torch
+
+from .shuffling import permuted
+
+UpTo = Callable[[int, int], int]
+_NO_LIMIT = 1 << 62
+_SHARDS, _BLOCK = 1, 2  # purposes of a seed
+
+
+@dataclass(frozen=True)
+class _Segment:
+    """Rounds in which every one of these shards gives `stride` records."""
+
+    start: int  # place of its first record, before blocks are permuted
+    open: tuple[tuple[int, int], ...]  # shard, and its first record of the segment
+    rounds: int
+    stride: int
+
+    @property
+    def end(self) -> int:
+        return self.start + self.rounds * len(self.open) * self.stride
+
+    def at(self, begin: int, end: int) -> Iterable[tuple[int, int]]:
+        """The shards and records of places [begin, end), which are in this segment."""
+        if self.rounds == 1 and len(self.open) == 1:  # torch takes longer
+            [(shard, first)] = self.open
+            return [(shard, first + place - self.start) for place in range(begin, end)]
+        within = torch.arange(begin - self.start, end - self.start)
+        rounds, rest = within // (len(self.open) * self.stride), within % (len(self.open) * self.stride)
+        turn = rest // self.stride
+        shards, firsts = torch.tensor(self.open, dtype=torch.int64).T
+        records = firsts[turn] + rounds * self.stride + rest % self.stride
+        return zip(shards[turn].tolist(), records.tolist())
+
+
+class Pass:
+    """The order of one pass. It looks no further into the shards than it is asked to."""
+
+    def __init__(
+        self,
+        shards: int,
+        up_to: UpTo,
+        sized: bool,
+        seed: int,
+        number: int,
+        shuffle: int,
+        interleave: int,
+        stride: int,
+    ) -> None:
+        """up_to(shard, most): as Source.up_to(). shuffle: 0 permutes neither shards nor records."""
+        self._up_to = up_to
+        self._sized = sized
+        self._seed = seed
+        self._number = number
+        self._shuffle = shuffle
+        self._stride = stride
+        order = permuted(shards, seed, _SHARDS, number).tolist() if shuffle else range(shards)
+        self._waiting: Iterator[int] = iter(order)
+        self._open: list[list[int] | None] = [None] * interleave  # shard and next record; None: take the next one
+        self._segments: list[_Segment] = []
+        self._starts: list[int] = []
+        self._block: tuple[int, list[tuple[int, int]]] = (-1, [])
+        self.size: int | None = None  # the number of records, once it is known
+
+    def places(self, begin: int, end: int) -> list[tuple[int, int]]:
+        """The shards and records of places [begin, end); fewer if the pass has no more."""
+        if not self._shuffle:
+            return self._before_shuffling(begin, end)
+        found: list[tuple[int, int]] = []
+        for block in range(begin // self._shuffle, -(-end // self._shuffle)):
+            first = block * self._shuffle
+            found += self._permuted(block)[max(0, begin - first) : max(0, end - first)]
+        return found
+
+    def ends_at(self, place: int) -> bool:
+        """Whether there is no record from `place` on."""
+        self._reach(place + 1)
+        return self.size is not None and self.size <= place
+
+    def _permuted(self, block: int) -> list[tuple[int, int]]:
+        if self._block[0] != block:
+            first = block * self._shuffle
+            places = self._before_shuffling(first, first + self._shuffle)
+            order = permuted(len(places), self._seed, _BLOCK, self._number, block).tolist()
+            self._block = (block, [places[at] for at in order])
+        return self._block[1]
+
+    def _before_shuffling(self, begin: int, end: int) -> list[tuple[int, int]]:
+        self._reach(end)
+        found: list[tuple[int, int]] = []
+        at = max(0, bisect.bisect_right(self._starts, begin) - 1)
+        while begin < end and at < len(self._segments) and self._segments[at].start < end:
+            segment = self._segments[at]
+            if begin < segment.end:
+                found += segment.at(begin, min(end, segment.end))
+            begin = max(begin, segment.end)
+            at += 1
+        return found
+
+    def _reach(self, place: int) -> None:
+        """The segments of all places before this one are known, or the size is."""
+        while self.size is None and self._known < place:
+            self._whole_rounds(place)
+            if self._known >= place:
+                return
+            self._ragged_round()
+            if not self._open:
+                self.size = self._known
+
+    @property
+    def _known(self) -> int:
+        return self._segments[-1].end if self._segments else 0
+
+    def _add(self, segment: _Segment) -> None:
+        self._segments.append(segment)
+        self._starts.append(segment.start)
+
+    def _whole_rounds(self, place: int) -> None:
+        slots = [slot for slot in self._open if slot is not None]
+        if len(slots) < len(self._open):
+            return
+        wanted = -(-(place - self._known) // (len(slots) * self._stride))
+        rounds = min(
+            (self._up_to(shard, _NO_LIMIT if self._sized else record + wanted * self._stride) - record)
+            // self._stride
+            for shard, record in slots
+        )
+        if rounds <= 0:
+            return
+        opened = tuple((shard, record) for shard, record in slots)
+        self._add(_Segment(self._known, opened, rounds, self._stride))
+        for slot in slots:
+            slot[1] += rounds * self._stride
+
+    def _ragged_round(self) -> None:
+        """A turn of each shard, some of which end."""
+        for at, slot in enumerate(self._open):
+            given = 0 if slot is None else self._give(slot)
+            while given == 0:
+                shard = next(self._waiting, None)
+                self._open[at] = slot = None if shard is None else [shard, 0]
+                if slot is None:
+                    break
+                given = self._give(slot)
+        self._open = [slot for slot in self._open if slot is not None]
+
+    def _give(self, slot: list[int]) -> int:
+        shard, record = slot
+        given = min(self._stride, self._up_to(shard, record + self._stride) - record)
+        if given > 0:
+            self._add(_Segment(self._known, ((shard, record),), 1, given))
+            slot[1] += given
+        return given

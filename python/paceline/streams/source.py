@@ -1,0 +1,70 @@
+"""Sources: shards with numbered records. A Stream makes one order of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol, runtime_checkable
+
+from ..errors import PacelineError
+
+
+@runtime_checkable
+class Source(Protocol):
+    """Shards with numbered records, the same in all processes and for the whole job.
+
+    A source is pickled if loader processes are spawned, and copied if they are forked: a file that it holds open must
+    be opened again there (files.Opened does it). A shard that cannot be read is a PacelineError of one line that
+    names it.
+
+    A source that knows the length of a shard only after reading it has `sized = False`, and up_to() instead of
+    length().
+    """
+
+    def shards(self) -> Sequence[str]:
+        """Returns the names of the shards, one at least. The order of the list is part of the stream's order."""
+        ...
+
+    def length(self, shard: int) -> int:
+        """Returns the records of a shard; the shard may be opened for it."""
+        ...
+
+    def read(self, shard: int, records: Sequence[int]) -> list[Any]:
+        """Returns these records of a shard, whose numbers ascend; 0 <= each < length(shard)."""
+        ...
+
+
+class UnsizedSource(Protocol):
+    """A source that knows the length of a shard only after reading it."""
+
+    sized: bool  # false
+
+    def shards(self) -> Sequence[str]: ...
+
+    def up_to(self, shard: int, most: int) -> int:
+        """Returns the records of a shard, but `most` if it has more. So no shard is read further than needed."""
+        ...
+
+    def read(self, shard: int, records: Sequence[int]) -> list[Any]: ...
+
+
+def is_sized(source: Any) -> bool:
+    return bool(getattr(source, "sized", True))
+
+
+def up_to(source: Any, shard: int, most: int) -> int:
+    """The records of a shard, but `most` if it has more."""
+    return min(most, source.length(shard)) if is_sized(source) else int(source.up_to(shard, most))
+
+
+def changed(name: str, before: int, now: int) -> PacelineError:
+    """Returns the error for a shard that has another length than before."""
+    return PacelineError(
+        f"the shard {name} has {now} records now, and had {before}; leave shards unchanged while a job uses them, "
+        "and start a new job with the new ones"
+    )
+
+
+def unreadable(name: str, why: object, way_out: str) -> PacelineError:
+    """Returns the error for a shard that cannot be read: its name, the reason in one line, and the way out."""
+    reason = " ".join(str(why).split()) or type(why).__name__
+    return PacelineError(f"the shard {name} cannot be read: {reason}; {way_out}")

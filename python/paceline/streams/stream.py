@@ -1,0 +1,210 @@
+"""A training set whose records have an order, and are read in it."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from ..errors import PacelineError, kind_of
+from .order import Pass
+from .source import Source, changed, is_sized, up_to
+
+# The records of an epoch of a stream whose length nobody knows: after so many, a job counts another epoch.
+UNKNOWN_EPOCH = 1 << 16
+_MOST_EPOCH = (1 << 31) - 1
+_THREADS = 8  # most of their time is waiting for files
+_PIECE = 1024  # places that epoch() reads at once
+
+
+class Stream:
+    """Records of a source, for join(): each once a pass, in an order that the seed of the job decides (order.py)."""
+
+    def __init__(
+        self,
+        source: Any,
+        *,
+        map: Callable[[Any], Any] | None = None,
+        keep: Callable[[Any], bool] | None = None,
+        pack: Callable[[list[Any]], list[Any]] | None = None,
+        shuffle: int = 4096,
+        interleave: int = 8,
+        stride: int = 16,
+        records: int | None = None,
+    ) -> None:
+        """source: a Source or an UnsizedSource.
+
+        map: makes a sample of a record. keep: says whether a record is used at all; it is asked before map.
+        pack: makes samples of the samples of one lease, for example of several short texts a long one.
+        shuffle: the number of records that are permuted together; 0: the order is that of the shards.
+        interleave: the number of shards that are read at the same time, `stride` records in turn.
+        records: the number of records of an epoch. Without it an epoch is one pass.
+        """
+        if not hasattr(source, "up_to") and not isinstance(source, Source):
+            raise PacelineError(
+                f"a Stream reads a source and not {kind_of(source)}; give it ParquetFiles(…), JsonLines(…), "
+                "TarFiles(…), FileShards(…) or an object with shards(), length() and read()"
+            )
+        for name, function in (("map", map), ("keep", keep), ("pack", pack)):
+            if function is not None and not callable(function):
+                raise PacelineError(f"{name}= is {kind_of(function)}; give it a function, or leave it out")
+        self.source = source
+        self.map = map
+        self.keep = keep
+        self.pack = pack
+        self._numbers = {"shuffle": shuffle, "interleave": interleave, "stride": stride}
+        for name, value in {**self._numbers, "records": records}.items():
+            least = 0 if name == "shuffle" else 1
+            if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < least):
+                raise PacelineError(f"{name} = {value!r} is not a number of records; write {least} or more")
+        self._records = records
+        self._names = list(source.shards())
+        if not self._names:
+            raise PacelineError(f"{kind_of(source)} has no shards; give it one file or more")
+        window = getattr(source, "window", None)
+        if window is not None and window < 2 * shuffle:
+            raise PacelineError(
+                f"{self!r} keeps {window} records in memory, and shuffle = {shuffle} needs {2 * shuffle}; give the "
+                f"source window={2 * shuffle}, or the stream a smaller shuffle="
+            )
+        self._seed = 0
+        self._size: int | None = None  # records of a pass, if they are known
+        self._lengths: dict[int, int] = {}  # of shards of a sized source
+        self._passes: dict[int, Pass] = {}
+
+    def __repr__(self) -> str:
+        options = [f"{name}={value}" for name, value in self._numbers.items()]
+        functions = (("map", self.map), ("keep", self.keep), ("pack", self.pack))
+        options += [f"{name}={_name_of(function)}" for name, function in functions if function]
+        shards = "1 shard" if len(self._names) == 1 else f"{len(self._names)} shards"
+        return f"Stream({type(self.source).__name__} of {shards}, {', '.join(options)})"
+
+    @property
+    def open_end(self) -> bool:
+        """Whether nobody knows how many records an epoch has before the stream was read to its end."""
+        return self._records is None and not is_sized(self.source)
+
+    @property
+    def varies(self) -> bool:
+        """Whether a batch may have fewer samples, or others, than places were leased."""
+        return self.keep is not None or self.pack is not None or self.open_end
+
+    @property
+    def epoch_records(self) -> int:
+        """The records of an epoch of a job."""
+        records = UNKNOWN_EPOCH if self.open_end else self._records or len(self)
+        if not 1 <= records <= _MOST_EPOCH:
+            raise PacelineError(
+                f"an epoch of {self!r} has {records} records, and 1 to {_MOST_EPOCH} are possible; give the stream "
+                "records="
+            )
+        return records
+
+    def __len__(self) -> int:
+        """The number of records of a pass. TypeError if nobody knows it, as for a generator."""
+        if self._size is None:
+            if not is_sized(self.source):
+                raise TypeError(f"nobody knows the length of {self!r} before it was read")
+            unknown = [shard for shard in range(len(self._names)) if shard not in self._lengths]
+            if len(unknown) > 1:
+                with ThreadPoolExecutor(_THREADS) as threads:
+                    list(threads.map(self._length_of, unknown))
+            self._size = sum(self._length_of(shard) for shard in range(len(self._names)))
+        return self._size
+
+    @property
+    def known_records(self) -> int | None:
+        """The number of records of a pass, once somebody asked for it or came to its end."""
+        return self._size
+
+    def seed(self, value: int) -> None:
+        """The order follows from this number. To be called before the first read."""
+        self._seed = value
+        self._passes.clear()
+
+    def records(self, number: int, begin: int, end: int) -> list[Any]:
+        """The records at places [begin, end) of pass `number`, fewer if the pass has no more."""
+        by_shard: dict[int, list[tuple[int, int]]] = {}
+        places = self.places(number, begin, end)
+        for at, (shard, record) in enumerate(places):
+            by_shard.setdefault(shard, []).append((record, at))
+        records: list[Any] = [None] * len(places)
+        for shard, wanted in by_shard.items():
+            wanted.sort()
+            found = self.source.read(shard, [record for record, _ in wanted])
+            if len(found) != len(wanted):
+                raise changed(self._names[shard], self._length_of(shard), wanted[0][0] + len(found))
+            for (_, at), record in zip(wanted, found):
+                records[at] = record
+        return records
+
+    def places(self, number: int, begin: int, end: int) -> list[tuple[int, int]]:
+        """The shard and the record at each of these places."""
+        places = self._pass(number).places(begin, end)
+        self._learn(number)
+        return places
+
+    def ends_at(self, number: int, place: int) -> bool:
+        """Whether pass `number` has no record from `place` on."""
+        ends = self._pass(number).ends_at(place)
+        self._learn(number)
+        return ends
+
+    def epoch(self, number: int = 0) -> Iterator[Any]:
+        """All samples of a pass, for a look at them outside a job. pack= gets those of 1024 places at once."""
+        place = 0
+        while found := self.records(number, place, place + _PIECE):
+            place += len(found)
+            kept = [record for record in found if self.keep is None or self.keep(record)]
+            samples = kept if self.map is None else [self.map(record) for record in kept]
+            yield from samples if self.pack is None else self.pack(samples)
+
+    def reading(self, source: Any) -> Stream:
+        """The same stream, whose records come another way."""
+        other = copy.copy(self)
+        other.source = source
+        other._passes = {}
+        return other
+
+    def digest(self) -> str:
+        """The same wherever the shards have these names and the order these settings."""
+        text = repr((self._names, self._numbers, self._records))
+        return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_passes": {}}
+
+    def _length_of(self, shard: int) -> int:
+        """The source of a sized stream is asked once."""
+        if shard not in self._lengths:
+            self._lengths[shard] = up_to(self.source, shard, 1 << 62)
+        return self._lengths[shard]
+
+    def _up_to(self, shard: int, most: int) -> int:
+        return min(most, self._length_of(shard)) if is_sized(self.source) else up_to(self.source, shard, most)
+
+    def _pass(self, number: int) -> Pass:
+        if number not in self._passes:
+            # A lease may go back to the pass before, after another worker's death.
+            self._passes = {known: one for known, one in self._passes.items() if known >= number - 1}
+            self._passes[number] = Pass(
+                len(self._names), self._up_to, is_sized(self.source), self._seed, number, **self._numbers
+            )
+        return self._passes[number]
+
+    def _learn(self, number: int) -> None:
+        size = self._passes[number].size
+        if size is None:
+            return
+        if self._size is not None and self._size != size:
+            raise PacelineError(
+                f"{self!r} had {self._size} records in one pass and {size} in another; begin a new run, with shards "
+                "that stay as they are"
+            )
+        self._size = size
+
+
+def _name_of(function: Any) -> str:
+    return str(getattr(function, "__qualname__", type(function).__name__))

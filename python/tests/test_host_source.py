@@ -1,0 +1,130 @@
+"""Readers that the workers of a host share: each record comes once, and nobody needs a reader to live."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from paceline.errors import PacelineError
+from paceline.streams import FileShards
+from paceline.streams.host_source import HostSource
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    (tmp_path / "data").mkdir()
+    for shard in range(4):
+        (tmp_path / "data" / f"{shard}.txt").write_text("".join(f"{shard}.{line}\n" for line in range(50)))
+    return tmp_path
+
+
+def source_of(files: Path) -> FileShards:
+    def read(path: str) -> Iterable[str]:
+        with open(files / "opened", "a") as opened:
+            print(os.getpid(), file=opened)
+        with open(path) as lines:
+            for line in lines:
+                if line.strip() == "damaged":
+                    raise ValueError(f"{path} is damaged")
+                yield line.strip()
+
+    return FileShards(files / "data", read)
+
+
+def shared(files: Path, readers: int = 2) -> HostSource:
+    return HostSource(source_of(files), f"{os.getpid()}-{files.name}", readers)
+
+
+def opened_by(files: Path) -> list[int]:
+    return [int(line) for line in (files / "opened").read_text().split()]
+
+
+def test_each_file_is_opened_once_for_all_and_not_in_their_processes(files: Path) -> None:
+    first, second = shared(files), shared(files)
+    for shard in range(4):
+        assert first.read(shard, [3, 7]) == [f"{shard}.3", f"{shard}.7"]
+        assert second.read(shard, [1, 2, 49]) == [f"{shard}.1", f"{shard}.2", f"{shard}.49"]
+        assert second.up_to(shard, 10) == 10
+        assert first.up_to(shard, 1000) == 50
+    pids = opened_by(files)
+    assert len(pids) == 4
+    assert len(set(pids)) == 2
+    assert os.getpid() not in pids
+
+
+def test_who_loses_a_reader_reads_its_shards_alone(files: Path) -> None:
+    source = shared(files)
+    for shard in range(4):
+        source.read(shard, [0])
+    for pid in set(opened_by(files)):
+        os.kill(pid, signal.SIGKILL)
+    for shard in range(4):
+        assert source.read(shard, [5, 6]) == [f"{shard}.5", f"{shard}.6"]
+    assert opened_by(files)[4:] == [os.getpid()] * 4
+
+
+def test_what_is_wrong_with_the_data_shows_where_they_are_used(files: Path) -> None:
+    (files / "data" / "2.txt").write_text("2.0\ndamaged\n")
+    source = shared(files)
+    with pytest.raises(ValueError, match="2.txt is damaged"):
+        source.up_to(2, 10)
+    with pytest.raises(PacelineError, match="has 50 records, and had more before; begin a new run"):
+        source.read(1, [60])
+    assert source.read(1, [4]) == ["1.4"]
+
+
+def test_a_fork_has_a_connection_of_its_own(files: Path) -> None:
+    source = shared(files, readers=1)
+    source.read(0, [0])
+    child = os.fork()
+    if child == 0:
+        good = all(source.read(0, [record]) == [f"0.{record}"] for record in range(50))
+        os._exit(0 if good else 1)
+    assert all(source.read(0, [record]) == [f"0.{record}"] for record in range(50))
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_readers_end_when_nobody_needs_them(files: Path) -> None:
+    source = shared(files)
+    source.read(0, [0])
+    source.read(1, [0])
+    pids = set(opened_by(files))
+    del source
+    deadline = time.monotonic() + 60
+    while any(Path(f"/proc/{pid}").exists() for pid in pids):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_another_users_answers_are_not_taken(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = shared(files)
+    monkeypatch.setattr(os, "getuid", lambda: 12345)
+    assert source.read(0, [1]) == ["0.1"]
+    assert opened_by(files) == [os.getpid()]
+
+
+def test_a_reader_says_nothing_where_the_program_writes(files: Path) -> None:
+    script = f"""
+import os, sys
+sys.path.insert(0, {str(Path(__file__).parent.parent)!r})
+from paceline.streams import FileShards
+from paceline.streams.host_source import HostSource
+
+def read(path):
+    print("in the reader")
+    print("also there", file=sys.stderr)
+    yield from open(path)
+
+source = HostSource(FileShards({str(files / "data")!r}, read), f"{{os.getpid()}}", 1)
+print(source.read(0, [0]))
+"""
+    import sys
+
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "['0.0\\n']\n", "")

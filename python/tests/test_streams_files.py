@@ -1,0 +1,276 @@
+"""Sources of files, beside what the libraries that wrote the files say is in them."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import pickle
+import random
+import re
+import tarfile
+from pathlib import Path
+
+import pytest
+import torch
+
+from paceline.errors import PacelineError
+from paceline.streams import JsonLines, ParquetFiles, Stream, TarFiles
+
+
+def library(name: str):
+    return pytest.importorskip(name, reason=f"{name} is not installed")
+
+
+def text_of(records: list) -> str:
+    return re.sub(" at 0x[0-9a-fA-F]+", "", str(records))
+
+
+def everything(source) -> list:
+    """All records, shard by shard, at once and in pieces of any places."""
+    records = [source.read(shard, range(source.length(shard))) for shard in range(len(source.shards()))]
+    draw = random.Random(1)
+    for shard, whole in enumerate(records):
+        for _ in range(10):
+            places = sorted(draw.sample(range(len(whole)), min(len(whole), 7)))
+            assert text_of(source.read(shard, places)) == text_of([whole[place] for place in places])
+    other = pickle.loads(pickle.dumps(source))
+    assert text_of(other.read(0, [0])) == text_of(records[0][:1])
+    return [one for shard in records for one in shard]
+
+
+@contextlib.contextmanager
+def refused(text: str):
+    with pytest.raises(PacelineError, match=text) as caught:
+        yield
+    assert "\n" not in str(caught.value) and "; " in str(caught.value)
+
+
+def in_child(source) -> list:
+    """Reads a few records in a forked process and in this one."""
+    out, into = os.pipe()
+    child = os.fork()
+    if child == 0:
+        with os.fdopen(into, "wb") as file:
+            pickle.dump([source.read(0, [place]) for place in (2, 0, 1)], file)
+        os._exit(0)
+    os.close(into)
+    here = [source.read(0, [place]) for place in (2, 0, 1)]
+    with os.fdopen(out, "rb") as file:
+        there = pickle.load(file)
+    os.waitpid(child, 0)
+    assert text_of(there) == text_of(here)
+    return here
+
+
+# JSON lines
+
+
+def write_lines(folder: Path, shards: int = 3, records: int = 50) -> list[dict]:
+    written = []
+    for shard in range(shards):
+        lines = [{"id": shard * 1000 + record, "text": "ä" * (record % 9)} for record in range(records + shard)]
+        written += lines
+        text = "\n".join(
+            json.dumps(line, ensure_ascii=False) + ("\n" if line["id"] % 7 == 0 else "") for line in lines
+        )
+        (folder / f"{shard}.jsonl").write_text(text)
+    return written
+
+
+def test_json_lines_are_those_written(tmp_path: Path) -> None:
+    written = write_lines(tmp_path)
+    source = JsonLines(tmp_path)
+    assert everything(source) == written
+    in_child(source)
+    stream = Stream(JsonLines(str(tmp_path / "*.jsonl")), shuffle=16)
+    assert sorted(one["id"] for one in stream.epoch(1)) == [one["id"] for one in written]
+    assert len(stream) == len(written)
+
+
+def test_a_damaged_line_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"a": 1}\n\n{"a": \n{"a": 3}\n')
+    source = JsonLines([tmp_path / "a.jsonl"])
+    assert source.length(0) == 3 and source.read(0, [0, 2]) == [{"a": 1}, {"a": 3}]
+    with refused(r"line 3 of .*a.jsonl is no JSON: Expecting value.*; repair it"):
+        source.read(0, [1])
+
+
+@pytest.mark.parametrize("kept", [False, True], ids=["before", "while open"])
+def test_a_file_that_shrank_is_named(tmp_path: Path, kept: bool) -> None:
+    write_lines(tmp_path, shards=1, records=5000)
+    source = JsonLines(tmp_path)
+    assert source.length(0) == 5000
+    if kept:
+        source.read(0, [0])
+    os.truncate(tmp_path / "0.jsonl", 60)
+    with refused("the shard .*0.jsonl has [0-9]+ (bytes|records) now, and had [0-9]+; leave shards unchanged"):
+        source.read(0, [4000])
+
+
+# Parquet
+
+
+def write_parquet(folder: Path, shards: int = 3, records: int = 50) -> list[dict]:
+    pyarrow, parquet = library("pyarrow"), library("pyarrow.parquet")
+    written = []
+    for shard in range(shards):
+        rows = [
+            {"id": shard * 1000 + row, "text": "x" * row, "few": [row] * (row % 3)} for row in range(records + shard)
+        ]
+        parquet.write_table(pyarrow.Table.from_pylist(rows), folder / f"{shard}.parquet", row_group_size=8)
+        written += rows
+    return written
+
+
+def test_parquet_rows_are_those_written(tmp_path: Path) -> None:
+    written = write_parquet(tmp_path)
+    source = ParquetFiles(tmp_path)
+    assert everything(source) == written
+    in_child(source)
+    two = ParquetFiles(tmp_path, columns=["id"], row_groups=1)
+    assert sorted(one["id"] for one in Stream(two).epoch()) == [one["id"] for one in written]
+    assert list(two.read(0, [1])[0]) == ["id"]
+
+
+def test_what_is_no_parquet_is_named(tmp_path: Path) -> None:
+    library("pyarrow")
+    (tmp_path / "a.parquet").write_text("no table, but long enough for a footer")
+    with refused("the shard .*a.parquet cannot be read: .*; give a whole Parquet file"):
+        ParquetFiles(tmp_path).length(0)
+
+
+def test_a_column_that_is_not_there_is_named(tmp_path: Path) -> None:
+    write_parquet(tmp_path, shards=1)
+    with refused("0.parquet has no column 'txt'; choose among these: id, text, few"):
+        ParquetFiles(tmp_path, columns=["id", "txt"]).length(0)
+
+
+def test_a_parquet_file_written_again_is_named(tmp_path: Path) -> None:
+    write_parquet(tmp_path, shards=1)
+    source = ParquetFiles(tmp_path)
+    assert source.length(0) == 50
+    write_parquet(tmp_path, shards=1, records=20)
+    with refused("the shard .*0.parquet has [0-9]+ bytes now"):
+        source.read(0, [3])
+
+
+# Tar files
+
+
+def write_tars(folder: Path, shards: int = 2, records: int = 20, image: bool = False) -> list[str]:
+    webdataset = library("webdataset")
+    numpy = library("numpy")
+    written = []
+    for shard in range(shards):
+        with webdataset.TarWriter(str(folder / f"{shard}.tar")) as tar:
+            for record in range(records):
+                key = f"folder.x/{shard}-{record}"
+                sample = {
+                    "__key__": key,
+                    "txt": f"text {record}",
+                    "cls": record,
+                    "json": {"record": record},
+                    "npy": numpy.full((2, 2), record),
+                    "left.pth": torch.full((3,), record),
+                    "other": b"as it is",
+                }
+                if image:
+                    sample["seg.png"] = numpy.full((4, 4, 3), record, numpy.uint8)
+                tar.write(sample)
+                written.append(key)
+    return written
+
+
+@pytest.mark.parametrize("image", [False, True])
+def test_tar_samples_are_those_of_webdataset(tmp_path: Path, image: bool) -> None:
+    if image:
+        library("PIL")
+    written = write_tars(tmp_path, image=image)
+    webdataset = library("webdataset")
+    files = sorted(str(file) for file in tmp_path.iterdir())
+    theirs = list(webdataset.WebDataset(files, shardshuffle=False).decode("pil"))
+    source = TarFiles(tmp_path)
+    ours = everything(source)
+    assert [one["__key__"] for one in ours] == written
+    for their, our in zip(theirs, ours):
+        assert {name for name in their if name != "__local_path__"} == set(our)
+        for name, value in our.items():
+            assert type(value) is type(their[name]) and str(value) == str(their[name]) or name == "seg.png"
+        if image:
+            assert our["seg.png"].tobytes() == their["seg.png"].tobytes()
+    in_child(source)
+
+
+def test_decode_makes_the_values(tmp_path: Path) -> None:
+    write_tars(tmp_path, records=1)
+    assert TarFiles(tmp_path, decode=None).read(0, [0])[0]["cls"] == b"0"
+    assert TarFiles(tmp_path, decode=lambda ending, data: (ending, len(data))).read(0, [0])[0]["cls"] == ("cls", 1)
+
+
+def test_a_tar_without_its_end_is_named(tmp_path: Path) -> None:
+    plain_tar(tmp_path / "a.tar", {"a.txt": b"a" * 512, "b.txt": b"b" * 512})
+    os.truncate(tmp_path / "a.tar", 1024)
+    with refused("a.tar cannot be read: it has no end mark, so a part is missing; write the file again"):
+        TarFiles(tmp_path).length(0)
+
+
+def plain_tar(file: Path, members: dict[str, bytes]) -> None:
+    with tarfile.open(file, "w") as tar:
+        for name, data in members.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            tar.addfile(info, io.BytesIO(data))
+
+
+@pytest.mark.parametrize("left", [700, 1100, 2000])
+def test_a_truncated_tar_is_named(tmp_path: Path, left: int) -> None:
+    plain_tar(tmp_path / "a.tar", {"a.txt": b"a" * 100, "b.txt": b"b" * 5000})
+    os.truncate(tmp_path / "a.tar", left)
+    with refused("the shard .*a.tar cannot be read: .*; write the file again"):
+        TarFiles(tmp_path).length(0)
+
+
+def test_what_is_no_tar_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.tar").write_bytes(b"x" * 2000)
+    with refused("the shard .*a.tar cannot be read: .*; write the file again"):
+        TarFiles(tmp_path).length(0)
+
+
+def test_a_member_that_cannot_be_decoded_is_named(tmp_path: Path) -> None:
+    plain_tar(tmp_path / "a.tar", {"one.cls": b"7", "two.cls": b"seven"})
+    source = TarFiles(tmp_path)
+    assert source.read(0, [0])[0]["cls"] == 7
+    with refused("the shard .*a.tar, two.cls cannot be read: .*seven.*; repair it"):
+        source.read(0, [1])
+
+
+def test_a_member_that_is_there_twice_is_named(tmp_path: Path) -> None:
+    with tarfile.open(tmp_path / "a.tar", "w") as tar:
+        for name in ("one.cls", "one.CLS"):
+            tar.addfile(tarfile.TarInfo(name))
+    with refused("one.CLS is in it twice; write"):
+        TarFiles(tmp_path).length(0)
+
+
+# Any files
+
+
+@pytest.mark.parametrize(
+    ("files", "text"),
+    [
+        ([], "an empty list of files; "),
+        ("nowhere", "nowhere is no file, and no file matches it; "),
+        (["nowhere.jsonl"], "nowhere.jsonl is no file on this host; "),
+        (".", r"the folder . has no file named \*.jsonl.*; "),
+        ("https://host/x.jsonl", "is an address, .*; "),
+        ("x.jsonl.gz", "is compressed as a whole, .*; decompress it"),
+    ],
+)
+def test_files_that_are_not_there_are_refused(tmp_path: Path, monkeypatch, files, text: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    if files == "x.jsonl.gz":
+        Path(files).write_bytes(b"")
+    with refused(text):
+        JsonLines(files)
