@@ -124,5 +124,21 @@ TEST(ServerDeaths, AServerThatHangsLosesNothing) {
   expect_nothing_lost(ended, only_run(folder / "job/runs"));
 }
 
+// LAMB steps whole tensors, and its state ends with the server.
+TEST(ServerDeaths, UnderLambTheRunGoesBackToItsCheckpoint) {
+  const TempFolder folder;
+  const fs::path lamb = job(folder, "asp", 1, 100'000);
+  write_text(lamb, read_text(lamb) + "[optimizer]\nname = \"lamb\"\n");
+  Program train({"train", lamb.string()});
+  ASSERT_TRUE(train.until([&] { return metrics_so_far(folder / "job/runs") >= 1; }));
+  kill(children(train.pid(), "server").at(0), SIGKILL);
+  EXPECT_TRUE(train.until([&] { return times("going on from", train.errors_so_far()) > 0; }))
+      << train.errors_so_far();
+  train.signal(SIGTERM);
+  const Ended ended = train.wait();
+  EXPECT_EQ(ended.status, 128 + SIGTERM) << ended.errors;
+  EXPECT_EQ(times(kBack, ended.errors), 0) << ended.errors;
+}
+
 }  // namespace
 }  // namespace paceline::tests

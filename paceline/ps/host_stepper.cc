@@ -11,6 +11,8 @@
 
 namespace paceline::ps {
 
+namespace {
+
 // Goes through a range as far as all members' gradients have come.
 class Arrivals {
  public:
@@ -46,8 +48,6 @@ class Arrivals {
   std::mutex mutex_;
   absl::Status status_;
 };
-
-namespace {
 
 // Calls work(gradients, from, to) for parts of [begin, end), with the members' gradients or with the sum of
 // them where the members have it.
@@ -302,18 +302,12 @@ bool HostStepper::make_pieces(const Step& step, std::span<const StepNumbers> num
 void HostStepper::make_chain(std::size_t chain, const Members& members, const Step& step,
                              std::span<const StepNumbers> numbers, const UpdateStreams& streams) {
   const OptimizerKind kind = plan_.optimizer.kind;
-  const bool tensorwise = is_tensorwise(kind);
-  Arrivals arrivals(step.update);
   Ascending gradients(members, step.update);
   auto pass = plan_.passes.begin();
   KeptState::Walk walk = kept_->walk(chain, step.update.version);
   while (const KeptState::Place* const place = walk.next()) {
     const UpdateStreams there = at(*place, streams);
     const auto& [begin, end] = place->range;
-    if (tensorwise) {
-      walk.made(*make_tensor(members, step, numbers, there, plan_.wholes[place->piece], arrivals));
-      continue;
-    }
     while (pass->end <= begin) ++pass;
     const bool alike = pass->kind == TensorKind::kParameter && end <= pass->end;
     const auto some = alike ? gradients.in(begin, end) : std::nullopt;
@@ -326,48 +320,39 @@ void HostStepper::make_chain(std::size_t chain, const Members& members, const St
 
 absl::StatusOr<bool> HostStepper::make_tensors(const Step& step, std::span<const StepNumbers> numbers,
                                                const UpdateStreams& streams) {
-  const Members members(step.update);
-  Arrivals arrivals(step.update);
+  const Update& update = step.update;
+  const Members members(update);
+  Arrivals arrivals(update);
   std::atomic<bool> finite = true;
   pool_.share(static_cast<std::int64_t>(plan_.wholes.size()), 1, [&](std::int64_t first, std::int64_t last) {
     for (std::int64_t i = first; i < last; ++i) {
-      const auto made =
-          make_tensor(members, step, numbers, streams, plan_.wholes[static_cast<std::size_t>(i)], arrivals);
-      if (!made) return;
-      if (!*made) finite = false;
+      const StepPlan::Whole& whole = plan_.wholes[static_cast<std::size_t>(i)];
+      const TensorSpec& tensor = whole.tensor;
+      const bool steps = tensor.kind == TensorKind::kParameter;
+      arrivals.each(tensor.offset, whole.end, [&](std::int64_t begin, std::int64_t end) {
+        remember(step, begin, end);
+        if (!steps) {
+          if (!apply_range(members, update, numbers, streams, begin, end)) finite = false;
+          return;
+        }
+        each_piece(update, members.gradients, begin, end, [&](auto some, std::int64_t from, std::int64_t to) {
+          fused_average(some, streams.next_weights, from, to);
+        });
+      });
+      if (!arrivals.ok()) return;
+      if (steps && !tensorwise_update(plan_.optimizer.kind, numbers[whole.optimizer], tensor.shape, streams,
+                                      tensor.offset))
+        finite = false;
+      if (steps) {
+        const std::int64_t padding = tensor.offset + tensor.size;
+        std::copy_n(streams.weights + padding, whole.end - padding, streams.next_weights + padding);
+      }
+      if (tensor.kind != TensorKind::kConstant)
+        tell_made(step, plan_.layout.size(), tensor.offset, whole.end);
     }
   });
   PACELINE_RETURN_IF_ERROR(arrivals.status());
   return finite.load();
-}
-
-std::optional<bool> HostStepper::make_tensor(const Members& members, const Step& step,
-                                             std::span<const StepNumbers> numbers,
-                                             const UpdateStreams& streams, const StepPlan::Whole& whole,
-                                             Arrivals& arrivals) {
-  const Update& update = step.update;
-  const TensorSpec& tensor = whole.tensor;
-  const bool steps = tensor.kind == TensorKind::kParameter;
-  bool finite = true;
-  arrivals.each(tensor.offset, whole.end, [&](std::int64_t begin, std::int64_t end) {
-    remember(step, begin, end);
-    if (!steps) {
-      finite = apply_range(members, update, numbers, streams, begin, end) && finite;
-      return;
-    }
-    each_piece(update, members.gradients, begin, end, [&](auto some, std::int64_t from, std::int64_t to) {
-      fused_average(some, streams.next_weights, from, to);
-    });
-  });
-  if (!arrivals.ok()) return std::nullopt;
-  if (steps) {
-    finite = tensorwise_update(plan_.optimizer.kind, numbers[whole.optimizer], tensor.shape, streams,
-                               tensor.offset);
-    const std::int64_t padding = tensor.offset + tensor.size;
-    std::copy_n(streams.weights + padding, whole.end - padding, streams.next_weights + padding);
-  }
-  tell_made(step, plan_.layout.size(), tensor.offset, whole.end);
-  return finite;
 }
 
 void HostStepper::remember(const Step& step, std::int64_t begin, std::int64_t end) {

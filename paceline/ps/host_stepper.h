@@ -15,12 +15,10 @@
 
 namespace paceline::ps {
 
-class Arrivals;
-
 class HostStepper final : public Stepper {
  public:
-  // The plan outlives this. `kept`: has the state, in the shape of the plan's layout and so many threads; nothing: the
-  // memory of this process has it.
+  // The plan outlives this. `kept`: has the state, in the shape of the plan's layout and so many threads, if the
+  // optimizer is not is_tensorwise(); nothing: the memory of this process has it.
   HostStepper(const StepPlan& plan, int threads, std::optional<KeptState> kept = std::nullopt);
 
   absl::Status set_state(StateStreams state) override;
@@ -51,10 +49,6 @@ class HostStepper final : public Stepper {
   // tensor, so that its sums do not depend on their number.
   absl::StatusOr<bool> make_tensors(const Step& step, std::span<const StepNumbers> numbers,
                                     const UpdateStreams& streams);
-  // Steps one of them. Returns whether what it wrote is finite; nothing if a gradient does not come.
-  std::optional<bool> make_tensor(const Members& members, const Step& step,
-                                  std::span<const StepNumbers> numbers, const UpdateStreams& streams,
-                                  const StepPlan::Whole& whole, Arrivals& arrivals);
   // Returns whether what it wrote is finite.
   bool apply_range(const Members& members, const Update& update, std::span<const StepNumbers> numbers,
                    const UpdateStreams& streams, std::int64_t begin, std::int64_t end) const;

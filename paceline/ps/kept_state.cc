@@ -43,7 +43,6 @@ struct KeptState::Header {
 // A cache line each, since each is of another thread.
 struct alignas(64) KeptState::Progress {
   std::atomic<std::int64_t> steps;
-  std::atomic<std::int64_t> saved;  // the step whose older values are in the log; kNone: none
 };
 
 std::size_t KeptState::table_bytes(const KeptShape& shape) {
@@ -52,19 +51,14 @@ std::size_t KeptState::table_bytes(const KeptShape& shape) {
 
 std::size_t KeptState::bytes(const KeptShape& shape) {
   return memory::kPageBytes + table_bytes(shape) +
-         static_cast<std::size_t>(shape.streams) *
-             (float_bytes(shape.floats) + float_bytes(shape.log_floats));
+         static_cast<std::size_t>(shape.streams) * float_bytes(shape.floats);
 }
 
 KeptShape KeptShape::of(const Layout& layout, OptimizerKind kind, int threads, std::int64_t piece) {
+  PACELINE_CHECK(!is_tensorwise(kind), "a kept state in pieces of tensors that step as wholes");
   PACELINE_CHECK(piece > 0 && piece % Layout::kAlignment == 0, "pieces of {} floats", piece);
-  KeptShape shape{.streams = state_streams(kind), .floats = layout.size()};
-  const std::vector<TensorSpec>& tensors = layout.tensors();
-  for (std::size_t i = 0; is_tensorwise(kind) && i < tensors.size(); ++i) {
-    const std::int64_t end = i + 1 < tensors.size() ? tensors[i + 1].offset : layout.size();
-    if (tensors[i].kind != TensorKind::kConstant) shape.pieces.push_back({tensors[i].offset, end});
-  }
-  for (const Layout::Range& range : is_tensorwise(kind) ? std::vector<Layout::Range>() : layout.moving()) {
+  KeptShape shape{.streams = state_streams(kind), .slot_floats = piece};
+  for (const Layout::Range& range : layout.moving()) {
     // A small constant is a part of a piece, so that a layout with many of them has as few slots as another.
     std::int64_t begin = range.begin;
     if (!shape.pieces.empty()) {
@@ -75,29 +69,12 @@ KeptShape KeptShape::of(const Layout& layout, OptimizerKind kind, int threads, s
       shape.pieces.push_back({begin, std::min(range.end, begin + piece)});
   }
   const auto count = std::min(shape.pieces.size(), static_cast<std::size_t>(std::max(1, threads)));
-  for (std::size_t i = 0; i < count; ++i)
-    shape.chains.push_back({shape.pieces.size() * i / count, shape.pieces.size() * (i + 1) / count, 0});
-  is_tensorwise(kind) ? shape.put_in_places() : shape.put_in_slots(piece);
-  return shape;
-}
-
-void KeptShape::put_in_slots(std::int64_t piece) {
-  slot_floats = piece;
-  floats = 0;
-  for (Chain& chain : chains) {
-    chain.place = floats;
-    floats += static_cast<std::int64_t>(chain.end - chain.begin + 1) * piece;
+  for (std::size_t i = 0; i < count; ++i) {
+    const Chain chain{shape.pieces.size() * i / count, shape.pieces.size() * (i + 1) / count, shape.floats};
+    shape.chains.push_back(chain);
+    shape.floats += static_cast<std::int64_t>(chain.end - chain.begin + 1) * piece;
   }
-}
-
-// The log holds the largest tensor for each chain, but no more than the state.
-void KeptShape::put_in_places() {
-  std::int64_t largest = 0;
-  for (const auto& [begin, end] : pieces) largest = std::max(largest, end - begin);
-  const bool all = largest * std::ssize(chains) >= floats;
-  log_floats = all ? floats : largest * std::ssize(chains);
-  for (std::size_t i = 0; i < chains.size(); ++i)
-    chains[i].place = all ? pieces[chains[i].begin].begin : largest * static_cast<std::int64_t>(i);
+  return shape;
 }
 
 absl::StatusOr<KeptState> KeptState::create(KeptShape shape, std::uint64_t identity) {
@@ -110,7 +87,7 @@ absl::StatusOr<KeptState> KeptState::create(KeptShape shape, std::uint64_t ident
   header->identity = identity;
   header->first = kNone;
   for (Header::Entry& entry : header->entries) entry.version = kNone;
-  for (std::size_t i = 0; i < state.chains(); ++i) (new (&state.progress(i)) Progress{})->saved = kNone;
+  for (std::size_t i = 0; i < state.chains(); ++i) new (&state.progress(i)) Progress{};
   return state;
 }
 
@@ -136,20 +113,12 @@ float* KeptState::stream(int index) const {
                                   static_cast<std::size_t>(index) * float_bytes(shape_.floats));
 }
 
-float* KeptState::log(int index) const {
-  return stream(shape_.streams) +
-         static_cast<std::size_t>(index) * (float_bytes(shape_.log_floats) / sizeof(float));
-}
-
 KeptState::Place KeptState::place_of(const KeptShape::Chain& chain, std::int64_t step) const {
   const auto pieces = static_cast<std::int64_t>(chain.end - chain.begin), slots = pieces + 1;
   Place place{.piece = chain.begin + static_cast<std::size_t>(step % pieces)};
   place.range = shape_.pieces[place.piece];
-  std::int64_t from = place.range.begin, to = place.range.begin;
-  if (shape_.slot_floats > 0) {
-    from = chain.place + step % slots * shape_.slot_floats;
-    to = chain.place + (step + pieces) % slots * shape_.slot_floats;
-  }
+  const std::int64_t from = chain.place + step % slots * shape_.slot_floats;
+  const std::int64_t to = chain.place + (step + pieces) % slots * shape_.slot_floats;
   for (int i = 0; i < shape_.streams; ++i) {
     place.before[static_cast<std::size_t>(i)] = stream(i) + from;
     place.state[static_cast<std::size_t>(i)] = stream(i) + to;
@@ -198,16 +167,7 @@ KeptState::Walk::Walk(KeptState& state, std::size_t chain, Version version)
     first_slot_[static_cast<std::size_t>(i)] = state.stream(i) + chain_.place;
 }
 
-const KeptState::Place* KeptState::Walk::next() {
-  if (steps_ == end_) return nullptr;
-  if (state_.shape_.slot_floats == 0) {
-    state_.save(chain_, place_);
-    in_order();
-    progress_.saved = steps_;
-    in_order();
-  }
-  return &place_;
-}
+const KeptState::Place* KeptState::Walk::next() const { return steps_ == end_ ? nullptr : &place_; }
 
 void KeptState::Walk::made(bool finite) {
   in_order();
@@ -215,10 +175,7 @@ void KeptState::Walk::made(bool finite) {
   // This thread alone writes the count, so the addition needs no lock.
   progress_.steps.store(++steps_, std::memory_order_release);
   in_order();
-  if (state_.shape_.slot_floats == 0)
-    place_ = state_.place_of(chain_, steps_);
-  else
-    go_on();
+  go_on();
 }
 
 // The same as place_of(), without its divisions, which would cost as much as a tenth of a piece.
@@ -235,21 +192,8 @@ void KeptState::Walk::go_on() {
 
 bool KeptState::finite(Version version) const { return header().entry(version).not_finite == 0; }
 
-void KeptState::save(const KeptShape::Chain& chain, const Place& place) const {
-  const std::int64_t to = chain.place, n = place.range.end - place.range.begin;
-  PACELINE_CHECK(to >= 0 && to + n <= shape_.log_floats, "no place for {} floats in the log", n);
-  for (int i = 0; i < shape_.streams; ++i)
-    std::copy_n(place.before[static_cast<std::size_t>(i)], n, log(i) + to);
-}
-
-void KeptState::undo(const KeptShape::Chain& chain, const Place& place) const {
-  const std::int64_t n = place.range.end - place.range.begin;
-  for (int i = 0; i < shape_.streams; ++i)
-    std::copy_n(log(i) + chain.place, n, place.state[static_cast<std::size_t>(i)]);
-}
-
 // Bytes that another process left are not trusted: a count that does not fit the version is an error.
-absl::StatusOr<KeptState::Left> KeptState::take_up(Version published) {
+absl::StatusOr<KeptState::Left> KeptState::take_up(Version published) const {
   const Header::Entry& entry = header().entry(published);
   const std::int64_t first = header().first, updates = published.value() - first;
   if (entry.version != published.value() || first < 0 || updates < 0)
@@ -263,9 +207,6 @@ absl::StatusOr<KeptState::Left> KeptState::take_up(Version published) {
     if (steps < 0 || !(whole == updates || (whole == updates + 1 && more == 0)))
       return absl::InvalidArgumentError(
           fmt::format("a part of the state of version {} is not left", published));
-    if (shape_.slot_floats == 0 && progress(i).saved == steps) undo(chain, place_of(chain, steps));
-    in_order();
-    progress(i).saved = kNone;
     left.begun |= whole > updates || more > 0;
   }
   return left;

@@ -6,12 +6,9 @@
 // made are whole. A counter of the chain's steps says where each piece is and which version it has. Whenever the process
 // is killed, the next one does the steps that are not counted.
 //
-// An optimizer that steps whole tensors (is_tensorwise) has them as pieces, in places that stay. A log takes the old
-// values of a tensor before it is stepped, and the next process copies them back.
-//
 // Invariants
 //  1. A step that is counted has written its piece of the state, and of the weights in the board's buffer that was
-//     taken for that version. The values that the chain's next step reads are whole, or in the log.
+//     taken for that version. The values that the chain's next step reads are whole.
 //  2. The update of a version is always the same: same gradients, same numbers.
 #pragma once
 
@@ -35,26 +32,20 @@ struct KeptShape {
   // Pieces of 1,024 floats take a quarter more time under Adam.
   static constexpr std::int64_t kPiece = 512;
 
-  // `threads`: the most that step at a time. `piece`: in floats, a multiple of Layout::kAlignment.
+  // Requires: not is_tensorwise(kind). `threads`: the most that step at a time. `piece`: in floats, a multiple of Layout::kAlignment.
   static KeptShape of(const Layout& layout, OptimizerKind kind, int threads, std::int64_t piece = kPiece);
 
   // The pieces of one thread.
   struct Chain {
     std::size_t begin, end;  // pieces [begin, end)
-    std::int64_t place;      // place of its slots in a stream, or of its log, in floats
+    std::int64_t place;      // place of its slots in a stream, in floats
   };
 
   int streams = 1;
-  std::int64_t floats = 0;  // floats of a stream
-  std::vector<Layout::Range>
-      pieces{};  // have all that commits change, in order; tensors, if is_tensorwise(kind)
+  std::int64_t floats = 0;              // floats of a stream
+  std::vector<Layout::Range> pieces{};  // have all that commits change, in order
   std::vector<Chain> chains{};
-  std::int64_t slot_floats = 0;  // 0: the pieces stay in their places
-  std::int64_t log_floats = 0;   // floats of the log, for each stream
-
- private:
-  void put_in_slots(std::int64_t piece);
-  void put_in_places();
+  std::int64_t slot_floats = 0;
 };
 
 class KeptState {
@@ -79,7 +70,7 @@ class KeptState {
     std::size_t piece = 0;
     Layout::Range range{};
     std::array<float*, kMostStreams> before{};  // values of the version before, which stay
-    std::array<float*, kMostStreams> state{};   // places of the next ones; the same, if is_tensorwise(kind)
+    std::array<float*, kMostStreams> state{};   // places of the next ones
   };
   // All pieces; `before` is where they are. Requires: no update is begun and not made.
   std::vector<Place> places() const;
@@ -93,7 +84,7 @@ class KeptState {
   class Walk {
    public:
     // The next piece, which may be stepped now; null if all have the version.
-    const Place* next();
+    const Place* next() const;
     // Counts the step of that piece. `finite`: whether all numbers of the piece are.
     void made(bool finite);
 
@@ -119,9 +110,9 @@ class KeptState {
     double fractions = 0;  // sum of the fractions up to the published version
     bool begun = false;    // whether pieces of the next version are there
   };
-  // Undoes what was not counted. `published`: the version of the shard's board. Errors: InvalidArgument if this is not
+  // Steps that were not counted are taken again. `published`: the version of the shard's board. Errors: InvalidArgument if this is not
   // the state of that version.
-  absl::StatusOr<Left> take_up(Version published);
+  absl::StatusOr<Left> take_up(Version published) const;
 
   const memory::SharedMemory& memory() const { return memory_; }
 
@@ -133,11 +124,8 @@ class KeptState {
   Header& header() const;
   Progress& progress(std::size_t chain) const;
   float* stream(int index) const;
-  float* log(int stream) const;
   // The place of the piece that this step of the chain makes.
   Place place_of(const KeptShape::Chain& chain, std::int64_t step) const;
-  void save(const KeptShape::Chain& chain, const Place& place) const;
-  void undo(const KeptShape::Chain& chain, const Place& place) const;
 
   memory::SharedMemory memory_;
   memory::Mapping mapping_;

@@ -29,6 +29,8 @@ int threads_for(const config::JobConfig& job) {
 
 }  // namespace
 
+bool KeptShards::can_outlive(const config::JobConfig& job) { return !ps::is_tensorwise(job.optimizer.kind); }
+
 absl::StatusOr<FirstWeights> FirstWeights::of(const wire::ServerStart& order) {
   FirstWeights first;
   if (!order.checkpoint_dir().empty() || (order.first_passed_on() && order.shard() == 0)) return first;
@@ -63,6 +65,7 @@ absl::StatusOr<KeptShards> KeptShards::start(const wire::ServerStart& order, con
 
 absl::StatusOr<KeptShards> KeptShards::take_up(const wire::ServerStart& order, const config::JobConfig& job,
                                                LeftShard left) {
+  if (!can_outlive(job)) return absl::InvalidArgumentError("this optimizer's state ends with its process");
   KeptShards shards;
   shards.count_ = order.shard_count();
   PACELINE_RETURN_IF_ERROR(shards.add(order.shard(), order, job, nullptr, nullptr, std::move(left)));
@@ -102,11 +105,12 @@ absl::Status KeptShards::add(int index, const wire::ServerStart& order, const co
                             left ? memory::WeightWriter::adopt(std::move(left->board), floats, readers, kept)
                                  : memory::WeightWriter::create(floats, readers, kept));
   std::optional<ps::KeptState> state;
-  const ps::KeptShape shape = ps::KeptShape::of(part, job.optimizer.kind, threads_for(job));
+  const auto shape = [&] { return ps::KeptShape::of(part, job.optimizer.kind, threads_for(job)); };
   if (left) {
-    PACELINE_ASSIGN_OR_RETURN(state, ps::KeptState::adopt(std::move(left->state), shape, identity_of(order)));
+    PACELINE_ASSIGN_OR_RETURN(state,
+                              ps::KeptState::adopt(std::move(left->state), shape(), identity_of(order)));
   } else if (keep != nullptr) {
-    PACELINE_ASSIGN_OR_RETURN(state, ps::KeptState::create(shape, identity_of(order)));
+    PACELINE_ASSIGN_OR_RETURN(state, ps::KeptState::create(shape(), identity_of(order)));
     PACELINE_RETURN_IF_ERROR(LeftShard::keep(*keep, board.memory(), state->memory(), order));
   }
   kept_.push_back({index, offset,

@@ -37,11 +37,15 @@ class KeptShards {
   // Versions that evaluations and a checkpoint may hold at once.
   static constexpr int kMostKept = 8;
 
+  // Whether memory that outlives a server can have a shard of this job. For an optimizer that steps whole tensors
+  // (is_tensorwise) it would need copies of them, which take up to half of an update's time.
+  static bool can_outlive(const config::JobConfig& job);
+
   // With the weights of the checkpoint, where the order names one; or else with `first`, or with what
   // begin_with() brings where that is empty. Errors: those of the
   // files; of an order that makes no sense; no memory.
-  // `keep`: has the memory's descriptors from then on, if the host's memory has the shard and keeps it once; null: nobody
-  // has. `card`: has the shard; null: the host's memory has it.
+  // `keep`: has the memory's descriptors from then on, if the host's memory has the shard and keeps it once, and
+  // can_outlive(); null: nobody has. `card`: has the shard; null: the host's memory has it.
   static absl::StatusOr<KeptShards> start(const wire::ServerStart& order, const config::JobConfig& job,
                                           std::span<const float> first, store::CheckpointFiles& checkpoint,
                                           ServersCard* card, memory::DescriptorKeep* keep = nullptr);

@@ -109,7 +109,7 @@ class Server {
   }
   absl::Status start(const wire::ServerStart& order);
   absl::Status take_up(const wire::ServerStart& order, const config::JobConfig& job);
-  bool keeps(const wire::ServerStart& order) const;
+  bool keeps(const wire::ServerStart& order, const config::JobConfig& job) const;
   absl::StatusOr<KeptShards> start_shards(const wire::ServerStart& order, const config::JobConfig& job,
                                           std::span<const float> first, store::CheckpointFiles& saved,
                                           wire::ServerStarted& started);
@@ -309,7 +309,7 @@ absl::Status Server::start(const wire::ServerStart& order) {
       started.set_card(card_->uuid());
       started.set_socket(card_->socket());
     }
-    started.set_kept(keeps(order));
+    started.set_kept(keeps(order, job));
   } else {
     PACELINE_RETURN_IF_ERROR(start_exchange(order, job));
     if (order.first_passed_on() && index_ < 2) PACELINE_RETURN_IF_ERROR(pass_on_first(first->weights));
@@ -321,8 +321,9 @@ absl::Status Server::start(const wire::ServerStart& order) {
 }
 
 // Whether the launcher keeps the shard's memory.
-bool Server::keeps(const wire::ServerStart& order) const {
-  return keep_ && card_ == nullptr && order.hosts_size() == 0 && order.copies() <= 1;
+bool Server::keeps(const wire::ServerStart& order, const config::JobConfig& job) const {
+  return keep_ && card_ == nullptr && order.hosts_size() == 0 && order.copies() <= 1 &&
+         KeptShards::can_outlive(job);
 }
 
 absl::Status Server::take_up(const wire::ServerStart& order, const config::JobConfig& job) {
@@ -336,7 +337,7 @@ absl::Status Server::take_up(const wire::ServerStart& order, const config::JobCo
   }
   shards_ = *std::move(shards);
   started.add_board_paths(own().board().path());
-  started.set_kept(keeps(order));
+  started.set_kept(keeps(order, job));
   log_.start(order);
   return send(message) ? absl::OkStatus() : coordinator_lost();
 }
@@ -365,7 +366,7 @@ absl::StatusOr<KeptShards> Server::start_shards(const wire::ServerStart& order, 
                       std::string(no_card.message())));
     started.set_why_host(std::string(no_card.message()));
   }
-  return KeptShards::start(order, job, first, saved, nullptr, keeps(order) ? &*keep_ : nullptr);
+  return KeptShards::start(order, job, first, saved, nullptr, keeps(order, job) ? &*keep_ : nullptr);
 }
 
 absl::Status Server::start_exchange(const wire::ServerStart& order, const config::JobConfig& job) {
