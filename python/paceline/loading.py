@@ -26,9 +26,9 @@ from .errors import PacelineError
 from .failures import Failure, failure_of
 from .seeding import seed_sample
 from .streams import Stream
+from .streams.forward import Forward
 from .streams.host_source import HostSource
 from .streams.leased import Leased
-from .streams.source import is_sized
 
 Collate = Callable[[list[Any]], Any]
 
@@ -91,10 +91,10 @@ class StreamLoads(Loads):
     ) -> None:
         """host: a text that the workers of this job on this host share, and nobody else; empty: there is none.
 
-        readers: how many processes read for all of them, if the source has to be read from its beginning.
+        readers: how many processes read for all of them, if shards can be read forward only.
         """
         super().__init__(train_set, collate_fn)
-        if host and not is_sized(train_set.source):
+        if host and isinstance(train_set.source, Forward):
             train_set = train_set.reading(HostSource(train_set.source, f"{host}-{train_set.digest()}", readers))
         self._leased = Leased(train_set, seed, epochs)
 
@@ -311,7 +311,13 @@ def check_train_set(train_set: Any) -> int:
             "join() wants the data set and not a DataLoader; give it loader.dataset, and what the loader was told: "
             "batch_size=, collate_fn=, num_workers="
         )
-    if isinstance(train_set, torch.utils.data.IterableDataset) or not hasattr(train_set, "__getitem__"):
+    iterable = isinstance(train_set, torch.utils.data.IterableDataset)
+    if iterable and type(train_set).__module__.startswith("datasets."):
+        raise PacelineError(
+            "join() was given a streaming data set of Hugging Face; write Stream(HuggingFace(dataset)), both of "
+            "paceline.streams"
+        )
+    if iterable or not hasattr(train_set, "__getitem__"):
         raise PacelineError(
             f"{type(train_set).__name__} has no samples by number, and Paceline leases samples by their numbers; "
             "give join() a paceline.streams.Stream over its files, or a map-style data set, with __getitem__ and "

@@ -1,10 +1,29 @@
-"""Training sets that are read in an order of their own: files of records, streams, tokens."""
+"""Training sets that are streams: sources of shards, and the one order in which a job reads them."""
 
-from .file_shards import FileShards
+from .decoding import decode_member
+from .file_shards import FileShards, Shards
+from .hugging_face import HuggingFace
 from .json_lines import JsonLines
+from .mds import MdsFolder
+from .mixture import Mixture
 from .parquet import ParquetFiles
 from .source import Source, UnsizedSource
 from .stream import Stream
 from .tar_files import TarFiles
+from .tokens import TokenFile
 
-__all__ = ["FileShards", "JsonLines", "ParquetFiles", "Source", "Stream", "TarFiles", "UnsizedSource"]
+__all__ = [
+    "FileShards",
+    "HuggingFace",
+    "JsonLines",
+    "MdsFolder",
+    "Mixture",
+    "ParquetFiles",
+    "Shards",
+    "Source",
+    "Stream",
+    "TarFiles",
+    "TokenFile",
+    "UnsizedSource",
+    "decode_member",
+]

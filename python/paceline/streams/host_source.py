@@ -19,7 +19,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from .source import UnsizedSource
+from .source import is_sized
 
 _IDLE_SECONDS = 3.0
 _CONNECT_SECONDS = 10.0
@@ -28,13 +28,13 @@ _FAILED = -1  # in the place of a size: the reader could not answer
 
 
 class HostSource:
-    def __init__(self, source: UnsizedSource, name: str, readers: int) -> None:
+    def __init__(self, source: Any, name: str, readers: int) -> None:
         """name: the same for all workers of the host that are to share the source, and for no others."""
         self._source = source
         self._addresses = [f"\0paceline-reader-{os.getuid()}-{name}-{number}" for number in range(readers)]
         self._connections: dict[int, socket.socket | None] = {}  # None: the reader is gone
         self._pid = os.getpid()
-        self.sized = False
+        self.sized = is_sized(source)
         for address in self._addresses:
             _start_reader(source, address)
 
@@ -42,7 +42,10 @@ class HostSource:
         return repr(self._source)
 
     def shards(self) -> Sequence[str]:
-        return self._source.shards()
+        return list(self._source.shards())
+
+    def length(self, shard: int) -> int:
+        return int(self._source.length(shard))
 
     def up_to(self, shard: int, most: int) -> int:
         known = self._ask(shard, {"shard": shard, "most": most})
@@ -120,7 +123,7 @@ def _received(connection: socket.socket, size: int) -> bytes:
     return bytes(data)
 
 
-def _start_reader(source: UnsizedSource, address: str) -> None:
+def _start_reader(source: Any, address: str) -> None:
     """Unless another worker of this host has started it."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
@@ -143,7 +146,7 @@ def _start_reader(source: UnsizedSource, address: str) -> None:
     listener.close()
 
 
-def _become_reader(source: UnsizedSource, listener: socket.socket) -> None:
+def _become_reader(source: Any, listener: socket.socket) -> None:
     import torch
 
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
@@ -156,7 +159,7 @@ def _become_reader(source: UnsizedSource, listener: socket.socket) -> None:
 
 
 class Reader:
-    def __init__(self, source: UnsizedSource, listener: socket.socket) -> None:
+    def __init__(self, source: Any, listener: socket.socket) -> None:
         self._source = source
         self._listener = listener
         self._selector = selectors.DefaultSelector()

@@ -71,7 +71,7 @@ class Stream:
             )
         self._seed = 0
         self._size: int | None = None  # records of a pass, if they are known
-        self._lengths: dict[int, int] = {}  # of shards of a sized source
+        self._lengths: dict[int, int] = {}  # records of each shard, if the source is sized
         self._passes: dict[int, Pass] = {}
 
     def __repr__(self) -> str:

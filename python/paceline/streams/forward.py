@@ -1,0 +1,100 @@
+"""Shards that can be read forward only, and whose length shows at their end."""
+
+from __future__ import annotations
+
+import os
+import zlib
+from abc import ABC, abstractmethod
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .source import changed, unreadable
+
+_MOST_OPEN = 64
+
+
+@dataclass
+class _Reading:
+    """A shard as far as it was read."""
+
+    records: Iterator[Any]
+    next: int  # the number of the next record
+    ended: bool = False
+
+
+class Forward(ABC):
+    """A source of such shards: an UnsizedSource.
+
+    The newest records stay in memory. One that was passed by is found by reading its shard again. That happens only
+    after the death of another worker.
+    """
+
+    sized = False
+
+    def __init__(self, names: Sequence[str], window: int) -> None:
+        """window: how many of the newest records are kept. It has to be at least twice the stream's `shuffle`."""
+        self.window = window
+        self._names = list(names)
+        self._lengths: dict[int, int] = {}
+        self._readings: OrderedDict[int, _Reading] = OrderedDict()
+        self._kept: OrderedDict[tuple[int, int], Any] = OrderedDict()  # key: shard and record
+        self._pid = os.getpid()
+
+    @abstractmethod
+    def _begin(self, shard: int, record: int) -> tuple[Iterator[Any], int]:
+        """The records of a shard from a place at or before `record` on, and the number of the first one."""
+
+    @abstractmethod
+    def length(self, shard: int) -> int:
+        """The records of a shard, if they are known: `sized` is true then."""
+
+    def shards(self) -> Sequence[str]:
+        return self._names
+
+    def up_to(self, shard: int, most: int) -> int:
+        if shard not in self._lengths:
+            self._read_to(shard, most)
+        return min(most, self._lengths.get(shard, most))
+
+    def read(self, shard: int, records: Sequence[int]) -> list[Any]:
+        found = []
+        for record in records:
+            if (shard, record) not in self._kept:
+                self._read_to(shard, record + 1, again=True)
+            if (shard, record) not in self._kept:
+                before = self.length(shard) if self.sized else record + 1
+                raise changed(self._names[shard], before, self._lengths[shard])
+            found.append(self._kept[shard, record])
+        return found
+
+    def _read_to(self, shard: int, end: int, again: bool = False) -> None:
+        """All records before this one were read. again: those that were passed by are read again."""
+        try:
+            reading = self._reading(shard, end - 1, again)
+            while reading.next < end and not reading.ended:
+                self._kept[shard, reading.next] = next(reading.records)
+                reading.next += 1
+                if len(self._kept) > self.window:
+                    self._kept.popitem(last=False)
+        except StopIteration:
+            reading.ended = True
+            self._lengths[shard] = reading.next
+        except (OSError, EOFError, zlib.error) as error:
+            raise unreadable(self._names[shard], error, "repair it, or leave it out") from error
+
+    def _reading(self, shard: int, record: int, again: bool) -> _Reading:
+        if os.getpid() != self._pid:  # a fork shares the places in open files
+            self._readings.clear()
+            self._pid = os.getpid()
+        reading = self._readings.get(shard)
+        if reading is None or (again and record < reading.next):
+            reading = self._readings[shard] = _Reading(*self._begin(shard, record if again else 0))
+            while len(self._readings) > _MOST_OPEN:
+                self._readings.popitem(last=False)
+        self._readings.move_to_end(shard)
+        return reading
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_readings": OrderedDict(), "_kept": OrderedDict()}

@@ -1,0 +1,117 @@
+"""Folders that mosaicml-streaming's MDSWriter has written."""
+
+from __future__ import annotations
+
+import io
+import json
+import struct
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from ..errors import PacelineError
+from .files import Files, Opened, needs
+from .source import changed, unreadable
+
+_REWRITE = "write the folder again with MDSWriter"
+_NUMBERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64")
+
+
+class MdsFolder(Files):
+    """Samples of an MDS folder with index.json, as the dicts that were written. A subfolder is another MdsFolder.
+
+    A file of it has the number of samples, the places of all and of their end as 32 bits each, and the samples: the
+    sizes of the columns whose size differs, and the columns. Numbers, text, bytes, JSON, JPEG and PNG need no
+    mosaicml-streaming; other columns do.
+    """
+
+    def __init__(self, folder: str) -> None:
+        index = Path(folder) / "index.json"
+        try:
+            self._shards: list[dict[str, Any]] = json.loads(index.read_text())["shards"]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise PacelineError(f"{index} is no index of an MDS folder; give a folder of MDSWriter") from error
+        if not self._shards:
+            raise PacelineError(f"{index} names no shards; give a folder with samples")
+        for shard in self._shards:
+            self._check(index, shard)
+        super().__init__([str(Path(folder) / shard["raw_data"]["basename"]) for shard in self._shards], ())
+        self._opened: Opened[BinaryIO] = Opened(self._open)
+
+    def length(self, shard: int) -> int:
+        """Returns the number that the index says."""
+        return int(self._shards[shard]["samples"])
+
+    def read(self, shard: int, records: Sequence[int]) -> list[Any]:
+        file = self._opened.get(shard)
+        return [self._sample(shard, file, record) for record in records]
+
+    def _sample(self, shard: int, file: BinaryIO, record: int) -> dict[str, Any]:
+        name = self.files[shard]
+        file.seek(4 * (1 + record))
+        begin, end = struct.unpack("<II", _all_of(file, 8, name))
+        file.seek(begin)
+        data = memoryview(_all_of(file, max(end - begin, 0), name))
+        columns = self._shards[shard]
+        sizes = []
+        at = 0
+        for size in columns["column_sizes"]:
+            if not size:
+                (size,) = struct.unpack_from("<I", data, at)
+                at += 4
+            sizes.append(size)
+        sample = {}
+        for column, encoding, size in zip(columns["column_names"], columns["column_encodings"], sizes):
+            try:
+                sample[column] = _decoded(encoding, bytes(data[at : at + size]))
+            except (ValueError, OSError) as error:
+                raise unreadable(f"{name}, sample {record}, column {column!r}", error, _REWRITE) from error
+            at += size
+        return sample
+
+    def _open(self, shard: int) -> BinaryIO:
+        self.size(shard)
+        file = open(self.files[shard], "rb")  # noqa: SIM115
+        (samples,) = struct.unpack("<I", _all_of(file, 4, self.files[shard]))
+        if samples != self.length(shard):
+            raise changed(self.files[shard], self.length(shard), samples)
+        return file
+
+    @staticmethod
+    def _check(index: Path, shard: dict[str, Any]) -> None:
+        name = shard["raw_data"]["basename"]
+        if shard.get("format") != "mds" or shard.get("version") != 2:
+            raise PacelineError(f"{index} names {name} of another format than mds; write the folder with MDSWriter")
+        if shard.get("zip_data") and not (index.parent / name).exists():
+            raise PacelineError(
+                f"{index.parent / name} is there compressed only; decompress it, or write with compression=None"
+            )
+        if "pkl" in shard["column_encodings"]:
+            raise PacelineError(f"{index} has a column of pickles, which may run any code; write it as json or bytes")
+
+
+def _all_of(file: BinaryIO, size: int, name: str) -> bytes:
+    data = file.read(size)
+    if len(data) != size:
+        raise unreadable(name, "it ends inside a sample", _REWRITE)
+    return data
+
+
+def _decoded(encoding: str, data: bytes) -> Any:
+    """Returns the value of a column, as mosaicml-streaming's own reader does."""
+    if encoding == "bytes":
+        return data
+    if encoding == "str":
+        return data.decode("utf-8")
+    if encoding == "int":
+        return int.from_bytes(data, "little", signed=True)
+    if encoding == "json":
+        return json.loads(data)
+    if encoding in _NUMBERS:
+        return needs("numpy", "numpy", f"an MDS column of {encoding}").frombuffer(data, encoding)[0]
+    if encoding in ("jpeg", "png"):
+        image = needs("PIL.Image", "Pillow", "an MDS column of images").open(io.BytesIO(data))
+        image.load()
+        return image
+    encodings = needs("streaming.base.format.mds.encodings", "mosaicml-streaming", f"an MDS column of {encoding!r}")
+    return encodings.mds_decode(encoding, data)

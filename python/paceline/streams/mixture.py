@@ -1,0 +1,109 @@
+"""Several sources in one stream, by weights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..errors import PacelineError, kind_of
+from ..seeding import mix
+from .files import Opened
+from .order import Pass
+from .shuffling import permuted
+from .source import is_sized
+
+_PART = 4096  # records of the mixture; in each, a source has its share as exactly as a whole number can
+_ORDER = (4096, 8, 16)  # shuffle, interleave and stride of each source
+
+
+class Mixture:
+    """A source of `{name: (source, weight)}`. An epoch of it ends once each record of each source was in it.
+
+    So the source with the most records for its weight is read once, and the others again from their beginning in
+    another order, as often as their weights want it. Which record stands where is a function of the seed, the weights
+    and the lengths: other weights are another mixture, for a new job that begins from the old one's weights.
+    """
+
+    def __init__(self, sources: Mapping[str, tuple[Any, float]], seed: int = 0) -> None:
+        if not sources:
+            raise PacelineError("a Mixture was given no sources; give it {name: (source, weight)}")
+        for name, pair in sources.items():
+            if not isinstance(pair, tuple) or len(pair) != 2 or not hasattr(pair[0], "shards"):
+                raise PacelineError(f"{name!r} in the Mixture is {kind_of(pair)}; write (source, weight)")
+            if not is_sized(pair[0]):
+                raise PacelineError(
+                    f"nobody knows the length of {name!r} in the Mixture before it was read; give the source length= "
+                    "or lengths="
+                )
+            if not isinstance(pair[1], (int, float)) or not 0 < pair[1] < float("inf"):
+                raise PacelineError(f"the weight of {name!r} is {pair[1]!r}; write a number above 0")
+        self._seed = seed
+        self._sources = [source for source, _ in sources.values()]
+        self._shares = _shares({name: weight for name, (_, weight) in sources.items()})
+        self._lengths = [[source.length(shard) for shard in range(len(source.shards()))] for source in self._sources]
+        for name, lengths in zip(sources, self._lengths):
+            if not sum(lengths):
+                raise PacelineError(f"{name!r} in the Mixture has no records; leave it out")
+        self._laps: Opened[Pass] = Opened(self._lap, most=4 * len(sources), keep=True)
+        self._parts: Opened[list[tuple[int, int]]] = Opened(self._part, most=64, keep=True)
+        self._records = 1 + max(
+            self._position(source, sum(lengths) - 1) for source, lengths in enumerate(self._lengths)
+        )
+
+    def shards(self) -> list[str]:
+        return [f"part {part} of the mixture" for part in range(-(-self._records // _PART))]
+
+    def length(self, shard: int) -> int:
+        return min(self._records - shard * _PART, _PART)
+
+    def read(self, shard: int, records: Sequence[int]) -> list[Any]:
+        part = self._parts.get(shard)
+        wanted: dict[tuple[int, int], list[tuple[int, int]]] = {}  # source and its shard: record, place in the list
+        for at, record in enumerate(records):
+            source, number = part[record]
+            lap, inside = divmod(number, sum(self._lengths[source]))
+            ((its_shard, its_record),) = self._laps.get(source, lap).places(inside, inside + 1)
+            wanted.setdefault((source, its_shard), []).append((its_record, at))
+        found: list[Any] = [None] * len(records)
+        for (source, its_shard), places in wanted.items():
+            # A source that begins again may give one record twice here.
+            numbers = sorted({record for record, _ in places})
+            by_number = dict(zip(numbers, self._sources[source].read(its_shard, numbers)))
+            for record, at in places:
+                found[at] = by_number[record]
+        return found
+
+    def _lap(self, source: int, lap: int) -> Pass:
+        lengths = self._lengths[source]
+        seed = mix(self._seed, source)
+        return Pass(len(lengths), lambda shard, most: min(most, lengths[shard]), True, seed, lap, *_ORDER)
+
+    def _part(self, part: int) -> list[tuple[int, int]]:
+        """For each record of a part: its source, and its number among all that this source has given."""
+        sources = [source for source, share in enumerate(self._shares) for _ in range(share)]
+        given = [part * share for share in self._shares]
+        records = []
+        for at in permuted(_PART, self._seed, part).tolist():
+            source = sources[at]
+            records.append((source, given[source]))
+            given[source] += 1
+        return records
+
+    def _position(self, source: int, number: int) -> int:
+        """The position at which a source gives its record of this number."""
+        part = number // self._shares[source]
+        return part * _PART + self._parts.get(part).index((source, number))
+
+
+def _shares(weights: Mapping[str, float]) -> list[int]:
+    """Returns each source's records in a part, by the weights; what is left goes to the largest rests."""
+    total = sum(weights.values())
+    exact = [weight * _PART / total for weight in weights.values()]
+    shares = [int(share) for share in exact]
+    by_rest = sorted(range(len(exact)), key=lambda at: shares[at] - exact[at])
+    for at in by_rest[: _PART - sum(shares)]:
+        shares[at] += 1
+    for name, share in zip(weights, shares):
+        if not share:
+            raise PacelineError(f"the weight of {name!r} is below 1/{_PART} of all; give it more, or leave it out")
+    return shares

@@ -1,0 +1,197 @@
+"""Sources that are read forward, and mixtures."""
+
+from __future__ import annotations
+
+import collections
+import gzip
+from pathlib import Path
+
+import pytest
+import torch
+from stream_files import everything, in_child, library, refused
+from test_streams import Lists, lists
+
+from paceline.streams import FileShards, HuggingFace, Mixture, Shards, Stream
+
+# Any files
+
+
+def write_numbers(folder: Path, shards: int = 3, records: int = 50) -> list[bytes]:
+    written = []
+    for shard in range(shards):
+        lines = [b"%d\n" % (shard * 10_000 + record) for record in range(records + shard)]
+        with gzip.open(folder / f"{shard}.gz", "wb") as file:
+            file.writelines(lines)
+        written += lines
+    return written
+
+
+def test_file_shards_are_what_open_yields(tmp_path: Path) -> None:
+    written = write_numbers(tmp_path)
+    source = FileShards(tmp_path, gzip.open)
+    assert everything(source) == written
+    in_child(source)
+    assert sorted(Stream(source, map=int).epoch()) == [int(one) for one in written]
+
+
+def test_a_file_is_read_once_for_an_epoch_in_its_order(tmp_path: Path) -> None:
+    written = write_numbers(tmp_path, records=20_000)
+    opened: collections.Counter[str] = collections.Counter()
+
+    def open_one(file: str):
+        opened[file] += 1
+        return gzip.open(file)
+
+    stream = Stream(FileShards(tmp_path, open_one, length=lambda file: 20_000 + int(Path(file).stem)), interleave=2)
+    samples = [one for begin in range(0, len(stream), 32) for one in stream.records(0, begin, begin + 32)]
+    assert sorted(samples) == sorted(written)
+    assert set(opened.values()) == {1}
+
+
+def test_a_file_with_fewer_records_than_length_says_is_named(tmp_path: Path) -> None:
+    write_numbers(tmp_path, shards=1)
+    stream = Stream(FileShards(tmp_path, gzip.open, length=lambda file: 60))
+    with refused("the shard .*0.gz has 50 records now, and had 60; "):
+        list(stream.epoch())
+
+
+def test_a_damaged_file_is_named(tmp_path: Path) -> None:
+    write_numbers(tmp_path, shards=1)
+    whole = (tmp_path / "0.gz").read_bytes()
+    (tmp_path / "0.gz").write_bytes(whole[: len(whole) // 2])
+    with refused("the shard .*0.gz cannot be read: .*; repair it"):
+        FileShards(tmp_path, gzip.open).up_to(0, 100)
+    with refused("the shard .*0.gz cannot be read: .*; repair it"):
+        FileShards(tmp_path, gzip.open, length=lambda file: 50).read(0, [49])
+
+
+def test_what_is_no_function_is_refused(tmp_path: Path) -> None:
+    write_numbers(tmp_path, shards=1)
+    with refused("open= of a source is int; give it a function of a name"):
+        FileShards(tmp_path, 3)
+
+
+def test_a_generator_is_one_shard() -> None:
+    source = Shards(["all"], lambda name: iter(range(100)))
+    assert sorted(Stream(source, shuffle=10).epoch()) == list(range(100))
+    with refused("the names of shards are the text 'all'; write a list of names"):
+        Shards("all", lambda name: iter(range(100)))
+
+
+# Hugging Face
+
+
+def rows(numbers: list[int]):
+    for number in numbers:
+        for record in range(2500 + number):
+            yield {"id": number * 10_000 + record}
+
+
+def hugging_face(shards: int = 3):
+    datasets = library("datasets")
+    return datasets.IterableDataset.from_generator(rows, gen_kwargs={"numbers": list(range(shards))})
+
+
+def test_hugging_face_rows_are_those_of_the_data_set() -> None:
+    dataset = (
+        hugging_face().map(lambda row: {"id": row["id"], "twice": 2 * row["id"]}).filter(lambda row: row["id"] % 5)
+    )
+    whole = list(dataset)
+    source = HuggingFace(dataset)
+    assert [row for shard in range(3) for row in source.read(shard, range(source.up_to(shard, 1 << 40)))] == whole
+    assert sorted(row["id"] for row in Stream(source).epoch(1)) == [row["id"] for row in whole]
+
+
+def test_a_record_further_back_is_read_from_the_nearest_state() -> None:
+    begun = []
+
+    def noted(numbers: list[int]):
+        for number in range(numbers[0], numbers[0] + 6000):
+            begun.append(number)
+            yield {"id": number}
+
+    datasets = library("datasets")
+    dataset = datasets.IterableDataset.from_generator(noted, gen_kwargs={"numbers": [0, 10_000]})
+    source = HuggingFace(dataset, lengths=[6000, 6000], window=1000)
+    assert source.read(1, [5999]) == [{"id": 15_999}]
+    assert source.read(1, [10]) == [{"id": 10_010}]
+    assert source.read(1, [1500, 5500]) == [{"id": 11_500}, {"id": 15_500}]
+    assert source.read(1, [1000]) == [{"id": 11_000}]
+    assert [number for number, _ in source._states[1]] == [1000, 2000, 3000, 4000, 5000, 6000]
+
+
+class Read(torch.utils.data.Dataset):
+    def __init__(self, stream: Stream) -> None:
+        self.stream = stream
+
+    def __len__(self) -> int:
+        return len(self.stream) // 50
+
+    def __getitem__(self, number: int) -> list:
+        return self.stream.records(0, number * 50, number * 50 + 50)
+
+
+def test_loader_processes_read_the_same() -> None:
+    stream = Stream(HuggingFace(hugging_face(), lengths=[2500, 2501, 2502]))
+    loader = torch.utils.data.DataLoader(Read(stream), batch_size=None, num_workers=2)
+    assert [row for _, batch in zip(range(20), loader) for row in batch] == stream.records(0, 0, 1000)
+
+
+def test_hugging_face_refuses_what_it_cannot_name() -> None:
+    split_dataset_by_node = library("datasets.distributed").split_dataset_by_node
+    with refused(r"went through split_dataset_by_node\(\), .*; give the data set before that"):
+        HuggingFace(split_dataset_by_node(hugging_face(), 0, 2))
+    with refused(r"went through shuffle\(\), .*; give the data set before that, and write Stream"):
+        HuggingFace(hugging_face().shuffle(seed=1).map(lambda row: row))
+    with refused(r"wants a datasets.IterableDataset .* and not list; .* or a Dataset to join"):
+        HuggingFace([{"id": 1}])
+    with refused("lengths= has 1 numbers, and the data set 3 shards; "):
+        HuggingFace(hugging_face(), lengths=[1])
+
+
+# Mixtures
+
+
+@pytest.mark.parametrize("weights", [(1, 1), (1, 3), (0.1, 0.9)])
+def test_a_mixture_has_each_record_and_the_weights(weights: tuple[float, float]) -> None:
+    source = Mixture({"a": (lists(3000, 2000), weights[0]), "b": (Lists(list(range(-7000, 0))), weights[1])}, seed=3)
+    whole = everything(source)
+    first = [one for one in whole if one >= 0]
+    second = [one for one in whole if one < 0]
+    assert (
+        set(first) == set(lists(3000, 2000).lists[0]) | set(lists(3000, 2000).lists[1]) and len(set(second)) == 7000
+    )
+    assert len(first) / len(whole) == pytest.approx(weights[0] / sum(weights), abs=0.01)
+    # The longest for its weight is read once; the other one again from its beginning, once a lap.
+    assert len(second) == 7000 or len(first) == 5000
+    assert len(second) == 7000 or sorted(second[:7000]) == list(range(-7000, 0))
+    assert Stream(source, shuffle=0).records(0, 100, 300) == whole[100:300] or len(source.shards()) > 1
+
+
+def test_a_mixture_of_other_seed_is_another_one() -> None:
+    def read(seed: int) -> list:
+        return Mixture({"a": (lists(50), 1), "b": (lists(70), 1)}, seed).read(0, range(90))
+
+    assert read(1) == read(1) != read(2)
+
+
+@pytest.mark.parametrize(
+    ("sources", "text"),
+    [
+        ({}, "given no sources; "),
+        ({"a": lists(1)}, r"'a' in the Mixture is Lists; write \(source, weight\)"),
+        ({"a": (lists(1), 0)}, "the weight of 'a' is 0; write a number above 0"),
+        ({"a": (lists(0), 1)}, "'a' in the Mixture has no records; "),
+        ({"a": (lists(1), 1), "b": (lists(1), 1e-9)}, "the weight of 'b' is below 1/4096 of all; "),
+    ],
+)
+def test_a_bad_mixture_is_refused(sources: dict, text: str) -> None:
+    with refused(text):
+        Mixture(sources)
+
+
+def test_join_says_how_to_give_it_such_a_data_set() -> None:
+    from paceline.loading import check_train_set
+
+    with refused(r"a streaming data set of Hugging Face; write Stream\(HuggingFace\(dataset\)\)"):
+        check_train_set(hugging_face())
