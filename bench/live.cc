@@ -12,6 +12,7 @@
 #include "paceline/compute/board_readers.h"
 #include "paceline/compute/group_member.h"
 #include "paceline/coordinator_process/coordinator_server.h"
+#include "paceline/memory/descriptor_keep.h"
 #include "paceline/memory/gradient_buffer.h"
 #include "paceline/peer/peer.h"
 #include "paceline/rpc/link_keys.h"
@@ -163,8 +164,14 @@ std::vector<double> live_rounds_ms(const LiveJob& job, int rounds) {
   for (int host = 0; host < job.hosts; ++host) {
     on_host(host, [&] {
       const std::string exchange = job.hosts > 1 ? job.address(host) : "";
-      const absl::Status status = server::run_server(
-          {.reach = {address, "", token_file()}, .shard = host, .exchange = exchange, .fabric = job.fabric});
+      // The server keeps its shard as in a run.
+      const auto keep = must(memory::DescriptorKeep::open());
+      const auto [in, out] = keep.ends();
+      const absl::Status status = server::run_server({.reach = {address, "", token_file()},
+                                                      .shard = host,
+                                                      .exchange = exchange,
+                                                      .keep = {dup(in), dup(out)},
+                                                      .fabric = job.fabric});
       if (!status.ok()) die(status);
     });
   }

@@ -405,7 +405,7 @@ TEST_P(NeededOneKilled, TheRunGoesOnByItselfToTheSameWeights) {
   EXPECT_EQ(replayed.status, 0) << replayed.errors;
 }
 
-INSTANTIATE_TEST_SUITE_P(Processes, NeededOneKilled, testing::Values("coordinator", "server"),
+INSTANTIATE_TEST_SUITE_P(Processes, NeededOneKilled, testing::Values("coordinator"),
                          [](const auto& one) { return std::string(one.param); });
 
 // Workers are forks of a process that is not needed once they run; without it they start as new processes.
@@ -416,7 +416,7 @@ TEST(Faults, AForkServerThatDiesIsNobodysLoss) {
   kill(children(train.pid(), "fork-server").at(0), SIGKILL);
   kill(children(train.pid(), "w1").at(0), SIGKILL);
   ASSERT_TRUE(train.until([&] { return children(train.pid(), "w1").empty(); }));
-  kill(children(train.pid(), "server").at(0), SIGKILL);
+  kill(children(train.pid(), "coordinator").at(0), SIGKILL);
   const Ended ended = train.wait();
   EXPECT_EQ(ended.status, 0) << ended.errors;
   EXPECT_NE(ended.errors.find("w1 is started again"), std::string::npos) << ended.errors;

@@ -9,3 +9,11 @@
 #else
 #define PACELINE_VECTORIZED
 #endif
+
+// Before a loop whose passes may run side by side, although pointers in it may be equal: each pass writes only what no
+// other pass reads.
+#ifdef __clang__
+#define PACELINE_INDEPENDENT_PASSES _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define PACELINE_INDEPENDENT_PASSES _Pragma("GCC ivdep")
+#endif

@@ -62,6 +62,8 @@ void add_server(CLI::App& app, Command& command) {
   server->add_option(
       "--fabric", shard->fabric,
       "how data travels between hosts: sealed; or tcp, ucx or auto for a job with cluster.seal = false");
+  server->add_option("--keep", shard->keep, "file descriptors of its launcher's keep for its memory")
+      ->expected(2);
   server->callback([shard, &command] { command = [shard] { return exit_of(server::run_server(*shard)); }; });
 }
 

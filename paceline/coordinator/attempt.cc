@@ -28,6 +28,11 @@ namespace {
 
 // A server that lives comes again within a second.
 constexpr std::chrono::seconds kVotePatience{2};
+// A server that died is started again at once, and one that hangs is killed after 10 s. On a busy machine both may take
+// longer.
+constexpr std::chrono::seconds kServerPatience{30};
+// A server that dies so often without making a version would do so again.
+constexpr int kMostTakeUps = 10;
 
 // Whether a process can have measured this time.
 bool is_time(std::int64_t ns) { return ns >= 0 && Duration(ns) < std::chrono::days(30); }
@@ -91,9 +96,16 @@ void Attempt::on(const ServerSaid& said) {
 void Attempt::on_hello(ServerPeer peer, const wire::ServerHello& hello) {
   if (disconnecting()) return out_.send_disconnect(peer, disconnect_order());
   if (saving_copies()) return;
+  // A launcher starts a server only once the one before has ended, and that end may come to be known later.
+  if (const auto before = servers_.in_place_of(hello); before && is_kept_here(*before, hello.kept())) {
+    miss_server(*before, fmt::format("server {} died", *before));
+    if (!missed_servers_.contains(*before)) return;
+  }
   if (const auto refusal = servers_.take_place(peer, hello, at_))
     return out_.refuse(peer, refusal->why, refusal->reason);
-  on_ballot(*servers_.server_of(peer), hello.ballot());
+  const ServerId server = *servers_.server_of(peer);
+  if (missed_servers_.contains(server)) return take_up_server(server, hello.kept());
+  on_ballot(server, hello.ballot());
   start_servers_if_ready();
 }
 
@@ -146,6 +158,7 @@ absl::Status Attempt::note_updates(ServerId server, const wire::ServerMessage& m
                                                     server, update.version(), update.took_ns(),
                                                     update.age_ns()));
     }
+    servers_.made(server, Version(update.version()));
     out_.put(control::SideWork{.at = time(at_) - Duration(update.age_ns()),
                                .kind = control::SideWork::Kind::kUpdate,
                                .version = Version(update.version()),
@@ -247,8 +260,56 @@ void Attempt::lose_gradient(ServerId server, const wire::ServerFailed& message) 
 
 void Attempt::on(const ServerGone& gone) {
   const std::optional<ServerId> server = servers_.leave(gone.peer);
-  if (server && !disconnecting()) lose_server(*server, fmt::format("server {} died", *server));
+  if (server && !disconnecting()) miss_server(*server, fmt::format("server {} died", *server));
   finish_if_done();
+}
+
+// The attempt goes on without the server for a while, if memory that outlives the server has its shard. The server died,
+// or was told to come again.
+void Attempt::miss_server(ServerId server, const std::string& why) {
+  const bool trains = training() || phase_ == Phase::kFinishing;
+  if (!trains || !servers_.keeps(server)) return lose_server(server, why);
+  servers_.miss(server);
+  // A server that dies again before it has started is waited for no longer than one that did not come.
+  missed_servers_.try_emplace(server, Missed{at_, why});
+  fail_checkpoint_of_missed();
+}
+
+// Whether the memory has the server's shard as of this attempt.
+bool Attempt::is_kept_here(ServerId server, const wire::KeptShard& kept) const {
+  return kept.attempt() == options_.attempt && kept.shard() == server.value() &&
+         kept.shard_count() == static_cast<std::int32_t>(servers_.size());
+}
+
+void Attempt::take_up_server(ServerId server, const wire::KeptShard& kept) {
+  Missed& missed = missed_servers_.at(server);
+  const Version version(kept.version());
+  TakenUp& last = taken_up_[server];
+  last = {version, last.version == version ? last.times + 1 : 1};
+  if (!is_kept_here(server, kept) || last.times > kMostTakeUps || !servers_.take_up(server, version))
+    return lose_server(server, missed.why);
+  missed.version = version;
+  out_.tell_and_remember(
+      fmt::format("{}; it is back with version {}, and nothing is lost", missed.why, version));
+}
+
+void Attempt::give_up_missed_servers() {
+  for (const auto& [server, missed] : missed_servers_) {
+    if (at_ - missed.since < kServerPatience) continue;
+    return lose_server(server, missed.why);
+  }
+}
+
+// Files that a server was writing end with it.
+void Attempt::fail_checkpoint_of_missed() {
+  for (const auto& [server, missed] : missed_servers_) {
+    const std::optional<Version> version = checkpoints_.awaited(server);
+    if (!version) continue;
+    wire::ServerWritten written;
+    written.set_version(version->value());
+    written.set_error(missed.why);
+    if (const auto failed = checkpoints_.written(server, written)) checkpoint_failed(*failed);
+  }
 }
 
 void Attempt::on_ballot(ServerId server, const wire::Ballot& ballot) {
@@ -369,8 +430,21 @@ absl::Status Attempt::on_no_weights(ServerId server, const std::string& error) {
 }
 
 absl::Status Attempt::on_started(ServerId server, const wire::ServerStarted& started) {
+  const auto missed = missed_servers_.find(server);
+  if (missed != missed_servers_.end() && !started.error().empty()) {
+    lose_server(server, fmt::format("{}, and could not go on: {}", missed->second.why,
+                                    store::printable(started.error(), store::kLongestError)));
+    return absl::OkStatus();
+  }
   if (!started.error().empty()) return on_no_weights(server, started.error());
   PACELINE_RETURN_IF_ERROR(servers_.started(server, started));
+  if (missed != missed_servers_.end()) {
+    // The server may have died before it said that it had made that version.
+    const Version version = missed->second.version;
+    missed_servers_.erase(missed);
+    if (controller_->hears_of_completion() && version > servers_.applied(server))
+      PACELINE_RETURN_IF_ERROR(on_applied(server, version));
+  }
   if (!started.card().empty())
     out_.tell_and_remember(fmt::format("weights and optimizer state are in the memory of {}",
                                        store::printable(started.card(), store::kLongestError)));

@@ -152,6 +152,11 @@ class Attempt {
   void on_hello(ServerPeer peer, const wire::ServerHello& hello);
   absl::Status on_message(ServerId server, const wire::ServerMessage& message);
   void on_ballot(ServerId server, const wire::Ballot& ballot);
+  void miss_server(ServerId server, const std::string& why);
+  bool is_kept_here(ServerId server, const wire::KeptShard& kept) const;
+  void take_up_server(ServerId server, const wire::KeptShard& kept);
+  void give_up_missed_servers();
+  void fail_checkpoint_of_missed();
   void take_up_vote();
   bool all_awaited_servers_here() const;
   void start_servers_if_ready();
@@ -247,6 +252,19 @@ class Attempt {
   std::optional<StopWanted> asked_;  // the first request for a stop
   bool done_ = false;                // every sample is committed, or the target is reached
   absl::Status result_;
+  // Servers that died and whose shards are in memory that outlives them: they are started again.
+  struct Missed {
+    SteadyTime since;
+    std::string why;
+    Version version{};  // the version that it takes up, once it is here
+  };
+  std::map<ServerId, Missed> missed_servers_;
+  // The version that a server took up last, and how often.
+  struct TakenUp {
+    Version version{};
+    int times = 0;
+  };
+  std::map<ServerId, TakenUp> taken_up_;
   // The reason to stop, with a checkpoint, when the remaining devices cannot hold the model.
   absl::Status no_plan_;
 
@@ -271,7 +289,7 @@ class Attempt {
   Checkpoints checkpoints_;
   CheckpointRetries checkpoint_retries_;
   std::optional<std::string> checkpoint_wanted_;  // the reason for which a checkpoint is wanted
-  std::optional<Replication> replication_;  // set if there are several copies of each shard
+  std::optional<Replication> replication_;        // set if there are several copies of each shard
   // Set if there are copies, while servers may have newer versions than the restart.
   std::optional<RecoveryVote> vote_;
   // since when the servers that came have every shard of such a version

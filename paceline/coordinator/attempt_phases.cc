@@ -24,6 +24,7 @@ std::vector<Action> Attempt::take(Event event) {
   // A process that comes now comes again, to the next attempt.
   if (phase_ == Phase::kWentBack) return {};
   std::visit([this](const auto& what) { on(what); }, event.what);
+  if (training() || phase_ == Phase::kFinishing) fail_checkpoint_of_missed();
   return out_.take();
 }
 
@@ -37,6 +38,7 @@ void Attempt::enter(Phase next) {
 void Attempt::on(const TimePassed&) {
   const bool hears = hearing_.is_good(at_);
   if (hears) give_up_silent();
+  if (hears) give_up_missed_servers();
   take_up_vote();
   if (hears) end_look();
   give_up_hosts();

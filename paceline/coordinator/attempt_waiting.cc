@@ -21,8 +21,13 @@ void Attempt::give_up_silent() {
     remove_worker(peer, why);
   }
   if (const auto silent = servers_.silent(at_); silent && !disconnecting()) {
-    servers_.give_up(silent->server);
-    lose_server(silent->server, silent->why);
+    if (servers_.keeps(silent->server)) {
+      servers_.send_back(silent->server, silent->why);
+      miss_server(silent->server, silent->why);
+    } else {
+      servers_.give_up(silent->server);
+      lose_server(silent->server, silent->why);
+    }
   }
   if (!disconnecting() && evaluator_.silent(at_)) {
     evaluator_.give_up("it was silent for too long");

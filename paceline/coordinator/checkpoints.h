@@ -46,6 +46,11 @@ class Checkpoints {
   bool opening() const { return opening_; }
   // True while a checkpoint is under way.
   bool writing() const { return writing_.has_value(); }
+  // The version that the server still has to write, if there is one.
+  std::optional<Version> awaited(ServerId server) const {
+    if (!writing_ || opening_ || writing_->answered.contains(server)) return std::nullopt;
+    return writing_->version;
+  }
   // The newest version that counts.
   std::optional<Version> newest() const { return newest_; }
 

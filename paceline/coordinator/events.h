@@ -80,8 +80,8 @@ struct PlanFound {
 struct Event {
   SteadyTime at;  // not earlier than the event before
   std::variant<WorkerSaid, ServerSaid, EvaluatorSaid, WorkerGone, ServerGone, EvaluatorGone, TimePassed,
-               WokeUp, StopWanted, CheckpointWanted, EvaluationWanted, RecordingFailed, CheckpointOpened, CheckpointCounted,
-               RestartKept, PlanFound>
+               WokeUp, StopWanted, CheckpointWanted, EvaluationWanted, RecordingFailed, CheckpointOpened,
+               CheckpointCounted, RestartKept, PlanFound>
       what;
 };
 

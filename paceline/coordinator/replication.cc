@@ -7,7 +7,7 @@
 
 namespace paceline::coordinator {
 
-Replication::Replication(const config::JobConfig& job, Version start, const ServerFleet& servers, Outbox& out)
+Replication::Replication(const config::JobConfig& job, Version start, ServerFleet& servers, Outbox& out)
     : kept_(config::shards_kept(static_cast<int>(job.hosts), static_cast<int>(job.copies))),
       servers_(servers),
       out_(out),

@@ -25,7 +25,7 @@ class Replication {
  public:
   // The attempt begins with version `start`, which has a checkpoint unless it is 0. The references
   // outlive this.
-  Replication(const config::JobConfig& job, Version start, const ServerFleet& servers, Outbox& out);
+  Replication(const config::JobConfig& job, Version start, ServerFleet& servers, Outbox& out);
 
   // See CommitQuorum.
   void ordered(std::vector<control::ControllerState> states, Duration elapsed) {
@@ -54,7 +54,7 @@ class Replication {
   void write(CommitQuorum::Snapshot snapshot, IdVector<ServerId, bool> here);
 
   const config::ServerShards kept_;
-  const ServerFleet& servers_;
+  ServerFleet& servers_;
   Outbox& out_;
   CommitQuorum commits_;
   IdVector<ServerId, bool> holders_;              // the servers that have it

@@ -127,6 +127,7 @@ std::string ServerFleet::new_key() const {
 }
 
 void ServerFleet::start(const wire::ServerStart& common, const std::vector<std::string>& weights) {
+  if (!one_a_host() && common.copies() <= 1) log_.emplace(size(), Version(common.version()));
   // keys[sender][receiver]
   IdVector<ServerId, IdVector<ServerId, std::string>> keys(size(), IdVector<ServerId, std::string>(size()));
   for (auto& of_sender : keys)
@@ -172,6 +173,7 @@ absl::Status ServerFleet::started(ServerId server, const wire::ServerStarted& st
   servers_[server].board_paths.assign(started.board_paths().begin(), started.board_paths().end());
   servers_[server].card = started.card();
   servers_[server].socket = started.socket();
+  servers_[server].keeps = started.kept();
   return absl::OkStatus();
 }
 
@@ -217,7 +219,28 @@ void ServerFleet::send_back(ServerId server, const std::string& why) {
   give_up(server);
 }
 
-void ServerFleet::tell(const wire::ServerOrder& order) const {
+std::optional<ServerId> ServerFleet::in_place_of(const wire::ServerHello& hello) const {
+  const std::optional<ServerId> server = called(HostRank(hello.shard()));
+  return server && here(*server) ? server : std::nullopt;
+}
+
+void ServerFleet::miss(ServerId server) {
+  give_up(server);
+  servers_[server].board_paths.clear();
+}
+
+bool ServerFleet::take_up(ServerId server, Version version) {
+  if (!log_ || !log_->reaches_back_to(version)) return false;
+  wire::ServerOrder order = starts_[server];
+  order.mutable_start()->set_take_up(true);
+  order.mutable_start()->set_version(version.value());
+  tell_one(server, order);
+  for (const wire::ServerOrder& one : log_->since(version)) tell_one(server, one);
+  return true;
+}
+
+void ServerFleet::tell(const wire::ServerOrder& order) {
+  if (log_) log_->told(order);
   for (const Server& server : servers_) {
     if (server.peer) out_.send(*server.peer, order);
   }

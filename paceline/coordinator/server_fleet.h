@@ -20,6 +20,7 @@
 #include "paceline/config/job_config.h"
 #include "paceline/config/server_parts.h"
 #include "paceline/coordinator/actions.h"
+#include "paceline/coordinator/order_log.h"
 #include "paceline/coordinator/phi_accrual.h"
 #include "paceline/coordinator/refusal.h"
 #include "paceline/ps/layout.h"
@@ -81,6 +82,20 @@ class ServerFleet {
     std::string why;
   };
   std::optional<Silent> silent(SteadyTime now) const;
+  // The server that is here with the shard of this hello.
+  std::optional<ServerId> in_place_of(const wire::ServerHello& hello) const;
+  // The server is gone, and memory that outlives it has its shard: nothing else is of it until it has started again.
+  void miss(ServerId server);
+  // Whether memory that outlives the server has its shard.
+  bool keeps(ServerId server) const { return servers_[server].keeps; }
+  // Brings a server that is here again, with this version, to the newest version. False if the orders since then are
+  // not known any more. Requires: it was missed.
+  bool take_up(ServerId server, Version version);
+  // The server has published the version, and maybe later ones.
+  void made(ServerId server, Version version) {
+    if (log_) log_->made(server, version);
+  }
+  Version applied(ServerId server) const { return servers_[server].applied; }
   // Ignores the server from now on.
   void give_up(ServerId server) { servers_[server].peer.reset(); }
   // The same, and tells the server to come again as a new one. Requires: it is here.
@@ -90,7 +105,7 @@ class ServerFleet {
   // version is after `ordered`, the newest that is to be made.
   absl::StatusOr<Version> applied(ServerId server, Version version, Version ordered);
 
-  void tell(const wire::ServerOrder& order) const;
+  void tell(const wire::ServerOrder& order);
   // Requires: it is here.
   void tell_one(ServerId server, const wire::ServerOrder& order) const {
     out_.send(*servers_[server].peer, order);
@@ -104,6 +119,7 @@ class ServerFleet {
     std::string fabric;                    // fabric of its exchange
     std::vector<std::string> board_paths;  // empty: the server has not started
     std::string card, socket;              // the fields of wire::Board
+    bool keeps = false;                    // field `kept` of wire::ServerStarted
     Version applied{};
     std::optional<PhiAccrual> heard;  // set while it is here
   };
@@ -125,6 +141,7 @@ class ServerFleet {
   const std::optional<HostRank> folder_on_;
   IdVector<ServerId, ps::Layout> parts_;
   IdVector<ServerId, wire::ServerOrder> starts_;  // set once they are told to start
+  std::optional<OrderLog> log_;                   // the same; only on one host, with one copy of each shard
 };
 
 }  // namespace paceline::coordinator

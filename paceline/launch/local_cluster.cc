@@ -1,6 +1,9 @@
 #include "paceline/launch/local_cluster.h"
 
+#include <poll.h>
 #include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <ctime>
@@ -10,6 +13,7 @@
 
 #include <fmt/format.h>
 
+#include "paceline/base/file_descriptor.h"
 #include "paceline/base/host_port.h"
 #include "paceline/base/resident_memory.h"
 #include "paceline/base/start_patience.h"
@@ -166,7 +170,10 @@ LocalCluster::LocalCluster(HostProcesses processes, const config::JobConfig& job
     std::vector<std::string> arguments = {"server", "--shard", std::to_string(shard)};
     if (!processes_.exchange.empty())
       arguments.insert(arguments.end(), {"--exchange", processes_.exchange, "--fabric", processes_.fabric});
-    children_[server_name(shard)] = {ChildProgram::kWithoutTorch, std::move(arguments), {}};
+    Child& server = children_[server_name(shard)];
+    server = {ChildProgram::kWithoutTorch, std::move(arguments), {}};
+    // Without a keep a server's memory ends with it, and nothing else is different.
+    if (auto keep = memory::DescriptorKeep::open(); keep.ok()) server.keep = *std::move(keep);
   }
   for (const std::string& name : processes_.workers) {
     std::vector<std::string> arguments = {"worker", "--name", name};
@@ -233,6 +240,21 @@ std::vector<std::string> LocalCluster::tend() {
   take(supervisor::TimePassed{});
   if (keeper_ && outcome() && supervisor_.heard_of_end()) std::exchange(keeper_, nullptr)->run_is_over();
   return std::exchange(news_, {});
+}
+
+// A lost server is back sooner if its end is seen at once.
+void LocalCluster::wait_for_end(std::chrono::milliseconds limit) const {
+  std::vector<FileDescriptor> processes;
+  std::vector<pollfd> watched;
+  for (const auto& [name, child] : children_) {
+    if (!child.process) continue;
+    // A Linux before 5.3 has no such descriptors; then this waits for the whole limit.
+    FileDescriptor process(static_cast<int>(syscall(SYS_pidfd_open, child.process->pid(), 0)));
+    if (!process.valid()) continue;
+    watched.push_back({process.get(), POLLIN, 0});
+    processes.push_back(std::move(process));
+  }
+  poll(watched.data(), watched.size(), static_cast<int>(limit.count()));
 }
 
 std::optional<wire::StatusReply> LocalCluster::status(int width) {
@@ -305,12 +327,21 @@ absl::Status LocalCluster::start(const std::string& name) {
   const double patience_s = processes_.first ? static_cast<double>(kStartPatience.count()) : patience_s_;
   arguments.insert(arguments.end(), {"--patience", std::to_string(patience_s)});
   if (!reach_.certs.empty()) arguments.insert(arguments.end(), {"--certs", reach_.certs});
-  PACELINE_ASSIGN_OR_RETURN(child.process, start_process(child.program, name, arguments));
+  std::vector<int> inherited;
+  if (child.keep) {
+    arguments.emplace_back("--keep");
+    for (const int end : child.keep->ends()) {
+      arguments.push_back(std::to_string(end));
+      inherited.push_back(end);
+    }
+  }
+  PACELINE_ASSIGN_OR_RETURN(child.process, start_process(child.program, name, arguments, inherited));
   return absl::OkStatus();
 }
 
 absl::StatusOr<ChildProcess> LocalCluster::start_process(ChildProgram program, const std::string& name,
-                                                         const std::vector<std::string>& arguments) {
+                                                         const std::vector<std::string>& arguments,
+                                                         const std::vector<int>& inherited) {
   const std::string log = fmt::format("{}/logs/{}.log", processes_.folder, name);
   const Priority priority = name == supervisor::kEvaluator ? Priority::kLowest : Priority::kUsual;
   if (fork_server_ && program == ChildProgram::kWithTorch) {
@@ -318,7 +349,7 @@ absl::StatusOr<ChildProcess> LocalCluster::start_process(ChildProgram program, c
     if (!absl::IsUnavailable(forked.status())) return forked;
     fork_server_.reset();
   }
-  return ChildProcess::start(program, name, arguments, log, {}, priority);
+  return ChildProcess::start(program, name, arguments, log, inherited, priority);
 }
 
 std::optional<LocalCluster::What> LocalCluster::act(const supervisor::KillMember& kill) {

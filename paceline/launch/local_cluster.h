@@ -19,6 +19,7 @@
 #include "paceline/launch/child_process.h"
 #include "paceline/launch/fork_server.h"
 #include "paceline/launch/run_keeper.h"
+#include "paceline/memory/descriptor_keep.h"
 #include "paceline/peer/peer.h"
 #include "paceline/runs/leader.h"
 #include "paceline/supervisor/supervisor.h"
@@ -72,6 +73,8 @@ class LocalCluster {
 
   // Watches the children, and returns news for people, one line each.
   std::vector<std::string> tend();
+  // Waits for the next end of a child that tend() did not see, but no longer than `limit`. A signal ends it too.
+  void wait_for_end(std::chrono::milliseconds limit) const;
 
   // Set once everything is over on this host: OK, or why the run could not go on.
   const std::optional<absl::Status>& outcome() const { return supervisor_.outcome(); }
@@ -102,6 +105,8 @@ class LocalCluster {
     ChildProgram program;
     std::vector<std::string> arguments;
     std::optional<ChildProcess> process;  // nothing: it has ended
+    // a server's: descriptors of its memory, which its successor takes up
+    std::optional<memory::DescriptorKeep> keep{};
   };
   using What = decltype(supervisor::Event::what);
 
@@ -125,7 +130,8 @@ class LocalCluster {
   absl::Status read_access();
   absl::Status start(const std::string& name);
   absl::StatusOr<ChildProcess> start_process(ChildProgram program, const std::string& name,
-                                             const std::vector<std::string>& arguments);
+                                             const std::vector<std::string>& arguments,
+                                             const std::vector<int>& inherited = {});
   absl::Status follow(const std::string& address);
   void start_keeper(const std::string& run);
   void hear_of_keeper(const wire::StatusReply& reply);

@@ -1,7 +1,6 @@
 #include "paceline/launch/watch.h"
 
 #include <chrono>
-#include <thread>
 
 #include <fmt/format.h>
 
@@ -60,7 +59,7 @@ absl::Status watch(LocalCluster& cluster, Display& display, const std::string& w
         killed = true;
       }
     }
-    std::this_thread::sleep_for(kLook);
+    cluster.wait_for_end(kLook);
   }
 }
 

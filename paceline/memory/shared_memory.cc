@@ -88,14 +88,18 @@ absl::StatusOr<SharedMemory> SharedMemory::open(const std::string& path) {
   if (fd < 0) {
     return absl::NotFoundError(fmt::format("cannot open shared memory {}: {}", path, std::strerror(errno)));
   }
-  SharedMemory memory(fd, 0);
-  struct stat info {};
-  const int seals = fcntl(fd, F_GET_SEALS);
-  if (fstat(fd, &info) != 0 || seals < 0 || (seals & F_SEAL_SHRINK) == 0) {
+  auto memory = adopt(FileDescriptor(fd));
+  if (!memory.ok())
     return absl::InvalidArgumentError(fmt::format("{} is not shared memory of paceline's", path));
-  }
-  memory.size_ = static_cast<std::size_t>(info.st_size);
   return memory;
+}
+
+absl::StatusOr<SharedMemory> SharedMemory::adopt(FileDescriptor descriptor) {
+  struct stat info {};
+  const int seals = fcntl(descriptor.get(), F_GET_SEALS);
+  if (seals < 0 || (seals & F_SEAL_SHRINK) == 0 || fstat(descriptor.get(), &info) != 0)
+    return absl::InvalidArgumentError("a descriptor is not of shared memory of paceline's");
+  return SharedMemory(descriptor.release(), static_cast<std::size_t>(info.st_size));
 }
 
 absl::StatusOr<Mapping> SharedMemory::map(std::size_t offset, std::size_t bytes, bool writable) const {

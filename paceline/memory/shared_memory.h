@@ -12,6 +12,8 @@
 
 #include <absl/status/statusor.h>
 
+#include "paceline/base/file_descriptor.h"
+
 namespace paceline::memory {
 
 inline constexpr std::size_t kPageBytes = 4096;
@@ -53,9 +55,13 @@ class SharedMemory {
   // Opens the memory whose path() is `path`, in this process or another. Errors: NotFound when its process is
   // gone.
   static absl::StatusOr<SharedMemory> open(const std::string& path);
+  // The memory of an open descriptor that create() made, maybe in another process. Errors: InvalidArgument if the
+  // descriptor is of something else.
+  static absl::StatusOr<SharedMemory> adopt(FileDescriptor descriptor);
 
   absl::StatusOr<Mapping> map(std::size_t offset, std::size_t bytes, bool writable) const;
   std::size_t size() const { return size_; }
+  int descriptor() const { return fd_; }
   // A path at which other processes of this user and host can open it, as long as this process lives.
   std::string path() const;
 

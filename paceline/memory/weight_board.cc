@@ -47,6 +47,7 @@ struct BoardHeader {
   // they pin once an iteration.
   std::atomic<std::uint32_t> pins[WeightWriter::kSlots];
   std::atomic<std::int64_t> versions[kMostBuffers];  // the version that each buffer holds
+  std::atomic<std::int32_t> taken;  // the buffer that was taken and is not published, + 1; or 0
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
@@ -78,6 +79,51 @@ absl::StatusOr<WeightWriter> WeightWriter::create(std::int64_t floats, int reade
   header->on_device = device != nullptr ? 1 : 0;
   for (std::atomic<std::int64_t>& version : header->versions) version.store(kNoVersion);
   return WeightWriter(std::move(memory), std::move(mapping), floats, kept, std::move(device));
+}
+
+namespace {
+
+// Bytes that another process left are not trusted: places that they name have to be in the memory.
+absl::Status check_board(const BoardHeader& header, std::size_t size) {
+  const bool is_board = header.magic == kBoardMagic && header.on_device == 0 && header.buffers > 0 &&
+                        header.buffers <= kMostBuffers && header.floats >= 0;
+  const auto floats = static_cast<std::uint64_t>(header.floats);
+  if (!is_board || floats > size / sizeof(float) ||
+      size != header_bytes() + static_cast<std::size_t>(header.buffers) * buffer_bytes(header.floats))
+    return absl::InvalidArgumentError("the memory has no board of weights");
+  const Latest latest = unpack(header.latest.load());
+  const bool has_version =
+      latest.buffer < header.buffers && header.versions[latest.buffer].load() == latest.version.value();
+  if (!has_version) return absl::InvalidArgumentError("the board has no version");
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<Version> WeightWriter::version_in(const SharedMemory& memory) {
+  PACELINE_ASSIGN_OR_RETURN(const Mapping mapping, memory.map(0, header_bytes(), false));
+  const auto& header = *reinterpret_cast<const BoardHeader*>(mapping.data());
+  PACELINE_RETURN_IF_ERROR(check_board(header, memory.size()));
+  return unpack(header.latest.load()).version;
+}
+
+absl::StatusOr<WeightWriter> WeightWriter::adopt(SharedMemory memory, std::int64_t floats, int readers,
+                                                 int kept) {
+  if (memory.size() != bytes(floats, readers, kept))
+    return absl::InvalidArgumentError("the board is of another model");
+  PACELINE_ASSIGN_OR_RETURN(Mapping mapping, memory.map(0, memory.size(), true));
+  auto* header = reinterpret_cast<BoardHeader*>(mapping.data());
+  PACELINE_RETURN_IF_ERROR(check_board(*header, memory.size()));
+  if (header->floats != floats) return absl::InvalidArgumentError("the board is of another model");
+  const Version latest = unpack(header->latest.load()).version;
+  // Its process may have ended while it published the next one.
+  for (std::atomic<std::int64_t>& version : header->versions) {
+    if (version.load() > latest.value()) version.store(kNoVersion);
+  }
+  // The same process may not have come to waking those who wait for the latest.
+  header->published.fetch_add(1);
+  futex_wake_all(header->published);
+  return WeightWriter(std::move(memory), std::move(mapping), floats, kept, nullptr);
 }
 
 WeightWriter::WeightWriter(SharedMemory memory, Mapping mapping, std::int64_t floats, int kept,
@@ -127,9 +173,21 @@ absl::StatusOr<std::span<float>> WeightWriter::take() {
     // That pins and then looks at the version; this clears the version and then looks at the pins. One sees
     // the other.
     const std::int64_t old = header_->versions[taken_].exchange(kNoVersion);
-    if (!pinned(taken_)) return std::span<float>(buffer(taken_), static_cast<std::size_t>(floats_));
+    if (!pinned(taken_)) break;
     header_->versions[taken_].store(old);
   }
+  header_->taken.store(taken_ + 1);
+  return std::span<float>(buffer(taken_), static_cast<std::size_t>(floats_));
+}
+
+// A reader may have it pinned for a moment: as it holds no version, the reader lets it go.
+absl::StatusOr<std::span<float>> WeightWriter::take_again() {
+  const int index = header_->taken.load() - 1;
+  const bool was_taken =
+      index >= 0 && index < header_->buffers && header_->versions[index].load() == kNoVersion;
+  if (!was_taken) return absl::FailedPreconditionError("no buffer of the board was taken");
+  taken_ = index;
+  return std::span<float>(buffer(taken_), static_cast<std::size_t>(floats_));
 }
 
 void WeightWriter::publish(Version version) {
@@ -139,6 +197,7 @@ void WeightWriter::publish(Version version) {
   header_->latest.store(pack({version, taken_}));
   header_->published.fetch_add(1);
   futex_wake_all(header_->published);
+  header_->taken.store(0);
   taken_ = -1;
 }
 
@@ -157,10 +216,18 @@ absl::Status WeightWriter::keep(Version version) {
   return keep_buffer(version, latest.buffer);
 }
 
+absl::Status WeightWriter::keep_again(Version version) {
+  for (int index = 0; index < header_->buffers; ++index) {
+    if (header_->versions[index].load() == version.value()) return keep_buffer(version, index);
+  }
+  return absl::NotFoundError(fmt::format("version {} is not on the board any more", version));
+}
+
 absl::Status WeightWriter::keep_taken(Version version) {
   PACELINE_CHECK(taken_ >= 0, "nothing is taken to be kept as {}", version);
   PACELINE_RETURN_IF_ERROR(keep_buffer(version, taken_));
   header_->versions[taken_].store(version.value());
+  header_->taken.store(0);
   taken_ = -1;
   return absl::OkStatus();
 }
@@ -204,12 +271,12 @@ absl::StatusOr<WeightReader> WeightReader::open(const std::string& path, std::in
   const bool on_device = header->on_device != 0;
   PACELINE_ASSIGN_OR_RETURN(Mapping buffers,
                             on_device ? Mapping::reserve(bytes) : memory.map(header_bytes(), bytes, false));
-  return WeightReader(path, std::move(mapping), std::move(buffers), floats, slot, on_device);
+  return WeightReader(std::move(memory), std::move(mapping), std::move(buffers), floats, slot, on_device);
 }
 
-WeightReader::WeightReader(std::string path, Mapping header, Mapping buffers, std::int64_t floats, int slot,
-                           bool on_device)
-    : path_(std::move(path)),
+WeightReader::WeightReader(SharedMemory memory, Mapping header, Mapping buffers, std::int64_t floats,
+                           int slot, bool on_device)
+    : memory_(std::move(memory)),
       header_(std::move(header)),
       buffers_(std::move(buffers)),
       floats_(floats),

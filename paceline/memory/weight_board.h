@@ -52,10 +52,20 @@ class WeightWriter {
   static absl::StatusOr<WeightWriter> create(std::int64_t floats, int readers, int kept,
                                              std::unique_ptr<DeviceBuffers> device = nullptr);
 
+  // A board in the host's memory that another process created with the same numbers and left when it ended. Its latest
+  // version and the pins of readers stay, and what that process had kept has to be kept again. Errors: InvalidArgument if
+  // the memory is no such board, or has no version.
+  static absl::StatusOr<WeightWriter> adopt(SharedMemory memory, std::int64_t floats, int readers, int kept);
+  // The latest version of a board in such memory. Errors: InvalidArgument if the memory is no board, or has no version.
+  static absl::StatusOr<Version> version_in(const SharedMemory& memory);
+
   // A buffer to write the next version into: not the latest, not pinned, not kept. Its contents are old.
   // Every buffer taken must be published or taken again. Errors: the device has no room for it.
   absl::StatusOr<std::span<float>> take();
-  // The same. Requires: the buffers are in the host's memory.
+  // The buffer that an earlier process had taken last, as that process left it. Errors: FailedPrecondition if that
+  // process had taken none, or had published it.
+  absl::StatusOr<std::span<float>> take_again();
+  // Like take(). Requires: the buffers are in the host's memory.
   std::span<float> next();
   // Makes what was last taken the latest. Requires: `version` above the latest.
   void publish(Version version);
@@ -65,6 +75,8 @@ class WeightWriter {
 
   // Keeps the latest version's buffer as it is until drop(). Errors: ResourceExhausted when `kept` are kept.
   absl::Status keep(Version version);
+  // Keeps an earlier version that the process before had kept. Errors: NotFound if no buffer has it; those of keep().
+  absl::Status keep_again(Version version);
   // Keeps what was last taken as this version, unpublished. Errors: the same.
   absl::Status keep_taken(Version version);
   void drop(Version version);
@@ -75,6 +87,7 @@ class WeightWriter {
   void release_reader(int slot);
 
   std::string path() const { return memory_.path(); }
+  const SharedMemory& memory() const { return memory_; }
 
  private:
   WeightWriter(SharedMemory memory, Mapping mapping, std::int64_t floats, int kept,
@@ -120,15 +133,16 @@ class WeightReader {
   bool on_device() const { return on_device_; }
   std::size_t buffer_bytes() const;
   int buffer_count() const;
-  const std::string& path() const { return path_; }
+  // The path of a descriptor of this process: the server's own may end with it, while the board stays.
+  std::string path() const { return memory_.path(); }
 
  private:
-  WeightReader(std::string path, Mapping header, Mapping buffers, std::int64_t floats, int slot,
+  WeightReader(SharedMemory memory, Mapping header, Mapping buffers, std::int64_t floats, int slot,
                bool on_device);
   std::span<const float> buffer(int index) const;
   BoardHeader* header() const;
 
-  std::string path_;
+  SharedMemory memory_;
   Mapping header_;   // writable: the pins
   Mapping buffers_;  // read-only
   std::int64_t floats_;

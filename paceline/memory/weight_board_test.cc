@@ -222,6 +222,56 @@ TEST(WeightBoard, WhatAKilledReaderHadPinnedIsFreedByReleaseReader) {
   EXPECT_TRUE(used_again);
 }
 
+// The board that the next process takes up when the writer's process ends.
+absl::StatusOr<WeightWriter> adopted(const WeightWriter& writer, int readers, int kept) {
+  return WeightWriter::adopt(SharedMemory::open(writer.path()).value(), kBoardFloats, readers, kept);
+}
+
+TEST(WeightBoard, TheNextProcessGoesOnWithTheBoard) {
+  WeightWriter writer = board_of(1, 1);
+  EXPECT_FALSE(adopted(writer, 1, 1).ok()) << "no version yet";
+  WeightReader reader = reader_of(writer, 0);
+  for (const int version : {0, 1, 2}) publish(writer, version);
+  const auto pinned = reader.pin(Version(2), 0ns);
+  ASSERT_TRUE(writer.keep(Version(2)).ok());
+  publish(writer, 3);
+  EXPECT_FALSE(adopted(writer, 2, 1).ok()) << "another size";
+  WeightWriter next = adopted(writer, 1, 1).value();
+  EXPECT_EQ(next.version(), Version(3));
+  ASSERT_TRUE(next.keep_again(Version(2)).ok());
+  EXPECT_TRUE(absl::IsNotFound(next.keep_again(Version(1))));
+  for (int version = 4; version < 9; ++version) publish(next, version);
+  EXPECT_THAT(pinned->weights, Each(2.0f));
+  EXPECT_THAT(next.kept(Version(2)), Each(2.0f));
+  EXPECT_EQ(reader.pin(Version(8), 0ns)->version, Version(8));
+}
+
+TEST(WeightBoard, TheNextProcessGoesOnWithTheBufferThatWasTaken) {
+  WeightWriter writer = board_of(1, 0);
+  publish(writer, 0);
+  EXPECT_FALSE(adopted(writer, 1, 0)->take_again().ok());
+  writer.next()[7] = 5;
+  {
+    WeightWriter next = adopted(writer, 1, 0).value();
+    EXPECT_EQ(next.take_again().value()[7], 5);
+    next.publish(Version(1));
+  }
+  EXPECT_EQ(writer.latest()[7], 5);
+  EXPECT_FALSE(adopted(writer, 1, 0)->take_again().ok()) << "it is published";
+}
+
+TEST(WeightBoard, AReaderThatWaitsIsWokenByTheNextProcess) {
+  WeightWriter writer = board_of(1, 0);
+  publish(writer, 0);
+  WeightReader reader = reader_of(writer, 0);
+  std::thread next([&] {
+    WeightWriter adopting = adopted(writer, 1, 0).value();
+    publish(adopting, 1);
+  });
+  EXPECT_TRUE(reader.pin(Version(1), 60s));
+  next.join();
+}
+
 TEST(WeightBoardDeathTest, VersionsOnlyGoForward) {
   WeightWriter writer = board_of(1, 0);
   publish(writer, 2);

@@ -16,14 +16,17 @@ namespace {
 // Members are summed block by block, so that the sum stays in the first-level cache: 8 kB.
 constexpr std::int64_t kBlock = kSquaresBlock;
 
+// The state of the version before and the new state may be the same memory.
+
 PACELINE_VECTORIZED Marks sgd(const StepNumbers& numbers, const float* __restrict gradient,
-                              const float* __restrict weights, float* __restrict next,
-                              float* __restrict velocity, std::int64_t n) {
+                              const float* __restrict weights, float* __restrict next, const float* velocity,
+                              float* next_velocity, std::int64_t n) {
   const SgdStep step(numbers);
   Marks marks = 0;
+  PACELINE_INDEPENDENT_PASSES
   for (std::int64_t i = 0; i < n; ++i) {
     const Stepped to = step(gradient[i], weights[i], velocity[i], 0);
-    velocity[i] = to.state1;
+    next_velocity[i] = to.state1;
     next[i] = to.weight;
     marks |= step.marks_of(to);
   }
@@ -32,12 +35,13 @@ PACELINE_VECTORIZED Marks sgd(const StepNumbers& numbers, const float* __restric
 
 PACELINE_VECTORIZED Marks nesterov(const StepNumbers& numbers, const float* __restrict gradient,
                                    const float* __restrict weights, float* __restrict next,
-                                   float* __restrict velocity, std::int64_t n) {
+                                   const float* velocity, float* next_velocity, std::int64_t n) {
   const NesterovStep step(numbers);
   Marks marks = 0;
+  PACELINE_INDEPENDENT_PASSES
   for (std::int64_t i = 0; i < n; ++i) {
     const Stepped to = step(gradient[i], weights[i], velocity[i], 0);
-    velocity[i] = to.state1;
+    next_velocity[i] = to.state1;
     next[i] = to.weight;
     marks |= step.marks_of(to);
   }
@@ -46,13 +50,15 @@ PACELINE_VECTORIZED Marks nesterov(const StepNumbers& numbers, const float* __re
 
 PACELINE_VECTORIZED Marks rmsprop(const StepNumbers& numbers, const float* __restrict gradient,
                                   const float* __restrict weights, float* __restrict next,
-                                  float* __restrict moving, float* __restrict squares, std::int64_t n) {
+                                  const float* moving, float* next_moving, const float* squares,
+                                  float* next_squares, std::int64_t n) {
   const RmspropStep step(numbers);
   Marks marks = 0;
+  PACELINE_INDEPENDENT_PASSES
   for (std::int64_t i = 0; i < n; ++i) {
     const Stepped to = step(gradient[i], weights[i], moving[i], squares[i]);
-    squares[i] = to.state2;
-    moving[i] = to.state1;
+    next_squares[i] = to.state2;
+    next_moving[i] = to.state1;
     next[i] = to.weight;
     marks |= step.marks_of(to);
   }
@@ -60,13 +66,14 @@ PACELINE_VECTORIZED Marks rmsprop(const StepNumbers& numbers, const float* __res
 }
 
 PACELINE_VECTORIZED Marks lion(const StepNumbers& numbers, const float* __restrict gradient,
-                               const float* __restrict weights, float* __restrict next,
-                               float* __restrict momentum, std::int64_t n) {
+                               const float* __restrict weights, float* __restrict next, const float* momentum,
+                               float* next_momentum, std::int64_t n) {
   const LionStep step(numbers);
   Marks marks = 0;
+  PACELINE_INDEPENDENT_PASSES
   for (std::int64_t i = 0; i < n; ++i) {
     const Stepped to = step(gradient[i], weights[i], momentum[i], 0);
-    momentum[i] = to.state1;
+    next_momentum[i] = to.state1;
     next[i] = to.weight;
     marks |= step.marks_of(to);
   }
@@ -74,14 +81,15 @@ PACELINE_VECTORIZED Marks lion(const StepNumbers& numbers, const float* __restri
 }
 
 PACELINE_VECTORIZED Marks adam(const StepNumbers& numbers, const float* __restrict gradient,
-                               const float* __restrict weights, float* __restrict next,
-                               float* __restrict first, float* __restrict second, std::int64_t n) {
+                               const float* __restrict weights, float* __restrict next, const float* first,
+                               float* next_first, const float* second, float* next_second, std::int64_t n) {
   const AdamStep step(numbers);
   Marks marks = 0;
+  PACELINE_INDEPENDENT_PASSES
   for (std::int64_t i = 0; i < n; ++i) {
     const Stepped to = step(gradient[i], weights[i], first[i], second[i]);
-    first[i] = to.state1;
-    second[i] = to.state2;
+    next_first[i] = to.state1;
+    next_second[i] = to.state2;
     next[i] = to.weight;
     marks |= step.marks_of(to);
   }
@@ -131,23 +139,32 @@ PACELINE_VECTORIZED Marks marks_of(const float* values, std::int64_t n) {
   return marks;
 }
 
+// The place of element `at` in a stream of state. A stream that the optimizer does not have may be null.
+template <class Float>
+Float* in_state(const UpdateStreams& streams, Float* stream, std::int64_t at) {
+  return stream == nullptr ? nullptr : stream + (at - streams.state_begin);
+}
+
 Marks step(OptimizerKind kind, const StepNumbers& numbers, const float* gradient,
            const UpdateStreams& streams, std::int64_t at, std::int64_t n) {
   const float* weights = streams.weights + at;
   float* next = streams.next_weights + at;
-  float* state1 = streams.state1 + at;
+  float* state1 = in_state(streams, streams.state1, at);
+  float* state2 = in_state(streams, streams.state2, at);
+  const float* before1 = streams.before1 != nullptr ? in_state(streams, streams.before1, at) : state1;
+  const float* before2 = streams.before2 != nullptr ? in_state(streams, streams.before2, at) : state2;
   switch (kind) {
     case OptimizerKind::kSgd:
-      return sgd(numbers, gradient, weights, next, state1, n);
+      return sgd(numbers, gradient, weights, next, before1, state1, n);
     case OptimizerKind::kNesterov:
-      return nesterov(numbers, gradient, weights, next, state1, n);
+      return nesterov(numbers, gradient, weights, next, before1, state1, n);
     case OptimizerKind::kRmsprop:
-      return rmsprop(numbers, gradient, weights, next, state1, streams.state2 + at, n);
+      return rmsprop(numbers, gradient, weights, next, before1, state1, before2, state2, n);
     case OptimizerKind::kLion:
-      return lion(numbers, gradient, weights, next, state1, n);
+      return lion(numbers, gradient, weights, next, before1, state1, n);
     case OptimizerKind::kAdam:
     case OptimizerKind::kAdamW:
-      return adam(numbers, gradient, weights, next, state1, streams.state2 + at, n);
+      return adam(numbers, gradient, weights, next, before1, state1, before2, state2, n);
     case OptimizerKind::kLars:
     case OptimizerKind::kLamb:
     case OptimizerKind::kAdafactor:
@@ -220,7 +237,7 @@ bool all_finite(const Layout& layout, const float* gradient) {
 
 void update_direction(OptimizerKind kind, const StepNumbers& numbers, const UpdateStreams& streams,
                       std::int64_t begin, std::int64_t end) {
-  const float* state1 = streams.state1 + begin;
+  const float* state1 = in_state(streams, streams.state1, begin);
   float* direction = streams.direction + begin;
   switch (kind) {
     case OptimizerKind::kSgd:
@@ -232,7 +249,8 @@ void update_direction(OptimizerKind kind, const StepNumbers& numbers, const Upda
       return lion_direction(numbers, state1, direction, end - begin);
     case OptimizerKind::kAdam:
     case OptimizerKind::kAdamW:
-      return adam_direction(numbers, state1, streams.state2 + begin, direction, end - begin);
+      return adam_direction(numbers, state1, in_state(streams, streams.state2, begin), direction,
+                            end - begin);
     case OptimizerKind::kLamb:
     case OptimizerKind::kAdafactor:
       PACELINE_CHECK(false, "an optimizer without a direction");

@@ -17,7 +17,8 @@ struct Weighted {
   float weight;
 };
 
-// The memory of one pass; all pointers to the same range of the flat memory.
+// The memory of one pass; all pointers to the same range of the flat memory, but those to the state begin at its element
+// `state_begin`.
 struct UpdateStreams {
   const float* weights;  // version v − 1
   float* next_weights;   // version v; must not overlap `weights`
@@ -28,6 +29,10 @@ struct UpdateStreams {
   // Nesterov, LARS: the new velocity; RMSprop: the new moving sum; Adam: m̂/(√v̂ + ε); Lion: the sign of its
   // new momentum. Null: nobody does.
   float* direction = nullptr;
+  // The state of version v − 1, if it is not in the memory of the new one. fused_update() alone looks at it.
+  const float* before1 = nullptr;
+  const float* before2 = nullptr;
+  std::int64_t state_begin = 0;
 };
 
 // Over elements [begin, end): ḡ = Σ weight_i · g_i, times numbers.gradient, then the optimizer's step with

@@ -84,7 +84,8 @@ struct Group {
     members[static_cast<std::size_t>(rank)].sum(rank, inputs, weights, steps);
   }
   // The weights after the commit, on a shard with the model's tensors [from, to).
-  std::vector<float> applied(bool in_group, std::size_t from = 0, std::size_t to = 3, int threads = 1) const {
+  std::vector<float> applied(bool in_group, std::size_t from = 0, std::size_t to = 3, int threads = 1,
+                             bool kept = false) const {
     const Layout whole = group_layout();
     Layout part;
     for (std::size_t i = from; i < to; ++i) {
@@ -92,8 +93,12 @@ struct Group {
       part.add(tensor.name, tensor.kind, tensor.shape);
     }
     const std::int64_t offset = whole.tensors()[from].offset;
-    Shard shard(part, {}, memory::WeightWriter::create(part.size(), 1, 0).value(), threads);
-    EXPECT_TRUE(shard.start(Version(0), std::vector<float>(static_cast<std::size_t>(part.size()), 1.0f)).ok());
+    std::optional<KeptState> state;
+    if (kept) state = KeptState::create(KeptShape::of(part, OptimizerKind::kSgd, threads), 1).value();
+    Shard shard(part, {}, memory::WeightWriter::create(part.size(), 1, 0).value(), threads, {}, {},
+                std::move(state));
+    EXPECT_TRUE(
+        shard.start(Version(0), std::vector<float>(static_cast<std::size_t>(part.size()), 1.0f)).ok());
     Update update{.version = kVersion, .members = {}, .learning_rate = 0.1};
     std::vector<const memory::GradientReader*> readers;
     for (int i = 0; i < kMembers; ++i) {
@@ -120,6 +125,7 @@ TEST(GroupSum, AnyPartOfTheSumGivesTheSameBytes) {
     fresh.sum(1, steps);
     fresh.sum(2, all - steps);
     EXPECT_EQ(fresh.applied(true), alone) << steps << " steps";
+    EXPECT_EQ(fresh.applied(true, 0, 3, 1, true), alone) << steps << " steps, in memory that is kept";
   }
 }
 
@@ -128,6 +134,7 @@ TEST(GroupSum, AnyNumberOfThreadsAndShardsGivesTheSameBytes) {
   for (int rank = 0; rank < kMembers; ++rank) group.sum(rank, rank == 1 ? 4 : collective::Execution::kAll);
   const std::vector<float> alone = group.applied(false);
   EXPECT_EQ(group.applied(true, 0, 3, 3), alone);
+  EXPECT_EQ(group.applied(true, 0, 3, 3, true), alone);
   std::vector<float> parts = group.applied(true, 0, 1);
   for (const float value : group.applied(true, 1, 3)) parts.push_back(value);
   EXPECT_EQ(parts, alone);

@@ -11,10 +11,11 @@
 namespace paceline::ps {
 
 Shard::Shard(Layout layout, OptimizerConfig optimizer, memory::WeightWriter board, int threads,
-             std::span<const ParameterGroup> groups, const std::optional<WholeModel>& whole)
+             std::span<const ParameterGroup> groups, const std::optional<WholeModel>& whole,
+             std::optional<KeptState> state)
     : Shard(std::make_unique<const StepPlan>(StepPlan::of(std::move(layout), optimizer, groups, whole)),
             std::move(board), nullptr) {
-  stepper_ = std::make_unique<HostStepper>(*plan_, threads);
+  stepper_ = std::make_unique<HostStepper>(*plan_, threads, std::move(state));
 }
 
 Shard::Shard(std::unique_ptr<const StepPlan> plan, memory::WeightWriter board,
@@ -34,13 +35,25 @@ absl::Status Shard::start(Version version, std::span<const float> weights) {
   PACELINE_ASSIGN_OR_RETURN(
       finite_,
       stepper_->begin(weights, fractions_ == 0 ? std::vector<StepNumbers>() : numbers_of(0, 1), first));
+  stepper_->start_at(version, fractions_);
   board_.publish(version);
+  return absl::OkStatus();
+}
+
+// A version that is not finite is never published.
+absl::Status Shard::take_up() {
+  PACELINE_ASSIGN_OR_RETURN(const KeptState::Left left, stepper_->take_up(version()));
+  fractions_ = left.fractions;
+  begun_ = left.begun;
+  with_constants_ = {board_.latest().data()};
+  finite_ = true;
   return absl::OkStatus();
 }
 
 // Only of buffers that are used, so that a board takes no more memory than it needs.
 absl::StatusOr<std::span<float>> Shard::take_buffer() {
-  PACELINE_ASSIGN_OR_RETURN(const std::span<float> buffer, board_.take());
+  PACELINE_ASSIGN_OR_RETURN(const std::span<float> buffer,
+                            std::exchange(begun_, false) ? board_.take_again() : board_.take());
   if (plan_->moving_floats == layout().size() ||
       std::find(with_constants_.begin(), with_constants_.end(), buffer.data()) != with_constants_.end())
     return buffer;
@@ -114,7 +127,8 @@ absl::StatusOr<bool> Shard::step(const Update& update, std::span<const StepNumbe
                          .numbers = numbers,
                          .latest = board_.latest(),
                          .next = buffer,
-                         .undoable = undoable});
+                         .undoable = undoable,
+                         .fractions = fractions_});
 }
 
 std::vector<StepNumbers> Shard::numbers_of(double learning_rate, double fraction) const {

@@ -21,6 +21,7 @@
 
 #include "paceline/base/ids.h"
 #include "paceline/memory/weight_board.h"
+#include "paceline/ps/kept_state.h"
 #include "paceline/ps/layout.h"
 #include "paceline/ps/parameter_groups.h"
 #include "paceline/ps/step_plan.h"
@@ -45,13 +46,17 @@ class Shard {
   // A shard in the host's memory, stepped on so many threads. `board` holds board_floats() a buffer; by their number
   // the shard knows whether replicas look ahead. StepPlan::of() says the rest.
   Shard(Layout layout, OptimizerConfig optimizer, memory::WeightWriter board, int threads,
-        std::span<const ParameterGroup> groups = {}, const std::optional<WholeModel>& whole = {});
+        std::span<const ParameterGroup> groups = {}, const std::optional<WholeModel>& whole = {},
+        std::optional<KeptState> state = std::nullopt);
   // A shard in the memory that `stepper` steps, which has the board's buffers and this plan.
   Shard(std::unique_ptr<const StepPlan> plan, memory::WeightWriter board, std::unique_ptr<Stepper> stepper);
 
   // Publishes `weights` as `version`. Requires: before the first apply, and after restore_optimizer() if that
   // is called; sizes as the layout says. Errors: those of the memory.
   absl::Status start(Version version, std::span<const float> weights);
+  // In the place of start(): goes on from the board's latest version, which an earlier process published, and from what
+  // that process made of the next one. Errors: those of Stepper::take_up().
+  absl::Status take_up();
   // Requires: before start(). Errors: InvalidArgument when the sizes are not this model's; those of the memory.
   absl::Status restore_optimizer(OptimizerState state);
 
@@ -108,6 +113,7 @@ class Shard {
   double fractions_before_ = 0;  // the same, of the version before
   std::optional<Version> prepared_;
   bool finite_ = true;
+  bool begun_ = false;  // an earlier process has made a part of the next version
 };
 
 }  // namespace paceline::ps

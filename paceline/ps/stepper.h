@@ -11,6 +11,8 @@
 #include <absl/status/status.h>
 #include <absl/status/statusor.h>
 
+#include "paceline/base/ids.h"
+#include "paceline/ps/kept_state.h"
 #include "paceline/ps/step_plan.h"
 #include "paceline/ps/update.h"
 
@@ -43,10 +45,20 @@ class Stepper {
     std::span<const float> latest;  // the buffer of version v − 1
     std::span<float> next;          // the buffer of version v; its constants are there
     bool undoable = false;          // undo() may follow
+    double fractions = 0;           // sum of the fractions of all updates up to this one
   };
   // Makes a version. Returns whether its weights, statistics and state are finite. Errors: those of
   // Update::arrival and Update::squares_of_all; of the card. An undoable step is then undone.
   virtual absl::StatusOr<bool> step(const Step& step) = 0;
+
+  // The state as it is belongs to a first version, which is about to be published. `fractions`: the sum of the fractions
+  // of the updates so far.
+  virtual void start_at(Version, double /*fractions*/) {}
+  // In the place of start_at(): goes on with the state that an earlier process left. `published`: the board's version.
+  // Errors: FailedPrecondition if the state ended with that process; those of KeptState::take_up().
+  virtual absl::StatusOr<KeptState::Left> take_up(Version /*published*/) {
+    return absl::FailedPreconditionError("the state of this shard's optimizer ended with its process");
+  }
 
   // Floats of a buffer or a gradient, in the host's memory.
   virtual absl::Status read(std::span<const float> from, std::span<float> to) const = 0;

@@ -142,8 +142,9 @@ void adafactor(const StepNumbers& k, std::span<const std::int64_t> shape, const 
 bool tensorwise_update(OptimizerKind kind, const StepNumbers& numbers, std::span<const std::int64_t> shape,
                        const UpdateStreams& streams, std::int64_t begin) {
   const std::int64_t size = std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
-  const Tensor tensor{streams.weights + begin, streams.next_weights + begin, streams.state1 + begin,
-                      streams.state2 + begin, size};
+  const std::int64_t in_state = begin - streams.state_begin;
+  const Tensor tensor{streams.weights + begin, streams.next_weights + begin, streams.state1 + in_state,
+                      streams.state2 + in_state, size};
   const bool adapted = shape.size() > 1;
   if (numbers.gradient != 1) scale(numbers.gradient, tensor.next, size);
   switch (kind) {

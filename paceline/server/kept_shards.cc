@@ -29,6 +29,8 @@ int threads_for(const config::JobConfig& job) {
 
 }  // namespace
 
+bool KeptShards::can_outlive(const config::JobConfig& job) { return !ps::is_tensorwise(job.optimizer.kind); }
+
 absl::StatusOr<FirstWeights> FirstWeights::of(const wire::ServerStart& order) {
   FirstWeights first;
   if (!order.checkpoint_dir().empty() || (order.first_passed_on() && order.shard() == 0)) return first;
@@ -40,10 +42,10 @@ absl::StatusOr<FirstWeights> FirstWeights::of(const wire::ServerStart& order) {
 
 absl::StatusOr<KeptShards> KeptShards::start(const wire::ServerStart& order, const config::JobConfig& job,
                                              std::span<const float> first, store::CheckpointFiles& checkpoint,
-                                             ServersCard* card) {
+                                             ServersCard* card, memory::DescriptorKeep* keep) {
   KeptShards shards;
   shards.count_ = order.shard_count();
-  PACELINE_RETURN_IF_ERROR(shards.add(order.shard(), order, job, card));
+  PACELINE_RETURN_IF_ERROR(shards.add(order.shard(), order, job, card, keep));
   if (order.copies() > 1) {
     if (order.copies() > order.hosts_size() || order.shard() >= order.hosts_size())
       return absl::InternalError(
@@ -51,7 +53,7 @@ absl::StatusOr<KeptShards> KeptShards::start(const wire::ServerStart& order, con
     const auto kept = config::shards_kept(order.hosts_size(), order.copies());
     const std::vector<ShardId>& here = kept[ServerId(order.shard())];
     for (std::size_t copy = 1; copy < here.size(); ++copy)
-      PACELINE_RETURN_IF_ERROR(shards.add(here[copy].value(), order, job, nullptr));
+      PACELINE_RETURN_IF_ERROR(shards.add(here[copy].value(), order, job, nullptr, nullptr));
   }
   if (order.checkpoint_dir().empty()) {
     if (!first.empty()) PACELINE_RETURN_IF_ERROR(shards.begin_with(first));
@@ -61,8 +63,18 @@ absl::StatusOr<KeptShards> KeptShards::start(const wire::ServerStart& order, con
   return shards;
 }
 
+absl::StatusOr<KeptShards> KeptShards::take_up(const wire::ServerStart& order, const config::JobConfig& job,
+                                               LeftShard left) {
+  if (!can_outlive(job)) return absl::InvalidArgumentError("this optimizer's state ends with its process");
+  KeptShards shards;
+  shards.count_ = order.shard_count();
+  PACELINE_RETURN_IF_ERROR(shards.add(order.shard(), order, job, nullptr, nullptr, std::move(left)));
+  PACELINE_RETURN_IF_ERROR(shards.own().take_up());
+  return shards;
+}
+
 absl::Status KeptShards::add(int index, const wire::ServerStart& order, const config::JobConfig& job,
-                             ServersCard* card) {
+                             ServersCard* card, memory::DescriptorKeep* keep, std::optional<LeftShard> left) {
   const bool own = index == order.shard();
   PACELINE_ASSIGN_OR_RETURN(ps::Layout part,
                             wire::part_from_wire(own ? order.part() : order.hosts(index).part()));
@@ -87,12 +99,23 @@ absl::Status KeptShards::add(int index, const wire::ServerStart& order, const co
     kept_.push_back({index, offset, std::move(shard)});
     return absl::OkStatus();
   }
-  PACELINE_ASSIGN_OR_RETURN(
-      auto board, memory::WeightWriter::create(ps::Shard::board_floats(part, job.look_ahead), readers,
-                                               own ? kMostKept : 0));
+  const std::int64_t floats = ps::Shard::board_floats(part, job.look_ahead);
+  const int kept = own ? kMostKept : 0;
+  PACELINE_ASSIGN_OR_RETURN(auto board,
+                            left ? memory::WeightWriter::adopt(std::move(left->board), floats, readers, kept)
+                                 : memory::WeightWriter::create(floats, readers, kept));
+  std::optional<ps::KeptState> state;
+  const auto shape = [&] { return ps::KeptShape::of(part, job.optimizer.kind, threads_for(job)); };
+  if (left) {
+    PACELINE_ASSIGN_OR_RETURN(state,
+                              ps::KeptState::adopt(std::move(left->state), shape(), identity_of(order)));
+  } else if (keep != nullptr) {
+    PACELINE_ASSIGN_OR_RETURN(state, ps::KeptState::create(shape(), identity_of(order)));
+    PACELINE_RETURN_IF_ERROR(LeftShard::keep(*keep, board.memory(), state->memory(), order));
+  }
   kept_.push_back({index, offset,
                    std::make_unique<ps::Shard>(std::move(part), job.optimizer, std::move(board),
-                                               threads_for(job), job.groups, whole)});
+                                               threads_for(job), job.groups, whole, std::move(state))});
   return absl::OkStatus();
 }
 

@@ -16,6 +16,7 @@
 #include "paceline/config/job_config.h"
 #include "paceline/memory/gradient_buffer.h"
 #include "paceline/ps/shard.h"
+#include "paceline/server/left_shard.h"
 #include "paceline/server/servers_card.h"
 #include "paceline/store/checkpoint_files.h"
 #include "paceline/wire/paceline.pb.h"
@@ -36,13 +37,22 @@ class KeptShards {
   // Versions that evaluations and a checkpoint may hold at once.
   static constexpr int kMostKept = 8;
 
+  // Whether memory that outlives a server can have a shard of this job. For an optimizer that steps whole tensors
+  // (is_tensorwise) it would need copies of them, which take up to half of an update's time.
+  static bool can_outlive(const config::JobConfig& job);
+
   // With the weights of the checkpoint, where the order names one; or else with `first`, or with what
   // begin_with() brings where that is empty. Errors: those of the
   // files; of an order that makes no sense; no memory.
-  // `card`: has the shard; null: the host's memory has it.
+  // `keep`: has the memory's descriptors from then on, if the host's memory has the shard and keeps it once, and
+  // can_outlive(); null: nobody has. `card`: has the shard; null: the host's memory has it.
   static absl::StatusOr<KeptShards> start(const wire::ServerStart& order, const config::JobConfig& job,
                                           std::span<const float> first, store::CheckpointFiles& checkpoint,
-                                          ServersCard* card);
+                                          ServersCard* card, memory::DescriptorKeep* keep = nullptr);
+  // The shard that an earlier server of this attempt left, as its latest version. Errors: InvalidArgument or NotFound if
+  // `left` is not that; those of the memory.
+  static absl::StatusOr<KeptShards> take_up(const wire::ServerStart& order, const config::JobConfig& job,
+                                            LeftShard left);
 
   // Starts all with `weights` of the whole model, as version 0. Errors: those of the memory.
   absl::Status begin_with(std::span<const float> weights) const;
@@ -68,8 +78,8 @@ class KeptShards {
   };
 
   KeptShards() = default;
-  absl::Status add(int index, const wire::ServerStart& order, const config::JobConfig& job,
-                   ServersCard* card);
+  absl::Status add(int index, const wire::ServerStart& order, const config::JobConfig& job, ServersCard* card,
+                   memory::DescriptorKeep* keep, std::optional<LeftShard> left = std::nullopt);
   absl::Status load_from_checkpoint(Version version, store::CheckpointFiles& checkpoint) const;
 
   int count_ = 1;  // number of the job's shards

@@ -8,16 +8,19 @@
 #include <optional>
 #include <stop_token>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include "paceline/base/file_descriptor.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/config/job_config.h"
 #include "paceline/config/server_parts.h"
 #include "paceline/exchange/commit_exchange.h"
 #include "paceline/exchange/exchange.h"
+#include "paceline/memory/descriptor_keep.h"
 #include "paceline/memory/gradient_buffer.h"
 #include "paceline/peer/called_files.h"
 #include "paceline/peer/heartbeats.h"
@@ -28,6 +31,7 @@
 #include "paceline/rpc/link_keys.h"
 #include "paceline/server/commit_log.h"
 #include "paceline/server/kept_shards.h"
+#include "paceline/server/left_shard.h"
 #include "paceline/server/update_times.h"
 #include "paceline/store/shard_files.h"
 #include "paceline/store/shared_folder.h"
@@ -49,6 +53,8 @@ struct Kept {
   CommitLog log;
   std::unique_ptr<ServersCard> card;  // the card that has the shards; null: the host's memory has them
   std::optional<KeptShards> shards;
+  std::optional<memory::DescriptorKeep> keep;  // the launcher's, for this server's memory
+  std::optional<LeftShard> left;               // an earlier server's shard there, until this one starts
 };
 
 // The shards of each server, as numbers, for the exchange.
@@ -73,6 +79,8 @@ class Server {
         log_(kept.log),
         card_(kept.card),
         shards_(kept.shards),
+        keep_(kept.keep),
+        left_(kept.left),
         times_(times),
         exchange_(std::move(exchange)) {
     log_.new_session();
@@ -100,6 +108,8 @@ class Server {
     return send(action.message) ? absl::OkStatus() : coordinator_lost();
   }
   absl::Status start(const wire::ServerStart& order);
+  absl::Status take_up(const wire::ServerStart& order, const config::JobConfig& job);
+  bool keeps(const wire::ServerStart& order, const config::JobConfig& job) const;
   absl::StatusOr<KeptShards> start_shards(const wire::ServerStart& order, const config::JobConfig& job,
                                           std::span<const float> first, store::CheckpointFiles& saved,
                                           wire::ServerStarted& started);
@@ -144,6 +154,8 @@ class Server {
   CommitLog& log_;
   std::unique_ptr<ServersCard>& card_;
   std::optional<KeptShards>& shards_;
+  std::optional<memory::DescriptorKeep>& keep_;
+  std::optional<LeftShard>& left_;
   UpdateTimes& times_;
   int index_ = 0;
   int count_ = 1;
@@ -275,6 +287,7 @@ absl::Status Server::start(const wire::ServerStart& order) {
   }
   wire::ServerMessage message;
   wire::ServerStarted& started = *message.mutable_started();
+  if (order.take_up()) return take_up(order, job);
   const auto first = FirstWeights::of(order);
   if (!first.ok()) {
     started.set_error(std::string(first.status().message()));
@@ -282,6 +295,9 @@ absl::Status Server::start(const wire::ServerStart& order) {
   }
   log_ = CommitLog();
   shards_.reset();
+  // Memory of an earlier attempt would be there beside the new one.
+  left_.reset();
+  if (keep_) keep_->clear();
   const auto saved = files(by_call_, order.checkpoint_dir(), {},
                            {order.checkpoint_files().begin(), order.checkpoint_files().end()});
   auto shards = start_shards(order, job, first->weights, *saved, started);
@@ -293,12 +309,35 @@ absl::Status Server::start(const wire::ServerStart& order) {
       started.set_card(card_->uuid());
       started.set_socket(card_->socket());
     }
+    started.set_kept(keeps(order, job));
   } else {
     PACELINE_RETURN_IF_ERROR(start_exchange(order, job));
     if (order.first_passed_on() && index_ < 2) PACELINE_RETURN_IF_ERROR(pass_on_first(first->weights));
     exchange_->published(own().version());
     started.mutable_board_paths()->Add(exchange_->boards().begin(), exchange_->boards().end());
   }
+  log_.start(order);
+  return send(message) ? absl::OkStatus() : coordinator_lost();
+}
+
+// Whether the launcher keeps the shard's memory.
+bool Server::keeps(const wire::ServerStart& order, const config::JobConfig& job) const {
+  return keep_ && card_ == nullptr && order.hosts_size() == 0 && order.copies() <= 1 &&
+         KeptShards::can_outlive(job);
+}
+
+absl::Status Server::take_up(const wire::ServerStart& order, const config::JobConfig& job) {
+  wire::ServerMessage message;
+  wire::ServerStarted& started = *message.mutable_started();
+  absl::StatusOr<KeptShards> shards = absl::NotFoundError("nothing of it is left");
+  if (left_) shards = KeptShards::take_up(order, job, *std::exchange(left_, std::nullopt));
+  if (!shards.ok()) {
+    started.set_error(std::string(shards.status().message()));
+    return send(message) ? absl::OkStatus() : coordinator_lost();
+  }
+  shards_ = *std::move(shards);
+  started.add_board_paths(own().board().path());
+  started.set_kept(keeps(order, job));
   log_.start(order);
   return send(message) ? absl::OkStatus() : coordinator_lost();
 }
@@ -327,7 +366,7 @@ absl::StatusOr<KeptShards> Server::start_shards(const wire::ServerStart& order, 
                       std::string(no_card.message())));
     started.set_why_host(std::string(no_card.message()));
   }
-  return KeptShards::start(order, job, first, saved, nullptr);
+  return KeptShards::start(order, job, first, saved, nullptr, keeps(order, job) ? &*keep_ : nullptr);
 }
 
 absl::Status Server::start_exchange(const wire::ServerStart& order, const config::JobConfig& job) {
@@ -556,7 +595,8 @@ absl::StatusOr<std::vector<exchange::HostMember>> Server::members_of(const wire:
 
 absl::Status Server::keep(const wire::Keep& order) {
   const Version version(order.version());
-  PACELINE_RETURN_IF_ERROR(own().board().keep(version));
+  PACELINE_RETURN_IF_ERROR(order.again() && version < own().version() ? own().board().keep_again(version)
+                                                                      : own().board().keep(version));
   // The evaluator reads it on its own host, if there is anything to read.
   if (commits_ && index_ != evaluator_host_ && own().layout().size() > 0) {
     exchange_->keep(evaluator_host_, version);
@@ -624,6 +664,8 @@ absl::Status Server::act(const WriteCopy& copy) {
 
 absl::Status run_server(const ServerRoleOptions& options) {
   Kept kept;
+  if (options.keep.size() == 2)
+    kept.keep.emplace(FileDescriptor(options.keep[0]), FileDescriptor(options.keep[1]));
   const absl::Status outcome = peer::with_coordinator(
       options.reach, security::Role::kServer,
       [&](peer::Stub& stub, const rpc::Access& access) -> absl::Status {
@@ -631,7 +673,13 @@ absl::Status run_server(const ServerRoleOptions& options) {
         hello.mutable_hello()->set_shard(options.shard);
         const auto held = kept.log.ballot();
         if (held) *hello.mutable_hello()->mutable_ballot() = *held;
-        if (!held) kept = {};
+        if (!held) {
+          kept.log = {};
+          kept.shards.reset();
+          kept.card.reset();
+          if (kept.keep) kept.left = LeftShard::look(*kept.keep);
+        }
+        if (kept.left) *hello.mutable_hello()->mutable_kept() = kept.left->about;
         std::unique_ptr<exchange::Exchange> exchange;
         if (!options.exchange.empty()) {
           PACELINE_ASSIGN_OR_RETURN(const auto fabric,

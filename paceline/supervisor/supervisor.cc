@@ -14,6 +14,9 @@ namespace {
 // A process for which the coordinator waits this long hangs, or does not find its way.
 constexpr std::chrono::seconds kMissedLimit{10};
 
+// The coordinator waits for a server that was killed, so it does not notice that the next one cannot start.
+constexpr int kMostFailedStarts = 3;
+
 // The time beyond the limit for programs' work after the job. A worker that is still here then hangs, because
 // it kills a program that takes longer.
 constexpr std::chrono::seconds kEndingLimit{10};
@@ -65,6 +68,7 @@ void Supervisor::start(Member& member, std::int64_t attempt) {
   member.here = true;
   member.attempt = attempt;
   member.missed_since.reset();
+  member.started = now_;
   put(StartMember{member.name});
 }
 
@@ -152,6 +156,12 @@ void Supervisor::on(const MemberEnded& ended) {
   if (member->kind == MemberKind::kEvaluator &&
       !(ended.end.killed && evaluator_restarts_.again(ended.newest)))
     return tell(lost + "; training goes on without evaluations");
+  const bool soon = now_ - member->started < kMissedLimit;
+  member->failed_starts = own_error && soon ? member->failed_starts + 1 : 0;
+  if (member->failed_starts == kMostFailedStarts && !stopping_) {
+    first_error_ = ended.end.reason;
+    return stop("a process could not start");
+  }
   if (!stopping_) start_after_loss(*member, lost);
 }
 
@@ -386,9 +396,12 @@ void Supervisor::start_again_who_is_missed() {
   for (Member& member : members_) {
     const auto& missing = latest_.missing;
     // A member that was started for this attempt gets time to come, unless it has ended: it may have come
-    // before the coordinator noticed the end of its predecessor, and was sent away.
-    const bool missed = waiting && (member.attempt < attempt_ || !member.here) &&
-                        std::find(missing.begin(), missing.end(), member.name) != missing.end();
+    // before the coordinator noticed the end of its predecessor, and was sent away. An attempt that trains waits
+    // for servers alone.
+    const bool awaited = waiting && (member.attempt < attempt_ || !member.here);
+    const bool hangs = latest_.trains && member.kind == MemberKind::kServer;
+    const bool missed =
+        (awaited || hangs) && std::find(missing.begin(), missing.end(), member.name) != missing.end();
     if (!missed) member.missed_since.reset();
     if (missed && !member.missed_since) member.missed_since = now_;
     if (!missed || now_ < *member.missed_since + kMissedLimit) continue;

@@ -81,6 +81,8 @@ class Supervisor {
     std::int64_t attempt = 0;  // the attempt for which it was started last
     std::optional<SteadyTime> missed_since{};
     bool taken = false;  // another process has its place
+    SteadyTime started{};
+    int failed_starts = 0;  // in a row: it ended by an error of its own, soon after its start
   };
   enum class Start { kFirst, kAgain, kLead };
   struct Ending {

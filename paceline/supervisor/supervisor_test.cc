@@ -298,6 +298,39 @@ TEST_F(SupervisorTest, StartsALostServerAgain) {
   EXPECT_THAT(take_done(), IsEmpty()) << "it is here";
 }
 
+TEST_F(SupervisorTest, AServerThatIsMissedWhileTheRunTrainsIsKilled) {
+  begin_to_train();
+  for (int i = 0; i < 9; ++i) {
+    answer(1, true, {"server0", "w1"});
+    pass(seconds(1));
+  }
+  EXPECT_THAT(take_done(), IsEmpty());
+  answer(1, true);
+  pass(seconds(2));
+  for (int i = 0; i < 12; ++i) {
+    answer(1, true, {"server0", "w1"});
+    pass(seconds(1));
+  }
+  EXPECT_THAT(take_done(),
+              ElementsAre("kill server0", "server0 did not come and is started again", "start server0"));
+}
+
+TEST_F(SupervisorTest, AServerThatCannotStartAgainEndsTheRun) {
+  begin_to_train();
+  for (int kill = 0; kill < 10; ++kill) ends("server0", killed());
+  const ProcessEnd expired = said(ExitReason::kOwnError, "the certificate has expired");
+  for (int i = 0; i < 2; ++i) ends("server0", expired);
+  ends("server0", killed());
+  for (int i = 0; i < 2; ++i) ends("server0", expired);
+  pass(seconds(11));
+  ends("server0", expired);
+  EXPECT_THAT(take_done(), testing::Not(testing::Contains(StartsWith("ask to stop"))));
+  for (int i = 0; i < 3; ++i) ends("server0", expired);
+  EXPECT_THAT(take_done(), testing::Contains("ask to stop: a process could not start"));
+  coordinator_ends(done(), std::nullopt, true);
+  EXPECT_EQ(outcome(), "the certificate has expired");
+}
+
 TEST_F(SupervisorTest, AnEvaluatorIsStartedAgainUnlessItEndedByItself) {
   begin_to_train();
   ends("evaluator", killed(), Version(1));

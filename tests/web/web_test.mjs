@@ -320,19 +320,23 @@ async function main() {
   await strangers(address, token);
 
   // The coordinator dies, and comes back.
-  const before = Number((await text_of(page, '.tiles')).match(/Updates([\d,]+)/)?.[1].replace(/,/g, '') ?? 0);
+  const updates = async () => Number((await text_of(page, '.tiles')).match(/Updates([\d,]+)/)?.[1].replace(/,/g, '') ?? 0);
+  const before = await updates();
   process.kill(child_pid(first.pid, 'coordinator'), 'SIGKILL');
   await until('another attempt', 30, async () => /attempt 2/.test(await text_of(page, '.tiles')));
   console.log(`followed the coordinator\u2019s death at update ${before}`);
-  // A server dies.
+  // A server dies, and the attempt goes on.
+  await until('the second attempt trains', 30, async () => await updates() > before);
+  const with_server = await updates();
   process.kill(child_pid(first.pid, 'server', '0'), 'SIGKILL');
-  await until('a third attempt', 30, async () => /attempt 3/.test(await text_of(page, '.tiles')));
+  await until('updates after the death of a server', 30, async () => await updates() > with_server + 3);
+  assert.ok(/attempt 2/.test(await text_of(page, '.tiles')), 'the attempt went on');
   // The launcher dies with all of it, and the run is resumed.
   process.kill(first.pid, 'SIGKILL');
   await until('the run is lost', 60, async () => await text_of(page, '.state') === 'lost');
   const again = start(['train', '--resume', `${folder}/runs/${slow}`]);
   cleanups.push(() => again.kill('SIGKILL'));
-  await until('it trains again', 60, async () => await text_of(page, '.state') === 'training' && /attempt 4/.test(await text_of(page, '.tiles')));
+  await until('it trains again', 60, async () => await text_of(page, '.state') === 'training' && /attempt 3/.test(await text_of(page, '.tiles')));
   assert.ok(await page.evaluate(() => window.never_reloaded), 'the page was never reloaded');
 
   // Evaluated out of turn from the page, by the keyboard alone.
