@@ -74,8 +74,8 @@ struct JobConfig {
   std::int64_t ahead = 0;        // iterations whose samples are reserved for each replica
   std::int64_t least_batch = 1;  // samples of a batch: of a share of uneven data, and of an epoch's last one
   std::int64_t least_share = 1;  // the same of a share of uneven data alone
-  bool open_end = false;   // the number of samples is unknown until a program comes to their end
-  bool drop_last = false;  // leaves out the last, smaller batch of each epoch
+  bool open_end = false;         // the number of samples is unknown until a program comes to their end
+  bool drop_last = false;        // leaves out the last, smaller batch of each epoch
   ps::OptimizerConfig optimizer;
   std::vector<ps::ParameterGroup> groups;
 

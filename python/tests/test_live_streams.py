@@ -122,6 +122,14 @@ def test_each_record_counts_once_though_workers_die(tmp_path: Path, by_function:
     replay(tmp_path, done)
 
 
+def test_virtual_time_finds_the_end_too(tmp_path: Path) -> None:
+    records = shards(tmp_path, UNEVEN)
+    settings = {"records": records, "passes": 2, "by_function": True}
+    done = run(tmp_path, settings, 3, "--virtual")
+    assert_counts(tmp_path, done, torch.full((records,), 2.0))
+    replay(tmp_path, done)
+
+
 def test_what_a_filter_drops_counts_as_trained(tmp_path: Path) -> None:
     records = shards(tmp_path, UNEVEN)
     settings = {"records": records, "drops": True}
