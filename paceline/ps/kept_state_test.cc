@@ -17,6 +17,7 @@
 #include <gtest/gtest.h>
 
 #include "paceline/base/rng.h"
+#include "paceline/base/testing/effort.h"
 #include "paceline/ps/shard.h"
 
 namespace paceline::ps {
@@ -46,7 +47,7 @@ struct Places {
   Places copy() const { return {copy_of(whole(*board)), copy_of(whole(*state))}; }
 };
 
-class KeptShardTest : public testing::TestWithParam<OptimizerKind> {
+class KeptShardTest : public ::testing::TestWithParam<OptimizerKind> {
  protected:
   static Layout layout() {
     Layout layout;
@@ -165,6 +166,8 @@ class Stepped {
   bool ended_ = false;
 };
 
+constexpr const char* kTooMany = "a sanitizer's code has too many instructions to stop at each";
+
 // Calls look() with the shard's memory as a kill between two instructions of the update can leave it, for each of these
 // states once. False if this system permits no tracing.
 bool for_each_kill(Shard& shard, const Places& places, const Update& update,
@@ -180,13 +183,14 @@ bool for_each_kill(Shard& shard, const Places& places, const Update& update,
     std::memcpy(seen.data(), board.data(), board.size());
     std::memcpy(seen.data() + board.size(), state.data(), state.size());
     look(places.copy());
-    if (testing::Test::HasFatalFailure()) return true;
+    if (::testing::Test::HasFatalFailure()) return true;
   }
   EXPECT_TRUE(WIFEXITED(stepped.status()) && WEXITSTATUS(stepped.status()) == 0);
   return true;
 }
 
 TEST_P(KeptShardTest, MakesTheSameVersionAfterAKillAtAnyInstruction) {
+  if (paceline::testing::kSanitized) GTEST_SKIP() << kTooMany;
   const Shard before = undisturbed(2), after = undisturbed(3);
   for (const int chains : {1, 8}) {
     Places places;
@@ -217,6 +221,7 @@ TEST_P(KeptShardTest, MakesTheSameVersionAfterAKillAtAnyInstruction) {
 
 // The first piece is not finite. The next shard may find it made, and the others not.
 TEST_P(KeptShardTest, RefusesAVersionThatIsNotFiniteAfterAKillAtAnyInstruction) {
+  if (paceline::testing::kSanitized) GTEST_SKIP() << kTooMany;
   Places places;
   Shard shard = begin(places, 1, 1);
   commit(shard, 1);
@@ -232,10 +237,10 @@ TEST_P(KeptShardTest, RefusesAVersionThatIsNotFiniteAfterAKillAtAnyInstruction) 
 }
 
 INSTANTIATE_TEST_SUITE_P(Optimizers, KeptShardTest,
-                         testing::Values(OptimizerKind::kSgd, OptimizerKind::kAdam));
+                         ::testing::Values(OptimizerKind::kSgd, OptimizerKind::kAdam));
 
 // Two pieces.
-class KeptStateTest : public testing::Test {
+class KeptStateTest : public ::testing::Test {
  protected:
   static KeptShape shape(std::int64_t floats = 2 * kSmallPiece) {
     Layout layout;
