@@ -101,8 +101,7 @@ class StreamLoads(Loads):
     def __getitem__(self, load: Load) -> Drawn:
         self.enter(load)
         stream = self.train_set
-        draws = stream.map is not None or stream.keep is not None or stream.pack is not None
-        before = functools.partial(seed_sample, load.augment_seed) if draws else None
+        before = functools.partial(seed_sample, load.augment_seed) if stream.draws else None
         samples, data_end = self._leased.draw(load.epoch, load.samples[0], load.samples[-1] + 1, before)
         if self._collate_alone_draws:
             seed_sample(load.augment_seed, load.samples[-1])

@@ -15,7 +15,8 @@ import torch
 from fake_member import Member
 from scripts import HEAD
 
-from paceline.loading import AheadLoader, DirectLoader, Load, Loads, to_device
+from paceline.loading import AheadLoader, DirectLoader, Load, Loads, make_loader, to_device
+from paceline.streams import Shards, Stream
 
 
 class Noisy(torch.utils.data.Dataset):
@@ -322,3 +323,17 @@ def test_batches_are_moved() -> None:
     moved = to_device(batch, device)
     assert moved["t"].device == moved["l"][0].device == moved["p"].a.device == moved["p"].b[0].device == device
     assert moved["l"][1] == "x" and moved["p"].b[1] == 3 and isinstance(moved["p"], Pair)
+
+
+@pytest.mark.parametrize("draws", [True, False])
+def test_a_record_of_a_stream_has_a_seed_of_its_own_if_its_map_draws(draws: bool) -> None:
+    def numbers() -> list[float]:
+        stream = Stream(Shards(["all"], lambda name: range(20)), map=lambda record: random.random(), draws=draws)
+        loads = make_loader(stream, None, {}, seed=1)
+        random.seed(5)
+        return [float(one) for begin in (0, 8) for one in loads.get(load(*range(begin, begin + 8))).batch]
+
+    first, again = numbers(), numbers()
+    assert first == again
+    random.seed(5)
+    assert (first == [random.random() for _ in range(16)]) == (not draws)

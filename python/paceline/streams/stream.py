@@ -33,6 +33,7 @@ class Stream:
         interleave: int = 8,
         stride: int = 16,
         records: int | None = None,
+        draws: bool = True,
     ) -> None:
         """source: a Source or an UnsizedSource.
 
@@ -41,6 +42,8 @@ class Stream:
         shuffle: the number of records that are permuted together; 0: the order is that of the shards.
         interleave: the number of shards that are read at the same time, `stride` records in turn.
         records: the number of records of an epoch. Without it an epoch is one pass.
+        draws: False if keep, map and pack draw no random numbers. Then a record gets no seed of its own, which takes
+            as long as reading a short text.
         """
         if not hasattr(source, "up_to") and not isinstance(source, Source):
             raise PacelineError(
@@ -54,6 +57,7 @@ class Stream:
         self.map = map
         self.keep = keep
         self.pack = pack
+        self.draws = bool(draws) and any((map, keep, pack))
         self._numbers = {"shuffle": shuffle, "interleave": interleave, "stride": stride}
         for name, value in {**self._numbers, "records": records}.items():
             least = 0 if name == "shuffle" else 1
