@@ -213,10 +213,10 @@ def test_without_its_evaluator_a_job_trains_on(tmp_path: Path) -> None:
     "attacks",
     [
         {
-            "another shape": r"train\.py:\d+: 0\.weight had the shape \[16, 10\] at join\(\) and has \[2, 2\] now; .*",
+            "another shape": r"train\.py:\d+: 0\.weight had the shape \[16, 10\] at join\(\) and has \[2, 2\] now, .*; give .*",
         },
         {
-            "two steps": r"train\.py:\d+: job\.step\(\) was called twice for one batch",
+            "two steps": r"train\.py:\d+: job\.step\(\) was called twice for one batch; call it once, behind the backward pass",
             "no step": r"train\.py:\d+: the loop went on to the next batch without job\.step\(\); .*",
             "an exit": r"train\.py:\d+: the loop over the job was left before the job's end .*",
         },
