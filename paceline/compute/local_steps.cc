@@ -75,7 +75,7 @@ absl::StatusOr<engine::StepResult> step_until_taken(engine::Engine& engine, cons
 
 namespace {
 
-// A mean over batches, of which there were fewer. Nothing if there was none.
+// Corrects a mean that was divided by more batches than were computed. It does nothing if none was computed.
 void rescale(engine::StepResult& mean, double factor) {
   if (!std::isfinite(factor)) return;
   mean.loss *= factor;

@@ -66,7 +66,7 @@ class SampleLedger {
   Lease commit(ReplicaId replica);
   // Its samples go to others. No effect if it holds none.
   void give_back(ReplicaId replica);
-  // False for a lease of which nothing exists.
+  // Whether the replica has a lease with at least one sample.
   bool holds(ReplicaId replica) const;
   // Whether the replica holds samples from position `total` on.
   bool holds_from(std::int64_t total, ReplicaId replica) const;

@@ -155,7 +155,7 @@ std::vector<Duration> waits_by_hand(Arrivals& arrivals, Time now, std::size_t mo
   return waits;
 }
 
-// Random iterations of replicas, of which some leave and some stay away for a while. `look` is called now and then.
+// Random iterations of replicas. Some replicas leave, and some stay away for a while. `look` is called now and then.
 void random_iterations(std::uint64_t seed, const std::function<void(Arrivals&, Time, Rng&)>& look) {
   Rng rng(seed);
   Arrivals arrivals;

@@ -15,7 +15,7 @@
 namespace paceline::policy {
 namespace {
 
-// Replicas of which three in ten take 230 ms and the others 100 ms, with jitter. Updates take no time.
+// Three in ten replicas take 230 ms and the others 100 ms, with jitter. Updates take no time.
 class World {
  public:
   World(std::int32_t replicas, double patience)

@@ -1,5 +1,5 @@
 // A shard whose memory outlives its process: the shard that takes it up goes on as the first one would have, wherever
-// that one ended.
+// the first process ended.
 #include "paceline/ps/kept_state.h"
 
 #include <fcntl.h>
