@@ -1,5 +1,8 @@
+import atexit
 import os
+import shutil
 import sys
+import tempfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
@@ -13,3 +16,7 @@ import torch
 
 # The programs use one thread too: sums of more threads run in another order.
 torch.set_num_threads(1)
+
+# Indices and copies of files are the tests' own.
+os.environ["PACELINE_CACHE"] = tempfile.mkdtemp(prefix="paceline-cache-")
+atexit.register(shutil.rmtree, os.environ["PACELINE_CACHE"], ignore_errors=True)

@@ -230,7 +230,6 @@ def test_a_member_that_is_there_twice_is_named(tmp_path: Path) -> None:
         ("nowhere", "nowhere is no file, and no file matches it; "),
         (["nowhere.jsonl"], "nowhere.jsonl is no file on this host; "),
         (".", r"the folder . has no file named \*.jsonl.*; "),
-        ("https://host/x.jsonl", "is an address, .*; "),
         ("x.jsonl.gz", "is compressed as a whole, .*; decompress it"),
     ],
 )

@@ -7,6 +7,7 @@ from .json_lines import JsonLines
 from .mds import MdsFolder
 from .mixture import Mixture
 from .parquet import ParquetFiles
+from .remote import Remote
 from .source import Source, UnsizedSource
 from .stream import Stream
 from .tar_files import TarFiles
@@ -19,6 +20,7 @@ __all__ = [
     "MdsFolder",
     "Mixture",
     "ParquetFiles",
+    "Remote",
     "Shards",
     "Source",
     "Stream",

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Callable
 
 from ..errors import PacelineError, kind_of
+from .ahead import Ahead
 from .files import Paths, file_list
 from .forward import Forward
+from .remote import remote
 
 
 class Shards(Forward):
@@ -47,7 +50,7 @@ class Shards(Forward):
 
 
 class FileShards(Shards):
-    """Each file is a shard, and its name is its path. Files are a list, a folder or a pattern."""
+    """Each file is a shard, and its name is its path or address. Files are a list, a folder or a pattern."""
 
     def __init__(
         self,
@@ -57,4 +60,30 @@ class FileShards(Shards):
         length: Callable[[str], int] | None = None,
         window: int = 8192,
     ) -> None:
-        super().__init__(file_list(files, ()), open, length=length, window=window)
+        """open and length: functions of a path, which is a copy's if the file has an address."""
+        self._remote = remote(files)
+        names = self._remote.files(()) if self._remote else file_list(files, ())
+        super().__init__(names, open, length=length, window=window)
+        self._ahead = Ahead()
+
+    def length(self, shard: int) -> int:
+        if self._remote is None:
+            return super().length(shard)
+        assert self._length is not None
+        return int(self._remote.using(self._names[shard], self._length))
+
+    def soon(self, shards: Sequence[int]) -> None:
+        if self._remote:
+            self._ahead.fetch(self._remote, [self._names[shard] for shard in shards])
+
+    def _records(self, shard: int) -> Iterator[Any]:
+        if self._remote is None:
+            yield from self._open(self._names[shard])
+        else:
+            yield from self._remote.using(self._names[shard], self._begun)
+
+    def _begun(self, path: str) -> Iterable[Any]:
+        """A generator opens its file when it is asked for the first record, and the copy is there until then."""
+        records = iter(self._open(path))
+        first = list(itertools.islice(records, 1))
+        return itertools.chain(first, records)

@@ -1,4 +1,4 @@
-"""Local files as shards: which ones are meant, and those that are open."""
+"""Files as shards: which ones are meant, and the open ones."""
 
 from __future__ import annotations
 
@@ -12,14 +12,19 @@ from pathlib import Path
 from typing import Any, Callable, Generic, TypeVar, Union
 
 from ..errors import PacelineError
+from .ahead import Ahead
+from .index import kept_index
+from .remote import Remote, braces, remote
 from .source import unreadable
 
 Held = TypeVar("Held")
+Made = TypeVar("Made")
 
-Paths = Union[str, "os.PathLike[str]", Sequence[Union[str, "os.PathLike[str]"]]]
+Paths = Union[str, "os.PathLike[str]", Sequence[Union[str, "os.PathLike[str]"]], Remote]
 
 # The first files of a list are looked at, as a million would take long; a missing one is named when it is opened.
 _LOOKED_AT = 1000
+_SMALL = 1 << 18  # bytes; to look for an index on the disk takes longer
 _COMPRESSED = (".gz", ".zst", ".xz", ".bz2")
 
 
@@ -57,29 +62,54 @@ class Opened(Generic[Held]):
 
 
 class Files:
-    """The files of a source, one a shard."""
+    """The files of a source, one a shard. They are paths, or addresses with copies on this host's disk."""
 
     def __init__(self, files: Paths, endings: Sequence[str]) -> None:
-        self.files = file_list(files, endings)
-        self._bytes: dict[int, int] = {}
+        self._remote = remote(files)
+        self.files = self._remote.files(endings) if self._remote else file_list(files, endings)
+        self._ahead = Ahead()
+        self._seen: dict[int, tuple[int, int, int]] = {}  # bytes, time and inode
 
     def shards(self) -> list[str]:
-        """Returns the paths."""
+        """Returns the paths or addresses."""
         return self.files
 
     def size(self, shard: int) -> int:
         """Returns the bytes of a file. Raises a PacelineError if they are not the same as the first time."""
+        if self._remote:
+            return self.using(shard, os.path.getsize)
         name = self.files[shard]
         try:
-            now = os.stat(name).st_size
+            about = os.stat(name)
         except OSError as error:
             raise unreadable(name, error.strerror, "give the files that there are on this host") from error
-        if self._bytes.setdefault(shard, now) != now:
+        seen = self._seen.setdefault(shard, (about.st_size, about.st_mtime_ns, about.st_ino))
+        if seen[0] != about.st_size:
             raise PacelineError(
-                f"the shard {name} has {now} bytes now, and had {self._bytes[shard]}; leave shards unchanged while a "
+                f"the shard {name} has {about.st_size} bytes now, and had {seen[0]}; leave shards unchanged while a "
                 "job uses them, and start a new job with the new ones"
             )
-        return now
+        return seen[0]
+
+    def using(self, shard: int, use: Callable[[str], Made]) -> Made:
+        """Returns what `use` makes of a path of the file. A copy may be deleted later, but not while it is open."""
+        return self._remote.using(self.files[shard], use) if self._remote else use(self.files[shard])
+
+    def kept_index(self, shard: int, kind: str, find: Callable[[], bytes]) -> bytes:
+        """Returns the index that `find` makes of a file. It is made once a host, and again if the file differs.
+
+        kind: of the index, with its version.
+        """
+        if self._remote:
+            return kept_index(f"{kind} {self.files[shard]} {self._remote.identity(self.files[shard])}", find)
+        if self.size(shard) < _SMALL:
+            return find()
+        return kept_index(f"{kind} {os.path.abspath(self.files[shard])} {self._seen[shard]}", find)
+
+    def soon(self, shards: Sequence[int]) -> None:
+        """These shards are read next: copies of files with addresses begin to come now."""
+        if self._remote:
+            self._ahead.fetch(self._remote, [self.files[shard] for shard in shards])
 
 
 def file_list(files: Paths, endings: Sequence[str]) -> list[str]:
@@ -88,6 +118,7 @@ def file_list(files: Paths, endings: Sequence[str]) -> list[str]:
     From a folder, the ones with one of these endings, sorted by name. Files that a pattern finds are sorted too, and
     a list stays as it is. Raises a PacelineError if there is none.
     """
+    assert not isinstance(files, Remote)
     if not isinstance(files, (str, os.PathLike)):
         found = [os.fspath(file) for file in files]
         if not found:
@@ -97,10 +128,8 @@ def file_list(files: Paths, endings: Sequence[str]) -> list[str]:
                 raise PacelineError(f"{file} is no file on this host; give files that there are")
         return found
     text = os.fspath(files)
-    if "://" in text:
-        raise PacelineError(
-            f"{text} is an address, and sources read local files; copy or mount it, and give its path"
-        )
+    if len(expanded := braces(text)) > 1 and not os.path.exists(text):
+        return file_list(expanded, endings)
     if os.path.isdir(text):
         files_in = (file for file in Path(text).iterdir() if file.is_file() and not file.name.startswith("."))
         found = sorted(str(file) for file in files_in if not endings or file.name.endswith(tuple(endings)))

@@ -16,13 +16,13 @@ from .source import changed
 class JsonLines(Files):
     """Records of .jsonl files, by default as json.loads() gives them; lines of spaces only are no records.
 
-    The first use of a file reads it once for the places of its lines: 8 bytes of memory each.
+    The first use of a file reads it once a host for the places of its lines: 8 bytes of memory each.
     """
 
     def __init__(self, files: Paths) -> None:
         super().__init__(files, (".jsonl", ".ndjson", ".json"))
         refuse_compressed(self.files)
-        self._begins = Opened(self._find_lines, most=1024, keep=True)
+        self._begins = Opened(self._index, most=1024, keep=True)
         self._opened: Opened[BinaryIO] = Opened(self._open)
 
     def length(self, shard: int) -> int:
@@ -46,7 +46,12 @@ class JsonLines(Files):
 
     def _open(self, shard: int) -> BinaryIO:
         self.size(shard)
-        return open(self.files[shard], "rb")
+        return self.using(shard, lambda path: open(path, "rb"))
+
+    def _index(self, shard: int) -> array[int]:
+        index = array("q")
+        index.frombytes(self.kept_index(shard, "lines 1", lambda: self._find_lines(shard).tobytes()))
+        return index
 
     def _find_lines(self, shard: int) -> array[int]:
         """The places of the lines that are records, and the file's end."""

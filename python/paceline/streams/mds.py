@@ -11,6 +11,7 @@ from typing import Any, BinaryIO
 
 from ..errors import PacelineError
 from .files import Files, Opened, needs
+from .remote import Remote, remote
 from .source import changed, unreadable
 
 _REWRITE = "write the folder again with MDSWriter"
@@ -25,17 +26,22 @@ class MdsFolder(Files):
     mosaicml-streaming; other columns do.
     """
 
-    def __init__(self, folder: str) -> None:
-        index = Path(folder) / "index.json"
+    def __init__(self, folder: str | Remote) -> None:
+        """folder: a path, or an address."""
+        there = remote(folder)
+        base = (there.given[0] if there else str(folder)).rstrip("/")
+        index = f"{base}/index.json"
         try:
-            self._shards: list[dict[str, Any]] = json.loads(index.read_text())["shards"]
+            text = there.reading(index, lambda file: file.read()) if there else Path(index).read_text()
+            self._shards: list[dict[str, Any]] = json.loads(text)["shards"]
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise PacelineError(f"{index} is no index of an MDS folder; give a folder of MDSWriter") from error
         if not self._shards:
             raise PacelineError(f"{index} names no shards; give a folder with samples")
         for shard in self._shards:
-            self._check(index, shard)
-        super().__init__([str(Path(folder) / shard["raw_data"]["basename"]) for shard in self._shards], ())
+            self._check(base, shard, there is None)
+        files = [f"{base}/{shard['raw_data']['basename']}" for shard in self._shards]
+        super().__init__(there.at(files) if there else files, ())
         self._opened: Opened[BinaryIO] = Opened(self._open)
 
     def length(self, shard: int) -> int:
@@ -71,20 +77,20 @@ class MdsFolder(Files):
 
     def _open(self, shard: int) -> BinaryIO:
         self.size(shard)
-        file = open(self.files[shard], "rb")  # noqa: SIM115
+        file = self.using(shard, lambda path: open(path, "rb"))  # noqa: SIM115
         (samples,) = struct.unpack("<I", _all_of(file, 4, self.files[shard]))
         if samples != self.length(shard):
             raise changed(self.files[shard], self.length(shard), samples)
         return file
 
     @staticmethod
-    def _check(index: Path, shard: dict[str, Any]) -> None:
-        name = shard["raw_data"]["basename"]
+    def _check(base: str, shard: dict[str, Any], local: bool) -> None:
+        name, index = shard["raw_data"]["basename"], f"{base}/index.json"
         if shard.get("format") != "mds" or shard.get("version") != 2:
             raise PacelineError(f"{index} names {name} of another format than mds; write the folder with MDSWriter")
-        if shard.get("zip_data") and not (index.parent / name).exists():
+        if shard.get("zip_data") and not (local and Path(base, name).exists()):
             raise PacelineError(
-                f"{index.parent / name} is there compressed only; decompress it, or write with compression=None"
+                f"{base}/{name} is there compressed only; decompress it, or write with compression=None"
             )
         if "pkl" in shard["column_encodings"]:
             raise PacelineError(f"{index} has a column of pickles, which may run any code; write it as json or bytes")

@@ -10,7 +10,9 @@ next shard takes its place. Of the records in this order, each block of `shuffle
 from __future__ import annotations
 
 import bisect
-from collections.abc import Callable, Iterable, Iterator
+import itertools
+from collections import deque
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import torch
@@ -69,8 +71,9 @@ class Pass:
         self._number = number
         self._shuffle = shuffle
         self._stride = stride
+        self._interleave = interleave
         order = permuted(shards, seed, _SHARDS, number).tolist() if shuffle else range(shards)
-        self._waiting: Iterator[int] = iter(order)
+        self._waiting = deque(order)
         self._open: list[list[int] | None] = [None] * interleave  # shard and next record; None: take the next one
         self._segments: list[_Segment] = []
         self._starts: list[int] = []
@@ -86,6 +89,10 @@ class Pass:
             first = block * self._shuffle
             found += self._permuted(block)[max(0, begin - first) : max(0, end - first)]
         return found
+
+    def soon(self) -> list[int]:
+        """The shards that are opened next, as many as are open."""
+        return list(itertools.islice(self._waiting, self._interleave))
 
     def ends_at(self, place: int) -> bool:
         """Whether there is no record from `place` on."""
@@ -152,7 +159,7 @@ class Pass:
         for at, slot in enumerate(self._open):
             given = 0 if slot is None else self._give(slot)
             while given == 0:
-                shard = next(self._waiting, None)
+                shard = self._waiting.popleft() if self._waiting else None
                 self._open[at] = slot = None if shard is None else [shard, 0]
                 if slot is None:
                     break

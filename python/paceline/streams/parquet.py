@@ -30,8 +30,10 @@ class ParquetFiles(Files):
         self._groups: Opened[Any] = Opened(self._read_group, max(row_groups, 1))
 
     def length(self, shard: int) -> int:
-        """Returns the rows that the file's footer says."""
-        return self._open(shard)[1][-1]
+        """Returns the rows that the file's footer says. No more of a file with an address is read for it."""
+        if self._remote is None:
+            return self._open(shard)[1][-1]
+        return int(self.kept_index(shard, "rows 1", lambda: str(self._rows_of(shard)).encode()))
 
     def read(self, shard: int, records: Sequence[int]) -> list[Any]:
         begins = self._opened.get(shard)[1]
@@ -52,7 +54,9 @@ class ParquetFiles(Files):
         self.size(shard)
         name = self.files[shard]
         try:
-            file = parquet.ParquetFile(name, memory_map=True)
+            file = self.using(shard, lambda path: parquet.ParquetFile(path, memory_map=True))
+        except PacelineError:
+            raise
         except Exception as error:
             raise unreadable(name, error, _REWRITE) from error
         missing = set(self._columns or ()) - set(file.schema_arrow.names)
@@ -62,6 +66,11 @@ class ParquetFiles(Files):
         groups = file.metadata
         rows = (groups.row_group(group).num_rows for group in range(groups.num_row_groups))
         return file, list(accumulate(rows, initial=0))
+
+    def _rows_of(self, shard: int) -> int:
+        assert self._remote is not None
+        parquet = needs("pyarrow.parquet", "pyarrow", "ParquetFiles")
+        return int(self._remote.reading(self.files[shard], lambda file: parquet.read_metadata(file).num_rows))
 
     def _read_group(self, shard: int, group: int) -> Any:
         self.size(shard)

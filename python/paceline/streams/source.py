@@ -17,7 +17,7 @@ class Source(Protocol):
     names it.
 
     A source that knows the length of a shard only after reading it has `sized = False`, and up_to() instead of
-    length().
+    length(). One with a method soon(shards) is told the shards that are opened next.
     """
 
     def shards(self) -> Sequence[str]:

@@ -146,8 +146,11 @@ class Stream:
 
     def places(self, number: int, begin: int, end: int) -> list[tuple[int, int]]:
         """The shard and the record at each of these places."""
-        places = self._pass(number).places(begin, end)
+        order = self._pass(number)
+        places = order.places(begin, end)
         self._learn(number)
+        if hasattr(self.source, "soon"):
+            self.source.soon(order.soon())
         return places
 
     def ends_at(self, number: int, place: int) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import tarfile
 from collections.abc import Sequence
@@ -24,14 +25,14 @@ class TarFiles(Files):
 
     `decode`: function of an ending and the bytes that makes the value; None leaves bytes. Without it, txt, json, cls,
     npy, pt and images become what webdataset's decode("pil") makes of them. The first use of a file reads the headers
-    of its members, and seeks over their data.
+    of its members once a host, and seeks over their data.
     """
 
     def __init__(self, files: Paths, decode: Callable[[str, bytes], Any] | None = decode_member) -> None:
         super().__init__(files, (".tar",))
         refuse_compressed([file[:-3] + "gz" if file.endswith(".tgz") else file for file in self.files])
         self._decode = decode
-        self._indices: Opened[list[tuple[str, Members]]] = Opened(self._find_samples, most=1024, keep=True)
+        self._indices: Opened[list[tuple[str, Members]]] = Opened(self._index, most=1024, keep=True)
         self._opened: Opened[BinaryIO] = Opened(self._open)
 
     def length(self, shard: int) -> int:
@@ -63,14 +64,19 @@ class TarFiles(Files):
 
     def _open(self, shard: int) -> BinaryIO:
         self.size(shard)
-        return open(self.files[shard], "rb")
+        return self.using(shard, lambda path: open(path, "rb"))
+
+    def _index(self, shard: int) -> list[tuple[str, Members]]:
+        index = self.kept_index(shard, "tar 1", lambda: json.dumps(self._find_samples(shard)).encode())
+        return [
+            (key, [(ending, place, size) for ending, place, size in members]) for key, members in json.loads(index)
+        ]
 
     def _find_samples(self, shard: int) -> list[tuple[str, Members]]:
         name, size = self.files[shard], self.size(shard)
         samples: list[tuple[str, Members]] = []
-        file = self._opened.get(shard)
         try:
-            with tarfile.open(name, "r:") as tar:
+            with self._open(shard) as file, tarfile.open(fileobj=file, mode="r:") as tar:
                 for member in tar:
                     found = _NAME.match(member.name)
                     if not member.isreg() or found is None:

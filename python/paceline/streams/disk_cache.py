@@ -1,0 +1,135 @@
+"""Files that the processes of a host make once, and keep on its disk up to a number of bytes.
+
+A key's file is made by one process at a time, under a lock, and gets its name when it is whole. If there is no room,
+the files that nobody has used for the longest time go. Whoever has one of them open can read it on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import hashlib
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+Made = TypeVar("Made")
+
+_LOCKS = 64
+_AGAIN = 20  # tries to use a file that others push out at once
+_PARTIAL = ".part"
+_HELD: set[int] = set()  # descriptors of locks that this process holds
+
+
+def cache_folder() -> Path:
+    """Returns the folder of this user's caches on this host. It need not be there."""
+    if given := os.environ.get("PACELINE_CACHE"):
+        return Path(given)
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return Path(base) / "paceline"
+
+
+class NoRoom(OSError):
+    """A file is larger than the cache may be."""
+
+
+class DiskCache:
+    def __init__(self, folder: Path, most_bytes: int) -> None:
+        self.folder = folder
+        self.most_bytes = most_bytes
+
+    def using(
+        self, key: str, make: Callable[[Path], None], use: Callable[[Path], Made], size: int = 0, ending: str = ""
+    ) -> Made:
+        """Returns what `use` makes of the key's file, which `make` writes if it is not there.
+
+        size: the bytes that it will have, if they are known. ending: of the file's name.
+        Raises NoRoom, and what `make` and `use` raise. OSError if the folder cannot be written.
+        """
+        name = hashlib.blake2b(key.encode(), digest_size=16).hexdigest()
+        path = self.folder / f"{name}{ending}"
+        for _ in range(_AGAIN):
+            with contextlib.suppress(FileNotFoundError):
+                os.utime(path)  # used now
+                return use(path)
+            with self._locked(name):
+                if not path.exists():
+                    self._make(name, path, make, size)
+        raise NoRoom(f"{self.folder} is too small for all that is read at once")
+
+    def forget(self, path: Path) -> None:
+        path.unlink(missing_ok=True)
+
+    def make_room(self, size: int) -> None:
+        """Deletes the files that were not used for the longest time, until `size` bytes more are within the bound."""
+        if size > self.most_bytes:
+            raise NoRoom(f"it has {size} bytes, and the cache may have {self.most_bytes}")
+        files = []
+        for file in self.folder.iterdir():
+            with contextlib.suppress(FileNotFoundError):
+                if not file.name.startswith("lock-") and not self._is_left_over(file):
+                    about = file.stat()
+                    promised = int(file.suffixes[-2][1:]) if file.suffix == _PARTIAL else 0
+                    files.append((about.st_mtime, max(about.st_size, promised), file))
+        used = sum(size for _, size, _ in files)
+        for _, bytes_of_it, file in sorted(files):
+            if used + size <= self.most_bytes:
+                return
+            if file.suffix != _PARTIAL:
+                file.unlink(missing_ok=True)
+                used -= bytes_of_it
+
+    def _make(self, name: str, path: Path, make: Callable[[Path], None], size: int) -> None:
+        partial = self.folder / f"{name}.{size}{_PARTIAL}"
+        try:
+            partial.touch()
+            self.make_room(size)
+            try:
+                make(partial)
+            except OSError as error:
+                if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                    raise
+                self.make_room(self.most_bytes)
+                make(partial)
+            partial.rename(path)
+        finally:
+            partial.unlink(missing_ok=True)
+        if size == 0:
+            self.make_room(0)
+
+    def _is_left_over(self, file: Path) -> bool:
+        """Whether the maker of a partial file was killed. The file is gone then."""
+        if file.suffix != _PARTIAL:
+            return False
+        with self._locked(file.name.partition(".")[0], wait=False) as locked:
+            if locked:
+                file.unlink(missing_ok=True)
+            return locked
+
+    @contextlib.contextmanager
+    def _locked(self, name: str, wait: bool = True) -> Iterator[bool]:
+        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        lock = os.open(self.folder / f"lock-{int(name, 16) % _LOCKS:02}", os.O_RDWR | os.O_CREAT, 0o600)
+        _HELD.add(lock)
+        try:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+            except BlockingIOError:
+                yield False
+            else:
+                yield True
+        finally:
+            _HELD.discard(lock)
+            os.close(lock)
+
+
+def _close_locks_of_the_parent() -> None:
+    """Otherwise a lock that another thread held at the fork would be held as long as the child lives."""
+    for lock in _HELD:
+        os.close(lock)
+    _HELD.clear()
+
+
+os.register_at_fork(after_in_child=_close_locks_of_the_parent)

@@ -1,0 +1,242 @@
+"""Files behind addresses, which are copied to this host's disk before they are read."""
+
+from __future__ import annotations
+
+import copy
+import errno
+import importlib
+import os
+import random
+import re
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from ..errors import PacelineError
+from .disk_cache import DiskCache, NoRoom, cache_folder
+from .source import unreadable
+
+Made = TypeVar("Made")
+
+_FIRST_WAIT = 0.5  # seconds; doubled at each further try
+_QUIET_SECONDS = 60  # without a byte, a read has failed
+_SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*://")
+
+
+def is_address(text: Any) -> bool:
+    return isinstance(text, str) and _SCHEME.match(text) is not None
+
+
+class Remote:
+    """Files of https://, s3:// and what else fsspec knows, in place of paths: ParquetFiles(Remote("s3://…/*.parquet")).
+
+    An address alone is a Remote with the defaults. Each file is copied once a host, by one process, when a reader
+    needs it or soon will.
+    """
+
+    def __init__(
+        self,
+        files: str | Sequence[str],
+        *,
+        cache: str | os.PathLike[str] | None = None,
+        gigabytes: float = 64,
+        tries: int = 5,
+        **storage: Any,
+    ) -> None:
+        """files: an address, one with a pattern (*, ?, [a-z] or {000..127}), or a list of addresses.
+
+        cache: the folder of the copies, the same for all processes of a host. gigabytes: the most that they take
+        there; the ones that nobody has used for the longest time go first. tries: how often a read is tried before
+        the job ends. storage: options of the fsspec filesystem, such as anon=True.
+        """
+        self.given = [files] if isinstance(files, str) else list(files)
+        for address in self.given:
+            if not is_address(address):
+                raise PacelineError(
+                    f"{address!r:.80} is no address; write https://…, s3://… or another that fsspec knows"
+                )
+        if not isinstance(gigabytes, (int, float)) or not gigabytes > 0:
+            raise PacelineError(f"gigabytes = {gigabytes!r} is no size of a cache; write a number above 0")
+        if not isinstance(tries, int) or tries < 1:
+            raise PacelineError(f"tries = {tries!r} is no number of tries; write 1 or more")
+        self._cache = DiskCache(Path(cache) if cache else cache_folder() / "shards", int(gigabytes * 1e9))
+        self._tries = tries
+        self._storage = storage
+        self._about: dict[str, tuple[int | None, str]] = {}
+
+    def at(self, addresses: Sequence[str]) -> Remote:
+        """Returns other files of the same storage and cache."""
+        other = copy.copy(self)
+        other.given = [*addresses]
+        return other
+
+    def files(self, endings: Sequence[str]) -> list[str]:
+        """Returns the addresses that are meant. Raises a PacelineError if there is none."""
+        found = [one for address in self.given for one in self._meant(address, endings)]
+        if not found:
+            raise PacelineError(f"no file is at {self.given[0]}; give the address of one, or a pattern")
+        return found
+
+    def size(self, address: str) -> int | None:
+        """Returns the bytes of a file; None if the server does not say."""
+        return self._asked(address)[0]
+
+    def identity(self, address: str) -> str:
+        """Returns a text that differs if the file does, as far as the server tells."""
+        return self._asked(address)[1]
+
+    def using(self, address: str, use: Callable[[str], Made]) -> Made:
+        """Returns what `use` makes of the path of a copy, which is there at least until it returns."""
+        size = self.size(address)
+        key = f"{address} {self.identity(address)}"
+        ending = "-" + re.sub(r"[^A-Za-z0-9._-]", "_", address.rsplit("/", 1)[-1])[-64:]
+        failed: list[OSError] = []
+
+        def use_copy(path: Path) -> Made:
+            try:
+                return use(str(path))
+            except FileNotFoundError:
+                raise
+            except OSError as error:
+                failed.append(error)
+                raise
+
+        try:
+            return self._cache.using(key, lambda path: self._copy(address, size, path), use_copy, size or 0, ending)
+        except NoRoom as error:
+            way_out = f"give Remote(gigabytes=) more room in {self._cache.folder}"
+            raise unreadable(address, error, way_out) from error
+        except OSError as error:
+            if error in failed:
+                raise
+            raise self._full(address, error) from error
+
+    def reading(self, address: str, use: Callable[[Any], Made]) -> Made:
+        """Returns what `use` makes of the file, opened where it is. To be used for a small part of it."""
+
+        def read() -> Made:
+            system, path = self._system(address)
+            with system.open(path, "rb") as file:
+                return use(file)
+
+        return self._tried(address, read)
+
+    def _meant(self, address: str, endings: Sequence[str]) -> list[str]:
+        expanded = braces(address)
+        if len(expanded) > 1 or not any(sign in address.split("://", 1)[1] for sign in "*?["):
+            if address.endswith("/"):
+                return [found for ending in endings or ("",) for found in self._matching(f"{address}*{ending}")]
+            return expanded
+        return self._matching(address)
+
+    def _matching(self, pattern: str) -> list[str]:
+        def find() -> list[str]:
+            system, path = self._system(pattern)
+            return sorted(system.unstrip_protocol(found) for found in system.glob(path))
+
+        return self._tried(pattern, find)
+
+    def _asked(self, address: str) -> tuple[int | None, str]:
+        if address not in self._about:
+
+            def ask() -> dict[str, Any]:
+                system, path = self._system(address)
+                return dict(system.info(path))
+
+            info = self._tried(address, ask)
+            size = info.get("size")
+            marks = [str(info[name]) for name in ("ETag", "etag", "LastModified", "mtime", "updated") if name in info]
+            self._about[address] = (int(size) if size is not None else None, f"{size} {' '.join(marks)}")
+        return self._about[address]
+
+    def _copy(self, address: str, size: int | None, path: Path) -> None:
+        def get() -> None:
+            system, there = self._system(address)
+            system.get_file(there, str(path))
+            got = path.stat().st_size
+            if size is not None and got != size:
+                raise EOFError(f"{got} of {size} bytes came")
+
+        self._tried(address, get)
+
+    def _tried(self, address: str, what: Callable[[], Made]) -> Made:
+        for attempt in range(self._tries):
+            try:
+                return what()
+            except PacelineError:
+                raise
+            except FileNotFoundError as error:
+                raise unreadable(address, "no such file", "give addresses of files that there are") from error
+            except PermissionError as error:
+                if error.filename is not None:
+                    raise  # the cache's
+                way_out = "give Remote() what the storage wants, such as key= and secret="
+                raise unreadable(address, error, way_out) from error
+            except Exception as error:
+                if isinstance(error, OSError) and error.errno in (
+                    errno.ENOSPC,
+                    errno.EDQUOT,
+                    errno.EFBIG,
+                    errno.EROFS,
+                ):
+                    raise
+                if attempt + 1 == self._tries:
+                    times = "1 try" if self._tries == 1 else f"{self._tries} tries"
+                    reason = f"{str(error) or type(error).__name__} (after {times})"
+                    way_out = "see that the storage answers, and resume the run; Remote(tries=) waits longer"
+                    raise unreadable(address, reason, way_out) from error
+                time.sleep(_FIRST_WAIT * 2**attempt * random.uniform(0.5, 1))
+        raise AssertionError
+
+    def _system(self, address: str) -> tuple[Any, str]:
+        """The filesystem, which fsspec makes anew in a forked process, and the path in it."""
+        try:
+            fsspec = importlib.import_module("fsspec")
+        except ImportError as error:
+            raise PacelineError(f"{address} needs fsspec, which is not installed; pip install fsspec") from error
+        options = dict(self._storage)
+        if address.startswith(("http://", "https://")):
+            options.setdefault("client_kwargs", _patient())
+        try:
+            system, path = fsspec.url_to_fs(address, **options)
+        except (ImportError, ValueError) as error:
+            raise PacelineError(f"fsspec cannot open {address}: {error}; install what it asks for") from error
+        return system, str(path)
+
+    def _full(self, address: str, error: OSError) -> PacelineError:
+        return PacelineError(
+            f"the cache {self._cache.folder} cannot take {address}: {error.strerror or error}; free space there, or "
+            "give Remote(cache=) another folder"
+        )
+
+
+def remote(files: Any) -> Remote | None:
+    """Returns files as a Remote, if they are one or addresses."""
+    if isinstance(files, Remote):
+        return files
+    if is_address(files):
+        return Remote(files)
+    if isinstance(files, Sequence) and not isinstance(files, str) and files and is_address(files[0]):
+        return Remote(list(files))
+    return None
+
+
+def braces(text: str) -> list[str]:
+    """Returns the names that {000..127} and {a,b} in a text mean, in order."""
+    found = re.search(r"\{(\d+)\.\.(\d+)\}|\{([^{}]*,[^{}]*)\}", text)
+    if found is None:
+        return [text]
+    if found[3] is not None:
+        middles = found[3].split(",")
+    else:
+        width = len(found[1]) if found[1].startswith("0") else 0
+        middles = [str(number).zfill(width) for number in range(int(found[1]), int(found[2]) + 1)]
+    return [one for middle in middles for one in braces(text[: found.start()] + middle + text[found.end() :])]
+
+
+def _patient() -> dict[str, Any]:
+    """A shard may take longer than the five minutes that aiohttp waits for a whole answer."""
+    import aiohttp
+
+    return {"timeout": aiohttp.ClientTimeout(total=None, sock_connect=_QUIET_SECONDS, sock_read=_QUIET_SECONDS)}

@@ -1,0 +1,92 @@
+"""An HTTP server of a folder, some of whose answers are cut, late or errors."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import http.server
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+
+class Misbehaving:
+    """Its faults, and what it was asked for. `faults` are taken one at a time by the next GETs, in order."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.faults: list[str] = []
+        self.gets: Counter[str] = Counter()
+        self.bytes: Counter[str] = Counter()
+        self.lock = threading.Lock()
+
+
+class _Handler(http.server.SimpleHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    state: Misbehaving
+
+    def __init__(self, *arguments, state: Misbehaving, **options) -> None:
+        self.state = state
+        super().__init__(*arguments, **options)
+
+    def do_GET(self) -> None:
+        with self.state.lock:
+            self.state.gets[self.path] += 1
+            fault = self.state.faults.pop(0) if self.state.faults else ""
+        path = Path(self.translate_path(self.path))
+        if fault == "error":
+            self.send_error(503)
+            return
+        if not path.is_file():
+            self.send_error(404)
+            return
+        data = path.read_bytes()
+        begin, end = 0, len(data)
+        if wanted := self.headers.get("Range"):
+            first, last = wanted.removeprefix("bytes=").split("-")
+            begin, end = int(first), min(end, int(last) + 1 if last else end)
+            self.send_response(206)
+            self.send_header("Content-Range", f"bytes {begin}-{end - 1}/{len(data)}")
+        else:
+            self.send_response(200)
+        self.send_header("Content-Length", str(end - begin))
+        self.send_header("ETag", f'"{path.stat().st_mtime_ns}"')
+        self.end_headers()
+        cut = (end - begin) // 2 if fault == "cut" else end - begin
+        with contextlib.suppress(OSError):
+            self.wfile.write(data[begin : begin + cut])
+        with self.state.lock:
+            self.state.bytes[self.path] += cut
+        if fault == "cut":
+            self.close_connection = True
+
+    def do_HEAD(self) -> None:
+        path = Path(self.translate_path(self.path))
+        if not path.is_file():
+            self.send_error(404)
+            return
+        self.send_response(200)
+        self.send_header("Content-Length", str(path.stat().st_size))
+        self.send_header("Accept-Ranges", "bytes")
+        self.send_header("ETag", f'"{path.stat().st_mtime_ns}"')
+        self.end_headers()
+
+    def log_message(self, *_) -> None:
+        pass
+
+
+@contextlib.contextmanager
+def serving(folder: Path) -> Iterator[Misbehaving]:
+    state = Misbehaving("")
+    server = http.server.ThreadingHTTPServer(
+        ("127.0.0.1", 0), functools.partial(_Handler, directory=str(folder), state=state)
+    )
+    server.daemon_threads = True
+    state.url = f"http://127.0.0.1:{server.server_address[1]}"
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield state
+    finally:
+        server.shutdown()
+        server.server_close()

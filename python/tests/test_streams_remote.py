@@ -1,0 +1,313 @@
+"""Files with addresses: copies in a cache on the disk, tries, and what is refused."""
+
+from __future__ import annotations
+
+import errno
+import io
+import json
+import multiprocessing
+import os
+import resource
+import signal
+import tarfile
+import time
+from pathlib import Path
+
+import pytest
+from misbehaving_server import serving
+from stream_files import library, refused
+
+from paceline.streams import FileShards, JsonLines, MdsFolder, ParquetFiles, Remote, Stream, TarFiles
+from paceline.streams import remote as remote_module
+from paceline.streams.disk_cache import DiskCache
+
+pytest.importorskip("fsspec", reason="fsspec is not installed")
+pytest.importorskip("aiohttp", reason="aiohttp is not installed")
+
+
+@pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(remote_module, "_FIRST_WAIT", 0.01)
+    (tmp_path / "there").mkdir()
+    with serving(tmp_path / "there") as state:
+        yield state
+
+
+def lines_there(tmp_path: Path, files: int = 3, lines: int = 50) -> list[dict]:
+    records = []
+    for file in range(files):
+        these = [{"file": file, "line": line} for line in range(lines)]
+        text = "".join(json.dumps(record) + "\n" for record in these)
+        (tmp_path / "there" / f"{file:03}.jsonl").write_text(text)
+        records += these
+    return records
+
+
+def all_of(source) -> list:
+    return list(Stream(source, shuffle=0, interleave=1).epoch())
+
+
+def test_json_lines_of_addresses_are_those_of_the_files(tmp_path: Path, server) -> None:
+    records = lines_there(tmp_path)
+    source = JsonLines(Remote(f"{server.url}/{{000..002}}.jsonl", cache=tmp_path / "cache"))
+    assert all_of(source) == records
+    assert sum(server.gets.values()) == 3  # each came once, and the second reader reads the copies
+    again = JsonLines(Remote(f"{server.url}/{{000..002}}.jsonl", cache=tmp_path / "cache"))
+    assert all_of(again) == records
+    assert sum(server.gets.values()) == 3
+
+
+def test_file_shards_get_the_paths_of_copies(tmp_path: Path, server) -> None:
+    records = lines_there(tmp_path)
+
+    def read(path: str):
+        with open(path) as lines:
+            yield from map(json.loads, lines)
+
+    addresses = [f"{server.url}/{file:03}.jsonl" for file in range(3)]
+    assert all_of(FileShards(Remote(addresses, cache=tmp_path / "cache"), read)) == records
+    sized = FileShards(
+        Remote(addresses, cache=tmp_path / "cache"),
+        read,
+        length=lambda path: len(Path(path).read_text().splitlines()),
+    )
+    assert len(Stream(sized)) == len(records)
+
+
+def test_tars_of_addresses(tmp_path: Path, server) -> None:
+    with tarfile.open(tmp_path / "there" / "a.tar", "w") as tar:
+        for number in range(20):
+            member = tarfile.TarInfo(f"{number:03}.txt")
+            member.size = 3
+            tar.addfile(member, io.BytesIO(f"{number:03}".encode()))
+    found = all_of(TarFiles(Remote(f"{server.url}/a.tar", cache=tmp_path / "cache")))
+    assert [one["txt"] for one in found] == [f"{number:03}" for number in range(20)]
+    assert found[0]["__url__"] == f"{server.url}/a.tar"
+
+
+def test_the_rows_of_a_parquet_file_are_learnt_from_its_end_alone(tmp_path: Path, server) -> None:
+    pyarrow, parquet = library("pyarrow"), library("pyarrow.parquet")
+    noise = os.urandom(8 << 20)
+    table = pyarrow.table({"number": range(64), "noise": [noise[at << 17 : (at + 1) << 17] for at in range(64)]})
+    parquet.write_table(table, tmp_path / "there" / "a.parquet", compression="none")
+    source = ParquetFiles(Remote(f"{server.url}/a.parquet", cache=tmp_path / "cache"))
+    assert source.length(0) == 64
+    assert server.bytes["/a.parquet"] < 8 << 20
+    assert [one["number"] for one in all_of(source)] == list(range(64))
+
+
+def test_mds_folders_of_addresses(tmp_path: Path, server) -> None:
+    streaming = library("streaming")
+    with streaming.MDSWriter(out=str(tmp_path / "there" / "mds"), columns={"number": "int64"}) as writer:
+        for number in range(30):
+            writer.write({"number": number})
+    found = all_of(MdsFolder(Remote(f"{server.url}/mds", cache=tmp_path / "cache")))
+    assert [int(one["number"]) for one in found] == list(range(30))
+
+
+@pytest.mark.parametrize("faults", [["error"], ["cut"], ["error", "cut", "cut", "error"]], ids=str)
+def test_a_fault_that_passes_is_not_noticed(tmp_path: Path, server, faults: list[str]) -> None:
+    records = lines_there(tmp_path, files=1)
+    server.faults = list(faults)
+    assert all_of(JsonLines(Remote(f"{server.url}/000.jsonl", cache=tmp_path / "cache"))) == records
+    assert server.gets["/000.jsonl"] == len(faults) + 1
+
+
+@pytest.mark.parametrize("fault", ["error", "cut"])
+def test_a_fault_that_stays_is_one_line_with_the_address(tmp_path: Path, server, fault: str) -> None:
+    lines_there(tmp_path, files=1)
+    server.faults = [fault] * 100
+    with refused(
+        r"the shard http://\S+/000.jsonl cannot be read: .* \(after 3 tries\); see that the storage answers"
+    ):
+        all_of(JsonLines(Remote(f"{server.url}/000.jsonl", cache=tmp_path / "cache", tries=3)))
+    assert server.gets["/000.jsonl"] == 3
+    assert not [file for file in (tmp_path / "cache").iterdir() if not file.name.startswith("lock-")]
+
+
+def test_a_missing_file_is_not_tried_again(tmp_path: Path, server) -> None:
+    with refused(r"the shard http://\S+/000.jsonl cannot be read: no such file; "):
+        all_of(JsonLines(Remote(f"{server.url}/000.jsonl", cache=tmp_path / "cache")))
+    assert server.gets["/000.jsonl"] <= 1
+
+
+def test_a_file_that_changed_since_another_job_is_copied_again(tmp_path: Path, server) -> None:
+    lines_there(tmp_path, files=1)
+    address = f"{server.url}/000.jsonl"
+    all_of(JsonLines(Remote(address, cache=tmp_path / "cache")))
+    (tmp_path / "there" / "000.jsonl").write_text('{"new": 1}\n')
+    assert all_of(JsonLines(Remote(address, cache=tmp_path / "cache"))) == [{"new": 1}]
+
+
+def test_the_cache_stays_within_its_bytes_and_nothing_is_lost(tmp_path: Path, server) -> None:
+    records = lines_there(tmp_path, files=8)
+    size = (tmp_path / "there" / "000.jsonl").stat().st_size
+    cache = tmp_path / "cache"
+    source = JsonLines(Remote(f"{server.url}/{{000..007}}.jsonl", cache=cache, gigabytes=2.5 * size / 1e9))
+    found = []
+    for record in Stream(source, shuffle=0, interleave=4, stride=3, records=len(records)).epoch():
+        found.append(record)
+        used = sum(file.stat().st_size for file in cache.iterdir() if not file.name.startswith("lock-"))
+        assert used <= 2.5 * size
+    assert sorted(map(str, found)) == sorted(map(str, records))
+
+
+def test_a_file_larger_than_the_cache_is_one_line(tmp_path: Path, server) -> None:
+    lines_there(tmp_path, files=1)
+    with refused(r"it has \d+ bytes, and the cache may have 10; give Remote\(gigabytes=\) more room in "):
+        all_of(JsonLines(Remote(f"{server.url}/000.jsonl", cache=tmp_path / "cache", gigabytes=1e-8)))
+
+
+def test_a_disk_that_is_full_is_one_line(tmp_path: Path, server) -> None:
+    lines_there(tmp_path, files=1)
+    before, handler = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
+        with refused(
+            r"the cache \S+ cannot take http://\S+/000.jsonl: .*; free space there, or give Remote\(cache=\)"
+        ):
+            all_of(JsonLines(Remote(f"{server.url}/000.jsonl", cache=tmp_path / "cache", tries=1)))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
+
+
+def test_on_a_disk_that_is_full_the_oldest_files_make_room(tmp_path: Path) -> None:
+    cache = DiskCache(tmp_path / "cache", 1000)
+    cache.using("old", lambda path: path.write_bytes(b"old") and None, Path.read_bytes)
+    tries: list[int] = []
+
+    def make(path: Path) -> None:
+        tries.append(1)
+        if len(list((tmp_path / "cache").glob("[0-9a-f]*"))) > 1:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        path.write_bytes(b"new")
+
+    assert cache.using("new", make, Path.read_bytes) == b"new"
+    assert len(tries) == 2
+
+
+def test_a_cache_in_a_place_that_cannot_be_written_is_one_line(tmp_path: Path, server) -> None:
+    lines_there(tmp_path, files=1)
+    (tmp_path / "file").write_text("")
+    with refused(r"the cache \S+/file/cache cannot take http://\S+: Not a directory; "):
+        all_of(JsonLines(Remote(f"{server.url}/000.jsonl", cache=tmp_path / "file" / "cache")))
+
+
+def _read_all(url: str, cache: str, results) -> None:
+    results.put(all_of(JsonLines(Remote(f"{url}/{{000..005}}.jsonl", cache=cache))))
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_processes_of_a_host_copy_each_file_once(tmp_path: Path, server, method: str) -> None:
+    records = lines_there(tmp_path, files=6)
+    all_of(JsonLines(Remote(f"{server.url}/000.jsonl", cache=tmp_path / "mine")))  # fsspec's threads are in a parent
+    server.gets.clear()
+    context = multiprocessing.get_context(method)
+    results = context.Queue()
+    readers = [
+        context.Process(target=_read_all, args=(server.url, str(tmp_path / "cache"), results)) for _ in range(4)
+    ]
+    for reader in readers:
+        reader.start()
+    assert [results.get(timeout=120) for _ in readers] == [records] * 4
+    for reader in readers:
+        reader.join(120)
+    assert all(gets == 1 for gets in server.gets.values()) and len(server.gets) == 6
+
+
+def test_the_next_shards_are_copied_while_the_first_are_read(tmp_path: Path, server) -> None:
+    lines_there(tmp_path, files=5)
+    source = JsonLines(Remote(f"{server.url}/{{000..004}}.jsonl", cache=tmp_path / "cache"))
+    stream = Stream(source, shuffle=0, interleave=1, records=250)
+    stream.records(0, 0, 1)
+    until = time.monotonic() + 60
+    while server.gets["/001.jsonl"] == 0 and time.monotonic() < until:
+        time.sleep(0.01)
+    assert server.gets["/001.jsonl"] == 1
+    assert server.gets["/004.jsonl"] == 0
+
+
+def test_a_maker_that_was_killed_leaves_nothing_in_the_way(tmp_path: Path) -> None:
+    cache = DiskCache(tmp_path / "cache", 1000)
+
+    def die(path: Path) -> None:
+        path.write_bytes(b"half")
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    child = os.fork()
+    if child == 0:
+        cache.using("key", die, Path.read_bytes, size=900)
+    os.waitpid(child, 0)
+    assert [file.suffix for file in (tmp_path / "cache").iterdir() if file.suffix] == [".part"]
+    assert cache.using("other", lambda path: None if path.write_bytes(b"x" * 500) else None, Path.read_bytes, 500)
+    assert not list((tmp_path / "cache").glob("*.part"))
+    assert cache.using("key", lambda path: path.write_bytes(b"whole") and None, Path.read_bytes) == b"whole"
+
+
+def test_a_fork_does_not_hold_its_parents_locks(tmp_path: Path) -> None:
+    cache = DiskCache(tmp_path / "cache", 1000)
+    children = []
+    ready, here = os.pipe()
+
+    def fork_and_write(path: Path) -> None:
+        child = os.fork()
+        if child == 0:
+            os.write(here, b"x")
+            signal.pause()
+        children.append(child)
+        os.read(ready, 1)
+        path.write_bytes(b"data")
+
+    try:
+        assert cache.using("key", fork_and_write, Path.read_bytes) == b"data"
+        for file in (tmp_path / "cache").glob("lock-*"):
+            with cache._locked(f"{int(file.name.removeprefix('lock-')):x}", wait=False) as locked:
+                assert locked
+    finally:
+        for child in children:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+
+
+def test_an_index_is_made_once_a_host_and_again_for_another_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PACELINE_CACHE", str(tmp_path / "cache"))
+    file = tmp_path / "a.jsonl"
+    file.write_text('{"number": 1}\n' * 30000)
+    found: list[int] = []
+    find = JsonLines._find_lines
+    monkeypatch.setattr(JsonLines, "_find_lines", lambda self, shard: found.append(shard) or find(self, shard))
+    assert len(Stream(JsonLines(str(file)))) == len(Stream(JsonLines(str(file)))) == 30000
+    assert len(found) == 1
+    with file.open("a") as more:
+        more.write('{"number": 2}\n')
+    assert len(Stream(JsonLines(str(file)))) == 30001
+    assert len(found) == 2
+    for index in (tmp_path / "cache" / "indices").glob("[0-9a-f]*"):  # as after a loss of power
+        index.write_bytes(b"\0" * index.stat().st_size)
+    assert len(Stream(JsonLines(str(file)))) == 30001
+    assert len(found) == 3
+
+
+def test_an_index_without_a_disk_is_made_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("PACELINE_CACHE", str(tmp_path / "file"))
+    file = tmp_path / "a.jsonl"
+    file.write_text('{"number": 1}\n' * 30000)
+    assert len(Stream(JsonLines(str(file)))) == 30000
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda: Remote("here.jsonl"), "'here.jsonl' is no address; write https://"),
+        (lambda: Remote("https://h/a", gigabytes=0), "gigabytes = 0 is no size of a cache; "),
+        (lambda: Remote("https://h/a", tries=0), "tries = 0 is no number of tries; "),
+        (lambda: JsonLines("nonsense://h/a.jsonl"), "fsspec cannot open nonsense://h/a.jsonl: .*; "),
+    ],
+)
+def test_what_a_remote_refuses(make, text: str) -> None:
+    with refused(text):
+        Stream(make()).records(0, 0, 1)
