@@ -96,6 +96,7 @@ class StreamLoads(Loads):
         super().__init__(train_set, collate_fn)
         if host and isinstance(train_set.source, Forward):
             train_set = train_set.reading(HostSource(train_set.source, f"{host}-{train_set.digest()}", readers))
+        train_set.host = host
         self._leased = Leased(train_set, seed, epochs)
 
     def __getitem__(self, load: Load) -> Drawn:

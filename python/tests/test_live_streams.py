@@ -138,6 +138,20 @@ def test_what_a_filter_drops_counts_as_trained(tmp_path: Path) -> None:
     assert_counts(tmp_path, done, expected)
 
 
+@pytest.mark.parametrize("by_function", [False, True], ids=["known length", "unknown length"])
+def test_the_records_that_are_not_damaged_count_once_a_pass(tmp_path: Path, by_function: bool) -> None:
+    records = shards(tmp_path, UNEVEN)
+    lines = (tmp_path / "data" / "004.jsonl").read_text().splitlines(keepends=True)
+    lines[10] = '{"number": \n'
+    (tmp_path / "data" / "004.jsonl").write_text("".join(lines))
+    settings = {"records": records, "passes": 2, "by_function": by_function, "stream": {"damaged": "skip"}}
+    done = run(tmp_path, settings, 3)
+    before = sum(UNEVEN[:4])
+    # By a function, nothing behind the damage of a shard can be read.
+    lost = range(before + 10, before + (UNEVEN[4] if by_function else 11))
+    assert_counts(tmp_path, done, torch.tensor([0.0 if number in lost else 2.0 for number in range(records)]))
+
+
 def test_shares_of_uneven_data_are_shares_of_the_stream(tmp_path: Path) -> None:
     records = shards(tmp_path, UNEVEN * 2)
     settings = {"records": records, "by_function": True, "passes": 2}

@@ -285,7 +285,7 @@ def test_an_index_is_made_once_a_host_and_again_for_another_file(
         more.write('{"number": 2}\n')
     assert len(Stream(JsonLines(str(file)))) == 30001
     assert len(found) == 2
-    for index in (tmp_path / "cache" / "indices").glob("[0-9a-f]*"):  # as after a loss of power
+    for index in (tmp_path / "cache" / "indices").glob("[0-9a-f]*"):  # a loss of power does it
         index.write_bytes(b"\0" * index.stat().st_size)
     assert len(Stream(JsonLines(str(file)))) == 30001
     assert len(found) == 3

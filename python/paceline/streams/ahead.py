@@ -15,7 +15,7 @@ class Ahead:
     """One thread a process, begun when there is something to copy. A copy that fails is tried again by the reader."""
 
     def __init__(self) -> None:
-        self._pid = 0  # of the thread
+        self._pid = 0  # the thread's process
         self._newest: set[str] = set()
         self._wanted: queue.SimpleQueue[tuple[Remote, str]] = queue.SimpleQueue()
 

@@ -15,7 +15,7 @@ from ..errors import PacelineError
 from .ahead import Ahead
 from .index import kept_index
 from .remote import Remote, braces, remote
-from .source import unreadable
+from .source import unreachable
 
 Held = TypeVar("Held")
 Made = TypeVar("Made")
@@ -82,7 +82,7 @@ class Files:
         try:
             about = os.stat(name)
         except OSError as error:
-            raise unreadable(name, error.strerror, "give the files that there are on this host") from error
+            raise unreachable(name, error.strerror, "give the files that there are on this host") from error
         seen = self._seen.setdefault(shard, (about.st_size, about.st_mtime_ns, about.st_ino))
         if seen[0] != about.st_size:
             raise PacelineError(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
+import json
+import lzma
 import os
 import zlib
 from abc import ABC, abstractmethod
@@ -10,9 +13,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .source import changed, unreadable
+from .source import Damaged, changed, unreachable, unreadable
 
 _MOST_OPEN = 64
+_DAMAGE = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile, UnicodeDecodeError, json.JSONDecodeError)
 
 
 @dataclass
@@ -22,6 +26,7 @@ class _Reading:
     records: Iterator[Any]
     next: int  # the number of the next record
     ended: bool = False
+    damage: Damaged | None = None
 
 
 class Forward(ABC):
@@ -71,9 +76,11 @@ class Forward(ABC):
 
     def _read_to(self, shard: int, end: int, again: bool = False) -> None:
         """All records before this one were read. again: those that were passed by are read again."""
+        reading = self._reading(shard, end - 1, again)
         try:
-            reading = self._reading(shard, end - 1, again)
             while reading.next < end and not reading.ended:
+                if reading.damage is not None:
+                    raise reading.damage
                 self._kept[shard, reading.next] = next(reading.records)
                 reading.next += 1
                 if len(self._kept) > self.window:
@@ -81,8 +88,13 @@ class Forward(ABC):
         except StopIteration:
             reading.ended = True
             self._lengths[shard] = reading.next
-        except (OSError, EOFError, zlib.error) as error:
-            raise unreadable(self._names[shard], error, "repair it, or leave it out") from error
+        except _DAMAGE as error:
+            reading.damage = unreadable(self._names[shard], error, "repair it, or leave it out")
+            reading.damage.records = reading.next
+            raise reading.damage from error
+        except OSError as error:
+            del self._readings[shard]  # it may be there again later
+            raise unreachable(self._names[shard], error, "see that it can be read on this host") from error
 
     def _reading(self, shard: int, record: int, again: bool) -> _Reading:
         if os.getpid() != self._pid:  # a fork shares the places in open files

@@ -8,9 +8,8 @@ from array import array
 from collections.abc import Sequence
 from typing import Any, BinaryIO
 
-from ..errors import PacelineError
 from .files import Files, Opened, Paths, refuse_compressed
-from .source import changed
+from .source import Damaged, changed
 
 
 class JsonLines(Files):
@@ -65,9 +64,9 @@ class JsonLines(Files):
         begins.append(begin)
         return begins
 
-    def _damaged(self, shard: int, begin: int, error: ValueError) -> PacelineError:
+    def _damaged(self, shard: int, begin: int, error: ValueError) -> Damaged:
         with self._open(shard) as file:
             line = file.read(begin).count(b"\n") + 1
-        return PacelineError(
+        return Damaged(
             f"line {line} of {self.files[shard]} is no JSON: {error}; repair it, or leave it out of the file"
         )

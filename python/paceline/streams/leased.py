@@ -10,7 +10,7 @@ import math
 from typing import Any, Callable
 
 from ..errors import PacelineError
-from .stream import Stream
+from .stream import LOST, Stream
 
 
 class Leased:
@@ -33,6 +33,8 @@ class Leased:
         total = self._total() if stream.open_end else None
         samples = []
         for place, record in zip(range(begin, end), records):
+            if record is LOST:
+                continue
             if before is not None:
                 before(place)
             if stream.keep is not None and not stream.keep(record):

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from ..errors import PacelineError
 from .disk_cache import DiskCache, NoRoom, cache_folder
-from .source import unreadable
+from .source import unreachable
 
 Made = TypeVar("Made")
 
@@ -106,7 +106,7 @@ class Remote:
             return self._cache.using(key, lambda path: self._copy(address, size, path), use_copy, size or 0, ending)
         except NoRoom as error:
             way_out = f"give Remote(gigabytes=) more room in {self._cache.folder}"
-            raise unreadable(address, error, way_out) from error
+            raise unreachable(address, error, way_out) from error
         except OSError as error:
             if error in failed:
                 raise
@@ -167,12 +167,12 @@ class Remote:
             except PacelineError:
                 raise
             except FileNotFoundError as error:
-                raise unreadable(address, "no such file", "give addresses of files that there are") from error
+                raise unreachable(address, "no such file", "give addresses of files that there are") from error
             except PermissionError as error:
                 if error.filename is not None:
                     raise  # the cache's
                 way_out = "give Remote() what the storage wants, such as key= and secret="
-                raise unreadable(address, error, way_out) from error
+                raise unreachable(address, error, way_out) from error
             except Exception as error:
                 if isinstance(error, OSError) and error.errno in (
                     errno.ENOSPC,
@@ -185,7 +185,7 @@ class Remote:
                     times = "1 try" if self._tries == 1 else f"{self._tries} tries"
                     reason = f"{str(error) or type(error).__name__} (after {times})"
                     way_out = "see that the storage answers, and resume the run; Remote(tries=) waits longer"
-                    raise unreadable(address, reason, way_out) from error
+                    raise unreachable(address, reason, way_out) from error
                 time.sleep(_FIRST_WAIT * 2**attempt * random.uniform(0.5, 1))
         raise AssertionError
 

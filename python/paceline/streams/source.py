@@ -64,7 +64,25 @@ def changed(name: str, before: int, now: int) -> PacelineError:
     )
 
 
-def unreadable(name: str, why: object, way_out: str) -> PacelineError:
-    """Returns the error for a shard that cannot be read: its name, the reason in one line, and the way out."""
+class Damaged(PacelineError):
+    """A shard, or some records of it, are there and cannot be read. Each reader finds the same.
+
+    records: how many records of the shard come before the damage, if nothing behind it can be read.
+    """
+
+    records = 0
+
+
+def unreadable(name: str, why: object, way_out: str) -> Damaged:
+    """Returns the error for a damaged shard: its name, the reason in one line, and the way out."""
+    return Damaged(_line(name, why, way_out))
+
+
+def unreachable(name: str, why: object, way_out: str) -> PacelineError:
+    """Returns the error for a shard that this process cannot get at, and others may."""
+    return PacelineError(_line(name, why, way_out))
+
+
+def _line(name: str, why: object, way_out: str) -> str:
     reason = " ".join(str(why).split()) or type(why).__name__
-    return PacelineError(f"the shard {name} cannot be read: {reason}; {way_out}")
+    return f"the shard {name} cannot be read: {reason}; {way_out}"

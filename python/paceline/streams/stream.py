@@ -10,12 +10,25 @@ from typing import Any
 
 from ..errors import PacelineError, kind_of
 from .order import Pass
-from .source import Source, changed, is_sized, up_to
+from .said import say_once
+from .source import Damaged, Source, changed, is_sized, up_to
+
+
+class _Lost:
+    """Its one object is the same in all processes."""
+
+    def __repr__(self) -> str:
+        return "LOST"
+
+    def __reduce__(self) -> str:
+        return "LOST"
+
 
 # The records of an epoch of a stream whose length nobody knows: after so many, a job counts another epoch.
 UNKNOWN_EPOCH = 1 << 16
 _MOST_EPOCH = (1 << 31) - 1
 _THREADS = 8  # most of their time is waiting for files
+LOST = _Lost()  # in the place of a damaged record
 _PIECE = 1024  # places that epoch() reads at once
 
 
@@ -34,6 +47,7 @@ class Stream:
         stride: int = 16,
         records: int | None = None,
         draws: bool = True,
+        damaged: str = "stop",
     ) -> None:
         """source: a Source or an UnsizedSource.
 
@@ -44,6 +58,8 @@ class Stream:
         records: the number of records of an epoch. Without it an epoch is one pass.
         draws: False if keep, map and pack draw no random numbers. Then a record gets no seed of its own, which takes
             as long as reading a short text.
+        damaged: "stop" ends the job at a shard that cannot be read; "skip" leaves its unreadable records out. They
+            count as trained.
         """
         if not hasattr(source, "up_to") and not isinstance(source, Source):
             raise PacelineError(
@@ -73,6 +89,11 @@ class Stream:
                 f"{self!r} keeps {window} records in memory, and shuffle = {shuffle} needs {2 * shuffle}; give the "
                 f"source window={2 * shuffle}, or the stream a smaller shuffle="
             )
+        if damaged not in ("stop", "skip"):
+            raise PacelineError(f'damaged = {damaged!r} is unknown; write "stop" or "skip"')
+        self.skips = damaged == "skip"
+        self.host = ""  # a text that the processes of the job on this host share
+        self._cut: dict[int, int] = {}  # records of the shards that end at damage
         self._seed = 0
         self._size: int | None = None  # records of a pass, if they are known
         self._lengths: dict[int, int] = {}  # records of each shard, if the source is sized
@@ -93,7 +114,7 @@ class Stream:
     @property
     def varies(self) -> bool:
         """Whether a batch may have fewer samples, or others, than places were leased."""
-        return self.keep is not None or self.pack is not None or self.open_end
+        return self.keep is not None or self.pack is not None or self.open_end or self.skips
 
     @property
     def epoch_records(self) -> int:
@@ -129,7 +150,10 @@ class Stream:
         self._passes.clear()
 
     def records(self, number: int, begin: int, end: int) -> list[Any]:
-        """The records at places [begin, end) of pass `number`, fewer if the pass has no more."""
+        """The records at places [begin, end) of pass `number`, fewer if the pass has no more.
+
+        LOST is in the place of a damaged one, if those are skipped.
+        """
         by_shard: dict[int, list[tuple[int, int]]] = {}
         places = self.places(number, begin, end)
         for at, (shard, record) in enumerate(places):
@@ -137,7 +161,7 @@ class Stream:
         records: list[Any] = [None] * len(places)
         for shard, wanted in by_shard.items():
             wanted.sort()
-            found = self.source.read(shard, [record for record, _ in wanted])
+            found = self._read(shard, [record for record, _ in wanted])
             if len(found) != len(wanted):
                 raise changed(self._names[shard], self._length_of(shard), wanted[0][0] + len(found))
             for (_, at), record in zip(wanted, found):
@@ -164,7 +188,8 @@ class Stream:
         place = 0
         while found := self.records(number, place, place + _PIECE):
             place += len(found)
-            kept = [record for record in found if self.keep is None or self.keep(record)]
+            there = [record for record in found if record is not LOST]
+            kept = [record for record in there if self.keep is None or self.keep(record)]
             samples = kept if self.map is None else [self.map(record) for record in kept]
             yield from samples if self.pack is None else self.pack(samples)
 
@@ -186,11 +211,36 @@ class Stream:
     def _length_of(self, shard: int) -> int:
         """The source of a sized stream is asked once."""
         if shard not in self._lengths:
-            self._lengths[shard] = up_to(self.source, shard, 1 << 62)
+            self._lengths[shard] = self._ask_up_to(shard, 1 << 62)
         return self._lengths[shard]
 
     def _up_to(self, shard: int, most: int) -> int:
-        return min(most, self._length_of(shard)) if is_sized(self.source) else up_to(self.source, shard, most)
+        return min(most, self._length_of(shard)) if is_sized(self.source) else self._ask_up_to(shard, most)
+
+    def _ask_up_to(self, shard: int, most: int) -> int:
+        if shard not in self._cut:
+            try:
+                return up_to(self.source, shard, most)
+            except Damaged as error:
+                if not self.skips:
+                    raise
+                self._say(error)
+                self._cut[shard] = error.records
+        return min(most, self._cut[shard])
+
+    def _read(self, shard: int, records: list[int]) -> list[Any]:
+        try:
+            return list(self.source.read(shard, records))
+        except Damaged as error:
+            if not self.skips:
+                raise
+            if len(records) > 1:
+                return [found for record in records for found in self._read(shard, [record])]
+            self._say(error)
+            return [LOST]
+
+    def _say(self, error: Damaged) -> None:
+        say_once(self.host, f"paceline: {str(error).rpartition('; ')[0]}; skipped")
 
     def _pass(self, number: int) -> Pass:
         if number not in self._passes:

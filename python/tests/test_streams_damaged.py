@@ -1,0 +1,143 @@
+"""Damaged shards and records: one line and the end of the job, or left out with the rest trained."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import tarfile
+from pathlib import Path
+
+import pytest
+from stream_files import library, refused
+
+from paceline.errors import PacelineError
+from paceline.streams import FileShards, JsonLines, ParquetFiles, Shards, Stream, TarFiles
+from paceline.streams.forward import Forward
+from paceline.streams.host_source import HostSource
+from paceline.streams.leased import Leased
+from paceline.streams.said import _here
+
+
+@pytest.fixture(autouse=True)
+def _nothing_said() -> None:
+    _here.clear()
+
+
+def numbers(source, **options) -> list[int]:
+    stream = Stream(source, damaged="skip", map=lambda record: record["number"], **options)
+    return sorted(stream.epoch())
+
+
+def lines(numbers) -> list[str]:
+    return [json.dumps({"number": number}) + "\n" for number in numbers]
+
+
+def zipped(path: str):
+    with gzip.open(path, "rt") as file:
+        yield from map(json.loads, file)
+
+
+def three_zips(tmp_path: Path, cut: int) -> list[str]:
+    """The second one has lost its last bytes."""
+    for shard in range(3):
+        data = gzip.compress("".join(lines(range(1000 * shard, 1000 * shard + 500))).encode())
+        (tmp_path / f"{shard}.gz").write_bytes(data[:-cut] if shard == 1 else data)
+    return [str(tmp_path / f"{shard}.gz") for shard in range(3)]
+
+
+def test_a_damaged_line_is_left_out(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    text = lines(range(20))
+    text[7] = '{"number": \n'
+    (tmp_path / "a.jsonl").write_text("".join(text))
+    assert numbers(JsonLines(str(tmp_path))) == [number for number in range(20) if number != 7]
+    said = capsys.readouterr().err
+    assert said.startswith(f"paceline: line 8 of {tmp_path}/a.jsonl is no JSON: ") and said.endswith("; skipped\n")
+    assert said.count("\n") == 1
+    with refused("line 8 of .* is no JSON: .*; "):
+        list(Stream(JsonLines(str(tmp_path))).epoch())
+
+
+def test_a_shard_ends_at_its_damage(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    files = three_zips(tmp_path, 300)
+    alone: list[int] = []
+    with pytest.raises(EOFError):
+        for record in zipped(files[1]):
+            alone.append(record["number"])
+    assert 0 < len(alone) < 500
+    expected = [*range(500), *alone, *range(2000, 2500)]
+    stream = Stream(FileShards(files, zipped), damaged="skip", shuffle=64, interleave=2, stride=4)
+    for number in range(2):  # the second pass knows it
+        assert sorted(record["number"] for record in stream.epoch(number)) == expected
+    assert capsys.readouterr().err.count(f"the shard {files[1]} cannot be read: ") == 1
+    with refused(f"the shard {files[1]} cannot be read: .*; repair it, or leave it out"):
+        list(Stream(FileShards(files, zipped)).epoch())
+
+
+def test_a_shard_that_is_damaged_stays_so_when_it_is_asked_again(tmp_path: Path) -> None:
+    source = FileShards(three_zips(tmp_path, 300), zipped)
+    for _ in range(3):
+        with refused("the shard .* cannot be read: "):
+            source.up_to(1, 1 << 40)
+
+
+def test_the_readers_of_a_host_say_the_same(tmp_path: Path) -> None:
+    source = FileShards(three_zips(tmp_path, 300), zipped)
+    assert isinstance(source, Forward)
+    shared = HostSource(source, f"damaged-{tmp_path}", 2)
+    assert numbers(shared) == numbers(FileShards(three_zips(tmp_path, 300), zipped))
+
+
+def test_a_shard_that_cannot_be_reached_is_never_skipped(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text("".join(lines(range(5))))
+    source = JsonLines(str(tmp_path))
+    (tmp_path / "a.jsonl").unlink()
+    with refused("the shard .*a.jsonl cannot be read: No such file or directory; "):
+        numbers(source)
+    with refused("the shard nowhere cannot be read: .*No such file or directory.*; see that it can be read"):
+        numbers(Shards(["nowhere"], zipped))
+
+
+def test_a_tar_that_was_cut_is_left_out_whole_and_a_bad_member_alone(tmp_path: Path) -> None:
+    for shard in range(3):
+        with tarfile.open(tmp_path / f"{shard}.tar", "w") as tar:
+            for number in range(10 * shard, 10 * shard + 10):
+                text = b"{" if number == 3 else json.dumps(number).encode()
+                member = tarfile.TarInfo(f"{number:03}.json")
+                member.size = len(text)
+                tar.addfile(member, io.BytesIO(text))
+    with (tmp_path / "1.tar").open("r+b") as file:
+        file.truncate(4000)
+    stream = Stream(TarFiles(str(tmp_path)), map=lambda one: one["json"], damaged="skip")
+    assert sorted(stream.epoch()) == [number for number in [*range(10), *range(20, 30)] if number != 3]
+
+
+def test_a_row_group_that_is_damaged_is_left_out(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    pyarrow, parquet = library("pyarrow"), library("pyarrow.parquet")
+    table = pyarrow.table({"number": range(1000)})
+    parquet.write_table(table, tmp_path / "a.parquet", row_group_size=100, use_dictionary=False)
+    group = parquet.ParquetFile(tmp_path / "a.parquet").metadata.row_group(4).column(0)
+    with (tmp_path / "a.parquet").open("r+b") as file:
+        file.seek(group.data_page_offset)
+        file.write(b"\xff" * 40)
+    found = numbers(ParquetFiles(str(tmp_path)))
+    assert found == [number for number in range(1000) if not 400 <= number < 500]
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_lease_has_fewer_samples_by_the_damaged_ones(tmp_path: Path) -> None:
+    text = lines(range(20))
+    text[7] = "{\n"
+    (tmp_path / "a.jsonl").write_text("".join(text))
+    stream = Stream(JsonLines(str(tmp_path)), map=lambda record: record["number"], shuffle=0, damaged="skip")
+    assert stream.varies
+    leased = Leased(stream, 1, 1)
+    before: list[int] = []
+    assert leased.draw(0, 4, 9, before.append)[0] == [4, 5, 6, 8]
+    assert before == [4, 5, 6, 8]
+
+
+def test_damaged_is_stop_or_skip(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text("".join(lines(range(5))))
+    with pytest.raises(PacelineError, match='damaged = \'ignore\' is unknown; write "stop" or "skip"'):
+        Stream(JsonLines(str(tmp_path)), damaged="ignore")
