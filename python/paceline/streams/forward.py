@@ -93,7 +93,7 @@ class Forward(ABC):
             reading.damage.records = reading.next
             raise reading.damage from error
         except OSError as error:
-            del self._readings[shard]  # it may be there again later
+            del self._readings[shard]  # the next try begins anew
             raise unreachable(self._names[shard], error, "see that it can be read on this host") from error
 
     def _reading(self, shard: int, record: int, again: bool) -> _Reading:
