@@ -67,6 +67,7 @@ wire::WorkerAttached Computation::attached() const {
   *attached.mutable_layout() = wire::to_wire(layout_);
   attached.set_gradient_path(gradient_->path());
   attached.set_data_digest(engine_->digest());
+  *attached.mutable_data_order() = wire::to_wire(engine_->data_order());
   for (const engine::FrozenTensor& tensor : engine_->frozen()) {
     wire::FrozenTensor* const added = attached.add_frozen();
     added->set_name(tensor.name);

@@ -16,6 +16,7 @@
 
 #include <absl/status/status.h>
 
+#include "paceline/base/data_order.h"
 #include "paceline/control/committed_rounds.h"
 #include "paceline/control/controller_state.h"
 #include "paceline/control/data_shares.h"
@@ -51,6 +52,7 @@ struct ControllerConfig {
   bool evaluate = true;               // some versions are kept for an evaluator
   std::int64_t evaluate_every = 0;    // samples; 0: at the end only
   std::int64_t checkpoint_every = 0;  // samples; 0: at the end only
+  DataOrder data_order{};             // of the run's data, for a later resume
   bool keep_states = false;           // keep the state of every commit, for take_states()
 };
 

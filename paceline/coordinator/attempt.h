@@ -27,6 +27,7 @@
 #include <absl/status/status.h>
 #include <absl/status/statusor.h>
 
+#include "paceline/base/data_order.h"
 #include "paceline/base/places.h"
 #include "paceline/config/job_config.h"
 #include "paceline/control/contribution_watch.h"
@@ -134,7 +135,7 @@ class Attempt {
   void tell_of_discarded(const std::string& why);
   void discard(const Worker& worker, const std::string& why);
   absl::Status learn_job(const wire::WorkerAttached& attached);
-  absl::Status make_controller(std::int64_t dataset_size);
+  absl::Status make_controller(std::int64_t dataset_size, DataOrder data_order);
   void send_boards(Worker& worker);
   void give_role(const LiveReplica& replica);
   absl::Status join_those_that_are_whole();

@@ -100,9 +100,10 @@ absl::Status Attempt::on_attached(Worker& worker, const wire::WorkerAttached& at
 absl::Status Attempt::learn_job(const wire::WorkerAttached& attached) {
   PACELINE_ASSIGN_OR_RETURN(const ps::Layout layout, from_wire(attached.layout()));
   if (attached.dataset_size() <= 0) return absl::InvalidArgumentError("the data set is empty");
+  PACELINE_ASSIGN_OR_RETURN(DataOrder data_order, wire::from_wire(attached.data_order()));
   absl::Status status = ps::check_groups(layout, options_.job.groups);
   if (status.ok()) status = servers_.split(layout);
-  if (status.ok()) status = make_controller(attached.dataset_size());
+  if (status.ok()) status = make_controller(attached.dataset_size(), std::move(data_order));
   if (!status.ok()) {
     fail(status);
     return absl::OkStatus();
@@ -111,8 +112,11 @@ absl::Status Attempt::learn_job(const wire::WorkerAttached& attached) {
   return absl::OkStatus();
 }
 
-absl::Status Attempt::make_controller(std::int64_t dataset_size) {
+absl::Status Attempt::make_controller(std::int64_t dataset_size, DataOrder data_order) {
   control::ControllerConfig config = config::controller_config(options_.job, dataset_size);
+  config.data_order = std::move(data_order);
+  if (const auto& restart = options_.restart)
+    PACELINE_RETURN_IF_ERROR(same_data(restart->data_order, config.data_order, restart->state.ledger.next));
   config.keep_states = replication_.has_value();
   std::unique_ptr<control::Replanner> replanner;
   if (auto planning = config::replanner_options(options_.job, config::RunTime::kWall)) {

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "paceline/base/data_order.h"
 #include "paceline/base/ids.h"
 #include "paceline/base/places.h"
 #include "paceline/base/time.h"
@@ -16,6 +17,7 @@ struct Restart {
   control::ControllerState state;
   Duration elapsed{0};
   std::string checkpoint_dir;
+  DataOrder data_order{};            // of the run's data until here
   std::vector<std::string> files{};  // files of the shards in `checkpoint_dir`
 };
 

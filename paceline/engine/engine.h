@@ -17,6 +17,7 @@
 
 #include <absl/status/statusor.h>
 
+#include "paceline/base/data_order.h"
 #include "paceline/base/metrics.h"
 #include "paceline/engine/micro_batches.h"
 #include "paceline/engine/stage.h"
@@ -103,6 +104,11 @@ class Engine {
   virtual bool in_order() const { return false; }
   // A text that is the same wherever the training set is; empty: nobody knows.
   virtual std::string digest() const { return ""; }
+  // Which sample stands at each position; empty: nobody knows.
+  virtual DataOrder data_order() const {
+    const std::string all = digest();
+    return all.empty() ? DataOrder{} : DataOrder{{0, all}};
+  }
   // One line that people should know of its data; empty: nothing.
   virtual std::string note() const { return ""; }
   // The number of units of the model, between which it can be cut into stages; 1 for one that cannot be cut.

@@ -14,6 +14,7 @@
 
 #include <absl/status/statusor.h>
 
+#include "paceline/base/data_order.h"
 #include "paceline/config/program_config.h"
 #include "paceline/engine/engine.h"
 #include "paceline/ps/layout.h"
@@ -119,8 +120,9 @@ struct Model {
   std::int32_t samples = 0;
   bool in_order = false;  // engine::Engine::in_order() says what this is
   std::string digest;
-  std::string where;   // FILE:LINE that asks for the settings; empty: it did not say
-  std::string device;  // the device it computes on, in words; empty: it did not say
+  DataOrder data_order;  // engine::Engine::data_order() says what this is
+  std::string where;     // FILE:LINE that asks for the settings; empty: it did not say
+  std::string device;    // the device it computes on, in words; empty: it did not say
   std::int64_t prefetch = 0;
   std::string card;  // engine::Engine::card() says what these two are
   std::int32_t cards = 0;

@@ -277,6 +277,29 @@ absl::Status add_units(const json& message, Model& model) {
 
 }  // namespace
 
+namespace {
+
+// The order of its data, which is that of one digest if the program does not say more.
+absl::StatusOr<DataOrder> data_order_of(const json& message, const std::string& digest) {
+  const auto parts = message.find("data_order");
+  if (parts == message.end()) {
+    DataOrder whole{{0, digest}};
+    return is_data_order(whole) ? whole : DataOrder{};
+  }
+  DataOrder order;
+  if (!parts->is_array()) return wrong("sent a 'data_order' that is no list");
+  for (const json& part : *parts) {
+    const bool pair =
+        part.is_array() && part.size() == 2 && part[0].is_number_integer() && part[1].is_string();
+    if (!pair) return wrong("sent a 'data_order' whose parts are not pairs of a position and a digest");
+    order.push_back({part[0].get<std::int64_t>(), part[1].get<std::string>()});
+  }
+  if (!is_data_order(order)) return wrong("sent a 'data_order' whose positions do not ascend from 0");
+  return order;
+}
+
+}  // namespace
+
 absl::StatusOr<Model> parse_model(const json& message) {
   Model model;
   std::set<std::string> names;
@@ -293,6 +316,7 @@ absl::StatusOr<Model> parse_model(const json& message) {
     model.sets.push_back(fmt::format("data.open_end={}", open->get<bool>()));
   if (const auto digest = message.find("digest"); digest != message.end() && digest->is_string())
     model.digest = digest->get<std::string>().substr(0, kLongestTensorName);
+  PACELINE_ASSIGN_OR_RETURN(model.data_order, data_order_of(message, model.digest));
   if (const auto where = message.find("where"); where != message.end() && where->is_string())
     model.where = store::printable(where->get<std::string>(), kLongestTensorName);
   if (const auto device = message.find("device"); device != message.end() && device->is_string())

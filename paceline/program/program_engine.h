@@ -50,6 +50,7 @@ class ProgramEngine final : public engine::Engine {
   std::int32_t samples() const override { return model_.samples; }
   bool in_order() const override { return model_.in_order; }
   std::string digest() const override { return model_.digest; }
+  DataOrder data_order() const override { return model_.data_order; }
   std::int64_t prefetch() const override { return model_.prefetch; }
   Card card() const override { return {model_.card, model_.cards}; }
   std::int64_t units() const override { return std::max<std::int64_t>(1, std::ssize(model_.units)); }

@@ -3,9 +3,12 @@
 #include <fmt/format.h>
 
 #include "paceline/base/counted.h"
+#include "paceline/base/data_order.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/report/terminal_text.h"
+#include "paceline/runs/run_info.h"
 #include "paceline/store/files.h"
+#include "paceline/store/journal_reader.h"
 #include "paceline/store/shard_files.h"
 
 namespace paceline::runs {
@@ -31,6 +34,19 @@ absl::Status RunCheckpoints::finish(const control::ControllerState& state, Durat
   return absl::OkStatus();
 }
 
+namespace {
+
+// Empty for a run without a journal, which was begun elsewhere, and for one of an earlier version.
+absl::StatusOr<DataOrder> recorded_data_order(const store::RunPaths& run) {
+  const auto journal = store::JournalReader::open(run.journal());
+  if (!journal.ok()) return DataOrder{};
+  PACELINE_ASSIGN_OR_RETURN(const auto about, journal->run());
+  const auto found = about.find(kDataOrderKey);
+  return found == about.end() ? DataOrder{} : data_order_from_text(found->second);
+}
+
+}  // namespace
+
 absl::StatusOr<std::optional<coordinator::Restart>> find_restart(const store::RunPaths& paths, GoOn go_on,
                                                                  const Notice& notice) {
   const absl::Status cleared = store::remove_partial_checkpoints(paths.root);
@@ -50,8 +66,12 @@ absl::StatusOr<std::optional<coordinator::Restart>> find_restart(const store::Ru
   PACELINE_ASSIGN_OR_RETURN(auto files, store::names_in(checkpoint.directory));
   std::erase_if(
       files, [&](const std::string& name) { return !store::is_shard_file(name, checkpoint.state.shards); });
-  return coordinator::Restart{checkpoint.state.controller, checkpoint.state.elapsed,
-                              checkpoint.directory.string(), std::move(files)};
+  PACELINE_ASSIGN_OR_RETURN(DataOrder data_order, recorded_data_order(paths));
+  return coordinator::Restart{.state = checkpoint.state.controller,
+                              .elapsed = checkpoint.state.elapsed,
+                              .checkpoint_dir = checkpoint.directory.string(),
+                              .data_order = std::move(data_order),
+                              .files = std::move(files)};
 }
 
 absl::Status go_back_to(const store::RunPaths& paths, Version version) {

@@ -24,6 +24,7 @@ namespace paceline::runs {
 // The journal's keys for facts about the whole run, and the values of kWorldKey.
 inline constexpr char kTotalSamplesKey[] = "total_samples";
 inline constexpr char kDatasetSizeKey[] = "dataset_size";
+inline constexpr char kDataOrderKey[] = "data_order";
 inline constexpr char kWorldKey[] = "world";
 inline constexpr char kLiveWorld[] = "live";
 inline constexpr char kVirtualWorld[] = "virtual";

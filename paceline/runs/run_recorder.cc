@@ -42,6 +42,7 @@ void RunRecorder::start(const control::ControllerConfig& config, const std::stri
   stats_.emplace(run_info(job_, world_, config.total_samples, config.dataset_size));
   note(journal_->set(kTotalSamplesKey, std::to_string(config.total_samples)));
   note(journal_->set(kDatasetSizeKey, std::to_string(config.dataset_size)));
+  note(journal_->set(kDataOrderKey, to_text(config.data_order)));
   note(journal_->set(job_key(journal_->attempt()), job_toml));
   note(journal_->set(kWorldKey, world_ == report::World::kLive ? kLiveWorld : kVirtualWorld));
   if (world_ == report::World::kLive)

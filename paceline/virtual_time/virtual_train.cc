@@ -126,7 +126,8 @@ absl::Status train_virtually(const std::string& folder, bool resume, launch::Sho
   };
   PACELINE_ASSIGN_OR_RETURN(
       const auto work, VirtualWork::create(job, paths.root.string(), restart, journal_first, on_evaluated));
-  const control::ControllerConfig config = config::controller_config(job, work->dataset_size());
+  control::ControllerConfig config = config::controller_config(job, work->dataset_size());
+  config.data_order = work->data_order();
   recorder->start(config, job_toml);
   std::unique_ptr<control::Replanner> replanner;
   if (auto planning = config::replanner_options(job, config::RunTime::kVirtual)) {

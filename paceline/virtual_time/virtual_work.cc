@@ -105,12 +105,16 @@ absl::StatusOr<std::unique_ptr<VirtualWork>> VirtualWork::create(
   }
   const std::int32_t samples = first.samples();
   SampleOrder order(job.seed, samples, first.in_order());
+  DataOrder data_order = first.data_order();
+  if (restart)
+    PACELINE_RETURN_IF_ERROR(same_data(restart->data_order, data_order, restart->state.ledger.next));
   const std::int64_t units = first.units();
   auto pool = std::make_unique<compute::ComputePool>(std::move(engines));
   std::unique_ptr<VirtualWork> work(new VirtualWork(job, samples, std::move(order), units, std::move(layout),
                                                     std::move(shards), std::move(pool), checkpoints,
                                                     std::move(on_evaluated)));
   PACELINE_ASSIGN_OR_RETURN(work->evaluated_, Slot::create(work->layout_, *work->pool_));
+  work->data_order_ = std::move(data_order);
   if (restart) work->saved_ = restart->state.version;
   return work;
 }

@@ -10,6 +10,7 @@
 #include <optional>
 #include <vector>
 
+#include "paceline/base/data_order.h"
 #include "paceline/base/sample_order.h"
 #include "paceline/compute/compute_pool.h"
 #include "paceline/compute/local_steps.h"
@@ -35,6 +36,7 @@ class VirtualWork final : public sim::Work {
   ~VirtualWork() override;
 
   std::int64_t dataset_size() const { return samples_; }
+  const DataOrder& data_order() const { return data_order_; }
   std::int64_t units() const { return units_; }
   std::int64_t model_bytes() const { return layout_.size() * static_cast<std::int64_t>(sizeof(float)); }
 
@@ -83,6 +85,7 @@ class VirtualWork final : public sim::Work {
   const config::JobConfig& job_;
   const std::int32_t samples_;  // samples of the training set
   const std::int64_t units_;    // units of the model
+  DataOrder data_order_;
   const ps::Layout layout_;
   LocalShards shards_;
   SampleOrder order_;

@@ -76,6 +76,24 @@ Lease to_wire(const paceline::Lease& lease) {
   return message;
 }
 
+google::protobuf::RepeatedPtrField<DataPart> to_wire(const DataOrder& order) {
+  google::protobuf::RepeatedPtrField<DataPart> message;
+  for (const paceline::DataPart& part : order) {
+    DataPart* const added = message.Add();
+    added->set_from(part.from);
+    added->set_digest(part.digest);
+  }
+  return message;
+}
+
+absl::StatusOr<DataOrder> from_wire(const google::protobuf::RepeatedPtrField<DataPart>& message) {
+  DataOrder order;
+  for (const DataPart& part : message) order.push_back({part.from(), part.digest()});
+  if (!is_data_order(order))
+    return absl::InvalidArgumentError("the parts of the data's order are not in order");
+  return order;
+}
+
 absl::StatusOr<paceline::Lease> from_wire(const Lease& message) {
   const paceline::Lease lease{message.epoch(), message.begin(), message.end()};
   if (lease.epoch < 0 || lease.begin < 0 || lease.end <= lease.begin) {

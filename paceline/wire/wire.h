@@ -3,6 +3,7 @@
 
 #include <absl/status/statusor.h>
 
+#include "paceline/base/data_order.h"
 #include "paceline/base/lease.h"
 #include "paceline/control/orders.h"
 #include "paceline/ps/layout.h"
@@ -19,6 +20,10 @@ Layout to_wire(const ps::Layout& layout);
 absl::StatusOr<ps::Layout> from_wire(const Layout& message);
 // The part of a model that a server keeps, which may be nothing.
 absl::StatusOr<ps::Layout> part_from_wire(const Layout& message);
+
+google::protobuf::RepeatedPtrField<DataPart> to_wire(const DataOrder& order);
+// Errors: InvalidArgument.
+absl::StatusOr<DataOrder> from_wire(const google::protobuf::RepeatedPtrField<DataPart>& message);
 
 Lease to_wire(const paceline::Lease& lease);
 // Errors: InvalidArgument for an empty or negative range.

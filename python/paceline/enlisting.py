@@ -229,6 +229,7 @@ def _model_message(
     if isinstance(train_set, Stream):
         message["in_order"] = True
         message["open_end"] = train_set.open_end
+        message["data_order"] = [list(part) for part in train_set.data_order()]
     if inventory.aliases:
         message["aliases"] = [list(pair) for pair in inventory.aliases]
     asked = {

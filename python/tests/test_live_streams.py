@@ -147,7 +147,7 @@ def test_the_records_that_are_not_damaged_count_once_a_pass(tmp_path: Path, by_f
     settings = {"records": records, "passes": 2, "by_function": by_function, "stream": {"damaged": "skip"}}
     done = run(tmp_path, settings, 3)
     before = sum(UNEVEN[:4])
-    # FileShards reads nothing behind the damage of a shard can be read.
+    # FileShards reads nothing behind the damage of a shard.
     lost = range(before + 10, before + (UNEVEN[4] if by_function else 11))
     assert_counts(tmp_path, done, torch.tensor([0.0 if number in lost else 2.0 for number in range(records)]))
 

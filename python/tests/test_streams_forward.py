@@ -177,6 +177,45 @@ def test_hugging_face_refuses_what_it_cannot_name() -> None:
 # Mixtures
 
 
+def test_other_weights_hold_from_their_record_on() -> None:
+    """A list of the sources' names by position is the second implementation."""
+    changes = {4096: {"a": 1, "b": 7}, 3 * 4096: {"a": 3, "b": 1}}
+    before = Mixture({"a": (lists(6000), 1), "b": (Lists(list(range(-9000, 0))), 1)}, seed=3)
+    mixture = Mixture({"a": (lists(6000), 1), "b": (Lists(list(range(-9000, 0))), 1)}, seed=3, then=changes)
+    assert mixture.read(0, range(4096)) == before.read(0, range(4096))
+    found = [mixture.read(shard, range(mixture.length(shard))) for shard in range(len(mixture.shards()))]
+    for part, share in enumerate([2048, 512, 512]):
+        assert sum(one >= 0 for one in found[part]) == share
+    assert abs(sum(one >= 0 for one in found[3]) / len(found[3]) - 0.75) < 0.05
+    flat = [one for part in found for one in part]
+    assert set(flat) == {*range(6000), *range(-9000, 0)}
+    for of_one in ([one for one in flat if one >= 0], [one for one in flat if one < 0]):
+        count = len(set(of_one))
+        assert len(set(of_one[:count])) == count  # no record comes twice before all came
+    assert [begin for begin, _ in mixture.order()] == [0, 4096, 3 * 4096]
+
+
+def test_a_mixture_gives_another_order_in_another_pass() -> None:
+    mixture = Mixture({"a": (lists(3000), 1), "b": (lists(3000), 1)})
+    first, second = (list(Stream(mixture).epoch(number)) for number in range(2))
+    assert first != second and len(first) == len(second)
+    assert Stream(mixture).records(0, 0, 4096) != Stream(mixture).records(1, 0, 4096)
+
+
+@pytest.mark.parametrize(
+    ("then", "text"),
+    [
+        ({0: {"a": 1, "b": 1}}, "no multiple of 4096; write 4096"),
+        ({5000: {"a": 1, "b": 1}}, "no multiple of 4096; write 8192"),
+        ({4096: {"a": 1}}, "has weights for 'a'; write one for each of 'a', 'b'"),
+        ({4096: {"a": 1, "b": 0}}, "the weight of 'b' is 0; write a number above 0"),
+    ],
+)
+def test_weights_that_no_mixture_can_change_to_are_refused(then: dict, text: str) -> None:
+    with refused(text):
+        Mixture({"a": (lists(10), 1), "b": (lists(10), 1)}, then=then)
+
+
 @pytest.mark.parametrize("weights", [(1, 1), (1, 3), (0.1, 0.9)])
 def test_a_mixture_has_each_record_and_the_weights(weights: tuple[float, float]) -> None:
     source = Mixture({"a": (lists(3000, 2000), weights[0]), "b": (Lists(list(range(-7000, 0))), weights[1])}, seed=3)

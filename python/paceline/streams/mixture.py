@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ..errors import PacelineError, kind_of
@@ -17,14 +19,25 @@ _ORDER = (4096, 8, 16)  # shuffle, interleave and stride of each source
 
 
 class Mixture:
-    """A source of `{name: (source, weight)}`. An epoch of it ends once each record of each source was in it.
+    """A source of `{name: (source, weight)}`. A pass of it ends once each record of each source was in it.
 
     So the source with the most records for its weight is read once, and the others again from their beginning in
     another order, as often as their weights want it. Which record stands where is a function of the seed, the weights
-    and the lengths: other weights are another mixture, for a new job that begins from the old one's weights.
+    and the lengths. The mixture itself orders its records, so its stream keeps their order but for `shuffle`.
     """
 
-    def __init__(self, sources: Mapping[str, tuple[Any, float]], seed: int = 0) -> None:
+    in_order = True
+
+    def __init__(
+        self,
+        sources: Mapping[str, tuple[Any, float]],
+        seed: int = 0,
+        then: Mapping[int, Mapping[str, float]] | None = None,
+    ) -> None:
+        """then: {record: {name: weight}}, other weights from that record of a pass on, a multiple of 4096.
+
+        A resumed run may have new ones, from any record on that it has not come to.
+        """
         if not sources:
             raise PacelineError("a Mixture was given no sources; give it {name: (source, weight)}")
         for name, pair in sources.items():
@@ -35,11 +48,10 @@ class Mixture:
                     f"nobody knows the length of {name!r} in the Mixture before it was read; give the source length= "
                     "or lengths="
                 )
-            if not isinstance(pair[1], (int, float)) or not 0 < pair[1] < float("inf"):
-                raise PacelineError(f"the weight of {name!r} is {pair[1]!r}; write a number above 0")
         self._seed = seed
+        self._names = list(sources)
         self._sources = [source for source, _ in sources.values()]
-        self._shares = _shares({name: weight for name, (_, weight) in sources.items()})
+        self._spans = self._all_spans({name: weight for name, (_, weight) in sources.items()}, then or {})
         self._lengths = [[source.length(shard) for shard in range(len(source.shards()))] for source in self._sources]
         for name, lengths in zip(sources, self._lengths):
             if not sum(lengths):
@@ -56,13 +68,14 @@ class Mixture:
     def length(self, shard: int) -> int:
         return min(self._records - shard * _PART, _PART)
 
-    def read(self, shard: int, records: Sequence[int]) -> list[Any]:
+    def read(self, shard: int, records: Sequence[int], number: int = 0) -> list[Any]:
+        """number: of the pass. In another pass the sources give their records in another order."""
         part = self._parts.get(shard)
         wanted: dict[tuple[int, int], list[tuple[int, int]]] = {}  # source and its shard: record, place in the list
         for at, record in enumerate(records):
-            source, number = part[record]
-            lap, inside = divmod(number, sum(self._lengths[source]))
-            ((its_shard, its_record),) = self._laps.get(source, lap).places(inside, inside + 1)
+            source, its_number = part[record]
+            lap, inside = divmod(its_number, sum(self._lengths[source]))
+            ((its_shard, its_record),) = self._laps.get(source, lap, number).places(inside, inside + 1)
             wanted.setdefault((source, its_shard), []).append((its_record, at))
         found: list[Any] = [None] * len(records)
         for (source, its_shard), places in wanted.items():
@@ -73,15 +86,41 @@ class Mixture:
                 found[at] = by_number[record]
         return found
 
-    def _lap(self, source: int, lap: int) -> Pass:
+    def order(self) -> list[tuple[int, str]]:
+        """Returns the records of a pass from which other weights hold, and a text for each that says them."""
+        names = [[os.path.basename(name) for name in source.shards()] for source in self._sources]
+        same = repr((self._seed, self._names, names, self._lengths))
+        return [(span.part * _PART, f"{same} {span.shares}") for span in self._spans]
+
+    def _all_spans(self, first: Mapping[str, float], then: Mapping[int, Mapping[str, float]]) -> list[_Span]:
+        spans = [_Span(0, _shares(first), [0] * len(first))]
+        for record, weights in sorted(then.items()):
+            if record <= 0 or record % _PART:
+                raise PacelineError(
+                    f"then={{{record}: …}} of the Mixture is no multiple of {_PART}; write "
+                    f"{max(1, -(-record // _PART)) * _PART}"
+                )
+            if set(weights) != set(first):
+                raise PacelineError(
+                    f"then={{{record}: …}} of the Mixture has weights for {', '.join(map(repr, weights))}; write one "
+                    f"for each of {', '.join(map(repr, first))}"
+                )
+            last = spans[-1]
+            part = record // _PART
+            given = [so_far + (part - last.part) * share for so_far, share in zip(last.given, last.shares)]
+            spans.append(_Span(part, _shares({name: weights[name] for name in first}), given))
+        return spans
+
+    def _lap(self, source: int, lap: int, number: int) -> Pass:
         lengths = self._lengths[source]
-        seed = mix(self._seed, source)
+        seed = mix(self._seed, source, number)
         return Pass(len(lengths), lambda shard, most: min(most, lengths[shard]), True, seed, lap, *_ORDER)
 
     def _part(self, part: int) -> list[tuple[int, int]]:
         """For each record of a part: its source, and its number among all that this source has given."""
-        sources = [source for source, share in enumerate(self._shares) for _ in range(share)]
-        given = [part * share for share in self._shares]
+        span = next(span for span in reversed(self._spans) if span.part <= part)
+        sources = [source for source, share in enumerate(span.shares) for _ in range(share)]
+        given = [so_far + (part - span.part) * share for so_far, share in zip(span.given, span.shares)]
         records = []
         for at in permuted(_PART, self._seed, part).tolist():
             source = sources[at]
@@ -91,12 +130,25 @@ class Mixture:
 
     def _position(self, source: int, number: int) -> int:
         """The position at which a source gives its record of this number."""
-        part = number // self._shares[source]
+        span = next(span for span in reversed(self._spans) if span.given[source] <= number)
+        part = span.part + (number - span.given[source]) // span.shares[source]
         return part * _PART + self._parts.get(part).index((source, number))
+
+
+@dataclass(frozen=True)
+class _Span:
+    """Parts with the same weights."""
+
+    part: int  # the first one
+    shares: list[int]  # each source's records in a part
+    given: list[int]  # each source's records in all parts before
 
 
 def _shares(weights: Mapping[str, float]) -> list[int]:
     """Returns each source's records in a part, by the weights; what is left goes to the largest rests."""
+    for name, weight in weights.items():
+        if not isinstance(weight, (int, float)) or not 0 < weight < float("inf"):
+            raise PacelineError(f"the weight of {name!r} is {weight!r}; write a number above 0")
     total = sum(weights.values())
     exact = [weight * _PART / total for weight in weights.values()]
     shares = [int(share) for share in exact]

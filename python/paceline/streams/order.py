@@ -63,8 +63,13 @@ class Pass:
         shuffle: int,
         interleave: int,
         stride: int,
+        in_order: bool = False,
     ) -> None:
-        """up_to(shard, most): as Source.up_to(). shuffle: 0 permutes neither shards nor records."""
+        """up_to(shard, most): as Source.up_to(). shuffle: 0 permutes neither shards nor records.
+
+        in_order: shards are not permuted, and are read one after the other.
+        """
+        interleave = 1 if in_order else interleave
         self._up_to = up_to
         self._sized = sized
         self._seed = seed
@@ -72,7 +77,7 @@ class Pass:
         self._shuffle = shuffle
         self._stride = stride
         self._interleave = interleave
-        order = permuted(shards, seed, _SHARDS, number).tolist() if shuffle else range(shards)
+        order = permuted(shards, seed, _SHARDS, number).tolist() if shuffle and not in_order else range(shards)
         self._waiting = deque(order)
         self._open: list[list[int] | None] = [None] * interleave  # shard and next record; None: take the next one
         self._segments: list[_Segment] = []

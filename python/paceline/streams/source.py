@@ -18,6 +18,9 @@ class Source(Protocol):
 
     A source that knows the length of a shard only after reading it has `sized = False`, and up_to() instead of
     length(). One with a method soon(shards) is told the shards that are opened next.
+
+    A source with `in_order = True` orders its records itself, as Mixture does. Then shards are read in their order,
+    and read() gets the number of the pass as a third argument.
     """
 
     def shards(self) -> Sequence[str]:

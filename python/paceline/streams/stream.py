@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -70,6 +71,7 @@ class Stream:
             if function is not None and not callable(function):
                 raise PacelineError(f"{name}= is {kind_of(function)}; give it a function, or leave it out")
         self.source = source
+        self._in_order = bool(getattr(source, "in_order", False))
         self.map = map
         self.keep = keep
         self.pack = pack
@@ -161,7 +163,7 @@ class Stream:
         records: list[Any] = [None] * len(places)
         for shard, wanted in by_shard.items():
             wanted.sort()
-            found = self._read(shard, [record for record, _ in wanted])
+            found = self._read(number, shard, [record for record, _ in wanted])
             if len(found) != len(wanted):
                 raise changed(self._names[shard], self._length_of(shard), wanted[0][0] + len(found))
             for (_, at), record in zip(wanted, found):
@@ -202,8 +204,20 @@ class Stream:
 
     def digest(self) -> str:
         """The same wherever the shards have these names and the order these settings."""
-        text = repr((self._names, self._numbers, self._records))
-        return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+        return _digest((self.data_order(), self._records))
+
+    def data_order(self) -> list[tuple[int, str]]:
+        """Digests of the order of records, each from a position on. Equal ones mean the same records there."""
+        if not self._in_order:
+            names = [os.path.basename(name) for name in self._names]
+            size = len(self) if self._records is None and is_sized(self.source) else None
+            return [(0, _digest((names, self._numbers, size)))]
+        shuffle = self._numbers["shuffle"]
+        # A block of records that are permuted together is another one if any of them is.
+        begins = {record - record % max(shuffle, 1): text for record, text in self.source.order()}
+        size = len(self)
+        begins[size - size % max(shuffle, 1)] = f"{list(begins.values())[-1]} {size}"  # where the next pass begins
+        return [(begin, _digest((shuffle, text))) for begin, text in begins.items()]
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_passes": {}}
@@ -228,14 +242,14 @@ class Stream:
                 self._cut[shard] = error.records
         return min(most, self._cut[shard])
 
-    def _read(self, shard: int, records: list[int]) -> list[Any]:
+    def _read(self, number: int, shard: int, records: list[int]) -> list[Any]:
         try:
-            return list(self.source.read(shard, records))
+            return list(self.source.read(shard, records, *([number] if self._in_order else [])))
         except Damaged as error:
             if not self.skips:
                 raise
             if len(records) > 1:
-                return [found for record in records for found in self._read(shard, [record])]
+                return [found for record in records for found in self._read(number, shard, [record])]
             self._say(error)
             return [LOST]
 
@@ -247,7 +261,13 @@ class Stream:
             # A lease may go back to the pass before, after another worker's death.
             self._passes = {known: one for known, one in self._passes.items() if known >= number - 1}
             self._passes[number] = Pass(
-                len(self._names), self._up_to, is_sized(self.source), self._seed, number, **self._numbers
+                len(self._names),
+                self._up_to,
+                is_sized(self.source),
+                self._seed,
+                number,
+                **self._numbers,
+                in_order=self._in_order,
             )
         return self._passes[number]
 
@@ -261,6 +281,10 @@ class Stream:
                 "that stay as they are"
             )
         self._size = size
+
+
+def _digest(what: Any) -> str:
+    return hashlib.blake2b(repr(what).encode(), digest_size=8).hexdigest()
 
 
 def _name_of(function: Any) -> str:
