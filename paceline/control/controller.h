@@ -52,7 +52,7 @@ struct ControllerConfig {
   bool evaluate = true;               // some versions are kept for an evaluator
   std::int64_t evaluate_every = 0;    // samples; 0: at the end only
   std::int64_t checkpoint_every = 0;  // samples; 0: at the end only
-  DataOrder data_order{};             // of the run's data, for a later resume
+  DataOrder data_order{};             // recorded, for a later resume
   bool keep_states = false;           // keep the state of every commit, for take_states()
 };
 

@@ -17,7 +17,7 @@ struct Restart {
   control::ControllerState state;
   Duration elapsed{0};
   std::string checkpoint_dir;
-  DataOrder data_order{};            // of the run's data until here
+  DataOrder data_order{};            // recorded with the run
   std::vector<std::string> files{};  // files of the shards in `checkpoint_dir`
 };
 

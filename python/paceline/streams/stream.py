@@ -216,7 +216,7 @@ class Stream:
         # A block of records that are permuted together is another one if any of them is.
         begins = {record - record % max(shuffle, 1): text for record, text in self.source.order()}
         size = len(self)
-        begins[size - size % max(shuffle, 1)] = f"{list(begins.values())[-1]} {size}"  # where the next pass begins
+        begins[size - size % max(shuffle, 1)] = f"{list(begins.values())[-1]} {size}"  # the next pass begins there
         return [(begin, _digest((shuffle, text))) for begin, text in begins.items()]
 
     def __getstate__(self) -> dict[str, Any]:
