@@ -65,7 +65,11 @@ class ChaosHosts:
     def readers(self) -> list[int]:
         """Readers alone of all programs lead sessions of their own."""
         programs = [pid for pid, words, _ in self._processes() if words[1:2] and words[1].endswith("train.py")]
-        return [pid for pid in programs if os.getsid(pid) == pid]
+        found = []
+        for pid in programs:
+            with contextlib.suppress(ProcessLookupError):
+                found += [pid] if os.getsid(pid) == pid else []
+        return found
 
     def kill_host(self, rank: int) -> None:
         """Readers too, if its workers started them."""
