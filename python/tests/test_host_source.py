@@ -58,6 +58,17 @@ def test_each_file_is_opened_once_for_all_and_not_in_their_processes(files: Path
     assert os.getpid() not in pids
 
 
+def test_readers_wait_for_the_first_question_as_long_as_a_worker_lives(
+    files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("paceline.streams.host_source._IDLE_SECONDS", 0.1)
+    source = shared(files)
+    time.sleep(1)
+    for shard in range(4):
+        assert source.read(shard, [3]) == [f"{shard}.3"]
+    assert os.getpid() not in opened_by(files)
+
+
 def test_who_loses_a_reader_reads_its_shards_alone(files: Path) -> None:
     source = shared(files)
     for shard in range(4):
@@ -103,8 +114,8 @@ def test_readers_end_when_nobody_needs_them(files: Path) -> None:
 
 
 def test_another_users_answers_are_not_taken(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    source = shared(files)
     monkeypatch.setattr(os, "getuid", lambda: 12345)
+    source = shared(files)
     assert source.read(0, [1]) == ["0.1"]
     assert opened_by(files) == [os.getpid()]
 

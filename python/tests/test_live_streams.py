@@ -64,9 +64,8 @@ for numbers in job:
     if settings.get("mean"):
         with open(f"seen-{job.name}", "a") as seen:
             print(*job.samples, *numbers.tolist(), file=seen)
-    model.weight.grad = torch.zeros(RECORDS).index_add_(0, numbers, torch.full((len(numbers),), -1.0))
-    if settings.get("mean"):
-        model.weight.grad /= len(numbers)
+    one = settings.get("mean", len(numbers)) / len(numbers)
+    model.weight.grad = torch.zeros(RECORDS).index_add_(0, numbers, torch.full((len(numbers),), -one))
     job.step(0.0)
 """
 
@@ -187,15 +186,19 @@ def test_a_run_that_was_killed_goes_on_at_its_last_checkpoint(tmp_path: Path, by
 
 @pytest.mark.parametrize("by_function", [False, True], ids=["known length", "unknown length"])
 def test_the_order_is_the_same_for_any_number_of_workers(tmp_path: Path, by_function: bool) -> None:
-    """All numbers here are sums of few powers of two, so the weights are the same to the bit."""
+    """Each worker's gradients are whole numbers, and their mean is -1 exactly for each record of a round.
+
+    So with momentum 0.5 all weights are sums of few powers of two, and the same to the bit.
+    """
+    together = 21
     found = []
-    for devices in (1, 2, 4):
+    for devices in (1, 3, 7):
         folder = tmp_path / str(devices)
         folder.mkdir()
-        records = shards(folder, [*UNEVEN[:-1], 16])
+        records = shards(folder, UNEVEN)
         settings = {
-            "records": records, "batch": 16 // devices, "by_function": by_function, "mean": True, "momentum": 0.5,
-            "stream": {"shuffle": 50, "interleave": 3, "stride": 4},
+            "records": records, "batch": together // devices, "by_function": by_function, "mean": together,
+            "momentum": 0.5, "stream": {"shuffle": 50, "interleave": 3, "stride": 4},
         }  # fmt: skip
         done = trained(folder, PROGRAM, devices, ("--policy", "bsp"), [json.dumps(settings)])
         order = {}
@@ -203,10 +206,13 @@ def test_the_order_is_the_same_for_any_number_of_workers(tmp_path: Path, by_func
             numbers = [int(word) for word in line.split()]
             order.update(zip(numbers[: len(numbers) // 2], numbers[len(numbers) // 2 :]))
         assert sorted(order.values()) == list(range(records))
-        found.append((order, exported(folder, done)["weight"]))
-    for order, weights in found[1:]:
-        assert order == found[0][0]
-        assert torch.equal(weights, found[0][1])
+        expected = torch.zeros(records)
+        for place, number in order.items():
+            after = (records - 1) // together - place // together  # rounds after the one of this record
+            expected[number] = 2 - 0.5**after
+        found.append(order)
+        assert torch.equal(exported(folder, done)["weight"], expected)
+    assert found[0] == found[1] == found[2]
 
 
 TRAINER = """

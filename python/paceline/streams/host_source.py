@@ -1,8 +1,8 @@
 """A source that all workers of a host read together, so that each shard is read once and not once a worker.
 
 Reader processes hold the shards, each its own. They belong to no worker: a worker that dies leaves them to the
-others, and they end when nobody has asked for a while. The order of records does not depend on who reads them. So if
-a reader dies, each worker goes on by reading that reader's shards itself.
+others, and they end when no worker has been connected for a while. The order of records does not depend on who reads
+them. So if a reader dies, each worker goes on by reading that reader's shards itself.
 """
 
 from __future__ import annotations
@@ -16,13 +16,15 @@ import signal
 import socket
 import struct
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .source import is_sized
 
 _IDLE_SECONDS = 3.0
 _CONNECT_SECONDS = 10.0
+_TRIES, _TRY_SECONDS = 20, 0.05
 _SIZE = struct.Struct("<q")
 _FAILED = -1  # in the place of a size: the reader could not answer
 
@@ -35,8 +37,8 @@ class HostSource:
         self._connections: dict[int, socket.socket | None] = {}  # None: the reader is gone
         self._pid = os.getpid()
         self.sized = is_sized(source)
-        for address in self._addresses:
-            _start_reader(source, address)
+        for number, address in enumerate(self._addresses):
+            self._connections[number] = _reached(source, address, self._connections)
 
     def __repr__(self) -> str:
         return repr(self._source)
@@ -95,6 +97,20 @@ def job_on_host(run_folder: str) -> str:
     return hashlib.blake2b(f"{run_folder} {changed}".encode(), digest_size=8).hexdigest()
 
 
+def _reached(source: Any, address: str, held: Mapping[int, socket.socket | None]) -> socket.socket | None:
+    """A connection to a reader, which may have to be started. The connection keeps it here until there is work.
+
+    held: the connections that this process has to other readers.
+    """
+    for _ in range(_TRIES):
+        _start_reader(source, address, held)
+        connection = _connected(address)
+        if connection is not None:
+            return connection
+        time.sleep(_TRY_SECONDS)  # the reader does not listen yet, or has just ended
+    return None
+
+
 def _connected(address: str) -> socket.socket | None:
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
@@ -123,7 +139,7 @@ def _received(connection: socket.socket, size: int) -> bytes:
     return bytes(data)
 
 
-def _start_reader(source: Any, address: str) -> None:
+def _start_reader(source: Any, address: str, held: Mapping[int, socket.socket | None]) -> None:
     """Unless another worker of this host has started it."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
@@ -139,6 +155,9 @@ def _start_reader(source: Any, address: str) -> None:
         try:
             if os.fork() == 0:  # its parent is init, so nobody has to wait for its end
                 os.setsid()
+                for connection in held.values():  # readers must not keep each other here
+                    if connection is not None:
+                        connection.close()
                 _become_reader(source, listener)
         finally:
             os._exit(0)
