@@ -15,7 +15,7 @@ struct Sayers {
   std::string program;
   std::vector<std::string> sets;  // settings of the command line, which override the file
   bool resumed = false;           // the file is the run's own, from its beginning
-  std::string where = {};         // FILE:LINE of the program that asks for them; empty: the program did not say
+  std::string where = {};  // FILE:LINE of the program that asks for them; empty: the program did not say
 };
 
 // The text of a job, with its program's settings as defaults. `asked`: one "KEY=VALUE" in TOML each. Errors:

@@ -22,10 +22,10 @@ namespace {
 // for its samples.
 absl::Status check_batches(const config::JobConfig& job, std::int64_t samples) {
   if (config::samples_an_epoch(job, samples) < 1) {
-    return absl::InvalidArgumentError(
-        fmt::format("drop_last leaves nothing to train on: the training set has {} samples, which is less than a "
-                    "batch; make the batch smaller, or leave drop_last out",
-                    with_thousands(samples)));
+    return absl::InvalidArgumentError(fmt::format(
+        "drop_last leaves nothing to train on: the training set has {} samples, which is less than a "
+        "batch; make the batch smaller, or leave drop_last out",
+        with_thousands(samples)));
   }
   const auto& replicas = job.parallel.plan.replicas;
   for (std::size_t i = 0; i < replicas.size(); ++i) {

@@ -15,6 +15,7 @@
 #include <gtest/gtest.h>
 
 #include "paceline/base/rng.h"
+#include "paceline/ps/look_ahead.h"
 
 namespace paceline::ps {
 namespace {

@@ -72,7 +72,8 @@ absl::StatusOr<std::map<std::string, std::string>> JournalReader::run() const {
 absl::StatusOr<bool> JournalReader::tells_of_planning(std::int64_t attempt) const {
   PACELINE_ASSIGN_OR_RETURN(
       Statement rows,
-      database_.prepare("SELECT 1 FROM facts WHERE attempt = ? AND planning IS NOT NULL AND kind <> 'ready' LIMIT 1"));
+      database_.prepare(
+          "SELECT 1 FROM facts WHERE attempt = ? AND planning IS NOT NULL AND kind <> 'ready' LIMIT 1"));
   PACELINE_RETURN_IF_ERROR(rows.start(attempt));
   return rows.next();
 }

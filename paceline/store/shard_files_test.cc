@@ -122,8 +122,9 @@ TEST_F(ShardFilesTest, ALayoutsPartsAreRead) {
 TEST_F(ShardFilesTest, OtherwiseCutIsNamed) {
   const auto status = read_shard(directory_.path(), 2, 3, layout_.split_evenly(3)[1]).status();
   EXPECT_TRUE(absl::IsInvalidArgument(status));
-  EXPECT_THAT(std::string(status.message()),
-              HasSubstr("has other parts of tensor 'bn.mean' than this model needs; a run goes on with the model"));
+  EXPECT_THAT(
+      std::string(status.message()),
+      HasSubstr("has other parts of tensor 'bn.mean' than this model needs; a run goes on with the model"));
 }
 
 // ---- Constants, and other types than float32 ----

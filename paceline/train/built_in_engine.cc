@@ -52,7 +52,8 @@ absl::Status BuiltInEngine::prepare(const engine::Batch& batch) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<StepResult> BuiltInEngine::step(const engine::Weights& weights, std::span<float* const> gradients, std::int64_t micro_batch,
+absl::StatusOr<StepResult> BuiltInEngine::step(const engine::Weights& weights,
+                                               std::span<float* const> gradients, std::int64_t micro_batch,
                                                const engine::KeepGoing&) {
   PACELINE_RETURN_IF_ERROR(build());
   PACELINE_CHECK(!weights.on_card, "built-in models compute in the host's memory");

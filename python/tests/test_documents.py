@@ -1,4 +1,4 @@
-"""Tests that pages, headings, commands and files which the Markdown files name are there. README stays short."""
+"""Tests that pages, headings, commands and files which the Markdown files name are there. First pages stay short."""
 
 from __future__ import annotations
 
@@ -170,8 +170,8 @@ def links_of_folders() -> dict[str, set[str]]:
     return {name: {made.get(link, link) for link in links} - {name} for name, links in folders.items()}
 
 
-def test_the_architecture_says_what_each_folder_sees() -> None:
-    head, *rows = next(table for table in tables_of(ROOT / "ARCHITECTURE.md") if table[0][0] == "folder")
+def test_the_page_of_folders_says_what_each_of_them_sees() -> None:
+    head, *rows = next(table for table in tables_of(ROOT / "docs/design/folders.md") if table[0][0] == "folder")
     assert head == ["folder", "what lives there", "sees"]
     said = {row[0].strip("`/"): {link.strip() for link in row[2].split(",")} for row in rows}
     folders = links_of_folders()
@@ -181,3 +181,44 @@ def test_the_architecture_says_what_each_folder_sees() -> None:
         if said[name] == {"all"}:
             continue
         assert said[name] - outside == links, f"{name} sees {', '.join(sorted(links))}"
+
+
+def drawn_columns(picture: str) -> dict[str, int]:
+    """The folders of the picture of the house, each with the number of its column. The first row has the numbers."""
+    head, *rows = picture.splitlines()
+    begins = [match.start() for match in re.finditer(r"\d", head)]
+    words = [word for row in rows for word in re.finditer(r"\S+", row) if word.start() >= begins[0]]
+    columns = {word[0]: sum(begin <= word.start() for begin in begins) for word in words}
+    assert len(columns) == len(words), "a folder is drawn twice"
+    return columns
+
+
+def test_the_picture_of_the_house_has_what_a_folder_sees_to_its_left() -> None:
+    columns = drawn_columns(next(text for _, text in DOCUMENTS[ROOT / "ARCHITECTURE.md"].blocks))
+    folders = links_of_folders()
+    assert columns.keys() == folders.keys()
+    parts = {"commit_log": "server", "cuda_kernels": "cuda", "host_kernels": "cuda"}  # targets of their own
+    for name, links in folders.items():
+        seen = {parts.get(link, link) for link in links} - {name}
+        wrong = {link for link in seen if columns[link] >= columns[name]}
+        assert not wrong, f"{name} sees {', '.join(sorted(wrong))}, which the picture does not have to its left"
+
+
+@pytest.mark.parametrize("name, most", [("ARCHITECTURE.md", 12 << 10), ("CONTRIBUTING.md", 8 << 10)])
+def test_the_pages_for_people_who_change_the_source_are_short(name: str, most: int) -> None:
+    assert len((ROOT / name).read_bytes()) <= most
+
+
+def test_the_walks_of_the_architecture_name_functions_that_exist() -> None:
+    source = "".join(path.read_text() for kind in ("h", "cc") for path in (ROOT / "paceline").rglob(f"*.{kind}"))
+    spans = DOCUMENTS[ROOT / "ARCHITECTURE.md"].spans
+    named = {span for span in spans if re.fullmatch(r"\w+::\w+(\(\w+\))?", span)}
+    assert len(named) > 20
+    for owner, function, argument in (re.match(r"(\w+)::(\w+)(?:\((\w+)\))?", span).groups() for span in named):
+        # Outside of the class, inside of the class, or a class of a namespace.
+        taken = rf"\(([^)]*, )?const [\w:]*\b{argument}&" if argument else r"\b"
+        outside = rf"\b{owner}::{function}{taken}"
+        inside = rf"class {owner}\b(?:(?!\n}}).)*\b{function}{taken}"
+        in_space = rf"namespace paceline::{owner} (?:.*?)\b(?:class|struct) {function}\b"
+        found = [pattern for pattern in (outside, inside, in_space) if re.search(pattern, source, re.DOTALL)]
+        assert found, f"there is no {owner}::{function}"

@@ -25,7 +25,8 @@ inline std::vector<std::string> with_every_policy(std::vector<std::string> own) 
 // The policy's text as the name of a test: letters and digits.
 inline std::string policy_test_name(const ::testing::TestParamInfo<std::string>& test) {
   std::string name = test.param;
-  std::replace_if(name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
+  std::replace_if(
+      name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
   return name;
 }
 

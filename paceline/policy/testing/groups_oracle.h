@@ -32,7 +32,7 @@ class GroupsOracle {
   enum class State { kAway, kWaits, kComputes, kHandedIn };
 
   std::vector<Replica*> of(int group);
-  bool any(int group, bool Replica::* what);
+  bool any(int group, bool Replica::*what);
   void join(const Fact& fact, Answer& answer);
   void leave(const Fact& fact, Answer& answer);
   void hand_in_if_all_are_ready(int group, Time now, Answer& answer);
