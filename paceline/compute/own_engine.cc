@@ -84,6 +84,7 @@ absl::StatusOr<std::unique_ptr<engine::Engine>> OwnEngine::make(const config::Jo
     PACELINE_ASSIGN_OR_RETURN(const config::JobConfig mine, with_own_program(job, job_file_));
     const auto role = use_ == Use::kTrain ? program::Role::kWorker : program::Role::kEvaluator;
     program::StartOptions options = program::start_options(mine, role, name, threads);
+    options.start.host_folder = std::filesystem::path(job_file_).parent_path().string();
     // On a host without the run's folder, the program has another job file.
     const store::RunPaths run{std::filesystem::path(job_file_).parent_path()};
     if (run.job() == job_file_ && store::find_run(run.root).ok())

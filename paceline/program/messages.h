@@ -48,6 +48,8 @@ struct StartMessage {
   bool stages = false;               // the job has stages: the model is to say where it can be cut
   std::string initial_weights = {};  // the file of model.weights; frozen tensors have its values
   std::string run_folder = {};       // empty: this process does not know it
+  std::string host_folder =
+      {};  // the run's processes of this host share it, and nobody else does; empty: not known
   bool keep_frozen = true;
   // The job's settings that a program may also set: `batch`, the mean over the devices, and `epochs`.
   // `round`: the samples of one batch of each replica, if the job file says how devices are stages.

@@ -140,6 +140,13 @@ TEST(Start, SaysWhereFrozenTensorsAreFromAndKept) {
   EXPECT_THAT(line_of(start), HasSubstr(R"("initial_weights":"/a.safetensors")"));
 }
 
+TEST(Start, SaysTheFolderOfTheHostIfItIsKnown) {
+  StartMessage start;
+  EXPECT_THAT(line_of(start), testing::Not(HasSubstr("host_folder")));
+  start.host_folder = "/run-host1";
+  EXPECT_THAT(line_of(start), HasSubstr(R"("host_folder":"/run-host1")"));
+}
+
 // A model that has just diverged is one whose evaluations people want to see.
 TEST(Answers, AnEvaluationWithoutAFiniteNumberIsOne) {
   const auto answer = parse_answer(R"({"type":"evaluated","metrics":{"loss":null,"f1":null}})");

@@ -64,6 +64,7 @@ absl::StatusOr<std::vector<std::unique_ptr<engine::Engine>>> make_engines(const 
     program::StartOptions options =
         program::start_options(job, program::Role::kVirtual, "w" + std::to_string(i), kThreads);
     if (i == 0) options.start.run_folder = run_folder;
+    options.start.host_folder = run_folder;
     PACELINE_ASSIGN_OR_RETURN(engines[i], program::ProgramEngine::start(options));
     PACELINE_RETURN_IF_ERROR(check_frozen(*engines[0], *engines[i]));
   }

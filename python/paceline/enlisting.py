@@ -101,7 +101,7 @@ def enlist(session: Session, model: nn.Module, train_set: Any, wishes: Wishes) -
             wishes.loader,
             session.seed,
             _epochs(session, wishes),
-            job_on_host(session.run_folder),
+            job_on_host(session.host_folder),
         ),
         evaluate=wishes.evaluate,
         guard=OptimizerGuard(wishes.optimizer, wishes.scaler, wishes.schedule),

@@ -23,6 +23,7 @@ class Session:
     on_host: int = 0  # the number among the devices of this host
     initial_weights: str = ""  # the file whose values frozen tensors have
     run_folder: str = ""  # if this process knows it
+    host_folder: str = ""  # of the run's processes on this host
     keep_frozen: bool = True  # the values of frozen tensors, in the run's folder
     # These are a follower's: a further process of a worker (team.py).
     rank: int = 0
@@ -78,6 +79,7 @@ def _read_start(channel: Channel) -> Session:
         on_host=int(start.get("on_host", 0)),
         initial_weights=str(start.get("initial_weights") or ""),
         run_folder=str(frozen.get("folder") or ""),
+        host_folder=str(start.get("host_folder") or ""),
         keep_frozen=bool(frozen.get("keep", True)),
         rank=int(start.get("rank", 0)),
         processes=int(start.get("processes", 1)),

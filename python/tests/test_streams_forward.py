@@ -142,7 +142,51 @@ def test_a_record_further_back_is_read_from_the_nearest_state() -> None:
     assert source.read(1, [10]) == [{"id": 10_010}]
     assert source.read(1, [1500, 5500]) == [{"id": 11_500}, {"id": 15_500}]
     assert source.read(1, [1000]) == [{"id": 11_000}]
-    assert [number for number, _ in source._states[1]] == [1000, 2000, 3000, 4000, 5000, 6000]
+    assert source._states.records(1) == [1000, 2000, 3000, 4000, 5000, 6000]
+
+
+class Saving:
+    """An iterable that can save its place."""
+
+    def __init__(self, first: int, begun: list[int]) -> None:
+        self.first, self.begun, self.next = first, begun, 0
+
+    def __iter__(self):
+        self.begun.append(self.next)
+        while self.next < 6000:
+            self.next += 1
+            yield self.first + self.next - 1
+
+    def state_dict(self) -> dict:
+        return {"next": self.next}
+
+    def load_state_dict(self, state: dict) -> None:
+        self.next = state["next"]
+
+
+def test_an_object_that_saves_its_place_is_read_again_from_the_nearest_state() -> None:
+    begun: list[int] = []
+    source = Shards(["0", "10000"], lambda name: Saving(int(name), begun), window=1000)
+    assert source.up_to(1, 1 << 40) == 6000
+    assert source.read(1, [10]) == [10_010]
+    assert source.read(1, [4500]) == [14_500]
+    assert source.read(1, [1500, 1501]) == [11_500, 11_501]
+    assert begun == [0, 0, 1000]  # it went on from 11 to 4500
+
+
+def test_nodes_of_torchdata_are_read_again_from_the_nearest_state() -> None:
+    nodes = library("torchdata.nodes")
+
+    def opened(name: str):
+        node = nodes.Mapper(nodes.IterableWrapper(range(int(name), int(name) + 3000)), lambda number: number * 2)
+        return nodes.Loader(node)
+
+    source = Shards(["0", "10000"], opened, window=500)
+    assert [source.read(shard, range(3000)) for shard in range(2)] == [
+        [2 * number for number in range(first, first + 3000)] for first in (0, 10_000)
+    ]
+    assert source.read(1, [1500, 1501]) == [23_000, 23_002]
+    assert source.read(1, [2]) == [20_004]
 
 
 class Read(torch.utils.data.Dataset):

@@ -11,10 +11,15 @@ from .ahead import Ahead
 from .files import Paths, file_list
 from .forward import Forward
 from .remote import remote
+from .saved_states import SavedStates, can_save, whole
 
 
 class Shards(Forward):
-    """Shards by name. Their records are what `open` gives for the name, in this order: a generator, say."""
+    """Shards by name. Their records are what `open` gives for the name, in this order: a generator, say.
+
+    If it gives an object with state_dict() and load_state_dict(), such as torchdata's nodes.Loader, a record that was
+    passed by is read again from the nearest state; of others, from the beginning of the shard.
+    """
 
     def __init__(
         self,
@@ -37,16 +42,20 @@ class Shards(Forward):
         self._open = open
         self._length = length
         self.sized = length is not None
+        self._states = SavedStates()
 
     def length(self, shard: int) -> int:
         assert self._length is not None
         return int(self._length(self._names[shard]))
 
     def _begin(self, shard: int, record: int) -> tuple[Iterator[Any], int]:
-        return self._records(shard), 0
+        opened = self._opened(shard)
+        if can_save(opened):
+            return self._states.reading(shard, record, opened)
+        return whole(opened), 0
 
-    def _records(self, shard: int) -> Iterator[Any]:
-        yield from self._open(self._names[shard])  # opens the shard with the first record
+    def _opened(self, shard: int) -> Iterable[Any]:
+        return self._open(self._names[shard])
 
 
 class FileShards(Shards):
@@ -76,14 +85,16 @@ class FileShards(Shards):
         if self._remote:
             self._ahead.fetch(self._remote, [self._names[shard] for shard in shards])
 
-    def _records(self, shard: int) -> Iterator[Any]:
+    def _opened(self, shard: int) -> Iterable[Any]:
         if self._remote is None:
-            yield from self._open(self._names[shard])
-        else:
-            yield from self._remote.using(self._names[shard], self._begun)
+            return self._open(self._names[shard])
+        return self._remote.using(self._names[shard], self._begun)
 
     def _begun(self, path: str) -> Iterable[Any]:
         """A generator opens its file when it is asked for the first record, and the copy is there until then."""
-        records = iter(self._open(path))
+        opened = self._open(path)
+        if can_save(opened):
+            return opened
+        records = iter(opened)
         first = list(itertools.islice(records, 1))
         return itertools.chain(first, records)

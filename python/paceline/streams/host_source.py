@@ -83,18 +83,18 @@ class HostSource:
         return {**self.__dict__, "_connections": {}}
 
 
-def job_on_host(run_folder: str) -> str:
-    """A name that the workers of a run on this host have in common; empty if the run has no folder here.
+def job_on_host(host_folder: str) -> str:
+    """A name that the workers of a run on this host have in common; empty if they have no folder here.
 
     A program that was changed since is another one: its shards may be opened in another way.
     """
-    if not run_folder:
+    if not host_folder:
         return ""
     try:
         changed = os.stat(sys.argv[0]).st_mtime_ns
     except OSError:
         changed = 0
-    return hashlib.blake2b(f"{run_folder} {changed}".encode(), digest_size=8).hexdigest()
+    return hashlib.blake2b(f"{host_folder} {changed}".encode(), digest_size=8).hexdigest()
 
 
 def _reached(source: Any, address: str, held: Mapping[int, socket.socket | None]) -> socket.socket | None:

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
-from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import torch
-
 from ..errors import PacelineError, kind_of
 from .forward import Forward
-
-_STATE_EVERY = 1000  # records
+from .saved_states import SavedStates
 
 
 class HuggingFace(Forward):
@@ -36,42 +31,13 @@ class HuggingFace(Forward):
             )
         self.sized = lengths is not None
         self._known = list(lengths or ())
-        self._states: dict[int, list[tuple[int, Any]]] = {}
+        self._states = SavedStates()
 
     def length(self, shard: int) -> int:
         return self._known[shard]
 
-    def _begin(self, shard: int, number: int) -> tuple[Iterator[Any], int]:
-        """The records from the last saved state that is not after this number."""
-        states = self._states.setdefault(shard, [])
-        part = self._dataset.shard(self._shards, shard)
-        index = bisect_right([saved for saved, _ in states], number) - 1
-        if index < 0:
-            return self._saving(shard, part, 0), 0
-        first, state = states[index]
-        part.load_state_dict(state)
-        return self._saving(shard, part, first), first
-
-    def _saving(self, shard: int, part: Any, number: int) -> Iterator[Any]:
-        states = self._states[shard]
-        for record in _whole(part):
-            number += 1
-            if number % _STATE_EVERY == 0 and (not states or states[-1][0] < number):
-                states.append((number, part.state_dict()))
-            yield record
-
-
-def _whole(part: Any) -> Iterator[Any]:
-    """Its records. In a loader process an IterableDataset would keep those of other processes for them."""
-    records = iter(part)
-    worker = torch.utils.data._utils.worker
-    info, worker._worker_info = worker._worker_info, None
-    try:
-        first = list(itertools.islice(records, 1))
-    finally:
-        worker._worker_info = info
-    yield from first
-    yield from records
+    def _begin(self, shard: int, record: int) -> tuple[Iterator[Any], int]:
+        return self._states.reading(shard, record, self._dataset.shard(self._shards, shard))
 
 
 def _check(dataset: Any) -> None:
