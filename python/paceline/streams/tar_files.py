@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import tarfile
 from collections.abc import Sequence
@@ -47,8 +48,7 @@ class TarFiles(Files):
         name = self.files[shard]
         sample: dict[str, Any] = {"__key__": key, "__url__": name}
         for ending, begin, size in members:
-            file.seek(begin)
-            data = file.read(size)
+            data = _bytes_at(file, begin, size)
             if len(data) != size:
                 raise changed(name, self.length(shard), 0)
             try:
@@ -93,3 +93,14 @@ class TarFiles(Files):
         except (tarfile.TarError, EOFError) as error:
             raise unreadable(name, error, _REWRITE) from error
         return samples
+
+
+def _bytes_at(file: BinaryIO, begin: int, size: int) -> bytes:
+    """Returns fewer bytes if the file ends before them."""
+    data = os.pread(file.fileno(), size, begin)
+    while len(data) < size:  # one call gives 2 GiB at most
+        more = os.pread(file.fileno(), size - len(data), begin + len(data))
+        if not more:
+            break
+        data += more
+    return data

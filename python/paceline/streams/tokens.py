@@ -92,7 +92,7 @@ class TokenFile(Files):
             raise unreadable(name, error, f"write dtype= of its {size} bytes, or write the file again") from error
         if tokens.ndim != 1 or tokens.dtype.kind not in "iu":
             raise PacelineError(f"{name} has {tokens.dtype} in {tokens.ndim} dimensions; write one row of integers")
-        return tokens
+        return tokens.view(numpy.ndarray)  # each slice of a memmap would make a memmap, which takes long
 
     def _type_of(self, name: str) -> Any:
         """The type of a .bin file's tokens."""
