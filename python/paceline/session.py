@@ -23,7 +23,7 @@ class Session:
     on_host: int = 0  # the number among the devices of this host
     initial_weights: str = ""  # the file whose values frozen tensors have
     run_folder: str = ""  # if this process knows it
-    host_folder: str = ""  # of the run's processes on this host
+    host_folder: str = ""  # the run has it to itself on this host
     keep_frozen: bool = True  # the values of frozen tensors, in the run's folder
     # These are a follower's: a further process of a worker (team.py).
     rank: int = 0

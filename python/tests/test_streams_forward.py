@@ -171,7 +171,7 @@ def test_an_object_that_saves_its_place_is_read_again_from_the_nearest_state() -
     assert source.read(1, [10]) == [10_010]
     assert source.read(1, [4500]) == [14_500]
     assert source.read(1, [1500, 1501]) == [11_500, 11_501]
-    assert begun == [0, 0, 1000]  # it went on from 11 to 4500
+    assert begun == [0, 0, 1000]  # record 4500 needed no other beginning
 
 
 def test_nodes_of_torchdata_are_read_again_from_the_nearest_state() -> None:
