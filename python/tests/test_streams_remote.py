@@ -17,7 +17,7 @@ import pytest
 from misbehaving_server import serving
 from stream_files import library, refused
 
-from paceline.streams import FileShards, JsonLines, MdsFolder, ParquetFiles, Remote, Stream, TarFiles
+from paceline.streams import FileShards, JsonLines, MdsFolder, ParquetFiles, Remote, Stream, TarFiles, TokenFile
 from paceline.streams import remote as remote_module
 from paceline.streams.disk_cache import DiskCache
 
@@ -103,6 +103,18 @@ def test_mds_folders_of_addresses(tmp_path: Path, server) -> None:
             writer.write({"number": number})
     found = all_of(MdsFolder(Remote(f"{server.url}/mds", cache=tmp_path / "cache")))
     assert [int(one["number"]) for one in found] == list(range(30))
+
+
+def test_token_files_of_addresses_are_mapped_from_their_copies(tmp_path: Path, server) -> None:
+    numpy = library("numpy")
+    tokens = numpy.arange(1000, dtype="uint16")
+    tokens.tofile(tmp_path / "there" / "a.bin")
+    numpy.save(tmp_path / "there" / "b.npy", tokens)
+    for name in ("a.bin", "b.npy"):
+        source = TokenFile(Remote(f"{server.url}/{name}", cache=tmp_path / "cache"), window=10, targets=False)
+        for copy in (tmp_path / "cache").glob("[0-9a-f]*"):
+            copy.unlink()  # other files took its room
+        assert [one.tolist() for one in all_of(source)] == tokens.reshape(100, 10).tolist()
 
 
 @pytest.mark.parametrize("faults", [["error"], ["cut"], ["error", "cut", "cut", "error"]], ids=str)

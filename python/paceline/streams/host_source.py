@@ -54,23 +54,61 @@ class HostSource:
         return self._source.up_to(shard, most) if known is None else int(known)
 
     def read(self, shard: int, records: Sequence[int]) -> list[Any]:
-        found = self._ask(shard, {"shard": shard, "records": list(records)})
-        return self._source.read(shard, records) if found is None else list(found)
+        found = self._ask(shard, {"read": [[shard, list(records)]]})
+        return self._source.read(shard, records) if found is None else list(found[0])
+
+    def read_many(self, wanted: Mapping[int, Sequence[int]]) -> dict[int, list[Any]]:
+        """The records of several shards, asked for at once. Shards that read() has to be asked for are left out."""
+        by_reader: dict[int, list[int]] = {}
+        for shard in wanted:
+            by_reader.setdefault(shard % len(self._addresses), []).append(shard)
+        asked = [
+            (reader, shards)
+            for reader, shards in by_reader.items()
+            if self._send(reader, {"read": [[shard, list(wanted[shard])] for shard in shards]})
+        ]
+        found: dict[int, list[Any]] = {}
+        for reader, shards in asked:
+            answer = self._receive(reader)
+            if answer is not None:
+                found.update(zip(shards, answer))
+        return found
+
+    def soon(self, shards: Sequence[int]) -> None:
+        if hasattr(self._source, "soon"):
+            self._source.soon(shards)
 
     def _ask(self, shard: int, request: dict[str, Any]) -> Any:
         """The answer; None if the caller has to read by itself, which also shows what is wrong with the data."""
         reader = shard % len(self._addresses)
+        return self._receive(reader) if self._send(reader, request) else None
+
+    def _send(self, reader: int, request: dict[str, Any]) -> bool:
         connection = self._connection(reader)
         if connection is None:
-            return None
+            return False
         try:
             connection.sendall(json.dumps(request).encode() + b"\n")
+            return True
+        except OSError:
+            self._lose(reader)
+            return False
+
+    def _receive(self, reader: int) -> Any:
+        connection = self._connections[reader]
+        assert connection is not None
+        try:
             [size] = _SIZE.unpack(_received(connection, _SIZE.size))
             return None if size == _FAILED else pickle.loads(_received(connection, size))
         except OSError:
-            connection.close()
-            self._connections[reader] = None
+            self._lose(reader)
             return None
+
+    def _lose(self, reader: int) -> None:
+        connection = self._connections[reader]
+        if connection is not None:
+            connection.close()
+        self._connections[reader] = None
 
     def _connection(self, reader: int) -> socket.socket | None:
         if os.getpid() != self._pid:  # a fork's answers would be mixed with its parent's
@@ -226,7 +264,7 @@ class Reader:
             if "most" in request:
                 answer: Any = self._source.up_to(request["shard"], request["most"])
             else:
-                answer = self._source.read(request["shard"], request["records"])
+                answer = [self._source.read(shard, records) for shard, records in request["read"]]
             data = pickle.dumps(answer, protocol=pickle.HIGHEST_PROTOCOL)
         except Exception:  # who asked finds the same, and can say it
             return _SIZE.pack(_FAILED)

@@ -161,9 +161,12 @@ class Stream:
         for at, (shard, record) in enumerate(places):
             by_shard.setdefault(shard, []).append((record, at))
         records: list[Any] = [None] * len(places)
-        for shard, wanted in by_shard.items():
+        for wanted in by_shard.values():
             wanted.sort()
-            found = self._read(number, shard, [record for record, _ in wanted])
+        asked = {shard: [record for record, _ in wanted] for shard, wanted in by_shard.items()}
+        at_once = self.source.read_many(asked) if hasattr(self.source, "read_many") else {}
+        for shard, wanted in by_shard.items():
+            found = at_once[shard] if shard in at_once else self._read(number, shard, asked[shard])
             if len(found) != len(wanted):
                 raise changed(self._names[shard], self._length_of(shard), wanted[0][0] + len(found))
             for (_, at), record in zip(wanted, found):

@@ -23,7 +23,7 @@ _MEGATRON_TYPES = {1: "uint8", 2: "int8", 3: "int16", 4: "int32", 5: "int64", 6:
 class TokenFile(Files):
     """Windows of token files: (x, y), two tensors of `window` int64, y one token further than x.
 
-    `targets=False`: x alone. `dtype` is a .bin file's; the .idx beside it, if there is one, or a .npy file says it
+    `targets=False`: x alone. `dtype` is a .bin file's; the .idx beside a local one, or a .npy file, says it
     itself. Windows begin every `stride` tokens, by default `window`, and may go over the ends of documents, not of
     files. Tokens are mapped and not read before they are needed. A shard is 4096 windows of a file.
     """
@@ -83,11 +83,14 @@ class TokenFile(Files):
         numpy = needs("numpy", "numpy", "TokenFile")
         name = self.files[file]
         size = self.size(file)
-        try:
+
+        def mapped(path: str) -> Any:
             if name.endswith(".npy"):
-                tokens = numpy.load(name, mmap_mode="r", allow_pickle=False)
-            else:
-                tokens = numpy.memmap(name, self._type_of(name), "r")
+                return numpy.load(path, mmap_mode="r", allow_pickle=False)
+            return numpy.memmap(path, self._dtype if self._remote else self._type_of(path), "r")
+
+        try:
+            tokens = self.using(file, mapped)
         except (ValueError, OSError) as error:
             raise unreadable(name, error, f"write dtype= of its {size} bytes, or write the file again") from error
         if tokens.ndim != 1 or tokens.dtype.kind not in "iu":
