@@ -51,8 +51,8 @@ double began_s(const runs::OpenedRun& run) {
 }
 
 std::string kind_of(const config::JobConfig& job) {
-  static constexpr std::array kKinds{"sgd",  "adam", "adamw", "nesterov", "rmsprop",
-                                     "lion", "lars", "lamb",  "adafactor"};
+  static constexpr std::array kKinds{"sgd",  "adam", "adamw", "nesterov",  "rmsprop",
+                                     "lion", "lars", "lamb",  "adafactor", "adamax"};
   const auto kind = static_cast<std::size_t>(job.optimizer.kind);
   return kind < kKinds.size() ? kKinds[kind] : "other";
 }

@@ -133,6 +133,8 @@ double set_usual(ps::OptimizerConfig& optimizer) {
     case ps::OptimizerKind::kAdafactor:
       optimizer.epsilon = 1e-3;
       return 0.01;
+    case ps::OptimizerKind::kAdamax:
+      return 0.002;
   }
   return 0.05;
 }
@@ -158,12 +160,12 @@ void read_tensorwise(Section& section, ps::OptimizerConfig& optimizer) {
 
 void read_optimizer(Section section, JobConfig& job, Complaints& complaints) {
   ps::OptimizerConfig& optimizer = job.optimizer;
-  constexpr ps::OptimizerKind kKinds[] = {ps::OptimizerKind::kSgd,   ps::OptimizerKind::kAdam,
-                                          ps::OptimizerKind::kAdamW, ps::OptimizerKind::kRmsprop,
-                                          ps::OptimizerKind::kLion,  ps::OptimizerKind::kLars,
-                                          ps::OptimizerKind::kLamb,  ps::OptimizerKind::kAdafactor};
+  constexpr ps::OptimizerKind kKinds[] = {
+      ps::OptimizerKind::kSgd,     ps::OptimizerKind::kAdam,      ps::OptimizerKind::kAdamW,
+      ps::OptimizerKind::kRmsprop, ps::OptimizerKind::kLion,      ps::OptimizerKind::kLars,
+      ps::OptimizerKind::kLamb,    ps::OptimizerKind::kAdafactor, ps::OptimizerKind::kAdamax};
   optimizer.kind = kKinds[section.choice(
-      "name", 0, {"sgd", "adam", "adamw", "rmsprop", "lion", "lars", "lamb", "adafactor"})];
+      "name", 0, {"sgd", "adam", "adamw", "rmsprop", "lion", "lars", "lamb", "adafactor", "adamax"})];
   const double usual_rate = set_usual(optimizer);
   job.learning_rate = section.number("lr", usual_rate, 1e-12, 1e6);
   optimizer.momentum = section.number("momentum", optimizer.momentum, 0, kMostMomentum);

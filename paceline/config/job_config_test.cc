@@ -223,6 +223,9 @@ TEST(JobConfig, EachOptimizerHasItsUsualNumbers) {
   const JobConfig lion = job("name = \"lion\"\n");
   EXPECT_EQ(lion.optimizer, (ps::OptimizerConfig{.kind = OptimizerKind::kLion, .beta2 = 0.99}));
   EXPECT_EQ(lion.learning_rate, 0.0001);
+  const JobConfig adamax = job("name = \"adamax\"\n");
+  EXPECT_EQ(adamax.optimizer, ps::OptimizerConfig{.kind = OptimizerKind::kAdamax});
+  EXPECT_EQ(adamax.learning_rate, 0.002);
   EXPECT_EQ(job("name = \"rmsprop\"\n[[optimizer.group]]\nmatch = \"*\"\nalpha = 0.5\n").groups[0].beta2,
             0.5);
 }
@@ -251,7 +254,7 @@ TEST(JobConfig, AnOptimizerThatMakesNoSenseIsOneLine) {
   };
   refused("name = \"adagrad\"\n",
           "optimizer.name: 'adagrad' is unknown; write one of: sgd, adam, adamw, rmsprop, lion, lars, "
-          "lamb, adafactor");
+          "lamb, adafactor, adamax");
   refused("name = \"adam\"\nnesterov = true\n", "optimizer.nesterov: only name = \"sgd\" has it");
   refused("nesterov = true\nmomentum = 0\n", "optimizer.nesterov: needs a momentum above 0");
   refused("alpha = 0.5\n", "optimizer.alpha: write beta2");

@@ -143,9 +143,9 @@ class Pair {
 };
 
 constexpr OptimizerKind kEveryKind[] = {
-    OptimizerKind::kSgd,  OptimizerKind::kNesterov, OptimizerKind::kRmsprop,
-    OptimizerKind::kLion, OptimizerKind::kAdam,     OptimizerKind::kAdamW,
-    OptimizerKind::kLars, OptimizerKind::kLamb,     OptimizerKind::kAdafactor};
+    OptimizerKind::kSgd,       OptimizerKind::kNesterov, OptimizerKind::kRmsprop, OptimizerKind::kLion,
+    OptimizerKind::kAdam,      OptimizerKind::kAdamW,    OptimizerKind::kLars,    OptimizerKind::kLamb,
+    OptimizerKind::kAdafactor, OptimizerKind::kAdamax};
 
 void train(Pair& pair, int commits, unsigned seed) {
   std::mt19937 random(seed);

@@ -570,11 +570,13 @@ PACELINE_KERNEL void adafactor_divide(const TensorArguments& all, const Place& p
   KERNEL(paceline_step_rmsprop, UpdateArguments, step<ps::RmspropStep>)                              \
   KERNEL(paceline_step_lion, UpdateArguments, step<ps::LionStep>)                                    \
   KERNEL(paceline_step_adam, UpdateArguments, step<ps::AdamStep>)                                    \
+  KERNEL(paceline_step_adamax, UpdateArguments, step<ps::AdamaxStep>)                                \
   KERNEL(paceline_direction_sgd, UpdateArguments, direction<ps::SgdStep>)                            \
   KERNEL(paceline_direction_nesterov, UpdateArguments, direction<ps::NesterovStep>)                  \
   KERNEL(paceline_direction_rmsprop, UpdateArguments, direction<ps::RmspropStep>)                    \
   KERNEL(paceline_direction_lion, UpdateArguments, direction<ps::LionStep>)                          \
   KERNEL(paceline_direction_adam, UpdateArguments, direction<ps::AdamStep>)                          \
+  KERNEL(paceline_direction_adamax, UpdateArguments, direction<ps::AdamaxStep>)                      \
   KERNEL(paceline_squares_lanes, SquaresArguments, squares_lanes)                                    \
   KERNEL(paceline_squares_blocks, SquaresArguments, squares_blocks)                                  \
   KERNEL(paceline_squares_groups, SquaresArguments, squares_groups)                                  \

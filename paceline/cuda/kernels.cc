@@ -17,6 +17,8 @@ KernelNames kernels_of(ps::OptimizerKind kind) {
     case ps::OptimizerKind::kAdam:
     case ps::OptimizerKind::kAdamW:
       return {"paceline_step_adam", "paceline_direction_adam"};
+    case ps::OptimizerKind::kAdamax:
+      return {"paceline_step_adamax", "paceline_direction_adamax"};
     case ps::OptimizerKind::kLars:
     case ps::OptimizerKind::kLamb:
     case ps::OptimizerKind::kAdafactor:

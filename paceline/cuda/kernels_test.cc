@@ -42,6 +42,7 @@ constexpr OptimizerConfig kOptimizers[] = {
     {.kind = OptimizerKind::kLion, .beta2 = 0.99, .weight_decay = 1e-2},
     {.kind = OptimizerKind::kAdam, .weight_decay = 1e-2},
     {.kind = OptimizerKind::kAdamW, .weight_decay = 1e-2},
+    {.kind = OptimizerKind::kAdamax, .weight_decay = 1e-3},
 };
 
 // Parameters of two groups, statistics and a constant, of sizes that are no multiples of anything. The first

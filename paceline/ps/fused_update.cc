@@ -96,11 +96,35 @@ PACELINE_VECTORIZED Marks adam(const StepNumbers& numbers, const float* __restri
   return marks;
 }
 
+PACELINE_VECTORIZED Marks adamax(const StepNumbers& numbers, const float* __restrict gradient,
+                                 const float* __restrict weights, float* __restrict next, const float* first,
+                                 float* next_first, const float* largest, float* next_largest,
+                                 std::int64_t n) {
+  const AdamaxStep step(numbers);
+  Marks marks = 0;
+  PACELINE_INDEPENDENT_PASSES
+  for (std::int64_t i = 0; i < n; ++i) {
+    const Stepped to = step(gradient[i], weights[i], first[i], largest[i]);
+    next_first[i] = to.state1;
+    next_largest[i] = to.state2;
+    next[i] = to.weight;
+    marks |= step.marks_of(to);
+  }
+  return marks;
+}
+
 PACELINE_VECTORIZED void adam_direction(const StepNumbers& numbers, const float* __restrict first,
                                         const float* __restrict second, float* __restrict direction,
                                         std::int64_t n) {
   const AdamStep step(numbers);
   for (std::int64_t i = 0; i < n; ++i) direction[i] = step.direction(first[i], second[i]);
+}
+
+PACELINE_VECTORIZED void adamax_direction(const StepNumbers& numbers, const float* __restrict first,
+                                          const float* __restrict largest, float* __restrict direction,
+                                          std::int64_t n) {
+  const AdamaxStep step(numbers);
+  for (std::int64_t i = 0; i < n; ++i) direction[i] = step.direction(first[i], largest[i]);
 }
 
 // SGD, Nesterov, RMSprop, LARS.
@@ -165,6 +189,8 @@ Marks step(OptimizerKind kind, const StepNumbers& numbers, const float* gradient
     case OptimizerKind::kAdam:
     case OptimizerKind::kAdamW:
       return adam(numbers, gradient, weights, next, before1, state1, before2, state2, n);
+    case OptimizerKind::kAdamax:
+      return adamax(numbers, gradient, weights, next, before1, state1, before2, state2, n);
     case OptimizerKind::kLars:
     case OptimizerKind::kLamb:
     case OptimizerKind::kAdafactor:
@@ -251,6 +277,9 @@ void update_direction(OptimizerKind kind, const StepNumbers& numbers, const Upda
     case OptimizerKind::kAdamW:
       return adam_direction(numbers, state1, in_state(streams, streams.state2, begin), direction,
                             end - begin);
+    case OptimizerKind::kAdamax:
+      return adamax_direction(numbers, state1, in_state(streams, streams.state2, begin), direction,
+                              end - begin);
     case OptimizerKind::kLamb:
     case OptimizerKind::kAdafactor:
       PACELINE_CHECK(false, "an optimizer without a direction");

@@ -22,12 +22,13 @@ struct Weighted {
 struct UpdateStreams {
   const float* weights;  // version v − 1
   float* next_weights;   // version v; must not overlap `weights`
-  float*
-      state1;  // SGD, Nesterov, LARS: velocity; Adam, LAMB: first moment; RMSprop: moving sum; Lion: momentum
-  float* state2;  // Adam, LAMB: second moment; RMSprop: mean of squares; Adafactor, its only one: the same
+  // SGD, Nesterov, LARS: velocity; Adam, AdaMax, LAMB: first moment; RMSprop: moving sum; Lion: momentum
+  float* state1;
+  // Adam, LAMB: second moment; AdaMax: the largest gradient; RMSprop: mean of squares; Adafactor, its only one: the same
+  float* state2;
   // Along which the weights go on if no new gradient comes, for those who look ahead (look_ahead.h). SGD,
-  // Nesterov, LARS: the new velocity; RMSprop: the new moving sum; Adam: m̂/(√v̂ + ε); Lion: the sign of its
-  // new momentum. Null: nobody does.
+  // Nesterov, LARS: the new velocity; RMSprop: the new moving sum; Adam: m̂/(√v̂ + ε); AdaMax: m̂/u; Lion: the
+  // sign of its new momentum. Null: nobody does.
   float* direction = nullptr;
   // The state of version v − 1, if it is not in the memory of the new one. fused_update() alone looks at it.
   const float* before1 = nullptr;

@@ -25,6 +25,7 @@ double kept_of(const OptimizerConfig& config) {
       return config.momentum;
     case OptimizerKind::kAdam:
     case OptimizerKind::kAdamW:
+    case OptimizerKind::kAdamax:
       return config.beta1;
     case OptimizerKind::kLion:
       return 1;

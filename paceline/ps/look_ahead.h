@@ -21,6 +21,7 @@ bool has_direction(OptimizerKind kind);
 //   Nesterov      each step is along the velocity of the one after it: times μ^f, exactly
 //   Adam, AdamW   the direction fades like the first moment, so β1 is in place of μ; that the second one
 //                 fades too is left out
+//   AdaMax        as Adam; that the largest gradient fades too is left out
 //   Lion          the sign of its momentum does not fade: 1 is in place of μ, exactly
 //   LARS          as SGD; that the ratio of the next steps is another one is left out
 // Requires: no number below 0; has_direction().

@@ -59,7 +59,7 @@ TEST(LookAheadReach, HasALimitWhereNothingFades) {
 }
 
 TEST(LookAheadReach, TakesAdamsFirstMomentForMomentum) {
-  for (const OptimizerKind kind : {OptimizerKind::kAdam, OptimizerKind::kAdamW}) {
+  for (const OptimizerKind kind : {OptimizerKind::kAdam, OptimizerKind::kAdamW, OptimizerKind::kAdamax}) {
     const OptimizerConfig adam{.kind = kind, .momentum = 0.2, .beta1 = 0.8};
     EXPECT_EQ(look_ahead_reach(adam, kRate, 5, 0.5), look_ahead_reach(sgd(0.8), kRate, 5, 0.5));
   }

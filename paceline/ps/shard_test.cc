@@ -43,9 +43,10 @@ constexpr OptimizerConfig kLion{.kind = OptimizerKind::kLion, .beta2 = 0.99, .we
 constexpr OptimizerConfig kLars{.kind = OptimizerKind::kLars, .weight_decay = 1e-3, .trust = 0.1};
 constexpr OptimizerConfig kLamb{.kind = OptimizerKind::kLamb, .epsilon = 1e-6, .weight_decay = 1e-2};
 constexpr OptimizerConfig kAdafactor{.kind = OptimizerKind::kAdafactor, .epsilon = 1e-3};
-constexpr OptimizerConfig kOptimizers[] = {kSgd,  kAdamW, kNesterov, kRmsprop,
-                                           kLion, kLars,  kLamb,     kAdafactor};
-constexpr OptimizerConfig kWithDirection[] = {kSgd, kAdamW, kNesterov, kRmsprop, kLion, kLars};
+constexpr OptimizerConfig kAdamax{.kind = OptimizerKind::kAdamax, .weight_decay = 1e-3};
+constexpr OptimizerConfig kOptimizers[] = {kSgd,  kAdamW, kNesterov,  kRmsprop, kLion,
+                                           kLars, kLamb,  kAdafactor, kAdamax};
+constexpr OptimizerConfig kWithDirection[] = {kSgd, kAdamW, kNesterov, kRmsprop, kLion, kLars, kAdamax};
 
 std::vector<float> random_floats(std::uint64_t seed) {
   Rng rng(seed);

@@ -181,6 +181,35 @@ class AdamStep {
   float rate_, shrink_, decay_, beta1_, beta2_, correction1_, root_correction_, epsilon_, direction_;
 };
 
+class AdamaxStep {
+ public:
+  static constexpr int kStates = 2;
+  PACELINE_STEP_MATH explicit AdamaxStep(const StepNumbers& numbers)
+      : rate_(numbers.rate / numbers.correction1),
+        decay_(numbers.coupled_decay),
+        beta1_(numbers.beta1),
+        beta2_(numbers.beta2),
+        correction1_(numbers.correction1),
+        epsilon_(numbers.epsilon),
+        direction_(numbers.direction) {}
+
+  PACELINE_STEP_MATH Stepped operator()(float gradient, float weight, float first, float largest) const {
+    const float g = gradient + decay_ * weight;
+    const float next_first = beta1_ * first + (1.0f - beta1_) * g;
+    const float now = __builtin_fabsf(g) + epsilon_;
+    const float kept = beta2_ * largest;
+    const float next_largest = kept > now ? kept : now;  // a gradient that is NaN stays
+    return {weight - rate_ * next_first / next_largest, next_first, next_largest};
+  }
+  PACELINE_STEP_MATH Marks marks_of(const Stepped& to) const { return mark_of(to.weight); }
+  PACELINE_STEP_MATH float direction(float first, float largest) const {
+    return largest > 0.0f ? direction_ * (first / correction1_ / largest) : 0.0f;  // 0: no step yet
+  }
+
+ private:
+  float rate_, decay_, beta1_, beta2_, correction1_, epsilon_, direction_;
+};
+
 // The squared norm of a commit's gradient is a fixed tree of sums in double precision, so that it does not
 // depend on how work is shared. Each block of kSquaresBlock numbers of a tensor is summed in lanes: number i
 // goes to lane i mod kSquaresLanes. The last numbers of a tensor that do not fill all lanes are summed in

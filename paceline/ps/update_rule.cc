@@ -29,7 +29,8 @@ bool is_tensorwise(OptimizerKind kind) {
 
 int state_streams(OptimizerKind kind) {
   const bool two = kind == OptimizerKind::kAdam || kind == OptimizerKind::kAdamW ||
-                   kind == OptimizerKind::kRmsprop || kind == OptimizerKind::kLamb;
+                   kind == OptimizerKind::kRmsprop || kind == OptimizerKind::kLamb ||
+                   kind == OptimizerKind::kAdamax;
   return two ? 2 : 1;
 }
 
@@ -62,6 +63,7 @@ StepNumbers step_numbers(const OptimizerConfig& config, double learning_rate, do
     case OptimizerKind::kAdam:
     case OptimizerKind::kAdamW:
     case OptimizerKind::kLamb:
+    case OptimizerKind::kAdamax:
       numbers.beta1 = static_cast<float>(std::pow(config.beta1, fraction));
       numbers.beta2 = static_cast<float>(std::pow(config.beta2, fraction));
       numbers.correction1 = static_cast<float>(1.0 - std::pow(config.beta1, fractions));

@@ -8,8 +8,20 @@ namespace paceline::ps {
 // kNesterov: SGD with Nesterov's momentum. kRmsprop: Tieleman and Hinton 2012, not centered, with momentum.
 // kLion: Chen and others 2023, arXiv 2302.06675, algorithm 2. kLars: You, Gitman, Ginsburg 2017, arXiv
 // 1708.03888, algorithm 1. kLamb: You and others 2020, arXiv 1904.00962, algorithm 2. kAdafactor: Shazeer and
-// Stern 2018, arXiv 1804.04235, algorithms 4 and 5, without momentum, as torch.optim has it.
-enum class OptimizerKind { kSgd, kAdam, kAdamW, kNesterov, kRmsprop, kLion, kLars, kLamb, kAdafactor };
+// Stern 2018, arXiv 1804.04235, algorithms 4 and 5, without momentum, as torch.optim has it. kAdamax: Kingma
+// and Ba 2014, arXiv 1412.6980, algorithm 2.
+enum class OptimizerKind {
+  kSgd,
+  kAdam,
+  kAdamW,
+  kNesterov,
+  kRmsprop,
+  kLion,
+  kLars,
+  kLamb,
+  kAdafactor,
+  kAdamax
+};
 
 // Whether a step needs norms of whole tensors (ps/tensorwise.h), which no shard may then cut.
 bool is_tensorwise(OptimizerKind kind);
@@ -17,9 +29,10 @@ bool is_tensorwise(OptimizerKind kind);
 struct OptimizerConfig {
   OptimizerKind kind = OptimizerKind::kSgd;
   double momentum = 0.9;  // SGD, Nesterov, RMSprop, LARS: μ
-  double beta1 = 0.9;     // Adam, AdamW, Lion, LAMB
+  double beta1 = 0.9;     // Adam, AdamW, AdaMax, Lion, LAMB
   double beta2 = 0.999;   // the same; RMSprop: α
-  double epsilon = 1e-8;  // Adam, AdamW, RMSprop, LAMB; Adafactor: ε₂, the least root mean square of a tensor
+  // Adam, AdamW, AdaMax, RMSprop, LAMB; Adafactor: ε₂, the least root mean square of a tensor
+  double epsilon = 1e-8;
   // Added to the gradient as λw. AdamW, Lion and Adafactor: w shrinks by ηλ an update, apart from the
   // gradient. LAMB: added to Adam's step as λw, before the ratio of norms.
   double weight_decay = 0;
@@ -34,8 +47,8 @@ struct OptimizerConfig {
 };
 
 // Floats of optimizer state for each weight: SGD, Nesterov, LARS their velocity; Adam, LAMB two moments;
-// RMSprop the moving sum of its steps and the mean of squares; Lion its momentum; Adafactor the mean of
-// squares, of a matrix in its first few floats alone.
+// AdaMax the first moment and the largest gradient; RMSprop the moving sum of its steps and the mean of
+// squares; Lion its momentum; Adafactor the mean of squares, of a matrix in its first few floats alone.
 int state_streams(OptimizerKind kind);
 
 // The factors of the fused pass.
@@ -64,6 +77,10 @@ struct StepNumbers {
 // μ^f)/(1 − μ), v ← μ^f·v + G·g and w ← w − η·f·(G·g + μ^f·v). At f = 1 that is g + μv, as published. Under a
 // steady gradient v is g/(1 − μ), and G + μ^f/(1 − μ) = 1/(1 − μ): each commit moves the weights by
 // η·f·g/(1 − μ), so a round of lone ones moves them exactly as far as one bulk commit.
+//
+// AdaMax: m as Adam's, u ← max(β2^f·u, |g| + ε), w ← w − η·f/(1 − β1^Σf)·m/u. Under a steady gradient u is
+// |g| + ε and m/(1 − β1^Σf) is g from the first commit on: exact. A lone gradient's noise is larger than the
+// bulk's, and u keeps the largest, so under noise lone commits move less far.
 //
 // RMSprop: s ← α^f·s + (1 − α^f)·g², b ← μ^f·b + G·g/(√s + ε), w ← w − η·f·b. Under a steady gradient s is
 // g² and b is that of SGD for a gradient of 1: exact, too. While s is still filling it is not: it has no

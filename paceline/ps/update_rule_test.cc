@@ -2,6 +2,7 @@
 // round of lone commits moves the weights as far as one bulk commit.
 #include "paceline/ps/update_rule.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -68,6 +69,7 @@ TEST(StepNumbers, StateIsOneStreamOrTwo) {
   EXPECT_EQ(state_streams(OptimizerKind::kLars), 1);
   EXPECT_EQ(state_streams(OptimizerKind::kLamb), 2);
   EXPECT_EQ(state_streams(OptimizerKind::kAdafactor), 1);
+  EXPECT_EQ(state_streams(OptimizerKind::kAdamax), 2);
 }
 
 TEST(StepNumbers, AdafactorForgetsByTheBulksSoFar) {
@@ -129,6 +131,11 @@ struct OneWeight {
         weight = shrunk - rate_now * step;
         break;
       }
+      case OptimizerKind::kAdamax:
+        first = double{k.beta1} * first + (1 - double{k.beta1}) * g;
+        second = std::max(double{k.beta2} * second, std::abs(g) + double{k.epsilon});
+        weight -= rate_now / double{k.correction1} * first / second;
+        break;
       case OptimizerKind::kLars:
       case OptimizerKind::kLamb:
       case OptimizerKind::kAdafactor:
@@ -143,7 +150,7 @@ struct Torch {
 
   OptimizerConfig o;
   double weight = 1.0;
-  double buffer = 0, average = 0, squares = 0;
+  double buffer = 0, average = 0, squares = 0;  // AdaMax: the last is the largest gradient
   int t = 0;
 
   void step(double g, double lr) {
@@ -173,6 +180,11 @@ struct Torch {
         weight -= lr * (average / (1 - std::pow(o.beta1, t))) /
                   (std::sqrt(squares / (1 - std::pow(o.beta2, t))) + o.epsilon);
         break;
+      case OptimizerKind::kAdamax:
+        average = o.beta1 * average + (1 - o.beta1) * g;
+        squares = std::max(o.beta2 * squares, std::abs(g) + o.epsilon);
+        weight -= lr / (1 - std::pow(o.beta1, t)) * average / squares;
+        break;
       case OptimizerKind::kLion: {  // not torch's: algorithm 2 of the paper
         const double both = o.beta1 * average + (1 - o.beta1) * g;
         weight -= lr * (both > 0 ? 1.0 : both < 0 ? -1.0 : 0.0);
@@ -187,9 +199,9 @@ struct Torch {
   }
 };
 
-constexpr OptimizerKind kRuleKinds[] = {OptimizerKind::kSgd,     OptimizerKind::kAdam,
-                                        OptimizerKind::kAdamW,   OptimizerKind::kNesterov,
-                                        OptimizerKind::kRmsprop, OptimizerKind::kLion};
+constexpr OptimizerKind kRuleKinds[] = {
+    OptimizerKind::kSgd,     OptimizerKind::kAdam, OptimizerKind::kAdamW, OptimizerKind::kNesterov,
+    OptimizerKind::kRmsprop, OptimizerKind::kLion, OptimizerKind::kAdamax};
 
 TEST(StepNumbers, BulkCommitsAreWhatTheOptimizersDocument) {
   for (const OptimizerKind kind : kRuleKinds) {
@@ -245,6 +257,17 @@ TEST(StepNumbers, ARoundOfLoneAdamCommitsMovesAsFarAsOneBulkCommit) {
     EXPECT_NEAR(bulk, -1e-3, 1e-7);
     for (const int parts : {2, 4, 8})
       EXPECT_NEAR(move_a_round(config, parts, 0.7), bulk, 1e-6 * std::abs(bulk)) << parts;
+  }
+}
+
+TEST(StepNumbers, ARoundOfLoneAdamaxCommitsMovesAsFarAsOneBulkCommitFromTheFirstRoundOn) {
+  const OptimizerConfig config{.kind = OptimizerKind::kAdamax};
+  EXPECT_NEAR(move_a_round(config, 1, 0.7), -1e-3, 1e-7);
+  for (const int parts : {2, 4, 8}) {
+    EXPECT_NEAR(move_a_round(config, parts, 0.7), -1e-3, 1e-7) << parts;
+    OneWeight one(config);
+    for (int i = 0; i < parts; ++i) one.step(0.7, 1e-3, 1.0 / parts);
+    EXPECT_NEAR(one.weight, 1 - 1e-3, 1e-8) << parts;
   }
 }
 

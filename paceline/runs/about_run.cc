@@ -68,8 +68,9 @@ std::string devices_of(const config::JobConfig& job) {
 // The optimizer and its settings: "sgd, momentum 0.9, weight decay 0.0001".
 std::string optimizer_of(const config::JobConfig& job) {
   using ps::OptimizerKind;
-  static constexpr std::array kNames{
-      "sgd", "adam", "adamw", "sgd with Nesterov's momentum", "rmsprop", "lion", "lars", "lamb", "adafactor"};
+  static constexpr std::array kNames{"sgd",       "adam",  "adamw", "sgd with Nesterov's momentum",
+                                     "rmsprop",   "lion",  "lars",  "lamb",
+                                     "adafactor", "adamax"};
   const ps::OptimizerConfig& optimizer = job.optimizer;
   std::string text = kNames.at(static_cast<std::size_t>(optimizer.kind));
   switch (optimizer.kind) {
@@ -83,6 +84,7 @@ std::string optimizer_of(const config::JobConfig& job) {
     case OptimizerKind::kAdamW:
     case OptimizerKind::kLion:
     case OptimizerKind::kLamb:
+    case OptimizerKind::kAdamax:
       text += fmt::format(", beta1 {}, beta2 {}", optimizer.beta1, optimizer.beta2);
       break;
     case OptimizerKind::kAdafactor:

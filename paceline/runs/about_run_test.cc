@@ -50,11 +50,10 @@ TEST(AboutRunTest, HowTheWeightsAreSteppedIsSaid) {
   EXPECT_EQ(said("[optimizer]\nname = \"adafactor\"\n[schedule]\nshape = \"table\"\n"
                  "table = [[0, 0.1], [1, 1]]\n"),
             "adafactor; a table of 2 points");
-  const std::vector<std::pair<std::string, std::string>> kinds{{"adam", "adam, beta1"},
-                                                               {"rmsprop", "rmsprop, momentum 0"},
-                                                               {"lion", "lion, beta1"},
-                                                               {"lars", "lars, momentum"},
-                                                               {"lamb", "lamb, beta1"}};
+  const std::vector<std::pair<std::string, std::string>> kinds{
+      {"adam", "adam, beta1"}, {"rmsprop", "rmsprop, momentum 0"},
+      {"lion", "lion, beta1"}, {"lars", "lars, momentum"},
+      {"lamb", "lamb, beta1"}, {"adamax", "adamax, beta1"}};
   for (const auto& [name, begin] : kinds)
     EXPECT_THAT(said("optimizer.name = \"" + name + "\"\n"), testing::StartsWith(begin));
 }

@@ -63,14 +63,22 @@ def _rate(group: Group, scheduled: bool) -> float:
 def _numbers_of(optimizer: Any) -> Callable[[Group], Message]:
     kind = type(optimizer)
     own = kind.__module__.startswith("torch.optim")
-    torchs = {"SGD": _sgd, "Adam": _adam, "AdamW": _adamw, "RMSprop": _rmsprop, "Adafactor": _adafactor}
+    torchs = {
+        "SGD": _sgd,
+        "Adam": _adam,
+        "AdamW": _adamw,
+        "Adamax": _adamax,
+        "RMSprop": _rmsprop,
+        "Adafactor": _adafactor,
+    }
     # Each Lion has its own options, and lists them.
     options = [name for name in getattr(optimizer, "defaults", {}) if name not in _LION + _NAMING + _MANNER]
     known = torchs if own else {"Lion": lambda group: _lion(group, options)}
     if kind.__name__ not in known:
         raise PacelineError(
             f"the servers cannot step with {kind.__module__}.{kind.__name__}, only with torch.optim's "
-            "SGD, Adam, AdamW, RMSprop and Adafactor, and with Lion; or leave optimizer= out and write [optimizer]"
+            "SGD, Adam, AdamW, Adamax, RMSprop and Adafactor, and with Lion; or leave optimizer= out and write "
+            "[optimizer]"
         )
     return known[kind.__name__]
 
@@ -92,6 +100,11 @@ def _adam(group: Group) -> Message:
 def _adamw(group: Group) -> Message:
     _refuse(group, "AdamW", "maximize", "amsgrad")
     return {"name": "adamw", **_betas(group), "epsilon": float(group["eps"]), **_decay(group)}
+
+
+def _adamax(group: Group) -> Message:
+    _refuse(group, "Adamax", "maximize")
+    return {"name": "adamax", **_betas(group), "epsilon": float(group["eps"]), **_decay(group)}
 
 
 def _rmsprop(group: Group) -> Message:

@@ -69,6 +69,7 @@ json.dump(kept, open(f"kept-{job.name}.json", "w"))
 
 SGD = "def make_optimizer(model):\n    return torch.optim.SGD(model.parameters(), 0.3, momentum=0.9, weight_decay=1e-3)\n"
 ADAM = "def make_optimizer(model):\n    return torch.optim.Adam(model.parameters(), 0.01)\n"
+ADAMAX = "def make_optimizer(model):\n    return torch.optim.Adamax(model.parameters(), 0.01, weight_decay=1e-3)\n"
 NO_SCHEDULE = "def make_schedule(optimizer):\n    return None\n"
 EXPONENTIAL = "def make_schedule(optimizer):\n    return torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9)\n"
 
@@ -126,6 +127,11 @@ def test_the_default_is_plain_pytorchs(
     tmp_path: Path, samples: int, devices: int, more: Sequence[str], optimizer: str
 ) -> None:
     compare(tmp_path, f"SAMPLES, BATCH = {samples}, 32\n" + POINTS + optimizer + NO_SCHEDULE, devices, more)
+
+
+@pytest.mark.parametrize("devices", [1, 2])
+def test_adamax_is_plain_pytorchs(tmp_path: Path, devices: int) -> None:
+    compare(tmp_path, "SAMPLES, BATCH = 100, 32\n" + POINTS + ADAMAX + NO_SCHEDULE, devices)
 
 
 @pytest.mark.parametrize("samples", [100, 128])

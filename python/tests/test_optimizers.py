@@ -45,6 +45,10 @@ def read(net: nn.Module, optimizer: Any, clip: float | None = None, scheduled: b
             {"name": "adamw", "lr": 1e-3, "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8, "weight_decay": 0.01},
         ),
         (
+            lambda p: torch.optim.Adamax(p, weight_decay=0.1),
+            {"name": "adamax", "lr": 2e-3, "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8, "weight_decay": 0.1},
+        ),
+        (
             lambda p: torch.optim.RMSprop(p, lr=0.02, alpha=0.95, momentum=0.5),
             {"name": "rmsprop", "lr": 0.02, "alpha": 0.95, "epsilon": 1e-8, "momentum": 0.5, "weight_decay": 0.0},
         ),
@@ -107,6 +111,7 @@ def test_an_option_of_a_lion_that_the_servers_do_not_know(option: str) -> None:
         (lambda p: torch.optim.Adam(p, amsgrad=True), "Adam(amsgrad=True)"),
         (lambda p: torch.optim.Adam(p, maximize=True), "Adam(maximize=True)"),
         (lambda p: torch.optim.AdamW(p, amsgrad=True), "AdamW(amsgrad=True)"),
+        (lambda p: torch.optim.Adamax(p, maximize=True), "Adamax(maximize=True)"),
         (lambda p: torch.optim.RMSprop(p, centered=True), "RMSprop(centered=True)"),
         (lambda p: torch.optim.Adagrad(p), "cannot step with torch.optim.adagrad.Adagrad"),
         (lambda p: torch.optim.SGD(p, lr=0.0), "learning rate is 0"),
