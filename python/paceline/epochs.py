@@ -10,10 +10,13 @@ from typing import Any
 
 import torch
 
+from .streams.files import Opened
+
 # A longer list is data.
 _MOST_ELEMENTS = 1000
 _MOST_OBJECTS = 20_000
-_PLAIN = (str, bytes, bytearray, int, float, complex, bool, type(None), torch.Tensor, type, types.ModuleType)
+# Opened holds indices of files, with millions of numbers.
+_PLAIN = (str, bytes, bytearray, int, float, complex, bool, type(None), torch.Tensor, type, types.ModuleType, Opened)
 
 
 def those_with_set_epoch(roots: Iterable[Any]) -> list[Any]:

@@ -10,6 +10,7 @@ import pytest
 from fake_member import Member
 
 from paceline.epochs import those_with_set_epoch
+from paceline.streams.files import Opened
 
 SCRIPT = """
 import sys, torch, paceline
@@ -81,3 +82,9 @@ def test_where_they_are_found() -> None:
     for root in (one, [one], {"a": (one,)}, PassesOn(one), functools.partial(print, one), lambda: one, one.set_epoch):
         assert those_with_set_epoch([root]) == [one], root
     assert those_with_set_epoch([[0] * 10_000, "text", None, Wants]) == []
+
+
+def test_indices_of_files_are_not_looked_through() -> None:
+    index: Opened[Wants] = Opened(lambda shard: Wants())
+    index.get(0)
+    assert those_with_set_epoch([index]) == []

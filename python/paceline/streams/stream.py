@@ -85,6 +85,7 @@ class Stream:
         self._names = list(source.shards())
         if not self._names:
             raise PacelineError(f"{kind_of(source)} has no shards; give it one file or more")
+        self._names_digest: str | None = None  # a million names take half a second
         window = getattr(source, "window", None)
         if window is not None and window < 2 * shuffle:
             raise PacelineError(
@@ -212,9 +213,10 @@ class Stream:
     def data_order(self) -> list[tuple[int, str]]:
         """Digests of the order of records, each from a position on. Equal ones mean the same records there."""
         if not self._in_order:
-            names = [os.path.basename(name) for name in self._names]
+            if self._names_digest is None:
+                self._names_digest = _digest([os.path.basename(name) for name in self._names])
             size = len(self) if self._records is None and is_sized(self.source) else None
-            return [(0, _digest((names, self._numbers, size)))]
+            return [(0, _digest((self._names_digest, self._numbers, size)))]
         shuffle = self._numbers["shuffle"]
         # A block of records that are permuted together is another one if any of them is.
         begins = {record - record % max(shuffle, 1): text for record, text in self.source.order()}
