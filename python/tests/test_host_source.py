@@ -139,3 +139,42 @@ print(source.read(0, [0]))
 
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stdout, done.stderr) == (0, "['0.0\\n']\n", "")
+
+
+def test_a_reader_reads_as_much_again_as_it_was_asked_for(files: Path) -> None:
+    def read(path: str) -> Iterable[str]:
+        with open(path) as lines:
+            for line in lines:
+                with open(f"{path}.read", "a") as seen:
+                    seen.write(line)
+                yield line.strip()
+
+    source = HostSource(FileShards([files / "data" / "2.txt"], read), f"ahead-{files.name}", 1)
+    seen = files / "data" / "2.txt.read"
+
+    def expect(records: int) -> None:
+        until = time.monotonic() + 60
+        while len(seen.read_text().splitlines()) < records and time.monotonic() < until:
+            time.sleep(0.01)
+        assert len(seen.read_text().splitlines()) == records
+
+    assert source.up_to(0, 10) == 10
+    expect(20)
+    assert source.read(0, [3, 7]) == ["2.3", "2.7"]
+    expect(20)
+    assert source.up_to(0, 22) == 22
+    expect(22 + 12)
+    assert source.up_to(0, 50) == 50
+    assert source.read(0, range(50)) == [f"2.{line}" for line in range(50)]
+    expect(50)
+
+
+def test_a_generator_that_raises_has_not_ended(files: Path) -> None:
+    """Each asker gets the exception, also the second one, and none takes it for the end of the shard."""
+    with open(files / "data" / "1.txt", "a") as more:
+        more.write("damaged\n1.51\n")
+    source = source_of(files)
+    for _ in range(3):
+        with pytest.raises(ValueError, match="1.txt is damaged"):
+            source.up_to(1, 1000)
+    assert source.up_to(1, 50) == 50

@@ -74,6 +74,14 @@ class Forward(ABC):
             found.append(self._kept[shard, record])
         return found
 
+    def read_next(self, shard: int, end: int) -> bool:
+        """Reads the next record of a shard that is being read, if it is before `end`. False: there is none."""
+        reading = self._readings.get(shard)
+        if reading is None or reading.ended or reading.damage is not None or reading.next >= end:
+            return False
+        self._read_to(shard, reading.next + 1)
+        return True
+
     def _read_to(self, shard: int, end: int, again: bool = False) -> None:
         """All records before this one were read. again: those that were passed by are read again."""
         reading = self._reading(shard, end - 1, again)
@@ -95,6 +103,9 @@ class Forward(ABC):
         except OSError as error:
             del self._readings[shard]  # the next try begins anew
             raise unreachable(self._names[shard], error, "see that it can be read on this host") from error
+        except Exception:
+            del self._readings[shard]  # a generator that raised ends, and its shard does not
+            raise
 
     def _reading(self, shard: int, record: int, again: bool) -> _Reading:
         if os.getpid() != self._pid:  # a fork shares the places in open files

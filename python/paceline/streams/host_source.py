@@ -20,6 +20,8 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from .forward import Forward
+from .read_ahead import ReadAhead
 from .source import is_sized
 
 _IDLE_SECONDS = 3.0
@@ -30,7 +32,7 @@ _FAILED = -1  # in the place of a size: the reader could not answer
 
 
 class HostSource:
-    def __init__(self, source: Any, name: str, readers: int) -> None:
+    def __init__(self, source: Forward, name: str, readers: int) -> None:
         """name: the same for all workers of the host that are to share the source, and for no others."""
         self._source = source
         self._addresses = [f"\0paceline-reader-{os.getuid()}-{name}-{number}" for number in range(readers)]
@@ -216,19 +218,23 @@ def _become_reader(source: Any, listener: socket.socket) -> None:
 
 
 class Reader:
-    def __init__(self, source: Any, listener: socket.socket) -> None:
+    def __init__(self, source: Forward, listener: socket.socket) -> None:
         self._source = source
         self._listener = listener
         self._selector = selectors.DefaultSelector()
         self._selector.register(listener, selectors.EVENT_READ)
         self._asked: dict[socket.socket, bytearray] = {}
+        self._ahead = ReadAhead(source)
 
     def serve(self) -> None:
         """Until nobody is connected, and nobody comes for a while."""
         while True:
-            events = self._selector.select(None if self._asked else _IDLE_SECONDS)
-            if not events:
+            reads = bool(self._asked and self._ahead)
+            events = self._selector.select(0 if reads else None if self._asked else _IDLE_SECONDS)
+            if not events and not reads:
                 return
+            if not events:
+                self._ahead.read_one()
             for key, _ in events:
                 if key.fileobj is self._listener:
                     self._accept()
@@ -263,8 +269,11 @@ class Reader:
         try:
             if "most" in request:
                 answer: Any = self._source.up_to(request["shard"], request["most"])
+                self._ahead.asked(request["shard"], request["most"])
             else:
                 answer = [self._source.read(shard, records) for shard, records in request["read"]]
+                for shard, records in request["read"]:
+                    self._ahead.asked(shard, records[-1] + 1)
             data = pickle.dumps(answer, protocol=pickle.HIGHEST_PROTOCOL)
         except Exception:  # who asked finds the same, and can say it
             return _SIZE.pack(_FAILED)

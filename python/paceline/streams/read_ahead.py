@@ -1,0 +1,38 @@
+"""What a reader reads while nobody asks it for anything."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import deque
+
+from .forward import Forward
+
+
+class ReadAhead:
+    """Of each shard, as many records again as were asked for last, in turns. They stay in the source's window."""
+
+    def __init__(self, source: Forward) -> None:
+        self._source = source
+        self._asked: dict[int, int] = {}  # the end of what was asked for
+        self._ends: dict[int, int] = {}
+        self._turns: deque[int] = deque()
+
+    def asked(self, shard: int, end: int) -> None:
+        """Somebody asked for records of a shard up to this one."""
+        step = end - self._asked.get(shard, 0)
+        if step <= 0:
+            return
+        self._asked[shard] = end
+        # With more, records that are still wanted would leave the window.
+        self._ends[shard] = end + min(step, self._source.window // 2)
+        if shard not in self._turns:
+            self._turns.append(shard)
+
+    def __bool__(self) -> bool:
+        return bool(self._turns)
+
+    def read_one(self) -> None:
+        shard = self._turns.popleft()
+        with contextlib.suppress(Exception):  # whoever asks for the record meets it again
+            if self._source.read_next(shard, self._ends[shard]):
+                self._turns.append(shard)
