@@ -1,4 +1,4 @@
-"""What a reader reads while nobody asks it for anything."""
+"""Reading ahead, while nobody asks a reader for anything."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .forward import Forward
 
 
 class ReadAhead:
-    """Of each shard, as many records again as were asked for last, in turns. They stay in the source's window."""
+    """Shards in turn get as many further records as were asked for last. All stay in the window of the source."""
 
     def __init__(self, source: Forward) -> None:
         self._source = source
@@ -33,6 +33,6 @@ class ReadAhead:
 
     def read_one(self) -> None:
         shard = self._turns.popleft()
-        with contextlib.suppress(Exception):  # whoever asks for the record meets it again
+        with contextlib.suppress(Exception):  # the next one who asks for the record meets it
             if self._source.read_next(shard, self._ends[shard]):
                 self._turns.append(shard)
