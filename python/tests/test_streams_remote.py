@@ -143,6 +143,27 @@ def test_a_missing_file_is_not_tried_again(tmp_path: Path, server) -> None:
     assert server.gets["/000.jsonl"] <= 1
 
 
+def test_a_server_that_is_away_when_it_is_asked_for_a_size_is_asked_again(tmp_path: Path, server) -> None:
+    records = lines_there(tmp_path, files=1)
+    server.statuses = [503] * 4
+    assert all_of(JsonLines(Remote(f"{server.url}/000.jsonl", cache=tmp_path / "cache"))) == records
+    assert not server.statuses
+
+
+def test_a_server_that_stays_away_is_not_taken_for_a_missing_file(tmp_path: Path) -> None:
+    with refused(r"the shard http://\S+ cannot be read: .*connect.* \(after 1 try\); see that the storage answers"):
+        all_of(JsonLines(Remote("http://127.0.0.1:1/000.jsonl", cache=tmp_path / "cache", tries=1)))
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_server_that_wants_a_password_is_asked_once(tmp_path: Path, server, status: int) -> None:
+    lines_there(tmp_path, files=1)
+    server.statuses = [status] * 100
+    with refused(rf"the shard http://\S+ cannot be read: {status}, .*; give Remote\(\) what the server wants"):
+        all_of(JsonLines(Remote(f"{server.url}/000.jsonl", cache=tmp_path / "cache")))
+    assert len(server.statuses) >= 98  # one HEAD and one GET
+
+
 def test_a_file_that_changed_since_another_job_is_copied_again(tmp_path: Path, server) -> None:
     lines_there(tmp_path, files=1)
     address = f"{server.url}/000.jsonl"
