@@ -8,6 +8,7 @@ import json
 import multiprocessing
 import os
 import resource
+import shutil
 import signal
 import tarfile
 import time
@@ -276,6 +277,35 @@ def test_a_maker_that_was_killed_leaves_nothing_in_the_way(tmp_path: Path) -> No
     assert cache.using("other", lambda path: None if path.write_bytes(b"x" * 500) else None, Path.read_bytes, 500)
     assert not list((tmp_path / "cache").glob("*.part"))
     assert cache.using("key", lambda path: path.write_bytes(b"whole") and None, Path.read_bytes) == b"whole"
+
+
+def test_a_cache_that_is_deleted_while_a_file_is_made_is_begun_again(tmp_path: Path) -> None:
+    cache = DiskCache(tmp_path / "cache", 1000)
+    tries: list[int] = []
+
+    def make(path: Path) -> None:
+        tries.append(1)
+        path.write_bytes(b"data")
+        if len(tries) == 1:
+            shutil.rmtree(tmp_path / "cache")
+
+    assert cache.using("key", make, Path.read_bytes, size=4) == b"data"
+    assert len(tries) == 2
+
+
+def test_two_that_make_a_file_after_its_cache_was_deleted_do_not_write_the_same_file(tmp_path: Path) -> None:
+    cache = DiskCache(tmp_path / "cache", 1000)
+    paths: list[Path] = []
+
+    def make(path: Path) -> None:
+        paths.append(path)
+        path.write_bytes(b"data")
+        if len(paths) == 1:
+            shutil.rmtree(tmp_path / "cache")
+            assert cache.using("key", make, Path.read_bytes, size=4) == b"data"
+
+    assert cache.using("key", make, Path.read_bytes, size=4) == b"data"
+    assert len(paths) == 2 and paths[0] != paths[1]
 
 
 def test_a_fork_does_not_hold_its_parents_locks(tmp_path: Path) -> None:
