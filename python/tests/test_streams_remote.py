@@ -58,6 +58,14 @@ def test_json_lines_of_addresses_are_those_of_the_files(tmp_path: Path, server) 
     assert sum(server.gets.values()) == 3
 
 
+def test_an_address_may_have_a_query_such_as_a_signature(tmp_path: Path, server) -> None:
+    records = lines_there(tmp_path, files=1)
+    address = f"{server.url}/000.jsonl?signature=a*b/c&expires=1"
+    assert all_of(JsonLines(Remote(address, cache=tmp_path / "cache"))) == records
+    assert [name for name in os.listdir(tmp_path / "cache") if name.endswith("-000.jsonl")]
+    assert list(server.gets) == ["/000.jsonl?signature=a*b/c&expires=1"]
+
+
 def test_file_shards_get_the_paths_of_copies(tmp_path: Path, server) -> None:
     records = lines_there(tmp_path)
 

@@ -90,7 +90,7 @@ class Remote:
         """Returns what `use` makes of the path of a copy, which is there at least until it returns."""
         size = self.size(address)
         key = f"{address} {self.identity(address)}"
-        ending = "-" + re.sub(r"[^A-Za-z0-9._-]", "_", address.rsplit("/", 1)[-1])[-64:]
+        ending = "-" + re.sub(r"[^A-Za-z0-9._-]", "_", _without_query(address).rsplit("/", 1)[-1])[-64:]
         failed: list[OSError] = []
 
         def use_copy(path: Path) -> Made:
@@ -124,7 +124,7 @@ class Remote:
 
     def _meant(self, address: str, endings: Sequence[str]) -> list[str]:
         expanded = braces(address)
-        if len(expanded) > 1 or not any(sign in address.split("://", 1)[1] for sign in "*?["):
+        if len(expanded) > 1 or not any(sign in _without_query(address).split("://", 1)[1] for sign in "*?["):
             if address.endswith("/"):
                 return [found for ending in endings or ("",) for found in self._matching(f"{address}*{ending}")]
             return expanded
@@ -241,6 +241,11 @@ def braces(text: str) -> list[str]:
 
 def _is_http(address: str) -> bool:
     return address.lower().startswith(("http://", "https://"))
+
+
+def _without_query(address: str) -> str:
+    """The address without what follows "?" in one of HTTP, such as a signature."""
+    return address.partition("?")[0] if _is_http(address) else address
 
 
 def _answer_of(error: Exception) -> Exception:
