@@ -12,11 +12,15 @@ from pathlib import Path
 
 
 class Misbehaving:
-    """Its faults, and what it was asked for. `faults` are taken one at a time by the next GETs, in order."""
+    """Its faults, and what it was asked for. `faults` are taken one at a time by the next GETs, in order.
+
+    `statuses` are taken by the next HEADs and GETs, before them.
+    """
 
     def __init__(self, url: str) -> None:
         self.url = url
         self.faults: list[str] = []
+        self.statuses: list[int] = []
         self.gets: Counter[str] = Counter()
         self.bytes: Counter[str] = Counter()
         self.lock = threading.Lock()
@@ -30,7 +34,16 @@ class _Handler(http.server.SimpleHTTPRequestHandler):
         self.state = state
         super().__init__(*arguments, **options)
 
+    def _is_refused(self) -> bool:
+        with self.state.lock:
+            status = self.state.statuses.pop(0) if self.state.statuses else 0
+        if status:
+            self.send_error(status)
+        return status != 0
+
     def do_GET(self) -> None:
+        if self._is_refused():
+            return
         with self.state.lock:
             self.state.gets[self.path] += 1
             fault = self.state.faults.pop(0) if self.state.faults else ""
@@ -62,6 +75,8 @@ class _Handler(http.server.SimpleHTTPRequestHandler):
             self.close_connection = True
 
     def do_HEAD(self) -> None:
+        if self._is_refused():
+            return
         path = Path(self.translate_path(self.path))
         if not path.is_file():
             self.send_error(404)

@@ -318,3 +318,27 @@ def test_join_says_how_to_give_it_such_a_data_set() -> None:
 
     with refused(r"a streaming data set of Hugging Face; write Stream\(HuggingFace\(dataset\)\)"):
         check_train_set(hugging_face())
+
+
+class _OneState:
+    """Its state is one dictionary, which it changes as it goes on and takes over as its own."""
+
+    def __init__(self) -> None:
+        self.state = {"next": 0}
+
+    def __iter__(self):
+        while self.state["next"] < 5000:
+            self.state["next"] += 1
+            yield self.state["next"] - 1
+
+    def state_dict(self) -> dict:
+        return self.state
+
+    def load_state_dict(self, state: dict) -> None:
+        self.state = state
+
+
+def test_a_saved_state_stays_as_it_was_when_its_object_goes_on() -> None:
+    source = Shards(["all"], lambda name: _OneState(), window=100)
+    for record in (4000, 2500, 2400, 2500):  # the second time, the object went on from the first one's state
+        assert source.read(0, [record]) == [record]

@@ -8,6 +8,7 @@ import json
 import multiprocessing
 import os
 import resource
+import shutil
 import signal
 import tarfile
 import time
@@ -55,6 +56,14 @@ def test_json_lines_of_addresses_are_those_of_the_files(tmp_path: Path, server) 
     again = JsonLines(Remote(f"{server.url}/{{000..002}}.jsonl", cache=tmp_path / "cache"))
     assert all_of(again) == records
     assert sum(server.gets.values()) == 3
+
+
+def test_an_address_may_have_a_query_such_as_a_signature(tmp_path: Path, server) -> None:
+    records = lines_there(tmp_path, files=1)
+    address = f"{server.url}/000.jsonl?signature=a*b/c&expires=1"
+    assert all_of(JsonLines(Remote(address, cache=tmp_path / "cache"))) == records
+    assert [name for name in os.listdir(tmp_path / "cache") if name.endswith("-000.jsonl")]
+    assert list(server.gets) == ["/000.jsonl?signature=a*b/c&expires=1"]
 
 
 def test_file_shards_get_the_paths_of_copies(tmp_path: Path, server) -> None:
@@ -141,6 +150,27 @@ def test_a_missing_file_is_not_tried_again(tmp_path: Path, server) -> None:
     with refused(r"the shard http://\S+/000.jsonl cannot be read: no such file; "):
         all_of(JsonLines(Remote(f"{server.url}/000.jsonl", cache=tmp_path / "cache")))
     assert server.gets["/000.jsonl"] <= 1
+
+
+def test_a_server_that_is_away_when_it_is_asked_for_a_size_is_asked_again(tmp_path: Path, server) -> None:
+    records = lines_there(tmp_path, files=1)
+    server.statuses = [503] * 4
+    assert all_of(JsonLines(Remote(f"{server.url}/000.jsonl", cache=tmp_path / "cache"))) == records
+    assert not server.statuses
+
+
+def test_a_server_that_stays_away_is_not_taken_for_a_missing_file(tmp_path: Path) -> None:
+    with refused(r"the shard http://\S+ cannot be read: .*connect.* \(after 1 try\); see that the storage answers"):
+        all_of(JsonLines(Remote("http://127.0.0.1:1/000.jsonl", cache=tmp_path / "cache", tries=1)))
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_server_that_wants_a_password_is_asked_once(tmp_path: Path, server, status: int) -> None:
+    lines_there(tmp_path, files=1)
+    server.statuses = [status] * 100
+    with refused(rf"the shard http://\S+ cannot be read: {status}, .*; give Remote\(\) what the server wants"):
+        all_of(JsonLines(Remote(f"{server.url}/000.jsonl", cache=tmp_path / "cache")))
+    assert len(server.statuses) >= 98  # one HEAD and one GET
 
 
 def test_a_file_that_changed_since_another_job_is_copied_again(tmp_path: Path, server) -> None:
@@ -255,6 +285,35 @@ def test_a_maker_that_was_killed_leaves_nothing_in_the_way(tmp_path: Path) -> No
     assert cache.using("other", lambda path: None if path.write_bytes(b"x" * 500) else None, Path.read_bytes, 500)
     assert not list((tmp_path / "cache").glob("*.part"))
     assert cache.using("key", lambda path: path.write_bytes(b"whole") and None, Path.read_bytes) == b"whole"
+
+
+def test_a_cache_that_is_deleted_while_a_file_is_made_is_begun_again(tmp_path: Path) -> None:
+    cache = DiskCache(tmp_path / "cache", 1000)
+    tries: list[int] = []
+
+    def make(path: Path) -> None:
+        tries.append(1)
+        path.write_bytes(b"data")
+        if len(tries) == 1:
+            shutil.rmtree(tmp_path / "cache")
+
+    assert cache.using("key", make, Path.read_bytes, size=4) == b"data"
+    assert len(tries) == 2
+
+
+def test_two_that_make_a_file_after_its_cache_was_deleted_do_not_write_the_same_file(tmp_path: Path) -> None:
+    cache = DiskCache(tmp_path / "cache", 1000)
+    paths: list[Path] = []
+
+    def make(path: Path) -> None:
+        paths.append(path)
+        path.write_bytes(b"data")
+        if len(paths) == 1:
+            shutil.rmtree(tmp_path / "cache")
+            assert cache.using("key", make, Path.read_bytes, size=4) == b"data"
+
+    assert cache.using("key", make, Path.read_bytes, size=4) == b"data"
+    assert len(paths) == 2 and paths[0] != paths[1]
 
 
 def test_a_fork_does_not_hold_its_parents_locks(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import errno
 import fcntl
 import hashlib
 import os
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
@@ -82,7 +83,8 @@ class DiskCache:
                 used -= bytes_of_it
 
     def _make(self, name: str, path: Path, make: Callable[[Path], None], size: int) -> None:
-        partial = self.folder / f"{name}.{size}{_PARTIAL}"
+        # If the folder is deleted, locks are lost with it, and others may make this file at the same time.
+        partial = self.folder / f"{name}.{uuid.uuid4().hex}.{size}{_PARTIAL}"
         try:
             partial.touch()
             self.make_room(size)
@@ -94,10 +96,15 @@ class DiskCache:
                 self.make_room(self.most_bytes)
                 make(partial)
             partial.rename(path)
+        except FileNotFoundError:
+            if partial.exists():
+                raise
+            return  # the folder was deleted
         finally:
             partial.unlink(missing_ok=True)
         if size == 0:
-            self.make_room(0)
+            with contextlib.suppress(FileNotFoundError):
+                self.make_room(0)
 
     def _is_left_over(self, file: Path) -> bool:
         """Whether the maker of a partial file was killed. The file is gone then."""

@@ -90,7 +90,7 @@ class Remote:
         """Returns what `use` makes of the path of a copy, which is there at least until it returns."""
         size = self.size(address)
         key = f"{address} {self.identity(address)}"
-        ending = "-" + re.sub(r"[^A-Za-z0-9._-]", "_", address.rsplit("/", 1)[-1])[-64:]
+        ending = "-" + re.sub(r"[^A-Za-z0-9._-]", "_", _without_query(address).rsplit("/", 1)[-1])[-64:]
         failed: list[OSError] = []
 
         def use_copy(path: Path) -> Made:
@@ -124,7 +124,7 @@ class Remote:
 
     def _meant(self, address: str, endings: Sequence[str]) -> list[str]:
         expanded = braces(address)
-        if len(expanded) > 1 or not any(sign in address.split("://", 1)[1] for sign in "*?["):
+        if len(expanded) > 1 or not any(sign in _without_query(address).split("://", 1)[1] for sign in "*?["):
             if address.endswith("/"):
                 return [found for ending in endings or ("",) for found in self._matching(f"{address}*{ending}")]
             return expanded
@@ -166,15 +166,19 @@ class Remote:
                 return what()
             except PacelineError:
                 raise
-            except FileNotFoundError as error:
-                raise unreachable(address, "no such file", "give addresses of files that there are") from error
             except PermissionError as error:
                 if error.filename is not None:
                     raise  # the cache's
                 way_out = "give Remote() what the storage wants, such as key= and secret="
                 raise unreachable(address, error, way_out) from error
             except Exception as error:
-                if isinstance(error, OSError) and error.errno in (
+                fault = _answer_of(error) if _is_http(address) else error
+                if isinstance(fault, FileNotFoundError):
+                    raise unreachable(address, "no such file", "give addresses of files that there are") from error
+                if getattr(fault, "status", 0) in (401, 403):
+                    way_out = 'give Remote() what the server wants, such as headers={"Authorization": "Bearer …"}'
+                    raise unreachable(address, fault, way_out) from error
+                if isinstance(fault, OSError) and fault.errno in (
                     errno.ENOSPC,
                     errno.EDQUOT,
                     errno.EFBIG,
@@ -183,7 +187,7 @@ class Remote:
                     raise
                 if attempt + 1 == self._tries:
                     times = "1 try" if self._tries == 1 else f"{self._tries} tries"
-                    reason = f"{str(error) or type(error).__name__} (after {times})"
+                    reason = f"{str(fault) or type(fault).__name__} (after {times})"
                     way_out = "see that the storage answers, and resume the run; Remote(tries=) waits longer"
                     raise unreachable(address, reason, way_out) from error
                 time.sleep(_FIRST_WAIT * 2**attempt * random.uniform(0.5, 1))
@@ -196,7 +200,7 @@ class Remote:
         except ImportError as error:
             raise PacelineError(f"{address} needs fsspec, which is not installed; pip install fsspec") from error
         options = dict(self._storage)
-        if address.startswith(("http://", "https://")):
+        if _is_http(address):
             options.setdefault("client_kwargs", _patient())
         try:
             system, path = fsspec.url_to_fs(address, **options)
@@ -233,6 +237,23 @@ def braces(text: str) -> list[str]:
         width = len(found[1]) if found[1].startswith("0") else 0
         middles = [str(number).zfill(width) for number in range(int(found[1]), int(found[2]) + 1)]
     return [one for middle in middles for one in braces(text[: found.start()] + middle + text[found.end() :])]
+
+
+def _is_http(address: str) -> bool:
+    return address.lower().startswith(("http://", "https://"))
+
+
+def _without_query(address: str) -> str:
+    """The address without what follows "?" in one of HTTP, such as a signature."""
+    return address.partition("?")[0] if _is_http(address) else address
+
+
+def _answer_of(error: Exception) -> Exception:
+    """The fault itself, as fsspec says "no such file" for each one of a server that is asked for a size."""
+    cause = error.__cause__
+    if not isinstance(error, FileNotFoundError) or not isinstance(cause, Exception):
+        return error
+    return error if getattr(cause, "status", 0) in (404, 410) else cause
 
 
 def _patient() -> dict[str, Any]:

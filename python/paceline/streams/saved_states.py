@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 from bisect import bisect_right
 from collections.abc import Iterator
@@ -25,7 +26,7 @@ class SavedStates:
         if index < 0:
             return self._saving(states, opened, 0), 0
         first, state = states[index]
-        opened.load_state_dict(state)
+        opened.load_state_dict(copy.deepcopy(state))
         return self._saving(states, opened, first), first
 
     def records(self, shard: int) -> list[int]:
@@ -36,7 +37,8 @@ class SavedStates:
         for record in whole(opened):
             number += 1
             if number % _EVERY == 0 and (not states or states[-1][0] < number):
-                states.append((number, opened.state_dict()))
+                # The object may go on in the same dictionary.
+                states.append((number, copy.deepcopy(opened.state_dict())))
             yield record
 
 
