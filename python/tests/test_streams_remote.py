@@ -382,3 +382,12 @@ def test_an_index_without_a_disk_is_made_in_memory(tmp_path: Path, monkeypatch: 
 def test_what_a_remote_refuses(make, text: str) -> None:
     with refused(text):
         Stream(make()).records(0, 0, 1)
+
+
+def test_another_signature_is_the_same_data() -> None:
+    def order(*addresses: str) -> list:
+        return Stream(FileShards(Remote(list(addresses)), open), records=10).data_order()
+
+    first = order("https://a/x/0.gz?sig=1", "https://a/x/1.gz?sig=1")
+    assert first == order("https://b/y/0.gz?sig=2/3", "https://b/y/1.gz")
+    assert first != order("https://a/x/0.gz?sig=1", "https://a/x/2.gz?sig=1")
