@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +10,7 @@ from ..errors import PacelineError, kind_of
 from ..seeding import mix
 from .files import Opened
 from .order import Pass
+from .remote import file_name
 from .shuffling import permuted
 from .source import is_sized
 
@@ -88,7 +88,7 @@ class Mixture:
 
     def order(self) -> list[tuple[int, str]]:
         """Returns the records of a pass from which other weights hold, and a text for each that says them."""
-        names = [[os.path.basename(name) for name in source.shards()] for source in self._sources]
+        names = [[file_name(name) for name in source.shards()] for source in self._sources]
         same = repr((self._seed, self._names, names, self._lengths))
         return [(span.part * _PART, f"{same} {span.shares}") for span in self._spans]
 

@@ -239,6 +239,11 @@ def braces(text: str) -> list[str]:
     return [one for middle in middles for one in braces(text[: found.start()] + middle + text[found.end() :])]
 
 
+def file_name(name: str) -> str:
+    """The name of a shard without its folder, and without the query of an address, such as a signature."""
+    return os.path.basename(_without_query(name))
+
+
 def _is_http(address: str) -> bool:
     return address.lower().startswith(("http://", "https://"))
 

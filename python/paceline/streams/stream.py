@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import copy
 import hashlib
-import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from ..errors import PacelineError, kind_of
 from .order import Pass
-from .remote import is_address
+from .remote import file_name
 from .said import say_once
 from .source import Damaged, Source, changed, is_sized, up_to
 
@@ -215,7 +214,7 @@ class Stream:
         """Digests of the order of records, each from a position on. Equal ones mean the same records there."""
         if not self._in_order:
             if self._names_digest is None:
-                self._names_digest = _digest([_file_name(name) for name in self._names])
+                self._names_digest = _digest([file_name(name) for name in self._names])
             size = len(self) if self._records is None and is_sized(self.source) else None
             return [(0, _digest((self._names_digest, self._numbers, size)))]
         shuffle = self._numbers["shuffle"]
@@ -287,11 +286,6 @@ class Stream:
                 "that stay as they are"
             )
         self._size = size
-
-
-def _file_name(name: str) -> str:
-    """The name of a shard without its folder, and without the query of an address, such as a signature."""
-    return os.path.basename(name.partition("?")[0] if is_address(name) else name)
 
 
 def _digest(what: Any) -> str:
