@@ -14,7 +14,7 @@ import pytest
 import torch
 from stream_files import everything, in_child, library, refused
 
-from paceline.streams import JsonLines, ParquetFiles, Stream, TarFiles
+from paceline.streams import FileShards, JsonLines, ParquetFiles, Stream, TarFiles
 from paceline.streams.files import Opened
 
 # JSON lines
@@ -137,6 +137,31 @@ def write_tars(folder: Path, shards: int = 2, records: int = 20, image: bool = F
                 tar.write(sample)
                 written.append(key)
     return written
+
+
+class _Leases(torch.utils.data.Dataset):
+    def __init__(self, stream: Stream) -> None:
+        self.stream = stream
+
+    def __len__(self) -> int:
+        return 8
+
+    def __getitem__(self, number: int) -> list:
+        return self.stream.records(0, 10 * number, 10 * number + 10)
+
+
+def test_pipelines_of_webdataset_are_shards(tmp_path: Path) -> None:
+    """Each loader process would get a part of a pipeline's samples if it were not told otherwise."""
+    written = write_tars(tmp_path, shards=4)
+    webdataset = library("webdataset")
+
+    def pipeline(path: str):
+        return webdataset.WebDataset(path, shardshuffle=False).decode().to_tuple("__key__", "cls")
+
+    stream = Stream(FileShards(tmp_path, pipeline), shuffle=16)
+    assert sorted(key for key, _ in stream.epoch()) == sorted(written)
+    loader = torch.utils.data.DataLoader(_Leases(stream), batch_size=None, num_workers=2)
+    assert sorted(key for lease in loader for key, _ in lease) == sorted(written)
 
 
 @pytest.mark.parametrize("image", [False, True])
