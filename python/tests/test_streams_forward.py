@@ -174,6 +174,19 @@ def test_an_object_that_saves_its_place_is_read_again_from_the_nearest_state() -
     assert begun == [0, 0, 1000]  # record 4500 needed no other beginning
 
 
+def test_a_long_shard_has_few_states() -> None:
+    class Long(Saving):
+        def __iter__(self):
+            while self.next < 200_000:
+                self.next += 1
+                yield self.next - 1
+
+    source = Shards(["0"], lambda name: Long(0, []), window=16)
+    assert source.up_to(0, 1 << 40) == 200_000
+    assert len(source._states.records(0)) <= 64
+    assert source.read(0, [150_000]) == [150_000]
+
+
 def test_nodes_of_torchdata_are_read_again_from_the_nearest_state() -> None:
     nodes = library("torchdata.nodes")
 
@@ -239,6 +252,28 @@ def test_other_weights_hold_from_their_record_on() -> None:
     assert [begin for begin, _ in mixture.order()] == [0, 4096, 3 * 4096]
 
 
+def test_weights_behind_the_end_of_a_pass_change_nothing() -> None:
+    sources = {"a": (lists(3000), 1), "b": (lists(3000), 1)}
+    late = Stream(Mixture(sources, then={1 << 20: {"a": 1, "b": 5}}))
+    assert late.data_order() == Stream(Mixture(sources)).data_order()
+    assert list(late.epoch()) == list(Stream(Mixture(sources)).epoch())
+
+
+def test_a_mixture_that_would_not_end_is_refused() -> None:
+    class Long:
+        def shards(self) -> list[str]:
+            return ["all"]
+
+        def length(self, shard: int) -> int:
+            return 10**9
+
+        def read(self, shard: int, records) -> list:
+            return list(records)
+
+    with refused("a pass of the Mixture has [0-9]+ records .*; give the largest source more weight"):
+        Mixture({"long": (Long(), 1), "short": (lists(1), 4000)})
+
+
 def test_a_mixture_gives_another_order_in_another_pass() -> None:
     mixture = Mixture({"a": (lists(3000), 1), "b": (lists(3000), 1)})
     first, second = (list(Stream(mixture).epoch(number)) for number in range(2))
@@ -252,6 +287,10 @@ def test_a_mixture_gives_another_order_in_another_pass() -> None:
         ({0: {"a": 1, "b": 1}}, "no multiple of 4096; write 4096"),
         ({5000: {"a": 1, "b": 1}}, "no multiple of 4096; write 8192"),
         ({4096: {"a": 1}}, "has weights for 'a'; write one for each of 'a', 'b'"),
+        ([4096], r"is not \{record: \{name: weight\}\}; "),
+        ({"4096": {"a": 1, "b": 1}}, r"is not \{record: \{name: weight\}\}; "),
+        ({4096: [1, 1]}, r"is not \{record: \{name: weight\}\}; "),
+        ({4096 * (1 + at): {"a": 1, "b": 1} for at in range(201)}, "has 201 changes; write at most 200"),
         ({4096: {"a": 1, "b": 0}}, "the weight of 'b' is 0; write a number above 0"),
     ],
 )

@@ -374,6 +374,10 @@ def test_an_index_without_a_disk_is_made_in_memory(tmp_path: Path, monkeypatch: 
     ("make", "text"),
     [
         (lambda: Remote("here.jsonl"), "'here.jsonl' is no address; write https://"),
+        (lambda: Remote([]), r"a Remote was given \[\]; give it an address"),
+        (lambda: Remote(None), "a Remote was given None; give it an address"),
+        (lambda: Remote("https://h/a", gigabytes=float("inf")), "gigabytes = inf is no size of a cache; "),
+        (lambda: Remote("https://h/a", tries=True), "tries = True is no number of tries; "),
         (lambda: Remote("https://h/a", gigabytes=0), "gigabytes = 0 is no size of a cache; "),
         (lambda: Remote("https://h/a", tries=0), "tries = 0 is no number of tries; "),
         (lambda: JsonLines("nonsense://h/a.jsonl"), "fsspec cannot open nonsense://h/a.jsonl: .*; "),

@@ -27,7 +27,7 @@ _HELD: set[int] = set()  # descriptors of locks that this process holds
 def cache_folder() -> Path:
     """Returns the folder of this user's caches on this host. It need not be there."""
     if given := os.environ.get("PACELINE_CACHE"):
-        return Path(given)
+        return Path(given).expanduser().absolute()
     base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     return Path(base) / "paceline"
 

@@ -15,6 +15,8 @@ from .shuffling import permuted
 from .source import is_sized
 
 _PART = 4096  # records of the mixture; in each, a source has its share as exactly as a whole number can
+_MOST_RECORDS = 1 << 32
+_MOST_CHANGES = 200  # entries of then=
 _ORDER = (4096, 8, 16)  # shuffle, interleave and stride of each source
 
 
@@ -38,6 +40,8 @@ class Mixture:
 
         A resumed run may have new ones, from any record on that it has not come to.
         """
+        if not isinstance(sources, Mapping):
+            raise PacelineError(f"a Mixture was given {kind_of(sources)}; give it {{name: (source, weight)}}")
         if not sources:
             raise PacelineError("a Mixture was given no sources; give it {name: (source, weight)}")
         for name, pair in sources.items():
@@ -61,6 +65,11 @@ class Mixture:
         self._records = 1 + max(
             self._position(source, sum(lengths) - 1) for source, lengths in enumerate(self._lengths)
         )
+        if self._records > _MOST_RECORDS:
+            raise PacelineError(
+                f"a pass of the Mixture has {self._records} records until each record of each source was in it, and "
+                f"{_MOST_RECORDS} are possible; give the largest source more weight"
+            )
 
     def shards(self) -> list[str]:
         return [f"part {part} of the mixture" for part in range(-(-self._records // _PART))]
@@ -90,10 +99,16 @@ class Mixture:
         """Returns the records of a pass from which other weights hold, and a text for each that says them."""
         names = [[file_name(name) for name in source.shards()] for source in self._sources]
         same = repr((self._seed, self._names, names, self._lengths))
-        return [(span.part * _PART, f"{same} {span.shares}") for span in self._spans]
+        spans = [span for span in self._spans if span.part * _PART < self._records]
+        return [(span.part * _PART, f"{same} {span.shares}") for span in spans]
 
     def _all_spans(self, first: Mapping[str, float], then: Mapping[int, Mapping[str, float]]) -> list[_Span]:
         spans = [_Span(0, _shares(first), [0] * len(first))]
+        are_records = isinstance(then, Mapping) and all(isinstance(record, int) for record in then)
+        if not are_records or not all(isinstance(weights, Mapping) for weights in then.values()):
+            raise PacelineError("then= of the Mixture is not {record: {name: weight}}; write for example {8192: {…}}")
+        if len(then) > _MOST_CHANGES:
+            raise PacelineError(f"then= of the Mixture has {len(then)} changes; write at most {_MOST_CHANGES}")
         for record, weights in sorted(then.items()):
             if record <= 0 or record % _PART:
                 raise PacelineError(
@@ -147,7 +162,7 @@ class _Span:
 def _shares(weights: Mapping[str, float]) -> list[int]:
     """Returns each source's records in a part, by the weights; what is left goes to the largest rests."""
     for name, weight in weights.items():
-        if not isinstance(weight, (int, float)) or not 0 < weight < float("inf"):
+        if not isinstance(weight, (int, float)) or not 0 < weight < 1e100:
             raise PacelineError(f"the weight of {name!r} is {weight!r}; write a number above 0")
     total = sum(weights.values())
     exact = [weight * _PART / total for weight in weights.values()]

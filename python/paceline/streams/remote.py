@@ -50,15 +50,17 @@ class Remote:
         there; the ones that nobody has used for the longest time go first. tries: how often a read is tried before
         the job ends. storage: options of the fsspec filesystem, such as anon=True.
         """
+        if not isinstance(files, (str, Sequence)) or not files:
+            raise PacelineError(f"a Remote was given {files!r:.80}; give it an address or a list of addresses")
         self.given = [files] if isinstance(files, str) else list(files)
         for address in self.given:
             if not is_address(address):
                 raise PacelineError(
                     f"{address!r:.80} is no address; write https://…, s3://… or another that fsspec knows"
                 )
-        if not isinstance(gigabytes, (int, float)) or not gigabytes > 0:
+        if not isinstance(gigabytes, (int, float)) or not 0 < gigabytes < 1e9:
             raise PacelineError(f"gigabytes = {gigabytes!r} is no size of a cache; write a number above 0")
-        if not isinstance(tries, int) or tries < 1:
+        if not isinstance(tries, int) or isinstance(tries, bool) or tries < 1:
             raise PacelineError(f"tries = {tries!r} is no number of tries; write 1 or more")
         self._cache = DiskCache(Path(cache) if cache else cache_folder() / "shards", int(gigabytes * 1e9))
         self._tries = tries

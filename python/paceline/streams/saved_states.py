@@ -11,10 +11,11 @@ from typing import Any
 import torch
 
 _EVERY = 1000  # records
+_MOST = 64  # states of a shard, which may be large
 
 
 class SavedStates:
-    """The states of shards, one each 1000 records that were read."""
+    """The states of shards, one each 1000 records that were read; fewer of a long shard."""
 
     def __init__(self) -> None:
         self._states: dict[int, list[tuple[int, Any]]] = {}  # record and state, ascending
@@ -39,6 +40,8 @@ class SavedStates:
             if number % _EVERY == 0 and (not states or states[-1][0] < number):
                 # The object may go on in the same dictionary.
                 states.append((number, copy.deepcopy(opened.state_dict())))
+                if len(states) > _MOST:
+                    del states[::2]  # the rest are twice as far apart
             yield record
 
 
