@@ -12,7 +12,7 @@ from __future__ import annotations
 import bisect
 import itertools
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -20,6 +20,7 @@ import torch
 from .shuffling import permuted
 
 UpTo = Callable[[int, int], int]
+Places = tuple[torch.Tensor, torch.Tensor]  # the shard and the record at each of them, as int64
 _NO_LIMIT = 1 << 62
 _SHARDS, _BLOCK = 1, 2  # purposes of a seed
 
@@ -37,17 +38,17 @@ class _Segment:
     def end(self) -> int:
         return self.start + self.rounds * len(self.open) * self.stride
 
-    def at(self, begin: int, end: int) -> Iterable[tuple[int, int]]:
-        """The shards and records of places [begin, end), which are in this segment."""
-        if self.rounds == 1 and len(self.open) == 1:  # torch takes longer
-            [(shard, first)] = self.open
-            return [(shard, first + place - self.start) for place in range(begin, end)]
+    def at(self, begin: int, end: int) -> Places:
+        """Places [begin, end), which are in this segment."""
         within = torch.arange(begin - self.start, end - self.start)
+        if len(self.open) == 1:
+            [(shard, first)] = self.open
+            return torch.full_like(within, shard), within + first
         rounds, rest = within // (len(self.open) * self.stride), within % (len(self.open) * self.stride)
         turn = rest // self.stride
         shards, firsts = torch.tensor(self.open, dtype=torch.int64).T
         records = firsts[turn] + rounds * self.stride + rest % self.stride
-        return zip(shards[turn].tolist(), records.tolist())
+        return shards[turn], records
 
 
 class Pass:
@@ -82,17 +83,19 @@ class Pass:
         self._open: list[list[int] | None] = [None] * interleave  # shard and next record; None: take the next one
         self._segments: list[_Segment] = []
         self._starts: list[int] = []
-        self._block: tuple[int, list[tuple[int, int]]] = (-1, [])
+        self._block: tuple[int, Places] = (-1, _joined([]))
         self.size: int | None = None  # the number of records, once it is known
 
     def places(self, begin: int, end: int) -> list[tuple[int, int]]:
         """The shards and records of places [begin, end); fewer if the pass has no more."""
         if not self._shuffle:
-            return self._before_shuffling(begin, end)
+            return _pairs(self._before_shuffling(begin, end))
         found: list[tuple[int, int]] = []
         for block in range(begin // self._shuffle, -(-end // self._shuffle)):
             first = block * self._shuffle
-            found += self._permuted(block)[max(0, begin - first) : max(0, end - first)]
+            shards, records = self._permuted(block)
+            wanted = slice(max(0, begin - first), max(0, end - first))
+            found += _pairs((shards[wanted], records[wanted]))
         return found
 
     def soon(self) -> list[int]:
@@ -104,25 +107,25 @@ class Pass:
         self._reach(place + 1)
         return self.size is not None and self.size <= place
 
-    def _permuted(self, block: int) -> list[tuple[int, int]]:
+    def _permuted(self, block: int) -> Places:
         if self._block[0] != block:
             first = block * self._shuffle
-            places = self._before_shuffling(first, first + self._shuffle)
-            order = permuted(len(places), self._seed, _BLOCK, self._number, block).tolist()
-            self._block = (block, [places[at] for at in order])
+            shards, records = self._before_shuffling(first, first + self._shuffle)
+            order = permuted(len(shards), self._seed, _BLOCK, self._number, block)
+            self._block = (block, (shards[order], records[order]))
         return self._block[1]
 
-    def _before_shuffling(self, begin: int, end: int) -> list[tuple[int, int]]:
+    def _before_shuffling(self, begin: int, end: int) -> Places:
         self._reach(end)
-        found: list[tuple[int, int]] = []
+        found: list[Places] = []
         at = max(0, bisect.bisect_right(self._starts, begin) - 1)
         while begin < end and at < len(self._segments) and self._segments[at].start < end:
             segment = self._segments[at]
             if begin < segment.end:
-                found += segment.at(begin, min(end, segment.end))
+                found.append(segment.at(begin, min(end, segment.end)))
             begin = max(begin, segment.end)
             at += 1
-        return found
+        return _joined(found)
 
     def _reach(self, place: int) -> None:
         """The segments of all places before this one are known, or the size is."""
@@ -178,3 +181,13 @@ class Pass:
             self._add(_Segment(self._known, ((shard, record),), 1, given))
             slot[1] += given
         return given
+
+
+def _joined(parts: list[Places]) -> Places:
+    if not parts:
+        return torch.empty(0, dtype=torch.int64), torch.empty(0, dtype=torch.int64)
+    return torch.cat([shards for shards, _ in parts]), torch.cat([records for _, records in parts])
+
+
+def _pairs(places: Places) -> list[tuple[int, int]]:
+    return list(zip(places[0].tolist(), places[1].tolist()))
