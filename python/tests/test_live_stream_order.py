@@ -124,8 +124,9 @@ def test_a_mixture_goes_on_with_other_weights_from_a_record_that_was_not_trained
 
 
 def test_a_mixture_does_not_go_on_with_other_weights_for_what_was_trained(tmp_path: Path) -> None:
-    run = killed(tmp_path, {**MIXED, "then": {}}, every=0.5)  # the second checkpoint is behind record 4096
-    (tmp_path / "settings.json").write_text(json.dumps({**MIXED, "then": {"4096": {"a": 1, "b": 3}}}))
+    long = {**MIXED, "records": 48000}
+    run = killed(tmp_path, {**long, "then": {}}, every=0.1)  # each checkpoint is behind record 4096
+    (tmp_path / "settings.json").write_text(json.dumps({**long, "then": {"4096": {"a": 1, "b": 3}}}))
     refused = paceline(tmp_path, "train", "--resume", str(run))
     assert refused.returncode == 2
     assert "and its data are other ones from sample 4096 on" in refused.stderr
