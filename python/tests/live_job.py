@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import textwrap
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -78,3 +79,16 @@ def read_safetensors(path: Path) -> dict[str, torch.Tensor]:
         raw = bytearray(data[8 + size + begin : 8 + size + end])
         tensors[name] = torch.frombuffer(raw, dtype=types[entry["dtype"]]).reshape(entry["shape"])
     return tensors
+
+
+def killed_after_checkpoints(folder: Path, words: list[str]) -> Path:
+    """A run of `paceline` with these words, which was killed once it had begun its second checkpoint."""
+    with open(folder / "log", "w") as log:
+        run = subprocess.Popen([PACELINE, *words], cwd=folder, env=environment(), stdout=log, stderr=log)
+    deadline = time.monotonic() + 240
+    while len(list(folder.glob("runs/*/checkpoints/*"))) < 2:
+        assert run.poll() is None and time.monotonic() < deadline, (folder / "log").read_text()
+        time.sleep(0.02)
+    run.kill()
+    run.wait()
+    return only_run(folder)

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import time
 from pathlib import Path
 
 import torch
-from live_job import PACELINE, environment, exported, needs_paceline, only_run, paceline, replay, run_words
+from live_job import exported, killed_after_checkpoints, needs_paceline, paceline, replay, run_words
 
 pytestmark = needs_paceline
 
@@ -63,16 +61,7 @@ def killed(folder: Path, settings: dict, every: float) -> Path:
     """A run that was killed after its second checkpoint. every: epochs between checkpoints."""
     (folder / "settings.json").write_text(json.dumps(settings))
     more = ("--policy", "asp", "--set", "sync.scale=update", "--set", f"checkpoint.every_epochs={every}")
-    words = run_words(folder, PROGRAM, 2, more, [])
-    with open(folder / "log", "w") as log:
-        run = subprocess.Popen([PACELINE, *words], cwd=folder, env=environment(), stdout=log, stderr=log)
-    deadline = time.monotonic() + 240
-    while len(list(folder.glob("runs/*/checkpoints/*"))) < 2:
-        assert run.poll() is None and time.monotonic() < deadline, (folder / "log").read_text()
-        time.sleep(0.02)
-    run.kill()
-    run.wait()
-    return only_run(folder)
+    return killed_after_checkpoints(folder, run_words(folder, PROGRAM, 2, more, []))
 
 
 def lines(folder: Path) -> None:

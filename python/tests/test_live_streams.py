@@ -7,14 +7,21 @@ learning rate is 1. So each weight becomes the number of times that its record w
 from __future__ import annotations
 
 import json
-import subprocess
-import time
 from collections import Counter
 from pathlib import Path
 
 import pytest
 import torch
-from live_job import PACELINE, environment, exported, needs_paceline, only_run, paceline, replay, run_words, trained
+from live_job import (
+    exported,
+    killed_after_checkpoints,
+    needs_paceline,
+    only_run,
+    paceline,
+    replay,
+    run_words,
+    trained,
+)
 
 from paceline.streams.stream import UNKNOWN_EPOCH
 
@@ -170,14 +177,7 @@ def test_a_run_that_was_killed_goes_on_at_its_last_checkpoint(tmp_path: Path, by
         ("--policy", "asp", "--set", "sync.scale=update", "--set", f"checkpoint.every_epochs={often}"),
         [json.dumps(settings)],
     )
-    with open(tmp_path / "log", "w") as log:
-        killed = subprocess.Popen([PACELINE, *words], cwd=tmp_path, env=environment(), stdout=log, stderr=log)
-    deadline = time.monotonic() + 240
-    while len(list(tmp_path.glob("runs/*/checkpoints/*"))) < 2:
-        assert killed.poll() is None and time.monotonic() < deadline, (tmp_path / "log").read_text()
-        time.sleep(0.02)
-    killed.kill()
-    killed.wait()
+    killed_after_checkpoints(tmp_path, words)
     resumed = paceline(tmp_path, "train", "--resume", str(only_run(tmp_path)))
     assert resumed.returncode == 0, resumed.stderr
     assert_counts(tmp_path, only_run(tmp_path), torch.ones(records))

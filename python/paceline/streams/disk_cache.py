@@ -1,7 +1,7 @@
 """Files that the processes of a host make once, and keep on its disk up to a number of bytes.
 
 A key's file is made by one process at a time, under a lock, and gets its name when it is whole. If there is no room,
-the files that nobody has used for the longest time go. Whoever has one of them open can read it on.
+the least recently used files are deleted. A process that has one of them open can still read it.
 """
 
 from __future__ import annotations

@@ -7,10 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Callable
 
 from ..errors import PacelineError, kind_of
-from .ahead import Ahead
-from .files import Paths, file_list
+from .files import Files, Paths
 from .forward import Forward
-from .remote import remote
 from .saved_states import SavedStates, can_save, whole
 
 
@@ -70,25 +68,18 @@ class FileShards(Shards):
         window: int = 8192,
     ) -> None:
         """open and length: functions of a path, which is a copy's if the file has an address."""
-        self._remote = remote(files)
-        names = self._remote.files(()) if self._remote else file_list(files, ())
-        super().__init__(names, open, length=length, window=window)
-        self._ahead = Ahead()
+        self._files = Files(files, ())
+        super().__init__(self._files.files, open, length=length, window=window)
 
     def length(self, shard: int) -> int:
-        if self._remote is None:
-            return super().length(shard)
         assert self._length is not None
-        return int(self._remote.using(self._names[shard], self._length))
+        return int(self._files.using(shard, self._length))
 
     def soon(self, shards: Sequence[int]) -> None:
-        if self._remote:
-            self._ahead.fetch(self._remote, [self._names[shard] for shard in shards])
+        self._files.soon(shards)
 
     def _opened(self, shard: int) -> Iterable[Any]:
-        if self._remote is None:
-            return self._open(self._names[shard])
-        return self._remote.using(self._names[shard], self._begun)
+        return self._files.using(shard, self._begun if self._files.are_copies else self._open)
 
     def _begun(self, path: str) -> Iterable[Any]:
         """A generator opens its file when it is asked for the first record, and the copy is there until then."""

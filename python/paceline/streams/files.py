@@ -70,6 +70,11 @@ class Files:
         self._ahead = Ahead()
         self._seen: dict[int, tuple[int, int, int]] = {}  # bytes, time and inode
 
+    @property
+    def are_copies(self) -> bool:
+        """Whether using() gives paths of copies."""
+        return self._remote is not None
+
     def shards(self) -> list[str]:
         """Returns the paths or addresses."""
         return self.files

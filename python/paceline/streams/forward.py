@@ -101,7 +101,7 @@ class Forward(ABC):
             reading.damage.records = reading.next
             raise reading.damage from error
         except OSError as error:
-            del self._readings[shard]  # the next try begins anew
+            del self._readings[shard]  # the next try opens the shard again
             raise unreachable(self._names[shard], error, "see that it can be read on this host") from error
         except Exception:
             del self._readings[shard]  # a generator that raised ends, and its shard does not

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from pathlib import Path
 
@@ -21,10 +22,8 @@ def say_once(host: str, line: str) -> None:
         print(line, file=sys.stderr, flush=True)
         path.write_bytes(b"\n")
 
-    if not host:
-        print(line, file=sys.stderr, flush=True)
-        return
-    try:
-        DiskCache(cache_folder() / "said", _MOST_BYTES).using(f"{host} {line}", say, lambda path: None)
-    except OSError:
-        print(line, file=sys.stderr, flush=True)
+    with contextlib.suppress(OSError):
+        if host:
+            DiskCache(cache_folder() / "said", _MOST_BYTES).using(f"{host} {line}", say, lambda path: None)
+            return
+    print(line, file=sys.stderr, flush=True)
