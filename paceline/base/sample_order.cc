@@ -13,6 +13,7 @@ enum Stream : std::uint64_t { kOrder = 1, kAugment = 2, kStep = 3 };
 
 std::span<const std::int32_t> SampleOrder::samples(const Lease& lease) {
   if (lease.epoch < 0 || lease.begin < 0 || lease.end > dataset_size_ || lease.end <= lease.begin) return {};
+  if (lease.scrap() > 0) return both_runs(lease);
   if (in_order_) {
     order_.resize(static_cast<std::size_t>(lease.size()));
     std::iota(order_.begin(), order_.end(), static_cast<std::int32_t>(lease.begin));
@@ -32,6 +33,15 @@ std::span<const std::int32_t> SampleOrder::samples(const Lease& lease) {
   }
   return std::span(order_).subspan(static_cast<std::size_t>(lease.begin),
                                    static_cast<std::size_t>(lease.size()));
+}
+
+std::span<const std::int32_t> SampleOrder::both_runs(const Lease& lease) {
+  both_.clear();
+  lease.for_each_run([&](std::int64_t begin, std::int64_t end) {
+    const auto run = samples({lease.epoch, begin, end});
+    both_.insert(both_.end(), run.begin(), run.end());
+  });
+  return both_;
 }
 
 std::uint64_t SampleOrder::augment_seed(const Lease& lease) const {

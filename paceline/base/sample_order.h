@@ -28,11 +28,14 @@ class SampleOrder {
   std::uint64_t step_seed(const Lease& lease) const;
 
  private:
+  std::span<const std::int32_t> both_runs(const Lease& lease);
+
   const std::uint64_t seed_;
   const std::int32_t dataset_size_;
   const bool in_order_;
   std::int32_t epoch_ = -1;          // the epoch that is listed
   std::vector<std::int32_t> order_;  // the samples of that epoch, or of the last lease
+  std::vector<std::int32_t> both_;   // the samples of the last lease that had a scrap
 };
 
 }  // namespace paceline

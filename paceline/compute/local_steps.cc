@@ -25,9 +25,8 @@ engine::Batch batch_of(SampleOrder& order, const Lease& lease) {
 std::vector<engine::Batch> step_samples(SampleOrder& order, const Lease& lease, std::int64_t steps) {
   std::vector<engine::Batch> parts;
   for (std::int64_t step = 0; step < steps; ++step) {
-    const Lease part{lease.epoch, lease.begin + lease.size() * step / steps,
-                     lease.begin + lease.size() * (step + 1) / steps};
-    engine::Batch batch = batch_of(order, part);
+    engine::Batch batch =
+        batch_of(order, part_of(lease, lease.size() * step / steps, lease.size() * (step + 1) / steps));
     if (!batch.samples.empty()) parts.push_back(std::move(batch));
   }
   return parts;

@@ -48,8 +48,9 @@ absl::StatusOr<config::JobConfig> with_own_program(const config::JobConfig& job,
 
 absl::StatusOr<engine::Engine*> OwnEngine::of(const config::JobConfig& job, const std::string& name,
                                               int threads) {
-  const bool fits = engine_ != nullptr && threads == threads_ && computes_the_same(job, *job_);
+  const bool fits = engine_ != nullptr && !too_few() && threads == threads_ && computes_the_same(job, *job_);
   if (!fits) {
+    if (const auto few = too_few()) computed_ = few->computed;
     engine_.reset();
     constants_.reset();
     PACELINE_ASSIGN_OR_RETURN(engine_, make(job, name, threads));
@@ -84,6 +85,7 @@ absl::StatusOr<std::unique_ptr<engine::Engine>> OwnEngine::make(const config::Jo
     PACELINE_ASSIGN_OR_RETURN(const config::JobConfig mine, with_own_program(job, job_file_));
     const auto role = use_ == Use::kTrain ? program::Role::kWorker : program::Role::kEvaluator;
     program::StartOptions options = program::start_options(mine, role, name, threads);
+    if (computed_ > 0) options.start.settings.emplace_back("computed", computed_);
     options.start.host_folder = std::filesystem::path(job_file_).parent_path().string();
     // On a host without the run's folder, the program has another job file.
     const store::RunPaths run{std::filesystem::path(job_file_).parent_path()};

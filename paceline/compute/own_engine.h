@@ -28,6 +28,10 @@ class OwnEngine {
   // The job is over, or none was found (nothing happens then). Errors: the engine's, and the job is over all
   // the same.
   absl::Status end();
+  // Engine::too_few() of the engine. The next engine is then a new one.
+  std::optional<engine::TooFew> too_few() const {
+    return engine_ == nullptr ? std::nullopt : engine_->too_few();
+  }
   // CRC-32 of each constant of the engine's layout. `weights`: what its model begins with. A program that is
   // asked again may have counted on; then it is what was there first.
   const std::vector<std::uint32_t>& constants(std::span<const float> weights);
@@ -42,6 +46,7 @@ class OwnEngine {
   int threads_ = 0;
   std::unique_ptr<engine::Engine> engine_;
   std::optional<std::vector<std::uint32_t>> constants_;
+  std::int64_t computed_ = 0;  // TooFew::computed of an engine before this one
 };
 
 }  // namespace paceline::compute

@@ -21,6 +21,7 @@ namespace {
 using std::chrono::steady_clock;
 // How often a wait for weights looks up whether the job is over.
 constexpr std::chrono::milliseconds kPullPatience{200};
+constexpr std::chrono::seconds kAnswerPatience{30};
 
 // A worker's time, by what it was spent on; printed when it ends.
 struct TimeSpent {
@@ -53,6 +54,9 @@ class Worker {
   absl::Status join();
   // Releases, until the disconnect.
   absl::Status work();
+  // Returns `why`, with which the program failed, or Aborted if the program is to start again because batches have at
+  // least `least` samples from now on.
+  absl::Status ask_for_larger_batches(std::int64_t least, const absl::Status& why);
 
  private:
   absl::StatusOr<wire::WorkerOrder> expect(wire::WorkerOrder::WhatCase what);
@@ -119,6 +123,15 @@ absl::Status Worker::work() {
     PACELINE_RETURN_IF_ERROR(carry_out(*order));
   }
   return wire::coordinator_lost();
+}
+
+absl::Status Worker::ask_for_larger_batches(std::int64_t least, const absl::Status& why) {
+  wire::WorkerMessage message;
+  message.mutable_too_few()->set_least(least);
+  message.mutable_too_few()->set_why(std::string(why.message()));
+  if (!connection_.send(message)) return why;
+  const absl::Status answer = peer::unless_disconnected(connection_, why, wire::outcome_of, kAnswerPatience);
+  return absl::IsAborted(answer) ? answer : why;
 }
 
 absl::Status Worker::carry_out(const wire::WorkerOrder& order) {
@@ -242,6 +255,8 @@ absl::Status run_worker(const WorkerRoleOptions& options) {
         absl::Status outcome = worker.join();
         if (outcome.ok()) outcome = worker.work();
         if (!outcome.ok()) outcome = peer::unless_over(connection, outcome);
+        if (const auto few = engine.too_few(); few && !outcome.ok())
+          outcome = worker.ask_for_larger_batches(few->enough, outcome);
         if (wire::is_stop(outcome)) stopped = outcome;
         if (absl::IsCancelled(outcome))
           return absl::OkStatus();  // the job was over before this worker was ready

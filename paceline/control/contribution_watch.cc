@@ -20,11 +20,11 @@ constexpr char kWhatToTry[] =
 constexpr char kOrLookAtSamples[] = ". If it has not learnt before, look for nan and inf in these samples";
 
 bool overlap(const Lease& one, const Lease& other) {
-  return one.epoch == other.epoch && one.begin < other.end && other.begin < one.end;
-}
-
-std::string samples(const Lease& lease) {
-  return fmt::format("samples {} to {} of epoch {}", lease.begin, lease.end, lease.epoch);
+  bool overlap = false;
+  one.for_each_run([&](std::int64_t begin, std::int64_t end) {
+    other.for_each_run([&](std::int64_t from, std::int64_t to) { overlap |= begin < to && from < end; });
+  });
+  return one.epoch == other.epoch && overlap;
 }
 
 }  // namespace
@@ -55,7 +55,7 @@ ContributionWatch::Judgement ContributionWatch::judge_bad(const Contribution& co
                         contribution.not_finite,
                         contribution.loss ? fmt::format(", at a loss of {:.4g}", *contribution.loss) : "");
   const std::string where =
-      fmt::format("{} (version {}, {})", what, contribution.version, samples(contribution.lease));
+      fmt::format("{} (version {}, {})", what, contribution.version, in_words(contribution.lease));
   if (!far) {
     bad_since_.insert(contribution.worker);
     ++bad_in_a_row_;
@@ -72,7 +72,7 @@ ContributionWatch::Judgement ContributionWatch::judge_bad(const Contribution& co
               fmt::format(
                   "{} give a gradient that is not finite, {} times, on {}, and others do not. {}. Look at "
                   "these samples",
-                  samples(contribution.lease), tries.times, fmt::join(tries.workers, ", "), where)};
+                  in_words(contribution.lease), tries.times, fmt::join(tries.workers, ", "), where)};
     }
   }
   if (workers > 1 && worker.bad.size() >= kMost && alone_with_it(contribution.worker)) {

@@ -57,6 +57,7 @@ absl::Status Controller::restore(const ControllerState& state) {
   PACELINE_CHECK(ledger_.restore(state.ledger), "a state fits and does not");
   policy_orders_ = policy::Orders(state.version);
   completed_ = state.version;
+  shares_.raise_least(ledger_.least());
   rounds_ = CommittedRounds(state.version);
   restored_clocks_ = state.clocks;
   return absl::OkStatus();
@@ -116,6 +117,10 @@ absl::Status Controller::on(Time at, const ReplicaLeft& fact, std::vector<Order>
   if (!here(fact.replica)) return refuse("replica {} left and was not here", fact.replica);
   ledger_.withdraw(fact.replica);
   ledger_.give_back(fact.replica);
+  if (fact.least_batch) {
+    ledger_.raise_least(*fact.least_batch);
+    shares_.raise_least(*fact.least_batch);
+  }
   if (active(fact.replica)) deactivate(at, fact.replica);
   parked_.erase(fact.replica);
   nominal_batch_ -= member(fact.replica).batch;
@@ -246,6 +251,11 @@ absl::Status Controller::on(Time at, const PlanSearched& fact, std::vector<Order
   PACELINE_RETURN_IF_ERROR(replanner_->searched(at, fact, orders));
   share_as_planned();
   return absl::OkStatus();
+}
+
+bool Controller::could_be_larger(ReplicaId replica, std::int64_t least) const {
+  return least > ledger_.least() && least <= nominal_batch_ && here(replica) && ledger_.holds(replica) &&
+         ledger_.could_be_larger(replica, least);
 }
 
 std::optional<planner::Plan> Controller::plan() const {

@@ -81,6 +81,8 @@ class Controller {
   policy::Bounds bounds() const { return policy_->bounds(); }
   // In use; nothing where there is none.
   std::optional<planner::Plan> plan() const;
+  // Whether the samples of the replica's iteration can be part of a lease of at least `least` samples, if it leaves.
+  bool could_be_larger(ReplicaId replica, std::int64_t least) const;
   // Whether the plan may become another one: DeviceJoined, DeviceLeft and LinkMeasured are to be told.
   bool plans_anew() const { return replanner_ != nullptr && replanner_->plans_anew(); }
   // Whether an ordered search for a plan has not been answered yet.

@@ -43,6 +43,7 @@ struct Met {
   int unparks = 0;
   int discards = 0;
   std::int64_t ahead = 0;
+  std::int64_t scraps = 0;
 };
 
 ControllerConfig random_config(Rng& rng) {
@@ -81,8 +82,10 @@ class WholeRun {
       met.parks += cluster.parks();
       met.unparks += cluster.unparks();
       met.discards += cluster.discards();
-      for (const Release& release : cluster.releases())
+      for (const Release& release : cluster.releases()) {
         met.ahead += static_cast<std::int64_t>(release.ahead.size());
+        met.scraps += release.lease.scrap() > 0 ? 1 : 0;
+      }
       if (!cluster.broken().empty()) return fmt::format("life {}, {}", life, cluster.broken());
       remember(cluster);
       if (cluster.controller().committed_samples() == total_ && cluster.finished()) return end();
@@ -101,7 +104,7 @@ class WholeRun {
       if (here.empty() || few || dice < 3) {
         join(cluster);
       } else if (dice < (any_parked(cluster) ? 30 : 6)) {
-        cluster.leave(here[rng_.below(here.size())]);
+        leave(cluster, here[rng_.below(here.size())]);
       } else if (may_die && dice < 7) {
         if (rng_.below(2) == 0) cluster.stop();
         return;
@@ -116,6 +119,13 @@ class WholeRun {
   static bool any_parked(const LittleCluster& cluster) {
     const std::vector<ReplicaId> here = cluster.live();
     return std::any_of(here.begin(), here.end(), [&](ReplicaId replica) { return cluster.parked(replica); });
+  }
+
+  // In one of two cases its program cannot compute on as few samples as it has.
+  void leave(LittleCluster& cluster, ReplicaId replica) {
+    const std::int64_t least = 1 + static_cast<std::int64_t>(rng_.below(6));
+    const bool tells = rng_.below(2) == 0 && cluster.controller().could_be_larger(replica, least);
+    cluster.leave(replica, tells ? std::optional(least) : std::nullopt);
   }
 
   void join(LittleCluster& cluster) {
@@ -171,6 +181,7 @@ TEST_P(RandomRuns, CommitEverySampleOnceAndKeepEveryPromise) {
   EXPECT_GT(met.parks, 2000);
   EXPECT_GT(met.unparks, 100);
   EXPECT_GT(met.ahead, 1000);
+  EXPECT_GT(met.scraps, 100);
   const std::string spec = GetParam();
   if (spec == "bsp" || spec == "groups:2+2:bsp") {
     EXPECT_GT(met.discards, 20);

@@ -18,6 +18,12 @@ DataShares::Member& DataShares::member(ReplicaId replica) {
   return members_[index];
 }
 
+void DataShares::raise_least(std::int64_t least) {
+  if (least <= least_) return;
+  least_ = least;
+  until_next_ = 0;
+}
+
 void DataShares::joined(ReplicaId replica, std::int64_t batch) {
   member(replica).batch = batch;
   ++active_;

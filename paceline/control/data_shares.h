@@ -30,6 +30,8 @@ class DataShares {
   // `least`: the fewest samples of a share, for models that cannot compute on fewer.
   explicit DataShares(std::int64_t least = 1) : least_(least) {}
 
+  // From the next share on. No effect if it is as large already.
+  void raise_least(std::int64_t least);
   // `batch`: its part of all samples, and its share as long as its speed is not known.
   void joined(ReplicaId replica, std::int64_t batch);
   // The replica may come back with joined(); else call forget().
@@ -53,7 +55,7 @@ class DataShares {
   // Whether the decision is for exactly the active replicas; if so, it is applied.
   bool take_decided();
 
-  const std::int64_t least_;
+  std::int64_t least_;
   std::vector<Member> members_;  // index: replica id
   std::int64_t active_ = 0;
   std::int64_t until_next_ = 0;  // iterations on these shares

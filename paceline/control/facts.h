@@ -27,6 +27,8 @@ struct ReplicaJoined {
 struct ReplicaLeft {
   ReplicaId replica;
   std::string why;  // one line for people
+  // Its program failed because its batch was so small: no lease has fewer samples from now on.
+  std::optional<std::int64_t> least_batch = {};
 };
 
 struct ReplicaReady {

@@ -43,6 +43,7 @@ Complaint Observer::take_in(const Fact& fact) {
                         },
                         [&](const ReplicaLeft& left) -> Complaint {
                           leave(left.replica, Doing::kGone);
+                          if (left.least_batch && reservations_) reservations_->end_reservations();
                           return {};
                         },
                         [&](const ReplicaReady& ready) { return see_ready(ready); },
@@ -221,21 +222,31 @@ Complaint Observer::end_at(std::int64_t total) {
 }
 
 bool Observer::any_done(const Lease& lease) const {
-  const std::int64_t begin = lease.epoch * dataset_size_ + lease.begin;
-  const auto after = done_.upper_bound(begin);
-  return (after != done_.begin() && std::prev(after)->second > begin) ||
-         (after != done_.end() && after->first < begin + lease.size());
+  const std::int64_t start = lease.epoch * dataset_size_;
+  bool any = false;
+  lease.for_each_run([&](std::int64_t begin, std::int64_t end) {
+    const auto after = done_.upper_bound(start + begin);
+    any |= (after != done_.begin() && std::prev(after)->second > start + begin) ||
+           (after != done_.end() && after->first < start + end);
+  });
+  return any;
 }
 
 Complaint Observer::mark_done(const Lease& lease) {
-  const std::int64_t begin = lease.epoch * dataset_size_ + lease.begin;
-  const std::int64_t end = begin + lease.size();
+  const std::int64_t start = lease.epoch * dataset_size_;
+  Complaint complaint;
+  lease.for_each_run([&](std::int64_t begin, std::int64_t end) {
+    if (!complaint && !mark_done(start + begin, start + end))
+      complaint = in_words(lease) + " are committed twice";
+  });
+  return complaint;
+}
+
+bool Observer::mark_done(std::int64_t begin, std::int64_t end) {
   const auto after = done_.upper_bound(begin);
   const auto before = after == done_.begin() ? done_.end() : std::prev(after);
-  if ((before != done_.end() && before->second > begin) || (after != done_.end() && after->first < end)) {
-    return fmt::format("samples {} to {} of epoch {} are committed twice", lease.begin, lease.end,
-                       lease.epoch);
-  }
+  if ((before != done_.end() && before->second > begin) || (after != done_.end() && after->first < end))
+    return false;
   const bool touches_before = before != done_.end() && before->second == begin;
   const bool touches_after = after != done_.end() && after->first == end;
   const std::int64_t until = touches_after ? after->second : end;
@@ -243,7 +254,7 @@ Complaint Observer::mark_done(const Lease& lease) {
   // A change of the map ends its iterators: nothing after these two lines uses them.
   if (touches_after) done_.erase(after);
   if (!touches_before) done_.emplace(begin, until);
-  return {};
+  return true;
 }
 
 Observer::Seen* Observer::find(ReplicaId replica) {

@@ -61,6 +61,8 @@ class Observer {
   std::optional<std::string> end_at(std::int64_t total);
   bool any_done(const Lease& lease) const;
   std::optional<std::string> mark_done(const Lease& lease);
+  // False if any of the positions [begin, end) was done before.
+  bool mark_done(std::int64_t begin, std::int64_t end);
   // Null when it is not here.
   Seen* find(ReplicaId replica);
   // Marks a replica as parked or gone.

@@ -42,8 +42,7 @@ Complaint ReservationLedger::settle(const Committed& committed) {
     for (const Lease& lease : added) {
       if (!complaint) complaint = take(replica, lease, true);
       if (complaint || !committed(lease)) continue;
-      complaint = fmt::format("samples {} to {} of epoch {} are reserved for replica {} and committed",
-                              lease.begin, lease.end, lease.epoch, replica);
+      complaint = fmt::format("{} are reserved for replica {} and committed", in_words(lease), replica);
     }
   }
   said_.clear();
@@ -51,40 +50,71 @@ Complaint ReservationLedger::settle(const Committed& committed) {
 }
 
 void ReservationLedger::end_reservations(const Lease& lease) {
-  const std::int64_t begin = position(lease);
+  lease.for_each_run([&](std::int64_t begin, std::int64_t end) {
+    end_reservations(start(lease) + begin, start(lease) + end);
+  });
+}
+
+void ReservationLedger::end_reservations(std::int64_t begin, std::int64_t end) {
   auto at = taken_.upper_bound(begin);
   if (at != taken_.begin() && std::prev(at)->second.end > begin) --at;
-  while (at != taken_.end() && at->first < begin + lease.size()) {
+  while (at != taken_.end() && at->first < end) {
     if (!at->second.reserved) {
       ++at;
       continue;
     }
-    std::erase_if(of(at->second.replica).ahead, [&](const Lease& one) { return position(one) == at->first; });
-    at = taken_.erase(at);
+    std::vector<Lease>& ahead = of(at->second.replica).ahead;
+    const auto over = std::find_if(ahead.begin(), ahead.end(), [&](const Lease& one) {
+      return start(one) + one.begin == at->first ||
+             (one.scrap() > 0 && start(one) + one.scrap_begin == at->first);
+    });
+    const Lease whole = *over;
+    ahead.erase(over);
+    drop(whole);
+    at = taken_.lower_bound(begin);
   }
 }
 
+void ReservationLedger::end_reservations() {
+  for (Replica& replica : replicas_) {
+    for (const Lease& lease : replica.ahead) drop(lease);
+    replica.ahead.clear();
+  }
+}
+
+void ReservationLedger::drop(const Lease& lease) {
+  lease.for_each_run([&](std::int64_t begin, std::int64_t) { taken_.erase(start(lease) + begin); });
+}
+
 Complaint ReservationLedger::take(ReplicaId replica, const Lease& lease, bool reserved) {
-  const char* what = reserved ? "reserved for" : "leased to";
-  const std::int64_t begin = position(lease);
-  const std::int64_t end = begin + lease.size();
-  if (lease.begin < 0 || lease.size() <= 0 || lease.end > dataset_size_ || end > total_samples_) {
-    return fmt::format("samples {} to {} of epoch {} are {} replica {}, and there are none such", lease.begin,
-                       lease.end, lease.epoch, what, replica);
-  }
-  auto before = taken_.upper_bound(end - 1);
-  if (before != taken_.begin() && (--before)->second.end > begin) {
-    return fmt::format("samples {} to {} of epoch {} are {} replica {} and {} replica {}", lease.begin,
-                       lease.end, lease.epoch, what, replica,
-                       before->second.reserved ? "reserved for" : "leased to", before->second.replica);
-  }
-  taken_.emplace(begin, Taken{end, replica, reserved});
+  Complaint complaint;
+  if (lease.size() <= 0) complaint = take_run(replica, lease, lease.begin, lease.end, reserved);
+  lease.for_each_run([&](std::int64_t begin, std::int64_t end) {
+    if (!complaint) complaint = take_run(replica, lease, begin, end, reserved);
+  });
+  if (complaint) return complaint;
   Replica& mine = of(replica);
   if (reserved) {
     mine.ahead.push_back(lease);
   } else {
     mine.lease = lease;
   }
+  return {};
+}
+
+Complaint ReservationLedger::take_run(ReplicaId replica, const Lease& lease, std::int64_t first,
+                                      std::int64_t last, bool reserved) {
+  const char* what = reserved ? "reserved for" : "leased to";
+  const std::int64_t begin = start(lease) + first;
+  const std::int64_t end = start(lease) + last;
+  if (first < 0 || last <= first || last > dataset_size_ || end > total_samples_)
+    return fmt::format("{} are {} replica {}, and there are none such", in_words(lease), what, replica);
+  auto before = taken_.upper_bound(end - 1);
+  if (before != taken_.begin() && (--before)->second.end > begin) {
+    return fmt::format("{} are {} replica {} and {} replica {}", in_words(lease), what, replica,
+                       before->second.reserved ? "reserved for" : "leased to", before->second.replica);
+  }
+  taken_.emplace(begin, Taken{end, replica, reserved});
   return {};
 }
 

@@ -34,6 +34,8 @@ class ReservationLedger {
   std::optional<std::string> settle(const Committed& committed);
   // The replica had this lease when the books were begun. Requires: nothing else is known of it.
   void leased(ReplicaId replica, const Lease& lease) { take(replica, lease, false); }
+  // Nothing is reserved any more.
+  void end_reservations();
   // Nothing is leased or reserved from here on, because there are no such samples.
   void end_at(std::int64_t total);
   // The replica holds no lease any more.
@@ -53,11 +55,15 @@ class ReservationLedger {
     std::vector<Lease> ahead;
   };
   Replica& of(ReplicaId replica);
-  std::int64_t position(const Lease& lease) const { return lease.epoch * dataset_size_ + lease.begin; }
+  std::int64_t start(const Lease& lease) const { return lease.epoch * dataset_size_; }
   // Another one's reservation of any of it is over.
   void end_reservations(const Lease& lease);
+  void end_reservations(std::int64_t begin, std::int64_t end);
   std::optional<std::string> take(ReplicaId replica, const Lease& lease, bool reserved);
-  void drop(const Lease& lease) { taken_.erase(position(lease)); }
+  // The positions [begin, end), which are a part of `lease`.
+  std::optional<std::string> take_run(ReplicaId replica, const Lease& lease, std::int64_t begin,
+                                      std::int64_t end, bool reserved);
+  void drop(const Lease& lease);
 
   const std::int64_t dataset_size_;
   std::int64_t total_samples_;

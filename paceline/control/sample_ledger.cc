@@ -18,7 +18,7 @@ bool fits(std::int64_t asked, std::int64_t count) { return 4 * std::abs(asked - 
 }  // namespace
 
 SampleLedger::SampleLedger(std::int64_t dataset_size, std::int64_t total, std::int64_t least)
-    : dataset_size_(dataset_size), total_(total), least_(least) {
+    : dataset_size_(dataset_size), total_(total), least_at_first_(least), least_(least) {
   PACELINE_CHECK(dataset_size > 0 && total > 0, "{} samples an epoch, {} in all", dataset_size, total);
 }
 
@@ -30,21 +30,21 @@ std::int64_t SampleLedger::Saved::committed() const {
 
 SampleLedger::Saved SampleLedger::save() const {
   Ranges open = returned_;
-  for (const Lease& lease : held_) {
-    if (lease.size() > 0) insert(open, position(lease), position(lease) + lease.size());
-  }
+  for (const Lease& lease : held_) insert(open, lease);
   // A reserved range at the end of all leased samples counts as never leased: so a run that starts from this
   // state leases in the same order as one that never reserved anything.
   Ranges reserved;
-  reserved_.for_each(
-      [&](const Lease& lease) { insert(reserved, position(lease), position(lease) + lease.size()); });
+  reserved_.for_each([&](const Lease& lease) { insert(reserved, lease); });
   std::int64_t next = next_;
   if (!reserved.empty() && reserved.rbegin()->second == next) {
     next = reserved.rbegin()->first;
     reserved.erase(std::prev(reserved.end()));
   }
   for (const auto& [begin, end] : reserved) insert(open, begin, end);
-  return {next, {open.begin(), open.end()}, end_was_told_ ? std::optional(total_) : std::nullopt};
+  return {next,
+          {open.begin(), open.end()},
+          end_was_told_ ? std::optional(total_) : std::nullopt,
+          least_ > least_at_first_ ? std::optional(least_) : std::nullopt};
 }
 
 bool SampleLedger::restore(const Saved& saved) {
@@ -62,6 +62,7 @@ bool SampleLedger::restore(const Saved& saved) {
   next_ = saved.next;
   total_ = total;
   end_was_told_ = saved.end.has_value();
+  raise_least(saved.least.value_or(1));
   committed_ = saved.committed();
   return true;
 }
@@ -75,7 +76,7 @@ std::optional<Lease> SampleLedger::lease(ReplicaId replica, std::int64_t count) 
       if (!most) return std::nullopt;
       set_free(reserved_.take_newest(*most).lease);
     }
-    lease = cut(count);
+    lease = first_free(count);
   }
   const auto index = static_cast<std::size_t>(replica.value());
   if (index >= held_.size()) held_.resize(index + 1);
@@ -96,7 +97,7 @@ std::optional<Lease> SampleLedger::from_reserved(ReplicaId replica, std::int64_t
 bool SampleLedger::reserve(ReplicaId replica, std::int64_t count) {
   PACELINE_CHECK(count > 0, "{} samples are to be reserved for replica {}", count, replica);
   if (!any_free()) return false;
-  reserved_.add(replica, {cut(count), count});
+  reserved_.add(replica, {first_free(count), count});
   return true;
 }
 
@@ -113,30 +114,79 @@ void SampleLedger::withdraw(ReplicaId replica) {
 }
 
 void SampleLedger::set_free(const Lease& reserved) {
-  insert(returned_, position(reserved), position(reserved) + reserved.size());
+  insert(returned_, reserved);
   const auto last = std::prev(returned_.end());
   if (last->second != next_) return;
   next_ = last->first;
   returned_.erase(last);
 }
 
-Lease SampleLedger::cut(std::int64_t count) {
-  const bool again = !returned_.empty();
-  const std::int64_t begin = again ? returned_.begin()->first : next_;
-  const std::int64_t limit = again ? returned_.begin()->second : total_;
-  const std::int64_t epoch = begin / dataset_size_;
-  const std::int64_t first = epoch * dataset_size_;  // first position of the epoch
-  const std::int64_t last = std::min(limit, first + dataset_size_);
-  std::int64_t end = std::min(begin + std::max(count, least_), last);
-  const std::int64_t lacking = least_ - (last - end);  // in the rest of this range, to be a lease
+SampleLedger::Run SampleLedger::cut(std::int64_t begin, std::int64_t count) {
+  const auto again = returned_.find(begin);
+  const std::int64_t limit = again != returned_.end() ? again->second : total_;
+  const std::int64_t last = std::min(limit, end_of_epoch(begin));
+  std::int64_t end = std::min(begin + count, last);
+  const std::int64_t lacking = least_ - (last - end);  // in the rest of this run, to be a lease
   if (end < last && lacking > 0) end = end - begin - lacking >= least_ ? end - lacking : last;
-  if (again) {
-    returned_.erase(returned_.begin());
-    if (end < limit) returned_.emplace(end, limit);
-  } else {
+  if (again == returned_.end()) {
     next_ = end;
+  } else {
+    returned_.erase(again);
+    if (end < limit) returned_.emplace(end, limit);
   }
-  return {static_cast<std::int32_t>(epoch), begin - first, end - first};
+  return {begin, end};
+}
+
+Lease SampleLedger::first_free(std::int64_t count) {
+  count = std::max(count, least_);
+  const std::int64_t first = returned_.empty() ? next_ : returned_.begin()->first;
+  const auto epoch = static_cast<std::int32_t>(first / dataset_size_);
+  const std::int64_t start = epoch * dataset_size_;
+  const Run run = cut(first, count);
+  if (run.size() < least_) {
+    if (const auto more = run_for(run)) {
+      const Run rest = cut(*more, count - run.size());
+      if (rest.begin == run.end) return {epoch, run.begin - start, rest.end - start};
+      return {epoch, rest.begin - start, rest.end - start, run.begin - start, run.end - start};
+    }
+  }
+  return {epoch, run.begin - start, run.end - start};
+}
+
+std::optional<std::int64_t> SampleLedger::run_for(const Run& scrap) const {
+  const std::int64_t last = end_of_epoch(scrap.begin);
+  std::optional<std::int64_t> first;
+  const auto enough = [&](std::int64_t begin, std::int64_t end) {
+    if (!first && begin < std::min(end, last)) first = begin;
+    return std::min(end, last) - begin + scrap.size() >= least_;
+  };
+  for (auto run = returned_.lower_bound(scrap.end); run != returned_.end() && run->first < last; ++run) {
+    if (enough(run->first, run->second)) return run->first;
+  }
+  return next_ >= scrap.end && enough(next_, total_) ? std::optional(next_) : first;
+}
+
+void SampleLedger::raise_least(std::int64_t least) {
+  if (least <= least_) return;
+  least_ = least;
+  for (const ReplicaId replica : reserved_.who_has_any()) withdraw(replica);
+}
+
+bool SampleLedger::could_be_larger(ReplicaId replica, std::int64_t least) const {
+  SampleLedger after = *this;
+  const std::int64_t begin = position(held_by(replica));
+  after.give_back(replica);
+  after.raise_least(least);
+  while (after.any_free()) {
+    const Lease lease = after.first_free(least);
+    bool has_it = false;
+    lease.for_each_run([&](std::int64_t from, std::int64_t to) {
+      const std::int64_t start = lease.epoch * dataset_size_;
+      has_it |= start + from <= begin && begin < start + to;
+    });
+    if (has_it) return lease.size() >= least;
+  }
+  return false;
 }
 
 bool SampleLedger::end_at(std::int64_t total) {
@@ -165,9 +215,12 @@ bool SampleLedger::any_committed_from(std::int64_t position) const {
     open += std::max<std::int64_t>(0, end - std::max(begin, position));
   };
   for (const auto& [begin, end] : returned_) count(begin, end);
-  for (const Lease& held : held_) count(this->position(held), this->position(held) + held.size());
-  reserved_.for_each(
-      [&](const Lease& lease) { count(this->position(lease), this->position(lease) + lease.size()); });
+  const auto count_lease = [&](const Lease& lease) {
+    const std::int64_t start = lease.epoch * dataset_size_;
+    lease.for_each_run([&](std::int64_t begin, std::int64_t end) { count(start + begin, start + end); });
+  };
+  std::for_each(held_.begin(), held_.end(), count_lease);
+  reserved_.for_each(count_lease);
   return open < next_ - position;
 }
 
@@ -194,7 +247,7 @@ Lease SampleLedger::commit(ReplicaId replica) {
 void SampleLedger::give_back(ReplicaId replica) {
   if (!holds(replica)) return;
   Lease& held = held_[static_cast<std::size_t>(replica.value())];
-  insert(returned_, position(held), position(held) + held.size());
+  insert(returned_, held);
   leased_ -= held.size();
   held = {};
 }
@@ -202,6 +255,12 @@ void SampleLedger::give_back(ReplicaId replica) {
 const Lease& SampleLedger::held_by(ReplicaId replica) const {
   PACELINE_CHECK(holds(replica), "replica {} holds no lease", replica);
   return held_[static_cast<std::size_t>(replica.value())];
+}
+
+void SampleLedger::insert(Ranges& ranges, const Lease& lease) const {
+  const std::int64_t start = lease.epoch * dataset_size_;
+  lease.for_each_run(
+      [&](std::int64_t begin, std::int64_t end) { insert(ranges, start + begin, start + end); });
 }
 
 void SampleLedger::insert(Ranges& ranges, std::int64_t begin, std::int64_t end) {

@@ -10,6 +10,10 @@
 // The number of samples may be unknown until a replica comes to their end. Until then `total` is a bound that no run
 // reaches (kUnknownTotal). Leases behind the end are then empty.
 //
+// A model may turn out to be unable to compute on as few samples as a lease has. raise_least() then keeps later leases
+// larger. Samples that were given back and are too few for a lease become the scrap of another one, if there are free
+// samples behind them in their epoch.
+//
 // A position is a place in an epoch's permutation, not a sample's index: the ledger needs no data and no
 // random numbers. Pure.
 #pragma once
@@ -36,8 +40,9 @@ class SampleLedger {
   struct Saved {
     std::int64_t next = 0;  // no position from here on was leased
     std::vector<std::pair<std::int64_t, std::int64_t>>
-        open;                           // [begin, end): leased, given back or reserved, not committed
-    std::optional<std::int64_t> end{};  // the number of samples, if end_at() told it
+        open;                             // [begin, end): leased, given back or reserved, not committed
+    std::optional<std::int64_t> end{};    // the number of samples, if end_at() told it
+    std::optional<std::int64_t> least{};  // samples of a lease, if raise_least() raised it
 
     std::int64_t committed() const;
     friend bool operator==(const Saved&, const Saved&) = default;
@@ -62,6 +67,13 @@ class SampleLedger {
   // There are `total` samples, and no more. What was leased or reserved of others is leased or reserved no more. False,
   // and unchanged, if another total was known, or if other samples are committed already.
   bool end_at(std::int64_t total);
+  // From now on no lease has fewer than `least` samples, if that can be. Nothing is reserved any more. No effect if
+  // leases are as large already.
+  void raise_least(std::int64_t least);
+  std::int64_t least() const { return least_; }
+  // Whether the samples that the replica holds could be part of a lease of `least` samples, if they were given back
+  // now. Requires: it holds some.
+  bool could_be_larger(ReplicaId replica, std::int64_t least) const;
   // The replica's samples are in a commit. Requires: it holds a lease.
   Lease commit(ReplicaId replica);
   // Its samples go to others. No effect if it holds none.
@@ -83,19 +95,34 @@ class SampleLedger {
  private:
   using Ranges = std::map<std::int64_t, std::int64_t>;  // begin → end
   static void insert(Ranges& ranges, std::int64_t begin, std::int64_t end);
+  void insert(Ranges& ranges, const Lease& lease) const;
   std::int64_t position(const Lease& lease) const;
   bool any_committed_from(std::int64_t position) const;
   void end_reservations_at(std::int64_t total);
   bool any_free() const { return !returned_.empty() || next_ < total_; }
   std::optional<Lease> from_reserved(ReplicaId replica, std::int64_t count);
-  // The first of what nobody has. Requires: there is something.
-  Lease cut(std::int64_t count);
+  struct Run {
+    std::int64_t begin = 0;
+    std::int64_t end = 0;
+    std::int64_t size() const { return end - begin; }
+  };
+  // Takes up to `count` samples, within one epoch, from the beginning of the free run that begins at `begin`. What is
+  // left of the run in that epoch is nothing, or at least as much as a lease.
+  Run cut(std::int64_t begin, std::int64_t count);
+  // The first free samples. Requires: there are any.
+  Lease first_free(std::int64_t count);
+  // The first free run behind `scrap`, in its epoch, that makes a lease of it; else the first there is. nullopt: none.
+  std::optional<std::int64_t> run_for(const Run& scrap) const;
+  std::int64_t end_of_epoch(std::int64_t position) const {
+    return (position / dataset_size_ + 1) * dataset_size_;
+  }
   void set_free(const Lease& reserved);
 
   const std::int64_t dataset_size_;
   std::int64_t total_;
   bool end_was_told_ = false;
-  const std::int64_t least_;
+  const std::int64_t least_at_first_;
+  std::int64_t least_;
   std::int64_t next_ = 0;
   std::int64_t committed_ = 0;
   std::int64_t leased_ = 0;

@@ -403,35 +403,5 @@ TEST(SampleLedgerDeathTest, BugsOfTheCallerEndTheProcess) {
   EXPECT_DEATH(SampleLedger(0, 1), "0 samples an epoch");
 }
 
-// Every size of a data set, a batch and a least batch that is small, with replicas that take turns and come to grief.
-TEST(SampleLedger, NoLeaseIsSmallerThanTheLeast) {
-  for (std::int64_t least = 1; least <= 4; ++least) {
-    for (std::int64_t size = least; size <= 24; ++size) {
-      for (std::int64_t count = 1; count <= 9; ++count) {
-        SampleLedger ledger(size, 2 * size, least);
-        std::int64_t turn = 0;
-        while (!ledger.all_committed()) {
-          const ReplicaId replica(static_cast<std::int32_t>(turn++ % 3));
-          const auto lease = ledger.lease(replica, turn % 2 == 0 ? count : count + 2);
-          ASSERT_TRUE(lease.has_value());
-          EXPECT_GE(lease->size(), least) << size << " samples in batches of " << count;
-          EXPECT_LE(lease->size(), std::max(least, count + 2) + least - 1);
-          turn % 4 == 0 && turn < 60 ? ledger.give_back(replica) : (void)ledger.commit(replica);
-        }
-      }
-    }
-  }
-}
-
-TEST(SampleLedger, TheBatchBeforeTheLastLeavesItEnough) {
-  SampleLedger ledger(129, 129, 2);
-  std::vector<std::int64_t> sizes;
-  while (const auto lease = ledger.lease(ReplicaId(0), 32)) {
-    sizes.push_back(lease->size());
-    ledger.commit(ReplicaId(0));
-  }
-  EXPECT_THAT(sizes, ElementsAre(32, 32, 32, 31, 2));
-}
-
 }  // namespace
 }  // namespace paceline::control

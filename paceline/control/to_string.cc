@@ -7,15 +7,13 @@ namespace paceline::control {
 
 namespace {
 
-std::string text(const Lease& lease) {
-  return fmt::format("samples {} to {} of epoch {}", lease.begin, lease.end, lease.epoch);
-}
-
 std::string text(const ReplicaJoined& fact) {
   return fmt::format("replica {} ('{}') joins with a batch of {}", fact.replica, fact.name, fact.batch);
 }
 std::string text(const ReplicaLeft& fact) {
-  return fmt::format("replica {} leaves: {}", fact.replica, fact.why);
+  return fmt::format(
+      "replica {} leaves: {}{}", fact.replica, fact.why,
+      fact.least_batch ? fmt::format("; from now on at least {} samples", *fact.least_batch) : "");
 }
 std::string text(const ReplicaReady& fact) {
   return fmt::format("replica {} is ready with iteration {} on version {}, computed in {} s, loss {}{}{}",
@@ -61,12 +59,12 @@ std::string more(const Release& order) {
     line = fmt::format(", rate {}, {} commits of fraction {} ahead, {} local steps", order.learning_rate,
                        order.staleness, order.fraction, order.steps);
   }
-  for (const Lease& lease : order.ahead) line += ", then " + text(lease);
+  for (const Lease& lease : order.ahead) line += ", then " + in_words(lease);
   return line;
 }
 std::string text(const Release& order) {
   return fmt::format("release replica {} for iteration {} on version {}, {}{} ({})", order.replica,
-                     order.clock, order.version, text(order.lease), more(order), to_string(order.why));
+                     order.clock, order.version, in_words(order.lease), more(order), to_string(order.why));
 }
 std::string text(const Discard& order) {
   return fmt::format("discard iteration {} of replica {} ({})", order.clock, order.replica,
@@ -104,13 +102,14 @@ std::string to_string(const Fact& fact) {
 
 std::string to_string(const CommitMember& member) {
   return fmt::format("iteration {} of replica {} on version {}, {}, weight {}, share {}", member.clock,
-                     member.replica, member.base, text(member.lease), member.weight, member.share);
+                     member.replica, member.base, in_words(member.lease), member.weight, member.share);
 }
 
 std::string to_string(const ControllerState& state) {
   std::string line = fmt::format("version {}, next position {}", state.version, state.ledger.next);
   for (const auto& [begin, end] : state.ledger.open) line += fmt::format(", open {} to {}", begin, end);
   if (state.ledger.end) line += fmt::format(", the data end at {}", *state.ledger.end);
+  if (state.ledger.least) line += fmt::format(", at least {} in a lease", *state.ledger.least);
   for (const auto& [name, clock] : state.clocks) line += fmt::format(", '{}' at {}", name, clock);
   return line;
 }

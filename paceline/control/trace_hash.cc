@@ -63,12 +63,16 @@ void TraceHash::fold(std::string_view text) {
 
 void TraceHash::fold(double number) { fold(std::bit_cast<std::uint64_t>(number)); }
 
-void TraceHash::fold(const Lease& lease) { fold_all(std::int64_t{lease.epoch}, lease.begin, lease.end); }
+void TraceHash::fold(const Lease& lease) {
+  fold_all(std::int64_t{lease.epoch}, lease.begin, lease.end);
+  if (lease.scrap() > 0) fold_all(lease.scrap_begin, lease.scrap_end);  // see Release
+}
 
 void TraceHash::fold(const ControllerState& state) {
   fold_all(state.version, state.ledger.next, std::uint64_t{state.ledger.open.size()});
   for (const auto& [begin, end] : state.ledger.open) fold_all(begin, end);
   if (state.ledger.end) fold(*state.ledger.end);
+  if (state.ledger.least) fold(*state.ledger.least);
   fold(std::uint64_t{state.clocks.size()});
   for (const auto& [name, clock] : state.clocks) fold_all(std::string_view(name), clock);
 }
@@ -77,7 +81,10 @@ void TraceHash::fold(const ReplicaJoined& fact) {
   fold_all(fact.replica, std::string_view(fact.name), fact.batch);
 }
 
-void TraceHash::fold(const ReplicaLeft& fact) { fold_all(fact.replica, std::string_view(fact.why)); }
+void TraceHash::fold(const ReplicaLeft& fact) {
+  fold_all(fact.replica, std::string_view(fact.why));
+  if (fact.least_batch) fold(*fact.least_batch);  // see Release
+}
 
 void TraceHash::fold(const ReplicaReady& fact) {
   fold_all(fact.replica, fact.clock, fact.base, fact.compute);

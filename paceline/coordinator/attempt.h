@@ -129,6 +129,8 @@ class Attempt {
   absl::Status on_joined(Worker& worker);
   absl::Status on_role_taken(Worker& worker, const wire::RoleTaken& taken);
   absl::Status on_ready(const Worker& worker, const wire::WorkerReady& ready);
+  // An error: larger batches would not help, and the worker is sent away.
+  absl::Status on_too_few(const Worker& worker, const wire::TooFew& said);
   const std::string* why_given_up(const std::string& worker) const;
   bool counts(const Worker& worker, const wire::WorkerReady& ready);
   void send_early_if_it_waits();
@@ -144,8 +146,11 @@ class Attempt {
   void follow_plan();
   void change_plan(const control::PlanAdopted& adopted);
   void send_away(WorkerPeer peer, const std::string& why);
-  void remove_worker(WorkerPeer peer, const std::string& why);
-  void leave(const LiveReplica& replica, const std::string& why);
+  // `least_batch`: control::ReplicaLeft has it.
+  void remove_worker(WorkerPeer peer, const std::string& why,
+                     std::optional<std::int64_t> least_batch = std::nullopt);
+  void leave(const LiveReplica& replica, const std::string& why,
+             std::optional<std::int64_t> least_batch = std::nullopt);
 
   // Servers and the evaluator.
   void on(const ServerSaid& said);

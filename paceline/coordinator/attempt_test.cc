@@ -374,6 +374,31 @@ TEST_F(AttemptTest, AGradientThatIsNotFiniteIsDiscarded) {
   EXPECT_EQ(serving->next(wire::ServerOrder::kApply).apply().version(), 1);
 }
 
+TEST_F(AttemptTest, AWorkerWhoseBatchIsTooSmallComesAgainToALargerOne) {
+  start("batch = 1\nepochs = 100\n");
+  const auto training = worker("w0");
+  training->say(attached("path"));
+  const auto serving = server(0);
+  begin_serving(*serving);
+  EXPECT_EQ(join(*training, *serving).lease().end(), 1);
+  wire::WorkerMessage message;
+  message.mutable_too_few()->set_least(3);
+  message.mutable_too_few()->set_why("train.py:3: ValueError: too few");
+  training->say(message);
+  EXPECT_TRUE(training->next(wire::WorkerOrder::kDisconnect).disconnect().again());
+  EXPECT_THAT(world_->news,
+              testing::Contains(HasSubstr("w0: train.py:3: ValueError: too few. From now on a batch has at "
+                                          "least 3 samples, and w0 starts its program again")));
+  const auto again = worker("w0");
+  again->say(attached("path"));
+  const wire::WorkerRelease release = join(*again, *serving);
+  EXPECT_EQ(release.lease().begin(), 0);
+  EXPECT_EQ(release.lease().end(), 3);
+  // A batch has as many samples already, so the program fails for another reason.
+  again->say(message);
+  EXPECT_TRUE(again->next(wire::WorkerOrder::kDisconnect).disconnect().refused());
+}
+
 TEST_F(AttemptTest, AWorkerThatIsAloneWithNumbersThatAreNotFiniteIsGivenUp) {
   start("epochs = 100\n[[device]]\ncount = 2\n[sync]\npolicy = \"asp\"\n");
   const auto fine = worker("w0");

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "paceline/base/check.h"
+#include "paceline/base/counted.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/base/status_message.h"
 #include "paceline/config/planning.h"
@@ -70,6 +71,8 @@ absl::Status Attempt::on_message(Worker& worker, const wire::WorkerMessage& mess
       return on_role_taken(worker, message.role_taken());
     case wire::WorkerMessage::kReady:
       return on_ready(worker, message.ready());
+    case wire::WorkerMessage::kTooFew:
+      return on_too_few(worker, message.too_few());
     case wire::WorkerMessage::kHeartbeat:
       note_process(worker.name, message.heartbeat());
       return note_links(worker.name, worker.host, message.heartbeat());
@@ -242,6 +245,22 @@ absl::Status Attempt::on_ready(const Worker& worker, const wire::WorkerReady& re
   return absl::OkStatus();
 }
 
+absl::Status Attempt::on_too_few(const Worker& worker, const wire::TooFew& said) {
+  const LiveReplica* replica = worker.replica ? replicas_.find(*worker.replica) : nullptr;
+  const bool helps = replica != nullptr && replica->joined && replica->workers.size() == 1 &&
+                     controller_->could_be_larger(replica->id, said.least());
+  // The worker's own error then says more to people.
+  if (!helps) return absl::FailedPreconditionError("its program failed");
+  const WorkerPeer peer = worker.peer;
+  const std::string why = fmt::format("its program failed on {}", counted(replica->lease.size(), "sample"));
+  out_.tell_and_remember(fmt::format(
+      "{}: {}. From now on a batch has at least {} samples, and {} starts its program again", worker.name,
+      store::printable(said.why(), store::kLongestError), said.least(), worker.name));
+  out_.give_up(peer, why);
+  remove_worker(peer, why, said.least());
+  return absl::OkStatus();
+}
+
 // Every server hears it, as it hears everything: keepers learn that earlier ones do not count any more.
 void Attempt::send_early_if_it_waits() {
   if (!training() || !config::sends_early(options_.job)) return;
@@ -348,7 +367,8 @@ void Attempt::send_away(WorkerPeer peer, const std::string& why) {
   remove_worker(peer, why);
 }
 
-void Attempt::remove_worker(WorkerPeer peer, const std::string& why) {
+void Attempt::remove_worker(WorkerPeer peer, const std::string& why,
+                            std::optional<std::int64_t> least_batch) {
   const Worker* worker = workers_.find(peer);
   if (worker == nullptr) return;
   if (!ending() && !saving_copies()) out_.tell(fmt::format("{} left: {}", worker->name, why));
@@ -363,7 +383,7 @@ void Attempt::remove_worker(WorkerPeer peer, const std::string& why) {
   }
   const Worker gone = *workers_.remove(peer);
   if (ending() || saving_copies()) return;
-  if (replica) leave(*replica, of_stage);
+  if (replica) leave(*replica, of_stage, least_batch);
   wire::ServerOrder order;
   order.mutable_release_reader()->set_reader(reader_slot(gone));
   if (gone.boards_sent) servers_.tell(order);
@@ -377,14 +397,15 @@ void Attempt::remove_worker(WorkerPeer peer, const std::string& why) {
 }
 
 // `workers` are those that are still here.
-void Attempt::leave(const LiveReplica& replica, const std::string& why) {
+void Attempt::leave(const LiveReplica& replica, const std::string& why,
+                    std::optional<std::int64_t> least_batch) {
   for (const Worker* worker : replica.workers) out_.send(worker->peer, dissolve_order(replica.id));
   if (!replica.told_servers) return;
   if (replica.joined) {
     if (reduces_in_memory(options_.job)) {
       for (auto& [other, remaining] : workers_.all()) remaining.left.push_back(replica.id);
     }
-    const absl::Status status = tell_controller(control::ReplicaLeft{replica.id, why});
+    const absl::Status status = tell_controller(control::ReplicaLeft{replica.id, why, least_batch});
     PACELINE_CHECK(status.ok(), "{}", message_of(status));
   }
   // The order comes after commits that the leaving caused: the shards read orders in sequence.

@@ -43,6 +43,9 @@ class TimedController {
   bool finished() const { return controller_.finished(); }
   Version version() const { return controller_.version(); }
   policy::Bounds bounds() const { return controller_.bounds(); }
+  bool could_be_larger(ReplicaId replica, std::int64_t least) const {
+    return controller_.could_be_larger(replica, least);
+  }
   bool follows_a_plan() const { return controller_.plan().has_value(); }
   bool plans_anew() const { return controller_.plans_anew(); }
   bool searching() const { return controller_.searching(); }

@@ -89,6 +89,12 @@ struct FrozenTensor {
   std::string digest = {};  // the same wherever the values are; empty: not known
 };
 
+// A step failed because its batch had too few samples.
+struct TooFew {
+  std::int64_t enough = 0;    // samples with which a new engine may not fail
+  std::int64_t computed = 0;  // samples of the smallest batch that did not fail; 0: there is none
+};
+
 class Engine {
  public:
   virtual ~Engine() = default;
@@ -149,6 +155,9 @@ class Engine {
   // The job is over, and nothing else is called any more. Returns once what a program does after it has
   // ended. Errors: FailedPrecondition, when that ended badly.
   virtual absl::Status end() { return absl::OkStatus(); }
+
+  // Set after a step failed because its batch was so small.
+  virtual std::optional<TooFew> too_few() const { return std::nullopt; }
 
   // The run of units [begin, end) of the model. The whole model is then not needed in this process.
   virtual absl::StatusOr<std::unique_ptr<Stage>> make_stage(std::int64_t, std::int64_t) {

@@ -64,12 +64,12 @@ absl::Status end_of_session(rpc::Connection<Out, In>& connection, const absl::St
 
 using Meaning = absl::Status (*)(const wire::Disconnect&);
 
-// Returns `outcome`, this process's error, unless the coordinator sends a disconnect within two seconds.
+// Returns `outcome`, this process's error, unless the coordinator sends a disconnect in time.
 template <class Out, class In>
 absl::Status unless_disconnected(rpc::Connection<Out, In>& connection, const absl::Status& outcome,
-                                 Meaning meaning = wire::outcome_of) {
-  constexpr std::chrono::seconds kPatience{2};
-  const auto until = std::chrono::steady_clock::now() + kPatience;
+                                 Meaning meaning = wire::outcome_of,
+                                 std::chrono::seconds patience = std::chrono::seconds(2)) {
+  const auto until = std::chrono::steady_clock::now() + patience;
   while (connection.wait(until - std::chrono::steady_clock::now())) {
     const auto order = connection.next();
     if (!order) return wire::coordinator_lost();

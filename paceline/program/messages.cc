@@ -205,9 +205,27 @@ std::string text_of(const json& message, const char* key) {
   return found != message.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
-Failed failed(const json& message) {
-  return {store::printable(text_of(message, "text"), store::kLongestError),
-          store::printable(text_of(message, "where"), store::kLongestError), text_of(message, "traceback")};
+// Nothing if it is left out.
+absl::StatusOr<std::optional<engine::TooFew>> too_few_of(const json& message) {
+  constexpr std::int64_t kMost = 1 << 20;
+  const auto found = message.find("too_few");
+  if (found == message.end()) return std::nullopt;
+  const auto samples = [&](const char* key) {
+    const auto number = found->find(key);
+    return number != found->end() && number->is_number_integer() ? number->get<std::int64_t>() : -1;
+  };
+  const engine::TooFew few{samples("enough"), samples("computed")};
+  if (!found->is_object() || few.enough < 2 || few.enough > kMost || few.computed < 0 || few.computed > kMost)
+    return wrong("sent a 'too_few' without numbers of samples");
+  return few;
+}
+
+absl::StatusOr<Failed> failed(const json& message) {
+  Failed failed{store::printable(text_of(message, "text"), store::kLongestError),
+                store::printable(text_of(message, "where"), store::kLongestError),
+                text_of(message, "traceback")};
+  PACELINE_ASSIGN_OR_RETURN(failed.too_few, too_few_of(message));
+  return failed;
 }
 
 }  // namespace

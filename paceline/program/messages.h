@@ -52,7 +52,8 @@ struct StartMessage {
       {};  // the run's processes of this host share it, and nobody else does; empty: not known
   bool keep_frozen = true;
   // The job's settings that a program may also set: `batch`, the mean over the devices, and `epochs`.
-  // `round`: the samples of one batch of each replica, if the job file says how devices are stages.
+  // `round`: the samples of one batch of each replica, if the job file says how devices are stages. `computed`:
+  // engine::TooFew::computed of the program before this one.
   std::vector<std::pair<std::string, double>> settings;
 };
 
@@ -164,6 +165,7 @@ struct Failed {
   std::string text;   // one line
   std::string where;  // FILE:LINE; may be empty
   std::string traceback;
+  std::optional<engine::TooFew> too_few{};
 };
 
 using Answer = std::variant<Model, Done, Stepped, Passed, Finished, Evaluated, Failed>;

@@ -268,6 +268,24 @@ TEST(Answers, WhatWentWrongIsToldInFull) {
   EXPECT_EQ(std::get<Failed>(*answer).text, text);
 }
 
+TEST(Answers, AnErrorMaySayThatItsBatchHadTooFewSamples) {
+  const auto parsed = [](const std::string& more) {
+    return parse_answer(R"({"type":"error","text":"no","where":"train.py:3")" + more + "}");
+  };
+  EXPECT_FALSE(std::get<Failed>(*parsed("")).too_few);
+  const auto few = std::get<Failed>(*parsed(R"(,"too_few":{"enough":4,"computed":16})")).too_few;
+  ASSERT_TRUE(few);
+  EXPECT_EQ(few->enough, 4);
+  EXPECT_EQ(few->computed, 16);
+  for (const char* wrong : {"3", "{}", "[4,16]", R"({"enough":1,"computed":16})", R"({"enough":4})",
+                            R"({"enough":4,"computed":-1})", R"({"enough":4.5,"computed":16})",
+                            R"({"enough":1048577,"computed":16})", R"({"enough":"4","computed":16})"}) {
+    EXPECT_THAT(std::string(parsed(std::string(",\"too_few\":") + wrong).status().message()),
+                HasSubstr("'too_few' without numbers of samples"))
+        << wrong;
+  }
+}
+
 class PlacesTest : public ::testing::Test {
  protected:
   PlacesTest() {

@@ -245,6 +245,7 @@ absl::StatusOr<Answer> ProgramEngine::receive(const std::function<absl::Status()
   if (!answer.ok()) return failed(answer.status());
   if (const auto* error = std::get_if<Failed>(&*answer)) {
     over_ = true;
+    too_few_ = error->too_few;
     if (!error->traceback.empty()) spdlog::error("{}:\n{}", name_, error->traceback);
     return absl::FailedPreconditionError(error->where.empty()
                                              ? fmt::format("{}: {}", name_, error->text)

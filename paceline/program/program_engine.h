@@ -65,6 +65,7 @@ class ProgramEngine final : public engine::Engine {
   absl::StatusOr<engine::Evaluation> evaluate(std::span<const float* const> weights, std::int64_t chunk,
                                               const engine::KeepGoing& keep_going) override;
   absl::Status end() override;
+  std::optional<engine::TooFew> too_few() const override { return too_few_; }
   absl::StatusOr<std::unique_ptr<engine::Stage>> make_stage(std::int64_t begin, std::int64_t end) override;
 
  private:
@@ -137,7 +138,8 @@ class ProgramEngine final : public engine::Engine {
   int steady_ = 0;                    // steps since a board came
   std::int64_t stepped_ = 0, stepped_early_ = 0, withdrawn_ = 0;
   std::chrono::nanoseconds step_time_{0};  // time of the last step with words
-  bool over_ = false;                      // the program has ended, or said what cannot be
+  std::optional<engine::TooFew> too_few_;
+  bool over_ = false;  // the program has ended, or said what cannot be
 };
 
 }  // namespace paceline::program

@@ -37,6 +37,9 @@ absl::StatusOr<control::SampleLedger::Saved> ledger_from(const json& document) {
     ledger.open.push_back(range);
     before = range.second;
   }
+  if (document.contains("least")) {
+    PACELINE_ASSIGN_OR_RETURN(ledger.least, whole_number_of(document, "least"));
+  }
   if (!document.contains("end")) return ledger;
   PACELINE_ASSIGN_OR_RETURN(ledger.end, whole_number_of(document, "end"));
   if (*ledger.end < std::max<std::int64_t>(1, ledger.next))
@@ -63,6 +66,7 @@ json to_json(const control::ControllerState& state) {
   for (const auto& [begin, end] : state.ledger.open) open.push_back({begin, end});
   json ledger = {{"next", state.ledger.next}, {"open", std::move(open)}};
   if (state.ledger.end) ledger["end"] = *state.ledger.end;
+  if (state.ledger.least) ledger["least"] = *state.ledger.least;
   return {{"version", state.version.value()}, {"ledger", std::move(ledger)}, {"clocks", std::move(clocks)}};
 }
 

@@ -129,6 +129,7 @@ absl::StatusOr<std::unique_ptr<Journal>> Journal::open(const std::filesystem::pa
   PACELINE_ASSIGN_OR_RETURN(Statement commit, insert_into(database, "commits", 15));
   PACELINE_ASSIGN_OR_RETURN(Statement member, insert_into(database, "members", 10));
   PACELINE_ASSIGN_OR_RETURN(Statement release, insert_into(database, "releases", 16));
+  PACELINE_ASSIGN_OR_RETURN(Statement scrap, insert_into(database, "scraps", 4));
   PACELINE_ASSIGN_OR_RETURN(Statement other, insert_into(database, "other_orders", 11));
   PACELINE_ASSIGN_OR_RETURN(Statement evaluation, insert_into(database, "evaluations", 8));
   PACELINE_ASSIGN_OR_RETURN(Statement plan, insert_into(database, "plans", 6));
@@ -137,9 +138,9 @@ absl::StatusOr<std::unique_ptr<Journal>> Journal::open(const std::filesystem::pa
   PACELINE_ASSIGN_OR_RETURN(const std::int64_t last_seq, ask(database, kLastSeq));
   PACELINE_ASSIGN_OR_RETURN(const auto before, newest_commit(database));
   PACELINE_ASSIGN_OR_RETURN(const std::int64_t attempt, begin_attempt(database, from));
-  Inserts inserts{std::move(fact),    std::move(commit), std::move(member),
-                  std::move(release), std::move(other),  std::move(evaluation),
-                  std::move(plan),    std::move(batch),  std::move(side_work)};
+  Inserts inserts{std::move(fact),  std::move(commit),   std::move(member),     std::move(release),
+                  std::move(scrap), std::move(other),    std::move(evaluation), std::move(plan),
+                  std::move(batch), std::move(side_work)};
   PACELINE_ASSIGN_OR_RETURN(ProcessTable processes, ProcessTable::open(database));
   return std::unique_ptr<Journal>(new Journal(std::move(database), std::move(inserts), std::move(processes),
                                               attempt, last_seq, before, power_loss));
@@ -268,6 +269,7 @@ absl::Status Journal::insert(std::int64_t seq, Time at, const control::Order& or
           [&](const control::CommitRecord& commit) { return insert_commit(seq, at, commit); },
           [&](const control::Release& release) {
             const Lease& lease = release.lease;
+            PACELINE_RETURN_IF_ERROR(insert_scrap(seq, release.replica, lease));
             return inserts_.release.run(seq, attempt_, ns(at), number(release.replica), release.clock.value(),
                                         release.version.value(), std::int64_t{lease.epoch}, lease.begin,
                                         lease.end, release.learning_rate, release.staleness, release.fraction,
@@ -300,6 +302,11 @@ absl::Status Journal::insert(std::int64_t seq, Time at, const control::Order& or
       order);
 }
 
+absl::Status Journal::insert_scrap(std::int64_t seq, ReplicaId replica, const Lease& lease) {
+  if (lease.scrap() == 0) return absl::OkStatus();
+  return inserts_.scrap.run(seq, number(replica), lease.scrap_begin, lease.scrap_end);
+}
+
 absl::Status Journal::insert_commit(std::int64_t seq, Time at, const control::CommitRecord& commit) {
   const auto row = [&](const auto& checkpoint) {
     return inserts_.commit.run(
@@ -310,6 +317,7 @@ absl::Status Journal::insert_commit(std::int64_t seq, Time at, const control::Co
   PACELINE_RETURN_IF_ERROR(commit.checkpoint ? row(string_view(to_text(*commit.checkpoint))) : row(nullptr));
   for (const control::CommitMember& member : commit.members) {
     const Lease& lease = member.lease;
+    PACELINE_RETURN_IF_ERROR(insert_scrap(seq, member.replica, lease));
     PACELINE_RETURN_IF_ERROR(inserts_.member.run(
         seq, commit.version.value(), number(member.replica), member.clock.value(), member.base.value(),
         std::int64_t{lease.epoch}, lease.begin, lease.end, member.weight, member.share));

@@ -27,6 +27,7 @@
 //   members       seq (of the commit), version, replica, clock, base, epoch, begin, end, weight, share
 //   releases      seq, attempt, at_ns, replica, clock, version, epoch, begin, end, learning_rate, staleness,
 //                 fraction, steps, why, why_a, why_b
+//   scraps        seq (of a commit or a release), replica, begin, end: of those leases that have a scrap
 //   other_orders  seq, attempt, at_ns, kind, and by kind: discard: replica, clock, why, why_a, why_b;
 //                 park: replica; wake: wake_ns; finish: why, cause; search; no_plan: why
 //   evaluations   seq, attempt, at_ns, version, samples, loss, accuracy, metrics (the same)
@@ -110,7 +111,7 @@ class Journal final : public control::RunListener {
 
  private:
   struct Inserts {
-    Statement fact, commit, member, release, other, evaluation, plan, batch, side_work;
+    Statement fact, commit, member, release, scrap, other, evaluation, plan, batch, side_work;
   };
   Journal(Database database, Inserts inserts, ProcessTable processes, std::int64_t attempt,
           std::int64_t last_seq, std::optional<NewestCommit> before, PowerLoss power_loss);
@@ -120,6 +121,7 @@ class Journal final : public control::RunListener {
   absl::Status begin_batch();
   absl::Status insert(std::int64_t seq, Time at, const control::Order& order);
   absl::Status insert_batch(std::int64_t seq, const control::BatchDone& batch);
+  absl::Status insert_scrap(std::int64_t seq, ReplicaId replica, const Lease& lease);
   absl::Status insert_commit(std::int64_t seq, Time at, const control::CommitRecord& commit);
 
   Database database_;  // before its statements, which must be destroyed first

@@ -89,7 +89,11 @@ class Commits final : public Events {
       "learning_rate, evaluate, checkpoint, "
       "why, why_a, why_b FROM commits";
   static constexpr const char* kMembers =
-      R"(SELECT replica, clock, base, epoch, "begin", "end", weight, share FROM members WHERE seq = ? ORDER BY replica)";
+      R"(SELECT m.replica, clock, base, epoch, m."begin", m."end", weight, share, s."begin", s."end" FROM members AS m )"
+      "LEFT JOIN scraps AS s ON s.seq = m.seq AND s.replica = m.replica WHERE m.seq = ? ORDER BY m.replica";
+  static constexpr const char* kMembersWithoutScraps =
+      R"(SELECT replica, clock, base, epoch, "begin", "end", weight, share, NULL, NULL FROM members WHERE seq = ? )"
+      "ORDER BY replica";
 
   Commits(Statement rows, Statement members, Texts& texts)
       : Events(std::move(rows)), members_(std::move(members)), texts_(texts) {}
@@ -128,7 +132,7 @@ class Commits final : public Events {
       if (!there) return absl::OkStatus();
       Row row(members_);
       commit.members.push_back(
-          {row.replica(0), row.clock(1), row.version(2), row.lease(3), row.real(6), row.real(7)});
+          {row.replica(0), row.clock(1), row.version(2), row.lease(3, 8), row.real(6), row.real(7)});
       if (!row.sane()) return no_event("commit", seq());
     }
   }
@@ -138,21 +142,25 @@ class Commits final : public Events {
 };
 
 // Columns: 0 seq, 1 at_ns, 2 replica, 3 clock, 4 version, 5 epoch, 6 begin, 7 end, 8 learning_rate, 9
-// staleness, 10 fraction, 11 steps, 12 why, 13 why_a, 14 why_b.
+// staleness, 10 fraction, 11 steps, 12 why, 13 why_a, 14 why_b, 15 begin and 16 end of the scrap.
 class Releases final : public Events {
  public:
   static constexpr const char* kQuery =
       R"(SELECT seq, at_ns, replica, clock, version, epoch, "begin", "end", learning_rate, staleness, fraction, steps, )"
-      "why, why_a, why_b FROM releases";
+      R"(why, why_a, why_b, (SELECT "begin" FROM scraps AS s WHERE s.seq = releases.seq), )"
+      R"((SELECT "end" FROM scraps AS s WHERE s.seq = releases.seq) FROM releases)";
+  static constexpr const char* kQueryWithoutScraps =
+      R"(SELECT seq, at_ns, replica, clock, version, epoch, "begin", "end", learning_rate, staleness, fraction, steps, )"
+      "why, why_a, why_b, NULL, NULL FROM releases";
 
   Releases(Statement rows, Texts& texts) : Events(std::move(rows)), texts_(texts) {}
 
   absl::Status tell(control::RunListener& listener) override {
     Row row(rows_);
     const Time at = row.time(1);
-    const control::Release release{row.replica(2), row.clock(3),           row.version(4),
-                                   row.lease(5),   row.reason(12, texts_), row.real(8),
-                                   row.real(9),    row.real(10),           row.whole(11)};
+    const control::Release release{row.replica(2),   row.clock(3),           row.version(4),
+                                   row.lease(5, 15), row.reason(12, texts_), row.real(8),
+                                   row.real(9),      row.real(10),           row.whole(11)};
     if (!row.sane()) return no_event("release", seq());
     listener.on_order(at, release);
     return absl::OkStatus();
@@ -293,12 +301,16 @@ EventsOr read_facts(const Database& database, Which which, Texts&) {
 
 EventsOr read_commits(const Database& database, Which which, Texts& texts) {
   PACELINE_ASSIGN_OR_RETURN(Statement rows, query(database, Commits::kQuery, which));
-  PACELINE_ASSIGN_OR_RETURN(Statement members, database.prepare(Commits::kMembers));
+  PACELINE_ASSIGN_OR_RETURN(const bool scraps, has_scraps(database));
+  PACELINE_ASSIGN_OR_RETURN(Statement members,
+                            database.prepare(scraps ? Commits::kMembers : Commits::kMembersWithoutScraps));
   return std::make_unique<Commits>(std::move(rows), std::move(members), texts);
 }
 
 EventsOr read_releases(const Database& database, Which which, Texts& texts) {
-  PACELINE_ASSIGN_OR_RETURN(Statement rows, query(database, Releases::kQuery, which));
+  PACELINE_ASSIGN_OR_RETURN(const bool scraps, has_scraps(database));
+  PACELINE_ASSIGN_OR_RETURN(
+      Statement rows, query(database, scraps ? Releases::kQuery : Releases::kQueryWithoutScraps, which));
   return std::make_unique<Releases>(std::move(rows), texts);
 }
 

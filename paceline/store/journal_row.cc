@@ -47,9 +47,13 @@ double Row::real(int column) {
   return row_.is_null(column) ? std::numeric_limits<double>::quiet_NaN() : row_.real(column);
 }
 
-Lease Row::lease(int column) {
-  const Lease lease{whole32(column), whole(column + 1), whole(column + 2)};
+Lease Row::lease(int column, int scrap_column) {
+  Lease lease{whole32(column), whole(column + 1), whole(column + 2)};
   expect(lease.begin <= lease.end);
+  if (row_.is_null(scrap_column)) return lease;
+  lease.scrap_begin = whole(scrap_column);
+  lease.scrap_end = whole(scrap_column + 1);
+  expect(lease.scrap_begin < lease.scrap_end && lease.scrap_end < lease.begin);
   return lease;
 }
 

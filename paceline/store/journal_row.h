@@ -31,7 +31,8 @@ class Row {
   Version version(int column) { return Version(whole(column)); }
   std::int32_t whole32(int column);  // from 0 on
   // The lease's epoch, begin and end, in adjacent columns.
-  Lease lease(int column);
+  // Columns epoch, begin, end; begin and end of the scrap are NULL if there is none.
+  Lease lease(int column, int scrap_column);
   // The reason's text and its two numbers, in adjacent columns.
   policy::Reason reason(int column, Texts& texts);
 

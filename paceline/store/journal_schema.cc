@@ -31,6 +31,13 @@ CREATE TABLE traffic(
   bytes INTEGER NOT NULL, PRIMARY KEY(process, peer, kind)) WITHOUT ROWID;
 )sql";
 
+// A journal of today's format may be older than this table.
+constexpr const char* kScraps = R"sql(
+CREATE TABLE IF NOT EXISTS scraps(
+  seq INTEGER NOT NULL, replica INTEGER NOT NULL, "begin" INTEGER NOT NULL, "end" INTEGER NOT NULL,
+  PRIMARY KEY(seq, replica)) WITHOUT ROWID;
+)sql";
+
 constexpr const char* kTables = R"sql(
 BEGIN;
 CREATE TABLE run(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -85,7 +92,12 @@ absl::StatusOr<bool> is_of_today(const Database& database) {
       fmt::format("SELECT 1 FROM run WHERE key = 'format_version' AND value = '{}'", kJournalFormat));
 }
 
+absl::StatusOr<bool> has_scraps(const Database& database) {
+  return database.has_row("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'scraps'");
+}
+
 absl::Status bring_up_to_date(const Database& database) {
+  PACELINE_RETURN_IF_ERROR(database.execute(kScraps));
   PACELINE_ASSIGN_OR_RETURN(const bool is, is_of_today(database));
   if (is) return absl::OkStatus();
   return database.execute(

@@ -136,6 +136,11 @@ absl::Status add(const json& document, control::PlanSearched& fact) {
   return absl::OkStatus();
 }
 
+absl::Status add(const json& document, control::ReplicaLeft& fact) {
+  PACELINE_ASSIGN_OR_RETURN(fact.least_batch, whole_number_of(document, "least_batch"));
+  return absl::OkStatus();
+}
+
 template <class Other>
 absl::Status add(const json&, Other&) {
   return absl::DataLossError("it has nothing to do with planning");
@@ -155,6 +160,10 @@ std::optional<std::string> planning_of(const control::Fact& fact) {
                         [](const control::ReplicaJoined& joined) -> std::optional<std::string> {
                           if (!joined.place) return std::nullopt;
                           return json{{"place", *joined.place}}.dump();
+                        },
+                        [](const control::ReplicaLeft& left) -> std::optional<std::string> {
+                          if (!left.least_batch) return std::nullopt;
+                          return json{{"least_batch", *left.least_batch}}.dump();
                         },
                         [](const control::ReplicaReady& ready) -> std::optional<std::string> {
                           json all = json::object();

@@ -23,12 +23,18 @@ using control::CommitComplete;
 using control::LinkMeasured;
 using control::Order;
 
-std::string text(const Lease& lease) { return fmt::format("{}:{}-{}", lease.epoch, lease.begin, lease.end); }
+std::string text(const Lease& lease) {
+  const std::string scrap =
+      lease.scrap() > 0 ? fmt::format("{}-{},", lease.scrap_begin, lease.scrap_end) : "";
+  return fmt::format("{}:{}{}-{}", lease.epoch, scrap, lease.begin, lease.end);
+}
 
 std::string what(const control::ReplicaJoined& f) {
   return fmt::format("joined {} '{}' {} {}", f.replica, f.name, f.batch, f.place.value_or(-1));
 }
-std::string what(const control::ReplicaLeft& f) { return fmt::format("left {} '{}'", f.replica, f.why); }
+std::string what(const control::ReplicaLeft& f) {
+  return fmt::format("left {} '{}' {}", f.replica, f.why, f.least_batch.value_or(0));
+}
 std::string what(const control::ReplicaReady& f) {
   std::string line = fmt::format("ready {} {} {} {} {} {}", f.replica, f.clock, f.base, f.compute.count(),
                                  f.loss, to_text(f.metrics).value_or("none"));
@@ -91,11 +97,13 @@ std::vector<Event> every_kind_of_event() {
   CommitRecord commit{
       Version(1), {}, 10, 20, 30, 0.1, 1.0 / 3, true, true, {}, {"all {} of {} are ready", 2, 3}};
   commit.members = {{ReplicaId(0), Clock(1), Version(0), {0, 0, 4}, 0.4, 0.4},
+                    {ReplicaId(2), Clock(1), Version(0), {1, 4, 10, 1, 2}, 1e-300, 0.6},
                     {ReplicaId(kMost32), Clock(1), Version(0), {1, 4, 10}, 1e-300, 0.6}};
   CommitRecord last = commit;
   last.version = Version(2);
   last.of_differences = false;
-  last.checkpoint = ControllerState{Version(2), {.next = 10, .open = {{4, 6}}}, {{"w\"0", Clock(1)}}};
+  last.checkpoint =
+      ControllerState{Version(2), {.next = 10, .open = {{4, 6}}, .least = 3}, {{"w\"0", Clock(1)}}};
   last.why = {"doubled {{ }} braces", 0, 0};
   return {
       Fact{at(-5), ReplicaJoined{ReplicaId(0), "w'0\n\xff", 32}},
@@ -105,6 +113,8 @@ std::vector<Event> every_kind_of_event() {
       std::pair(at(0),
                 Order(Release{
                     ReplicaId(1), Clock(1), Version(0), {0, 0, 1}, {"", 0, 0}, 0.1, 1.0 / 3, 1e-300, kMost})),
+      std::pair(at(0),
+                Order(Release{ReplicaId(2), Clock(1), Version(0), {0, 100, kMost, 7, 9}, {"all {}", 1, 0}})),
       std::pair(at(0), Order(WakeAt{at(kMost)})),
       Fact{at(1), ReplicaReady{ReplicaId(0),
                                Clock(1),
@@ -162,6 +172,7 @@ std::vector<Event> every_kind_of_event() {
                     at(3), 1e-300, 2.5, false, {{kMost32, kMost, Duration(kMost)}, {0, 0, Duration(0)}}})),
       std::pair(at(3), Order(BatchDone{at(3), 1, 2, true, {}, control::Spending{0.1, 1e300, 0}})),
       Fact{at(4), ReplicaLeft{ReplicaId(1), "its host is gone"}},
+      Fact{at(4), ReplicaLeft{ReplicaId(2), "its batch was too small", kMost}},
       SideWork{at(kMost), SideWork::Kind::kUpdate, Version(kMost), Duration(kMost), kMost32, kMost, kMost32,
                kMost},
       SideWork{at(-3), SideWork::Kind::kEvaluation, Version(1), Duration(0)},

@@ -73,6 +73,8 @@ Lease to_wire(const paceline::Lease& lease) {
   message.set_epoch(lease.epoch);
   message.set_begin(lease.begin);
   message.set_end(lease.end);
+  message.set_scrap_begin(lease.scrap_begin);
+  message.set_scrap_end(lease.scrap_end);
   return message;
 }
 
@@ -95,10 +97,13 @@ absl::StatusOr<DataOrder> from_wire(const google::protobuf::RepeatedPtrField<Dat
 }
 
 absl::StatusOr<paceline::Lease> from_wire(const Lease& message) {
-  const paceline::Lease lease{message.epoch(), message.begin(), message.end()};
-  if (lease.epoch < 0 || lease.begin < 0 || lease.end <= lease.begin) {
-    return absl::InvalidArgumentError(fmt::format("a lease of samples {} to {}", lease.begin, lease.end));
-  }
+  const paceline::Lease lease{message.epoch(), message.begin(), message.end(), message.scrap_begin(),
+                              message.scrap_end()};
+  const bool no_scrap = lease.scrap_begin == 0 && lease.scrap_end == 0;
+  const bool scrap =
+      lease.scrap_begin >= 0 && lease.scrap_begin < lease.scrap_end && lease.scrap_end < lease.begin;
+  if (lease.epoch < 0 || lease.begin < 0 || lease.end <= lease.begin || !(no_scrap || scrap))
+    return absl::InvalidArgumentError("a lease of " + in_words(lease));
   return lease;
 }
 

@@ -37,6 +37,18 @@ TEST(WireLayout, OfFloatsSaysNothingOfTypes) {
   }
 }
 
+TEST(WireLease, ComesAsItWasSentOrIsRefused) {
+  for (const paceline::Lease& lease :
+       {paceline::Lease{3, 0, 5}, paceline::Lease{0, 32, 62, 0, 1}, paceline::Lease{0, 32, 62, 29, 31}})
+    EXPECT_EQ(*from_wire(to_wire(lease)), lease);
+  for (const paceline::Lease& wrong :
+       {paceline::Lease{-1, 0, 5}, paceline::Lease{0, -1, 5}, paceline::Lease{0, 5, 5},
+        paceline::Lease{0, 6, 5}, paceline::Lease{0, 32, 62, 31, 32}, paceline::Lease{0, 32, 62, 40, 41},
+        paceline::Lease{0, 32, 62, -1, 3}, paceline::Lease{0, 32, 62, 5, 5},
+        paceline::Lease{0, 32, 62, 7, 5}})
+    EXPECT_TRUE(absl::IsInvalidArgument(from_wire(to_wire(wrong)).status())) << in_words(wrong);
+}
+
 TEST(WireLayout, WhatMakesNoSenseIsRefused) {
   const auto refused = [](auto change) {
     Layout message = to_wire(sample());

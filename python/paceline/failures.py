@@ -20,9 +20,11 @@ _MOST_TEXT = 1000
 class Failure:
     text: str  # one line
     where: str  # FILE:LINE
+    too_few: dict[str, int] | None = None  # SmallBatches.too_few()
 
     def message(self) -> dict[str, object]:
-        return {"type": "error", "text": self.text, "where": self.where}
+        said: dict[str, object] = {"type": "error", "text": self.text, "where": self.where}
+        return said if self.too_few is None else said | {"too_few": self.too_few}
 
 
 def failure_of(error: BaseException) -> Failure:

@@ -85,7 +85,7 @@ class Job:
         self._device = device
         self._team = team
         self._in_hand = False  # a batch that step() has not been called for
-        self._small = SmallBatches()
+        self._small = SmallBatches(session.settings.get("computed"))
         self._stepped = False  # step() was called for the last one
         self._over = False
         self._bound = False  # the model has had weights of the job
@@ -171,8 +171,9 @@ class Job:
                 flush=True,
             )
 
-    def _way_out(self, error: BaseException) -> str:
-        return self._small.way_out(len(self.samples), error) if self._in_hand else ""
+    def _way_out(self, error: BaseException) -> tuple[str, dict[str, int] | None]:
+        samples = len(self.samples) if self._in_hand else 0
+        return self._small.way_out(samples, error), self._small.too_few(samples, error)
 
     # The protocol.
 

@@ -84,7 +84,7 @@ class Loads(Dataset):  # type: ignore[type-arg]
 
 
 class StreamLoads(Loads):
-    """A stream by whole batches. The samples of a load are places in the stream's order, one after the other."""
+    """A stream by whole batches. The samples of a load are places in the stream's order, which ascend."""
 
     def __init__(
         self, train_set: Any, collate_fn: Collate | None, seed: int, epochs: float, host: str, readers: int
@@ -103,7 +103,7 @@ class StreamLoads(Loads):
         self.enter(load)
         stream = self.train_set
         before = functools.partial(seed_sample, load.augment_seed) if stream.draws else None
-        samples, data_end = self._leased.draw(load.epoch, load.samples[0], load.samples[-1] + 1, before)
+        samples, data_end = self._leased.draw(load.epoch, load.samples, before)
         if self._collate_alone_draws:
             seed_sample(load.augment_seed, load.samples[-1])
         batch = self._collate(samples) if samples else None

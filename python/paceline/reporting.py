@@ -16,7 +16,8 @@ from .failures import Failure, failure_of
 class Reporter:
     def __init__(self) -> None:
         self.done = False  # there is nothing more to report
-        self.way_out: Callable[[BaseException], str] = lambda _: ""  # returns what a person may write instead
+        # Returns the end of the line, which says what a person may write instead, and SmallBatches.too_few().
+        self.way_out: Callable[[BaseException], tuple[str, dict[str, int] | None]] = lambda _: ("", None)
         self._hook: Any = None
         self._heard: BaseException | None = None  # the error that the worker was told of
 
@@ -41,7 +42,8 @@ class Reporter:
         if self.done:
             return
         failure = failure_of(error)
-        failure.text += self.way_out(error)
+        way_out, failure.too_few = self.way_out(error)
+        failure.text += way_out
         if self.tell(failure):
             self._heard = error
 

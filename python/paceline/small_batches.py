@@ -1,4 +1,4 @@
-"""A model may not be able to compute on few samples, and people then need the word that keeps batches larger."""
+"""A model may be unable to compute on few samples. Then batches become larger, or a line says how to keep them so."""
 
 from __future__ import annotations
 
@@ -6,22 +6,37 @@ from .errors import PacelineError
 
 
 class SmallBatches:
-    def __init__(self) -> None:
-        self._least: int | None = None  # the smallest batch that the program has computed
+    def __init__(self, before: float | None = None) -> None:
+        """before: the smallest batch that the program computed, if it ran before."""
+        self._least = None if before is None else int(before)  # the smallest batch that the program has computed
 
     def computed(self, samples: int) -> None:
         self._least = samples if self._least is None else min(self._least, samples)
 
+    def too_few(self, samples: int, error: BaseException) -> dict[str, int] | None:
+        """How many samples may do after an error in a batch of so many; None if larger batches fail, too.
+
+        The job may start the program again with larger batches.
+        """
+        enough = self._enough(samples, error)
+        return None if enough is None else {"enough": enough, "computed": self._least or 0}
+
+    def _enough(self, samples: int, error: BaseException) -> int | None:
+        if samples == 0 or isinstance(error, PacelineError) or not isinstance(error, Exception):
+            return None
+        if samples == 1 and str(error).startswith("Expected more than 1 value per channel"):
+            return 2
+        return None if self._least is None or samples >= self._least else min(2 * samples, self._least)
+
     def way_out(self, samples: int, error: BaseException) -> str:
-        """The end of the line about an error in a batch of so many samples: nothing if larger batches fail too."""
-        if samples == 0 or isinstance(error, PacelineError):
+        """The end of the line about an error in a batch of so many samples: nothing if larger batches fail, too."""
+        enough = self._enough(samples, error)
+        if enough is None:
             return ""
         has = "this batch has 1 sample" if samples == 1 else f"this batch has {samples} samples"
-        if str(error).startswith("Expected more than 1 value per channel"):
-            return f"; {has}: give join() least_batch=2, or drop_last=True, and there is none so small"
         if self._least is None or samples >= self._least:
-            return ""
+            return f"; {has}: give join() least_batch={enough}, or drop_last=True, and there is none so small"
         return (
             f"; {has}, and all before it had {self._least} or more: if the program cannot compute on so few, give "
-            f"join() least_batch={min(2 * samples, self._least)}, or drop_last=True"
+            f"join() least_batch={enough}, or drop_last=True"
         )

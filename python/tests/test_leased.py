@@ -52,27 +52,37 @@ def test_an_open_end_is_found_by_the_lease_that_reaches_it(passes: float, size: 
             while place < len(expected) + 3 * size:
                 epoch, begin = divmod(place, unit)
                 end = min(begin + size, unit)
-                samples, data_end = leased.draw(epoch, begin, end)
+                samples, data_end = leased.draw(epoch, range(begin, end))
                 seen += samples
                 place += end - begin
                 assert data_end == (len(expected) if place >= len(expected) else None)
             assert seen == expected
 
 
+def test_a_lease_with_a_scrap_has_the_records_of_both_runs() -> None:
+    stream = Numbers(10, 100, open_end=True)
+    stream.pack = lambda samples: ["+".join(samples)]
+    places: list[int] = []
+    leased = Leased(stream, 7, 1)
+    assert leased.draw(0, [2, 5, 6], places.append) == (["0.2+0.5+0.6"], None)
+    assert places == [2, 5, 6]
+    assert leased.draw(0, [3, 8, 9, 10, 11]) == (["0.3+0.8+0.9"], 10)
+
+
 def test_leases_may_come_in_any_order() -> None:
     expected = all_of(10, 2)
     leased = Leased(Numbers(10, 100, open_end=True), 7, 2)
-    assert leased.draw(0, 12, 16) == (expected[12:16], None)
-    assert leased.draw(0, 3, 6) == (expected[3:6], None)
-    assert leased.draw(0, 18, 24) == (expected[18:], 20)
-    assert leased.draw(0, 24, 30) == ([], 20)
+    assert leased.draw(0, range(12, 16)) == (expected[12:16], None)
+    assert leased.draw(0, range(3, 6)) == (expected[3:6], None)
+    assert leased.draw(0, range(18, 24)) == (expected[18:], 20)
+    assert leased.draw(0, range(24, 30)) == ([], 20)
 
 
 def test_an_epoch_of_a_known_length_may_be_a_part_of_a_pass_or_more() -> None:
     for records, unit in ((10, 4), (4, 10), (7, 7)):
         leased = Leased(Numbers(records, unit, open_end=False), 7, 1)
         expected = all_of(records, 4 * unit / records)
-        drawn = [leased.draw(epoch, 0, unit) for epoch in range(4)]
+        drawn = [leased.draw(epoch, range(0, unit)) for epoch in range(4)]
         assert [sample for samples, _ in drawn for sample in samples] == expected
         assert {end for _, end in drawn} == {None}
 
@@ -83,11 +93,11 @@ def test_records_are_dropped_mapped_and_packed_and_each_has_its_own_seed() -> No
     stream.map = lambda record: record + "!"
     stream.pack = lambda samples: ["+".join(samples)]
     places: list[int] = []
-    assert Leased(stream, 7, 1).draw(0, 2, 5, places.append) == (["0.2!+0.4!"], None)
+    assert Leased(stream, 7, 1).draw(0, range(2, 5), places.append) == (["0.2!+0.4!"], None)
     assert places == [2, 3, 4]
     assert stream.seeded == 7
 
 
 def test_a_stream_without_records_is_refused() -> None:
     with pytest.raises(PacelineError, match="has no records; give join"):
-        Leased(Numbers(0, 10, open_end=True), 7, 1).draw(0, 0, 2)
+        Leased(Numbers(0, 10, open_end=True), 7, 1).draw(0, range(0, 2))

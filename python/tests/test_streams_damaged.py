@@ -133,7 +133,7 @@ def test_a_lease_has_fewer_samples_by_the_damaged_ones(tmp_path: Path) -> None:
     assert stream.varies
     leased = Leased(stream, 1, 1)
     before: list[int] = []
-    assert leased.draw(0, 4, 9, before.append)[0] == [4, 5, 6, 8]
+    assert leased.draw(0, range(4, 9), before.append)[0] == [4, 5, 6, 8]
     assert before == [4, 5, 6, 8]
 
 

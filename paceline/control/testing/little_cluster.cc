@@ -28,6 +28,7 @@ LittleCluster::LittleCluster(const ControllerConfig& config, std::unique_ptr<pol
   const absl::Status restored = controller_.restore(*start);
   PACELINE_CHECK(restored.ok(), "{}", restored.ToString());
   committed_ = controller_.committed_samples();
+  least_batch_ = start->ledger.least.value_or(1);
 }
 
 ReplicaId LittleCluster::join(const std::string& name, std::int64_t batch, Duration interval, double jitter) {
@@ -40,9 +41,10 @@ ReplicaId LittleCluster::join(const std::string& name, std::int64_t batch, Durat
   return id;
 }
 
-void LittleCluster::leave(ReplicaId replica) {
+void LittleCluster::leave(ReplicaId replica, std::optional<std::int64_t> least_batch) {
   replicas_.erase(replica);
-  give({now_, ReplicaLeft{replica, "told to"}});
+  least_batch_ = std::max(least_batch_, least_batch.value_or(1));
+  give({now_, ReplicaLeft{replica, "told to", least_batch}});
 }
 
 void LittleCluster::stop() { give({now_, StopAsked{"told to"}}); }
@@ -138,7 +140,8 @@ void LittleCluster::see(const CommitRecord& commit) {
   const double fraction = static_cast<double>(samples) / static_cast<double>(nominal);
   const bool whole = whole_rounds_ || replicas_.size() == 1;
   const double expected = config_.scale == CommitScale::kSamples && !whole ? fraction : 1.0;
-  if (commit.fraction != expected || (expected > 1.0 && !config_.uneven_data)) complain("a wrong fraction");
+  if (commit.fraction != expected || (expected > 1.0 && !config_.uneven_data && least_batch_ == 1))
+    complain("a wrong fraction");
   if (commit.committed_before != committed_) complain("a wrong number of samples before");
   const auto reached = [&](std::int64_t every) {
     bool any = committed_ + samples == total_;
@@ -158,10 +161,11 @@ void LittleCluster::see(const CommitRecord& commit) {
 
 // With uneven data one may get what all together would, and a third more if that was reserved before.
 std::int64_t LittleCluster::most_leased(const Replica& replica) const {
-  if (!config_.uneven_data) return replica.batch;
+  const std::int64_t rest = least_batch_ - 1;  // too few samples for a lease may be left beside this one
+  if (!config_.uneven_data) return std::max(replica.batch, least_batch_) + rest;
   std::int64_t all = 0;
   for (const auto& [id, one] : replicas_) all += one.batch;
-  return config_.ahead > 0 ? all * 4 / 3 : all;
+  return std::max(config_.ahead > 0 ? all * 4 / 3 : all, least_batch_) + rest;
 }
 
 void LittleCluster::complain(const std::string& what) {
@@ -171,9 +175,10 @@ void LittleCluster::complain(const std::string& what) {
 
 void SampleLog::add(const CommitRecord& commit) {
   for (const CommitMember& member : commit.members) {
-    for (std::int64_t at = member.lease.begin; at < member.lease.end; ++at) {
-      ++times_.at(static_cast<std::size_t>(member.lease.epoch * dataset_size_ + at));
-    }
+    member.lease.for_each_run([&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t at = begin; at < end; ++at)
+        ++times_.at(static_cast<std::size_t>(member.lease.epoch * dataset_size_ + at));
+    });
   }
 }
 

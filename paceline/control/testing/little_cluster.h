@@ -31,7 +31,8 @@ class LittleCluster {
   void data_end_at(std::int64_t total) { total_ = total; }
   // A replica that needs about `interval` an iteration; `jitter` of it more or less.
   ReplicaId join(const std::string& name, std::int64_t batch, Duration interval, double jitter = 0);
-  void leave(ReplicaId replica);
+  // `least_batch`: its program cannot compute on fewer samples.
+  void leave(ReplicaId replica, std::optional<std::int64_t> least_batch = std::nullopt);
   void stop();
   // The next replica that is due is ready. False when nobody computes.
   bool step();
@@ -83,6 +84,7 @@ class LittleCluster {
   Witnesses witnesses_;
   std::map<ReplicaId, Replica> replicas_;
   std::int64_t total_ = 0;
+  std::int64_t least_batch_ = 1;
   std::int32_t next_id_ = 0;
   Time now_{};
   std::int64_t committed_ = 0;

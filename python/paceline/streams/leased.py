@@ -7,10 +7,17 @@ pass has as many records as the shards have, which nobody may know before the fi
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, Callable
 
 from ..errors import PacelineError
 from .stream import LOST, Stream
+
+
+def _runs_of(places: Sequence[int]) -> list[tuple[int, int]]:
+    """Most often there is one run, and a second one if the lease has a scrap."""
+    starts = [number for number in range(1, len(places)) if places[number] != places[number - 1] + 1]
+    return [(places[begin], places[end - 1] + 1) for begin, end in zip([0, *starts], [*starts, len(places)])]
 
 
 class Leased:
@@ -21,18 +28,18 @@ class Leased:
         stream.seed(seed)
 
     def draw(
-        self, epoch: int, begin: int, end: int, before: Callable[[int], None] | None = None
+        self, epoch: int, places: Sequence[int], before: Callable[[int], None] | None = None
     ) -> tuple[list[Any], int | None]:
-        """The samples of places [begin, end) of an epoch; and the number of samples of the run, if they reach it.
+        """The samples of places of an epoch, which ascend; and the number of samples of the run, if they reach it.
 
         before: called with each place before its record is looked at, for the random numbers of keep and map.
         """
         stream = self._stream
         first = epoch * stream.epoch_records
-        records = self._records(first + begin, first + end)
+        records = [record for begin, end in _runs_of(places) for record in self._records(first + begin, first + end)]
         total = self._total() if stream.open_end else None
         samples = []
-        for place, record in zip(range(begin, end), records):
+        for place, record in zip(places, records):
             if record is LOST:
                 continue
             if before is not None:
@@ -42,7 +49,7 @@ class Leased:
             samples.append(record if stream.map is None else stream.map(record))
         if stream.pack is not None:
             samples = list(stream.pack(samples))
-        return samples, total if total is not None and total <= first + end else None
+        return samples, total if total is not None and total <= first + places[-1] + 1 else None
 
     def _records(self, first: int, last: int) -> list[Any]:
         """The records of places [first, last), counted over all epochs; fewer at the end of the run."""
