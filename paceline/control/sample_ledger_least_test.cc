@@ -156,6 +156,16 @@ TEST(SampleLedger, SamplesThatCameBackAndTheNextOnesAreOneRun) {
   EXPECT_EQ(ledger.lease(kOne, 31), (Lease{0, 32, 63}));
 }
 
+TEST(SampleLedger, NothingThatIsTooSmallStaysReserved) {
+  SampleLedger ledger(100, 200);
+  ledger.lease(kOther, 1);
+  ledger.reserve(kOne, 2);
+  ledger.give_back(kOther);
+  ledger.raise_least(3);
+  EXPECT_EQ(ledger.reservations(kOne), 0);
+  EXPECT_EQ(ledger.lease(kOne, 2), (Lease{0, 0, 3}));
+}
+
 TEST(SampleLedger, NothingCanBeAddedToTheLastSamplesOfAnEpoch) {
   SampleLedger ledger(5, 10);
   ledger.lease(kOne, 4);
