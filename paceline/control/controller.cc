@@ -164,7 +164,7 @@ absl::Status Controller::on(Time at, const ReplicaReady& fact, std::vector<Order
   mine.base = fact.base;
   active_.finish(fact.replica, fact.clock);
   const std::int64_t samples = ledger_.held_by(fact.replica).size();
-  if (config_.uneven_data) shares_.finished(fact.replica, samples, fact.compute);
+  if (config_.uneven_data) shares_.finished(fact.replica, samples, fact.compute, fact.weight);
   // The data of those who are released by this fact are decided before, and the rest comes after.
   std::vector<Order> planned;
   if (replanner_ != nullptr) count_in_batch(at, fact, samples, planned);

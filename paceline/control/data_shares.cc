@@ -8,7 +8,7 @@
 namespace paceline::control {
 
 namespace {
-// Less than any iteration takes, and enough to divide by.
+// Less than a sample takes in any iteration, and enough to divide by.
 constexpr double kLeastMs = 1e-6;
 }  // namespace
 
@@ -36,13 +36,15 @@ void DataShares::paused(ReplicaId replica) {
   until_next_ = 0;
 }
 
-void DataShares::forget(ReplicaId replica) { member(replica) = {}; }
+void DataShares::forget(ReplicaId replica) {
+  member(replica) = {};
+  speeds_.forget(replica);
+}
 
-void DataShares::finished(ReplicaId replica, std::int64_t samples, Duration compute) {
-  Member& one = member(replica);
-  const double ms = std::max(kLeastMs, to_seconds(compute) * 1e3 / static_cast<double>(samples));
-  if (!one.ms_per_sample) one.ms_per_sample.emplace(ms);
-  one.ms_per_sample->add(ms);
+void DataShares::finished(ReplicaId replica, std::int64_t samples, Duration compute,
+                          std::optional<double> weight) {
+  const double least = kLeastMs * static_cast<double>(samples);
+  speeds_.finished(replica, samples, weight, std::max(least, to_seconds(compute) * 1e3));
 }
 
 void DataShares::decided(ReplicaId replica, std::int64_t samples) {
@@ -78,10 +80,11 @@ void DataShares::assign() {
   planner::DataProblem problem;
   double known_ms = 0;
   std::int64_t known = 0;
-  for (const Member& one : members_) {
-    if (one.batch == 0) continue;
-    problem.batch += one.batch;
-    problem.replicas.push_back({.beta_ms = one.ms_per_sample ? one.ms_per_sample->value() : 0});
+  for (std::size_t i = 0; i < members_.size(); ++i) {
+    if (members_[i].batch == 0) continue;
+    problem.batch += members_[i].batch;
+    const auto ms_per_sample = speeds_.ms_per_sample(ReplicaId(static_cast<std::int32_t>(i)));
+    problem.replicas.push_back({.beta_ms = ms_per_sample.value_or(0)});
     known_ms += problem.replicas.back().beta_ms;
     known += problem.replicas.back().beta_ms > 0 ? 1 : 0;
   }

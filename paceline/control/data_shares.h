@@ -3,8 +3,8 @@
 // learnt from the times of iterations, so they work with any policy: if replicas wait for each other, the
 // waiting disappears, and if they do not, no replica is staler than the others.
 //
-// A replica's time is assumed to be proportional to its samples, from its newest iterations. A lasting change
-// counts when two iterations in a row show it. If part of its time is not proportional (α > 0), the shares
+// A replica's time is assumed to be proportional to its samples, or to their weight (work_speeds.h), from its newest
+// iterations. A lasting change counts when two iterations in a row show it. If part of its time is not proportional (α > 0), the shares
 // still settle where all take equally long, after a few rounds instead of one.
 //
 // Invariant: the shares add up to the batches of all active replicas, except that each replica gets at least
@@ -21,7 +21,7 @@
 
 #include "paceline/base/ids.h"
 #include "paceline/base/time.h"
-#include "paceline/planner/estimates.h"
+#include "paceline/control/work_speeds.h"
 
 namespace paceline::control {
 
@@ -37,7 +37,9 @@ class DataShares {
   // The replica may come back with joined(); else call forget().
   void paused(ReplicaId replica);
   void forget(ReplicaId replica);
-  void finished(ReplicaId replica, std::int64_t samples, Duration compute);
+  // `weight`: nothing if the program gives none.
+  void finished(ReplicaId replica, std::int64_t samples, Duration compute,
+                std::optional<double> weight = std::nullopt);
   // From the next share on, until the next decision. 0: the plan gives it none, and it gets the fewest samples.
   void decided(ReplicaId replica, std::int64_t samples);
   // Samples of its next iteration. Requires: joined.
@@ -47,7 +49,6 @@ class DataShares {
   struct Member {
     std::int64_t batch = 0;  // 0: not active
     std::int64_t share = 0;
-    std::optional<planner::ClippedMean> ms_per_sample;  // one slow iteration is not a slow replica
     std::optional<std::int64_t> decided;
   };
   Member& member(ReplicaId replica);
@@ -56,6 +57,7 @@ class DataShares {
   bool take_decided();
 
   std::int64_t least_;
+  WorkSpeeds speeds_;
   std::vector<Member> members_;  // index: replica id
   std::int64_t active_ = 0;
   std::int64_t until_next_ = 0;  // iterations on these shares

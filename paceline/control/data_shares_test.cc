@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "paceline/base/rng.h"
+
 namespace paceline::control {
 namespace {
 
@@ -66,6 +68,70 @@ TEST(DataShares, FollowAReplicaThatChangesItsSpeed) {
   EXPECT_THAT(rounds.after(3), ElementsAre(48, 16)) << "two rounds show it";
   rounds.change(1, 1);
   EXPECT_THAT(rounds.after(3), ElementsAre(32, 32));
+}
+
+// Samples of unequal lengths: their tokens take the time.
+TEST(DataShares, FollowSpeedsAndNotTheLengthsOfSamplesIfTheProgramGivesTheirTokens) {
+  const auto spread = [](bool tells) {
+    Rng rng(5);
+    DataShares shares;
+    const ReplicaId slow(0), fast(1);
+    for (const ReplicaId replica : {slow, fast}) shares.joined(replica, 32);
+    std::int64_t least = 64, most = 0;
+    for (int round = 0; round < 300; ++round) {
+      for (const ReplicaId replica : {slow, fast}) {
+        const std::int64_t samples = shares.next(replica);
+        if (replica == slow && round >= 100) {
+          least = std::min(least, samples);
+          most = std::max(most, samples);
+        }
+        const double tokens = static_cast<double>(samples) * (100 + 900 * rng.uniform());
+        const double ms = tokens * (replica == slow ? 3e-3 : 1e-3);
+        shares.finished(replica, samples, from_seconds(ms / 1e3),
+                        tells ? std::optional(tokens) : std::nullopt);
+      }
+    }
+    return std::pair(least, most);
+  };
+  EXPECT_EQ(spread(true), std::pair(std::int64_t{16}, std::int64_t{16}));
+  EXPECT_LT(spread(false).first, 12);
+  EXPECT_GT(spread(false).second, 20);
+}
+
+// A weight may be anything, and the samples take the time.
+TEST(DataShares, DoNotFollowAWeightThatTheTimesDoNotFollow) {
+  Rng rng(5);
+  DataShares shares;
+  const ReplicaId slow(0), fast(1);
+  for (const ReplicaId replica : {slow, fast}) shares.joined(replica, 32);
+  for (int round = 0; round < 300; ++round) {
+    for (const ReplicaId replica : {slow, fast}) {
+      const std::int64_t samples = shares.next(replica);
+      if (round > 0) {
+        EXPECT_EQ(samples, replica == slow ? 16 : 48);
+      }
+      const double ms = static_cast<double>(samples) * (replica == slow ? 3 : 1);
+      const double weight = round % 7 == 0 ? 0 : rng.uniform() * 1000;
+      shares.finished(replica, samples, from_seconds(ms / 1e3), weight);
+    }
+  }
+}
+
+// A replica that gives no weight is compared by the usual weight of a sample.
+TEST(DataShares, CompareReplicasWithAndWithoutWeights) {
+  Rng rng(5);
+  DataShares shares;
+  const ReplicaId tells(0), says_nothing(1);
+  for (const ReplicaId replica : {tells, says_nothing}) shares.joined(replica, 32);
+  std::int64_t samples = 0;
+  for (int round = 0; round < 300; ++round) {
+    samples = shares.next(tells);
+    const double tokens = static_cast<double>(samples) * (500 + 100 * rng.uniform());
+    shares.finished(tells, samples, from_seconds(tokens * 3e-6), tokens);
+    const std::int64_t others = shares.next(says_nothing);
+    shares.finished(says_nothing, others, from_seconds(static_cast<double>(others) * 550 * 1e-6));
+  }
+  EXPECT_NEAR(static_cast<double>(samples), 16, 1);
 }
 
 TEST(DataShares, HardlyMoveForOneSlowIteration) {
