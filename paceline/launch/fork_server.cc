@@ -21,6 +21,7 @@
 #include <absl/strings/numbers.h>
 #include <fmt/format.h>
 
+#include "paceline/base/passed_descriptors.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/launch/stop_signals.h"
 #include "paceline/peer/exit_report.h"
@@ -66,51 +67,15 @@ std::vector<std::string> split_words(std::string_view text) {
   return words;
 }
 
-constexpr std::size_t kDescriptors = 2;
-// A message of these bytes, with room for the descriptors.
-struct Message {
-  Message(void* bytes, std::size_t size) : part{bytes, size} {
-    head.msg_iov = &part;
-    head.msg_iovlen = 1;
-    head.msg_control = beside.data();
-    head.msg_controllen = beside.size();
-  }
-  Message(const Message&) = delete;
-  Message& operator=(const Message&) = delete;
-
-  iovec part;
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(kDescriptors * sizeof(int))> beside{};
-  msghdr head{};
-};
-
-bool send_request(int socket, const std::string& text, std::array<int, kDescriptors> descriptors) {
-  Message message(const_cast<char*>(text.data()), text.size());
-  cmsghdr* head = CMSG_FIRSTHDR(&message.head);
-  head->cmsg_level = SOL_SOCKET;
-  head->cmsg_type = SCM_RIGHTS;
-  head->cmsg_len = CMSG_LEN(sizeof(descriptors));
-  std::memcpy(CMSG_DATA(head), descriptors.data(), sizeof(descriptors));
-  return TEMP_FAILURE_RETRY(sendmsg(socket, &message.head, MSG_NOSIGNAL)) ==
-         static_cast<ssize_t>(text.size());
-}
-
 // Nothing once the other end is closed.
 std::optional<Request> read_request(int socket) {
-  std::string text(kLongestRequest, '\0');
-  Message message(text.data(), text.size());
-  const ssize_t size = TEMP_FAILURE_RETRY(recvmsg(socket, &message.head, MSG_CMSG_CLOEXEC));
-  const cmsghdr* head = size > 0 ? CMSG_FIRSTHDR(&message.head) : nullptr;
-  if (head == nullptr || head->cmsg_type != SCM_RIGHTS ||
-      head->cmsg_len != CMSG_LEN(kDescriptors * sizeof(int)))
-    return std::nullopt;
-  std::array<int, kDescriptors> descriptors{};
-  std::memcpy(descriptors.data(), CMSG_DATA(head), sizeof(descriptors));
-  text.resize(static_cast<std::size_t>(size));
+  auto message = receive_with_descriptors(socket, kLongestRequest);
+  if (!message || message->descriptors.size() != 2) return std::nullopt;
   Request request;
-  request.priority = static_cast<Priority>(text[0]);
-  request.words = split_words(std::string_view(text).substr(1));
-  request.log = FileDescriptor(descriptors[0]);
-  request.exit_report = FileDescriptor(descriptors[1]);
+  request.priority = static_cast<Priority>(message->text[0]);
+  request.words = split_words(std::string_view(message->text).substr(1));
+  request.log = std::move(message->descriptors[0]);
+  request.exit_report = std::move(message->descriptors[1]);
   return request;
 }
 
@@ -184,7 +149,8 @@ absl::StatusOr<pid_t> ForkServer::fork(const std::vector<std::string>& arguments
   if (text.size() > kLongestRequest) return absl::UnavailableError("its command line is too long");
   const ChildSubreaper while_it_forks;
   Reply reply;
-  if (!send_request(socket_.get(), text, {log, exit_report}) || !wait_for_answer(socket_.get()) ||
+  if (!send_with_descriptors(socket_.get(), text, std::array{log, exit_report}) ||
+      !wait_for_answer(socket_.get()) ||
       TEMP_FAILURE_RETRY(recv(socket_.get(), &reply, sizeof(reply), 0)) != sizeof(reply))
     return absl::UnavailableError("the fork server is gone");
   if (reply.error != 0) return absl::ResourceExhaustedError(std::strerror(reply.error));

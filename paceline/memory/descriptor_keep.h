@@ -12,12 +12,13 @@
 #include <absl/status/statusor.h>
 
 #include "paceline/base/file_descriptor.h"
+#include "paceline/base/passed_descriptors.h"
 
 namespace paceline::memory {
 
 class DescriptorKeep {
  public:
-  static constexpr int kMost = 16;  // descriptors
+  static constexpr int kMost = static_cast<int>(kMostPassed);  // descriptors
 
   // Errors: ResourceExhausted.
   static absl::StatusOr<DescriptorKeep> open();

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstring>
 #include <random>
+#include <span>
 #include <utility>
 
 #include <fcntl.h>
@@ -13,6 +14,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "paceline/base/passed_descriptors.h"
 #include "paceline/base/status_macros.h"
 
 namespace paceline::memory {
@@ -57,23 +59,10 @@ std::string read_line(int socket) {
 }
 
 // Sends the text, with the descriptor if there is one.
-void send_with(int socket, std::string text, int descriptor) {
-  iovec piece{.iov_base = text.data(), .iov_len = text.size()};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> room{};
-  msghdr message{};
-  message.msg_iov = &piece;
-  message.msg_iovlen = 1;
-  if (descriptor >= 0) {
-    message.msg_control = room.data();
-    message.msg_controllen = room.size();
-    cmsghdr* const header = CMSG_FIRSTHDR(&message);
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(sizeof(int));
-    std::memcpy(CMSG_DATA(header), &descriptor, sizeof descriptor);
-  }
+void send_with(int socket, const std::string& text, int descriptor) {
+  const std::array<int, 1> one{descriptor};
   // A peer that is gone needs no answer.
-  static_cast<void>(::sendmsg(socket, &message, MSG_NOSIGNAL));
+  static_cast<void>(send_with_descriptors(socket, text, std::span(one).first(descriptor >= 0 ? 1 : 0)));
 }
 
 void be_patient(int socket) {
@@ -152,23 +141,10 @@ absl::StatusOr<FileDescriptor> DescriptorService::get(const std::string& address
   if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&to.address), to.size) != 0)
     return absl::UnavailableError(fmt::format("nobody gives memory at {}", address));
   send_with(socket.get(), fmt::format("get {}\n", name), -1);
-  std::array<char, kLongestLine> text{};
-  iovec piece{.iov_base = text.data(), .iov_len = text.size()};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> room{};
-  msghdr message{};
-  message.msg_iov = &piece;
-  message.msg_iovlen = 1;
-  message.msg_control = room.data();
-  message.msg_controllen = room.size();
-  const ssize_t got = ::recvmsg(socket.get(), &message, MSG_CMSG_CLOEXEC);
-  if (got <= 0) return absl::UnavailableError(fmt::format("{} gave no answer", address));
-  for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr; header = CMSG_NXTHDR(&message, header)) {
-    if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
-    int descriptor = -1;
-    std::memcpy(&descriptor, CMSG_DATA(header), sizeof descriptor);
-    return FileDescriptor(descriptor);
-  }
-  std::string reason(text.data(), static_cast<std::size_t>(got));
+  auto answer = receive_with_descriptors(socket.get(), kLongestLine);
+  if (!answer) return absl::UnavailableError(fmt::format("{} gave no answer", address));
+  if (!answer->descriptors.empty()) return std::move(answer->descriptors.front());
+  std::string& reason = answer->text;
   if (reason.ends_with('\n')) reason.pop_back();
   return absl::NotFoundError(fmt::format("{}: {}", name, reason));
 }
