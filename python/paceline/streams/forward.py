@@ -23,8 +23,9 @@ _DAMAGE = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile, UnicodeDecode
 class _Reading:
     """A shard as far as it was read."""
 
-    records: Iterator[Any]
-    next: int  # the number of the next record
+    wanted: int  # the record that it was begun for
+    records: Iterator[Any] | None = None  # none before the shard was opened
+    next: int = 0  # the number of the next record
     ended: bool = False
     damage: Damaged | None = None
 
@@ -85,10 +86,12 @@ class Forward(ABC):
     def _read_to(self, shard: int, end: int, again: bool = False) -> None:
         """All records before this one were read. again: those that were passed by are read again."""
         reading = self._reading(shard, end - 1, again)
+        if reading.damage is not None and reading.next < end:
+            raise reading.damage
         try:
+            if reading.records is None:
+                reading.records, reading.next = self._begin(shard, reading.wanted)
             while reading.next < end and not reading.ended:
-                if reading.damage is not None:
-                    raise reading.damage
                 self._kept[shard, reading.next] = next(reading.records)
                 reading.next += 1
                 if len(self._kept) > self.window:
@@ -113,7 +116,7 @@ class Forward(ABC):
             self._pid = os.getpid()
         reading = self._readings.get(shard)
         if reading is None or (again and record < reading.next):
-            reading = self._readings[shard] = _Reading(*self._begin(shard, record if again else 0))
+            reading = self._readings[shard] = _Reading(record if again else 0)
             while len(self._readings) > _MOST_OPEN:
                 self._readings.popitem(last=False)
         self._readings.move_to_end(shard)
