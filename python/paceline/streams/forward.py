@@ -13,6 +13,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from .kept_places import KeptPlaces
+from .saved_states import SavedStates
 from .source import Damaged, changed, unreachable, unreadable
 
 _MOST_OPEN = 64
@@ -33,8 +35,8 @@ class _Reading:
 class Forward(ABC):
     """A source of such shards: an UnsizedSource.
 
-    The newest records stay in memory. One that was passed by is found by reading its shard again. That happens only
-    after the death of another worker.
+    The newest records stay in memory. One that was passed by is found by reading its shard again, from a saved state
+    if there is one. That happens only after the death of another worker, and in a run that was resumed.
     """
 
     sized = False
@@ -46,11 +48,24 @@ class Forward(ABC):
         self._lengths: dict[int, int] = {}
         self._readings: OrderedDict[int, _Reading] = OrderedDict()
         self._kept: OrderedDict[tuple[int, int], Any] = OrderedDict()  # key: shard and record
+        self._places: KeptPlaces | None = None
+        self._states: dict[int, SavedStates] = {}
+        self._marks: dict[int, str] = {}
         self._pid = os.getpid()
+
+    def keep_places(self, name: str) -> None:
+        """From now on, what this source learns of its shards is kept on the host's disk, and used from there.
+
+        name: the same for all sources that give the same records, and for no others.
+        """
+        self._places = KeptPlaces(name)
 
     @abstractmethod
     def _begin(self, shard: int, record: int) -> tuple[Iterator[Any], int]:
-        """The records of a shard from a place at or before `record` on, and the number of the first one."""
+        """The records of a shard from a place at or before `record` on, and the number of the first one.
+
+        The shard may end before `record`, but not before that place.
+        """
 
     @abstractmethod
     def length(self, shard: int) -> int:
@@ -60,7 +75,11 @@ class Forward(ABC):
         return self._names
 
     def up_to(self, shard: int, most: int) -> int:
-        if shard not in self._lengths:
+        if shard not in self._lengths and self._places is not None:
+            length = self._places.length(self._mark(shard))
+            if length is not None:
+                self._lengths[shard] = length
+        if shard not in self._lengths and max(self._saved(shard).records(), default=0) < most:
             self._read_to(shard, most)
         return min(most, self._lengths.get(shard, most))
 
@@ -98,6 +117,8 @@ class Forward(ABC):
                     self._kept.popitem(last=False)
         except StopIteration:
             reading.ended = True
+            if self._places is not None and not self.sized and shard not in self._lengths:
+                self._places.keep_length(self._mark(shard), reading.next)
             self._lengths[shard] = reading.next
         except _DAMAGE as error:
             reading.damage = unreadable(self._names[shard], error, "repair it, or leave it out")
@@ -110,13 +131,29 @@ class Forward(ABC):
             del self._readings[shard]  # a generator that raised ends, and its shard does not
             raise
 
+    def _saved(self, shard: int) -> SavedStates:
+        if shard not in self._states:
+            mark = "" if self._places is None else self._mark(shard)
+            self._states[shard] = SavedStates(self._places, mark)
+        return self._states[shard]
+
+    def _mark(self, shard: int) -> str:
+        """The same as long as the shard is, as far as it shows without reading it."""
+        if shard not in self._marks:
+            self._marks[shard] = f"{self._names[shard]} {self._identity(shard)}"
+        return self._marks[shard]
+
+    def _identity(self, shard: int) -> str:
+        """A text that differs if the shard does, or what reads it."""
+        return ""
+
     def _reading(self, shard: int, record: int, again: bool) -> _Reading:
         if os.getpid() != self._pid:  # a fork shares the places in open files
             self._readings.clear()
             self._pid = os.getpid()
         reading = self._readings.get(shard)
         if reading is None or (again and record < reading.next):
-            reading = self._readings[shard] = _Reading(record if again else 0)
+            reading = self._readings[shard] = _Reading(record)
             while len(self._readings) > _MOST_OPEN:
                 self._readings.popitem(last=False)
         self._readings.move_to_end(shard)

@@ -35,6 +35,7 @@ class HostSource:
     def __init__(self, source: Forward, name: str, readers: int) -> None:
         """name: the same for all workers of the host that are to share the source, and for no others."""
         self._source = source
+        source.keep_places(name)
         self._addresses = [f"\0paceline-reader-{os.getuid()}-{name}-{number}" for number in range(readers)]
         self._connections: dict[int, socket.socket | None] = {}  # None: the reader is gone
         self._pid = os.getpid()
@@ -134,7 +135,7 @@ def job_on_host(host_folder: str) -> str:
         changed = os.stat(sys.argv[0]).st_mtime_ns
     except OSError:
         changed = 0
-    return hashlib.blake2b(f"{host_folder} {changed}".encode(), digest_size=8).hexdigest()
+    return hashlib.blake2b(f"{os.path.realpath(host_folder)} {changed}".encode(), digest_size=8).hexdigest()
 
 
 def _reached(source: Any, address: str, held: Mapping[int, socket.socket | None]) -> socket.socket | None:
