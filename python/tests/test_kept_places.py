@@ -12,7 +12,8 @@ import pytest
 import torch
 from stream_files import library
 
-from paceline.streams import FileShards, HuggingFace, Shards, Stream
+from paceline.streams import FileShards, HuggingFace, Shards, Stream, said
+from paceline.streams import host_source as host_source_module
 from paceline.streams import kept_places as kept_places_module
 from paceline.streams.host_source import HostSource
 from paceline.streams.kept_places import KeptPlaces
@@ -143,6 +144,31 @@ def test_a_shard_that_a_run_has_read_to_its_end_is_not_read_again_for_its_length
     assert resumed.records(0, 900, 1000) == whole[900:]
     assert len(read_in(tmp_path / "log")) <= 4  # two end before place 1000, and two begin
     assert len(list(resumed.epoch())) == 40 * 50
+
+
+@pytest.mark.parametrize("kind", ["generator", "with states", "cheap"])
+def test_a_shard_that_took_long_and_cannot_save_its_place_is_said_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture, kind: str
+) -> None:
+    monkeypatch.setattr(host_source_module, "_COSTLY_SECONDS", 1 << 40 if kind == "cheap" else 0)
+
+    def source() -> Shards:
+        if kind == "with states":
+            return source_of(Counting, tmp_path / "log")
+        return Shards(["first", "second"], lambda name: iter(range(RECORDS)))
+
+    for _ in range(2):  # two workers of a host
+        said._here.clear()
+        shared = HostSource(source(), f"said-{kind}-{tmp_path}", 2)
+        for record in (100, 200):
+            assert shared.read(1, [record])[0] % 10_000 == record
+    line = capsys.readouterr().err
+    if kind == "generator":
+        assert line.startswith("paceline: a shard of Shards(['first', …]) took more than 0 s, and what open= gives")
+        assert line.endswith("; give the object state_dict() and load_state_dict(), or make many small shards\n")
+        assert line.count("\n") == 1
+    else:
+        assert not line
 
 
 def damage(places: Path, how: Callable[[bytes], bytes]) -> None:

@@ -49,6 +49,7 @@ class Shards(Forward):
         opened = self._opened(shard)
         if can_save(opened):
             return self._saved(shard).reading(record, opened, lambda: self._opened(shard))
+        self._forgetful.add(shard)
         return whole(opened), 0
 
     def _identity(self, shard: int) -> str:

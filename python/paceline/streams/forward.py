@@ -6,6 +6,7 @@ import gzip
 import json
 import lzma
 import os
+import time
 import zlib
 from abc import ABC, abstractmethod
 from collections import OrderedDict
@@ -28,6 +29,7 @@ class _Reading:
     wanted: int  # the record that it was begun for
     records: Iterator[Any] | None = None  # none before the shard was opened
     next: int = 0  # the number of the next record
+    seconds: float = 0.0  # spent on reading
     ended: bool = False
     damage: Damaged | None = None
 
@@ -40,6 +42,7 @@ class Forward(ABC):
     """
 
     sized = False
+    seconds_again = 0.0  # the longest that reading a shard took which can be read from its beginning only
 
     def __init__(self, names: Sequence[str], window: int) -> None:
         """window: how many of the newest records are kept. It has to be at least twice the stream's `shuffle`."""
@@ -51,6 +54,7 @@ class Forward(ABC):
         self._places: KeptPlaces | None = None
         self._states: dict[int, SavedStates] = {}
         self._marks: dict[int, str] = {}
+        self._forgetful: set[int] = set()  # shards that cannot save their place
         self._pid = os.getpid()
 
     def keep_places(self, name: str) -> None:
@@ -107,6 +111,7 @@ class Forward(ABC):
         reading = self._reading(shard, end - 1, again)
         if reading.damage is not None and reading.next < end:
             raise reading.damage
+        began = time.monotonic()
         try:
             if reading.records is None:
                 reading.records, reading.next = self._begin(shard, reading.wanted)
@@ -130,6 +135,10 @@ class Forward(ABC):
         except Exception:
             del self._readings[shard]  # a generator that raised ends, and its shard does not
             raise
+        finally:
+            reading.seconds += time.monotonic() - began
+            if shard in self._forgetful:
+                self.seconds_again = max(self.seconds_again, reading.seconds)
 
     def _saved(self, shard: int) -> SavedStates:
         if shard not in self._states:

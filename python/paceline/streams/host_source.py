@@ -22,19 +22,23 @@ from typing import Any
 
 from .forward import Forward
 from .read_ahead import ReadAhead
+from .said import say_once
 from .source import is_sized
 
 _IDLE_SECONDS = 3.0
 _CONNECT_SECONDS = 10.0
 _TRIES, _TRY_SECONDS = 20, 0.05
-_SIZE = struct.Struct("<q")
-_FAILED = -1  # in the place of a size: the reader could not answer
+_HEAD = struct.Struct("<qd")  # the bytes of an answer, and Forward.seconds_again
+_FAILED = -1  # in the place of the bytes: the reader could not answer
+_COSTLY_SECONDS = 10
 
 
 class HostSource:
     def __init__(self, source: Forward, name: str, readers: int) -> None:
         """name: the same for all workers of the host that are to share the source, and for no others."""
         self._source = source
+        self._name = name
+        self._said = False
         source.keep_places(name)
         self._addresses = [f"\0paceline-reader-{os.getuid()}-{name}-{number}" for number in range(readers)]
         self._connections: dict[int, socket.socket | None] = {}  # None: the reader is gone
@@ -101,11 +105,25 @@ class HostSource:
         connection = self._connections[reader]
         assert connection is not None
         try:
-            [size] = _SIZE.unpack(_received(connection, _SIZE.size))
+            size, seconds = _HEAD.unpack(_received(connection, _HEAD.size))
+            if seconds > _COSTLY_SECONDS:
+                self._say_cost()
             return None if size == _FAILED else pickle.loads(_received(connection, size))
         except OSError:
             self._lose(reader)
             return None
+
+    def _say_cost(self) -> None:
+        if self._said:
+            return
+        self._said = True
+        source = f"{type(self._source).__name__}([{self._source.shards()[0]!r}, …])"
+        say_once(
+            self._name,
+            f"paceline: a shard of {source} took more than {_COSTLY_SECONDS} s, and what open= gives cannot save its "
+            "place, so after a resume or the death of a reader it is read again from its beginning; give the object "
+            "state_dict() and load_state_dict(), or make many small shards",
+        )
 
     def _lose(self, reader: int) -> None:
         connection = self._connections[reader]
@@ -277,5 +295,5 @@ class Reader:
                     self._ahead.asked(shard, records[-1] + 1)
             data = pickle.dumps(answer, protocol=pickle.HIGHEST_PROTOCOL)
         except Exception:  # who asked finds the same, and can say it
-            return _SIZE.pack(_FAILED)
-        return _SIZE.pack(len(data)) + data
+            return _HEAD.pack(_FAILED, self._source.seconds_again)
+        return _HEAD.pack(len(data), self._source.seconds_again) + data
