@@ -98,12 +98,17 @@ class Forward(ABC):
             found.append(self._kept[shard, record])
         return found
 
-    def read_next(self, shard: int, end: int) -> bool:
-        """Reads the next record of a shard that is being read, if it is before `end`. False: there is none."""
+    def in_memory(self, places: Sequence[Sequence[int]]) -> dict[tuple[int, int], Any]:
+        """The records of these shards and numbers that need no reading."""
+        keys = ((shard, record) for shard, record in places)
+        return {key: self._kept[key] for key in keys if key in self._kept}
+
+    def read_next(self, shard: int, end: int, most: int) -> bool:
+        """Reads up to `most` next records, before `end`, of a shard that is being read. False: there are none."""
         reading = self._readings.get(shard)
         if reading is None or reading.ended or reading.damage is not None or reading.next >= end:
             return False
-        self._read_to(shard, reading.next + 1)
+        self._read_to(shard, min(reading.next + most, end))
         return True
 
     def _read_to(self, shard: int, end: int, again: bool = False) -> None:
