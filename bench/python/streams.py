@@ -127,7 +127,9 @@ def rate_of_loader(loader: Any, most: int, count: Callable[[Any], int] = len) ->
 
 def rate_of_stream(stream: Stream, processes: int, most: int) -> float:
     began, read = time.perf_counter(), 0
-    loader = make_loader(stream, None, {"num_workers": processes} if processes else {}, seed=1, host=str(os.getpid()))
+    # A name of its own, so that the readers of one turn know nothing of another.
+    host = f"{os.getpid()}-{time.monotonic_ns()}"
+    loader = make_loader(stream, None, {"num_workers": processes} if processes else {}, seed=1, host=host)
     loads = [Load(tuple(range(begin, begin + BATCH)), 1) for begin in range(0, most - most % BATCH, BATCH)]
     for at, load in enumerate(loads):
         loader.expect(loads[at : at + 2 * processes + 1])

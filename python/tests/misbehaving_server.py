@@ -21,6 +21,7 @@ class Misbehaving:
         self.url = url
         self.faults: list[str] = []
         self.statuses: list[int] = []
+        self.chunked = False  # in chunks, without a size
         self.gets: Counter[str] = Counter()
         self.bytes: Counter[str] = Counter()
         self.lock = threading.Lock()
@@ -63,12 +64,19 @@ class _Handler(http.server.SimpleHTTPRequestHandler):
             self.send_header("Content-Range", f"bytes {begin}-{end - 1}/{len(data)}")
         else:
             self.send_response(200)
-        self.send_header("Content-Length", str(end - begin))
+        if self.state.chunked:
+            self.send_header("Transfer-Encoding", "chunked")
+        else:
+            self.send_header("Content-Length", str(end - begin))
         self.send_header("ETag", f'"{path.stat().st_mtime_ns}"')
         self.end_headers()
         cut = (end - begin) // 2 if fault == "cut" else end - begin
         with contextlib.suppress(OSError):
-            self.wfile.write(data[begin : begin + cut])
+            if self.state.chunked:
+                self.wfile.write(b"%x\r\n%b\r\n" % (cut, data[begin : begin + cut]))
+                self.wfile.write(b"" if fault == "cut" else b"0\r\n\r\n")
+            else:
+                self.wfile.write(data[begin : begin + cut])
         with self.state.lock:
             self.state.bytes[self.path] += cut
         if fault == "cut":
@@ -82,7 +90,8 @@ class _Handler(http.server.SimpleHTTPRequestHandler):
             self.send_error(404)
             return
         self.send_response(200)
-        self.send_header("Content-Length", str(path.stat().st_size))
+        if not self.state.chunked:
+            self.send_header("Content-Length", str(path.stat().st_size))
         self.send_header("Accept-Ranges", "bytes")
         self.send_header("ETag", f'"{path.stat().st_mtime_ns}"')
         self.end_headers()

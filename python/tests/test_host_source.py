@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import subprocess
 import time
@@ -12,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from paceline.errors import PacelineError
-from paceline.streams import FileShards
+from paceline.streams import FileShards, Shards, Stream
 from paceline.streams.host_source import HostSource
+from paceline.streams.lease_guess import LeaseGuess
 
 
 @pytest.fixture
@@ -178,3 +180,70 @@ def test_a_generator_that_raises_has_not_ended(files: Path) -> None:
         with pytest.raises(ValueError, match="1.txt is damaged"):
             source.up_to(1, 1000)
     assert source.up_to(1, 50) == 50
+
+
+def test_leases_in_equal_steps_come_with_few_messages_and_others_as_they_are(
+    files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[dict] = []
+    send = HostSource._send
+    monkeypatch.setattr(HostSource, "_send", lambda self, *given: sent.append(given[1]) or send(self, *given))
+    stream = Stream(shared(files), shuffle=96, interleave=4, stride=4)
+    plain = Stream(source_of(files), shuffle=96, interleave=4, stride=4)
+    plain.records(0, 0, 200)
+    seen = []
+    for begin in range(0, 192, 6):
+        found = stream.records(0, begin, begin + 6)
+        assert found == plain.records(0, begin, begin + 6)
+        seen += found
+    assert sorted(seen) == sorted(plain.records(0, 0, 192))
+    messages = sum("read" in one for one in sent)
+    assert messages <= 2 * 12  # 2 to each of the 2 blocks' first leases, and then one in eight; without guesses, 64
+    places = [(0, 6), (60, 66), (12, 18), (18, 24), (24, 30), (36, 42), (24, 30), (150, 156), (24, 30), (30, 36)]
+    draw = random.Random(1)
+    for begin, end in places + [(begin, begin + draw.randrange(1, 9)) for begin in draw.choices(range(180), k=200)]:
+        assert stream.records(0, begin, end) == plain.records(0, begin, end)
+
+
+def test_a_record_that_came_ahead_belongs_to_who_asked(files: Path) -> None:
+    """A map= may change its record, and the lease may be read again after another worker's death."""
+    lists = Shards(["all"], lambda name: ([number] for number in range(100)))
+    stream = Stream(HostSource(lists, f"ahead-{os.getpid()}-{files.name}", 1), shuffle=96)
+    for begin in [0, 10, 20, 30, 40, 30, 40, 50, 60]:
+        records = stream.records(0, begin, begin + 10)
+        assert all(len(record) == 1 for record in records)
+        for record in records:
+            record.append("changed")
+
+
+def test_large_records_do_not_come_ahead(files: Path) -> None:
+    lists = Shards(["all"], lambda name: (bytes(8000) for _ in range(200)))
+    source = HostSource(lists, f"large-{os.getpid()}-{files.name}", 1)
+    stream = Stream(source, shuffle=96)
+    for begin in range(0, 90, 10):
+        stream.records(0, begin, begin + 10)
+        assert not source._ahead
+
+
+def test_what_comes_ahead_is_never_waited_for(files: Path) -> None:
+    """Records that are not in the reader's memory, as damaged ones, are not read for a guess."""
+    (files / "data" / "2.txt").write_text("2.0\n2.1\n2.2\n2.3\ndamaged\n")
+    source = shared(files)
+    assert source.read_many({2: [0, 1]}, [(2, 1), (2, 2), (2, 3), (2, 4)]) == {2: ["2.0", "2.1"]}
+    assert source.read_many({2: [2, 3]}) == {2: ["2.2", "2.3"]}
+
+
+def test_leases_that_come_in_equal_steps_go_on_so() -> None:
+    guess = LeaseGuess()
+    assert guess.after(0, 0, 10, 100) == guess.after(0, 20, 30, 100) == []
+    assert guess.after(0, 40, 50, 100) == [(60, 70), (80, 90)]
+    assert guess.after(0, 60, 70, 1000)[-1] == (200, 210)
+    assert guess.after(0, 80, 85, 1000) == []  # another size
+    assert guess.after(0, 100, 105, 1000) == [(begin, begin + 5) for begin in range(120, 260, 20)]
+    assert guess.after(1, 120, 125, 1000) == []  # another pass
+    for begin in (50, 45, 40):  # backwards
+        assert guess.after(1, begin, begin + 5, 1000) == []
+    for _ in range(3):
+        assert guess.after(1, 40, 45, 1000) == []
+    for begin in (50, 52, 54):  # leases that overlap
+        assert guess.after(1, begin, begin + 5, 1000) == []

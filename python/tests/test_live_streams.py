@@ -6,7 +6,10 @@ learning rate is 1. So each weight becomes the number of times that its record w
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import signal
 from collections import Counter
 from pathlib import Path
 
@@ -23,6 +26,7 @@ from live_job import (
     trained,
 )
 
+from paceline.streams import JsonLines, Stream
 from paceline.streams.stream import UNKNOWN_EPOCH
 
 pytestmark = needs_paceline
@@ -45,6 +49,8 @@ class Counts(nn.Module):
 def read(path):
     with open("opened", "a") as opened:
         print(path, file=opened)
+    with open("openers", "a") as openers:
+        print(os.getpid(), path, file=openers)
     with open(path) as lines:
         for line in lines:
             yield json.loads(line)
@@ -182,6 +188,32 @@ def test_a_run_that_was_killed_goes_on_at_its_last_checkpoint(tmp_path: Path, by
     assert resumed.returncode == 0, resumed.stderr
     assert_counts(tmp_path, only_run(tmp_path), torch.ones(records))
     replay(tmp_path, only_run(tmp_path))
+
+
+def test_a_resumed_run_knows_the_lengths_that_dead_readers_learnt(tmp_path: Path) -> None:
+    records = shards(tmp_path, UNEVEN * 3)
+    options = {"shuffle": 50, "interleave": 3, "stride": 4}
+    words = run_words(
+        tmp_path,
+        PROGRAM,
+        2,
+        ("--policy", "asp", "--set", "sync.scale=update", "--set", f"checkpoint.every_epochs={150 / UNKNOWN_EPOCH}"),
+        [json.dumps({"records": records, "by_function": True, "slow": 0.03, "stream": options})],
+    )
+    killed_after_checkpoints(tmp_path, words)
+    for pid in {int(line.split()[0]) for line in (tmp_path / "openers").read_text().splitlines()}:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    resumed = paceline(tmp_path, "train", "--resume", str(only_run(tmp_path)))
+    assert resumed.returncode == 0, resumed.stderr
+    assert_counts(tmp_path, only_run(tmp_path), torch.ones(records))
+    stream = Stream(JsonLines(tmp_path / "data"), **options)
+    stream.seed(1)
+    early, late = ({shard for shard, _ in stream.places(0, *part)} for part in ((0, 100), (100, records)))
+    opened = [line.split() for line in (tmp_path / "openers").read_text().splitlines()]
+    by_the_last_reader = {path for pid, path in opened if pid == opened[-1][0]}
+    ended = {files_of(tmp_path)[shard] for shard in early - late}
+    assert ended and by_the_last_reader and not ended & by_the_last_reader
 
 
 @pytest.mark.parametrize("by_function", [False, True], ids=["known length", "unknown length"])

@@ -12,11 +12,12 @@ import pytest
 from stream_files import library, refused
 
 from paceline.errors import PacelineError
-from paceline.streams import FileShards, JsonLines, ParquetFiles, Shards, Stream, TarFiles
+from paceline.streams import FileShards, JsonLines, ParquetFiles, Remote, Shards, Stream, TarFiles
 from paceline.streams.forward import Forward
 from paceline.streams.host_source import HostSource
 from paceline.streams.leased import Leased
 from paceline.streams.said import _here
+from paceline.streams.source import Damaged
 
 
 @pytest.fixture(autouse=True)
@@ -81,6 +82,44 @@ def test_a_shard_that_is_damaged_stays_so_when_it_is_asked_again(tmp_path: Path)
             source.up_to(1, 1 << 40)
 
 
+def eager(path: str) -> list[dict]:
+    return list(zipped(path))
+
+
+@pytest.mark.parametrize("open_one", [zipped, eager])
+@pytest.mark.parametrize("place", ["files", "addresses"])
+def test_a_shard_whose_first_record_is_damaged_is_left_out_whole(
+    tmp_path: Path, capsys: pytest.CaptureFixture, place: str, open_one
+) -> None:
+    files: list = three_zips(tmp_path, 300)
+    Path(files[1]).write_bytes(b"no gzip at all")
+    if place == "addresses":
+        library("fsspec")
+        files = [f"file://{file}" for file in files]
+    given = Remote(files, cache=tmp_path / "cache") if place == "addresses" else files
+    assert numbers(FileShards(given, open_one)) == [*range(500), *range(2000, 2500)]
+    assert numbers(HostSource(FileShards(given, open_one), f"first-{tmp_path}", 1)) == [
+        *range(500),
+        *range(2000, 2500),
+    ]
+    assert capsys.readouterr().err.count(f"the shard {files[1]} cannot be read: Not a gzipped file") == 1
+    source = FileShards(given, open_one)
+    for _ in range(2):
+        with refused(f"the shard {files[1]} cannot be read: Not a gzipped file .*; repair it, or leave it out"):
+            list(Stream(source).epoch())
+
+
+def test_a_shard_that_cannot_be_opened_again_has_its_damage_at_its_beginning(tmp_path: Path) -> None:
+    files = three_zips(tmp_path, 300)
+    source = FileShards(files, eager, window=100)
+    assert source.read(0, [400]) == [{"number": 400}]
+    Path(files[0]).write_bytes(b"no gzip at all")
+    for _ in range(2):
+        with pytest.raises(Damaged) as caught:
+            source.read(0, [7])
+        assert caught.value.records == 0
+
+
 def test_the_readers_of_a_host_say_the_same(tmp_path: Path) -> None:
     source = FileShards(three_zips(tmp_path, 300), zipped)
     assert isinstance(source, Forward)
@@ -94,8 +133,9 @@ def test_a_shard_that_cannot_be_reached_is_never_skipped(tmp_path: Path) -> None
     (tmp_path / "a.jsonl").unlink()
     with refused("the shard .*a.jsonl cannot be read: No such file or directory; "):
         numbers(source)
-    with refused("the shard nowhere cannot be read: .*No such file or directory.*; see that it can be read"):
-        numbers(Shards(["nowhere"], zipped))
+    for open_one in (zipped, gzip.open):
+        with refused("the shard nowhere cannot be read: .*No such file or directory.*; see that it can be read"):
+            numbers(Shards(["nowhere"], open_one))
 
 
 def test_a_tar_that_was_cut_is_left_out_whole_and_a_bad_member_alone(tmp_path: Path) -> None:

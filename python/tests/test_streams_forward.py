@@ -142,7 +142,7 @@ def test_a_record_further_back_is_read_from_the_nearest_state() -> None:
     assert source.read(1, [10]) == [{"id": 10_010}]
     assert source.read(1, [1500, 5500]) == [{"id": 11_500}, {"id": 15_500}]
     assert source.read(1, [1000]) == [{"id": 11_000}]
-    assert source._states.records(1) == [1000, 2000, 3000, 4000, 5000, 6000]
+    assert source._states[1].records() == [1000, 2000, 3000, 4000, 5000]
 
 
 class Saving:
@@ -183,7 +183,7 @@ def test_a_long_shard_has_few_states() -> None:
 
     source = Shards(["0"], lambda name: Long(0, []), window=16)
     assert source.up_to(0, 1 << 40) == 200_000
-    assert len(source._states.records(0)) <= 64
+    assert len(source._states[0].records()) <= 64
     assert source.read(0, [150_000]) == [150_000]
 
 

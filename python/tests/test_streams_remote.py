@@ -134,6 +134,47 @@ def test_a_fault_that_passes_is_not_noticed(tmp_path: Path, server, faults: list
     assert server.gets["/000.jsonl"] == len(faults) + 1
 
 
+def test_an_answer_in_chunks_that_was_cut_is_not_taken_for_a_whole_one(tmp_path: Path, server) -> None:
+    records = lines_there(tmp_path, files=1)
+    server.chunked = True
+    server.faults = ["cut", "cut"]
+    assert all_of(JsonLines(Remote(f"{server.url}/000.jsonl", cache=tmp_path / "cache"))) == records
+    assert not server.faults
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (
+            lambda url, folder: [f"{folder}/a.jsonl", f"{url}/a.jsonl"],
+            r"a list has addresses \(http://.*/a.jsonl\) and paths \(/.*/a.jsonl\); .*file:///",
+        ),
+        (
+            lambda url, folder: [f"{url}/a.jsonl", folder / "a.jsonl"],
+            r"a list has addresses \(http://.*/a.jsonl\) and paths \(/.*/a.jsonl\); .*file:///",
+        ),
+        (
+            lambda url, folder: "htps://h/a.jsonl",
+            "htps:// of htps://h/a.jsonl is unknown to fsspec; write https://, ",
+        ),
+        (lambda url, folder: f"{url}/b[1].jsonl", r"no file is at http://.*/b\[1\].jsonl; .* write %5B for a \["),
+        (lambda url, folder: f"file://{folder}/b[1].jsonl", r"no file is at .*; .* write \[\[\] for a \[ of a name"),
+    ],
+)
+def test_addresses_that_name_no_file_say_what_to_write(tmp_path: Path, server, make, text: str) -> None:
+    for name in ("a.jsonl", "b[1].jsonl"):
+        (tmp_path / "there" / name).write_text("{}\n")
+    with refused(text):
+        all_of(JsonLines(make(server.url, tmp_path / "there")))
+
+
+@pytest.mark.parametrize("kind", ["http", "file"])
+def test_a_bracket_of_a_name_can_be_written(tmp_path: Path, server, kind: str) -> None:
+    (tmp_path / "there" / "b[1].jsonl").write_text('{"number": 1}\n')
+    address = f"{server.url}/b%5B1%5D.jsonl" if kind == "http" else f"file://{tmp_path}/there/b[[]1].jsonl"
+    assert all_of(JsonLines(Remote(address, cache=tmp_path / "cache"))) == [{"number": 1}]
+
+
 @pytest.mark.parametrize("fault", ["error", "cut"])
 def test_a_fault_that_stays_is_one_line_with_the_address(tmp_path: Path, server, fault: str) -> None:
     lines_there(tmp_path, files=1)
@@ -380,7 +421,7 @@ def test_an_index_without_a_disk_is_made_in_memory(tmp_path: Path, monkeypatch: 
         (lambda: Remote("https://h/a", tries=True), "tries = True is no number of tries; "),
         (lambda: Remote("https://h/a", gigabytes=0), "gigabytes = 0 is no size of a cache; "),
         (lambda: Remote("https://h/a", tries=0), "tries = 0 is no number of tries; "),
-        (lambda: JsonLines("nonsense://h/a.jsonl"), "fsspec cannot open nonsense://h/a.jsonl: .*; "),
+        (lambda: JsonLines("nonsense://h/a.jsonl"), "nonsense:// of nonsense://h/a.jsonl is unknown to fsspec; "),
     ],
 )
 def test_what_a_remote_refuses(make, text: str) -> None:

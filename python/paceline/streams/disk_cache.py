@@ -49,7 +49,7 @@ class DiskCache:
         size: the bytes that it will have, if they are known. ending: of the file's name.
         Raises NoRoom, and what `make` and `use` raise. OSError if the folder cannot be written.
         """
-        name = hashlib.blake2b(key.encode(), digest_size=16).hexdigest()
+        name = _name_of(key)
         path = self.folder / f"{name}{ending}"
         for _ in range(_AGAIN):
             with contextlib.suppress(FileNotFoundError):
@@ -59,6 +59,35 @@ class DiskCache:
                 if not path.exists():
                     self._make(name, path, make, size)
         raise NoRoom(f"{self.folder} is too small for all that is read at once")
+
+    def own(self, key: str) -> bytes | None:
+        """Returns what is in the key's file, if it is there and no other user can have written it."""
+        try:
+            with open(self.folder / _name_of(key), "rb", opener=_open_no_link) as file:
+                about = os.fstat(file.fileno())
+                if about.st_uid != os.getuid() or about.st_mode & 0o022:
+                    return None
+                os.utime(file.fileno())  # used now
+                return file.read()
+        except OSError:
+            return None
+
+    def replace(self, key: str, data: bytes) -> None:
+        """The key's file becomes this one, which this user alone can read and write. Raises OSError."""
+        name = _name_of(key)
+
+        def write(path: Path) -> None:
+            path.write_bytes(data)
+
+        with self._locked(name):
+            self._make(name, self.folder / name, write, len(data), mode=0o600)
+
+    def append(self, key: str, data: bytes) -> None:
+        """The key's file, which may be new, gets this at its end. Raises OSError."""
+        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        path = self.folder / _name_of(key)
+        with open(path, "ab", buffering=0, opener=_open_no_link) as file:
+            file.write(data)
 
     def forget(self, path: Path) -> None:
         path.unlink(missing_ok=True)
@@ -82,11 +111,11 @@ class DiskCache:
                 file.unlink(missing_ok=True)
                 used -= bytes_of_it
 
-    def _make(self, name: str, path: Path, make: Callable[[Path], None], size: int) -> None:
+    def _make(self, name: str, path: Path, make: Callable[[Path], None], size: int, mode: int = 0o666) -> None:
         # If the folder is deleted, locks are lost with it, and others may make this file at the same time.
         partial = self.folder / f"{name}.{uuid.uuid4().hex}.{size}{_PARTIAL}"
         try:
-            partial.touch()
+            partial.touch(mode)
             self.make_room(size)
             try:
                 make(partial)
@@ -130,6 +159,14 @@ class DiskCache:
         finally:
             _HELD.discard(lock)
             os.close(lock)
+
+
+def _name_of(key: str) -> str:
+    return hashlib.blake2b(key.encode(), digest_size=16).hexdigest()
+
+
+def _open_no_link(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW, 0o600)
 
 
 def _close_locks_of_the_parent() -> None:

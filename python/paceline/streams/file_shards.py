@@ -9,7 +9,7 @@ from typing import Any, Callable
 from ..errors import PacelineError, kind_of
 from .files import Files, Paths
 from .forward import Forward
-from .saved_states import SavedStates, can_save, whole
+from .saved_states import can_save, version_of, whole
 
 
 class Shards(Forward):
@@ -40,7 +40,6 @@ class Shards(Forward):
         self._open = open
         self._length = length
         self.sized = length is not None
-        self._states = SavedStates()
 
     def length(self, shard: int) -> int:
         assert self._length is not None
@@ -49,8 +48,12 @@ class Shards(Forward):
     def _begin(self, shard: int, record: int) -> tuple[Iterator[Any], int]:
         opened = self._opened(shard)
         if can_save(opened):
-            return self._states.reading(shard, record, opened)
+            return self._saved(shard).reading(record, opened, lambda: self._opened(shard))
+        self._forgetful.add(shard)
         return whole(opened), 0
+
+    def _identity(self, shard: int) -> str:
+        return version_of(self._open)
 
     def _opened(self, shard: int) -> Iterable[Any]:
         return self._open(self._names[shard])
@@ -74,6 +77,9 @@ class FileShards(Shards):
     def length(self, shard: int) -> int:
         assert self._length is not None
         return int(self._files.using(shard, self._length))
+
+    def _identity(self, shard: int) -> str:
+        return f"{super()._identity(shard)} {self._files.identity(shard)}"
 
     def soon(self, shards: Sequence[int]) -> None:
         self._files.soon(shards)

@@ -96,6 +96,13 @@ class Files:
             )
         return seen[0]
 
+    def identity(self, shard: int) -> str:
+        """Returns a text that differs if the file does. Raises a PacelineError if the file is not there."""
+        if self._remote:
+            return self._remote.identity(self.files[shard])
+        self.size(shard)
+        return str(self._seen[shard])
+
     def using(self, shard: int, use: Callable[[str], Made]) -> Made:
         """Returns what `use` makes of a path of the file. A copy may be deleted later, but not while it is open."""
         return self._remote.using(self.files[shard], use) if self._remote else use(self.files[shard])
@@ -105,11 +112,10 @@ class Files:
 
         kind: of the index, with its version.
         """
-        if self._remote:
-            return kept_index(f"{kind} {self.files[shard]} {self._remote.identity(self.files[shard])}", find)
-        if self.size(shard) < _SMALL:
+        if not self._remote and self.size(shard) < _SMALL:
             return find()
-        return kept_index(f"{kind} {os.path.abspath(self.files[shard])} {self._seen[shard]}", find)
+        name = self.files[shard] if self._remote else os.path.abspath(self.files[shard])
+        return kept_index(f"{kind} {name} {self.identity(shard)}", find)
 
     def soon(self, shards: Sequence[int]) -> None:
         """These shards are read next: copies of files with addresses begin to come now."""

@@ -7,6 +7,7 @@ them. So if a reader dies, each worker goes on by reading that reader's shards i
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import json
 import os
@@ -22,19 +23,26 @@ from typing import Any
 
 from .forward import Forward
 from .read_ahead import ReadAhead
+from .said import say_once
 from .source import is_sized
 
 _IDLE_SECONDS = 3.0
 _CONNECT_SECONDS = 10.0
 _TRIES, _TRY_SECONDS = 20, 0.05
-_SIZE = struct.Struct("<q")
-_FAILED = -1  # in the place of a size: the reader could not answer
+_HEAD = struct.Struct("<qqd")  # the bytes of an answer, those of records ahead, and Forward.seconds_again
+_FAILED = -1  # in the place of the bytes: the reader could not answer
+_COSTLY_SECONDS = 10
+_MOST_BYTES_AHEAD = 1 << 16  # records of larger answers would take much memory
 
 
 class HostSource:
     def __init__(self, source: Forward, name: str, readers: int) -> None:
         """name: the same for all workers of the host that are to share the source, and for no others."""
         self._source = source
+        self._name = name
+        self._said = False
+        self._ahead: dict[tuple[int, int], Any] = {}  # key: shard and record
+        source.keep_places(name)
         self._addresses = [f"\0paceline-reader-{os.getuid()}-{name}-{number}" for number in range(readers)]
         self._connections: dict[int, socket.socket | None] = {}  # None: the reader is gone
         self._pid = os.getpid()
@@ -59,21 +67,32 @@ class HostSource:
         found = self._ask(shard, {"read": [[shard, list(records)]]})
         return self._source.read(shard, records) if found is None else list(found[0])
 
-    def read_many(self, wanted: Mapping[int, Sequence[int]]) -> dict[int, list[Any]]:
-        """The records of several shards, asked for at once. Shards that read() has to be asked for are left out."""
-        by_reader: dict[int, list[int]] = {}
-        for shard in wanted:
-            by_reader.setdefault(shard % len(self._addresses), []).append(shard)
-        asked = [
-            (reader, shards)
-            for reader, shards in by_reader.items()
-            if self._send(reader, {"read": [[shard, list(wanted[shard])] for shard in shards]})
-        ]
+    def read_many(
+        self, wanted: Mapping[int, Sequence[int]], ahead: Sequence[tuple[int, int]] = ()
+    ) -> dict[int, list[Any]]:
+        """The records of several shards, asked for at once. Shards that read() has to be asked for are left out.
+
+        ahead: shard and number of records that are likely to be wanted next. Those that readers have in memory come
+        along, so that the next call needs no message.
+        """
+        if all((shard, record) in self._ahead for shard, records in wanted.items() for record in records):
+            return {
+                shard: [self._ahead.pop((shard, record)) for record in records] for shard, records in wanted.items()
+            }
+        self._ahead = {}
+        requests: dict[int, dict[str, Any]] = {}
+        for shard, records in wanted.items():
+            request = requests.setdefault(shard % len(self._addresses), {"read": [], "ahead": []})
+            request["read"].append([shard, list(records)])
+        for shard, record in ahead:
+            if shard % len(self._addresses) in requests:
+                requests[shard % len(self._addresses)]["ahead"].append([shard, record])
+        asked = [reader for reader, request in requests.items() if self._send(reader, request)]
         found: dict[int, list[Any]] = {}
-        for reader, shards in asked:
+        for reader in asked:
             answer = self._receive(reader)
             if answer is not None:
-                found.update(zip(shards, answer))
+                found.update(zip((shard for shard, _ in requests[reader]["read"]), answer))
         return found
 
     def soon(self, shards: Sequence[int]) -> None:
@@ -100,11 +119,30 @@ class HostSource:
         connection = self._connections[reader]
         assert connection is not None
         try:
-            [size] = _SIZE.unpack(_received(connection, _SIZE.size))
-            return None if size == _FAILED else pickle.loads(_received(connection, size))
+            size, more, seconds = _HEAD.unpack(_received(connection, _HEAD.size))
+            data = memoryview(_received(connection, max(size, 0) + more))
+            if seconds > _COSTLY_SECONDS:
+                self._say_cost()
+            if size == _FAILED:
+                return None
+            if more:
+                self._ahead.update(pickle.loads(data[size:]))
+            return pickle.loads(data)
         except OSError:
             self._lose(reader)
             return None
+
+    def _say_cost(self) -> None:
+        if self._said:
+            return
+        self._said = True
+        source = f"{type(self._source).__name__}([{self._source.shards()[0]!r}, …])"
+        say_once(
+            self._name,
+            f"paceline: a shard of {source} took more than {_COSTLY_SECONDS} s, and what open= gives cannot save its "
+            "place, so after a resume or the death of a reader it is read again from its beginning; give the object "
+            "state_dict() and load_state_dict(), or make many small shards",
+        )
 
     def _lose(self, reader: int) -> None:
         connection = self._connections[reader]
@@ -120,7 +158,7 @@ class HostSource:
         return self._connections[reader]
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_connections": {}}
+        return {**self.__dict__, "_connections": {}, "_ahead": {}}
 
 
 def job_on_host(host_folder: str) -> str:
@@ -134,7 +172,7 @@ def job_on_host(host_folder: str) -> str:
         changed = os.stat(sys.argv[0]).st_mtime_ns
     except OSError:
         changed = 0
-    return hashlib.blake2b(f"{host_folder} {changed}".encode(), digest_size=8).hexdigest()
+    return hashlib.blake2b(f"{os.path.realpath(host_folder)} {changed}".encode(), digest_size=8).hexdigest()
 
 
 def _reached(source: Any, address: str, held: Mapping[int, socket.socket | None]) -> socket.socket | None:
@@ -214,6 +252,7 @@ def _become_reader(source: Any, listener: socket.socket) -> None:
     for descriptor in range(3):
         os.dup2(null, descriptor)
     torch.set_num_threads(1)  # others of its parent's died in the fork
+    gc.freeze()  # a collection would look at all that the program has, and so copy its pages
     Reader(source, listener).serve()
 
 
@@ -234,7 +273,7 @@ class Reader:
             if not events and not reads:
                 return
             if not events:
-                self._ahead.read_one()
+                self._ahead.read_some()
             for key, _ in events:
                 if key.fileobj is self._listener:
                     self._accept()
@@ -275,6 +314,10 @@ class Reader:
                 for shard, records in request["read"]:
                     self._ahead.asked(shard, records[-1] + 1)
             data = pickle.dumps(answer, protocol=pickle.HIGHEST_PROTOCOL)
+            more = b""
+            if request.get("ahead") and len(data) <= _MOST_BYTES_AHEAD:
+                ahead = self._source.in_memory(request["ahead"])
+                more = pickle.dumps(ahead, protocol=pickle.HIGHEST_PROTOCOL)
         except Exception:  # who asked finds the same, and can say it
-            return _SIZE.pack(_FAILED)
-        return _SIZE.pack(len(data)) + data
+            return _HEAD.pack(_FAILED, 0, self._source.seconds_again)
+        return _HEAD.pack(len(data), len(more), self._source.seconds_again) + data + more

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..errors import PacelineError, kind_of
 from .forward import Forward
-from .saved_states import SavedStates
+from .saved_states import version_of
 
 
 class HuggingFace(Forward):
@@ -31,13 +31,18 @@ class HuggingFace(Forward):
             )
         self.sized = lengths is not None
         self._known = list(lengths or ())
-        self._states = SavedStates()
 
     def length(self, shard: int) -> int:
         return self._known[shard]
 
     def _begin(self, shard: int, record: int) -> tuple[Iterator[Any], int]:
-        return self._states.reading(shard, record, self._dataset.shard(self._shards, shard))
+        def opened() -> Any:
+            return self._dataset.shard(self._shards, shard)
+
+        return self._saved(shard).reading(record, opened(), opened)
+
+    def _identity(self, shard: int) -> str:
+        return version_of(type(self._dataset))
 
 
 def _check(dataset: Any) -> None:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections import deque
 
 from .forward import Forward
+
+_TURN_SECONDS = 0.0002
+_MOST = 64
 
 
 class ReadAhead:
@@ -16,6 +20,7 @@ class ReadAhead:
         self._asked: dict[int, int] = {}  # the end of what was asked for
         self._ends: dict[int, int] = {}
         self._turns: deque[int] = deque()
+        self._step = 1  # records that are read before somebody who asks is heard
 
     def asked(self, shard: int, end: int) -> None:
         """Somebody asked for records of a shard up to this one."""
@@ -31,8 +36,11 @@ class ReadAhead:
     def __bool__(self) -> bool:
         return bool(self._turns)
 
-    def read_one(self) -> None:
+    def read_some(self) -> None:
+        """Reads records of one shard, for no longer than who asks would notice; one record at least."""
         shard = self._turns.popleft()
+        began = time.monotonic()
         with contextlib.suppress(Exception):  # the next one who asks for the record meets it
-            if self._source.read_next(shard, self._ends[shard]):
+            if self._source.read_next(shard, self._ends[shard], self._step):
                 self._turns.append(shard)
+        self._step = min(2 * self._step, _MOST) if time.monotonic() - began < _TURN_SECONDS else 1

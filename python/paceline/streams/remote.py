@@ -20,6 +20,7 @@ from .source import unreachable
 Made = TypeVar("Made")
 
 _FIRST_WAIT = 0.5  # seconds; doubled at each further try
+_LOOKED_AT = 1000  # files of a list, for paths among its addresses
 _QUIET_SECONDS = 60  # without a byte, a read has failed
 _SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*://")
 
@@ -77,7 +78,11 @@ class Remote:
         """Returns the addresses that are meant. Raises a PacelineError if there is none."""
         found = [one for address in self.given for one in self._meant(address, endings)]
         if not found:
-            raise PacelineError(f"no file is at {self.given[0]}; give the address of one, or a pattern")
+            way_out = "give the address of one, or a pattern"
+            if "[" in _without_query(self.given[0]):
+                sign = "%5B" if _is_http(self.given[0]) else "[[]"
+                way_out = f"[…] is a pattern there, so write {sign} for a [ of a name"
+            raise PacelineError(f"no file is at {self.given[0]}; {way_out}")
         return found
 
     def size(self, address: str) -> int | None:
@@ -207,6 +212,12 @@ class Remote:
         try:
             system, path = fsspec.url_to_fs(address, **options)
         except (ImportError, ValueError) as error:
+            scheme = address.partition("://")[0]
+            known = importlib.import_module("fsspec.registry")
+            if scheme not in known.known_implementations and scheme not in known.registry:
+                raise PacelineError(
+                    f"{scheme}:// of {address} is unknown to fsspec; write https://, s3:// or another that it knows"
+                ) from error
             raise PacelineError(f"fsspec cannot open {address}: {error}; install what it asks for") from error
         return system, str(path)
 
@@ -223,9 +234,16 @@ def remote(files: Any) -> Remote | None:
         return files
     if is_address(files):
         return Remote(files)
-    if isinstance(files, Sequence) and not isinstance(files, str) and files and is_address(files[0]):
-        return Remote(list(files))
-    return None
+    if not isinstance(files, Sequence) or isinstance(files, str) or not files:
+        return None
+    first = files[0]
+    other = next((one for one in files[:_LOOKED_AT] if is_address(one) != is_address(first)), None)
+    if other is not None:
+        address, path = (first, other) if is_address(first) else (other, first)
+        raise PacelineError(
+            f"a list has addresses ({address}) and paths ({path}); write all as addresses: file:///… for those here"
+        )
+    return Remote(list(files)) if is_address(first) else None
 
 
 def braces(text: str) -> list[str]:

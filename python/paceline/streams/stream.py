@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from ..errors import PacelineError, kind_of
+from .lease_guess import LeaseGuess
 from .order import Pass
 from .remote import file_name
 from .said import say_once
@@ -101,6 +102,7 @@ class Stream:
         self._size: int | None = None  # records of a pass, if they are known
         self._lengths: dict[int, int] = {}  # records of each shard, if the source is sized
         self._passes: dict[int, Pass] = {}
+        self._guess = LeaseGuess()
 
     def __repr__(self) -> str:
         options = [f"{name}={value}" for name, value in self._numbers.items()]
@@ -159,13 +161,14 @@ class Stream:
         """
         by_shard: dict[int, list[tuple[int, int]]] = {}
         places = self.places(number, begin, end)
+        ahead = self._guessed(number, begin, end) if hasattr(self.source, "read_many") else []
         for at, (shard, record) in enumerate(places):
             by_shard.setdefault(shard, []).append((record, at))
         records: list[Any] = [None] * len(places)
         for wanted in by_shard.values():
             wanted.sort()
         asked = {shard: [record for record, _ in wanted] for shard, wanted in by_shard.items()}
-        at_once = self.source.read_many(asked) if hasattr(self.source, "read_many") else {}
+        at_once = self.source.read_many(asked, ahead) if hasattr(self.source, "read_many") else {}
         for shard, wanted in by_shard.items():
             found = at_once[shard] if shard in at_once else self._read(number, shard, asked[shard])
             if len(found) != len(wanted):
@@ -173,6 +176,13 @@ class Stream:
             for (_, at), record in zip(wanted, found):
                 records[at] = record
         return records
+
+    def _guessed(self, number: int, begin: int, end: int) -> list[tuple[int, int]]:
+        """The shard and the record at places of this block of the order that are likely to be asked for next."""
+        shuffle = self._numbers["shuffle"]
+        limit = end + -end % shuffle if shuffle else end
+        guessed = self._guess.after(number, begin, end, limit)
+        return [place for of_lease in guessed for place in self._pass(number).places(*of_lease)]
 
     def places(self, number: int, begin: int, end: int) -> list[tuple[int, int]]:
         """The shard and the record at each of these places."""
@@ -204,6 +214,7 @@ class Stream:
         other = copy.copy(self)
         other.source = source
         other._passes = {}
+        other._guess = LeaseGuess()
         return other
 
     def digest(self) -> str:
