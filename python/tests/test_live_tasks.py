@@ -227,6 +227,33 @@ def test_the_tasks_of_one_host_end_with_the_first_one(tmp_path: Path) -> None:
             task.wait()
 
 
+def has_open_mpi_4() -> bool:
+    if shutil.which("mpirun") is None:
+        return False
+    said = subprocess.run(["mpirun", "--version"], capture_output=True, text=True)
+    return "(Open MPI) 4." in said.stdout
+
+
+@pytest.mark.skipif(not has_open_mpi_4(), reason="there is no mpirun of Open MPI 4")
+@pytest.mark.parametrize("said", ["2,1", ""])
+def test_tasks_of_mpirun_need_to_be_told_how_many_each_host_has(tmp_path: Path, said: str) -> None:
+    (tmp_path / "train.py").write_text(PROGRAM)
+    # A stand-in for ssh, which starts mpirun's part of each host on this one.
+    agent = tmp_path / "agent"
+    agent.write_text('#!/bin/sh\nshift\nexec sh -c "$*"\n')
+    agent.chmod(0o755)
+    words = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--mca", "plm_rsh_agent", str(agent)]
+    words += ["--host", "127.0.0.2:2,127.0.0.3:1", "--map-by", "slot", "-n", "3", "-x", "MASTER_ADDR=127.0.0.1"]
+    words += ["-x", f"PACELINE_TASKS_PER_HOST={said}", "-x", "PYTHONPATH", "-x", "OMP_NUM_THREADS"]
+    command = [PACELINE, "run", "train.py", "--python", sys.executable]
+    status, errors = ended(start(tmp_path, [*words, *command], {}))
+    if said:
+        assert status == 0 and "mpirun started 3 tasks on 2 hosts" in errors, errors
+        assert written(tmp_path, 3) == ["3 []"] * 3
+    else:
+        assert status == 2 and "set PACELINE_TASKS_PER_HOST=2,2 (a number for each host)" in errors, errors
+
+
 @pytest.mark.skipif(shutil.which("torchrun", path=BESIDE) is None, reason="there is no torchrun")
 def test_tasks_of_torchrun_on_two_hosts_are_the_workers_of_one_job(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(PROGRAM)
