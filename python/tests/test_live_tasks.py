@@ -76,6 +76,12 @@ def ended(task: subprocess.Popen[str]) -> tuple[int, str]:
     return task.returncode, errors
 
 
+def expect_quiet(ends: list[tuple[int, str]]) -> None:
+    """On a busy machine a task says that it waits for another one."""
+    for status, errors in ends:
+        assert status == 0 and all(line.startswith("waiting for ") for line in errors.splitlines()), errors
+
+
 def run_of_first_host(folder: Path) -> Path:
     """The folder of the run. The other host keeps a folder of its own beside it."""
     [journal] = (folder / "runs").glob("*/journal.sqlite")
@@ -96,7 +102,7 @@ def test_tasks_of_srun_are_the_workers_of_one_job(tmp_path: Path, by_hand: bool)
     others, first = [ended(task) for task in tasks[:2]], ended(tasks[2])
     assert first[0] == 0, first[1]
     assert "srun started 3 tasks; they become the 3 workers of one job" in first[1]
-    assert others == [(0, "")] * 2
+    expect_quiet(others)
     replay(tmp_path, only_run(tmp_path))
     # Each worker is in its own task, and its program sees no task of several.
     assert written(tmp_path, 3) == [f"{rank} 3 []" for rank in range(3)]
@@ -137,7 +143,7 @@ def test_several_tasks_on_two_hosts_are_the_workers_of_one_job(
     assert {rank: end[0] for rank, end in ends.items()} == dict.fromkeys(ranks, 0), ends
     count = sum(counts)
     assert f"srun started {count} tasks on 2 hosts; they become the {count} workers of one job" in ends[0][1]
-    assert ends[1] == (0, "")
+    expect_quiet([ends[1]])
     assert written(tmp_path, count) == [f"{rank} {count} []" for rank in range(count)]
     run = run_of_first_host(tmp_path)
     assert not list((tmp_path / "runs").glob(".tasks*"))
