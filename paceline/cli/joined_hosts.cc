@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <iterator>
 #include <utility>
 
 #include <fmt/format.h>
@@ -75,16 +76,25 @@ absl::StatusOr<launch::Placement> place_of(const launch::Tasks& tasks, const lau
   const bool lacks_address = !placement.ok() && launch::find_placement(environment, with_address).ok();
   if (!lacks_address) return placement;
   return absl::InvalidArgumentError(fmt::format(
-      "{} started this command {} times, one a host, and nothing says where the first host is; set "
+      "{} started this command {} times on {} hosts, and nothing says where the first host is; set "
       "MASTER_ADDR to its name in the environment of all tasks",
-      tasks.starter, tasks.count));
+      tasks.starter, tasks.count, tasks.on_host.size()));
+}
+
+std::string in_words(const launch::Tasks& tasks) {
+  if (tasks.one_a_host())
+    return fmt::format("{} started {} tasks on as many hosts; they become the hosts of one job\n",
+                       tasks.starter, tasks.count);
+  return fmt::format("{} started {} tasks on {} hosts; they become the {} workers of one job\n",
+                     tasks.starter, tasks.count, tasks.on_host.size(), tasks.count);
 }
 
 }  // namespace
 
 absl::StatusOr<int> train_on_hosts(const launch::Tasks& tasks, const launch::Environment& environment,
-                                   TrainOptions train) {
-  const launch::SaidPlacement said{.rank = tasks.rank, .hosts = tasks.count};
+                                   TrainOptions train,
+                                   std::function<void(const std::string& job_file)> tell_tasks) {
+  const launch::SaidPlacement said{.rank = tasks.host, .hosts = std::ssize(tasks.on_host)};
   PACELINE_ASSIGN_OR_RETURN(const launch::Placement placement, place_of(tasks, said, environment));
   PACELINE_ASSIGN_OR_RETURN(config::JobConfig job,
                             config::parse_job(train.text, "the command line", train.sets));
@@ -102,11 +112,10 @@ absl::StatusOr<int> train_on_hosts(const launch::Tasks& tasks, const launch::Env
     train.sets.push_back(fmt::format("network.listen={}:{}", here ? "127.0.0.1" : "0.0.0.0",
                                      kFirstPort + std::hash<std::string>{}(tasks.name) % kPorts));
   }
-  if (placement.rank == 0 && train.shown != launch::Shown::kNothing)
-    launch::print(stderr, fmt::format("{} started {} tasks on as many hosts; "
-                                      "they become the hosts of one job\n",
-                                      tasks.starter, tasks.count));
-  return node_command({.train = std::move(train), .place = {.said = said}, .anew = true}, environment);
+  if (placement.rank == 0 && train.shown != launch::Shown::kNothing) launch::print(stderr, in_words(tasks));
+  return node_command(
+      {.train = std::move(train), .place = {.said = said}, .anew = true, .tell_tasks = std::move(tell_tasks)},
+      environment);
 }
 
 }  // namespace paceline::cli

@@ -93,7 +93,7 @@ absl::StatusOr<Lead> lead_of(const NodeOptions& options, const TrainOptions& tra
 }
 
 launch::HostProcesses processes_of(const config::JobConfig& job, const launch::Placement& placement,
-                                   const std::string& address, const Lead& lead) {
+                                   const std::string& address, const Lead& lead, bool several_tasks) {
   launch::HostProcesses host;
   host.first = lead.here;
   host.rank = static_cast<int>(placement.rank);
@@ -106,6 +106,7 @@ launch::HostProcesses processes_of(const config::JobConfig& job, const launch::P
   host.exchange = address;
   host.fabric = job.fabric;
   host.workers = launch::workers_of_host(job, placement.rank);
+  if (several_tasks) host.workers.resize(1);
   return host;
 }
 
@@ -137,7 +138,8 @@ class OwnWatchers {
 
 // Runs this host until the run is over. It may lead the run in the end: then it says what was trained.
 absl::StatusOr<int> run_other_host(launch::HostProcesses host, const config::JobConfig& job,
-                                   const launch::Placement& placement, const TrainOptions& options) {
+                                   const launch::Placement& placement, const NodeOptions& node,
+                                   const TrainOptions& options) {
   PACELINE_ASSIGN_OR_RETURN(const HostFolder folder, folder_of_host(job, placement.rank));
   host.folder = folder.path;
   PACELINE_ASSIGN_OR_RETURN(host.asked, resolved_job(options));
@@ -147,11 +149,15 @@ absl::StatusOr<int> run_other_host(launch::HostProcesses host, const config::Job
   if (job.program) host.job_file = host.asked_file;
   PACELINE_ASSIGN_OR_RETURN(host.runs_dir, store::absolute_path(job.runs_dir));
   launch::Display display(fmt::format("host {}", placement.rank), launch::Shown::kLine);
+  const std::string asked_file = host.asked_file;
   PACELINE_ASSIGN_OR_RETURN(launch::LocalCluster cluster, launch::LocalCluster::start(std::move(host), job));
+  if (node.tell_tasks) node.tell_tasks(asked_file);
   OwnWatchers watchers(job, options.ui);
-  const absl::Status outcome =
-      launch::watch(cluster, display, fmt::format("host {} was interrupted", placement.rank), job.on_signal,
-                    [&] { watchers.look(cluster, display); });
+  const absl::Status outcome = launch::watch(
+      cluster, display, fmt::format("host {} was interrupted", placement.rank), job.on_signal, [&] {
+        watchers.look(cluster, display);
+        return absl::OkStatus();
+      });
   watchers.finish();
   // A program that goes on after the job may be stopped too, and the job is done all the same.
   const bool interrupted = launch::stop_signals() > 0 && cluster.stopped();
@@ -191,19 +197,22 @@ absl::StatusOr<int> node_command(const NodeOptions& options, const launch::Envir
   if (lead.here) {
     // A host that led a run and is started again after its end gets the same command.
     train.take_up = train.resume.empty() && !options.anew;
-    train.processes = [placement, address, lead](const std::string& run, const config::JobConfig& planned,
-                                                 bool resume) {
+    train.processes = [placement, address, lead, tell = options.tell_tasks](
+                          const std::string& run, const config::JobConfig& planned, bool resume) {
       if (placement.hosts == 1) return launch::all_processes(run, planned, resume);
-      launch::HostProcesses host = processes_of(planned, placement, address, lead);
+      launch::HostProcesses host = processes_of(planned, placement, address, lead, tell != nullptr);
       host.folder = run;
       if (planned.program) host.job_file = run + "/job.toml";
       host.resume = resume;
+      if (tell && !run.empty()) tell(run + "/job.toml");
       return host;
     };
     return train_command(train);
   }
   launch::catch_stop_signals();
-  return run_other_host(processes_of(job, placement, address, lead), job, placement, train);
+  const bool several_tasks = options.tell_tasks != nullptr;
+  return run_other_host(processes_of(job, placement, address, lead, several_tasks), job, placement, options,
+                        train);
 }
 
 }  // namespace paceline::cli

@@ -2,6 +2,9 @@
 // runs the coordinator and the evaluator, and writes the run folder; every host a server and its workers.
 #pragma once
 
+#include <functional>
+#include <string>
+
 #include <absl/status/statusor.h>
 
 #include "paceline/cli/host_place.h"
@@ -14,6 +17,9 @@ struct NodeOptions {
   TrainOptions train;
   PlaceOptions place{};
   bool anew = false;  // begin a new run, even if one of this job was cut short
+  // For the first of several tasks on this host: tells the others the path of this host's job file, once their workers
+  // may come. Only the first of this host's workers is started here then.
+  std::function<void(const std::string& job_file)> tell_tasks{};
 };
 
 // The exit status, once this host's part is over.

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 
 #include <fmt/format.h>
 
 #include "paceline/base/status_macros.h"
-#include "paceline/cli/joined_hosts.h"
 #include "paceline/cli/joined_tasks.h"
 #include "paceline/cli/train_command.h"
 #include "paceline/config/toml_text.h"
@@ -28,6 +28,14 @@ std::string job_name(const RunOptions& options) {
   return name.empty() ? "program" : name;
 }
 
+// A device for each task, on the task's host.
+toml::array devices_of_hosts(const launch::Tasks& tasks) {
+  toml::array devices;
+  for (std::int64_t host = 0; host < std::ssize(tasks.on_host); ++host)
+    devices.push_back(toml::table{{"count", tasks.on_host[static_cast<std::size_t>(host)]}, {"host", host}});
+  return devices;
+}
+
 }  // namespace
 
 absl::StatusOr<int> run_command(RunOptions options, const launch::Environment& environment) {
@@ -46,10 +54,14 @@ absl::StatusOr<int> run_command(RunOptions options, const launch::Environment& e
   toml::table program{{is_module ? "module" : "run", is_module ? options.module : options.program},
                       {"args", args}};
   if (!options.python.empty()) program.insert("python", options.python);
-  const toml::table job{{"name", job_name(options)},
-                        {"sync", toml::table{{"policy", options.policy}}},
-                        {"device", toml::array{toml::table{{"count", options.devices}}}},
-                        {"program", program}};
+  const bool several = tasks && !tasks->on_one_host() && !tasks->one_a_host();
+  toml::table job{
+      {"name", job_name(options)},
+      {"sync", toml::table{{"policy", options.policy}}},
+      {"device", several ? devices_of_hosts(*tasks) : toml::array{toml::table{{"count", options.devices}}}},
+      {"program", program}};
+  if (several)
+    job.insert("cluster", toml::table{{"hosts", static_cast<std::int64_t>(tasks->on_host.size())}});
   std::ostringstream text;
   text << job << '\n';
   TrainOptions train;
@@ -58,8 +70,7 @@ absl::StatusOr<int> run_command(RunOptions options, const launch::Environment& e
   train.shown = options.shown;
   train.in_virtual_time = options.in_virtual_time;
   train.said = program::take_said();
-  if (tasks && tasks->here < tasks->count) return train_on_hosts(*tasks, environment, std::move(train));
-  if (tasks) return train_in_tasks(*tasks, std::move(train));
+  if (tasks) return train_in_tasks(*tasks, environment, std::move(train));
   return train_command(std::move(train));
 }
 

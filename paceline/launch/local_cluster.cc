@@ -40,6 +40,7 @@ namespace {
 using supervisor::MemberKind;
 
 constexpr int kAnyWidth = 80;
+constexpr std::int64_t kMostAddressBytes = 4096;
 constexpr std::chrono::seconds kMemoryEvery{1};
 // Built-in models have nothing to do after the job.
 constexpr double kOwnEndS = 1;
@@ -127,6 +128,13 @@ supervisor::LeaderFailover::Seen look_at_folder(const store::RunPaths& run) {
 }
 
 }  // namespace
+
+std::optional<std::string> address_in(const std::string& file) {
+  if (file.empty()) return std::nullopt;
+  const auto text = store::read_file(file, kMostAddressBytes);
+  if (!text.ok() || text->find('\n') == std::string::npos) return std::nullopt;
+  return text->substr(0, text->find('\n'));
+}
 
 bool leads_run(const std::string& address, const rpc::Access& access, const std::string& name,
                std::chrono::milliseconds limit) {
@@ -299,6 +307,7 @@ std::optional<std::string> LocalCluster::led_run() const {
 // The socket of a coordinator that has ended is kept for the next one, so nobody answers there.
 bool LocalCluster::connect() {
   if (stub_ != nullptr || (coordinator_ && coordinator_->ended())) return stub_ != nullptr;
+  if (auto address = address_in(processes_.address_file)) reach_.coordinator = *std::move(address);
   // Certificates may have been renewed. If they have expired, the coordinator says so.
   auto access = peer::read_access(reach_.certs, reach_.token_file, security::Role::kOperator);
   if (access.ok()) access_ = *std::move(access);
@@ -446,7 +455,8 @@ std::optional<LocalCluster::What> LocalCluster::act(const supervisor::FollowLead
 }
 
 absl::Status LocalCluster::follow(const std::string& address) {
-  PACELINE_RETURN_IF_ERROR(store::atomic_write(leader_file(processes_), address + "\n"));
+  if (processes_.address_file.empty())
+    PACELINE_RETURN_IF_ERROR(store::atomic_write(leader_file(processes_), address + "\n"));
   reach_.coordinator = address;
   stub_.reset();
   return absl::OkStatus();
@@ -454,7 +464,7 @@ absl::Status LocalCluster::follow(const std::string& address) {
 
 std::optional<LocalCluster::What> LocalCluster::act(const supervisor::EndWaiting&) {
   std::error_code ignored;  // a process that does not notice it waits out its patience
-  std::filesystem::remove(leader_file(processes_), ignored);
+  if (processes_.address_file.empty()) std::filesystem::remove(leader_file(processes_), ignored);
   listening_.reset();  // a connection that was made before this gets no answer
   return std::nullopt;
 }
@@ -486,6 +496,8 @@ bool LocalCluster::write_checkpoint(const std::string& why) {
 }
 
 std::optional<LocalCluster::What> LocalCluster::act(const supervisor::LookAtFolder& look) {
+  // The first task of this host looks for the leader, or leads.
+  if (!processes_.address_file.empty()) return supervisor::FolderSeen{};
   // A folder at the same path on another host's disk is not the run.
   if (!shared_folder_) return supervisor::FolderSeen{look_around()};
   return supervisor::FolderSeen{look_at_folder(store::RunPaths{look.run})};

@@ -49,10 +49,13 @@ struct HostProcesses {
   std::string runs_dir{};
   std::string asked{};
   std::string asked_file{};  // the path of that job; "": it is in the run's folder on this host
-  // For one of several tasks on the host that leads the run: the file in which its processes read the coordinator's
-  // address; "": `coordinator` in `folder`. The first task shows the notes of the run.
+  // For one of several tasks on a host, except the first: the file in which the first task keeps the coordinator's
+  // address; "": `coordinator` in `folder`, which this process writes. The first task shows the notes of the run.
   std::string address_file{};
 };
+
+// The coordinator's address in a file that a launcher of this host keeps; nothing if it has none now.
+std::optional<std::string> address_in(const std::string& file);
 
 // True if the coordinator at that address leads the run with a folder of this name, and says so within
 // `limit`.

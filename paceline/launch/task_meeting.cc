@@ -60,8 +60,8 @@ TaskLead::~TaskLead() {
   std::filesystem::remove(path_, ignored);
 }
 
-absl::Status TaskLead::say(const std::string& run) {
-  const std::string line = run + "\n";
+absl::Status TaskLead::say(const std::string& job_file) {
+  const std::string line = job_file + "\n";
   return store::write_all(file_, path_, line.data(), line.size());
 }
 
@@ -79,10 +79,10 @@ absl::StatusOr<std::optional<std::string>> TaskFollower::look() {
   const ssize_t got = ::pread(file_.get(), text.data(), text.size(), 0);
   if (got < 0) return store::io_error(path_, "read", errno);
   text.resize(static_cast<std::size_t>(got));
-  const auto [words, run] = two_lines(text);
+  const auto [words, job_file] = two_lines(text);
   if (words && *words != words_)
     return absl::InvalidArgumentError("this task was started with other words than the first one");
-  if (run) return run;
+  if (job_file) return job_file;
   if (here) return std::nullopt;
   return absl::UnavailableError("the first task ended before its run began; it says why");
 }

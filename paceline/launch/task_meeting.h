@@ -1,5 +1,4 @@
-// The file in which the first task of a start says which run it leads, and in which the others read it. All tasks are
-// on one host. A file that a killed task has left is told from a living one by its lock.
+// The file in which the first task of a host says where the job is, and in which the host's other tasks read it. A file that a killed task has left is told from a living one by its lock.
 #pragma once
 
 #include <chrono>
@@ -25,8 +24,8 @@ class TaskLead {
   TaskLead& operator=(TaskLead&&) = delete;
   ~TaskLead();
 
-  // The run begins in this folder.
-  absl::Status say(const std::string& run);
+  // The host's processes begin, by the job in this file; the coordinator's address is beside it.
+  absl::Status say(const std::string& job_file);
 
  private:
   TaskLead(std::filesystem::path path, FileDescriptor file)
@@ -42,7 +41,7 @@ class TaskFollower {
   TaskFollower(std::filesystem::path path, std::string words)
       : path_(std::move(path)), words_(std::move(words)) {}
 
-  // The run's folder, or nothing as long as it is not known. Errors: InvalidArgument if the first task was started with
+  // The path of the job, or nothing as long as it is not known. Errors: InvalidArgument if the first task was started with
   // other words; Unavailable if it ended before its run began.
   absl::StatusOr<std::optional<std::string>> look();
   // Whether the first task is there now.

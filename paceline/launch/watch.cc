@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "paceline/base/status_macros.h"
 #include "paceline/launch/stop_signals.h"
 
 namespace paceline::launch {
@@ -30,14 +31,14 @@ bool answer(LocalCluster& cluster, Display& display, config::OnSignal on_signal)
 }  // namespace
 
 absl::Status watch(LocalCluster& cluster, Display& display, const std::string& why,
-                   config::OnSignal on_signal, const std::function<void()>& look) {
+                   config::OnSignal on_signal, const std::function<absl::Status()>& look) {
   int signals_seen = 0;
   bool killed = false;
   while (true) {
     for (const std::string& news : cluster.tend()) display.note(news);
     // Reports about processes that this one killed do not matter.
     if (cluster.outcome()) return killed ? absl::CancelledError("stopped at once") : *cluster.outcome();
-    look();
+    PACELINE_RETURN_IF_ERROR(look());
     if (const auto status = cluster.status(display.width())) display.show(*status);
     if (const int warnings = new_warnings(); warnings > 0 && answer(cluster, display, on_signal))
       answer_warnings(warnings);

@@ -13,10 +13,10 @@
 namespace paceline::launch {
 
 // Watches until the end. `why`: the reason that other hosts get when this host is stopped. `on_signal`: the
-// meaning of a cluster's warning. `look`: called a
-// few times a second. Errors: Cancelled if a second signal ended everything at once.
+// meaning of a cluster's warning. `look`: called a few times a second; an error of it ends the watch. Errors: Cancelled if
+// a second signal ended everything at once; those of `look`.
 absl::Status watch(
     LocalCluster& cluster, Display& display, const std::string& why, config::OnSignal on_signal,
-    const std::function<void()>& look = [] {});
+    const std::function<absl::Status()>& look = [] { return absl::OkStatus(); });
 
 }  // namespace paceline::launch

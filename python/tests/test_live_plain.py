@@ -92,6 +92,11 @@ def rounds(folder: Path) -> list[list[int]]:
 def compare(folder: Path, task: str, devices: int, more: Sequence[str] = (), parts: int = 1) -> None:
     run = trained(folder, task + LOOP, devices, more)
     replay(folder, run)
+    expect_plain_weights(folder, run, task)
+
+
+def expect_plain_weights(folder: Path, run: Path, task: str) -> None:
+    """The run of the task has the weights of plain PyTorch for the batches that its workers have kept."""
     scope: dict[str, Any] = {}
     exec(task, scope)
     model, data = scope["make"]()

@@ -8,8 +8,10 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import sys
+import textwrap
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -18,11 +20,13 @@ import pytest
 from fake_member import PACKAGE
 from live_job import needs_paceline
 from paused_program import PROGRAM, SAMPLES, attempts, commits, expect_whole_run
+from test_live_schedulers import free_port, has_checkpoint
 
 ray = pytest.importorskip("ray", reason="ray cannot be imported: pip install 'ray[default,tune]' optuna")
 
 import psutil  # noqa: E402 (Ray brings it)
 from ray.cluster_utils import Cluster  # noqa: E402
+from ray.job_submission import JobStatus, JobSubmissionClient  # noqa: E402
 
 from paceline import PacelineError  # noqa: E402
 from paceline.integrations.ray import Result, run, trial_resources  # noqa: E402
@@ -38,7 +42,9 @@ class Nodes:
         os.environ["OMP_NUM_THREADS"] = "1"
         os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112 (15 would starve them on a busy machine)
         self._cluster = Cluster()
-        self._add(num_cpus=0, include_dashboard=False)
+        port = free_port()
+        self._add(num_cpus=0, include_dashboard=True, dashboard_port=port)
+        self.dashboard = f"http://127.0.0.1:{port}"
         ray.init(address=self._cluster.address)
         self._names = (f"nodes{number}" for number in itertools.count())
         self.name = ""
@@ -148,6 +154,55 @@ def test_a_node_is_killed_and_another_one_comes(nodes: Nodes, tmp_path: Path, pr
 def test_a_node_is_killed_and_no_other_one_comes(nodes: Nodes, tmp_path: Path, program: str) -> None:
     result = trained_through_a_loss(nodes, tmp_path, program, another=False, patience_s=8)
     assert result.metrics["replicas_live"] == 1
+
+
+def wait_until(true: Callable[[], bool], wait_s: float = 300) -> None:
+    deadline = time.monotonic() + wait_s
+    while not true():
+        assert time.monotonic() < deadline, f"it did not come true within {wait_s} s"
+        time.sleep(0.1)
+
+
+def any_process_of(runs: Path) -> bool:
+    """Whether a process has one of these runs in its command."""
+    for process in psutil.process_iter(["cmdline"]):
+        if any(str(runs) in word for word in process.info["cmdline"] or []):
+            return True
+    return False
+
+
+def test_a_submitted_job_is_stopped_and_goes_on(nodes: Nodes, tmp_path: Path, program: str) -> None:
+    runs, go, epochs = tmp_path / "runs", tmp_path / "go", 4
+    script = f"""
+        import paceline.integrations.ray
+        paceline.integrations.ray.run("{program}", ["{epochs}", "{go}", "blind"], resources_per_host={nodes.begin(1)},
+                                      settings={{"checkpoint.every_epochs": 0.5}}, storage_path="{runs}",
+                                      resume="auto")
+    """
+    (tmp_path / "submit.py").write_text(textwrap.dedent(script))
+    client = JobSubmissionClient(nodes.dashboard)
+
+    # Nodes on one machine share a folder for what is sent, and a working_dir was gone again before the job used it.
+    def submit() -> str:
+        for _ in range(300):
+            with contextlib.suppress(RuntimeError):  # the dashboard may not know yet who takes jobs
+                return client.submit_job(entrypoint=f"{sys.executable} {tmp_path}/submit.py")
+            time.sleep(1)
+        pytest.fail("nobody took the job")
+
+    first = submit()
+    wait_until(lambda: has_checkpoint(runs) or client.get_job_status(first).is_terminal())
+    assert any_process_of(runs), client.get_job_logs(first)
+    assert client.stop_job(first)
+    wait_until(lambda: client.get_job_status(first) == JobStatus.STOPPED and not any_process_of(runs))
+    trained = commits(runs)
+    go.touch()
+    second = submit()
+    wait_until(lambda: client.get_job_status(second).is_terminal())
+    assert client.get_job_status(second) == JobStatus.SUCCEEDED, client.get_job_logs(second)
+    [one] = runs.glob("*/journal.sqlite")
+    expect_whole_run(tmp_path, one.parent, epochs)
+    assert attempts(runs) == 2 and 0 < trained < commits(runs)
 
 
 @pytest.mark.parametrize(
