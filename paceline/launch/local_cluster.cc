@@ -18,6 +18,7 @@
 #include "paceline/base/resident_memory.h"
 #include "paceline/base/start_patience.h"
 #include "paceline/base/status_macros.h"
+#include "paceline/config/job_config.h"
 #include "paceline/launch/coordinator_process.h"
 #include "paceline/launch/failed_run.h"
 #include "paceline/launch/own_address.h"
@@ -25,6 +26,7 @@
 #include "paceline/peer/grpc_log.h"
 #include "paceline/rpc/port.h"
 #include "paceline/rpc/single_call.h"
+#include "paceline/runs/job_file.h"
 #include "paceline/runs/leader.h"
 #include "paceline/runs/run_checkpoints.h"
 #include "paceline/security/identity.h"
@@ -69,6 +71,14 @@ std::vector<std::vector<std::string>> replicas_here(const HostProcesses& process
       names.push_back(job.devices[static_cast<std::size_t>(device)].name);
   }
   return replicas;
+}
+
+// Whether the job of the run has an evaluator; nothing if there is no run yet.
+std::optional<bool> evaluates(const std::string& run) {
+  const store::RunPaths paths{run};
+  const auto text = runs::read_recorded_job(paths);
+  const auto job = text.ok() ? config::parse_job(*text, paths.job()) : text.status();
+  return job.ok() ? std::optional(job->evaluates) : std::nullopt;
 }
 
 supervisor::SupervisorOptions supervisor_options(const HostProcesses& processes,
@@ -370,7 +380,8 @@ std::optional<LocalCluster::What> LocalCluster::act(const supervisor::StartCoord
   const absl::Status status = start_coordinator(start);
   const auto ended = status.ok() || !coordinator_ ? std::nullopt : coordinator_->ended();
   // A coordinator that was killed for a stop is not started again.
-  return supervisor::CoordinatorStarted{status, ended && ended->killed() && !absl::IsCancelled(status)};
+  return supervisor::CoordinatorStarted{status, ended && ended->killed() && !absl::IsCancelled(status),
+                                        evaluates(run_)};
 }
 
 absl::Status LocalCluster::start_coordinator(const supervisor::StartCoordinator& start) {

@@ -53,9 +53,12 @@ struct MemberStarted {
 };
 
 // The result of StartCoordinator: OK if it listens; else why not, and whether it was killed.
+// `evaluates`: whether the run's own job has an evaluator, if that is known. A host that does not lead has not asked its
+// program.
 struct CoordinatorStarted {
   absl::Status status;
   bool killed = false;
+  std::optional<bool> evaluates{};
 };
 
 // The coordinator answered a question about its status.

@@ -100,7 +100,7 @@ void Supervisor::on(const CoordinatorStarted& started) {
                      : "this host led the run before") +
          "; this one leads the run");
     put(FollowLeader{});
-    if (options_.evaluates)
+    if (started.evaluates.value_or(options_.evaluates))
       start(members_.emplace_back(Member{kEvaluator, MemberKind::kEvaluator}), attempt_);
     return;
   }

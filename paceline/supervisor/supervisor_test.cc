@@ -84,6 +84,7 @@ class SupervisorTest : public testing::Test {
     return absl::OkStatus();
   };
   bool killed_at_start_ = false;
+  std::optional<bool> runs_job_evaluates_;
   LeaderFailover::Seen folder_;
 
  private:
@@ -97,7 +98,7 @@ class SupervisorTest : public testing::Test {
     } else if (const auto* lead = std::get_if<StartCoordinator>(&action)) {
       note(fmt::format("start coordinator{}{}", lead->again ? " again" : "",
                        lead->without ? fmt::format(" without {}", *lead->without) : ""));
-      happens(CoordinatorStarted{starting_("coordinator"), killed_at_start_});
+      happens(CoordinatorStarted{starting_("coordinator"), killed_at_start_, runs_job_evaluates_});
     } else if (std::holds_alternative<KillCoordinator>(action)) {
       note("kill coordinator");
     } else if (std::holds_alternative<DropCoordinator>(action)) {
@@ -652,6 +653,15 @@ TEST_F(OtherHost, LeadsTheRunWhenNobodyDoes) {
   for (const char* const name : {"w0", "w1", "evaluator"}) ends(name, done());
   pass();
   EXPECT_EQ(outcome(), "OK");
+}
+
+TEST_F(OtherHost, StartsNoEvaluatorIfTheRunHasNone) {
+  begin_elsewhere();
+  runs_job_evaluates_ = false;
+  pass(seconds(12));
+  EXPECT_THAT(take_done(),
+              ElementsAre(kSilent, "start coordinator again without 0",
+                          "host 0 did not come back; this one leads the run", "follow this host"));
 }
 
 // The coordinator has ended with the job. This host does not lead the run again while it waits for its
