@@ -70,7 +70,7 @@ void add_replica(const Problem& problem, const PlannedReplica& replica, const Re
       text += fmt::format("  {}  {}  {}  {:.4g} ms  {}{}\n", padded(printable(device.name), widest),
                           layers_bar(stage.begin, stage.end, problem.layers()),
                           padded(layers_text(stage.begin, stage.end), 14), forecast.device_ms[d],
-                          memory_text(device, forecast.memory_bytes[d]),
+                          memory_text(device, forecast.memory[d].total()),
                           stage.width > 1 ? fmt::format("  every {} micro-batch", nth(stage.width)) : "");
     }
   }
@@ -125,8 +125,8 @@ Json plan_json(const Problem& problem, const Planned& planned, double millis) {
     const ReplicaForecast& forecast = planned.forecast.replicas[g];
     Json devices = Json::array(), memory = Json::array();
     for (const std::int32_t n : replica.devices) devices.push_back(device_of(problem, n).name);
-    for (const std::int64_t bytes : forecast.memory_bytes)
-      memory.push_back(static_cast<double>(bytes) / kMegabyte);
+    for (const planner::StageMemory& one : forecast.memory)
+      memory.push_back(static_cast<double>(one.total()) / kMegabyte);
     replicas.push_back({{"devices", std::move(devices)},
                         {"cuts", replica.cuts},
                         {"samples", replica.samples},
