@@ -23,7 +23,7 @@ TEST(Plan, EveryExampleIsPlannedAndBeatsItsBaselines) {
     std::vector<std::string> keys;
     for (const auto& [key, value] : plan.items()) keys.push_back(key);
     EXPECT_EQ(keys, (std::vector<std::string>{"baselines", "batch_ms", "costs", "micro_batch", "reason",
-                                              "replicas", "search"}));
+                                              "replicas", "samples_per_s", "search", "second"}));
     const bool budgets = entry.path().filename() == "spot-prices.toml";
     for (const auto& [name, batch_ms] : plan["baselines"].items()) {
       if (batch_ms.is_null() || budgets) continue;

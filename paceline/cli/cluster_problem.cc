@@ -28,4 +28,17 @@ absl::StatusOr<config::ClusterFile> read_cluster(const std::string& file) {
   return cluster;
 }
 
+absl::StatusOr<config::ClusterFile> read_cluster(const std::string& file, planner::ModelProfile model) {
+  PACELINE_ASSIGN_OR_RETURN(const std::string text, read_named_file(file));
+  PACELINE_ASSIGN_OR_RETURN(config::ClusterFile cluster,
+                            config::parse_cluster(text, shown_name(file), config::ModelIs::kElsewhere));
+  cluster.problem.model = std::move(model);
+  return cluster;
+}
+
+absl::StatusOr<planner::ModelProfile> read_profile(const std::string& file) {
+  PACELINE_ASSIGN_OR_RETURN(const std::string text, read_named_file(file));
+  return config::parse_profile(text, shown_name(file));
+}
+
 }  // namespace paceline::cli

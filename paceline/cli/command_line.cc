@@ -22,6 +22,7 @@
 #include "paceline/cli/node_command.h"
 #include "paceline/cli/number_checks.h"
 #include "paceline/cli/plan_command.h"
+#include "paceline/cli/profile_command.h"
 #include "paceline/cli/program.h"
 #include "paceline/cli/replay_command.h"
 #include "paceline/cli/report_command.h"
@@ -351,16 +352,61 @@ void add_sweep(CLI::App& app, Command& command) {
   sweep->callback([options, &command] { command = [options] { return sweep_command(*options); }; });
 }
 
-void add_plan(CLI::App& app, Command& command) {
+// The options of a program that is measured.
+void add_measured(CLI::App& app, ProfileOptions& options) {
+  app.add_option("--python", options.program.python, "the Python that runs the script; python3 without it");
+  app.add_option(
+         "--micro-batch", options.micro_batch,
+         "the largest micro-batch to measure, in samples; 8 without it. A half and a quarter of it are "
+         "measured too")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20));
+  app.add_option("--threads", options.threads, "PyTorch's threads; 1 without it, as a worker has them")
+      ->check(CLI::Range(1, 1024));
+}
+
+void add_profile(CLI::App& app, Command& command, const std::vector<std::string>& own) {
+  auto options = std::make_shared<ProfileOptions>();
+  RunOptions& program = options->program;
+  CLI::App* profile =
+      app.add_subcommand("profile", "measure the parts of your program's model on this machine");
+  CLI::Option* script = profile->add_option("program", program.program,
+                                            "a Python script that calls paceline.run(); needed without -m");
+  CLI::Option* module = profile->add_option("-m", program.module, "a Python module, instead of the program");
+  add_measured(*profile, *options);
+  profile->add_option("-o,--output", options->output,
+                      "write the parts to FILE as layers, for paceline plan --profile FILE; or to standard "
+                      "output with -, instead of the table");
+  profile->footer("All other words go to your program. If paceline knows a word too, write it after --.");
+  profile->allow_extras();
+  profile->callback([options, profile, script, module, own, &command] {
+    if (script->empty() == module->empty()) throw CLI::RequiredError("program");
+    options->program.args = profile->remaining();
+    options->program.args.insert(options->program.args.end(), own.begin(), own.end());
+    command = [options] { return exit_of(profile_command(*options)); };
+  });
+}
+
+void add_plan(CLI::App& app, Command& command, const std::vector<std::string>& own) {
   auto options = std::make_shared<PlanOptions>();
   CLI::App* plan =
       app.add_subcommand("plan", "plan which device computes which layers, and for how many samples");
-  plan->add_option("cluster", options->cluster_file, "the cluster file, or - for standard input")->required();
+  plan->add_option(
+      "file", options->file,
+      "the cluster file, or - for standard input; with --cluster, a Python script whose model is "
+      "measured here first");
+  plan->add_option("--cluster", options->cluster_file, "the cluster file, which names no model");
+  plan->add_option("--profile", options->profile,
+                   "a file with the model's layers, from paceline profile; the cluster file names no model");
+  add_measured(*plan, options->measured);
   plan->add_option("--json", options->json,
                    "write a JSON object to FILE, or to standard output with -, instead of the picture");
   plan->add_option("--write-profile", options->write_profile,
                    "write what each layer of the model takes to FILE");
-  plan->callback([options, &command] { command = [options] { return exit_of(plan_command(*options)); }; });
+  plan->footer("The words after -- go to the program.");
+  plan->callback([options, own, &command] {
+    options->measured.program.args = own;
+    command = [options] { return exit_of(plan_command(*options)); };
+  });
 }
 
 void add_report(CLI::App& app, Command& command) {
@@ -479,7 +525,8 @@ void add_commands(CLI::App& app, Command& command, const std::vector<std::string
   add_compare(app, command);
   add_sweep(app, command);
   add_simulate(app, command);
-  add_plan(app, command);
+  add_profile(app, command, own);
+  add_plan(app, command, own);
   add_report(app, command);
   add_export(app, command);
   add_ui(app, command);
@@ -513,7 +560,8 @@ int run_paceline(int argc, char** argv) {
       std::find_if(argv, end, [](const char* word) { return std::string_view(word) == "--"; });
   const std::vector<std::string> own(mark == end ? end : mark + 1, end);
   add_commands(app, command, own);
-  const bool runs = argc > 1 && std::string_view(argv[1]) == "run";
+  const std::string_view called = argc > 1 ? argv[1] : "";
+  const bool runs = called == "run" || called == "profile" || called == "plan";
   return run_program(app, command, runs ? static_cast<int>(mark - argv) : argc, argv);
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include <absl/cleanup/cleanup.h>
+#include <fmt/format.h>
 
 #include "paceline/base/status_macros.h"
 #include "paceline/launch/print.h"
@@ -26,12 +27,11 @@ std::string tail_of(int file) {
   return text;
 }
 
-}  // namespace
+program::StartOptions probe_options(const config::JobConfig& job) {
+  return program::start_options(job, program::Role::kProbe, "probe", job.devices.front().threads);
+}
 
-absl::StatusOr<program::Model> probe_program(const config::JobConfig& job, const std::string& said) {
-  program::StartOptions options =
-      program::start_options(job, program::Role::kProbe, "probe", job.devices.front().threads);
-  if (auto known = program::model_said_before(said, options.start)) return *std::move(known);
+absl::StatusOr<program::Model> ask_probe(program::StartOptions options) {
   const int printed = memfd_create("paceline-probe", MFD_CLOEXEC);
   if (printed < 0) return absl::ResourceExhaustedError("no memory for what the program prints");
   const absl::Cleanup close_printed = [&] { close(printed); };
@@ -40,6 +40,32 @@ absl::StatusOr<program::Model> probe_program(const config::JobConfig& job, const
   if (engine.ok()) return (*engine)->model();
   launch::print(stderr, tail_of(printed));
   return engine.status();
+}
+
+}  // namespace
+
+absl::StatusOr<program::Model> probe_program(const config::JobConfig& job, const std::string& said) {
+  program::StartOptions options = probe_options(job);
+  if (auto known = program::model_said_before(said, options.start)) return *std::move(known);
+  return ask_probe(std::move(options));
+}
+
+absl::StatusOr<ProbedProfile> profile_program(const config::JobConfig& job, std::int64_t micro_batch) {
+  program::StartOptions options = probe_options(job);
+  options.start.stages = true;
+  options.start.profile = micro_batch;
+  PACELINE_ASSIGN_OR_RETURN(program::Model model, ask_probe(options));
+  if (!model.uncut.empty()) {
+    return absl::InvalidArgumentError(fmt::format(
+        "{}: the model has no profile, as it cannot be cut into stages: {}", options.name, model.uncut));
+  }
+  auto measured = program::parse_measured(model.text);
+  if (!measured.ok()) {
+    return absl::InvalidArgumentError(
+        fmt::format("{}: the program {}; a program of the Python package sends one", options.name,
+                    std::string(measured.status().message())));
+  }
+  return ProbedProfile{std::move(model), *std::move(measured)};
 }
 
 }  // namespace paceline::cli

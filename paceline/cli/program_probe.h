@@ -1,9 +1,13 @@
 // Asks a job's program what it trains and which settings it wants, before anything is written.
 #pragma once
 
+#include <cstdint>
+#include <string>
+
 #include <absl/status/statusor.h>
 
 #include "paceline/config/job_config.h"
+#include "paceline/program/measured_model.h"
 #include "paceline/program/messages.h"
 
 namespace paceline::cli {
@@ -12,5 +16,13 @@ namespace paceline::cli {
 // (program/said_before.h). If it fails, its output is shown. Requires: the job has a program. Errors: why it
 // does not start, in one line.
 absl::StatusOr<program::Model> probe_program(const config::JobConfig& job, const std::string& said);
+
+// The same with measurements of the model (program/measured_model.h), by micro-batches of up to so many samples. Errors:
+// also that the model cannot be cut, or that the program measures nothing.
+struct ProbedProfile {
+  program::Model model;
+  program::MeasuredModel measured;
+};
+absl::StatusOr<ProbedProfile> profile_program(const config::JobConfig& job, std::int64_t micro_batch);
 
 }  // namespace paceline::cli

@@ -38,16 +38,7 @@ toml::array devices_of_hosts(const launch::Tasks& tasks) {
 
 }  // namespace
 
-absl::StatusOr<int> run_command(RunOptions options, const launch::Environment& environment) {
-  if (options.program.ends_with(".toml"))
-    return absl::InvalidArgumentError(
-        fmt::format("{0}: is a job file, not a program; write paceline train {0}", options.program));
-  PACELINE_ASSIGN_OR_RETURN(const auto tasks, launch::find_tasks(environment));
-  if (tasks) {
-    PACELINE_RETURN_IF_ERROR(check_tasks(*tasks, options));
-    forget_tasks(*tasks);
-    if (!options.says_devices) options.devices = static_cast<int>(tasks->count);
-  }
+std::string job_of(const RunOptions& options) {
   toml::array args;
   for (const std::string& arg : options.args) args.push_back(arg);
   const bool is_module = !options.module.empty();
@@ -64,8 +55,21 @@ absl::StatusOr<int> run_command(RunOptions options, const launch::Environment& e
     job.insert("cluster", toml::table{{"hosts", static_cast<std::int64_t>(tasks->on_host.size())}});
   std::ostringstream text;
   text << job << '\n';
+  return text.str();
+}
+
+absl::StatusOr<int> run_command(RunOptions options, const launch::Environment& environment) {
+  if (options.program.ends_with(".toml"))
+    return absl::InvalidArgumentError(
+        fmt::format("{0}: is a job file, not a program; write paceline train {0}", options.program));
+  PACELINE_ASSIGN_OR_RETURN(const auto tasks, launch::find_tasks(environment));
+  if (tasks) {
+    PACELINE_RETURN_IF_ERROR(check_tasks(*tasks, options));
+    forget_tasks(*tasks);
+    if (!options.says_devices) options.devices = static_cast<int>(tasks->count);
+  }
   TrainOptions train;
-  train.text = text.str();
+  train.text = job_of(options);
   train.sets = options.sets;
   train.shown = options.shown;
   train.in_virtual_time = options.in_virtual_time;

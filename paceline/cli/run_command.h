@@ -24,6 +24,9 @@ struct RunOptions {
   bool in_virtual_time = false;
 };
 
+// The job file of this program.
+std::string job_of(const RunOptions& options);
+
 // Like train_command. Tasks that one launcher has started (launch/tasks.h) become workers of one job.
 absl::StatusOr<int> run_command(RunOptions options, const launch::Environment& environment);
 

@@ -30,8 +30,8 @@ planner::Link read_wire(Section& section, const planner::Link& otherwise) {
 
 class ClusterReader {
  public:
-  ClusterReader(const toml::table& root, const std::string& file)
-      : root_(root), name_(file), complaints_(file), top_(&root, "", complaints_) {}
+  ClusterReader(const toml::table& root, const std::string& file, ModelIs model)
+      : root_(root), name_(file), model_(model), complaints_(file), top_(&root, "", complaints_) {}
 
   absl::StatusOr<ClusterFile> read() {
     file_.seed = static_cast<std::uint64_t>(top_.integer("seed", 1, 0, INT64_MAX));
@@ -72,7 +72,11 @@ class ClusterReader {
     file_.profile = section.text("profile", "");
     const int ways =
         int{listed} + int{top_.has("layer")} + int{section.has("name")} + int{section.has("profile")};
-    if (ways != 1)
+    if (model_ == ModelIs::kElsewhere && ways > 0)
+      section.complain("layers",
+                       "leave [[layer]], and layers, name and profile of [model] out: the command line names "
+                       "the model");
+    else if (model_ == ModelIs::kInFile && ways != 1)
       section.complain("layers", "give the model once: [[layer]], or layers, name or profile of [model]");
     else if (listed && problem().model.layers.empty())
       section.complain("layers", "write at least one");
@@ -248,6 +252,7 @@ class ClusterReader {
 
   const toml::table& root_;
   const std::string name_;
+  const ModelIs model_;
   Complaints complaints_;
   Section top_;
   ClusterFile file_;
@@ -257,9 +262,9 @@ class ClusterReader {
 
 }  // namespace
 
-absl::StatusOr<ClusterFile> parse_cluster(const std::string& text, const std::string& file) {
+absl::StatusOr<ClusterFile> parse_cluster(const std::string& text, const std::string& file, ModelIs model) {
   PACELINE_ASSIGN_OR_RETURN(const toml::table root, parse_toml(text, file));
-  return ClusterReader(root, file).read();
+  return ClusterReader(root, file, model).read();
 }
 
 }  // namespace paceline::config

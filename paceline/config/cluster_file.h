@@ -61,7 +61,12 @@ struct ClusterFile {
   std::vector<ClusterChange> changes;  // in order of time
 };
 
-absl::StatusOr<ClusterFile> parse_cluster(const std::string& text, const std::string& file);
+// The place of the model: the file, or somewhere else. Then the file may not have one, and the caller fills in the
+// layers.
+enum class ModelIs { kInFile, kElsewhere };
+
+absl::StatusOr<ClusterFile> parse_cluster(const std::string& text, const std::string& file,
+                                          ModelIs model = ModelIs::kInFile);
 
 // A file with [[layer]] alone, which [model] profile names. `otherwise`: the values that a layer has by
 // default.

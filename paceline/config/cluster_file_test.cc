@@ -179,20 +179,34 @@ TEST(ClusterFile, SaysWhatIsWrong) {
 
 TEST(ClusterFile, AProfileComesBackAsItWasWritten) {
   planner::ModelProfile profile;
-  profile.layers = {{"conv", 1.5, 0.25, 64'500, 129'000, 1'728}, {"head", 0.125, 0.5, 40, 44, 4'096}};
+  profile.layers = {{"conv", 1.5, 0.25, 64'500, 129'000, 1'728, 0.75},
+                    {"a \"b\" \\", 1, 0.25, 8, 8, 512, 0, 128, 768},
+                    {"head", 0.125, 0.5, 40, 44, 4'096, 0, 0, 0, 256, 1}};
   const auto read = parse_profile(profile_text(profile), "p.toml");
   ASSERT_TRUE(read.ok()) << read.status();
-  ASSERT_EQ(read->layers.size(), 2u);
-  for (std::size_t l = 0; l < 2; ++l) {
+  ASSERT_EQ(read->layers.size(), 3u);
+  for (std::size_t l = 0; l < 3; ++l) {
     EXPECT_EQ(read->layers[l].name, profile.layers[l].name);
     EXPECT_EQ(read->layers[l].work_ms, profile.layers[l].work_ms);
     EXPECT_EQ(read->layers[l].forward_share, profile.layers[l].forward_share);
     EXPECT_EQ(read->layers[l].output_bytes, profile.layers[l].output_bytes);
     EXPECT_EQ(read->layers[l].activation_bytes, profile.layers[l].activation_bytes);
     EXPECT_EQ(read->layers[l].parameter_bytes, profile.layers[l].parameter_bytes);
+    EXPECT_EQ(read->layers[l].fixed_ms, profile.layers[l].fixed_ms);
+    EXPECT_EQ(read->layers[l].frozen_bytes, profile.layers[l].frozen_bytes);
+    EXPECT_EQ(read->layers[l].state_bytes, profile.layers[l].state_bytes);
+    EXPECT_EQ(read->layers[l].tied_bytes, profile.layers[l].tied_bytes);
+    EXPECT_EQ(read->layers[l].tied_to, profile.layers[l].tied_to);
   }
-  EXPECT_THAT(std::string(parse_profile("", "p.toml").status().message()),
-              HasSubstr("write at least one [[layer]]"));
+  const auto refused = [](const std::string& layers) {
+    return std::string(parse_profile(layers, "p.toml").status().message());
+  };
+  EXPECT_THAT(refused(""), HasSubstr("write at least one [[layer]]"));
+  EXPECT_THAT(refused("[[layer]]\nparameter_kb = 1\nfrozen_kb = 2\n"),
+              HasSubstr("write at most parameter_kb, of which it is a part"));
+  EXPECT_THAT(refused("[[layer]]\ntied_kb = 1\n"), HasSubstr("write tied_kb and tied_to together"));
+  EXPECT_THAT(refused("[[layer]]\nname = \"a\"\ntied_kb = 1\ntied_to = \"a\"\n"),
+              HasSubstr("'a' is not the name of a layer above this one"));
 }
 
 TEST(ClusterFile, SizesAreThoseOfEachLayerThatDoesNotSay) {

@@ -1,5 +1,6 @@
 #include "paceline/config/layer_tables.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include <fmt/format.h>
@@ -29,13 +30,44 @@ void read_layer_sizes(Section& section, planner::LayerProfile& layer) {
   layer.forward_share = section.number("forward_share", layer.forward_share, 0.01, 0.99);
 }
 
+namespace {
+
+// The keys of a [[layer]] alone.
+void read_own(Section& section, const planner::ModelProfile& before, planner::LayerProfile& layer) {
+  layer.work_ms = section.number("work_ms", 1, 1e-9, 1e9);
+  layer.fixed_ms = section.number("fixed_ms", 0, 0, 1e9);
+  read_layer_sizes(section, layer);
+  layer.frozen_bytes = read_kilobytes(section, "frozen_kb", 0);
+  if (layer.frozen_bytes > layer.parameter_bytes)
+    section.complain("frozen_kb", "write at most parameter_kb, of which it is a part");
+  layer.state_bytes = read_kilobytes(section, "state_kb", 0);
+  layer.tied_bytes = read_kilobytes(section, "tied_kb", 0);
+  if (section.has("tied_to") != section.has("tied_kb"))
+    section.complain("tied_kb", "write tied_kb and tied_to together");
+  const std::string owner = section.text("tied_to", "");
+  if (owner.empty()) return;
+  const auto found = std::find_if(before.layers.begin(), before.layers.end(),
+                                  [&](const planner::LayerProfile& one) { return one.name == owner; });
+  if (found == before.layers.end())
+    section.complain("tied_to", fmt::format("'{}' is not the name of a layer above this one", owner));
+  layer.tied_to = static_cast<std::int32_t>(found - before.layers.begin());
+}
+
+// A text in TOML's quotes.
+std::string in_quotes(const std::string& text) {
+  std::string all = "\"";
+  for (const char c : text) all += c == '"' || c == '\\' ? std::string("\\") + c : std::string(1, c);
+  return all + '"';
+}
+
+}  // namespace
+
 void read_layers(Section& top, const planner::LayerProfile& otherwise, Complaints& complaints,
                  planner::ModelProfile& model) {
   for (const toml::table* table : top.tables("layer")) {
     Section section(table, "layer", complaints);
     planner::LayerProfile layer = otherwise;
-    layer.work_ms = section.number("work_ms", 1, 1e-9, 1e9);
-    read_layer_sizes(section, layer);
+    read_own(section, model, layer);
     const std::string name = section.text("name", "layer");
     const std::int64_t count = section.integer("count", 1, 1, static_cast<std::int64_t>(kMostLayers));
     section.finish();
@@ -66,11 +98,18 @@ std::string profile_text(const planner::ModelProfile& profile) {
   std::string text;
   for (const planner::LayerProfile& layer : profile.layers) {
     text += fmt::format(
-        "[[layer]]\nname = \"{}\"\nwork_ms = {:.6g}\nforward_share = {:.3f}\noutput_kb = {}\nactivation_kb = "
-        "{}\n"
-        "parameter_kb = {}\n\n",
-        layer.name, layer.work_ms, layer.forward_share, kilobytes(layer.output_bytes),
+        "[[layer]]\nname = {}\nwork_ms = {:.6g}\nforward_share = {:.3f}\noutput_kb = {}\nactivation_kb = {}\n"
+        "parameter_kb = {}\n",
+        in_quotes(layer.name), layer.work_ms, layer.forward_share, kilobytes(layer.output_bytes),
         kilobytes(layer.activation_bytes), kilobytes(layer.parameter_bytes));
+    if (layer.fixed_ms > 0) text += fmt::format("fixed_ms = {:.6g}\n", layer.fixed_ms);
+    if (layer.frozen_bytes > 0) text += fmt::format("frozen_kb = {}\n", kilobytes(layer.frozen_bytes));
+    if (layer.state_bytes > 0) text += fmt::format("state_kb = {}\n", kilobytes(layer.state_bytes));
+    if (layer.tied_bytes > 0) {
+      const std::string& owner = profile.layers[static_cast<std::size_t>(layer.tied_to)].name;
+      text += fmt::format("tied_kb = {}\ntied_to = {}\n", kilobytes(layer.tied_bytes), in_quotes(owner));
+    }
+    text += '\n';
   }
   return text;
 }

@@ -40,21 +40,41 @@ ReplicaTime pipeline_time(const std::vector<double>& stage_ms, const std::vector
   return {std::max(0.0, all - beta), beta};
 }
 
-CostModel::CostModel(const Problem& problem) : problem_(problem), weights_(1), activations_(1) {
+CostModel::CostModel(const Problem& problem)
+    : problem_(problem), weights_(1), gradients_(1), activations_(1) {
   const std::vector<LayerProfile>& layers = problem.model.layers;
   PACELINE_CHECK(!layers.empty() && !problem.micro_batches.empty(), "{} layers, {} micro-batch sizes",
                  layers.size(), problem.micro_batches.size());
   for (const LayerProfile& layer : layers) {
+    if (layer.tied_bytes > 0) tied_.push_back(static_cast<std::int32_t>(weights_.size()) - 1);
     weights_.push_back(weights_.back() + layer.parameter_bytes);
+    gradients_.push_back(gradients_.back() + layer.parameter_bytes - layer.frozen_bytes);
     activations_.push_back(activations_.back() + layer.activation_bytes);
   }
   for (const Device& device : problem.cluster.devices) {
     work_.push_back(0);
+    fixed_.push_back(0);
+    for (const LayerProfile& layer : layers) fixed_.push_back(fixed_.back() + layer.fixed_ms / device.speed);
     for (std::size_t l = 0; l < layers.size(); ++l) {
       const double ms = device.layer_ms.empty() ? layers[l].work_ms : device.layer_ms[l];
       work_.push_back(work_.back() + ms / device.speed);
     }
   }
+}
+
+StageMemory CostModel::memory(std::int32_t begin, std::int32_t end, std::int64_t u,
+                              std::int64_t in_flight) const {
+  const auto first = static_cast<std::size_t>(begin), last = static_cast<std::size_t>(end);
+  StageMemory memory{weights_[last] - weights_[first], gradient_bytes(begin, end), 0, in_flight};
+  for (const std::int32_t l : tied_) {
+    const LayerProfile& layer = problem_.model.layers[static_cast<std::size_t>(l)];
+    if (l < begin || l >= end || layer.tied_to >= begin) continue;
+    memory.weights += layer.tied_bytes;
+    memory.gradients += std::min(layer.tied_bytes, gradient_bytes(layer.tied_to, layer.tied_to + 1));
+  }
+  memory.activations = static_cast<double>(in_flight) * static_cast<double>(u) *
+                       static_cast<double>(activations_[last] - activations_[first]);
+  return memory;
 }
 
 double CostModel::transfer_ms(std::span<const std::int32_t> from, std::span<const std::int32_t> to,
@@ -77,7 +97,7 @@ void CostModel::add_device(const PlannedReplica& replica, const PlannedStage& st
                            std::int64_t u, ReplicaTerms& terms) const {
   const std::int32_t n = replica.devices[place], first = replica.devices.front();
   const Device& device = device_at(n);
-  const std::int64_t bytes = weight_bytes(stage.begin, stage.end);
+  const std::int64_t bytes = gradient_bytes(stage.begin, stage.end);
   const double turns = 1 / static_cast<double>(stage.width);
   terms.per_ms[money_index()] += device.price_per_hour / kMsPerHour;
   terms.per_sample[energy_index()] +=
@@ -91,8 +111,9 @@ void CostModel::add_device(const PlannedReplica& replica, const PlannedStage& st
   if (memory_bytes(stage.begin, stage.end, u, stage.kept) <= device.memory_bytes) return;
   // The device has no memory for the micro-batches that its stage keeps, so the replica's samples are
   // limited.
-  const std::int64_t each = memory_bytes(stage.begin, stage.end, u, 1) - 2 * bytes;
-  const std::int64_t room = device.memory_bytes - 2 * bytes;
+  const std::int64_t always = memory_bytes(stage.begin, stage.end, u, 0);
+  const std::int64_t each = memory_bytes(stage.begin, stage.end, u, 1) - always;
+  const std::int64_t room = device.memory_bytes - always;
   const auto turn = static_cast<std::int64_t>(place - stage.first),
              width = static_cast<std::int64_t>(stage.width);
   const std::int64_t most = room < 0 || each == 0 ? 0 : room / each * width + turn;
@@ -156,7 +177,7 @@ Forecast CostModel::forecast(const Plan& plan) const {
       const auto members = devices_of(replica, stage);
       for (std::size_t turn = 0; turn < stage.width; ++turn) {
         one.device_ms.push_back(compute_ms(members[turn], stage.begin, stage.end, plan.micro_batch));
-        one.memory_bytes.push_back(memory_bytes(stage, turn, one.micro_batches, plan.micro_batch));
+        one.memory.push_back(memory(stage, turn, one.micro_batches, plan.micro_batch));
       }
       if (s > 0) {
         one.link_ms.push_back(
@@ -185,10 +206,10 @@ Costs CostModel::costs(const Plan& plan, double batch_ms) const {
   return costs;
 }
 
-std::int64_t CostModel::memory_bytes(const PlannedStage& stage, std::size_t turn, std::int64_t micro_batches,
-                                     std::int64_t u) const {
+StageMemory CostModel::memory(const PlannedStage& stage, std::size_t turn, std::int64_t micro_batches,
+                              std::int64_t u) const {
   const std::int64_t kept = std::min(stage.kept, in_turn(micro_batches, turn, stage.width));
-  return memory_bytes(stage.begin, stage.end, u, kept);
+  return memory(stage.begin, stage.end, u, kept);
 }
 
 // The forward pass's part of a stage's work on a device.

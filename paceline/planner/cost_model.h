@@ -2,7 +2,7 @@
 // made when the knowledge of the cluster changes.
 //
 // Stage s of a replica on device n, per micro-batch of u samples, forward and backward:
-//   comp_s = overhead_n + u·Σ w_l/φ_n,   comm_s = 2·latency + 2·u·y/bandwidth  (the activation and its
+//   comp_s = overhead_n + Σ (f_l + u·w_l)/φ_n,   comm_s = 2·latency + 2·u·y/bandwidth  (the activation and its
 //   gradient).
 // On several devices (m_s of them, which take micro-batches in turn) comp_s and comm_s are of the slowest of
 // them and of their links. A replica of M = ⌈b/u⌉ micro-batches takes T = α + β·M, where α + β = Σ comp + Σ
@@ -20,11 +20,12 @@
 // P/bandwidth) over the devices on other hosts.
 //
 // Synchronizing: T_sync = max(max over devices of 2·(latency + P/bandwidth) of its link to the servers, 2·ΣP
-// / what the servers take), with P the bytes of the weights of a stage: gradients go there and weights come
-// back. Batch time τ = max T + T_sync.
+// / what the servers take), with P the bytes of a stage's gradients, which are those of its trained weights:
+// gradients go there and weights come back. Batch time τ = max T + T_sync.
 //
-// Memory of a device: its stage's weights and gradients (2·P; the servers hold the optimizer's state) and,
-// under 1F1B, the activations of as many micro-batches as it keeps at once (base/stage_turns.h). Costs are of
+// Memory of a device: its stage's weights and gradients (the servers hold the optimizer's state) and, under
+// 1F1B, the activations of as many micro-batches as it keeps at once (base/stage_turns.h). Weights that a
+// layer shares with one of an earlier stage are on both, and so are their gradients. Costs are of
 // one batch: money = Σ price·τ over the plan's devices, energy = Σ power·comp, traffic between sites =
 // activations and gradients over such links, and what stages away from the servers' site push and pull.
 #pragma once
@@ -44,6 +45,19 @@
 
 namespace paceline::planner {
 
+// The memory of a device, by what it is for. All in bytes.
+struct StageMemory {
+  static constexpr double kMost = 9e18;  // more than any device has, and still a number
+  std::int64_t weights = 0;
+  std::int64_t gradients = 0;
+  double activations = 0;      // may be more than any number of bytes
+  std::int64_t in_flight = 0;  // micro-batches that the activations are of
+  std::int64_t total() const {
+    const double bytes = static_cast<double>(weights) + static_cast<double>(gradients) + activations;
+    return static_cast<std::int64_t>(std::min(bytes, kMost));
+  }
+};
+
 // The properties of a replica, independent of its data: T = α + β·M, costs = Σ per_sample·b + per_ms·τ +
 // fixed.
 struct ReplicaTerms {
@@ -56,9 +70,9 @@ struct ReplicaTerms {
 };
 
 struct ReplicaForecast {
-  std::vector<double> device_ms;           // comp: time of a full micro-batch
-  std::vector<double> link_ms;             // comm: there and back; one fewer than stages
-  std::vector<std::int64_t> memory_bytes;  // indexed by device
+  std::vector<double> device_ms;    // comp: time of a full micro-batch
+  std::vector<double> link_ms;      // comm: there and back; one fewer than stages
+  std::vector<StageMemory> memory;  // indexed by device
   double alpha_ms = 0;
   double beta_ms = 0;
   std::int64_t micro_batches = 0;  // M
@@ -86,7 +100,9 @@ class CostModel {
   // comp of layers [begin, end).
   double compute_ms(std::int32_t device, std::int32_t begin, std::int32_t end, std::int64_t u) const {
     const double* work = &work_[row(device)];
-    return device_at(device).overhead_ms + static_cast<double>(u) * (work[end] - work[begin]);
+    const double* fixed = &fixed_[row(device)];
+    return device_at(device).overhead_ms + (fixed[end] - fixed[begin]) +
+           static_cast<double>(u) * (work[end] - work[begin]);
   }
   // comm over a link; layer `cut` is the first of the second device.
   double transfer_ms(const Link& link, std::int32_t cut, std::int64_t u) const {
@@ -102,23 +118,23 @@ class CostModel {
   // The time of the slowest of these devices.
   double compute_ms(std::span<const std::int32_t> devices, std::int32_t begin, std::int32_t end,
                     std::int64_t u) const;
-  std::int64_t weight_bytes(std::int32_t begin, std::int32_t end) const {  // P
-    return weights_[static_cast<std::size_t>(end)] - weights_[static_cast<std::size_t>(begin)];
+  std::int64_t gradient_bytes(std::int32_t begin, std::int32_t end) const {  // P
+    return gradients_[static_cast<std::size_t>(end)] - gradients_[static_cast<std::size_t>(begin)];
   }
   // The memory of a stage that keeps `in_flight` micro-batches.
+  StageMemory memory(std::int32_t begin, std::int32_t end, std::int64_t u, std::int64_t in_flight) const;
   std::int64_t memory_bytes(std::int32_t begin, std::int32_t end, std::int64_t u,
                             std::int64_t in_flight) const {
-    const std::int64_t kept =
-        activations_[static_cast<std::size_t>(end)] - activations_[static_cast<std::size_t>(begin)];
-    constexpr double kMost = 9e18;  // more than any device has, and still a number
-    const double bytes = 2 * static_cast<double>(weight_bytes(begin, end)) +
-                         static_cast<double>(in_flight) * static_cast<double>(u) * static_cast<double>(kept);
-    return static_cast<std::int64_t>(std::min(bytes, kMost));
+    return memory(begin, end, u, in_flight).total();
   }
 
   // The memory of the device whose turn is `turn` in this stage, if the replica gets this many micro-batches.
+  StageMemory memory(const PlannedStage& stage, std::size_t turn, std::int64_t micro_batches,
+                     std::int64_t u) const;
   std::int64_t memory_bytes(const PlannedStage& stage, std::size_t turn, std::int64_t micro_batches,
-                            std::int64_t u) const;
+                            std::int64_t u) const {
+    return memory(stage, turn, micro_batches, u).total();
+  }
 
   ReplicaTerms terms(const PlannedReplica& replica, std::int64_t u) const;
   // T_sync of replicas that together push `pushed_bytes`, the slowest of them in `slowest_push_ms`.
@@ -156,8 +172,11 @@ class CostModel {
 
   const Problem& problem_;
   std::vector<double> work_;               // Σ w_l/φ of the first layers; one row for each device
+  std::vector<double> fixed_;              // the same of f_l
   std::vector<std::int64_t> weights_;      // Σ of the first layers
+  std::vector<std::int64_t> gradients_;    // Σ of the first layers
   std::vector<std::int64_t> activations_;  // Σ of the first layers
+  std::vector<std::int32_t> tied_;         // layers with weights that an earlier one has too
 };
 
 }  // namespace paceline::planner

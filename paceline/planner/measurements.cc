@@ -24,12 +24,14 @@ void Measurements::add_stage(const StageObservation& stage) {
     return;
   const auto n = static_cast<std::size_t>(stage.device);
   const Device& before = initial_.cluster.devices[n];
-  double work = 0;
+  double work = 0, fixed = 0;  // times on a device of speed 1: a sample's, a micro-batch's
   for (std::int32_t l = stage.begin; l < stage.end; ++l) {
     const auto layer = static_cast<std::size_t>(l);
     work += before.layer_ms.empty() ? initial_.model.layers[layer].work_ms : before.layer_ms[layer];
+    fixed += initial_.model.layers[layer].fixed_ms;
   }
-  const double expected = work / before.speed * static_cast<double>(stage.samples);
+  const double expected = work / before.speed * static_cast<double>(stage.samples) +
+                          fixed / before.speed * static_cast<double>(stage.micro_batches);
   const double measured = stage.compute_ms - before.overhead_ms * static_cast<double>(stage.micro_batches);
   if (!(measured > 0) || !(expected > 0) || !std::isfinite(measured)) return;
   slowness_[n].add(measured / expected);

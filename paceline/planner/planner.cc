@@ -8,6 +8,7 @@
 #include "paceline/base/status_macros.h"
 #include "paceline/planner/partition.h"
 #include "paceline/planner/shared_stages.h"
+#include "paceline/planner/what_fits.h"
 
 namespace paceline::planner {
 
@@ -54,6 +55,12 @@ absl::StatusOr<std::vector<Plan>> starts_of(const CostModel& model,
   return starts;
 }
 
+absl::Status with_way_out(const Problem& problem, const absl::Status& error) {
+  const std::string way_out = what_would_fit(problem);
+  if (way_out.empty()) return error;
+  return {error.code(), fmt::format("{}; {}", std::string(error.message()), way_out)};
+}
+
 // No plan keeps the budgets: the least that each broken one would have to be, if it were the only one.
 absl::Status budget_too_small(const CostModel& model, const std::vector<Plan>& starts, const Evaluation& best,
                               const SearchOptions& options) {
@@ -88,7 +95,21 @@ std::string device_names(const Problem& problem, const PlannedReplica& replica, 
                   ", ");
 }
 
-// The part that adds most to each micro-batch of the slowest replica.
+std::string against(double batch_ms, const std::vector<BaselineResult>& baselines) {
+  const BaselineResult* best = nullptr;
+  for (const BaselineResult& one : baselines) {
+    if (one.evaluation.possible() && (best == nullptr || one.evaluation < best->evaluation)) best = &one;
+  }
+  if (best == nullptr) return "no baseline is possible";
+  if (best->evaluation.over > 0) return "no baseline keeps the budgets";
+  const double ratio = best->evaluation.batch_ms / batch_ms;
+  if (ratio < 1 + 1e-9) return fmt::format("nothing better than {} was found", best->name);
+  return fmt::format("{:.2f} times as fast as the best baseline ({}, {:.4g} ms)", ratio, best->name,
+                     best->evaluation.batch_ms);
+}
+
+}  // namespace
+
 std::string bottleneck_of(const Problem& problem, const Plan& plan, const Forecast& forecast) {
   const auto slowest = std::max_element(
       forecast.replicas.begin(), forecast.replicas.end(),
@@ -116,21 +137,6 @@ std::string bottleneck_of(const Problem& problem, const Plan& plan, const Foreca
   }
   return fmt::format("{}, {:.4g} ms for each micro-batch of {}", what, most, plan.micro_batch);
 }
-
-std::string against(double batch_ms, const std::vector<BaselineResult>& baselines) {
-  const BaselineResult* best = nullptr;
-  for (const BaselineResult& one : baselines) {
-    if (one.evaluation.possible() && (best == nullptr || one.evaluation < best->evaluation)) best = &one;
-  }
-  if (best == nullptr) return "no baseline is possible";
-  if (best->evaluation.over > 0) return "no baseline keeps the budgets";
-  const double ratio = best->evaluation.batch_ms / batch_ms;
-  if (ratio < 1 + 1e-9) return fmt::format("nothing better than {} was found", best->name);
-  return fmt::format("{:.2f} times as fast as the best baseline ({}, {:.4g} ms)", ratio, best->name,
-                     best->evaluation.batch_ms);
-}
-
-}  // namespace
 
 std::string names_of(const Problem& problem, const PlannedReplica& replica, const std::string& between) {
   std::string names;
@@ -240,7 +246,9 @@ absl::StatusOr<Planned> make_plan(const Problem& problem, const SearchOptions& o
     return absl::InvalidArgumentError("the cluster has no device");
   Planned planned;
   planned.baselines = weighed_baselines(evaluator);
-  PACELINE_ASSIGN_OR_RETURN(const std::vector<Plan> starts, starts_of(model, planned.baselines));
+  const absl::StatusOr<std::vector<Plan>> found = starts_of(model, planned.baselines);
+  if (!found.ok()) return with_way_out(problem, found.status());
+  const std::vector<Plan>& starts = *found;
   PACELINE_ASSIGN_OR_RETURN(planned.found, search(evaluator, starts, options));
   if (planned.found.evaluation.over > 0)
     return budget_too_small(model, starts, planned.found.evaluation, options);

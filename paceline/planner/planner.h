@@ -25,7 +25,7 @@ struct Planned {
 };
 
 // Keeps every budget in each batch. Errors: ResourceExhausted if memory or a budget allows no plan, with the
-// number that would; InvalidArgument if there is no device.
+// number that would, and for memory also what else would fit; InvalidArgument if there is no device.
 absl::StatusOr<Planned> make_plan(const Problem& problem, const SearchOptions& options);
 
 // All present devices in one pipeline, in their order, cut as well as possible; neighbours may share a stage.
@@ -35,6 +35,9 @@ absl::StatusOr<Planned> plan_one_pipeline(const Problem& problem);
 
 // A baseline's plan, by its name. Errors: why it is not possible.
 absl::StatusOr<Planned> plan_of_baseline(const Problem& problem, const std::string& name);
+
+// The part that adds most to each micro-batch of the slowest replica, in words.
+std::string bottleneck_of(const Problem& problem, const Plan& plan, const Forecast& forecast);
 
 // Which baseline the plan beats and by how much, and what holds it up.
 std::string reason_of(const CostModel& model, const Plan& plan, const std::vector<BaselineResult>& baselines);

@@ -156,7 +156,9 @@ TEST(CostModel, DevicesThatShareAStageTakeTurns) {
   EXPECT_DOUBLE_EQ(replica.beta_ms, 5);
   EXPECT_DOUBLE_EQ(replica.alpha_ms + replica.beta_ms, 15);
   // Weights and gradients of layers 0 and 1, and two micro-batches of both layers; of layer 2 and one.
-  EXPECT_EQ(replica.memory_bytes, (std::vector<std::int64_t>{6800, 6800, 8200}));
+  std::vector<std::int64_t> bytes;
+  for (const StageMemory& memory : replica.memory) bytes.push_back(memory.total());
+  EXPECT_EQ(bytes, (std::vector<std::int64_t>{6800, 6800, 8200}));
   EXPECT_EQ(model.terms(plan.replicas[0], 2).pushed_bytes, 3000 + 3000 + 4000);
   // Each of the two computes half of the samples: 3 W · (4 · 2 + 4 · 4 + 8 · 1 ms).
   EXPECT_NEAR(forecast.costs[static_cast<std::size_t>(CostKind::kEnergy)], 3 * 32e-3, 1e-12);

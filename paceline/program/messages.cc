@@ -241,6 +241,7 @@ std::string line_of(const StartMessage& message) {
   if (!message.host_folder.empty()) start["host_folder"] = message.host_folder;
   if (!message.run_folder.empty())
     start["frozen"] = {{"folder", message.run_folder}, {"keep", message.keep_frozen}};
+  if (message.profile > 0) start["profile"] = message.profile;
   return line(start);
 }
 

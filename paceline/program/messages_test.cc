@@ -140,6 +140,13 @@ TEST(Start, SaysWhereFrozenTensorsAreFromAndKept) {
   EXPECT_THAT(line_of(start), HasSubstr(R"("initial_weights":"/a.safetensors")"));
 }
 
+TEST(Start, SaysWhatAProbeIsToMeasure) {
+  StartMessage start;
+  EXPECT_THAT(line_of(start), Not(HasSubstr("profile")));
+  start.profile = 8;
+  EXPECT_THAT(line_of(start), HasSubstr(R"("profile":8)"));
+}
+
 TEST(Start, SaysTheFolderOfTheHostIfItIsKnown) {
   StartMessage start;
   EXPECT_THAT(line_of(start), testing::Not(HasSubstr("host_folder")));

@@ -70,10 +70,65 @@ void add_replica(const Problem& problem, const PlannedReplica& replica, const Re
       text += fmt::format("  {}  {}  {}  {:.4g} ms  {}{}\n", padded(printable(device.name), widest),
                           layers_bar(stage.begin, stage.end, problem.layers()),
                           padded(layers_text(stage.begin, stage.end), 14), forecast.device_ms[d],
-                          memory_text(device, forecast.memory_bytes[d]),
+                          memory_text(device, forecast.memory[d].total()),
                           stage.width > 1 ? fmt::format("  every {} micro-batch", nth(stage.width)) : "");
     }
   }
+}
+
+double samples_a_second(const Problem& problem, const Planned& planned) {
+  return 1000 * static_cast<double>(problem.batch) / planned.forecast.batch_ms;
+}
+
+std::string memory_table(const Problem& problem, const Planned& planned) {
+  TextTable table({"memory, MB", "weights", "gradients", "activations", "micro-batches", "in all", "has"},
+                  TextTable::LastColumn::kNumbers);
+  const auto megabytes = [](double bytes) { return fmt::format("{:.4g}", bytes / kMegabyte); };
+  for (std::size_t g = 0; g < planned.found.plan.replicas.size(); ++g) {
+    const PlannedReplica& replica = planned.found.plan.replicas[g];
+    for (std::size_t d = 0; d < replica.devices.size(); ++d) {
+      const planner::Device& device = device_of(problem, replica.devices[d]);
+      const planner::StageMemory& memory = planned.forecast.replicas[g].memory[d];
+      const bool limited = device.memory_bytes != planner::Device::kNoLimit;
+      table.add({printable(device.name), megabytes(static_cast<double>(memory.weights)),
+                 megabytes(static_cast<double>(memory.gradients)), megabytes(memory.activations),
+                 fmt::format("{}", memory.in_flight), megabytes(static_cast<double>(memory.total())),
+                 limited ? megabytes(static_cast<double>(device.memory_bytes)) : kUnknownCell});
+    }
+  }
+  return table.text();
+}
+
+// The servers' memory, if the profile says how large the optimizer's state is.
+std::string servers_text(const Problem& problem) {
+  double weights = 0, state = 0;
+  for (const planner::LayerProfile& layer : problem.model.layers) {
+    weights += static_cast<double>(layer.parameter_bytes);
+    state += static_cast<double>(layer.state_bytes);
+  }
+  if (state == 0) return "";
+  return fmt::format("the servers hold {:.4g} MB of weights and {:.4g} MB of the optimizer's state\n",
+                     weights / kMegabyte, state / kMegabyte);
+}
+
+std::string second_text(const Problem& problem, const std::optional<planner::SecondBest>& second) {
+  if (!second) return "";
+  return fmt::format("second best: {}\n  {}\n\n",
+                     printable(planner::in_words(problem, second->plan, second->evaluation.batch_ms)),
+                     printable(second->reason));
+}
+
+Json memory_json(const ReplicaForecast& forecast, double (*part)(const planner::StageMemory&)) {
+  Json megabytes = Json::array();
+  for (const planner::StageMemory& one : forecast.memory) megabytes.push_back(part(one) / kMegabyte);
+  return megabytes;
+}
+
+Json second_json(const Problem& problem, const std::optional<planner::SecondBest>& second) {
+  if (!second) return nullptr;
+  return {{"plan", planner::in_words(problem, second->plan, second->evaluation.batch_ms)},
+          {"batch_ms", second->evaluation.batch_ms},
+          {"reason", second->reason}};
 }
 
 std::string baseline_table(const Planned& planned) {
@@ -93,22 +148,25 @@ std::string baseline_table(const Planned& planned) {
 
 }  // namespace
 
-std::string plan_text(const Problem& problem, const Planned& planned) {
+std::string plan_text(const Problem& problem, const Planned& planned,
+                      const std::optional<planner::SecondBest>& second) {
   const planner::Plan& plan = planned.found.plan;
   const planner::Forecast& forecast = planned.forecast;
   std::string text = fmt::format(
-      "{}\n\na batch of {} in micro-batches of {}: {:.4g} ms, {:.4g} of them synchronizing\n\n",
-      printable(planned.reason), problem.batch, plan.micro_batch, forecast.batch_ms, forecast.sync_ms);
+      "{}\n\na batch of {} in micro-batches of {}: {:.4g} ms, {:.4g} of them synchronizing; {} samples/s\n\n",
+      printable(planned.reason), problem.batch, plan.micro_batch, forecast.batch_ms, forecast.sync_ms,
+      rate_text(samples_a_second(problem, planned)));
   for (std::size_t g = 0; g < plan.replicas.size(); ++g)
     add_replica(problem, plan.replicas[g], forecast.replicas[g], g, text);
   const std::vector<std::int32_t> unused = planner::unused_devices(problem, plan);
   if (!unused.empty())
     text += "not used: " + printable(planner::names_of(problem, {unused, {}, 0}, ", ")) + "\n";
+  text += "\n" + memory_table(problem, planned) + servers_text(problem);
   const auto cost = [&](planner::CostKind kind) { return forecast.costs[static_cast<std::size_t>(kind)]; };
   text += fmt::format("\na batch costs {:.4g} in money, {:.4g} J, {:.4g} MB between sites\n\n",
                       cost(planner::CostKind::kMoney), cost(planner::CostKind::kEnergy),
                       cost(planner::CostKind::kCrossSite) / kMegabyte);
-  return text + baseline_table(planned);
+  return text + second_text(problem, second) + baseline_table(planned);
 }
 
 Json costs_json(const planner::Costs& costs) {
@@ -118,27 +176,39 @@ Json costs_json(const planner::Costs& costs) {
           {"cross_site_mb", cost(planner::CostKind::kCrossSite) / kMegabyte}};
 }
 
-Json plan_json(const Problem& problem, const Planned& planned, double millis) {
+Json plan_json(const Problem& problem, const Planned& planned,
+               const std::optional<planner::SecondBest>& second, double millis) {
   Json replicas = Json::array();
   for (std::size_t g = 0; g < planned.found.plan.replicas.size(); ++g) {
     const PlannedReplica& replica = planned.found.plan.replicas[g];
     const ReplicaForecast& forecast = planned.forecast.replicas[g];
-    Json devices = Json::array(), memory = Json::array();
+    Json devices = Json::array();
     for (const std::int32_t n : replica.devices) devices.push_back(device_of(problem, n).name);
-    for (const std::int64_t bytes : forecast.memory_bytes)
-      memory.push_back(static_cast<double>(bytes) / kMegabyte);
-    replicas.push_back({{"devices", std::move(devices)},
-                        {"cuts", replica.cuts},
-                        {"samples", replica.samples},
-                        {"stage_ms", forecast.device_ms},
-                        {"link_ms", forecast.link_ms},
-                        {"memory_mb", std::move(memory)}});
+    replicas.push_back(
+        {{"devices", std::move(devices)},
+         {"cuts", replica.cuts},
+         {"samples", replica.samples},
+         {"stage_ms", forecast.device_ms},
+         {"link_ms", forecast.link_ms},
+         {"memory_mb",
+          memory_json(forecast,
+                      [](const planner::StageMemory& one) { return static_cast<double>(one.total()); })},
+         {"weights_mb",
+          memory_json(forecast,
+                      [](const planner::StageMemory& one) { return static_cast<double>(one.weights); })},
+         {"gradients_mb",
+          memory_json(forecast,
+                      [](const planner::StageMemory& one) { return static_cast<double>(one.gradients); })},
+         {"activations_mb",
+          memory_json(forecast, [](const planner::StageMemory& one) { return one.activations; })}});
   }
   Json baselines = Json::object();
   for (const planner::BaselineResult& one : planned.baselines)
     baselines[one.name] = json_number(one.evaluation.batch_ms);
   return {
       {"batch_ms", planned.forecast.batch_ms},
+      {"samples_per_s", samples_a_second(problem, planned)},
+      {"second", second_json(problem, second)},
       {"micro_batch", planned.found.plan.micro_batch},
       {"replicas", std::move(replicas)},
       {"costs", costs_json(planned.forecast.costs)},

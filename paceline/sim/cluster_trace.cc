@@ -110,7 +110,7 @@ void ClusterTrace::observe(std::int64_t batch, const planner::CostModel& model, 
   if (count == 0) return;
   const std::int32_t n = replica.devices[stage.first + turn];
   const auto place = static_cast<std::uint64_t>(n);
-  const double overhead = state.cluster.devices[static_cast<std::size_t>(n)].overhead_ms;
+  const double overhead = model.compute_ms(n, stage.begin, stage.end, 0);
   const double each = model.compute_ms(n, stage.begin, stage.end, 1) - overhead;
   const double ms = each * static_cast<double>(samples) + overhead * static_cast<double>(count);
   seen.stages.push_back(

@@ -149,6 +149,10 @@ class _DryRun:
         self._inputs: list[Any] = []  # for each block, as it is called
         self._places = places_of(model, inventory)
 
+    def _compute(self) -> Any:
+        """The loss of the batch, which the program may change."""
+        return self._loss(self._model, copy.deepcopy(self._batch))
+
     def cuts(self) -> Cuts:
         seams, trained = self._whole()
         cuts, why_not = self._possible(seams)
@@ -180,7 +184,7 @@ class _DryRun:
             handles.append(block.module.register_forward_hook(record(block), with_kwargs=True))
         drawn = others_now()
         try:
-            value = _value(self._loss(self._model, self._batch))
+            value = _value(self._compute())
         finally:
             for handle in handles:
                 handle.remove()
@@ -201,7 +205,7 @@ class _DryRun:
         for cut in range(1, len(seams.blocks)):
             try:
                 with _Searching(seams, cut, self._inputs[cut]):
-                    self._loss(self._model, self._batch)
+                    self._compute()
                 cuts.append(cut)
             except StubUsed as used:
                 why_not = why_not or str(used)
@@ -224,7 +228,7 @@ class _DryRun:
         with _counted_flops() as flops, self._called() as called, forward:
             with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
                 try:
-                    outputs = [_value(self._loss(self._model, self._batch))]
+                    outputs = [_value(self._compute())]
                 except Ended as ended:
                     outputs = ended.tensors
                     sent = sum(one.numel() * one.element_size() for one in outputs)
@@ -245,7 +249,7 @@ class _DryRun:
             absent = [place for place in self._places if place.number not in unit.weights]
             try:
                 with torch.no_grad(), StageForward(seams, unit.first, unit.last, received, absent=absent):
-                    self._loss(self._model, self._batch)
+                    self._compute()
                 return absent
             except Ended:
                 return absent

@@ -87,6 +87,8 @@ def enlist(session: Session, model: nn.Module, train_set: Any, wishes: Wishes) -
         try:
             cuts = _cuts_of(model, train_set, inventory, samples, wishes)
             message["units"] = [unit.message() for unit in cuts.units]
+            if session.profile > 0:
+                message["profile"] = _profile(session, model, train_set, inventory, samples, wishes, cuts)
         except CannotCut as why:
             message["uncut"] = str(why)
     job = Job(
@@ -155,10 +157,31 @@ def _cuts_of(model: nn.Module, train_set: Any, inventory: Inventory, samples: in
     device = next(inventory.model.parameters()).device
     if device.type not in ("cpu", "cuda"):
         raise CannotCut(f"stages compute on processors and on NVIDIA's GPUs, and this model is on {device.type}")
-    probed = tuple(range(min(samples, 2)))
-    batch = make_loader(train_set, wishes.collate_fn, {}).get(Load(probed, 0))
-    batch = batch.batch if isinstance(batch, Drawn) else batch
-    return find_cuts(model, inventory, wishes.loss, to_device(batch, device), len(probed), wishes.blocks)
+    probed = min(samples, 2)
+    batch = to_device(_first_samples(train_set, wishes, probed), device)
+    return find_cuts(model, inventory, wishes.loss, batch, probed, wishes.blocks)
+
+
+def _first_samples(train_set: Any, wishes: Wishes, count: int) -> Any:
+    batch = make_loader(train_set, wishes.collate_fn, {}).get(Load(tuple(range(count)), 0))
+    return batch.batch if isinstance(batch, Drawn) else batch
+
+
+def _profile(
+    session: Session, model: nn.Module, train_set: Any, inventory: Inventory, samples: int, wishes: Wishes, cuts: Cuts
+) -> Message:
+    from .profiling import profile, sizes_up_to
+
+    assert wishes.loss is not None  # there would be no cuts
+    return profile(
+        model,
+        inventory,
+        wishes.loss,
+        cuts,
+        lambda count: _first_samples(train_set, wishes, count),
+        next(inventory.model.parameters()).device,
+        sizes_up_to(session.profile, _least_share(inventory.model, 1) or 1, samples),
+    )
 
 
 def _weights_of(session: Session, wishes: Wishes) -> str:

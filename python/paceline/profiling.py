@@ -1,0 +1,287 @@
+"""Measurements of a program's model on this machine: times, messages and memory of each unit for a few micro-batches.
+
+Each unit is computed as a stage of its own, one after the other, by the program's own loss function. Nothing is
+trained.
+"""
+
+from __future__ import annotations
+
+import copy
+import statistics
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Callable
+
+import torch
+
+from .absent_weights import places_of
+from .binding import dense
+from .channel import Message
+from .cuts import Cuts, Loss, Unit
+from .inventory import PARAMETER, Inventory
+from .loading import to_device
+from .seeding import seed_step
+from .stage_forward import Ended, StageForward
+
+_SEED = 1
+# Passes of a unit for each size: at least so many, and more as long as they take less than these seconds.
+_LEAST_PASSES, _MOST_PASSES, _SECONDS = 3, 9, 0.5
+
+
+def sizes_up_to(most: int, least: int, samples: int) -> list[int]:
+    """A few sizes of micro-batches, so that a fixed part of a time and a part for each sample can be told apart."""
+    most = min(max(most, least), samples)
+    sizes = {max(least, most // 4), max(least, most // 2), most} if least <= most else {most}
+    if len(sizes) == 1:
+        sizes.add(min(2 * most, samples))
+    return sorted(sizes)
+
+
+def profile(
+    model: Any,
+    inventory: Inventory,
+    loss: Loss,
+    cuts: Cuts,
+    get: Callable[[int], Any],
+    device: torch.device,
+    sizes: list[int],
+) -> Message:
+    """The `profile` of a model message. get(n): a batch of n samples."""
+    measuring = _Measuring(model, inventory, loss, cuts, get, device)
+    for size in sizes:
+        measuring.measure(size, with_memory=size == sizes[-1])
+    return {
+        "model": type(inventory.model).__name__,
+        "threads": torch.get_num_threads(),
+        "micro_batches": sizes,
+        "units": [
+            {"name": unit.name, **weights, **vars(measured)}
+            for unit, weights, measured in zip(cuts.units, _weights(inventory, cuts), measuring.units)
+        ],
+        "whole": measuring.whole(sizes[-1]),
+    }
+
+
+def _weights(inventory: Inventory, cuts: Cuts) -> list[dict[str, Any]]:
+    """The parameters of each unit. One that several compute with is the first one's, and tied in the others."""
+    places = {place.number: place for place in places_of(inventory.model, inventory)}
+    owners = {
+        number: next((index for index, unit in enumerate(cuts.units) if number in unit.weights), 0)
+        for number in places
+    }
+    found = []
+    for index, unit in enumerate(cuts.units):
+        own = [number for number, owner in owners.items() if owner == index]
+        tied = [number for number in sorted(unit.weights) if owners.get(number, index) < index]
+        trained = [number for number in own if inventory.entries[number].kind == PARAMETER]
+        counts = {number: places[number].weight.numel() for number in own}
+        sizes = {number: _bytes(places[number].weight) for number in [*own, *tied]}
+        found.append(
+            {
+                "parameters": sum(counts.values()),
+                "trained": sum(counts[number] for number in trained),
+                "parameter_bytes": sum(sizes[number] for number in own),
+                "frozen_bytes": sum(sizes[number] for number in own if number not in trained),
+                "tied_bytes": sum(sizes[number] for number in tied),
+                "tied_to": min((owners[number] for number in tied), default=None),
+            }
+        )
+    return found
+
+
+@dataclass
+class _Measured:
+    forward_ms: list[float] = field(default_factory=list)  # for each size
+    backward_ms: list[float] = field(default_factory=list)
+    sent_bytes: int = 0  # to the next unit, for one sample
+    kept_bytes: int = 0  # from the forward to the backward pass, for one sample
+    peak_bytes: int | None = None  # the most memory of one micro-batch, beside the weights
+
+
+@dataclass
+class _Passed:
+    outputs: list[torch.Tensor]
+    forward_ms: float
+    backward_ms: float
+
+
+class _Measuring:
+    def __init__(
+        self,
+        model: Any,
+        inventory: Inventory,
+        loss: Loss,
+        cuts: Cuts,
+        get: Callable[[int], Any],
+        device: torch.device,
+    ) -> None:
+        self.units = [_Measured() for _ in cuts.units]
+        self._model = model
+        self._loss = loss
+        self._cuts = cuts
+        self._get = get
+        self._device = device
+        self._root = inventory.model
+        self._parameters = list(inventory.model.parameters())
+        modules = {one for block in cuts.seams.blocks for one in block.module.modules()}
+        self._outside = [place for place in places_of(inventory.model, inventory) if not place.is_in(modules)]
+
+    def measure(self, size: int, with_memory: bool) -> None:
+        batch = to_device(self._get(size), self._device)
+        received: list[torch.Tensor] = []
+        for unit, measured in zip(self._cuts.units, self.units):
+            stage = _Stage(self, unit, batch, received)
+            if with_memory:
+                measured.kept_bytes = -(-stage.kept_bytes() // size)
+                measured.peak_bytes = _peak_bytes(stage.compute, self._device)
+            received = stage.compute().outputs
+            passes = _repeated(stage.compute)
+            measured.forward_ms.append(statistics.median(one.forward_ms for one in passes))
+            measured.backward_ms.append(statistics.median(one.backward_ms for one in passes))
+            if with_memory and unit is not self._cuts.units[-1]:
+                measured.sent_bytes = -(-sum(_bytes(one) for one in received) // size)
+
+    def whole(self, size: int) -> dict[str, Any] | None:
+        """The same of the whole model in one piece. None if its device has too little memory for that."""
+        batch = to_device(self._get(size), self._device)
+        blocks = len(self._cuts.seams.blocks)
+        one_piece = Unit(0, blocks, "the whole model", weights=self._cuts.weights(0, len(self._cuts.units)))
+        stage = _Stage(self, one_piece, batch, [])
+        try:
+            peak = _peak_bytes(stage.compute, self._device)
+            passes = _repeated(stage.compute)
+        except torch.cuda.OutOfMemoryError:
+            return None
+        return {
+            "forward_ms": statistics.median(one.forward_ms for one in passes),
+            "backward_ms": statistics.median(one.backward_ms for one in passes),
+            "peak_bytes": peak,
+        }
+
+
+class _Stage:
+    """A unit with a micro-batch that it can compute as often as wanted."""
+
+    def __init__(self, of: _Measuring, unit: Unit, batch: Any, received: list[torch.Tensor]) -> None:
+        self._of = of
+        self._batch = batch
+        self._received = received
+        self._sums: dict[int, torch.Tensor] = {}
+        self._forward = StageForward(
+            of._cuts.seams,
+            unit.first,
+            unit.last,
+            device=of._device,
+            absent=[place for place in of._outside if place.number not in unit.weights],
+        )
+
+    def compute(self) -> _Passed:
+        """A forward and a backward pass. The gradients are added up, as a stage does it."""
+        batch = copy.deepcopy(self._batch)  # the program may change it
+        received = [one.detach().clone().requires_grad_(one.requires_grad) for one in self._received]
+        seed_step(_SEED, self._of._device, self._of._cuts.seams.others_draw)
+        passing = self._forward.begin_with(received, _SEED)
+        began = self._now()
+        try:
+            with passing:
+                result = self._of._loss(self._of._model, batch)
+            outputs = [result[0] if isinstance(result, tuple) else result]
+        except Ended as ended:
+            outputs = ended.tensors
+        forward = self._now() - began
+        roots = [one for one in outputs if one.requires_grad]
+        gradients = [torch.ones_like(root) for root in roots]
+        sent = [one.detach().requires_grad_(one.requires_grad) for one in outputs]
+        began = self._now()
+        if roots:
+            with passing.begin_with(received, _SEED).recompute():
+                torch.autograd.backward(roots, gradients)
+        self._add_up()
+        return _Passed(sent, 1000 * forward, 1000 * (self._now() - began))
+
+    def kept_bytes(self) -> int:
+        """The memory that autograd keeps between the two passes. Each storage counts once, those of weights not."""
+        model = self._of._root
+        known = {_storage_of(one)[0] for one in [*model.parameters(), *model.buffers()]}
+        kept: dict[Any, int] = {}
+
+        def keep(tensor: torch.Tensor) -> torch.Tensor:
+            place, size = _storage_of(tensor)
+            if place not in known:
+                kept[place] = size
+            return tensor
+
+        with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+            self.compute()
+        return sum(kept.values())
+
+    def _now(self) -> float:
+        if self._of._device.type == "cuda":
+            torch.cuda.synchronize(self._of._device)
+        return time.perf_counter()
+
+    @torch.no_grad()
+    def _add_up(self) -> None:
+        for index, parameter in enumerate(self._of._parameters):
+            gradient = dense(parameter.grad)
+            parameter.grad = None
+            if gradient is None:
+                continue
+            if index in self._sums:
+                self._sums[index].add_(gradient)
+            else:
+                self._sums[index] = gradient
+
+
+def _repeated(compute: Callable[[], _Passed]) -> list[_Passed]:
+    begin = time.perf_counter()
+    passes: list[_Passed] = []
+    while len(passes) < _LEAST_PASSES or (len(passes) < _MOST_PASSES and time.perf_counter() - begin < _SECONDS):
+        passes.append(compute())
+    return passes
+
+
+def _bytes(tensor: torch.Tensor) -> int:
+    return tensor.numel() * tensor.element_size()
+
+
+def _storage_of(tensor: torch.Tensor) -> tuple[Any, int]:
+    """The place of the memory that a tensor lies in, and its size."""
+    try:
+        storage = tensor.untyped_storage()
+        return (tensor.device, storage.data_ptr()), storage.nbytes()
+    except (RuntimeError, NotImplementedError, AttributeError):  # sparse, or of a class of its own
+        return id(tensor), _bytes(tensor)
+
+
+def _peak_bytes(compute: Callable[[], Any], device: torch.device) -> int | None:
+    """The most memory that PyTorch took at a time, beside what it had before. None if it does not tell."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+        torch.cuda.reset_peak_memory_stats(device)
+        before = torch.cuda.memory_allocated(device)
+        compute()
+        return torch.cuda.max_memory_allocated(device) - before
+    with _allocations() as sizes:
+        compute()
+    now = most = 0
+    for size in sizes:
+        now += size
+        most = max(most, now)
+    return most or None
+
+
+@contextmanager
+def _allocations() -> Iterator[list[int]]:
+    """Bytes of every allocation on the CPU in order, negative where memory is freed. Empty if PyTorch is silent."""
+    sizes: list[int] = []
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as recorded:
+        yield sizes
+    try:
+        events: Any = recorded.profiler.kineto_results.events()
+        memory = [event for event in events if event.name() == "[memory]"]
+        sizes += [event.nbytes() for event in sorted(memory, key=lambda event: event.start_ns())]
+    except AttributeError:  # another version of PyTorch names them otherwise
+        return

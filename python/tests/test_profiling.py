@@ -1,0 +1,153 @@
+"""The measurements of a model's parts against counts made by hand."""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import Any, Callable
+
+import pytest
+import torch
+from stage_models import gpt2
+from torch import nn
+from torch.nn import functional as F
+
+from paceline.cuts import find_cuts
+from paceline.inventory import take_inventory
+from paceline.loading import Load, Loads
+from paceline.profiling import profile, sizes_up_to
+
+pytestmark = pytest.mark.skipif(not hasattr(torch, "compile"), reason="stages need PyTorch 2.0 or later")
+CPU = torch.device("cpu")
+
+
+def measured(model: nn.Module, loss: Callable[[Any, Any], Any], get: Callable[[int], Any], sizes: list[int]) -> Any:
+    inventory = take_inventory(model, of_stages=True)
+    cuts = find_cuts(model, inventory, loss, get(2), 2, None)
+    return profile(model, inventory, loss, cuts, get, CPU, sizes)
+
+
+def squares(model: Any, batch: Any) -> Any:
+    return model(batch).sum()
+
+
+def linears(*widths: int) -> nn.Module:
+    return nn.Sequential(*(nn.Linear(a, b) for a, b in zip(widths, widths[1:])))
+
+
+def test_a_linear_stack_keeps_its_inputs_and_sends_its_outputs() -> None:
+    found = measured(linears(6, 10, 4, 8), squares, lambda count: torch.randn(count, 6), [2, 4])
+    units = found["units"]
+    assert found["micro_batches"] == [2, 4]
+    assert [unit["parameters"] for unit in units] == [6 * 10 + 10, 10 * 4 + 4, 4 * 8 + 8]
+    assert [unit["parameter_bytes"] for unit in units] == [4 * 70, 4 * 44, 4 * 40]
+    assert [unit["sent_bytes"] for unit in units] == [4 * 10, 4 * 4, 0]
+    # A Linear keeps its input, and a sum nothing.
+    assert [unit["kept_bytes"] for unit in units] == [4 * 6, 4 * 10, 4 * 4]
+    for unit in [*units, found["whole"]]:
+        # The gradient alone needs that much.
+        least = unit.get("parameter_bytes", 4 * 154)
+        assert unit["peak_bytes"] is None or least < unit["peak_bytes"] < 4 * least + 4096
+    for unit in units:
+        assert len(unit["forward_ms"]) == len(unit["backward_ms"]) == 2
+        assert min(unit["forward_ms"] + unit["backward_ms"]) > 0
+
+
+def test_memory_that_is_saved_twice_counts_once() -> None:
+    class Square(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.scale = nn.Parameter(torch.ones(6))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            y = x * self.scale  # keeps x
+            return y * y.view(-1, 6)  # keeps y twice
+
+    model = nn.Sequential(Square(), Square())
+    units = measured(model, squares, lambda count: torch.randn(count, 6), [4])["units"]
+    assert [unit["kept_bytes"] for unit in units] == [2 * 4 * 6, 2 * 4 * 6]
+
+
+def test_frozen_weights_are_not_trained() -> None:
+    model = linears(6, 10, 4, 8)
+    model[0].requires_grad_(False)
+    model[1].bias.requires_grad_(False)
+    units = measured(model, squares, lambda count: torch.randn(count, 6), [2])["units"]
+    assert [unit["parameters"] for unit in units] == [70, 44, 40]
+    assert [unit["trained"] for unit in units] == [0, 40, 40]
+    assert [unit["frozen_bytes"] for unit in units] == [4 * 70, 4 * 4, 0]
+
+
+class Gpt(nn.Module):
+    """A small model of the kind, with its own embeddings and a head that is not tied."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(50, 16)
+        self.blocks = nn.Sequential(
+            *(nn.TransformerEncoderLayer(16, 2, 32, dropout=0.1, batch_first=True) for _ in range(3))
+        )
+        self.head = nn.Linear(16, 50)
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        return self.head(self.blocks(self.embed(ids)))
+
+
+def next_token(model: Any, ids: Any) -> Any:
+    return F.cross_entropy(model(ids).flatten(0, 1), ids.flatten())
+
+
+def test_parts_before_and_behind_the_blocks_are_with_the_first_and_the_last() -> None:
+    model = Gpt()
+    found = measured(model, next_token, lambda count: torch.randint(50, (count, 7)), [2, 4])
+    block = sum(parameter.numel() for parameter in model.blocks[0].parameters())
+    assert [unit["parameters"] for unit in found["units"]] == [50 * 16 + block, block, block + 16 * 50 + 50]
+    assert sum(unit["trained"] for unit in found["units"]) == sum(one.numel() for one in model.parameters())
+    assert [unit["sent_bytes"] for unit in found["units"]] == [4 * 7 * 16, 4 * 7 * 16, 0]
+
+
+@pytest.mark.skipif(importlib.util.find_spec("transformers") is None, reason="transformers is not installed")
+def test_a_gpt2_has_each_parameter_once_and_its_tied_head_in_both() -> None:
+    model, train_set, loss = gpt2()
+    loads = Loads(train_set, None)
+    found = measured(model, loss, lambda count: loads[Load(tuple(range(count)), 0)], [2, 4])
+    units = found["units"]
+    assert sum(unit["parameters"] for unit in units) == sum(one.numel() for one in model.parameters())
+    tokens, positions = 64 * 16, 32 * 16
+    block = sum(one.numel() for one in model.transformer.h[0].parameters())
+    assert [unit["parameters"] for unit in units] == [tokens + positions + block, block, block, block + 2 * 16]
+    assert [unit["tied_bytes"] for unit in units] == [0, 0, 0, 4 * tokens]
+    assert units[3]["tied_to"] == 0
+
+
+def test_nothing_is_trained_and_no_gradient_stays() -> None:
+    model = linears(6, 10, 4)
+    before = [parameter.detach().clone() for parameter in model.parameters()]
+    measured(model, squares, lambda count: torch.randn(count, 6), [2])
+    for parameter, old in zip(model.parameters(), before):
+        assert torch.equal(parameter, old)
+        assert parameter.grad is None
+
+
+def test_a_program_that_changes_its_batch_gets_a_whole_one_each_time() -> None:
+    def loss(model: Any, batch: Any) -> Any:
+        return model(batch.pop("x")).sum()
+
+    found = measured(linears(6, 10, 4), loss, lambda count: {"x": torch.randn(count, 6)}, [2])
+    assert len(found["units"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("most", "least", "samples", "sizes"),
+    [
+        (8, 1, 100, [2, 4, 8]),
+        (1, 1, 100, [1, 2]),
+        (2, 1, 100, [1, 2]),
+        (3, 1, 100, [1, 3]),
+        (8, 4, 100, [4, 8]),
+        (1, 2, 100, [2, 4]),
+        (8, 1, 5, [1, 2, 5]),
+        (8, 1, 1, [1]),
+    ],
+)
+def test_sizes_of_micro_batches(most: int, least: int, samples: int, sizes: list[int]) -> None:
+    assert sizes_up_to(most, least, samples) == sizes
