@@ -38,7 +38,7 @@ toml::array devices_of_hosts(const launch::Tasks& tasks) {
 
 }  // namespace
 
-std::string job_of(const RunOptions& options) {
+std::string job_of(const RunOptions& options, const std::optional<launch::Tasks>& tasks) {
   toml::array args;
   for (const std::string& arg : options.args) args.push_back(arg);
   const bool is_module = !options.module.empty();
@@ -69,7 +69,7 @@ absl::StatusOr<int> run_command(RunOptions options, const launch::Environment& e
     if (!options.says_devices) options.devices = static_cast<int>(tasks->count);
   }
   TrainOptions train;
-  train.text = job_of(options);
+  train.text = job_of(options, tasks);
   train.sets = options.sets;
   train.shown = options.shown;
   train.in_virtual_time = options.in_virtual_time;

@@ -1,6 +1,7 @@
 // `paceline run`: trains a program of the user's, without a job file.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -8,6 +9,7 @@
 
 #include "paceline/launch/display.h"
 #include "paceline/launch/placement.h"
+#include "paceline/launch/tasks.h"
 
 namespace paceline::cli {
 
@@ -24,8 +26,8 @@ struct RunOptions {
   bool in_virtual_time = false;
 };
 
-// The job file of this program.
-std::string job_of(const RunOptions& options);
+// The job file of this program. `tasks`: those that train it, if a scheduler started them.
+std::string job_of(const RunOptions& options, const std::optional<launch::Tasks>& tasks = std::nullopt);
 
 // Like train_command. Tasks that one launcher has started (launch/tasks.h) become workers of one job.
 absl::StatusOr<int> run_command(RunOptions options, const launch::Environment& environment);

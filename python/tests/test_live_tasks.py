@@ -163,7 +163,7 @@ def two_hosts(
             folder.mkdir(exist_ok=True)
             (folder / "train.py").write_text(PAUSED)
             words = [PACELINE, "run", "train.py", "--python", sys.executable, "--set", "checkpoint.every_epochs=0.25"]
-            words += ["--set", "evaluate.enabled=false", *more, "--", str(EPOCHS), str(folders[0] / "go"), "blind"]
+            words += [*more, "--", str(EPOCHS), str(folders[0] / "go"), "blind"]
             tasks.append(start(folder, words, of_two_hosts(rank, counts)))
         deadline = time.monotonic() + 300
         while not list((folders[0] / "runs").glob("*/checkpoints/v*[1-9]")):
