@@ -83,8 +83,8 @@ absl::Status make_tables_if_empty(const Database& database) {
   // Any table is listed here; an error if the file is no database.
   PACELINE_ASSIGN_OR_RETURN(const bool used, database.has_row("SELECT 1 FROM sqlite_schema LIMIT 1"));
   if (used) return absl::OkStatus();
-  return database.execute(fmt::format("{}{}{}INSERT INTO run VALUES('format_version', '{}'); COMMIT;", kTables,
-                                      kScraps, kNewTables, kJournalFormat));
+  return database.execute(fmt::format("{}{}{}INSERT INTO run VALUES('format_version', '{}'); COMMIT;",
+                                      kTables, kScraps, kNewTables, kJournalFormat));
 }
 
 absl::StatusOr<bool> is_of_today(const Database& database) {
