@@ -1,7 +1,7 @@
 #include "paceline/program/measured_model.h"
 
 #include <algorithm>
-#include <cmath>
+#include <limits>
 
 #include <fmt/format.h>
 
@@ -143,14 +143,14 @@ MeasuredTime fit(const std::vector<std::int64_t>& sizes, const std::vector<doubl
   PACELINE_CHECK(sizes.size() == ms.size() && !sizes.empty(), "{} sizes and {} times", sizes.size(),
                  ms.size());
   const auto count = static_cast<double>(sizes.size());
-  double size = 0, square = 0, time = 0, both = 0;
-  for (std::size_t i = 0; i < sizes.size(); ++i) {
+  double size = 0, square = 0, time = 0, both = 0, least = std::numeric_limits<double>::infinity();
+  for (std::size_t i = sizes.size(); i-- > 0;) {
     const auto u = static_cast<double>(sizes[i]);
-    size += u, square += u * u, time += ms[i], both += u * ms[i];
+    least = std::min(least, ms[i]);
+    size += u, square += u * u, time += least, both += u * least;
   }
   const double spread = count * square - size * size;
-  const double each = spread > 0 ? (count * both - size * time) / spread : both / square;
-  if (each < 0) return {time / count, 0};
+  const double each = spread > 0 ? std::max(0.0, (count * both - size * time) / spread) : 0;
   const double fixed = (time - each * size) / count;
   if (fixed < 0 || spread <= 0) return {0, both / square};
   return {fixed, each};

@@ -44,7 +44,8 @@ absl::StatusOr<MeasuredModel> parse_measured(const std::string& message);
 struct MeasuredTime {
   double fixed_ms = 0, each_ms = 0;
 };
-// The least squares. Requires: as many times as sizes, at least one.
+// The least squares. A smaller micro-batch takes no longer than a larger one: if it did, other work has disturbed it.
+// Requires: as many times as sizes, at least one.
 MeasuredTime fit(const std::vector<std::int64_t>& sizes, const std::vector<double>& ms);
 
 // `state_streams`: the numbers of optimizer state for each trained weight.

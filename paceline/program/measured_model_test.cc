@@ -40,8 +40,13 @@ TEST(Fit, HasNoPartBelowZero) {
   const MeasuredTime steep = fit({1, 2}, {1, 4});  // -2 + 3u
   EXPECT_EQ(steep.fixed_ms, 0);
   EXPECT_DOUBLE_EQ(steep.each_ms, 9.0 / 5);
+}
+
+TEST(Fit, TakesNoSmallerMicroBatchForSlowerThanALargerOne) {
+  const MeasuredTime disturbed = fit({1, 2, 4}, {90, 4, 8});
+  EXPECT_DOUBLE_EQ(disturbed.fixed_ms, fit({1, 2, 4}, {4, 4, 8}).fixed_ms);
   const MeasuredTime falling = fit({1, 2}, {4, 2});
-  EXPECT_DOUBLE_EQ(falling.fixed_ms, 3);
+  EXPECT_DOUBLE_EQ(falling.fixed_ms, 2);
   EXPECT_EQ(falling.each_ms, 0);
 }
 

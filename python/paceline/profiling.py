@@ -7,7 +7,6 @@ trained.
 from __future__ import annotations
 
 import copy
-import statistics
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -138,8 +137,8 @@ class _Measuring:
                 measured.peak_bytes = _peak_bytes(stage.compute, self._device)
             received = stage.compute().outputs
             passes = _repeated(stage.compute)
-            measured.forward_ms.append(statistics.median(one.forward_ms for one in passes))
-            measured.backward_ms.append(statistics.median(one.backward_ms for one in passes))
+            measured.forward_ms.append(min(one.forward_ms for one in passes))
+            measured.backward_ms.append(min(one.backward_ms for one in passes))
             if with_memory and unit is not self._cuts.units[-1]:
                 measured.sent_bytes = -(-sum(_bytes(one) for one in received) // size)
 
@@ -155,8 +154,8 @@ class _Measuring:
         except torch.cuda.OutOfMemoryError:
             return None
         return {
-            "forward_ms": statistics.median(one.forward_ms for one in passes),
-            "backward_ms": statistics.median(one.backward_ms for one in passes),
+            "forward_ms": min(one.forward_ms for one in passes),
+            "backward_ms": min(one.backward_ms for one in passes),
             "peak_bytes": peak,
         }
 
@@ -236,6 +235,7 @@ class _Stage:
 
 
 def _repeated(compute: Callable[[], _Passed]) -> list[_Passed]:
+    """Several passes. The shortest times are those without other work on the machine."""
     begin = time.perf_counter()
     passes: list[_Passed] = []
     while len(passes) < _LEAST_PASSES or (len(passes) < _MOST_PASSES and time.perf_counter() - begin < _SECONDS):
