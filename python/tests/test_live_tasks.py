@@ -38,7 +38,9 @@ PROGRAM = HEAD + "model = Net()\njob = paceline.join(model, Points(96), batch_si
 
 def of_srun(rank: int, count: int, nodes: int = 1) -> dict[str, str]:
     return {
-        "SLURM_JOB_ID": "77",
+        "SLURM_JOB_ID": str(
+            os.getpid()
+        ),  # the coordinator's port follows from it, and other tests run beside this one
         "SLURM_STEP_ID": "0",
         "SLURM_STEP_NUM_TASKS": str(count),
         "SLURM_STEP_NUM_NODES": str(nodes),
@@ -167,7 +169,8 @@ def two_hosts(
             tasks.append(start(folder, words, of_two_hosts(rank, counts)))
         deadline = time.monotonic() + 300
         while not list((folders[0] / "runs").glob("*/checkpoints/v*[1-9]")):
-            assert all(task.poll() is None for task in tasks) and time.monotonic() < deadline
+            over = [task.communicate()[1] for task in tasks if task.poll() is not None]
+            assert not over and time.monotonic() < deadline, over
             time.sleep(0.1)
         yield tasks
     finally:
