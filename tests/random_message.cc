@@ -64,7 +64,13 @@ void set(Message& message, const FieldDescriptor& field, Rng& rng, int depth) {
 
 void fill_at_random(Message& message, Rng& rng, int depth) {
   const auto& fields = *message.GetDescriptor();
+  for (int i = 0; i < fields.real_oneof_decl_count(); ++i) {
+    const auto& choice = *fields.oneof_decl(i);
+    const std::uint64_t which = rng.below(static_cast<std::uint64_t>(choice.field_count()) + 1);
+    if (which > 0) set(message, *choice.field(static_cast<int>(which) - 1), rng, depth);
+  }
   for (int i = 0; i < fields.field_count(); ++i) {
+    if (fields.field(i)->real_containing_oneof() != nullptr) continue;
     const std::uint64_t times = fields.field(i)->is_repeated() ? rng.below(4) : rng.below(2);
     for (std::uint64_t k = 0; k < times; ++k) set(message, *fields.field(i), rng, depth);
   }

@@ -8,7 +8,7 @@
 
 namespace paceline::tests {
 
-// About half of the fields are set: numbers often at the ends of their range, text often a name or a path
+// About half of the fields are set, and of a oneof each field equally often: numbers often at the ends of their range, text often a name or a path
 // that means something. Deeper than `depth` messages are empty.
 void fill_at_random(google::protobuf::Message& message, Rng& rng, int depth = 4);
 

@@ -255,7 +255,7 @@ absl::Status Controller::on(Time at, const PlanSearched& fact, std::vector<Order
 
 bool Controller::could_be_larger(ReplicaId replica, std::int64_t least) const {
   return least > ledger_.least() && least <= nominal_batch_ && here(replica) && ledger_.holds(replica) &&
-         ledger_.could_be_larger(replica, least);
+         least > ledger_.held_by(replica).size() && ledger_.could_be_larger(replica, least);
 }
 
 std::optional<planner::Plan> Controller::plan() const {
