@@ -15,8 +15,8 @@ namespace paceline {
 
 inline constexpr std::size_t kMostPassed = 16;  // descriptors in a message
 
-// Sends the text and the descriptors, which stay open here. False, with errno, if not all of the text was sent. `flags`:
-// of sendmsg(). Requires: a text, and at most kMostPassed descriptors.
+// Sends the text and the descriptors, which stay open here. False, with errno, if not all of the text was sent. `flags`
+// are those of sendmsg(). Requires: a text, and at most kMostPassed descriptors.
 bool send_with_descriptors(int socket, std::string_view text, std::span<const int> descriptors,
                            int flags = 0);
 
@@ -25,8 +25,8 @@ struct PassedMessage {
   std::vector<FileDescriptor> descriptors;
 };
 
-// The next message, of at most `longest` bytes. nullopt if the other end is closed, or after an error. `flags`: of
-// recvmsg().
+// The next message, of at most `longest` bytes. nullopt if the other end is closed, or after an error. `flags`
+// are those of recvmsg().
 std::optional<PassedMessage> receive_with_descriptors(int socket, std::size_t longest, int flags = 0);
 
 }  // namespace paceline

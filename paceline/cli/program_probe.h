@@ -17,8 +17,9 @@ namespace paceline::cli {
 // does not start, in one line.
 absl::StatusOr<program::Model> probe_program(const config::JobConfig& job, const std::string& said);
 
-// The same with measurements of the model (program/measured_model.h), by micro-batches of up to so many samples. Errors:
-// also that the model cannot be cut, or that the program measures nothing.
+// The program's model, with measurements of it (program/measured_model.h) by micro-batches of up to `micro_batch`
+// samples. Errors: those of probe_program(); InvalidArgument if the model cannot be cut, or if the program measures
+// nothing.
 struct ProbedProfile {
   program::Model model;
   program::MeasuredModel measured;

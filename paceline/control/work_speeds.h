@@ -1,6 +1,6 @@
-// How fast replicas work [ours]. The time of an iteration is taken to be proportional to its samples, or to the weight
-// that the program gave it, such as the number of its tokens, if that has predicted the times better. Samples of unequal
-// lengths then do not look like changes of speed. Pure.
+// How fast replicas work [ours]. The time of an iteration is taken to be proportional to its samples. If the program
+// gives each batch a weight, such as the number of its tokens, and weights have predicted the times better, the time is
+// taken to be proportional to the weight. Samples of unequal lengths then do not look like changes of speed. Pure.
 #pragma once
 
 #include <cstdint>

@@ -20,7 +20,7 @@ class ReadAhead:
         self._asked: dict[int, int] = {}  # the end of what was asked for
         self._ends: dict[int, int] = {}
         self._turns: deque[int] = deque()
-        self._step = 1  # records that are read before somebody who asks is heard
+        self._step = 1  # the number of records that are read before the next request is looked for
 
     def asked(self, shard: int, end: int) -> None:
         """Somebody asked for records of a shard up to this one."""
