@@ -12,7 +12,7 @@
 #include "paceline/compute/board_readers.h"
 #include "paceline/compute/group_member.h"
 #include "paceline/coordinator_process/coordinator_server.h"
-#include "paceline/memory/descriptor_keep.h"
+#include "paceline/ipc/descriptor_keep.h"
 #include "paceline/memory/gradient_buffer.h"
 #include "paceline/peer/peer.h"
 #include "paceline/rpc/link_keys.h"
@@ -165,7 +165,7 @@ std::vector<double> live_rounds_ms(const LiveJob& job, int rounds) {
     on_host(host, [&] {
       const std::string exchange = job.hosts > 1 ? job.address(host) : "";
       // The server keeps its shard as in a run.
-      const auto keep = must(memory::DescriptorKeep::open());
+      const auto keep = must(ipc::DescriptorKeep::open());
       const auto [in, out] = keep.ends();
       const absl::Status status = server::run_server({.reach = {address, "", token_file()},
                                                       .shard = host,

@@ -8,7 +8,7 @@
 
 #include "paceline/base/check.h"
 #include "paceline/base/status_macros.h"
-#include "paceline/memory/futex.h"
+#include "paceline/ipc/futex.h"
 
 namespace paceline::channels {
 
@@ -17,7 +17,7 @@ namespace {
 constexpr std::uint64_t kChannelMagic = 0x316e6863656c6370;  // "pclechn1"
 
 std::size_t bytes_of(const ChannelSize& size) {
-  return memory::whole_pages(static_cast<std::size_t>(size.slots) * slot_stride(size));
+  return ipc::whole_pages(static_cast<std::size_t>(size.slots) * slot_stride(size));
 }
 
 // Waits until the word is no longer `seen`.
@@ -26,7 +26,7 @@ bool changed(const std::atomic<std::uint32_t>& word, std::uint32_t seen, std::ch
   while (word.load(std::memory_order_acquire) == seen) {
     const auto left = deadline - std::chrono::steady_clock::now();
     if (left <= std::chrono::nanoseconds::zero()) return false;
-    memory::futex_wait(word, seen, left);
+    ipc::futex_wait(word, seen, left);
   }
   return true;
 }
@@ -52,24 +52,23 @@ std::byte* RingChannel::Lane::slot() const {
   return slots + count % static_cast<std::uint32_t>(size.slots) * slot_stride(size);
 }
 
-RingChannel::RingChannel(memory::SharedMemory memory, memory::Mapping mapping, const ChannelSizes& sizes,
+RingChannel::RingChannel(ipc::SharedMemory memory, ipc::Mapping mapping, const ChannelSizes& sizes,
                          bool creator)
     : memory_(std::move(memory)), mapping_(std::move(mapping)) {
   auto* header = reinterpret_cast<Header*>(mapping_.data());
-  std::byte* slots = mapping_.data() + memory::kPageBytes;
+  std::byte* slots = mapping_.data() + ipc::kPageBytes;
   out_ = {&header->creators, slots, sizes.from_creator};
   in_ = {&header->openers, slots + bytes_of(sizes.from_creator), sizes.from_opener};
   if (!creator) std::swap(out_, in_);
 }
 
 absl::StatusOr<RingChannel> RingChannel::create(const ChannelSizes& sizes) {
-  static_assert(sizeof(Header) <= memory::kPageBytes);
+  static_assert(sizeof(Header) <= ipc::kPageBytes);
   PACELINE_CHECK(sane(sizes.from_creator) && sane(sizes.from_opener), "a channel of {} and {} slots",
                  sizes.from_creator.slots, sizes.from_opener.slots);
-  const std::size_t bytes = memory::kPageBytes + bytes_of(sizes.from_creator) + bytes_of(sizes.from_opener);
-  PACELINE_ASSIGN_OR_RETURN(memory::SharedMemory memory,
-                            memory::SharedMemory::create("paceline-channel", bytes));
-  PACELINE_ASSIGN_OR_RETURN(memory::Mapping mapping, memory.map(0, bytes, true));
+  const std::size_t bytes = ipc::kPageBytes + bytes_of(sizes.from_creator) + bytes_of(sizes.from_opener);
+  PACELINE_ASSIGN_OR_RETURN(ipc::SharedMemory memory, ipc::SharedMemory::create("paceline-channel", bytes));
+  PACELINE_ASSIGN_OR_RETURN(ipc::Mapping mapping, memory.map(0, bytes, true));
   auto* header = new (mapping.data()) Header{};
   header->magic = kChannelMagic;
   header->from_creator = sizes.from_creator;
@@ -78,9 +77,9 @@ absl::StatusOr<RingChannel> RingChannel::create(const ChannelSizes& sizes) {
 }
 
 absl::StatusOr<RingChannel> RingChannel::open(const std::string& path, const ChannelSizes& sizes) {
-  PACELINE_ASSIGN_OR_RETURN(memory::SharedMemory memory, memory::SharedMemory::open(path));
-  const std::size_t bytes = memory::kPageBytes + bytes_of(sizes.from_creator) + bytes_of(sizes.from_opener);
-  PACELINE_ASSIGN_OR_RETURN(memory::Mapping mapping, memory.map(0, bytes, true));
+  PACELINE_ASSIGN_OR_RETURN(ipc::SharedMemory memory, ipc::SharedMemory::open(path));
+  const std::size_t bytes = ipc::kPageBytes + bytes_of(sizes.from_creator) + bytes_of(sizes.from_opener);
+  PACELINE_ASSIGN_OR_RETURN(ipc::Mapping mapping, memory.map(0, bytes, true));
   const auto* header = reinterpret_cast<const Header*>(mapping.data());
   if (header->magic != kChannelMagic || header->from_creator != sizes.from_creator ||
       header->from_opener != sizes.from_opener) {
@@ -103,7 +102,7 @@ void RingChannel::send(std::size_t bytes) {
                  out_.size.slot_bytes);
   out_.way->bytes[out_.count % static_cast<std::uint32_t>(out_.size.slots)] = bytes;
   out_.way->sent.store(++out_.count, std::memory_order_release);
-  memory::futex_wake_all(out_.way->sent);
+  ipc::futex_wake_all(out_.way->sent);
 }
 
 absl::StatusOr<std::optional<std::span<const std::byte>>> RingChannel::message(
@@ -119,7 +118,7 @@ absl::StatusOr<std::optional<std::span<const std::byte>>> RingChannel::message(
 
 void RingChannel::release() {
   in_.way->released.store(++in_.count, std::memory_order_release);
-  memory::futex_wake_all(in_.way->released);
+  ipc::futex_wake_all(in_.way->released);
 }
 
 }  // namespace paceline::channels

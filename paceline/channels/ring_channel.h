@@ -15,7 +15,7 @@
 #include <absl/status/statusor.h>
 
 #include "paceline/channels/channel.h"
-#include "paceline/memory/shared_memory.h"
+#include "paceline/ipc/shared_memory.h"
 
 namespace paceline::channels {
 
@@ -47,10 +47,10 @@ class RingChannel final : public Channel {
     std::byte* slot() const;
   };
 
-  RingChannel(memory::SharedMemory memory, memory::Mapping mapping, const ChannelSizes& sizes, bool creator);
+  RingChannel(ipc::SharedMemory memory, ipc::Mapping mapping, const ChannelSizes& sizes, bool creator);
 
-  memory::SharedMemory memory_;
-  memory::Mapping mapping_;
+  ipc::SharedMemory memory_;
+  ipc::Mapping mapping_;
   Lane out_;
   Lane in_;
 };

@@ -37,8 +37,8 @@ TEST(RingChannel, AMessageLargerThanItsSlotIsAnError) {
   RingChannel other = RingChannel::open(one.path(), sizes).value();
   ASSERT_TRUE(one.room(0ns).value());
   one.send(100);
-  const memory::SharedMemory memory = memory::SharedMemory::open(one.path()).value();
-  const memory::Mapping mapping = memory.map(0, memory.size(), true).value();
+  const ipc::SharedMemory memory = ipc::SharedMemory::open(one.path()).value();
+  const ipc::Mapping mapping = memory.map(0, memory.size(), true).value();
   std::uint64_t size = 0;
   std::size_t found = 0;
   for (std::size_t at = 0; at < 4096; at += sizeof(size)) {

@@ -13,7 +13,7 @@
 #include "paceline/base/rng.h"
 #include "paceline/collective/execution.h"
 #include "paceline/collective/progress.h"
-#include "paceline/memory/shared_memory.h"
+#include "paceline/ipc/shared_memory.h"
 
 namespace paceline::collective {
 namespace {
@@ -148,7 +148,7 @@ struct Group {
 };
 
 TEST(Processes, AMemberIsKilledAtAnyMomentAndTheSurvivorsHaveOneResult) {
-  const auto shared = memory::SharedMemory::create("paceline-test", sizeof(Memory)).value();
+  const auto shared = ipc::SharedMemory::create("paceline-test", sizeof(Memory)).value();
   const auto mapping = shared.map(0, sizeof(Memory), true).value();
   Memory& memory = *new (mapping.data()) Memory;
   int again = 0;

@@ -61,10 +61,10 @@ BoardReaders::BoardReaders(std::vector<Shard> shards, const ps::Layout& layout) 
 
 absl::Status BoardReaders::make_own_memory(bool look_ahead) {
   if (joined_floats_ > 0) {
-    PACELINE_ASSIGN_OR_RETURN(joined_, memory::SharedFloats::create("paceline-joined", joined_floats_));
+    PACELINE_ASSIGN_OR_RETURN(joined_, ipc::SharedFloats::create("paceline-joined", joined_floats_));
   }
   if (look_ahead) {
-    PACELINE_ASSIGN_OR_RETURN(ahead_, memory::SharedFloats::create("paceline-ahead", shards_.back().end));
+    PACELINE_ASSIGN_OR_RETURN(ahead_, ipc::SharedFloats::create("paceline-ahead", shards_.back().end));
   }
   return absl::OkStatus();
 }
@@ -72,7 +72,7 @@ absl::Status BoardReaders::make_own_memory(bool look_ahead) {
 std::vector<engine::Memory> BoardReaders::memories() const {
   std::vector<engine::Memory> all;
   for (const Shard& shard : shards_) {
-    const memory::Mapping& buffers = shard.reader.buffers();
+    const ipc::Mapping& buffers = shard.reader.buffers();
     // Each buffer of a card's memory is a piece of its own, which a program maps when it sees it first.
     for (int i = 0; shard.reader.on_device() && i < shard.reader.buffer_count(); ++i) {
       const std::size_t bytes = shard.reader.buffer_bytes();

@@ -83,9 +83,9 @@ class BoardReaders {
   std::vector<Shard> shards_;
   std::vector<Place> tensors_;
   std::int64_t joined_floats_ = 0;
-  std::optional<memory::SharedFloats> joined_;  // tensors that are cut; nothing where none is
+  std::optional<ipc::SharedFloats> joined_;  // tensors that are cut; nothing where none is
   // weights ahead, in the whole layout; nothing unless the job looks ahead
-  std::optional<memory::SharedFloats> ahead_;
+  std::optional<ipc::SharedFloats> ahead_;
   bool constants_joined_ = false;
   std::string card_, socket_;
 };

@@ -86,17 +86,16 @@ void rescale(engine::StepResult& mean, double factor) {
 absl::StatusOr<LocalSteps> LocalSteps::create(const ps::Layout& layout,
                                               const ps::OptimizerConfig& optimizer) {
   constexpr int kShared = 3;
-  std::vector<memory::SharedFloats> shared;
+  std::vector<ipc::SharedFloats> shared;
   for (int i = 0; i < kShared; ++i) {
-    PACELINE_ASSIGN_OR_RETURN(auto floats,
-                              memory::SharedFloats::create("paceline-local-steps", layout.size()));
+    PACELINE_ASSIGN_OR_RETURN(auto floats, ipc::SharedFloats::create("paceline-local-steps", layout.size()));
     shared.push_back(std::move(floats));
   }
   return LocalSteps(layout, optimizer, std::move(shared));
 }
 
 LocalSteps::LocalSteps(const ps::Layout& layout, const ps::OptimizerConfig& optimizer,
-                       std::vector<memory::SharedFloats> shared)
+                       std::vector<ipc::SharedFloats> shared)
     : layout_(layout),
       optimizer_(optimizer),
       shared_(std::move(shared)),
@@ -106,7 +105,7 @@ LocalSteps::LocalSteps(const ps::Layout& layout, const ps::OptimizerConfig& opti
 
 std::vector<engine::Memory> LocalSteps::memories() const {
   std::vector<engine::Memory> all;
-  for (const memory::SharedFloats& one : shared_) all.push_back(memory_of(one, true));
+  for (const ipc::SharedFloats& one : shared_) all.push_back(memory_of(one, true));
   return all;
 }
 

@@ -11,7 +11,7 @@
 #include "paceline/base/sample_order.h"
 #include "paceline/base/time.h"
 #include "paceline/engine/engine.h"
-#include "paceline/memory/shared_memory.h"
+#include "paceline/ipc/shared_memory.h"
 #include "paceline/ps/layout.h"
 #include "paceline/ps/update_rule.h"
 
@@ -53,7 +53,7 @@ class LocalSteps {
 
  private:
   LocalSteps(const ps::Layout& layout, const ps::OptimizerConfig& optimizer,
-             std::vector<memory::SharedFloats> shared);
+             std::vector<ipc::SharedFloats> shared);
   std::span<float> weights() { return shared_[at_].floats(); }
   std::span<float> next() { return shared_[1 - at_].floats(); }
   std::span<float> gradient() { return shared_[2].floats(); }
@@ -65,7 +65,7 @@ class LocalSteps {
   ps::OptimizerConfig optimizer_;
   bool with_constants_ = false;
   // Two weights (a step makes one from the other) and a gradient: the engine sees them.
-  std::vector<memory::SharedFloats> shared_;
+  std::vector<ipc::SharedFloats> shared_;
   std::size_t at_ = 0;  // the weights as they are now
   std::vector<float> velocity_;
   Duration loading_{0};

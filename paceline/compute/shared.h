@@ -5,12 +5,12 @@
 #include <utility>
 
 #include "paceline/engine/engine.h"
+#include "paceline/ipc/shared_memory.h"
 #include "paceline/memory/gradient_buffer.h"
-#include "paceline/memory/shared_memory.h"
 
 namespace paceline::compute {
 
-inline engine::Memory memory_of(const memory::SharedFloats& floats, bool writable) {
+inline engine::Memory memory_of(const ipc::SharedFloats& floats, bool writable) {
   return {floats.path(), floats.mapping().data(), floats.mapping().size(), 0, writable};
 }
 

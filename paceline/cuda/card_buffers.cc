@@ -8,7 +8,7 @@
 
 namespace paceline::cuda {
 
-CardBuffers::CardBuffers(std::shared_ptr<Card> card, memory::DescriptorService& service, std::string prefix,
+CardBuffers::CardBuffers(std::shared_ptr<Card> card, ipc::DescriptorService& service, std::string prefix,
                          std::int64_t floats)
     : card_(std::move(card)), service_(service), prefix_(std::move(prefix)), floats_(floats) {}
 

@@ -10,7 +10,7 @@
 #include <absl/status/statusor.h>
 
 #include "paceline/cuda/card.h"
-#include "paceline/memory/descriptor_service.h"
+#include "paceline/ipc/descriptor_service.h"
 #include "paceline/memory/device_buffers.h"
 
 namespace paceline::cuda {
@@ -19,7 +19,7 @@ namespace paceline::cuda {
 class CardBuffers final : public memory::DeviceBuffers {
  public:
   // Piece i is named "PREFIX/i". The service outlives this.
-  CardBuffers(std::shared_ptr<Card> card, memory::DescriptorService& service, std::string prefix,
+  CardBuffers(std::shared_ptr<Card> card, ipc::DescriptorService& service, std::string prefix,
               std::int64_t floats);
   ~CardBuffers() override;
 
@@ -31,7 +31,7 @@ class CardBuffers final : public memory::DeviceBuffers {
   std::string name(int index) const;
 
   const std::shared_ptr<Card> card_;
-  memory::DescriptorService& service_;
+  ipc::DescriptorService& service_;
   const std::string prefix_;
   const std::int64_t floats_;
   std::map<int, CardMemory> pieces_;

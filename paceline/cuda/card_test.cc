@@ -63,7 +63,7 @@ class Pair {
   Pair(const ps::Layout& layout, const ps::OptimizerConfig& optimizer, bool look_ahead = false,
        const std::vector<ps::ParameterGroup>& groups = {}, int kept = 2)
       : layout_(layout),
-        service_(memory::DescriptorService::start().value()),
+        service_(ipc::DescriptorService::start().value()),
         gradients_(first_card(), *service_, "gradient", layout.size()),
         stream_(CardStream::create(first_card()).value()),
         host_(layout, optimizer,
@@ -135,7 +135,7 @@ class Pair {
   }
 
   const ps::Layout layout_;
-  std::unique_ptr<memory::DescriptorService> service_;
+  std::unique_ptr<ipc::DescriptorService> service_;
   CardBuffers gradients_;
   CardStream stream_;
   ps::Shard host_;
@@ -247,19 +247,19 @@ TEST(CardMemory, SaysWhatIsMissingIfTheCardIsFull) {
 }
 
 TEST(CardMemory, IsTheSameForTheProcessThatImportsIt) {
-  const auto service = memory::DescriptorService::start().value();
+  const auto service = ipc::DescriptorService::start().value();
   CardBuffers buffers(first_card(), *service, "gradient", 5000);
   float* const made = buffers.at(3).value();
   const CardStream stream = CardStream::create(first_card()).value();
   const std::vector<float> numbers(5000, 1.5f);
   ASSERT_TRUE(stream.upload(reinterpret_cast<DevicePointer>(made), numbers.data(), 20000).ok());
-  const FileDescriptor descriptor = memory::DescriptorService::get(service->address(), "gradient/3").value();
+  const FileDescriptor descriptor = ipc::DescriptorService::get(service->address(), "gradient/3").value();
   const CardMemory imported = CardMemory::import(first_card(), descriptor, 20000).value();
   std::vector<float> read(5000);
   ASSERT_TRUE(stream.download(read.data(), imported.address(), 20000).ok());
   EXPECT_EQ(read, numbers);
   buffers.free(3);
-  EXPECT_FALSE(memory::DescriptorService::get(service->address(), "gradient/3").ok());
+  EXPECT_FALSE(ipc::DescriptorService::get(service->address(), "gradient/3").ok());
   ASSERT_TRUE(stream.download(read.data(), imported.address(), 20000).ok());
   EXPECT_EQ(read, numbers);
 }

@@ -21,8 +21,8 @@
 #include <absl/strings/numbers.h>
 #include <fmt/format.h>
 
-#include "paceline/base/passed_descriptors.h"
 #include "paceline/base/status_macros.h"
+#include "paceline/ipc/passed_descriptors.h"
 #include "paceline/launch/stop_signals.h"
 #include "paceline/peer/exit_report.h"
 
@@ -69,7 +69,7 @@ std::vector<std::string> split_words(std::string_view text) {
 
 // Nothing once the other end is closed.
 std::optional<Request> read_request(int socket) {
-  auto message = receive_with_descriptors(socket, kLongestRequest);
+  auto message = ipc::receive_with_descriptors(socket, kLongestRequest);
   if (!message || message->descriptors.size() != 2) return std::nullopt;
   Request request;
   request.priority = static_cast<Priority>(message->text[0]);
@@ -149,7 +149,7 @@ absl::StatusOr<pid_t> ForkServer::fork(const std::vector<std::string>& arguments
   if (text.size() > kLongestRequest) return absl::UnavailableError("its command line is too long");
   const ChildSubreaper while_it_forks;
   Reply reply;
-  if (!send_with_descriptors(socket_.get(), text, std::array{log, exit_report}) ||
+  if (!ipc::send_with_descriptors(socket_.get(), text, std::array{log, exit_report}) ||
       !wait_for_answer(socket_.get()) ||
       TEMP_FAILURE_RETRY(recv(socket_.get(), &reply, sizeof(reply), 0)) != sizeof(reply))
     return absl::UnavailableError("the fork server is gone");

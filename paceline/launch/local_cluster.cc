@@ -191,7 +191,7 @@ LocalCluster::LocalCluster(HostProcesses processes, const config::JobConfig& job
     Child& server = children_[server_name(shard)];
     server = {ChildProgram::kWithoutTorch, std::move(arguments), {}};
     // Without a keep a server's memory ends with it, and nothing else is different.
-    if (auto keep = memory::DescriptorKeep::open(); keep.ok()) server.keep = *std::move(keep);
+    if (auto keep = ipc::DescriptorKeep::open(); keep.ok()) server.keep = *std::move(keep);
   }
   for (const std::string& name : processes_.workers) {
     std::vector<std::string> arguments = {"worker", "--name", name};

@@ -16,10 +16,10 @@
 
 #include "paceline/base/listening_socket.h"
 #include "paceline/config/job_config.h"
+#include "paceline/ipc/descriptor_keep.h"
 #include "paceline/launch/child_process.h"
 #include "paceline/launch/fork_server.h"
 #include "paceline/launch/run_keeper.h"
-#include "paceline/memory/descriptor_keep.h"
 #include "paceline/peer/peer.h"
 #include "paceline/runs/leader.h"
 #include "paceline/supervisor/supervisor.h"
@@ -109,7 +109,7 @@ class LocalCluster {
     std::vector<std::string> arguments;
     std::optional<ChildProcess> process;  // nothing: it has ended
     // a server's: descriptors of its memory, which its successor takes up
-    std::optional<memory::DescriptorKeep> keep{};
+    std::optional<ipc::DescriptorKeep> keep{};
   };
   using What = decltype(supervisor::Event::what);
 

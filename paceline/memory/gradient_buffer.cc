@@ -22,7 +22,7 @@ struct GradientHeader {
   std::atomic<std::uint64_t> sums_progress;
 };
 
-GradientHeader* header_of(const Mapping& mapping) {
+GradientHeader* header_of(const ipc::Mapping& mapping) {
   return reinterpret_cast<GradientHeader*>(mapping.data());
 }
 
@@ -31,22 +31,22 @@ std::size_t bytes_for(std::int64_t floats) {
   return kHeaderBytes + 2 * static_cast<std::size_t>(floats) * sizeof(float);
 }
 
-std::span<float> gradient_of(const Mapping& mapping, std::int64_t floats) {
+std::span<float> gradient_of(const ipc::Mapping& mapping, std::int64_t floats) {
   return {reinterpret_cast<float*>(mapping.data() + kHeaderBytes), static_cast<std::size_t>(floats)};
 }
 
-std::span<float> sums_of(const Mapping& mapping, std::int64_t floats) {
+std::span<float> sums_of(const ipc::Mapping& mapping, std::int64_t floats) {
   return {gradient_of(mapping, floats).data() + floats, static_cast<std::size_t>(floats)};
 }
 
 struct OpenGradient {
-  SharedMemory memory;
-  Mapping mapping;
+  ipc::SharedMemory memory;
+  ipc::Mapping mapping;
 };
 
 absl::StatusOr<OpenGradient> open_gradient(const std::string& path, std::int64_t floats, bool writable) {
-  PACELINE_ASSIGN_OR_RETURN(SharedMemory memory, SharedMemory::open(path));
-  PACELINE_ASSIGN_OR_RETURN(Mapping mapping, memory.map(0, bytes_for(floats), writable));
+  PACELINE_ASSIGN_OR_RETURN(ipc::SharedMemory memory, ipc::SharedMemory::open(path));
+  PACELINE_ASSIGN_OR_RETURN(ipc::Mapping mapping, memory.map(0, bytes_for(floats), writable));
   const GradientHeader* header = header_of(mapping);
   if (header->magic != kGradientMagic || header->floats != floats) {
     return absl::InvalidArgumentError(
@@ -58,9 +58,9 @@ absl::StatusOr<OpenGradient> open_gradient(const std::string& path, std::int64_t
 }  // namespace
 
 absl::StatusOr<GradientWriter> GradientWriter::create(std::int64_t floats) {
-  PACELINE_ASSIGN_OR_RETURN(SharedMemory memory,
-                            SharedMemory::create("paceline-gradient", bytes_for(floats)));
-  PACELINE_ASSIGN_OR_RETURN(Mapping mapping, memory.map(0, bytes_for(floats), true));
+  PACELINE_ASSIGN_OR_RETURN(ipc::SharedMemory memory,
+                            ipc::SharedMemory::create("paceline-gradient", bytes_for(floats)));
+  PACELINE_ASSIGN_OR_RETURN(ipc::Mapping mapping, memory.map(0, bytes_for(floats), true));
   auto* header = new (mapping.data()) GradientHeader{};
   header->magic = kGradientMagic;
   header->floats = floats;
@@ -72,7 +72,7 @@ absl::StatusOr<GradientWriter> GradientWriter::open(const std::string& path, std
   return GradientWriter(std::move(open.memory), std::move(open.mapping), floats);
 }
 
-GradientWriter::GradientWriter(SharedMemory memory, Mapping mapping, std::int64_t floats)
+GradientWriter::GradientWriter(ipc::SharedMemory memory, ipc::Mapping mapping, std::int64_t floats)
     : memory_(std::move(memory)), mapping_(std::move(mapping)), floats_(floats) {}
 
 std::span<float> GradientWriter::gradient() {
@@ -82,7 +82,8 @@ std::span<float> GradientWriter::gradient() {
 
 absl::Status GradientWriter::move_to_device() {
   if (device_) return absl::OkStatus();
-  PACELINE_ASSIGN_OR_RETURN(device_, Mapping::reserve(static_cast<std::size_t>(floats_) * sizeof(float)));
+  PACELINE_ASSIGN_OR_RETURN(device_,
+                            ipc::Mapping::reserve(static_cast<std::size_t>(floats_) * sizeof(float)));
   return absl::OkStatus();
 }
 
@@ -101,7 +102,7 @@ absl::StatusOr<GradientReader> GradientReader::open(const std::string& path, std
   return GradientReader(std::move(open.mapping), floats);
 }
 
-GradientReader::GradientReader(Mapping mapping, std::int64_t floats)
+GradientReader::GradientReader(ipc::Mapping mapping, std::int64_t floats)
     : mapping_(std::move(mapping)), floats_(floats) {}
 
 absl::Status GradientReader::check(Clock clock) const {

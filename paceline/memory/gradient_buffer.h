@@ -26,7 +26,7 @@
 #include <absl/status/statusor.h>
 
 #include "paceline/base/ids.h"
-#include "paceline/memory/shared_memory.h"
+#include "paceline/ipc/shared_memory.h"
 
 namespace paceline::memory {
 
@@ -48,13 +48,13 @@ class GradientWriter {
   void publish_sums(std::uint64_t progress);
   std::string path() const { return memory_.path(); }
   // All of the file at path(), as it lies here; on a device, the addresses of the gradient.
-  const Mapping& mapping() const { return device_ ? *device_ : mapping_; }
+  const ipc::Mapping& mapping() const { return device_ ? *device_ : mapping_; }
 
  private:
-  GradientWriter(SharedMemory memory, Mapping mapping, std::int64_t floats);
-  SharedMemory memory_;
-  Mapping mapping_;
-  std::optional<Mapping> device_;
+  GradientWriter(ipc::SharedMemory memory, ipc::Mapping mapping, std::int64_t floats);
+  ipc::SharedMemory memory_;
+  ipc::Mapping mapping_;
+  std::optional<ipc::Mapping> device_;
   std::int64_t floats_;
 };
 
@@ -73,8 +73,8 @@ class GradientReader {
   std::span<const float> sums() const;
 
  private:
-  GradientReader(Mapping mapping, std::int64_t floats);
-  Mapping mapping_;
+  GradientReader(ipc::Mapping mapping, std::int64_t floats);
+  ipc::Mapping mapping_;
   std::int64_t floats_;
 };
 

@@ -8,7 +8,7 @@
 
 #include "paceline/base/check.h"
 #include "paceline/base/status_macros.h"
-#include "paceline/memory/futex.h"
+#include "paceline/ipc/futex.h"
 
 namespace paceline::memory {
 
@@ -52,9 +52,9 @@ struct BoardHeader {
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
 namespace {
-std::size_t header_bytes() { return whole_pages(sizeof(BoardHeader)); }
+std::size_t header_bytes() { return ipc::whole_pages(sizeof(BoardHeader)); }
 std::size_t buffer_bytes(std::int64_t floats) {
-  return whole_pages(static_cast<std::size_t>(floats) * sizeof(float));
+  return ipc::whole_pages(static_cast<std::size_t>(floats) * sizeof(float));
 }
 // One the latest, one being written, and one for each that may hold on to an old version.
 int buffers_for(int readers, int kept) { return 2 + readers + kept; }
@@ -70,8 +70,8 @@ absl::StatusOr<WeightWriter> WeightWriter::create(std::int64_t floats, int reade
   const int buffers = buffers_for(readers, kept);
   PACELINE_CHECK(buffers <= kMostBuffers, "{} buffers", buffers);
   const std::size_t size = device != nullptr ? header_bytes() : bytes(floats, readers, kept);
-  PACELINE_ASSIGN_OR_RETURN(SharedMemory memory, SharedMemory::create("paceline-weights", size));
-  PACELINE_ASSIGN_OR_RETURN(Mapping mapping, memory.map(0, size, true));
+  PACELINE_ASSIGN_OR_RETURN(ipc::SharedMemory memory, ipc::SharedMemory::create("paceline-weights", size));
+  PACELINE_ASSIGN_OR_RETURN(ipc::Mapping mapping, memory.map(0, size, true));
   auto* header = new (mapping.data()) BoardHeader{};
   header->magic = kBoardMagic;
   header->floats = floats;
@@ -100,18 +100,18 @@ absl::Status check_board(const BoardHeader& header, std::size_t size) {
 
 }  // namespace
 
-absl::StatusOr<Version> WeightWriter::version_in(const SharedMemory& memory) {
-  PACELINE_ASSIGN_OR_RETURN(const Mapping mapping, memory.map(0, header_bytes(), false));
+absl::StatusOr<Version> WeightWriter::version_in(const ipc::SharedMemory& memory) {
+  PACELINE_ASSIGN_OR_RETURN(const ipc::Mapping mapping, memory.map(0, header_bytes(), false));
   const auto& header = *reinterpret_cast<const BoardHeader*>(mapping.data());
   PACELINE_RETURN_IF_ERROR(check_board(header, memory.size()));
   return unpack(header.latest.load()).version;
 }
 
-absl::StatusOr<WeightWriter> WeightWriter::adopt(SharedMemory memory, std::int64_t floats, int readers,
+absl::StatusOr<WeightWriter> WeightWriter::adopt(ipc::SharedMemory memory, std::int64_t floats, int readers,
                                                  int kept) {
   if (memory.size() != bytes(floats, readers, kept))
     return absl::InvalidArgumentError("the board is of another model");
-  PACELINE_ASSIGN_OR_RETURN(Mapping mapping, memory.map(0, memory.size(), true));
+  PACELINE_ASSIGN_OR_RETURN(ipc::Mapping mapping, memory.map(0, memory.size(), true));
   auto* header = reinterpret_cast<BoardHeader*>(mapping.data());
   PACELINE_RETURN_IF_ERROR(check_board(*header, memory.size()));
   if (header->floats != floats) return absl::InvalidArgumentError("the board is of another model");
@@ -122,11 +122,11 @@ absl::StatusOr<WeightWriter> WeightWriter::adopt(SharedMemory memory, std::int64
   }
   // The same process may not have come to waking those who wait for the latest.
   header->published.fetch_add(1);
-  futex_wake_all(header->published);
+  ipc::futex_wake_all(header->published);
   return WeightWriter(std::move(memory), std::move(mapping), floats, kept, nullptr);
 }
 
-WeightWriter::WeightWriter(SharedMemory memory, Mapping mapping, std::int64_t floats, int kept,
+WeightWriter::WeightWriter(ipc::SharedMemory memory, ipc::Mapping mapping, std::int64_t floats, int kept,
                            std::unique_ptr<DeviceBuffers> device)
     : memory_(std::move(memory)),
       mapping_(std::move(mapping)),
@@ -196,7 +196,7 @@ void WeightWriter::publish(Version version) {
   header_->versions[taken_].store(version.value());
   header_->latest.store(pack({version, taken_}));
   header_->published.fetch_add(1);
-  futex_wake_all(header_->published);
+  ipc::futex_wake_all(header_->published);
   header_->taken.store(0);
   taken_ = -1;
 }
@@ -257,8 +257,8 @@ void WeightWriter::release_reader(int slot) {
 }
 
 absl::StatusOr<WeightReader> WeightReader::open(const std::string& path, std::int64_t floats, int slot) {
-  PACELINE_ASSIGN_OR_RETURN(SharedMemory memory, SharedMemory::open(path));
-  PACELINE_ASSIGN_OR_RETURN(Mapping mapping, memory.map(0, header_bytes(), true));
+  PACELINE_ASSIGN_OR_RETURN(ipc::SharedMemory memory, ipc::SharedMemory::open(path));
+  PACELINE_ASSIGN_OR_RETURN(ipc::Mapping mapping, memory.map(0, header_bytes(), true));
   const auto* header = reinterpret_cast<const BoardHeader*>(mapping.data());
   const bool fits = header->magic == kBoardMagic && header->floats == floats && header->buffers > 0 &&
                     header->buffers <= kMostBuffers && slot >= 0 && slot < WeightWriter::kSlots;
@@ -269,13 +269,13 @@ absl::StatusOr<WeightReader> WeightReader::open(const std::string& path, std::in
   const std::size_t bytes =
       static_cast<std::size_t>(header->buffers) * paceline::memory::buffer_bytes(floats);
   const bool on_device = header->on_device != 0;
-  PACELINE_ASSIGN_OR_RETURN(Mapping buffers,
-                            on_device ? Mapping::reserve(bytes) : memory.map(header_bytes(), bytes, false));
+  PACELINE_ASSIGN_OR_RETURN(ipc::Mapping buffers, on_device ? ipc::Mapping::reserve(bytes)
+                                                            : memory.map(header_bytes(), bytes, false));
   return WeightReader(std::move(memory), std::move(mapping), std::move(buffers), floats, slot, on_device);
 }
 
-WeightReader::WeightReader(SharedMemory memory, Mapping header, Mapping buffers, std::int64_t floats,
-                           int slot, bool on_device)
+WeightReader::WeightReader(ipc::SharedMemory memory, ipc::Mapping header, ipc::Mapping buffers,
+                           std::int64_t floats, int slot, bool on_device)
     : memory_(std::move(memory)),
       header_(std::move(header)),
       buffers_(std::move(buffers)),
@@ -310,7 +310,7 @@ std::optional<WeightReader::Pinned> WeightReader::pin(Version version, std::chro
     }
     const auto left = deadline - std::chrono::steady_clock::now();
     if (left <= std::chrono::nanoseconds::zero()) return std::nullopt;
-    futex_wait(header()->published, published, left);
+    ipc::futex_wait(header()->published, published, left);
   }
 }
 

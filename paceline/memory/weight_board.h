@@ -30,8 +30,8 @@
 #include <absl/status/statusor.h>
 
 #include "paceline/base/ids.h"
+#include "paceline/ipc/shared_memory.h"
 #include "paceline/memory/device_buffers.h"
-#include "paceline/memory/shared_memory.h"
 
 namespace paceline::memory {
 
@@ -55,9 +55,10 @@ class WeightWriter {
   // A board in the host's memory that another process created with the same numbers and left when it ended. Its latest
   // version and the pins of readers stay, and what that process had kept has to be kept again. Errors: InvalidArgument if
   // the memory is no such board, or has no version.
-  static absl::StatusOr<WeightWriter> adopt(SharedMemory memory, std::int64_t floats, int readers, int kept);
+  static absl::StatusOr<WeightWriter> adopt(ipc::SharedMemory memory, std::int64_t floats, int readers,
+                                            int kept);
   // The latest version of a board in such memory. Errors: InvalidArgument if the memory is no board, or has no version.
-  static absl::StatusOr<Version> version_in(const SharedMemory& memory);
+  static absl::StatusOr<Version> version_in(const ipc::SharedMemory& memory);
 
   // A buffer to write the next version into: not the latest, not pinned, not kept. Its contents are old.
   // Every buffer taken must be published or taken again. Errors: the device has no room for it.
@@ -87,18 +88,18 @@ class WeightWriter {
   void release_reader(int slot);
 
   std::string path() const { return memory_.path(); }
-  const SharedMemory& memory() const { return memory_; }
+  const ipc::SharedMemory& memory() const { return memory_; }
 
  private:
-  WeightWriter(SharedMemory memory, Mapping mapping, std::int64_t floats, int kept,
+  WeightWriter(ipc::SharedMemory memory, ipc::Mapping mapping, std::int64_t floats, int kept,
                std::unique_ptr<DeviceBuffers> device);
   float* buffer(int index) const;
   bool pinned(int index) const;
   absl::Status keep_buffer(Version version, int buffer);
   int free_buffer() const;
 
-  SharedMemory memory_;
-  Mapping mapping_;
+  ipc::SharedMemory memory_;
+  ipc::Mapping mapping_;
   BoardHeader* header_;
   std::int64_t floats_;
   std::size_t most_kept_;
@@ -127,7 +128,7 @@ class WeightReader {
   Version version() const;
 
   // The buffers here, and their offset in the file at path(): for a process that this one reads for.
-  const Mapping& buffers() const { return buffers_; }
+  const ipc::Mapping& buffers() const { return buffers_; }
   static std::size_t buffers_offset();
   // Whether they are in a card's memory. Then buffers() is a reserved range, in which each has buffer_bytes().
   bool on_device() const { return on_device_; }
@@ -137,14 +138,14 @@ class WeightReader {
   std::string path() const { return memory_.path(); }
 
  private:
-  WeightReader(SharedMemory memory, Mapping header, Mapping buffers, std::int64_t floats, int slot,
-               bool on_device);
+  WeightReader(ipc::SharedMemory memory, ipc::Mapping header, ipc::Mapping buffers, std::int64_t floats,
+               int slot, bool on_device);
   std::span<const float> buffer(int index) const;
   BoardHeader* header() const;
 
-  SharedMemory memory_;
-  Mapping header_;   // writable: the pins
-  Mapping buffers_;  // read-only
+  ipc::SharedMemory memory_;
+  ipc::Mapping header_;   // writable: the pins
+  ipc::Mapping buffers_;  // read-only
   std::int64_t floats_;
   int slot_;
   bool on_device_;

@@ -224,7 +224,7 @@ TEST(WeightBoard, WhatAKilledReaderHadPinnedIsFreedByReleaseReader) {
 
 // The board that the next process takes up when the writer's process ends.
 absl::StatusOr<WeightWriter> adopted(const WeightWriter& writer, int readers, int kept) {
-  return WeightWriter::adopt(SharedMemory::open(writer.path()).value(), kBoardFloats, readers, kept);
+  return WeightWriter::adopt(ipc::SharedMemory::open(writer.path()).value(), kBoardFloats, readers, kept);
 }
 
 TEST(WeightBoard, TheNextProcessGoesOnWithTheBoard) {
@@ -290,8 +290,8 @@ constexpr std::size_t kLatestAt = 24;
 
 template <class T>
 void scribble(const WeightWriter& writer, std::size_t at, T value) {
-  const SharedMemory memory = SharedMemory::open(writer.path()).value();
-  const Mapping mapping = memory.map(0, 4096, true).value();
+  const ipc::SharedMemory memory = ipc::SharedMemory::open(writer.path()).value();
+  const ipc::Mapping mapping = memory.map(0, 4096, true).value();
   std::memcpy(mapping.data() + at, &value, sizeof value);
 }
 
@@ -306,7 +306,7 @@ TEST(WeightBoard, AReaderRefusesABoardThatIsNotItsModels) {
   EXPECT_EQ(opening(writer, -1), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(opening(writer, WeightWriter::kSlots), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(opening(writer, WeightWriter::kSlots - 1), absl::StatusCode::kOk);
-  const SharedMemory small = SharedMemory::create("small", 100).value();
+  const ipc::SharedMemory small = ipc::SharedMemory::create("small", 100).value();
   EXPECT_EQ(WeightReader::open(small.path(), kBoardFloats, 0).status().code(),
             absl::StatusCode::kInvalidArgument);
   std::string gone;

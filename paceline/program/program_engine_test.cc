@@ -11,7 +11,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "paceline/memory/shared_memory.h"
+#include "paceline/ipc/shared_memory.h"
 #include "paceline/store/files.h"
 
 namespace paceline::program {
@@ -31,7 +31,7 @@ StartOptions options(const std::string& how = "", int at_step = 1) {
   return options;
 }
 
-engine::Memory memory_of(const memory::SharedFloats& floats, bool writable) {
+engine::Memory memory_of(const ipc::SharedFloats& floats, bool writable) {
   return {floats.path(), floats.mapping().data(), floats.mapping().size(), 0, writable};
 }
 
@@ -40,8 +40,8 @@ class Bench {
  public:
   explicit Bench(const StartOptions& start)
       : engine_(ProgramEngine::start(start).value()),
-        weights_(memory::SharedFloats::create("weights", layout().size()).value()),
-        gradient_(memory::SharedFloats::create("gradient", layout().size()).value()) {
+        weights_(ipc::SharedFloats::create("weights", layout().size()).value()),
+        gradient_(ipc::SharedFloats::create("gradient", layout().size()).value()) {
     engine_->share(memory_of(weights_, true));
     engine_->share(memory_of(gradient_, true));
     EXPECT_TRUE(engine_->initial_weights(weights_.floats()).ok());
@@ -54,7 +54,7 @@ class Bench {
                          engine::tensor_pointers(layout(), gradient_.floats().data()), engine::kWholeBatch,
                          keep_going);
   }
-  std::vector<float> of(const memory::SharedFloats& floats, std::size_t tensor) const {
+  std::vector<float> of(const ipc::SharedFloats& floats, std::size_t tensor) const {
     const ps::TensorSpec& spec = layout().tensors()[tensor];
     const float* begin = floats.floats().data() + spec.offset;
     return {begin, begin + spec.size};
@@ -63,11 +63,11 @@ class Bench {
   std::vector<float> gradient(std::size_t tensor) const { return of(gradient_, tensor); }
   const ps::Layout& layout() const { return engine_->layout(); }
   ProgramEngine& engine() { return *engine_; }
-  memory::SharedFloats& weights() { return weights_; }
+  ipc::SharedFloats& weights() { return weights_; }
 
  private:
   std::unique_ptr<ProgramEngine> engine_;
-  memory::SharedFloats weights_, gradient_;
+  ipc::SharedFloats weights_, gradient_;
 };
 
 TEST(ProgramEngine, KnowsTheModelOfItsProgram) {
@@ -109,7 +109,7 @@ TEST(ProgramEngine, Evaluates) {
 TEST(ProgramEngine, MapsOtherMemoryWhileItRuns) {
   Bench bench(options());
   for (int i = 0; i < 3; ++i) {
-    auto other = memory::SharedFloats::create("other", bench.layout().size()).value();
+    auto other = ipc::SharedFloats::create("other", bench.layout().size()).value();
     other.floats()[0] = static_cast<float>(100 * i);
     bench.engine().share(memory_of(other, false));
     const auto pointers = engine::tensor_pointers<const float>(bench.layout(), other.floats().data());

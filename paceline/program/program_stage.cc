@@ -73,7 +73,7 @@ absl::Status ProgramStage::prepare(const engine::Batch& batch) {
 
 absl::StatusOr<ProgramStage::Buffer> ProgramStage::make_buffer(std::int64_t bytes, bool writable) {
   const auto size = static_cast<std::size_t>(bytes);
-  PACELINE_ASSIGN_OR_RETURN(auto memory, memory::SharedMemory::create("paceline-stage", size));
+  PACELINE_ASSIGN_OR_RETURN(auto memory, ipc::SharedMemory::create("paceline-stage", size));
   PACELINE_ASSIGN_OR_RETURN(auto mapping, memory.map(0, size, true));
   engine_.share({memory.path(), mapping.data(), size, 0, writable});
   return Buffer{std::move(memory), std::move(mapping)};

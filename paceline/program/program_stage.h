@@ -12,7 +12,7 @@
 
 #include "paceline/engine/engine.h"
 #include "paceline/engine/stage.h"
-#include "paceline/memory/shared_memory.h"
+#include "paceline/ipc/shared_memory.h"
 #include "paceline/program/program_engine.h"
 
 namespace paceline::program {
@@ -42,8 +42,8 @@ class ProgramStage final : public engine::Stage {
  private:
   // Memory that the program maps.
   struct Buffer {
-    memory::SharedMemory memory;
-    memory::Mapping mapping;
+    ipc::SharedMemory memory;
+    ipc::Mapping mapping;
   };
   absl::Status make_room(std::int64_t bytes);
   void forget();

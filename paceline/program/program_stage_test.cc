@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "paceline/engine/engine.h"
-#include "paceline/memory/shared_memory.h"
+#include "paceline/ipc/shared_memory.h"
 
 namespace paceline::program {
 namespace {
@@ -22,8 +22,8 @@ class TwoStages {
  public:
   explicit TwoStages(const std::string& how = "", int at_pass = 1)
       : engine_(ProgramEngine::start(options(how, at_pass)).value()),
-        weights_(memory::SharedFloats::create("weights", layout().size()).value()),
-        gradient_(memory::SharedFloats::create("gradient", layout().size()).value()) {
+        weights_(ipc::SharedFloats::create("weights", layout().size()).value()),
+        gradient_(ipc::SharedFloats::create("gradient", layout().size()).value()) {
     for (auto* floats : {&weights_, &gradient_})
       engine_->share({floats->path(), floats->mapping().data(), floats->mapping().size(), 0, true});
     near_ = engine_->make_stage(0, 1).value();
@@ -81,7 +81,7 @@ class TwoStages {
   }
 
   std::unique_ptr<ProgramEngine> engine_;
-  memory::SharedFloats weights_, gradient_;
+  ipc::SharedFloats weights_, gradient_;
   std::unique_ptr<engine::Stage> near_, far_;
   std::array<std::byte, 64> message_{};
 };

@@ -14,12 +14,12 @@ constexpr std::size_t kBegun = 0;
 constexpr std::size_t kRow = 8;
 constexpr std::size_t kDone = 64;
 constexpr std::size_t kFirstValue = 128;
-constexpr std::int64_t kFloats = memory::kPageBytes / sizeof(float);
+constexpr std::int64_t kFloats = ipc::kPageBytes / sizeof(float);
 
 }  // namespace
 
 absl::StatusOr<StepPage> StepPage::create() {
-  PACELINE_ASSIGN_OR_RETURN(auto page, memory::SharedFloats::create("paceline-step", kFloats));
+  PACELINE_ASSIGN_OR_RETURN(auto page, ipc::SharedFloats::create("paceline-step", kFloats));
   return StepPage(std::move(page));
 }
 

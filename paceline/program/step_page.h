@@ -16,7 +16,7 @@
 #include <absl/status/statusor.h>
 
 #include "paceline/engine/engine.h"
-#include "paceline/memory/shared_memory.h"
+#include "paceline/ipc/shared_memory.h"
 
 namespace paceline::program {
 
@@ -35,13 +35,13 @@ class StepPage {
   double value(int slot) const;
 
  private:
-  explicit StepPage(memory::SharedFloats page) : page_(std::move(page)) {}
+  explicit StepPage(ipc::SharedFloats page) : page_(std::move(page)) {}
   template <class Value>
   Value* at(std::size_t byte) const {
     return reinterpret_cast<Value*>(page_.mapping().data() + byte);
   }
 
-  memory::SharedFloats page_;
+  ipc::SharedFloats page_;
 };
 
 }  // namespace paceline::program

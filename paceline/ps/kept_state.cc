@@ -17,7 +17,7 @@ constexpr std::uint64_t kMagic = 0x3374617473636c70;  // "plcstat3"
 constexpr std::int64_t kNone = -1;
 
 std::size_t float_bytes(std::int64_t floats) {
-  return memory::whole_pages(static_cast<std::size_t>(floats) * sizeof(float));
+  return ipc::whole_pages(static_cast<std::size_t>(floats) * sizeof(float));
 }
 
 // A process that is killed has done all that is before a point, and nothing behind it. The compiler has to keep that
@@ -46,11 +46,11 @@ struct alignas(64) KeptState::Progress {
 };
 
 std::size_t KeptState::table_bytes(const KeptShape& shape) {
-  return memory::whole_pages(shape.chains.size() * sizeof(Progress));
+  return ipc::whole_pages(shape.chains.size() * sizeof(Progress));
 }
 
 std::size_t KeptState::bytes(const KeptShape& shape) {
-  return memory::kPageBytes + table_bytes(shape) +
+  return ipc::kPageBytes + table_bytes(shape) +
          static_cast<std::size_t>(shape.streams) * float_bytes(shape.floats);
 }
 
@@ -79,7 +79,7 @@ KeptShape KeptShape::of(const Layout& layout, OptimizerKind kind, int threads, s
 
 absl::StatusOr<KeptState> KeptState::create(KeptShape shape, std::uint64_t identity) {
   PACELINE_CHECK(shape.streams <= static_cast<int>(kMostStreams), "{} streams", shape.streams);
-  PACELINE_ASSIGN_OR_RETURN(auto memory, memory::SharedMemory::create("paceline-state", bytes(shape)));
+  PACELINE_ASSIGN_OR_RETURN(auto memory, ipc::SharedMemory::create("paceline-state", bytes(shape)));
   PACELINE_ASSIGN_OR_RETURN(auto mapping, memory.map(0, memory.size(), true));
   KeptState state(std::move(memory), std::move(mapping), std::move(shape));
   auto* const header = new (state.mapping_.data()) Header{};
@@ -91,7 +91,7 @@ absl::StatusOr<KeptState> KeptState::create(KeptShape shape, std::uint64_t ident
   return state;
 }
 
-absl::StatusOr<KeptState> KeptState::adopt(memory::SharedMemory memory, KeptShape shape,
+absl::StatusOr<KeptState> KeptState::adopt(ipc::SharedMemory memory, KeptShape shape,
                                            std::uint64_t identity) {
   if (memory.size() != bytes(shape))
     return absl::InvalidArgumentError("the optimizer's state is of another model");
@@ -105,11 +105,11 @@ absl::StatusOr<KeptState> KeptState::adopt(memory::SharedMemory memory, KeptShap
 KeptState::Header& KeptState::header() const { return *reinterpret_cast<Header*>(mapping_.data()); }
 
 KeptState::Progress& KeptState::progress(std::size_t chain) const {
-  return reinterpret_cast<Progress*>(mapping_.data() + memory::kPageBytes)[chain];
+  return reinterpret_cast<Progress*>(mapping_.data() + ipc::kPageBytes)[chain];
 }
 
 float* KeptState::stream(int index) const {
-  return reinterpret_cast<float*>(mapping_.data() + memory::kPageBytes + table_bytes(shape_) +
+  return reinterpret_cast<float*>(mapping_.data() + ipc::kPageBytes + table_bytes(shape_) +
                                   static_cast<std::size_t>(index) * float_bytes(shape_.floats));
 }
 

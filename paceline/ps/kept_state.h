@@ -21,7 +21,7 @@
 #include <absl/status/statusor.h>
 
 #include "paceline/base/ids.h"
-#include "paceline/memory/shared_memory.h"
+#include "paceline/ipc/shared_memory.h"
 #include "paceline/ps/layout.h"
 #include "paceline/ps/update_rule.h"
 
@@ -60,8 +60,7 @@ class KeptState {
   static absl::StatusOr<KeptState> create(KeptShape shape, std::uint64_t identity);
   // Memory that create() made with the same arguments, maybe in a process that is gone. Errors: InvalidArgument if
   // the memory is not such.
-  static absl::StatusOr<KeptState> adopt(memory::SharedMemory memory, KeptShape shape,
-                                         std::uint64_t identity);
+  static absl::StatusOr<KeptState> adopt(ipc::SharedMemory memory, KeptShape shape, std::uint64_t identity);
 
   std::size_t chains() const { return shape_.chains.size(); }
 
@@ -114,10 +113,10 @@ class KeptState {
   // the state of that version.
   absl::StatusOr<Left> take_up(Version published) const;
 
-  const memory::SharedMemory& memory() const { return memory_; }
+  const ipc::SharedMemory& memory() const { return memory_; }
 
  private:
-  KeptState(memory::SharedMemory memory, memory::Mapping mapping, KeptShape shape)
+  KeptState(ipc::SharedMemory memory, ipc::Mapping mapping, KeptShape shape)
       : memory_(std::move(memory)), mapping_(std::move(mapping)), shape_(std::move(shape)) {}
   static std::size_t table_bytes(const KeptShape& shape);
   static std::size_t bytes(const KeptShape& shape);
@@ -127,8 +126,8 @@ class KeptState {
   // The place of the piece that this step of the chain makes.
   Place place_of(const KeptShape::Chain& chain, std::int64_t step) const;
 
-  memory::SharedMemory memory_;
-  memory::Mapping mapping_;
+  ipc::SharedMemory memory_;
+  ipc::Mapping mapping_;
   KeptShape shape_;
 };
 

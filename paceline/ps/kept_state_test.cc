@@ -26,23 +26,21 @@ namespace {
 constexpr std::uint64_t kIdentity = 7;
 constexpr std::int64_t kSmallPiece = 2 * Layout::kAlignment;
 
-memory::SharedMemory same(const memory::SharedMemory& memory) {
-  return memory::SharedMemory::adopt(FileDescriptor(fcntl(memory.descriptor(), F_DUPFD_CLOEXEC, 0))).value();
+ipc::SharedMemory same(const ipc::SharedMemory& memory) {
+  return ipc::SharedMemory::adopt(FileDescriptor(fcntl(memory.descriptor(), F_DUPFD_CLOEXEC, 0))).value();
 }
 
-memory::Mapping whole(const memory::SharedMemory& memory) {
-  return memory.map(0, memory.size(), true).value();
-}
+ipc::Mapping whole(const ipc::SharedMemory& memory) { return memory.map(0, memory.size(), true).value(); }
 
-memory::SharedMemory copy_of(const memory::Mapping& from) {
-  auto memory = memory::SharedMemory::create("copy", from.size()).value();
+ipc::SharedMemory copy_of(const ipc::Mapping& from) {
+  auto memory = ipc::SharedMemory::create("copy", from.size()).value();
   std::memcpy(whole(memory).data(), from.data(), from.size());
   return memory;
 }
 
 // The shared memory of a shard.
 struct Places {
-  std::optional<memory::SharedMemory> board, state;
+  std::optional<ipc::SharedMemory> board, state;
 
   Places copy() const { return {copy_of(whole(*board)), copy_of(whole(*state))}; }
 };
@@ -172,7 +170,7 @@ constexpr const char* kTooMany = "a sanitizer's code has too many instructions t
 // states once. False if this system permits no tracing.
 bool for_each_kill(Shard& shard, const Places& places, const Update& update,
                    const std::function<void(const Places& left)>& look) {
-  const memory::Mapping board = whole(*places.board), state = whole(*places.state);
+  const ipc::Mapping board = whole(*places.board), state = whole(*places.state);
   Stepped stepped([&] { shard.apply(update).IgnoreError(); });
   if (!stepped.begin()) return false;
   std::vector<std::byte> seen(board.size() + state.size());

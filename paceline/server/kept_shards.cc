@@ -42,7 +42,7 @@ absl::StatusOr<FirstWeights> FirstWeights::of(const wire::ServerStart& order) {
 
 absl::StatusOr<KeptShards> KeptShards::start(const wire::ServerStart& order, const config::JobConfig& job,
                                              std::span<const float> first, store::CheckpointFiles& checkpoint,
-                                             ServersCard* card, memory::DescriptorKeep* keep) {
+                                             ServersCard* card, ipc::DescriptorKeep* keep) {
   KeptShards shards;
   shards.count_ = order.shard_count();
   PACELINE_RETURN_IF_ERROR(shards.add(order.shard(), order, job, card, keep));
@@ -74,7 +74,7 @@ absl::StatusOr<KeptShards> KeptShards::take_up(const wire::ServerStart& order, c
 }
 
 absl::Status KeptShards::add(int index, const wire::ServerStart& order, const config::JobConfig& job,
-                             ServersCard* card, memory::DescriptorKeep* keep, std::optional<LeftShard> left) {
+                             ServersCard* card, ipc::DescriptorKeep* keep, std::optional<LeftShard> left) {
   const bool own = index == order.shard();
   PACELINE_ASSIGN_OR_RETURN(ps::Layout part,
                             wire::part_from_wire(own ? order.part() : order.hosts(index).part()));

@@ -48,7 +48,7 @@ class KeptShards {
   // can_outlive(); null: nobody has. `card`: has the shard; null: the host's memory has it.
   static absl::StatusOr<KeptShards> start(const wire::ServerStart& order, const config::JobConfig& job,
                                           std::span<const float> first, store::CheckpointFiles& checkpoint,
-                                          ServersCard* card, memory::DescriptorKeep* keep = nullptr);
+                                          ServersCard* card, ipc::DescriptorKeep* keep = nullptr);
   // The shard that an earlier server of this attempt left, as its latest version. Errors: InvalidArgument or NotFound if
   // `left` is not that; those of the memory.
   static absl::StatusOr<KeptShards> take_up(const wire::ServerStart& order, const config::JobConfig& job,
@@ -79,7 +79,7 @@ class KeptShards {
 
   KeptShards() = default;
   absl::Status add(int index, const wire::ServerStart& order, const config::JobConfig& job, ServersCard* card,
-                   memory::DescriptorKeep* keep, std::optional<LeftShard> left = std::nullopt);
+                   ipc::DescriptorKeep* keep, std::optional<LeftShard> left = std::nullopt);
   absl::Status load_from_checkpoint(Version version, store::CheckpointFiles& checkpoint) const;
 
   int count_ = 1;  // number of the job's shards

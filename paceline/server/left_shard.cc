@@ -15,16 +15,16 @@ namespace paceline::server {
 namespace {
 
 // A note of fixed length beside the shard's memory: length, then a wire::KeptShard.
-constexpr std::size_t kNoteBytes = memory::kPageBytes;
+constexpr std::size_t kNoteBytes = ipc::kPageBytes;
 
 }  // namespace
 
-std::optional<LeftShard> LeftShard::look(const memory::DescriptorKeep& keep) {
+std::optional<LeftShard> LeftShard::look(const ipc::DescriptorKeep& keep) {
   std::vector<FileDescriptor> found = keep.look();
   if (found.size() != 3) return std::nullopt;
-  auto note = memory::SharedMemory::adopt(std::move(found[0]));
-  auto board = memory::SharedMemory::adopt(std::move(found[1]));
-  auto state = memory::SharedMemory::adopt(std::move(found[2]));
+  auto note = ipc::SharedMemory::adopt(std::move(found[0]));
+  auto board = ipc::SharedMemory::adopt(std::move(found[1]));
+  auto state = ipc::SharedMemory::adopt(std::move(found[2]));
   if (!note.ok() || !board.ok() || !state.ok()) return std::nullopt;
   const auto text = note->map(0, kNoteBytes, false);
   const auto version = memory::WeightWriter::version_in(*board);
@@ -39,8 +39,8 @@ std::optional<LeftShard> LeftShard::look(const memory::DescriptorKeep& keep) {
   return LeftShard{*std::move(board), *std::move(state), std::move(about)};
 }
 
-absl::Status LeftShard::keep(memory::DescriptorKeep& keep, const memory::SharedMemory& board,
-                             const memory::SharedMemory& state, const wire::ServerStart& order) {
+absl::Status LeftShard::keep(ipc::DescriptorKeep& keep, const ipc::SharedMemory& board,
+                             const ipc::SharedMemory& state, const wire::ServerStart& order) {
   wire::KeptShard about;
   about.set_attempt(order.attempt());
   about.set_shard(order.shard());
@@ -49,7 +49,7 @@ absl::Status LeftShard::keep(memory::DescriptorKeep& keep, const memory::SharedM
   const auto length = static_cast<std::uint32_t>(text.size());
   if (length > kNoteBytes - sizeof(length))
     return absl::InternalError(fmt::format("the name of the attempt has {} bytes", length));
-  PACELINE_ASSIGN_OR_RETURN(const auto note, memory::SharedMemory::create("paceline-note", kNoteBytes));
+  PACELINE_ASSIGN_OR_RETURN(const auto note, ipc::SharedMemory::create("paceline-note", kNoteBytes));
   PACELINE_ASSIGN_OR_RETURN(const auto mapping, note.map(0, kNoteBytes, true));
   std::memcpy(mapping.data(), &length, sizeof(length));
   std::memcpy(mapping.data() + sizeof(length), text.data(), text.size());

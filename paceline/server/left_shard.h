@@ -4,21 +4,21 @@
 #include <cstdint>
 #include <optional>
 
-#include "paceline/memory/descriptor_keep.h"
-#include "paceline/memory/shared_memory.h"
+#include "paceline/ipc/descriptor_keep.h"
+#include "paceline/ipc/shared_memory.h"
 #include "paceline/wire/paceline.pb.h"
 
 namespace paceline::server {
 
 struct LeftShard {
-  memory::SharedMemory board, state;
+  ipc::SharedMemory board, state;
   wire::KeptShard about;
 
   // Nothing if the keep has no shard, or one that this program did not write.
-  static std::optional<LeftShard> look(const memory::DescriptorKeep& keep);
+  static std::optional<LeftShard> look(const ipc::DescriptorKeep& keep);
   // Puts a shard's memory into the keep. Errors: those of the keep.
-  static absl::Status keep(memory::DescriptorKeep& keep, const memory::SharedMemory& board,
-                           const memory::SharedMemory& state, const wire::ServerStart& order);
+  static absl::Status keep(ipc::DescriptorKeep& keep, const ipc::SharedMemory& board,
+                           const ipc::SharedMemory& state, const wire::ServerStart& order);
 };
 
 // A number for a shard, its run and its attempt.

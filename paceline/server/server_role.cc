@@ -20,7 +20,7 @@
 #include "paceline/config/server_parts.h"
 #include "paceline/exchange/commit_exchange.h"
 #include "paceline/exchange/exchange.h"
-#include "paceline/memory/descriptor_keep.h"
+#include "paceline/ipc/descriptor_keep.h"
 #include "paceline/memory/gradient_buffer.h"
 #include "paceline/peer/called_files.h"
 #include "paceline/peer/heartbeats.h"
@@ -53,8 +53,8 @@ struct Kept {
   CommitLog log;
   std::unique_ptr<ServersCard> card;  // the card that has the shards; null: the host's memory has them
   std::optional<KeptShards> shards;
-  std::optional<memory::DescriptorKeep> keep;  // the launcher's, for this server's memory
-  std::optional<LeftShard> left;               // an earlier server's shard there, until this one starts
+  std::optional<ipc::DescriptorKeep> keep;  // the launcher's, for this server's memory
+  std::optional<LeftShard> left;            // an earlier server's shard there, until this one starts
 };
 
 // The shards of each server, as numbers, for the exchange.
@@ -154,7 +154,7 @@ class Server {
   CommitLog& log_;
   std::unique_ptr<ServersCard>& card_;
   std::optional<KeptShards>& shards_;
-  std::optional<memory::DescriptorKeep>& keep_;
+  std::optional<ipc::DescriptorKeep>& keep_;
   std::optional<LeftShard>& left_;
   UpdateTimes& times_;
   int index_ = 0;

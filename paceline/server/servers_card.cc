@@ -11,7 +11,7 @@ absl::StatusOr<std::unique_ptr<ServersCard>> ServersCard::open(const std::string
                                                                std::int64_t gradient_floats) {
   PACELINE_ASSIGN_OR_RETURN(auto driver, cuda::Driver::load(cuda::Driver::library_of_environment()));
   PACELINE_ASSIGN_OR_RETURN(auto card, cuda::Card::open(std::move(driver), uuid));
-  PACELINE_ASSIGN_OR_RETURN(auto service, memory::DescriptorService::start());
+  PACELINE_ASSIGN_OR_RETURN(auto service, ipc::DescriptorService::start());
   return std::unique_ptr<ServersCard>(new ServersCard(std::move(card), std::move(service), gradient_floats));
 }
 

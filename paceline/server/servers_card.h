@@ -11,7 +11,7 @@
 #include "paceline/config/job_config.h"
 #include "paceline/cuda/card.h"
 #include "paceline/cuda/card_buffers.h"
-#include "paceline/memory/descriptor_service.h"
+#include "paceline/ipc/descriptor_service.h"
 #include "paceline/ps/shard.h"
 
 namespace paceline::server {
@@ -37,14 +37,14 @@ class ServersCard {
   absl::Status enter() const { return card_->enter(); }
 
  private:
-  ServersCard(std::shared_ptr<cuda::Card> card, std::unique_ptr<memory::DescriptorService> service,
+  ServersCard(std::shared_ptr<cuda::Card> card, std::unique_ptr<ipc::DescriptorService> service,
               std::int64_t gradient_floats)
       : card_(std::move(card)),
         service_(std::move(service)),
         gradients_(card_, *service_, "gradient", gradient_floats) {}
 
   std::shared_ptr<cuda::Card> card_;
-  std::unique_ptr<memory::DescriptorService> service_;
+  std::unique_ptr<ipc::DescriptorService> service_;
   cuda::CardBuffers gradients_;
 };
 

@@ -11,7 +11,7 @@
 namespace paceline::virtual_time {
 
 SharedStages::~SharedStages() {
-  for (const memory::SharedFloats& gradient : gradients_) engine_.forget(gradient.mapping().data());
+  for (const ipc::SharedFloats& gradient : gradients_) engine_.forget(gradient.mapping().data());
 }
 
 bool any_shared(const std::vector<sim::StageModel>& devices) {
@@ -33,7 +33,7 @@ absl::StatusOr<std::unique_ptr<SharedStages>> SharedStages::create(
   made->message_.resize(static_cast<std::size_t>(largest));
   for (std::size_t turn = 1; turn < widest; ++turn) {
     PACELINE_ASSIGN_OR_RETURN(auto gradient,
-                              memory::SharedFloats::create("paceline-part", made->layout_.size()));
+                              ipc::SharedFloats::create("paceline-part", made->layout_.size()));
     engine.share(compute::memory_of(gradient, true));
     made->gradients_.push_back(std::move(gradient));
   }

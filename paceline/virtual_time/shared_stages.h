@@ -12,7 +12,7 @@
 #include <absl/status/statusor.h>
 
 #include "paceline/engine/engine.h"
-#include "paceline/memory/shared_memory.h"
+#include "paceline/ipc/shared_memory.h"
 #include "paceline/sim/cluster_model.h"
 
 namespace paceline::virtual_time {
@@ -48,7 +48,7 @@ class SharedStages {
   const std::int64_t micro_batch_;
   std::vector<Stage> stages_;
   // Gradients of the devices of the second turn and later: parts of each stage's gradient.
-  std::vector<memory::SharedFloats> gradients_;
+  std::vector<ipc::SharedFloats> gradients_;
   std::vector<std::byte> message_;
 };
 

@@ -75,8 +75,8 @@ absl::StatusOr<std::vector<std::unique_ptr<engine::Engine>>> make_engines(const 
 
 absl::StatusOr<std::unique_ptr<VirtualWork::Slot>> VirtualWork::Slot::create(const ps::Layout& layout,
                                                                              compute::ComputePool& pool) {
-  PACELINE_ASSIGN_OR_RETURN(auto weights, memory::SharedFloats::create("paceline-weights", layout.size()));
-  PACELINE_ASSIGN_OR_RETURN(auto gradient, memory::SharedFloats::create("paceline-gradient", layout.size()));
+  PACELINE_ASSIGN_OR_RETURN(auto weights, ipc::SharedFloats::create("paceline-weights", layout.size()));
+  PACELINE_ASSIGN_OR_RETURN(auto gradient, ipc::SharedFloats::create("paceline-gradient", layout.size()));
   pool.share(compute::memory_of(weights, false));
   pool.share(compute::memory_of(gradient, true));
   auto slot = std::make_unique<Slot>(Slot{std::move(weights), std::move(gradient), {}, {}, {}, {}, {}});
@@ -96,7 +96,7 @@ absl::StatusOr<std::unique_ptr<VirtualWork>> VirtualWork::create(
   if (restart) {
     PACELINE_RETURN_IF_ERROR(shards.start(restart->state.version, restart->checkpoint_dir));
   } else {
-    PACELINE_ASSIGN_OR_RETURN(auto weights, memory::SharedFloats::create("paceline-initial", layout.size()));
+    PACELINE_ASSIGN_OR_RETURN(auto weights, ipc::SharedFloats::create("paceline-initial", layout.size()));
     first.share(compute::memory_of(weights, true));
     PACELINE_RETURN_IF_ERROR(first.initial_weights(weights.floats()));
     first.forget(weights.mapping().data());

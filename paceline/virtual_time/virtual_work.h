@@ -15,7 +15,7 @@
 #include "paceline/compute/compute_pool.h"
 #include "paceline/compute/local_steps.h"
 #include "paceline/control/run_listener.h"
-#include "paceline/memory/shared_memory.h"
+#include "paceline/ipc/shared_memory.h"
 #include "paceline/sim/work.h"
 #include "paceline/virtual_time/deviation_meter.h"
 #include "paceline/virtual_time/local_shards.h"
@@ -60,8 +60,8 @@ class VirtualWork final : public sim::Work {
   // One replica's copy of the weights, and its gradient. Tasks hold it as well.
   struct Slot {
     static absl::StatusOr<std::unique_ptr<Slot>> create(const ps::Layout& layout, compute::ComputePool& pool);
-    memory::SharedFloats weights;
-    memory::SharedFloats gradient;
+    ipc::SharedFloats weights;
+    ipc::SharedFloats gradient;
     std::vector<const float*> weights_by_tensor;
     std::vector<float*> gradient_by_tensor;
     std::optional<compute::LocalSteps> local;  // set once the replica has stepped by itself

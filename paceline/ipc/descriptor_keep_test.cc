@@ -1,4 +1,4 @@
-#include "paceline/memory/descriptor_keep.h"
+#include "paceline/ipc/descriptor_keep.h"
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -7,9 +7,9 @@
 
 #include <gtest/gtest.h>
 
-#include "paceline/memory/shared_memory.h"
+#include "paceline/ipc/shared_memory.h"
 
-namespace paceline::memory {
+namespace paceline::ipc {
 namespace {
 
 TEST(DescriptorKeep, HasTheMemoryOfAProcessThatIsGone) {
@@ -46,4 +46,4 @@ TEST(DescriptorKeep, HasOnlyWhatWasKeptLast) {
 }
 
 }  // namespace
-}  // namespace paceline::memory
+}  // namespace paceline::ipc

@@ -5,10 +5,10 @@
 #include <chrono>
 #include <cstdint>
 
-namespace paceline::memory {
+namespace paceline::ipc {
 
 // Returns when the word is no longer `seen`, when it is woken, or after `timeout`; the caller looks again.
 void futex_wait(const std::atomic<std::uint32_t>& word, std::uint32_t seen, std::chrono::nanoseconds timeout);
 void futex_wake_all(std::atomic<std::uint32_t>& word);
 
-}  // namespace paceline::memory
+}  // namespace paceline::ipc

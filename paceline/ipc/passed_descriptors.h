@@ -11,7 +11,7 @@
 
 #include "paceline/base/file_descriptor.h"
 
-namespace paceline {
+namespace paceline::ipc {
 
 inline constexpr std::size_t kMostPassed = 16;  // descriptors in a message
 
@@ -29,4 +29,4 @@ struct PassedMessage {
 // are those of recvmsg().
 std::optional<PassedMessage> receive_with_descriptors(int socket, std::size_t longest, int flags = 0);
 
-}  // namespace paceline
+}  // namespace paceline::ipc

@@ -14,7 +14,7 @@
 
 #include "paceline/base/file_descriptor.h"
 
-namespace paceline::memory {
+namespace paceline::ipc {
 
 inline constexpr std::size_t kPageBytes = 4096;
 constexpr std::size_t whole_pages(std::size_t bytes) {
@@ -93,4 +93,4 @@ class SharedFloats {
   std::size_t size_;
 };
 
-}  // namespace paceline::memory
+}  // namespace paceline::ipc

@@ -1,4 +1,4 @@
-#include "paceline/memory/futex.h"
+#include "paceline/ipc/futex.h"
 
 #include <linux/futex.h>
 #include <sys/syscall.h>
@@ -7,7 +7,7 @@
 #include <climits>
 #include <ctime>
 
-namespace paceline::memory {
+namespace paceline::ipc {
 
 // Not FUTEX_PRIVATE_FLAG: the word is shared between processes.
 void futex_wait(const std::atomic<std::uint32_t>& word, std::uint32_t seen,
@@ -21,4 +21,4 @@ void futex_wake_all(std::atomic<std::uint32_t>& word) {
   syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
-}  // namespace paceline::memory
+}  // namespace paceline::ipc

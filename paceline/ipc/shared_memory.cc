@@ -1,4 +1,4 @@
-#include "paceline/memory/shared_memory.h"
+#include "paceline/ipc/shared_memory.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -13,7 +13,7 @@
 
 #include "paceline/base/status_macros.h"
 
-namespace paceline::memory {
+namespace paceline::ipc {
 
 Mapping& Mapping::operator=(Mapping&& other) noexcept {
   std::swap(data_, other.data_);
@@ -119,4 +119,4 @@ absl::StatusOr<SharedFloats> SharedFloats::create(const std::string& name, std::
   return SharedFloats(std::move(memory), std::move(mapping), size);
 }
 
-}  // namespace paceline::memory
+}  // namespace paceline::ipc

@@ -1,4 +1,4 @@
-#include "paceline/base/passed_descriptors.h"
+#include "paceline/ipc/passed_descriptors.h"
 
 #include <sys/socket.h>
 #include <unistd.h>
@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-namespace paceline {
+namespace paceline::ipc {
 namespace {
 
 struct Pair {
@@ -64,4 +64,4 @@ TEST(PassedDescriptors, AreClosedIfNobodyKeepsThem) {
 }
 
 }  // namespace
-}  // namespace paceline
+}  // namespace paceline::ipc

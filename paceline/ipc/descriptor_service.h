@@ -17,7 +17,7 @@
 
 #include "paceline/base/file_descriptor.h"
 
-namespace paceline::memory {
+namespace paceline::ipc {
 
 class DescriptorService {
  public:
@@ -54,4 +54,4 @@ class DescriptorService {
   std::thread thread_;
 };
 
-}  // namespace paceline::memory
+}  // namespace paceline::ipc

@@ -1,4 +1,4 @@
-#include "paceline/memory/descriptor_service.h"
+#include "paceline/ipc/descriptor_service.h"
 
 #include <array>
 #include <cerrno>
@@ -14,10 +14,10 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "paceline/base/passed_descriptors.h"
 #include "paceline/base/status_macros.h"
+#include "paceline/ipc/passed_descriptors.h"
 
-namespace paceline::memory {
+namespace paceline::ipc {
 
 namespace {
 
@@ -149,4 +149,4 @@ absl::StatusOr<FileDescriptor> DescriptorService::get(const std::string& address
   return absl::NotFoundError(fmt::format("{}: {}", name, reason));
 }
 
-}  // namespace paceline::memory
+}  // namespace paceline::ipc

@@ -12,9 +12,9 @@
 #include <absl/status/statusor.h>
 
 #include "paceline/base/file_descriptor.h"
-#include "paceline/base/passed_descriptors.h"
+#include "paceline/ipc/passed_descriptors.h"
 
-namespace paceline::memory {
+namespace paceline::ipc {
 
 class DescriptorKeep {
  public:
@@ -42,4 +42,4 @@ class DescriptorKeep {
   FileDescriptor in_, out_;
 };
 
-}  // namespace paceline::memory
+}  // namespace paceline::ipc

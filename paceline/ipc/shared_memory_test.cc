@@ -1,5 +1,5 @@
 // Shared memory between processes: reached through its owner, sealed, and gone with it.
-#include "paceline/memory/shared_memory.h"
+#include "paceline/ipc/shared_memory.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -17,7 +17,7 @@
 
 #include "paceline/base/testing/child_process.h"
 
-namespace paceline::memory {
+namespace paceline::ipc {
 namespace {
 
 using paceline::testing::ChildProcess;
@@ -133,4 +133,4 @@ TEST(SharedMemory, CanBeMovedAround) {
 }
 
 }  // namespace
-}  // namespace paceline::memory
+}  // namespace paceline::ipc

@@ -1,4 +1,4 @@
-#include "paceline/memory/descriptor_keep.h"
+#include "paceline/ipc/descriptor_keep.h"
 
 #include <sys/socket.h>
 
@@ -9,9 +9,9 @@
 #include <fmt/format.h>
 
 #include "paceline/base/check.h"
-#include "paceline/base/passed_descriptors.h"
+#include "paceline/ipc/passed_descriptors.h"
 
-namespace paceline::memory {
+namespace paceline::ipc {
 
 absl::StatusOr<DescriptorKeep> DescriptorKeep::open() {
   int ends[2];
@@ -37,4 +37,4 @@ std::vector<FileDescriptor> DescriptorKeep::receive(bool stay) const {
   return message ? std::move(message->descriptors) : std::vector<FileDescriptor>();
 }
 
-}  // namespace paceline::memory
+}  // namespace paceline::ipc

@@ -1,4 +1,4 @@
-#include "paceline/memory/descriptor_service.h"
+#include "paceline/ipc/descriptor_service.h"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -6,7 +6,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-namespace paceline::memory {
+namespace paceline::ipc {
 namespace {
 
 FileDescriptor file_with(const char* text) {
@@ -67,4 +67,4 @@ TEST(DescriptorService, OutlivesAPeerThatSaysNothing) {
 }
 
 }  // namespace
-}  // namespace paceline::memory
+}  // namespace paceline::ipc

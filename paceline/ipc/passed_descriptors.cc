@@ -1,4 +1,4 @@
-#include "paceline/base/passed_descriptors.h"
+#include "paceline/ipc/passed_descriptors.h"
 
 #include <sys/socket.h>
 
@@ -10,7 +10,7 @@
 
 #include "paceline/base/check.h"
 
-namespace paceline {
+namespace paceline::ipc {
 
 namespace {
 
@@ -65,4 +65,4 @@ std::optional<PassedMessage> receive_with_descriptors(int socket, std::size_t lo
   return received;
 }
 
-}  // namespace paceline
+}  // namespace paceline::ipc
