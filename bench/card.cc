@@ -11,9 +11,9 @@
 
 #include "bench/table.h"
 #include "paceline/base/check.h"
-#include "paceline/cuda/card.h"
-#include "paceline/cuda/kernels.h"
-#include "paceline/cuda/pieces.h"
+#include "paceline/parameters/cuda/card.h"
+#include "paceline/parameters/cuda/kernels.h"
+#include "paceline/parameters/cuda/pieces.h"
 
 namespace paceline {
 namespace {

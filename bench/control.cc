@@ -13,10 +13,10 @@
 #include "bench/table.h"
 #include "paceline/base/check.h"
 #include "paceline/base/rng.h"
-#include "paceline/control/controller.h"
-#include "paceline/control/witnesses.h"
-#include "paceline/policy/policy_spec.h"
-#include "paceline/report/run_stats.h"
+#include "paceline/decisions/control/controller.h"
+#include "paceline/decisions/control/witnesses.h"
+#include "paceline/decisions/policy/policy_spec.h"
+#include "paceline/records/report/run_stats.h"
 
 namespace paceline::bench {
 namespace {

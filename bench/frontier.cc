@@ -26,9 +26,9 @@
 
 #include "bench/table.h"
 #include "paceline/base/rng.h"
-#include "paceline/sim/simulation.h"
-#include "paceline/sim/testing/quadratic.h"
-#include "paceline/sim/virtual_cluster.h"
+#include "paceline/simulation/sim/simulation.h"
+#include "paceline/simulation/sim/testing/quadratic.h"
+#include "paceline/simulation/sim/virtual_cluster.h"
 
 namespace paceline::bench {
 namespace {

@@ -30,7 +30,7 @@
 #include "bench/table.h"
 #include "paceline/base/check.h"
 #include "paceline/base/testing/namespaces.h"
-#include "paceline/links/network.h"
+#include "paceline/transport/links/network.h"
 
 namespace paceline::bench {
 namespace {

@@ -9,16 +9,16 @@
 #include <array>
 
 #include "paceline/base/event_loop.h"
-#include "paceline/compute/board_readers.h"
-#include "paceline/compute/group_member.h"
-#include "paceline/coordinator_process/coordinator_server.h"
-#include "paceline/ipc/descriptor_keep.h"
-#include "paceline/memory/gradient_buffer.h"
-#include "paceline/peer/peer.h"
-#include "paceline/rpc/link_keys.h"
-#include "paceline/rpc/port.h"
-#include "paceline/server/server_role.h"
-#include "paceline/wire/wire.h"
+#include "paceline/formats/wire/wire.h"
+#include "paceline/parameters/memory/gradient_buffer.h"
+#include "paceline/processes/compute/board_readers.h"
+#include "paceline/processes/compute/group_member.h"
+#include "paceline/processes/coordinator_process/coordinator_server.h"
+#include "paceline/processes/peer/peer.h"
+#include "paceline/processes/rpc/link_keys.h"
+#include "paceline/processes/rpc/port.h"
+#include "paceline/processes/server/server_role.h"
+#include "paceline/transport/ipc/descriptor_keep.h"
 
 namespace paceline::bench {
 

@@ -12,11 +12,11 @@
 #include <fmt/format.h>
 
 #include "paceline/base/check.h"
-#include "paceline/report/example_run.h"
-#include "paceline/runs/run_info.h"
-#include "paceline/store/journal.h"
-#include "paceline/store/lock_file.h"
-#include "paceline/store/run_folder.h"
+#include "paceline/processes/runs/run_info.h"
+#include "paceline/records/report/example_run.h"
+#include "paceline/records/store/journal.h"
+#include "paceline/records/store/lock_file.h"
+#include "paceline/records/store/run_folder.h"
 
 namespace paceline {
 namespace {

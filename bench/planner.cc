@@ -10,10 +10,10 @@
 #include "bench/table.h"
 #include "paceline/base/check.h"
 #include "paceline/base/rng.h"
-#include "paceline/planner/enumeration.h"
-#include "paceline/planner/planner.h"
-#include "paceline/planner/testing/every_plan.h"
-#include "paceline/planner/testing/random_problem.h"
+#include "paceline/decisions/planner/enumeration.h"
+#include "paceline/decisions/planner/planner.h"
+#include "paceline/decisions/planner/testing/every_plan.h"
+#include "paceline/decisions/planner/testing/random_problem.h"
 
 namespace paceline::bench {
 namespace {

@@ -9,7 +9,7 @@
 #include "bench/table.h"
 #include "paceline/base/overloaded.h"
 #include "paceline/base/rng.h"
-#include "paceline/policy/policy_spec.h"
+#include "paceline/decisions/policy/policy_spec.h"
 
 namespace paceline::bench {
 namespace {

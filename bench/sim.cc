@@ -10,7 +10,7 @@
 #include <fmt/format.h>
 
 #include "bench/table.h"
-#include "paceline/sim/simulation.h"
+#include "paceline/simulation/sim/simulation.h"
 
 namespace paceline::bench {
 namespace {

@@ -15,8 +15,8 @@
 #include "bench/gloo.h"
 #include "bench/live.h"
 #include "bench/table.h"
-#include "paceline/ps/fused_update.h"
-#include "paceline/ps/thread_pool.h"
+#include "paceline/parameters/ps/fused_update.h"
+#include "paceline/parameters/ps/thread_pool.h"
 
 namespace paceline::bench {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "bench/table.h"
 #include "paceline/base/rng.h"
-#include "paceline/policy/search_method.h"
+#include "paceline/decisions/policy/search_method.h"
 
 namespace paceline::bench {
 namespace {

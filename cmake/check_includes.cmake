@@ -1,13 +1,18 @@
-# One rule, checked when the build is configured and when a source has changed: a file includes only targets in
+# Two rules, checked when the build is configured and when a source has changed. A file includes only targets in
 # the DEPS of its own target, and DEPS has no others. So the link lists are also the dependency graph of the
-# source. Run as a script with -DRULES=FILE, the file that paceline_check_includes writes for all targets.
+# source. And the folders of a wing, which is a folder of folders, see only their own wing and those before it.
+# Run as a script with -DRULES=FILE, the file that paceline_check_includes writes for all targets.
 cmake_policy(VERSION 3.25)
 include(${RULES})
 # Made by the compiler of messages.
 set(paceline_owner_of_wire/paceline.grpc.pb service)
+set(wings base decisions transport parameters formats records computing processes simulation tools)
+# paceline/WING/FOLDER/FILE, or paceline/base/FILE.
+set(source_file "^paceline/(base|[^/]+/[^/]+)/(.*)")
 
 # paceline_owner(VARIABLE FOLDER FILE): the target that has FOLDER/FILE. Most folders are one target of that name.
 function(paceline_owner result folder file)
+  string(REGEX REPLACE "^.*/" "" folder ${folder})
   string(REGEX REPLACE "\\.(h|cc)$" "" stem ${folder}/${file})
   if(DEFINED paceline_owner_of_${stem})
     set(${result} ${paceline_owner_of_${stem}} PARENT_SCOPE)
@@ -29,7 +34,7 @@ function(paceline_check_target target)
       continue()
     endif()
     list(APPEND seen ${file})
-    if(paceline_${target}_is_library AND file MATCHES "^paceline/([^/]+)/(.*)")
+    if(paceline_${target}_is_library AND file MATCHES "${source_file}")
       paceline_owner(owner ${CMAKE_MATCH_1} ${CMAKE_MATCH_2})
       if(NOT owner STREQUAL target)
         continue()
@@ -42,7 +47,7 @@ function(paceline_check_target target)
         list(APPEND files ${path})
         continue()
       endif()
-      if(path MATCHES "^paceline/([^/]+)/(.*)")
+      if(path MATCHES "${source_file}")
         paceline_owner(owner ${CMAKE_MATCH_1} ${CMAKE_MATCH_2})
       else()
         set(owner testing)
@@ -62,6 +67,33 @@ function(paceline_check_target target)
   endforeach()
 endfunction()
 
+function(paceline_wing result list)
+  string(REGEX REPLACE "^paceline/([^/]+)/.*" "\\1" wing ${list})
+  list(FIND wings ${wing} at)
+  if(at EQUAL -1)
+    message(FATAL_ERROR "${list} is in no wing: name ${wing} among the wings of cmake/check_includes.cmake, in its place")
+  endif()
+  set(${result} ${at} PARENT_SCOPE)
+endfunction()
+
+function(paceline_check_wing target)
+  paceline_wing(own ${paceline_${target}_list})
+  foreach(dep IN LISTS paceline_${target}_deps)
+    if(dep IN_LIST paceline_targets)
+      paceline_wing(other ${paceline_${dep}_list})
+      if(other GREATER own)
+        list(GET wings ${own} own_name)
+        list(GET wings ${other} other_name)
+        message(FATAL_ERROR "${target} in ${own_name}/ sees ${dep} in ${other_name}/, and no wing sees a later one "
+                            "(${paceline_${target}_list})")
+      endif()
+    endif()
+  endforeach()
+endfunction()
+
 foreach(target IN LISTS paceline_targets paceline_tests)
   paceline_check_target(${target})
+endforeach()
+foreach(target IN LISTS paceline_targets)
+  paceline_check_wing(${target})
 endforeach()

@@ -23,10 +23,10 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "paceline/policy/testing/every_policy.h"
-#include "paceline/store/journal_reader.h"
-#include "paceline/store/run_folder.h"
-#include "paceline/store/sqlite.h"
+#include "paceline/decisions/policy/testing/every_policy.h"
+#include "paceline/records/store/journal_reader.h"
+#include "paceline/records/store/run_folder.h"
+#include "paceline/records/store/sqlite.h"
 #include "tests/chaos_hosts.h"
 #include "tests/recorded_run.h"
 #include "tests/small_job.h"

@@ -7,8 +7,8 @@
 #include <gtest/gtest.h>
 
 #include "paceline/base/rng.h"
-#include "paceline/store/journal_reader.h"
-#include "paceline/store/run_folder.h"
+#include "paceline/records/store/journal_reader.h"
+#include "paceline/records/store/run_folder.h"
 #include "tests/program.h"
 #include "tests/recorded_run.h"
 #include "tests/small_job.h"

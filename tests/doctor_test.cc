@@ -72,7 +72,7 @@ TEST(Doctor, StartsTheProgramOfTheJob) {
   const auto with = [&](const std::string& how) {
     write_text(folder / "job.toml",
                fmt::format("[program]\nrun = \"{}\"\nargs = [\"{}\"]\n",
-                           fs::absolute("paceline/program/testdata/program.py").string(), how));
+                           fs::absolute("paceline/computing/program/testdata/program.py").string(), how));
     return run({"doctor", (folder / "job.toml").string()});
   };
   const Ended good = with("");

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "paceline/policy/testing/every_policy.h"
+#include "paceline/decisions/policy/testing/every_policy.h"
 #include "tests/program.h"
 #include "tests/recorded_run.h"
 #include "tests/small_job.h"

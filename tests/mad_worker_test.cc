@@ -18,9 +18,9 @@
 #include <gtest/gtest.h>
 
 #include "paceline/base/rng.h"
-#include "paceline/rpc/access.h"
-#include "paceline/rpc/port.h"
-#include "paceline/wire/paceline.grpc.pb.h"
+#include "paceline/formats/wire/paceline.grpc.pb.h"
+#include "paceline/processes/rpc/access.h"
+#include "paceline/processes/rpc/port.h"
 #include "tests/program.h"
 #include "tests/random_message.h"
 #include "tests/recorded_run.h"

@@ -8,10 +8,10 @@
 #include <torch/utils.h>
 
 #include "paceline/base/sample_order.h"
-#include "paceline/config/job_config.h"
-#include "paceline/train/dataset.h"
-#include "paceline/train/local_model.h"
-#include "paceline/train/model.h"
+#include "paceline/computing/train/dataset.h"
+#include "paceline/computing/train/local_model.h"
+#include "paceline/computing/train/model.h"
+#include "paceline/formats/config/job_config.h"
 #include "tests/program.h"
 #include "tests/recorded_run.h"
 #include "tests/small_job.h"

@@ -16,7 +16,7 @@
 #include <gtest/gtest.h>
 
 #include "paceline/base/rng.h"
-#include "paceline/store/checkpoint.h"
+#include "paceline/records/store/checkpoint.h"
 #include "tests/disk_identity.h"
 #include "tests/program.h"
 #include "tests/recorded_run.h"

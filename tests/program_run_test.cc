@@ -1,5 +1,5 @@
 // Jobs that train a program of the user's: real processes, a program in plain Python
-// (paceline/program/testdata).
+// (paceline/computing/program/testdata).
 #include <signal.h>
 
 #include <algorithm>
@@ -13,8 +13,8 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "paceline/policy/testing/every_policy.h"
-#include "paceline/store/safetensors.h"
+#include "paceline/decisions/policy/testing/every_policy.h"
+#include "paceline/records/store/safetensors.h"
 #include "tests/program.h"
 #include "tests/recorded_run.h"
 #include "tests/small_job.h"
@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 using ::testing::AllOf, ::testing::ContainsRegex;
 using ::testing::HasSubstr, ::testing::Not;
 
-const std::string kScript = fs::absolute("paceline/program/testdata/program.py").string();
+const std::string kScript = fs::absolute("paceline/computing/program/testdata/program.py").string();
 
 // `keys` stand before the sections. The program's own words are `args`.
 fs::path program_job(const TempFolder& folder, const std::string& keys, const std::string& sections = "",

@@ -6,11 +6,11 @@
 
 #include <gtest/gtest.h>
 
-#include "paceline/store/checkpoint.h"
-#include "paceline/store/journal_reader.h"
-#include "paceline/store/run_folder.h"
-#include "paceline/store/safetensors.h"
-#include "paceline/store/shard_files.h"
+#include "paceline/records/store/checkpoint.h"
+#include "paceline/records/store/journal_reader.h"
+#include "paceline/records/store/run_folder.h"
+#include "paceline/records/store/safetensors.h"
+#include "paceline/records/store/shard_files.h"
 #include "tests/small_job.h"
 
 namespace paceline::tests {

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "paceline/control/facts.h"
-#include "paceline/control/orders.h"
-#include "paceline/control/run_listener.h"
+#include "paceline/decisions/control/facts.h"
+#include "paceline/decisions/control/orders.h"
+#include "paceline/decisions/control/run_listener.h"
 #include "tests/program.h"
 
 namespace paceline::tests {

@@ -107,7 +107,7 @@ class Reference(unittest.TestCase):
         sometimes = documented(self.page, "### Metrics that only some runs have")
         self.check("### Metrics", set(re.findall(r"^# TYPE (\w+) ", text, re.MULTILINE)) - sometimes)
         # The metrics of some runs only must at least be in the source.
-        source = (ROOT / "paceline/exports/prometheus.cc").read_text()
+        source = (ROOT / "paceline/records/exports/prometheus.cc").read_text()
         for name in sometimes:
             self.assertIn(f'"{name.removeprefix("paceline_")}"', source)
 

@@ -17,11 +17,11 @@
 #include <gtest/gtest.h>
 
 #include "paceline/base/rng.h"
-#include "paceline/rpc/access.h"
-#include "paceline/rpc/single_call.h"
-#include "paceline/security/certificate_text.h"
-#include "paceline/security/preflight.h"
-#include "paceline/wire/paceline.grpc.pb.h"
+#include "paceline/formats/wire/paceline.grpc.pb.h"
+#include "paceline/processes/rpc/access.h"
+#include "paceline/processes/rpc/single_call.h"
+#include "paceline/transport/security/certificate_text.h"
+#include "paceline/transport/security/preflight.h"
 #include "tests/program.h"
 #include "tests/random_message.h"
 #include "tests/recorded_run.h"

@@ -22,7 +22,7 @@ using ::testing::HasSubstr, ::testing::Not;
 // The exit status after a signal to the command of another host.
 constexpr int kExitOfOthersStop = 75;
 constexpr double kEpochs = 2;
-const std::string kScript = fs::absolute("paceline/program/testdata/program.py").string();
+const std::string kScript = fs::absolute("paceline/computing/program/testdata/program.py").string();
 
 // Two slow devices; no checkpoint is due before the end, so one that is there earlier was written for a signal.
 std::string slow_devices(const std::string& on_signal) {

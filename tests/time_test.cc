@@ -7,11 +7,11 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "paceline/policy/testing/every_policy.h"
-#include "paceline/report/time_stats.h"
-#include "paceline/sim/simulation.h"
-#include "paceline/sim/testing/faulty.h"
-#include "paceline/sim/virtual_cluster.h"
+#include "paceline/decisions/policy/testing/every_policy.h"
+#include "paceline/records/report/time_stats.h"
+#include "paceline/simulation/sim/simulation.h"
+#include "paceline/simulation/sim/testing/faulty.h"
+#include "paceline/simulation/sim/virtual_cluster.h"
 #include "tests/program.h"
 #include "tests/recorded_run.h"
 #include "tests/small_job.h"

@@ -5,8 +5,8 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "paceline/policy/testing/every_policy.h"
-#include "paceline/store/sqlite.h"
+#include "paceline/decisions/policy/testing/every_policy.h"
+#include "paceline/records/store/sqlite.h"
 #include "tests/program.h"
 #include "tests/recorded_run.h"
 #include "tests/small_job.h"

@@ -14,7 +14,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "paceline/cli/ask_run.h"
+#include "paceline/tools/cli/ask_run.h"
 #include "tests/http_get.h"
 #include "tests/program.h"
 #include "tests/recorded_run.h"

@@ -11,8 +11,8 @@
 #include <utility>
 
 #include "paceline/base/status_macros.h"
-#include "paceline/links/link_frames.h"
-#include "paceline/links/out_of_means.h"
+#include "paceline/transport/links/link_frames.h"
+#include "paceline/transport/links/out_of_means.h"
 
 namespace example {
 

@@ -15,7 +15,7 @@
 #include <absl/status/statusor.h>
 
 #include "paceline/base/file_descriptor.h"
-#include "paceline/links/carrier.h"
+#include "paceline/transport/links/carrier.h"
 
 namespace example {
 

@@ -1,6 +1,6 @@
 // The example of docs/extending.md under the tests that every carrier has to pass: links/link_test.cc.
 #include "examples/extending/local_carrier.h"
-#include "paceline/links/testing/carriers_under_test.h"
+#include "paceline/transport/links/testing/carriers_under_test.h"
 
 namespace paceline::links::testing {
 

@@ -10,8 +10,8 @@
 
 #include <absl/status/statusor.h>
 
-#include "paceline/policy/policy_text.h"
-#include "paceline/policy/sync_policy.h"
+#include "paceline/decisions/policy/policy_text.h"
+#include "paceline/decisions/policy/sync_policy.h"
 
 namespace example {
 

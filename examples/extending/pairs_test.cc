@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "paceline/control/testing/little_cluster.h"
+#include "paceline/decisions/control/testing/little_cluster.h"
 
 namespace example {
 namespace {

@@ -5,7 +5,7 @@
 #include <torch/torch.h>
 
 #include "paceline/base/rng.h"
-#include "paceline/train/data_sources.h"
+#include "paceline/computing/train/data_sources.h"
 
 namespace example {
 

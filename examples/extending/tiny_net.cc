@@ -6,7 +6,7 @@
 #include <torch/torch.h>
 
 #include "paceline/base/status_macros.h"
-#include "paceline/train/models.h"
+#include "paceline/computing/train/models.h"
 
 namespace example {
 

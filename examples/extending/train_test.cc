@@ -6,7 +6,7 @@
 
 #include "examples/extending/rings.cc"
 #include "examples/extending/tiny_net.cc"
-#include "paceline/train/model.h"
+#include "paceline/computing/train/model.h"
 
 namespace example {
 namespace {

@@ -90,7 +90,7 @@ class ResidentBinding:
         if self._ahead is None:
             to.copy_(weights)
             return
-        # Only parameters move. Two operations that each round once: the bits of paceline/ps/look_ahead.cc.
+        # Only parameters move. Two operations that each round once: the bits of paceline/parameters/ps/look_ahead.cc.
         moving = max(0, min(end, self._weights.end_of(PARAMETER)) - begin)
         direction = self._memories.floats_view(span, begin, begin + moving, int(self._ahead["direction"]))
         there = to[:moving]

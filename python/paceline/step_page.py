@@ -1,4 +1,4 @@
-"""The page on which the worker and this process's GPU wait for each other (paceline/program/step_page.h).
+"""The page on which the worker and this process's GPU wait for each other (paceline/computing/program/step_page.h).
 
 The GPU's stream waits for the worker's word before a step that was begun early, and writes its own word behind each.
 So this process's thread gives the GPU its work in good time, and never waits for it.

@@ -68,7 +68,7 @@ def commands_of(page: Document) -> list[str]:
 
 
 def subcommands() -> set[str]:
-    source = "".join(path.read_text() for path in sorted((ROOT / "paceline" / "cli").glob("*.cc")))
+    source = "".join(path.read_text() for path in sorted((ROOT / "paceline" / "tools" / "cli").glob("*.cc")))
     return set(re.findall(r'add_subcommand\(\s*"(\w+)"', source))
 
 
@@ -161,7 +161,7 @@ def test_the_glossary_has_each_word_once_and_says_where_it_lives() -> None:
 def links_of_folders() -> dict[str, set[str]]:
     """Folders that the targets of each folder may include, from the lists of cmake/check_includes.cmake."""
     folders: dict[str, set[str]] = {}
-    for file in sorted((ROOT / "paceline").glob("*/CMakeLists.txt")):
+    for file in sorted((ROOT / "paceline").rglob("CMakeLists.txt")):
         text = re.sub(r"#.*", "", file.read_text())
         for library in re.findall(r"^paceline_library\(([^)]*)\)", text, re.MULTILINE):
             found = re.search(r"\bDEPS\b(.*?)(?:\bSYSTEM\b|$)", library, re.DOTALL)
@@ -173,7 +173,7 @@ def links_of_folders() -> dict[str, set[str]]:
 def test_the_page_of_folders_says_what_each_of_them_sees() -> None:
     head, *rows = next(table for table in tables_of(ROOT / "docs/design/folders.md") if table[0][0] == "folder")
     assert head == ["folder", "what lives there", "sees"]
-    said = {row[0].strip("`/"): {link.strip() for link in row[2].split(",")} for row in rows}
+    said = {row[0].strip("`/").split("/")[-1]: {link.strip() for link in row[2].split(",")} for row in rows}
     folders = links_of_folders()
     assert said.keys() == folders.keys()
     outside = {"std", "Abseil", "fmt", "OpenSSL"}
@@ -183,25 +183,27 @@ def test_the_page_of_folders_says_what_each_of_them_sees() -> None:
         assert said[name] - outside == links, f"{name} sees {', '.join(sorted(links))}"
 
 
-def drawn_columns(picture: str) -> dict[str, int]:
-    """The folders of the picture of the house, each with the number of its column. The first row has the numbers."""
-    head, *rows = picture.splitlines()
-    begins = [match.start() for match in re.finditer(r"\d", head)]
-    words = [word for row in rows for word in re.finditer(r"\S+", row) if word.start() >= begins[0]]
-    columns = {word[0]: sum(begin <= word.start() for begin in begins) for word in words}
-    assert len(columns) == len(words), "a folder is drawn twice"
-    return columns
+def drawn_places(picture: str) -> dict[str, tuple[int, int]]:
+    """The folders of the picture of the house, each with its row and its place in the row."""
+    places: dict[str, tuple[int, int]] = {}
+    for row, line in enumerate(picture.splitlines()):
+        wing, *folders = line.split()
+        for place, folder in enumerate(folders or [wing.strip("/")]):
+            assert folder not in places, f"{folder} is drawn twice"
+            assert (ROOT / "paceline" / (wing if folders else "") / folder).is_dir(), f"{wing} has no {folder}"
+            places[folder] = (row, place)
+    return places
 
 
-def test_the_picture_of_the_house_has_what_a_folder_sees_to_its_left() -> None:
-    columns = drawn_columns(next(text for _, text in DOCUMENTS[ROOT / "ARCHITECTURE.md"].blocks))
+def test_the_picture_of_the_house_has_what_a_folder_sees_above_it_or_to_its_left() -> None:
+    places = drawn_places(next(text for _, text in DOCUMENTS[ROOT / "ARCHITECTURE.md"].blocks))
     folders = links_of_folders()
-    assert columns.keys() == folders.keys()
+    assert places.keys() == folders.keys()
     parts = {"commit_log": "server", "cuda_kernels": "cuda", "host_kernels": "cuda"}  # targets of their own
     for name, links in folders.items():
         seen = {parts.get(link, link) for link in links} - {name}
-        wrong = {link for link in seen if columns[link] >= columns[name]}
-        assert not wrong, f"{name} sees {', '.join(sorted(wrong))}, which the picture does not have to its left"
+        wrong = {link for link in seen if places[link] >= places[name]}
+        assert not wrong, f"{name} sees {', '.join(sorted(wrong))}, which the picture has below it or to its right"
 
 
 @pytest.mark.parametrize("name, most", [("ARCHITECTURE.md", 12 << 10), ("CONTRIBUTING.md", 8 << 10)])

@@ -1,0 +1,177 @@
+// The messages between a worker and a program, as docs/program.md has them: one JSON object a line. What a
+// program sends is not trusted. Pure.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <absl/status/statusor.h>
+
+#include "paceline/base/data_order.h"
+#include "paceline/computing/engine/engine.h"
+#include "paceline/formats/config/program_config.h"
+#include "paceline/parameters/ps/layout.h"
+
+namespace paceline::program {
+
+inline constexpr int kProtocol = 1;
+inline constexpr std::size_t kLongestLine = 16 << 20;  // bytes
+inline constexpr int kStepValues = 32;                 // on the page of a step (step_page.h)
+
+enum class Role { kProbe, kWorker, kEvaluator, kVirtual };
+
+// `tensor` and those that follow it lie at byte `offset` of a mapped memory, as far apart as in the layout.
+struct PlacedRun {
+  std::int64_t tensor;
+  std::int64_t memory;
+  std::int64_t offset;
+  friend bool operator==(const PlacedRun&, const PlacedRun&) = default;
+};
+
+// ---- to the program ----
+
+struct StartMessage {
+  Role role = Role::kWorker;
+  std::string name;
+  std::int64_t on_host = 0;  // its number among the devices of its host
+  std::int64_t devices = 1;
+  std::uint64_t seed = 1;
+  int threads = 1;
+  std::string weights = "view";
+  bool stages = false;               // the job has stages: the model is to say where it can be cut
+  std::string initial_weights = {};  // the file of model.weights; frozen tensors have its values
+  std::string run_folder = {};       // empty: this process does not know it
+  std::string host_folder =
+      {};  // the run's processes of this host share it, and nobody else does; empty: not known
+  bool keep_frozen = true;
+  std::int64_t profile = 0;  // a probe is to measure micro-batches of up to so many samples; 0: none
+  // The job's settings that a program may also set: `batch`, the mean over the devices, and `epochs`.
+  // `round`: the samples of one batch of each replica, if the job file says how devices are stages. `computed`:
+  // engine::TooFew::computed of the program before this one.
+  std::vector<std::pair<std::string, double>> settings;
+};
+
+std::string line_of(const StartMessage& message);
+std::string layout_line(const ps::Layout& layout);
+std::string map_line(std::int64_t memory, const engine::Memory& mapped);
+std::string unmap_line(std::int64_t memory);
+std::string initial_line(std::span<const PlacedRun> to);
+// `dropped`: these batches come behind those of the last line without its first ones, so many; -1: they replace all.
+std::string expect_line(std::span<const engine::Batch> batches, std::int64_t dropped = -1);
+// engine::Weights says what these two are.
+struct Ahead {
+  float reach = 0;
+  std::int64_t direction = 0;  // floats
+};
+// The words of a step that the program's GPU waits for and writes by itself (step_page.h).
+struct Words {
+  std::int64_t page = 0;  // the number of its memory
+  std::uint32_t number = 0;
+  // The step may not begin before the page says so, and its weights are at the start of one of these memories. Empty:
+  // it may begin at once, and its weights are known.
+  std::vector<std::int64_t> rows = {};
+};
+// `micro_batch`: engine::kWholeBatch is written as null.
+std::string step_line(const engine::Batch& batch, std::span<const PlacedRun> weights,
+                      std::span<const PlacedRun> gradients, std::int64_t micro_batch, const Ahead& ahead = {},
+                      const std::optional<Words>& words = {});
+// An iteration of a stage of units [begin, end) begins. Messages to it are written to memory `in`, and it
+// writes its own to memory `out`.
+struct StageMessage {
+  std::int64_t stage = 0;  // its number in this program
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+  engine::Batch batch = {};
+  std::int64_t micro_batch = 1;
+  std::int64_t in = 0;
+  std::int64_t out = 0;
+};
+std::string stage_line(const StageMessage& message, std::span<const PlacedRun> weights,
+                       std::span<const PlacedRun> gradients);
+// A pass over a micro-batch. `bytes`: of the message that lies in the stage's memory `in`; -1: there is none.
+std::string forward_line(std::int64_t stage, std::int64_t micro, std::int64_t bytes);
+std::string backward_line(std::int64_t stage, std::int64_t micro, std::int64_t bytes);
+std::string finish_line(std::int64_t stage);
+std::string leave_line(std::int64_t stage);
+std::string evaluate_line(std::span<const PlacedRun> weights);
+std::string end_line(const std::string& why, bool failed);
+
+// ---- from the program ----
+
+// A part of the model between two places where it can be cut.
+struct Unit {
+  std::string name;
+  std::vector<std::int64_t> tensors;  // whose gradient or new value it writes, in ascending order
+  // To the next unit, of one sample; beside the activations or their gradient, a message has up to `extra`.
+  std::int64_t message_bytes = 0;
+  std::int64_t extra_bytes = 0;
+  std::int64_t kept_bytes = 0;  // for one sample, from the forward pass to the backward pass
+  double flops = 0;             // for one sample, both passes
+};
+
+// A program's description of itself. Keys of a job file that it sets: "KEY=VALUE" in TOML each, for
+// config::parse_job.
+struct Model {
+  ps::Layout layout;
+  std::vector<engine::FrozenTensor> frozen;
+  std::int32_t samples = 0;
+  bool in_order = false;  // engine::Engine::in_order() says what this is
+  std::string digest;
+  DataOrder data_order;  // engine::Engine::data_order() says what this is
+  std::string where;     // FILE:LINE that asks for the settings; empty: it did not say
+  std::string device;    // the device it computes on, in words; empty: it did not say
+  std::int64_t prefetch = 0;
+  std::string card;  // engine::Engine::card() says what these two are
+  std::int32_t cards = 0;
+  bool words = false;  // its steps can have Words
+  std::vector<std::string> sets;
+  std::vector<Unit> units;                                   // none: the program computes whole models
+  std::string uncut;                                         // why it does
+  std::vector<std::pair<std::string, std::string>> aliases;  // other name, tensor
+  // How another tool names what was trained (PEFT, say): its name, tensor; and a JSON object that it wants beside them.
+  std::vector<std::pair<std::string, std::string>> trained_names;
+  std::string adapter_config;
+  std::string text;  // the message itself
+};
+
+struct Done {};
+struct Stepped {
+  engine::StepResult result;
+  // The places, on the step's page, of numbers that are there once the step is done. Without a step that ends later the
+  // result is whole.
+  struct Later {
+    std::optional<int> loss = {};
+    std::map<std::string, int> metrics = {};
+  };
+  std::optional<Later> later = {};
+};
+struct Passed {
+  std::int64_t bytes = 0;  // size of the message in the stage's memory `out`
+  double loss = 0;         // result of the last stage's forward pass
+};
+struct Finished {
+  engine::StageResult result;
+};
+struct Evaluated {
+  engine::Evaluation result;
+};
+struct Failed {
+  std::string text;   // one line
+  std::string where;  // FILE:LINE; may be empty
+  std::string traceback;
+  std::optional<engine::TooFew> too_few{};
+};
+
+using Answer = std::variant<Model, Done, Stepped, Passed, Finished, Evaluated, Failed>;
+
+// Errors: DataLoss, in words that fit after "the program ".
+absl::StatusOr<Answer> parse_answer(const std::string& line);
+
+}  // namespace paceline::program

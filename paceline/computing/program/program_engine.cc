@@ -1,0 +1,344 @@
+#include "paceline/computing/program/program_engine.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <utility>
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include "paceline/base/check.h"
+#include "paceline/base/status_macros.h"
+#include "paceline/computing/program/program_stage.h"
+
+namespace paceline::program {
+
+namespace {
+
+using namespace std::chrono_literals;
+using std::chrono::steady_clock;
+
+// A process that was stopped for so long does not go on by itself.
+constexpr std::chrono::seconds kStandsStill = 2s;
+constexpr std::chrono::seconds kLittlePatience = 2s;
+// After a job that has not ended well.
+constexpr std::chrono::seconds kPatience = 30s;
+// A million seconds, the longest that a job file may say.
+constexpr double kForEverS = 1e6;
+
+constexpr char kNoFailure[] = "exit status 0";
+
+bool always() { return true; }
+
+// The device's number among those of its host, from 0. A name that is not in the job has 0.
+std::int64_t number_on_host(const config::JobConfig& job, const std::string& name) {
+  const auto own = std::find_if(job.devices.begin(), job.devices.end(),
+                                [&](const config::DeviceConfig& one) { return one.name == name; });
+  if (own == job.devices.end()) return 0;
+  return std::count_if(job.devices.begin(), own,
+                       [&](const config::DeviceConfig& one) { return one.host == own->host; });
+}
+
+// A file without .py that nobody may execute is a script, too.
+bool is_no_executable(const config::ProgramConfig& program) {
+  if (program.run.ends_with(".py")) return false;
+  const std::string path = (std::filesystem::path(program.directory) / program.run).string();
+  return ::access(path.c_str(), F_OK) == 0 && ::access(path.c_str(), X_OK) != 0 &&
+         !std::filesystem::is_directory(path);
+}
+
+// The mean batch of a device.
+double mean_batch(const config::JobConfig& job) {
+  double all = 0;
+  for (const config::DeviceConfig& device : job.devices) all += static_cast<double>(device.batch);
+  return all / static_cast<double>(job.devices.size());
+}
+
+// The samples of one batch of each replica: a device that is a stage has no batch of its own.
+std::int64_t round_samples(const planner::Plan& plan) {
+  std::int64_t all = 0;
+  for (const planner::PlannedReplica& replica : plan.replicas) all += replica.samples;
+  return all;
+}
+
+}  // namespace
+
+StartOptions start_options(const config::JobConfig& job, Role role, const std::string& name, int threads) {
+  PACELINE_CHECK(job.program.has_value(), "a job without a program");
+  StartOptions options;
+  options.name = std::filesystem::path(config::named(*job.program)).filename();
+  options.process.command = config::command_of(*job.program);
+  if (job.program->module.empty() && is_no_executable(*job.program))
+    options.process.command.insert(options.process.command.begin(), job.program->python);
+  options.process.directory = job.program->directory;
+  // Libraries read these variables: one process a device, and its operations on so many threads.
+  options.process.environment = {fmt::format("OMP_NUM_THREADS={}", threads), "PYTHONUNBUFFERED=1",
+                                 fmt::format("PACELINE_SEED={}", job.seed)};
+  // Sets of texts are in the same order in all processes then, and so are classes that a program makes of
+  // them.
+  if (std::getenv("PYTHONHASHSEED") == nullptr) options.process.environment.push_back("PYTHONHASHSEED=0");
+  if (role == Role::kEvaluator && !job.evaluate_device.empty())
+    options.process.environment.push_back(fmt::format("PACELINE_DEVICE={}", job.evaluate_device));
+  options.start = {.role = role,
+                   .name = name,
+                   .on_host = number_on_host(job, name),
+                   .devices = static_cast<std::int64_t>(job.devices.size()),
+                   .seed = job.seed,
+                   .threads = threads,
+                   .weights = job.program->weights,
+                   .stages = job.parallel.of_stages(),
+                   .initial_weights = role == Role::kProbe ? "" : job.initial_weights,
+                   .keep_frozen = job.keep_frozen,
+                   .settings = {{"batch", mean_batch(job)}, {"epochs", job.epochs}}};
+  if (job.parallel.mode == config::Parallel::kStatic)
+    options.start.settings.emplace_back("round", round_samples(job.parallel.plan));
+  options.step_limit_s = job.program->step_limit_s;
+  options.after_limit_s = job.program->after_limit_s;
+  return options;
+}
+
+absl::StatusOr<std::unique_ptr<ProgramEngine>> ProgramEngine::start(const StartOptions& options) {
+  PACELINE_ASSIGN_OR_RETURN(Process process, Process::start(options.process));
+  std::unique_ptr<ProgramEngine> engine(new ProgramEngine(options, std::move(process)));
+  PACELINE_RETURN_IF_ERROR(engine->introduce());
+  return engine;
+}
+
+ProgramEngine::ProgramEngine(const StartOptions& options, Process process)
+    : options_(options), name_(options.name), process_(std::move(process)) {
+  process_.set_patience(options.start.role == Role::kProbe ? kLittlePatience : kPatience);
+}
+
+// A program that goes on after its loop would take what it has for the job's result, and save it, say.
+ProgramEngine::~ProgramEngine() {
+  const bool asked_only = options_.start.role == Role::kProbe;
+  const std::string end =
+      asked_only ? end_line("nothing more is asked", false)
+                 : end_line("the run was stopped, it failed, or it goes on without this program", true);
+  withdraw();
+  const bool said = !over_ && say_at_the_end(end).ok();
+  const bool evaluates = owed_ > 0 && options_.start.role == Role::kEvaluator;  // which may take long
+  if (!said || evaluates) process_.set_patience(kLittlePatience);
+}
+
+absl::Status ProgramEngine::say_at_the_end(const std::string& line) {
+  const auto deadline = steady_clock::now() + kLittlePatience;
+  return process_.send(line, [&] {
+    return steady_clock::now() < deadline ? absl::OkStatus() : absl::CancelledError("it does not listen");
+  });
+}
+
+absl::Status ProgramEngine::end() {
+  if (over_) return absl::OkStatus();
+  over_ = true;
+  // A step that nobody waits for any more, or an evaluation, which may be long.
+  const bool computes = owed_ > (early_ ? 1 : 0);
+  withdraw();
+  log_steps();
+  const std::chrono::duration<double> limit(options_.after_limit_s > 0 ? options_.after_limit_s : kForEverS);
+  process_.set_patience(computes && options_.start.role == Role::kEvaluator
+                            ? kLittlePatience
+                            : std::chrono::duration_cast<std::chrono::milliseconds>(limit));
+  // A program that is gone has done what it wanted.
+  say_at_the_end(end_line("the job is over", false)).IgnoreError();
+  const auto how = process_.wait_for_end();
+  if (how ? how->empty() : computes) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      how ? fmt::format("{}: {} after the job was over", name_, *how)
+          : fmt::format(
+                "{}: it still ran {} s after the job was over, as program.after_limit_s allows, and is "
+                "killed",
+                name_, options_.after_limit_s));
+}
+
+absl::Status ProgramEngine::introduce() {
+  PACELINE_ASSIGN_OR_RETURN(Answer answer, ask(line_of(options_.start), always));
+  Model* model = std::get_if<Model>(&answer);
+  if (model == nullptr) return failed(absl::DataLossError("answered out of turn"));
+  model_ = std::move(*model);
+  return send(layout_line(model_.layout));
+}
+
+absl::Status ProgramEngine::failed(const absl::Status& why) {
+  if (over_) return absl::FailedPreconditionError(name_ + ": the program has ended");
+  over_ = true;
+  const std::string what(why.message());
+  if (!absl::IsUnavailable(why))
+    return absl::FailedPreconditionError(fmt::format("{}: the program {}", name_, what));
+  process_.set_patience(kLittlePatience);
+  const std::string how = process_.how_it_ended();
+  // A program that failed has said why.
+  const char* const advice = how != kNoFailure ? ""
+                             : model_.layout.tensors().empty()
+                                 ? " before it said what it trains; a Python program calls paceline.join()"
+                                 : " before the job was over; let its loop end by itself";
+  return absl::FailedPreconditionError(fmt::format("{}: the program ended ({}){}", name_, how, advice));
+}
+
+absl::Status ProgramEngine::send(const std::string& line) {
+  if (over_) return failed(absl::OkStatus());
+  const absl::Status sent = process_.send(line, [] { return absl::OkStatus(); });
+  // The program's last message says more than that the program does not read.
+  if (!sent.ok()) return answer(always).status();
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Answer> ProgramEngine::ask(const std::string& line, const engine::KeepGoing& keep_going,
+                                          double limit_s) {
+  PACELINE_RETURN_IF_ERROR(drain(keep_going));
+  std::string lines;
+  {
+    const std::lock_guard lock(sharing_);
+    lines = std::exchange(later_, "");
+  }
+  PACELINE_RETURN_IF_ERROR(send(lines + line));
+  owed_ += 1;
+  limit_s_ = limit_s;
+  return answer(keep_going);
+}
+
+absl::Status ProgramEngine::drain(const engine::KeepGoing& keep_going) {
+  if (over_) return failed(absl::OkStatus());  // the program answers no more
+  withdraw();
+  while (owed_ > 0) PACELINE_RETURN_IF_ERROR(answer(keep_going).status());
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Answer> ProgramEngine::answer(const engine::KeepGoing& keep_going) {
+  if (here_.empty()) {
+    PACELINE_ASSIGN_OR_RETURN(here_.emplace_back(), receive(patience(keep_going)));
+  }
+  Answer answer = std::move(here_.front());
+  here_.pop_front();
+  owed_ -= 1;
+  return answer;
+}
+
+std::function<absl::Status()> ProgramEngine::patience(const engine::KeepGoing& keep_going) const {
+  return [this, &keep_going, start = steady_clock::now(),
+          still_since = std::optional<steady_clock::time_point>()]() mutable -> absl::Status {
+    if (!keep_going()) return absl::CancelledError("the iteration was given up");
+    const auto now = steady_clock::now();
+    if (!process_.stands_still())
+      still_since.reset();
+    else if (!still_since)
+      still_since = now;
+    if (still_since && now - *still_since > kStandsStill)
+      return absl::DeadlineExceededError("was stopped by a signal and does not go on");
+    const std::chrono::duration<double> taken = now - start;
+    if (limit_s_ > 0 && taken.count() > limit_s_) {
+      return absl::DeadlineExceededError(
+          fmt::format("has not answered for {} s, as program.step_limit_s allows", limit_s_));
+    }
+    return absl::OkStatus();
+  };
+}
+
+absl::StatusOr<Answer> ProgramEngine::receive(const std::function<absl::Status()>& patience) {
+  const auto line = process_.receive(patience);
+  if (absl::IsCancelled(line.status())) return line.status();
+  if (!line.ok()) return failed(line.status());
+  auto answer = parse_answer(*line);
+  if (!answer.ok()) return failed(answer.status());
+  if (const auto* error = std::get_if<Failed>(&*answer)) {
+    over_ = true;
+    too_few_ = error->too_few;
+    if (!error->traceback.empty()) spdlog::error("{}:\n{}", name_, error->traceback);
+    return absl::FailedPreconditionError(error->where.empty()
+                                             ? fmt::format("{}: {}", name_, error->text)
+                                             : fmt::format("{}: {}", error->where, error->text));
+  }
+  return answer;
+}
+
+void ProgramEngine::share(const engine::Memory& memory) {
+  const std::lock_guard lock(sharing_);
+  memories_.add(memory);
+}
+
+void ProgramEngine::forget(const std::byte* base) {
+  const std::lock_guard lock(sharing_);
+  memories_.remove(base);
+}
+
+template <class Float>
+absl::StatusOr<std::vector<PlacedRun>> ProgramEngine::runs_of(std::span<Float* const> pointers) {
+  const std::vector<const float*> all(pointers.begin(), pointers.end());
+  std::string lines;
+  std::optional<std::vector<PlacedRun>> runs;
+  {
+    const std::lock_guard lock(sharing_);
+    runs = memories_.runs_of(model_.layout, all, lines);
+  }
+  PACELINE_CHECK(runs.has_value(), "{}: a tensor in memory that the program was not told of", name_);
+  if (!lines.empty()) PACELINE_RETURN_IF_ERROR(send(lines));
+  return *std::move(runs);
+}
+
+absl::Status ProgramEngine::initial_weights(std::span<float> out) {
+  const std::vector<float*> to = engine::tensor_pointers(model_.layout, out.data());
+  PACELINE_ASSIGN_OR_RETURN(const auto runs, runs_of(std::span<float* const>(to)));
+  PACELINE_ASSIGN_OR_RETURN(const Answer answer, ask(initial_line(runs), always));
+  if (!std::holds_alternative<Done>(answer)) return failed(absl::DataLossError("answered out of turn"));
+  return absl::OkStatus();
+}
+
+void ProgramEngine::expect(std::span<const engine::Batch> batches) {
+  if (std::equal(batches.begin(), batches.end(), expected_.begin(), expected_.end())) return;
+  expected_.assign(batches.begin(), batches.end());
+  // A program that has ended says so when it is asked next.
+  if (over_ || (owed_ > 0 && !early_)) return;
+  std::int64_t dropped = -1;
+  if (model_.words) {
+    // The list of batches is long, and most of them were in the last one.
+    const auto first = batches.empty() ? told_.end() : std::find(told_.begin(), told_.end(), batches.front());
+    const std::span<const engine::Batch> rest(first, told_.end());
+    if (rest.size() <= batches.size() && std::equal(rest.begin(), rest.end(), batches.begin())) {
+      batches = batches.subspan(rest.size());
+      dropped = first - told_.begin();
+    }
+  }
+  told_ = expected_;
+  send(expect_line(batches, dropped)).IgnoreError();
+}
+
+absl::Status ProgramEngine::prepare(const engine::Batch& batch) {
+  batch_ = batch;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<engine::StepResult> ProgramEngine::step(const engine::Weights& weights,
+                                                       std::span<float* const> gradients,
+                                                       std::int64_t micro_batch,
+                                                       const engine::KeepGoing& keep_going) {
+  PACELINE_CHECK(batch_.has_value(), "a step before its batch");
+  PACELINE_ASSIGN_OR_RETURN(const auto from, runs_of(weights.tensors));
+  PACELINE_ASSIGN_OR_RETURN(const auto to, runs_of(gradients));
+  if (model_.words && weights.on_card && weights.reach == 0)
+    return step_with_words(from, to, micro_batch, keep_going);
+  return step_whole(step_line(*batch_, from, to, micro_batch, {weights.reach, weights.direction}),
+                    keep_going);
+}
+
+absl::StatusOr<std::unique_ptr<engine::Stage>> ProgramEngine::make_stage(std::int64_t begin,
+                                                                         std::int64_t end) {
+  if (0 <= begin && begin < end && end <= std::ssize(model_.units))
+    return std::make_unique<ProgramStage>(*this, stages_made_++, begin, end);
+  return absl::InvalidArgumentError(
+      fmt::format("{}: units {} to {} of {} are no stage", name_, begin, end, units()));
+}
+
+absl::StatusOr<engine::Evaluation> ProgramEngine::evaluate(std::span<const float* const> weights,
+                                                           std::int64_t,
+                                                           const engine::KeepGoing& keep_going) {
+  PACELINE_ASSIGN_OR_RETURN(const auto from, runs_of(weights));
+  PACELINE_ASSIGN_OR_RETURN(const Answer answer, ask(evaluate_line(from), keep_going));
+  const auto* evaluated = std::get_if<Evaluated>(&answer);
+  if (evaluated == nullptr) return failed(absl::DataLossError("answered out of turn"));
+  return evaluated->result;
+}
+
+}  // namespace paceline::program

@@ -1,0 +1,295 @@
+// A real program at the other end: what it computes, and every way in which it can fail.
+#include "paceline/computing/program/program_engine.h"
+
+#include <dirent.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "paceline/records/store/files.h"
+#include "paceline/transport/ipc/shared_memory.h"
+
+namespace paceline::program {
+namespace {
+
+using std::chrono::steady_clock;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+bool always() { return true; }
+
+StartOptions options(const std::string& how = "", int at_step = 1) {
+  StartOptions options;
+  options.name = "program.py";
+  options.process.command = {"python3", "paceline/computing/program/testdata/program.py", how,
+                             std::to_string(at_step)};
+  options.start.role = Role::kEvaluator;
+  return options;
+}
+
+engine::Memory memory_of(const ipc::SharedFloats& floats, bool writable) {
+  return {floats.path(), floats.mapping().data(), floats.mapping().size(), 0, writable};
+}
+
+// A program with weights and a gradient in shared memory.
+class Bench {
+ public:
+  explicit Bench(const StartOptions& start)
+      : engine_(ProgramEngine::start(start).value()),
+        weights_(ipc::SharedFloats::create("weights", layout().size()).value()),
+        gradient_(ipc::SharedFloats::create("gradient", layout().size()).value()) {
+    engine_->share(memory_of(weights_, true));
+    engine_->share(memory_of(gradient_, true));
+    EXPECT_TRUE(engine_->initial_weights(weights_.floats()).ok());
+  }
+
+  absl::StatusOr<engine::StepResult> step(const std::vector<std::int32_t>& samples,
+                                          const engine::KeepGoing& keep_going = always) {
+    EXPECT_TRUE(engine_->prepare({.samples = samples, .step_seed = 7}).ok());
+    return engine_->step(engine::tensor_pointers<const float>(layout(), weights_.floats().data()),
+                         engine::tensor_pointers(layout(), gradient_.floats().data()), engine::kWholeBatch,
+                         keep_going);
+  }
+  std::vector<float> of(const ipc::SharedFloats& floats, std::size_t tensor) const {
+    const ps::TensorSpec& spec = layout().tensors()[tensor];
+    const float* begin = floats.floats().data() + spec.offset;
+    return {begin, begin + spec.size};
+  }
+  std::vector<float> weights(std::size_t tensor) const { return of(weights_, tensor); }
+  std::vector<float> gradient(std::size_t tensor) const { return of(gradient_, tensor); }
+  const ps::Layout& layout() const { return engine_->layout(); }
+  ProgramEngine& engine() { return *engine_; }
+  ipc::SharedFloats& weights() { return weights_; }
+
+ private:
+  std::unique_ptr<ProgramEngine> engine_;
+  ipc::SharedFloats weights_, gradient_;
+};
+
+TEST(ProgramEngine, KnowsTheModelOfItsProgram) {
+  const auto engine = ProgramEngine::start(options()).value();
+  EXPECT_EQ(engine->samples(), 1200);
+  ASSERT_EQ(engine->layout().tensors().size(), 3u);
+  EXPECT_EQ(engine->layout().tensors()[2].name, "far.b");
+  EXPECT_EQ(engine->layout().tensors()[1].kind, ps::TensorKind::kStatistic);
+  EXPECT_THAT(engine->model().sets,
+              ElementsAre("batch=4", "optimizer.lr=0.5", "optimizer.momentum=0.0", "optimizer.name=\"sgd\""));
+}
+
+TEST(ProgramEngine, ComputesOnMemoryOfOurs) {
+  Bench bench(options());
+  EXPECT_THAT(bench.weights(0), ElementsAre(1, 2, 3));
+  EXPECT_THAT(bench.weights(2), ::testing::Each(9));
+  const auto result = bench.step({2, 4});
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->loss, 3);
+  EXPECT_EQ(result->metrics.at("seed"), 7);
+  EXPECT_THAT(bench.gradient(0), ElementsAre(-2, -1, 0));
+  EXPECT_THAT(bench.gradient(1), ElementsAre(3));
+  bench.weights().floats()[0] = 10;
+  ASSERT_TRUE(bench.step({1}).ok());
+  EXPECT_THAT(bench.gradient(0), ElementsAre(9, 1, 2));
+}
+
+TEST(ProgramEngine, Evaluates) {
+  Bench bench(options());
+  const auto pointers = engine::tensor_pointers<const float>(bench.layout(), bench.weights().floats().data());
+  const auto result = bench.engine().evaluate(pointers, 1, always);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->loss, 6);
+  EXPECT_EQ(result->accuracy, 0.25);
+  EXPECT_EQ(result->metrics.at("f1"), 0.5);
+}
+
+// Another coordinator comes with other memory, and the program goes on.
+TEST(ProgramEngine, MapsOtherMemoryWhileItRuns) {
+  Bench bench(options());
+  for (int i = 0; i < 3; ++i) {
+    auto other = ipc::SharedFloats::create("other", bench.layout().size()).value();
+    other.floats()[0] = static_cast<float>(100 * i);
+    bench.engine().share(memory_of(other, false));
+    const auto pointers = engine::tensor_pointers<const float>(bench.layout(), other.floats().data());
+    const auto result = bench.engine().evaluate(pointers, 1, always);
+    ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_EQ(result->loss, 100 * i);
+    bench.engine().forget(other.mapping().data());
+  }
+}
+
+TEST(ProgramEngine, AnIterationThatIsGivenUpLeavesTheNextOneWhole) {
+  Bench bench(options());
+  const auto given_up = bench.step({5}, [] { return false; });
+  // The program may have been done before keep_going was asked.
+  EXPECT_TRUE(given_up.ok() || absl::IsCancelled(given_up.status())) << given_up.status();
+  const auto result = bench.step({8});
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->loss, 8);
+}
+
+TEST(ProgramEngine, ALossThatIsNoNumberIsOne) {
+  Bench bench(options("no-number"));
+  EXPECT_TRUE(std::isnan(bench.step({1})->loss));
+}
+
+TEST(ProgramEngine, AStepMayBeSkipped) {
+  Bench bench(options("skip"));
+  EXPECT_TRUE(bench.step({1})->skipped);
+  EXPECT_FALSE(bench.step({1})->skipped);
+}
+
+TEST(StartOptions, CountADeviceAmongThoseOfItsHost) {
+  const auto job = config::parse_job(
+      "[program]\nrun = \"train.py\"\n[cluster]\nhosts = 2\n[network]\nlisten = \"127.0.0.1:0\"\n"
+      "[[device]]\nhost = 0\n[[device]]\nhost = 1\n[[device]]\nhost = 0\n[[device]]\nhost = 1\n",
+      "job.toml");
+  ASSERT_TRUE(job.ok()) << job.status();
+  const auto number = [&](const std::string& name) {
+    return start_options(*job, Role::kWorker, name, 1).start.on_host;
+  };
+  EXPECT_EQ(number("w0"), 0);
+  EXPECT_EQ(number("w1"), 0);
+  EXPECT_EQ(number("w2"), 1);
+  EXPECT_EQ(number("w3"), 1);
+  EXPECT_EQ(number("evaluator"), 0);
+}
+
+TEST(StartOptions, SayTheSamplesOfARoundIfDevicesAreStages) {
+  const auto settings = [](const std::string& text) {
+    const auto job = config::parse_job(text + "[program]\nrun = \"train.py\"\n", "job.toml");
+    PACELINE_CHECK(job.ok(), "{}", job.status().ToString());
+    const auto found = start_options(*job, Role::kWorker, "w0", 1).start.settings;
+    return std::map<std::string, double>(found.begin(), found.end());
+  };
+  EXPECT_FALSE(settings("[[device]]\ncount = 3\n").contains("round"));
+  EXPECT_EQ(settings("parallel = \"static\"\nmicro_batch = 4\n[[device]]\ncount = 3\n[[pipeline]]\n"
+                     "devices = [\"w0\", \"w2\"]\ncuts = [1]\nsamples = 12\n[[pipeline]]\ndevices = "
+                     "[\"w1\"]\nsamples = 4\n")
+                .at("round"),
+            16);
+}
+
+// A program may import for minutes, and evaluate for minutes.
+TEST(ProgramEngine, OnlyAStepHasTheLimitOfAStep) {
+  StartOptions slow = options("slow");
+  slow.step_limit_s = 4;  // an honest step takes far less, even on a busy machine
+  Bench bench(slow);
+  const auto pointers = engine::tensor_pointers<const float>(bench.layout(), bench.weights().floats().data());
+  EXPECT_TRUE(bench.step({1}).ok());
+  EXPECT_TRUE(bench.engine().evaluate(pointers, 1, always).ok());
+  EXPECT_TRUE(bench.step({1}).ok());
+}
+
+struct Case {
+  const char* how;
+  const char* says;
+};
+
+class Fails : public ::testing::TestWithParam<Case> {};
+
+// In the first step and in a later one, in one line, in a second; and once it has, it stays so.
+TEST_P(Fails, WithOneLine) {
+  for (const int at_step : {1, 3}) {
+    StartOptions start = options(GetParam().how, at_step);
+    start.step_limit_s = std::string(GetParam().how) == "hang" ? 2 : 0;
+    Bench bench(start);
+    for (int i = 1; i < at_step; ++i) ASSERT_TRUE(bench.step({1}).ok());
+    const auto begin = steady_clock::now();
+    const absl::Status status = bench.step({1}).status();
+    EXPECT_LT(steady_clock::now() - begin, std::chrono::seconds(20));
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(GetParam().says));
+    EXPECT_EQ(status.message().find('\n'), std::string::npos) << status;
+    EXPECT_FALSE(bench.step({1}).ok());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Program, Fails,
+    ::testing::Values(Case{"exit", "ended (exit status 3)"},
+                      Case{"leave",
+                           "ended (exit status 0) before the job was over; let its loop end by itself"},
+                      Case{"die", "killed by signal 11"}, Case{"stop", "stopped by a signal"},
+                      Case{"hang", "step_limit_s"}, Case{"rubbish", "not a message"},
+                      Case{"early", "out of turn"}, Case{"endless", "too long"},
+                      Case{"error", "train.py:7: ValueError: no"}, Case{"child", "ended (exit status 4)"}),
+    [](const auto& one) { return one.param.how; });
+
+TEST(ProgramEngine, SaysWhatIsWrongAtTheStart) {
+  StartOptions nowhere = options();
+  nowhere.process.command = {"/nowhere/python"};
+  EXPECT_EQ(ProgramEngine::start(nowhere).status().code(), absl::StatusCode::kNotFound);
+  StartOptions elsewhere = options();
+  elsewhere.process.directory = "/nowhere";
+  EXPECT_EQ(ProgramEngine::start(elsewhere).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(ProgramEngine::start(options("model-exit")).status().message()),
+              HasSubstr("exit status 1"));
+  StartOptions silent = options();
+  silent.process.command = {"python3", "-c", ""};
+  EXPECT_EQ(ProgramEngine::start(silent).status().message(),
+            "program.py: the program ended (exit status 0) before it said what it trains; a Python program "
+            "calls paceline.join()");
+  EXPECT_THAT(std::string(ProgramEngine::start(options("twice-named")).status().message()),
+              HasSubstr("'w' twice"));
+}
+
+TEST(ProgramEngine, WaitsForWhatAProgramDoesAfterTheJob) {
+  EXPECT_TRUE(ProgramEngine::start(options()).value()->end().ok());
+  EXPECT_EQ(ProgramEngine::start(options("fails-after")).value()->end().message(),
+            "program.py: exit status 5 after the job was over");
+  StartOptions stays = options("stays-after");
+  stays.after_limit_s = 1;
+  EXPECT_EQ(
+      ProgramEngine::start(stays).value()->end().message(),
+      "program.py: it still ran 1 s after the job was over, as program.after_limit_s allows, and is killed");
+  // A step that nobody waits for any more may take as long as it likes, and is no fault.
+  stays.process.command = options("hang").process.command;
+  Bench hangs(stays);
+  EXPECT_TRUE(absl::IsCancelled(hangs.step({1}, [] { return false; }).status()));
+  EXPECT_TRUE(hangs.engine().end().ok());
+}
+
+// Code after a program's loop may save the model over a good one.
+TEST(ProgramEngine, SaysWhetherTheJobIsDone) {
+  const std::string file = ::testing::TempDir() + fmt::format("paceline-end-{}", getpid());
+  const auto told = [&](Role role, bool end) {
+    std::filesystem::remove(file);
+    StartOptions tells = options("tells-end");
+    tells.process.environment.push_back("END_FILE=" + file);
+    tells.start.role = role;
+    auto engine = ProgramEngine::start(tells).value();
+    EXPECT_TRUE(!end || engine->end().ok());
+    engine.reset();
+    return *store::read_file(file, 100);
+  };
+  EXPECT_EQ(told(Role::kWorker, true), "worker done\n");
+  EXPECT_EQ(told(Role::kWorker, false), "worker failed\n");
+  EXPECT_EQ(told(Role::kEvaluator, false), "evaluator failed\n");
+  EXPECT_EQ(told(Role::kProbe, false), "probe done\n") << "it is not asked for more";
+  std::filesystem::remove(file);
+}
+
+int open_files() {
+  int count = 0;
+  DIR* all = opendir("/proc/self/fd");
+  while (readdir(all) != nullptr) ++count;
+  closedir(all);
+  return count;
+}
+
+TEST(ProgramEngine, LeavesNothingOpen) {
+  const int before = open_files();
+  { Bench bench(options()); }
+  {
+    Bench bench(options("exit"));
+    EXPECT_FALSE(bench.step({1}).ok());
+  }
+  EXPECT_EQ(open_files(), before);
+}
+
+}  // namespace
+}  // namespace paceline::program

@@ -1,0 +1,42 @@
+#include "paceline/computing/program/units.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace paceline::program {
+
+namespace {
+
+constexpr double kFlopsPerMs = 1e8;  // 100 GFLOP/s
+constexpr double kLeastWorkMs = 1e-6;
+
+}  // namespace
+
+planner::ModelProfile profile_of(const Model& model) {
+  planner::ModelProfile profile;
+  for (const Unit& unit : model.units) {
+    planner::LayerProfile layer;
+    layer.name = unit.name;
+    layer.work_ms = std::max(kLeastWorkMs, unit.flops / kFlopsPerMs);
+    layer.output_bytes = unit.message_bytes;
+    layer.activation_bytes = unit.kept_bytes;
+    for (const std::int64_t tensor : unit.tensors) {
+      layer.parameter_bytes += model.layout.tensors()[static_cast<std::size_t>(tensor)].size *
+                               static_cast<std::int64_t>(sizeof(float));
+    }
+    profile.layers.push_back(layer);
+  }
+  return profile;
+}
+
+absl::Status check_stages(const config::ParallelConfig& parallel, const Model& model) {
+  if (model.units.empty()) {
+    const std::string why = model.uncut.empty() ? "it names no units" : model.uncut;
+    return absl::InvalidArgumentError(fmt::format(
+        "parallel: the program's model cannot be cut: {}. Or write \"data\" or \"uneven-data\"", why));
+  }
+  return config::check_units(parallel, "the program's model", static_cast<std::int64_t>(model.units.size()));
+}
+
+}  // namespace paceline::program

@@ -1,0 +1,18 @@
+// The units of a program's model, for those who plan and check a job's stages. Pure.
+#pragma once
+
+#include <absl/status/status.h>
+
+#include "paceline/computing/program/messages.h"
+#include "paceline/decisions/planner/profile.h"
+#include "paceline/formats/config/parallel.h"
+
+namespace paceline::program {
+
+// Costs follow the units' floating-point operations, at a nominal speed. Only their ratios say something.
+planner::ModelProfile profile_of(const Model& model);
+
+// Errors: InvalidArgument if the model cannot be cut, or not as the job says.
+absl::Status check_stages(const config::ParallelConfig& parallel, const Model& model);
+
+}  // namespace paceline::program

@@ -1,0 +1,94 @@
+// Memory and times of stages against sums made by hand.
+#include "paceline/decisions/planner/cost_model.h"
+
+#include <gtest/gtest.h>
+
+namespace paceline::planner {
+namespace {
+
+// Three layers. The last one has weights of the first one too.
+Problem three_layers() {
+  Problem problem;
+  problem.model.layers = {{.name = "first", .work_ms = 2, .activation_bytes = 10, .parameter_bytes = 1000},
+                          {.name = "frozen",
+                           .work_ms = 4,
+                           .activation_bytes = 20,
+                           .parameter_bytes = 500,
+                           .fixed_ms = 3,
+                           .frozen_bytes = 400},
+                          {.name = "last",
+                           .work_ms = 6,
+                           .activation_bytes = 30,
+                           .parameter_bytes = 70,
+                           .fixed_ms = 1,
+                           .tied_bytes = 800,
+                           .tied_to = 0}};
+  problem.cluster.devices.resize(2);
+  problem.cluster.devices[1].speed = 0.5;
+  problem.cluster.devices[1].overhead_ms = 7;
+  problem.cluster.links.resize(4);
+  problem.batch = 16;
+  problem.micro_batches = {4};
+  return problem;
+}
+
+void expect_memory(const StageMemory& memory, std::int64_t weights, std::int64_t gradients,
+                   double activations) {
+  EXPECT_EQ(memory.weights, weights);
+  EXPECT_EQ(memory.gradients, gradients);
+  EXPECT_EQ(memory.activations, activations);
+  EXPECT_EQ(memory.total(), weights + gradients + static_cast<std::int64_t>(activations));
+}
+
+TEST(StageMemory, FrozenWeightsHaveNoGradient) {
+  const Problem problem = three_layers();
+  expect_memory(CostModel(problem).memory(0, 2, 4, 2), 1500, 1000 + 100, 2 * 4 * (10 + 20));
+}
+
+TEST(StageMemory, TiedWeightsAreOnBothStagesAndOnceOnOne) {
+  const Problem problem = three_layers();
+  const CostModel model(problem);
+  expect_memory(model.memory(2, 3, 4, 1), 70 + 800, 70 + 800, 4 * 30);
+  expect_memory(model.memory(1, 3, 4, 1), 570 + 800, 170 + 800, 4 * 50);
+  expect_memory(model.memory(0, 3, 4, 1), 1570, 1170, 4 * 60);
+}
+
+TEST(StageMemory, WeightsTiedToFrozenOnesHaveNoGradient) {
+  Problem problem = three_layers();
+  problem.model.layers[0].frozen_bytes = 990;
+  expect_memory(CostModel(problem).memory(2, 3, 4, 1), 870, 70 + 10, 120);
+}
+
+TEST(StageMemory, DecidesWhatFits) {
+  Problem problem = three_layers();
+  // Layers 0 and 1 with two micro-batches under way, and layer 2.
+  problem.cluster.devices[0].memory_bytes = 1500 + 1100 + 240;
+  problem.cluster.devices[1].memory_bytes = 870 + 870 + 120;
+  const Plan plan{{{{0, 1}, {2}, 16}}, 4};
+  EXPECT_TRUE(CostModel(problem).check(plan).ok());
+  EXPECT_EQ(CostModel(problem).terms(plan.replicas[0], 4).time.most_samples, ReplicaTime{}.most_samples);
+  for (Device& device : problem.cluster.devices) {
+    --device.memory_bytes;
+    EXPECT_FALSE(CostModel(problem).check(plan).ok());
+    EXPECT_LT(CostModel(problem).terms(plan.replicas[0], 4).time.most_samples, 16);
+    ++device.memory_bytes;
+  }
+}
+
+TEST(StageTime, HasAFixedPartOfEachMicroBatch) {
+  const Problem problem = three_layers();
+  const CostModel model(problem);
+  EXPECT_DOUBLE_EQ(model.compute_ms(0, 0, 3, 4), 3 + 1 + 4 * 12);
+  // A slow device's own overhead is not scaled.
+  EXPECT_DOUBLE_EQ(model.compute_ms(1, 1, 3, 4), 7 + 2 * (3 + 1 + 4 * 10));
+}
+
+TEST(Synchronizing, IsOfTrainedWeightsAlone) {
+  Problem problem = three_layers();
+  for (Device& device : problem.cluster.devices) device.servers = {0, 10};
+  const Plan plan{{{{0, 1}, {2}, 16}}, 4};
+  EXPECT_DOUBLE_EQ(CostModel(problem).forecast(plan).sync_ms, 2 * 1100 / 10.0);
+}
+
+}  // namespace
+}  // namespace paceline::planner

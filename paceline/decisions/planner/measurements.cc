@@ -1,0 +1,109 @@
+#include "paceline/decisions/planner/measurements.h"
+
+#include <cmath>
+#include <utility>
+
+namespace paceline::planner {
+
+namespace {
+bool is_device(const Problem& problem, std::int32_t n) { return n >= 0 && n < problem.cluster.size(); }
+}  // namespace
+
+Measurements::Measurements(Problem initial, bool alike)
+    : initial_(std::move(initial)),
+      problem_(initial_),
+      slowness_(initial_.cluster.devices.size(), ClippedMean(1)),
+      alike_(alike),
+      learnt_(initial_.cluster.links.size()) {
+  for (const Link& link : initial_.cluster.links) links_.emplace_back(link);
+}
+
+void Measurements::add_stage(const StageObservation& stage) {
+  if (!is_device(problem_, stage.device) || stage.samples <= 0 || stage.begin < 0 ||
+      stage.end <= stage.begin || stage.end > problem_.layers())
+    return;
+  const auto n = static_cast<std::size_t>(stage.device);
+  const Device& before = initial_.cluster.devices[n];
+  double work = 0, fixed = 0;  // times on a device of speed 1: a sample's, a micro-batch's
+  for (std::int32_t l = stage.begin; l < stage.end; ++l) {
+    const auto layer = static_cast<std::size_t>(l);
+    work += before.layer_ms.empty() ? initial_.model.layers[layer].work_ms : before.layer_ms[layer];
+    fixed += initial_.model.layers[layer].fixed_ms;
+  }
+  const double expected = work / before.speed * static_cast<double>(stage.samples) +
+                          fixed / before.speed * static_cast<double>(stage.micro_batches);
+  const double measured = stage.compute_ms - before.overhead_ms * static_cast<double>(stage.micro_batches);
+  if (!(measured > 0) || !(expected > 0) || !std::isfinite(measured)) return;
+  slowness_[n].add(measured / expected);
+  problem_.cluster.devices[n].speed = before.speed / slowness_[n].value();
+}
+
+void Measurements::add_link(const LinkObservation& seen) {
+  if (!is_device(problem_, seen.from) || !is_device(problem_, seen.to)) return;
+  if (!(seen.ms > 0) || !(seen.bytes > 0) || !std::isfinite(seen.ms)) return;
+  const std::size_t place = static_cast<std::size_t>(seen.from) * problem_.cluster.devices.size() +
+                            static_cast<std::size_t>(seen.to);
+  if (seen.shared) {
+    links_[place].add_shared(seen.bytes, seen.ms);
+  } else {
+    links_[place].add(seen.bytes, seen.ms);
+    if (alike_ && links_[place].settled()) learn_from(place);
+  }
+  problem_.cluster.links[place] = links_[place].link();
+}
+
+// Compares the link with its first description, because a later slowdown says nothing about other links.
+void Measurements::learn_from(std::size_t link) {
+  const Link& said = initial_.cluster.links[link];
+  if (learnt_[link] || !std::isfinite(said.bytes_per_ms)) return;
+  learnt_[link] = true;
+  Shares& shares = shares_[{said.latency_ms, said.bytes_per_ms}];
+  const double before = shares.mean();
+  shares.sum += links_[link].link().bytes_per_ms / said.bytes_per_ms;
+  shares.count += 1;
+  for (std::size_t other = 0; other < links_.size(); ++other) {
+    const Link& of_other = initial_.cluster.links[other];
+    const bool like_it = of_other.latency_ms == said.latency_ms && of_other.bytes_per_ms == said.bytes_per_ms;
+    if (!like_it || links_[other].seen()) continue;
+    links_[other].scale(shares.mean() / before);
+    problem_.cluster.links[other] = links_[other].link();
+  }
+}
+
+void Measurements::add_sync(double ms, const Plan& plan) {
+  const double expected = CostModel(initial_).forecast(plan).sync_ms;
+  if (!(ms > 0) || !(expected > 0) || !std::isfinite(ms)) return;
+  sync_.add(ms / expected);
+  problem_.cluster.server_bytes_per_ms = initial_.cluster.server_bytes_per_ms / sync_.value();
+  for (std::size_t n = 0; n < problem_.cluster.devices.size(); ++n) {
+    const Link& before = initial_.cluster.devices[n].servers;
+    problem_.cluster.devices[n].servers = {before.latency_ms * sync_.value(),
+                                           before.bytes_per_ms / sync_.value()};
+  }
+}
+
+void Measurements::add(const BatchObservation& observation, const Plan& plan) {
+  for (const StageObservation& stage : observation.stages) add_stage(stage);
+  for (const LinkObservation& seen : observation.links) add_link(seen);
+  for (const PriceObservation& price : observation.prices) {
+    if (is_device(problem_, price.device) && price.price_per_hour >= 0)
+      problem_.cluster.devices[static_cast<std::size_t>(price.device)].price_per_hour = price.price_per_hour;
+  }
+  if (observation.sync_ms) add_sync(*observation.sync_ms, plan);
+}
+
+std::vector<std::int32_t> Measurements::apply_membership(const BatchObservation& observation) {
+  std::vector<std::int32_t> changed;
+  const auto set = [&](const std::vector<std::int32_t>& devices, bool present) {
+    for (const std::int32_t n : devices) {
+      if (!is_device(problem_, n)) continue;
+      Device& device = problem_.cluster.devices[static_cast<std::size_t>(n)];
+      if (std::exchange(device.present, present) != present) changed.push_back(n);
+    }
+  };
+  set(observation.joined, true);
+  set(observation.left, false);
+  return changed;
+}
+
+}  // namespace paceline::planner

@@ -1,0 +1,30 @@
+// The whole input of a plan. Plain values.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "paceline/decisions/planner/cluster.h"
+#include "paceline/decisions/planner/costs.h"
+#include "paceline/decisions/planner/profile.h"
+
+namespace paceline::planner {
+
+struct Problem {
+  ModelProfile model;  // at least one layer
+  Cluster cluster;
+  std::int64_t batch = 1;                   // B
+  std::vector<std::int64_t> micro_batches;  // the u to choose from, ascending, each in [1, B]; not empty
+  std::vector<Budget> budgets;
+
+  std::int32_t layers() const { return static_cast<std::int32_t>(model.layers.size()); }
+};
+
+// 1, 2, 4, … up to the batch.
+inline std::vector<std::int64_t> powers_of_two_up_to(std::int64_t batch) {
+  std::vector<std::int64_t> powers;
+  for (std::int64_t u = 1; u <= batch && u > 0; u *= 2) powers.push_back(u);
+  return powers;
+}
+
+}  // namespace paceline::planner

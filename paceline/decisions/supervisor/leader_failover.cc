@@ -1,0 +1,52 @@
+#include "paceline/decisions/supervisor/leader_failover.h"
+
+#include <utility>
+
+namespace paceline::supervisor {
+
+namespace {
+
+// kSilence: long enough that a coordinator that is started again does not count as gone. kPause: the interval
+// of looks at the folder.
+constexpr std::chrono::seconds kSilence{2};
+constexpr std::chrono::seconds kPause{1};
+// The time between one host's turn and the next one's.
+constexpr std::chrono::seconds kTurn{2};
+
+std::chrono::duration<double> patience_of(HostRank host, double patience_s) {
+  return std::chrono::duration<double>(patience_s) + host.value() * kTurn;
+}
+
+}  // namespace
+
+double longest_s(HostRank host, double patience_s) { return 2 * patience_of(host, patience_s).count() + 60; }
+
+LeaderFailover::LeaderFailover(HostRank host, double patience_s, std::string run, SteadyTime now)
+    : host_(host), patience_(patience_of(host, patience_s)), run_(std::move(run)), heard_(now) {}
+
+void LeaderFailover::heard(const std::string& run, SteadyTime now) {
+  run_ = run;
+  heard_ = now;
+}
+
+bool LeaderFailover::wants_to_look(SteadyTime now) const {
+  return !run_.empty() && now >= heard_ + kSilence && (!looked_ || now >= *looked_ + kPause);
+}
+
+LeaderFailover::Step LeaderFailover::look(const Seen& seen, SteadyTime now) {
+  looked_ = now;
+  if (!seen.leader) return {};
+  if (seen.leader->host != led_by_ && seen.leader->host != host_) {
+    led_by_ = seen.leader->host;
+    heard_ = now;
+    return Follow{*seen.leader};
+  }
+  if (seen.led) return {};
+  if (seen.over) return Over{};
+  if (now < heard_ + patience_) return {};
+  heard_ = now;  // if it cannot lead, it tries again after the same time
+  if (seen.leader->host == host_) return Lead{};
+  return Lead{seen.leader->host};
+}
+
+}  // namespace paceline::supervisor

@@ -1,0 +1,102 @@
+// The steps of a host that hears nothing of the coordinator, for several contents of the run folder.
+#include "paceline/decisions/supervisor/leader_failover.h"
+
+#include <gtest/gtest.h>
+
+namespace paceline::supervisor {
+namespace {
+
+using std::chrono::seconds;
+constexpr char kRun[] = "/runs/one";
+
+class LeaderFailoverTest : public ::testing::Test {
+ protected:
+  void SetUp() override { host_.heard(kRun, start_); }
+  // Does what a host does: looks when it is time to.
+  LeaderFailover::Step after(LeaderFailover& host, int silent_s) const {
+    const auto now = start_ + seconds(silent_s);
+    return host.wants_to_look(now) ? host.look(folder_, now) : LeaderFailover::Step{};
+  }
+  LeaderFailover::Step after(int silent_s) { return after(host_, silent_s); }
+  static bool nothing(const LeaderFailover::Step& step) {
+    return std::holds_alternative<std::monostate>(step);
+  }
+
+  LeaderFailover::Seen folder_{{{HostRank(0), "10.0.0.1:7461"}}, false, false};
+  const LeaderFailover::SteadyTime start_{std::chrono::hours(1)};
+  LeaderFailover host_{HostRank(1), 30, "", start_};
+};
+
+TEST_F(LeaderFailoverTest, WaitsForACoordinatorThatWasHeardNotLongAgo) {
+  EXPECT_TRUE(nothing(after(1)));
+  EXPECT_FALSE(host_.wants_to_look(start_ + seconds(1)));
+  EXPECT_TRUE(host_.wants_to_look(start_ + seconds(2)));
+  EXPECT_TRUE(nothing(after(31)));
+}
+
+TEST_F(LeaderFailoverTest, LooksOnceASecond) {
+  EXPECT_TRUE(nothing(after(2)));
+  EXPECT_FALSE(host_.wants_to_look(start_ + seconds(2) + std::chrono::milliseconds(999)));
+  EXPECT_TRUE(host_.wants_to_look(start_ + seconds(3)));
+}
+
+TEST_F(LeaderFailoverTest, LeadsWhereNobodyDoes) {
+  const auto step = after(32);
+  ASSERT_TRUE(std::holds_alternative<LeaderFailover::Lead>(step));
+  EXPECT_EQ(std::get<LeaderFailover::Lead>(step).lost, HostRank(0));
+  EXPECT_TRUE(nothing(after(33))) << "if it cannot, it tries again later";
+  EXPECT_TRUE(std::holds_alternative<LeaderFailover::Lead>(after(64)));
+}
+
+// A host that is started again may have led the run itself.
+TEST_F(LeaderFailoverTest, LosesNobodyWhereItLedItself) {
+  folder_.leader->host = HostRank(1);
+  const auto step = after(32);
+  ASSERT_TRUE(std::holds_alternative<LeaderFailover::Lead>(step));
+  EXPECT_EQ(std::get<LeaderFailover::Lead>(step).lost, std::nullopt);
+}
+
+TEST_F(LeaderFailoverTest, EachHostHasItsTurn) {
+  LeaderFailover next(HostRank(2), 30, kRun, start_);
+  EXPECT_TRUE(nothing(after(next, 33)));
+  EXPECT_TRUE(std::holds_alternative<LeaderFailover::Lead>(after(next, 34)));
+}
+
+// This host may be cut off, or the coordinator may hang.
+TEST_F(LeaderFailoverTest, NeverLeadsWhereAnotherProcessHoldsTheFolder) {
+  folder_.led = true;
+  EXPECT_TRUE(nothing(after(1000)));
+}
+
+TEST_F(LeaderFailoverTest, GoesWhereTheRunIsLedFrom) {
+  folder_.leader = {HostRank(2), "10.0.0.3:7461"};
+  EXPECT_TRUE(nothing(after(1)));
+  const auto step = after(3);
+  ASSERT_TRUE(std::holds_alternative<LeaderFailover::Follow>(step));
+  EXPECT_EQ(std::get<LeaderFailover::Follow>(step).leader.host, HostRank(2));
+  EXPECT_EQ(std::get<LeaderFailover::Follow>(step).leader.address, "10.0.0.3:7461");
+  EXPECT_TRUE(nothing(after(5))) << "once it is there, it waits there";
+}
+
+TEST_F(LeaderFailoverTest, SeesThatTheRunIsOver) {
+  folder_.over = true;
+  EXPECT_TRUE(nothing(after(1)));
+  EXPECT_TRUE(std::holds_alternative<LeaderFailover::Over>(after(3)));
+}
+
+// A host may be started again in the middle of a run.
+TEST_F(LeaderFailoverTest, MayKnowTheRunFromItsStart) {
+  LeaderFailover fresh(HostRank(1), 30, kRun, start_);
+  EXPECT_TRUE(nothing(after(fresh, 31)));
+  EXPECT_TRUE(std::holds_alternative<LeaderFailover::Lead>(after(fresh, 32)));
+}
+
+TEST_F(LeaderFailoverTest, DoesNothingBeforeItHasHeardOfARun) {
+  LeaderFailover fresh(HostRank(1), 30, "", start_);
+  EXPECT_FALSE(fresh.wants_to_look(start_ + seconds(1000)));
+  folder_.leader.reset();
+  EXPECT_TRUE(nothing(after(1000))) << "nobody can be read to have led it";
+}
+
+}  // namespace
+}  // namespace paceline::supervisor

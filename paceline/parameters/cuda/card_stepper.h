@@ -1,0 +1,68 @@
+// Steps a shard in a card's memory: the optimizer's state lies there, and one kernel makes a version. The
+// kernels' arithmetic is that of the host (ps/step_math.h), so the bytes are the same.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include <absl/status/statusor.h>
+
+#include "paceline/parameters/cuda/card.h"
+#include "paceline/parameters/cuda/card_kernels.h"
+#include "paceline/parameters/cuda/card_tensors.h"
+#include "paceline/parameters/cuda/kernel_arguments.h"
+#include "paceline/parameters/ps/stepper.h"
+
+namespace paceline::cuda {
+
+class CardStepper final : public ps::Stepper {
+ public:
+  // The plan outlives this. Errors: the card has no room for the state.
+  static absl::StatusOr<std::unique_ptr<CardStepper>> create(std::shared_ptr<Card> card,
+                                                             const ps::StepPlan& plan);
+  ~CardStepper() override;
+
+  absl::Status set_state(ps::StateStreams state) override;
+  absl::StatusOr<ps::StateStreams> state(bool before) const override;
+  absl::StatusOr<bool> begin(std::span<const float> weights, std::span<const ps::StepNumbers> numbers,
+                             std::span<float> buffer) override;
+  absl::Status copy_constants(std::span<const float> from, std::span<float> to) override;
+  absl::StatusOr<bool> step(const Step& step) override;
+  absl::Status read(std::span<const float> from, std::span<float> to) const override;
+  int threads() const override { return 1; }
+
+ private:
+  CardStepper(std::shared_ptr<Card> card, CardStream stream, const ps::StepPlan& plan)
+      : card_(std::move(card)), stream_(std::move(stream)), plan_(plan) {}
+  absl::Status make_state();
+  absl::Status make_tables();
+  absl::Status write_members(const ps::Update& update);
+  absl::Status write_numbers(std::span<const ps::StepNumbers> numbers);
+  // Writes the direction of the state as it is into a buffer.
+  absl::Status write_direction(std::span<const ps::StepNumbers> numbers, std::span<float> buffer);
+  // Writes the factor that clips the members' gradient to the card.
+  absl::Status clip(const ps::Update& update);
+  // The arguments that all kernels of a version share.
+  UpdateArguments arguments(const float* latest, std::span<float> next) const;
+  // Waits for all work, and returns whether no kernel found a number that is not finite.
+  absl::StatusOr<bool> finite() const;
+
+  const std::shared_ptr<Card> card_;
+  const CardStream stream_;
+  const ps::StepPlan& plan_;
+  std::optional<CardKernels> kernels_;
+  CardMemory state_;   // the streams, one after the other
+  CardMemory tables_;  // pieces, blocks of squares, and room for what changes with each step
+  CardMemory members_;
+  // Values that are copied to the card at the beginning of a step; they are kept until its end.
+  std::vector<MemberArgument> members_here_;
+  std::vector<ps::StepNumbers> numbers_here_;
+  UpdateArguments update_;  // places in tables_
+  SquaresArguments squares_;
+  ClipArguments clip_;
+  std::optional<CardTensors> tensors_;  // if the optimizer steps whole tensors
+};
+
+}  // namespace paceline::cuda

@@ -1,0 +1,281 @@
+// Tests of shards in a card's memory, against shards in the host's: on a real card if PACELINE_CUDA_DRIVER is
+// empty or unset and there is one, else with the stand-in that the build names.
+#include <cmath>
+#include <cstdlib>
+#include <random>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "paceline/parameters/cuda/card_buffers.h"
+#include "paceline/parameters/cuda/card_stepper.h"
+#include "paceline/parameters/ps/look_ahead.h"
+#include "paceline/parameters/ps/shard.h"
+
+namespace paceline::cuda {
+namespace {
+
+using ps::OptimizerKind;
+using ps::TensorKind;
+
+std::shared_ptr<Card> first_card() {
+  static const std::shared_ptr<Card> card = [] {
+    const std::string named = Driver::library_of_environment();
+    auto driver = Driver::load(named.empty() ? PACELINE_STAND_IN_DRIVER : named);
+    EXPECT_TRUE(driver.ok()) << driver.status();
+    const auto all = Card::all(**driver);
+    EXPECT_TRUE(all.ok() && !all->empty());
+    auto opened = Card::open(*driver, all->front());
+    EXPECT_TRUE(opened.ok()) << opened.status();
+    return *std::move(opened);
+  }();
+  return card;
+}
+
+ps::Layout some_layout(bool with_constants) {
+  ps::Layout layout;
+  layout.add("first.weight", TensorKind::kParameter, {70, 91});
+  layout.add("first.bias", TensorKind::kParameter, {91});
+  if (with_constants) layout.add("table", TensorKind::kConstant, {1000});
+  layout.add("norm.mean", TensorKind::kStatistic, {91});
+  layout.add("norm.variance", TensorKind::kStatistic, {91});
+  layout.add("second.weight", TensorKind::kParameter, {91, 113});
+  if (with_constants) layout.add("mask", TensorKind::kConstant, {3});
+  layout.add("second.bias", TensorKind::kParameter, {1});
+  return layout;
+}
+
+// Random numbers in the tensors, and zeros in the padding.
+std::vector<float> random_floats(const ps::Layout& layout, unsigned seed) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal;
+  std::vector<float> floats(static_cast<std::size_t>(layout.size()));
+  for (const ps::TensorSpec& tensor : layout.tensors()) {
+    for (std::int64_t i = tensor.offset; i < tensor.offset + tensor.size; ++i)
+      floats[static_cast<std::size_t>(i)] = normal(random);
+  }
+  return floats;
+}
+
+// One shard in the host's memory and one on the card, which are told the same.
+class Pair {
+ public:
+  Pair(const ps::Layout& layout, const ps::OptimizerConfig& optimizer, bool look_ahead = false,
+       const std::vector<ps::ParameterGroup>& groups = {}, int kept = 2)
+      : layout_(layout),
+        service_(ipc::DescriptorService::start().value()),
+        gradients_(first_card(), *service_, "gradient", layout.size()),
+        stream_(CardStream::create(first_card()).value()),
+        host_(layout, optimizer,
+              memory::WeightWriter::create(ps::Shard::board_floats(layout, look_ahead), 1, kept).value(), 2,
+              groups),
+        card_(on_card(layout, optimizer, look_ahead, groups, kept)) {}
+
+  void start(Version version, const std::vector<float>& weights) {
+    ASSERT_TRUE(host_.start(version, weights).ok());
+    const absl::Status started = card_.start(version, weights);
+    ASSERT_TRUE(started.ok()) << started;
+  }
+
+  // Both apply the same commit.
+  void apply(ps::Update update, const std::vector<std::vector<float>>& gradients) {
+    ps::Update here = update, there = update;
+    for (std::size_t i = 0; i < gradients.size(); ++i) {
+      const double weight = 1.0 / static_cast<double>(gradients.size() + i);
+      const double share = 1.0 / static_cast<double>(gradients.size());
+      here.members.push_back({gradients[i].data(), weight, share});
+      float* const slot = gradients_.at(static_cast<int>(i)).value();
+      ASSERT_TRUE(stream_
+                      .upload(reinterpret_cast<DevicePointer>(slot), gradients[i].data(),
+                              gradients[i].size() * sizeof(float))
+                      .ok());
+      there.members.push_back({slot, weight, share});
+    }
+    const absl::Status on_host = host_.apply(here);
+    const absl::Status on_card = card_.apply(there);
+    ASSERT_EQ(on_host, on_card);
+    ASSERT_EQ(host_.finite(), card_.finite());
+  }
+
+  void expect_equal() {
+    ASSERT_EQ(host_.version(), card_.version());
+    expect_same(host_.read(host_.board().latest()).value(), card_.read(card_.board().latest()).value(),
+                "buffer");
+    const ps::OptimizerState here = host_.read_state().value(), there = card_.read_state().value();
+    ASSERT_EQ(here.fractions, there.fractions);
+    ASSERT_EQ(here.streams.size(), there.streams.size());
+    for (std::size_t i = 0; i < here.streams.size(); ++i)
+      expect_same(here.streams[i], there.streams[i], "state");
+  }
+
+  ps::Shard& host() { return host_; }
+  ps::Shard& card() { return card_; }
+  const ps::Layout& layout() const { return layout_; }
+
+ private:
+  static void expect_same(const std::vector<float>& here, const std::vector<float>& there, const char* what) {
+    ASSERT_EQ(here.size(), there.size());
+    for (std::size_t i = 0; i < here.size(); ++i) {
+      // A NaN may have other bits on a card.
+      if (std::isnan(here[i]) && std::isnan(there[i])) continue;
+      ASSERT_EQ(std::bit_cast<std::uint32_t>(here[i]), std::bit_cast<std::uint32_t>(there[i]))
+          << what << ", float " << i << ": " << here[i] << " and " << there[i];
+    }
+  }
+
+  ps::Shard on_card(const ps::Layout& layout, const ps::OptimizerConfig& optimizer, bool look_ahead,
+                    const std::vector<ps::ParameterGroup>& groups, int kept) {
+    const std::int64_t floats = ps::Shard::board_floats(layout, look_ahead);
+    auto board = memory::WeightWriter::create(
+        floats, 1, kept, std::make_unique<CardBuffers>(first_card(), *service_, "board/0", floats));
+    auto plan = std::make_unique<const ps::StepPlan>(ps::StepPlan::of(layout, optimizer, groups));
+    auto stepper = CardStepper::create(first_card(), *plan);
+    EXPECT_TRUE(stepper.ok()) << stepper.status();
+    return ps::Shard(std::move(plan), std::move(board).value(), *std::move(stepper));
+  }
+
+  const ps::Layout layout_;
+  std::unique_ptr<ipc::DescriptorService> service_;
+  CardBuffers gradients_;
+  CardStream stream_;
+  ps::Shard host_;
+  ps::Shard card_;
+};
+
+constexpr OptimizerKind kEveryKind[] = {
+    OptimizerKind::kSgd,       OptimizerKind::kNesterov, OptimizerKind::kRmsprop, OptimizerKind::kLion,
+    OptimizerKind::kAdam,      OptimizerKind::kAdamW,    OptimizerKind::kLars,    OptimizerKind::kLamb,
+    OptimizerKind::kAdafactor, OptimizerKind::kAdamax};
+
+void train(Pair& pair, int commits, unsigned seed) {
+  std::mt19937 random(seed);
+  for (int i = 0; i < commits && !testing::Test::HasFatalFailure(); ++i) {
+    ps::Update update{.version = pair.host().version().next(), .members = {}};
+    update.learning_rate = 0.01 * (1 + i);
+    update.fraction = i % 3 == 0 ? 1.0 : 0.25;
+    std::vector<std::vector<float>> gradients;
+    for (unsigned member = 0; member < 1 + random() % 5; ++member)
+      gradients.push_back(random_floats(pair.layout(), static_cast<unsigned>(random())));
+    pair.apply(update, gradients);
+    pair.expect_equal();
+  }
+}
+
+TEST(CardShard, HasTheHostsBytesUnderEveryOptimizer) {
+  for (const OptimizerKind kind : kEveryKind) {
+    for (const bool look_ahead : {false, true}) {
+      if (look_ahead && !ps::has_direction(kind)) continue;
+      SCOPED_TRACE(static_cast<int>(kind));
+      Pair pair(some_layout(true), {.kind = kind, .weight_decay = 0.01}, look_ahead);
+      pair.start(Version(0), random_floats(pair.layout(), 1));
+      pair.expect_equal();
+      train(pair, 7, 3);
+    }
+  }
+}
+
+TEST(CardShard, HasTheHostsBytesIfTheNormIsClipped) {
+  for (const OptimizerKind kind : {OptimizerKind::kAdamW, OptimizerKind::kLamb}) {
+    for (const double clip : {0.5, 1e6}) {
+      Pair pair(some_layout(true), {.kind = kind, .clip = clip});
+      pair.start(Version(0), random_floats(pair.layout(), 1));
+      train(pair, 5, 4);
+    }
+  }
+}
+
+TEST(CardShard, HasTheHostsBytesWithGroupsOfParameters) {
+  const std::vector<ps::ParameterGroup> groups{
+      {.tensors = {"first.bias", "second.bias"}, .weight_decay = 0.0},
+      {.tensors = {"second.weight"}, .rate = 0.1}};
+  Pair pair(some_layout(false), {.kind = OptimizerKind::kAdamW, .weight_decay = 0.1}, true, groups);
+  pair.start(Version(0), random_floats(pair.layout(), 1));
+  train(pair, 5, 5);
+}
+
+TEST(CardShard, HasTheHostsBytesForDifferencesOfLocalSteps) {
+  Pair pair(some_layout(true), {.kind = OptimizerKind::kSgd});
+  pair.start(Version(0), random_floats(pair.layout(), 1));
+  pair.apply({.version = Version(1), .members = {}, .learning_rate = 0.1, .of_differences = true},
+             {random_floats(pair.layout(), 2), random_floats(pair.layout(), 3)});
+  pair.expect_equal();
+}
+
+TEST(CardShard, FindsWhatIsNotFinite) {
+  for (const float wrong : {NAN, INFINITY, -INFINITY}) {
+    Pair pair(some_layout(true), {.kind = OptimizerKind::kAdam});
+    pair.start(Version(0), random_floats(pair.layout(), 1));
+    std::vector<float> gradient = random_floats(pair.layout(), 2);
+    gradient[100] = wrong;
+    pair.apply({.version = Version(1), .members = {}, .learning_rate = 0.1, .only_finite = true}, {gradient});
+    EXPECT_FALSE(pair.card().finite());
+    EXPECT_EQ(pair.card().version(), Version(0));
+  }
+}
+
+TEST(CardShard, KeepsAVersionWhileOthersAreMade) {
+  Pair pair(some_layout(true), {.kind = OptimizerKind::kSgd});
+  pair.start(Version(0), random_floats(pair.layout(), 1));
+  train(pair, 2, 6);
+  ASSERT_TRUE(pair.card().board().keep(Version(2)).ok());
+  const std::vector<float> before = pair.card().read(pair.card().kept_weights(Version(2))).value();
+  train(pair, 6, 7);
+  EXPECT_EQ(pair.card().read(pair.card().kept_weights(Version(2))).value(), before);
+}
+
+TEST(CardShard, GoesOnFromAStateThatTheHostSaved) {
+  for (const auto& [kind, look_ahead] : {std::pair{OptimizerKind::kAdamW, false},
+                                         {OptimizerKind::kAdamW, true},
+                                         {OptimizerKind::kLars, true},
+                                         {OptimizerKind::kAdafactor, false}}) {
+    Pair first(some_layout(true), {.kind = kind}, look_ahead);
+    first.start(Version(0), random_floats(first.layout(), 1));
+    train(first, 3, 8);
+    Pair second(some_layout(true), {.kind = kind}, look_ahead);
+    ASSERT_TRUE(second.card().restore_optimizer(first.host().read_state().value()).ok());
+    ASSERT_TRUE(second.host().restore_optimizer(first.card().read_state().value()).ok());
+    second.start(Version(3), first.card().read(first.card().weights()).value());
+    second.expect_equal();
+    train(second, 3, 9);
+  }
+}
+
+TEST(CardMemory, SaysWhatIsMissingIfTheCardIsFull) {
+  const auto memory = CardMemory::create(first_card(), std::size_t{1} << 50);
+  EXPECT_EQ(memory.status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(memory.status().message()), testing::HasSubstr("MiB more are needed"));
+}
+
+TEST(CardMemory, IsTheSameForTheProcessThatImportsIt) {
+  const auto service = ipc::DescriptorService::start().value();
+  CardBuffers buffers(first_card(), *service, "gradient", 5000);
+  float* const made = buffers.at(3).value();
+  const CardStream stream = CardStream::create(first_card()).value();
+  const std::vector<float> numbers(5000, 1.5f);
+  ASSERT_TRUE(stream.upload(reinterpret_cast<DevicePointer>(made), numbers.data(), 20000).ok());
+  const FileDescriptor descriptor = ipc::DescriptorService::get(service->address(), "gradient/3").value();
+  const CardMemory imported = CardMemory::import(first_card(), descriptor, 20000).value();
+  std::vector<float> read(5000);
+  ASSERT_TRUE(stream.download(read.data(), imported.address(), 20000).ok());
+  EXPECT_EQ(read, numbers);
+  buffers.free(3);
+  EXPECT_FALSE(ipc::DescriptorService::get(service->address(), "gradient/3").ok());
+  ASSERT_TRUE(stream.download(read.data(), imported.address(), 20000).ok());
+  EXPECT_EQ(read, numbers);
+}
+
+TEST(Card, NamesAnUnknownOne) {
+  const std::string named = Driver::library_of_environment();
+  const auto driver = Driver::load(named.empty() ? PACELINE_STAND_IN_DRIVER : named);
+  ASSERT_TRUE(driver.ok());
+  EXPECT_EQ(Card::open(*driver, "GPU-none").status().code(), absl::StatusCode::kUnavailable);
+}
+
+TEST(Driver, SaysThatThereIsNone) {
+  const auto driver = Driver::load("libnone.so.7");
+  EXPECT_EQ(driver.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(driver.status().message()), testing::HasSubstr("libnone.so.7"));
+}
+
+}  // namespace
+}  // namespace paceline::cuda

@@ -1,0 +1,65 @@
+// The weights of another host's shard for the workers of this host: a board that a link fills, instead of a
+// shard. Used by the thread that reads the link.
+//
+// Invariant: versions come in order and are published whole; one that is kept is not published, so it may
+// come late. The first version comes with all its blocks, later ones without those that do not move, which
+// are then copied here, once for each buffer.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <absl/status/statusor.h>
+
+#include "paceline/base/ids.h"
+#include "paceline/parameters/exchange/message.h"
+#include "paceline/parameters/memory/weight_board.h"
+
+namespace paceline::exchange {
+
+class Mirror {
+ public:
+  // `board`: has as many floats as the shard's. `moving`: for each block, as in the outlet.
+  Mirror(memory::WeightWriter board, std::int64_t floats, std::vector<bool> moving)
+      : board_(std::move(board)), floats_(floats), moving_(std::move(moving)) {}
+
+  // Memory for a block of weights; nothing while another version is under way. Errors: DataLoss if this block
+  // cannot come now.
+  absl::StatusOr<std::optional<std::span<float>>> room(const Header& header);
+  // True if this version or a later one is published already.
+  bool is_over(const Header& header) const {
+    return header.kind == Kind::kWeights && published_ && header.version <= board_.version();
+  }
+  // True until the first version, which has all blocks, has come.
+  bool is_empty() const { return whole_.empty(); }
+  // Call when a block has arrived. Returns the version's header if this completed it; the version is then
+  // published or kept. Errors: ResourceExhausted if too many are kept.
+  absl::StatusOr<std::optional<Header>> arrived();
+
+  void drop(Version version) { board_.drop(version); }
+  void release_reader(int slot) { board_.release_reader(slot); }
+  std::string path() const { return board_.path(); }
+
+ private:
+  struct Coming {
+    Header header;  // its first block's header
+    std::span<float> memory;
+    std::vector<bool> offered;
+    std::size_t missing;  // the number of missing blocks
+  };
+
+  void begin(const Header& header);
+  void fill_in(std::span<float> memory);
+
+  memory::WeightWriter board_;
+  const std::int64_t floats_;
+  const std::vector<bool> moving_;
+  std::vector<const float*> whole_;  // buffers that have the blocks that do not move
+  bool published_ = false;           // whether any version was
+  std::optional<Coming> coming_;
+};
+
+}  // namespace paceline::exchange

@@ -1,0 +1,128 @@
+#include "paceline/parameters/memory/gradient_buffer.h"
+
+#include <atomic>
+#include <new>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "paceline/base/status_macros.h"
+
+namespace paceline::memory {
+
+namespace {
+
+constexpr std::uint64_t kGradientMagic = 0x31647267656c6370;  // "pclegrd1"
+constexpr std::size_t kHeaderBytes = 4096;
+
+struct GradientHeader {
+  std::uint64_t magic;
+  std::int64_t floats;
+  std::atomic<std::int64_t> clock;  // clock of the iteration the gradient is from
+  std::atomic<std::uint64_t> sums_progress;
+};
+
+GradientHeader* header_of(const ipc::Mapping& mapping) {
+  return reinterpret_cast<GradientHeader*>(mapping.data());
+}
+
+// Header, gradient, sums.
+std::size_t bytes_for(std::int64_t floats) {
+  return kHeaderBytes + 2 * static_cast<std::size_t>(floats) * sizeof(float);
+}
+
+std::span<float> gradient_of(const ipc::Mapping& mapping, std::int64_t floats) {
+  return {reinterpret_cast<float*>(mapping.data() + kHeaderBytes), static_cast<std::size_t>(floats)};
+}
+
+std::span<float> sums_of(const ipc::Mapping& mapping, std::int64_t floats) {
+  return {gradient_of(mapping, floats).data() + floats, static_cast<std::size_t>(floats)};
+}
+
+struct OpenGradient {
+  ipc::SharedMemory memory;
+  ipc::Mapping mapping;
+};
+
+absl::StatusOr<OpenGradient> open_gradient(const std::string& path, std::int64_t floats, bool writable) {
+  PACELINE_ASSIGN_OR_RETURN(ipc::SharedMemory memory, ipc::SharedMemory::open(path));
+  PACELINE_ASSIGN_OR_RETURN(ipc::Mapping mapping, memory.map(0, bytes_for(floats), writable));
+  const GradientHeader* header = header_of(mapping);
+  if (header->magic != kGradientMagic || header->floats != floats) {
+    return absl::InvalidArgumentError(
+        fmt::format("{} is not a gradient of this model ({} floats)", path, floats));
+  }
+  return OpenGradient{std::move(memory), std::move(mapping)};
+}
+
+}  // namespace
+
+absl::StatusOr<GradientWriter> GradientWriter::create(std::int64_t floats) {
+  PACELINE_ASSIGN_OR_RETURN(ipc::SharedMemory memory,
+                            ipc::SharedMemory::create("paceline-gradient", bytes_for(floats)));
+  PACELINE_ASSIGN_OR_RETURN(ipc::Mapping mapping, memory.map(0, bytes_for(floats), true));
+  auto* header = new (mapping.data()) GradientHeader{};
+  header->magic = kGradientMagic;
+  header->floats = floats;
+  return GradientWriter(std::move(memory), std::move(mapping), floats);
+}
+
+absl::StatusOr<GradientWriter> GradientWriter::open(const std::string& path, std::int64_t floats) {
+  PACELINE_ASSIGN_OR_RETURN(OpenGradient open, open_gradient(path, floats, true));
+  return GradientWriter(std::move(open.memory), std::move(open.mapping), floats);
+}
+
+GradientWriter::GradientWriter(ipc::SharedMemory memory, ipc::Mapping mapping, std::int64_t floats)
+    : memory_(std::move(memory)), mapping_(std::move(mapping)), floats_(floats) {}
+
+std::span<float> GradientWriter::gradient() {
+  if (device_) return {reinterpret_cast<float*>(device_->data()), static_cast<std::size_t>(floats_)};
+  return gradient_of(mapping_, floats_);
+}
+
+absl::Status GradientWriter::move_to_device() {
+  if (device_) return absl::OkStatus();
+  PACELINE_ASSIGN_OR_RETURN(device_,
+                            ipc::Mapping::reserve(static_cast<std::size_t>(floats_) * sizeof(float)));
+  return absl::OkStatus();
+}
+
+std::span<float> GradientWriter::sums() { return sums_of(mapping_, floats_); }
+
+void GradientWriter::stamp(Clock clock) {
+  header_of(mapping_)->clock.store(clock.value(), std::memory_order_release);
+}
+
+void GradientWriter::publish_sums(std::uint64_t progress) {
+  header_of(mapping_)->sums_progress.store(progress, std::memory_order_release);
+}
+
+absl::StatusOr<GradientReader> GradientReader::open(const std::string& path, std::int64_t floats) {
+  PACELINE_ASSIGN_OR_RETURN(OpenGradient open, open_gradient(path, floats, false));
+  return GradientReader(std::move(open.mapping), floats);
+}
+
+GradientReader::GradientReader(ipc::Mapping mapping, std::int64_t floats)
+    : mapping_(std::move(mapping)), floats_(floats) {}
+
+absl::Status GradientReader::check(Clock clock) const {
+  const std::int64_t held = header_of(mapping_)->clock.load(std::memory_order_acquire);
+  if (held != clock.value()) {
+    return absl::FailedPreconditionError(
+        fmt::format("the worker's buffer holds iteration {}, not {}", held, clock));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::span<const float>> GradientReader::gradient(Clock clock) const {
+  PACELINE_RETURN_IF_ERROR(check(clock));
+  return std::span<const float>(gradient_of(mapping_, floats_));
+}
+
+std::uint64_t GradientReader::sums_progress() const {
+  return header_of(mapping_)->sums_progress.load(std::memory_order_acquire);
+}
+
+std::span<const float> GradientReader::sums() const { return sums_of(mapping_, floats_); }
+
+}  // namespace paceline::memory

@@ -1,0 +1,297 @@
+#include "paceline/parameters/ps/fused_update.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "paceline/base/check.h"
+#include "paceline/base/vectorized.h"
+#include "paceline/parameters/ps/step_math.h"
+#include "paceline/transport/collective/weighted_sum.h"
+
+namespace paceline::ps {
+
+namespace {
+
+// Members are summed block by block, so that the sum stays in the first-level cache: 8 kB.
+constexpr std::int64_t kBlock = kSquaresBlock;
+
+// The state of the version before and the new state may be the same memory.
+
+PACELINE_VECTORIZED Marks sgd(const StepNumbers& numbers, const float* __restrict gradient,
+                              const float* __restrict weights, float* __restrict next, const float* velocity,
+                              float* next_velocity, std::int64_t n) {
+  const SgdStep step(numbers);
+  Marks marks = 0;
+  PACELINE_INDEPENDENT_PASSES
+  for (std::int64_t i = 0; i < n; ++i) {
+    const Stepped to = step(gradient[i], weights[i], velocity[i], 0);
+    next_velocity[i] = to.state1;
+    next[i] = to.weight;
+    marks |= step.marks_of(to);
+  }
+  return marks;
+}
+
+PACELINE_VECTORIZED Marks nesterov(const StepNumbers& numbers, const float* __restrict gradient,
+                                   const float* __restrict weights, float* __restrict next,
+                                   const float* velocity, float* next_velocity, std::int64_t n) {
+  const NesterovStep step(numbers);
+  Marks marks = 0;
+  PACELINE_INDEPENDENT_PASSES
+  for (std::int64_t i = 0; i < n; ++i) {
+    const Stepped to = step(gradient[i], weights[i], velocity[i], 0);
+    next_velocity[i] = to.state1;
+    next[i] = to.weight;
+    marks |= step.marks_of(to);
+  }
+  return marks;
+}
+
+PACELINE_VECTORIZED Marks rmsprop(const StepNumbers& numbers, const float* __restrict gradient,
+                                  const float* __restrict weights, float* __restrict next,
+                                  const float* moving, float* next_moving, const float* squares,
+                                  float* next_squares, std::int64_t n) {
+  const RmspropStep step(numbers);
+  Marks marks = 0;
+  PACELINE_INDEPENDENT_PASSES
+  for (std::int64_t i = 0; i < n; ++i) {
+    const Stepped to = step(gradient[i], weights[i], moving[i], squares[i]);
+    next_squares[i] = to.state2;
+    next_moving[i] = to.state1;
+    next[i] = to.weight;
+    marks |= step.marks_of(to);
+  }
+  return marks;
+}
+
+PACELINE_VECTORIZED Marks lion(const StepNumbers& numbers, const float* __restrict gradient,
+                               const float* __restrict weights, float* __restrict next, const float* momentum,
+                               float* next_momentum, std::int64_t n) {
+  const LionStep step(numbers);
+  Marks marks = 0;
+  PACELINE_INDEPENDENT_PASSES
+  for (std::int64_t i = 0; i < n; ++i) {
+    const Stepped to = step(gradient[i], weights[i], momentum[i], 0);
+    next_momentum[i] = to.state1;
+    next[i] = to.weight;
+    marks |= step.marks_of(to);
+  }
+  return marks;
+}
+
+PACELINE_VECTORIZED Marks adam(const StepNumbers& numbers, const float* __restrict gradient,
+                               const float* __restrict weights, float* __restrict next, const float* first,
+                               float* next_first, const float* second, float* next_second, std::int64_t n) {
+  const AdamStep step(numbers);
+  Marks marks = 0;
+  PACELINE_INDEPENDENT_PASSES
+  for (std::int64_t i = 0; i < n; ++i) {
+    const Stepped to = step(gradient[i], weights[i], first[i], second[i]);
+    next_first[i] = to.state1;
+    next_second[i] = to.state2;
+    next[i] = to.weight;
+    marks |= step.marks_of(to);
+  }
+  return marks;
+}
+
+PACELINE_VECTORIZED Marks adamax(const StepNumbers& numbers, const float* __restrict gradient,
+                                 const float* __restrict weights, float* __restrict next, const float* first,
+                                 float* next_first, const float* largest, float* next_largest,
+                                 std::int64_t n) {
+  const AdamaxStep step(numbers);
+  Marks marks = 0;
+  PACELINE_INDEPENDENT_PASSES
+  for (std::int64_t i = 0; i < n; ++i) {
+    const Stepped to = step(gradient[i], weights[i], first[i], largest[i]);
+    next_first[i] = to.state1;
+    next_largest[i] = to.state2;
+    next[i] = to.weight;
+    marks |= step.marks_of(to);
+  }
+  return marks;
+}
+
+PACELINE_VECTORIZED void adam_direction(const StepNumbers& numbers, const float* __restrict first,
+                                        const float* __restrict second, float* __restrict direction,
+                                        std::int64_t n) {
+  const AdamStep step(numbers);
+  for (std::int64_t i = 0; i < n; ++i) direction[i] = step.direction(first[i], second[i]);
+}
+
+PACELINE_VECTORIZED void adamax_direction(const StepNumbers& numbers, const float* __restrict first,
+                                          const float* __restrict largest, float* __restrict direction,
+                                          std::int64_t n) {
+  const AdamaxStep step(numbers);
+  for (std::int64_t i = 0; i < n; ++i) direction[i] = step.direction(first[i], largest[i]);
+}
+
+// SGD, Nesterov, RMSprop, LARS.
+PACELINE_VECTORIZED void velocity_direction(const StepNumbers& numbers, const float* __restrict velocity,
+                                            float* __restrict direction, std::int64_t n) {
+  const SgdStep step(numbers);
+  for (std::int64_t i = 0; i < n; ++i) direction[i] = step.direction(velocity[i], 0);
+}
+
+PACELINE_VECTORIZED void lion_direction(const StepNumbers& numbers, const float* __restrict momentum,
+                                        float* __restrict direction, std::int64_t n) {
+  const LionStep step(numbers);
+  for (std::int64_t i = 0; i < n; ++i) direction[i] = step.direction(momentum[i], 0);
+}
+
+PACELINE_VECTORIZED void multiply(float factor, float* values, std::int64_t n) {
+  for (std::int64_t i = 0; i < n; ++i) values[i] = factor * values[i];
+}
+
+// In lanes of its own, so that the order of the sum does not depend on how wide a vector is.
+PACELINE_VECTORIZED double squares_in_lanes(const float* __restrict values, std::int64_t n) {
+  double lanes[kSquaresLanes] = {};
+  std::int64_t i = 0;
+  for (; i + kSquaresLanes <= n; i += kSquaresLanes) {
+    for (std::int64_t lane = 0; lane < kSquaresLanes; ++lane)
+      lanes[lane] = square_added(lanes[lane], values[i + lane]);
+  }
+  double sum = 0;
+  for (; i < n; ++i) sum = square_added(sum, values[i]);
+  return sum_in_order(sum, lanes, kSquaresLanes);
+}
+
+PACELINE_VECTORIZED Marks marks_of(const float* values, std::int64_t n) {
+  Marks marks = 0;
+  for (std::int64_t i = 0; i < n; ++i) marks |= mark_of(values[i]);
+  return marks;
+}
+
+// The place of element `at` in a stream of state. A stream that the optimizer does not have may be null.
+template <class Float>
+Float* in_state(const UpdateStreams& streams, Float* stream, std::int64_t at) {
+  return stream == nullptr ? nullptr : stream + (at - streams.state_begin);
+}
+
+Marks step(OptimizerKind kind, const StepNumbers& numbers, const float* gradient,
+           const UpdateStreams& streams, std::int64_t at, std::int64_t n) {
+  const float* weights = streams.weights + at;
+  float* next = streams.next_weights + at;
+  float* state1 = in_state(streams, streams.state1, at);
+  float* state2 = in_state(streams, streams.state2, at);
+  const float* before1 = streams.before1 != nullptr ? in_state(streams, streams.before1, at) : state1;
+  const float* before2 = streams.before2 != nullptr ? in_state(streams, streams.before2, at) : state2;
+  switch (kind) {
+    case OptimizerKind::kSgd:
+      return sgd(numbers, gradient, weights, next, before1, state1, n);
+    case OptimizerKind::kNesterov:
+      return nesterov(numbers, gradient, weights, next, before1, state1, n);
+    case OptimizerKind::kRmsprop:
+      return rmsprop(numbers, gradient, weights, next, before1, state1, before2, state2, n);
+    case OptimizerKind::kLion:
+      return lion(numbers, gradient, weights, next, before1, state1, n);
+    case OptimizerKind::kAdam:
+    case OptimizerKind::kAdamW:
+      return adam(numbers, gradient, weights, next, before1, state1, before2, state2, n);
+    case OptimizerKind::kAdamax:
+      return adamax(numbers, gradient, weights, next, before1, state1, before2, state2, n);
+    case OptimizerKind::kLars:
+    case OptimizerKind::kLamb:
+    case OptimizerKind::kAdafactor:
+      break;  // tensorwise.h
+  }
+  PACELINE_CHECK(false, "an optimizer that steps whole tensors in parts of them");
+  return 0;
+}
+
+void weighted_sum(std::span<const Weighted> members, float* sum, std::int64_t begin, std::int64_t n) {
+  collective::product(sum, members[0].values + begin, members[0].weight, n);
+  for (const Weighted& member : members.subspan(1))
+    collective::accumulate(sum, member.values + begin, member.weight, n);
+}
+
+}  // namespace
+
+bool fused_update(OptimizerKind kind, const StepNumbers& numbers, std::span<const Weighted> members,
+                  const UpdateStreams& streams, std::int64_t begin, std::int64_t end) {
+  alignas(64) float sum[kBlock];
+  Marks marks = 0;
+  for (std::int64_t at = begin; at < end; at += kBlock) {
+    const std::int64_t n = std::min(kBlock, end - at);
+    weighted_sum(members, sum, at, n);
+    if (numbers.gradient != 1) multiply(numbers.gradient, sum, n);
+    marks |= step(kind, numbers, sum, streams, at, n);
+    // While the block is in the cache.
+    if (streams.direction != nullptr) update_direction(kind, numbers, streams, at, at + n);
+  }
+  return finite(marks);
+}
+
+double sum_of_squares(std::span<const Weighted> members, std::int64_t begin, std::int64_t end) {
+  alignas(64) float sum[kBlock];
+  weighted_sum(members, sum, begin, end - begin);
+  return squares_in_lanes(sum, end - begin);
+}
+
+double sum_of_blocks(std::span<const double> squares) {
+  double sum = 0;
+  for (std::size_t begin = 0; begin < squares.size(); begin += kSquaresGroup) {
+    const std::size_t n = std::min<std::size_t>(kSquaresGroup, squares.size() - begin);
+    sum += sum_in_order(0, squares.data() + begin, static_cast<std::int64_t>(n));
+  }
+  return sum;
+}
+
+double squares_of(const float* values, std::int64_t n) { return squares_in_lanes(values, n); }
+
+double squares_of_tensor(const float* values, std::int64_t n) {
+  double sum = 0;
+  for (std::int64_t group = 0; group < n; group += kSquaresGroup * kSquaresBlock) {
+    const std::int64_t end = std::min(n, group + kSquaresGroup * kSquaresBlock);
+    double of_group = 0;
+    for (std::int64_t begin = group; begin < end; begin += kSquaresBlock)
+      of_group += squares_in_lanes(values + begin, std::min(kSquaresBlock, end - begin));
+    sum += of_group;
+  }
+  return sum;
+}
+
+bool all_finite(const float* values, std::int64_t n) { return finite(marks_of(values, n)); }
+
+bool all_finite(const Layout& layout, const float* gradient) {
+  const auto moving = layout.moving();
+  return std::all_of(moving.begin(), moving.end(), [&](const Layout::Range& range) {
+    return all_finite(gradient + range.begin, range.end - range.begin);
+  });
+}
+
+void update_direction(OptimizerKind kind, const StepNumbers& numbers, const UpdateStreams& streams,
+                      std::int64_t begin, std::int64_t end) {
+  const float* state1 = in_state(streams, streams.state1, begin);
+  float* direction = streams.direction + begin;
+  switch (kind) {
+    case OptimizerKind::kSgd:
+    case OptimizerKind::kNesterov:
+    case OptimizerKind::kRmsprop:
+    case OptimizerKind::kLars:
+      return velocity_direction(numbers, state1, direction, end - begin);
+    case OptimizerKind::kLion:
+      return lion_direction(numbers, state1, direction, end - begin);
+    case OptimizerKind::kAdam:
+    case OptimizerKind::kAdamW:
+      return adam_direction(numbers, state1, in_state(streams, streams.state2, begin), direction,
+                            end - begin);
+    case OptimizerKind::kAdamax:
+      return adamax_direction(numbers, state1, in_state(streams, streams.state2, begin), direction,
+                              end - begin);
+    case OptimizerKind::kLamb:
+    case OptimizerKind::kAdafactor:
+      PACELINE_CHECK(false, "an optimizer without a direction");
+  }
+}
+
+void pull_part_way(const float* before, float pull, float* next, std::int64_t begin, std::int64_t end) {
+  for (std::int64_t i = begin; i < end; ++i) next[i] = part_way(before[i], pull, next[i]);
+}
+
+void fused_average(std::span<const Weighted> members, float* next, std::int64_t begin, std::int64_t end) {
+  weighted_sum(members, next + begin, begin, end - begin);
+}
+
+}  // namespace paceline::ps

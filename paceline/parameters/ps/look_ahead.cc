@@ -1,0 +1,78 @@
+#include "paceline/parameters/ps/look_ahead.h"
+
+#include <cmath>
+#include <cstddef>
+
+#include "paceline/base/check.h"
+#include "paceline/base/vectorized.h"
+
+namespace paceline::ps {
+
+namespace {
+
+PACELINE_VECTORIZED void step_along(const float* __restrict weights, const float* __restrict direction,
+                                    float reach, float* __restrict out, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) out[i] = weights[i] - reach * direction[i];
+}
+
+// The share of the direction that is left after a commit of the whole bulk.
+double kept_of(const OptimizerConfig& config) {
+  switch (config.kind) {
+    case OptimizerKind::kSgd:
+    case OptimizerKind::kNesterov:
+    case OptimizerKind::kRmsprop:
+    case OptimizerKind::kLars:
+      return config.momentum;
+    case OptimizerKind::kAdam:
+    case OptimizerKind::kAdamW:
+    case OptimizerKind::kAdamax:
+      return config.beta1;
+    case OptimizerKind::kLion:
+      return 1;
+    case OptimizerKind::kLamb:
+    case OptimizerKind::kAdafactor:
+      return 0;
+  }
+  return 0;
+}
+
+}  // namespace
+
+bool has_direction(OptimizerKind kind) {
+  return kind != OptimizerKind::kLamb && kind != OptimizerKind::kAdafactor;
+}
+
+double look_ahead_reach(const OptimizerConfig& config, double learning_rate, double staleness,
+                        double fraction) {
+  const double kept = kept_of(config);
+  if (kept == 0 || staleness == 0 || fraction == 0) return 0;
+  // The geometric sum with q = kept^f: q·(1 − q^τ)/(1 − q). Small differences of powers near 1, so by expm1.
+  const double log_q = fraction * std::log(kept);
+  const double sum =
+      log_q == 0 ? staleness : std::exp(log_q) * std::expm1(staleness * log_q) / std::expm1(log_q);
+  const double later = config.kind == OptimizerKind::kNesterov ? std::exp(log_q) : 1;
+  return learning_rate * config.rate * fraction * sum * later;
+}
+
+double direction_scale(const OptimizerConfig& optimizer, const OptimizerConfig& own) {
+  const double whole = look_ahead_reach(optimizer, 1, 1, 1);
+  return whole == 0 ? 1 : look_ahead_reach(own, 1, 1, 1) / whole;
+}
+
+void look_ahead(std::span<const float> weights, std::span<const float> direction, float reach,
+                std::span<float> out) {
+  PACELINE_CHECK(weights.size() == out.size() && direction.size() == out.size(),
+                 "{} weights and {} of direction into {}", weights.size(), direction.size(), out.size());
+  step_along(weights.data(), direction.data(), reach, out.data(), out.size());
+}
+
+void look_ahead(std::span<const Layout::Range> ranges, std::span<const float> weights,
+                std::span<const float> direction, float reach, std::span<float> out) {
+  for (const Layout::Range& range : ranges) {
+    const auto begin = static_cast<std::size_t>(range.begin);
+    const auto size = static_cast<std::size_t>(range.end - range.begin);
+    look_ahead(weights.subspan(begin, size), direction.subspan(begin, size), reach, out.subspan(begin, size));
+  }
+}
+
+}  // namespace paceline::ps

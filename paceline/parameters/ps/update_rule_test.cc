@@ -1,0 +1,420 @@
+// The numbers of a step: exactly the plain optimizer's for a bulk commit, and for a lone one such that a
+// round of lone commits moves the weights as far as one bulk commit.
+#include "paceline/parameters/ps/update_rule.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include <gtest/gtest.h>
+
+namespace paceline::ps {
+namespace {
+
+TEST(StepNumbers, ABulkCommitIsPlainSgdToTheLastBit) {
+  for (const double momentum : {0.0, 0.5, 0.9, 0.99}) {
+    for (const double rate : {0.1, 0.05, 1e-4}) {
+      const OptimizerConfig config{.kind = OptimizerKind::kSgd, .momentum = momentum, .weight_decay = 5e-4};
+      const StepNumbers numbers = step_numbers(config, rate, 1.0, 17.0);
+      EXPECT_EQ(numbers.rate, static_cast<float>(rate));
+      EXPECT_EQ(numbers.momentum, static_cast<float>(momentum));
+      EXPECT_EQ(numbers.gain, 1.0f);
+      EXPECT_EQ(numbers.coupled_decay, 5e-4f);
+      EXPECT_EQ(numbers.shrink, 0.0f);
+    }
+  }
+}
+
+TEST(StepNumbers, ABulkCommitIsPlainAdamToTheLastBit) {
+  const OptimizerConfig config{.kind = OptimizerKind::kAdam, .weight_decay = 0.01};
+  const StepNumbers numbers = step_numbers(config, 1e-3, 1.0, 3.0);
+  EXPECT_EQ(numbers.rate, 1e-3f);
+  EXPECT_EQ(numbers.beta1, 0.9f);
+  EXPECT_EQ(numbers.beta2, 0.999f);
+  EXPECT_EQ(numbers.correction1, static_cast<float>(1 - 0.9 * 0.9 * 0.9));
+  EXPECT_NEAR(numbers.correction2, 1 - 0.999 * 0.999 * 0.999, 1e-9);
+  EXPECT_EQ(numbers.epsilon, 1e-8f);
+  EXPECT_EQ(numbers.coupled_decay, 0.01f);
+  EXPECT_EQ(numbers.shrink, 0.0f);
+}
+
+TEST(StepNumbers, ARoundOfLoneCommitsForgetsAsMuchAsOneBulkCommit) {
+  const OptimizerConfig sgd{.kind = OptimizerKind::kSgd};
+  const OptimizerConfig adam{.kind = OptimizerKind::kAdam};
+  for (const int parts : {1, 2, 4, 8}) {
+    EXPECT_NEAR(std::pow(step_numbers(sgd, 0.1, 1.0 / parts, 9.0).momentum, parts), 0.9, 1e-6);
+    const StepNumbers lone = step_numbers(adam, 0.1, 1.0 / parts, 9.0);
+    EXPECT_NEAR(std::pow(lone.beta1, parts), 0.9, 1e-6);
+    EXPECT_NEAR(std::pow(lone.beta2, parts), 0.999, 1e-6);
+    EXPECT_NEAR(lone.correction1, 1 - std::pow(0.9, 9), 1e-6) << "by the bulks so far, not by the commits";
+    EXPECT_NEAR(lone.correction2, 1 - std::pow(0.999, 9), 1e-6);
+  }
+}
+
+TEST(StepNumbers, AdamWShrinksApartFromTheGradient) {
+  const OptimizerConfig config{.kind = OptimizerKind::kAdamW, .weight_decay = 0.01};
+  const StepNumbers bulk = step_numbers(config, 1e-3, 1.0, 1.0);
+  EXPECT_EQ(bulk.shrink, 1e-5f);
+  EXPECT_EQ(bulk.coupled_decay, 0.0f);
+  EXPECT_EQ(step_numbers(config, 1e-3, 0.25, 1.0).shrink, 0.25e-5f);
+}
+
+TEST(StepNumbers, StateIsOneStreamOrTwo) {
+  EXPECT_EQ(state_streams(OptimizerKind::kSgd), 1);
+  EXPECT_EQ(state_streams(OptimizerKind::kAdam), 2);
+  EXPECT_EQ(state_streams(OptimizerKind::kAdamW), 2);
+  EXPECT_EQ(state_streams(OptimizerKind::kNesterov), 1);
+  EXPECT_EQ(state_streams(OptimizerKind::kRmsprop), 2);
+  EXPECT_EQ(state_streams(OptimizerKind::kLion), 1);
+  EXPECT_EQ(state_streams(OptimizerKind::kLars), 1);
+  EXPECT_EQ(state_streams(OptimizerKind::kLamb), 2);
+  EXPECT_EQ(state_streams(OptimizerKind::kAdafactor), 1);
+  EXPECT_EQ(state_streams(OptimizerKind::kAdamax), 2);
+}
+
+TEST(StepNumbers, AdafactorForgetsByTheBulksSoFar) {
+  const OptimizerConfig config{.kind = OptimizerKind::kAdafactor, .epsilon = 1e-3, .weight_decay = 0.1};
+  const StepNumbers bulk = step_numbers(config, 0.01, 1, 10);
+  EXPECT_FLOAT_EQ(bulk.beta2, static_cast<float>(1 - std::pow(10, -0.8)));
+  EXPECT_FLOAT_EQ(bulk.rate, 0.01f);
+  EXPECT_FLOAT_EQ(bulk.shrink, 0.001f);
+  EXPECT_FLOAT_EQ(step_numbers(config, 1, 1, 25).rate, 0.2f) << "at most the root of the number of updates";
+  const StepNumbers lone = step_numbers(config, 0.01, 0.25, 10);
+  EXPECT_NEAR(std::pow(lone.beta2, 4), bulk.beta2, 1e-6);
+  EXPECT_FLOAT_EQ(lone.rate, 0.0025f);
+  EXPECT_EQ(step_numbers(config, 0.01, 0.25, 0.25).beta2, 0) << "the first one keeps nothing";
+}
+
+// The optimizers in double precision, on one weight, driven by the numbers under test.
+struct OneWeight {
+  explicit OneWeight(const OptimizerConfig& optimizer) : config(optimizer) {}
+
+  OptimizerConfig config;
+  double weight = 1.0;
+  double first = 0;  // velocity, or first moment
+  double second = 0;
+  double fractions = 0;
+
+  void step(double gradient, double rate, double fraction) {
+    fractions += fraction;
+    const StepNumbers k = step_numbers(config, rate, fraction, fractions);
+    const double g = gradient + double{k.coupled_decay} * weight;
+    const double rate_now = double{k.rate};
+    const double shrunk = weight - double{k.shrink} * weight;
+    const double momentum = double{k.momentum};
+    switch (config.kind) {
+      case OptimizerKind::kSgd:
+        first = momentum * first + double{k.gain} * g;
+        weight -= rate_now * first;
+        break;
+      case OptimizerKind::kNesterov:
+        first = momentum * first + double{k.gain} * g;
+        weight -= rate_now * (double{k.gain} * g + momentum * first);
+        break;
+      case OptimizerKind::kRmsprop:
+        second = double{k.beta2} * second + (1 - double{k.beta2}) * g * g;
+        first = momentum * first + double{k.gain} * g / (std::sqrt(second) + double{k.epsilon});
+        weight -= rate_now * first;
+        break;
+      case OptimizerKind::kLion: {
+        const double both = double{k.beta1} * first + (1 - double{k.beta1}) * gradient;
+        weight = shrunk - rate_now * static_cast<double>((both > 0) - (both < 0));
+        first = double{k.beta2} * first + (1 - double{k.beta2}) * gradient;
+        break;
+      }
+      case OptimizerKind::kAdam:
+      case OptimizerKind::kAdamW: {
+        first = double{k.beta1} * first + (1 - double{k.beta1}) * g;
+        second = double{k.beta2} * second + (1 - double{k.beta2}) * g * g;
+        const double step =
+            first / double{k.correction1} / (std::sqrt(second / double{k.correction2}) + double{k.epsilon});
+        weight = shrunk - rate_now * step;
+        break;
+      }
+      case OptimizerKind::kAdamax:
+        first = double{k.beta1} * first + (1 - double{k.beta1}) * g;
+        second = std::max(double{k.beta2} * second, std::abs(g) + double{k.epsilon});
+        weight -= rate_now / double{k.correction1} * first / second;
+        break;
+      case OptimizerKind::kLars:
+      case OptimizerKind::kLamb:
+      case OptimizerKind::kAdafactor:
+        ADD_FAILURE() << "tensorwise_test.cc has these";
+    }
+  }
+};
+
+// The update that torch.optim documents for one weight, written down line by line.
+struct Torch {
+  explicit Torch(const OptimizerConfig& optimizer) : o(optimizer) {}
+
+  OptimizerConfig o;
+  double weight = 1.0;
+  double buffer = 0, average = 0, squares = 0;  // AdaMax: the last is the largest gradient
+  int t = 0;
+
+  void step(double g, double lr) {
+    ++t;
+    const bool decoupled = o.kind == OptimizerKind::kAdamW || o.kind == OptimizerKind::kLion;
+    if (decoupled) weight *= 1 - lr * o.weight_decay;
+    if (!decoupled) g += o.weight_decay * weight;
+    switch (o.kind) {
+      case OptimizerKind::kSgd:
+      case OptimizerKind::kNesterov:
+        buffer = t > 1 ? o.momentum * buffer + g : g;
+        weight -= lr * (o.kind == OptimizerKind::kNesterov ? g + o.momentum * buffer : buffer);
+        break;
+      case OptimizerKind::kRmsprop:
+        squares = o.beta2 * squares + (1 - o.beta2) * g * g;
+        if (o.momentum > 0) {
+          buffer = o.momentum * buffer + g / (std::sqrt(squares) + o.epsilon);
+          weight -= lr * buffer;
+        } else {
+          weight -= lr * g / (std::sqrt(squares) + o.epsilon);
+        }
+        break;
+      case OptimizerKind::kAdam:
+      case OptimizerKind::kAdamW:
+        average = o.beta1 * average + (1 - o.beta1) * g;
+        squares = o.beta2 * squares + (1 - o.beta2) * g * g;
+        weight -= lr * (average / (1 - std::pow(o.beta1, t))) /
+                  (std::sqrt(squares / (1 - std::pow(o.beta2, t))) + o.epsilon);
+        break;
+      case OptimizerKind::kAdamax:
+        average = o.beta1 * average + (1 - o.beta1) * g;
+        squares = std::max(o.beta2 * squares, std::abs(g) + o.epsilon);
+        weight -= lr / (1 - std::pow(o.beta1, t)) * average / squares;
+        break;
+      case OptimizerKind::kLion: {  // not torch's: algorithm 2 of the paper
+        const double both = o.beta1 * average + (1 - o.beta1) * g;
+        weight -= lr * (both > 0 ? 1.0 : both < 0 ? -1.0 : 0.0);
+        average = o.beta2 * average + (1 - o.beta2) * g;
+        break;
+      }
+      case OptimizerKind::kLars:
+      case OptimizerKind::kLamb:
+      case OptimizerKind::kAdafactor:
+        ADD_FAILURE() << "tensorwise_test.cc has these";
+    }
+  }
+};
+
+constexpr OptimizerKind kRuleKinds[] = {
+    OptimizerKind::kSgd,     OptimizerKind::kAdam, OptimizerKind::kAdamW, OptimizerKind::kNesterov,
+    OptimizerKind::kRmsprop, OptimizerKind::kLion, OptimizerKind::kAdamax};
+
+TEST(StepNumbers, BulkCommitsAreWhatTheOptimizersDocument) {
+  for (const OptimizerKind kind : kRuleKinds) {
+    for (const double momentum : {0.0, 0.9}) {
+      for (const double decay : {0.0, 0.1}) {
+        const OptimizerConfig config{.kind = kind,
+                                     .momentum = momentum,
+                                     .beta1 = 0.8,
+                                     .beta2 = 0.95,
+                                     .epsilon = 1e-3,
+                                     .weight_decay = decay};
+        OneWeight one(config);
+        Torch torch(config);
+        for (int i = 0; i < 200; ++i) {
+          const double gradient = std::sin(0.37 * i) + 0.2 * std::cos(3.1 * i);
+          one.step(gradient, 0.01, 1);
+          torch.step(gradient, 0.01);
+          ASSERT_NEAR(one.weight, torch.weight, 1e-5) << static_cast<int>(kind) << " after " << i;
+        }
+        EXPECT_GT(std::abs(one.weight - 1), 1e-3) << static_cast<int>(kind) << " moved nothing";
+      }
+    }
+  }
+}
+
+// How far one round moves the weight under a steady gradient, once the state is steady: a round is one bulk
+// commit, or `parts` lone ones.
+double move_a_round(const OptimizerConfig& config, int parts, double gradient) {
+  OneWeight one(config);
+  const int warm_up_rounds = 20'000;
+  for (int i = 0; i < warm_up_rounds * parts; ++i) one.step(gradient, 1e-12, 1.0 / parts);
+  const double before = one.weight;
+  for (int i = 0; i < parts; ++i) one.step(gradient, 1e-3, 1.0 / parts);
+  return one.weight - before;
+}
+
+TEST(StepNumbers, ARoundOfLoneSgdCommitsMovesAsFarAsOneBulkCommit) {
+  for (const double momentum : {0.0, 0.5, 0.9, 0.99}) {
+    const OptimizerConfig config{.kind = OptimizerKind::kSgd, .momentum = momentum};
+    const double bulk = move_a_round(config, 1, 0.7);
+    EXPECT_NEAR(bulk, -1e-3 * 0.7 / (1 - momentum), 1e-5 * std::abs(bulk));
+    for (const int parts : {2, 3, 4, 8, 16, 100}) {
+      EXPECT_NEAR(move_a_round(config, parts, 0.7), bulk, 1e-6 * std::abs(bulk))
+          << parts << " parts, momentum " << momentum;
+    }
+  }
+}
+
+TEST(StepNumbers, ARoundOfLoneAdamCommitsMovesAsFarAsOneBulkCommit) {
+  for (const OptimizerKind kind : {OptimizerKind::kAdam, OptimizerKind::kAdamW}) {
+    const OptimizerConfig config{.kind = kind};
+    const double bulk = move_a_round(config, 1, 0.7);
+    EXPECT_NEAR(bulk, -1e-3, 1e-7);
+    for (const int parts : {2, 4, 8})
+      EXPECT_NEAR(move_a_round(config, parts, 0.7), bulk, 1e-6 * std::abs(bulk)) << parts;
+  }
+}
+
+TEST(StepNumbers, ARoundOfLoneAdamaxCommitsMovesAsFarAsOneBulkCommitFromTheFirstRoundOn) {
+  const OptimizerConfig config{.kind = OptimizerKind::kAdamax};
+  EXPECT_NEAR(move_a_round(config, 1, 0.7), -1e-3, 1e-7);
+  for (const int parts : {2, 4, 8}) {
+    EXPECT_NEAR(move_a_round(config, parts, 0.7), -1e-3, 1e-7) << parts;
+    OneWeight one(config);
+    for (int i = 0; i < parts; ++i) one.step(0.7, 1e-3, 1.0 / parts);
+    EXPECT_NEAR(one.weight, 1 - 1e-3, 1e-8) << parts;
+  }
+}
+
+TEST(StepNumbers, ARoundOfLoneNesterovCommitsMovesAsFarAsOneBulkCommit) {
+  for (const double momentum : {0.5, 0.9, 0.99}) {
+    const OptimizerConfig config{.kind = OptimizerKind::kNesterov, .momentum = momentum};
+    const double bulk = move_a_round(config, 1, 0.7);
+    EXPECT_NEAR(bulk, -1e-3 * 0.7 / (1 - momentum), 1e-5 * std::abs(bulk));
+    for (const int parts : {2, 3, 8, 100})
+      EXPECT_NEAR(move_a_round(config, parts, 0.7), bulk, 1e-6 * std::abs(bulk)) << parts << " " << momentum;
+  }
+}
+
+TEST(StepNumbers, ARoundOfLoneRmspropCommitsMovesAsFarAsOneBulkCommit) {
+  for (const double momentum : {0.0, 0.9}) {
+    const OptimizerConfig config{.kind = OptimizerKind::kRmsprop, .momentum = momentum, .beta2 = 0.99};
+    const double bulk = move_a_round(config, 1, 0.7);
+    EXPECT_NEAR(bulk, -1e-3 / (1 - momentum), 1e-5 * std::abs(bulk));
+    for (const int parts : {2, 3, 8, 100})
+      EXPECT_NEAR(move_a_round(config, parts, 0.7), bulk, 2e-6 * std::abs(bulk)) << parts << " " << momentum;
+  }
+}
+
+// The mean of squares has no bias correction: how far off the very first round is.
+TEST(StepNumbers, TheFirstRoundOfLoneRmspropCommitsMovesLessThanTwiceAsFar) {
+  const OptimizerConfig config{.kind = OptimizerKind::kRmsprop, .momentum = 0, .beta2 = 0.99};
+  const auto first_round = [&](int parts) {
+    OneWeight one(config);
+    for (int i = 0; i < parts; ++i) one.step(0.7, 1e-3, 1.0 / parts);
+    return 1 - one.weight;
+  };
+  double before = first_round(1);
+  for (const int parts : {2, 8, 100}) {
+    EXPECT_GT(first_round(parts), before);
+    before = first_round(parts);
+    EXPECT_LT(before, 2 * first_round(1)) << parts;
+  }
+  EXPECT_GT(before, 1.8 * first_round(1));
+}
+
+// From the first commit on, and when the gradient turns round: to a round, and in the end exactly.
+TEST(StepNumbers, LoneLionCommitsMoveWithTheBulk) {
+  const OptimizerConfig config{.kind = OptimizerKind::kLion, .beta2 = 0.99};
+  for (const int parts : {2, 8, 100}) {
+    OneWeight bulk(config), lone(config);
+    for (int round = 0; round < 400; ++round) {
+      const double gradient = round < 100 ? 0.7 : -0.7;
+      bulk.step(gradient, 1e-3, 1);
+      for (int i = 0; i < parts; ++i) lone.step(gradient, 1e-3, 1.0 / parts);
+      ASSERT_NEAR(lone.weight, bulk.weight, round < 100 ? 1e-8 : 2.1e-3) << parts << ", round " << round;
+    }
+    EXPECT_NEAR(move_a_round(config, parts, 0.7), -1e-3, 1e-9);
+  }
+}
+
+TEST(StepNumbers, UnevenPartsOfARoundMoveAsFarAsTheWhole) {
+  const OptimizerConfig config{.kind = OptimizerKind::kSgd, .momentum = 0.9};
+  OneWeight one(config);
+  const double parts[] = {0.5, 0.3, 0.2};
+  for (int round = 0; round < 5000; ++round) {
+    for (const double part : parts) one.step(0.7, 1e-12, part);
+  }
+  const double before = one.weight;
+  for (const double part : parts) one.step(0.7, 1e-3, part);
+  EXPECT_NEAR(one.weight - before, -1e-3 * 0.7 / 0.1, 1e-6 * 7e-3);
+}
+
+// How far one gradient moves the weight in the end, when it is committed as `fraction` among lone commits of
+// an eighth, which bring none.
+double displacement(const OptimizerConfig& config, double fraction) {
+  OneWeight one(config);
+  for (int i = 0; i < 20'000; ++i) one.step(i == 1000 ? 1.0 : 0.0, 1e-3, i == 1000 ? fraction : 0.125);
+  return one.weight - 1.0;
+}
+
+TEST(StepNumbers, AGradientMovesTheWeightsInProportionToItsSamplesWhateverIsCommittedAfterIt) {
+  for (const double momentum : {0.0, 0.5, 0.9, 0.99}) {
+    const OptimizerConfig config{.kind = OptimizerKind::kSgd, .momentum = momentum};
+    const double lone = displacement(config, 0.125);
+    EXPECT_NEAR(lone, -1e-3 * 0.125 / (1 - momentum), 1e-4 * std::abs(lone)) << momentum;
+    for (const double parts : {2.0, 4.0}) {
+      // Not exactly: what moves within one step is counted as if it had moved at its end.
+      const double expected = parts * lone;
+      const double tolerance = momentum == 0.5 ? 0.12 : 0.02;
+      EXPECT_NEAR(displacement(config, parts * 0.125), expected, tolerance * std::abs(expected))
+          << parts << " parts, momentum " << momentum;
+    }
+  }
+}
+
+// The weight at which a steady gradient and weight decay cancel.
+double resting_place(const OptimizerConfig& config, int parts) {
+  OneWeight one(config);
+  for (int i = 0; i < 40'000 * parts; ++i) one.step(0.2, 0.01, 1.0 / parts);
+  return one.weight;
+}
+
+TEST(ClipFactor, IsPyTorchs) {
+  EXPECT_EQ(clip_factor(0, 1), 1.0f);
+  EXPECT_EQ(clip_factor(0.5, 1), 1.0f);
+  EXPECT_EQ(clip_factor(4, 1), static_cast<float>(1 / (4 + 1e-6)));
+  EXPECT_EQ(clip_factor(4, 0.25), static_cast<float>(0.25 / (4 + 1e-6)));
+  EXPECT_EQ(clip_factor(std::numeric_limits<double>::infinity(), 1), 1.0f);
+  EXPECT_EQ(clip_factor(std::numeric_limits<double>::quiet_NaN(), 1), 1.0f);
+}
+
+TEST(StepNumbers, AGroupsRateMultipliesTheLearningRate) {
+  for (const OptimizerKind kind : kRuleKinds) {
+    OptimizerConfig config{.kind = kind, .weight_decay = 0.1};
+    const StepNumbers expected = step_numbers(config, 0.25 * 0.01, 0.5, 3);
+    config.rate = 0.25;
+    const StepNumbers found = step_numbers(config, 0.01, 0.5, 3);
+    EXPECT_EQ(found.rate, expected.rate);
+    EXPECT_EQ(found.shrink, expected.shrink);
+    EXPECT_EQ(found.coupled_decay, expected.coupled_decay);
+  }
+}
+
+TEST(StepNumbers, WeightDecayBalancesAtTheSamePlaceHoweverARoundIsCut) {
+  const OptimizerConfig sgd{.kind = OptimizerKind::kSgd, .momentum = 0.9, .weight_decay = 0.1};
+  const OptimizerConfig adamw{.kind = OptimizerKind::kAdamW, .weight_decay = 0.1};
+  EXPECT_NEAR(resting_place(sgd, 1), -2.0, 1e-4);     // 0.2 + 0.1 w = 0
+  EXPECT_NEAR(resting_place(adamw, 1), -10.0, 1e-3);  // 1 + 0.1 w = 0
+  for (const int parts : {2, 8}) {
+    EXPECT_NEAR(resting_place(sgd, parts), -2.0, 1e-4) << parts;
+    EXPECT_NEAR(resting_place(adamw, parts), -10.0, 1e-3) << parts;
+  }
+}
+
+// How much of the weight is left after many rounds of decay alone.
+double left_after(const OptimizerConfig& config, int parts) {
+  OneWeight one(config);
+  for (int i = 0; i < 500 * parts; ++i) one.step(0.0, 0.01, 1.0 / parts);
+  return one.weight;
+}
+
+TEST(StepNumbers, WeightDecayIsAsFastHoweverARoundIsCut) {
+  const OptimizerConfig sgd{.kind = OptimizerKind::kSgd, .momentum = 0.9, .weight_decay = 0.01};
+  const OptimizerConfig adamw{.kind = OptimizerKind::kAdamW, .weight_decay = 0.1};
+  const OptimizerConfig nesterov{.kind = OptimizerKind::kNesterov, .momentum = 0.9, .weight_decay = 0.01};
+  const OptimizerConfig lion{.kind = OptimizerKind::kLion, .beta2 = 0.99, .weight_decay = 0.1};
+  for (const OptimizerConfig& config : {sgd, adamw, nesterov, lion}) {
+    const double bulk = left_after(config, 1);
+    EXPECT_LT(bulk, 0.7);
+    for (const int parts : {2, 4, 8}) EXPECT_NEAR(left_after(config, parts), bulk, 0.01 * bulk) << parts;
+  }
+}
+
+}  // namespace
+}  // namespace paceline::ps

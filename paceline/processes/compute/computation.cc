@@ -1,0 +1,290 @@
+#include "paceline/processes/compute/computation.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "paceline/base/status_macros.h"
+#include "paceline/formats/wire/wire.h"
+#include "paceline/parameters/ps/fused_update.h"
+#include "paceline/processes/compute/shared.h"
+#include "paceline/processes/peer/refused_log.h"
+#include "paceline/records/store/weights_file.h"
+
+namespace paceline::compute {
+
+namespace {
+
+absl::StatusOr<std::optional<Computation::Computed>> computed(
+    const absl::StatusOr<engine::StepResult>& step) {
+  if (absl::IsCancelled(step.status())) return std::nullopt;
+  PACELINE_RETURN_IF_ERROR(step.status());
+  return Computation::Computed{.loss = step->loss,
+                               .metrics = step->metrics,
+                               .finite = step->finite,
+                               .not_finite = step->not_finite,
+                               .weight = step->weight,
+                               .data_end = step->data_end};
+}
+
+// The lease's size in batches of the device, in which its pace is given.
+double batches(const Lease& lease, const config::DeviceConfig& device) {
+  return static_cast<double>(lease.size()) / static_cast<double>(device.batch);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Computation>> Computation::create(const wire::Welcome& welcome,
+                                                                 const std::string& name,
+                                                                 const std::string& address, OwnEngine& own,
+                                                                 StageTraffic& traffic,
+                                                                 PipelineStage::Interrupted interrupted) {
+  std::unique_ptr<Computation> made(new Computation(address, traffic, std::move(interrupted)));
+  PACELINE_RETURN_IF_ERROR(made->read(welcome.job_toml(), name));
+  const int threads = made->job_.devices[made->place_].threads;
+  PACELINE_ASSIGN_OR_RETURN(made->engine_, own.of(made->job_, name, threads));
+  for (auto* const order : {&made->order_, &made->order_ahead_})
+    order->emplace(made->job_.seed, made->engine_->samples(), made->engine_->in_order());
+  made->layout_ = made->engine_->layout();
+  PACELINE_RETURN_IF_ERROR(made->make_gradient());
+  PACELINE_RETURN_IF_ERROR(made->engine_->initial_weights(made->gradient_->gradient()));
+  made->constants_ = own.constants(made->gradient_->gradient());
+  const std::string& file = made->job_.initial_weights;
+  if (!file.empty() && !welcome.started())
+    PACELINE_RETURN_IF_ERROR(store::read_weights(file, made->layout_, made->gradient_->gradient()));
+  if (std::holds_alternative<policy::LocalSgdSpec>(made->job_.policy)) {
+    PACELINE_ASSIGN_OR_RETURN(made->local_, LocalSteps::create(made->layout_, made->job_.optimizer));
+    made->share(made->local_->memories());
+  }
+  return made;
+}
+
+wire::WorkerAttached Computation::attached() const {
+  wire::WorkerAttached attached;
+  attached.set_dataset_size(engine_->samples());
+  *attached.mutable_layout() = wire::to_wire(layout_);
+  attached.set_gradient_path(gradient_->path());
+  attached.set_data_digest(engine_->digest());
+  *attached.mutable_data_order() = wire::to_wire(engine_->data_order());
+  for (const engine::FrozenTensor& tensor : engine_->frozen()) {
+    wire::FrozenTensor* const added = attached.add_frozen();
+    added->set_name(tensor.name);
+    added->set_digest(tensor.digest);
+  }
+  const engine::Engine::Card card = engine_->card();
+  attached.set_card(card.uuid);
+  attached.set_cards(card.of);
+  // Constants of a file of weights are the same for all workers, whatever their models begin with.
+  if (job_.initial_weights.empty()) attached.mutable_constants()->Add(constants_.begin(), constants_.end());
+  return attached;
+}
+
+Computation::~Computation() {
+  if (gradient_) engine_->forget(gradient_->mapping().data());
+  for (const std::byte* memory : shared_) engine_->forget(memory);
+}
+
+absl::Status Computation::read(const std::string& job_toml, const std::string& name) {
+  PACELINE_ASSIGN_OR_RETURN(job_, config::parse_job(job_toml, "job.toml"));
+  while (place_ < job_.devices.size() && job_.devices[place_].name != name) ++place_;
+  if (place_ == job_.devices.size()) return absl::InternalError("the job has no place for " + name);
+  return absl::OkStatus();
+}
+
+void Computation::share(std::span<const engine::Memory> memories) {
+  for (const engine::Memory& memory : memories) {
+    engine_->share(memory);
+    shared_.push_back(memory.base);
+  }
+}
+
+absl::Status Computation::make_gradient() {
+  if (gradient_) engine_->forget(gradient_->mapping().data());
+  PACELINE_ASSIGN_OR_RETURN(gradient_, memory::GradientWriter::create(layout_.size()));
+  share_gradient(memory_of(*gradient_));
+  others_may_write_ = false;
+  return absl::OkStatus();
+}
+
+void Computation::share_gradient(const engine::Memory& memory) {
+  engine_->share(memory);
+  gradients_ = engine::tensor_pointers(layout_, gradient_->gradient().data());
+}
+
+absl::Status Computation::use_card(const std::string& card, const std::string& socket) {
+  card_ = card;
+  socket_ = socket;
+  engine_->forget(gradient_->mapping().data());
+  return gradient_->move_to_device();
+}
+
+absl::Status Computation::take(const wire::Role& role) {
+  if (role.micro_batch() < 1)
+    return absl::InvalidArgumentError(
+        fmt::format("the coordinator asks for micro-batches of {}", role.micro_batch()));
+  leave();
+  if (!card_.empty()) {
+    // The server makes one for each replica, with this name.
+    share_gradient({.path = fmt::format("gradient/{}", role.replica()),
+                    .base = gradient_->mapping().data(),
+                    .bytes = gradient_->mapping().size(),
+                    .file_offset = 0,
+                    .writable = true,
+                    .card = card_,
+                    .socket = socket_});
+  }
+  if (others_may_write_) PACELINE_RETURN_IF_ERROR(make_gradient());
+  others_may_write_ = role.cuts_size() > 0 && role.stage() == 0 && role.turn() == 0;
+  if (role.cuts_size() > 0) {
+    if (has_links(role)) PACELINE_RETURN_IF_ERROR(open_links());
+    PACELINE_ASSIGN_OR_RETURN(stage_, PipelineStage::create(job_, *engine_, role, *gradient_, links_.get(),
+                                                            traffic_, interrupted_));
+  }
+  role_ = role;
+  return absl::OkStatus();
+}
+
+absl::Status Computation::open_links() {
+  if (links_ != nullptr) return absl::OkStatus();
+  if (address_.empty()) {
+    return absl::FailedPreconditionError(
+        "other devices of its replica are on other hosts, and this worker has no --address, an address of "
+        "its host that those reach");
+  }
+  PACELINE_ASSIGN_OR_RETURN(const auto fabric, links::fabric_of_host(job_.fabric, address_));
+  PACELINE_ASSIGN_OR_RETURN(links_, links::LinkChannels::listen(address_, fabric, peer::warn_of_refused));
+  return absl::OkStatus();
+}
+
+void Computation::leave() {
+  stage_.reset();
+  role_.reset();
+}
+
+std::optional<std::int32_t> Computation::replica() const {
+  if (!role_) return std::nullopt;
+  return role_->replica();
+}
+
+absl::StatusOr<Computation::Compute> Computation::prepare(const wire::WorkerRelease& release) {
+  PACELINE_ASSIGN_OR_RETURN(const Lease lease, wire::from_wire(release.lease()));
+  if (order_->samples(lease).empty())
+    return absl::InvalidArgumentError("the coordinator leased samples this data set does not have");
+  if (release.steps() != 0) return prepare_steps(lease, release);
+  if (stage_) return prepare_stage(lease, release);
+  engine::Batch batch = batch_of(*order_, lease);
+  PACELINE_RETURN_IF_ERROR(expect({batch}, release));
+  PACELINE_RETURN_IF_ERROR(engine_->prepare(batch));
+  return [this, batch = std::move(batch)](const engine::Weights& weights) {
+    return computed(step_until_taken(*engine_, batch, weights, gradients_, role_->micro_batch(),
+                                     [this] { return keep_going(); }));
+  };
+}
+
+// Its own permutation: what comes next may be of the next epoch.
+absl::Status Computation::expect(std::vector<engine::Batch> now, const wire::WorkerRelease& release) {
+  if (engine_->prefetch() == 0) return absl::OkStatus();
+  std::vector<std::pair<Lease, std::vector<engine::Batch>>> next;
+  for (const wire::Lease& one : release.ahead()) {
+    PACELINE_ASSIGN_OR_RETURN(const Lease lease, wire::from_wire(one));
+    const auto known = std::find_if(expected_.begin(), expected_.end(),
+                                    [&](const auto& other) { return other.first == lease; });
+    if (known != expected_.end())
+      next.push_back(*known);
+    else if (release.steps() == 0)
+      next.push_back({lease, {batch_of(*order_ahead_, lease)}});
+    else
+      next.push_back({lease, step_samples(*order_ahead_, lease, std::min(release.steps(), lease.size()))});
+  }
+  expected_ = std::move(next);
+  for (const auto& [lease, batches] : expected_) now.insert(now.end(), batches.begin(), batches.end());
+  engine_->expect(now);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Computation::Compute> Computation::prepare_steps(const Lease& lease,
+                                                                const wire::WorkerRelease& release) {
+  if (!local_ || stage_ || release.steps() < 0 || release.steps() > lease.size()) {
+    return absl::InvalidArgumentError(
+        fmt::format("the coordinator asks for {} steps on {} samples", release.steps(), lease.size()));
+  }
+  std::vector<engine::Batch> batches = step_samples(*order_, lease, release.steps());
+  PACELINE_RETURN_IF_ERROR(expect(batches, release));
+  return
+      [this, batches = std::move(batches), rate = release.learning_rate()](const engine::Weights& weights) {
+        auto done = computed(local_->take(*engine_, batches, rate, weights.tensors, gradients_,
+                                          [this] { return keep_going(); }));
+        if (done.ok() && *done) (*done)->loading = local_->loading();
+        return done;
+      };
+}
+
+absl::StatusOr<Computation::Compute> Computation::prepare_stage(const Lease& lease,
+                                                                const wire::WorkerRelease& release) {
+  PipelineStage::Iteration iteration{
+      .samples = lease.size(),
+      .seed = order_->step_seed(lease),
+      .pace = [this, &release, whole = batches(lease, job_.devices[place_])](double part, Duration compute) {
+        return paced(release, whole * part, compute);
+      }};
+  engine::Batch batch = batch_of(*order_, lease);
+  PACELINE_RETURN_IF_ERROR(expect({batch}, release));
+  PACELINE_RETURN_IF_ERROR(stage_->prepare(batch));
+  return [this, iteration = std::move(iteration)](
+             const engine::Weights& weights) -> absl::StatusOr<std::optional<Computed>> {
+    PACELINE_ASSIGN_OR_RETURN(const auto done, stage_->run(iteration, weights.tensors));
+    if (!done) return std::nullopt;
+    return Computed{.loss = done->loss,
+                    .pace = done->pace,
+                    .stages = done->waited,
+                    .metrics = done->metrics,
+                    .weight = done->weight};
+  };
+}
+
+// One look at memory that was written a moment ago. Where all is well nobody looks at single tensors.
+Computation::Contributed Computation::contributed(const Computed& done) {
+  if (stage_ && !stage_->first()) return {};
+  // This process cannot read a card's memory, so the engine has looked.
+  if (gradient_->on_device())
+    return {.not_finite = done.finite ? "" : done.not_finite.empty() ? "its gradient" : done.not_finite};
+  const float* gradient = gradient_->gradient().data();
+  if (done.finite || ps::all_finite(layout_, gradient)) return {.not_finite = "", .norm = norm()};
+  for (const ps::TensorSpec& tensor : layout_.tensors()) {
+    if (tensor.kind != ps::TensorKind::kConstant && !ps::all_finite(gradient + tensor.offset, tensor.size))
+      return {.not_finite = tensor.name};
+  }
+  return {.not_finite = "what lies between its tensors"};
+}
+
+double Computation::norm() {
+  if (job_.reject_outliers == 0) return 0;
+  double squares = 0;
+  for (const ps::Layout::Run& run : layout_.runs()) {
+    if (run.kind == ps::TensorKind::kParameter)
+      squares += ps::squares_of(gradient_->gradient().data() + run.begin, run.end - run.begin);
+  }
+  return std::sqrt(squares);
+}
+
+void Computation::finish(Clock clock) {
+  if (!stage_ || stage_->first()) gradient_->stamp(clock);
+}
+
+// A replica that takes the same batch every time takes as long for the last, smaller one of an epoch.
+Duration Computation::paced(const wire::WorkerRelease& release, Duration taken) const {
+  if (stage_) return taken;
+  const auto lease = wire::from_wire(release.lease());
+  if (job_.parallel.paced_by_samples() && lease.ok())
+    return paced(release, batches(*lease, job_.devices[place_]), taken);
+  return paced(release, static_cast<double>(std::max<std::int64_t>(1, release.steps())), taken);
+}
+
+Duration Computation::paced(const wire::WorkerRelease& release, double iterations, Duration compute) const {
+  return config::paced(job_, place_, Clock(release.clock()), Time(Duration(release.at_ns())), iterations,
+                       compute);
+}
+
+}  // namespace paceline::compute

@@ -1,0 +1,118 @@
+#include "paceline/processes/compute/evaluator_role.h"
+
+#include <unistd.h>
+
+#include <chrono>
+
+#include <absl/cleanup/cleanup.h>
+#include <spdlog/spdlog.h>
+
+#include "paceline/base/status_macros.h"
+#include "paceline/formats/config/job_config.h"
+#include "paceline/processes/compute/board_readers.h"
+#include "paceline/processes/compute/own_engine.h"
+#include "paceline/processes/peer/heartbeats.h"
+#include "paceline/processes/peer/peer.h"
+
+namespace paceline::compute {
+
+namespace {
+
+// Workers come first: the evaluator gets what they leave.
+constexpr int kLowestPriority = 19;
+
+struct Evaluator {
+  peer::EvaluatorConnection& connection;
+  OwnEngine& own;
+  config::JobConfig job = {};
+  engine::Engine* engine = nullptr;
+  std::optional<BoardReaders> boards = {};
+  std::vector<engine::Memory> shared = {};
+
+  void forget();
+  absl::Status prepare(const wire::Welcome& welcome);
+  absl::Status open(const wire::Boards& order);
+  absl::Status evaluate(Version version);
+  absl::Status carry_out(const wire::EvaluatorOrder& order);
+};
+
+absl::Status Evaluator::prepare(const wire::Welcome& welcome) {
+  PACELINE_ASSIGN_OR_RETURN(job, config::parse_job(welcome.job_toml(), "job.toml"));
+  constexpr int kThreads = 1;
+  PACELINE_ASSIGN_OR_RETURN(engine, own.of(job, "evaluator", kThreads));
+  return absl::OkStatus();
+}
+
+absl::Status Evaluator::open(const wire::Boards& order) {
+  PACELINE_ASSIGN_OR_RETURN(boards, BoardReaders::open(order, engine->layout(), job.look_ahead));
+  forget();
+  for (const engine::Memory& memory : boards->memories()) {
+    engine->share(memory);
+    shared.push_back(memory);
+  }
+  return absl::OkStatus();
+}
+
+void Evaluator::forget() {
+  for (const engine::Memory& memory : shared) engine->forget(memory.base);
+  shared.clear();
+}
+
+absl::Status Evaluator::evaluate(Version version) {
+  const auto weights = boards->pin_exactly(version);
+  if (!weights) return absl::FailedPreconditionError(fmt::format("version {} is not kept", version));
+  const auto began = std::chrono::steady_clock::now();
+  const auto result =
+      engine->evaluate(weights->tensors, job.evaluate_batch, [&] { return !connection.ended(); });
+  boards->unpin();
+  PACELINE_RETURN_IF_ERROR(result.status());
+  wire::EvaluatorMessage message;
+  message.mutable_evaluated()->set_version(version.value());
+  message.mutable_evaluated()->set_took_ns(Duration(std::chrono::steady_clock::now() - began).count());
+  message.mutable_evaluated()->set_loss(result->loss);
+  message.mutable_evaluated()->set_accuracy(result->accuracy);
+  message.mutable_evaluated()->mutable_metrics()->insert(result->metrics.begin(), result->metrics.end());
+  return connection.send(message) ? absl::OkStatus() : wire::coordinator_lost();
+}
+
+absl::Status Evaluator::carry_out(const wire::EvaluatorOrder& order) {
+  if (order.has_welcome()) return prepare(order.welcome());
+  if (order.has_boards() && engine != nullptr) return open(order.boards());
+  if (order.has_evaluate() && boards) return evaluate(Version(order.evaluate().version()));
+  return absl::InternalError("the coordinator answered out of turn");
+}
+
+absl::Status serve(peer::EvaluatorConnection& connection, OwnEngine& own) {
+  wire::EvaluatorMessage hello;
+  hello.mutable_hello();
+  if (!connection.send(hello)) return wire::coordinator_lost();
+  Evaluator evaluator{connection, own};
+  const absl::Cleanup forget = [&] { evaluator.forget(); };
+  while (auto order = connection.next()) {
+    if (order->has_disconnect()) return wire::outcome_of_job(order->disconnect());
+    const absl::Status outcome = evaluator.carry_out(*order);
+    if (!outcome.ok()) return peer::unless_over(connection, outcome);
+  }
+  return wire::coordinator_lost();
+}
+
+}  // namespace
+
+absl::Status run_evaluator(const peer::PeerOptions& options, const std::string& job_file) {
+  OwnEngine engine(OwnEngine::Use::kEvaluate, job_file);
+  if (nice(kLowestPriority) == -1) spdlog::warn("the evaluator runs at normal priority");
+  const absl::Status outcome = peer::with_coordinator(
+      options, security::Role::kEvaluator, [&](peer::Stub& stub, const rpc::Access& access) {
+        peer::EvaluatorConnection connection([&](grpc::ClientContext* context) {
+          rpc::introduce(*context, access);
+          return stub.Evaluate(context);
+        });
+        const peer::Heartbeats heartbeats(connection);
+        return peer::end_of_session(connection, serve(connection, engine));
+      });
+  if (wire::is_stop(outcome)) return wire::end_of_stopped(outcome);
+  PACELINE_RETURN_IF_ERROR(outcome);
+  return engine.end();
+}
+
+}  // namespace paceline::compute

@@ -1,0 +1,146 @@
+// How the samples of a round are cut into steps, and what a step without a gradient comes to. That the steps
+// are right, virtual_time_test says.
+#include "paceline/processes/compute/local_steps.h"
+
+#include <algorithm>
+#include <limits>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace paceline::compute {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::ElementsAreArray;
+
+std::vector<std::size_t> sizes(const std::vector<engine::Batch>& parts) {
+  std::vector<std::size_t> all;
+  for (const engine::Batch& part : parts) all.push_back(part.samples.size());
+  return all;
+}
+
+TEST(StepSamples, AreTheSamplesOfTheLeaseInTheirOrder) {
+  SampleOrder order(1, 100);
+  const Lease lease{2, 10, 33};
+  std::vector<std::int32_t> all;
+  for (const engine::Batch& part : step_samples(order, lease, 4))
+    all.insert(all.end(), part.samples.begin(), part.samples.end());
+  EXPECT_THAT(all, ElementsAreArray(order.samples(lease)));
+}
+
+TEST(StepSamples, DifferByAtMostOneSample) {
+  SampleOrder order(1, 100);
+  EXPECT_THAT(sizes(step_samples(order, {0, 0, 32}, 4)), ElementsAre(8, 8, 8, 8));
+  EXPECT_THAT(sizes(step_samples(order, {0, 0, 10}, 4)), ElementsAre(2, 3, 2, 3));
+  EXPECT_THAT(sizes(step_samples(order, {0, 0, 2}, 3)), ElementsAre(1, 1)) << "an empty one is left out";
+}
+
+// So that a round of one step is what BSP computes.
+TEST(StepSamples, OneStepIsTheLease) {
+  SampleOrder order(1, 100);
+  const Lease lease{2, 10, 33};
+  const auto parts = step_samples(order, lease, 1);
+  ASSERT_EQ(parts.size(), 1u);
+  EXPECT_THAT(parts[0].samples, ElementsAreArray(order.samples(lease)));
+  EXPECT_EQ(parts[0].augment_seed, order.augment_seed(lease));
+  EXPECT_EQ(parts[0].step_seed, order.step_seed(lease));
+}
+
+TEST(StepSamples, OfAnotherDataSetAreNone) {
+  SampleOrder order(1, 100);
+  EXPECT_TRUE(step_samples(order, {0, 90, 130}, 1).empty());
+}
+
+// Skips its first steps, and leaves in the gradient what no step should hand on.
+class Skips : public engine::Engine {
+ public:
+  Skips(int times, bool retry) : left_(times), retry_(retry) {
+    layout_.add("weight", ps::TensorKind::kParameter, {3});
+    layout_.add("mean", ps::TensorKind::kStatistic, {2});
+    layout_.add("frozen", ps::TensorKind::kConstant, {2});
+  }
+
+  const ps::Layout& layout() const override { return layout_; }
+  std::int32_t samples() const override { return 8; }
+  absl::Status initial_weights(std::span<float>) override { return absl::OkStatus(); }
+  absl::Status prepare(const engine::Batch& batch) override {
+    prepared_ = batch.samples == std::vector<std::int32_t>{1, 2};
+    return absl::OkStatus();
+  }
+  absl::StatusOr<engine::StepResult> step(const engine::Weights&, std::span<float* const> gradients,
+                                          std::int64_t, const engine::KeepGoing&) override {
+    EXPECT_TRUE(std::exchange(prepared_, false)) << "a batch is prepared for one step";
+    steps += 1;
+    const bool skipped = left_-- > 0;
+    for (std::size_t i = 0; i < 2; ++i) {
+      const float value = skipped ? std::numeric_limits<float>::quiet_NaN() : 0.5f;
+      std::fill_n(gradients[i], layout_.tensors()[i].size, value);
+    }
+    return engine::StepResult{.loss = 2, .skipped = skipped, .retry = skipped && retry_};
+  }
+  absl::StatusOr<engine::Evaluation> evaluate(std::span<const float* const>, std::int64_t,
+                                              const engine::KeepGoing&) override {
+    return absl::UnimplementedError("it only steps");
+  }
+
+  int steps = 0;
+
+ private:
+  ps::Layout layout_;
+  bool prepared_ = true;  // the first time the caller has done it
+  int left_;
+  bool retry_;
+};
+
+class StepUntilTaken : public ::testing::Test {
+ protected:
+  absl::StatusOr<engine::StepResult> take(Skips& engine) {
+    weights_.assign(static_cast<std::size_t>(engine.layout().size()), 7);
+    gradient_.assign(weights_.size(), 9);
+    const auto weights = engine::tensor_pointers<const float>(engine.layout(), weights_.data());
+    const auto gradients = engine::tensor_pointers(engine.layout(), gradient_.data());
+    return step_until_taken(engine, {.samples = {1, 2}}, weights, gradients, engine::kWholeBatch,
+                            [] { return true; });
+  }
+  std::vector<float> gradient_of(const Skips& engine, std::size_t tensor) const {
+    const ps::TensorSpec& spec = engine.layout().tensors()[tensor];
+    return {gradient_.begin() + spec.offset, gradient_.begin() + spec.offset + spec.size};
+  }
+
+ private:
+  std::vector<float> weights_, gradient_;
+};
+
+// A batch that has no gradient would have none the next time either, on any worker.
+TEST_F(StepUntilTaken, ASkippedStepIsAZeroGradient) {
+  Skips engine(1000, false);
+  const auto result = take(engine);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(engine.steps, 1);
+  EXPECT_EQ(result->loss, 2);
+  EXPECT_TRUE(result->finite);
+  EXPECT_THAT(gradient_of(engine, 0), ElementsAre(0, 0, 0));
+  EXPECT_THAT(gradient_of(engine, 1), ElementsAre(7, 7)) << "statistics stay what they are";
+  EXPECT_THAT(gradient_of(engine, 2), ElementsAre(9, 9)) << "constants are left alone";
+}
+
+TEST_F(StepUntilTaken, AnOverflowIsTriedAgain) {
+  Skips engine(3, true);
+  const auto result = take(engine);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(engine.steps, 4);
+  EXPECT_THAT(gradient_of(engine, 0), ElementsAre(0.5, 0.5, 0.5));
+}
+
+TEST_F(StepUntilTaken, AnOverflowWithoutAnEndIsAnError) {
+  Skips engine(1000, true);
+  EXPECT_EQ(take(engine).status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(engine.steps, 40);
+}
+
+}  // namespace
+}  // namespace paceline::compute

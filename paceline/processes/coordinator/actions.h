@@ -1,0 +1,149 @@
+// The outputs of an attempt. Actions are carried out in their order.
+//
+// Three of them get an event as an answer (events.h): OpenCheckpoint and CountCheckpoint always, FlushRecords
+// if it fails. The answer comes before the remaining actions, and before any other event. SearchPlan gets
+// PlanFound later: the search runs while the run goes on. If facts and orders cannot be written, the
+// remaining actions are dropped.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "paceline/base/ids.h"
+#include "paceline/base/strong_int.h"
+#include "paceline/base/time.h"
+#include "paceline/decisions/control/controller.h"
+#include "paceline/decisions/control/run_listener.h"
+#include "paceline/formats/wire/disconnect.h"
+#include "paceline/formats/wire/paceline.pb.h"
+#include "paceline/records/store/process_report.h"
+
+namespace paceline::coordinator {
+
+// The connection of a process. All connections of an attempt have different numbers.
+using WorkerPeer = StrongInt<struct WorkerPeerTag>;
+using ServerPeer = StrongInt<struct ServerPeerTag>;
+using EvaluatorPeer = StrongInt<struct EvaluatorPeerTag>;
+
+// The clock of the coordinator's machine. An attempt never reads it: each event has its time.
+using SteadyTime = std::chrono::steady_clock::time_point;
+
+template <class Peer, class Order>
+struct Send {
+  Peer to;
+  Order order;
+  bool last = false;  // the connection ends after this is sent
+};
+using SendWorker = Send<WorkerPeer, wire::WorkerOrder>;
+using SendServer = Send<ServerPeer, wire::ServerOrder>;
+using SendEvaluator = Send<EvaluatorPeer, wire::EvaluatorOrder>;
+
+// Ends the connection, without a message.
+struct HangUp {
+  EvaluatorPeer peer;
+};
+
+// The size of the data set is known, and there is a Controller: the first Record comes later.
+struct Begin {
+  control::ControllerConfig config;
+  policy::Bounds bounds;                            // bounds that the policy keeps
+  std::optional<control::ControllerState> state{};  // the state that it goes on from
+};
+
+// For the run recorder: a fact, and the Controller's orders.
+struct Record {
+  control::Fact fact;
+  std::vector<control::Order> orders;
+};
+
+// Everything recorded so far has to survive this process before the next action.
+struct FlushRecords {};
+
+// The Controller wants to be woken at this time. It replaces the time of an earlier WakeUp.
+struct WakeUp {
+  SteadyTime at;
+};
+
+// A folder for a checkpoint of that version: CheckpointOpened says where.
+struct OpenCheckpoint {
+  Version version;
+};
+// Every shard of the checkpoint is written: it should count from now on. CheckpointCounted says whether it
+// does. While copies are saved (Phase::kSavingCopies) the answer may come later, because the servers keep
+// their memory until then.
+struct CountCheckpoint {
+  control::ControllerState state;
+  Duration elapsed{0};
+};
+// The checkpoint will not count: its files are removed.
+struct DropCheckpoint {};
+
+// One line for people.
+struct Tell {
+  std::string line;
+  bool remember = false;  // for later readers who ask what became of the run
+};
+
+// The attempt that was cut short lost no version that a process saw.
+struct NothingLost {};
+
+// The attempt is over.
+struct End {};
+
+using Action =
+    std::variant<SendWorker, SendServer, SendEvaluator, HangUp, Begin, Record, FlushRecords, WakeUp,
+                 OpenCheckpoint, CountCheckpoint, DropCheckpoint, control::Evaluated, control::SideWork,
+                 store::ProcessReport, control::SearchPlan, Tell, NothingLost, End>;
+
+// The parts of an attempt put their actions here.
+class Outbox {
+ public:
+  template <class What>
+  void put(What what) {
+    actions_.emplace_back(std::move(what));
+  }
+  void send(WorkerPeer to, wire::WorkerOrder order) { put(SendWorker{to, std::move(order)}); }
+  void send(ServerPeer to, wire::ServerOrder order) { put(SendServer{to, std::move(order)}); }
+  void send(EvaluatorPeer to, wire::EvaluatorOrder order) { put(SendEvaluator{to, std::move(order)}); }
+  void tell(std::string line) { put(Tell{std::move(line)}); }
+  void tell_and_remember(std::string line) { put(Tell{std::move(line), true}); }
+
+  // Sends the last order, and ends the connection.
+  void send_disconnect(WorkerPeer to, const wire::Disconnect& disconnect) {
+    last<SendWorker>(to, disconnect);
+  }
+  void send_disconnect(ServerPeer to, const wire::Disconnect& disconnect) {
+    last<SendServer>(to, disconnect);
+  }
+  void send_disconnect(EvaluatorPeer to, const wire::Disconnect& disconnect) {
+    last<SendEvaluator>(to, disconnect);
+  }
+  // The process was given up; it may come again as a new one.
+  template <class Peer>
+  void give_up(Peer to, const std::string& why) {
+    send_disconnect(to, wire::given_up(why));
+  }
+  // The process is not wanted in this job.
+  template <class Peer>
+  void refuse(Peer to, const std::string& why, wire::Disconnect::Reason reason = wire::Disconnect::NONE) {
+    send_disconnect(to, wire::refused(why, reason));
+  }
+
+  std::vector<Action> take() { return std::exchange(actions_, {}); }
+
+ private:
+  template <class SendOne, class Peer>
+  void last(Peer to, const wire::Disconnect& disconnect) {
+    SendOne send{to, {}, true};
+    *send.order.mutable_disconnect() = disconnect;
+    put(std::move(send));
+  }
+
+  std::vector<Action> actions_;
+};
+
+}  // namespace paceline::coordinator

@@ -1,0 +1,256 @@
+// The phases of an attempt, and every way from one to the next.
+#include "paceline/processes/coordinator/attempt.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <absl/strings/strip.h>
+#include <fmt/format.h>
+
+#include "paceline/base/check.h"
+#include "paceline/base/exit_reason.h"
+#include "paceline/base/status_message.h"
+
+namespace paceline::coordinator {
+
+namespace {
+
+constexpr std::chrono::seconds kDisconnectLimit{5};
+
+}  // namespace
+
+std::vector<Action> Attempt::take(Event event) {
+  at_ = event.at;
+  // A process that comes now comes again, to the next attempt.
+  if (phase_ == Phase::kWentBack) return {};
+  std::visit([this](const auto& what) { on(what); }, event.what);
+  if (training() || phase_ == Phase::kFinishing) fail_checkpoint_of_missed();
+  return out_.take();
+}
+
+// ---- The phases ----
+
+void Attempt::enter(Phase next) {
+  PACELINE_CHECK(may_follow(phase_, next), "{} does not follow {}", name_of(next), name_of(phase_));
+  phase_ = next;
+}
+
+void Attempt::on(const TimePassed&) {
+  const bool hears = hearing_.is_good(at_);
+  if (hears) give_up_silent();
+  if (hears) give_up_missed_servers();
+  take_up_vote();
+  if (hears) end_look();
+  give_up_hosts();
+  give_up_waiting_for_replicas();
+  begin_without_missing();
+  tell_of_gone_before_start();
+  if (training() && checkpoint_retries_.due(at_)) write_checkpoint(controller_->save());
+  write_wanted_checkpoint();
+  // An evaluator that does not come must not hold the end up for ever.
+  if (ending() && evaluator_.missed(finishing_at_, at_)) {
+    if (!evaluations_.empty())
+      out_.tell_and_remember("no evaluator was here in time; what is not measured yet stays so");
+    evaluations_.give_up();
+  }
+  finish_if_done();
+}
+
+void Attempt::on(const WokeUp&) {
+  if (controller_ == nullptr) return;
+  const absl::Status status = tell_controller(control::TimerRang{});
+  PACELINE_CHECK(status.ok(), "{}", message_of(status));
+}
+
+void Attempt::on(const StopWanted& wanted) {
+  if (phase_ == Phase::kStarting && !wanted.cannot_start.empty())
+    return fail(absl::FailedPreconditionError(wanted.cannot_start));
+  if (!asked_) asked_ = wanted;
+  stop(wanted.why);
+}
+
+std::optional<StopWanted> Attempt::interrupted() const {
+  return done_ || !asked_ || asked_->cause == StopCause::kAsked ? std::nullopt : asked_;
+}
+
+void Attempt::stop(const std::string& why, control::FinishCause cause) {
+  // While it starts or finishes too: should a server be lost then, nothing is trained again.
+  const bool before = std::exchange(stop_asked_, true);
+  if (phase_ == Phase::kStarting) return finish();
+  if (before || !training()) return;
+  const absl::Status status = tell_controller(control::StopAsked{why, cause});
+  PACELINE_CHECK(status.ok(), "{}", message_of(status));
+}
+
+// The run cannot go on, in this attempt or another.
+void Attempt::fail(absl::Status status) {
+  if (disconnecting() || phase_ == Phase::kWentBack) return;
+  result_.Update(status);
+  evaluations_.forget();
+  checkpoints_.forget();
+  if (controller_ != nullptr) controller_->end();
+  send_disconnect();
+}
+
+// Commits after the last checkpoint are lost. The streams just end, and a process that hears no disconnect
+// comes again.
+void Attempt::go_back(const std::string& why) {
+  // A run that never started is not tried again and again, but a run that has trained before is. A run that
+  // has ended is over once its last checkpoint is there, and a person who asks for a stop gets one.
+  const bool worth_it = started() || options_.again || options_.restart.has_value();
+  if (!worth_it || stop_asked_ || !result().ok())
+    return fail(with_exit_reason(absl::UnavailableError(why), ExitReason::kMemberLost));
+  enter(Phase::kWentBack);
+  result_.Update(absl::UnavailableError(why));
+  if (controller_ != nullptr) controller_->end();
+  out_.put(End{});
+}
+
+// `server`: nothing if two of them cannot reach each other. If shards are kept twice, the other servers first
+// write their versions.
+void Attempt::lose_server(std::optional<ServerId> server, const std::string& why) {
+  if (phase_ == Phase::kWentBack || disconnecting()) return;
+  const bool copied = replication_ && (started() || saving_copies());
+  if (!copied || !result_.ok()) return go_back(why);
+  if (!saving_copies()) {
+    lost_why_ = why;
+    enter(Phase::kSavingCopies);
+    controller_->end();
+    evaluations_.forget();
+    checkpoints_.forget();
+  }
+  go_on_from_emergency_checkpoint(replication_->lose(server, checkpoints_.newest()));
+}
+
+void Attempt::go_on_from_emergency_checkpoint(const absl::Status& step) {
+  if (!saving_copies() || (step.ok() && !replication_->saved())) return;
+  if (step.ok() && !started()) out_.put(NothingLost{});
+  if (!step.ok()) lost_why_ += fmt::format(", and its copies could not be reached: {}", message_of(step));
+  if (!stop_asked_ || !step.ok()) return go_back(lost_why_);
+  send_disconnect();
+}
+
+void Attempt::finish() {
+  enter(Phase::kFinishing);
+  finishing_at_ = at_;
+  checkpoint_retries_.end();
+  if (controller_ != nullptr) controller_->end();
+  finish_if_done();
+}
+
+void Attempt::finish_if_done() {
+  if (phase_ == Phase::kDisconnecting) {
+    const bool all_gone = workers_.size() == 0 && servers_.none_here() && !evaluator_.here();
+    if (!all_gone && at_ <= disconnected_at_ + kDisconnectLimit) return;
+    enter(Phase::kOver);
+    out_.put(End{});
+  }
+  if (phase_ != Phase::kFinishing || !evaluations_.empty() || checkpoints_.writing()) return;
+  if (result_.ok() && started() && controller_->version() != checkpoints_.newest()) {
+    if (!checkpoint_retries_.waiting(at_)) write_checkpoint(controller_->save());
+    return;
+  }
+  send_disconnect();
+}
+
+void Attempt::send_disconnect() {
+  enter(Phase::kDisconnecting);
+  disconnected_at_ = at_;
+  const wire::Disconnect disconnect = disconnect_order();
+  for (const auto& [peer, worker] : workers_.all()) out_.send_disconnect(peer, disconnect);
+  servers_.send_disconnect(disconnect);
+  evaluator_.send_disconnect(disconnect);
+}
+
+wire::Disconnect Attempt::disconnect_order() const {
+  wire::Disconnect disconnect;
+  disconnect.set_failed(!result().ok());
+  disconnect.set_stopped(result().ok() && !done_);
+  disconnect.set_why(message_of(result()));
+  if (!disconnect.stopped() || !asked_) return disconnect;
+  disconnect.set_interrupted(interrupted().has_value());
+  disconnect.set_why(asked_->why);
+  return disconnect;
+}
+
+Version Attempt::seen() const {
+  if (controller_ == nullptr) return Version(0);
+  return replication_ ? replication_->certain() : controller_->version();
+}
+
+// ---- Checkpoints ----
+
+void Attempt::write_checkpoint(control::ControllerState state) {
+  checkpoint_retries_.tried();
+  checkpoint_since_ = at_;
+  checkpoints_.request(std::move(state), time(at_).time_since_epoch());
+}
+
+void Attempt::on(const CheckpointWanted& wanted) {
+  if (disconnecting() || saving_copies()) return;
+  checkpoint_wanted_ = wanted.why;
+  write_wanted_checkpoint();
+}
+
+// A checkpoint that is under way may be of an older version, so the wish waits for its end, and for the first commit.
+void Attempt::write_wanted_checkpoint() {
+  if (!checkpoint_wanted_ || !training() || checkpoints_.writing() || checkpoints_.opening()) return;
+  if (controller_->version() == checkpoints_.newest()) {
+    out_.tell_and_remember(fmt::format("{}: the checkpoint of version {} is there, and training goes on",
+                                       *std::exchange(checkpoint_wanted_, std::nullopt),
+                                       *checkpoints_.newest()));
+    return;
+  }
+  if (controller_->version() > Version(0) && !checkpoint_retries_.waiting(at_))
+    write_checkpoint(controller_->save());
+}
+
+void Attempt::on(const CheckpointOpened& opened) {
+  // The first request is answered first: a checkpoint may have been due in the moment of the loss.
+  if (saving_copies() && !checkpoints_.opening())
+    return go_on_from_emergency_checkpoint(replication_->opened(opened.folder));
+  if (const auto failed = checkpoints_.opened(opened.folder)) checkpoint_failed(*failed);
+  finish_if_done();
+}
+
+void Attempt::on(const CheckpointCounted& counted) {
+  if (saving_copies()) return go_on_from_emergency_checkpoint(replication_->counted(counted.status));
+  // the checkpoint had the servers' remaining versions, and the attempt has ended since
+  if (!checkpoints_.writing()) return;
+  if (const auto failed = checkpoints_.counted(counted.status)) {
+    checkpoint_failed(*failed);
+  } else {
+    out_.put(control::SideWork{.at = time(at_),
+                               .kind = control::SideWork::Kind::kCheckpoint,
+                               .version = *checkpoints_.newest(),
+                               .took = at_ - checkpoint_since_});
+    if (checkpoint_retries_.written())
+      out_.tell_and_remember(fmt::format("the checkpoint of version {} is written", *checkpoints_.newest()));
+    if (checkpoint_wanted_ && training()) {
+      out_.tell_and_remember(fmt::format("{}: the checkpoint of version {} is written, and training goes on",
+                                         *std::exchange(checkpoint_wanted_, std::nullopt),
+                                         *checkpoints_.newest()));
+    }
+  }
+  finish_if_done();
+}
+
+void Attempt::checkpoint_failed(const Checkpoints::Failed& failed) {
+  const std::string line = fmt::format("the checkpoint of version {} could not be written: {}",
+                                       failed.version, message_of(failed.why));
+  const auto pause = checkpoint_retries_.failed(at_, phase_ == Phase::kFinishing);
+  if (!pause) {
+    result_.Update(absl::Status(failed.why.code(), line));
+    return;
+  }
+  // The next try is the run's own.
+  std::string again = fmt::format("{}; it is tried again in {} s",
+                                  std::string(absl::StripSuffix(line, " and try again")), pause->count());
+  if (checkpoint_retries_.is_news(at_)) {
+    out_.tell_and_remember(std::move(again));
+  } else {
+    out_.tell(std::move(again));
+  }
+}
+
+}  // namespace paceline::coordinator

@@ -1,0 +1,1353 @@
+// An attempt with peers that are no more than their messages, so that they can say anything at any moment:
+// what is out of turn ends the run or sends its sender away, and never harms the attempt. Time passes when a
+// test says so.
+#include "paceline/processes/coordinator/attempt.h"
+
+#include <algorithm>
+#include <cmath>
+#include <deque>
+#include <limits>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "paceline/base/exit_reason.h"
+#include "paceline/base/rng.h"
+#include "paceline/formats/wire/wire.h"
+#include "paceline/processes/coordinator/testing/attempt_world.h"
+
+namespace paceline::coordinator {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr std::int64_t kSamples = 64;
+
+wire::ServerMessage started(const std::vector<std::string>& paths = {"board"}) {
+  wire::ServerMessage message;
+  message.mutable_started();
+  for (const std::string& path : paths) message.mutable_started()->add_board_paths(path);
+  return message;
+}
+
+wire::ServerMessage applied(std::int64_t version) {
+  wire::ServerMessage message;
+  message.mutable_applied()->set_version(version);
+  return message;
+}
+
+// A server's answer about a replica's gradient; with an error if it could not map it.
+wire::ServerMessage mapped(std::int32_t replica, const std::string& error = "") {
+  wire::ServerMessage message;
+  message.mutable_mapped()->set_replica(replica);
+  message.mutable_mapped()->set_error(error);
+  return message;
+}
+
+class AttemptTest : public testing::Test {
+ protected:
+  // Starts an attempt with one server, unless `more` says otherwise.
+  void start(const std::string& more, AttemptOptions options = {}) {
+    options.job_toml = fmt::format("name = \"small\"\nbatch = 8\n{}", more);
+    options.job = config::parse_job(options.job_toml, "job.toml").value();
+    world_.emplace(std::move(options));
+  }
+  const Attempt& attempt() const { return world_->attempt(); }
+  void ask_stop() { world_->happens(StopWanted{"now"}); }
+
+  std::unique_ptr<FakeServer> server(int shard) {
+    wire::ServerMessage hello;
+    hello.mutable_hello()->set_shard(shard);
+    return come(hello);
+  }
+  std::unique_ptr<FakeServer> come(const wire::ServerMessage& hello) {
+    return world_->come<FakeServer>(hello);
+  }
+  std::unique_ptr<FakeWorker> worker(const std::string& name) {
+    wire::WorkerMessage hello;
+    hello.mutable_hello()->set_name(name);
+    return world_->come<FakeWorker>(hello);
+  }
+  std::unique_ptr<FakeEvaluator> evaluator() {
+    wire::EvaluatorMessage hello;
+    hello.mutable_hello();
+    return world_->come<FakeEvaluator>(hello);
+  }
+  static wire::WorkerMessage attached(const std::string& path) {
+    ps::Layout layout;
+    layout.add("a", ps::TensorKind::kParameter, {8});
+    layout.add("b", ps::TensorKind::kParameter, {8});
+    wire::WorkerMessage message;
+    message.mutable_attached()->set_dataset_size(kSamples);
+    *message.mutable_attached()->mutable_layout() = wire::to_wire(layout);
+    message.mutable_attached()->set_gradient_path(path);
+    return message;
+  }
+
+  // The server has the whole model from then on.
+  static void begin_serving(FakeServer& server) {
+    server.next(wire::ServerOrder::kStart);
+    server.say(started());
+  }
+  // Takes the worker up to its replica's first release.
+  static wire::WorkerRelease join(FakeWorker& worker, FakeServer& server) {
+    take_role(worker);
+    server.say(mapped(told_of_gradient(server)));
+    return worker.next(wire::WorkerOrder::kRelease).release();
+  }
+  // The replica whose gradient the server is told to map.
+  static std::int32_t told_of_gradient(FakeServer& server) {
+    return server.next(wire::ServerOrder::kMapGradient).map_gradient().replica();
+  }
+  // The replica of the worker's role.
+  static std::int32_t take_role(FakeWorker& worker) {
+    worker.next(wire::WorkerOrder::kBoards);
+    wire::WorkerMessage message;
+    message.mutable_joined();
+    worker.say(message);
+    const std::int32_t replica = worker.next(wire::WorkerOrder::kRole).role().replica();
+    message.mutable_role_taken()->set_replica(replica);
+    worker.say(message);
+    return replica;
+  }
+  // Its contribution is discarded: the replica that it is from then on.
+  static std::int32_t discard(FakeWorker& worker, std::int32_t replica, FakeServer& server) {
+    worker.say(not_finite(replica));
+    EXPECT_EQ(worker.next(wire::WorkerOrder::kDissolve).dissolve().replica(), replica);
+    const std::int32_t next = worker.next(wire::WorkerOrder::kRole).role().replica();
+    EXPECT_NE(next, replica);
+    wire::WorkerMessage message;
+    message.mutable_role_taken()->set_replica(next);
+    worker.say(message);
+    EXPECT_EQ(server.next(wire::ServerOrder::kUnmapGradient).unmap_gradient().replica(), replica);
+    EXPECT_EQ(told_of_gradient(server), next);
+    server.say(mapped(next));
+    return next;
+  }
+  static wire::WorkerMessage not_finite(std::int32_t replica) {
+    wire::WorkerMessage message = ready(10, 10);
+    message.mutable_ready()->set_replica(replica);
+    message.mutable_ready()->set_not_finite("a");
+    return message;
+  }
+  // The report of the first replica's first iteration.
+  static wire::WorkerMessage ready(std::int64_t compute_ns, std::int64_t worked_ns) {
+    wire::WorkerMessage message;
+    message.mutable_ready();
+    message.mutable_ready()->set_clock(1);
+    message.mutable_ready()->set_compute_ns(compute_ns);
+    message.mutable_ready()->set_worked_ns(worked_ns);
+    return message;
+  }
+
+  std::optional<AttemptWorld> world_;
+};
+
+class VersionOutOfTurn : public AttemptTest, public testing::WithParamInterface<std::int64_t> {};
+
+TEST_P(VersionOutOfTurn, EndsTheRun) {
+  start("");
+  const auto lying = server(0);
+  lying->say(applied(GetParam()));
+  EXPECT_THAT(lying->disconnect().why(), HasSubstr(fmt::format("server 0 made version {}", GetParam())));
+}
+
+TEST_P(VersionOutOfTurn, EndsTheRunAfterTheStartAsWell) {
+  start("");
+  const auto first = worker("w0");
+  first->say(attached("path"));
+  const auto lying = server(0);
+  lying->next(wire::ServerOrder::kStart);
+  lying->say(started());
+  lying->say(applied(GetParam()));
+  EXPECT_THAT(lying->disconnect().why(), HasSubstr(fmt::format("server 0 made version {}", GetParam())));
+}
+
+INSTANTIATE_TEST_SUITE_P(Versions, VersionOutOfTurn, testing::Values(1, INT64_MAX, 0, -1));
+
+TEST_F(AttemptTest, AServerStartsOnceWhenItIsTold) {
+  start("");
+  const auto measuring = evaluator();
+  measuring->next(wire::EvaluatorOrder::kWelcome);
+  const auto lying = server(0);
+  lying->say(started());
+  EXPECT_EQ(lying->disconnect().why(), "server 0 started out of turn");
+}
+
+TEST_F(AttemptTest, AServerHasOnePlace) {
+  start("[cluster]\nservers = 2\n");
+  const auto lying = server(0);
+  wire::ServerMessage hello;
+  hello.mutable_hello()->set_shard(1);
+  lying->say(hello);
+  EXPECT_EQ(lying->disconnect().why(), "server 0 said hello twice");
+}
+
+TEST_F(AttemptTest, TheWeightsToStartFromAreThoseOfAWorkerThatIsHere) {
+  start("[cluster]\nservers = 2\n[[device]]\ncount = 2\n");
+  auto dying = worker("w0");
+  dying->say(attached("gone"));
+  auto other = worker("w1");
+  other->say(attached("here"));
+  const auto first = server(0);
+  dying->leave();
+  EXPECT_EQ(attempt().missing(), (std::vector<std::string>{"server1", "w0"}));
+  const auto second = server(1);
+  EXPECT_EQ(first->next(wire::ServerOrder::kStart).start().weights_path(), "here");
+  EXPECT_EQ(second->next(wire::ServerOrder::kStart).start().weights_path(), "here");
+}
+
+TEST_F(AttemptTest, AHostWithoutAWorkerGetsTheWeightsToStartFromOfTheNextOne) {
+  AttemptOptions options;
+  options.new_key = [] { return std::string("key"); };
+  start("[cluster]\nhosts = 2\nplacement = \"central\"\n[[device]]\nhost = 1\n", std::move(options));
+  const auto server_of = [&](int rank) {
+    wire::ServerMessage hello;
+    hello.mutable_hello()->set_shard(rank);
+    hello.mutable_hello()->set_exchange("somewhere");
+    hello.mutable_hello()->set_fabric("sealed");
+    return come(hello);
+  };
+  const auto keeper = server_of(0);
+  const auto other = server_of(1);
+  const auto training = worker("w0");
+  training->say(attached("here"));
+  const wire::ServerStart kept = keeper->next(wire::ServerOrder::kStart).start();
+  EXPECT_TRUE(kept.first_passed_on());
+  EXPECT_EQ(kept.weights_path(), "");
+  const wire::ServerStart passed_on = other->next(wire::ServerOrder::kStart).start();
+  EXPECT_TRUE(passed_on.first_passed_on());
+  EXPECT_EQ(passed_on.weights_path(), "here");
+}
+
+TEST_F(AttemptTest, WeightsThatCannotBeReadAreTakenOfAnotherWorker) {
+  start("[[device]]\ncount = 2\n");
+  const auto lying = worker("w0");
+  lying->say(attached("nowhere"));
+  const auto serving = server(0);
+  EXPECT_EQ(serving->next(wire::ServerOrder::kStart).start().weights_path(), "nowhere");
+  wire::ServerMessage message;
+  message.mutable_started()->set_error("no such file");
+  serving->say(message);
+  EXPECT_EQ(lying->disconnect().why(), "server 0 cannot read its weights: no such file");
+  // No server has started yet, so the other worker's weights are wanted.
+  const auto other = worker("w1");
+  EXPECT_FALSE(other->next(wire::WorkerOrder::kWelcome).welcome().started());
+  other->say(attached("here"));
+  EXPECT_EQ(serving->next(wire::ServerOrder::kStart).start().weights_path(), "here");
+  serving->say(started());
+  EXPECT_TRUE(other->next(wire::WorkerOrder::kBoards).has_boards());
+}
+
+TEST_F(AttemptTest, AServerThatIsNotToldToStartNeedsNoWeights) {
+  start("");
+  const auto lying = server(0);
+  wire::ServerMessage message;
+  message.mutable_started()->set_error("no such file");
+  lying->say(message);
+  EXPECT_EQ(lying->disconnect().why(), "server 0 started out of turn");
+}
+
+TEST_F(AttemptTest, NobodyTrainsBeforeAllServersHaveItsGradient) {
+  start("[cluster]\nservers = 2\n");
+  const auto training = worker("w0");
+  training->say(attached("path"));
+  const auto first = server(0);
+  const auto second = server(1);
+  begin_serving(*first);
+  begin_serving(*second);
+  const std::int32_t replica = take_role(*training);
+  told_of_gradient(*second);
+  first->say(mapped(replica));
+  first->say(mapped(replica));
+  EXPECT_FALSE(attempt().started());
+  second->say(mapped(replica));
+  EXPECT_EQ(training->next(wire::WorkerOrder::kRelease).release().clock(), 1);
+}
+
+// ---- The memory that has the weights ----
+
+constexpr char kProgram[] = "[program]\nrun = \"train.py\"\n";
+
+wire::WorkerMessage with_card(wire::WorkerMessage message, const std::string& card, int cards) {
+  message.mutable_attached()->set_card(card);
+  message.mutable_attached()->set_cards(cards);
+  return message;
+}
+
+TEST_F(AttemptTest, ServersGetTheCardOfALoneDevice) {
+  start(fmt::format("epochs = 100\n{}", kProgram));
+  const auto serving = server(0);
+  const auto training = worker("w0");
+  training->say(with_card(attached("path"), "GPU-a", 4));
+  EXPECT_EQ(serving->next(wire::ServerOrder::kStart).start().card(), "GPU-a");
+}
+
+TEST_F(AttemptTest, SeveralDevicesGetACardOnlyIfThereIsOne) {
+  for (const int cards : {1, 2}) {
+    start(fmt::format("epochs = 100\n{}[[device]]\ncount = 2\n", kProgram));
+    const auto serving = server(0);
+    const auto training = worker("w0");
+    training->say(with_card(attached("path"), "GPU-a", cards));
+    EXPECT_EQ(serving->next(wire::ServerOrder::kStart).start().card(), cards == 1 ? "GPU-a" : "");
+  }
+}
+
+TEST_F(AttemptTest, AJobThatInsistsOnACardWaitsForADeviceThatHasOne) {
+  start(fmt::format("epochs = 100\n{}[[device]]\ncount = 2\n[cluster]\nmemory = \"gpu\"\n", kProgram));
+  const auto serving = server(0);
+  const auto first = worker("w0"), second = worker("w1");
+  first->say(attached("here"));
+  EXPECT_EQ(attempt().phase(), Phase::kStarting);
+  second->say(with_card(attached("there"), "GPU-b", 2));
+  EXPECT_EQ(serving->next(wire::ServerOrder::kStart).start().card(), "GPU-b");
+}
+
+TEST_F(AttemptTest, AJobThatInsistsOnACardFailsIfNoDeviceHasOne) {
+  start(fmt::format("epochs = 100\n{}[cluster]\nmemory = \"gpu\"\n", kProgram));
+  const auto serving = server(0);
+  const auto training = worker("w0");
+  training->say(attached("path"));
+  EXPECT_THAT(training->disconnect().why(), HasSubstr("no device of the job computes on a GPU"));
+}
+
+TEST_F(AttemptTest, AWorkerWhoseGradientCannotBeReadIsSentAway) {
+  start("");
+  const auto lying = worker("w0");
+  lying->say(attached("path"));
+  const auto serving = server(0);
+  begin_serving(*serving);
+  take_role(*lying);
+  serving->say(mapped(told_of_gradient(*serving), "no such file"));
+  EXPECT_EQ(lying->disconnect().why(), "server 0 cannot read its gradient: no such file");
+  EXPECT_FALSE(attempt().missing().empty());
+  const auto other = worker("w0");
+  other->say(attached("path"));
+  EXPECT_EQ(join(*other, *serving).clock(), 1);
+}
+
+// The next device would be told the address that this worker leaves out.
+TEST_F(AttemptTest, AWorkerThatSaysNotHowToReachItsStageIsSentAway) {
+  start(
+      "parallel = \"static\"\nmicro_batch = 8\n[[device]]\ncount = 2\n"
+      "[[pipeline]]\ndevices = [\"w0\", \"w1\"]\ncuts = [1]\nsamples = 8\n");
+  const auto first = worker("w0"), second = worker("w1");
+  first->say(attached("path"));
+  second->say(attached("path of w1"));
+  const auto serving = server(0);
+  begin_serving(*serving);
+  wire::WorkerMessage joined;
+  joined.mutable_joined();
+  second->say(joined);
+  take_role(*first);
+  EXPECT_THAT(first->disconnect().why(), HasSubstr("took a role with 0 and 0 channels"));
+  EXPECT_FALSE(second->next(wire::WorkerOrder::kRole).has_role());
+}
+
+// Its samples come back to it first, to the replica that it is from then on.
+TEST_F(AttemptTest, AGradientThatIsNotFiniteIsDiscarded) {
+  start("epochs = 100\n");
+  const auto training = worker("w0");
+  training->say(attached("path"));
+  const auto serving = server(0);
+  begin_serving(*serving);
+  wire::WorkerRelease release = join(*training, *serving);
+  std::int32_t replica = 0;
+  for (int i = 0; i < 2; ++i) {
+    replica = discard(*training, replica, *serving);
+    const wire::WorkerRelease again = training->next(wire::WorkerOrder::kRelease).release();
+    EXPECT_EQ(again.lease().SerializeAsString(), release.lease().SerializeAsString());
+    EXPECT_EQ(again.version(), 0);
+    release = again;
+  }
+  wire::WorkerMessage message = ready(10, 10);
+  message.mutable_ready()->set_replica(replica);
+  training->say(message);
+  EXPECT_EQ(serving->next(wire::ServerOrder::kApply).apply().version(), 1);
+}
+
+TEST_F(AttemptTest, AWorkerWhoseBatchIsTooSmallComesAgainToALargerOne) {
+  start("[[device]]\nbatch = 1\n[[device]]\n");
+  const auto serving = server(0);
+  const auto small = worker("w0");
+  const auto large = worker("w1");
+  for (const auto* one : {&small, &large}) (*one)->say(attached("path"));
+  begin_serving(*serving);
+  for (const auto* one : {&small, &large}) {
+    take_role(**one);
+    serving->say(mapped(told_of_gradient(*serving)));
+  }
+  EXPECT_EQ(small->next(wire::WorkerOrder::kRelease).release().lease().end(), 1);
+  wire::WorkerMessage message;
+  message.mutable_too_few()->set_least(3);
+  message.mutable_too_few()->set_why("train.py:3: ValueError: too few");
+  small->say(message);
+  EXPECT_TRUE(small->disconnect().again());
+  EXPECT_THAT(world_->news,
+              testing::Contains(HasSubstr("w0: train.py:3: ValueError: too few. From now on a batch has "
+                                          "at least 3 samples, and w0 starts its program again")));
+  const auto again = worker("w0");
+  again->say(attached("path"));
+  const wire::Lease lease = join(*again, *serving).lease();
+  EXPECT_EQ(lease.end() - lease.begin() + lease.scrap_end() - lease.scrap_begin(), 3);
+  EXPECT_EQ(lease.scrap_end() - lease.scrap_begin(), 1) << "the sample that it failed on";
+  // A batch has as many samples already, so the program fails for another reason.
+  again->say(message);
+  EXPECT_TRUE(again->disconnect().refused());
+}
+
+TEST_F(AttemptTest, AWorkerThatIsAloneWithNumbersThatAreNotFiniteIsGivenUp) {
+  start("epochs = 100\n[[device]]\ncount = 2\n[sync]\npolicy = \"asp\"\n");
+  const auto fine = worker("w0");
+  fine->say(attached("path"));
+  const auto serving = server(0);
+  begin_serving(*serving);
+  const auto broken = worker("w1");
+  broken->say(attached("other"));
+  EXPECT_EQ(take_role(*broken), 1);
+  serving->say(mapped(told_of_gradient(*serving)));
+  take_role(*fine);
+  serving->say(mapped(told_of_gradient(*serving)));
+  std::int32_t replica = 1;
+  for (int i = 1; i <= 3; ++i) {
+    broken->next(wire::WorkerOrder::kRelease);
+    const wire::WorkerRelease release = fine->next(wire::WorkerOrder::kRelease).release();
+    EXPECT_EQ(release.clock(), i);
+    wire::WorkerMessage message = ready(10, 10);
+    message.mutable_ready()->set_clock(release.clock());
+    message.mutable_ready()->set_base(release.version());
+    fine->say(message);
+    serving->next(wire::ServerOrder::kApply);
+    if (i == 3) {
+      broken->say(not_finite(replica));
+    } else {
+      replica = discard(*broken, replica, *serving);
+    }
+  }
+  EXPECT_THAT(broken->disconnect().why(), HasSubstr("3 of its last 3 were no good, and none of the others'"));
+  const auto again = worker("w1");
+  EXPECT_THAT(again->disconnect().why(), HasSubstr("w1: 'a' is not finite in its gradient"));
+  EXPECT_EQ(fine->next(wire::WorkerOrder::kRelease).release().clock(), 4);
+}
+
+TEST_F(AttemptTest, ARunThatDivergesEnds) {
+  start("epochs = 100\n");
+  const auto training = worker("w0");
+  training->say(attached("path"));
+  const auto serving = server(0);
+  begin_serving(*serving);
+  join(*training, *serving);
+  std::int32_t replica = 0;
+  for (int i = 0; i < 2; ++i) {
+    replica = discard(*training, replica, *serving);
+    training->next(wire::WorkerOrder::kRelease);
+  }
+  training->say(not_finite(replica));
+  EXPECT_THAT(serving->disconnect().why(),
+              HasSubstr("the training diverges: the latest 3 gradients, of all workers, "));
+}
+
+TEST_F(AttemptTest, ACheckpointIsWrittenWhenSomebodyWantsIt) {
+  start("epochs = 100\n[checkpoint]\nevery_epochs = 50\n");
+  const auto training = worker("w0");
+  training->say(attached("path"));
+  const auto serving = server(0);
+  begin_serving(*serving);
+  world_->happens(CheckpointWanted{"SIGUSR1"});  // before there is anything to write
+  join(*training, *serving);
+  training->say(ready(10, 10));
+  world_->pass(std::chrono::seconds(1));
+  const std::int64_t version =
+      serving->next(wire::ServerOrder::kWriteCheckpoint).write_checkpoint().version();
+  EXPECT_EQ(version, 1);
+  wire::ServerMessage written;
+  written.mutable_written()->set_version(version);
+  serving->say(written);
+  ASSERT_EQ(world_->news.size(), 1);
+  EXPECT_EQ(world_->news[0], "SIGUSR1: the checkpoint of version 1 is written, and training goes on");
+  world_->happens(CheckpointWanted{"SIGUSR2"});
+  EXPECT_EQ(world_->news.back(), "SIGUSR2: the checkpoint of version 1 is there, and training goes on");
+  EXPECT_EQ(attempt().phase(), Phase::kTraining);
+}
+
+// The parameter: at the end of a run, when there is less time.
+class CheckpointAgain : public AttemptTest, public testing::WithParamInterface<bool> {};
+
+TEST_P(CheckpointAgain, IsTriedWhereItCouldNotBeWritten) {
+  const bool in_the_end = GetParam();
+  start("epochs = 100\n[checkpoint]\nevery_epochs = 0.125\n");
+  const auto training = worker("w0");
+  training->say(attached("path"));
+  const auto serving = server(0);
+  begin_serving(*serving);
+  join(*training, *serving);
+  if (in_the_end) {
+    ask_stop();
+  } else {
+    training->say(ready(10, 10));
+  }
+  const std::int64_t wanted = in_the_end ? 0 : 1;
+  wire::ServerMessage written;
+  for (int i = 0; i < 2; ++i) {
+    world_->pass(std::chrono::seconds(i));
+    const std::int64_t version =
+        serving->next(wire::ServerOrder::kWriteCheckpoint).write_checkpoint().version();
+    EXPECT_EQ(version, wanted);
+    written.mutable_written()->set_version(version);
+    written.mutable_written()->set_error(i == 0 ? "the disk is full; free some space there and try again"
+                                                : "");
+    serving->say(written);
+    EXPECT_EQ(serving->next(wire::ServerOrder::kDrop).drop().version(), version);
+  }
+  ASSERT_EQ(world_->news.size(), 2);
+  EXPECT_EQ(
+      world_->news[0],
+      fmt::format(
+          "the checkpoint of version {} could not be written: the disk is full; free some space there; it is "
+          "tried again in 1 s",
+          wanted));
+  EXPECT_EQ(world_->news[1], fmt::format("the checkpoint of version {} is written", wanted));
+  if (in_the_end) {
+    const wire::Disconnect end = serving->disconnect();
+    EXPECT_FALSE(end.failed());
+    EXPECT_TRUE(end.stopped()) << "the job is not done";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Ends, CheckpointAgain, testing::Bool());
+
+TEST_F(AttemptTest, ARunWhoseHostIsInterruptedIsStoppedForThatReason) {
+  start("[[device]]\ncount = 2\n");
+  const auto here = worker("w0");
+  here->say(attached("path"));
+  EXPECT_FALSE(attempt().interrupted());
+  world_->happens(StopWanted{"host 1 was interrupted", "", StopCause::kShutDown});
+  world_->happens(StopWanted{"a later one", "", StopCause::kInterrupted});
+  const wire::Disconnect disconnect = here->disconnect();
+  EXPECT_TRUE(disconnect.interrupted());
+  EXPECT_EQ(disconnect.why(), "host 1 was interrupted");
+  ASSERT_TRUE(attempt().interrupted());
+  EXPECT_EQ(attempt().interrupted()->cause, StopCause::kShutDown);
+}
+
+TEST_F(AttemptTest, AStopThatSomebodyAskedForIsNoInterruption) {
+  start("[[device]]\ncount = 2\n");
+  const auto here = worker("w0");
+  here->say(attached("path"));
+  world_->happens(StopWanted{"stopped from a page"});
+  const wire::Disconnect disconnect = here->disconnect();
+  EXPECT_TRUE(disconnect.stopped());
+  EXPECT_FALSE(disconnect.interrupted());
+  EXPECT_FALSE(attempt().interrupted());
+}
+
+TEST_F(AttemptTest, AHostThatCannotStartIsTheRunsFailureAndNoStop) {
+  start("[[device]]\ncount = 2\n");
+  const auto here = worker("w0");
+  here->say(attached("path"));
+  world_->happens(StopWanted{"a process could not start", "host 1: no such data"});
+  const wire::Disconnect disconnect = here->disconnect();
+  EXPECT_TRUE(disconnect.failed());
+  EXPECT_EQ(disconnect.why(), "host 1: no such data");
+  EXPECT_EQ(attempt().result().message(), "host 1: no such data");
+}
+
+TEST_F(AttemptTest, AHostThatDoesNotComeEndsTheStart) {
+  start("[cluster]\nhosts = 2\n[[device]]\ncount = 2\n");
+  const auto here = worker("w0");
+  here->say(attached("path"));
+  wire::ServerMessage hello;
+  hello.mutable_hello()->set_exchange("somewhere");
+  hello.mutable_hello()->set_fabric("sealed");
+  const auto serving = come(hello);
+  EXPECT_EQ(attempt().phase_in_words(), "starting: 1 of 2 workers are here; host 1 is not");
+  world_->keeps_beating(*here);
+  world_->keeps_beating(*serving);
+  world_->pass(std::chrono::seconds(590));
+  EXPECT_TRUE(attempt().result().ok()) << attempt().result();
+  world_->pass(std::chrono::seconds(20));
+  EXPECT_EQ(
+      std::string(attempt().result().message()),
+      "host 1 has not come within 600 s; is `paceline node` running there, and does a firewall let it reach "
+      "this host?");
+}
+
+TEST_F(AttemptTest, ACheckpointThatCannotBeWrittenInTheEndIsSaid) {
+  start("epochs = 100\n");
+  const auto training = worker("w0");
+  training->say(attached("path"));
+  const auto serving = server(0);
+  begin_serving(*serving);
+  join(*training, *serving);
+  ask_stop();
+  wire::ServerMessage written;
+  written.mutable_written()->set_error("the disk is full");
+  world_->keeps_beating(*serving);
+  for (int i = 0; i < 4; ++i) {
+    if (i > 0) world_->pass(std::chrono::seconds(1 << (i - 1)));
+    written.mutable_written()->set_version(
+        serving->next(wire::ServerOrder::kWriteCheckpoint).write_checkpoint().version());
+    serving->say(written);
+  }
+  const wire::Disconnect disconnect = serving->disconnect();
+  EXPECT_TRUE(disconnect.failed());
+  EXPECT_EQ(disconnect.why(), "the checkpoint of version 0 could not be written: the disk is full");
+}
+
+TEST_F(AttemptTest, ANormThatIsNoneIsTheWorkersEnd) {
+  start("");
+  const auto serving = server(0);
+  bool serves = false;
+  for (const double norm : {-1.0, std::nan(""), std::numeric_limits<double>::infinity()}) {
+    const auto lying = worker("w0");
+    lying->say(attached("path"));
+    if (!std::exchange(serves, true)) begin_serving(*serving);
+    join(*lying, *serving);
+    wire::WorkerMessage message = ready(10, 10);
+    message.mutable_ready()->set_norm(norm);
+    lying->say(message);
+    EXPECT_EQ(lying->disconnect().why(), "sent a gradient of an impossible norm") << norm;
+    EXPECT_FALSE(attempt().missing().empty());
+  }
+}
+
+TEST_F(AttemptTest, AServerLostBeforeTheFirstStartEndsTheRunForThatReason) {
+  start("");
+  const auto serving = server(0);
+  serving->leave();
+  EXPECT_FALSE(attempt().can_go_on());
+  EXPECT_EQ(attempt().result().message(), "server 0 died");
+  EXPECT_EQ(exit_reason_of(attempt().result()), ExitReason::kMemberLost);
+}
+
+TEST_F(AttemptTest, AGradientThatIsNotThereTakesTheRunBackWithoutItsWorker) {
+  start("");
+  const auto lying = worker("w0");
+  lying->say(attached("path"));
+  const auto serving = server(0);
+  begin_serving(*serving);
+  join(*lying, *serving);
+  lying->say(ready(10, 10));
+  serving->next(wire::ServerOrder::kApply);
+  wire::ServerMessage failed;
+  failed.mutable_failed()->set_error("the worker's buffer holds iteration 0, not 1");
+  failed.mutable_failed()->set_not_here(0);
+  serving->say(failed);
+  EXPECT_TRUE(attempt().can_go_on()) << attempt().result();
+  EXPECT_THAT(attempt().wrong_workers(), testing::ElementsAre(testing::Pair(
+                                             "w0", "w0 did not leave the gradient that it said was ready")));
+}
+
+TEST_F(AttemptTest, AWorkerThatAnAttemptWasLostByIsNotLetIn) {
+  AttemptOptions options;
+  options.given_up = {{"w0", "w0 was wrong"}};
+  start("[[device]]\ncount = 2\n", std::move(options));
+  EXPECT_EQ(worker("w0")->disconnect().why(), "w0 was wrong");
+  EXPECT_TRUE(worker("w1")->next(wire::WorkerOrder::kWelcome).has_welcome());
+}
+
+class WorkedOutOfReason : public AttemptTest, public testing::WithParamInterface<std::int64_t> {};
+
+TEST_P(WorkedOutOfReason, IsRefused) {
+  start("");
+  const auto lying = worker("w0");
+  lying->say(attached("path"));
+  const auto serving = server(0);
+  begin_serving(*serving);
+  join(*lying, *serving);
+  lying->say(ready(10, GetParam()));
+  EXPECT_EQ(lying->disconnect().why(), fmt::format("worked for {} ns of 10", GetParam()));
+}
+
+TEST_F(AttemptTest, AWorkerWithOtherDataIsRefused) {
+  start("[[device]]\ncount = 3\n");
+  wire::WorkerMessage message = attached("path");
+  message.mutable_attached()->set_data_digest("red");
+  const auto first = worker("w0");
+  first->say(message);
+  const auto unknown = worker("w1");
+  unknown->say(attached("path"));
+  const auto other = worker("w2");
+  message.mutable_attached()->set_data_digest("blue");
+  other->say(message);
+  EXPECT_EQ(other->disconnect().why(),
+            "w2 has other data than the others: its digest is 'blue', theirs 'red'");
+}
+
+TEST_F(AttemptTest, AWorkerWithOtherFrozenTensorsIsRefused) {
+  start("[[device]]\ncount = 4\n");
+  const auto with = [&](const std::string& base, const std::string& head) {
+    wire::WorkerMessage message = attached("path");
+    for (const auto& [name, digest] : {std::pair{"base", base}, std::pair{"head", head}}) {
+      wire::FrozenTensor* const added = message.mutable_attached()->add_frozen();
+      added->set_name(name);
+      added->set_digest(digest);
+    }
+    return message;
+  };
+  const auto first = worker("w0"), same = worker("w1"), other = worker("w2"), another = worker("w3");
+  first->say(with("01", "02"));
+  same->say(with("01", "02"));
+  other->say(with("05", "06"));
+  EXPECT_THAT(
+      other->disconnect().why(),
+      testing::AllOf(testing::StartsWith("w2 has other values of 'base' and 1 more tensors than the others"),
+                     testing::HasSubstr("torch.manual_seed"), testing::HasSubstr("model.weights=FILE")));
+  another->say(attached("path"));
+  EXPECT_EQ(another->disconnect().why(), "w3 froze other tensors of the model than the others");
+}
+
+TEST_F(AttemptTest, ConstantsThatDifferAreSaid) {
+  start("[[device]]\ncount = 2\n");
+  ps::Layout layout;
+  layout.add("a", ps::TensorKind::kParameter, {8});
+  layout.add("frozen", ps::TensorKind::kConstant, {8});
+  layout.add("masks", ps::TensorKind::kConstant, {8});
+  wire::WorkerMessage message = attached("path");
+  *message.mutable_attached()->mutable_layout() = wire::to_wire(layout);
+  message.mutable_attached()->mutable_constants()->Add(7);
+  message.mutable_attached()->mutable_constants()->Add(8);
+  const auto first = worker("w0");
+  first->say(message);
+  message.mutable_attached()->set_constants(1, 9);
+  const auto other = worker("w1");
+  other->say(message);
+  EXPECT_THAT(world_->news, testing::ElementsAre(
+                                testing::StartsWith("w1 built 'masks' with other values than the others")));
+}
+
+TEST_F(AttemptTest, MetricsThatNoProgramSendsAreRefused) {
+  start("");
+  const auto lying = worker("w0");
+  lying->say(attached("path"));
+  const auto serving = server(0);
+  begin_serving(*serving);
+  join(*lying, *serving);
+  wire::WorkerMessage message = ready(10, 10);
+  (*message.mutable_ready()->mutable_metrics())[std::string(kLongestMetricName + 1, 'x')] = 1;
+  lying->say(message);
+  EXPECT_EQ(lying->disconnect().why(), "sent metrics that no program can have sent");
+}
+
+// The time would make predictions out of range.
+TEST_F(AttemptTest, AnIterationThatTookForEverIsRefused) {
+  start("[sync]\npolicy = \"elastic-bsp:5\"\n");
+  const auto lying = worker("w0");
+  lying->say(attached("path"));
+  const auto serving = server(0);
+  begin_serving(*serving);
+  join(*lying, *serving);
+  lying->say(ready(INT64_MAX, 0));
+  EXPECT_THAT(lying->disconnect().why(), testing::StartsWith("said that an iteration took "));
+}
+
+TEST_F(AttemptTest, AnIterationThatWaitedLongerThanItTookIsRefused) {
+  start("");
+  const auto lying = worker("w0");
+  lying->say(attached("path"));
+  const auto serving = server(0);
+  begin_serving(*serving);
+  join(*lying, *serving);
+  wire::WorkerMessage message = ready(10, 10);
+  message.mutable_ready()->set_loading_ns(4);
+  message.mutable_ready()->set_pulling_ns(7);
+  lying->say(message);
+  EXPECT_EQ(lying->disconnect().why(), "waited 4 ns for samples and 7 ns for weights, of 10");
+}
+
+// No commit can have taken the time that the server reports.
+TEST_F(AttemptTest, AServerThatTellsOfAnUpdateThatWasNotOrderedEndsTheRun) {
+  start("");
+  const auto first = worker("w0");
+  first->say(attached("path"));
+  const auto lying = server(0);
+  begin_serving(*lying);
+  wire::ServerMessage message;
+  message.mutable_heartbeat();
+  wire::UpdateTime& update = *message.add_updates();
+  update.set_version(1);
+  update.set_took_ns(5);
+  lying->say(message);
+  EXPECT_EQ(lying->disconnect().why(), "server 0 says that version 1 took 5 ns, 0 ns ago");
+}
+
+TEST_F(AttemptTest, AServersReportsOfCommitsAndMemoryAreRecorded) {
+  start("epochs = 100\n[checkpoint]\nevery_epochs = 0.125\n");
+  const auto first = worker("w0");
+  first->say(attached("path"));
+  const auto serving = server(0);
+  begin_serving(*serving);
+  join(*first, *serving);
+  first->say(ready(10, 10));
+  wire::ServerMessage message;
+  message.mutable_heartbeat()->set_resident_bytes(77);
+  for (const int host : {0, 3, -1}) {
+    message.mutable_heartbeat()->add_sent()->set_host(host);
+    message.mutable_heartbeat()->mutable_sent()->rbegin()->set_weights(5);
+  }
+  wire::UpdateTime& update = *message.add_updates();
+  update.set_version(1);
+  update.set_took_ns(5);
+  update.set_age_ns(2);
+  update.set_members(1);
+  serving->say(message);
+  ASSERT_EQ(world_->side_work.size(), 1u);
+  const control::SideWork& made = world_->side_work.front();
+  EXPECT_EQ(made.kind, control::SideWork::Kind::kUpdate);
+  EXPECT_EQ(made.took, Duration(5));
+  EXPECT_EQ(made.members, 1);
+  EXPECT_EQ(made.at, attempt().time(world_->now()) - Duration(2));
+  ASSERT_EQ(world_->processes.size(), 1u);
+  EXPECT_EQ(world_->processes[0].process, "server0");
+  EXPECT_EQ(world_->processes[0].resident_bytes, 77);
+  ASSERT_EQ(world_->processes[0].sent.size(), 2u) << "of a host that there is";
+  EXPECT_EQ(world_->processes[0].sent[1], (store::Sent{"server0", "weights", 5}));
+  wire::WorkerMessage beat;
+  beat.mutable_heartbeat()->set_resident_bytes(78);
+  for (const auto& [to, kind, bytes] : {std::tuple{"w9", "gradients", 9},
+                                        {"w0", "lies", 9},
+                                        {"w0", "activations", 9},
+                                        {"w0", "gradients", -1}}) {
+    wire::SentToStage& sent = *beat.mutable_heartbeat()->add_sent_to_stages();
+    sent.set_worker(to);
+    sent.set_kind(kind);
+    sent.set_bytes(bytes);
+  }
+  first->say(beat);
+  ASSERT_EQ(world_->processes.size(), 2u);
+  EXPECT_THAT(world_->processes[1].sent,
+              testing::ElementsAre(store::Sent{"w0", "activations", 9}, store::Sent{"w0", "gradients", 0}))
+      << "to workers that there are, of what links carry";
+  wire::ServerMessage written;
+  written.mutable_written()->set_version(
+      serving->next(wire::ServerOrder::kWriteCheckpoint).write_checkpoint().version());
+  serving->say(written);
+  ASSERT_EQ(world_->side_work.size(), 2u);
+  EXPECT_EQ(world_->side_work[1].kind, control::SideWork::Kind::kCheckpoint);
+}
+
+INSTANTIATE_TEST_SUITE_P(Ns, WorkedOutOfReason, testing::Values(-1, 11));
+
+// Gradients that go to other hosts before they are in a commit: what each server is told of them.
+class BetweenHosts : public AttemptTest {
+ protected:
+  // A device on each of these hosts, of two.
+  void begin(const std::string& policy, const std::vector<int>& hosts, const std::string& cluster = "") {
+    AttemptOptions options;
+    options.new_key = [] { return std::string("key"); };
+    std::string job =
+        fmt::format("epochs = 100\n[cluster]\nhosts = 2\n{}[sync]\npolicy = \"{}\"\n", cluster, policy);
+    for (const int host : hosts) job += fmt::format("[[device]]\nhost = {}\n", host);
+    start(job, std::move(options));
+    for (int rank = 0; rank < 2; ++rank) {
+      wire::ServerMessage hello;
+      hello.mutable_hello()->set_shard(rank);
+      hello.mutable_hello()->set_exchange("somewhere");
+      hello.mutable_hello()->set_fabric("sealed");
+      servers_.push_back(come(hello));
+    }
+    for (std::size_t i = 0; i < hosts.size(); ++i) {
+      workers_.push_back(worker(fmt::format("w{}", i)));
+      workers_.back()->say(attached("path"));
+    }
+    for (const auto& server : servers_) {
+      EXPECT_TRUE(server->next(wire::ServerOrder::kStart).has_start());
+      server->say(started({"board", "board"}));
+    }
+    for (const auto& one : workers_) join(*one);
+    told();
+  }
+  // The replica that it is.
+  std::int32_t join(FakeWorker& worker) {
+    const std::int32_t replica = take_role(worker);
+    for (const auto& server : servers_) server->say(mapped(replica));
+    return replica;
+  }
+  void is_ready(FakeWorker& worker, std::int32_t replica) {
+    say_ready(worker, replica, worker.next(wire::WorkerOrder::kRelease).release());
+  }
+  static void say_ready(FakeWorker& worker, std::int32_t replica, const wire::WorkerRelease& release) {
+    wire::WorkerMessage message = ready(10, 10);
+    message.mutable_ready()->set_replica(replica);
+    message.mutable_ready()->set_clock(release.clock());
+    message.mutable_ready()->set_base(release.version());
+    worker.say(message);
+  }
+  void is_ready(std::int32_t replica) { is_ready(*workers_[static_cast<std::size_t>(replica)], replica); }
+  // Since it was last asked: "send 0.1 as 1", "commit 0.1 (sent as 1) 1.1". All servers are told the same.
+  std::vector<std::string> told() {
+    std::vector<std::vector<std::string>> lines;
+    for (const auto& server : servers_) {
+      lines.emplace_back();
+      while (const auto order = world_->next<FakeServer>(server->id())) {
+        const wire::SendEarly& early = order->send_early();
+        if (order->has_send_early())
+          lines.back().push_back(
+              fmt::format("send {}.{} as {}", early.replica(), early.clock(), early.number()));
+        if (!order->has_apply()) continue;
+        std::string& line = lines.back().emplace_back("commit");
+        for (const wire::Apply::Member& member : order->apply().members()) {
+          line += fmt::format(" {}.{}", member.replica(), member.clock());
+          if (member.early() > 0) line += fmt::format(" (sent as {})", member.early());
+        }
+      }
+    }
+    EXPECT_EQ(lines[0], lines[1]);
+    return lines[0];
+  }
+
+  std::vector<std::unique_ptr<FakeServer>> servers_;
+  std::vector<std::unique_ptr<FakeWorker>> workers_;
+};
+
+TEST_F(BetweenHosts, AGradientThatHasToWaitIsSentEarly) {
+  begin("bsp", {0, 1});
+  is_ready(0);
+  EXPECT_THAT(told(), testing::ElementsAre("send 0.1 as 1"));
+  is_ready(1);
+  EXPECT_THAT(told(), testing::ElementsAre("commit 0.1 (sent as 1) 1.1"));
+  is_ready(1);
+  EXPECT_THAT(told(), testing::ElementsAre("send 1.2 as 1")) << "each host counts for itself";
+  is_ready(0);
+  EXPECT_THAT(told(), testing::ElementsAre("commit 0.2 1.2 (sent as 1)"));
+  is_ready(0);
+  EXPECT_THAT(told(), testing::ElementsAre("send 0.3 as 2"));
+}
+
+TEST_F(BetweenHosts, AGradientThatIsCommittedAtOnceIsNotSentEarly) {
+  begin("asp", {0, 1});
+  is_ready(0);
+  is_ready(1);
+  EXPECT_THAT(told(), testing::ElementsAre("commit 0.1", "commit 1.1"));
+}
+
+// The gradient is late, and of an older version.
+TEST_F(BetweenHosts, AGradientThatIsDiscardedAtOnceIsNotSentEarly) {
+  begin("backup:1", {0, 1});
+  is_ready(0);
+  is_ready(0);
+  is_ready(1);
+  EXPECT_THAT(told(), testing::ElementsAre("commit 0.1", "commit 0.2"));
+}
+
+TEST_F(BetweenHosts, NothingIsSentEarlyWhereSumsAreMadeOnTheWay) {
+  begin("bsp", {0, 1}, "placement = \"central\"\nreduction = \"group\"\n");
+  is_ready(1);
+  is_ready(0);
+  EXPECT_THAT(told(), testing::ElementsAre("commit 0.1 1.1"));
+}
+
+TEST_F(BetweenHosts, InOnePlaceGradientsAreSentEarlyToIt) {
+  begin("bsp", {0, 1}, "placement = \"central\"\nreduction = \"servers\"\n");
+  is_ready(1);
+  is_ready(0);
+  EXPECT_THAT(told(), testing::ElementsAre("send 1.1 as 1", "commit 0.1 1.1 (sent as 1)"));
+}
+
+TEST_F(BetweenHosts, NothingIsSentEarlyWhereShardsAreKeptTwice) {
+  begin("bsp", {0, 1}, "copies = 2\n");
+  is_ready(0);
+  is_ready(1);
+  EXPECT_THAT(told(), testing::ElementsAre("commit 0.1 1.1"));
+}
+
+TEST_F(BetweenHosts, AHostWithTwoReplicasSendsTheirSum) {
+  begin("bsp", {0, 0, 1});
+  is_ready(0);
+  EXPECT_TRUE(told().empty());
+  is_ready(2);
+  EXPECT_THAT(told(), testing::ElementsAre("send 2.1 as 1"));
+  is_ready(1);
+  EXPECT_THAT(told(), testing::ElementsAre("commit 0.1 1.1 2.1 (sent as 1)"));
+}
+
+// Servers know that the sum goes, since two members are on that host.
+TEST_F(BetweenHosts, AnotherReplicaMayComeToTheHostBeforeTheCommit) {
+  begin("bsp", {0, 0, 1});
+  workers_[1]->leave();
+  is_ready(0);
+  EXPECT_THAT(told(), testing::ElementsAre("send 0.1 as 1"));
+  workers_[1] = worker("w1");
+  workers_[1]->say(attached("path"));
+  const std::int32_t replica = join(*workers_[1]);
+  is_ready(*workers_[1], replica);
+  EXPECT_TRUE(told().empty());
+  is_ready(2);
+  EXPECT_THAT(told(), testing::ElementsAre("commit 0.1 (sent as 1) 2.1 3.1"));
+}
+
+// Keepers forget the ones before it. Replicas leave and come back at random moments.
+TEST_F(BetweenHosts, ACommitNamesWhatItsHostSentLast) {
+  int named = 0, unwanted = 0;
+  for (const char* const policy : {"bsp", "ssp:2", "cgp", "backup:1", "elastic-bsp:4"}) {
+    servers_.clear();
+    workers_.clear();
+    begin(policy, {0, 0, 1});
+    Rng rng(7);
+    const std::vector<int> hosts{0, 0, 1};
+    std::map<std::int32_t, int> host_of{{0, 0}, {1, 0}, {2, 1}};
+    std::vector<std::int32_t> replica_of{0, 1, 2};
+    std::map<int, wire::SendEarly> newest;
+    const auto hear = [&](const wire::ServerOrder& order) {
+      if (order.has_send_early()) {
+        wire::SendEarly& last = newest[host_of.at(order.send_early().replica())];
+        EXPECT_EQ(order.send_early().number(), last.number() + 1);
+        unwanted += last.clock() > 0 ? 1 : 0;
+        last = order.send_early();
+      }
+      for (const wire::Apply::Member& member : order.apply().members()) {
+        if (member.early() == 0) continue;
+        wire::SendEarly& last = newest[host_of.at(member.replica())];
+        EXPECT_EQ(member.early(), last.number());
+        EXPECT_EQ(member.replica(), last.replica());
+        EXPECT_EQ(member.clock(), last.clock());
+        last.set_clock(0);
+        ++named;
+      }
+    };
+    for (int step = 0; step < 600; ++step) {
+      const std::size_t at = rng.below(hosts.size());
+      auto& one = workers_[at];
+      if (one == nullptr) {
+        one = worker(fmt::format("w{}", at));
+        one->say(attached("path"));
+        replica_of[at] = join(*one);
+        host_of[replica_of[at]] = hosts[at];
+      } else if (rng.below(8) == 0) {
+        one->leave();
+        one.reset();
+      } else if (const auto order = world_->next<FakeWorker>(one->id()); order && order->has_release()) {
+        say_ready(*one, replica_of[at], order->release());
+      }
+      while (const auto order = world_->next<FakeServer>(servers_[0]->id())) hear(*order);
+    }
+    EXPECT_EQ(attempt().phase(), Phase::kTraining) << policy;
+  }
+  EXPECT_GT(named, 20);
+  EXPECT_GT(unwanted, 5);
+}
+
+TEST_F(BetweenHosts, TheNumberOfOneWhoseReplicaLeftIsNotGivenAgain) {
+  begin("bsp", {0, 1});
+  is_ready(0);
+  EXPECT_THAT(told(), testing::ElementsAre("send 0.1 as 1"));
+  workers_[0]->leave();
+  EXPECT_TRUE(told().empty());
+  workers_[0] = worker("w0");
+  workers_[0]->say(attached("path"));
+  const std::int32_t replica = join(*workers_[0]);
+  is_ready(*workers_[0], replica);
+  EXPECT_THAT(told(), testing::ElementsAre("send 2.1 as 2"));
+  is_ready(1);
+  EXPECT_THAT(told(), testing::ElementsAre("commit 1.1 2.1 (sent as 2)"));
+}
+
+// A run whose last commit is made, and neither measured nor saved yet; and a worker that comes then.
+class AtTheEnd : public AttemptTest {
+ protected:
+  AtTheEnd() {
+    start("epochs = 0.125\n");
+    const auto first = worker("w0");
+    first->say(attached("path"));
+    serving_ = server(0);
+    begin_serving(*serving_);
+    join(*first, *serving_);
+    first->say(ready(10, 10));
+    serving_->next(wire::ServerOrder::kKeep);
+    first->leave();
+    EXPECT_FALSE(attempt().missing().empty());
+    late_ = worker("w0");
+    EXPECT_TRUE(attempt().missing().empty());
+  }
+
+  std::unique_ptr<FakeServer> serving_;
+  std::unique_ptr<FakeWorker> late_;
+};
+
+TEST_F(AtTheEnd, AWorkerHearsHowTheRunEnds) {
+  const auto measuring = evaluator();
+  wire::ServerMessage message;
+  message.mutable_kept()->set_version(1);
+  serving_->say(message);
+  message.mutable_written()->set_version(1);
+  serving_->say(message);
+  wire::EvaluatorMessage measured;
+  measured.mutable_evaluated()->set_version(
+      measuring->next(wire::EvaluatorOrder::kEvaluate).evaluate().version());
+  measuring->say(measured);
+  const auto order = late_->next(wire::WorkerOrder::kDisconnect);
+  EXPECT_TRUE(order.has_disconnect());
+  EXPECT_FALSE(order.disconnect().failed());
+}
+
+// A machine may be too busy to start one. The run is not held up, and people hear of it.
+TEST_F(AtTheEnd, AnEvaluatorThatDoesNotComeIsWaitedForAndMissed) {
+  wire::ServerMessage message;
+  message.mutable_written()->set_version(1);
+  serving_->say(message);
+  world_->keeps_beating(*serving_);
+  world_->keeps_beating(*late_);
+  world_->pass(std::chrono::seconds(29));
+  EXPECT_EQ(attempt().phase(), Phase::kFinishing);
+  world_->pass(std::chrono::seconds(2));
+  EXPECT_NE(attempt().phase(), Phase::kFinishing);
+  EXPECT_EQ(std::count(world_->news.begin(), world_->news.end(),
+                       "no evaluator was here in time; what is not measured yet stays so"),
+            1);
+}
+
+TEST_F(AtTheEnd, NoVersionComesAfterTheLast) {
+  serving_->say(applied(INT64_MAX));
+  EXPECT_THAT(serving_->disconnect().why(), HasSubstr("and 1 is the newest ordered"));
+}
+
+TEST_F(AtTheEnd, AnInterruptionStopsNothingAnyMore) {
+  world_->happens(StopWanted{"host 1 was interrupted", "", StopCause::kShutDown});
+  EXPECT_FALSE(attempt().interrupted()) << "the job is done";
+}
+
+TEST_F(AtTheEnd, AWorkerHearsNothingOfAnAttemptThatIsNotTheLast) {
+  serving_->leave();
+  EXPECT_TRUE(attempt().can_go_on());
+  EXPECT_FALSE(late_->next(wire::WorkerOrder::kDisconnect).has_disconnect());
+}
+
+// The result of an evaluation out of turn is recorded, and the training does not hear of it.
+TEST_F(AttemptTest, AnEvaluationOutOfTurnChangesNothingInTheTraining) {
+  start("epochs = 4\n[evaluate]\nevery_epochs = 4\ntarget = \"accuracy >= 0.5\"\nstop_at_target = true\n");
+  const auto first = worker("w0");
+  first->say(attached("path"));
+  const auto serving = server(0);
+  begin_serving(*serving);
+  const auto measuring = evaluator();
+  EXPECT_THAT(attempt().next_to_measure().status().message(), HasSubstr("does not train now"));
+  join(*first, *serving);
+  EXPECT_THAT(attempt().next_to_measure().status().message(), HasSubstr("no new version"));
+  first->say(ready(10, 10));
+  ASSERT_EQ(attempt().next_to_measure().value(), Version(1));
+  const std::size_t facts = world_->facts.size();
+  world_->happens(EvaluationWanted{});
+  world_->happens(EvaluationWanted{});
+  EXPECT_EQ(serving->next(wire::ServerOrder::kKeep).keep().version(), 1);
+  EXPECT_FALSE(serving->next(wire::ServerOrder::kKeep).has_keep()) << "once";
+  wire::ServerMessage kept;
+  kept.mutable_kept()->set_version(1);
+  serving->say(kept);
+  wire::EvaluatorMessage measured;
+  measured.mutable_evaluated()->set_version(
+      measuring->next(wire::EvaluatorOrder::kEvaluate).evaluate().version());
+  measured.mutable_evaluated()->set_accuracy(0.75);
+  measuring->say(measured);
+  EXPECT_EQ(serving->next(wire::ServerOrder::kDrop).drop().version(), 1);
+  EXPECT_EQ(world_->facts.size(), facts) << "the Controller was told of it";
+  EXPECT_EQ(world_->evaluated, std::vector<Version>{Version(1)});
+  EXPECT_EQ(attempt().phase(), Phase::kTraining) << "it stopped the run at its target";
+}
+
+TEST_F(AttemptTest, WithoutAnEvaluatorNothingIsMeasured) {
+  start("[evaluate]\nenabled = false\n");
+  EXPECT_THAT(attempt().next_to_measure().status().message(), HasSubstr("no evaluator"));
+}
+
+class AnotherAttempt : public AttemptTest {
+ protected:
+  void start_again(const std::string& more) {
+    AttemptOptions options;
+    options.again = true;
+    start(more, std::move(options));
+  }
+  // The reasons of all who left.
+  std::vector<std::string> left() const {
+    std::vector<std::string> why;
+    for (const control::Fact& fact : world_->facts) {
+      if (const auto* left = std::get_if<control::ReplicaLeft>(&fact.what)) why.push_back(left->why);
+    }
+    return why;
+  }
+  // Long enough.
+  void wait() { world_->pass(std::chrono::milliseconds(900)); }
+};
+
+TEST_F(AnotherAttempt, BeginsWithoutThoseThatDoNotCome) {
+  start_again("[cluster]\nhost_patience_s = 0.1\n[[device]]\ncount = 4\n");
+  const auto first = worker("w0");
+  first->say(attached("path"));
+  const auto serving = server(0);
+  begin_serving(*serving);
+  const auto second = worker("w3");
+  second->say(attached("path"));
+  take_role(*second);
+  serving->say(mapped(told_of_gradient(*serving)));
+  take_role(*first);
+  serving->say(mapped(told_of_gradient(*serving)));
+  EXPECT_FALSE(attempt().started());
+  wait();
+  EXPECT_EQ(first->next(wire::WorkerOrder::kRelease).release().clock(), 1);
+  EXPECT_EQ(second->next(wire::WorkerOrder::kRelease).release().clock(), 1);
+  const std::string why = "w1, w2 did not come within 0.1 s";
+  EXPECT_EQ(left(), (std::vector<std::string>{why, why}));
+  const auto late = worker("w1");
+  late->say(attached("path"));
+  EXPECT_EQ(take_role(*late), 1);
+}
+
+// Servers drop their versions in memory once they start.
+TEST_F(AnotherAttempt, StartsServersOnceTheCheckpointIsKeptTwice) {
+  AttemptOptions options;
+  options.again = options.awaits_copy = true;
+  start("", std::move(options));
+  const auto one = worker("w0");
+  one->say(attached("path"));
+  const auto serving = server(0);
+  wait();
+  EXPECT_FALSE(serving->next(wire::ServerOrder::kStart).has_start());
+  EXPECT_EQ(attempt().phase_in_words(), "starting: another host copies the checkpoint");
+  world_->happens(RestartKept{});
+  begin_serving(*serving);
+  join(*one, *serving);
+  EXPECT_TRUE(attempt().started());
+}
+
+// The mapped gradient of a replica that was whole is given back, though the replica never joined.
+TEST_F(AnotherAttempt, PlansWithoutThoseThatDoNotCome) {
+  start_again(
+      "parallel = \"joint\"\nmicro_batch = 2\n[cluster]\nhost_patience_s = 0.1\n"
+      "[[device]]\ncount = 2\n[[layer]]\nwork_ms = 1\nparameter_kb = 100\noutput_kb = 1\n"
+      "[[pipeline]]\ndevices = [\"w0\"]\nsamples = 8\n[[pipeline]]\ndevices = [\"w1\"]\nsamples = 8\n");
+  const auto first = worker("w0");
+  first->say(attached("path"));
+  const auto serving = server(0);
+  begin_serving(*serving);
+  EXPECT_EQ(take_role(*first), 0);
+  EXPECT_EQ(told_of_gradient(*serving), 0);
+  wait();
+  EXPECT_EQ(serving->next(wire::ServerOrder::kUnmapGradient).unmap_gradient().replica(), 0);
+  const std::int32_t again = first->next(wire::WorkerOrder::kRole).role().replica();
+  EXPECT_NE(again, 0);
+  wire::WorkerMessage taken;
+  taken.mutable_role_taken()->set_replica(again);
+  first->say(taken);
+  serving->say(mapped(told_of_gradient(*serving)));
+  EXPECT_EQ(first->next(wire::WorkerOrder::kRelease).release().clock(), 1);
+}
+
+// A search takes a while. What it is for comes before it ends, and again.
+TEST_F(AnotherAttempt, TrainsWhileAPlanIsSearched) {
+  start_again(
+      "epochs = 100\nparallel = \"joint\"\nmicro_batch = 2\n"
+      "[[device]]\ncount = 2\n[[layer]]\nwork_ms = 1\nparameter_kb = 100\noutput_kb = 1\n"
+      "[[pipeline]]\ndevices = [\"w0\"]\nsamples = 16\n");
+  world_->searches_at_once = false;
+  const auto first = worker("w0");
+  first->say(attached("path"));
+  const auto serving = server(0);
+  begin_serving(*serving);
+  EXPECT_EQ(take_role(*first), 0);
+  serving->say(mapped(told_of_gradient(*serving)));
+  const auto second = worker("w1");
+  second->say(attached("path"));
+  world_->keeps_beating(*first);
+  world_->keeps_beating(*second);
+  world_->keeps_beating(*serving);
+  second->next(wire::WorkerOrder::kBoards);
+  wire::WorkerMessage joined;
+  joined.mutable_joined();
+  second->say(joined);
+  const auto round = [&](std::int64_t clock) {
+    const wire::WorkerRelease release = first->next(wire::WorkerOrder::kRelease).release();
+    EXPECT_EQ(release.clock(), clock);
+    wire::WorkerMessage message = ready(200'000'000, 100'000'000);
+    message.mutable_ready()->set_clock(release.clock());
+    message.mutable_ready()->set_base(release.version());
+    world_->pass(std::chrono::milliseconds(200));
+    first->say(message);
+  };
+  std::int64_t clock = 0;
+  while (clock < 3) {
+    round(++clock);
+    EXPECT_EQ(world_->searches.size(), 1u) << "one at a time; a device that the plan has not is here";
+  }
+  world_->searches_at_once = true;
+  world_->search();
+  // How long states last has to be seen first.
+  while (world_->news.empty() && clock < 100) round(++clock);
+  EXPECT_EQ(first->next(wire::WorkerOrder::kDissolve).dissolve().replica(), 0);
+  EXPECT_TRUE(first->next(wire::WorkerOrder::kRole).has_role());
+  EXPECT_TRUE(second->next(wire::WorkerOrder::kRole).has_role());
+  EXPECT_THAT(world_->news, testing::ElementsAre(testing::StartsWith("re-planned: ")));
+}
+
+// The planner has heard of a device that its plan does without.
+TEST_F(AnotherAttempt, TellsThePlannerOfADeviceThatWentBeforeTheStart) {
+  start_again(
+      "epochs = 100\nparallel = \"joint\"\nmicro_batch = 2\n[cluster]\nhost_patience_s = 100\n"
+      "[[device]]\ncount = 2\n[[layer]]\nwork_ms = 1\nparameter_kb = 100\noutput_kb = 1\n"
+      "[[pipeline]]\ndevices = [\"w0\"]\nsamples = 16\n");
+  const auto first = worker("w0"), second = worker("w1");
+  first->say(attached("path"));
+  second->say(attached("path of w1"));
+  const auto serving = server(0);
+  begin_serving(*serving);
+  second->next(wire::WorkerOrder::kBoards);
+  wire::WorkerMessage joined;
+  joined.mutable_joined();
+  second->say(joined);
+  second->leave();
+  EXPECT_EQ(join(*first, *serving).clock(), 1);
+  world_->pass(std::chrono::milliseconds(100));
+  const auto left = [](const control::Fact& fact) {
+    return std::holds_alternative<control::DeviceLeft>(fact.what);
+  };
+  EXPECT_EQ(std::count_if(world_->facts.begin(), world_->facts.end(), left), 1);
+}
+
+TEST_F(AnotherAttempt, IsFollowedByOneMoreWhereNoReplicaIsWhole) {
+  start_again(
+      "parallel = \"static\"\nmicro_batch = 8\nwork = [1, 2]\n[cluster]\nhost_patience_s = 0.1\n"
+      "[[device]]\ncount = 2\n[[pipeline]]\ndevices = [\"w0\", \"w1\"]\ncuts = [1]\nsamples = 8\n");
+  const auto first = worker("w0");
+  first->say(attached("path"));
+  const auto serving = server(0);
+  begin_serving(*serving);
+  wait();
+  EXPECT_TRUE(attempt().can_go_on());
+  EXPECT_EQ(attempt().result().message(), "w1 did not come within 0.1 s, and no replica is whole");
+}
+
+// Hosts boot one after the other after a power cut.
+TEST_F(AnotherAttempt, WaitsLongerForHostsThatAreStartedAnew) {
+  AttemptOptions options;
+  options.again = options.hosts_start = true;
+  start("[cluster]\nhosts = 2\nhost_patience_s = 5\n[[device]]\n[[device]]\nhost = 1\n", std::move(options));
+  const auto serving = server(0);
+  world_->keeps_beating(*serving);
+  world_->pass(std::chrono::seconds(599));
+  EXPECT_TRUE(attempt().lost_hosts().empty());
+  world_->pass(std::chrono::seconds(2));
+  EXPECT_EQ(attempt().lost_hosts(), std::vector<HostRank>{HostRank(1)});
+  EXPECT_THAT(attempt().result().message(), HasSubstr("host 1 did not come back within 600 s"));
+}
+
+TEST_F(AnotherAttempt, WaitsForAHostForAsLongAsItListens) {
+  start_again("[cluster]\nhosts = 2\nhost_patience_s = 5\n[[device]]\n[[device]]\nhost = 1\n");
+  const auto serving = server(0);
+  world_->keeps_beating(*serving);
+  world_->pass(std::chrono::seconds(4));
+  world_->stand_still(std::chrono::seconds(20));
+  EXPECT_TRUE(attempt().lost_hosts().empty()) << "nobody could have come meanwhile";
+  world_->pass(std::chrono::milliseconds(900));
+  EXPECT_TRUE(attempt().lost_hosts().empty());
+  world_->pass(std::chrono::milliseconds(200));
+  EXPECT_EQ(attempt().lost_hosts(), std::vector<HostRank>{HostRank(1)});
+}
+
+}  // namespace
+}  // namespace paceline::coordinator

@@ -1,0 +1,70 @@
+#include "paceline/processes/coordinator/job_facts.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "paceline/formats/config/server_parts.h"
+#include "paceline/records/store/strict_json.h"
+
+namespace paceline::coordinator {
+
+absl::Status JobFacts::agrees(const std::string& worker, const wire::WorkerAttached& attached) const {
+  if (attached.dataset_size() != first_.dataset_size()) {
+    return absl::InvalidArgumentError(fmt::format("{} has a data set of {} samples, the others one of {}",
+                                                  worker, attached.dataset_size(), first_.dataset_size()));
+  }
+  if (attached.layout().SerializeAsString() != first_.layout().SerializeAsString())
+    return absl::InvalidArgumentError(fmt::format("{} built another model than the others", worker));
+  const std::string& known = first_.data_digest();
+  if (!known.empty() && !attached.data_digest().empty() && attached.data_digest() != known) {
+    return absl::InvalidArgumentError(
+        fmt::format("{} has other data than the others: its digest is '{}', theirs '{}'", worker,
+                    store::printable(attached.data_digest()), store::printable(known)));
+  }
+  return frozen_agree(worker, attached);
+}
+
+absl::Status JobFacts::frozen_agree(const std::string& worker, const wire::WorkerAttached& attached) const {
+  const auto& known = first_.frozen();
+  const bool same_names =
+      std::equal(known.begin(), known.end(), attached.frozen().begin(), attached.frozen().end(),
+                 [](const auto& one, const auto& other) { return one.name() == other.name(); });
+  if (!same_names)
+    return absl::InvalidArgumentError(
+        fmt::format("{} froze other tensors of the model than the others", worker));
+  std::string first;
+  int others = 0;
+  for (int i = 0; i < known.size(); ++i) {
+    const std::string &here = attached.frozen(i).digest(), &there = known[i].digest();
+    if (here.empty() || there.empty() || here == there) continue;
+    if (others++ == 0) first = store::printable(known[i].name());
+  }
+  if (others == 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(fmt::format(
+      "{} has other values of '{}'{} than the others, and it is frozen: before join(), load the same file in "
+      "every worker, or seed the model (torch.manual_seed) before you build it; or give all of them one "
+      "file with --set model.weights=FILE",
+      worker, first, others > 1 ? fmt::format(" and {} more tensors", others - 1) : ""));
+}
+
+std::string JobFacts::card(const config::JobConfig& job) const {
+  const bool one_card = job.devices.size() == 1 || first_.cards() == 1;
+  return one_card && !config::why_not_on_card(job) ? first_.card() : "";
+}
+
+std::vector<std::string> JobFacts::other_constants(const wire::WorkerAttached& attached) const {
+  const auto& known = first_.constants();
+  std::vector<std::string> others;
+  int constant = 0;
+  for (const wire::Tensor& tensor : attached.layout().tensors()) {
+    if (!tensor.constant()) continue;
+    const bool comparable = constant < known.size() && constant < attached.constants_size();
+    if (comparable && known[constant] != attached.constants(constant))
+      others.push_back(store::printable(tensor.name()));
+    ++constant;
+  }
+  return others;
+}
+
+}  // namespace paceline::coordinator

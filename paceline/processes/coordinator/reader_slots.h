@@ -1,0 +1,13 @@
+// Which slot of the servers' boards each process reads the weights through: the evaluator, then the workers;
+// the highest are the other hosts' servers' (exchange::Exchange).
+#pragma once
+
+#include "paceline/processes/coordinator/worker_table.h"
+
+namespace paceline::coordinator {
+
+inline constexpr int kEvaluatorSlot = 0;
+
+inline int reader_slot(const Worker& worker) { return kEvaluatorSlot + 1 + worker.reader; }
+
+}  // namespace paceline::coordinator

@@ -1,0 +1,45 @@
+#include "paceline/processes/launch/failed_run.h"
+
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "paceline/base/exit_reason.h"
+#include "paceline/records/store/checkpoint.h"
+#include "paceline/records/store/journal_reader.h"
+#include "paceline/records/store/run_folder.h"
+
+namespace paceline::launch {
+
+namespace fs = std::filesystem;
+
+bool has_trained(const std::string& folder) {
+  if (store::latest_checkpoint(folder).ok()) return true;
+  auto journal = store::JournalReader::open(store::RunPaths{folder}.journal());
+  bool any = false;
+  return journal.ok() && journal->facts([&](const control::Fact&) { any = true; }).ok() && any;
+}
+
+std::string resume_with(const std::string& command, const std::string& folder) {
+  return fmt::format("resume with: {} --resume {}", command, folder);
+}
+
+absl::Status end_of_failed(const absl::Status& error, const std::string& folder, bool resumed,
+                           const std::string& command, bool logs_say_more) {
+  const std::string message(error.message());
+  const store::RunPaths paths{folder};
+  // The error may be about a damaged checkpoint: then there is nothing to resume.
+  if (store::newest_whole_checkpoint(folder).ok()) {
+    if (absl::IsInvalidArgument(error)) return error;
+    return {error.code(), fmt::format("{}; {}", message, resume_with(command, folder))};
+  }
+  if (!resumed && !has_trained(folder) && !logs_say_more && exit_reason_of(error) != ExitReason::kUnsaid) {
+    std::error_code ignored;  // the first error is the one to tell
+    fs::remove_all(folder, ignored);
+    return error;
+  }
+  if (exit_reason_of(error) == ExitReason::kUnsaid) return error;  // the error names the log
+  return {error.code(), fmt::format("{}; logs: {}", message, paths.logs().string())};
+}
+
+}  // namespace paceline::launch

@@ -1,0 +1,89 @@
+// The report of a failed run, and the files that are left of it.
+#include "paceline/processes/launch/failed_run.h"
+
+#include <filesystem>
+
+#include <gtest/gtest.h>
+
+#include "paceline/base/exit_reason.h"
+#include "paceline/parameters/ps/layout.h"
+#include "paceline/records/store/checkpoint.h"
+#include "paceline/records/store/shard_files.h"
+#include "paceline/records/store/test_directory.h"
+
+namespace paceline::launch {
+namespace {
+
+namespace fs = std::filesystem;
+
+class FailedRun : public testing::Test {
+ protected:
+  FailedRun() { fs::create_directories(fs::path(folder()) / "checkpoints"); }
+
+  std::string folder() const { return (runs_ / "job").string(); }
+  bool is_there() const { return fs::exists(folder()); }
+  void write_checkpoint() const {
+    auto writer = store::CheckpointWriter::begin(folder(), Version(1));
+    ASSERT_TRUE(writer.ok()) << writer.status();
+    ps::Layout layout;
+    layout.add("w", ps::TensorKind::kParameter, {2});
+    const std::vector<float> weights(static_cast<std::size_t>(layout.size()), 1);
+    ASSERT_TRUE(store::write_shard(writer->directory(), 1, 1, layout, weights, {{}, 0}).ok());
+    store::CheckpointState state;
+    state.controller = {Version(1), {.next = 10, .open = {}}, {}};
+    state.samples = 10;
+    state.shards = 1;
+    ASSERT_TRUE(writer->finish(state).ok());
+  }
+  std::string told(const absl::Status& error, bool resumed = false, bool logs_say_more = false) const {
+    const absl::Status end = end_of_failed(error, folder(), resumed, "paceline train", logs_say_more);
+    EXPECT_EQ(end.code(), error.code());
+    return std::string(end.message());
+  }
+
+  const store::TestDirectory runs_;
+  const absl::Status own_error_ = absl::FailedPreconditionError("the data set is empty");
+};
+
+TEST_F(FailedRun, RemovesARunThatNeverTrained) {
+  EXPECT_FALSE(has_trained(folder()));
+  EXPECT_EQ(told(own_error_), "the data set is empty");
+  EXPECT_FALSE(is_there());
+}
+
+TEST_F(FailedRun, KeepsARunWhoseLogsMaySayMore) {
+  EXPECT_EQ(told(own_error_, false, true), "the data set is empty; logs: " + folder() + "/logs");
+  EXPECT_TRUE(is_there());
+  // The error names the log already.
+  const absl::Status unsaid = with_exit_reason(absl::UnavailableError("see w0.log"), ExitReason::kUnsaid);
+  EXPECT_EQ(told(unsaid), "see w0.log");
+  EXPECT_TRUE(is_there());
+}
+
+TEST_F(FailedRun, KeepsAResumedRun) {
+  EXPECT_EQ(told(own_error_, true), "the data set is empty; logs: " + folder() + "/logs");
+  EXPECT_TRUE(is_there());
+}
+
+TEST_F(FailedRun, SaysHowToResumeFromACheckpoint) {
+  write_checkpoint();
+  EXPECT_TRUE(has_trained(folder()));
+  EXPECT_EQ(told(absl::UnavailableError("server0 was lost")),
+            "server0 was lost; resume with: paceline train --resume " + folder());
+  EXPECT_EQ(told(absl::InvalidArgumentError("job.toml: no such key")), "job.toml: no such key")
+      << "it would fail again";
+  EXPECT_TRUE(is_there());
+}
+
+TEST_F(FailedRun, OffersNoResumeIfTheOnlyCheckpointIsDamaged) {
+  write_checkpoint();
+  const auto checkpoint = store::latest_checkpoint(folder());
+  ASSERT_TRUE(checkpoint.ok());
+  fs::resize_file(store::weights_file(checkpoint->directory, 1, 1), 20);
+  EXPECT_EQ(told(absl::UnavailableError("start the job anew"), true),
+            "start the job anew; logs: " + folder() + "/logs");
+  EXPECT_TRUE(is_there());
+}
+
+}  // namespace
+}  // namespace paceline::launch

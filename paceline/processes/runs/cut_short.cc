@@ -1,0 +1,37 @@
+#include "paceline/processes/runs/cut_short.h"
+
+#include <algorithm>
+
+#include "paceline/base/status_macros.h"
+#include "paceline/formats/config/job_config.h"
+#include "paceline/formats/config/old_keys.h"
+#include "paceline/processes/runs/run_info.h"
+#include "paceline/records/store/journal_reader.h"
+
+namespace paceline::runs {
+
+absl::StatusOr<std::optional<coordinator::CutShortAttempt>> cut_short_attempt(const store::RunPaths& paths) {
+  auto journal = store::JournalReader::open(paths.journal());
+  if (absl::IsNotFound(journal.status())) return std::nullopt;
+  PACELINE_RETURN_IF_ERROR(journal.status());
+  PACELINE_ASSIGN_OR_RETURN(const auto about, journal->run());
+  PACELINE_ASSIGN_OR_RETURN(const auto attempts, journal->attempts());
+  for (auto one = attempts.rbegin(); one != attempts.rend(); ++one) {
+    const auto job_toml = about.find(job_key(one->number));
+    if (job_toml == about.end()) continue;  // the attempt never came to train
+    std::optional<Version> newest;
+    PACELINE_RETURN_IF_ERROR(journal->commits(
+        [&](Time, const control::CommitRecord& commit) { newest = commit.version; }, one->number));
+    if (!newest) continue;
+    if (about.contains(lost_commits_key(one->number))) return std::nullopt;
+    PACELINE_ASSIGN_OR_RETURN(
+        const config::JobConfig job,
+        config::parse_job(config::with_current_keys(job_toml->second), paths.journal().string()));
+    coordinator::CutShortAttempt found{*newest, job.without};
+    std::sort(found.without.begin(), found.without.end());
+    return found;
+  }
+  return std::nullopt;
+}
+
+}  // namespace paceline::runs

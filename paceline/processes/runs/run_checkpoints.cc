@@ -1,0 +1,88 @@
+#include "paceline/processes/runs/run_checkpoints.h"
+
+#include <fmt/format.h>
+
+#include "paceline/base/counted.h"
+#include "paceline/base/data_order.h"
+#include "paceline/base/status_macros.h"
+#include "paceline/processes/runs/run_info.h"
+#include "paceline/records/report/terminal_text.h"
+#include "paceline/records/store/files.h"
+#include "paceline/records/store/journal_reader.h"
+#include "paceline/records/store/shard_files.h"
+
+namespace paceline::runs {
+
+void RunCheckpoints::give_up() {
+  if (!writer_) return;
+  writer_->give_up();
+  if (!writer_->left_over().ok()) notice_(std::string(writer_->left_over().message()));
+  writer_.reset();
+}
+
+absl::StatusOr<std::string> RunCheckpoints::begin(Version version) {
+  PACELINE_ASSIGN_OR_RETURN(writer_, store::CheckpointWriter::begin(run_, version));
+  return writer_->directory().string();
+}
+
+absl::Status RunCheckpoints::finish(const control::ControllerState& state, Duration elapsed) {
+  const store::CheckpointState saved{state, elapsed, state.ledger.committed(),
+                                     static_cast<int>(job_.servers)};
+  PACELINE_RETURN_IF_ERROR(writer_->finish(saved, static_cast<int>(job_.checkpoints_kept)).status());
+  if (!writer_->left_over().ok()) notice_(std::string(writer_->left_over().message()));
+  writer_.reset();
+  return absl::OkStatus();
+}
+
+namespace {
+
+// Empty for a run without a journal, which was begun elsewhere, and for one of an earlier version.
+absl::StatusOr<DataOrder> recorded_data_order(const store::RunPaths& run) {
+  const auto journal = store::JournalReader::open(run.journal());
+  if (!journal.ok()) return DataOrder{};
+  PACELINE_ASSIGN_OR_RETURN(const auto about, journal->run());
+  const auto found = about.find(kDataOrderKey);
+  return found == about.end() ? DataOrder{} : data_order_from_text(found->second);
+}
+
+}  // namespace
+
+absl::StatusOr<std::optional<coordinator::Restart>> find_restart(const store::RunPaths& paths, GoOn go_on,
+                                                                 const Notice& notice) {
+  const absl::Status cleared = store::remove_partial_checkpoints(paths.root);
+  if (!cleared.ok()) notice(std::string(cleared.message()));
+  if (go_on == GoOn::kNo) return std::nullopt;
+  const auto found = store::newest_whole_checkpoint(paths.root);
+  if (go_on == GoOn::kIfThereIsACheckpoint && absl::IsNotFound(found.status())) return std::nullopt;
+  PACELINE_RETURN_IF_ERROR(found.status());
+  const store::Checkpoint& checkpoint = found->checkpoint;
+  if (!found->damage.ok()) {
+    const Version from = checkpoint.state.controller.version;
+    notice(fmt::format("{}; going on from the checkpoint of version {}: {} lost",
+                       std::string(found->damage.message()), from,
+                       counted(found->newest.value() - from.value(), "commit")));
+    PACELINE_RETURN_IF_ERROR(store::set_aside_newer_checkpoints(paths.root, from));
+  }
+  PACELINE_ASSIGN_OR_RETURN(auto files, store::names_in(checkpoint.directory));
+  std::erase_if(
+      files, [&](const std::string& name) { return !store::is_shard_file(name, checkpoint.state.shards); });
+  PACELINE_ASSIGN_OR_RETURN(DataOrder data_order, recorded_data_order(paths));
+  return coordinator::Restart{.state = checkpoint.state.controller,
+                              .elapsed = checkpoint.state.elapsed,
+                              .checkpoint_dir = checkpoint.directory.string(),
+                              .data_order = std::move(data_order),
+                              .files = std::move(files)};
+}
+
+absl::Status go_back_to(const store::RunPaths& paths, Version version) {
+  PACELINE_RETURN_IF_ERROR(store::newest_whole_checkpoint(paths.root, version).status());
+  return store::set_aside_newer_checkpoints(paths.root, version);
+}
+
+std::optional<Version> newest_checkpoint(const store::RunPaths& paths) {
+  const auto found = store::latest_checkpoint(paths.root);
+  if (!found.ok()) return std::nullopt;
+  return found->state.controller.version;
+}
+
+}  // namespace paceline::runs

@@ -1,0 +1,119 @@
+#include "paceline/processes/runs/unfinished_run.h"
+
+#include <algorithm>
+#include <chrono>
+#include <system_error>
+#include <vector>
+
+#include "paceline/processes/runs/cut_short.h"
+#include "paceline/processes/runs/job_file.h"
+#include "paceline/processes/runs/run_info.h"
+#include "paceline/records/store/checkpoint.h"
+#include "paceline/records/store/journal_reader.h"
+#include "paceline/records/store/lock_file.h"
+#include "paceline/records/store/run_folder.h"
+
+namespace paceline::runs {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// The children of a process that was killed die a little later.
+constexpr std::chrono::seconds kDying{3};
+
+bool has_mark(const store::RunPaths& paths) {
+  std::error_code error;
+  return fs::exists(paths.mark(), error);
+}
+
+bool was_shut_down(const store::RunPaths& paths) {
+  std::error_code error;
+  return fs::exists(paths.shut_down(), error);
+}
+
+// True if the folder is a run of the job `asked`. The folder that a host which does not lead keeps for itself
+// is none.
+bool is_of(const store::RunPaths& paths, const std::string& asked) {
+  std::error_code error;
+  const auto before = read_job_file(paths.asked());
+  return fs::exists(paths.job(), error) && before.ok() && *before == asked;
+}
+
+// True if servers of other hosts may have commits that no checkpoint has: only in a job with copies.
+bool others_may_hold(const UnfinishedRun& run) {
+  const store::RunPaths paths{run.folder};
+  const auto toml = read_recorded_job(paths);
+  const auto job = toml.ok() ? config::parse_job(*toml, paths.job()) : toml.status();
+  if (!job.ok() || job->copies == 1) return false;
+  const auto cut_short = cut_short_attempt(paths);
+  return cut_short.ok() && cut_short->has_value();
+}
+
+// Names of one job's runs sort by the time they were made.
+std::vector<std::string> newest_first(const fs::path& runs_dir) {
+  std::vector<std::string> folders;
+  std::error_code error;
+  for (auto one = fs::directory_iterator(runs_dir, error); !error && one != fs::directory_iterator();
+       one.increment(error)) {
+    const auto folder = store::absolute_path(one->path());
+    if (folder.ok()) folders.push_back(folder->string());
+  }
+  std::sort(folders.rbegin(), folders.rend());
+  return folders;
+}
+
+}  // namespace
+
+std::optional<UnfinishedRun> unfinished_run(const fs::path& runs_dir, const std::string& asked) {
+  bool any_newer = false;
+  for (const std::string& folder : newest_first(runs_dir)) {
+    const store::RunPaths paths{folder};
+    if (!is_of(paths, asked)) continue;
+    // A newer run means that the job was started again after this one was stopped.
+    const bool goes_on = !any_newer && was_shut_down(paths);
+    if (has_mark(paths) || goes_on) return UnfinishedRun{folder, read_leader(paths).value_or(Leader{})};
+    any_newer = true;
+  }
+  return std::nullopt;
+}
+
+bool is_led(const UnfinishedRun& run) {
+  const auto free = store::lock_file(store::RunPaths{run.folder}.lock(), kDying);
+  return !free.ok() || !free->has_value();
+}
+
+bool may_be_taken_up(const UnfinishedRun& run) {
+  return !is_led(run) && (store::latest_checkpoint(run.folder).ok() || others_may_hold(run));
+}
+
+bool any_unfinished_run(const fs::path& runs_dir) {
+  const auto folders = newest_first(runs_dir);
+  return std::any_of(folders.begin(), folders.end(),
+                     [](const std::string& folder) { return has_mark({folder}) || was_shut_down({folder}); });
+}
+
+std::optional<std::int64_t> recorded_dataset_size(const store::RunPaths& run) {
+  const auto journal = store::JournalReader::open(run.journal());
+  const auto about = journal.ok() ? journal->run() : journal.status();
+  return about.ok() ? count_in(*about, kDatasetSizeKey) : std::nullopt;
+}
+
+bool is_over(const std::string& run, const config::JobConfig& job) {
+  const auto checkpoint = store::latest_checkpoint(run);
+  auto journal = store::JournalReader::open(store::RunPaths{run}.journal());
+  if (!checkpoint.ok() || !journal.ok()) return false;
+  const auto dataset = recorded_dataset_size(store::RunPaths{run});
+  if (!dataset) return false;
+  const control::ControllerState& state = checkpoint->state.controller;
+  const std::int64_t all = config::controller_config(job, *dataset).total_samples;
+  if (state.ledger.committed() != state.ledger.end.value_or(all)) return false;
+  const auto whole = store::newest_whole_checkpoint(run, state.version);
+  if (!whole.ok()) return false;
+  bool evaluated = !job.evaluates;
+  const absl::Status read = journal->evaluations(
+      [&](const control::Evaluated& one) { evaluated = evaluated || one.version == state.version; });
+  return read.ok() && evaluated;
+}
+
+}  // namespace paceline::runs

@@ -1,0 +1,79 @@
+#include "paceline/records/exports/tensorboard.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "paceline/records/exports/record_file.h"
+#include "paceline/records/report/example_run.h"
+
+namespace paceline::exports {
+namespace {
+
+// The records of an event file, each with good checksums.
+std::vector<wire::Event> events_in(const std::string& text) {
+  std::vector<wire::Event> events;
+  for (std::size_t at = 0; at < text.size();) {
+    std::uint64_t length = 0;
+    for (int i = 7; i >= 0; --i)
+      length = length << 8 | static_cast<unsigned char>(text[at + static_cast<std::size_t>(i)]);
+    const std::string record = text.substr(at + 12, length);
+    EXPECT_EQ(text.substr(at, 16 + length), framed(record));
+    EXPECT_TRUE(events.emplace_back().ParseFromString(record));
+    at += 16 + length;
+  }
+  return events;
+}
+
+TEST(IntegerHistogram, HasABucketForEachValueAndOneForEachHole) {
+  IntegerHistogram all;
+  for (const int value : {0, 0, 1, 5}) all.add(value);
+  const wire::Histogram histogram = all.taken();
+  EXPECT_THAT(histogram.bucket_limit(), testing::ElementsAre(0.5, 1.5, 4.5, 5.5));
+  EXPECT_THAT(histogram.bucket(), testing::ElementsAre(2, 1, 0, 1));
+  EXPECT_EQ(histogram.num(), 4);
+  EXPECT_EQ(histogram.sum(), 6);
+  EXPECT_EQ(histogram.sum_squares(), 26);
+  EXPECT_EQ(histogram.max(), 5);
+  EXPECT_TRUE(all.empty());
+}
+
+TEST(TensorBoard, WritesWhatARunWas) {
+  std::string text;
+  report::RunInfo info;
+  info.total_samples = 3200;
+  TensorBoard board(info, 1e9, "name = \"job\"\n", {{"policy", "ssp:2"}, {"lr", 0.1}, {"look_ahead", true}},
+                    [&](std::string_view piece) {
+                      text += piece;
+                      return absl::OkStatus();
+                    });
+  const Time end = report::run_example(report::uneven_four(), "ssp:2", board);
+  report::Summary summary;
+  summary.at = end;
+  summary.finished = true;
+  EXPECT_TRUE(board.finish(summary, "w3 is slow").ok());
+  const std::vector<wire::Event> events = events_in(text);
+  EXPECT_EQ(events.at(0).file_version(), "brain.Event:2");
+  EXPECT_EQ(events.at(1).session_log().status(), wire::SessionLog::START);
+  std::map<std::string, int> tags;
+  double gradients = 0;
+  for (const wire::Event& event : events) {
+    EXPECT_GE(event.wall_time(), 1e9);
+    EXPECT_LE(event.wall_time(), 1e9 + to_seconds(end));
+    for (const wire::Summary::Value& value : event.summary().value()) {
+      ++tags[value.tag()];
+      if (value.tag() == "staleness") gradients += value.histo().num();
+    }
+  }
+  EXPECT_EQ(gradients, 100) << "each is in one histogram";
+  EXPECT_EQ(tags["evaluation/accuracy"], 10);
+  EXPECT_EQ(tags["training/loss"], tags["training/learning_rate"]);
+  EXPECT_GT(tags["training/loss"], 20);
+  for (const char* tag :
+       {"job", "what held it back", "_hparams_/session_start_info", "_hparams_/session_end_info"})
+    EXPECT_EQ(tags[tag], 1) << tag;
+}
+
+}  // namespace
+}  // namespace paceline::exports

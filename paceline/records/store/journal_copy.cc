@@ -1,0 +1,46 @@
+#include "paceline/records/store/journal_copy.h"
+
+#include <utility>
+
+#include "paceline/base/status_macros.h"
+#include "paceline/records/store/journal_schema.h"
+
+namespace paceline::store {
+
+absl::StatusOr<JournalSnapshot> JournalSnapshot::take(const std::filesystem::path& journal) {
+  PACELINE_ASSIGN_OR_RETURN(Database database, Database::open(journal, Database::Mode::kRead));
+  PACELINE_RETURN_IF_ERROR(database.execute("BEGIN"));
+  // A transaction sees the database as of its first read.
+  PACELINE_RETURN_IF_ERROR(database.execute("SELECT count(*) FROM run"));
+  return JournalSnapshot(std::move(database));
+}
+
+absl::Status JournalSnapshot::write(const std::filesystem::path& file) const {
+  PACELINE_ASSIGN_OR_RETURN(const Database copy, Database::open(file, Database::Mode::kWrite));
+  PACELINE_RETURN_IF_ERROR(database_.copy_to(copy));
+  return copy.execute("PRAGMA journal_mode = DELETE");  // all of it in one file
+}
+
+absl::StatusOr<JournalCopy> JournalCopy::open(const std::filesystem::path& path) {
+  PACELINE_ASSIGN_OR_RETURN(Database database, open_journal(path, Database::Mode::kWrite));
+  PACELINE_RETURN_IF_ERROR(database.execute("PRAGMA journal_mode = WAL"));
+  // The process that writes the journal itself has it on disk: no loss of power takes both.
+  PACELINE_RETURN_IF_ERROR(database.execute("PRAGMA synchronous = NORMAL"));
+  database.allow_only_rows();
+  return JournalCopy(std::move(database));
+}
+
+absl::Status JournalCopy::apply(std::string_view statements) {
+  PACELINE_ASSIGN_OR_RETURN(const std::vector<LoggedStatement> all, read_statements(statements));
+  for (const LoggedStatement& one : all) {
+    auto found = prepared_.find(one.sql);
+    if (found == prepared_.end()) {
+      PACELINE_ASSIGN_OR_RETURN(Statement statement, database_.prepare(one.sql));
+      found = prepared_.emplace(one.sql, std::move(statement)).first;
+    }
+    PACELINE_RETURN_IF_ERROR(found->second.run(one.values));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace paceline::store

@@ -1,0 +1,101 @@
+// Reads a run's journal back: for reports, replays and resumed runs. One thread; the run may still be going
+// on, each call then sees it as of its start. journal.h describes the tables.
+//
+// Invariant: events come in the order they were recorded, facts before the orders they gave. A journal whose
+// bytes make no sense is an error, never a crash and never an impossible event.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+
+#include "paceline/base/ids.h"
+#include "paceline/decisions/control/run_listener.h"
+#include "paceline/records/store/process_report.h"
+#include "paceline/records/store/sqlite.h"
+
+namespace paceline::store {
+
+struct Attempt {
+  std::int64_t number = 0;  // from 1
+  Version from;             // the version it was resumed from; 0: from the start
+};
+
+class JournalReader {
+ public:
+  static constexpr std::int64_t kAllAttempts = 0;
+
+  // Errors: NotFound; FailedPrecondition when the file is not a journal; DataLoss when it is damaged.
+  static absl::StatusOr<JournalReader> open(const std::filesystem::path& path);
+
+  absl::StatusOr<std::vector<Attempt>> attempts() const;
+  // True if the attempt's facts have the data that a planner needs.
+  absl::StatusOr<bool> tells_of_planning(std::int64_t attempt) const;
+  // The facts about the whole run, by key.
+  absl::StatusOr<std::map<std::string, std::string>> run() const;
+
+  // Tells `listener` everything that was recorded, or what one attempt recorded. The reasons of the orders
+  // refer to text that lives as long as this reader.
+  absl::Status replay(control::RunListener& listener, std::int64_t attempt = kAllAttempts);
+  // The same for everything that was recorded after the event `after`, which becomes the number of the last
+  // one told. The reasons refer to text that lives as long as `texts`.
+  absl::Status replay_after(control::RunListener& listener, std::int64_t attempt, std::int64_t& after,
+                            std::set<std::string, std::less<>>& texts);
+  // The texts of the reasons that replay() told.
+  std::set<std::string, std::less<>>& texts() { return texts_; }
+  // The latest report of each process, by name; none in a journal of the previous format.
+  absl::StatusOr<std::vector<ProcessReport>> processes() const;
+  // How the newest attempt finished; nothing if it has not.
+  absl::StatusOr<std::optional<control::Finish>> finish() const;
+
+  // Each tells one kind of event, in order.
+  absl::Status facts(const std::function<void(const control::Fact&)>& see,
+                     std::int64_t attempt = kAllAttempts);
+  absl::Status commits(const std::function<void(Time, const control::CommitRecord&)>& see,
+                       std::int64_t attempt = kAllAttempts);
+  absl::Status evaluations(const std::function<void(const control::Evaluated&)>& see,
+                           std::int64_t attempt = kAllAttempts);
+  absl::Status plans(const std::function<void(const control::PlanAdopted&)>& see,
+                     std::int64_t attempt = kAllAttempts);
+  absl::Status batches(const std::function<void(const control::BatchDone&)>& see,
+                       std::int64_t attempt = kAllAttempts);
+
+ private:
+  enum Table : unsigned {
+    kFacts = 1,
+    kCommits = 2,
+    kReleases = 4,
+    kOtherOrders = 8,
+    kEvaluations = 16,
+    kPlans = 32,
+    kBatches = 64,
+    kSideWork = 128,
+    kAll = 255
+  };
+
+  JournalReader(std::filesystem::path path, Database database)
+      : path_(std::move(path)), database_(std::move(database)) {}
+  using Texts = std::set<std::string, std::less<>>;
+
+  absl::StatusOr<std::vector<ProcessReport>> read_processes() const;
+  absl::Status read(unsigned tables, std::int64_t attempt, control::RunListener& listener);
+  absl::Status read_after(unsigned tables, std::int64_t attempt, std::int64_t& after, Texts& texts,
+                          control::RunListener& listener);
+  absl::Status merge(unsigned tables, std::int64_t attempt, std::int64_t& after, Texts& texts,
+                     control::RunListener& listener);
+
+  std::filesystem::path path_;
+  Database database_;
+  Texts texts_;  // a set never moves its elements
+};
+
+}  // namespace paceline::store

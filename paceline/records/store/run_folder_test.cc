@@ -1,0 +1,144 @@
+#include "paceline/records/store/run_folder.h"
+
+#include <csignal>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "paceline/records/store/files.h"
+#include "paceline/records/store/test_directory.h"
+
+namespace paceline::store {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+constexpr std::chrono::system_clock::time_point kNoon{
+    std::chrono::milliseconds(1'735'732'800'042)};  // 2025-01-01 12:00
+
+absl::StatusOr<RunFolder> create(const fs::path& base, const std::string& name = "cifar") {
+  return RunFolder::create(base, name, "dssp:3-15", kNoon, "[job]\n");
+}
+
+TEST(RunFolder, IsMadeWithAllItNeeds) {
+  const TestDirectory directory;
+  const auto run = create(directory / "runs");
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_EQ(run->paths().root, directory / "runs/cifar-20250101T120000.042Z-dssp-3-15");
+  EXPECT_EQ(*read_file(run->paths().job(), 100), "[job]\n");
+  EXPECT_TRUE(fs::is_directory(run->paths().checkpoints()) && fs::is_directory(run->paths().logs()));
+}
+
+TEST(RunFolder, ReplacesOddCharactersByOneDash) {
+  const TestDirectory directory;
+  const auto run = RunFolder::create(directory.path(), "my - ölig, one", "bsp, joint", kNoon, "");
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_EQ(run->paths().root, directory / "my---lig-one-20250101T120000.042Z-bsp-joint");
+}
+
+TEST(RunFolder, AnExistingFolderIsNeverReused) {
+  const TestDirectory directory;
+  const auto first = create(directory.path());
+  const auto second = create(directory.path());
+  ASSERT_TRUE(first.ok() && second.ok());
+  EXPECT_EQ(second->paths().root.string(), first->paths().root.string() + "-2");
+}
+
+TEST(RunFolder, ANameStaysInItsDirectory) {
+  const TestDirectory directory;
+  for (const char* name : {"../../etc/passwd", "..", "", "a b\n", "-rf", "\xff"}) {
+    const auto run = create(directory.path(), name);
+    ASSERT_TRUE(run.ok()) << run.status();
+    EXPECT_EQ(run->paths().root.parent_path(), directory.path());
+  }
+  EXPECT_TRUE(create(directory.path(), std::string(10000, 'x')).ok());
+}
+
+TEST(RunFolder, ResumesOnlyRuns) {
+  const TestDirectory directory;
+  EXPECT_TRUE(absl::IsNotFound(RunFolder::resume(directory / "nothing").status()));
+  const auto status = RunFolder::resume(directory.path()).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(status));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("not a run folder"));
+  EXPECT_EQ(directory.count(), 0);
+}
+
+TEST(RunFolder, IsForItsOwnerOnly) {
+  const TestDirectory directory;
+  const fs::path root = create(directory.path())->paths().root;
+  EXPECT_EQ(fs::status(root).permissions(), fs::perms::owner_all);
+}
+
+// The maker of the folder may want Paceline to overwrite another file.
+TEST(RunFolder, NoLinkInItIsFollowed) {
+  const TestDirectory directory;
+  const RunPaths paths = create(directory / "runs")->paths();
+  for (const fs::path& part : {paths.lock(), paths.checkpoints(), paths.logs()}) {
+    SCOPED_TRACE(part);
+    const fs::path elsewhere = directory / "elsewhere";
+    const bool folder = fs::is_directory(part);
+    if (folder) {
+      fs::create_directory(elsewhere);
+    } else {
+      put_bytes(elsewhere, "dear");
+    }
+    fs::rename(part, directory / "kept");
+    fs::create_symlink(elsewhere, part);
+    const absl::Status status = RunFolder::resume(paths.root).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(part.string() + ": is a symbolic link"));
+    if (!folder) {
+      EXPECT_EQ(*read_file(elsewhere, 100), "dear");
+    }
+    fs::remove_all(part);
+    fs::remove_all(elsewhere);
+    fs::rename(directory / "kept", part);
+  }
+  EXPECT_TRUE(RunFolder::resume(paths.root).ok());
+}
+
+TEST(RunFolder, IsFreeAgainWhenItsObjectIsGone) {
+  const TestDirectory directory;
+  const fs::path root = create(directory.path())->paths().root;
+  EXPECT_TRUE(RunFolder::resume(root).ok());
+  EXPECT_TRUE(RunFolder::resume(root).ok());
+}
+
+// Holds the folder until it is killed; reports to `ready` when it has it.
+[[noreturn]] void hold(const fs::path& root, int ready) {
+  const auto run = RunFolder::resume(root);
+  const char ok = run.ok() ? 'y' : 'n';
+  if (::write(ready, &ok, 1) != 1) ::_exit(1);
+  while (true) ::pause();
+}
+
+TEST(RunFolder, BelongsToOneProcessAtATime) {
+  const TestDirectory directory;
+  const fs::path root = create(directory.path())->paths().root;
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  const pid_t child = ::fork();
+  if (child == 0) hold(root, ends[1]);
+  char answer = 'n';
+  EXPECT_EQ(::read(ends[0], &answer, 1), 1);
+  EXPECT_EQ(answer, 'y');
+
+  const auto status = RunFolder::resume(root).status();
+  EXPECT_EQ(std::string(status.message()),
+            fmt::format("run folder {} is in use by process {}; wait for it or choose another", root.string(),
+                        child));
+  EXPECT_TRUE(find_run(root).ok());
+
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+  ::close(ends[0]);
+  ::close(ends[1]);
+  EXPECT_TRUE(RunFolder::resume(root).ok());
+}
+
+}  // namespace
+}  // namespace paceline::store

@@ -1,0 +1,112 @@
+// A journal followed while it grows, compared with the whole journal read at once.
+#include "paceline/records/store/run_tail.h"
+
+#include <fstream>
+#include <memory>
+#include <optional>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "paceline/records/store/journal.h"
+#include "paceline/records/store/test_directory.h"
+#include "paceline/records/store/test_events.h"
+#include "paceline/records/store/whole_run.h"
+
+namespace paceline::store {
+namespace {
+
+class RunTailTest : public ::testing::Test {
+ protected:
+  absl::Status follow() {
+    return tail_.read([this](JournalReader&) {
+      heard_ = std::make_unique<Recorder>();
+      ++begun_;
+      return heard_.get();
+    });
+  }
+  std::vector<std::string> whole() {
+    auto reader = JournalReader::open(path_);
+    Recorder recorder;
+    EXPECT_TRUE(reader.ok() && replay_whole_run(*reader, recorder).ok());
+    return recorder.lines;
+  }
+
+  TestDirectory directory_;
+  const std::filesystem::path path_ = directory_.path() / "journal.sqlite";
+  RunTail tail_{path_};
+  std::unique_ptr<Recorder> heard_;
+  int begun_ = 0;
+};
+
+TEST_F(RunTailTest, EachReadTellsWhatCameSinceTheOneBefore) {
+  const std::vector<Event> events = controller_events("ssp:2", 400);
+  auto journal = Journal::open(path_, Version(0));
+  ASSERT_TRUE(journal.ok()) << journal.status();
+  for (std::size_t i = 0; i < events.size(); ++i) {
+    tell(events[i], **journal);
+    if (i % 7 != 0) continue;
+    ASSERT_TRUE((*journal)->flush().ok());
+    ASSERT_TRUE(follow().ok());
+    ASSERT_EQ(heard_->lines, whole()) << "after event " << i;
+  }
+  EXPECT_EQ(begun_, 1);
+}
+
+TEST_F(RunTailTest, ARunThatGoesBackIsToldAnew) {
+  const std::vector<Event> events = controller_events("bsp", 400);
+  for (const std::int64_t from : {0, 2, 1}) {
+    auto journal = Journal::open(path_, Version(from));
+    ASSERT_TRUE(journal.ok()) << journal.status();
+    for (std::size_t i = 0; i < events.size(); i += 5) {
+      for (std::size_t k = i; k < std::min(i + 5, events.size()); ++k) tell(events[k], **journal);
+      ASSERT_TRUE((*journal)->flush().ok());
+      ASSERT_TRUE(follow().ok());
+      ASSERT_EQ(heard_->lines, whole()) << "from version " << from << ", after event " << i;
+    }
+  }
+  EXPECT_EQ(begun_, 3);
+}
+
+TEST_F(RunTailTest, LetsTheWriterCloseTheJournalToASingleFile) {
+  {
+    auto journal = Journal::open(path_, Version(0));
+    tell(controller_events("asp", 200), **journal);
+    ASSERT_TRUE((*journal)->flush().ok());
+    ASSERT_TRUE(follow().ok());
+  }
+  EXPECT_FALSE(std::filesystem::exists(path_.string() + "-wal"));
+  EXPECT_TRUE(follow().ok());
+  EXPECT_EQ(heard_->lines, whole());
+}
+
+TEST_F(RunTailTest, AfterAnErrorItBeginsAnew) {
+  EXPECT_EQ(follow().code(), absl::StatusCode::kNotFound);
+  std::ofstream(path_)
+      << "no journal at all, but long enough to be looked at by somebody who reads databases";
+  EXPECT_FALSE(follow().ok());
+  std::filesystem::remove(path_);
+  {
+    auto journal = Journal::open(path_, Version(0));
+    tell(controller_events("asp", 200), **journal);
+  }
+  EXPECT_TRUE(follow().ok());
+  EXPECT_EQ(heard_->lines, whole());
+}
+
+TEST_F(RunTailTest, TheReaderSaysHowTheNewestAttemptFinished) {
+  const auto finish = [&] {
+    const auto reader = JournalReader::open(path_);
+    return reader.ok() ? *reader->finish() : std::nullopt;
+  };
+  {
+    auto journal = Journal::open(path_, Version(0));
+    (*journal)->on_order(at(5), control::Finish{"all samples are committed"});
+  }
+  EXPECT_EQ(finish(), control::Finish{"all samples are committed"});
+  { auto journal = Journal::open(path_, Version(1)); }
+  EXPECT_EQ(finish(), std::nullopt);
+}
+
+}  // namespace
+}  // namespace paceline::store

@@ -1,0 +1,82 @@
+// The run's folder, on a disk that outlives processes: the part of the journal that is kept, the checkpoints,
+// and who leads the run. A loss of power loses everything that was written and not synced.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "paceline/decisions/control/controller_state.h"
+#include "paceline/processes/coordinator/restart.h"
+
+namespace paceline::cluster_sim {
+
+// Weights, as one number that depends on all commits before and on their order.
+using Content = std::uint64_t;
+
+struct ShardFile {
+  Content content = 0;
+  bool synced = false;
+};
+
+struct SavedCheckpoint {
+  control::ControllerState state;
+  Duration elapsed{0};
+  int parts = 0;                    // the number of parts that it must have
+  std::map<int, ShardFile> shards;  // the parts that are written
+  bool counts = false;              // the checkpoint counts; the journal says so with a sync
+};
+
+struct AttemptInJournal {
+  std::int64_t number = 0;
+  std::string name{};
+  std::vector<HostRank> without{};  // hosts
+  std::optional<Version> newest{};  // the newest of its commits in the journal
+  std::optional<Version> synced{};  // the newest of its commits in the part of the journal that the disk has
+  bool trained = false;
+  bool says_what_was_lost = false;
+};
+
+struct RunFolder {
+  std::vector<AttemptInJournal> attempts;
+  std::map<std::string, SavedCheckpoint> checkpoints;  // keyed by folder
+  bool full = false;                                   // nothing can be written
+  std::optional<int> lock;                             // the host whose coordinator has it
+  std::optional<int> leader;                           // the host that wrote where the coordinator is
+  std::optional<int> next_leader;                      // the host that keeps the run, if hosts share no disk
+  std::optional<int> mark;                             // the number of the coordinator that left one
+  int marks = 0, opened = 0;                           // numbers of marks and of checkpoints given out so far
+
+  // The newest checkpoint that counts; null when there is none.
+  const SavedCheckpoint* newest() const {
+    const SavedCheckpoint* found = nullptr;
+    for (const auto& [name, one] : checkpoints) {
+      if (one.counts && (found == nullptr || one.state.version > found->state.version)) found = &one;
+    }
+    return found;
+  }
+  std::optional<Version> newest_version() const {
+    const SavedCheckpoint* found = newest();
+    if (found == nullptr) return std::nullopt;
+    return found->state.version;
+  }
+  // The newest attempt that committed anything; null if it said what was lost.
+  const AttemptInJournal* cut_short() const {
+    for (auto one = attempts.rbegin(); one != attempts.rend(); ++one) {
+      if (one->newest) return one->says_what_was_lost ? nullptr : &*one;
+    }
+    return nullptr;
+  }
+  void sync_journal() {
+    for (AttemptInJournal& one : attempts) one.synced = one.newest;
+  }
+  void lose_power() {
+    for (AttemptInJournal& one : attempts) one.newest = one.synced;
+    for (auto& [name, checkpoint] : checkpoints)
+      std::erase_if(checkpoint.shards, [](const auto& shard) { return !shard.second.synced; });
+  }
+};
+
+}  // namespace paceline::cluster_sim

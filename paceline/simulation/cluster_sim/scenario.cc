@@ -1,0 +1,78 @@
+#include "paceline/simulation/cluster_sim/scenario.h"
+
+#include <array>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "paceline/base/check.h"
+
+namespace paceline::cluster_sim {
+
+std::string name_of(Break one) {
+  constexpr std::array kNames{"none",
+                              "publish-uncertain",
+                              "forget-apply",
+                              "apply-twice",
+                              "count-unwritten",
+                              "ignore-journal",
+                              "forget-ballot",
+                              "ballot-too-high",
+                              "old-checkpoint",
+                              "ready-twice",
+                              "nobody-missed",
+                              "late-reply",
+                              "forget-sync",
+                              "forget-journal-sync",
+                              "two-leaders",
+                              "wait-for-nobody",
+                              "say-done",
+                              "count-unkept",
+                              "start-unkept"};
+  static_assert(kNames.size() == kBreaks);
+  return kNames[static_cast<std::size_t>(one)];
+}
+
+namespace {
+
+// `least`: how many of the workers may be left.
+std::string policy_for(World& world, std::uint64_t workers, std::uint64_t least) {
+  static const std::vector<std::string> all = policy::example_policies();
+  const auto may_have = [](const std::string& one, std::uint64_t replicas) {
+    return policy::check_replicas(policy::parse_policy(one).value(), static_cast<std::int64_t>(replicas))
+        .ok();
+  };
+  while (true) {
+    const std::string& one = all[world.rng().below(all.size())];
+    if (may_have(one, workers) && may_have(one, least)) return one;
+  }
+}
+
+}  // namespace
+
+Scenario scenario_of(World& world) {
+  Scenario scenario;
+  const bool twice = world.chance(0.5);
+  const auto servers = twice ? 2 + world.rng().below(3) : 1 + world.rng().below(3);
+  const auto workers = std::max<std::uint64_t>(2 + world.rng().below(3), twice ? servers : 0);
+  scenario.hosts_apart = twice && world.chance(0.6);
+  scenario.own_disks = scenario.hosts_apart && world.chance(0.6);
+  scenario.job_toml = fmt::format(
+      "name = \"small\"\nbatch = 2\nepochs = 1\n[sync]\npolicy = \"{}\"\n[evaluate]\nevery_epochs = {}\n"
+      "[checkpoint]\nevery_epochs = {}\n[cluster]\nhost_patience_s = 3\n{}[[device]]\ncount = {}\n",
+      policy_for(world, workers, scenario.hosts_apart ? 1 : workers), world.chance(0.5) ? "0.3" : "1",
+      world.chance(0.5) ? "0.2" : "1",
+      twice ? fmt::format("hosts = {}\ncopies = 2\nshared_folder = {}\nseal = false\nfabric = \"tcp\"\n",
+                          servers, !scenario.own_disks)
+            : fmt::format("servers = {}\n", servers),
+      workers);
+  auto job = config::parse_job(scenario.job_toml, "job.toml");
+  PACELINE_CHECK(job.ok(), "{}", std::string(job.status().message()));
+  scenario.job = *std::move(job);
+  scenario.faults = static_cast<int>(world.rng().below(5));
+  scenario.full_disks = world.chance(0.15);
+  scenario.stopped = world.chance(0.15);
+  return scenario;
+}
+
+}  // namespace paceline::cluster_sim

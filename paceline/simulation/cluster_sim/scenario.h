@@ -1,0 +1,52 @@
+// A scenario that a seed makes: a small job, and the faults of its run.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "paceline/formats/config/job_config.h"
+#include "paceline/simulation/cluster_sim/world.h"
+
+namespace paceline::cluster_sim {
+
+// Ways to break the protocol on purpose, to check that the fault is found.
+enum class Break {
+  kNone,
+  kPublishUncertain,    // a server publishes what it has prepared at once
+  kForgetApply,         // a server does not hear of one commit
+  kApplyTwice,          // a server gets a commit twice
+  kCountBeforeWritten,  // a server says that it has written a checkpoint before it has
+  kIgnoreJournal,       // a commit is ordered before the journal has it
+  kForgetBallot,        // a server that comes again does not say which versions it has
+  kBallotTooHigh,       // a server that comes again claims one version more than it has
+  kOldCheckpoint,       // a run goes on from the checkpoint before the newest
+  kReadyTwice,          // a worker reports the same gradient twice
+  kNobodyMissed,        // neither the end of a worker's connection nor its silence is noticed
+  kLateReply,           // a server's answer to one attempt is given to the next attempt
+  kForgetSync,          // a server says that it has written a file that it has not synced
+  kForgetJournalSync,   // a checkpoint counts before the journal is synced
+  kTwoLeaders,          // the lock of the run folder is given to all that ask
+  kWaitForNobody,       // a launcher does not hear that its processes ended
+  kSayDone,             // a launcher says of a failed run that all is well
+  kCountBeforeKept,     // an emergency checkpoint counts while it is on one disk alone
+  kStartBeforeKept,     // servers start from a checkpoint that is on one disk alone
+};
+inline constexpr int kBreaks = 19;
+std::string name_of(Break one);
+
+// The size of the job's data set.
+inline constexpr std::int64_t kSamples = 96;
+
+struct Scenario {
+  std::string job_toml;
+  config::JobConfig job;
+  bool hosts_apart = false;  // each host has a launcher of its own
+  bool own_disks = false;    // each host has a disk of its own
+  int faults = 0;
+  bool full_disks = false;  // full disks are among the faults
+  bool stopped = false;     // somebody asks for a stop
+};
+
+Scenario scenario_of(World& world);
+
+}  // namespace paceline::cluster_sim

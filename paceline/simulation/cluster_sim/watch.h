@@ -1,0 +1,68 @@
+// Checks a whole run, over all its attempts, against what the project promises. Does not depend on how the
+// promises are kept.
+//
+// - What was committed is there: the content of a shard at a version is the result of the commits up to it,
+//   in order, each once; wherever it is (published, kept, in a checkpoint).
+// - Nothing that anybody saw is lost, if each shard has two copies and no two of its holders died at once.
+// - A checkpoint that counts is whole, and the journal has what led to it, even after the power was lost.
+// - Each sample is committed once (control::Observer, which each attempt has).
+// - No two coordinators lead the run.
+// - Once nothing goes wrong any more, the run ends.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "paceline/formats/wire/paceline.pb.h"
+#include "paceline/simulation/cluster_sim/run_folder.h"
+#include "paceline/simulation/cluster_sim/world.h"
+
+namespace paceline::cluster_sim {
+
+inline constexpr Content kFirstContent = 1;
+// The content of the version that a commit makes from the content before.
+Content after_commit(Content before, const wire::Apply& commit);
+
+class Watch {
+ public:
+  explicit Watch(World& world) : world_(world) {}
+
+  // `alone`: no other host may lead at the same time.
+  void leads(int host, bool alone);
+  void leads_no_more(int host) { leaders_.erase(host); }
+  // This attempt goes on from a checkpoint; null: from the start. `before`: the attempt before, or empty.
+  // `recorded`: the newest commit in the journal.
+  void goes_on_from(const std::string& attempt, const std::string& before, const SavedCheckpoint* checkpoint,
+                    std::optional<Version> recorded);
+  void commits(const std::string& attempt, const wire::Apply& commit);
+  // A process read this version.
+  void seen(Version version) {
+    if (version > seen_) seen_ = version;
+  }
+  // The content of a server's part of that version, in that attempt. An order of an earlier attempt may reach
+  // a host late, after it was given up.
+  void is_there(const std::string& attempt, const std::string& where, Version version, Content content);
+  void counts(const std::string& attempt, const SavedCheckpoint& checkpoint);
+  // The current fault may lose versions that were seen, until the run trains again.
+  void may_lose() { may_lose_ = true; }
+  // The run trains again from that version. `twice`: no version that was seen may be lost.
+  void trains_from(Version version, bool twice);
+  // Two parts of the hosts go on, each without the other: versions that one part has seen may be lost by the
+  // other.
+  void splits() { split_ = true; }
+
+ private:
+  void is_whole(const std::string& attempt, const SavedCheckpoint& checkpoint);
+
+  World& world_;
+  std::map<std::string, std::map<Version, Content>> lines_;  // keyed by attempt
+  std::set<int> leaders_;
+  Version seen_;
+  bool may_lose_ = false;
+  bool split_ = false;
+};
+
+}  // namespace paceline::cluster_sim

@@ -1,0 +1,23 @@
+// The examination of this host by `paceline doctor`: its limits and clocks, and the needs of a job's
+// processes.
+#pragma once
+
+#include <vector>
+
+#include "paceline/formats/config/job_config.h"
+#include "paceline/tools/doctor/finding.h"
+
+namespace paceline::cli {
+
+using doctor::Finding;
+using doctor::Health;
+
+std::vector<Finding> host_findings();
+
+// The findings about a job: its certificates and its token.
+std::vector<Finding> job_findings(const config::JobConfig& job);
+
+// Whether a job's coordinator can listen at this address (HOST:PORT).
+Finding port_finding(const std::string& listen);
+
+}  // namespace paceline::cli

@@ -1,0 +1,70 @@
+#include "paceline/tools/cli/plan_command.h"
+
+#include <chrono>
+#include <optional>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "paceline/base/status_macros.h"
+#include "paceline/processes/launch/print.h"
+#include "paceline/processes/runs/job_file.h"
+#include "paceline/records/report/plan_report.h"
+#include "paceline/tools/cli/cluster_problem.h"
+#include "paceline/tools/cli/output.h"
+#include "paceline/tools/cli/standard_input.h"
+
+namespace paceline::cli {
+
+namespace {
+
+// The program or the file that has the model's layers is named, unless the cluster file has them.
+absl::StatusOr<config::ClusterFile> read_named(PlanOptions& options) {
+  if (options.cluster_file.empty()) options.cluster_file = std::exchange(options.file, "");
+  if (options.cluster_file.empty())
+    return absl::InvalidArgumentError("name a cluster file; see paceline plan --help");
+  if (options.cluster_file.ends_with(".py"))
+    return absl::InvalidArgumentError(
+        fmt::format("{0}: is a program; name the cluster too: paceline plan {0} --cluster CLUSTER.toml",
+                    options.cluster_file));
+  if (options.file.empty() && !options.measured.program.args.empty())
+    return absl::InvalidArgumentError("the words after -- are a program's; name one, and --cluster");
+  if (!options.file.empty() && !options.profile.empty())
+    return absl::InvalidArgumentError(fmt::format(
+        "--profile {} and the program {} both name a model; leave one out", options.profile, options.file));
+  if (!options.profile.empty()) {
+    PACELINE_ASSIGN_OR_RETURN(planner::ModelProfile model, read_profile(options.profile));
+    return read_cluster(options.cluster_file, std::move(model));
+  }
+  if (options.file.empty()) return read_cluster(options.cluster_file);
+  // A mistake in the file is said before the program is measured.
+  PACELINE_RETURN_IF_ERROR(read_cluster(options.cluster_file, planner::ModelProfile{}).status());
+  options.measured.program.program = options.file;
+  PACELINE_ASSIGN_OR_RETURN(MeasuredProgram measured, measure_program(options.measured));
+  return read_cluster(options.cluster_file, std::move(measured.profile));
+}
+
+}  // namespace
+
+absl::Status plan_command(PlanOptions options) {
+  PACELINE_RETURN_IF_ERROR(check_output(options.json));
+  PACELINE_RETURN_IF_ERROR(check_output(options.write_profile));
+  PACELINE_ASSIGN_OR_RETURN(const config::ClusterFile cluster, read_named(options));
+  if (!options.write_profile.empty()) {
+    PACELINE_RETURN_IF_ERROR(
+        write_output(options.write_profile, config::profile_text(cluster.problem.model)));
+  }
+  const auto start = std::chrono::steady_clock::now();
+  const auto planned = planner::make_plan(cluster.problem, {.seed = cluster.seed});
+  const std::chrono::duration<double, std::milli> millis = std::chrono::steady_clock::now() - start;
+  if (!planned.ok()) return runs::about_file(shown_name(options.cluster_file), planned.status());
+  const std::optional<planner::SecondBest> second = planner::second_best(cluster.problem, *planned);
+  if (options.json.empty()) {
+    launch::print(stdout, report::plan_text(cluster.problem, *planned, second));
+    return absl::OkStatus();
+  }
+  const report::Json json = report::plan_json(cluster.problem, *planned, second, millis.count());
+  return write_output(options.json, report::one_line(json) + "\n");
+}
+
+}  // namespace paceline::cli

@@ -1,0 +1,71 @@
+#include "paceline/tools/cli/program_probe.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include <absl/cleanup/cleanup.h>
+#include <fmt/format.h>
+
+#include "paceline/base/status_macros.h"
+#include "paceline/computing/program/program_engine.h"
+#include "paceline/computing/program/said_before.h"
+#include "paceline/processes/launch/print.h"
+
+namespace paceline::cli {
+
+namespace {
+
+// The end of what it printed.
+std::string tail_of(int file) {
+  constexpr off_t kMost = 4000;
+  const off_t size = lseek(file, 0, SEEK_END);
+  std::string text(static_cast<std::size_t>(std::min(size, kMost)), '\0');
+  const ssize_t got = pread(file, text.data(), text.size(), size - static_cast<off_t>(text.size()));
+  text.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+  return text;
+}
+
+program::StartOptions probe_options(const config::JobConfig& job) {
+  return program::start_options(job, program::Role::kProbe, "probe", job.devices.front().threads);
+}
+
+absl::StatusOr<program::Model> ask_probe(program::StartOptions options) {
+  const int printed = memfd_create("paceline-probe", MFD_CLOEXEC);
+  if (printed < 0) return absl::ResourceExhaustedError("no memory for what the program prints");
+  const absl::Cleanup close_printed = [&] { close(printed); };
+  options.process.output = printed;
+  const auto engine = program::ProgramEngine::start(options);
+  if (engine.ok()) return (*engine)->model();
+  launch::print(stderr, tail_of(printed));
+  return engine.status();
+}
+
+}  // namespace
+
+absl::StatusOr<program::Model> probe_program(const config::JobConfig& job, const std::string& said) {
+  program::StartOptions options = probe_options(job);
+  if (auto known = program::model_said_before(said, options.start)) return *std::move(known);
+  return ask_probe(std::move(options));
+}
+
+absl::StatusOr<ProbedProfile> profile_program(const config::JobConfig& job, std::int64_t micro_batch) {
+  program::StartOptions options = probe_options(job);
+  options.start.stages = true;
+  options.start.profile = micro_batch;
+  PACELINE_ASSIGN_OR_RETURN(program::Model model, ask_probe(options));
+  if (!model.uncut.empty()) {
+    return absl::InvalidArgumentError(fmt::format(
+        "{}: the model has no profile, as it cannot be cut into stages: {}", options.name, model.uncut));
+  }
+  auto measured = program::parse_measured(model.text);
+  if (!measured.ok()) {
+    return absl::InvalidArgumentError(
+        fmt::format("{}: the program {}; a program of the Python package sends one", options.name,
+                    std::string(measured.status().message())));
+  }
+  return ProbedProfile{std::move(model), *std::move(measured)};
+}
+
+}  // namespace paceline::cli

@@ -1,0 +1,23 @@
+# Writes a source file with the files of the pages as string literals. Run with cmake -P:
+#   OUTPUT, and FILES: NAME=PATH,…, separated by "|"; several paths of a name are joined.
+include(${CMAKE_CURRENT_LIST_DIR}/../../../cmake/string_literal.cmake)
+
+set(source "#include \"paceline/tools/ui/page_files.h\"\n\nnamespace paceline::ui {\n\n")
+string(APPEND source "std::string_view page_file(std::string_view name) {\n")
+string(REPLACE "|" ";" FILES "${FILES}")
+foreach(entry IN LISTS FILES)
+  string(FIND "${entry}" "=" mark)
+  string(SUBSTRING "${entry}" 0 ${mark} name)
+  math(EXPR mark "${mark} + 1")
+  string(SUBSTRING "${entry}" ${mark} -1 paths)
+  string(REPLACE "," ";" paths "${paths}")
+  set(text "")
+  foreach(path IN LISTS paths)
+    file(READ ${path} piece)
+    string(APPEND text "${piece}")
+  endforeach()
+  literal(text "${text}")
+  string(APPEND source "  if (name == \"${name}\") return\n${text};\n")
+endforeach()
+string(APPEND source "  return {};\n}\n\n}  // namespace paceline::ui\n")
+file(WRITE ${OUTPUT} "${source}")

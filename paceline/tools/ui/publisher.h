@@ -1,0 +1,86 @@
+// Keeps which page shows which runs, and which version of each part the page has, and makes the events of the
+// streams. Its thread alone reads the runs, so that a page never waits for a disk.
+//
+// Invariant: a page gets a part only if it has changed, and then the whole part, so that a page that connects
+// again has everything at once.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "paceline/tools/ui/http_server.h"
+#include "paceline/tools/ui/run_follower.h"
+#include "paceline/tools/ui/runs_index.h"
+#include "paceline/tools/ui/ui_server.h"
+
+namespace paceline::ui {
+
+class Publisher {
+ public:
+  explicit Publisher(const UiOptions& options);
+  ~Publisher();
+
+  // All of these may be called by any thread.
+  void subscribe(std::shared_ptr<Exchange> page, std::string part, std::vector<std::string> runs);
+  // Answers with the metrics of that run, or without a name those of the newest.
+  void metrics(std::shared_ptr<Exchange> asked, std::string run);
+  // Answers whether the newest run is well, in a line.
+  void health(std::shared_ptr<Exchange> asked);
+  // `what`: the request to the process that leads the run.
+  void ask_run(std::shared_ptr<Exchange> asked, std::string run, std::string job_token,
+               AskRun UiOptions::*what);
+
+ private:
+  using Steady = std::chrono::steady_clock;
+  struct Sent {
+    std::size_t hash = 0;
+    Steady::time_point next{};  // not before this time
+  };
+  struct Page {
+    std::shared_ptr<Exchange> exchange;
+    std::string part;
+    std::vector<std::string> runs;
+    std::map<std::string, Sent> sent;  // keyed by run and part
+  };
+  struct Followed {
+    std::unique_ptr<RunFollower> run;
+    Steady::time_point wanted;
+    std::map<std::string, std::string> parts;  // the parts as events
+  };
+
+  void work();
+  // Looks for new runs, for all pages that show the list of them.
+  void look();
+  void tick();
+  void give(Page& page);
+  void send(Page& page, const std::string& key, const std::string& event,
+            std::chrono::milliseconds period = {});
+  RunFollower* follow(const std::string& run);
+  void post(std::function<void()> task);
+
+  const UiOptions options_;
+  std::mutex mutex_;
+  std::condition_variable woken_;
+  std::deque<std::function<void()>> tasks_;
+  bool ends_ = false;
+
+  // Used by the thread alone.
+  RunsIndex index_;
+  Steady::time_point looked_{};
+  std::string list_event_;
+  std::vector<Page> pages_;
+  bool page_is_new_ = false;
+  std::map<std::string, Followed> followed_;
+
+  std::thread thread_;
+};
+
+}  // namespace paceline::ui

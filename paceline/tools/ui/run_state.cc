@@ -1,0 +1,114 @@
+#include "paceline/tools/ui/run_state.h"
+
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+
+#include <absl/strings/match.h>
+#include <fmt/format.h>
+
+#include "paceline/formats/config/reach.h"
+#include "paceline/processes/runs/leader.h"
+#include "paceline/records/report/terminal_text.h"
+#include "paceline/records/store/files.h"
+#include "paceline/records/store/journal_reader.h"
+
+namespace paceline::ui {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// How long a killed run counts as training: a coordinator that dies is back sooner. If another host leads the
+// run, its lock cannot be seen here, so the wait is longer.
+constexpr std::chrono::seconds kQuiet{30}, kQuietHere{3};
+constexpr std::size_t kLastOfLog = 4096;  // bytes
+constexpr std::size_t kLongestWhy = 400;
+
+// True if a process of this host holds the file, according to the system's list.
+bool is_held(const fs::path& file) {
+  struct stat status {};
+  if (::stat(file.c_str(), &status) != 0) return false;
+  std::ifstream locks("/proc/locks");  // a file whose size is not known before it is read
+  const std::string inode =
+      fmt::format(" {:02x}:{:02x}:{} ", major(status.st_dev), minor(status.st_dev), status.st_ino);
+  for (std::string line; std::getline(locks, line);) {
+    if (absl::StrContains(line, inode)) return true;
+  }
+  return false;
+}
+
+bool changed_lately(const store::RunPaths& run) {
+  const auto leader = runs::read_leader(run);
+  const auto quiet = leader.ok() && config::is_loopback(leader->address) ? kQuietHere : kQuiet;
+  for (const fs::path& file : {run.metrics(), fs::path(run.journal().string() + "-wal"), run.mark()}) {
+    std::error_code error;
+    const auto written = fs::last_write_time(file, error);
+    if (!error && fs::file_time_type::clock::now() - written < quiet) return true;
+  }
+  return false;
+}
+
+bool is_led(const store::RunPaths& run) {
+  std::error_code error;
+  return is_held(run.lock()) || (fs::exists(run.mark(), error) && changed_lately(run));
+}
+
+// The last line of a log: the words with which a process ended.
+std::string last_line(const fs::path& file) {
+  std::ifstream log(file, std::ios::binary | std::ios::ate);
+  if (!log) return "";
+  const auto size = static_cast<std::int64_t>(log.tellg());
+  const std::int64_t from = std::max<std::int64_t>(0, size - static_cast<std::int64_t>(kLastOfLog));
+  std::string text(static_cast<std::size_t>(size - from), '\0');
+  log.seekg(from);
+  log.read(text.data(), static_cast<std::streamsize>(text.size()));
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  const std::size_t start = text.rfind('\n');
+  return report::printable(text.substr(start == std::string::npos ? 0 : start + 1)).substr(0, kLongestWhy);
+}
+
+StateOfRun ended(const store::RunPaths& run) {
+  const auto journal = store::JournalReader::open(run.journal());
+  if (!journal.ok()) return {RunState::kFailed, last_line(run.logs() / "coordinator.log")};
+  const auto finish = journal->finish();
+  if (finish.ok() && *finish) {
+    const bool stopped = (*finish)->cause == control::FinishCause::kStopped;
+    return {stopped ? RunState::kStopped : RunState::kFinished, (*finish)->why};
+  }
+  std::error_code error;
+  if (fs::exists(run.mark(), error)) return {RunState::kLost, "it was cut short"};
+  return {RunState::kFailed, last_line(run.logs() / "coordinator.log")};
+}
+
+}  // namespace
+
+std::string to_string(RunState state) {
+  switch (state) {
+    case RunState::kStarting:
+      return "starting";
+    case RunState::kTraining:
+      return "training";
+    case RunState::kFinished:
+      return "finished";
+    case RunState::kStopped:
+      return "stopped";
+    case RunState::kFailed:
+      return "failed";
+    case RunState::kLost:
+      return "lost";
+  }
+  return "";
+}
+
+StateOfRun state_of(const store::RunPaths& run) {
+  if (!is_led(run)) return ended(run);
+  std::error_code error;
+  return {fs::exists(run.metrics(), error) ? RunState::kTraining : RunState::kStarting};
+}
+
+}  // namespace paceline::ui

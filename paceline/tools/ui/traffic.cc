@@ -1,0 +1,38 @@
+#include "paceline/tools/ui/traffic.h"
+
+#include <algorithm>
+
+namespace paceline::ui {
+
+void Traffic::look(const std::vector<store::ProcessReport>& processes) {
+  memory_.clear();
+  for (const store::ProcessReport& one : processes) {
+    memory_.push_back({one.process, one.resident_bytes});
+    for (const store::Sent& sent : one.sent) {
+      const auto [found, fresh] =
+          links_.try_emplace({one.process, sent.peer, sent.kind}, Counted{sent.bytes, one.at});
+      Counted& counted = found->second;
+      if (fresh || one.at == counted.at) continue;
+      // A run that was resumed may begin its clock at an earlier time.
+      const double seconds = to_seconds(one.at - counted.at);
+      const auto bytes = static_cast<double>(std::max<std::int64_t>(0, sent.bytes - counted.bytes));
+      counted = {sent.bytes, one.at, seconds > 0 ? bytes / seconds : 0};
+    }
+  }
+  std::stable_sort(memory_.begin(), memory_.end(),
+                   [](const Memory& a, const Memory& b) { return a.resident_bytes > b.resident_bytes; });
+}
+
+std::vector<Traffic::Link> Traffic::links() const {
+  std::vector<Link> all;
+  for (const auto& [who, counted] : links_) {
+    const auto& [from, to, kind] = who;
+    all.push_back({from, to, kind, counted.bytes, counted.bytes_per_s});
+  }
+  std::stable_sort(all.begin(), all.end(), [](const Link& a, const Link& b) {
+    return std::tie(a.bytes_per_s, a.bytes) > std::tie(b.bytes_per_s, b.bytes);
+  });
+  return all;
+}
+
+}  // namespace paceline::ui
