@@ -16,22 +16,22 @@
 
 #include <absl/status/status.h>
 
+#include "paceline/decisions/supervisor/answers.h"
+#include "paceline/decisions/supervisor/end_reasons.h"
 #include "paceline/decisions/supervisor/events.h"
 #include "paceline/decisions/supervisor/leader_failover.h"
+#include "paceline/decisions/supervisor/members.h"
+#include "paceline/decisions/supervisor/phase.h"
 #include "paceline/decisions/supervisor/restarts.h"
 
 namespace paceline::supervisor {
-
-enum class MemberKind { kServer, kWorker, kEvaluator };
 
 inline constexpr char kEvaluator[] = "evaluator";
 
 struct SupervisorOptions {
   // The processes of this host, in the order of their start.
   std::vector<std::pair<std::string, MemberKind>> members;
-  // The names of each replica's workers; empty if another host has other replicas, or a part of one: then
-  // this host cannot know that none is left.
-  std::vector<std::vector<std::string>> replicas{};
+  std::vector<std::vector<std::string>> replicas{};  // as Members takes them
   bool plans_anew = false;  // any worker will do: the coordinator reassigns a lost one's work
   bool leads = true;        // the coordinator is here from the start
   bool evaluates = false;   // the host with the coordinator also has an evaluator
@@ -56,34 +56,26 @@ class Supervisor {
 
   std::vector<Action> take(const Event& event);
 
+  Phase phase() const { return phase_; }
   // Set once everything is over on this host: OK, or why the run could not go on.
   const std::optional<absl::Status>& outcome() const { return outcome_; }
   // True if some process died without a line of its own: its log may say more than the outcome.
   bool logs_say_more() const { return logs_say_more_; }
-  bool training() const { return training_; }
+  // True if the run trains, or trained until the job was over.
+  bool training() const { return phase_ >= Phase::kTraining; }
   // True if the coordinator is here by now.
   bool leads() const { return leads_; }
   // True if some member heard that the run has ended, or goes on without this host.
-  bool heard_of_end() const { return over_ || failure_.has_value() || given_up_; }
+  bool heard_of_end() const { return heard_of_end_ || reasons_.failure.has_value(); }
   bool stopping() const { return stopping_.has_value(); }
   // Set if the run was stopped before its job was done: the reason that some process heard.
   const std::optional<std::string>& interrupted() const { return interrupted_; }
   // The failure of a program here after the job was over. It does not affect the run.
   const absl::Status& after() const { return after_; }
   // True if the run has ended well, and programs here still do their own work.
-  bool ending() const { return ending_.has_value() && !outcome_; }
+  bool ending() const { return phase_ == Phase::kEnding; }
 
  private:
-  struct Member {
-    std::string name;
-    MemberKind kind = MemberKind::kServer;
-    bool here = false;
-    std::int64_t attempt = 0;  // the attempt for which it was started last
-    std::optional<SteadyTime> missed_since{};
-    bool taken = false;  // another process has its place
-    SteadyTime started{};
-    int failed_starts = 0;  // in a row: it ended by an error of its own, soon after its start
-  };
   enum class Start { kFirst, kAgain, kLead };
   struct Ending {
     SteadyTime since;
@@ -104,6 +96,8 @@ class Supervisor {
   void on(const StopWanted& wanted);
   void on(const KillWanted&);
 
+  void enter(Phase next);
+  void begin_to_train();
   void put(Action action) { actions_.push_back(std::move(action)); }
   void tell(std::string line) { put(Tell{std::move(line)}); }
   void start(Member& member, std::int64_t attempt);
@@ -114,6 +108,7 @@ class Supervisor {
   AskStop ask_to_stop() const;
   void end(absl::Status outcome);
   void end_once_all_left(bool heard = false);
+  void ends_after_job(const ProcessEnd& end);
   void look_whether_all_left();
   void end_at_once();
   // True if the end needs no reaction: the process was meant to end, or the run is over.
@@ -127,57 +122,44 @@ class Supervisor {
   void start_again_who_is_missed();
   void look_whether_any_replica_is_left();
   void look_whether_it_ended_elsewhere();
-  absl::Status end_of_coordinator(const ProcessEnd& end) const;
-  absl::Status end_as_heard() const;
-  bool has_trained_before() const { return options_.resumes || !options_.run.empty() || latest_.attempt > 1; }
-  Member* find(const std::string& name);
-  bool here(const std::string& name) const;
-  // True if some replica has all of its workers.
-  bool any_replica_whole() const;
-  bool all_ended() const;
+  bool has_trained_before() const {
+    return options_.resumes || !options_.run.empty() || answers_.latest().attempt > 1;
+  }
 
   const SupervisorOptions options_;
   SteadyTime now_;
   const SteadyTime start_;
   std::vector<Action> actions_;
-  std::vector<Member> members_;
-  bool leads_;
-  std::optional<LeaderFailover> failover_;  // set while the coordinator is on another host
-  Start starting_ = Start::kFirst;          // why the coordinator was started last
-  std::string leader_;                      // the address of that host
-  std::optional<HostRank> lost_host_;       // the host in whose place this one leads the run
-  int starts_left_;                         // how often the first coordinator may be started again
-  bool begun_ = false;                      // all members are started
 
-  std::optional<absl::Status> outcome_;
-  std::optional<Ending> ending_;
-  std::optional<absl::Status> first_error_;            // a member's, before training began
-  std::optional<absl::Status> lost_with_coordinator_;  // how a member ended when nobody answered any more
-  std::optional<absl::Status> failure_;                // the run's failure, reported by a member
-  std::optional<absl::Status> taken_;                  // the report of a member whose place was taken
-  absl::Status after_;
-  bool logs_say_more_ = false;
-  Answered latest_;
-  bool answered_ = false;  // the last question was
-  bool ever_answered_ = false;
-  bool nobody_answers_ = false;  // nothing listened at the last question
-  SteadyTime silent_since_;      // when it stopped answering
-  bool silence_told_ = false;
+  Phase phase_ = Phase::kStarting;
+  Members members_;
+  Answers answers_;
   std::int64_t attempt_ = 0;
   Restarts restarts_;
   Restarts evaluator_restarts_;
   Restarts comes_back_;  // restarts of members before training began
-  bool training_ = false;
-  bool over_ = false;                    // the job is, as some member heard
-  bool given_up_ = false;                // this host was, as some member heard
+
+  bool leads_;
+  std::optional<LeaderFailover> failover_;  // set while the coordinator is on another host
+  std::string leader_;                      // the address of that host
+  std::optional<HostRank> lost_host_;       // the host in whose place this one leads the run
+  Start starting_ = Start::kFirst;          // why the coordinator was started last
+  int starts_left_;                         // how often the first coordinator may be started again
+
   std::optional<std::string> stopping_;  // why
   StopCause stop_cause_ = StopCause::kAsked;
   bool interrupted_here_ = false;  // a person here wants the stop
+
+  std::optional<Ending> ending_;  // set by kEnding
+  std::optional<absl::Status> outcome_;
+  EndReasons reasons_;
+  absl::Status after_;
+  bool logs_say_more_ = false;
+  bool heard_of_end_ = false;
   std::optional<std::string> interrupted_;
   std::optional<SteadyTime> ended_elsewhere_since_;
   bool any_whole_before_ = false;  // whether some replica was whole when time passed last
   std::string lost_worker_;        // a worker lost since then, and why
-  std::string lost_all_;           // the last worker of the last replica, and why it was lost
 };
 
 }  // namespace paceline::supervisor

@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "paceline/base/transitions.h"
+
 namespace paceline::coordinator {
 
 enum class Phase {
@@ -18,14 +20,8 @@ enum class Phase {
 };
 inline constexpr int kPhases = 7;
 
-struct Transition {
-  Phase from;
-  Phase to;
-  std::string_view when;
-};
-
 // All there are, in the order of the phases.
-std::span<const Transition> transitions();
+std::span<const Transition<Phase>> transitions();
 bool may_follow(Phase from, Phase to);
 std::string_view name_of(Phase phase);
 // All transitions, as a state diagram for Mermaid.

@@ -13,7 +13,7 @@ namespace {
 
 TEST(Phases, EachHasAWayInAndAWayOut) {
   std::set<Phase> entered{Phase::kStarting}, left{Phase::kWentBack, Phase::kOver};
-  for (const Transition& one : transitions()) {
+  for (const Transition<Phase>& one : transitions()) {
     EXPECT_NE(one.from, one.to);
     entered.insert(one.to);
     left.insert(one.from);

@@ -14,7 +14,7 @@ TEST(ClusterSim, EveryPromiseIsKept) {
     ASSERT_EQ(outcome.broken, "") << "to see it: ./dev sim --seed " << seed << " --trace";
     for (const auto& [way, count] : outcome.transitions) transitions[way] += count;
   }
-  for (const coordinator::Transition& one : coordinator::transitions()) {
+  for (const Transition<coordinator::Phase>& one : coordinator::transitions()) {
     EXPECT_GT((transitions[{one.from, one.to}]), 0)
         << "no run went from " << coordinator::name_of(one.from) << " to " << coordinator::name_of(one.to);
   }
