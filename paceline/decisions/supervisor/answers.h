@@ -1,4 +1,4 @@
-// What a launcher has heard of the coordinator, and for how long nothing. Pure.
+// A launcher's memory of the coordinator's answers, and of how long there was none. Pure.
 #pragma once
 
 #include <chrono>

@@ -31,7 +31,7 @@ inline constexpr char kEvaluator[] = "evaluator";
 struct SupervisorOptions {
   // The processes of this host, in the order of their start.
   std::vector<std::pair<std::string, MemberKind>> members;
-  std::vector<std::vector<std::string>> replicas{};  // as Members takes them
+  std::vector<std::vector<std::string>> replicas{};  // like the argument of Members
   bool plans_anew = false;  // any worker will do: the coordinator reassigns a lost one's work
   bool leads = true;        // the coordinator is here from the start
   bool evaluates = false;   // the host with the coordinator also has an evaluator
