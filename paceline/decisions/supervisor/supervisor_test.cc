@@ -751,8 +751,11 @@ TEST_F(OtherHost, SaysThatTheFirstHostIsGoneBeforeTheRunAndEndsInTheEnd) {
   answer(1, false);
   pass(seconds(200));
   EXPECT_EQ(outcome(), "none") << "it is back";
+  take_done();
   happens(NotAnswered{true});
   pass(seconds(83));
+  EXPECT_THAT(take_done(), ElementsAre(StartsWith("the first host does not answer")))
+      << "each silence is told";
   EXPECT_EQ(outcome(), "none");
   pass(seconds(1));
   EXPECT_THAT(outcome(), StartsWith("the first host did not answer at 10.0.0.1:1 any more before the run "
@@ -786,6 +789,14 @@ TEST_F(OtherHost, WhosePlacesAreAllTakenSaysSo) {
   ends("w1", said(ExitReason::kPlaceTaken, "w1 is here already"));
   pass();
   EXPECT_EQ(outcome(), "w1 is here already; was another host started with the same --rank?");
+}
+
+TEST_F(OtherHost, OnePlaceThatIsTakenIsNoSecondHostOfThisRank) {
+  begin_elsewhere();
+  ends("server0", said(ExitReason::kPlaceTaken, "server 0 is here already"));
+  for (const char* const name : {"w0", "w1"}) ends(name, killed());
+  pass();
+  EXPECT_EQ(outcome(), "OK");
 }
 
 TEST_F(OtherHost, EndsAtOnceWhereItIsStoppedAfterTheJob) {
