@@ -1,0 +1,75 @@
+// Versions of a server's shards from the gradients of several hosts (exchange::CommitExchange).
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include <absl/status/statusor.h>
+
+#include "paceline/formats/config/job_config.h"
+#include "paceline/parameters/exchange/commit_exchange.h"
+#include "paceline/parameters/exchange/exchange.h"
+#include "paceline/processes/server/commits.h"
+#include "paceline/processes/server/gradients.h"
+#include "paceline/processes/server/kept_shards.h"
+
+namespace paceline::server {
+
+class ExchangedCommits final : public Commits {
+ public:
+  // Both are called on the exchange's thread: another host keeps that version of the own shard now; and: the traffic
+  // has ended.
+  struct Callbacks {
+    std::function<void(Version)> kept_there;
+    std::function<void(const absl::Status&)> failed;
+  };
+
+  // Starts the exchange. `shards` and `gradients` outlive this; this outlives the exchange. Errors: Internal if the
+  // order makes no sense; those of Exchange::start().
+  static absl::StatusOr<std::unique_ptr<ExchangedCommits>> start(
+      const wire::ServerStart& order, const config::JobConfig& job, const KeptShards& shards,
+      Gradients& gradients, exchange::Exchange& exchange, Callbacks callbacks);
+  // Sends the first weights from the second host to the first one, which has no worker and starts its shards with
+  // them. `weights`: on the second host, those of the whole model. Errors: those of the exchange and of the memory.
+  absl::Status pass_on_first(std::span<const float> weights);
+
+  std::vector<std::string> boards() const override { return exchange_.boards(); }
+  absl::Status map_gradient(const wire::MapGradient& order) override;
+  absl::Status unmap_gradient(std::int32_t replica) override;
+  absl::Status send_early(const wire::SendEarly& order) override;
+  absl::Status make(const wire::Apply& order) override;
+  absl::Status prepare(const wire::Apply& order) override;
+  absl::Status send_ahead(const wire::Apply& order) override;
+  void publish(Version version) override;
+  void want(int host, Version version) override { exchange_.want(host, version); }
+  bool keeps_elsewhere(Version version) override;
+  void drop(Version version, bool checkpoint) override;
+  void release_reader(int slot) override { exchange_.release_reader(slot); }
+  bool host_lost() override { return exchange_.ended(); }
+
+ private:
+  ExchangedCommits(const KeptShards& shards, Gradients& gradients, exchange::Exchange& exchange, int host,
+                   int evaluator_host)
+      : shards_(shards),
+        gradients_(gradients),
+        exchange_(exchange),
+        host_(host),
+        evaluator_host_(evaluator_host) {}
+
+  absl::StatusOr<int> host_of(std::int32_t replica) const;
+  absl::StatusOr<std::vector<exchange::HostMember>> members_of(const wire::Apply& order);
+
+  const KeptShards& shards_;
+  Gradients& gradients_;
+  exchange::Exchange& exchange_;
+  const int host_;  // this one
+  const int evaluator_host_;
+  std::map<std::int32_t, int> hosts_;  // key: replica
+  std::optional<exchange::CommitExchange> commits_;
+};
+
+}  // namespace paceline::server

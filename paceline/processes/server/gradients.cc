@@ -1,0 +1,44 @@
+#include "paceline/processes/server/gradients.h"
+
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "paceline/base/status_macros.h"
+
+namespace paceline::server {
+
+absl::Status Gradients::map(std::int32_t replica, const std::string& path) {
+  PACELINE_ASSIGN_OR_RETURN(auto reader, memory::GradientReader::open(path, floats_));
+  if (card_ != nullptr) PACELINE_RETURN_IF_ERROR(card_->gradient(replica).status());
+  readers_.insert_or_assign(replica, std::move(reader));
+  return absl::OkStatus();
+}
+
+void Gradients::unmap(std::int32_t replica) {
+  if (readers_.erase(replica) > 0 && card_ != nullptr) card_->free_gradient(replica);
+}
+
+absl::StatusOr<const float*> Gradients::place(std::int32_t replica, Clock clock) {
+  const auto found = readers_.find(replica);
+  missing_ = replica;
+  if (found == readers_.end())
+    return absl::InternalError(fmt::format("the gradient of replica {} is not here", replica));
+  if (card_ != nullptr) {
+    PACELINE_RETURN_IF_ERROR(found->second.check(clock));
+    missing_.reset();
+    return card_->gradient(replica);
+  }
+  PACELINE_ASSIGN_OR_RETURN(const auto gradient, found->second.gradient(clock));
+  missing_.reset();
+  return gradient.data();
+}
+
+const float* Gradients::place_if_here(std::int32_t replica, Clock clock) const {
+  const auto found = readers_.find(replica);
+  if (found == readers_.end()) return nullptr;
+  const auto gradient = found->second.gradient(clock);
+  return gradient.ok() ? gradient->data() : nullptr;
+}
+
+}  // namespace paceline::server

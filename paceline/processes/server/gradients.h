@@ -1,0 +1,46 @@
+// The gradients of this host's replicas, as a server reads them: in memory of their workers, or on the server's card.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+
+#include "paceline/base/ids.h"
+#include "paceline/parameters/memory/gradient_buffer.h"
+#include "paceline/processes/server/servers_card.h"
+
+namespace paceline::server {
+
+class Gradients {
+ public:
+  // Each gradient has `floats` floats: the whole model's. `card`: has them; null: the host's memory has them.
+  Gradients(std::int64_t floats, ServersCard* card) : floats_(floats), card_(card) {}
+
+  // Errors: the worker's memory cannot be read; the card has no room.
+  absl::Status map(std::int32_t replica, const std::string& path);
+  void unmap(std::int32_t replica);
+  bool maps(std::int32_t replica) const { return readers_.contains(replica); }
+
+  // The place of a replica's gradient of this clock. Errors: it is not here; missing() says whose.
+  absl::StatusOr<const float*> place(std::int32_t replica, Clock clock);
+  // The same in the host's memory; null if it is not here, which is no error yet.
+  const float* place_if_here(std::int32_t replica, Clock clock) const;
+  // Requires: maps().
+  const memory::GradientReader& reader(std::int32_t replica) const { return readers_.at(replica); }
+  // The replica whose gradient was wanted last, and was not here.
+  std::optional<std::int32_t> missing() const { return missing_; }
+
+  std::int64_t floats() const { return floats_; }
+
+ private:
+  const std::int64_t floats_;
+  ServersCard* const card_;
+  std::map<std::int32_t, memory::GradientReader> readers_;  // key: replica
+  std::optional<std::int32_t> missing_;
+};
+
+}  // namespace paceline::server

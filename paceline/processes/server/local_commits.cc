@@ -1,0 +1,23 @@
+#include "paceline/processes/server/local_commits.h"
+
+#include <utility>
+
+#include "paceline/base/status_macros.h"
+
+namespace paceline::server {
+
+absl::Status LocalCommits::make(const wire::Apply& order) {
+  ps::Update update = update_of(order);
+  std::vector<const memory::GradientReader*> readers;
+  for (const auto& member : order.members()) {
+    PACELINE_ASSIGN_OR_RETURN(const float* const values,
+                              gradients_.place(member.replica(), Clock(member.clock())));
+    update.members.push_back({values + shards_.own_offset(), member.weight(), member.share()});
+    readers.push_back(&gradients_.reader(member.replica()));
+  }
+  if (order.group() && !readers.empty())
+    update.group.emplace(update.version, std::move(readers), gradients_.floats(), shards_.own_offset());
+  return shards_.own().apply(update);
+}
+
+}  // namespace paceline::server
