@@ -133,13 +133,18 @@ inline void expect_golden(const std::filesystem::path& path, const std::string& 
   }
 }
 
-// The same for a machine that takes events and not each line: nothing follows prose. `take` gives nullopt for
-// an event that it does not know, which is an error of the text.
-inline void expect_story(const std::filesystem::path& path, const std::string& test,
-                         const std::function<std::optional<Answers>(const Event&)>& take) {
+// The same for a machine that takes events and not each line: nothing follows prose, which `read` sees. `take` gives
+// nullopt for an event that it does not know, which is an error of the text.
+inline void expect_story(
+    const std::filesystem::path& path, const std::string& test,
+    const std::function<std::optional<Answers>(const Event&)>& take,
+    const std::function<void(const std::string&)>& read = [](const std::string&) {}) {
   expect_golden(path, test, [&](const std::string& line) -> Answers {
     const Event event(line);
-    if (!event.is_one()) return {};
+    if (!event.is_one()) {
+      read(line);
+      return {};
+    }
     SCOPED_TRACE(path.string() + ": " + line);
     const std::optional<Answers> answers = take(event);
     EXPECT_TRUE(answers) << "this event is unknown";

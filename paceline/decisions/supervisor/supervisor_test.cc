@@ -1,4 +1,4 @@
-// The decisions of a host's launcher when its processes end, without any process.
+// The decisions of a host's launcher that the texts in testdata/ do not tell.
 #include "paceline/decisions/supervisor/supervisor.h"
 
 #include <functional>
@@ -9,138 +9,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "paceline/decisions/supervisor/testing/launcher_world.h"
+
 namespace paceline::supervisor {
 namespace {
 
 using std::chrono::milliseconds, std::chrono::seconds;
 using testing::ElementsAre, testing::HasSubstr, testing::IsEmpty, testing::StartsWith;
 
-const std::vector<std::pair<std::string, MemberKind>> kMembers{
-    {"server0", MemberKind::kServer}, {"w0", MemberKind::kWorker}, {"w1", MemberKind::kWorker}};
-
-SupervisorOptions options() {
-  SupervisorOptions options{.members = kMembers};
-  options.replicas = {{"w0"}, {"w1"}};
-  options.evaluates = true;
-  return options;
-}
-
-ProcessEnd killed() {
-  return {ExitReason::kKilled, false, true, "killed by signal 9 (Killed)",
-          with_exit_reason(absl::UnavailableError("it: killed by signal 9 (Killed)"), ExitReason::kKilled)};
-}
-ProcessEnd said(ExitReason reason, const std::string& why) {
-  return {reason, false, false, "exit status 2", with_exit_reason(absl::UnavailableError(why), reason)};
-}
-ProcessEnd done() { return {ExitReason::kDone, true, false, "exit status 0", absl::OkStatus()}; }
-ProcessEnd interrupted(const std::string& why) {
-  return {ExitReason::kInterrupted, true, false, "exit status 0",
-          with_exit_reason(absl::CancelledError(why), ExitReason::kInterrupted)};
-}
-
-class SupervisorTest : public testing::Test {
- protected:
-  void begin(SupervisorOptions with) {
-    supervisor_.emplace(std::move(with), now_);
-    happens(Begun{});
-  }
-  // Begins, and the coordinator says that the run trains.
-  void begin_to_train(SupervisorOptions with = options()) {
-    begin(std::move(with));
-    answer(1, true);
-    pass();
-    done_.clear();
-  }
-  template <class What>
-  void happens(What what) {
-    for (const Action& action : supervisor_->take({now_, std::move(what)})) carry_out(action);
-  }
-  void answer(std::int64_t attempt, bool trains, std::vector<std::string> missing = {}) {
-    happens(Answered{"/runs/one", attempt, trains, std::move(missing)});
-  }
-  void pass(milliseconds time = milliseconds(100)) {
-    now_ += time;
-    happens(TimePassed{});
-  }
-  void ends(const std::string& name, ProcessEnd end, std::optional<Version> newest = std::nullopt,
-            bool has_trained = false) {
-    happens(MemberEnded{name, std::move(end), newest, has_trained});
-  }
-  void coordinator_ends(ProcessEnd end, std::optional<Version> newest = std::nullopt,
-                        bool has_trained = true) {
-    happens(CoordinatorEnded{std::move(end), newest, has_trained});
-  }
-  std::vector<std::string> take_done() { return std::exchange(done_, {}); }
-  std::string outcome() const {
-    if (!supervisor_->outcome()) return "none";
-    return supervisor_->outcome()->ok() ? "OK" : std::string(supervisor_->outcome()->message());
-  }
-
-  std::optional<Supervisor> supervisor_;
-  Supervisor::SteadyTime now_{std::chrono::hours(1)};
-  std::vector<std::string> done_;
-  // The result of each start.
-  std::function<absl::Status(const std::string&)> starting_ = [](const std::string&) {
-    return absl::OkStatus();
-  };
-  bool killed_at_start_ = false;
-  std::optional<bool> runs_job_evaluates_;
-  LeaderFailover::Seen folder_;
-
- private:
-  void note(std::string what) { done_.push_back(std::move(what)); }
-  void carry_out(const Action& action) {
-    if (const auto* start = std::get_if<StartMember>(&action)) {
-      note("start " + start->name);
-      happens(MemberStarted{start->name, starting_(start->name)});
-    } else if (const auto* kill = std::get_if<KillMember>(&action)) {
-      note("kill " + kill->name);
-    } else if (const auto* lead = std::get_if<StartCoordinator>(&action)) {
-      note(fmt::format("start coordinator{}{}", lead->again ? " again" : "",
-                       lead->without ? fmt::format(" without {}", *lead->without) : ""));
-      happens(CoordinatorStarted{starting_("coordinator"), killed_at_start_, runs_job_evaluates_});
-    } else if (std::holds_alternative<KillCoordinator>(action)) {
-      note("kill coordinator");
-    } else if (std::holds_alternative<DropCoordinator>(action)) {
-      note("drop coordinator");
-    } else if (const auto* follow = std::get_if<FollowLeader>(&action)) {
-      note("follow " + follow->address.value_or("this host"));
-    } else if (std::holds_alternative<EndWaiting>(action)) {
-      note("end waiting");
-    } else if (const auto* ask = std::get_if<AskStop>(&action)) {
-      note("ask to stop: " + ask->why + (ask->cause == StopCause::kShutDown ? " with its host" : "") +
-           (ask->cannot_start.empty() ? "" : ", " + ask->cannot_start));
-    } else if (std::holds_alternative<LookAtFolder>(action)) {
-      happens(FolderSeen{folder_});
-    } else if (const auto* tell = std::get_if<Tell>(&action)) {
-      note(tell->line);
-    }
-  }
-};
-
-TEST_F(SupervisorTest, StartsTheCoordinatorFirst) {
-  begin(options());
-  EXPECT_THAT(take_done(),
-              ElementsAre("start coordinator", "start server0", "start w0", "start w1", "start evaluator"));
-  pass();
-  EXPECT_THAT(take_done(), IsEmpty());
-  EXPECT_EQ(outcome(), "none");
-}
-
-TEST_F(SupervisorTest, EndsWithACoordinatorThatCannotStart) {
-  starting_ = [](const std::string&) { return absl::InvalidArgumentError("the port is taken"); };
-  begin(options());
-  EXPECT_THAT(take_done(), ElementsAre("start coordinator"));
-  EXPECT_EQ(outcome(), "the port is taken");
-}
-
-TEST_F(SupervisorTest, EndsWithAMemberThatCannotStart) {
-  starting_ = [](const std::string& name) {
-    return name == "w1" ? absl::ResourceExhaustedError("no more processes") : absl::OkStatus();
-  };
-  begin(options());
-  EXPECT_EQ(outcome(), "no more processes");
-}
+class SupervisorTest : public testing::Test, protected LauncherWorld {};
 
 // The coordinator is killed before it can listen: if the run has trained before, it is started again five
 // times.
@@ -163,49 +40,6 @@ TEST_F(SupervisorTest, ARunThatComesBackStartsAKilledCoordinatorAgain) {
   begin(options());
   EXPECT_EQ(outcome(), "killed") << "a new run gives up at once";
   EXPECT_EQ(left, 99);
-}
-
-TEST_F(SupervisorTest, TheOthersTrainOnTheSamplesOfALostWorker) {
-  begin_to_train();
-  ends("w0", killed());
-  pass();
-  EXPECT_THAT(take_done(),
-              ElementsAre("w0 was lost (killed by signal 9 (Killed)); the others train on its samples"));
-  // Another attempt wants all places filled.
-  answer(2, true);
-  pass();
-  EXPECT_THAT(take_done(), ElementsAre("w0 is started again", "start w0"));
-}
-
-TEST_F(SupervisorTest, StopsWithTheLastReplica) {
-  begin_to_train();
-  ends("w0", killed());
-  pass();
-  take_done();
-  ends("w1", said(ExitReason::kOwnError, "w1: out of memory"));
-  pass();
-  EXPECT_THAT(
-      take_done(),
-      ElementsAre("w1 was lost (w1: out of memory); no replica is left to train on its samples, so the run "
-                  "stops",
-                  "ask to stop: no replica is left"));
-  pass();
-  EXPECT_THAT(take_done(), ElementsAre("ask to stop: no replica is left"))
-      << "a coordinator may not have heard it";
-  coordinator_ends(done());
-  EXPECT_EQ(outcome(), "every replica lost a worker; the last one w1: w1: out of memory");
-}
-
-TEST_F(SupervisorTest, AWorkerThatIsKilledAtTheEndIsNoLoss) {
-  begin_to_train();
-  ends("w0", killed());
-  ends("w1", done());
-  pass();
-  EXPECT_THAT(take_done(), ElementsAre(StartsWith("w0 was lost")));
-  coordinator_ends(done());
-  ends("evaluator", done());
-  pass();
-  EXPECT_EQ(outcome(), "OK");
 }
 
 // A program may save its model after the job. The file should be whole.
@@ -259,44 +93,6 @@ TEST_F(SupervisorTest, AStopAfterTheJobIsOneAtOnce) {
                 ElementsAre("end waiting", "kill server0", "kill w0", "kill w1", "kill evaluator"));
     EXPECT_EQ(outcome(), "OK");
   }
-}
-
-TEST_F(SupervisorTest, StopsWithTheLastWorkerIfAnyWorkerWillDo) {
-  SupervisorOptions planned = options();
-  planned.plans_anew = true;
-  begin_to_train(planned);
-  ends("w0", killed());
-  pass();
-  EXPECT_THAT(take_done(), ElementsAre("w0 was lost (killed by signal 9 (Killed))"));
-}
-
-TEST_F(SupervisorTest, APipelineIsLostWithEachOfItsWorkers) {
-  SupervisorOptions pipeline = options();
-  pipeline.replicas = {{"w0", "w1"}};
-  begin_to_train(pipeline);
-  ends("w1", killed());
-  pass();
-  EXPECT_THAT(take_done(), testing::Contains("ask to stop: no replica is left"));
-}
-
-TEST_F(SupervisorTest, NobodyHereKnowsWhetherAnotherHostHasAReplica) {
-  SupervisorOptions part = options();
-  part.replicas.clear();
-  begin_to_train(part);
-  ends("w0", killed());
-  ends("w1", killed());
-  pass();
-  EXPECT_THAT(take_done(), testing::Not(testing::Contains(StartsWith("ask to stop"))));
-}
-
-TEST_F(SupervisorTest, StartsALostServerAgain) {
-  begin_to_train();
-  ends("server0", killed(), Version(7));
-  EXPECT_THAT(take_done(), ElementsAre("server0 was lost (killed by signal 9 (Killed)); it is started again",
-                                       "start server0"));
-  answer(2, false);
-  pass();
-  EXPECT_THAT(take_done(), IsEmpty()) << "it is here";
 }
 
 TEST_F(SupervisorTest, AServerThatIsMissedWhileTheRunTrainsIsKilled) {
@@ -389,29 +185,6 @@ TEST_F(SupervisorTest, ALostWorkerThatWasAloneLeavesNoOthers) {
                           "samples, so the run stops"));
 }
 
-// The coordinator is busy, and has not said yet that training has begun.
-TEST_F(SupervisorTest, AWorkerThatIsKilledRightAfterTheStartIsOneThatIsLost) {
-  begin(options());
-  answer(1, false);
-  take_done();
-  happens(NotAnswered{false});
-  ends("w0", killed(), std::nullopt, true);
-  EXPECT_THAT(take_done(), ElementsAre(HasSubstr("the others train on its samples")));
-  EXPECT_EQ(outcome(), "none");
-}
-
-TEST_F(SupervisorTest, AProcessThatIsKilledWhileTheRunStopsIsNoReasonForItsEnd) {
-  begin(options());
-  answer(1, false);
-  happens(StopWanted{"interrupted"});
-  ends("w0", killed());
-  coordinator_ends(done(), std::nullopt, false);
-  ends("w1", done());
-  ends("evaluator", done());
-  pass();
-  EXPECT_EQ(outcome(), "OK");
-}
-
 // In a run that has trained before, it is started again, up to five times without a new checkpoint.
 TEST_F(SupervisorTest, AProcessThatIsKilledWhileTheRunComesBackIsStartedAgain) {
   SupervisorOptions resumed = options();
@@ -425,91 +198,6 @@ TEST_F(SupervisorTest, AProcessThatIsKilledWhileTheRunComesBackIsStartedAgain) {
   }
   ends("w0", killed(), Version(3));
   EXPECT_THAT(take_done(), ElementsAre("ask to stop: a process could not start"));
-}
-
-TEST_F(SupervisorTest, AProcessThatDiesWithTheCoordinatorSaysNothingOfTheRun) {
-  begin(options());
-  answer(1, false);
-  take_done();
-  happens(NotAnswered{true});
-  ends("w0", killed());
-  EXPECT_THAT(take_done(), ElementsAre("w0 was lost (killed by signal 9 (Killed))"));
-  ends("w1", said(ExitReason::kCoordinatorLost, "the coordinator is gone"));
-  EXPECT_THAT(take_done(), IsEmpty());
-  coordinator_ends(said(ExitReason::kOwnError, "the journal is damaged"), std::nullopt, false);
-  EXPECT_EQ(outcome(), "the journal is damaged");
-}
-
-TEST_F(SupervisorTest, ACoordinatorThatEndsForALostProcessLeavesTheReasonToThatProcess) {
-  begin(options());
-  answer(1, false);
-  take_done();
-  happens(NotAnswered{true});
-  ends("server0", killed());
-  EXPECT_THAT(take_done(), ElementsAre("server0 was lost (killed by signal 9 (Killed))"));
-  coordinator_ends(said(ExitReason::kMemberLost, "server 0 died"), std::nullopt, false);
-  EXPECT_EQ(outcome(), "it: killed by signal 9 (Killed)");
-}
-
-TEST_F(SupervisorTest, ACoordinatorThatMissesAProcessOfAnotherHostSaysWhich) {
-  begin(options());
-  answer(1, false);
-  take_done();
-  coordinator_ends(said(ExitReason::kMemberLost, "server 1 died"), std::nullopt, false);
-  EXPECT_EQ(outcome(), "server 1 died");
-}
-
-TEST_F(SupervisorTest, StartsALostCoordinatorAgain) {
-  begin_to_train();
-  coordinator_ends(killed(), Version(40));
-  EXPECT_THAT(take_done(), ElementsAre("the coordinator was lost (killed by signal 9 (Killed)); going on "
-                                       "from the checkpoint of version 40",
-                                       "start coordinator again"));
-  coordinator_ends(killed(), Version(41));
-  take_done();
-  coordinator_ends(killed());
-  EXPECT_THAT(take_done().front(), HasSubstr("going on from the start"));
-}
-
-TEST_F(SupervisorTest, WithCopiesTheCoordinatorSaysWhatItGoesOnFrom) {
-  SupervisorOptions copies = options();
-  copies.copies = true;
-  begin_to_train(copies);
-  coordinator_ends(killed(), Version(40));
-  EXPECT_THAT(take_done().front(), HasSubstr("it is started again"));
-}
-
-TEST_F(SupervisorTest, GivesUpACoordinatorThatIsLostInVain) {
-  begin_to_train();
-  for (int i = 0; i < Restarts::kMost; ++i) coordinator_ends(killed(), Version(40));
-  EXPECT_EQ(outcome(), "none");
-  coordinator_ends(killed(), Version(40));
-  EXPECT_THAT(outcome(), HasSubstr("for the 6th time without a new checkpoint"));
-}
-
-// A run that has trained before is not over because of that.
-TEST_F(SupervisorTest, ACoordinatorThatIsKilledWhileTheRunComesBackIsStartedAgain) {
-  SupervisorOptions resumed = options();
-  resumed.resumes = true;
-  begin(resumed);
-  take_done();
-  for (int i = 0; i < Restarts::kMost; ++i) {
-    coordinator_ends(killed(), Version(3), false);
-    EXPECT_THAT(take_done(), testing::Contains("start coordinator again"));
-  }
-  coordinator_ends(killed(), Version(3), false);
-  EXPECT_THAT(outcome(), HasSubstr("for the 6th time without a new checkpoint"));
-}
-
-TEST_F(SupervisorTest, ACoordinatorThatIsKilledBeforeItTrainsEndsTheRun) {
-  begin(options());
-  coordinator_ends(killed(), std::nullopt, false);
-  EXPECT_THAT(outcome(), HasSubstr("killed by signal 9"));
-  // Training may have begun since the last answer.
-  begin(options());
-  take_done();
-  coordinator_ends(killed(), std::nullopt, true);
-  EXPECT_THAT(take_done(), testing::Contains("start coordinator again"));
 }
 
 // If a process whose coordinator died hangs or does not find its way, the next coordinator misses it.
@@ -575,27 +263,6 @@ TEST_F(SupervisorTest, SaysWhoseInterruptionStoppedTheRun) {
   EXPECT_FALSE(supervisor_->stopping());
 }
 
-TEST_F(SupervisorTest, AStopIsSaidUntilItIsHeard) {
-  begin_to_train();
-  happens(StopWanted{"interrupted"});
-  pass();
-  pass();
-  EXPECT_THAT(take_done(), ElementsAre("ask to stop: interrupted", "ask to stop: interrupted",
-                                       "ask to stop: interrupted"));
-  ends("server0", killed());
-  EXPECT_THAT(take_done(), IsEmpty()) << "nobody starts it again";
-  coordinator_ends(killed());
-  EXPECT_THAT(outcome(), HasSubstr("killed"));
-}
-
-TEST_F(SupervisorTest, AtOnceEverythingDies) {
-  begin_to_train();
-  happens(KillWanted{});
-  EXPECT_THAT(take_done(), ElementsAre("kill coordinator"));
-  coordinator_ends(killed());
-  EXPECT_NE(outcome(), "none");
-}
-
 // ---- A coordinator on another host ----
 
 class OtherHost : public SupervisorTest {
@@ -630,30 +297,6 @@ class OtherHost : public SupervisorTest {
       "the host that leads the run does not answer at 10.0.0.1:1 any more; waiting at most 84 s. Is "
       "`paceline node` still running there?";
 };
-
-TEST_F(OtherHost, HasNoCoordinatorAndNoEvaluator) {
-  begin_elsewhere();
-  SupervisorOptions other{.members = kMembers};
-  other.leads = false;
-  other.evaluates = true;
-  begin(other);
-  EXPECT_THAT(take_done(), ElementsAre("start server0", "start w0", "start w1"));
-}
-
-TEST_F(OtherHost, LeadsTheRunWhenNobodyDoes) {
-  begin_elsewhere();
-  pass(seconds(11));
-  EXPECT_THAT(take_done(), ElementsAre(kSilent));
-  pass(seconds(1));
-  EXPECT_THAT(take_done(), ElementsAre("start coordinator again without 0",
-                                       "host 0 did not come back; this one leads the run", "follow this host",
-                                       "start evaluator"));
-  EXPECT_TRUE(supervisor_->leads());
-  coordinator_ends(done());
-  for (const char* const name : {"w0", "w1", "evaluator"}) ends(name, done());
-  pass();
-  EXPECT_EQ(outcome(), "OK");
-}
 
 TEST_F(OtherHost, StartsNoEvaluatorIfTheRunHasNone) {
   begin_elsewhere();
@@ -701,27 +344,6 @@ TEST_F(OtherHost, TheCommandBesideTheOneThatLeadsSaysNothing) {
   begin_before_the_run(true);
   pass(seconds(100));
   EXPECT_THAT(take_done(), IsEmpty());
-}
-
-TEST_F(OtherHost, SaysThatItWaitsForTheFirstHost) {
-  begin_before_the_run();
-  pass(seconds(4));
-  EXPECT_THAT(take_done(), IsEmpty());
-  pass(seconds(1));
-  EXPECT_THAT(take_done(),
-              ElementsAre("the first host does not answer at 10.0.0.1:1 yet; waiting at most 600 s. It may "
-                          "still read its data. Is that its address, is `paceline node` running there, and "
-                          "does a firewall let this host reach it?"));
-  pass(seconds(100));
-  EXPECT_THAT(take_done(), IsEmpty()) << "it is said once";
-}
-
-TEST_F(OtherHost, EndsAtOnceWhereItIsStoppedBeforeAnybodyAnswered) {
-  begin_before_the_run();
-  happens(StopWanted{"interrupted"});
-  EXPECT_THAT(take_done(), ElementsAre("ask to stop: interrupted", "kill server0", "kill w0", "kill w1"));
-  EXPECT_EQ(outcome(), "OK");
-  EXPECT_TRUE(supervisor_->stopping());
 }
 
 TEST_F(OtherHost, EndsIfStoppedBeforeTheRunWhenTheFirstHostIsGone) {
@@ -780,17 +402,6 @@ TEST_F(OtherHost, EndsIfItCannotStartAndNobodyHearsIt) {
   EXPECT_EQ(outcome(), "no such data");
 }
 
-TEST_F(OtherHost, WhosePlacesAreAllTakenSaysSo) {
-  begin_elsewhere();
-  for (const char* const name : {"w0", "server0"})
-    ends(name, said(ExitReason::kPlaceTaken, std::string(name) + " is here already"));
-  pass();
-  EXPECT_EQ(outcome(), "none");
-  ends("w1", said(ExitReason::kPlaceTaken, "w1 is here already"));
-  pass();
-  EXPECT_EQ(outcome(), "w1 is here already; was another host started with the same --rank?");
-}
-
 TEST_F(OtherHost, OnePlaceThatIsTakenIsNoSecondHostOfThisRank) {
   begin_elsewhere();
   ends("server0", said(ExitReason::kPlaceTaken, "server 0 is here already"));
@@ -825,22 +436,6 @@ TEST_F(OtherHost, AsksAgainBeforeItLeadsWhenItHasStoodStill) {
   EXPECT_TRUE(supervisor_->leads());
 }
 
-TEST_F(OtherHost, TriesAgainLaterWhereItCannotLead) {
-  begin_elsewhere();
-  starting_ = [](const std::string&) { return absl::UnavailableError("the port is taken"); };
-  pass(seconds(12));
-  EXPECT_THAT(take_done(),
-              ElementsAre(kSilent, "start coordinator again without 0", "drop coordinator",
-                          "host 0 did not come back, and this one cannot lead the run: the port is taken"));
-  EXPECT_EQ(outcome(), "none");
-  EXPECT_FALSE(supervisor_->leads());
-  starting_ = [](const std::string&) { return absl::OkStatus(); };
-  pass(seconds(11));
-  EXPECT_THAT(take_done(), IsEmpty());
-  pass(seconds(2));
-  EXPECT_TRUE(supervisor_->leads());
-}
-
 // The process comes back to a run that nobody leads yet.
 TEST_F(OtherHost, AProcessThatIsKilledWhileItWaitsForALeaderIsStartedAgain) {
   SupervisorOptions other{.members = kMembers};
@@ -851,13 +446,6 @@ TEST_F(OtherHost, AProcessThatIsKilledWhileItWaitsForALeaderIsStartedAgain) {
   ends("w1", killed());
   EXPECT_THAT(take_done(), testing::Contains("start w1"));
   EXPECT_EQ(outcome(), "none");
-}
-
-TEST_F(OtherHost, FollowsWhoLeads) {
-  begin_elsewhere();
-  folder_ = {{{HostRank(2), "10.0.0.3:7461"}}, true, false};
-  pass(seconds(3));
-  EXPECT_THAT(take_done(), ElementsAre("host 2 leads the run, from 10.0.0.3:7461", "follow 10.0.0.3:7461"));
 }
 
 TEST_F(OtherHost, EndsWhereItsProcessesSawTheEndUnderAnotherLeader) {
@@ -875,37 +463,6 @@ TEST_F(OtherHost, EndsWhereItsProcessesSawTheEndUnderAnotherLeader) {
               ElementsAre("another host has led the run to its end", "kill coordinator", "kill evaluator"));
   EXPECT_EQ(outcome(), "OK");
   EXPECT_TRUE(supervisor_->heard_of_end());
-}
-
-TEST_F(OtherHost, SeesThatTheRunIsOver) {
-  begin_elsewhere();
-  folder_.over = true;
-  pass(seconds(3));
-  EXPECT_THAT(take_done(), ElementsAre("the run has ended meanwhile", "end waiting"));
-  EXPECT_EQ(outcome(), "none") << "programs may go on here too";
-  for (const char* const name : {"w0", "w1"}) ends(name, done());
-  pass();
-  EXPECT_EQ(outcome(), "OK");
-}
-
-TEST_F(OtherHost, EndsWithItsProcesses) {
-  begin_elsewhere();
-  for (const char* name : {"w0", "w1", "server0"}) ends(name, done());
-  pass();
-  EXPECT_EQ(outcome(), "OK");
-  begin_elsewhere();
-  ends("w0", done());
-  ends("w1", said(ExitReason::kRunFailed, "the run diverged"));
-  ends("server0", done());
-  pass();
-  EXPECT_EQ(outcome(), "the run diverged");
-}
-
-TEST_F(OtherHost, GoesWhenItIsGivenUp) {
-  begin_elsewhere();
-  ends("server0", said(ExitReason::kHostGivenUp, "the run goes on without this host"));
-  EXPECT_THAT(take_done(), ElementsAre("kill w0", "kill w1"));
-  EXPECT_EQ(outcome(), "the run goes on without this host");
 }
 
 TEST_F(OtherHost, AtOnceAllOfItsProcessesDie) {
