@@ -21,6 +21,7 @@ from .absent_weights import AbsentUsed, Place, places_of
 from .blocks import Asked, Block, find_blocks
 from .errors import PacelineError
 from .inventory import CONSTANT, PARAMETER, STATISTIC, Inventory
+from .kept_memory import KeptMemory
 from .loading import to_device
 from .seeding import others_now
 from .stage_forward import Ended, Seams, StageForward, stub_paths
@@ -215,18 +216,11 @@ class _DryRun:
         """A stage of this unit alone: which parameters get a gradient, which statistics are used. Sets sizes."""
         inputs = [at(self._inputs[unit.first], path) for path in seams.paths.get(unit.first, [])]
         received = [one.detach().clone().requires_grad_(one.requires_grad) for one in inputs]
-        kept = 0
-
-        def keep(tensor: torch.Tensor) -> torch.Tensor:
-            nonlocal kept
-            if not isinstance(tensor, nn.Parameter):
-                kept += tensor.numel() * tensor.element_size()
-            return tensor
-
+        kept = KeptMemory(self._model)
         absent = self._absent(seams, unit, received)
         forward = StageForward(seams, unit.first, unit.last, received, absent=absent)
         with _counted_flops() as flops, self._called() as called, forward:
-            with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+            with kept.counting():
                 try:
                     outputs = [_value(self._compute())]
                 except Ended as ended:
@@ -237,7 +231,7 @@ class _DryRun:
             with forward.recompute():
                 if roots:
                     torch.autograd.backward(roots, [torch.ones_like(root) for root in roots])
-        unit.kept_bytes = -(-kept // self._samples)
+        unit.kept_bytes = -(-kept.bytes // self._samples)
         unit.flops = flops() / self._samples
         return self._graded(), called
 

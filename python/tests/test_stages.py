@@ -16,6 +16,7 @@ from stage_models import PLAIN, SAMPLES, TRANSFORMERS, UNet, _cross_entropy, _la
 from paceline.absent_weights import places_of
 from paceline.cuts import CannotCut, Cuts, find_cuts
 from paceline.inventory import PARAMETER, STATISTIC, Inventory, take_inventory
+from paceline.kept_memory import KeptMemory
 from paceline.loading import Load, Loads, to_device
 from paceline.memories import FLOAT, Memories
 from paceline.micro_batches import MicroBatches, cut
@@ -209,6 +210,17 @@ def test_a_cut_model_on_a_gpu_computes_what_the_whole_one_does(name: str) -> Non
 @pytest.mark.parametrize("name", [name for name in PLAIN if name != "conditioned"])
 def test_a_cut_model_computes_the_same_bits(name: str) -> None:
     check_every_cut(PLAIN[name])
+
+
+@pytest.mark.parametrize("name", ["mlp", "encoder", "resnet"])
+def test_units_keep_what_the_whole_model_keeps_for_its_backward_pass(name: str) -> None:
+    bench = Bench(PLAIN[name])
+    kept = KeptMemory(bench.model)
+    with kept.counting():
+        bench.loss(bench.model, to_device(bench.loads[Load((0, 1), 0)], CPU))
+    whole = kept.bytes / 2  # of two samples
+    # The input of a unit is the output of the one before it, and two stages have it both.
+    assert whole <= sum(unit.kept_bytes for unit in bench.cuts.units) <= 1.3 * whole
 
 
 @skipped_without_transformers
