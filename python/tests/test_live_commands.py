@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
 from live_job import PACELINE, environment, needs_paceline
 from test_documents import DOCUMENTS, ROOT, Document
 
@@ -183,6 +184,28 @@ def test_the_tutorial_on_two_machines(tmp_path: Path) -> None:
             assert ended.returncode == 0, f"{both}\n{ended.stdout}\n{ended.stderr}"
     [run] = (shell.folder / "runs").iterdir()
     assert (run / "report.html").exists()
+
+
+@pytest.mark.skipif(not hasattr(torch, "compile"), reason="stages need PyTorch 2.0 or later")
+def test_the_tutorial_on_two_unequal_cards(tmp_path: Path) -> None:
+    shell = Shell(tmp_path)
+    blocks = section(page_named("tutorial.md"), 5)
+    texts = {language: [text for one, text in blocks if one == language] for language in ("python", "toml", "sh")}
+    cluster, job = texts["toml"]
+    one_card = "".join(cluster.partition("[[device]]")[:2]) + cluster.split("[[device]]")[1]
+    for name, text in {
+        "large.py": texts["python"][0],
+        "two-cards.toml": cluster,
+        "one-card.toml": one_card,
+        "large.toml": job,
+    }.items():
+        (shell.folder / name).write_text(text)
+    refused, *lines = [line for text in texts["sh"] for line in lines_of(text)]
+    with pytest.raises(AssertionError, match="1 more device like large would be enough"):
+        shell.type(refused)
+    for line in lines:
+        shell.type(line)
+    assert (shell.folder / "large.safetensors").exists()
 
 
 OF_RESULTS = [
