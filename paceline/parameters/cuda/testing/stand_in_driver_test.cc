@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "paceline/base/testing/child_process.h"
+#include "paceline/transport/ipc/passed_descriptors.h"
 
 // These are the driver's functions as a program sees them.
 extern "C" {
@@ -135,35 +136,13 @@ Pointer allocated() {
 }
 
 void send_descriptor(int socket, int fd) {
-  char text = 'x';
-  iovec part = {&text, 1};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof fd)] = {};
-  msghdr message = {};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = control;
-  message.msg_controllen = sizeof control;
-  cmsghdr* header = CMSG_FIRSTHDR(&message);
-  header->cmsg_level = SOL_SOCKET;
-  header->cmsg_type = SCM_RIGHTS;
-  header->cmsg_len = CMSG_LEN(sizeof fd);
-  std::memcpy(CMSG_DATA(header), &fd, sizeof fd);
-  if (sendmsg(socket, &message, 0) != 1) std::abort();
+  if (!ipc::send_with_descriptors(socket, "x", {&fd, 1})) std::abort();
 }
 
 int receive_descriptor(int socket) {
-  char text = 0;
-  iovec part = {&text, 1};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-  msghdr message = {};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = control;
-  message.msg_controllen = sizeof control;
-  if (recvmsg(socket, &message, 0) != 1) std::abort();
-  int fd = -1;
-  std::memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof fd);
-  return fd;
+  auto message = ipc::receive_with_descriptors(socket, 1);
+  if (!message || message->descriptors.size() != 1) std::abort();
+  return message->descriptors.front().release();
 }
 
 unsigned* shared_words() {
