@@ -11,7 +11,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <optional>
 #include <sstream>
@@ -20,6 +19,7 @@
 
 #include <gtest/gtest.h>
 
+#include "paceline/base/testing/golden_text.h"
 #include "paceline/decisions/policy/testing/checked_policy.h"
 
 namespace paceline::policy {
@@ -33,8 +33,6 @@ std::vector<std::string> words(const std::string& line) {
   for (std::string word; in >> word;) all.push_back(word);
   return all;
 }
-
-bool is_indented(const std::string& line) { return line.starts_with("  "); }
 
 // A number of seconds, as text: what opens a fact.
 std::optional<Time> seconds(const std::string& word) {
@@ -117,38 +115,22 @@ class Case {
   std::map<ReplicaId, Time> released_;
 };
 
-// The file as it should be: the same prose and facts, with the orders they give.
-std::string rerun(const std::filesystem::path& path) {
-  std::ifstream in(path);
-  std::optional<Case> now;
-  std::string text;
-  for (std::string line; std::getline(in, line);) {
-    if (is_indented(line)) continue;
-    text += line + "\n";
-    const std::vector<std::string> parts = words(line);
-    if (parts.size() == 2 && parts[0] == "policy") {
-      now.emplace(parse_policy(parts[1]).value());
-    } else if (now) {
-      for (const std::string& order : now->run(line)) text += order + "\n";
-      EXPECT_EQ(now->broken(), "") << path << " at: " << line;
-    }
-  }
-  return text;
-}
-
 class Golden : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(Golden, GivesTheOrdersInTheFile) {
   const auto path = std::filesystem::path("paceline/decisions/policy/testdata") / (GetParam() + ".txt");
-  std::stringstream found;
-  found << std::ifstream(path).rdbuf();
-  ASSERT_NE(found.str(), "") << path << ": run from the root of the sources";
-  const std::string expected = rerun(path);
-  if (std::getenv("PACELINE_REWRITE") != nullptr) {
-    std::ofstream(path) << expected;
-  } else {
-    EXPECT_EQ(found.str(), expected) << "if the new orders are right: PACELINE_REWRITE=1 policy_test";
-  }
+  std::optional<Case> now;
+  golden::expect_golden(path, "policy_test", [&](const std::string& line) -> std::vector<std::string> {
+    const std::vector<std::string> parts = words(line);
+    if (parts.size() == 2 && parts[0] == "policy") {
+      now.emplace(parse_policy(parts[1]).value());
+      return {};
+    }
+    if (!now) return {};
+    const std::vector<std::string> orders = now->run(line);
+    EXPECT_EQ(now->broken(), "") << path << " at: " << line;
+    return orders;
+  });
 }
 
 // "elastic-bsp" has its text in elastic_bsp.txt.

@@ -1,59 +1,57 @@
-// Tests of what a server does and when: with shards kept once, and twice; against every order of orders; and
-// against a coordinator that is wrong.
+// Tests of what a server does and when: the stories in testdata/, with shards kept once and twice, and random
+// orders. Events of a story, after the server's name if there are several:
+//   > start once                   or twice, and then perhaps: from VERSION, announces
+//   > commit 1                     an order; so are certain, keep, map, unmap, send early and copy
+//   > prepared 1                   the answer to "prepare 1"; the answer to "make 1" is made 1
+//   > cut off                      another host cannot be reached
+//   > new session                  another coordinator is here
+//   > ballot                       what the server would tell it
 #include "paceline/processes/server/commit_log.h"
 
+#include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
 #include <fmt/format.h>
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "paceline/base/rng.h"
+#include "paceline/base/testing/golden_text.h"
 
 namespace paceline::server {
 namespace {
 
-using testing::ElementsAre;
-using testing::IsEmpty;
+using Lines = std::vector<std::string>;
 
-wire::ServerOrder apply(std::int64_t version) {
+// An order of a coordinator, from words.
+std::optional<wire::ServerOrder> order_of(const std::string& words) {
+  const std::size_t space = words.rfind(' ');
+  if (space == std::string::npos) return std::nullopt;
+  const std::string what = words.substr(0, space);
+  const int number = std::stoi(words.substr(space + 1));
   wire::ServerOrder order;
-  order.mutable_apply()->set_version(version);
-  order.mutable_apply()->set_state(fmt::format("state {}", version));
-  order.mutable_apply()->set_elapsed_ns(10 * version);
-  return order;
-}
-wire::ServerOrder certain(std::int64_t version) {
-  wire::ServerOrder order;
-  order.mutable_publish()->set_version(version);
-  return order;
-}
-wire::ServerOrder keep(std::int64_t version) {
-  wire::ServerOrder order;
-  order.mutable_keep()->set_version(version);
-  return order;
-}
-wire::ServerOrder unmap(std::int32_t replica) {
-  wire::ServerOrder order;
-  order.mutable_unmap_gradient()->set_replica(replica);
-  return order;
-}
-wire::ServerOrder map(std::int32_t replica) {
-  wire::ServerOrder order;
-  order.mutable_map_gradient()->set_replica(replica);
-  return order;
-}
-wire::ServerOrder send_early(std::int64_t number) {
-  wire::ServerOrder order;
-  order.mutable_send_early()->set_number(number);
-  return order;
-}
-wire::ServerOrder write_copy(std::int64_t version) {
-  wire::ServerOrder order;
-  order.mutable_write_copy()->set_version(version);
-  order.mutable_write_copy()->set_shard(1);
-  order.mutable_write_copy()->set_dir("dir");
+  if (what == "commit") {
+    order.mutable_apply()->set_version(number);
+    order.mutable_apply()->set_state(fmt::format("state {}", number));
+    order.mutable_apply()->set_elapsed_ns(10 * number);
+  } else if (what == "certain") {
+    order.mutable_publish()->set_version(number);
+  } else if (what == "keep") {
+    order.mutable_keep()->set_version(number);
+  } else if (what == "map") {
+    order.mutable_map_gradient()->set_replica(number);
+  } else if (what == "unmap") {
+    order.mutable_unmap_gradient()->set_replica(number);
+  } else if (what == "send early") {
+    order.mutable_send_early()->set_number(number);
+  } else if (what == "copy") {
+    order.mutable_write_copy()->set_version(number);
+    order.mutable_write_copy()->set_shard(1);
+    order.mutable_write_copy()->set_dir("the checkpoint");
+  } else {
+    return std::nullopt;
+  }
   return order;
 }
 
@@ -61,11 +59,12 @@ std::string in_words(const Action& action) {
   if (const auto* one = std::get_if<Make>(&action)) return fmt::format("make {}", one->commit.version());
   if (const auto* one = std::get_if<Prepare>(&action))
     return fmt::format("prepare {}", one->commit.version());
-  if (const auto* one = std::get_if<SendAhead>(&action)) return fmt::format("send {}", one->commit.version());
+  if (const auto* one = std::get_if<SendAhead>(&action))
+    return fmt::format("send the gradients of {} ahead", one->commit.version());
   if (const auto* one = std::get_if<Publish>(&action)) return fmt::format("publish {}", one->version);
   if (const auto* one = std::get_if<WriteCopy>(&action))
-    return fmt::format("write {} of {} to {}{}", one->version, one->shard, one->dir,
-                       one->publish ? " at last" : "");
+    return fmt::format("{}write {} of shard {} to {}", one->publish ? "publish and " : "", one->version,
+                       one->shard, one->dir);
   if (const auto* one = std::get_if<SendMessage>(&action)) {
     return one->message.has_applied() ? fmt::format("say applied {}", one->message.applied().version())
                                       : fmt::format("say prepared {}", one->message.prepared().version());
@@ -73,132 +72,78 @@ std::string in_words(const Action& action) {
   const wire::ServerOrder& order = std::get<CarryOut>(action).order;
   return order.has_keep()           ? fmt::format("keep {}", order.keep().version())
          : order.has_send_early()   ? fmt::format("send early {}", order.send_early().number())
-         : order.has_map_gradient() ? "map"
-                                    : "unmap";
+         : order.has_map_gradient() ? fmt::format("map {}", order.map_gradient().replica())
+                                    : fmt::format("unmap {}", order.unmap_gradient().replica());
 }
 
-using Lines = std::vector<std::string>;
-Lines in_words(const Actions& actions) {
+Lines in_words(const absl::StatusOr<Actions>& actions) {
+  if (!actions.ok())
+    return {fmt::format("the coordinator is wrong: {}", std::string(actions.status().message()))};
   Lines lines;
-  for (const Action& action : actions) lines.push_back(in_words(action));
+  for (const Action& action : *actions) lines.push_back(in_words(action));
   return lines;
 }
 
-CommitLog started(int copies, bool announce = false, std::int64_t version = 0) {
+std::string in_words(const std::optional<wire::Ballot>& ballot) {
+  if (!ballot) return "no ballot";
+  return fmt::format("'{}', server {} of {}, {} copies: made {}, published {}; {} after {} ns",
+                     ballot->attempt(), ballot->shard(), ballot->shard_count(), ballot->copies(),
+                     ballot->made(), ballot->published(), ballot->state(), ballot->elapsed_ns());
+}
+
+CommitLog started(int copies, bool announces = false, int version = 0) {
   wire::ServerStart start;
   start.set_attempt("run 1");
   start.set_shard(1);
   start.set_shard_count(3);
   start.set_copies(copies);
-  start.set_announce(announce);
+  start.set_announce(announces);
   start.set_version(version);
   CommitLog log;
   log.start(start);
   return log;
 }
-Lines take(CommitLog& log, const wire::ServerOrder& order) {
-  auto actions = log.take(order);
-  EXPECT_TRUE(actions.ok()) << actions.status();
-  return actions.ok() ? in_words(*actions) : Lines{};
-}
-Lines prepared(CommitLog& log, std::int64_t version) {
-  return in_words(log.prepared(apply(version).apply()));
-}
 
-TEST(CommitLog, KeptOnceACommitIsMadeAtOnce) {
-  CommitLog log = started(1, true);
-  EXPECT_THAT(take(log, apply(1)), ElementsAre("make 1"));
-  EXPECT_THAT(in_words(log.made(Version(1))), ElementsAre("say applied 1"));
-  EXPECT_THAT(take(log, keep(1)), ElementsAre("keep 1"));
-  EXPECT_THAT(take(log, send_early(1)), ElementsAre("send early 1"));
-  EXPECT_THAT(in_words(started(1).made(Version(1))), IsEmpty()) << "nobody wants to hear it";
-  EXPECT_FALSE(log.ballot());
-  EXPECT_FALSE(log.cut_off());
-}
-
-TEST(CommitLog, KeptTwiceItIsPublishedOnceItIsCertain) {
-  CommitLog log = started(2, true);
-  EXPECT_THAT(take(log, apply(1)), ElementsAre("prepare 1"));
-  EXPECT_THAT(prepared(log, 1), ElementsAre("say prepared 1"));
-  EXPECT_THAT(take(log, certain(1)), ElementsAre("publish 1", "say applied 1"));
-}
-
-// An order that has a turn waits for it; one that has none does not.
-TEST(CommitLog, OrdersComeInTheirTurn) {
-  CommitLog log = started(2);
-  take(log, apply(1));
-  prepared(log, 1);
-  EXPECT_THAT(take(log, keep(1)), IsEmpty());
-  EXPECT_THAT(take(log, apply(2)), ElementsAre("send 2"));
-  EXPECT_THAT(take(log, unmap(4)), ElementsAre("send 2"));
-  EXPECT_THAT(take(log, map(5)), ElementsAre("map"));
-  EXPECT_THAT(take(log, send_early(1)), ElementsAre("send 2"));
-  EXPECT_THAT(take(log, apply(3)), ElementsAre("send 2"));
-  EXPECT_THAT(take(log, certain(1)), ElementsAre("publish 1", "keep 1", "prepare 2"));
-  EXPECT_THAT(prepared(log, 2), ElementsAre("say prepared 2", "send 3"));
-  EXPECT_THAT(take(log, certain(2)), ElementsAre("publish 2", "unmap", "send early 1", "prepare 3"));
-}
-
-TEST(CommitLog, ACopyIsOfWhatIsPreparedOrPublished) {
-  for (const bool was_certain : {true, false}) {
-    CommitLog log = started(2);
-    take(log, apply(1));
-    prepared(log, 1);
-    take(log, apply(2));
-    if (was_certain) take(log, certain(1));
-    EXPECT_THAT(take(log, write_copy(1)),
-                ElementsAre(was_certain ? "write 1 of 1 to dir" : "write 1 of 1 to dir at last"));
-    EXPECT_THAT(take(log, apply(3)), IsEmpty()) << "nothing is made any more";
-    EXPECT_EQ(log.ballot()->published(), 1);
+std::optional<Lines> told(CommitLog& log, const std::string& words) {
+  const auto like = [&](const char* pattern) { return golden::Event::like(words, pattern); };
+  if (const auto start = like("start *")) {
+    golden::Phrases phrases(start->front());
+    const bool announces = phrases.has("announces");
+    const int from = phrases.number_after("from").value_or(0);
+    log = started(phrases.has("twice") ? 2 : phrases.has("once") ? 1 : 0, announces, from);
+    return Lines{fmt::format("go on from version {}", from)};
   }
+  if (words == "new session") {
+    log.new_session();
+    return Lines{"wait for a start"};
+  }
+  if (words == "cut off")
+    return Lines{log.cut_off() ? "make nothing any more" : "the run is lost: there are no copies"};
+  if (words == "ballot") return Lines{in_words(log.ballot())};
+  if (const auto version = like("made *")) return in_words(log.made(Version(std::stoi(version->front()))));
+  if (const auto version = like("prepared *"))
+    return in_words(log.prepared(order_of("commit " + version->front())->apply()));
+  const auto order = order_of(words);
+  if (!order) return std::nullopt;
+  return in_words(log.take(*order));
 }
 
-// The coordinator may have heard of both servers before the connection between them ended.
-TEST(CommitLog, CutOffItStillPublishesWhatIsCertain) {
-  CommitLog log = started(2);
-  take(log, apply(1));
-  prepared(log, 1);
-  take(log, apply(2));
-  EXPECT_TRUE(log.cut_off());
-  EXPECT_THAT(take(log, certain(1)), ElementsAre("publish 1"));
-  EXPECT_THAT(take(log, apply(3)), IsEmpty());
-  EXPECT_EQ(log.ballot()->made(), 1);
+constexpr char kStories[] = "paceline/processes/server/testdata";
+
+class CommitLogStory : public testing::TestWithParam<std::string> {};
+
+TEST_P(CommitLogStory, IsTrue) {
+  std::map<std::string, CommitLog> servers;
+  const auto path = std::filesystem::path(kStories) / (GetParam() + ".txt");
+  golden::expect_story(path, "commit_log_test", [&](const golden::Event& event) {
+    const auto named = event.like("server * *");
+    if (!named) return told(servers[""], event.words());
+    return told(servers[named->at(0)], named->at(1));
+  });
 }
 
-TEST(CommitLog, TheBallotOutlivesTheSession) {
-  CommitLog log = started(2, false, 7);
-  EXPECT_FALSE(log.ballot()) << "a checkpoint has it";
-  take(log, apply(8));
-  EXPECT_FALSE(log.ballot()) << "it is not made";
-  prepared(log, 8);
-  take(log, apply(9));
-  log.new_session();
-  const wire::Ballot ballot = *log.ballot();
-  EXPECT_EQ(ballot.attempt(), "run 1");
-  EXPECT_EQ(ballot.shard(), 1);
-  EXPECT_EQ(ballot.shard_count(), 3);
-  EXPECT_EQ(ballot.copies(), 2);
-  EXPECT_EQ(ballot.published(), 7);
-  EXPECT_EQ(ballot.made(), 8);
-  EXPECT_EQ(ballot.state(), "state 8");
-  EXPECT_EQ(ballot.elapsed_ns(), 80);
-  EXPECT_THAT(take(log, write_copy(8)), ElementsAre("write 8 of 1 to dir at last")) << "before any start";
-  EXPECT_EQ(log.ballot()->published(), 8);
-}
-
-TEST(CommitLog, ACoordinatorThatIsWrongIsTold) {
-  CommitLog log;
-  EXPECT_FALSE(log.take(apply(1)).ok());
-  EXPECT_FALSE(log.take(write_copy(1)).ok());
-  log = started(2);
-  EXPECT_FALSE(log.take(certain(1)).ok());
-  take(log, apply(1));
-  prepared(log, 1);
-  EXPECT_FALSE(log.take(certain(2)).ok());
-  EXPECT_FALSE(log.take(certain(0)).ok());
-  EXPECT_TRUE(log.take(certain(1)).ok());
-  EXPECT_FALSE(log.take(certain(1)).ok()) << "twice";
-}
+INSTANTIATE_TEST_SUITE_P(Files, CommitLogStory, testing::ValuesIn(golden::texts_in(kStories)),
+                         [](const auto& test) { return test.param; });
 
 // Whatever comes between: versions are prepared and published in their order, each once, and what has a turn
 // is carried out after all commits that were ordered before it and before all that were ordered after it.
@@ -206,30 +151,28 @@ TEST(CommitLog, RandomOrdersComeOutInTheirTurn) {
   for (std::uint64_t seed = 0; seed < 2000; ++seed) {
     Rng rng(seed);
     CommitLog log = started(2);
-    std::int64_t ordered = 0, certain_version = 0;
-    std::vector<std::string> told, done;  // "commit 1", "keep 1"
-    const auto note = [&](const Lines& lines) {
-      std::vector<std::int64_t> to_prepare;
+    int ordered = 0, certain = 0, made = 0;
+    Lines orders, done;  // "commit 1", "keep 1"
+    const auto tell = [&](const std::string& words) {
+      const Lines lines = *told(log, words);
       for (const std::string& line : lines) {
         if (line.starts_with("prepare")) done.push_back("commit" + line.substr(7));
         if (line.starts_with("keep")) done.push_back(line);
       }
-      return !lines.empty() && lines.back().starts_with("prepare");
+      if (!lines.empty() && lines.back().starts_with("prepare"))
+        told(log, fmt::format("prepared {}", ++made));
     };
-    std::int64_t made = 0;
-    for (int step = 0; step < 30 || made < ordered || certain_version < made; ++step) {
+    for (int step = 0; step < 30 || made < ordered || certain < made; ++step) {
       const bool may_order = step < 30;
       if (may_order && rng.below(3) == 0) {
-        told.push_back(fmt::format("commit {}", ++ordered));
-        if (note(take(log, apply(ordered)))) prepared(log, ++made);
+        tell(orders.emplace_back(fmt::format("commit {}", ++ordered)));
       } else if (may_order && rng.below(2) == 0) {
-        told.push_back(fmt::format("keep {}", step));
-        note(take(log, keep(step)));
-      } else if (certain_version < made) {
-        if (note(take(log, certain(++certain_version)))) prepared(log, ++made);
+        tell(orders.emplace_back(fmt::format("keep {}", step)));
+      } else if (certain < made) {
+        tell(fmt::format("certain {}", ++certain));
       }
     }
-    ASSERT_EQ(done, told) << seed;
+    ASSERT_EQ(done, orders) << seed;
   }
 }
 
