@@ -21,7 +21,7 @@
 
 #include <gtest/gtest.h>
 
-namespace paceline::testing {
+namespace paceline::golden {
 
 // The words after the time or the ">" of an event.
 class Event {
@@ -68,8 +68,8 @@ class Event {
   bool is_one_ = false;
 };
 
-// Phrases that are parted by "; ", as in "3 hosts; copies 2". phrases() of an event that has another phrase
-// than the test asks for is an error of the text.
+// The parts of a line between "; ", as in "run of 3 hosts; copies 2". A phrase that nobody asked for is an error
+// of the text.
 class Phrases {
  public:
   explicit Phrases(const std::string& text) {
@@ -166,4 +166,4 @@ inline std::vector<std::string> texts_in(const std::filesystem::path& folder) {
   return names;
 }
 
-}  // namespace paceline::testing
+}  // namespace paceline::golden

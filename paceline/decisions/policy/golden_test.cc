@@ -120,18 +120,17 @@ class Golden : public ::testing::TestWithParam<std::string> {};
 TEST_P(Golden, GivesTheOrdersInTheFile) {
   const auto path = std::filesystem::path("paceline/decisions/policy/testdata") / (GetParam() + ".txt");
   std::optional<Case> now;
-  paceline::testing::expect_golden(path, "policy_test",
-                                   [&](const std::string& line) -> std::vector<std::string> {
-                                     const std::vector<std::string> parts = words(line);
-                                     if (parts.size() == 2 && parts[0] == "policy") {
-                                       now.emplace(parse_policy(parts[1]).value());
-                                       return {};
-                                     }
-                                     if (!now) return {};
-                                     const std::vector<std::string> orders = now->run(line);
-                                     EXPECT_EQ(now->broken(), "") << path << " at: " << line;
-                                     return orders;
-                                   });
+  golden::expect_golden(path, "policy_test", [&](const std::string& line) -> std::vector<std::string> {
+    const std::vector<std::string> parts = words(line);
+    if (parts.size() == 2 && parts[0] == "policy") {
+      now.emplace(parse_policy(parts[1]).value());
+      return {};
+    }
+    if (!now) return {};
+    const std::vector<std::string> orders = now->run(line);
+    EXPECT_EQ(now->broken(), "") << path << " at: " << line;
+    return orders;
+  });
 }
 
 // "elastic-bsp" has its text in elastic_bsp.txt.

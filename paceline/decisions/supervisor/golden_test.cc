@@ -25,7 +25,7 @@
 namespace paceline::supervisor {
 namespace {
 
-using testing::Answers;
+using golden::Answers;
 
 std::vector<std::string> split(const std::string& text) {
   std::istringstream in(text);
@@ -39,9 +39,9 @@ class Story : private LauncherWorld {
  public:
   // Does nothing if the line is prose.
   void set(const std::string& line) {
-    if (const auto starts = testing::Event::like(line, "starts of * fail")) {
+    if (const auto starts = golden::Event::like(line, "starts of * fail")) {
       fails_.insert(starts->front());
-    } else if (const auto again = testing::Event::like(line, "starts of * succeed")) {
+    } else if (const auto again = golden::Event::like(line, "starts of * succeed")) {
       fails_.erase(again->front());
     } else if (line.starts_with("run folder: ")) {
       EXPECT_TRUE(see(line.substr(12))) << line;
@@ -49,7 +49,7 @@ class Story : private LauncherWorld {
   }
 
   // The answers to an event; nullopt if it is unknown.
-  std::optional<Answers> take(const testing::Event& event) {
+  std::optional<Answers> take(const golden::Event& event) {
     now_ = kBegin + std::chrono::milliseconds(std::lround(event.seconds() * 1000));
     const bool over_before = supervisor_ && supervisor_->outcome();
     if (!happens_in_words(event)) return std::nullopt;
@@ -75,7 +75,7 @@ class Story : private LauncherWorld {
 
   static constexpr Supervisor::SteadyTime kBegin{std::chrono::hours(1)};
 
-  bool happens_in_words(const testing::Event& event) {
+  bool happens_in_words(const golden::Event& event) {
     const std::string& words = event.words();
     if (words == "begin" || words.starts_with("begin "))
       return begin_in_words(words.substr(std::min<std::size_t>(words.size(), 6)));
@@ -99,7 +99,7 @@ class Story : private LauncherWorld {
   }
 
   bool begin_in_words(const std::string& words) {
-    testing::Phrases phrases(words);
+    golden::Phrases phrases(words);
     SupervisorOptions with = options();
     if (phrases.has("elsewhere")) {
       with.leads = false;
@@ -126,7 +126,7 @@ class Story : private LauncherWorld {
       folder_ = {{}, false, true};
     } else if (words == "nobody leads") {
       folder_ = {{{HostRank(0), "10.0.0.1:1"}}, false, false};
-    } else if (const auto led = testing::Event::like(words, "host * leads from *")) {
+    } else if (const auto led = golden::Event::like(words, "host * leads from *")) {
       folder_ = {{{HostRank(std::stoi((*led)[0])), (*led)[1]}}, true, false};
     } else {
       return false;
@@ -135,7 +135,7 @@ class Story : private LauncherWorld {
   }
 
   bool answer_in_words(const std::string& attempt, const std::string& words) {
-    testing::Phrases phrases(words);
+    golden::Phrases phrases(words);
     const bool trains = phrases.has("trains");
     answer(std::stoi(attempt), trains, split(phrases.after("misses").value_or("")));
     return true;
@@ -145,7 +145,7 @@ class Story : private LauncherWorld {
     const std::size_t space = words.find(' ');
     if (space == std::string::npos) return false;
     const std::string name = words.substr(0, space);
-    testing::Phrases phrases(words.substr(space + 1));
+    golden::Phrases phrases(words.substr(space + 1));
     const std::optional<int> newest = phrases.number_after("newest");
     const bool has_trained = phrases.has("has trained");
     std::optional<ProcessEnd> end;
@@ -180,13 +180,12 @@ constexpr char kFolder[] = "paceline/decisions/supervisor/testdata";
 TEST_P(SupervisorGolden, DoesWhatTheTextSays) {
   Story story;
   const std::filesystem::path path = std::filesystem::path(kFolder) / (GetParam() + ".txt");
-  testing::expect_story(
-      path, "build/release/supervisor_golden_test",
-      [&](const testing::Event& event) { return story.take(event); },
+  golden::expect_story(
+      path, "supervisor_test", [&](const golden::Event& event) { return story.take(event); },
       [&](const std::string& line) { story.set(line); });
 }
 
-INSTANTIATE_TEST_SUITE_P(Texts, SupervisorGolden, ::testing::ValuesIn(testing::texts_in(kFolder)),
+INSTANTIATE_TEST_SUITE_P(Texts, SupervisorGolden, ::testing::ValuesIn(golden::texts_in(kFolder)),
                          [](const auto& one) { return one.param; });
 
 }  // namespace

@@ -105,9 +105,9 @@ CommitLog started(int copies, bool announces = false, int version = 0) {
 }
 
 std::optional<Lines> told(CommitLog& log, const std::string& words) {
-  const auto like = [&](const char* pattern) { return testing::Event::like(words, pattern); };
+  const auto like = [&](const char* pattern) { return golden::Event::like(words, pattern); };
   if (const auto start = like("start *")) {
-    testing::Phrases phrases(start->front());
+    golden::Phrases phrases(start->front());
     const bool announces = phrases.has("announces");
     const int from = phrases.number_after("from").value_or(0);
     log = started(phrases.has("twice") ? 2 : phrases.has("once") ? 1 : 0, announces, from);
@@ -130,19 +130,19 @@ std::optional<Lines> told(CommitLog& log, const std::string& words) {
 
 constexpr char kStories[] = "paceline/processes/server/testdata";
 
-class CommitLogStory : public ::testing::TestWithParam<std::string> {};
+class CommitLogStory : public testing::TestWithParam<std::string> {};
 
 TEST_P(CommitLogStory, IsTrue) {
   std::map<std::string, CommitLog> servers;
   const auto path = std::filesystem::path(kStories) / (GetParam() + ".txt");
-  testing::expect_story(path, "commit_log_test", [&](const testing::Event& event) {
+  golden::expect_story(path, "commit_log_test", [&](const golden::Event& event) {
     const auto named = event.like("server * *");
     if (!named) return told(servers[""], event.words());
     return told(servers[named->at(0)], named->at(1));
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Files, CommitLogStory, ::testing::ValuesIn(testing::texts_in(kStories)),
+INSTANTIATE_TEST_SUITE_P(Files, CommitLogStory, testing::ValuesIn(golden::texts_in(kStories)),
                          [](const auto& test) { return test.param; });
 
 // Whatever comes between: versions are prepared and published in their order, each once, and what has a turn
