@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import mmap
-import os
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
@@ -13,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from .channel import Message
 from .devices import is_stand_in
 from .errors import PacelineError
+from .file_memory import FileMemory
 
 if TYPE_CHECKING:
     import torch
@@ -55,50 +52,6 @@ class Memory(Protocol):
         """Writes the tensor's values, row by row."""
 
 
-class FileMemory:
-    on_card = False
-
-    def __init__(self, number: int, path: str, size: int, write: bool, generation: int, near: bool) -> None:
-        self.number = number
-        self.size = size
-        self.writable = write
-        self.generation = generation
-        self.near = near
-        self.page: StepPage | None = None  # once it is used as one
-        fd = os.open(path, (os.O_RDWR if write else os.O_RDONLY) | os.O_CLOEXEC)
-        try:
-            access = mmap.ACCESS_WRITE if write else mmap.ACCESS_READ
-            self._map = mmap.mmap(fd, size, access=access)
-        finally:
-            os.close(fd)
-
-    def view(self, offset: int, count: int, dtype: torch.dtype) -> torch.Tensor:
-        """A flat tensor over this memory, with a storage of its own."""
-        import torch
-
-        if count == 0:
-            return torch.empty(0, dtype=dtype)
-        if self.writable:
-            return torch.frombuffer(self._map, dtype=dtype, count=count, offset=offset)
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message=".*not writable.*")
-            return torch.frombuffer(self._map, dtype=dtype, count=count, offset=offset)
-
-    @functools.cached_property
-    def bytes(self) -> torch.Tensor:
-        """All of it, as one tensor: a slice of it costs less than a view."""
-        import torch
-
-        return self.view(0, self.size, torch.uint8)
-
-    @property
-    def raw(self) -> mmap.mmap:
-        return self._map
-
-    def write(self, offset: int, source: torch.Tensor) -> None:
-        self.view(offset, source.numel(), source.dtype).copy_(source.reshape(-1))
-
-
 class Memories:
     """The mapped memories, and the layout of the tensors in them."""
 
@@ -107,6 +60,7 @@ class Memories:
         self._device = device  # the model's
         self._mapped: dict[int, Memory] = {}
         self._generation = 0
+        self._pages: dict[FileMemory, StepPage] = {}
         self._rows: dict[tuple[int, int], Rows] = {}  # key: card and size
         self.offsets: list[int] = []
         self.floats = 0
@@ -136,7 +90,9 @@ class Memories:
 
     def unmap(self, message: Message) -> None:
         # The mapping itself goes with the last tensor over it.
-        self._mapped.pop(int(message["memory"]), None)
+        memory = self._mapped.pop(int(message["memory"]), None)
+        if isinstance(memory, FileMemory):
+            self._pages.pop(memory, None)
 
     def memory(self, span: Span) -> Memory:
         return self._mapped[span.memory]
@@ -160,9 +116,9 @@ class Memories:
         memory = self._mapped.get(number)
         if not isinstance(memory, FileMemory):
             raise PacelineError(f"Paceline names the page {number}, which it has not mapped")
-        if memory.page is None:
-            memory.page = StepPage(memory, self._device)
-        return memory.page
+        if memory not in self._pages:
+            self._pages[memory] = StepPage(memory, self._device)
+        return self._pages[memory]
 
     def choice(self, numbers: Sequence[int], floats: int) -> Choice | None:
         """Among these memories. None if the device cannot choose among them."""

@@ -13,7 +13,7 @@ from typing import NamedTuple, Optional
 import torch
 
 from .errors import PacelineError
-from .memories import FileMemory
+from .file_memory import FileMemory
 
 Tensors = Sequence[Optional[torch.Tensor]]
 

@@ -15,8 +15,8 @@ import torch
 
 from .channel import Message
 from .device_memory import driver
+from .file_memory import FileMemory
 from .measures import is_metric
-from .memories import FileMemory
 
 _BEGUN, _ROW, _DONE, _VALUES = 0, 8, 64, 128  # bytes
 VALUES = 32

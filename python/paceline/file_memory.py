@@ -1,0 +1,55 @@
+"""A file in the host's memory that Paceline shares with this process."""
+
+from __future__ import annotations
+
+import functools
+import mmap
+import os
+import warnings
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import torch
+
+
+class FileMemory:
+    on_card = False
+
+    def __init__(self, number: int, path: str, size: int, write: bool, generation: int, near: bool) -> None:
+        self.number = number
+        self.size = size
+        self.writable = write
+        self.generation = generation
+        self.near = near
+        fd = os.open(path, (os.O_RDWR if write else os.O_RDONLY) | os.O_CLOEXEC)
+        try:
+            access = mmap.ACCESS_WRITE if write else mmap.ACCESS_READ
+            self._map = mmap.mmap(fd, size, access=access)
+        finally:
+            os.close(fd)
+
+    def view(self, offset: int, count: int, dtype: torch.dtype) -> torch.Tensor:
+        """A flat tensor over this memory, with a storage of its own."""
+        import torch
+
+        if count == 0:
+            return torch.empty(0, dtype=dtype)
+        if self.writable:
+            return torch.frombuffer(self._map, dtype=dtype, count=count, offset=offset)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=".*not writable.*")
+            return torch.frombuffer(self._map, dtype=dtype, count=count, offset=offset)
+
+    @functools.cached_property
+    def bytes(self) -> torch.Tensor:
+        """All of it, as one tensor: a slice of it costs less than a view."""
+        import torch
+
+        return self.view(0, self.size, torch.uint8)
+
+    @property
+    def raw(self) -> mmap.mmap:
+        return self._map
+
+    def write(self, offset: int, source: torch.Tensor) -> None:
+        self.view(offset, source.numel(), source.dtype).copy_(source.reshape(-1))
