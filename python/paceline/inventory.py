@@ -62,7 +62,7 @@ class Entry:
                 "pass one batch through the model before join() if it has its last shape then; if it need not be "
                 "saved, register it with register_buffer(..., persistent=False)"
             )
-        return "a job's parameters cannot change, so give it its last shape before join()"
+        return "a job's parameters cannot change, so build, prune and parametrize the whole model before join()"
 
     @property
     def count(self) -> int:
@@ -84,9 +84,11 @@ class Inventory:
         same = all(owned.get(key) is parameter for owned, key, parameter in self._places)
         if not same or any(len(owned) != count for owned, count in self._counts):
             self.check_unchanged()
+        else:
+            self._check_buffers()
 
     def check_unchanged(self) -> None:
-        """A parameter that came, went or changed its shape since join() is an error."""
+        """A parameter that came, went or changed its shape since join() is an error. So is a buffer that came."""
         known = self._parameters
         now = list(self.model.parameters())
         if len(now) == len(known) and all(a is b for a, b in zip(now, known)):
@@ -96,6 +98,7 @@ class Inventory:
                         f"{name} had the shape {list(shape)} at join() and has {list(parameter.shape)} now, and "
                         "a job's tensors cannot change; give it its shape before join()"
                     )
+            self._check_buffers()
             return
         ids = {id(parameter) for parameter in known}
         for name, parameter in self.model.named_parameters():
@@ -105,9 +108,31 @@ class Inventory:
         for parameter, (name, _) in zip(known, self._names):
             if id(parameter) not in ids:
                 raise PacelineError(f"the parameter {name} was removed after join(); build the model before")
+        names = {id(parameter): name for name, parameter in self.model.named_parameters()}
+        for parameter, (before, _) in zip(known, self._names):
+            if names.get(id(parameter), before) != before:
+                raise PacelineError(
+                    f"the parameter {before} is called {names[id(parameter)]} since join(); build, prune and "
+                    "parametrize the whole model before"
+                )
         raise PacelineError(
             "the order of the model's parameters changed after join(); bring its modules into their order before"
         )
+
+    def _check_buffers(self) -> None:
+        """A buffer that a module of join() has got since would be in no export."""
+        for place, (module, known) in enumerate(self._buffers):
+            if len(module._buffers) == len(known):
+                continue
+            for key, tensor in module._buffers.items():
+                if key in known or key in module._non_persistent_buffers_set or tensor is None or not tensor.numel():
+                    continue
+                name = next(name for name, one in self.model.named_modules() if one is module)
+                raise PacelineError(
+                    f"the buffer {name + '.' * bool(name)}{key} came after join(), so it would be in no export; "
+                    "register it before join(), or with persistent=False"
+                )
+            self._buffers[place] = (module, frozenset(module._buffers))
 
     def check_devices(self) -> None:
         """If a model was moved after join(), it would go on computing on its old device."""
@@ -126,6 +151,11 @@ class Inventory:
         self._names = [(name, parameter.shape) for name, parameter in self.model.named_parameters()]
         owners = [module._parameters for module in self.model.modules() if isinstance(module._parameters, dict)]
         self._counts = [(owned, len(owned)) for owned in owners]
+        self._buffers = [
+            (module, frozenset(module._buffers))
+            for module in self.model.modules()
+            if isinstance(module._buffers, dict)
+        ]
         self._places = [(owned, key, parameter) for owned in owners for key, parameter in owned.items()]
 
 
@@ -189,6 +219,11 @@ def _entry(name: str, module: nn.Module, key: str, tensor: torch.Tensor, is_buff
     if torch.nn.parameter.is_lazy(tensor):
         raise PacelineError(
             f"{name} has no shape yet, as its module is lazy; pass one batch through the model before join()"
+        )
+    if tensor.device.type == "meta":
+        raise PacelineError(
+            f"{name} has no values, as it is on the device meta; call model.to_empty(device=paceline.device()) and "
+            "set its values before join()"
         )
     if tensor.dtype not in TYPE_NAMES:
         raise PacelineError(

@@ -15,6 +15,7 @@ from .binding_by_memory import BindingByMemory
 from .channel import Message
 from .errors import PacelineError
 from .evaluation import Evaluate, measure
+from .first_batches import FirstBatches
 from .frozen import Frozen
 from .inventory import Inventory
 from .leaving import Leaving
@@ -85,6 +86,8 @@ class Job:
         self._device = device
         self._team = team
         self._in_hand = False  # a batch that step() has not been called for
+        self._first = FirstBatches(inventory, guard.has_scaler)
+        guard.zeroed = self._first.start
         self._small = SmallBatches(session.settings.get("computed"))
         self._stepped = False  # step() was called for the last one
         self._over = False
@@ -142,6 +145,8 @@ class Job:
             assert self._micro is not None
             known = self._drawn if weight is None else weight_of(weight)
             later = self._finishes_later and known != 0
+            if known != 0 and not skipped:
+                self._first.computed()
             if later and len(self._micro.parts) == 1 and self._words is not None:
                 metrics = self._words.take(metrics)
             self._micro.measured(
@@ -264,18 +269,27 @@ class Job:
             seed_step(self._seed, self._device)
             self.samples = part
             self._in_hand = True
+            self._first.start()
             yield batch
             del batch
             if self._in_hand:
                 raise PacelineError(
-                    "the loop went on to the next batch without job.step(); call it once for each batch; before "
-                    "a `continue` that leaves a batch out, write job.step(loss, skipped=True)"
+                    "the loop went on to the next batch without job.step(); call it once for each batch; "
+                    + self._instead_of_accumulating()
                 )
 
         if not bound:  # there is no sample: fewer than processes, say
             self._bind(step)
         if not bound or self._drawn == 0:
             self._finish(self._micro)
+
+    def _instead_of_accumulating(self) -> str:
+        skip = "before a `continue` that leaves a batch out, write job.step(loss, skipped=True)"
+        if not self._first.are_not_zero():
+            return skip
+        return (
+            "to accumulate gradients, give join() a larger batch_size=, and write --set micro_batch=SAMPLES; " + skip
+        )
 
     def _whole_batch(self, load: Load) -> Any:
         assert self._loader is not None

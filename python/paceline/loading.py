@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any, Callable, NamedTuple
 
 import torch
-from torch.utils.data import DataLoader, Dataset, Subset, TensorDataset, default_collate
+from torch.utils.data import BatchSampler, DataLoader, Dataset, Subset, TensorDataset, default_collate
 
 from .epochs import those_with_set_epoch
 from .errors import PacelineError
@@ -295,11 +295,25 @@ DATALOADER_OPTIONS = (
 # A DataLoader without processes refuses them too.
 _OF_LOADER_PROCESSES = ("prefetch_factor", "persistent_workers", "timeout", "multiprocessing_context")
 
+# Why, and what to do instead.
+_LEASED = "Paceline leases the samples, so that each is trained on exactly once an epoch"
 _REFUSED = {
-    "sampler": "Paceline leases the samples, so that each is trained on exactly once an epoch",
-    "batch_sampler": "Paceline leases the samples, so that each is trained on exactly once an epoch",
-    "shuffle": "Paceline shuffles each epoch by the job's seed",
+    "sampler": (
+        _LEASED,
+        "leave sampler= out; if it draws some samples more often, weight their losses, or name them several times in "
+        "Subset(train_set, indices)",
+    ),
+    "batch_sampler": (_LEASED, "leave batch_sampler= out, and give batch_size="),
+    "shuffle": ("Paceline shuffles each epoch by the job's seed", "leave shuffle= out"),
 }
+
+
+def _takes_each_once(loader: Any) -> bool:
+    """Whether the loader has no sampler that chooses samples."""
+    if loader.batch_sampler is not None and type(loader.batch_sampler) is not BatchSampler:
+        return False
+    plain = ("RandomSampler", "SequentialSampler", "DistributedSampler", "_InfiniteConstantSampler")
+    return type(loader.sampler).__name__ in plain and not getattr(loader.sampler, "replacement", False)
 
 
 def check_train_set(train_set: Any) -> int:
@@ -310,6 +324,7 @@ def check_train_set(train_set: Any) -> int:
         raise PacelineError(
             "join() wants the data set and not a DataLoader; give it loader.dataset, and what the loader was told: "
             "batch_size=, collate_fn=, num_workers="
+            + ("" if _takes_each_once(train_set) else ". Its sampler has no place in a job: " + _LEASED)
         )
     iterable = isinstance(train_set, torch.utils.data.IterableDataset)
     if iterable and type(train_set).__module__.startswith("datasets."):
@@ -349,9 +364,9 @@ def _instead(name: str) -> str:
 
 def check_options(options: dict[str, Any]) -> dict[str, Any]:
     """Returns the options of join() that are a DataLoader's, checked."""
-    for name, why in _REFUSED.items():
-        if options.get(name) not in (None, False):
-            raise PacelineError(f"join() takes no {name}: {why}; leave {name}= out")
+    for name, (why, instead) in _REFUSED.items():
+        if options.get(name) is not None and options[name] is not False:
+            raise PacelineError(f"join() takes no {name}: {why}; {instead}")
     taken = {name: value for name, value in options.items() if name not in _REFUSED}
     for name in taken:
         if name not in DATALOADER_OPTIONS:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Callable
 
 import torch
 
@@ -20,6 +20,7 @@ class OptimizerGuard:
         self._scaler = scaler
         self._asking = False  # the scaler, whether the gradient is finite
         self._finite = True
+        self.zeroed: Callable[[], None] = lambda: None  # called when the program has set the gradients to zero
         self._saved: list[tuple[str, bool, Any]] = []
         self._scheduler = scheduler
         groups = [] if optimizer is None else optimizer.param_groups
@@ -126,6 +127,7 @@ class OptimizerGuard:
             # In place: a gradient that is gone would be computed elsewhere and copied.
             with torch.no_grad():
                 original(set_to_none=False)
+            self.zeroed()
 
         return zero_grad
 

@@ -29,6 +29,7 @@ def read_optimizer(optimizer: Any, inventory: Inventory, scheduled: bool, clip: 
         if groups is None:
             raise PacelineError(
                 f"optimizer= takes one optimizer of torch.optim, and not {kind_of(optimizer)}; give join() one"
+                + (", with a group of parameters for each" if isinstance(optimizer, (list, tuple, dict)) else "")
             )
         numbers = _numbers_of(optimizer)
         _refuse_differences(groups)

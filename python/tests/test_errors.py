@@ -21,6 +21,18 @@ REFUSED = {
     "no length": ("Net(), NoLength()", "give it __len__"),
     "no samples": ("Net(), Points(0)", "has 0 samples"),
     "shuffle": ("Net(), Points(), shuffle=True", "join() takes no shuffle: Paceline shuffles"),
+    "a data loader that draws": (
+        "Net(), torch.utils.data.DataLoader(Points(), sampler=torch.utils.data.WeightedRandomSampler([1.0] * 64, 64))",
+        "num_workers=. Its sampler has no place in a job",
+    ),
+    "a sampler that draws": (
+        "Net(), Points(), sampler=torch.utils.data.WeightedRandomSampler([1.0] * 64, 64)",
+        "weight their losses, or name them several times in Subset(train_set, indices)",
+    ),
+    "a model without values": (
+        "nn.Linear(6, 3, device='meta'), Points()",
+        "is on the device meta; call model.to_empty(",
+    ),
     "a sampler": ("Net(), Points(), sampler=[1, 2]", "join() takes no sampler: Paceline leases the samples"),
     "drop_last": ("Net(), Points(), drop_last=1.5", "drop_last = 1.5 is neither True nor False"),
     "a least batch": ("Net(), Points(), least_batch=0", "least_batch = 0 is not a number of samples"),
@@ -65,7 +77,7 @@ REFUSED = {
     "no clipping": ("Net(), Points(), clip=0", "clip = 0"),
     "two optimizers": (
         "Net(), Points(), optimizer=[1, 2]",
-        "optimizer= takes one optimizer of torch.optim, and not list",
+        "optimizer= takes one optimizer of torch.optim, and not list; give join() one, with a group of parameters for each",
     ),
     "an optimizer's class": ("Net(), Points(), optimizer=torch.optim.SGD", "and not the class SGD"),
     "the model second": ("Points(), Net()", "join() takes a torch.nn.Module first, and not Points"),
@@ -170,6 +182,36 @@ BODIES = {
         "model = Net()\njob = paceline.join(model, Points())\nfor x, y in job:\n    if len(x) < 100:\n        continue\n",
         "before a `continue` that leaves a batch out, write job.step(loss, skipped=True)",
         3,
+    ),
+    "accumulated gradients": (
+        "model = Net()\njob = paceline.join(model, Points())\nfor i, (x, y) in enumerate(job):\n    loss = loss_of(model, x, y)\n    loss.backward()\n    if i % 4 == 3:\n        job.step(loss)\n",
+        "once for each batch; to accumulate gradients, give join() a larger batch_size=, and write --set micro_batch=",
+        3,
+    ),
+    "a scaler that join() does not know": (
+        "model = Net()\nscaler = torch.amp.GradScaler('cpu')\njob = paceline.join(model, Points())\nfor x, y in job:\n    loss = loss_of(model, x, y)\n    scaler.scale(loss).backward()\n    job.step(loss)\n",
+        "give join() scaler=",
+        7,
+    ),
+    "no gradient": (
+        "model = Net()\njob = paceline.join(model, Points())\nfor x, y in job:\n    model.zero_grad()\n    job.step(loss_of(model, x, y))\n",
+        "no parameter of the model got a gradient in 3 batches; call backward()",
+        5,
+    ),
+    "gradients of another model": (
+        "import copy\nmodel = Net()\nother = copy.deepcopy(model)\noptimizer = torch.optim.Adam(model.parameters())\njob = paceline.join(model, Points(), optimizer=optimizer)\nfor x, y in job:\n    optimizer.zero_grad()\n    loss = loss_of(other, x, y)\n    loss.backward()\n    job.step(loss)\n",
+        "computed with the model that join() got",
+        10,
+    ),
+    "a buffer that came": (
+        "model = Net()\njob = paceline.join(model, Points())\nfor x, y in job:\n    model.norm.register_buffer('late', torch.zeros(1))\n    job.step(1)\n",
+        "the buffer norm.late came after join(), so it would be in no export; register it before join(), or with",
+        5,
+    ),
+    "a parameter that is pruned": (
+        "from torch.nn.utils import prune\nmodel = Net()\njob = paceline.join(model, Points())\nfor x, y in job:\n    prune.l1_unstructured(model.first, 'weight', 0.5)\n    job.step(1)\n",
+        "build, prune and parametrize the whole model before",
+        6,
     ),
     "the optimizer's step": (
         "model = Net()\noptimizer = torch.optim.SGD(model.parameters(), lr=0.1)\njob = paceline.join(model, Points(), optimizer=optimizer)\nfor x, y in job:\n    optimizer.step()\n",

@@ -134,6 +134,7 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 job = paceline.join(model, Points(), num_workers=2, prefetch_factor=1, worker_init_fn=lambda n: print("loader", n))
 for x, y in job:
     print("batch", list(job.samples), torch.equal(x, Points().x[list(job.samples)]))
+    loss_of(model, x, y).backward()
     job.step(0.0)
 """
     with Member(tmp_path, HEAD + body) as member:
@@ -168,6 +169,7 @@ class Said(Points):
 model = Net()
 job = paceline.join(model, Said(), num_workers=1, prefetch_factor=3)
 for x, y in job:
+    loss_of(model, x, y).backward()
     job.step(0.0)
 """
     with Member(tmp_path, HEAD + body) as member:
@@ -231,6 +233,7 @@ model = Net()
 job = paceline.join(model, Points(), num_workers=int(sys.argv[1]))
 for x, y in job:
     print("drew", torch.rand(()).item(), random.random(), numpy.random.rand())
+    loss_of(model, x, y).backward()
     job.step(0.0)
 """
     drawn = []

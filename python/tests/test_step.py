@@ -588,6 +588,7 @@ model = Net()
 job = paceline.join(model, Points())
 measured = [{"a": 4.0, "b": float("nan")}, {"a": 4.0, "b": 6.0}, {"b": 3.0}]
 for i, (x, y) in enumerate(job):
+    model(torch.ones(2, 6)).sum().backward()
     job.step(0.0, measured[i])
 """
     with Member(tmp_path, HEAD + body) as member:

@@ -1,0 +1,68 @@
+"""Mistakes of a loop that would train to wrong weights silently. They show in a worker's first batches."""
+
+from __future__ import annotations
+
+import gc
+from typing import Any
+
+import torch
+
+from .errors import PacelineError
+from .inventory import PARAMETER, Inventory
+
+_MOST_WITHOUT_GRADIENT = 3
+
+
+class FirstBatches:
+    """`has_scaler`: join() was given a GradScaler."""
+
+    def __init__(self, inventory: Inventory, has_scaler: bool) -> None:
+        self._parameters = [entry.tensor for entry in inventory.entries if entry.kind == PARAMETER]
+        self._has_scaler = has_scaler
+        self._looking = True
+        self._without_gradient = 0  # batches
+        self._before: list[Any] = []
+
+    def start(self) -> None:
+        """The gradients are zero, and the program computes a part of a batch next. Or it has made them zero."""
+        if self._looking:
+            self._before = self._states()
+
+    def computed(self) -> None:
+        """The program says that its gradients are to be used. Raises an error for a mistake."""
+        if not self._looking:
+            return
+        if self.have_gradient():
+            self._looking = False
+            if not self._has_scaler and _some_scaler_scales():
+                raise PacelineError(
+                    "a GradScaler scales the loss, and join() does not know it, so that the gradients would be too "
+                    "large; give join() scaler="
+                )
+        else:
+            self._without_gradient += 1
+            if self._without_gradient == _MOST_WITHOUT_GRADIENT:
+                raise PacelineError(
+                    f"no parameter of the model got a gradient in {_MOST_WITHOUT_GRADIENT} batches; call backward() "
+                    "of a loss that is computed with the model that join() got"
+                )
+
+    def have_gradient(self) -> bool:
+        """Whether something was written to a gradient since start(), a zero, say."""
+        # A gradient that a graph of a GPU has written has the same state as before.
+        written = any(now is not None and now != before for now, before in zip(self._states(), self._before))
+        return written or self.are_not_zero()
+
+    def are_not_zero(self) -> bool:
+        return any(parameter.grad is not None and bool(parameter.grad.any()) for parameter in self._parameters)
+
+    def _states(self) -> list[Any]:
+        gradients = [parameter.grad for parameter in self._parameters]
+        return [None if gradient is None else (id(gradient), gradient._version) for gradient in gradients]
+
+
+def _some_scaler_scales() -> bool:
+    amp = torch.amp if hasattr(torch.amp, "GradScaler") else torch.cuda.amp
+    return any(
+        issubclass(type(one), amp.GradScaler) and getattr(one, "_scale", None) is not None for one in gc.get_objects()
+    )
