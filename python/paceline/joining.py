@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import TYPE_CHECKING, Any, Callable
 
 from .errors import PacelineError
@@ -92,7 +93,7 @@ def _join(model: torch.nn.Module, train_set: Any, wishes: Wishes) -> Job:
             '`if __name__ == "__main__":`'
         )
     wishes.check()
-    wishes.loader = check_options(wishes.loader)
+    wishes.loader = check_options(wishes.loader, inspect.signature(join).parameters)
     check_model(model)
     check_train_set(train_set)
     here = session()

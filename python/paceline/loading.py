@@ -9,12 +9,11 @@ from __future__ import annotations
 import contextlib
 import difflib
 import functools
-import inspect
 import multiprocessing
 import pickle
 import traceback
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Callable, NamedTuple
 
@@ -353,24 +352,22 @@ def check_train_set(train_set: Any) -> int:
     return samples
 
 
-def _instead(name: str) -> str:
+def _instead(name: str, known: Iterable[str]) -> str:
     """Returns the way out for an argument that join() does not know."""
-    from .joining import join
-
-    known = list(inspect.signature(join).parameters) + list(DATALOADER_OPTIONS)
-    meant = difflib.get_close_matches(name, [one for one in known if not one.startswith("_")], 1)
+    named = [one for one in [*known, *DATALOADER_OPTIONS] if not one.startswith("_")]
+    meant = difflib.get_close_matches(name, named, 1)
     return f"did you mean {meant[0]}=?" if meant else "help(paceline.join) has them all"
 
 
-def check_options(options: dict[str, Any]) -> dict[str, Any]:
-    """Returns the options of join() that are a DataLoader's, checked."""
+def check_options(options: dict[str, Any], known: Iterable[str]) -> dict[str, Any]:
+    """Returns the options of join() that are a DataLoader's, checked. `known`: the names of its own arguments."""
     for name, (why, instead) in _REFUSED.items():
         if options.get(name) is not None and options[name] is not False:
             raise PacelineError(f"join() takes no {name}: {why}; {instead}")
     taken = {name: value for name, value in options.items() if name not in _REFUSED}
     for name in taken:
         if name not in DATALOADER_OPTIONS:
-            raise PacelineError(f"join() takes no argument {name!r}; {_instead(name)}")
+            raise PacelineError(f"join() takes no argument {name!r}; {_instead(name, known)}")
     workers = taken.get("num_workers") or 0
     if not isinstance(workers, int) or workers < 0:
         raise PacelineError(f"num_workers = {workers!r} is not a number of processes; write 0 or more")
