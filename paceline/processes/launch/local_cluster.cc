@@ -379,9 +379,9 @@ std::optional<LocalCluster::What> LocalCluster::act(const supervisor::KillMember
 std::optional<LocalCluster::What> LocalCluster::act(const supervisor::StartCoordinator& start) {
   const absl::Status status = start_coordinator(start);
   const auto ended = status.ok() || !coordinator_ ? std::nullopt : coordinator_->ended();
-  // A coordinator that was killed for a stop is not started again.
+  // A coordinator that was killed for a stop is not started again. The first leader knows its own job.
   return supervisor::CoordinatorStarted{status, ended && ended->killed() && !absl::IsCancelled(status),
-                                        evaluates(run_)};
+                                        supervisor_.leads() ? std::nullopt : evaluates(run_)};
 }
 
 absl::Status LocalCluster::start_coordinator(const supervisor::StartCoordinator& start) {
