@@ -43,6 +43,7 @@ def test_a_device_that_computes_elsewhere_takes_part(tmp_path: Path) -> None:
 
 def test_a_gradient_that_is_not_finite_harms_nobody(tmp_path: Path) -> None:
     run = trained(tmp_path, PROGRAM, 2, ["--policy", "asp", *memory("gpu")], ["nan"])
+    assert (tmp_path / "made-nan").exists()
     replay(tmp_path, run)
     assert all(torch.isfinite(tensor).all() for tensor in exported(tmp_path, run).values())
 
