@@ -1,17 +1,31 @@
-// Attempt after attempt, by hand: without whom each of them is, and what ends the run.
+// Attempt after attempt: the stories in testdata/attempts/, both parts of every cut network, and random
+// courses. Events of a story:
+//   > run of 3 hosts; copies 2; own disks       the first attempt. Further phrases: led by host 1; after
+//                                               host 0; without hosts 2, 4; begun before; checkpoint 7; cut
+//                                               short at 9 without hosts 2
+//   > lost server 1 died; seen 9; checkpoint 7  an attempt ended, and the run can go on. Further phrases: only
+//                                               looked; copies 2; stay away 0, 2; gave up w1: WHY; led by:
+//                                               WHO; locked out: WHY; times 4 (the orders after the last)
+//   > failed the disk is full                   an attempt ended, and the run cannot go on
+//   > done
 #include "paceline/processes/coordinator/attempts.h"
+
+#include <filesystem>
+#include <sstream>
+#include <string>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "paceline/base/rng.h"
+#include "paceline/base/testing/golden_text.h"
 
 namespace paceline::coordinator {
 namespace {
 
-using testing::ElementsAre;
+using testing::Contains;
 using testing::HasSubstr;
-using testing::IsEmpty;
 
 using Orders = std::vector<AttemptsOrder>;
 
@@ -40,116 +54,109 @@ AttemptEnded lost_a_server(std::optional<Version> newest) {
   return ended;
 }
 
-TEST(AttemptsOfAJob, TheFirstIsTheWholeJob) {
-  Attempts attempts{AttemptsOptions{}};
-  const Orders orders = attempts.begin({});
-  ASSERT_EQ(orders.size(), 1u);
-  const auto run = the<RunAttempt>(orders);
-  ASSERT_TRUE(run);
-  EXPECT_FALSE(run->again);
-  EXPECT_FALSE(run->only_look_without);
+// "0, 2"
+std::vector<HostRank> hosts_of(const std::string& words) {
+  std::istringstream in(words);
+  std::vector<HostRank> hosts;
+  for (std::string host; std::getline(in, host, ',');) hosts.emplace_back(std::stoi(host));
+  return hosts;
+}
+std::string in_words(const std::vector<HostRank>& hosts) {
+  return hosts.empty() ? "no host"
+                       : fmt::format("{} {}", hosts.size() == 1 ? "host" : "hosts", fmt::join(hosts, ", "));
+}
+std::string in_words(const absl::Status& status) {
+  return status.ok() ? "all is well" : std::string(status.message());
 }
 
-TEST(AttemptsOfAJob, AnotherFollowsThatGoesOnFromTheNewestCheckpoint) {
-  Attempts attempts{AttemptsOptions{}};
-  attempts.begin({});
-  AttemptEnded ended = lost_a_server(Version(7));
-  ended.seen = Version(9);
-  ended.wrong_workers = {{"w1", "it lied"}};
-  const Orders orders = attempts.ended(ended);
-  EXPECT_EQ(the<Tell>(orders)->line,
-            "server 1 died; going on from the checkpoint of version 7, 2 commits lost");
-  EXPECT_TRUE(the<Tell>(orders)->remember);
-  EXPECT_TRUE(the<RunAttempt>(orders)->again);
-  EXPECT_EQ(the<RunAttempt>(orders)->given_up, ended.wrong_workers);
-  // The worker stays given up.
-  EXPECT_EQ(the<RunAttempt>(attempts.ended(lost_a_server(Version(8))))->given_up, ended.wrong_workers);
+std::string in_words(const AttemptsOrder& order) {
+  if (const auto* one = std::get_if<LeaveOut>(&order)) return "leave out " + in_words(one->hosts);
+  if (const auto* one = std::get_if<Tell>(&order))
+    return fmt::format("tell{}: {}", one->remember ? " and remember" : "", one->line);
+  if (const auto* one = std::get_if<EndRun>(&order)) return "end the run: " + in_words(one->status);
+  const auto& run = std::get<RunAttempt>(order);
+  std::string words = run.again ? "run an attempt that goes on" : "run an attempt from the start";
+  if (run.only_look_without) words = "run an attempt that only looks";
+  if (run.only_look_without && !run.only_look_without->empty())
+    words += ", and does not wait for " + in_words(*run.only_look_without);
+  for (const auto& [worker, why] : run.given_up) words += fmt::format("; {} is not let in: {}", worker, why);
+  return words;
 }
 
-TEST(AttemptsOfAJob, SayWhatMayStillBeHad) {
-  AttemptsOptions options;
-  options.copies = 2;
-  Attempts attempts(options);
-  attempts.begin({});
-  AttemptEnded ended = lost_a_server(std::nullopt);
-  ended.seen = Version(1);
-  ended.copies = 2;
-  EXPECT_EQ(the<Tell>(attempts.ended(ended))->line,
-            "server 1 died; going on from the start, 1 commit lost unless servers still have them");
-  ended.trained = false;
-  EXPECT_EQ(the<Tell>(attempts.ended(ended))->line, "server 1 died; going on from the start");
+AttemptsOptions options_of(golden::Phrases& words) {
+  AttemptsOptions options{.job_file = "RUN/job.toml"};
+  options.hosts = words.number_after("run of").value_or(1);
+  options.copies = words.number_after("copies").value_or(1);
+  options.shared_folder = !words.has("own disks");
+  options.host = HostRank(words.number_after("led by host").value_or(0));
+  options.without = hosts_of(words.after("without hosts").value_or(""));
+  options.again = words.has("begun before");
+  if (const auto host = words.number_after("after host")) options.lost_host = HostRank(*host);
+  return options;
 }
 
-TEST(AttemptsOfAJob, EndWithTheOneThatDoesNotGoOn) {
-  Attempts attempts{AttemptsOptions{}};
-  attempts.begin({});
-  AttemptEnded ended;
-  ended.status = absl::InternalError("the disk is full");
-  EXPECT_EQ(the<EndRun>(attempts.ended(ended))->status, ended.status);
-
-  Attempts good({});
-  good.begin({});
-  EXPECT_TRUE(the<EndRun>(good.ended({}))->status.ok());
+std::optional<Version> checkpoint_of(golden::Phrases& words) {
+  const auto version = words.number_after("checkpoint");
+  return version ? std::optional(Version(*version)) : std::nullopt;
 }
 
-TEST(AttemptsOfAJob, EndWhereTheyGainNothing) {
-  Attempts attempts{AttemptsOptions{}};
-  attempts.begin({});
-  for (int i = 0; i < supervisor::Restarts::kMost; ++i)
-    ASSERT_TRUE(the<RunAttempt>(attempts.ended(lost_a_server(Version(3))))) << i;
-  const auto end = the<EndRun>(attempts.ended(lost_a_server(Version(3))));
-  ASSERT_TRUE(end);
-  EXPECT_EQ(end->status.message(), "server 1 died, for the 6th time without a new checkpoint");
-
-  // A newer checkpoint is a gain.
-  Attempts others({});
-  others.begin({});
-  for (int i = 0; i < 3 * supervisor::Restarts::kMost; ++i)
-    ASSERT_TRUE(the<RunAttempt>(others.ended(lost_a_server(Version(3 + i / 2))))) << i;
+FolderBefore folder_of(golden::Phrases& words) {
+  FolderBefore folder{.newest = checkpoint_of(words)};
+  if (const auto cut_short = words.after("cut short at")) {
+    const auto without = golden::Event::like(*cut_short, "* without hosts *");
+    folder.cut_short =
+        CutShortAttempt{Version(std::stoi(*cut_short)), hosts_of(without ? without->at(1) : "")};
+  }
+  return folder;
 }
 
-TEST(AttemptsOfAJob, EndWhereAnotherHostLeads) {
-  Attempts attempts{AttemptsOptions{}};
-  attempts.begin({});
-  AttemptEnded ended = lost_a_server(Version(3));
-  ended.leads = absl::FailedPreconditionError("another host leads this run by now");
-  const Orders orders = attempts.ended(ended);
-  ASSERT_EQ(orders.size(), 1u);
-  EXPECT_EQ(the<EndRun>(orders)->status, ended.leads);
+AttemptEnded lost(const std::string& why, golden::Phrases& words) {
+  AttemptEnded ended = lost_a_server(checkpoint_of(words));
+  ended.status = absl::UnavailableError(why);
+  ended.trained = !words.has("only looked");
+  ended.seen = Version(words.number_after("seen").value_or(0));
+  ended.copies = words.number_after("copies").value_or(1);
+  if (const auto away = words.after("stay away")) ended.lost_hosts = hosts_of(*away);
+  if (const auto worker = words.after("gave up"))
+    ended.wrong_workers = {{worker->substr(0, 2), worker->substr(4)}};
+  if (const auto leads = words.after("led by:")) ended.leads = absl::FailedPreconditionError(*leads);
+  if (const auto access = words.after("locked out:")) ended.access = absl::FailedPreconditionError(*access);
+  return ended;
 }
 
-TEST(AttemptsOfAJob, EndWhereNobodyCouldComeAgain) {
-  Attempts attempts{AttemptsOptions{}};
-  attempts.begin({});
-  AttemptEnded ended = lost_a_server(Version(3));
-  ended.access = absl::FailedPreconditionError("the certificate has expired");
-  EXPECT_EQ(the<EndRun>(attempts.ended(ended))->status.message(),
-            "server 1 died; the certificate has expired");
+constexpr char kAttempts[] = "paceline/processes/coordinator/testdata/attempts";
+
+class AttemptsStory : public testing::TestWithParam<std::string> {};
+
+TEST_P(AttemptsStory, IsTrue) {
+  std::optional<Attempts> attempts;
+  const auto path = std::filesystem::path(kAttempts) / (GetParam() + ".txt");
+  golden::expect_story(path, "coordinator_test",
+                       [&](const golden::Event& event) -> std::optional<golden::Answers> {
+                         golden::Phrases words(event.words());
+                         Orders orders;
+                         if (event.like("run of *")) {
+                           attempts.emplace(options_of(words));
+                           orders = attempts->begin(folder_of(words));
+                         } else if (words.has("done")) {
+                           orders = attempts->ended({});
+                         } else if (const auto why = words.after("failed")) {
+                           orders = attempts->ended({.status = absl::InternalError(*why)});
+                         } else if (const auto member = words.after("lost")) {
+                           const int times = words.number_after("times").value_or(1);
+                           const AttemptEnded ended = lost(*member, words);
+                           for (int i = 0; i < times; ++i) orders = attempts->ended(ended);
+                         } else {
+                           return std::nullopt;
+                         }
+                         golden::Answers lines;
+                         for (const AttemptsOrder& order : orders) lines.push_back(in_words(order));
+                         return lines;
+                       });
 }
 
-TEST(AttemptsOfAJob, AreWithoutHostsThatStayedAway) {
-  AttemptsOptions options = three_hosts_twice();
-  options.without = {HostRank(4)};
-  Attempts attempts(options);
-  EXPECT_FALSE(left_out(attempts.begin({})));  // the recorded job leaves that host out already
-  AttemptEnded ended = lost_a_server(Version(3));
-  ended.lost_hosts = {HostRank(2)};
-  EXPECT_THAT(*left_out(attempts.ended(ended)), ElementsAre(HostRank(2), HostRank(4)));
-  ended.lost_hosts = {HostRank(1)};
-  EXPECT_THAT(*left_out(attempts.ended(ended)), ElementsAre(HostRank(1), HostRank(2), HostRank(4)));
-  ended.lost_hosts = {};
-  EXPECT_FALSE(left_out(attempts.ended(ended)));  // these hosts are left out already
-}
-
-TEST(AttemptsOfAJob, AreWithoutTheHostThatLedBefore) {
-  AttemptsOptions options = three_hosts_twice();
-  options.host = HostRank(1);
-  options.lost_host = HostRank(0);
-  Attempts attempts(options);
-  const Orders orders = attempts.begin({});
-  EXPECT_THAT(*left_out(orders), ElementsAre(HostRank(0)));
-  EXPECT_FALSE(the<RunAttempt>(orders)->only_look_without);
-}
+INSTANTIATE_TEST_SUITE_P(Files, AttemptsStory, testing::ValuesIn(golden::texts_in(kAttempts)),
+                         [](const auto& test) { return test.param; });
 
 // A network is cut in two: whatever the number of hosts, and however many were given up before, both parts go
 // on only if they are equally large.
@@ -188,71 +195,6 @@ TEST(AttemptsOfAJob, OnlyOnePartOfACutNetworkGoesOnWithoutALock) {
       }
     }
   }
-}
-
-// Hosts that stay away one after the other, without a step of training in between, are as many as at once.
-TEST(AttemptsOfAJob, CountTheHostsOfTheLastAttemptThatTrained) {
-  AttemptsOptions options{
-      .job_file = "RUN/job.toml", .host = HostRank(1), .copies = 2, .hosts = 3, .again = true};
-  options.shared_folder = false;
-  options.lost_host = HostRank(0);
-  Attempts attempts(options);
-  EXPECT_TRUE(the<RunAttempt>(attempts.begin({}))) << "two of three may come";
-  AttemptEnded ended = lost_a_server(Version(7));
-  ended.trained = false;
-  ended.lost_hosts = {HostRank(2)};
-  EXPECT_THAT(the<EndRun>(attempts.ended(ended))->status.message(), HasSubstr("1 of the 3 hosts"));
-}
-
-TEST(AttemptsOfAJob, NoneIsWithoutItsOwnHost) {
-  Attempts attempts({.job_file = "RUN/job.toml", .host = HostRank(1), .without = {HostRank(1)}});
-  EXPECT_EQ(the<EndRun>(attempts.begin({}))->status.message(),
-            "RUN/job.toml: cluster.without: host 1 has the coordinator: no run goes on without it");
-}
-
-// The servers have it in three parts; without host 0 they would say nothing of use.
-TEST(AttemptsOfAJob, TheFirstOnlyLooksWhereServersHaveMoreInOtherParts) {
-  AttemptsOptions options = three_hosts_twice();
-  options.host = HostRank(1);
-  options.lost_host = HostRank(0);
-  Attempts attempts(options);
-  const Orders orders = attempts.begin({.cut_short = CutShortAttempt{Version(9), {}}, .newest = Version(7)});
-  EXPECT_FALSE(left_out(orders));
-  ASSERT_TRUE(the<RunAttempt>(orders)->only_look_without);
-  EXPECT_THAT(*the<RunAttempt>(orders)->only_look_without, ElementsAre(HostRank(0)));
-  // The versions that were found are written; now the remaining hosts train.
-  const Orders then = attempts.ended(lost_a_server(Version(9)));
-  EXPECT_THAT(*left_out(then), ElementsAre(HostRank(0)));
-  EXPECT_FALSE(the<RunAttempt>(then)->only_look_without);
-  EXPECT_TRUE(the<RunAttempt>(then)->again);
-}
-
-TEST(AttemptsOfAJob, TheFirstLooksWithoutThoseThatTheOneBeforeWasWithout) {
-  Attempts attempts(three_hosts_twice());
-  const Orders orders =
-      attempts.begin({.cut_short = CutShortAttempt{Version(9), {HostRank(2)}}, .newest = Version(7)});
-  EXPECT_THAT(*left_out(orders), ElementsAre(HostRank(2)));
-  EXPECT_THAT(*the<RunAttempt>(orders)->only_look_without, IsEmpty());
-  EXPECT_THAT(*left_out(attempts.ended(lost_a_server(Version(9)))), IsEmpty());  // host 2 may be back
-}
-
-TEST(AttemptsOfAJob, TheFirstTrainsWhereThereIsNothingToLookFor) {
-  const FolderBefore more{.cut_short = CutShortAttempt{Version(9), {HostRank(2)}}, .newest = Version(7)};
-  const auto looks = [](const AttemptsOptions& options, const FolderBefore& folder) {
-    return the<RunAttempt>(Attempts(options).begin(folder))->only_look_without.has_value();
-  };
-  ASSERT_TRUE(looks(three_hosts_twice(), more));
-  AttemptsOptions once = three_hosts_twice();
-  once.copies = 1;
-  EXPECT_FALSE(looks(once, more));
-  AttemptsOptions stopped = three_hosts_twice();
-  stopped.again = false;
-  EXPECT_FALSE(looks(stopped, more));
-  EXPECT_FALSE(looks(three_hosts_twice(), {.newest = Version(7)}));
-  EXPECT_FALSE(looks(three_hosts_twice(),
-                     {.cut_short = CutShortAttempt{Version(7), {HostRank(2)}}, .newest = Version(7)}));
-  EXPECT_FALSE(
-      looks(three_hosts_twice(), {.cut_short = CutShortAttempt{Version(9), {}}, .newest = Version(7)}));
 }
 
 TEST(LostCommits, AreThoseAfterTheCheckpoint) {
@@ -307,9 +249,9 @@ TEST(AttemptsOfAJob, HoldInAnyCourse) {
       ASSERT_EQ(end.has_value(), !ended.leads.ok() || in_vain > supervisor::Restarts::kMost) << seed;
       if (end) break;
       const std::vector<HostRank> now = left_out(orders).value_or(without);
-      for (const HostRank host : ended.lost_hosts) ASSERT_THAT(now, testing::Contains(host)) << seed;
+      for (const HostRank host : ended.lost_hosts) ASSERT_THAT(now, Contains(host)) << seed;
       if (!looked) {
-        for (const HostRank host : without) ASSERT_THAT(now, testing::Contains(host)) << seed;
+        for (const HostRank host : without) ASSERT_THAT(now, Contains(host)) << seed;
       }
     }
     ASSERT_FALSE(the<RunAttempt>(orders)) << seed << ": it does not end";
