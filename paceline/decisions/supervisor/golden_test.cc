@@ -185,7 +185,7 @@ TEST_P(SupervisorGolden, DoesWhatTheTextSays) {
       [&](const std::string& line) { story.set(line); });
 }
 
-INSTANTIATE_TEST_SUITE_P(Texts, SupervisorGolden, ::testing::ValuesIn(golden::texts_in(kFolder)),
+INSTANTIATE_TEST_SUITE_P(Files, SupervisorGolden, ::testing::ValuesIn(golden::texts_in(kFolder)),
                          [](const auto& one) { return one.param; });
 
 }  // namespace
