@@ -24,6 +24,7 @@ from .epochs import those_with_set_epoch
 from .errors import PacelineError
 from .failures import Failure, failure_of
 from .seeding import seed_sample
+from .sent_batches import AsBytes, collating_into_own_memory, to_send, widen
 from .streams import Stream
 from .streams.forward import Forward
 from .streams.host_source import HostSource
@@ -58,6 +59,7 @@ class Loads(Dataset):  # type: ignore[type-arg]
         # A function of the program's own may draw, for a whole batch. It goes on where the last sample has stopped.
         self._collate_alone_draws = not self._draws and collate_fn is not None
         self._epoch: int | None = None  # the epoch that set_epoch() was called with last
+        self.sent_as_bytes = False  # the last batch, from a loader process
 
     def enter(self, load: Load) -> None:
         """Tells data set, transforms and collate_fn the epoch of the batch, if they want to know it."""
@@ -79,6 +81,12 @@ class Loads(Dataset):  # type: ignore[type-arg]
             samples.append(self.train_set[index])
         if self._collate_alone_draws:
             seed_sample(load.augment_seed, load.samples[-1])
+        return self._collated(samples)
+
+    def _collated(self, samples: list[Any]) -> Any:
+        if self.sent_as_bytes and self._collate is default_collate:
+            with collating_into_own_memory():
+                return self._collate(samples)
         return self._collate(samples)
 
 
@@ -105,7 +113,7 @@ class StreamLoads(Loads):
         samples, data_end = self._leased.draw(load.epoch, load.samples, before)
         if self._collate_alone_draws:
             seed_sample(load.augment_seed, load.samples[-1])
-        batch = self._collate(samples) if samples else None
+        batch = self._collated(samples) if samples else None
         return Drawn(batch, len(samples), stream.varies, data_end)
 
 
@@ -180,7 +188,9 @@ class _Caught(Dataset):  # type: ignore[type-arg]
 
     def __getitem__(self, load: Load) -> Any:
         try:
-            return self._loads[load]
+            batch = to_send(self._loads[load])
+            self._loads.sent_as_bytes = isinstance(batch, AsBytes)
+            return batch
         except Exception as error:
             try:
                 pickled: bytes | None = pickle.dumps(error)
@@ -230,6 +240,7 @@ class AheadLoader:
         loader: Any = DataLoader(_Caught(loads), batch_size=None, sampler=self._feed, collate_fn=_as_it_is, **options)
         # Processes start here, while this one has no threads yet and has mapped nothing.
         self._batches: Any = iter(loader)
+        widen(self._batches)
 
     def expect(self, expected: Sequence[Load]) -> None:
         wanted = set(expected)
@@ -271,7 +282,7 @@ class AheadLoader:
                 'the program\'s own lines under `if __name__ == "__main__":`'
             ) from error
         self._arrived = True
-        return batch
+        return batch.batch() if isinstance(batch, AsBytes) else batch
 
     def _fill(self) -> None:
         while self._feed.waiting and len(self._feed.under_way) < self._room:
