@@ -24,7 +24,7 @@ from .inventory import CONSTANT, PARAMETER, STATISTIC, Inventory
 from .loading import to_device
 from .seeding import others_now
 from .stage_forward import Ended, Seams, StageForward, stub_paths
-from .stubs import StubUsed
+from .stubs import Stub, StubUsed
 from .trees import at, replaced
 
 Loss = Callable[[Any, Any], Any]
@@ -219,7 +219,7 @@ class _DryRun:
 
         def keep(tensor: torch.Tensor) -> torch.Tensor:
             nonlocal kept
-            if not isinstance(tensor, nn.Parameter):
+            if not isinstance(tensor, (nn.Parameter, Stub)):  # checkpoint() keeps a stub too
                 kept += tensor.numel() * tensor.element_size()
             return tensor
 

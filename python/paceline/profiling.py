@@ -1,11 +1,12 @@
 """Measurements of a program's model on this machine: times, messages and memory of each unit for a few micro-batches.
 
-Each unit is computed as a stage of its own, one after the other, by the program's own loss function. Nothing is
-trained.
+The program's own loss function computes them. Times are those of the units within passes of the whole model; memory
+and messages are those of each unit as a stage of its own. Nothing is trained.
 """
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import time
 from collections.abc import Iterator
@@ -23,6 +24,8 @@ from .inventory import PARAMETER, Inventory
 from .loading import to_device
 from .seeding import seed_step
 from .stage_forward import Ended, StageForward
+from .stubs import Stub
+from .unit_clock import UnitClock
 
 _SEED = 1
 # Passes of a unit for each size: at least so many, and more as long as they take less than these seconds.
@@ -49,8 +52,11 @@ def profile(
 ) -> Message:
     """The `profile` of a model message. get(n): a batch of n samples."""
     measuring = _Measuring(model, inventory, loss, cuts, get, device)
-    for size in sizes:
-        measuring.measure(size, with_memory=size == sizes[-1])
+    with measuring.gradients_added_up_early():
+        measuring.measure_memory(sizes[-1])
+        for size in sizes:
+            measuring.measure_times(size)
+        whole = measuring.whole(sizes[-1])
     return {
         "model": type(inventory.model).__name__,
         "threads": torch.get_num_threads(),
@@ -59,7 +65,7 @@ def profile(
             {"name": unit.name, **weights, **vars(measured)}
             for unit, weights, measured in zip(cuts.units, _weights(inventory, cuts), measuring.units)
         ],
-        "whole": measuring.whole(sizes[-1]),
+        "whole": whole,
     }
 
 
@@ -117,6 +123,7 @@ class _Measuring:
         device: torch.device,
     ) -> None:
         self.units = [_Measured() for _ in cuts.units]
+        self.computing: _Stage | None = None  # the stage whose backward pass is under way
         self._model = model
         self._loss = loss
         self._cuts = cuts
@@ -127,27 +134,61 @@ class _Measuring:
         modules = {one for block in cuts.seams.blocks for one in block.module.modules()}
         self._outside = [place for place in places_of(inventory.model, inventory) if not place.is_in(modules)]
 
-    def measure(self, size: int, with_memory: bool) -> None:
+    def measure_memory(self, size: int) -> None:
         batch = to_device(self._get(size), self._device)
         received: list[torch.Tensor] = []
         for unit, measured in zip(self._cuts.units, self.units):
             stage = _Stage(self, unit, batch, received)
-            if with_memory:
-                measured.kept_bytes = -(-stage.kept_bytes() // size)
-                measured.peak_bytes = _peak_bytes(stage.compute, self._device)
+            measured.kept_bytes = -(-stage.kept_bytes() // size)
+            measured.peak_bytes = _peak_bytes(stage.compute, self._device)
+            received = stage.compute().outputs
+            if unit is not self._cuts.units[-1]:
+                measured.sent_bytes = -(-sum(_bytes(one) for one in received) // size)
+
+    def measure_times(self, size: int) -> None:
+        found = self._times_in_one_piece(size) or self._times_alone(size)
+        for measured, (forward, backward) in zip(self.units, found):
+            measured.forward_ms.append(forward)
+            measured.backward_ms.append(backward)
+
+    def _times_in_one_piece(self, size: int) -> list[tuple[float, float]] | None:
+        """None if the device has too little memory for the whole model, or its units' times cannot be told apart."""
+        stage = self._one_piece(size)
+        clocks: list[tuple[list[float], list[float]] | None] = []
+
+        def compute() -> _Passed:
+            clock = UnitClock(self._cuts.seams, self._cuts.units, self._device)
+            passed = stage.compute(clock)
+            clocks.append(clock.times())
+            return passed
+
+        try:
+            _repeated(compute)
+        except torch.cuda.OutOfMemoryError:
+            return None
+        known = [one for one in clocks if one is not None]
+        if not known:
+            return None
+        return [
+            (min(forward[unit] for forward, _ in known), min(backward[unit] for _, backward in known))
+            for unit in range(len(self.units))
+        ]
+
+    def _times_alone(self, size: int) -> list[tuple[float, float]]:
+        """Times of each unit as a stage of its own. Their sum is more than the time of the whole model."""
+        batch = to_device(self._get(size), self._device)
+        received: list[torch.Tensor] = []
+        found = []
+        for unit in self._cuts.units:
+            stage = _Stage(self, unit, batch, received)
             received = stage.compute().outputs
             passes = _repeated(stage.compute)
-            measured.forward_ms.append(min(one.forward_ms for one in passes))
-            measured.backward_ms.append(min(one.backward_ms for one in passes))
-            if with_memory and unit is not self._cuts.units[-1]:
-                measured.sent_bytes = -(-sum(_bytes(one) for one in received) // size)
+            found.append((min(one.forward_ms for one in passes), min(one.backward_ms for one in passes)))
+        return found
 
     def whole(self, size: int) -> dict[str, Any] | None:
         """The same of the whole model in one piece. None if its device has too little memory for that."""
-        batch = to_device(self._get(size), self._device)
-        blocks = len(self._cuts.seams.blocks)
-        one_piece = Unit(0, blocks, "the whole model", weights=self._cuts.weights(0, len(self._cuts.units)))
-        stage = _Stage(self, one_piece, batch, [])
+        stage = self._one_piece(size)
         try:
             peak = _peak_bytes(stage.compute, self._device)
             passes = _repeated(stage.compute)
@@ -158,6 +199,29 @@ class _Measuring:
             "backward_ms": min(one.backward_ms for one in passes),
             "peak_bytes": peak,
         }
+
+    def _one_piece(self, size: int) -> _Stage:
+        weights = self._cuts.weights(0, len(self._cuts.units))
+        unit = Unit(0, len(self._cuts.seams.blocks), "the whole model", weights=weights)
+        return _Stage(self, unit, to_device(self._get(size), self._device), [])
+
+    @contextmanager
+    def gradients_added_up_early(self) -> Iterator[None]:
+        """A stage adds up each gradient as soon as its backward pass has it, if PyTorch can say so (2.1)."""
+        handles = []
+        for index, parameter in enumerate(self._parameters):
+            hook: Any = getattr(parameter, "register_post_accumulate_grad_hook", None)
+            if hook is not None and parameter.requires_grad:
+                handles.append(hook(lambda one, index=index: self._add_to_computing(index, one)))
+        try:
+            yield
+        finally:
+            for handle in handles:
+                handle.remove()
+
+    def _add_to_computing(self, index: int, parameter: Any) -> None:
+        if self.computing is not None:
+            self.computing.add_up(index, parameter)
 
 
 class _Stage:
@@ -176,7 +240,7 @@ class _Stage:
             absent=[place for place in of._outside if place.number not in unit.weights],
         )
 
-    def compute(self) -> _Passed:
+    def compute(self, clock: UnitClock | None = None) -> _Passed:
         """A forward and a backward pass. The gradients are added up, as a stage does it."""
         batch = copy.deepcopy(self._batch)  # the program may change it
         received = [one.detach().clone().requires_grad_(one.requires_grad) for one in self._received]
@@ -184,7 +248,7 @@ class _Stage:
         passing = self._forward.begin_with(received, _SEED)
         began = self._now()
         try:
-            with passing:
+            with passing, clock.forward() if clock else contextlib.nullcontext():
                 result = self._of._loss(self._of._model, batch)
             outputs = [result[0] if isinstance(result, tuple) else result]
         except Ended as ended:
@@ -194,10 +258,14 @@ class _Stage:
         gradients = [torch.ones_like(root) for root in roots]
         sent = [one.detach().requires_grad_(one.requires_grad) for one in outputs]
         began = self._now()
-        if roots:
-            with passing.begin_with(received, _SEED).recompute():
-                torch.autograd.backward(roots, gradients)
-        self._add_up()
+        with clock.backward() if clock else contextlib.nullcontext():
+            if roots:
+                self._of.computing = self
+                with passing.begin_with(received, _SEED).recompute():
+                    torch.autograd.backward(roots, gradients)
+                self._of.computing = None
+            for index, parameter in enumerate(self._of._parameters):
+                self.add_up(index, parameter)
         return _Passed(sent, 1000 * forward, 1000 * (self._now() - began))
 
     def kept_bytes(self) -> int:
@@ -207,6 +275,8 @@ class _Stage:
         kept: dict[Any, int] = {}
 
         def keep(tensor: torch.Tensor) -> torch.Tensor:
+            if isinstance(tensor, Stub):
+                return tensor
             place, size = _storage_of(tensor)
             if place not in known:
                 kept[place] = size
@@ -222,16 +292,15 @@ class _Stage:
         return time.perf_counter()
 
     @torch.no_grad()
-    def _add_up(self) -> None:
-        for index, parameter in enumerate(self._of._parameters):
-            gradient = dense(parameter.grad)
-            parameter.grad = None
-            if gradient is None:
-                continue
-            if index in self._sums:
-                self._sums[index].add_(gradient)
-            else:
-                self._sums[index] = gradient
+    def add_up(self, index: int, parameter: Any) -> None:
+        gradient = dense(parameter.grad)
+        parameter.grad = None
+        if gradient is None:
+            return
+        if index in self._sums:
+            self._sums[index].add_(gradient)
+        else:
+            self._sums[index] = gradient
 
 
 def _repeated(compute: Callable[[], _Passed]) -> list[_Passed]:

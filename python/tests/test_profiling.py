@@ -10,11 +10,13 @@ import torch
 from stage_models import gpt2
 from torch import nn
 from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
 
 from paceline.cuts import find_cuts
 from paceline.inventory import take_inventory
 from paceline.loading import Load, Loads
 from paceline.profiling import profile, sizes_up_to
+from paceline.unit_clock import UnitClock
 
 pytestmark = pytest.mark.skipif(not hasattr(torch, "compile"), reason="stages need PyTorch 2.0 or later")
 CPU = torch.device("cpu")
@@ -126,6 +128,72 @@ def test_nothing_is_trained_and_no_gradient_stays() -> None:
     for parameter, old in zip(model.parameters(), before):
         assert torch.equal(parameter, old)
         assert parameter.grad is None
+
+
+class Prepared(nn.Module):
+    """Small blocks behind work that every stage does again."""
+
+    def __init__(self, blocks: nn.Module) -> None:
+        super().__init__()
+        self.blocks = blocks
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for _ in range(20):
+            x = torch.linalg.qr(x @ x.T + torch.eye(len(x)))[0] @ x
+        return self.blocks(x)
+
+
+def of_all_units(found: Any, key: str) -> float:
+    return sum(unit[key][-1] for unit in found["units"])
+
+
+def test_work_before_the_blocks_counts_once() -> None:
+    model = Prepared(linears(*[64] * 9))
+    found = measured(model, squares, lambda count: torch.randn(64, 64), [8])
+    assert len(found["units"]) == 8
+    # Eight stages would do it eight times.
+    assert of_all_units(found, "forward_ms") < 3 * found["whole"]["forward_ms"]
+    assert found["units"][0]["forward_ms"][-1] > of_all_units(found, "forward_ms") / 2
+
+
+def test_units_add_up_to_the_model() -> None:
+    found = measured(Gpt(), next_token, lambda count: torch.randint(50, (count, 7)), [2, 8])
+    for key in ("forward_ms", "backward_ms"):
+        assert found["whole"][key] / 2 < of_all_units(found, key) < 2 * found["whole"][key]
+
+
+def test_backward_passes_are_of_the_units_that_are_trained() -> None:
+    model = linears(*[256] * 5)
+    model[:2].requires_grad_(False)
+    units = measured(model, squares, lambda count: torch.randn(count, 256), [64])["units"]
+    backward = [unit["backward_ms"][0] for unit in units]
+    assert backward[0] == 0 and backward[3] > 0
+    assert all(unit["forward_ms"][0] > 0 for unit in units)
+
+
+def test_blocks_that_a_backward_pass_calls_again_are_measured_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr("paceline.profiling._Measuring._times_alone")
+
+    class Checkpointed(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.blocks = linears(*[256] * 5)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            for block in self.blocks:
+                x = checkpoint(block, x, use_reentrant=False)
+            return x
+
+    found = measured(Checkpointed(), squares, lambda count: torch.randn(count, 256, requires_grad=True), [256])
+    assert len(found["units"]) == 4
+    for unit in found["units"]:
+        assert 0 < unit["forward_ms"][0] < unit["backward_ms"][0]
+
+
+def test_units_whose_times_cannot_be_told_apart_are_measured_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(UnitClock, "times", lambda self: None)
+    units = measured(linears(6, 10, 4), squares, lambda count: torch.randn(count, 6), [2, 4])["units"]
+    assert all(len(unit["forward_ms"]) == 2 and min(unit["backward_ms"]) > 0 for unit in units)
 
 
 def test_a_program_that_changes_its_batch_gets_a_whole_one_each_time() -> None:
