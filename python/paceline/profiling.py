@@ -29,7 +29,7 @@ from .unit_clock import UnitClock
 
 _SEED = 1
 # Passes of a unit for each size: at least so many, and more as long as they take less than these seconds.
-_LEAST_PASSES, _MOST_PASSES, _SECONDS = 3, 9, 0.5
+_LEAST_PASSES, _MOST_PASSES, _SECONDS = 3, 15, 1.0
 
 
 def sizes_up_to(most: int, least: int, samples: int) -> list[int]:
@@ -53,7 +53,7 @@ def profile(
     """The `profile` of a model message. get(n): a batch of n samples."""
     measuring = _Measuring(model, inventory, loss, cuts, get, device)
     with measuring.gradients_added_up_early():
-        measuring.measure_memory(sizes[-1])
+        measuring.measure_memory(sizes)
         for size in sizes:
             measuring.measure_times(size)
         whole = measuring.whole(sizes[-1])
@@ -62,7 +62,7 @@ def profile(
         "threads": torch.get_num_threads(),
         "micro_batches": sizes,
         "units": [
-            {"name": unit.name, **weights, **vars(measured)}
+            {"name": unit.name, **weights, "returned_bytes": unit.extra_bytes, **vars(measured)}
             for unit, weights, measured in zip(cuts.units, _weights(inventory, cuts), measuring.units)
         ],
         "whole": whole,
@@ -102,6 +102,9 @@ class _Measured:
     backward_ms: list[float] = field(default_factory=list)
     sent_bytes: int = 0  # to the next unit, for one sample
     kept_bytes: int = 0  # from the forward to the backward pass, for one sample
+    # Memory that comes and goes during a micro-batch: for each sample, and whatever its size.
+    working_bytes: int = 0
+    working_fixed_bytes: int = 0
     peak_bytes: int | None = None  # the most memory of one micro-batch, beside the weights
 
 
@@ -134,16 +137,26 @@ class _Measuring:
         modules = {one for block in cuts.seams.blocks for one in block.module.modules()}
         self._outside = [place for place in places_of(inventory.model, inventory) if not place.is_in(modules)]
 
-    def measure_memory(self, size: int) -> None:
-        batch = to_device(self._get(size), self._device)
-        received: list[torch.Tensor] = []
-        for unit, measured in zip(self._cuts.units, self.units):
-            stage = _Stage(self, unit, batch, received)
-            measured.kept_bytes = -(-stage.kept_bytes() // size)
-            measured.peak_bytes = _peak_bytes(stage.compute, self._device)
-            received = stage.compute().outputs
-            if unit is not self._cuts.units[-1]:
-                measured.sent_bytes = -(-sum(_bytes(one) for one in received) // size)
+    def measure_memory(self, sizes: list[int]) -> None:
+        working: list[list[int]] = [
+            [] for _ in self.units
+        ]  # a unit's working memory for the smallest and the largest size
+        for size in (sizes[0], sizes[-1]):
+            batch = to_device(self._get(size), self._device)
+            received: list[torch.Tensor] = []
+            for unit, measured, needs in zip(self._cuts.units, self.units, working):
+                stage = _Stage(self, unit, batch, received)
+                kept = stage.kept_bytes()
+                measured.kept_bytes = -(-kept // size)
+                measured.peak_bytes = _peak_bytes(stage.compute, self._device)
+                needs.append(max(0, (measured.peak_bytes or 0) - kept))
+                received = stage.compute().outputs
+                if unit is not self._cuts.units[-1]:
+                    measured.sent_bytes = -(-sum(_bytes(one) for one in received) // size)
+        for measured, (least, most) in zip(self.units, working):
+            if sizes[-1] > sizes[0]:
+                measured.working_bytes = max(0, -(-(most - least) // (sizes[-1] - sizes[0])))
+            measured.working_fixed_bytes = max(0, most - measured.working_bytes * sizes[-1])
 
     def measure_times(self, size: int) -> None:
         found = self._times_in_one_piece(size) or self._times_alone(size)
@@ -240,19 +253,25 @@ class _Stage:
             absent=[place for place in of._outside if place.number not in unit.weights],
         )
 
-    def compute(self, clock: UnitClock | None = None) -> _Passed:
-        """A forward and a backward pass. The gradients are added up, as a stage does it."""
+    def compute(self, clock: UnitClock | None = None, hold: Callable[[Any], Any] | None = None) -> _Passed:
+        """A forward and a backward pass. The gradients are added up, as a stage does it.
+
+        hold() is called with every tensor that a stage holds from one pass to the other, but not with its outputs.
+        """
         batch = copy.deepcopy(self._batch)  # the program may change it
         received = [one.detach().clone().requires_grad_(one.requires_grad) for one in self._received]
         seed_step(_SEED, self._of._device, self._of._cuts.seams.others_draw)
         passing = self._forward.begin_with(received, _SEED)
         began = self._now()
         try:
-            with passing, clock.forward() if clock else contextlib.nullcontext():
+            with passing, clock.forward() if clock else contextlib.nullcontext(), _saved(hold):
                 result = self._of._loss(self._of._model, batch)
             outputs = [result[0] if isinstance(result, tuple) else result]
         except Ended as ended:
             outputs = ended.tensors
+        if hold:
+            for one in received:
+                hold(one)
         forward = self._now() - began
         roots = [one for one in outputs if one.requires_grad]
         gradients = [torch.ones_like(root) for root in roots]
@@ -269,7 +288,7 @@ class _Stage:
         return _Passed(sent, 1000 * forward, 1000 * (self._now() - began))
 
     def kept_bytes(self) -> int:
-        """The memory that autograd keeps between the two passes. Each storage counts once, those of weights not."""
+        """The memory that a stage keeps between the two passes. Each storage counts once, those of weights not."""
         model = self._of._root
         known = {_storage_of(one)[0] for one in [*model.parameters(), *model.buffers()]}
         kept: dict[Any, int] = {}
@@ -282,8 +301,7 @@ class _Stage:
                 kept[place] = size
             return tensor
 
-        with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-            self.compute()
+        self.compute(hold=keep)
         return sum(kept.values())
 
     def _now(self) -> float:
@@ -301,6 +319,11 @@ class _Stage:
             self._sums[index].add_(gradient)
         else:
             self._sums[index] = gradient
+
+
+def _saved(hold: Callable[[Any], Any] | None) -> Any:
+    """A context in which hold() is called with what autograd saves."""
+    return torch.autograd.graph.saved_tensors_hooks(hold, lambda one: one) if hold else contextlib.nullcontext()
 
 
 def _repeated(compute: Callable[[], _Passed]) -> list[_Passed]:

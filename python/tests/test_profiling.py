@@ -69,6 +69,42 @@ def test_memory_that_is_saved_twice_counts_once() -> None:
     assert [unit["kept_bytes"] for unit in units] == [2 * 4 * 6, 2 * 4 * 6]
 
 
+def test_memory_that_comes_and_goes_has_a_part_for_each_sample() -> None:
+    class Busy(nn.Module):
+        def __init__(self, fixed: int, each: int) -> None:
+            super().__init__()
+            self.linear = nn.Linear(6, 6)
+            self.sizes = fixed, each
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            fixed, each = self.sizes
+            with torch.no_grad():
+                torch.zeros(fixed)
+                torch.zeros(len(x), each)
+            return self.linear(x)
+
+    model = nn.Sequential(Busy(100_000, 0), Busy(0, 10_000), Busy(0, 0))
+    fixed, each, idle = measured(model, squares, lambda count: torch.randn(count, 6), [2, 8])["units"]
+    assert 400_000 <= fixed["working_fixed_bytes"] < 410_000
+    assert 39_000 < each["working_bytes"] < 41_000
+    assert each["working_bytes"] > 100 * max(idle["working_bytes"], fixed["working_bytes"])
+    assert [unit["kept_bytes"] for unit in (fixed, each, idle)] == [4 * 6] * 3
+
+
+def test_memory_that_a_second_forward_pass_saves_is_not_kept() -> None:
+    class Checkpointed(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = nn.Sequential(nn.Linear(6, 600), nn.ReLU(), nn.Linear(600, 6))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return checkpoint(self.inner, x, use_reentrant=False)
+
+    model = nn.Sequential(Checkpointed(), Checkpointed())
+    units = measured(model, squares, lambda count: torch.randn(count, 6, requires_grad=True), [4])["units"]
+    assert [unit["kept_bytes"] for unit in units] == [4 * 6] * 2
+
+
 def test_frozen_weights_are_not_trained() -> None:
     model = linears(6, 10, 4, 8)
     model[0].requires_grad_(False)
@@ -119,6 +155,7 @@ def test_a_gpt2_has_each_parameter_once_and_its_tied_head_in_both() -> None:
     assert [unit["parameters"] for unit in units] == [tokens + positions + block, block, block, block + 2 * 16]
     assert [unit["tied_bytes"] for unit in units] == [0, 0, 0, 4 * tokens]
     assert units[3]["tied_to"] == 0
+    assert [unit["returned_bytes"] for unit in units] == [4 * tokens] * 3 + [0]
 
 
 def test_nothing_is_trained_and_no_gradient_stays() -> None:
