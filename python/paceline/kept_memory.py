@@ -19,13 +19,14 @@ class KeptMemory:
 
     def counting(self) -> torch.autograd.graph.saved_tensors_hooks:
         """For the forward pass."""
-        return torch.autograd.graph.saved_tensors_hooks(self._keep, lambda tensor: tensor)
+        return torch.autograd.graph.saved_tensors_hooks(self.keep, lambda tensor: tensor)
 
     @property
     def bytes(self) -> int:
         return sum(self._kept.values())
 
-    def _keep(self, tensor: torch.Tensor) -> torch.Tensor:
+    def keep(self, tensor: torch.Tensor) -> torch.Tensor:
+        """For the hooks of a pass that counts."""
         if not isinstance(tensor, Stub):  # checkpoint() keeps one that has no memory
             place, size = _storage_of(tensor)
             if place not in self._known:

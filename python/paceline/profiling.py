@@ -1,11 +1,12 @@
 """Measurements of a program's model on this machine: times, messages and memory of each unit for a few micro-batches.
 
-Each unit is computed as a stage of its own, one after the other, by the program's own loss function. Nothing is
-trained.
+The program's own loss function computes them. Times are those of the units within passes of the whole model; memory
+and messages are those of each unit as a stage of its own. Nothing is trained.
 """
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import time
 from collections.abc import Iterator
@@ -20,13 +21,15 @@ from .binding import dense
 from .channel import Message
 from .cuts import Cuts, Loss, Unit
 from .inventory import PARAMETER, Inventory
+from .kept_memory import KeptMemory
 from .loading import to_device
 from .seeding import seed_step
 from .stage_forward import Ended, StageForward
+from .unit_clock import UnitClock
 
 _SEED = 1
 # Passes of a unit for each size: at least so many, and more as long as they take less than these seconds.
-_LEAST_PASSES, _MOST_PASSES, _SECONDS = 3, 9, 0.5
+_LEAST_PASSES, _MOST_PASSES, _SECONDS = 3, 15, 1.0
 
 
 def sizes_up_to(most: int, least: int, samples: int) -> list[int]:
@@ -49,17 +52,20 @@ def profile(
 ) -> Message:
     """The `profile` of a model message. get(n): a batch of n samples."""
     measuring = _Measuring(model, inventory, loss, cuts, get, device)
-    for size in sizes:
-        measuring.measure(size, with_memory=size == sizes[-1])
+    with measuring.gradients_added_up_early():
+        measuring.measure_memory(sizes)
+        for size in sizes:
+            measuring.measure_times(size)
+        whole = measuring.whole(sizes[-1])
     return {
         "model": type(inventory.model).__name__,
         "threads": torch.get_num_threads(),
         "micro_batches": sizes,
         "units": [
-            {"name": unit.name, **weights, **vars(measured)}
+            {"name": unit.name, **weights, "returned_bytes": unit.extra_bytes, **vars(measured)}
             for unit, weights, measured in zip(cuts.units, _weights(inventory, cuts), measuring.units)
         ],
-        "whole": measuring.whole(sizes[-1]),
+        "whole": whole,
     }
 
 
@@ -96,6 +102,9 @@ class _Measured:
     backward_ms: list[float] = field(default_factory=list)
     sent_bytes: int = 0  # to the next unit, for one sample
     kept_bytes: int = 0  # from the forward to the backward pass, for one sample
+    # Memory that comes and goes during a micro-batch: for each sample, and whatever its size.
+    working_bytes: int = 0
+    working_fixed_bytes: int = 0
     peak_bytes: int | None = None  # the most memory of one micro-batch, beside the weights
 
 
@@ -117,6 +126,7 @@ class _Measuring:
         device: torch.device,
     ) -> None:
         self.units = [_Measured() for _ in cuts.units]
+        self.computing: _Stage | None = None  # the stage whose backward pass is under way
         self._model = model
         self._loss = loss
         self._cuts = cuts
@@ -127,27 +137,71 @@ class _Measuring:
         modules = {one for block in cuts.seams.blocks for one in block.module.modules()}
         self._outside = [place for place in places_of(inventory.model, inventory) if not place.is_in(modules)]
 
-    def measure(self, size: int, with_memory: bool) -> None:
+    def measure_memory(self, sizes: list[int]) -> None:
+        working: list[list[int]] = [
+            [] for _ in self.units
+        ]  # a unit's working memory for the smallest and the largest size
+        for size in (sizes[0], sizes[-1]):
+            batch = to_device(self._get(size), self._device)
+            received: list[torch.Tensor] = []
+            for unit, measured, needs in zip(self._cuts.units, self.units, working):
+                stage = _Stage(self, unit, batch, received)
+                kept = stage.kept_bytes()
+                measured.kept_bytes = -(-kept // size)
+                measured.peak_bytes = _peak_bytes(stage.compute, self._device)
+                needs.append(max(0, (measured.peak_bytes or 0) - kept))
+                received = stage.compute().outputs
+                if unit is not self._cuts.units[-1]:
+                    measured.sent_bytes = -(-sum(_bytes(one) for one in received) // size)
+        for measured, (least, most) in zip(self.units, working):
+            if sizes[-1] > sizes[0]:
+                measured.working_bytes = max(0, -(-(most - least) // (sizes[-1] - sizes[0])))
+            measured.working_fixed_bytes = max(0, most - measured.working_bytes * sizes[-1])
+
+    def measure_times(self, size: int) -> None:
+        found = self._times_in_one_piece(size) or self._times_alone(size)
+        for measured, (forward, backward) in zip(self.units, found):
+            measured.forward_ms.append(forward)
+            measured.backward_ms.append(backward)
+
+    def _times_in_one_piece(self, size: int) -> list[tuple[float, float]] | None:
+        """None if the device has too little memory for the whole model, or its units' times cannot be told apart."""
+        stage = self._one_piece(size)
+        clocks: list[tuple[list[float], list[float]] | None] = []
+
+        def compute() -> _Passed:
+            clock = UnitClock(self._cuts.seams, self._cuts.units, self._device)
+            passed = stage.compute(clock)
+            clocks.append(clock.times())
+            return passed
+
+        try:
+            _repeated(compute)
+        except torch.cuda.OutOfMemoryError:
+            return None
+        known = [one for one in clocks if one is not None]
+        if not known:
+            return None
+        return [
+            (min(forward[unit] for forward, _ in known), min(backward[unit] for _, backward in known))
+            for unit in range(len(self.units))
+        ]
+
+    def _times_alone(self, size: int) -> list[tuple[float, float]]:
+        """Times of each unit as a stage of its own. Their sum is more than the time of the whole model."""
         batch = to_device(self._get(size), self._device)
         received: list[torch.Tensor] = []
-        for unit, measured in zip(self._cuts.units, self.units):
+        found = []
+        for unit in self._cuts.units:
             stage = _Stage(self, unit, batch, received)
-            if with_memory:
-                measured.kept_bytes = -(-stage.kept_bytes() // size)
-                measured.peak_bytes = _peak_bytes(stage.compute, self._device)
             received = stage.compute().outputs
             passes = _repeated(stage.compute)
-            measured.forward_ms.append(min(one.forward_ms for one in passes))
-            measured.backward_ms.append(min(one.backward_ms for one in passes))
-            if with_memory and unit is not self._cuts.units[-1]:
-                measured.sent_bytes = -(-sum(_bytes(one) for one in received) // size)
+            found.append((min(one.forward_ms for one in passes), min(one.backward_ms for one in passes)))
+        return found
 
     def whole(self, size: int) -> dict[str, Any] | None:
         """The same of the whole model in one piece. None if its device has too little memory for that."""
-        batch = to_device(self._get(size), self._device)
-        blocks = len(self._cuts.seams.blocks)
-        one_piece = Unit(0, blocks, "the whole model", weights=self._cuts.weights(0, len(self._cuts.units)))
-        stage = _Stage(self, one_piece, batch, [])
+        stage = self._one_piece(size)
         try:
             peak = _peak_bytes(stage.compute, self._device)
             passes = _repeated(stage.compute)
@@ -158,6 +212,29 @@ class _Measuring:
             "backward_ms": min(one.backward_ms for one in passes),
             "peak_bytes": peak,
         }
+
+    def _one_piece(self, size: int) -> _Stage:
+        weights = self._cuts.weights(0, len(self._cuts.units))
+        unit = Unit(0, len(self._cuts.seams.blocks), "the whole model", weights=weights)
+        return _Stage(self, unit, to_device(self._get(size), self._device), [])
+
+    @contextmanager
+    def gradients_added_up_early(self) -> Iterator[None]:
+        """A stage adds up each gradient as soon as its backward pass has it, if PyTorch can say so (2.1)."""
+        handles = []
+        for index, parameter in enumerate(self._parameters):
+            hook: Any = getattr(parameter, "register_post_accumulate_grad_hook", None)
+            if hook is not None and parameter.requires_grad:
+                handles.append(hook(lambda one, index=index: self._add_to_computing(index, one)))
+        try:
+            yield
+        finally:
+            for handle in handles:
+                handle.remove()
+
+    def _add_to_computing(self, index: int, parameter: Any) -> None:
+        if self.computing is not None:
+            self.computing.add_up(index, parameter)
 
 
 class _Stage:
@@ -176,45 +253,45 @@ class _Stage:
             absent=[place for place in of._outside if place.number not in unit.weights],
         )
 
-    def compute(self) -> _Passed:
-        """A forward and a backward pass. The gradients are added up, as a stage does it."""
+    def compute(self, clock: UnitClock | None = None, hold: Callable[[Any], Any] | None = None) -> _Passed:
+        """A forward and a backward pass. The gradients are added up, as a stage does it.
+
+        hold() is called with every tensor that a stage holds from one pass to the other, but not with its outputs.
+        """
         batch = copy.deepcopy(self._batch)  # the program may change it
         received = [one.detach().clone().requires_grad_(one.requires_grad) for one in self._received]
         seed_step(_SEED, self._of._device, self._of._cuts.seams.others_draw)
         passing = self._forward.begin_with(received, _SEED)
         began = self._now()
         try:
-            with passing:
+            with passing, clock.forward() if clock else contextlib.nullcontext(), _saved(hold):
                 result = self._of._loss(self._of._model, batch)
             outputs = [result[0] if isinstance(result, tuple) else result]
         except Ended as ended:
             outputs = ended.tensors
+        if hold:
+            for one in received:
+                hold(one)
         forward = self._now() - began
         roots = [one for one in outputs if one.requires_grad]
         gradients = [torch.ones_like(root) for root in roots]
         sent = [one.detach().requires_grad_(one.requires_grad) for one in outputs]
         began = self._now()
-        if roots:
-            with passing.begin_with(received, _SEED).recompute():
-                torch.autograd.backward(roots, gradients)
-        self._add_up()
+        with clock.backward() if clock else contextlib.nullcontext():
+            if roots:
+                self._of.computing = self
+                with passing.begin_with(received, _SEED).recompute():
+                    torch.autograd.backward(roots, gradients)
+                self._of.computing = None
+            for index, parameter in enumerate(self._of._parameters):
+                self.add_up(index, parameter)
         return _Passed(sent, 1000 * forward, 1000 * (self._now() - began))
 
     def kept_bytes(self) -> int:
-        """The memory that autograd keeps between the two passes. Each storage counts once, those of weights not."""
-        model = self._of._root
-        known = {_storage_of(one)[0] for one in [*model.parameters(), *model.buffers()]}
-        kept: dict[Any, int] = {}
-
-        def keep(tensor: torch.Tensor) -> torch.Tensor:
-            place, size = _storage_of(tensor)
-            if place not in known:
-                kept[place] = size
-            return tensor
-
-        with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-            self.compute()
-        return sum(kept.values())
+        """The memory that a stage keeps between the two passes."""
+        kept = KeptMemory(self._of._root)
+        self.compute(hold=kept.keep)
+        return kept.bytes
 
     def _now(self) -> float:
         if self._of._device.type == "cuda":
@@ -222,16 +299,20 @@ class _Stage:
         return time.perf_counter()
 
     @torch.no_grad()
-    def _add_up(self) -> None:
-        for index, parameter in enumerate(self._of._parameters):
-            gradient = dense(parameter.grad)
-            parameter.grad = None
-            if gradient is None:
-                continue
-            if index in self._sums:
-                self._sums[index].add_(gradient)
-            else:
-                self._sums[index] = gradient
+    def add_up(self, index: int, parameter: Any) -> None:
+        gradient = dense(parameter.grad)
+        parameter.grad = None
+        if gradient is None:
+            return
+        if index in self._sums:
+            self._sums[index].add_(gradient)
+        else:
+            self._sums[index] = gradient
+
+
+def _saved(hold: Callable[[Any], Any] | None) -> Any:
+    """A context in which hold() is called with what autograd saves."""
+    return torch.autograd.graph.saved_tensors_hooks(hold, lambda one: one) if hold else contextlib.nullcontext()
 
 
 def _repeated(compute: Callable[[], _Passed]) -> list[_Passed]:
@@ -245,15 +326,6 @@ def _repeated(compute: Callable[[], _Passed]) -> list[_Passed]:
 
 def _bytes(tensor: torch.Tensor) -> int:
     return tensor.numel() * tensor.element_size()
-
-
-def _storage_of(tensor: torch.Tensor) -> tuple[Any, int]:
-    """The place of the memory that a tensor lies in, and its size."""
-    try:
-        storage = tensor.untyped_storage()
-        return (tensor.device, storage.data_ptr()), storage.nbytes()
-    except (RuntimeError, NotImplementedError, AttributeError):  # sparse, or of a class of its own
-        return id(tensor), _bytes(tensor)
 
 
 def _peak_bytes(compute: Callable[[], Any], device: torch.device) -> int | None:

@@ -44,6 +44,8 @@ def to_send(batch: Any) -> Any:
 
     torch does so if tensors have many bytes, share their memory or are not plain ones in the processor's memory.
     """
+    if not hasattr(torch, "UntypedStorage") or not hasattr(torch.Tensor, "untyped_storage"):
+        return batch  # torch before 2.0 does not say what a tensor's memory is
     data = io.BytesIO()
     try:
         _Pickler(data).dump(batch)

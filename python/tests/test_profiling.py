@@ -10,11 +10,13 @@ import torch
 from stage_models import gpt2
 from torch import nn
 from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
 
 from paceline.cuts import find_cuts
 from paceline.inventory import take_inventory
 from paceline.loading import Load, Loads
 from paceline.profiling import profile, sizes_up_to
+from paceline.unit_clock import UnitClock
 
 pytestmark = pytest.mark.skipif(not hasattr(torch, "compile"), reason="stages need PyTorch 2.0 or later")
 CPU = torch.device("cpu")
@@ -67,6 +69,42 @@ def test_memory_that_is_saved_twice_counts_once() -> None:
     assert [unit["kept_bytes"] for unit in units] == [2 * 4 * 6, 2 * 4 * 6]
 
 
+def test_memory_that_comes_and_goes_has_a_part_for_each_sample() -> None:
+    class Busy(nn.Module):
+        def __init__(self, fixed: int, each: int) -> None:
+            super().__init__()
+            self.linear = nn.Linear(6, 6)
+            self.sizes = fixed, each
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            fixed, each = self.sizes
+            with torch.no_grad():
+                torch.zeros(fixed)
+                torch.zeros(len(x), each)
+            return self.linear(x)
+
+    model = nn.Sequential(Busy(100_000, 0), Busy(0, 10_000), Busy(0, 0))
+    fixed, each, idle = measured(model, squares, lambda count: torch.randn(count, 6), [2, 8])["units"]
+    assert 400_000 <= fixed["working_fixed_bytes"] < 410_000
+    assert 39_000 < each["working_bytes"] < 41_000
+    assert each["working_bytes"] > 100 * max(idle["working_bytes"], fixed["working_bytes"])
+    assert [unit["kept_bytes"] for unit in (fixed, each, idle)] == [4 * 6] * 3
+
+
+def test_memory_that_a_second_forward_pass_saves_is_not_kept() -> None:
+    class Checkpointed(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = nn.Sequential(nn.Linear(6, 600), nn.ReLU(), nn.Linear(600, 6))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return checkpoint(self.inner, x, use_reentrant=False)
+
+    model = nn.Sequential(Checkpointed(), Checkpointed())
+    units = measured(model, squares, lambda count: torch.randn(count, 6, requires_grad=True), [4])["units"]
+    assert [unit["kept_bytes"] for unit in units] == [4 * 6] * 2
+
+
 def test_frozen_weights_are_not_trained() -> None:
     model = linears(6, 10, 4, 8)
     model[0].requires_grad_(False)
@@ -117,6 +155,7 @@ def test_a_gpt2_has_each_parameter_once_and_its_tied_head_in_both() -> None:
     assert [unit["parameters"] for unit in units] == [tokens + positions + block, block, block, block + 2 * 16]
     assert [unit["tied_bytes"] for unit in units] == [0, 0, 0, 4 * tokens]
     assert units[3]["tied_to"] == 0
+    assert [unit["returned_bytes"] for unit in units] == [4 * tokens] * 3 + [0]
 
 
 def test_nothing_is_trained_and_no_gradient_stays() -> None:
@@ -126,6 +165,72 @@ def test_nothing_is_trained_and_no_gradient_stays() -> None:
     for parameter, old in zip(model.parameters(), before):
         assert torch.equal(parameter, old)
         assert parameter.grad is None
+
+
+class Prepared(nn.Module):
+    """Small blocks behind work that every stage does again."""
+
+    def __init__(self, blocks: nn.Module) -> None:
+        super().__init__()
+        self.blocks = blocks
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for _ in range(20):
+            x = torch.linalg.qr(x @ x.T + torch.eye(len(x)))[0] @ x
+        return self.blocks(x)
+
+
+def of_all_units(found: Any, key: str) -> float:
+    return sum(unit[key][-1] for unit in found["units"])
+
+
+def test_work_before_the_blocks_counts_once() -> None:
+    model = Prepared(linears(*[64] * 9))
+    found = measured(model, squares, lambda count: torch.randn(64, 64), [8])
+    assert len(found["units"]) == 8
+    # Eight stages would do it eight times.
+    assert of_all_units(found, "forward_ms") < 3 * found["whole"]["forward_ms"]
+    assert found["units"][0]["forward_ms"][-1] > of_all_units(found, "forward_ms") / 2
+
+
+def test_units_add_up_to_the_model() -> None:
+    found = measured(Gpt(), next_token, lambda count: torch.randint(50, (count, 7)), [2, 8])
+    for key in ("forward_ms", "backward_ms"):
+        assert found["whole"][key] / 2 < of_all_units(found, key) < 2 * found["whole"][key]
+
+
+def test_backward_passes_are_of_the_units_that_are_trained() -> None:
+    model = linears(*[256] * 5)
+    model[:2].requires_grad_(False)
+    units = measured(model, squares, lambda count: torch.randn(count, 256), [64])["units"]
+    backward = [unit["backward_ms"][0] for unit in units]
+    assert backward[0] == 0 and backward[3] > 0
+    assert all(unit["forward_ms"][0] > 0 for unit in units)
+
+
+def test_blocks_that_a_backward_pass_calls_again_are_measured_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr("paceline.profiling._Measuring._times_alone")
+
+    class Checkpointed(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.blocks = linears(*[256] * 5)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            for block in self.blocks:
+                x = checkpoint(block, x, use_reentrant=False)
+            return x
+
+    found = measured(Checkpointed(), squares, lambda count: torch.randn(count, 256, requires_grad=True), [256])
+    assert len(found["units"]) == 4
+    for unit in found["units"]:
+        assert 0 < unit["forward_ms"][0] < unit["backward_ms"][0]
+
+
+def test_units_whose_times_cannot_be_told_apart_are_measured_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(UnitClock, "times", lambda self: None)
+    units = measured(linears(6, 10, 4), squares, lambda count: torch.randn(count, 6), [2, 4])["units"]
+    assert all(len(unit["forward_ms"]) == 2 and min(unit["backward_ms"]) > 0 for unit in units)
 
 
 def test_a_program_that_changes_its_batch_gets_a_whole_one_each_time() -> None:

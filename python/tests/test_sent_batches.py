@@ -13,6 +13,10 @@ import torch
 from paceline.loading import AheadLoader, Load, Loads
 from paceline.sent_batches import AsBytes, to_send
 
+pytestmark = pytest.mark.skipif(
+    not hasattr(torch.Tensor, "untyped_storage"), reason="torch before 2.0 sends every batch itself"
+)
+
 
 class Pair(NamedTuple):
     first: Any

@@ -30,6 +30,10 @@ absl::StatusOr<std::int64_t> count_in(const json& sent, const char* key, std::in
   return found->get<std::int64_t>();
 }
 
+absl::StatusOr<std::int64_t> optional_count_in(const json& sent, const char* key) {
+  return sent.contains(key) ? count_in(sent, key) : 0;
+}
+
 bool is_time(const json& value) {
   return value.is_number() && value.get<double>() >= 0 && value.get<double>() <= kMostMs;
 }
@@ -82,6 +86,9 @@ absl::StatusOr<MeasuredUnit> unit_in(const json& sent, std::size_t number, std::
   PACELINE_ASSIGN_OR_RETURN(unit.backward_ms, times_in(sent, "backward_ms", sizes));
   PACELINE_ASSIGN_OR_RETURN(unit.sent_bytes, count_in(sent, "sent_bytes"));
   PACELINE_ASSIGN_OR_RETURN(unit.kept_bytes, count_in(sent, "kept_bytes"));
+  PACELINE_ASSIGN_OR_RETURN(unit.returned_bytes, optional_count_in(sent, "returned_bytes"));
+  PACELINE_ASSIGN_OR_RETURN(unit.working_bytes, optional_count_in(sent, "working_bytes"));
+  PACELINE_ASSIGN_OR_RETURN(unit.working_fixed_bytes, optional_count_in(sent, "working_fixed_bytes"));
   PACELINE_ASSIGN_OR_RETURN(unit.peak_bytes, peak_in(sent));
   return unit;
 }
@@ -170,6 +177,9 @@ planner::ModelProfile profile_of(const MeasuredModel& model, std::int64_t state_
     if (sum_of(ms) > 0) layer.forward_share = std::clamp(sum_of(unit.forward_ms) / sum_of(ms), 0.01, 0.99);
     layer.output_bytes = unit.sent_bytes;
     layer.activation_bytes = unit.kept_bytes;
+    layer.returned_bytes = unit.returned_bytes;
+    layer.working_bytes = unit.working_bytes;
+    layer.working_fixed_bytes = unit.working_fixed_bytes;
     layer.parameter_bytes = unit.parameter_bytes;
     layer.frozen_bytes = unit.frozen_bytes;
     layer.state_bytes = state_streams * unit.trained * static_cast<std::int64_t>(sizeof(float));

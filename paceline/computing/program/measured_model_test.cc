@@ -22,6 +22,9 @@ json message() {
   json tied = unit("b");
   tied["tied_bytes"] = 40;
   tied["tied_to"] = 0;
+  tied["returned_bytes"] = 24;
+  tied["working_bytes"] = 5;
+  tied["working_fixed_bytes"] = 700;
   return {{"profile",
            {{"model", "Net"},
             {"threads", 2},
@@ -76,6 +79,10 @@ TEST(Measured, BecomesLayersOfAPlan) {
   EXPECT_EQ(layer.state_bytes, 2 * 60 * 4);
   EXPECT_EQ(layer.tied_bytes, 40);
   EXPECT_EQ(layer.tied_to, 0);
+  EXPECT_EQ(layer.returned_bytes, 24);
+  EXPECT_EQ(layer.working_bytes, 5);
+  EXPECT_EQ(layer.working_fixed_bytes, 700);
+  EXPECT_EQ(profile.layers[0].working_bytes, 0);  // the program does not say
 }
 
 TEST(Measured, ThatCannotBeIsOneLine) {
@@ -87,6 +94,7 @@ TEST(Measured, ThatCannotBeIsOneLine) {
     return std::string(status.message());
   };
   EXPECT_THAT(refused("", 1), HasSubstr("no profile of its model"));
+  EXPECT_THAT(refused("/units/1/working_bytes", -1), HasSubstr("working_bytes cannot be"));
   EXPECT_THAT(refused("/threads", 0), HasSubstr("threads cannot be"));
   EXPECT_THAT(refused("/micro_batches", json::array()), HasSubstr("without sizes"));
   EXPECT_THAT(refused("/micro_batches", {4, 2}), HasSubstr("do not ascend"));

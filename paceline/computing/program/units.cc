@@ -20,6 +20,7 @@ planner::ModelProfile profile_of(const Model& model) {
     layer.name = unit.name;
     layer.work_ms = std::max(kLeastWorkMs, unit.flops / kFlopsPerMs);
     layer.output_bytes = unit.message_bytes;
+    layer.returned_bytes = unit.extra_bytes;
     layer.activation_bytes = unit.kept_bytes;
     for (const std::int64_t tensor : unit.tensors) {
       layer.parameter_bytes += model.layout.tensors()[static_cast<std::size_t>(tensor)].size *

@@ -44,6 +44,7 @@ struct Cluster {
   // How much all servers together can receive, and send.
   double server_bytes_per_ms = std::numeric_limits<double>::infinity();
   std::int32_t server_site = 0;
+  bool on_one_host = false;  // all links, also those to the servers, are this host's memory
 
   std::int32_t size() const { return static_cast<std::int32_t>(devices.size()); }
   const Link& link(std::int32_t from, std::int32_t to) const { return links[place(from, to)]; }

@@ -47,6 +47,7 @@ CostModel::CostModel(const Problem& problem)
                  layers.size(), problem.micro_batches.size());
   for (const LayerProfile& layer : layers) {
     if (layer.tied_bytes > 0) tied_.push_back(static_cast<std::int32_t>(weights_.size()) - 1);
+    has_working_ = has_working_ || layer.working_bytes > 0 || layer.working_fixed_bytes > 0;
     weights_.push_back(weights_.back() + layer.parameter_bytes);
     gradients_.push_back(gradients_.back() + layer.parameter_bytes - layer.frozen_bytes);
     activations_.push_back(activations_.back() + layer.activation_bytes);
@@ -65,7 +66,7 @@ CostModel::CostModel(const Problem& problem)
 StageMemory CostModel::memory(std::int32_t begin, std::int32_t end, std::int64_t u,
                               std::int64_t in_flight) const {
   const auto first = static_cast<std::size_t>(begin), last = static_cast<std::size_t>(end);
-  StageMemory memory{weights_[last] - weights_[first], gradient_bytes(begin, end), 0, in_flight};
+  StageMemory memory{weights_[last] - weights_[first], gradient_bytes(begin, end), 0, 0, in_flight};
   for (const std::int32_t l : tied_) {
     const LayerProfile& layer = problem_.model.layers[static_cast<std::size_t>(l)];
     if (l < begin || l >= end || layer.tied_to >= begin) continue;
@@ -74,6 +75,16 @@ StageMemory CostModel::memory(std::int32_t begin, std::int32_t end, std::int64_t
   }
   memory.activations = static_cast<double>(in_flight) * static_cast<double>(u) *
                        static_cast<double>(activations_[last] - activations_[first]);
+  if (!has_working_) return memory;
+  // Measured layers keep their inputs. A stage holds its outputs too until their gradients come.
+  if (last < problem_.model.layers.size())
+    memory.activations += static_cast<double>(in_flight) * static_cast<double>(u) *
+                          static_cast<double>(output_bytes(end));
+  for (std::size_t l = first; l < last; ++l) {
+    const LayerProfile& layer = problem_.model.layers[l];
+    memory.working = std::max(memory.working, static_cast<double>(layer.working_fixed_bytes) +
+                                                  static_cast<double>(u) * static_cast<double>(layer.working_bytes));
+  }
   return memory;
 }
 
@@ -135,7 +146,9 @@ ReplicaTerms CostModel::terms(const PlannedReplica& replica, std::int64_t u) con
     const auto before = devices_of(replica, stages[s - 1]);
     link_ms.push_back(transfer_ms(before, members, stage.begin, u));
     terms.per_sample[cross_site_index()] +=
-        cross_site_share(before, members) * 2 * static_cast<double>(output_bytes(stage.begin));
+        cross_site_share(before, members) *
+        (2 * static_cast<double>(output_bytes(stage.begin)) +
+         static_cast<double>(returned_bytes(stage.begin)) / static_cast<double>(u));
   }
   const ReplicaTime time = pipeline_time(stage_ms, link_ms, widths);
   terms.time.alpha_ms += time.alpha_ms;
@@ -237,7 +250,10 @@ PipelineTimes CostModel::timeline_input(const PlannedReplica& replica, std::int6
       for (const std::int32_t from : devices_of(replica, stages[s - 1]))
         one.links.push_back(problem_.cluster.link(from, n));
     }
-    if (s > 0) one.bytes = static_cast<double>(u) * static_cast<double>(output_bytes(stage.begin));
+    if (s == 0) continue;
+    // The exact schedule sends as much back as there.
+    one.bytes = static_cast<double>(u) * static_cast<double>(output_bytes(stage.begin)) +
+                static_cast<double>(returned_bytes(stage.begin)) / 2;
   }
   return times;
 }

@@ -51,9 +51,10 @@ struct StageMemory {
   std::int64_t weights = 0;
   std::int64_t gradients = 0;
   double activations = 0;      // may be more than any number of bytes
+  double working = 0;          // memory of the computed micro-batch beside what it keeps
   std::int64_t in_flight = 0;  // micro-batches that the activations are of
   std::int64_t total() const {
-    const double bytes = static_cast<double>(weights) + static_cast<double>(gradients) + activations;
+    const double bytes = static_cast<double>(weights) + static_cast<double>(gradients) + activations + working;
     return static_cast<std::int64_t>(std::min(bytes, kMost));
   }
 };
@@ -106,7 +107,8 @@ class CostModel {
   }
   // comm over a link; layer `cut` is the first of the second device.
   double transfer_ms(const Link& link, std::int32_t cut, std::int64_t u) const {
-    return 2 * link.ms(static_cast<double>(u) * static_cast<double>(output_bytes(cut)));
+    return 2 * link.ms(static_cast<double>(u) * static_cast<double>(output_bytes(cut))) +
+           link.sending_ms(static_cast<double>(returned_bytes(cut)));
   }
   double transfer_ms(std::int32_t from, std::int32_t to, std::int32_t cut, std::int64_t u) const {
     return transfer_ms(problem_.cluster.link(from, to), cut, u);
@@ -163,6 +165,9 @@ class CostModel {
   std::int64_t output_bytes(std::int32_t cut) const {
     return problem_.model.layers[static_cast<std::size_t>(cut) - 1].output_bytes;
   }
+  std::int64_t returned_bytes(std::int32_t cut) const {
+    return problem_.model.layers[static_cast<std::size_t>(cut) - 1].returned_bytes;
+  }
   const Device& device_at(std::int32_t device) const {
     return problem_.cluster.devices[static_cast<std::size_t>(device)];
   }
@@ -176,6 +181,7 @@ class CostModel {
   std::vector<std::int64_t> weights_;      // Σ of the first layers
   std::vector<std::int64_t> gradients_;    // Σ of the first layers
   std::vector<std::int64_t> activations_;  // Σ of the first layers
+  bool has_working_ = false;
   std::vector<std::int32_t> tied_;         // layers with weights that an earlier one has too
 };
 

@@ -53,6 +53,38 @@ TEST(StageMemory, TiedWeightsAreOnBothStagesAndOnceOnOne) {
   expect_memory(model.memory(0, 3, 4, 1), 1570, 1170, 4 * 60);
 }
 
+TEST(StageMemory, MeasuredLayersNeedTheLargestWorkingMemoryAndHoldTheirOutputs) {
+  Problem problem = three_layers();
+  problem.model.layers[0].working_fixed_bytes = 100;
+  problem.model.layers[1].working_bytes = 30;
+  problem.model.layers[1].output_bytes = 7;
+  const CostModel model(problem);
+  EXPECT_EQ(model.memory(0, 2, 4, 2).working, 4 * 30);
+  EXPECT_EQ(model.memory(0, 2, 2, 2).working, 100);
+  EXPECT_EQ(model.memory(0, 2, 4, 2).activations, 2 * 4 * (10 + 20 + 7));
+  EXPECT_EQ(model.memory(0, 2, 4, 2).total(), 1500 + 1100 + 296 + 120);
+  EXPECT_EQ(model.memory(2, 3, 4, 2).working, 0);
+  EXPECT_EQ(model.memory(0, 3, 4, 2).activations, 2 * 4 * 60);
+}
+
+TEST(CostModel, GradientsOfTiedWeightsComeBackWithEachMicroBatch) {
+  Problem problem = three_layers();
+  problem.model.layers[1].output_bytes = 10;
+  problem.model.layers[1].returned_bytes = 800;
+  problem.cluster.links.assign(4, {.latency_ms = 1, .bytes_per_ms = 20});
+  problem.cluster.devices[1].site = 1;
+  const CostModel model(problem);
+  EXPECT_DOUBLE_EQ(model.transfer_ms(0, 1, 2, 4), 2 * (1 + 40.0 / 20) + 800.0 / 20);
+  const PlannedReplica replica{.devices = {0, 1}, .cuts = {2}, .samples = 16};
+  const Plan plan{.replicas = {replica}, .micro_batch = 4};
+  const double crossed = 16 * 2 * 10 + 4 * 800;
+  const auto sites = static_cast<std::size_t>(CostKind::kCrossSite);
+  const double without_servers = model.costs(plan, 1)[sites] - 2 * 70;
+  EXPECT_DOUBLE_EQ(without_servers, crossed);
+  // The exact schedule moves as many bytes in all.
+  EXPECT_DOUBLE_EQ(2 * model.timeline_input(replica, 4).stages[1].bytes, 2 * 40 + 800);
+}
+
 TEST(StageMemory, WeightsTiedToFrozenOnesHaveNoGradient) {
   Problem problem = three_layers();
   problem.model.layers[0].frozen_bytes = 990;

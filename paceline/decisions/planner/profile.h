@@ -21,6 +21,10 @@ struct LayerProfile {
   // Weights that an earlier layer has too. A stage with both layers has them once.
   std::int64_t tied_bytes = 0;
   std::int32_t tied_to = 0;  // the number of that layer
+  // Gradients of tied weights, which come back with each micro-batch's gradient if a cut follows.
+  std::int64_t returned_bytes = 0;
+  // Memory that comes and goes while one micro-batch of u samples is computed: fixed + u · the one for a sample.
+  std::int64_t working_bytes = 0, working_fixed_bytes = 0;
 };
 
 struct ModelProfile {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include <absl/strings/str_join.h>
 #include <fmt/format.h>
@@ -9,6 +10,7 @@
 #include "paceline/base/status_macros.h"
 #include "paceline/formats/config/budget.h"
 #include "paceline/formats/config/file_kind.h"
+#include "paceline/formats/config/host_memory.h"
 #include "paceline/formats/config/layer_tables.h"
 #include "paceline/formats/config/parallel.h"
 #include "paceline/formats/config/section.h"
@@ -112,6 +114,31 @@ class ClusterReader {
     return static_cast<std::int32_t>(std::find(sites_.begin(), sites_.end(), name) - sites_.begin());
   }
 
+  // Devices without a name of a host are each on another host, if any device has one.
+  std::int32_t host(const std::string& name) {
+    if (!names_hosts_) return 0;
+    const auto found = std::find(hosts_.begin(), hosts_.end(), name);
+    if (found != hosts_.end() && !name.empty()) return static_cast<std::int32_t>(found - hosts_.begin());
+    hosts_.push_back(name);
+    return static_cast<std::int32_t>(hosts_.size()) - 1;
+  }
+
+  // All devices name the same host, or the file says nothing about hosts, sites and links.
+  void find_hosts() {
+    const toml::array* devices = root_["device"].as_array();
+    std::set<std::string> hosts;
+    bool says_links = root_.contains("link") || root_.contains("cross_site") || root_.contains("path");
+    if (const toml::table* servers = root_["servers"].as_table())
+      says_links |= servers->contains("gbps") || servers->contains("site");
+    for (std::size_t i = 0; devices != nullptr && i < devices->size(); ++i) {
+      const toml::node_view<const toml::node> one((*devices)[i]);
+      hosts.insert(one["host"].value_or(std::string()));
+      says_links |= one["site"] || one["link"];
+    }
+    names_hosts_ = !hosts.empty() && hosts != std::set<std::string>{""};
+    cluster().on_one_host = hosts.size() == 1 && (names_hosts_ || !says_links);
+  }
+
   std::optional<std::int32_t> device(const std::string& name) const {
     const auto& devices = file_.problem.cluster.devices;
     const auto found = std::find_if(devices.begin(), devices.end(),
@@ -132,18 +159,21 @@ class ClusterReader {
     }
     if (!one.layer_ms.empty() && problem().model.layers.empty())
       section.complain("layer_ms", "only with the layers in this file");
-    one.overhead_ms = section.number("overhead_ms", 0, 0, 1e6);
+    one.overhead_ms = section.number("overhead_ms", cluster().on_one_host ? kPassMs : 0, 0, 1e6);
     if (section.has("memory_mb"))
       one.memory_bytes = std::llround(1e6 * section.number("memory_mb", 1, 1e-3, 1e9));
     one.price_per_hour = read_price(section);
     one.power_w = read_power(section);
     one.site = site(section.text("site", sites_.front()));
+    const std::string host_name = section.text("host", "");
+    one.host = host(host_name);
     Section link(section.table("link"), "device.link", complaints_);
-    one.servers = read_wire(link, within_);
+    one.servers = read_wire(link, cluster().on_one_host ? kToServers : within_);
     link.finish();
     const std::int64_t count = section.integer("count", 1, 1, static_cast<std::int64_t>(kMostPlannedDevices));
     section.finish();
     for (std::int64_t i = 0; i < count; ++i) {
+      if (i > 0 && host_name.empty()) one.host = host("");
       one.name = count == 1 ? name : fmt::format("{}-{}", name, i);
       if (device(one.name)) section.complain("name", fmt::format("'{}' is there twice", one.name));
       if (cluster().devices.size() == kMostPlannedDevices)
@@ -156,7 +186,9 @@ class ClusterReader {
   void read_devices() {
     Section servers(top_.table("servers"), "servers", complaints_);
     sites_.push_back(servers.text("site", ""));
-    cluster().server_bytes_per_ms = servers.number("gbps", 10, 1e-6, 1e6) * kBytesPerMs;
+    find_hosts();
+    const double usual = cluster().on_one_host ? kServersBytesPerMs / kBytesPerMs : 10;
+    cluster().server_bytes_per_ms = servers.number("gbps", usual, 1e-6, 1e6) * kBytesPerMs;
     servers.finish();
     Section within(top_.table("link"), "link", complaints_);
     within_ = read_wire(within, {0.05, 10 * kBytesPerMs});
@@ -185,9 +217,10 @@ class ClusterReader {
     const std::int32_t count = cluster().size();
     for (std::int32_t from = 0; from < count; ++from) {
       for (std::int32_t to = 0; to < count; ++to) {
-        const bool apart = cluster().devices[static_cast<std::size_t>(from)].site !=
-                           cluster().devices[static_cast<std::size_t>(to)].site;
-        cluster().links.push_back(apart ? between_ : within_);
+        const planner::Device& one = cluster().devices[static_cast<std::size_t>(from)];
+        const planner::Device& other = cluster().devices[static_cast<std::size_t>(to)];
+        const bool together = cluster().on_one_host || (names_hosts_ && one.host == other.host);
+        cluster().links.push_back(together ? kBetweenProcesses : one.site != other.site ? between_ : within_);
       }
     }
     for (const toml::table* table : top_.tables("path")) {
@@ -257,6 +290,8 @@ class ClusterReader {
   Section top_;
   ClusterFile file_;
   std::vector<std::string> sites_;  // the servers' first
+  std::vector<std::string> hosts_;  // "" of a device that names none
+  bool names_hosts_ = false;
   planner::Link within_, between_;
 };
 

@@ -177,11 +177,54 @@ TEST(ClusterFile, SaysWhatIsWrong) {
   expect_cluster_error("micro_batch = [500]\n" + model + "[[device]]\n", "from 1 to 128");
 }
 
+planner::Cluster cluster_of(const std::string& text) {
+  const auto file = parse_cluster("[model]\nlayers = [1]\n" + text, "c.toml");
+  EXPECT_TRUE(file.ok()) << file.status();
+  return file.ok() ? file->problem.cluster : planner::Cluster{};
+}
+
+TEST(ClusterFile, DevicesOfOneHostShareItsMemory) {
+  for (const char* text : {"[[device]]\n[[device]]\n", "[[device]]\ncount = 2\nhost = \"a\"\n",
+                           "[link]\ngbps = 1\n[[device]]\nhost = \"a\"\n[[device]]\nhost = \"a\"\n"}) {
+    const planner::Cluster cluster = cluster_of(text);
+    EXPECT_TRUE(cluster.on_one_host) << text;
+    EXPECT_DOUBLE_EQ(cluster.link(0, 1).bytes_per_ms, 1e6) << text;
+    EXPECT_DOUBLE_EQ(cluster.devices[1].servers.bytes_per_ms, 4e6) << text;
+    EXPECT_DOUBLE_EQ(cluster.server_bytes_per_ms, 8e6) << text;
+    EXPECT_DOUBLE_EQ(cluster.devices[1].overhead_ms, 0.2) << text;
+  }
+}
+
+TEST(ClusterFile, AFileThatSaysLinksKeepsThem) {
+  const std::string two = "[[device]]\n[[device]]\n";
+  for (const std::string& text :
+       {"[link]\ngbps = 10\n" + two, "[cross_site]\n" + two, "[servers]\ngbps = 10\n" + two,
+        "[[path]]\nfrom = \"d0\"\nto = \"d0\"\n" + two, std::string("[[device]]\nsite = \"s\"\n[[device]]\n"),
+        two + "[device.link]\n"}) {
+    const planner::Cluster cluster = cluster_of(text);
+    EXPECT_FALSE(cluster.on_one_host) << text;
+    EXPECT_DOUBLE_EQ(cluster.devices[0].servers.bytes_per_ms, 1.25e6) << text;
+    EXPECT_DOUBLE_EQ(cluster.devices[1].overhead_ms, 0) << text;
+  }
+}
+
+TEST(ClusterFile, DevicesOfSeveralHostsHaveTheirLinks) {
+  const planner::Cluster cluster =
+      cluster_of("[[device]]\ncount = 2\nhost = \"a\"\n[[device]]\nhost = \"b\"\n[[device]]\ncount = 2\n");
+  EXPECT_FALSE(cluster.on_one_host);
+  EXPECT_DOUBLE_EQ(cluster.link(0, 1).bytes_per_ms, 1e6);
+  EXPECT_DOUBLE_EQ(cluster.link(1, 2).bytes_per_ms, 1.25e6);
+  EXPECT_DOUBLE_EQ(cluster.link(3, 4).bytes_per_ms, 1.25e6);
+  EXPECT_EQ(cluster.devices[0].host, cluster.devices[1].host);
+  EXPECT_NE(cluster.devices[3].host, cluster.devices[4].host);
+  EXPECT_DOUBLE_EQ(cluster.devices[0].servers.bytes_per_ms, 1.25e6);
+}
+
 TEST(ClusterFile, AProfileComesBackAsItWasWritten) {
   planner::ModelProfile profile;
   profile.layers = {{"conv", 1.5, 0.25, 64'500, 129'000, 1'728, 0.75},
                     {"a \"b\" \\", 1, 0.25, 8, 8, 512, 0, 128, 768},
-                    {"head", 0.125, 0.5, 40, 44, 4'096, 0, 0, 0, 256, 1}};
+                    {"head", 0.125, 0.5, 40, 44, 4'096, 0, 0, 0, 256, 1, 300, 20, 1'000}};
   const auto read = parse_profile(profile_text(profile), "p.toml");
   ASSERT_TRUE(read.ok()) << read.status();
   ASSERT_EQ(read->layers.size(), 3u);
@@ -197,6 +240,9 @@ TEST(ClusterFile, AProfileComesBackAsItWasWritten) {
     EXPECT_EQ(read->layers[l].state_bytes, profile.layers[l].state_bytes);
     EXPECT_EQ(read->layers[l].tied_bytes, profile.layers[l].tied_bytes);
     EXPECT_EQ(read->layers[l].tied_to, profile.layers[l].tied_to);
+    EXPECT_EQ(read->layers[l].returned_bytes, profile.layers[l].returned_bytes);
+    EXPECT_EQ(read->layers[l].working_bytes, profile.layers[l].working_bytes);
+    EXPECT_EQ(read->layers[l].working_fixed_bytes, profile.layers[l].working_fixed_bytes);
   }
   const auto refused = [](const std::string& layers) {
     return std::string(parse_profile(layers, "p.toml").status().message());

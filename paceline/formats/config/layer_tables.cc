@@ -40,6 +40,9 @@ void read_own(Section& section, const planner::ModelProfile& before, planner::La
   layer.frozen_bytes = read_kilobytes(section, "frozen_kb", 0);
   if (layer.frozen_bytes > layer.parameter_bytes)
     section.complain("frozen_kb", "write at most parameter_kb, of which it is a part");
+  layer.returned_bytes = read_kilobytes(section, "returned_kb", 0);
+  layer.working_bytes = read_kilobytes(section, "working_kb", 0);
+  layer.working_fixed_bytes = read_kilobytes(section, "working_fixed_kb", 0);
   layer.state_bytes = read_kilobytes(section, "state_kb", 0);
   layer.tied_bytes = read_kilobytes(section, "tied_kb", 0);
   if (section.has("tied_to") != section.has("tied_kb"))
@@ -103,6 +106,10 @@ std::string profile_text(const planner::ModelProfile& profile) {
         in_quotes(layer.name), layer.work_ms, layer.forward_share, kilobytes(layer.output_bytes),
         kilobytes(layer.activation_bytes), kilobytes(layer.parameter_bytes));
     if (layer.fixed_ms > 0) text += fmt::format("fixed_ms = {:.6g}\n", layer.fixed_ms);
+    if (layer.returned_bytes > 0) text += fmt::format("returned_kb = {}\n", kilobytes(layer.returned_bytes));
+    if (layer.working_bytes > 0) text += fmt::format("working_kb = {}\n", kilobytes(layer.working_bytes));
+    if (layer.working_fixed_bytes > 0)
+      text += fmt::format("working_fixed_kb = {}\n", kilobytes(layer.working_fixed_bytes));
     if (layer.frozen_bytes > 0) text += fmt::format("frozen_kb = {}\n", kilobytes(layer.frozen_bytes));
     if (layer.state_bytes > 0) text += fmt::format("state_kb = {}\n", kilobytes(layer.state_bytes));
     if (layer.tied_bytes > 0) {

@@ -10,19 +10,14 @@
 #include <fmt/ranges.h>
 
 #include "paceline/base/check.h"
+#include "paceline/formats/config/host_memory.h"
 
 namespace paceline::config {
 
 namespace {
 
-// Links within one host: a stage's output is copied out and in; pushing and pulling is a pass over memory,
-// and a round through the coordinator.
-constexpr planner::Link kBetweenProcesses{.latency_ms = 0.05, .bytes_per_ms = 1e6};
-constexpr planner::Link kToServers{.latency_ms = 0.5, .bytes_per_ms = 4e6};
-constexpr double kServersBytesPerMs = 8e6;
 // time until workers have taken other roles, and the next batch has begun
 constexpr double kMigrationMs = 100;
-constexpr double kPassMs = 0.2;  // for each micro-batch on a stage, whatever its size
 
 double bytes_per_ms(double gbps) { return gbps * 1e9 / 8 / 1000; }
 

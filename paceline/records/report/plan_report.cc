@@ -35,6 +35,18 @@ std::string layers_bar(std::int32_t begin, std::int32_t end, std::int32_t layers
   return text;
 }
 
+// The speeds that a plan takes for a host's memory, because nobody has measured them.
+std::string host_text(const planner::Cluster& cluster) {
+  if (!cluster.on_one_host) return "";
+  const planner::Link& servers = cluster.devices.front().servers;
+  const auto speed = [](const planner::Link& link) {
+    return fmt::format("{:.3g} ms and {:.3g} GB/s", link.latency_ms, link.bytes_per_ms / 1e6);
+  };
+  std::string text = "all devices are on one host: its memory moves gradients and weights with " + speed(servers);
+  if (cluster.size() > 1) text += ", activations with " + speed(cluster.link(0, 1));
+  return text + "\n";
+}
+
 std::string memory_text(const planner::Device& device, std::int64_t bytes) {
   const double need = static_cast<double>(bytes) / kMegabyte;
   if (device.memory_bytes == planner::Device::kNoLimit) return fmt::format("{:.4g} MB", need);
@@ -81,7 +93,7 @@ double samples_a_second(const Problem& problem, const Planned& planned) {
 }
 
 std::string memory_table(const Problem& problem, const Planned& planned) {
-  TextTable table({"memory, MB", "weights", "gradients", "activations", "micro-batches", "in all", "has"},
+  TextTable table({"memory, MB", "weights", "gradients", "activations", "working", "micro-batches", "in all", "has"},
                   TextTable::LastColumn::kNumbers);
   const auto megabytes = [](double bytes) { return fmt::format("{:.4g}", bytes / kMegabyte); };
   for (std::size_t g = 0; g < planned.found.plan.replicas.size(); ++g) {
@@ -91,7 +103,7 @@ std::string memory_table(const Problem& problem, const Planned& planned) {
       const planner::StageMemory& memory = planned.forecast.replicas[g].memory[d];
       const bool limited = device.memory_bytes != planner::Device::kNoLimit;
       table.add({printable(device.name), megabytes(static_cast<double>(memory.weights)),
-                 megabytes(static_cast<double>(memory.gradients)), megabytes(memory.activations),
+                 megabytes(static_cast<double>(memory.gradients)), megabytes(memory.activations), megabytes(memory.working),
                  fmt::format("{}", memory.in_flight), megabytes(static_cast<double>(memory.total())),
                  limited ? megabytes(static_cast<double>(device.memory_bytes)) : kUnknownCell});
     }
@@ -161,7 +173,7 @@ std::string plan_text(const Problem& problem, const Planned& planned,
   const std::vector<std::int32_t> unused = planner::unused_devices(problem, plan);
   if (!unused.empty())
     text += "not used: " + printable(planner::names_of(problem, {unused, {}, 0}, ", ")) + "\n";
-  text += "\n" + memory_table(problem, planned) + servers_text(problem);
+  text += host_text(problem.cluster) + "\n" + memory_table(problem, planned) + servers_text(problem);
   const auto cost = [&](planner::CostKind kind) { return forecast.costs[static_cast<std::size_t>(kind)]; };
   text += fmt::format("\na batch costs {:.4g} in money, {:.4g} J, {:.4g} MB between sites\n\n",
                       cost(planner::CostKind::kMoney), cost(planner::CostKind::kEnergy),
@@ -200,7 +212,8 @@ Json plan_json(const Problem& problem, const Planned& planned,
           memory_json(forecast,
                       [](const planner::StageMemory& one) { return static_cast<double>(one.gradients); })},
          {"activations_mb",
-          memory_json(forecast, [](const planner::StageMemory& one) { return one.activations; })}});
+          memory_json(forecast, [](const planner::StageMemory& one) { return one.activations; })},
+         {"working_mb", memory_json(forecast, [](const planner::StageMemory& one) { return one.working; })}});
   }
   Json baselines = Json::object();
   for (const planner::BaselineResult& one : planned.baselines)
