@@ -218,7 +218,7 @@ def test_units_keep_what_the_whole_model_keeps_for_its_backward_pass(name: str) 
     kept = KeptMemory(bench.model)
     with kept.counting():
         bench.loss(bench.model, to_device(bench.loads[Load((0, 1), 0)], CPU))
-    whole = kept.bytes / 2  # of two samples
+    whole = kept.bytes / 2  # for one sample; the batch has two
     # The input of a unit is the output of the one before it, and two stages have it both.
     assert whole <= sum(unit.kept_bytes for unit in bench.cuts.units) <= 1.3 * whole
 

@@ -67,7 +67,8 @@ std::string name_in(const json& sent, const char* key) {
 
 absl::StatusOr<MeasuredUnit> unit_in(const json& sent, std::size_t number, std::size_t sizes) {
   if (!sent.is_object()) return wrong("sent a profile with a unit that is not an object");
-  MeasuredUnit unit{.name = name_in(sent, "name")};
+  MeasuredUnit unit;
+  unit.name = name_in(sent, "name");
   if (unit.name.empty()) unit.name = fmt::format("unit{}", number);
   PACELINE_ASSIGN_OR_RETURN(unit.parameters, count_in(sent, "parameters"));
   PACELINE_ASSIGN_OR_RETURN(unit.trained, count_in(sent, "trained"));
@@ -129,7 +130,8 @@ absl::StatusOr<MeasuredModel> parse_measured(const std::string& message) {
   const auto found = whole.is_object() ? whole.find("profile") : whole.end();
   if (!whole.is_object() || found == whole.end() || !found->is_object())
     return wrong("sent no profile of its model");
-  MeasuredModel model{.name = name_in(*found, "model")};
+  MeasuredModel model;
+  model.name = name_in(*found, "model");
   PACELINE_ASSIGN_OR_RETURN(model.threads, count_in(*found, "threads", 1));
   PACELINE_ASSIGN_OR_RETURN(model.micro_batches, sizes_in(*found));
   const auto units = found->find("units");

@@ -24,7 +24,7 @@ struct MeasuredUnit {
   std::int64_t returned_bytes = 0;              // gradients of tied weights, in each micro-batch
   // Memory that comes and goes during a micro-batch: for each sample, and whatever its size.
   std::int64_t working_bytes = 0, working_fixed_bytes = 0;
-  std::optional<std::int64_t> peak_bytes;       // the largest micro-batch's, beside the weights
+  std::optional<std::int64_t> peak_bytes;  // the largest micro-batch's, beside the weights
 };
 
 struct MeasuredModel {

@@ -78,12 +78,13 @@ StageMemory CostModel::memory(std::int32_t begin, std::int32_t end, std::int64_t
   if (!has_working_) return memory;
   // Measured layers keep their inputs. A stage holds its outputs too until their gradients come.
   if (last < problem_.model.layers.size())
-    memory.activations += static_cast<double>(in_flight) * static_cast<double>(u) *
-                          static_cast<double>(output_bytes(end));
+    memory.activations +=
+        static_cast<double>(in_flight) * static_cast<double>(u) * static_cast<double>(output_bytes(end));
   for (std::size_t l = first; l < last; ++l) {
     const LayerProfile& layer = problem_.model.layers[l];
-    memory.working = std::max(memory.working, static_cast<double>(layer.working_fixed_bytes) +
-                                                  static_cast<double>(u) * static_cast<double>(layer.working_bytes));
+    memory.working =
+        std::max(memory.working, static_cast<double>(layer.working_fixed_bytes) +
+                                     static_cast<double>(u) * static_cast<double>(layer.working_bytes));
   }
   return memory;
 }

@@ -54,7 +54,8 @@ struct StageMemory {
   double working = 0;          // memory of the computed micro-batch beside what it keeps
   std::int64_t in_flight = 0;  // micro-batches that the activations are of
   std::int64_t total() const {
-    const double bytes = static_cast<double>(weights) + static_cast<double>(gradients) + activations + working;
+    const double bytes =
+        static_cast<double>(weights) + static_cast<double>(gradients) + activations + working;
     return static_cast<std::int64_t>(std::min(bytes, kMost));
   }
 };
@@ -182,7 +183,7 @@ class CostModel {
   std::vector<std::int64_t> gradients_;    // Σ of the first layers
   std::vector<std::int64_t> activations_;  // Σ of the first layers
   bool has_working_ = false;
-  std::vector<std::int32_t> tied_;         // layers with weights that an earlier one has too
+  std::vector<std::int32_t> tied_;  // layers with weights that an earlier one has too
 };
 
 }  // namespace paceline::planner

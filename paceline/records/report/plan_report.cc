@@ -42,7 +42,8 @@ std::string host_text(const planner::Cluster& cluster) {
   const auto speed = [](const planner::Link& link) {
     return fmt::format("{:.3g} ms and {:.3g} GB/s", link.latency_ms, link.bytes_per_ms / 1e6);
   };
-  std::string text = "all devices are on one host: its memory moves gradients and weights with " + speed(servers);
+  std::string text =
+      "all devices are on one host: its memory moves gradients and weights with " + speed(servers);
   if (cluster.size() > 1) text += ", activations with " + speed(cluster.link(0, 1));
   return text + "\n";
 }
@@ -93,8 +94,9 @@ double samples_a_second(const Problem& problem, const Planned& planned) {
 }
 
 std::string memory_table(const Problem& problem, const Planned& planned) {
-  TextTable table({"memory, MB", "weights", "gradients", "activations", "working", "micro-batches", "in all", "has"},
-                  TextTable::LastColumn::kNumbers);
+  TextTable table(
+      {"memory, MB", "weights", "gradients", "activations", "working", "micro-batches", "in all", "has"},
+      TextTable::LastColumn::kNumbers);
   const auto megabytes = [](double bytes) { return fmt::format("{:.4g}", bytes / kMegabyte); };
   for (std::size_t g = 0; g < planned.found.plan.replicas.size(); ++g) {
     const PlannedReplica& replica = planned.found.plan.replicas[g];
@@ -103,8 +105,9 @@ std::string memory_table(const Problem& problem, const Planned& planned) {
       const planner::StageMemory& memory = planned.forecast.replicas[g].memory[d];
       const bool limited = device.memory_bytes != planner::Device::kNoLimit;
       table.add({printable(device.name), megabytes(static_cast<double>(memory.weights)),
-                 megabytes(static_cast<double>(memory.gradients)), megabytes(memory.activations), megabytes(memory.working),
-                 fmt::format("{}", memory.in_flight), megabytes(static_cast<double>(memory.total())),
+                 megabytes(static_cast<double>(memory.gradients)), megabytes(memory.activations),
+                 megabytes(memory.working), fmt::format("{}", memory.in_flight),
+                 megabytes(static_cast<double>(memory.total())),
                  limited ? megabytes(static_cast<double>(device.memory_bytes)) : kUnknownCell});
     }
   }
