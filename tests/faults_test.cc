@@ -408,6 +408,19 @@ TEST_P(NeededOneKilled, TheRunGoesOnByItselfToTheSameWeights) {
 INSTANTIATE_TEST_SUITE_P(Processes, NeededOneKilled, testing::Values("coordinator"),
                          [](const auto& one) { return std::string(one.param); });
 
+// There is nearly always an evaluation under way. It stops with its session, and the evaluator goes on.
+TEST(Faults, ACoordinatorThatDiesDuringAnEvaluationCostsNoEvaluator) {
+  const TempFolder folder;
+  Program train({"train", job_with(folder, cluster("bsp", 2, 20)).string(), "--set", "data.test_samples=590",
+                 "--set", "model.layers=4", "--set", "evaluate.every_epochs=0.02"});
+  ASSERT_TRUE(train.until([&] { return has_checkpoint(folder / "runs"); }));
+  kill(children(train.pid(), "coordinator").at(0), SIGKILL);
+  const Ended ended = train.wait();
+  EXPECT_EQ(ended.status, 0) << ended.errors;
+  EXPECT_EQ(ended.errors.find("evaluator was lost"), std::string::npos) << ended.errors;
+  EXPECT_FALSE(RecordedRun::read(only_run(folder / "runs")).evaluations.empty());
+}
+
 // Workers are forks of a process that is not needed once they run; without it they start as new processes.
 TEST(Faults, AForkServerThatDiesIsNobodysLoss) {
   const TempFolder folder;

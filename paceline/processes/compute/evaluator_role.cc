@@ -65,6 +65,8 @@ absl::Status Evaluator::evaluate(Version version) {
   const auto result =
       engine->evaluate(weights->tensors, job.evaluate_batch, [&] { return !connection.ended(); });
   boards->unpin();
+  // The evaluation stops with the session, and is no error of its own: the next coordinator asks again.
+  if (!result.ok() && connection.ended()) return wire::coordinator_lost();
   PACELINE_RETURN_IF_ERROR(result.status());
   wire::EvaluatorMessage message;
   message.mutable_evaluated()->set_version(version.value());
