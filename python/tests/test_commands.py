@@ -74,6 +74,8 @@ def test_policies_are_known(command: Command) -> None:
 @needs_paceline
 @each_command
 def test_what_only_computes_runs_as_written(command: Command, tmp_path: Path) -> None:
+    if "large.py" in command.words:
+        pytest.skip("test_live_commands.py types this section, with its files")
     if command.words[1] not in RUN_AS_WRITTEN:
         pytest.skip("needs more than its file")
     words = list(command.words[1:])
