@@ -1,6 +1,6 @@
 # Two rules, checked when the build is configured and when a source has changed. A file includes only targets in
 # the DEPS of its own target, and DEPS has no others. So the link lists are also the dependency graph of the
-# source. And the folders of a wing, which is a folder of folders, see only their own wing and those before it.
+# source. The folders of a wing, which is a folder of folders, see only their own wing and the wings before it.
 # Run as a script with -DRULES=FILE, the file that paceline_check_includes writes for all targets.
 cmake_policy(VERSION 3.25)
 include(${RULES})

@@ -24,7 +24,7 @@ class FirstBatches:
         self._before: list[Any] = []
 
     def start(self) -> None:
-        """The gradients are zero, and the program computes a part of a batch next. Or it has made them zero."""
+        """To be called before the program computes a part of a batch, and when it has set its gradients to zero."""
         if self._looking:
             self._before = self._states()
 

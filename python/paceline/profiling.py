@@ -138,9 +138,8 @@ class _Measuring:
         self._outside = [place for place in places_of(inventory.model, inventory) if not place.is_in(modules)]
 
     def measure_memory(self, sizes: list[int]) -> None:
-        working: list[list[int]] = [
-            [] for _ in self.units
-        ]  # a unit's working memory for the smallest and the largest size
+        # Each unit's working memory for the smallest and the largest size.
+        working: list[list[int]] = [[] for _ in self.units]
         for size in (sizes[0], sizes[-1]):
             batch = to_device(self._get(size), self._device)
             received: list[torch.Tensor] = []

@@ -71,7 +71,7 @@ def widen(batches: Any) -> None:
 
 
 class _ForTorchError(Exception):
-    """A batch is none that can be sent as bytes."""
+    """This batch cannot be sent as bytes."""
 
 
 class _Pickler(ForkingPickler):

@@ -25,7 +25,7 @@ class UnitClock:
         self._seams = seams
         self._units = units
         self._device = device
-        self._forward: dict[int, Any] = {}  # for each unit, the mark at which it begins, and the end's at the last
+        self._forward: dict[int, Any] = {}  # for each unit, the mark at which it begins; the last one is the end
         self._untrained: set[int] = set()  # units whose inputs get no gradient
         self._backward: dict[int, Any] = {}  # for each unit, the mark at which the gradient of its inputs is there
 

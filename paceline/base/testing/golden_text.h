@@ -68,8 +68,8 @@ class Event {
   bool is_one_ = false;
 };
 
-// The parts of a line between "; ", as in "run of 3 hosts; copies 2". A phrase that nobody asked for is an error
-// of the text.
+// The parts of a line between "; ", as in "run of 3 hosts; copies 2". A phrase for which the test does not ask fails
+// the test.
 class Phrases {
  public:
   explicit Phrases(const std::string& text) {
@@ -134,7 +134,7 @@ inline void expect_golden(const std::filesystem::path& path, const std::string& 
 }
 
 // The same for a machine that takes events and not each line: nothing follows prose, which `read` sees. `take` gives
-// nullopt for an event that it does not know, which is an error of the text.
+// nullopt for an event that it does not know; then the test fails.
 inline void expect_story(
     const std::filesystem::path& path, const std::string& test,
     const std::function<std::optional<Answers>(const Event&)>& take,

@@ -9,14 +9,13 @@
 //   nobody answers                 or: no answer in time
 //   time passes
 //   stop                           a person wants the end, or: stop with its host, stop at once
-// And what the supervisor sees from then on, without a time:
+// A line without a time says what the supervisor sees from then on:
 //   run folder: nobody leads       or: host 2 leads from ADDRESS, over
 //   starts of w1 fail              or succeed
 #include <filesystem>
-#include <map>
 #include <set>
 
-#include <fmt/format.h>
+#include <absl/strings/str_split.h>
 #include <gtest/gtest.h>
 
 #include "paceline/base/testing/golden_text.h"
@@ -26,13 +25,6 @@ namespace paceline::supervisor {
 namespace {
 
 using golden::Answers;
-
-std::vector<std::string> split(const std::string& text) {
-  std::istringstream in(text);
-  std::vector<std::string> words;
-  for (std::string word; in >> word;) words.push_back(word);
-  return words;
-}
 
 // A story about one supervisor after the other.
 class Story : private LauncherWorld {
@@ -137,7 +129,8 @@ class Story : private LauncherWorld {
   bool answer_in_words(const std::string& attempt, const std::string& words) {
     golden::Phrases phrases(words);
     const bool trains = phrases.has("trains");
-    answer(std::stoi(attempt), trains, split(phrases.after("misses").value_or("")));
+    answer(std::stoi(attempt), trains,
+           absl::StrSplit(phrases.after("misses").value_or(""), ' ', absl::SkipEmpty()));
     return true;
   }
 

@@ -15,8 +15,8 @@
 namespace paceline::cli {
 
 // Trains this host's part of the job. `tell_tasks`: that of NodeOptions. Returns the exit status. Errors:
-// InvalidArgument if no variable says the address of the first host; those of wait_for() if the hosts share no folder;
-// those of node_command().
+// InvalidArgument if no variable says the address of the first host; the errors of wait_for() if the hosts share no
+// folder, and of node_command().
 absl::StatusOr<int> train_on_hosts(const launch::Tasks& tasks, const launch::Environment& environment,
                                    TrainOptions train,
                                    std::function<void(const std::string& job_file)> tell_tasks = {});
