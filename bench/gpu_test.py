@@ -50,7 +50,8 @@ def run(words: list[str], seconds: float, packed: bool = False, **more: str) -> 
 def card_tests(left: float) -> list[Row]:
     """Shards in the card's memory against shards in the host's, to the bit, also after their process was killed."""
     rows: list[Row] = []
-    for what, name in (("shards: the host's bytes", "card_test"), ("shards whose process is killed", "card_deaths_test")):
+    programs = {"shards: the host's bytes": "card_test", "shards whose process is killed": "card_deaths_test"}
+    for what, name in programs.items():
         status, text = run([str(PACK / "bin" / name)], min(left, 90), packed=True)
         passed = re.search(r"\[  PASSED  \] (\d+)", text)
         failed = re.findall(r"\[  FAILED  \] (\S+) \(", text)

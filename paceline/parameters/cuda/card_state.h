@@ -33,7 +33,7 @@ struct CardStateShape {
   struct Chunk {
     std::int32_t first_piece = 0, piece_count = 0;
     std::int64_t begin = 0;                   // position of the first float of its slot
-    std::vector<ps::Layout::Range> ranges{};  // that have a state: a statistic has none
+    std::vector<ps::Layout::Range> ranges{};  // floats with a state; a statistic has none
   };
 
   // One chunk, whose new values replace the old ones. `floats`: of the shard.
@@ -50,7 +50,7 @@ struct CardStateShape {
 
   int streams = 1;
   bool has_slots = false;
-  std::int64_t floats = 0;  // of the shard
+  std::int64_t floats = 0;  // the shard's
   std::int64_t slot_floats = 0;
   std::vector<Chunk> chunks{};
 };
@@ -77,13 +77,13 @@ class CardState {
     std::array<const float*, 2>
         before{};  // values of the version before, which stay; null: they are in `state`
   };
-  // Where the values are: in `state`. Requires: no update is begun and not made.
+  // The places of the values, in `state`. Requires: no update is begun and not made.
   std::vector<Place> places() const;
 
   absl::Status write(const ps::StateStreams& state);
   absl::StatusOr<ps::StateStreams> read() const;
 
-  // As ps::KeptState says.
+  // The same as ps::KeptState's.
   void start(Version version, double fractions);
   absl::StatusOr<ps::KeptState::Left> take_up(Version published);
 
@@ -110,7 +110,7 @@ class CardState {
   CardMemory memory_;  // the number of steps, the marks, and the streams' slots
   std::optional<ipc::SharedMemory> page_;
   ipc::Mapping mapping_;
-  std::int64_t steps_ = 0;  // that the stream has been given
+  std::int64_t steps_ = 0;  // steps that the stream has been given
 };
 
 }  // namespace paceline::cuda

@@ -24,7 +24,7 @@ class CardStepper final : public ps::Stepper {
   struct Kept {
     std::uint64_t identity = 0;  // a number for the shard, its run and its attempt
     std::optional<CardState::Left>
-        left{};                     // by an earlier process with the same plan; nothing: the state is zero
+        left{};                     // an earlier process's with the same plan; nothing: the state is zero
     std::int64_t chunk_floats = 0;  // CardStateShape::in_slots() says what
   };
   // The plan outlives this. `kept`: nothing if the state ends with this. Requires: not `kept` if the optimizer steps

@@ -26,7 +26,7 @@ class KeptMemory {
 
   // Nothing is kept yet. The keep outlives this.
   KeptMemory(ipc::DescriptorKeep& keep, const wire::ServerStart& order);
-  // What an earlier server left in the keep; nothing if it left no shard, or not all that it names.
+  // Memory that an earlier server left in the keep; nothing if it left no shard, or not all that it names.
   static std::optional<KeptMemory> look(ipc::DescriptorKeep& keep);
 
   // The shard and its version on the board.
