@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdlib>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -167,16 +168,18 @@ class OnCard {
   }
 
   void apply_next() {
+    const absl::Status applied = try_next(numbers_for(layout_, shard_->version().next().value()));
+    ASSERT_TRUE(applied.ok()) << applied;
+  }
+  absl::Status try_next(const std::vector<float>& gradient) {
     const CardStream stream = CardStream::create(card_).value();
     const Version version = shard_->version().next();
-    const std::vector<float> gradient = numbers_for(layout_, version.value());
-    ASSERT_TRUE(stream.upload(gradient_.address(), gradient.data(), gradient.size() * sizeof(float)).ok());
-    const absl::Status applied = shard_->apply({.version = version,
-                                                .members = {{gradient_.as<float>(), 1, 1}},
-                                                .learning_rate = 0.1,
-                                                .fraction = version.value() % 2 == 0 ? 1.0 : 0.5,
-                                                .only_finite = true});
-    ASSERT_TRUE(applied.ok()) << applied;
+    EXPECT_TRUE(stream.upload(gradient_.address(), gradient.data(), gradient.size() * sizeof(float)).ok());
+    return shard_->apply({.version = version,
+                          .members = {{gradient_.as<float>(), 1, 1}},
+                          .learning_rate = 0.1,
+                          .fraction = version.value() % 2 == 0 ? 1.0 : 0.5,
+                          .only_finite = true});
   }
   ps::Shard& shard() { return *shard_; }
 
@@ -263,7 +266,8 @@ TEST(CardDeaths, TheNextProcessGoesOnWhereverAnUpdateWasCut) {
       }
       ASSERT_EQ(in_child([&] { return go_on_and_compare(subject, keep, 6); }), kGood);
     }
-    EXPECT_GE(deaths, everywhere ? 14 : 2) << "two updates of three chunks, each with a launch and a word, and the marks";
+    EXPECT_GE(deaths, everywhere ? 14 : 2)
+        << "two updates of three chunks, each with a launch and a word, and the marks";
   }
 }
 
@@ -295,6 +299,28 @@ TEST(CardDeaths, TheNextProcessGoesOnWhenTheFirstIsKilledAtAnyTime) {
     }
     ASSERT_EQ(in_child([&] { return go_on_and_compare(subject, keep, 0); }), kGood);
   }
+}
+
+// The process is killed after the chunk that was not finite was counted.
+TEST(CardDeaths, AVersionThatIsNotFiniteStaysSo) {
+  const Subject subject = small(OptimizerKind::kSgd);
+  ipc::DescriptorKeep keep = ipc::DescriptorKeep::open().value();
+  std::vector<float> gradient = numbers_for(subject.layout, 1);
+  gradient[0] = std::numeric_limits<float>::infinity();
+  constexpr int kMarksAndTwoChunks = 5;
+  ASSERT_EQ(in_child([&] {
+              OnCard first(subject, &keep);
+              Counted::calls_left = kMarksAndTwoChunks;
+              static_cast<void>(first.try_next(gradient));
+              return kNotKilled;
+            }),
+            -SIGKILL);
+  EXPECT_EQ(in_child([&] {
+              OnCard again(subject, &keep);
+              EXPECT_EQ(again.try_next(gradient).code(), absl::StatusCode::kOutOfRange);
+              return kGood;
+            }),
+            kGood);
 }
 
 TEST(CardDeaths, AStateOfAnotherShardIsNotTakenUp) {
