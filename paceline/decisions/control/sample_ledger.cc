@@ -24,7 +24,7 @@ SampleLedger::SampleLedger(std::int64_t dataset_size, std::int64_t total, std::i
 
 std::int64_t SampleLedger::Saved::committed() const {
   std::int64_t count = next;
-  for (const auto& [begin, end] : open) count -= end - begin;
+  for (const auto& [first, last] : open) count -= last - first;
   return count;
 }
 

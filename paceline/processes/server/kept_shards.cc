@@ -50,8 +50,8 @@ absl::StatusOr<KeptShards> KeptShards::start(const wire::ServerStart& order, con
     if (order.copies() > order.hosts_size() || order.shard() >= order.hosts_size())
       return absl::InternalError(
           fmt::format("the coordinator wants {} copies on {} hosts", order.copies(), order.hosts_size()));
-    const auto kept = config::shards_kept(order.hosts_size(), order.copies());
-    const std::vector<ShardId>& here = kept[ServerId(order.shard())];
+    const auto by_server = config::shards_kept(order.hosts_size(), order.copies());
+    const std::vector<ShardId>& here = by_server[ServerId(order.shard())];
     for (std::size_t copy = 1; copy < here.size(); ++copy)
       PACELINE_RETURN_IF_ERROR(shards.add(here[copy].value(), order, job, nullptr, nullptr));
   }
