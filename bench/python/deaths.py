@@ -1,9 +1,9 @@
 """./dev bench deaths: how long a run stands still when its server is killed, and what it loses.
 
 A program trains on two devices under ASP, and its server is killed again and again.
-An outage is a gap between two commits of the journal; the longest gaps, as many as there were kills, are taken for the
-outages. Weights and optimizer state lie in the host's memory, and in a card's: the GPU's if PyTorch finds one, else that
-of the stand-in driver.
+An outage is a gap between two commits of the journal; the longest gaps, as many as there were kills, are taken for
+the outages. Weights and optimizer state lie in the host's memory, and then in a card's: the GPU's if PyTorch finds
+one, else the stand-in driver's.
 """
 
 from __future__ import annotations

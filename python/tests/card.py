@@ -153,7 +153,7 @@ class Card:
         self._thread.start()
 
     def leave(self, seconds: float) -> None:
-        """Nobody listens at the address for so long, as when a server is killed and another one takes its place."""
+        """The address has no listener for so long, as when a server is killed and another one takes its place."""
         self.close()
         threading.Timer(seconds, self._listen).start()
 
