@@ -9,6 +9,7 @@ one, else the stand-in driver's.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import signal
 import sqlite3
@@ -70,10 +71,16 @@ def wait_until(true: object, run: subprocess.Popen[bytes], log: Path) -> None:
         time.sleep(0.005)
 
 
-def gaps_of(journal: Path) -> list[float]:
+def commit_times(folder: Path) -> list[int]:
+    """Nanoseconds, as far as the run has written them down."""
+    for journal in folder.glob("runs/*/journal.sqlite"):
+        with contextlib.suppress(sqlite3.OperationalError), sqlite3.connect(journal) as opened:
+            return [at for (at,) in opened.execute("SELECT at_ns FROM commits ORDER BY seq")]
+    return []
+
+
+def gaps_of(times: list[int]) -> list[float]:
     """Seconds between one commit and the next."""
-    with sqlite3.connect(journal) as opened:
-        times = [at for (at,) in opened.execute("SELECT at_ns FROM commits ORDER BY seq")]
     return [(after - before) / 1e9 for before, after in zip(times, times[1:], strict=False)]
 
 
@@ -97,8 +104,7 @@ def measure(where: str, width: int, kills: int) -> list[str]:
         env["PATH"] = f"{Path(sys.executable).parent}:{env['PATH']}"
         with log.open("w") as out:
             run = subprocess.Popen([*words, str(width)], cwd=folder, env=env, stdout=out, stderr=out)
-        wait_until(lambda: list(folder.glob("runs/*/checkpoints")) and server_of(folder), run, log)
-        time.sleep(3)
+        wait_until(lambda: len(commit_times(folder)) > 20, run, log)
         for kill in range(kills):
             wait_until(lambda: server_of(folder), run, log)
             os.kill(server_of(folder) or 0, signal.SIGKILL)
@@ -108,7 +114,7 @@ def measure(where: str, width: int, kills: int) -> list[str]:
         run.wait()
         text = log.read_text()
         lost = "no commit lost" if "going on from" not in text and "commits lost" not in text else "COMMITS LOST"
-        gaps = sorted(gaps_of(next(folder.glob("runs/*/journal.sqlite"))), reverse=True)
+        gaps = sorted(gaps_of(commit_times(folder)), reverse=True)
     outages = gaps[:kills]
     parameters = width * 17 + width * 1000 + 1000
     return [

@@ -1,4 +1,5 @@
-// Tests of what a live run tells the planner, without any process: the Replanner of a job.
+// Tests of what a live run tells the planner, without any process: the Replanner of a job. replanner_story_test.cc has
+// the courses of a run.
 #include "paceline/decisions/control/replanner.h"
 
 #include <map>
@@ -74,22 +75,6 @@ Orders end_batch(Replanner& replanner, Time at) {
   return carry_out(replanner, at, std::move(orders));
 }
 
-Orders give_up_batch(Replanner& replanner, Time at) {
-  std::vector<control::Order> orders;
-  replanner.give_up_batch(at, orders);
-  return carry_out(replanner, at, std::move(orders));
-}
-
-// One round of a pipeline in which w1 is `slowness` times slower than its pace.
-Change round(Replanner& replanner, const planner::PlannedReplica& replica, int number, double slowness) {
-  const double layer_ms = 96.0 / 8 / 6 * 16;
-  finish(replanner, 0, 16,
-         {from_seconds(replica.cuts[0] * layer_ms / 1000),
-          from_seconds((6 - replica.cuts[0]) * layer_ms * slowness / 1000)},
-         from_seconds(0.2));
-  return end_batch(replanner, Time{} + from_seconds(number * 0.2)).change;
-}
-
 TEST(Replanner, IsForJobsWhosePlannerMadeThePlan) {
   JobConfig other = job("");
   EXPECT_TRUE(replanner_of(other).value()->plans_anew());
@@ -100,14 +85,6 @@ TEST(Replanner, IsForJobsWhosePlannerMadeThePlan) {
   JobConfig wrong = job("");
   wrong.parallel.plan.replicas[0].cuts = {9};
   EXPECT_FALSE(replanner_of(wrong).ok());
-}
-
-TEST(Replanner, LeavesAGoodPlanAlone) {
-  const JobConfig good = job(kMemory);
-  const auto replanner = replanner_of(good).value();
-  join(*replanner, 0, 0);
-  for (int i = 1; i <= 100; ++i)
-    ASSERT_FALSE(round(*replanner, good.parallel.plan.replicas[0], i, 1)) << "round " << i;
 }
 
 TEST(Replanner, SaysWhatABatchTookAndWhatWasPredicted) {
@@ -131,33 +108,6 @@ TEST(Replanner, SaysWhatABatchTookAndWhatWasPredicted) {
   EXPECT_EQ(whole->work[1].device, 1);
   EXPECT_EQ(whole->work[1].computed, from_seconds(0.05));
   EXPECT_FALSE(done(8, 0.35)->regular) << "half a batch";
-}
-
-TEST(Replanner, LeavesThePlanOfAPipelineAsItIs) {
-  JobConfig fixed = job(kMemory);
-  fixed.parallel.mode = Parallel::kPipeline;
-  const auto replanner = replanner_of(fixed).value();
-  join(*replanner, 0, 0);
-  for (int i = 1; i <= 80; ++i)
-    ASSERT_FALSE(round(*replanner, fixed.parallel.plan.replicas[0], i, i > 40 ? 4 : 1));
-}
-
-TEST(Replanner, MovesLayersAwayFromADeviceThatBecameSlow) {
-  const JobConfig uneven = job(kMemory);
-  const planner::PlannedReplica& replica = uneven.parallel.plan.replicas[0];
-  const auto replanner = replanner_of(uneven).value();
-  join(*replanner, 0, 0);
-  for (int i = 1; i <= 40; ++i) ASSERT_FALSE(round(*replanner, replica, i, 1));
-  Change change;
-  for (int i = 41; i <= 80 && !change; ++i) change = round(*replanner, replica, i, 4);
-  ASSERT_TRUE(change);
-  ASSERT_EQ(change->plan.replicas.size(), 1u);
-  const planner::PlannedReplica& now = change->plan.replicas[0];
-  const std::size_t slow = now.devices[0] == 1 ? 0 : 1;
-  EXPECT_LT(now.end(slow, 6) - now.begin(slow), 3);
-  EXPECT_EQ(change->plan.micro_batch, 2);
-  EXPECT_FALSE(change->why.empty());
-  EXPECT_NE(change->line.find("w1"), std::string::npos) << change->line;
 }
 
 // Two devices that each hold the model. One becomes expensive: costs settle at the budget, and the rest buys
@@ -478,41 +428,6 @@ TEST(Replanner, KeepsABudgetOfEnergyByItsData) {
   EXPECT_GT(of_the_hungry, kBatches) << "it is used as far as the budget goes";
 }
 
-TEST(Replanner, PlansAroundADeviceThatLeft) {
-  const auto replanner = replanner_of(job("")).value();
-  ASSERT_TRUE(replanner->left(control::DeviceLeft{1}).ok());
-  EXPECT_TRUE(replanner->nobody_is_here());
-  const Change change = give_up_batch(*replanner, Time{}).change;
-  ASSERT_TRUE(change);
-  EXPECT_EQ(change->plan.replicas, (std::vector<planner::PlannedReplica>{{{0}, {}, 16}}));
-}
-
-TEST(Replanner, SaysWhenTheRestCannotHoldTheModel) {
-  const auto replanner = replanner_of(job(kMemory)).value();
-  ASSERT_TRUE(replanner->left(control::DeviceLeft{1}).ok());
-  const Orders orders = give_up_batch(*replanner, Time{});
-  ASSERT_TRUE(orders.none);
-  EXPECT_FALSE(orders.none->why.empty());
-  EXPECT_FALSE(orders.change);
-}
-
-TEST(Replanner, TakesADeviceInThatComes) {
-  const auto replanner = replanner_of(job("")).value();
-  ASSERT_TRUE(replanner->left(control::DeviceLeft{1}).ok());
-  ASSERT_TRUE(give_up_batch(*replanner, Time{}).change);
-  ASSERT_TRUE(replanner->joined(control::DeviceJoined{1}).ok());
-  join(*replanner, 1, 0);
-  Change change;
-  for (int i = 1; i <= 60 && !change; ++i) {
-    finish(*replanner, 1, 16, {from_seconds(0.192)}, from_seconds(0.192));
-    change = end_batch(*replanner, Time{} + from_seconds(i * 0.195)).change;
-  }
-  ASSERT_TRUE(change);
-  std::size_t devices = 0;
-  for (const planner::PlannedReplica& replica : change->plan.replicas) devices += replica.devices.size();
-  EXPECT_EQ(devices, 2u);
-}
-
 // Three devices. The plan uses two of them, each as a replica.
 JobConfig job_of_three() {
   return parse_job(
@@ -521,85 +436,6 @@ JobConfig job_of_three() {
              "12\n[[layer]]\ncount = 6\nwork_ms = 2\nparameter_kb = 0.1\noutput_kb = 0.1\n",
              "job.toml")
       .value();
-}
-
-// The run goes on while a plan is searched: batches end, and a device may go.
-TEST(Replanner, PlansAgainWhenADeviceLeavesWhileItSearches) {
-  const auto replanner = replanner_of(job_of_three()).value();
-  join(*replanner, 0, 0);
-  join(*replanner, 1, 1);
-  ASSERT_TRUE(replanner->joined(control::DeviceJoined{2}).ok());
-  std::vector<control::Order> orders;
-  const auto round = [&](double at_s) {
-    finish(*replanner, 0, 12, {from_seconds(0.14)}, from_seconds(0.14));
-    finish(*replanner, 1, 12, {from_seconds(0.14)}, from_seconds(0.14));
-    replanner->end_batch(Time(from_seconds(at_s)), orders);
-  };
-  round(0.15);
-  ASSERT_EQ(orders.size(), 1u);
-  const auto search = std::get<control::SearchPlan>(orders[0]);
-  EXPECT_TRUE(replanner->searching());
-  orders.clear();
-  round(0.3);
-  ASSERT_EQ(orders.size(), 1u) << "one search at a time";
-  EXPECT_TRUE(std::holds_alternative<control::BatchDone>(orders[0]));
-  // The one that the search is about to bring in, and one that the plan has.
-  for (const int device : {2, 1}) ASSERT_TRUE(replanner->left(control::DeviceLeft{device}).ok());
-  replanner->left(ReplicaId(1));
-  orders.clear();
-  finish(*replanner, 0, 12, {from_seconds(0.14)}, from_seconds(0.14));
-  replanner->end_batch(Time(from_seconds(0.45)), orders);
-  ASSERT_EQ(orders.size(), 1u);
-  orders.clear();
-  const Time at(from_seconds(0.5));
-  ASSERT_TRUE(replanner->searched(at, control::searched(search), orders).ok());
-  ASSERT_EQ(orders.size(), 1u) << "its result is too old";
-  ASSERT_TRUE(std::holds_alternative<control::SearchPlan>(orders[0]));
-  const Change change = carry_out(*replanner, at, orders).change;
-  ASSERT_TRUE(change);
-  EXPECT_EQ(change->plan.replicas, (std::vector<planner::PlannedReplica>{{{0}, {}, 24}}));
-  orders.clear();
-  EXPECT_FALSE(replanner->searched(at, {}, orders).ok()) << "nobody searches";
-}
-
-// A plan with a device that is gone has a replica that never comes, and the others would wait for it.
-TEST(Replanner, FollowsNoPlanWhoseDeviceLeftWhileItWasSearched) {
-  const auto replanner = replanner_of(job_of_three()).value();
-  join(*replanner, 0, 0);
-  join(*replanner, 1, 1);
-  ASSERT_TRUE(replanner->joined(control::DeviceJoined{2}).ok());
-  std::optional<control::SearchPlan> search;
-  std::vector<control::Order> orders;
-  // A search that takes long: it is seen meanwhile that the third device stays.
-  for (int i = 1; i <= 100; ++i) {
-    finish(*replanner, 0, 12, {from_seconds(0.14)}, from_seconds(0.14));
-    finish(*replanner, 1, 12, {from_seconds(0.14)}, from_seconds(0.14));
-    orders.clear();
-    replanner->end_batch(Time(from_seconds(0.15 * i)), orders);
-    if (i == 1) search = std::get<control::SearchPlan>(orders[0]);
-  }
-  const Time at(from_seconds(16));
-  ASSERT_TRUE(replanner->left(control::DeviceLeft{2}).ok());
-  orders.clear();
-  ASSERT_TRUE(replanner->searched(at, control::searched(*search), orders).ok());
-  EXPECT_FALSE(carry_out(*replanner, at, orders).change);
-  finish(*replanner, 0, 12, {from_seconds(0.14)}, from_seconds(0.14));
-  finish(*replanner, 1, 12, {from_seconds(0.14)}, from_seconds(0.14));
-  EXPECT_FALSE(end_batch(*replanner, at).change);
-}
-
-TEST(Replanner, ADeviceThatComesBackWhileItSearchesIsCountedOn) {
-  const auto replanner = replanner_of(job(kMemory)).value();
-  ASSERT_TRUE(replanner->left(control::DeviceLeft{1}).ok());
-  std::vector<control::Order> orders;
-  replanner->give_up_batch(Time{}, orders);
-  ASSERT_EQ(orders.size(), 1u);
-  const control::PlanSearched without = control::searched(std::get<control::SearchPlan>(orders[0]));
-  EXPECT_FALSE(without.impossible.empty());
-  ASSERT_TRUE(replanner->joined(control::DeviceJoined{1}).ok());
-  orders.clear();
-  ASSERT_TRUE(replanner->searched(Time{}, without, orders).ok());
-  EXPECT_FALSE(carry_out(*replanner, Time{}, orders).none);
 }
 
 // A replica whose gradient is discarded leaves, and its device stays. Its next replica would wait for that of
