@@ -16,7 +16,7 @@
 #include "paceline/decisions/control/controller.h"
 #include "paceline/decisions/control/witnesses.h"
 #include "paceline/decisions/policy/policy_spec.h"
-#include "paceline/records/report/run_stats.h"
+#include "paceline/records/stats/run_stats.h"
 
 namespace paceline::bench {
 namespace {

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "paceline/decisions/policy/testing/every_policy.h"
-#include "paceline/records/report/time_stats.h"
+#include "paceline/records/stats/time_stats.h"
 #include "paceline/simulation/sim/simulation.h"
 #include "paceline/simulation/sim/testing/faulty.h"
 #include "paceline/simulation/sim/virtual_cluster.h"

@@ -149,7 +149,7 @@ async function holds_everywhere(page, what) {
 
 // No number runs over the edge of its tile, however small or large.
 async function tiles_hold(page) {
-  const draw = fs.readFileSync('paceline/records/report/draw.js', 'utf8');
+  const draw = fs.readFileSync('paceline/records/pages/draw.js', 'utf8');
   const own = [/const short_value = [^]*?\n};/, /const tile_class = .*;/].map(one => draw.match(one)[0]).join('\n');
   const {short_value, tile_class} = new Function(`${own} return {short_value, tile_class};`)();
   const texts = [0, 0.0001089, -0.0001089, 0.0010894, 0.98765, 12.3456, 99999.4, -123456, 1e-12, 3e38].map(short_value).map(text => [text, tile_class(text)]);
@@ -255,7 +255,7 @@ async function seeds(page) {
     return [...table.tBodies[0].rows].map(row => row.cells[at].textContent);
   });
   assert.deepEqual(column.map(text => text === '\u2013'), [true, false, true, false], column.join());
-  const source = ['draw', 'curves'].map(name => fs.readFileSync(`paceline/records/report/${name}.js`, 'utf8')).join('\n');
+  const source = ['draw', 'curves'].map(name => fs.readFileSync(`paceline/records/pages/${name}.js`, 'utf8')).join('\n');
   const curve = await page.evaluate(`(() => { ${source}\nreturn mean_curve([[[0, 1], [2, 3], [5, 3]], [[1, 4], [3, 6]]]); })()`);
   assert.deepEqual(curve, {points: [[1, 3], [2, 4], [3, 4.5]], band: [[1, 2, 4], [2, 3, 5], [3, 3, 6]]});
   await holds_everywhere(page, 'a comparison of several seeds');

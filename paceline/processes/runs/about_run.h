@@ -7,7 +7,7 @@
 
 #include "paceline/formats/config/job_config.h"
 #include "paceline/processes/runs/run_origin.h"
-#include "paceline/records/report/json_values.h"
+#include "paceline/records/pages/json_values.h"
 
 namespace paceline::runs {
 

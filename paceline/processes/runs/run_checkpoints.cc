@@ -6,10 +6,10 @@
 #include "paceline/base/data_order.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/processes/runs/run_info.h"
-#include "paceline/records/report/terminal_text.h"
 #include "paceline/records/store/files.h"
 #include "paceline/records/store/journal_reader.h"
 #include "paceline/records/store/shard_files.h"
+#include "paceline/records/tables/terminal_text.h"
 
 namespace paceline::runs {
 

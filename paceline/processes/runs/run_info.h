@@ -16,8 +16,8 @@
 
 #include "paceline/decisions/policy/policy_spec.h"
 #include "paceline/formats/config/job_config.h"
-#include "paceline/records/report/summary.h"
-#include "paceline/records/report/terminal_text.h"
+#include "paceline/records/stats/summary.h"
+#include "paceline/records/tables/terminal_text.h"
 
 namespace paceline::runs {
 

@@ -14,7 +14,7 @@
 #include <fmt/format.h>
 
 #include "paceline/base/control_groups.h"
-#include "paceline/records/report/json_values.h"
+#include "paceline/records/pages/json_values.h"
 #include "paceline/records/store/files.h"
 #include "paceline/records/store/strict_json.h"
 

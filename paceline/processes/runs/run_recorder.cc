@@ -7,9 +7,9 @@
 
 #include "paceline/base/status_macros.h"
 #include "paceline/processes/runs/run_info.h"
-#include "paceline/records/report/metrics.h"
-#include "paceline/records/report/progress_line.h"
+#include "paceline/records/pages/metrics.h"
 #include "paceline/records/store/controller_state_json.h"
+#include "paceline/records/tables/progress_line.h"
 
 namespace paceline::runs {
 

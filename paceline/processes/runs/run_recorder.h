@@ -12,7 +12,7 @@
 #include "paceline/formats/config/job_config.h"
 #include "paceline/formats/wire/paceline.pb.h"
 #include "paceline/processes/runs/run_info.h"
-#include "paceline/records/report/run_stats.h"
+#include "paceline/records/stats/run_stats.h"
 #include "paceline/records/store/journal.h"
 #include "paceline/records/store/line_file.h"
 #include "paceline/records/store/run_folder.h"

@@ -1,4 +1,5 @@
 #include "paceline/processes/runs/run_report.h"
+#include "paceline/records/pages/time_json.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -15,14 +16,14 @@
 #include "paceline/processes/runs/job_file.h"
 #include "paceline/processes/runs/run_info.h"
 #include "paceline/processes/runs/run_origin.h"
-#include "paceline/records/report/html.h"
-#include "paceline/records/report/report_json.h"
-#include "paceline/records/report/run_stats.h"
-#include "paceline/records/report/terminal_text.h"
-#include "paceline/records/report/time_stats.h"
+#include "paceline/records/pages/html.h"
+#include "paceline/records/pages/report_json.h"
+#include "paceline/records/stats/run_stats.h"
+#include "paceline/records/stats/time_stats.h"
 #include "paceline/records/store/files.h"
 #include "paceline/records/store/plausible.h"
 #include "paceline/records/store/whole_run.h"
+#include "paceline/records/tables/terminal_text.h"
 
 namespace paceline::runs {
 

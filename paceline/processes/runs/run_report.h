@@ -7,10 +7,10 @@
 
 #include "paceline/decisions/control/run_listener.h"
 #include "paceline/processes/runs/off_clock.h"
-#include "paceline/records/report/history.h"
-#include "paceline/records/report/json_values.h"
-#include "paceline/records/report/summary.h"
-#include "paceline/records/report/time_ledger.h"
+#include "paceline/records/pages/json_values.h"
+#include "paceline/records/stats/history.h"
+#include "paceline/records/stats/summary.h"
+#include "paceline/records/stats/time_ledger.h"
 #include "paceline/records/store/journal_reader.h"
 #include "paceline/records/store/run_folder.h"
 

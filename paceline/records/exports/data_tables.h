@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "paceline/records/report/json_values.h"
+#include "paceline/records/pages/json_values.h"
 
 namespace paceline::exports {
 

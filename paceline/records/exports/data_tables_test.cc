@@ -1,12 +1,13 @@
 #include "paceline/records/exports/data_tables.h"
+#include "paceline/records/pages/time_json.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "paceline/records/report/example_run.h"
-#include "paceline/records/report/report_json.h"
-#include "paceline/records/report/run_stats.h"
-#include "paceline/records/report/time_stats.h"
+#include "paceline/records/pages/report_json.h"
+#include "paceline/records/stats/example_run.h"
+#include "paceline/records/stats/run_stats.h"
+#include "paceline/records/stats/time_stats.h"
 
 namespace paceline::exports {
 namespace {

@@ -9,7 +9,7 @@
 
 #include <fmt/format.h>
 
-#include "paceline/records/report/terminal_text.h"
+#include "paceline/records/tables/terminal_text.h"
 
 namespace paceline::exports {
 

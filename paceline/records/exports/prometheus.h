@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "paceline/records/report/history.h"
-#include "paceline/records/report/summary.h"
-#include "paceline/records/report/time_ledger.h"
+#include "paceline/records/stats/history.h"
+#include "paceline/records/stats/summary.h"
+#include "paceline/records/stats/time_ledger.h"
 
 namespace paceline::exports {
 

@@ -6,9 +6,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "paceline/records/report/example_run.h"
-#include "paceline/records/report/run_stats.h"
-#include "paceline/records/report/time_stats.h"
+#include "paceline/records/stats/example_run.h"
+#include "paceline/records/stats/run_stats.h"
+#include "paceline/records/stats/time_stats.h"
 
 namespace paceline::exports {
 namespace {

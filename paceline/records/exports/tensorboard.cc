@@ -8,7 +8,7 @@
 #include "paceline/base/overloaded.h"
 #include "paceline/records/exports/metric_names.h"
 #include "paceline/records/exports/record_file.h"
-#include "paceline/records/report/run_stats.h"
+#include "paceline/records/stats/run_stats.h"
 
 namespace paceline::exports {
 

@@ -20,8 +20,8 @@
 #include "paceline/decisions/control/run_listener.h"
 #include "paceline/records/exports/event_file.pb.h"
 #include "paceline/records/exports/text_out.h"
-#include "paceline/records/report/loss_average.h"
-#include "paceline/records/report/summary.h"
+#include "paceline/records/stats/loss_average.h"
+#include "paceline/records/stats/summary.h"
 
 namespace paceline::exports {
 

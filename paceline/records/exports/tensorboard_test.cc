@@ -6,7 +6,7 @@
 #include <set>
 
 #include "paceline/records/exports/record_file.h"
-#include "paceline/records/report/example_run.h"
+#include "paceline/records/stats/example_run.h"
 
 namespace paceline::exports {
 namespace {

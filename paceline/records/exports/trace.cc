@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "paceline/base/overloaded.h"
-#include "paceline/records/report/json_values.h"
+#include "paceline/records/pages/json_values.h"
 
 namespace paceline::exports {
 

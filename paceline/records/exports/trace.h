@@ -24,7 +24,8 @@
 
 #include "paceline/decisions/control/run_listener.h"
 #include "paceline/records/exports/text_out.h"
-#include "paceline/records/report/time_spans.h"
+#include "paceline/records/stats/summary.h"
+#include "paceline/records/stats/time_spans.h"
 
 namespace paceline::exports {
 

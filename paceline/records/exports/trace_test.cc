@@ -10,8 +10,8 @@
 
 #include "paceline/base/resident_memory.h"
 #include "paceline/decisions/policy/policy_spec.h"
-#include "paceline/records/report/example_run.h"
-#include "paceline/records/report/json_values.h"
+#include "paceline/records/pages/json_values.h"
+#include "paceline/records/stats/example_run.h"
 
 namespace paceline::exports {
 namespace {

@@ -3,7 +3,7 @@
 #include "paceline/base/check.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/decisions/control/trace_hash.h"
-#include "paceline/records/report/run_stats.h"
+#include "paceline/records/stats/run_stats.h"
 #include "paceline/simulation/sim/virtual_cluster.h"
 
 namespace paceline::sim {

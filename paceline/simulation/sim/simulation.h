@@ -8,8 +8,8 @@
 
 #include "paceline/decisions/control/controller.h"
 #include "paceline/decisions/policy/policy_spec.h"
-#include "paceline/records/report/history.h"
-#include "paceline/records/report/summary.h"
+#include "paceline/records/stats/history.h"
+#include "paceline/records/stats/summary.h"
 #include "paceline/simulation/sim/scenario.h"
 
 namespace paceline::sim {

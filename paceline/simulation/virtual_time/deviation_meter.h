@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "paceline/parameters/ps/layout.h"
-#include "paceline/records/report/summary.h"
+#include "paceline/records/stats/summary.h"
 
 namespace paceline::virtual_time {
 

@@ -8,11 +8,11 @@
 #include <fmt/format.h>
 
 #include "paceline/processes/launch/print.h"
-#include "paceline/records/report/compared_runs.h"
-#include "paceline/records/report/html.h"
-#include "paceline/records/report/tables.h"
+#include "paceline/records/pages/compared_runs.h"
+#include "paceline/records/pages/html.h"
 #include "paceline/records/store/files.h"
 #include "paceline/records/store/run_folder.h"
+#include "paceline/records/tables/tables.h"
 
 namespace paceline::cli {
 

@@ -21,7 +21,7 @@
 #include "paceline/processes/launch/print.h"
 #include "paceline/processes/peer/grpc_log.h"
 #include "paceline/processes/runs/job_file.h"
-#include "paceline/records/report/json_values.h"
+#include "paceline/records/pages/json_values.h"
 #include "paceline/records/store/strict_json.h"
 #include "paceline/tools/cli/doctor_client.h"
 #include "paceline/tools/cli/doctor_messages.h"

@@ -1,4 +1,5 @@
 #include "paceline/tools/cli/export_run.h"
+#include "paceline/records/tables/time_table.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

@@ -12,7 +12,7 @@
 #include "paceline/parameters/ps/parameter_groups.h"
 #include "paceline/parameters/ps/shard.h"
 #include "paceline/processes/server/kept_shards.h"
-#include "paceline/records/report/terminal_text.h"
+#include "paceline/records/tables/terminal_text.h"
 
 namespace paceline::cli {
 

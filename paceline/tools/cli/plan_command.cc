@@ -9,7 +9,7 @@
 #include "paceline/base/status_macros.h"
 #include "paceline/processes/launch/print.h"
 #include "paceline/processes/runs/job_file.h"
-#include "paceline/records/report/plan_report.h"
+#include "paceline/records/pages/plan_report.h"
 #include "paceline/tools/cli/cluster_problem.h"
 #include "paceline/tools/cli/output.h"
 #include "paceline/tools/cli/standard_input.h"

@@ -14,8 +14,8 @@
 #include "paceline/parameters/ps/update_rule.h"
 #include "paceline/processes/launch/print.h"
 #include "paceline/processes/runs/run_origin.h"
-#include "paceline/records/report/terminal_text.h"
-#include "paceline/records/report/text_table.h"
+#include "paceline/records/tables/terminal_text.h"
+#include "paceline/records/tables/text_table.h"
 #include "paceline/tools/cli/output.h"
 #include "paceline/tools/cli/train_command.h"
 

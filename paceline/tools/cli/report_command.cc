@@ -1,4 +1,5 @@
 #include "paceline/tools/cli/report_command.h"
+#include "paceline/records/tables/time_table.h"
 
 #include <filesystem>
 
@@ -7,9 +8,9 @@
 #include "paceline/base/status_macros.h"
 #include "paceline/processes/launch/print.h"
 #include "paceline/processes/runs/run_report.h"
-#include "paceline/records/report/json_values.h"
-#include "paceline/records/report/terminal_text.h"
+#include "paceline/records/pages/json_values.h"
 #include "paceline/records/store/run_folder.h"
+#include "paceline/records/tables/terminal_text.h"
 #include "paceline/tools/cli/comparison.h"
 
 namespace paceline::cli {

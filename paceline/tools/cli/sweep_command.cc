@@ -19,7 +19,7 @@
 #include "paceline/processes/runs/about_run.h"
 #include "paceline/processes/runs/job_file.h"
 #include "paceline/processes/runs/run_origin.h"
-#include "paceline/records/report/html.h"
+#include "paceline/records/pages/html.h"
 #include "paceline/records/store/files.h"
 #include "paceline/tools/cli/output.h"
 #include "paceline/tools/cli/standard_input.h"

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "paceline/formats/config/sweep.h"
-#include "paceline/records/report/sweep_table.h"
+#include "paceline/records/pages/sweep_table.h"
 
 namespace paceline::cli {
 

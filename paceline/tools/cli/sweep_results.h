@@ -10,7 +10,7 @@
 #include <absl/status/statusor.h>
 
 #include "paceline/base/file_descriptor.h"
-#include "paceline/records/report/sweep_result.h"
+#include "paceline/records/pages/sweep_result.h"
 #include "paceline/records/store/line_file.h"
 
 namespace paceline::cli {

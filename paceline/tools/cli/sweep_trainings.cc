@@ -12,7 +12,7 @@
 #include "paceline/processes/launch/stop_signals.h"
 #include "paceline/processes/runs/job_file.h"
 #include "paceline/processes/runs/run_report.h"
-#include "paceline/records/report/terminal_text.h"
+#include "paceline/records/tables/terminal_text.h"
 #include "paceline/tools/cli/train_command.h"
 
 namespace paceline::cli {

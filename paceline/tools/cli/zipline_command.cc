@@ -8,9 +8,9 @@
 #include "paceline/decisions/policy/search_method.h"
 #include "paceline/formats/config/predicted_times.h"
 #include "paceline/processes/launch/print.h"
-#include "paceline/records/report/json_values.h"
-#include "paceline/records/report/terminal_text.h"
-#include "paceline/records/report/text_table.h"
+#include "paceline/records/pages/json_values.h"
+#include "paceline/records/tables/terminal_text.h"
+#include "paceline/records/tables/text_table.h"
 #include "paceline/tools/cli/output.h"
 #include "paceline/tools/cli/standard_input.h"
 

@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "paceline/records/report/text_table.h"
+#include "paceline/records/tables/text_table.h"
 
 namespace paceline::doctor {
 

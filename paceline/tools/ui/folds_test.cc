@@ -5,10 +5,10 @@
 #include <gtest/gtest.h>
 
 #include "paceline/decisions/policy/policy_spec.h"
-#include "paceline/records/report/example_run.h"
-#include "paceline/records/report/run_stats.h"
-#include "paceline/records/report/testing/moments.h"
-#include "paceline/records/report/time_stats.h"
+#include "paceline/records/stats/example_run.h"
+#include "paceline/records/stats/run_stats.h"
+#include "paceline/records/stats/testing/moments.h"
+#include "paceline/records/stats/time_stats.h"
 #include "paceline/tools/ui/ledger_window.h"
 #include "paceline/tools/ui/live_parts.h"
 #include "paceline/tools/ui/moving_lanes.h"

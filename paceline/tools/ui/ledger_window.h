@@ -4,7 +4,7 @@
 #include <deque>
 #include <utility>
 
-#include "paceline/records/report/time_ledger.h"
+#include "paceline/records/stats/time_ledger.h"
 
 namespace paceline::ui {
 

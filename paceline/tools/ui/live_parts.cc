@@ -1,4 +1,5 @@
 #include "paceline/tools/ui/live_parts.h"
+#include "paceline/records/tables/time_table.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,8 +7,8 @@
 #include <numeric>
 
 #include "paceline/decisions/planner/planner.h"
-#include "paceline/records/report/terminal_text.h"
-#include "paceline/records/report/throughput.h"
+#include "paceline/records/stats/throughput.h"
+#include "paceline/records/tables/terminal_text.h"
 
 namespace paceline::ui {
 

@@ -27,10 +27,10 @@
 
 #include <string>
 
-#include "paceline/records/report/history.h"
-#include "paceline/records/report/json_values.h"
-#include "paceline/records/report/summary.h"
-#include "paceline/records/report/time_ledger.h"
+#include "paceline/records/pages/json_values.h"
+#include "paceline/records/stats/history.h"
+#include "paceline/records/stats/summary.h"
+#include "paceline/records/stats/time_ledger.h"
 #include "paceline/tools/ui/moving_lanes.h"
 #include "paceline/tools/ui/recent.h"
 #include "paceline/tools/ui/run_state.h"

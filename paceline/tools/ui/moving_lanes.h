@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "paceline/decisions/control/run_listener.h"
-#include "paceline/records/report/json_values.h"
-#include "paceline/records/report/time_spans.h"
+#include "paceline/records/pages/json_values.h"
+#include "paceline/records/stats/time_spans.h"
 
 namespace paceline::ui {
 

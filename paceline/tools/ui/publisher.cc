@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "paceline/records/report/json_values.h"
+#include "paceline/records/pages/json_values.h"
 
 namespace paceline::ui {
 

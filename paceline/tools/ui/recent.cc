@@ -5,7 +5,7 @@
 #include <variant>
 
 #include "paceline/base/overloaded.h"
-#include "paceline/records/report/terminal_text.h"
+#include "paceline/records/tables/terminal_text.h"
 
 namespace paceline::ui {
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "paceline/decisions/control/run_listener.h"
-#include "paceline/records/report/thinned.h"
+#include "paceline/records/stats/thinned.h"
 
 namespace paceline::ui {
 

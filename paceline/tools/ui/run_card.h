@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "paceline/records/report/json_values.h"
-#include "paceline/records/report/thinned.h"
+#include "paceline/records/pages/json_values.h"
+#include "paceline/records/stats/thinned.h"
 #include "paceline/records/store/run_folder.h"
 #include "paceline/tools/ui/run_state.h"
 

@@ -15,7 +15,7 @@
 #include <gtest/gtest.h>
 
 #include "paceline/processes/runs/run_info.h"
-#include "paceline/records/report/example_run.h"
+#include "paceline/records/stats/example_run.h"
 #include "paceline/records/store/journal.h"
 #include "paceline/records/store/lock_file.h"
 #include "paceline/records/store/test_directory.h"

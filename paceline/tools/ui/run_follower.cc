@@ -1,4 +1,5 @@
 #include "paceline/tools/ui/run_follower.h"
+#include "paceline/records/pages/time_json.h"
 
 #include <algorithm>
 #include <chrono>

@@ -13,9 +13,9 @@
 
 #include "paceline/formats/config/reach.h"
 #include "paceline/processes/runs/leader.h"
-#include "paceline/records/report/terminal_text.h"
 #include "paceline/records/store/files.h"
 #include "paceline/records/store/journal_reader.h"
+#include "paceline/records/tables/terminal_text.h"
 
 namespace paceline::ui {
 

@@ -4,7 +4,7 @@
 #include <tuple>
 #include <utility>
 
-#include "paceline/records/report/terminal_text.h"
+#include "paceline/records/tables/terminal_text.h"
 
 namespace paceline::ui {
 

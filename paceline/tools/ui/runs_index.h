@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "paceline/records/report/json_values.h"
+#include "paceline/records/pages/json_values.h"
 #include "paceline/tools/ui/run_card.h"
 
 namespace paceline::ui {
