@@ -42,16 +42,11 @@ std::optional<Version> version_of(const std::optional<Restart>& restart) {
   return restart->state.version;
 }
 
-// Weights may go to members as they are made if these orders release them. One that a bound holds back waits
-// for a later version.
-void say_who_waits(wire::Apply& apply, std::span<const control::Order> following) {
-  std::set<std::int32_t> released;
-  for (const control::Order& order : following) {
-    if (const auto* release = std::get_if<control::Release>(&order))
-      released.insert(release->replica.value());
-  }
+// Weights may go to members as they are made if the commit releases them. One that a bound holds back waits for
+// a later version.
+void say_who_waits(wire::Apply& apply, const TimedController::ReleasedNext& released) {
   for (wire::Apply::Member& member : *apply.mutable_members())
-    member.set_waits(released.contains(member.replica()));
+    member.set_waits(released.contains(ReplicaId(member.replica())));
 }
 
 }  // namespace
@@ -527,24 +522,24 @@ void Attempt::lose_evaluator() {
 
 absl::Status Attempt::tell_controller(decltype(control::Fact::what) what) {
   PACELINE_RETURN_IF_ERROR(controller_->take(at_, std::move(what)));
-  follow_plan();
+  follow_plans();
   return absl::OkStatus();
 }
 
-void Attempt::carry_out(std::span<const control::Order> orders) {
+void Attempt::carry_out(const control::Order& order, const TimedController::ReleasedNext& released) {
   if (phase_ == Phase::kStarting && started()) enter(Phase::kTraining);
   std::visit(Overloaded{
-                 [&](const control::CommitRecord& record) { carry_out(record, orders.subspan(1)); },
+                 [&](const control::CommitRecord& record) { carry_out(record, released); },
                  [&](const auto& one) { carry_out(one); },
              },
-             orders.front());
+             order);
 }
 
-void Attempt::carry_out(const control::CommitRecord& record, std::span<const control::Order> following) {
+void Attempt::carry_out(const control::CommitRecord& record, const TimedController::ReleasedNext& released) {
   if (replication_) replication_->ordered(controller_->take_states(), time(at_).time_since_epoch());
   wire::ServerOrder order;
   *order.mutable_apply() = wire::to_wire(record);
-  if (options_.job.hosts > 1) say_who_waits(*order.mutable_apply(), following);
+  if (options_.job.hosts > 1) say_who_waits(*order.mutable_apply(), released);
   for (wire::Apply::Member& member : *order.mutable_apply()->mutable_members())
     member.set_early(early_.committed(ReplicaId(member.replica()), Clock(member.clock())).value());
   if (replication_) {

@@ -16,12 +16,14 @@
 // servers come that have newer versions of an earlier attempt than its checkpoints (RecoveryVote).
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <set>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include <absl/status/status.h>
@@ -143,8 +145,9 @@ class Attempt {
   absl::Status join_those_that_are_whole();
   bool plans_anew() const { return controller_ != nullptr && controller_->plans_anew(); }
   void on(const PlanFound& found);
-  void follow_plan();
-  void change_plan(const control::PlanAdopted& adopted);
+  void follow_plans();
+  void follow(const control::PlanAdopted& adopted);
+  void follow(const control::NoPlan& none);
   void send_away(WorkerPeer peer, const std::string& why);
   // `least_batch`: control::ReplicaLeft has it.
   void remove_worker(WorkerPeer peer, const std::string& why,
@@ -187,9 +190,10 @@ class Attempt {
   std::optional<HostPlace> sender_of(const wire::Received& received) const;
 
   // Orders.
+  // Carries out the orders, and follows plans that are among them.
   absl::Status tell_controller(decltype(control::Fact::what) what);
-  void carry_out(std::span<const control::Order> orders);  // the first of them
-  void carry_out(const control::CommitRecord& record, std::span<const control::Order> following);
+  void carry_out(const control::Order& order, const TimedController::ReleasedNext& released);
+  void carry_out(const control::CommitRecord& record, const TimedController::ReleasedNext& released);
   void carry_out(const control::Release& release);
   void carry_out(const control::Discard& discard) { early_.discarded(discard.replica, discard.clock); }
   void carry_out(const control::Park& park) { early_.parked(park.replica); }
@@ -197,8 +201,8 @@ class Attempt {
     done_ = order.cause != control::FinishCause::kStopped;
     finish();
   }
-  void carry_out(const control::PlanAdopted& adopted) { adopted_ = adopted; }
-  void carry_out(const control::NoPlan& none) { impossible_ = none.why; }
+  void carry_out(const control::PlanAdopted& adopted) { plans_.emplace_back(adopted); }
+  void carry_out(const control::NoPlan& none) { plans_.emplace_back(none); }
   template <class Other>
   void carry_out(const Other&) {}
 
@@ -285,8 +289,7 @@ class Attempt {
   ReplicaTable replicas_;
   EarlyGradients early_;
   LinkWatch link_watch_{options_.job.hosts};
-  std::optional<control::PlanAdopted> adopted_;  // ordered, and not yet followed
-  std::optional<std::string> impossible_;        // why no plan is possible; ordered, and not yet followed
+  std::deque<std::variant<control::PlanAdopted, control::NoPlan>> plans_;  // ordered, and not yet followed
   ServerFleet servers_;
   FirstWeights first_weights_;
   const HostPlace evaluator_host_;

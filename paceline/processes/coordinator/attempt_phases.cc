@@ -78,7 +78,7 @@ void Attempt::stop(const std::string& why, control::FinishCause cause) {
   const bool before = std::exchange(stop_asked_, true);
   if (phase_ == Phase::kStarting) return finish();
   if (before || !training()) return;
-  const absl::Status status = tell_controller(control::StopAsked{why, cause});
+  const absl::Status status = controller_->take(at_, control::StopAsked{why, cause});
   PACELINE_CHECK(status.ok(), "{}", message_of(status));
 }
 

@@ -127,8 +127,10 @@ absl::Status Attempt::make_controller(std::int64_t dataset_size, DataOrder data_
   }
   auto controller = std::make_unique<TimedController>(
       config, policy::make_policy(options_.job.policy), out_,
-      [this](std::span<const control::Order> orders) { carry_out(orders); }, replication_.has_value(),
-      std::move(replanner));
+      [this](const control::Order& order, const TimedController::ReleasedNext& released) {
+        carry_out(order, released);
+      },
+      replication_.has_value(), std::move(replanner));
   if (options_.restart)
     PACELINE_RETURN_IF_ERROR(controller->restore(options_.restart->state, options_.restart->elapsed));
   controller_ = std::move(controller);
@@ -319,6 +321,7 @@ void Attempt::tell_of_discarded(const std::string& why) {
 void Attempt::discard(const Worker& worker, const std::string& why) {
   const LiveReplica replica = replicas_.dissolve(*worker.replica);
   leave(replica, why);
+  follow_plans();
   if (ending()) return;
   if (const LiveReplica* next = replicas_.form(worker, workers_)) give_role(*next);
 }
@@ -332,19 +335,25 @@ void Attempt::on(const PlanFound& found) {
   begin_with_those_here();
 }
 
-// Once the orders of a fact are carried out: following gives other facts.
-void Attempt::follow_plan() {
-  const auto adopted = std::exchange(adopted_, std::nullopt);
-  if (const auto why = std::exchange(impossible_, std::nullopt)) {
-    no_plan_ = absl::ResourceExhaustedError(fmt::format("the devices that are left cannot go on: {}", *why));
-    stop("no plan is possible any more");
-  } else if (adopted && !planner::same_stages(adopted->plan, replicas_.plan())) {
-    change_plan(*adopted);
+// The orders of a fact are carried out first. A plan that is followed gives other facts, and their orders may
+// have another plan: it has its turn here too.
+void Attempt::follow_plans() {
+  while (!plans_.empty()) {
+    const auto next = std::move(plans_.front());
+    plans_.pop_front();
+    std::visit([this](const auto& one) { follow(one); }, next);
   }
 }
 
+void Attempt::follow(const control::NoPlan& none) {
+  no_plan_ =
+      absl::ResourceExhaustedError(fmt::format("the devices that are left cannot go on: {}", none.why));
+  stop("no plan is possible any more");
+}
+
 // A replica that was just released gives its samples back: it has hardly begun.
-void Attempt::change_plan(const control::PlanAdopted& adopted) {
+void Attempt::follow(const control::PlanAdopted& adopted) {
+  if (planner::same_stages(adopted.plan, replicas_.plan())) return;
   const std::string why = "re-planned: " + adopted.why;
   while (!replicas_.all().empty()) leave(replicas_.dissolve(replicas_.all().begin()->first), why);
   if (ending()) return;
@@ -384,6 +393,7 @@ void Attempt::remove_worker(WorkerPeer peer, const std::string& why,
   const Worker gone = *workers_.remove(peer);
   if (ending() || saving_copies()) return;
   if (replica) leave(*replica, of_stage, least_batch);
+  follow_plans();
   wire::ServerOrder order;
   order.mutable_release_reader()->set_reader(reader_slot(gone));
   if (gone.boards_sent) servers_.tell(order);
@@ -405,7 +415,7 @@ void Attempt::leave(const LiveReplica& replica, const std::string& why,
     if (reduces_in_memory(options_.job)) {
       for (auto& [other, remaining] : workers_.all()) remaining.left.push_back(replica.id);
     }
-    const absl::Status status = tell_controller(control::ReplicaLeft{replica.id, why, least_batch});
+    const absl::Status status = controller_->take(at_, control::ReplicaLeft{replica.id, why, least_batch});
     PACELINE_CHECK(status.ok(), "{}", message_of(status));
   }
   // The order comes after commits that the leaving caused: the shards read orders in sequence.
