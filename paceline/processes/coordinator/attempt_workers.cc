@@ -25,6 +25,31 @@ namespace paceline::coordinator {
 namespace {
 // The limit is that long because policies predict hundreds of iterations from one.
 constexpr Duration kLongestCompute = std::chrono::days(30);
+
+absl::Status check(const wire::WorkerReady& ready) {
+  if (ready.worked_ns() < 0 || ready.worked_ns() > ready.compute_ns()) {
+    return absl::InvalidArgumentError(
+        fmt::format("worked for {} ns of {}", ready.worked_ns(), ready.compute_ns()));
+  }
+  if (Duration(ready.compute_ns()) > kLongestCompute) {
+    return absl::InvalidArgumentError(
+        fmt::format("said that an iteration took {} s", to_seconds(Duration(ready.compute_ns()))));
+  }
+  if (ready.loading_ns() < 0 || ready.pulling_ns() < 0 || ready.loading_ns() > ready.compute_ns() ||
+      ready.pulling_ns() > ready.compute_ns() - ready.loading_ns()) {
+    return absl::InvalidArgumentError(fmt::format("waited {} ns for samples and {} ns for weights, of {}",
+                                                  ready.loading_ns(), ready.pulling_ns(),
+                                                  ready.compute_ns()));
+  }
+  if (!plausible(Metrics(ready.metrics().begin(), ready.metrics().end())))
+    return absl::InvalidArgumentError("sent metrics that no program can have sent");
+  if (ready.has_weight() && !(std::isfinite(ready.weight()) && ready.weight() >= 0))
+    return absl::InvalidArgumentError(fmt::format("gave its gradient the weight {}", ready.weight()));
+  if (!std::isfinite(ready.norm()) || ready.norm() < 0)
+    return absl::InvalidArgumentError("sent a gradient of an impossible norm");
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 // ---- Workers ----
@@ -41,8 +66,8 @@ void Attempt::on(const WorkerSaid& said) {
 
 void Attempt::on_hello(WorkerPeer peer, const std::string& name, const std::string& from) {
   if (disconnecting()) return out_.send_disconnect(peer, disconnect_order());
-  const std::string* wrong = why_given_up(name);
-  const auto refusal = wrong != nullptr ? Refusal{*wrong} : workers_.take_place(peer, name, at_);
+  const std::optional<std::string> wrong = contributions_.why_given_up(name);
+  const auto refusal = wrong ? Refusal{*wrong} : workers_.take_place(peer, name, at_);
   if (refusal) {
     out_.tell(fmt::format("refused a worker at {}: {}", from, refusal->why));
     return out_.refuse(peer, refusal->why, refusal->reason);
@@ -52,13 +77,6 @@ void Attempt::on_hello(WorkerPeer peer, const std::string& name, const std::stri
   order.mutable_welcome()->set_job_toml(options_.job_toml);
   order.mutable_welcome()->set_started(options_.restart.has_value() || servers_.all_started());
   out_.send(peer, std::move(order));
-}
-
-const std::string* Attempt::why_given_up(const std::string& name) const {
-  for (const auto* all : {&options_.given_up, &wrong_workers_}) {
-    if (const auto found = all->find(name); found != all->end()) return &found->second;
-  }
-  return nullptr;
 }
 
 absl::Status Attempt::on_message(Worker& worker, const wire::WorkerMessage& message) {
@@ -216,30 +234,11 @@ absl::Status Attempt::join_those_that_are_whole() {
 }
 
 absl::Status Attempt::on_ready(const Worker& worker, const wire::WorkerReady& ready) {
-  if (ready.worked_ns() < 0 || ready.worked_ns() > ready.compute_ns()) {
-    return absl::InvalidArgumentError(
-        fmt::format("worked for {} ns of {}", ready.worked_ns(), ready.compute_ns()));
-  }
-  if (Duration(ready.compute_ns()) > kLongestCompute) {
-    return absl::InvalidArgumentError(
-        fmt::format("said that an iteration took {} s", to_seconds(Duration(ready.compute_ns()))));
-  }
-  if (ready.loading_ns() < 0 || ready.pulling_ns() < 0 || ready.loading_ns() > ready.compute_ns() ||
-      ready.pulling_ns() > ready.compute_ns() - ready.loading_ns()) {
-    return absl::InvalidArgumentError(fmt::format("waited {} ns for samples and {} ns for weights, of {}",
-                                                  ready.loading_ns(), ready.pulling_ns(),
-                                                  ready.compute_ns()));
-  }
-  if (!plausible(Metrics(ready.metrics().begin(), ready.metrics().end())))
-    return absl::InvalidArgumentError("sent metrics that no program can have sent");
-  if (ready.has_weight() && !(std::isfinite(ready.weight()) && ready.weight() >= 0))
-    return absl::InvalidArgumentError(fmt::format("gave its gradient the weight {}", ready.weight()));
-  if (!std::isfinite(ready.norm()) || ready.norm() < 0)
-    return absl::InvalidArgumentError("sent a gradient of an impossible norm");
+  PACELINE_RETURN_IF_ERROR(check(ready));
   if (!counts(worker, ready)) return absl::OkStatus();
   PACELINE_ASSIGN_OR_RETURN(auto fact, replicas_.done(worker, ready));
   if (!fact) return absl::OkStatus();
-  if (std::isfinite(fact->loss)) last_loss_ = fact->loss;
+  contributions_.iteration_had(fact->loss);
   if (!controller_->follows_a_plan()) fact->worked.clear();
   early_.ready(fact->replica, fact->clock);
   PACELINE_RETURN_IF_ERROR(tell_controller(*std::move(fact)));
@@ -290,31 +289,19 @@ bool Attempt::counts(const Worker& worker, const wire::WorkerReady& ready) {
                             .norm = ready.norm()},
                            static_cast<std::size_t>(here));
   switch (judged.verdict) {
-    case control::ContributionWatch::Verdict::kGood:
+    case Contributions::Verdict::kGood:
       return true;
-    case control::ContributionWatch::Verdict::kDiscard:
-      tell_of_discarded(judged.why);
+    case Contributions::Verdict::kDiscard:
       discard(worker, judged.why);
       return false;
-    case control::ContributionWatch::Verdict::kGiveUpWorker:
-      wrong_workers_[worker.name] = judged.why;
+    case Contributions::Verdict::kGiveUpWorker:
       send_away(worker.peer, judged.why);
       return false;
-    case control::ContributionWatch::Verdict::kEndRun:
+    case Contributions::Verdict::kEndRun:
       fail(absl::OutOfRangeError(judged.why));
       return false;
   }
   return true;
-}
-
-// A model that has a few of them all the time does not fill the screen.
-void Attempt::tell_of_discarded(const std::string& why) {
-  constexpr std::int64_t kAll = 3;
-  ++discarded_;
-  const bool power_of_two = (discarded_ & (discarded_ - 1)) == 0;
-  if (discarded_ > kAll && !power_of_two) return out_.tell(why);
-  out_.tell_and_remember(discarded_ > kAll ? fmt::format("{} (the {}th such gradient)", why, discarded_)
-                                           : why);
 }
 
 // Its replica leaves, which gives its samples back, and another one of the same workers comes.
