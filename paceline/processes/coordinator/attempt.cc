@@ -28,11 +28,6 @@ namespace {
 
 // A server that lives comes again within a second.
 constexpr std::chrono::seconds kVotePatience{2};
-// A server that died is started again at once, and one that hangs is killed after 10 s. On a busy machine both may take
-// longer.
-constexpr std::chrono::seconds kServerPatience{30};
-// A server that dies so often without making a version would do so again.
-constexpr int kMostTakeUps = 10;
 
 // Whether a process can have measured this time.
 bool is_time(std::int64_t ns) { return ns >= 0 && Duration(ns) < std::chrono::days(30); }
@@ -42,16 +37,11 @@ std::optional<Version> version_of(const std::optional<Restart>& restart) {
   return restart->state.version;
 }
 
-// Weights may go to members as they are made if these orders release them. One that a bound holds back waits
-// for a later version.
-void say_who_waits(wire::Apply& apply, std::span<const control::Order> following) {
-  std::set<std::int32_t> released;
-  for (const control::Order& order : following) {
-    if (const auto* release = std::get_if<control::Release>(&order))
-      released.insert(release->replica.value());
-  }
+// Weights may go to members as they are made if the commit releases them. One that a bound holds back waits for
+// a later version.
+void say_who_waits(wire::Apply& apply, const TimedController::ReleasedNext& released) {
   for (wire::Apply::Member& member : *apply.mutable_members())
-    member.set_waits(released.contains(member.replica()));
+    member.set_waits(released.contains(ReplicaId(member.replica())));
 }
 
 }  // namespace
@@ -59,7 +49,7 @@ void say_who_waits(wire::Apply& apply, std::span<const control::Order> following
 Attempt::Attempt(AttemptOptions options, SteadyTime start)
     : options_(std::move(options)),
       at_(start),
-      contributions_(options_.job.reject_outliers),
+      contributions_(options_.job.reject_outliers, options_.given_up, out_),
       workers_(options_.job),
       replicas_(options_.job.parallel.plan, options_.new_key),
       servers_(options_.job, out_, options_.new_key, options_.folder_on),
@@ -130,7 +120,7 @@ absl::Status Attempt::on_message(ServerId server, const wire::ServerMessage& mes
       evaluations_.kept(server, Version(message.kept().version()));
       return absl::OkStatus();
     case wire::ServerMessage::kWritten:
-      if (const auto failed = checkpoints_.written(server, message.written())) checkpoint_failed(*failed);
+      result_.Update(checkpoints_.written(server, message.written(), at_));
       finish_if_done();
       return absl::OkStatus();
     case wire::ServerMessage::kHeartbeat: {
@@ -233,7 +223,8 @@ absl::Status Attempt::diverged(const wire::ServerFailed& message) {
   }
   // If all gradients are not finite, no single worker is at fault.
   if (names.size() == replicas_.all().size()) names.clear();
-  return control::diverged(Version(message.diverged()), last_loss_, fmt::to_string(fmt::join(names, ", ")));
+  return control::diverged(Version(message.diverged()), contributions_.last_loss(),
+                           fmt::to_string(fmt::join(names, ", ")));
 }
 
 void Attempt::on_failed(ServerId server, const wire::ServerFailed& message) {
@@ -251,7 +242,7 @@ void Attempt::lose_gradient(ServerId server, const wire::ServerFailed& message) 
   if (const LiveReplica* replica = replicas_.find(ReplicaId(message.not_here()))) {
     const Worker& worker = *replica->workers.front();
     why = fmt::format("{} did not leave the gradient that it said was ready", worker.name);
-    wrong_workers_[worker.name] = why;
+    contributions_.give_up(worker.name, why);
     out_.refuse(worker.peer, why);
   }
   servers_.send_back(server, why);
@@ -270,8 +261,7 @@ void Attempt::miss_server(ServerId server, const std::string& why) {
   const bool trains = training() || phase_ == Phase::kFinishing;
   if (!trains || !servers_.keeps(server)) return lose_server(server, why);
   servers_.miss(server);
-  // A server that dies again before it has started is waited for no longer than one that did not come.
-  missed_servers_.try_emplace(server, Missed{at_, why});
+  missed_servers_.miss(server, at_, why);
   fail_checkpoint_of_missed();
 }
 
@@ -282,34 +272,21 @@ bool Attempt::is_kept_here(ServerId server, const wire::KeptShard& kept) const {
 }
 
 void Attempt::take_up_server(ServerId server, const wire::KeptShard& kept) {
-  Missed& missed = missed_servers_.at(server);
+  const std::string why = missed_servers_.why(server);
   const Version version(kept.version());
-  TakenUp& last = taken_up_[server];
-  last = {version, last.version == version ? last.times + 1 : 1};
-  if (!is_kept_here(server, kept) || last.times > kMostTakeUps || !servers_.take_up(server, version))
-    return lose_server(server, missed.why);
-  missed.version = version;
-  out_.tell_and_remember(
-      fmt::format("{}; it is back with version {}, and nothing is lost", missed.why, version));
+  const bool goes_on = missed_servers_.came(server, version) && is_kept_here(server, kept);
+  if (!goes_on || !servers_.take_up(server, version)) return lose_server(server, why);
+  missed_servers_.takes_up(server, version);
+  out_.tell_and_remember(fmt::format("{}; it is back with version {}, and nothing is lost", why, version));
 }
 
 void Attempt::give_up_missed_servers() {
-  for (const auto& [server, missed] : missed_servers_) {
-    if (at_ - missed.since < kServerPatience) continue;
-    return lose_server(server, missed.why);
-  }
+  if (const auto server = missed_servers_.overdue(at_)) lose_server(*server, missed_servers_.why(*server));
 }
 
-// Files that a server was writing end with it.
 void Attempt::fail_checkpoint_of_missed() {
-  for (const auto& [server, missed] : missed_servers_) {
-    const std::optional<Version> version = checkpoints_.awaited(server);
-    if (!version) continue;
-    wire::ServerWritten written;
-    written.set_version(version->value());
-    written.set_error(missed.why);
-    if (const auto failed = checkpoints_.written(server, written)) checkpoint_failed(*failed);
-  }
+  for (const auto& [server, why] : missed_servers_.reasons())
+    result_.Update(checkpoints_.lost(server, why, at_));
 }
 
 void Attempt::on_ballot(ServerId server, const wire::Ballot& ballot) {
@@ -430,21 +407,19 @@ absl::Status Attempt::on_no_weights(ServerId server, const std::string& error) {
 }
 
 absl::Status Attempt::on_started(ServerId server, const wire::ServerStarted& started) {
-  const auto missed = missed_servers_.find(server);
-  if (missed != missed_servers_.end() && !started.error().empty()) {
-    lose_server(server, fmt::format("{}, and could not go on: {}", missed->second.why,
+  if (missed_servers_.contains(server) && !started.error().empty()) {
+    lose_server(server, fmt::format("{}, and could not go on: {}", missed_servers_.why(server),
                                     store::printable(started.error(), store::kLongestError)));
     return absl::OkStatus();
   }
   if (!started.error().empty()) return on_no_weights(server, started.error());
   PACELINE_RETURN_IF_ERROR(servers_.started(server, started));
-  const bool is_back = missed != missed_servers_.end();
+  const std::optional<Version> taken_up = missed_servers_.started(server);
+  const bool is_back = taken_up.has_value();
   if (is_back) {
     // The server may have died before it said that it had made that version.
-    const Version version = missed->second.version;
-    missed_servers_.erase(missed);
-    if (controller_->hears_of_completion() && version > servers_.applied(server))
-      PACELINE_RETURN_IF_ERROR(on_applied(server, version));
+    if (controller_->hears_of_completion() && *taken_up > servers_.applied(server))
+      PACELINE_RETURN_IF_ERROR(on_applied(server, *taken_up));
   }
   if (!started.card().empty() && !is_back)
     out_.tell_and_remember(fmt::format("weights and optimizer state are in the memory of {}",
@@ -527,24 +502,24 @@ void Attempt::lose_evaluator() {
 
 absl::Status Attempt::tell_controller(decltype(control::Fact::what) what) {
   PACELINE_RETURN_IF_ERROR(controller_->take(at_, std::move(what)));
-  follow_plan();
+  follow_plans();
   return absl::OkStatus();
 }
 
-void Attempt::carry_out(std::span<const control::Order> orders) {
+void Attempt::carry_out(const control::Order& order, const TimedController::ReleasedNext& released) {
   if (phase_ == Phase::kStarting && started()) enter(Phase::kTraining);
   std::visit(Overloaded{
-                 [&](const control::CommitRecord& record) { carry_out(record, orders.subspan(1)); },
+                 [&](const control::CommitRecord& record) { carry_out(record, released); },
                  [&](const auto& one) { carry_out(one); },
              },
-             orders.front());
+             order);
 }
 
-void Attempt::carry_out(const control::CommitRecord& record, std::span<const control::Order> following) {
+void Attempt::carry_out(const control::CommitRecord& record, const TimedController::ReleasedNext& released) {
   if (replication_) replication_->ordered(controller_->take_states(), time(at_).time_since_epoch());
   wire::ServerOrder order;
   *order.mutable_apply() = wire::to_wire(record);
-  if (options_.job.hosts > 1) say_who_waits(*order.mutable_apply(), following);
+  if (options_.job.hosts > 1) say_who_waits(*order.mutable_apply(), released);
   for (wire::Apply::Member& member : *order.mutable_apply()->mutable_members())
     member.set_early(early_.committed(ReplicaId(member.replica()), Clock(member.clock())).value());
   if (replication_) {

@@ -16,12 +16,14 @@
 // servers come that have newer versions of an earlier attempt than its checkpoints (RecoveryVote).
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <set>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include <absl/status/status.h>
@@ -29,11 +31,9 @@
 
 #include "paceline/base/data_order.h"
 #include "paceline/base/places.h"
-#include "paceline/decisions/control/contribution_watch.h"
 #include "paceline/formats/config/job_config.h"
 #include "paceline/formats/wire/paceline.pb.h"
-#include "paceline/processes/coordinator/checkpoint_retries.h"
-#include "paceline/processes/coordinator/checkpoints.h"
+#include "paceline/processes/coordinator/contributions.h"
 #include "paceline/processes/coordinator/early_gradients.h"
 #include "paceline/processes/coordinator/evaluations.h"
 #include "paceline/processes/coordinator/evaluator_session.h"
@@ -41,11 +41,13 @@
 #include "paceline/processes/coordinator/first_weights.h"
 #include "paceline/processes/coordinator/job_facts.h"
 #include "paceline/processes/coordinator/link_watch.h"
+#include "paceline/processes/coordinator/missed_servers.h"
 #include "paceline/processes/coordinator/phase.h"
 #include "paceline/processes/coordinator/recovery_vote.h"
 #include "paceline/processes/coordinator/replica_table.h"
 #include "paceline/processes/coordinator/replication.h"
 #include "paceline/processes/coordinator/restart.h"
+#include "paceline/processes/coordinator/run_checkpoints.h"
 #include "paceline/processes/coordinator/server_fleet.h"
 #include "paceline/processes/coordinator/timed_controller.h"
 #include "paceline/processes/coordinator/waiting.h"
@@ -105,7 +107,7 @@ class Attempt {
   // such version, or no evaluator.
   absl::StatusOr<Version> next_to_measure() const;
   // Workers that were given up because of their gradients, and why.
-  const std::map<std::string, std::string>& wrong_workers() const { return wrong_workers_; }
+  const std::map<std::string, std::string>& wrong_workers() const { return contributions_.wrong_workers(); }
   // The phase, for people.
   std::string phase_in_words() const;
   // The processes for which a run waits after all its training; empty: none, or it still trains.
@@ -131,10 +133,8 @@ class Attempt {
   absl::Status on_ready(const Worker& worker, const wire::WorkerReady& ready);
   // An error: larger batches would not help, and the worker is sent away.
   absl::Status on_too_few(const Worker& worker, const wire::TooFew& said);
-  const std::string* why_given_up(const std::string& worker) const;
   bool counts(const Worker& worker, const wire::WorkerReady& ready);
   void send_early_if_it_waits();
-  void tell_of_discarded(const std::string& why);
   void discard(const Worker& worker, const std::string& why);
   absl::Status learn_job(const wire::WorkerAttached& attached);
   absl::Status make_controller(std::int64_t dataset_size, DataOrder data_order);
@@ -143,8 +143,9 @@ class Attempt {
   absl::Status join_those_that_are_whole();
   bool plans_anew() const { return controller_ != nullptr && controller_->plans_anew(); }
   void on(const PlanFound& found);
-  void follow_plan();
-  void change_plan(const control::PlanAdopted& adopted);
+  void follow_plans();
+  void follow(const control::PlanAdopted& adopted);
+  void follow(const control::NoPlan& none);
   void send_away(WorkerPeer peer, const std::string& why);
   // `least_batch`: control::ReplicaLeft has it.
   void remove_worker(WorkerPeer peer, const std::string& why,
@@ -187,9 +188,10 @@ class Attempt {
   std::optional<HostPlace> sender_of(const wire::Received& received) const;
 
   // Orders.
+  // Carries out the orders, and follows plans that are among them.
   absl::Status tell_controller(decltype(control::Fact::what) what);
-  void carry_out(std::span<const control::Order> orders);  // the first of them
-  void carry_out(const control::CommitRecord& record, std::span<const control::Order> following);
+  void carry_out(const control::Order& order, const TimedController::ReleasedNext& released);
+  void carry_out(const control::CommitRecord& record, const TimedController::ReleasedNext& released);
   void carry_out(const control::Release& release);
   void carry_out(const control::Discard& discard) { early_.discarded(discard.replica, discard.clock); }
   void carry_out(const control::Park& park) { early_.parked(park.replica); }
@@ -197,8 +199,8 @@ class Attempt {
     done_ = order.cause != control::FinishCause::kStopped;
     finish();
   }
-  void carry_out(const control::PlanAdopted& adopted) { adopted_ = adopted; }
-  void carry_out(const control::NoPlan& none) { impossible_ = none.why; }
+  void carry_out(const control::PlanAdopted& adopted) { plans_.emplace_back(adopted); }
+  void carry_out(const control::NoPlan& none) { plans_.emplace_back(none); }
   template <class Other>
   void carry_out(const Other&) {}
 
@@ -248,54 +250,37 @@ class Attempt {
   void on(const CheckpointOpened& opened);
   void on(const CheckpointCounted& counted);
   void on(const RestartKept&);
-  void checkpoint_failed(const Checkpoints::Failed& failed);
 
   const AttemptOptions options_;
   SteadyTime at_;  // time of the event that is being taken
   Outbox out_;
   Phase phase_ = Phase::kStarting;
+  SteadyTime phase_since_{};         // set with every phase but the first
   bool stop_asked_ = false;          // a stop was asked for while it trains
   std::optional<StopWanted> asked_;  // the first request for a stop
   bool done_ = false;                // every sample is committed, or the target is reached
   absl::Status result_;
-  // Servers that died and whose shards are in memory that outlives them: they are started again.
-  struct Missed {
-    SteadyTime since;
-    std::string why;
-    Version version{};  // the version that it takes up, once it is here
-  };
-  std::map<ServerId, Missed> missed_servers_;
-  // The version that a server took up last, and how often.
-  struct TakenUp {
-    Version version{};
-    int times = 0;
-  };
-  std::map<ServerId, TakenUp> taken_up_;
+  MissedServers missed_servers_;
   // The reason to stop, with a checkpoint, when the remaining devices cannot hold the model.
   absl::Status no_plan_;
 
   std::unique_ptr<TimedController> controller_;  // set once the data are known
   // The newest version that all servers have made, as the Controller knows; only if it hears of completions.
   Version completed_{};
-  std::optional<double> last_loss_;  // the last loss of an iteration that was a finite number
-  control::ContributionWatch contributions_;
-  std::int64_t discarded_ = 0;  // contributions
+  Contributions contributions_;
   std::optional<JobFacts> job_facts_;
   WorkerTable workers_;
   ReplicaTable replicas_;
   EarlyGradients early_;
   LinkWatch link_watch_{options_.job.hosts};
-  std::optional<control::PlanAdopted> adopted_;  // ordered, and not yet followed
-  std::optional<std::string> impossible_;        // why no plan is possible; ordered, and not yet followed
+  std::deque<std::variant<control::PlanAdopted, control::NoPlan>> plans_;  // ordered, and not yet followed
   ServerFleet servers_;
   FirstWeights first_weights_;
   const HostPlace evaluator_host_;
   EvaluatorSession evaluator_;
   Evaluations evaluations_;
-  Checkpoints checkpoints_;
-  CheckpointRetries checkpoint_retries_;
-  std::optional<std::string> checkpoint_wanted_;  // the reason for which a checkpoint is wanted
-  std::optional<Replication> replication_;        // set if there are several copies of each shard
+  RunCheckpoints checkpoints_;
+  std::optional<Replication> replication_;  // set if there are several copies of each shard
   // Set if there are copies, while servers may have newer versions than the restart.
   std::optional<RecoveryVote> vote_;
   // since when the servers that came have every shard of such a version
@@ -303,7 +288,6 @@ class Attempt {
   bool awaits_copy_;      // waits for a copy of the restart's checkpoint
   std::string lost_why_;  // the first loss, while the servers write the remaining versions
   std::vector<HostRank> lost_hosts_;
-  std::map<std::string, std::string> wrong_workers_;
   Patience idle_;                            // while it trains with no replica at all
   MissingDevices missing_;                   // while another attempt waits for workers
   std::set<DevicePlace> gone_before_start_;  // devices that joined first: the planner counts on them
@@ -314,9 +298,6 @@ class Attempt {
   std::optional<Absent> absent_;  // the run begins without these, once there is a plan for that
   std::int64_t told_of_ = 0;      // replicas that the Controller was told of before it started
   Hearing hearing_;
-  SteadyTime checkpoint_since_{};  // the one that is under way
-  SteadyTime finishing_at_{};
-  SteadyTime disconnected_at_{};
 };
 
 }  // namespace paceline::coordinator

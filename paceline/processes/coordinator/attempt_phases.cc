@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <utility>
 
-#include <absl/strings/strip.h>
 #include <fmt/format.h>
 
 #include "paceline/base/check.h"
@@ -24,7 +23,7 @@ std::vector<Action> Attempt::take(Event event) {
   // A process that comes now comes again, to the next attempt.
   if (phase_ == Phase::kWentBack) return {};
   std::visit([this](const auto& what) { on(what); }, event.what);
-  if (training() || phase_ == Phase::kFinishing) fail_checkpoint_of_missed();
+  fail_checkpoint_of_missed();
   return out_.take();
 }
 
@@ -33,6 +32,7 @@ std::vector<Action> Attempt::take(Event event) {
 void Attempt::enter(Phase next) {
   PACELINE_CHECK(may_follow(phase_, next), "{} does not follow {}", name_of(next), name_of(phase_));
   phase_ = next;
+  phase_since_ = at_;
 }
 
 void Attempt::on(const TimePassed&) {
@@ -45,10 +45,10 @@ void Attempt::on(const TimePassed&) {
   give_up_waiting_for_replicas();
   begin_without_missing();
   tell_of_gone_before_start();
-  if (training() && checkpoint_retries_.due(at_)) write_checkpoint(controller_->save());
+  if (checkpoints_.due(at_)) write_checkpoint(controller_->save());
   write_wanted_checkpoint();
   // An evaluator that does not come must not hold the end up for ever.
-  if (ending() && evaluator_.missed(finishing_at_, at_)) {
+  if (phase_ == Phase::kFinishing && evaluator_.missed(phase_since_, at_)) {
     if (!evaluations_.empty())
       out_.tell_and_remember("no evaluator was here in time; what is not measured yet stays so");
     evaluations_.give_up();
@@ -78,7 +78,7 @@ void Attempt::stop(const std::string& why, control::FinishCause cause) {
   const bool before = std::exchange(stop_asked_, true);
   if (phase_ == Phase::kStarting) return finish();
   if (before || !training()) return;
-  const absl::Status status = tell_controller(control::StopAsked{why, cause});
+  const absl::Status status = controller_->take(at_, control::StopAsked{why, cause});
   PACELINE_CHECK(status.ok(), "{}", message_of(status));
 }
 
@@ -132,8 +132,7 @@ void Attempt::go_on_from_emergency_checkpoint(const absl::Status& step) {
 
 void Attempt::finish() {
   enter(Phase::kFinishing);
-  finishing_at_ = at_;
-  checkpoint_retries_.end();
+  checkpoints_.end();
   if (controller_ != nullptr) controller_->end();
   finish_if_done();
 }
@@ -141,13 +140,13 @@ void Attempt::finish() {
 void Attempt::finish_if_done() {
   if (phase_ == Phase::kDisconnecting) {
     const bool all_gone = workers_.size() == 0 && servers_.none_here() && !evaluator_.here();
-    if (!all_gone && at_ <= disconnected_at_ + kDisconnectLimit) return;
+    if (!all_gone && at_ <= phase_since_ + kDisconnectLimit) return;
     enter(Phase::kOver);
     out_.put(End{});
   }
   if (phase_ != Phase::kFinishing || !evaluations_.empty() || checkpoints_.writing()) return;
   if (result_.ok() && started() && controller_->version() != checkpoints_.newest()) {
-    if (!checkpoint_retries_.waiting(at_)) write_checkpoint(controller_->save());
+    if (!checkpoints_.waits(at_)) write_checkpoint(controller_->save());
     return;
   }
   send_disconnect();
@@ -155,7 +154,6 @@ void Attempt::finish_if_done() {
 
 void Attempt::send_disconnect() {
   enter(Phase::kDisconnecting);
-  disconnected_at_ = at_;
   const wire::Disconnect disconnect = disconnect_order();
   for (const auto& [peer, worker] : workers_.all()) out_.send_disconnect(peer, disconnect);
   servers_.send_disconnect(disconnect);
@@ -181,27 +179,16 @@ Version Attempt::seen() const {
 // ---- Checkpoints ----
 
 void Attempt::write_checkpoint(control::ControllerState state) {
-  checkpoint_retries_.tried();
-  checkpoint_since_ = at_;
-  checkpoints_.request(std::move(state), time(at_).time_since_epoch());
+  checkpoints_.write(std::move(state), time(at_).time_since_epoch(), at_);
 }
 
 void Attempt::on(const CheckpointWanted& wanted) {
-  if (disconnecting() || saving_copies()) return;
-  checkpoint_wanted_ = wanted.why;
+  checkpoints_.want(wanted.why);
   write_wanted_checkpoint();
 }
 
-// A checkpoint that is under way may be of an older version, so the wish waits for its end, and for the first commit.
 void Attempt::write_wanted_checkpoint() {
-  if (!checkpoint_wanted_ || !training() || checkpoints_.writing() || checkpoints_.opening()) return;
-  if (controller_->version() == checkpoints_.newest()) {
-    out_.tell_and_remember(fmt::format("{}: the checkpoint of version {} is there, and training goes on",
-                                       *std::exchange(checkpoint_wanted_, std::nullopt),
-                                       *checkpoints_.newest()));
-    return;
-  }
-  if (controller_->version() > Version(0) && !checkpoint_retries_.waiting(at_))
+  if (training() && checkpoints_.is_wanted(controller_->version(), at_))
     write_checkpoint(controller_->save());
 }
 
@@ -209,48 +196,15 @@ void Attempt::on(const CheckpointOpened& opened) {
   // The first request is answered first: a checkpoint may have been due in the moment of the loss.
   if (saving_copies() && !checkpoints_.opening())
     return go_on_from_emergency_checkpoint(replication_->opened(opened.folder));
-  if (const auto failed = checkpoints_.opened(opened.folder)) checkpoint_failed(*failed);
+  result_.Update(checkpoints_.opened(opened.folder, at_));
   finish_if_done();
 }
 
 void Attempt::on(const CheckpointCounted& counted) {
   if (saving_copies()) return go_on_from_emergency_checkpoint(replication_->counted(counted.status));
-  // the checkpoint had the servers' remaining versions, and the attempt has ended since
   if (!checkpoints_.writing()) return;
-  if (const auto failed = checkpoints_.counted(counted.status)) {
-    checkpoint_failed(*failed);
-  } else {
-    out_.put(control::SideWork{.at = time(at_),
-                               .kind = control::SideWork::Kind::kCheckpoint,
-                               .version = *checkpoints_.newest(),
-                               .took = at_ - checkpoint_since_});
-    if (checkpoint_retries_.written())
-      out_.tell_and_remember(fmt::format("the checkpoint of version {} is written", *checkpoints_.newest()));
-    if (checkpoint_wanted_ && training()) {
-      out_.tell_and_remember(fmt::format("{}: the checkpoint of version {} is written, and training goes on",
-                                         *std::exchange(checkpoint_wanted_, std::nullopt),
-                                         *checkpoints_.newest()));
-    }
-  }
+  result_.Update(checkpoints_.counted(counted.status, at_, time(at_)));
   finish_if_done();
-}
-
-void Attempt::checkpoint_failed(const Checkpoints::Failed& failed) {
-  const std::string line = fmt::format("the checkpoint of version {} could not be written: {}",
-                                       failed.version, message_of(failed.why));
-  const auto pause = checkpoint_retries_.failed(at_, phase_ == Phase::kFinishing);
-  if (!pause) {
-    result_.Update(absl::Status(failed.why.code(), line));
-    return;
-  }
-  // The next try is the run's own.
-  std::string again = fmt::format("{}; it is tried again in {} s",
-                                  std::string(absl::StripSuffix(line, " and try again")), pause->count());
-  if (checkpoint_retries_.is_news(at_)) {
-    out_.tell_and_remember(std::move(again));
-  } else {
-    out_.tell(std::move(again));
-  }
 }
 
 }  // namespace paceline::coordinator

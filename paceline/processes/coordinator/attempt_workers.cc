@@ -25,6 +25,31 @@ namespace paceline::coordinator {
 namespace {
 // The limit is that long because policies predict hundreds of iterations from one.
 constexpr Duration kLongestCompute = std::chrono::days(30);
+
+absl::Status check(const wire::WorkerReady& ready) {
+  if (ready.worked_ns() < 0 || ready.worked_ns() > ready.compute_ns()) {
+    return absl::InvalidArgumentError(
+        fmt::format("worked for {} ns of {}", ready.worked_ns(), ready.compute_ns()));
+  }
+  if (Duration(ready.compute_ns()) > kLongestCompute) {
+    return absl::InvalidArgumentError(
+        fmt::format("said that an iteration took {} s", to_seconds(Duration(ready.compute_ns()))));
+  }
+  if (ready.loading_ns() < 0 || ready.pulling_ns() < 0 || ready.loading_ns() > ready.compute_ns() ||
+      ready.pulling_ns() > ready.compute_ns() - ready.loading_ns()) {
+    return absl::InvalidArgumentError(fmt::format("waited {} ns for samples and {} ns for weights, of {}",
+                                                  ready.loading_ns(), ready.pulling_ns(),
+                                                  ready.compute_ns()));
+  }
+  if (!plausible(Metrics(ready.metrics().begin(), ready.metrics().end())))
+    return absl::InvalidArgumentError("sent metrics that no program can have sent");
+  if (ready.has_weight() && !(std::isfinite(ready.weight()) && ready.weight() >= 0))
+    return absl::InvalidArgumentError(fmt::format("gave its gradient the weight {}", ready.weight()));
+  if (!std::isfinite(ready.norm()) || ready.norm() < 0)
+    return absl::InvalidArgumentError("sent a gradient of an impossible norm");
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 // ---- Workers ----
@@ -41,8 +66,8 @@ void Attempt::on(const WorkerSaid& said) {
 
 void Attempt::on_hello(WorkerPeer peer, const std::string& name, const std::string& from) {
   if (disconnecting()) return out_.send_disconnect(peer, disconnect_order());
-  const std::string* wrong = why_given_up(name);
-  const auto refusal = wrong != nullptr ? Refusal{*wrong} : workers_.take_place(peer, name, at_);
+  const std::optional<std::string> wrong = contributions_.why_given_up(name);
+  const auto refusal = wrong ? Refusal{*wrong} : workers_.take_place(peer, name, at_);
   if (refusal) {
     out_.tell(fmt::format("refused a worker at {}: {}", from, refusal->why));
     return out_.refuse(peer, refusal->why, refusal->reason);
@@ -52,13 +77,6 @@ void Attempt::on_hello(WorkerPeer peer, const std::string& name, const std::stri
   order.mutable_welcome()->set_job_toml(options_.job_toml);
   order.mutable_welcome()->set_started(options_.restart.has_value() || servers_.all_started());
   out_.send(peer, std::move(order));
-}
-
-const std::string* Attempt::why_given_up(const std::string& name) const {
-  for (const auto* all : {&options_.given_up, &wrong_workers_}) {
-    if (const auto found = all->find(name); found != all->end()) return &found->second;
-  }
-  return nullptr;
 }
 
 absl::Status Attempt::on_message(Worker& worker, const wire::WorkerMessage& message) {
@@ -127,8 +145,10 @@ absl::Status Attempt::make_controller(std::int64_t dataset_size, DataOrder data_
   }
   auto controller = std::make_unique<TimedController>(
       config, policy::make_policy(options_.job.policy), out_,
-      [this](std::span<const control::Order> orders) { carry_out(orders); }, replication_.has_value(),
-      std::move(replanner));
+      [this](const control::Order& order, const TimedController::ReleasedNext& released) {
+        carry_out(order, released);
+      },
+      replication_.has_value(), std::move(replanner));
   if (options_.restart)
     PACELINE_RETURN_IF_ERROR(controller->restore(options_.restart->state, options_.restart->elapsed));
   controller_ = std::move(controller);
@@ -214,30 +234,11 @@ absl::Status Attempt::join_those_that_are_whole() {
 }
 
 absl::Status Attempt::on_ready(const Worker& worker, const wire::WorkerReady& ready) {
-  if (ready.worked_ns() < 0 || ready.worked_ns() > ready.compute_ns()) {
-    return absl::InvalidArgumentError(
-        fmt::format("worked for {} ns of {}", ready.worked_ns(), ready.compute_ns()));
-  }
-  if (Duration(ready.compute_ns()) > kLongestCompute) {
-    return absl::InvalidArgumentError(
-        fmt::format("said that an iteration took {} s", to_seconds(Duration(ready.compute_ns()))));
-  }
-  if (ready.loading_ns() < 0 || ready.pulling_ns() < 0 || ready.loading_ns() > ready.compute_ns() ||
-      ready.pulling_ns() > ready.compute_ns() - ready.loading_ns()) {
-    return absl::InvalidArgumentError(fmt::format("waited {} ns for samples and {} ns for weights, of {}",
-                                                  ready.loading_ns(), ready.pulling_ns(),
-                                                  ready.compute_ns()));
-  }
-  if (!plausible(Metrics(ready.metrics().begin(), ready.metrics().end())))
-    return absl::InvalidArgumentError("sent metrics that no program can have sent");
-  if (ready.has_weight() && !(std::isfinite(ready.weight()) && ready.weight() >= 0))
-    return absl::InvalidArgumentError(fmt::format("gave its gradient the weight {}", ready.weight()));
-  if (!std::isfinite(ready.norm()) || ready.norm() < 0)
-    return absl::InvalidArgumentError("sent a gradient of an impossible norm");
+  PACELINE_RETURN_IF_ERROR(check(ready));
   if (!counts(worker, ready)) return absl::OkStatus();
   PACELINE_ASSIGN_OR_RETURN(auto fact, replicas_.done(worker, ready));
   if (!fact) return absl::OkStatus();
-  if (std::isfinite(fact->loss)) last_loss_ = fact->loss;
+  contributions_.iteration_had(fact->loss);
   if (!controller_->follows_a_plan()) fact->worked.clear();
   early_.ready(fact->replica, fact->clock);
   PACELINE_RETURN_IF_ERROR(tell_controller(*std::move(fact)));
@@ -288,37 +289,26 @@ bool Attempt::counts(const Worker& worker, const wire::WorkerReady& ready) {
                             .norm = ready.norm()},
                            static_cast<std::size_t>(here));
   switch (judged.verdict) {
-    case control::ContributionWatch::Verdict::kGood:
+    case Contributions::Verdict::kGood:
       return true;
-    case control::ContributionWatch::Verdict::kDiscard:
-      tell_of_discarded(judged.why);
+    case Contributions::Verdict::kDiscard:
       discard(worker, judged.why);
       return false;
-    case control::ContributionWatch::Verdict::kGiveUpWorker:
-      wrong_workers_[worker.name] = judged.why;
+    case Contributions::Verdict::kGiveUpWorker:
       send_away(worker.peer, judged.why);
       return false;
-    case control::ContributionWatch::Verdict::kEndRun:
+    case Contributions::Verdict::kEndRun:
       fail(absl::OutOfRangeError(judged.why));
       return false;
   }
   return true;
 }
 
-// A model that has a few of them all the time does not fill the screen.
-void Attempt::tell_of_discarded(const std::string& why) {
-  constexpr std::int64_t kAll = 3;
-  ++discarded_;
-  const bool power_of_two = (discarded_ & (discarded_ - 1)) == 0;
-  if (discarded_ > kAll && !power_of_two) return out_.tell(why);
-  out_.tell_and_remember(discarded_ > kAll ? fmt::format("{} (the {}th such gradient)", why, discarded_)
-                                           : why);
-}
-
 // Its replica leaves, which gives its samples back, and another one of the same workers comes.
 void Attempt::discard(const Worker& worker, const std::string& why) {
   const LiveReplica replica = replicas_.dissolve(*worker.replica);
   leave(replica, why);
+  follow_plans();
   if (ending()) return;
   if (const LiveReplica* next = replicas_.form(worker, workers_)) give_role(*next);
 }
@@ -332,19 +322,25 @@ void Attempt::on(const PlanFound& found) {
   begin_with_those_here();
 }
 
-// Once the orders of a fact are carried out: following gives other facts.
-void Attempt::follow_plan() {
-  const auto adopted = std::exchange(adopted_, std::nullopt);
-  if (const auto why = std::exchange(impossible_, std::nullopt)) {
-    no_plan_ = absl::ResourceExhaustedError(fmt::format("the devices that are left cannot go on: {}", *why));
-    stop("no plan is possible any more");
-  } else if (adopted && !planner::same_stages(adopted->plan, replicas_.plan())) {
-    change_plan(*adopted);
+// The orders of a fact are carried out first. A plan that is followed gives other facts, and their orders may
+// have another plan: it has its turn here too.
+void Attempt::follow_plans() {
+  while (!plans_.empty()) {
+    const auto next = std::move(plans_.front());
+    plans_.pop_front();
+    std::visit([this](const auto& one) { follow(one); }, next);
   }
 }
 
+void Attempt::follow(const control::NoPlan& none) {
+  no_plan_ =
+      absl::ResourceExhaustedError(fmt::format("the devices that are left cannot go on: {}", none.why));
+  stop("no plan is possible any more");
+}
+
 // A replica that was just released gives its samples back: it has hardly begun.
-void Attempt::change_plan(const control::PlanAdopted& adopted) {
+void Attempt::follow(const control::PlanAdopted& adopted) {
+  if (planner::same_stages(adopted.plan, replicas_.plan())) return;
   const std::string why = "re-planned: " + adopted.why;
   while (!replicas_.all().empty()) leave(replicas_.dissolve(replicas_.all().begin()->first), why);
   if (ending()) return;
@@ -384,6 +380,7 @@ void Attempt::remove_worker(WorkerPeer peer, const std::string& why,
   const Worker gone = *workers_.remove(peer);
   if (ending() || saving_copies()) return;
   if (replica) leave(*replica, of_stage, least_batch);
+  follow_plans();
   wire::ServerOrder order;
   order.mutable_release_reader()->set_reader(reader_slot(gone));
   if (gone.boards_sent) servers_.tell(order);
@@ -405,7 +402,7 @@ void Attempt::leave(const LiveReplica& replica, const std::string& why,
     if (reduces_in_memory(options_.job)) {
       for (auto& [other, remaining] : workers_.all()) remaining.left.push_back(replica.id);
     }
-    const absl::Status status = tell_controller(control::ReplicaLeft{replica.id, why, least_batch});
+    const absl::Status status = controller_->take(at_, control::ReplicaLeft{replica.id, why, least_batch});
     PACELINE_CHECK(status.ok(), "{}", message_of(status));
   }
   // The order comes after commits that the leaving caused: the shards read orders in sequence.

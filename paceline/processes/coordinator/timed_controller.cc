@@ -12,6 +12,14 @@ namespace {
 
 bool is_commit(const control::Order& order) { return std::holds_alternative<control::CommitRecord>(order); }
 
+TimedController::ReleasedNext released_by(std::span<const control::Order> orders) {
+  TimedController::ReleasedNext released;
+  for (const control::Order& order : orders) {
+    if (const auto* release = std::get_if<control::Release>(&order)) released.insert(release->replica);
+  }
+  return released;
+}
+
 }  // namespace
 
 TimedController::TimedController(const control::ControllerConfig& config,
@@ -50,25 +58,24 @@ absl::Status TimedController::take(SteadyTime at, decltype(control::Fact::what) 
   }
   const bool finished = controller_.finished();
   for (auto left = std::span<const control::Order>(orders); !left.empty(); left = left.subspan(1)) {
-    if (!std::holds_alternative<control::Finish>(left.front())) carry_out(left);
+    if (!std::holds_alternative<control::Finish>(left.front())) carry_out(left.front(), left.subspan(1));
   }
   std::optional<control::Order> last;
   if (finished) last = orders.back();
   if (!records_first) out_.put(Record{std::move(fact), std::move(orders)});
   if (!finished) return absl::OkStatus();
   end();
-  carry_out(std::span(&*last, 1));
+  carry_out(*last, {});
   return absl::OkStatus();
 }
 
-void TimedController::carry_out(std::span<const control::Order> orders) {
-  const control::Order& order = orders.front();
+void TimedController::carry_out(const control::Order& order, std::span<const control::Order> later) {
   if (const auto* wake = std::get_if<control::WakeAt>(&order)) {
     out_.put(WakeUp{*started_ + (wake->at.time_since_epoch() - elapsed_before_)});
   } else if (const auto* search = std::get_if<control::SearchPlan>(&order)) {
     out_.put(*search);
   } else {
-    carry_out_(orders);
+    carry_out_(order, is_commit(order) ? released_by(later) : ReleasedNext{});
   }
 }
 

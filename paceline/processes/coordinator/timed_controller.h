@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 
 #include <absl/status/status.h>
@@ -19,8 +20,9 @@ namespace paceline::coordinator {
 
 class TimedController {
  public:
-  // Carries out the first of these orders; the others of the same fact follow it.
-  using CarryOut = std::function<void(std::span<const control::Order>)>;
+  // The replicas that later orders of the same fact release; only with a commit.
+  using ReleasedNext = std::set<ReplicaId>;
+  using CarryOut = std::function<void(const control::Order&, const ReleasedNext&)>;
 
   // `carry_out`: called within take() for each order except WakeAt and SearchPlan. `records_first`: commits
   // wait for the run recorder. The outbox outlives this.
@@ -55,7 +57,7 @@ class TimedController {
   std::vector<control::ControllerState> take_states() { return controller_.take_states(); }
 
  private:
-  void carry_out(std::span<const control::Order> orders);
+  void carry_out(const control::Order& order, std::span<const control::Order> later);
 
   control::Controller controller_;
   Outbox& out_;

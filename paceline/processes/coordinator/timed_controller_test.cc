@@ -48,8 +48,8 @@ class TimedControllerTest : public testing::Test {
     return {{.dataset_size = samples, .total_samples = samples, .start_replicas = 2, .schedule = {}},
             std::make_unique<Gather>(),
             out_,
-            [this](std::span<const control::Order> orders) {
-              const control::Order& order = orders.front();
+            [this](const control::Order& order, const TimedController::ReleasedNext& released) {
+              if (std::holds_alternative<control::CommitRecord>(order)) released_next_ = released;
               out_.tell(std::holds_alternative<control::CommitRecord>(order) ? "commit"
                         : std::holds_alternative<control::Finish>(order)     ? "finish"
                         : std::holds_alternative<control::Release>(order)    ? "release"
@@ -83,6 +83,7 @@ class TimedControllerTest : public testing::Test {
 
   using Lines = std::vector<std::string>;
   Outbox out_;
+  TimedController::ReleasedNext released_next_;  // after the newest commit
 };
 
 TEST_F(TimedControllerTest, TheLastWakeIsTheOneThatCounts) {
@@ -97,6 +98,17 @@ TEST_F(TimedControllerTest, TheLastWakeIsTheOneThatCounts) {
   EXPECT_EQ(wakes[wakes.size() - 2], "wake in 3 ms");
   EXPECT_TRUE(controller.take(kStart + 13ms, control::TimerRang{}).ok());
   EXPECT_EQ(said(), (Lines{"commit", "release", "release", "record 3"}));
+}
+
+TEST_F(TimedControllerTest, ACommitComesWithTheReplicasThatAreReleasedAfterIt) {
+  TimedController controller = make(20);
+  join(controller);
+  ready(controller, kStart + 10ms, 1);
+  EXPECT_TRUE(controller.take(kStart + 13ms, control::TimerRang{}).ok());
+  EXPECT_EQ(released_next_, (TimedController::ReleasedNext{ReplicaId(0), ReplicaId(1)}));
+  ready(controller, kStart + 20ms, 2);
+  EXPECT_TRUE(controller.take(kStart + 23ms, control::TimerRang{}).ok());
+  EXPECT_EQ(released_next_, TimedController::ReleasedNext{}) << "every sample is committed";
 }
 
 TEST_F(TimedControllerTest, TheTimeGoesOnFromWhereTheRunWasResumed) {
