@@ -1,6 +1,6 @@
 """./dev gpu-test: everything that only a GPU can show, in at most eight minutes, and one table.
 
-It builds nothing. `./dev gpu-pack` makes build/gpu where Paceline is built: the wheel, and two programs with the
+It builds nothing. `./dev gpu-pack` makes build/gpu where Paceline is built: the wheel, and three programs with the
 libraries that they need. The machine with the GPU needs this repository, build/gpu, and a Python with PyTorch for CUDA.
 """
 
@@ -47,15 +47,19 @@ def run(words: list[str], seconds: float, packed: bool = False, **more: str) -> 
     return ended.returncode, ended.stdout
 
 
-def card_test(left: float) -> list[Row]:
-    """Shards in the card's memory against shards in the host's, to the bit."""
-    status, text = run([str(PACK / "bin" / "card_test")], min(left, 90), packed=True)
-    passed = re.search(r"\[  PASSED  \] (\d+)", text)
-    failed = re.findall(r"\[  FAILED  \] (\S+) \(", text)
-    if status != 0:
-        print(text[-4000:], file=sys.stderr)
-    result = f"{passed.group(1) if passed else 0} passed" + (f", FAILED: {', '.join(failed)}" if failed else "")
-    return [("shards: the host's bytes", result if status in (0, 1) else f"{result}; it ended with {status}")]
+def card_tests(left: float) -> list[Row]:
+    """Shards in the card's memory against shards in the host's, to the bit, also after their process was killed."""
+    rows: list[Row] = []
+    programs = {"shards: the host's bytes": "card_test", "shards whose process is killed": "card_deaths_test"}
+    for what, name in programs.items():
+        status, text = run([str(PACK / "bin" / name)], min(left, 90), packed=True)
+        passed = re.search(r"\[  PASSED  \] (\d+)", text)
+        failed = re.findall(r"\[  FAILED  \] (\S+) \(", text)
+        if status != 0:
+            print(text[-4000:], file=sys.stderr)
+        result = f"{passed.group(1) if passed else 0} passed" + (f", FAILED: {', '.join(failed)}" if failed else "")
+        rows.append((what, result if status in (0, 1) else f"{result}; it ended with {status}"))
+    return rows
 
 
 def bandwidth(left: float) -> list[Row]:
@@ -156,7 +160,7 @@ def main() -> None:
         ("packed", (PACK / "commit").read_text().strip() if (PACK / "commit").exists() else "unknown"),
         ("date", time.strftime("%Y-%m-%d", time.gmtime())),
     ]
-    parts: list[Callable[[float], list[Row]]] = [card_test, steps, bandwidth, package]
+    parts: list[Callable[[float], list[Row]]] = [card_tests, steps, bandwidth, package]
     for part in parts:
         left = SECONDS - (time.monotonic() - began)
         if left < 20:

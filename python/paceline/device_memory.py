@@ -11,6 +11,7 @@ import ctypes
 import os
 import socket
 import sys
+import time
 import uuid
 from collections.abc import Iterator, Sequence
 from ctypes import byref, c_int, c_size_t, c_uint, c_uint64, c_ulonglong, c_void_p
@@ -25,6 +26,8 @@ from .errors import PacelineError
 VARIABLE = "PACELINE_CUDA_DRIVER"
 USUAL_DRIVER = "libcuda.so.1"
 ANSWER_SECONDS = 60.0
+# A server that died is back within this time, at the same address, or the run goes back to a checkpoint.
+RETURN_SECONDS = 30.0
 
 # Constants of the driver's interface.
 _POSIX_DESCRIPTOR = 1
@@ -174,14 +177,17 @@ def card_that_shares(device: torch.device) -> str | None:
 def fetch(address: str, name: str) -> tuple[int, int]:
     """The descriptor of the memory `name` and its size, from the socket that gives it out. The caller closes it."""
     failed = f"the GPU memory {name} cannot be had from {address}"
-    try:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as giver:
-            giver.settimeout(ANSWER_SECONDS)
-            giver.connect("\0" + address[1:] if address.startswith("@") else address)
-            giver.sendall(f"get {name}\n".encode())
-            line, descriptors = _answer(giver)
-    except OSError as error:
-        raise PacelineError(f"{failed}: {error}") from None
+    deadline = time.monotonic() + RETURN_SECONDS
+    while True:
+        try:
+            line, descriptors = _ask(address, name)
+            break
+        except (ConnectionError, FileNotFoundError) as error:
+            if time.monotonic() > deadline:
+                raise PacelineError(f"{failed}: {error}") from None
+            time.sleep(0.02)
+        except OSError as error:
+            raise PacelineError(f"{failed}: {error}") from None
     word, _, size = line.partition(" ")
     if word == "ok" and size.isdecimal() and len(descriptors) == 1:
         return descriptors[0], int(size)
@@ -190,6 +196,17 @@ def fetch(address: str, name: str) -> tuple[int, int]:
     if line.startswith("no "):
         raise PacelineError(f"{failed}: {line[len('no ') :]}")
     raise PacelineError(f"{failed}: the answer is {line[:80]!r} with {len(descriptors)} descriptors")
+
+
+def _ask(address: str, name: str) -> tuple[str, list[int]]:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as giver:
+        giver.settimeout(ANSWER_SECONDS)
+        giver.connect("\0" + address[1:] if address.startswith("@") else address)
+        giver.sendall(f"get {name}\n".encode())
+        line, descriptors = _answer(giver)
+    if not line and not descriptors:
+        raise ConnectionResetError("the server ended before it answered")
+    return line, descriptors
 
 
 def _answer(giver: socket.socket) -> tuple[str, list[int]]:

@@ -143,11 +143,19 @@ class Card:
         self.descriptors: dict[str, int] = {}
         self.sizes: dict[str, int] = {}
         self.answers: dict[str, bytes] = {}  # in place of a descriptor
+        self._listen()
+
+    def _listen(self) -> None:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._socket.bind("\0" + self.address[1:])
         self._socket.listen()
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()
+
+    def leave(self, seconds: float) -> None:
+        """Nobody listens at the address for so long, as when a server is killed and another one takes its place."""
+        self.close()
+        threading.Timer(seconds, self._listen).start()
 
     def memory(self, number: int, size: int, on: int = 0) -> CardMemory:
         return CardMemory(self, number, size, on)

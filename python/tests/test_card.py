@@ -346,8 +346,9 @@ def test_a_driver_that_cannot_be_loaded(tmp_path: Path) -> None:
 
 
 def refused(tmp_path: Path, change: Any) -> str:
-    """The error of a program that gets a damaged message, or a damaged descriptor."""
-    with Member(tmp_path, PLAIN, environment=ON_CARD) as member:
+    """The error of a program that gets a damaged message, or a damaged descriptor, and does not wait long for another."""
+    impatient = "import paceline.device_memory\npaceline.device_memory.RETURN_SECONDS = 0.2\n"
+    with Member(tmp_path, impatient + PLAIN, environment=ON_CARD) as member:
         member.take_model()
         assert member.card is not None
         memory = member.card.memory(0, member.floats * 4)
@@ -379,7 +380,19 @@ def test_an_answer_that_is_none(tmp_path: Path, answer: bytes) -> None:
     def change(card: Any, memory: Any, message: dict[str, Any]) -> None:
         card.answers[memory.name] = answer
 
-    assert "with 0 descriptors" in refused(tmp_path, change)
+    assert ("with 0 descriptors" if answer else "ended before it answered") in refused(tmp_path, change)
+
+
+def test_a_program_waits_for_a_server_that_is_started_again(tmp_path: Path) -> None:
+    with Member(tmp_path, PLAIN, environment=ON_CARD) as member:
+        weights, gradients = member.begin()
+        assert member.card is not None
+        member.card.leave(1.0)
+        other = member.map(2, write=False)
+        other.floats.copy_(weights.floats)
+        member.step(range(4), weights=[[0, 2, 0]])
+        check_gradients(member, gradients, member.state(other), [*range(4)])
+        assert member.end() == 0, member.log
 
 
 def test_a_descriptor_of_something_else(tmp_path: Path) -> None:

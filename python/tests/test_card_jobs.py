@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import signal
 from pathlib import Path
 
 import pytest
 import torch
 from card import ON_CARD, needs_card
-from live_job import exported, needs_paceline, only_run, train
+from killed_servers import kill_servers, said, started
+from live_job import exported, needs_paceline, only_run, replay, train
 
 pytestmark = [needs_paceline, needs_card]
 
@@ -47,6 +49,13 @@ for number, (a, b) in enumerate(job):
     else:
         job.step(loss)
 """
+
+
+def long(epochs: int) -> str:
+    """The program with so many epochs, whose slow steps are a little faster."""
+    return PROGRAM.replace("epochs=2", f"epochs={epochs}").replace("time.sleep(0.02)", "time.sleep(0.005)")
+
+
 ON_THE_CARD = "weights and optimizer state are in the memory of GPU-"
 
 
@@ -61,11 +70,16 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def weights_of(
-    folder: Path, where: str, devices: int = 1, more: list[str] | None = None, *words: str
+    folder: Path,
+    where: str,
+    devices: int = 1,
+    more: list[str] | None = None,
+    *words: str,
+    program: str = PROGRAM,
 ) -> dict[str, torch.Tensor]:
     here = folder / where
     here.mkdir()
-    ended = train(here, PROGRAM, devices, [*memory(where), *(more or [])], words)
+    ended = train(here, program, devices, [*memory(where), *(more or [])], words)
     assert ended.returncode == 0, ended.stderr
     assert (ON_THE_CARD in ended.stderr + ended.stdout) == (where != "host")
     return exported(here, only_run(here))
@@ -118,3 +132,12 @@ def test_a_job_without_a_card_that_insists_ends_in_one_line(tmp_path: Path, monk
     ended = train(tmp_path, PROGRAM, 1, memory("gpu"))
     assert ended.returncode == 2, ended.stderr
     assert 'cluster.memory is "gpu", and no device of the job computes on a GPU' in ended.stderr
+
+
+def test_a_server_that_is_killed_while_it_trains_loses_nothing(tmp_path: Path) -> None:
+    run = started(tmp_path, 2, long(10_000), "asp")
+    assert kill_servers(run, tmp_path, 3) == 3, (tmp_path / "log").read_text()
+    run.send_signal(signal.SIGTERM)
+    assert run.wait(240) == 128 + signal.SIGTERM, (tmp_path / "log").read_text()
+    said(tmp_path)
+    replay(tmp_path, only_run(tmp_path))

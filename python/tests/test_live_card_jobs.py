@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import time
 from pathlib import Path
 
 import pytest
 import torch
 from card import ON_CARD, needs_card
-from live_job import PACELINE, environment, exported, needs_paceline, only_run, paceline, replay, run_words, trained
-from test_card_jobs import PROGRAM, memory, same, weights_of
+from killed_servers import kill_servers, processes, said, started
+from live_job import exported, needs_paceline, only_run, paceline, replay, trained
+from test_card_jobs import PROGRAM, long, memory, same, weights_of
 
 pytestmark = [needs_paceline, needs_card]
 POLICIES = ["bsp", "asp", "ssp:2", "dssp:1-4", "elastic-bsp:4", "cgp", "backup:1"]
@@ -48,38 +47,36 @@ def test_a_gradient_that_is_not_finite_harms_nobody(tmp_path: Path) -> None:
     assert all(torch.isfinite(tensor).all() for tensor in exported(tmp_path, run).values())
 
 
-def processes(word: str, run_folder: Path) -> list[int]:
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                command = (entry / "cmdline").read_bytes().split(b"\0")
-                folder = os.readlink(entry / "cwd")
-            except OSError:
-                continue
-            if word.encode() in command[:3] and str(run_folder) in folder:
-                found.append(int(entry.name))
-    return found
-
-
-def started(folder: Path, devices: int) -> subprocess.Popen[bytes]:
-    """A run on the card that has written its first checkpoint and is not over."""
-    words = run_words(folder, PROGRAM, devices, [*memory("gpu"), "--set", "checkpoint.every_epochs=0.2"], ["slow"])
-    with open(folder / "log", "w") as log:
-        run = subprocess.Popen([PACELINE, *words], cwd=folder, env=environment(), stdout=log, stderr=log)
-    deadline = time.monotonic() + 120
-    while not (folders := list((folder / "runs").glob("*"))) or not list(folders[0].glob("checkpoints/*")):
-        assert run.poll() is None and time.monotonic() < deadline, (folder / "log").read_text()
-        time.sleep(0.05)
-    return run
-
-
 @pytest.mark.parametrize("victim", ["server", "worker"])
 def test_a_job_on_a_card_survives_a_death(tmp_path: Path, victim: str) -> None:
-    run = started(tmp_path, 2)
+    run = started(tmp_path, 2, PROGRAM)
     [pid, *_] = processes(victim, tmp_path)
     os.kill(pid, signal.SIGKILL)
     assert run.wait(240) == 0, (tmp_path / "log").read_text()
+    replay(tmp_path, only_run(tmp_path))
+
+
+def test_servers_that_are_killed_again_and_again_change_no_weight(tmp_path: Path) -> None:
+    program = long(20)
+    here = tmp_path / "killed"
+    here.mkdir()
+    run = started(here, 2, program, "bsp")
+    killed = kill_servers(run, here, 9)
+    assert run.wait(240) == 0, (here / "log").read_text()
+    assert killed >= 5, said(here)
+    said(here)
+    replay(here, only_run(here))
+    undisturbed = weights_of(tmp_path, "gpu", 2, ["--policy", "bsp"], "slow", program=program)
+    same(undisturbed, exported(here, only_run(here)))
+
+
+@pytest.mark.parametrize("policy", ["asp", "ssp:2", "cgp"])
+def test_servers_that_are_killed_again_and_again_lose_no_commit(tmp_path: Path, policy: str) -> None:
+    run = started(tmp_path, 2, long(10_000), policy)
+    assert kill_servers(run, tmp_path, 25) == 25, (tmp_path / "log").read_text()
+    run.send_signal(signal.SIGTERM)
+    assert run.wait(240) == 128 + signal.SIGTERM, (tmp_path / "log").read_text()
+    said(tmp_path)
     replay(tmp_path, only_run(tmp_path))
 
 
@@ -87,7 +84,7 @@ def test_a_run_that_was_stopped_on_a_card_goes_on_on_the_host(tmp_path: Path) ->
     undisturbed = weights_of(tmp_path, "host", 1, None, "slow")
     here = tmp_path / "stopped"
     here.mkdir()
-    run = started(here, 1)
+    run = started(here, 1, PROGRAM)
     run.send_signal(signal.SIGINT)
     assert run.wait(120) == 130, (here / "log").read_text()
     resumed = paceline(here, "train", "--resume", str(only_run(here)), *memory("host"))

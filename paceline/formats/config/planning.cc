@@ -11,6 +11,7 @@
 
 #include "paceline/base/check.h"
 #include "paceline/formats/config/host_memory.h"
+#include "paceline/formats/config/server_parts.h"
 
 namespace paceline::config {
 

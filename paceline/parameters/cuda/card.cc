@@ -220,4 +220,9 @@ absl::Status CardStream::clear(DevicePointer at, std::size_t bytes) const {
   return cu.check(cu.set_words(at, 0, bytes / sizeof(std::uint32_t), stream_), "cuMemsetD32Async");
 }
 
+absl::Status CardStream::set_word(DevicePointer at, std::uint32_t value) const {
+  const Driver& cu = card_->driver();
+  return cu.check(cu.set_words(at, value, 1, stream_), "cuMemsetD32Async");
+}
+
 }  // namespace paceline::cuda

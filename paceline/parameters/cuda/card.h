@@ -110,6 +110,7 @@ class CardStream {
   // Waits until it is there.
   absl::Status download(void* to, DevicePointer from, std::size_t bytes) const;
   absl::Status clear(DevicePointer at, std::size_t bytes) const;
+  absl::Status set_word(DevicePointer at, std::uint32_t value) const;
 
  private:
   CardStream(std::shared_ptr<Card> card, Stream stream) : card_(std::move(card)), stream_(stream) {}

@@ -20,14 +20,16 @@ DevicePointer address_of(const Value* place) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<CardStepper>> CardStepper::create(std::shared_ptr<Card> card,
-                                                                 const ps::StepPlan& plan) {
+                                                                 const ps::StepPlan& plan,
+                                                                 std::optional<Kept> kept) {
   PACELINE_RETURN_IF_ERROR(card->enter());
   PACELINE_ASSIGN_OR_RETURN(CardStream stream, CardStream::create(card));
   std::unique_ptr<CardStepper> stepper(new CardStepper(card, std::move(stream), plan));
   PACELINE_ASSIGN_OR_RETURN(CardKernels kernels, CardKernels::load(card, stepper->stream_));
   stepper->kernels_.emplace(std::move(kernels));
-  PACELINE_RETURN_IF_ERROR(stepper->make_state());
-  PACELINE_RETURN_IF_ERROR(stepper->make_tables());
+  const std::vector<Piece> pieces = pieces_of(plan.passes, 0, plan.layout.size());
+  PACELINE_RETURN_IF_ERROR(stepper->make_state(pieces, std::move(kept)));
+  PACELINE_RETURN_IF_ERROR(stepper->make_tables(pieces));
   if (ps::is_tensorwise(plan.optimizer.kind)) {
     PACELINE_ASSIGN_OR_RETURN(auto tensors,
                               CardTensors::create(card, stepper->stream_, *stepper->kernels_, plan));
@@ -38,22 +40,29 @@ absl::StatusOr<std::unique_ptr<CardStepper>> CardStepper::create(std::shared_ptr
 
 CardStepper::~CardStepper() { stream_.settle().IgnoreError(); }
 
-absl::Status CardStepper::make_state() {
-  const auto floats = static_cast<std::size_t>(plan_.layout.size());
-  const auto streams = static_cast<std::size_t>(ps::state_streams(plan_.optimizer.kind));
-  PACELINE_ASSIGN_OR_RETURN(state_, CardMemory::create(card_, streams * floats * sizeof(float)));
-  return stream_.clear(state_.address(), state_.bytes());
+absl::Status CardStepper::make_state(std::span<const Piece> pieces, std::optional<Kept> kept) {
+  const std::int64_t floats = plan_.layout.size();
+  const int streams = ps::state_streams(plan_.optimizer.kind);
+  PACELINE_CHECK(!kept || !ps::is_tensorwise(plan_.optimizer.kind),
+                 "a kept state of tensors that step as wholes");
+  CardStateShape shape = kept ? CardStateShape::in_slots(pieces, floats, streams, kept->chunk_floats)
+                              : CardStateShape::in_place(pieces, floats, streams);
+  const std::uint64_t identity = kept ? kept->identity : 0;
+  absl::StatusOr<CardState> state =
+      kept && kept->left ? CardState::adopt(stream_, std::move(shape), identity, *std::move(kept->left))
+                         : CardState::create(card_, stream_, std::move(shape), identity);
+  if (!state.ok()) return state.status();
+  state_ = *std::move(state);
+  return absl::OkStatus();
 }
 
-absl::Status CardStepper::make_tables() {
-  const std::vector<Piece> pieces = pieces_of(plan_.passes, 0, plan_.layout.size());
+absl::Status CardStepper::make_tables(std::span<const Piece> pieces) {
   const std::vector<SquaresBlock> blocks = blocks_of(plan_.blocks);
   const std::size_t groups = (blocks.size() + ps::kSquaresGroup - 1) / ps::kSquaresGroup;
   Places places;
   const std::size_t piece_place = places.add<Piece>(pieces.size());
   const std::size_t block_place = places.add<SquaresBlock>(blocks.size());
   const std::size_t number_place = places.add<ps::StepNumbers>(plan_.optimizers.size());
-  const std::size_t mark_place = places.add<std::uint32_t>(1);
   const std::size_t lane_place = places.add<double>(blocks.size() * ps::kSquaresLanes);
   const std::size_t square_place = places.add<double>(blocks.size());
   const std::size_t group_place = places.add<double>(groups);
@@ -64,7 +73,7 @@ absl::Status CardStepper::make_tables() {
   update_.pieces = reinterpret_cast<const Piece*>(base + piece_place);
   update_.piece_count = static_cast<std::int32_t>(pieces.size());
   update_.numbers = reinterpret_cast<const ps::StepNumbers*>(base + number_place);
-  update_.marks = reinterpret_cast<std::uint32_t*>(base + mark_place);
+  update_.marks = state_->marks();
   squares_.blocks = reinterpret_cast<const SquaresBlock*>(base + block_place);
   squares_.block_count = static_cast<std::int32_t>(blocks.size());
   squares_.lanes = reinterpret_cast<double*>(base + lane_place);
@@ -81,26 +90,12 @@ absl::Status CardStepper::make_tables() {
   return stream_.upload(address_of(squares_.blocks), blocks.data(), blocks.size() * sizeof(SquaresBlock));
 }
 
-absl::Status CardStepper::set_state(ps::StateStreams state) {
-  DevicePointer at = state_.address();
-  for (const std::vector<float>& stream : state) {
-    PACELINE_RETURN_IF_ERROR(stream_.upload(at, stream.data(), stream.size() * sizeof(float)));
-    at += stream.size() * sizeof(float);
-  }
-  return absl::OkStatus();
-}
+absl::Status CardStepper::set_state(ps::StateStreams state) { return state_->write(state); }
 
 absl::StatusOr<ps::StateStreams> CardStepper::state(bool before) const {
   PACELINE_CHECK(!before, "a card's steps cannot be undone");
-  ps::StateStreams state(static_cast<std::size_t>(ps::state_streams(plan_.optimizer.kind)),
-                         std::vector<float>(static_cast<std::size_t>(plan_.layout.size())));
   PACELINE_RETURN_IF_ERROR(card_->enter());
-  DevicePointer at = state_.address();
-  for (std::vector<float>& stream : state) {
-    PACELINE_RETURN_IF_ERROR(stream_.download(stream.data(), at, stream.size() * sizeof(float)));
-    at += stream.size() * sizeof(float);
-  }
-  return state;
+  return state_->read();
 }
 
 absl::StatusOr<bool> CardStepper::begin(std::span<const float> weights,
@@ -122,8 +117,12 @@ absl::StatusOr<bool> CardStepper::begin(std::span<const float> weights,
 absl::Status CardStepper::write_direction(std::span<const ps::StepNumbers> numbers, std::span<float> buffer) {
   if (!tensors_) {
     PACELINE_RETURN_IF_ERROR(write_numbers(numbers));
-    return kernels_->launch_pieces(kernels_of(plan_.optimizer.kind).direction, update_.piece_count,
-                                   arguments(buffer.data(), buffer));
+    for (const CardState::Place& place : state_->places()) {
+      PACELINE_RETURN_IF_ERROR(kernels_->launch_pieces(kernels_of(plan_.optimizer.kind).direction,
+                                                       place.chunk.piece_count,
+                                                       arguments(place, buffer.data(), buffer)));
+    }
+    return absl::OkStatus();
   }
   PACELINE_ASSIGN_OR_RETURN(ps::StateStreams streams, state(false));
   const auto floats = static_cast<std::size_t>(plan_.layout.size());
@@ -180,13 +179,18 @@ absl::Status CardStepper::clip(const ps::Update& update) {
   return kernels_->launch_one(kClipFactorKernel, clip_);
 }
 
-UpdateArguments CardStepper::arguments(const float* latest, std::span<float> next) const {
+UpdateArguments CardStepper::arguments(const CardState::Place& place, const float* latest,
+                                       std::span<float> next) const {
   UpdateArguments update = update_;
   const auto floats = static_cast<std::size_t>(plan_.layout.size());
+  update.pieces += place.chunk.first_piece;
+  update.piece_count = place.chunk.piece_count;
   update.weights = latest;
   update.next = next.data();
-  update.state1 = state_.as<float>();
-  update.state2 = ps::state_streams(plan_.optimizer.kind) > 1 ? state_.as<float>() + floats : nullptr;
+  update.state1 = place.state[0];
+  update.state2 = place.state[1];
+  update.state1_before = place.before[0];
+  update.state2_before = place.before[1];
   update.direction = next.size() > floats ? next.data() + floats : nullptr;
   return update;
 }
@@ -197,21 +201,18 @@ absl::StatusOr<bool> CardStepper::step(const Step& step) {
                  "commit {} is made in a way that a card does not know", update.version);
   PACELINE_RETURN_IF_ERROR(write_members(update));
   PACELINE_RETURN_IF_ERROR(write_numbers(step.numbers));
-  PACELINE_RETURN_IF_ERROR(stream_.clear(address_of(update_.marks), sizeof(std::uint32_t)));
-  UpdateArguments all = arguments(step.latest.data(), step.next);
-  all.members = members_.as<const MemberArgument>();
-  all.member_count = static_cast<std::int32_t>(update.members.size());
-  all.pull = update.of_differences ? 1.0f : ps::statistics_pull(update.fraction);
-  if (squares_.block_count > 0 && !update.of_differences) {
-    PACELINE_RETURN_IF_ERROR(clip(update));
-    all.gradient_factor = clip_.factor;
-  }
-  if (tensors_) {
-    PACELINE_RETURN_IF_ERROR(tensors_->step(all));
-  } else {
-    PACELINE_RETURN_IF_ERROR(
-        kernels_->launch_pieces(kernels_of(plan_.optimizer.kind).step, all.piece_count, all));
-  }
+  const bool clips = squares_.block_count > 0 && !update.of_differences;
+  if (clips) PACELINE_RETURN_IF_ERROR(clip(update));
+  PACELINE_RETURN_IF_ERROR(
+      state_->make(update.version, step.fractions, [&](const CardState::Place& place) -> absl::Status {
+        UpdateArguments all = arguments(place, step.latest.data(), step.next);
+        all.members = members_.as<const MemberArgument>();
+        all.member_count = static_cast<std::int32_t>(update.members.size());
+        all.pull = update.of_differences ? 1.0f : ps::statistics_pull(update.fraction);
+        if (clips) all.gradient_factor = clip_.factor;
+        if (tensors_) return tensors_->step(all);
+        return kernels_->launch_pieces(kernels_of(plan_.optimizer.kind).step, all.piece_count, all);
+      }));
   return finite();
 }
 

@@ -11,6 +11,7 @@
 
 #include "paceline/parameters/cuda/card.h"
 #include "paceline/parameters/cuda/card_kernels.h"
+#include "paceline/parameters/cuda/card_state.h"
 #include "paceline/parameters/cuda/card_tensors.h"
 #include "paceline/parameters/cuda/kernel_arguments.h"
 #include "paceline/parameters/ps/stepper.h"
@@ -19,9 +20,18 @@ namespace paceline::cuda {
 
 class CardStepper final : public ps::Stepper {
  public:
-  // The plan outlives this. Errors: the card has no room for the state.
+  // A state that outlives the process.
+  struct Kept {
+    std::uint64_t identity = 0;  // a number for the shard, its run and its attempt
+    std::optional<CardState::Left>
+        left{};                     // an earlier process's with the same plan; nothing: the state is zero
+    std::int64_t chunk_floats = 0;  // CardStateShape::in_slots() says what
+  };
+  // The plan outlives this. `kept`: nothing if the state ends with this. Requires: not `kept` if the optimizer steps
+  // whole tensors. Errors: the card has no room for the state; those of CardState::adopt().
   static absl::StatusOr<std::unique_ptr<CardStepper>> create(std::shared_ptr<Card> card,
-                                                             const ps::StepPlan& plan);
+                                                             const ps::StepPlan& plan,
+                                                             std::optional<Kept> kept = std::nullopt);
   ~CardStepper() override;
 
   absl::Status set_state(ps::StateStreams state) override;
@@ -30,22 +40,28 @@ class CardStepper final : public ps::Stepper {
                              std::span<float> buffer) override;
   absl::Status copy_constants(std::span<const float> from, std::span<float> to) override;
   absl::StatusOr<bool> step(const Step& step) override;
+  void start_at(Version version, double fractions) override { state_->start(version, fractions); }
+  absl::StatusOr<ps::KeptState::Left> take_up(Version published) override {
+    return state_->take_up(published);
+  }
   absl::Status read(std::span<const float> from, std::span<float> to) const override;
   int threads() const override { return 1; }
+
+  const CardState& state_memory() const { return *state_; }
 
  private:
   CardStepper(std::shared_ptr<Card> card, CardStream stream, const ps::StepPlan& plan)
       : card_(std::move(card)), stream_(std::move(stream)), plan_(plan) {}
-  absl::Status make_state();
-  absl::Status make_tables();
+  absl::Status make_state(std::span<const Piece> pieces, std::optional<Kept> kept);
+  absl::Status make_tables(std::span<const Piece> pieces);
   absl::Status write_members(const ps::Update& update);
   absl::Status write_numbers(std::span<const ps::StepNumbers> numbers);
   // Writes the direction of the state as it is into a buffer.
   absl::Status write_direction(std::span<const ps::StepNumbers> numbers, std::span<float> buffer);
   // Writes the factor that clips the members' gradient to the card.
   absl::Status clip(const ps::Update& update);
-  // The arguments that all kernels of a version share.
-  UpdateArguments arguments(const float* latest, std::span<float> next) const;
+  // The arguments of a kernel for a part of the state, but for what it reads of members.
+  UpdateArguments arguments(const CardState::Place& place, const float* latest, std::span<float> next) const;
   // Waits for all work, and returns whether no kernel found a number that is not finite.
   absl::StatusOr<bool> finite() const;
 
@@ -53,7 +69,7 @@ class CardStepper final : public ps::Stepper {
   const CardStream stream_;
   const ps::StepPlan& plan_;
   std::optional<CardKernels> kernels_;
-  CardMemory state_;   // the streams, one after the other
+  std::optional<CardState> state_;
   CardMemory tables_;  // pieces, blocks of squares, and room for what changes with each step
   CardMemory members_;
   // Values that are copied to the card at the beginning of a step; they are kept until its end.

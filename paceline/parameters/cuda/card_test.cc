@@ -2,8 +2,10 @@
 // empty or unset and there is one, else with the stand-in that the build names.
 #include <cmath>
 #include <cstdlib>
+#include <optional>
 #include <random>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,6 +13,7 @@
 #include "paceline/parameters/cuda/card_stepper.h"
 #include "paceline/parameters/ps/look_ahead.h"
 #include "paceline/parameters/ps/shard.h"
+#include "paceline/transport/ipc/descriptor_service.h"
 
 namespace paceline::cuda {
 namespace {
@@ -31,6 +34,18 @@ std::shared_ptr<Card> first_card() {
   }();
   return card;
 }
+
+// Gives each piece to those who ask, and has none of an earlier process.
+class ServiceRegistry final : public PieceRegistry {
+ public:
+  void put(const std::string& name, FileDescriptor descriptor, std::size_t bytes) override {
+    service->put(name, std::move(descriptor), bytes);
+  }
+  void remove(const std::string& name) override { service->remove(name); }
+  std::optional<FileDescriptor> left(const std::string&) override { return std::nullopt; }
+
+  const std::unique_ptr<ipc::DescriptorService> service = ipc::DescriptorService::start().value();
+};
 
 ps::Layout some_layout(bool with_constants) {
   ps::Layout layout;
@@ -57,19 +72,20 @@ std::vector<float> random_floats(const ps::Layout& layout, unsigned seed) {
   return floats;
 }
 
+enum class State { kInPlace, kInSlots };
+
 // One shard in the host's memory and one on the card, which are told the same.
 class Pair {
  public:
   Pair(const ps::Layout& layout, const ps::OptimizerConfig& optimizer, bool look_ahead = false,
-       const std::vector<ps::ParameterGroup>& groups = {}, int kept = 2)
+       const std::vector<ps::ParameterGroup>& groups = {}, int kept = 2, State state = State::kInPlace)
       : layout_(layout),
-        service_(ipc::DescriptorService::start().value()),
-        gradients_(first_card(), *service_, "gradient", layout.size()),
+        gradients_(first_card(), registry_, "gradient", layout.size()),
         stream_(CardStream::create(first_card()).value()),
         host_(layout, optimizer,
               memory::WeightWriter::create(ps::Shard::board_floats(layout, look_ahead), 1, kept).value(), 2,
               groups),
-        card_(on_card(layout, optimizer, look_ahead, groups, kept)) {}
+        card_(on_card(layout, optimizer, look_ahead, groups, kept, state)) {}
 
   void start(Version version, const std::vector<float>& weights) {
     ASSERT_TRUE(host_.start(version, weights).ok());
@@ -124,18 +140,21 @@ class Pair {
   }
 
   ps::Shard on_card(const ps::Layout& layout, const ps::OptimizerConfig& optimizer, bool look_ahead,
-                    const std::vector<ps::ParameterGroup>& groups, int kept) {
+                    const std::vector<ps::ParameterGroup>& groups, int kept, State state) {
     const std::int64_t floats = ps::Shard::board_floats(layout, look_ahead);
     auto board = memory::WeightWriter::create(
-        floats, 1, kept, std::make_unique<CardBuffers>(first_card(), *service_, "board/0", floats));
+        floats, 1, kept, std::make_unique<CardBuffers>(first_card(), registry_, "board/0", floats));
     auto plan = std::make_unique<const ps::StepPlan>(ps::StepPlan::of(layout, optimizer, groups));
-    auto stepper = CardStepper::create(first_card(), *plan);
+    std::optional<CardStepper::Kept> slots;
+    // A few chunks.
+    if (state == State::kInSlots) slots.emplace(CardStepper::Kept{.identity = 1, .chunk_floats = 6000});
+    auto stepper = CardStepper::create(first_card(), *plan, std::move(slots));
     EXPECT_TRUE(stepper.ok()) << stepper.status();
     return ps::Shard(std::move(plan), std::move(board).value(), *std::move(stepper));
   }
 
   const ps::Layout layout_;
-  std::unique_ptr<ipc::DescriptorService> service_;
+  ServiceRegistry registry_;
   CardBuffers gradients_;
   CardStream stream_;
   ps::Shard host_;
@@ -164,12 +183,15 @@ void train(Pair& pair, int commits, unsigned seed) {
 TEST(CardShard, HasTheHostsBytesUnderEveryOptimizer) {
   for (const OptimizerKind kind : kEveryKind) {
     for (const bool look_ahead : {false, true}) {
-      if (look_ahead && !ps::has_direction(kind)) continue;
-      SCOPED_TRACE(static_cast<int>(kind));
-      Pair pair(some_layout(true), {.kind = kind, .weight_decay = 0.01}, look_ahead);
-      pair.start(Version(0), random_floats(pair.layout(), 1));
-      pair.expect_equal();
-      train(pair, 7, 3);
+      for (const State state : {State::kInPlace, State::kInSlots}) {
+        if (look_ahead && !ps::has_direction(kind)) continue;
+        if (state == State::kInSlots && ps::is_tensorwise(kind)) continue;
+        SCOPED_TRACE(fmt::format("{} {} {}", static_cast<int>(kind), look_ahead, static_cast<int>(state)));
+        Pair pair(some_layout(true), {.kind = kind, .weight_decay = 0.01}, look_ahead, {}, 2, state);
+        pair.start(Version(0), random_floats(pair.layout(), 1));
+        pair.expect_equal();
+        train(pair, 7, 3);
+      }
     }
   }
 }
@@ -228,10 +250,11 @@ TEST(CardShard, GoesOnFromAStateThatTheHostSaved) {
                                          {OptimizerKind::kAdamW, true},
                                          {OptimizerKind::kLars, true},
                                          {OptimizerKind::kAdafactor, false}}) {
+    const State state = ps::is_tensorwise(kind) ? State::kInPlace : State::kInSlots;
     Pair first(some_layout(true), {.kind = kind}, look_ahead);
     first.start(Version(0), random_floats(first.layout(), 1));
     train(first, 3, 8);
-    Pair second(some_layout(true), {.kind = kind}, look_ahead);
+    Pair second(some_layout(true), {.kind = kind}, look_ahead, {}, 2, state);
     ASSERT_TRUE(second.card().restore_optimizer(first.host().read_state().value()).ok());
     ASSERT_TRUE(second.host().restore_optimizer(first.card().read_state().value()).ok());
     second.start(Version(3), first.card().read(first.card().weights()).value());
@@ -247,19 +270,20 @@ TEST(CardMemory, SaysWhatIsMissingIfTheCardIsFull) {
 }
 
 TEST(CardMemory, IsTheSameForTheProcessThatImportsIt) {
-  const auto service = ipc::DescriptorService::start().value();
-  CardBuffers buffers(first_card(), *service, "gradient", 5000);
+  ServiceRegistry registry;
+  CardBuffers buffers(first_card(), registry, "gradient", 5000);
   float* const made = buffers.at(3).value();
   const CardStream stream = CardStream::create(first_card()).value();
   const std::vector<float> numbers(5000, 1.5f);
   ASSERT_TRUE(stream.upload(reinterpret_cast<DevicePointer>(made), numbers.data(), 20000).ok());
-  const FileDescriptor descriptor = ipc::DescriptorService::get(service->address(), "gradient/3").value();
+  const FileDescriptor descriptor =
+      ipc::DescriptorService::get(registry.service->address(), "gradient/3").value();
   const CardMemory imported = CardMemory::import(first_card(), descriptor, 20000).value();
   std::vector<float> read(5000);
   ASSERT_TRUE(stream.download(read.data(), imported.address(), 20000).ok());
   EXPECT_EQ(read, numbers);
   buffers.free(3);
-  EXPECT_FALSE(ipc::DescriptorService::get(service->address(), "gradient/3").ok());
+  EXPECT_FALSE(ipc::DescriptorService::get(registry.service->address(), "gradient/3").ok());
   ASSERT_TRUE(stream.download(read.data(), imported.address(), 20000).ok());
   EXPECT_EQ(read, numbers);
 }

@@ -85,12 +85,15 @@ namespace {
 
 // Bytes that another process left are not trusted: places that they name have to be in the memory.
 absl::Status check_board(const BoardHeader& header, std::size_t size) {
-  const bool is_board = header.magic == kBoardMagic && header.on_device == 0 && header.buffers > 0 &&
-                        header.buffers <= kMostBuffers && header.floats >= 0;
+  const bool is_board = header.magic == kBoardMagic && header.buffers > 0 && header.buffers <= kMostBuffers &&
+                        header.floats >= 0 && size >= header_bytes();
   const auto floats = static_cast<std::uint64_t>(header.floats);
-  if (!is_board || floats > size / sizeof(float) ||
-      size != header_bytes() + static_cast<std::size_t>(header.buffers) * buffer_bytes(header.floats))
-    return absl::InvalidArgumentError("the memory has no board of weights");
+  const auto fits = [&] {
+    if (header.on_device != 0) return size == header_bytes();
+    return floats <= size / sizeof(float) &&
+           size == header_bytes() + static_cast<std::size_t>(header.buffers) * buffer_bytes(header.floats);
+  };
+  if (!is_board || !fits()) return absl::InvalidArgumentError("the memory has no board of weights");
   const Latest latest = unpack(header.latest.load());
   const bool has_version =
       latest.buffer < header.buffers && header.versions[latest.buffer].load() == latest.version.value();
@@ -108,13 +111,15 @@ absl::StatusOr<Version> WeightWriter::version_in(const ipc::SharedMemory& memory
 }
 
 absl::StatusOr<WeightWriter> WeightWriter::adopt(ipc::SharedMemory memory, std::int64_t floats, int readers,
-                                                 int kept) {
-  if (memory.size() != bytes(floats, readers, kept))
+                                                 int kept, std::unique_ptr<DeviceBuffers> device) {
+  if (memory.size() != (device != nullptr ? header_bytes() : bytes(floats, readers, kept)))
     return absl::InvalidArgumentError("the board is of another model");
   PACELINE_ASSIGN_OR_RETURN(ipc::Mapping mapping, memory.map(0, memory.size(), true));
   auto* header = reinterpret_cast<BoardHeader*>(mapping.data());
   PACELINE_RETURN_IF_ERROR(check_board(*header, memory.size()));
-  if (header->floats != floats) return absl::InvalidArgumentError("the board is of another model");
+  const bool same = header->floats == floats && header->buffers == buffers_for(readers, kept) &&
+                    (header->on_device != 0) == (device != nullptr);
+  if (!same) return absl::InvalidArgumentError("the board is of another model");
   const Version latest = unpack(header->latest.load()).version;
   // Its process may have ended while it published the next one.
   for (std::atomic<std::int64_t>& version : header->versions) {
@@ -123,7 +128,13 @@ absl::StatusOr<WeightWriter> WeightWriter::adopt(ipc::SharedMemory memory, std::
   // The same process may not have come to waking those who wait for the latest.
   header->published.fetch_add(1);
   ipc::futex_wake_all(header->published);
-  return WeightWriter(std::move(memory), std::move(mapping), floats, kept, nullptr);
+  WeightWriter writer(std::move(memory), std::move(mapping), floats, kept, std::move(device));
+  const int taken = header->taken.load() - 1;
+  for (int index = 0; index < header->buffers; ++index) {
+    if (header->versions[index].load() != kNoVersion || index == taken)
+      PACELINE_RETURN_IF_ERROR(writer.find_on_device(index));
+  }
+  return writer;
 }
 
 WeightWriter::WeightWriter(ipc::SharedMemory memory, ipc::Mapping mapping, std::int64_t floats, int kept,
@@ -135,6 +146,12 @@ WeightWriter::WeightWriter(ipc::SharedMemory memory, ipc::Mapping mapping, std::
       most_kept_(static_cast<std::size_t>(kept)),
       device_(std::move(device)),
       on_device_(device_ != nullptr ? static_cast<std::size_t>(header_->buffers) : 0) {}
+
+absl::Status WeightWriter::find_on_device(int index) {
+  if (device_ == nullptr || on_device_[static_cast<std::size_t>(index)] != nullptr) return absl::OkStatus();
+  PACELINE_ASSIGN_OR_RETURN(on_device_[static_cast<std::size_t>(index)], device_->at(index));
+  return absl::OkStatus();
+}
 
 float* WeightWriter::buffer(int index) const {
   if (device_ != nullptr) return on_device_[static_cast<std::size_t>(index)];
@@ -166,9 +183,7 @@ std::span<float> WeightWriter::next() { return *take(); }
 absl::StatusOr<std::span<float>> WeightWriter::take() {
   while (true) {
     taken_ = free_buffer();
-    if (device_ != nullptr && on_device_[static_cast<std::size_t>(taken_)] == nullptr) {
-      PACELINE_ASSIGN_OR_RETURN(on_device_[static_cast<std::size_t>(taken_)], device_->at(taken_));
-    }
+    PACELINE_RETURN_IF_ERROR(find_on_device(taken_));
     // Until it is published the buffer holds no version: a late pin_exactly must not take it for its old one.
     // That pins and then looks at the version; this clears the version and then looks at the pins. One sees
     // the other.

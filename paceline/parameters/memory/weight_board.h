@@ -52,11 +52,11 @@ class WeightWriter {
   static absl::StatusOr<WeightWriter> create(std::int64_t floats, int readers, int kept,
                                              std::unique_ptr<DeviceBuffers> device = nullptr);
 
-  // A board in the host's memory that another process created with the same numbers and left when it ended. Its latest
-  // version and the pins of readers stay, and what that process had kept has to be kept again. Errors: InvalidArgument if
-  // the memory is no such board, or has no version.
+  // A board that another process created with the same numbers and left when it ended. Its latest version and the pins of
+  // readers stay, and what that process had kept has to be kept again. `device` has the buffers as that process left
+  // them. Errors: InvalidArgument if the memory is no such board, or has no version; those of the device.
   static absl::StatusOr<WeightWriter> adopt(ipc::SharedMemory memory, std::int64_t floats, int readers,
-                                            int kept);
+                                            int kept, std::unique_ptr<DeviceBuffers> device = nullptr);
   // The latest version of a board in such memory. Errors: InvalidArgument if the memory is no board, or has no version.
   static absl::StatusOr<Version> version_in(const ipc::SharedMemory& memory);
 
@@ -97,6 +97,8 @@ class WeightWriter {
   bool pinned(int index) const;
   absl::Status keep_buffer(Version version, int buffer);
   int free_buffer() const;
+  // Asks the device for this buffer if it has not been asked yet.
+  absl::Status find_on_device(int index);
 
   ipc::SharedMemory memory_;
   ipc::Mapping mapping_;

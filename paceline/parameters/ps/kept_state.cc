@@ -13,9 +13,6 @@ namespace paceline::ps {
 
 namespace {
 
-constexpr std::uint64_t kMagic = 0x3374617473636c70;  // "plcstat3"
-constexpr std::int64_t kNone = -1;
-
 std::size_t float_bytes(std::int64_t floats) {
   return ipc::whole_pages(static_cast<std::size_t>(floats) * sizeof(float));
 }
@@ -25,20 +22,6 @@ std::size_t float_bytes(std::int64_t floats) {
 void in_order() { std::atomic_signal_fence(std::memory_order_seq_cst); }
 
 }  // namespace
-
-struct KeptState::Header {
-  std::uint64_t magic;
-  std::uint64_t identity;
-  std::atomic<std::int64_t> first;  // the version of start()
-  // The published version and the next one, each in the place of its parity.
-  struct Entry {
-    std::atomic<std::int64_t> version;
-    std::atomic<double> fractions;
-    std::atomic<std::int32_t> not_finite;
-  } entries[2];
-
-  Entry& entry(Version version) { return entries[version.value() & 1]; }
-};
 
 // A cache line each, since each is of another thread.
 struct alignas(64) KeptState::Progress {
@@ -82,11 +65,7 @@ absl::StatusOr<KeptState> KeptState::create(KeptShape shape, std::uint64_t ident
   PACELINE_ASSIGN_OR_RETURN(auto memory, ipc::SharedMemory::create("paceline-state", bytes(shape)));
   PACELINE_ASSIGN_OR_RETURN(auto mapping, memory.map(0, memory.size(), true));
   KeptState state(std::move(memory), std::move(mapping), std::move(shape));
-  auto* const header = new (state.mapping_.data()) Header{};
-  header->magic = kMagic;
-  header->identity = identity;
-  header->first = kNone;
-  for (Header::Entry& entry : header->entries) entry.version = kNone;
+  KeptVersions::create(state.mapping_.data(), identity);
   for (std::size_t i = 0; i < state.chains(); ++i) new (&state.progress(i)) Progress{};
   return state;
 }
@@ -97,12 +76,12 @@ absl::StatusOr<KeptState> KeptState::adopt(ipc::SharedMemory memory, KeptShape s
     return absl::InvalidArgumentError("the optimizer's state is of another model");
   PACELINE_ASSIGN_OR_RETURN(auto mapping, memory.map(0, memory.size(), true));
   KeptState state(std::move(memory), std::move(mapping), std::move(shape));
-  if (state.header().magic != kMagic || state.header().identity != identity)
+  if (!state.versions().is(identity))
     return absl::InvalidArgumentError("the optimizer's state is of another shard or of another attempt");
   return state;
 }
 
-KeptState::Header& KeptState::header() const { return *reinterpret_cast<Header*>(mapping_.data()); }
+KeptVersions& KeptState::versions() const { return KeptVersions::in(mapping_.data()); }
 
 KeptState::Progress& KeptState::progress(std::size_t chain) const {
   return reinterpret_cast<Progress*>(mapping_.data() + ipc::kPageBytes)[chain];
@@ -137,20 +116,6 @@ std::vector<KeptState::Place> KeptState::places() const {
   return places;
 }
 
-void KeptState::start(Version version, double fractions) {
-  begin(version, fractions);
-  header().first = version.value();
-}
-
-void KeptState::begin(Version version, double fractions) {
-  Header::Entry& entry = header().entry(version);
-  if (entry.version == version.value()) return;
-  entry.version = kNone;
-  entry.fractions = fractions;
-  entry.not_finite = 0;
-  entry.version = version.value();
-}
-
 KeptState::Walk::Walk(KeptState& state, std::size_t chain, Version version)
     : state_(state),
       chain_(state.shape_.chains[chain]),
@@ -158,7 +123,7 @@ KeptState::Walk::Walk(KeptState& state, std::size_t chain, Version version)
       version_(version),
       steps_(progress_.steps) {
   const auto pieces = static_cast<std::int64_t>(chain_.end - chain_.begin);
-  end_ = (version.value() - state.header().first) * pieces;
+  end_ = state.versions().updates_to(version) * pieces;
   PACELINE_CHECK(steps_ >= end_ - pieces && steps_ <= end_, "{} steps of {} pieces for version {}", steps_,
                  pieces, version);
   place_ = state.place_of(chain_, steps_);
@@ -171,7 +136,7 @@ const KeptState::Place* KeptState::Walk::next() const { return steps_ == end_ ? 
 
 void KeptState::Walk::made(bool finite) {
   in_order();
-  if (!finite) state_.header().entry(version_).not_finite = 1;
+  if (!finite) state_.versions().note_not_finite(version_);
   // This thread alone writes the count, so the addition needs no lock.
   progress_.steps.store(++steps_, std::memory_order_release);
   in_order();
@@ -190,15 +155,12 @@ void KeptState::Walk::go_on() {
         first_slot_[static_cast<std::size_t>(i)] + slot_ * shape.slot_floats;
 }
 
-bool KeptState::finite(Version version) const { return header().entry(version).not_finite == 0; }
-
 // Bytes that another process left are not trusted: a count that does not fit the version is an error.
 absl::StatusOr<KeptState::Left> KeptState::take_up(Version published) const {
-  const Header::Entry& entry = header().entry(published);
-  const std::int64_t first = header().first, updates = published.value() - first;
-  if (entry.version != published.value() || first < 0 || updates < 0)
-    return absl::InvalidArgumentError(fmt::format("no state of version {} is left", published));
-  Left left{.fractions = entry.fractions};
+  const std::optional<double> fractions = versions().fractions_of(published);
+  if (!fractions) return absl::InvalidArgumentError(fmt::format("no state of version {} is left", published));
+  const std::int64_t updates = versions().updates_to(published);
+  Left left{.fractions = *fractions};
   for (std::size_t i = 0; i < chains(); ++i) {
     const KeptShape::Chain& chain = shape_.chains[i];
     const auto pieces = static_cast<std::int64_t>(chain.end - chain.begin);

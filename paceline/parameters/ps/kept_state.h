@@ -21,6 +21,7 @@
 #include <absl/status/statusor.h>
 
 #include "paceline/base/ids.h"
+#include "paceline/parameters/ps/kept_versions.h"
 #include "paceline/parameters/ps/layout.h"
 #include "paceline/parameters/ps/update_rule.h"
 #include "paceline/transport/ipc/shared_memory.h"
@@ -49,7 +50,6 @@ struct KeptShape {
 };
 
 class KeptState {
-  struct Header;
   struct Progress;
 
  public:
@@ -75,10 +75,10 @@ class KeptState {
   std::vector<Place> places() const;
 
   // The state as it is belongs to a first version, after updates whose fractions have this sum. Requires: no step yet.
-  void start(Version version, double fractions);
+  void start(Version version, double fractions) { versions().start(version, fractions); }
 
   // The update of the next version begins, or goes on. `fractions`: the sum with this update's.
-  void begin(Version version, double fractions);
+  void begin(Version version, double fractions) { versions().begin(version, fractions); }
   // Goes through the pieces of a chain that do not have a version. One thread for each chain.
   class Walk {
    public:
@@ -103,7 +103,7 @@ class KeptState {
   // Requires: begin() of that version.
   Walk walk(std::size_t chain, Version version) { return Walk(*this, chain, version); }
   // Requires: all pieces have the version of the latest begin().
-  bool finite(Version version) const;
+  bool finite(Version version) const { return versions().finite(version); }
 
   struct Left {
     double fractions = 0;  // sum of the fractions up to the published version
@@ -120,7 +120,7 @@ class KeptState {
       : memory_(std::move(memory)), mapping_(std::move(mapping)), shape_(std::move(shape)) {}
   static std::size_t table_bytes(const KeptShape& shape);
   static std::size_t bytes(const KeptShape& shape);
-  Header& header() const;
+  KeptVersions& versions() const;
   Progress& progress(std::size_t chain) const;
   float* stream(int index) const;
   // The place of the piece that this step of the chain makes.

@@ -25,10 +25,11 @@ absl::StatusOr<BoardReaders> BoardReaders::open(const wire::Boards& boards, cons
     const std::int64_t end = begin + part.size();
     if (end > layout.size() || !(layout.part(begin, end) == part)) return another_model();
     if (part.size() == 0) continue;
-    PACELINE_ASSIGN_OR_RETURN(
-        auto reader,
-        memory::WeightReader::open(board.path(), ps::Shard::board_floats(part, look_ahead), boards.reader()));
-    shards.push_back({begin, end, part.runs(), part.moving(), std::move(reader)});
+    auto reader =
+        memory::WeightReader::open(board.path(), ps::Shard::board_floats(part, look_ahead), boards.reader());
+    if (absl::IsNotFound(reader.status())) return absl::AbortedError(reader.status().message());
+    if (!reader.ok()) return reader.status();
+    shards.push_back({begin, end, part.runs(), part.moving(), *std::move(reader)});
     begin = end;
   }
   if (begin != layout.size()) return another_model();

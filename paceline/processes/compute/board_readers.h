@@ -18,8 +18,8 @@ namespace paceline::compute {
 
 class BoardReaders {
  public:
-  // `look_ahead`: the job's; with it, directions are behind the weights. Errors: a shard's board cannot be
-  // opened, or the parts do not fit the model's `layout`.
+  // `look_ahead`: the job's; with it, directions are behind the weights. Errors: Aborted if a shard's server is gone: the
+  // next one says where its board is; a board is another model's; the parts do not fit the model's `layout`.
   static absl::StatusOr<BoardReaders> open(const wire::Boards& boards, const ps::Layout& layout,
                                            bool look_ahead);
 

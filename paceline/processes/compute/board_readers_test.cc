@@ -169,6 +169,14 @@ TEST(BoardReaders, PartsThatAreNotTheModelsAreRefused) {
   EXPECT_TRUE(refused(boards));
 }
 
+// The server was killed after it had said where its board is.
+TEST(BoardReaders, ABoardWhoseServerIsGoneIsAskedForAgain) {
+  const Servers servers(2);
+  wire::Boards boards = servers.boards();
+  boards.mutable_boards(1)->set_path("/proc/self/fd/100000");
+  EXPECT_EQ(BoardReaders::open(boards, servers.layout(), true).status().code(), absl::StatusCode::kAborted);
+}
+
 TEST(BoardReaders, WhatItPulledAheadIsItsOwn) {
   Servers servers;
   servers.commit(1);

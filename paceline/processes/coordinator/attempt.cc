@@ -438,14 +438,15 @@ absl::Status Attempt::on_started(ServerId server, const wire::ServerStarted& sta
   }
   if (!started.error().empty()) return on_no_weights(server, started.error());
   PACELINE_RETURN_IF_ERROR(servers_.started(server, started));
-  if (missed != missed_servers_.end()) {
+  const bool is_back = missed != missed_servers_.end();
+  if (is_back) {
     // The server may have died before it said that it had made that version.
     const Version version = missed->second.version;
     missed_servers_.erase(missed);
     if (controller_->hears_of_completion() && version > servers_.applied(server))
       PACELINE_RETURN_IF_ERROR(on_applied(server, version));
   }
-  if (!started.card().empty())
+  if (!started.card().empty() && !is_back)
     out_.tell_and_remember(fmt::format("weights and optimizer state are in the memory of {}",
                                        store::printable(started.card(), store::kLongestError)));
   if (!started.why_host().empty())

@@ -78,12 +78,14 @@ absl::Status unless_disconnected(rpc::Connection<Out, In>& connection, const abs
   return outcome;
 }
 
-// The outcome of an order. If another process's memory is gone, its owner has ended, and often the whole job.
+// The outcome of an order. If another process's memory is gone (NotFound, Aborted), its owner has ended, and often the
+// whole job.
 // If nothing can be sent any more, a disconnect may have come long ago, while this process was busy. In both
 // cases a disconnect decides.
 template <class Out, class In>
 absl::Status unless_over(rpc::Connection<Out, In>& connection, const absl::Status& outcome) {
-  const bool may_be = absl::IsNotFound(outcome) || outcome == wire::coordinator_lost();
+  const bool may_be =
+      absl::IsNotFound(outcome) || absl::IsAborted(outcome) || outcome == wire::coordinator_lost();
   return may_be ? unless_disconnected(connection, outcome, wire::outcome_of_job) : outcome;
 }
 

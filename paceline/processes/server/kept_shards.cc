@@ -42,10 +42,10 @@ absl::StatusOr<FirstWeights> FirstWeights::of(const wire::ServerStart& order) {
 
 absl::StatusOr<KeptShards> KeptShards::start(const wire::ServerStart& order, const config::JobConfig& job,
                                              std::span<const float> first, store::CheckpointFiles& checkpoint,
-                                             ServersCard* card, ipc::DescriptorKeep* keep) {
+                                             ServersCard* card, KeptMemory* kept) {
   KeptShards shards;
   shards.count_ = order.shard_count();
-  PACELINE_RETURN_IF_ERROR(shards.add(order.shard(), order, job, card, keep));
+  PACELINE_RETURN_IF_ERROR(shards.add(order.shard(), order, job, card, kept));
   if (order.copies() > 1) {
     if (order.copies() > order.hosts_size() || order.shard() >= order.hosts_size())
       return absl::InternalError(
@@ -64,17 +64,17 @@ absl::StatusOr<KeptShards> KeptShards::start(const wire::ServerStart& order, con
 }
 
 absl::StatusOr<KeptShards> KeptShards::take_up(const wire::ServerStart& order, const config::JobConfig& job,
-                                               LeftShard left) {
+                                               ServersCard* card, KeptMemory& left) {
   if (!can_outlive(job)) return absl::InvalidArgumentError("this optimizer's state ends with its process");
   KeptShards shards;
   shards.count_ = order.shard_count();
-  PACELINE_RETURN_IF_ERROR(shards.add(order.shard(), order, job, nullptr, nullptr, std::move(left)));
+  PACELINE_RETURN_IF_ERROR(shards.add(order.shard(), order, job, card, &left, true));
   PACELINE_RETURN_IF_ERROR(shards.own().take_up());
   return shards;
 }
 
 absl::Status KeptShards::add(int index, const wire::ServerStart& order, const config::JobConfig& job,
-                             ServersCard* card, ipc::DescriptorKeep* keep, std::optional<LeftShard> left) {
+                             ServersCard* card, KeptMemory* kept, bool take_up) {
   const bool own = index == order.shard();
   PACELINE_ASSIGN_OR_RETURN(ps::Layout part,
                             wire::part_from_wire(own ? order.part() : order.hosts(index).part()));
@@ -95,23 +95,28 @@ absl::Status KeptShards::add(int index, const wire::ServerStart& order, const co
   // A copy has no reader, but a board has at least one.
   const int readers = own ? order.readers() + order.hosts_size() : 1;
   if (card != nullptr) {
-    PACELINE_ASSIGN_OR_RETURN(auto shard, card->make_shard(std::move(part), job, readers, kMostKept));
+    PACELINE_ASSIGN_OR_RETURN(auto shard,
+                              card->make_shard(std::move(part), job, readers, kMostKept, identity_of(order)));
     kept_.push_back({index, offset, std::move(shard)});
     return absl::OkStatus();
   }
   const std::int64_t floats = ps::Shard::board_floats(part, job.look_ahead);
-  const int kept = own ? kMostKept : 0;
-  PACELINE_ASSIGN_OR_RETURN(auto board,
-                            left ? memory::WeightWriter::adopt(std::move(left->board), floats, readers, kept)
-                                 : memory::WeightWriter::create(floats, readers, kept));
+  const int most_kept = own ? kMostKept : 0;
+  const auto make_board = [&]() -> absl::StatusOr<memory::WeightWriter> {
+    if (!take_up) return memory::WeightWriter::create(floats, readers, most_kept);
+    PACELINE_ASSIGN_OR_RETURN(ipc::SharedMemory left, kept->memory(KeptMemory::kBoard));
+    return memory::WeightWriter::adopt(std::move(left), floats, readers, most_kept);
+  };
+  PACELINE_ASSIGN_OR_RETURN(memory::WeightWriter board, make_board());
   std::optional<ps::KeptState> state;
   const auto shape = [&] { return ps::KeptShape::of(part, job.optimizer.kind, threads_for(job)); };
-  if (left) {
-    PACELINE_ASSIGN_OR_RETURN(state,
-                              ps::KeptState::adopt(std::move(left->state), shape(), identity_of(order)));
-  } else if (keep != nullptr) {
+  if (take_up) {
+    PACELINE_ASSIGN_OR_RETURN(ipc::SharedMemory left, kept->memory(KeptMemory::kState));
+    PACELINE_ASSIGN_OR_RETURN(state, ps::KeptState::adopt(std::move(left), shape(), identity_of(order)));
+  } else if (kept != nullptr) {
     PACELINE_ASSIGN_OR_RETURN(state, ps::KeptState::create(shape(), identity_of(order)));
-    PACELINE_RETURN_IF_ERROR(LeftShard::keep(*keep, board.memory(), state->memory(), order));
+    kept->put(KeptMemory::kBoard, board.memory());
+    kept->put(KeptMemory::kState, state->memory());
   }
   kept_.push_back({index, offset,
                    std::make_unique<ps::Shard>(std::move(part), job.optimizer, std::move(board),

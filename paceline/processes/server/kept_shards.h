@@ -17,7 +17,7 @@
 #include "paceline/formats/wire/paceline.pb.h"
 #include "paceline/parameters/memory/gradient_buffer.h"
 #include "paceline/parameters/ps/shard.h"
-#include "paceline/processes/server/left_shard.h"
+#include "paceline/processes/server/kept_memory.h"
 #include "paceline/processes/server/servers_card.h"
 #include "paceline/records/store/checkpoint_files.h"
 
@@ -44,15 +44,15 @@ class KeptShards {
   // With the weights of the checkpoint, where the order names one; or else with `first`, or with what
   // begin_with() brings where that is empty. Errors: those of the
   // files; of an order that makes no sense; no memory.
-  // `keep`: has the memory's descriptors from then on, if the host's memory has the shard and keeps it once, and
-  // can_outlive(); null: nobody has. `card`: has the shard; null: the host's memory has it.
+  // `kept`: keeps the memory from then on; null: nobody does. Requires: can_outlive() and one copy of each shard then.
+  // `card`: has the shard; null: the host's memory has it.
   static absl::StatusOr<KeptShards> start(const wire::ServerStart& order, const config::JobConfig& job,
                                           std::span<const float> first, store::CheckpointFiles& checkpoint,
-                                          ServersCard* card, ipc::DescriptorKeep* keep = nullptr);
+                                          ServersCard* card, KeptMemory* kept = nullptr);
   // The shard that an earlier server of this attempt left, as its latest version. Errors: InvalidArgument or NotFound if
   // `left` is not that; those of the memory.
   static absl::StatusOr<KeptShards> take_up(const wire::ServerStart& order, const config::JobConfig& job,
-                                            LeftShard left);
+                                            ServersCard* card, KeptMemory& left);
 
   // Starts all with `weights` of the whole model, as version 0. Errors: those of the memory.
   absl::Status begin_with(std::span<const float> weights) const;
@@ -78,8 +78,9 @@ class KeptShards {
   };
 
   KeptShards() = default;
+  // `take_up`: `kept` has the shard.
   absl::Status add(int index, const wire::ServerStart& order, const config::JobConfig& job, ServersCard* card,
-                   ipc::DescriptorKeep* keep, std::optional<LeftShard> left = std::nullopt);
+                   KeptMemory* kept, bool take_up = false);
   absl::Status load_from_checkpoint(Version version, store::CheckpointFiles& checkpoint) const;
 
   int count_ = 1;  // number of the job's shards

@@ -102,6 +102,8 @@ absl::Status Server::start(const wire::ServerStart& order) {
   state_.shards.reset();
   // Memory of an earlier attempt would be there beside the new one.
   state_.left.reset();
+  state_.card.reset();
+  state_.kept.reset();
   if (state_.keep) state_.keep->clear();
   const auto saved = session_.files(order.by_call(), order.checkpoint_dir(), {},
                                     {order.checkpoint_files().begin(), order.checkpoint_files().end()});
@@ -109,51 +111,63 @@ absl::Status Server::start(const wire::ServerStart& order) {
   if (!shards.ok()) return saved->in_words(shards.status());
   state_.shards = *std::move(shards);
   PACELINE_RETURN_IF_ERROR(start_commits(order, job, first->weights));
-  if (state_.card != nullptr) {
-    started.set_card(state_.card->uuid());
-    started.set_socket(state_.card->socket());
-  }
-  started.set_kept(keeps_memory(order, job));
   return begin(order, std::move(message));
 }
 
 absl::Status Server::take_up(const wire::ServerStart& order, const config::JobConfig& job) {
   wire::ServerMessage message;
   wire::ServerStarted& started = *message.mutable_started();
-  absl::StatusOr<KeptShards> shards = absl::NotFoundError("nothing of it is left");
-  if (state_.left) shards = KeptShards::take_up(order, job, *std::exchange(state_.left, std::nullopt));
+  auto shards = take_up_shards(order, job);
   if (!shards.ok()) {
     started.set_error(std::string(shards.status().message()));
     return say(std::move(message));
   }
   state_.shards = *std::move(shards);
   PACELINE_RETURN_IF_ERROR(start_commits(order, job, {}));
-  started.set_kept(keeps_memory(order, job));
   return begin(order, std::move(message));
 }
 
+absl::StatusOr<KeptShards> Server::take_up_shards(const wire::ServerStart& order,
+                                                  const config::JobConfig& job) {
+  if (!state_.left) return absl::NotFoundError("nothing of it is left");
+  state_.kept = std::make_unique<KeptMemory>(*std::exchange(state_.left, std::nullopt));
+  if (!state_.kept->card().empty()) {
+    PACELINE_ASSIGN_OR_RETURN(
+        state_.card, ServersCard::open(state_.kept->card(), order.whole_floats(), state_.kept.get()));
+  }
+  return KeptShards::take_up(order, job, state_.card.get(), *state_.kept);
+}
+
 absl::Status Server::begin(const wire::ServerStart& order, wire::ServerMessage message) {
-  for (const std::string& board : commits_->boards()) message.mutable_started()->add_board_paths(board);
+  wire::ServerStarted& started = *message.mutable_started();
+  if (state_.card != nullptr) {
+    started.set_card(state_.card->uuid());
+    started.set_socket(state_.card->socket());
+  }
+  started.set_kept(state_.kept != nullptr);
+  for (const std::string& board : commits_->boards()) started.add_board_paths(board);
   state_.log.start(order);
   return say(std::move(message));
 }
 
-// Whether the launcher keeps the shard's memory.
-bool Server::keeps_memory(const wire::ServerStart& order, const config::JobConfig& job) const {
-  return state_.keep && state_.card == nullptr && order.hosts_size() == 0 && order.copies() <= 1 &&
-         KeptShards::can_outlive(job);
+// Whether the launcher can keep the shard's memory.
+bool Server::can_be_kept(const wire::ServerStart& order, const config::JobConfig& job) const {
+  return state_.keep && order.hosts_size() == 0 && order.copies() <= 1 && KeptShards::can_outlive(job);
 }
 
 // A job that asks for a card's memory gets it or an error. Any other gets the host's memory instead, and a line.
 absl::StatusOr<KeptShards> Server::start_shards(const wire::ServerStart& order, const config::JobConfig& job,
                                                 std::span<const float> first, store::CheckpointFiles& saved,
                                                 wire::ServerStarted& started) {
-  state_.card.reset();
+  const auto new_kept = [&] {
+    return can_be_kept(order, job) ? std::make_unique<KeptMemory>(*state_.keep, order) : nullptr;
+  };
+  state_.kept = new_kept();
   if (!order.card().empty()) {
     absl::Status no_card;
-    if (auto card = ServersCard::open(order.card(), order.whole_floats()); card.ok()) {
+    if (auto card = ServersCard::open(order.card(), order.whole_floats(), state_.kept.get()); card.ok()) {
       state_.card = *std::move(card);
-      auto shards = KeptShards::start(order, job, first, saved, state_.card.get());
+      auto shards = KeptShards::start(order, job, first, saved, state_.card.get(), state_.kept.get());
       if (shards.ok() || !absl::IsResourceExhausted(shards.status())) return shards;
       no_card = shards.status();
       state_.card.reset();
@@ -167,9 +181,9 @@ absl::StatusOr<KeptShards> Server::start_shards(const wire::ServerStart& order, 
                       "batch if the memory is full",
                       std::string(no_card.message())));
     started.set_why_host(std::string(no_card.message()));
+    state_.kept = new_kept();
   }
-  return KeptShards::start(order, job, first, saved, nullptr,
-                           keeps_memory(order, job) ? &*state_.keep : nullptr);
+  return KeptShards::start(order, job, first, saved, nullptr, state_.kept.get());
 }
 
 absl::Status Server::start_commits(const wire::ServerStart& order, const config::JobConfig& job,

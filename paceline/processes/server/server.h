@@ -20,8 +20,8 @@
 #include "paceline/processes/server/commit_log.h"
 #include "paceline/processes/server/commits.h"
 #include "paceline/processes/server/gradients.h"
+#include "paceline/processes/server/kept_memory.h"
 #include "paceline/processes/server/kept_shards.h"
-#include "paceline/processes/server/left_shard.h"
 #include "paceline/processes/server/servers_card.h"
 #include "paceline/processes/server/session.h"
 #include "paceline/processes/server/update_times.h"
@@ -32,10 +32,11 @@ namespace paceline::server {
 // A server's state that outlives a session.
 struct ServerState {
   CommitLog log{};
+  std::optional<ipc::DescriptorKeep> keep{};  // the launcher's, for this server's memory
+  std::optional<KeptMemory> left{};           // an earlier server's shard there, until this one starts
+  std::unique_ptr<KeptMemory> kept{};   // the own shard's memory there; null: the launcher does not keep it
   std::unique_ptr<ServersCard> card{};  // the card that has the shards; null: the host's memory has them
   std::optional<KeptShards> shards{};
-  std::optional<ipc::DescriptorKeep> keep{};  // the launcher's, for this server's memory
-  std::optional<LeftShard> left{};            // an earlier server's shard there, until this one starts
 };
 
 class Server {
@@ -59,8 +60,9 @@ class Server {
   absl::Status act(const SendMessage& action) { return say(action.message); }
   absl::Status start(const wire::ServerStart& order);
   absl::Status take_up(const wire::ServerStart& order, const config::JobConfig& job);
+  absl::StatusOr<KeptShards> take_up_shards(const wire::ServerStart& order, const config::JobConfig& job);
   absl::Status begin(const wire::ServerStart& order, wire::ServerMessage message);
-  bool keeps_memory(const wire::ServerStart& order, const config::JobConfig& job) const;
+  bool can_be_kept(const wire::ServerStart& order, const config::JobConfig& job) const;
   absl::StatusOr<KeptShards> start_shards(const wire::ServerStart& order, const config::JobConfig& job,
                                           std::span<const float> first, store::CheckpointFiles& saved,
                                           wire::ServerStarted& started);

@@ -78,9 +78,10 @@ absl::Status run_server(const ServerRoleOptions& options) {
           state.log = {};
           state.shards.reset();
           state.card.reset();
-          if (state.keep) state.left = LeftShard::look(*state.keep);
+          state.kept.reset();
+          if (state.keep) state.left = KeptMemory::look(*state.keep);
         }
-        if (state.left) *hello.mutable_hello()->mutable_kept() = state.left->about;
+        if (state.left) *hello.mutable_hello()->mutable_kept() = state.left->shard();
         std::unique_ptr<exchange::Exchange> exchange;
         if (!options.exchange.empty()) {
           PACELINE_ASSIGN_OR_RETURN(const auto fabric,

@@ -326,7 +326,7 @@ TEST_F(ServerTest, TakesUpWhatAKilledServerLeft) {
   const auto inherit = [&] {
     state_ = ServerState();
     state_.keep.emplace(FileDescriptor(dup(launchers.ends()[0])), FileDescriptor(dup(launchers.ends()[1])));
-    state_.left = LeftShard::look(*state_.keep);
+    state_.left = KeptMemory::look(*state_.keep);
   };
   inherit();
   start();

@@ -3,31 +3,79 @@
 #include <utility>
 
 #include "paceline/base/status_macros.h"
-#include "paceline/parameters/cuda/card_stepper.h"
 
 namespace paceline::server {
 
 absl::StatusOr<std::unique_ptr<ServersCard>> ServersCard::open(const std::string& uuid,
-                                                               std::int64_t gradient_floats) {
+                                                               std::int64_t gradient_floats,
+                                                               KeptMemory* kept) {
   PACELINE_ASSIGN_OR_RETURN(auto driver, cuda::Driver::load(cuda::Driver::library_of_environment()));
   PACELINE_ASSIGN_OR_RETURN(auto card, cuda::Card::open(std::move(driver), uuid));
-  PACELINE_ASSIGN_OR_RETURN(auto service, ipc::DescriptorService::start());
-  return std::unique_ptr<ServersCard>(new ServersCard(std::move(card), std::move(service), gradient_floats));
+  // Programs know the socket of the server before.
+  PACELINE_ASSIGN_OR_RETURN(auto service,
+                            ipc::DescriptorService::start(kept != nullptr ? kept->socket() : ""));
+  if (kept != nullptr) kept->set_card(uuid, service->address());
+  return std::unique_ptr<ServersCard>(
+      new ServersCard(std::move(card), std::move(service), gradient_floats, kept));
+}
+
+absl::StatusOr<std::unique_ptr<cuda::CardStepper>> ServersCard::make_stepper(const ps::StepPlan& plan,
+                                                                             std::uint64_t identity) {
+  if (kept_ == nullptr) return cuda::CardStepper::create(card_, plan);
+  cuda::CardStepper::Kept kept{.identity = identity};
+  if (const auto left = kept_->find(KeptMemory::kCardState)) {
+    PACELINE_ASSIGN_OR_RETURN(ipc::SharedMemory page, kept_->memory(KeptMemory::kState));
+    PACELINE_ASSIGN_OR_RETURN(cuda::CardMemory memory,
+                              cuda::CardMemory::import(card_, *left, kept_->bytes(KeptMemory::kCardState)));
+    kept.left.emplace(cuda::CardState::Left{std::move(page), std::move(memory)});
+    return cuda::CardStepper::create(card_, plan, std::move(kept));
+  }
+  PACELINE_ASSIGN_OR_RETURN(auto stepper, cuda::CardStepper::create(card_, plan, std::move(kept)));
+  const cuda::CardState& state = stepper->state_memory();
+  PACELINE_ASSIGN_OR_RETURN(const FileDescriptor descriptor, state.memory().descriptor());
+  kept_->put(KeptMemory::kState, *state.page());
+  kept_->put(KeptMemory::kCardState, descriptor.get(), state.memory().bytes());
+  return stepper;
+}
+
+// The one shard of its job, so its name is known to all.
+absl::StatusOr<memory::WeightWriter> ServersCard::make_board(std::int64_t floats, int readers, int kept) {
+  cuda::PieceRegistry& registry = *this;
+  auto buffers = std::make_unique<cuda::CardBuffers>(card_, registry, "board/0", floats);
+  if (kept_ != nullptr && kept_->find(KeptMemory::kBoard)) {
+    PACELINE_ASSIGN_OR_RETURN(ipc::SharedMemory left, kept_->memory(KeptMemory::kBoard));
+    return memory::WeightWriter::adopt(std::move(left), floats, readers, kept, std::move(buffers));
+  }
+  PACELINE_ASSIGN_OR_RETURN(memory::WeightWriter board,
+                            memory::WeightWriter::create(floats, readers, kept, std::move(buffers)));
+  if (kept_ != nullptr) kept_->put(KeptMemory::kBoard, board.memory());
+  return board;
 }
 
 absl::StatusOr<std::unique_ptr<ps::Shard>> ServersCard::make_shard(ps::Layout layout,
                                                                    const config::JobConfig& job, int readers,
-                                                                   int kept) {
+                                                                   int kept, std::uint64_t identity) {
   const std::int64_t floats = ps::Shard::board_floats(layout, job.look_ahead);
   auto plan =
       std::make_unique<const ps::StepPlan>(ps::StepPlan::of(std::move(layout), job.optimizer, job.groups));
-  PACELINE_ASSIGN_OR_RETURN(auto stepper, cuda::CardStepper::create(card_, *plan));
-  // The one shard of its job, so its name is known to all.
-  PACELINE_ASSIGN_OR_RETURN(
-      auto board,
-      memory::WeightWriter::create(floats, readers, kept,
-                                   std::make_unique<cuda::CardBuffers>(card_, *service_, "board/0", floats)));
+  PACELINE_ASSIGN_OR_RETURN(auto stepper, make_stepper(*plan, identity));
+  PACELINE_ASSIGN_OR_RETURN(auto board, make_board(floats, readers, kept));
   return std::make_unique<ps::Shard>(std::move(plan), std::move(board), std::move(stepper));
+}
+
+// Kept before anybody can have it: a program never maps memory that the next server does not find.
+void ServersCard::put(const std::string& name, FileDescriptor descriptor, std::size_t bytes) {
+  if (kept_ != nullptr) kept_->put(name, descriptor.get(), bytes);
+  service_->put(name, std::move(descriptor), bytes);
+}
+
+void ServersCard::remove(const std::string& name) {
+  service_->remove(name);
+  if (kept_ != nullptr) kept_->remove(name);
+}
+
+std::optional<FileDescriptor> ServersCard::left(const std::string& name) {
+  return kept_ != nullptr ? kept_->find(name) : std::nullopt;
 }
 
 }  // namespace paceline::server

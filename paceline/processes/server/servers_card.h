@@ -1,31 +1,40 @@
 // A server's part of a card: its shard, and the gradients of the replicas on it. The server owns this memory,
-// and programs map it, so what a replica left is there when its program is gone.
+// and programs map it, so what a replica left is there when its program is gone. If the launcher keeps the memory, it is
+// there when the server is gone, too.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include <absl/status/statusor.h>
 
 #include "paceline/formats/config/job_config.h"
 #include "paceline/parameters/cuda/card.h"
 #include "paceline/parameters/cuda/card_buffers.h"
+#include "paceline/parameters/cuda/card_stepper.h"
+#include "paceline/parameters/memory/weight_board.h"
 #include "paceline/parameters/ps/shard.h"
+#include "paceline/processes/server/kept_memory.h"
 #include "paceline/transport/ipc/descriptor_service.h"
 
 namespace paceline::server {
 
-class ServersCard {
+class ServersCard final : private cuda::PieceRegistry {
  public:
-  // The gradients are of this many floats. Errors: there is no such card for this process, or its memory
-  // cannot be shared.
+  // The gradients are of this many floats. `kept`: keeps the memory, and may have that of an earlier server, which is
+  // taken up then; null: the memory ends with its users. It outlives this. Errors: there is no such card for this
+  // process, or its memory cannot be shared.
   static absl::StatusOr<std::unique_ptr<ServersCard>> open(const std::string& uuid,
-                                                           std::int64_t gradient_floats);
+                                                           std::int64_t gradient_floats, KeptMemory* kept);
 
-  // A shard that is the whole model. Errors: the card has no room; the optimizer steps on processors only.
+  // A shard that is the whole model. `identity`: identity_of() the order. Errors: the card has no room; the optimizer
+  // steps on processors only; what is kept is of another shard.
   absl::StatusOr<std::unique_ptr<ps::Shard>> make_shard(ps::Layout layout, const config::JobConfig& job,
-                                                        int readers, int kept);
+                                                        int readers, int kept, std::uint64_t identity);
   // The place of a replica's gradient, zero at first. Errors: the card has no room.
   absl::StatusOr<const float*> gradient(std::int32_t replica) { return gradients_.at(replica); }
   void free_gradient(std::int32_t replica) { gradients_.free(replica); }
@@ -38,13 +47,23 @@ class ServersCard {
 
  private:
   ServersCard(std::shared_ptr<cuda::Card> card, std::unique_ptr<ipc::DescriptorService> service,
-              std::int64_t gradient_floats)
+              std::int64_t gradient_floats, KeptMemory* kept)
       : card_(std::move(card)),
         service_(std::move(service)),
-        gradients_(card_, *service_, "gradient", gradient_floats) {}
+        kept_(kept),
+        gradients_(card_, *this, "gradient", gradient_floats) {}
+
+  void put(const std::string& name, FileDescriptor descriptor, std::size_t bytes) override;
+  void remove(const std::string& name) override;
+  std::optional<FileDescriptor> left(const std::string& name) override;
+
+  absl::StatusOr<std::unique_ptr<cuda::CardStepper>> make_stepper(const ps::StepPlan& plan,
+                                                                  std::uint64_t identity);
+  absl::StatusOr<memory::WeightWriter> make_board(std::int64_t floats, int readers, int kept);
 
   std::shared_ptr<cuda::Card> card_;
   std::unique_ptr<ipc::DescriptorService> service_;
+  KeptMemory* const kept_;
   cuda::CardBuffers gradients_;
 };
 

@@ -20,21 +20,36 @@ absl::StatusOr<DescriptorKeep> DescriptorKeep::open() {
   return DescriptorKeep(FileDescriptor(ends[0]), FileDescriptor(ends[1]));
 }
 
-absl::Status DescriptorKeep::keep(const std::vector<int>& descriptors) {
-  PACELINE_CHECK(!descriptors.empty() && descriptors.size() <= kMost, "{} descriptors", descriptors.size());
-  clear();
-  if (send_with_descriptors(in_.get(), "k", descriptors, MSG_DONTWAIT)) return absl::OkStatus();
-  return absl::ResourceExhaustedError(fmt::format("cannot keep descriptors: {}", std::strerror(errno)));
+absl::Status DescriptorKeep::keep(std::string_view text, std::span<const int> descriptors) {
+  if (descriptors.size() > kMost || text.size() > kLongest)
+    return absl::ResourceExhaustedError(fmt::format(
+        "{} descriptors and a text of {} bytes are more than can be kept", descriptors.size(), text.size()));
+  if (!send_with_descriptors(in_.get(), text, descriptors, MSG_DONTWAIT))
+    return absl::ResourceExhaustedError(fmt::format("cannot keep descriptors: {}", std::strerror(errno)));
+  for (int older = last_of_all().count - 1; older > 0; --older)
+    receive_with_descriptors(out_.get(), kLongest, MSG_DONTWAIT);
+  return absl::OkStatus();
 }
 
 void DescriptorKeep::clear() {
-  while (!receive(false).empty()) {
+  while (receive_with_descriptors(out_.get(), kLongest, MSG_DONTWAIT)) {
   }
 }
 
-std::vector<FileDescriptor> DescriptorKeep::receive(bool stay) const {
-  auto message = receive_with_descriptors(out_.get(), 1, MSG_DONTWAIT | (stay ? MSG_PEEK : 0));
-  return message ? std::move(message->descriptors) : std::vector<FileDescriptor>();
+// With a peek offset, each peek begins behind the bytes that the peeks before have seen.
+DescriptorKeep::All DescriptorKeep::last_of_all() const {
+  const auto peek_from = [this](int offset) {
+    PACELINE_CHECK(setsockopt(out_.get(), SOL_SOCKET, SO_PEEK_OFF, &offset, sizeof offset) == 0,
+                   "a socket without peek offsets: {}", std::strerror(errno));
+  };
+  All all;
+  peek_from(0);
+  while (auto message = receive_with_descriptors(out_.get(), kLongest, MSG_DONTWAIT | MSG_PEEK)) {
+    ++all.count;
+    all.last = std::move(message);
+  }
+  peek_from(-1);
+  return all;
 }
 
 }  // namespace paceline::ipc

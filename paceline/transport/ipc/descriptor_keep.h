@@ -6,7 +6,11 @@
 #pragma once
 
 #include <array>
-#include <vector>
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <utility>
 
 #include <absl/status/status.h>
 #include <absl/status/statusor.h>
@@ -19,6 +23,7 @@ namespace paceline::ipc {
 class DescriptorKeep {
  public:
   static constexpr int kMost = static_cast<int>(kMostPassed);  // descriptors
+  static constexpr std::size_t kLongest = 32 * 1024;           // bytes of text
 
   // Errors: ResourceExhausted.
   static absl::StatusOr<DescriptorKeep> open();
@@ -28,16 +33,21 @@ class DescriptorKeep {
   // For the command line of a process that inherits both.
   std::array<int, 2> ends() const { return {in_.get(), out_.get()}; }
 
-  // Keeps these in the place of what was kept; the caller's stay open too. Requires: at most kMost. Errors:
-  // ResourceExhausted; nothing is kept then.
-  absl::Status keep(const std::vector<int>& descriptors);
-  // Copies of the kept descriptors, which stay; empty if nothing is kept.
-  std::vector<FileDescriptor> look() const { return receive(true); }
+  // Keeps these in the place of what was kept, with a text about them; the caller's stay open too. A process that is
+  // killed meanwhile leaves what was kept before, or these. Errors: ResourceExhausted; what was kept before stays then.
+  absl::Status keep(std::string_view text, std::span<const int> descriptors);
+  // The text, and copies of the kept descriptors, which stay; nothing if nothing is kept.
+  std::optional<PassedMessage> look() const { return last_of_all().last; }
   // Keeps nothing any more.
   void clear();
 
  private:
-  std::vector<FileDescriptor> receive(bool stay) const;
+  struct All {
+    int count = 0;
+    std::optional<PassedMessage> last{};
+  };
+  // The messages in the queue, which stay there.
+  All last_of_all() const;
 
   FileDescriptor in_, out_;
 };

@@ -1,9 +1,14 @@
 #include "paceline/transport/ipc/descriptor_keep.h"
 
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <cstring>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -14,35 +19,76 @@ namespace {
 
 TEST(DescriptorKeep, HasTheMemoryOfAProcessThatIsGone) {
   DescriptorKeep keep = DescriptorKeep::open().value();
-  EXPECT_TRUE(keep.look().empty());
+  EXPECT_FALSE(keep.look());
   const pid_t child = fork();
   if (child == 0) {
     const SharedMemory memory = SharedMemory::create("left", kPageBytes).value();
     std::strcpy(reinterpret_cast<char*>(memory.map(0, kPageBytes, true).value().data()), "here");
-    _exit(keep.keep({memory.descriptor()}).ok() ? 0 : 1);
+    const std::array<int, 1> one{memory.descriptor()};
+    _exit(keep.keep("of a child", one).ok() ? 0 : 1);
   }
   int status = -1;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   ASSERT_EQ(status, 0);
   for (int look = 0; look < 2; ++look) {
-    std::vector<FileDescriptor> found = keep.look();
-    ASSERT_EQ(found.size(), 1u) << look;
-    const SharedMemory memory = SharedMemory::adopt(std::move(found[0])).value();
+    std::optional<PassedMessage> found = keep.look();
+    ASSERT_TRUE(found) << look;
+    EXPECT_EQ(found->text, "of a child");
+    ASSERT_EQ(found->descriptors.size(), 1u) << look;
+    const SharedMemory memory = SharedMemory::adopt(std::move(found->descriptors[0])).value();
     EXPECT_STREQ(reinterpret_cast<const char*>(memory.map(0, kPageBytes, false).value().data()), "here");
   }
 }
 
+std::size_t pages_of(PassedMessage message, std::size_t which) {
+  return SharedMemory::adopt(std::move(message.descriptors.at(which))).value().size() / kPageBytes;
+}
+
 TEST(DescriptorKeep, HasOnlyWhatWasKeptLast) {
   DescriptorKeep keep = DescriptorKeep::open().value();
-  for (const std::size_t pages : {1, 2}) {
+  for (const std::size_t pages : {1, 2, 3}) {
     const SharedMemory memory = SharedMemory::create("left", pages * kPageBytes).value();
-    ASSERT_TRUE(keep.keep({memory.descriptor(), memory.descriptor()}).ok());
+    const std::array<int, 2> both{memory.descriptor(), memory.descriptor()};
+    ASSERT_TRUE(keep.keep(std::string(10 * pages, 'x'), both).ok());
+    std::optional<PassedMessage> found = keep.look();
+    ASSERT_TRUE(found && found->descriptors.size() == 2);
+    EXPECT_EQ(found->text.size(), 10 * pages);
+    EXPECT_EQ(pages_of(*std::move(found), 1), pages);
   }
-  std::vector<FileDescriptor> found = keep.look();
-  ASSERT_EQ(found.size(), 2u);
-  EXPECT_EQ(SharedMemory::adopt(std::move(found[1])).value().size(), 2 * kPageBytes);
   keep.clear();
-  EXPECT_TRUE(keep.look().empty());
+  EXPECT_FALSE(keep.look());
+}
+
+// The process was killed before it could drop what was kept before.
+TEST(DescriptorKeep, HasTheLastOfTwoThatWereLeft) {
+  DescriptorKeep keep = DescriptorKeep::open().value();
+  for (const std::size_t pages : {4, 2}) {
+    const SharedMemory memory = SharedMemory::create("left", pages * kPageBytes).value();
+    const std::array<int, 1> one{memory.descriptor()};
+    ASSERT_TRUE(send_with_descriptors(keep.ends()[0], std::string(pages, 'x'), one, MSG_DONTWAIT));
+  }
+  EXPECT_EQ(pages_of(*keep.look(), 0), 2u);
+  const SharedMemory memory = SharedMemory::create("left", kPageBytes).value();
+  const std::array<int, 1> one{memory.descriptor()};
+  ASSERT_TRUE(keep.keep("x", one).ok());
+  EXPECT_EQ(pages_of(*keep.look(), 0), 1u);
+  keep.clear();
+  EXPECT_FALSE(keep.look());
+}
+
+TEST(DescriptorKeep, StaysAsItIsIfMoreIsToBeKeptThanItCan) {
+  DescriptorKeep keep = DescriptorKeep::open().value();
+  const SharedMemory memory = SharedMemory::create("left", kPageBytes).value();
+  const std::vector<int> most(DescriptorKeep::kMost, memory.descriptor()),
+      too_many(DescriptorKeep::kMost + 1, memory.descriptor());
+  ASSERT_TRUE(keep.keep(std::string(DescriptorKeep::kLongest, 'x'), most).ok());
+  EXPECT_EQ(keep.keep("y", too_many).code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(keep.keep(std::string(DescriptorKeep::kLongest + 1, 'y'), {}).code(),
+            absl::StatusCode::kResourceExhausted);
+  const std::optional<PassedMessage> found = keep.look();
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->text.size(), DescriptorKeep::kLongest);
+  EXPECT_EQ(found->descriptors.size(), most.size());
 }
 
 }  // namespace

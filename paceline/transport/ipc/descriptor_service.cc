@@ -72,11 +72,12 @@ void be_patient(int socket) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<DescriptorService>> DescriptorService::start() {
+absl::StatusOr<std::unique_ptr<DescriptorService>> DescriptorService::start(const std::string& wanted) {
   FileDescriptor listener(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!listener.valid()) return error("a socket for descriptors");
   std::random_device random;
-  const std::string name = fmt::format("@paceline-{}-{:08x}{:08x}", ::getpid(), random(), random());
+  const std::string name =
+      wanted.empty() ? fmt::format("@paceline-{}-{:08x}{:08x}", ::getpid(), random(), random()) : wanted;
   PACELINE_ASSIGN_OR_RETURN(const Address address, abstract_address(name));
   if (::bind(listener.get(), reinterpret_cast<const sockaddr*>(&address.address), address.size) != 0 ||
       ::listen(listener.get(), 64) != 0)

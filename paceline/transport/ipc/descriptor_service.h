@@ -21,8 +21,9 @@ namespace paceline::ipc {
 
 class DescriptorService {
  public:
-  // Listens at an address that no other process has. Errors: no socket can be had.
-  static absl::StatusOr<std::unique_ptr<DescriptorService>> start();
+  // Listens at an address that no other process has; or at `address`, which a service had that is gone. Errors: no socket
+  // can be had; the address is in use.
+  static absl::StatusOr<std::unique_ptr<DescriptorService>> start(const std::string& address = "");
   ~DescriptorService();
 
   // "@" and the name of a socket in Linux's abstract namespace.

@@ -13,7 +13,7 @@
 
 namespace paceline::ipc {
 
-inline constexpr std::size_t kMostPassed = 16;  // descriptors in a message
+inline constexpr std::size_t kMostPassed = 250;  // descriptors in a message; Linux takes 253
 
 // Sends the text and the descriptors, which stay open here. False, with errno, if not all of the text was sent. `flags`
 // are those of sendmsg(). Requires: a text, and at most kMostPassed descriptors.
