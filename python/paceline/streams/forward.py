@@ -22,7 +22,7 @@ from .window import Window
 
 _MOST_OPEN = 64
 _ALL = 1 << 62
-_DAMAGE = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile, UnicodeDecodeError, json.JSONDecodeError)
+DAMAGE = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile, UnicodeDecodeError, json.JSONDecodeError)
 
 
 @dataclass(eq=False)
@@ -105,16 +105,12 @@ class Forward(ABC):
         found = []
         for record in records:
             self._kept.asks(shard, record + 1)
-            try:
-                value = self._kept.give(shard, record)
-            except KeyError:
+            if not self._kept.has(shard, record):
                 self._read_to(shard, record + 1)
-                try:
-                    value = self._kept.give(shard, record)
-                except KeyError:
-                    before = self.length(shard) if self.sized else record + 1
-                    raise changed(self._names[shard], before, self._lengths[shard]) from None
-            found.append(value)
+            if not self._kept.has(shard, record):
+                before = max(self._size(shard), record + 1) if self.sized else record + 1
+                raise changed(self._names[shard], before, self._lengths[shard])
+            found.append(self._kept.give(shard, record))
         return found
 
     def in_memory(self, places: Sequence[Sequence[int]]) -> dict[tuple[int, int], Any]:
@@ -169,7 +165,7 @@ class Forward(ABC):
                 self._places.keep_length(self._mark(shard), reading.next)
             self._lengths[shard] = reading.next
             return False
-        except _DAMAGE as error:
+        except DAMAGE as error:
             reading.damage = unreadable(self._names[shard], error, "repair it, or leave it out")
             reading.damage.records = reading.next
             raise reading.damage from error

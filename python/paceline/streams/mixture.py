@@ -57,8 +57,8 @@ class Mixture:
                 )
             if getattr(pair[0], "window", _WINDOW) < _WINDOW:
                 raise PacelineError(
-                    f"{name!r} in the Mixture keeps {pair[0].window} records in memory, and {_WINDOW} are needed; give "
-                    f"the source window={_WINDOW}"
+                    f"{name!r} in the Mixture keeps {pair[0].window} records in memory, and {_WINDOW} are needed; "
+                    f"give the source window={_WINDOW}"
                 )
         self._seed = seed
         self._names = list(sources)

@@ -77,8 +77,12 @@ class Window:
                 return records[key]
         return self._ahead[key[0]][key[1]]
 
+    def has(self, shard: int, record: int) -> bool:
+        """Whether a record that was asked for is here."""
+        return (shard, record) in self._waiting or (shard, record) in self._given
+
     def give(self, shard: int, record: int) -> Any:
-        """Returns a record that was asked for. Raises a KeyError if it is not here."""
+        """Returns a record. Requires: has()."""
         key = shard, record
         if key in self._waiting:
             self._given[key] = self._waiting.pop(key)
