@@ -26,9 +26,8 @@ from .failures import Failure, failure_of
 from .seeding import seed_sample
 from .sent_batches import AsBytes, collating_into_own_memory, to_send, widen
 from .streams import Stream
-from .streams.forward import Forward
-from .streams.host_source import HostSource
 from .streams.leased import Leased
+from .streams.with_readers import with_readers
 
 Collate = Callable[[list[Any]], Any]
 
@@ -98,11 +97,11 @@ class StreamLoads(Loads):
     ) -> None:
         """host: a text that the workers of this job on this host share, and nobody else; empty: there is none.
 
-        readers: how many processes read for all of them, if shards can be read forward only.
+        readers: how many processes read a source for all of them, if its shards can be read forward only.
         """
         super().__init__(train_set, collate_fn)
-        if host and isinstance(train_set.source, Forward):
-            train_set = train_set.reading(HostSource(train_set.source, f"{host}-{train_set.digest()}", readers))
+        if host:
+            train_set = with_readers(train_set, host, readers)
         train_set.host = host
         self._leased = Leased(train_set, seed, epochs)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,13 @@ import pytest
 import torch
 from stream_files import library
 
-from paceline.streams import FileShards, HuggingFace, Shards, Stream, said
+from paceline.errors import PacelineError
+from paceline.streams import FileShards, HuggingFace, Mixture, Shards, Stream, said
 from paceline.streams import host_source as host_source_module
 from paceline.streams import kept_places as kept_places_module
 from paceline.streams.host_source import HostSource
 from paceline.streams.kept_places import KeptPlaces
+from paceline.streams.with_readers import with_readers
 
 RECORDS = 6000
 
@@ -332,3 +335,62 @@ def test_nodes_of_torchdata_go_on_from_their_states(tmp_path: Path) -> None:
     again = source()
     assert again.read(1, [5500, 5501]) == [31_000, 31_002]
     assert log[0] == 15_000 and again.up_to(1, 1 << 40) == RECORDS
+
+
+# Mixtures
+
+
+MIXED = {"a": ("0", "10000"), "b": ("20000", "30000", "40000")}
+
+
+def mixture_of(log: Path, then: dict | None = None, keep: str = "") -> Any:
+    def source(name: str) -> Any:
+        one = Shards(MIXED[name], lambda shard: Counting(int(shard), log), length=lambda shard: RECORDS)
+        return kept(one, f"{keep}-{name}") if keep else one
+
+    return Mixture({"a": (source("a"), 1), "b": (source("b"), 2)}, then=then)
+
+
+def read_all(stream: Stream, begin: int, end: int) -> list[int]:
+    return [record for at in range(begin, end, 256) for record in stream.records(0, at, min(at + 256, end))]
+
+
+def test_the_sources_of_a_mixture_share_readers_and_go_on_from_their_places_with_other_weights(
+    tmp_path: Path,
+) -> None:
+    changed = {16384: {"a": 3, "b": 1}}
+    expected = read_all(Stream(mixture_of(tmp_path / "plain", changed)), 0, 32_768)
+    host = f"mixed-{os.getpid()}"
+    workers = [with_readers(Stream(mixture_of(tmp_path / "log")), host, 1) for _ in range(2)]
+    places = range(0, 16_384, 256)
+    first = [one for at in places for one in workers[at // 256 % 2].records(0, at, at + 256)]
+    pids = {int(line.split()[1]) for line in (tmp_path / "log").read_text().splitlines()}
+    assert len(pids) == 2 and os.getpid() not in pids  # one reads a, and one b
+    assert len(set(read_in(tmp_path / "log"))) == len(read_in(tmp_path / "log"))
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+    del workers
+    (tmp_path / "log").unlink()
+
+    resumed = with_readers(Stream(mixture_of(tmp_path / "log", changed)), host, 1)
+    second = read_all(resumed, 16_384, 32_768)
+    assert first + second == expected
+    # The block of a began at record 2048 of each shard, and that of b at record 2730.
+    again = read_in(tmp_path / "log")
+    begun = [next(one for one in again if one // 10_000 == shard) % 10_000 for shard in range(5)]
+    assert begun == [2000] * 5
+    assert_laps([one for one in first + second if one < 20_000], 12_000)
+    assert_laps([one for one in first + second if one >= 20_000], 18_000)
+
+
+def assert_laps(records: list[int], lap: int) -> None:
+    """Each record comes once before one comes again. A block of the stream's order may have the ends of two laps."""
+    counts = Counter(records)
+    assert max(counts.values()) == -(-len(records) // lap)
+    assert len(counts) == min(lap, len(records))
+
+
+def test_a_source_of_a_mixture_that_keeps_too_few_records_is_refused() -> None:
+    short = Shards(["0"], lambda name: iter(range(50)), length=lambda name: 50, window=1000)
+    with pytest.raises(PacelineError, match="'a' in the Mixture keeps 1000 records in memory, and 8192 are needed; "):
+        Mixture({"a": (short, 1)})

@@ -12,7 +12,7 @@ import pytest
 from stream_files import library, refused
 
 from paceline.errors import PacelineError
-from paceline.streams import FileShards, JsonLines, ParquetFiles, Remote, Shards, Stream, TarFiles
+from paceline.streams import FileShards, JsonLines, Mixture, ParquetFiles, Remote, Shards, Stream, TarFiles
 from paceline.streams.forward import Forward
 from paceline.streams.host_source import HostSource
 from paceline.streams.leased import Leased
@@ -181,3 +181,25 @@ def test_damaged_is_stop_or_skip(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text("".join(lines(range(5))))
     with pytest.raises(PacelineError, match='damaged = \'ignore\' is unknown; write "stop" or "skip"'):
         Stream(JsonLines(str(tmp_path)), damaged="ignore")
+
+
+def count(path: str) -> int:
+    return sum(1 for _ in zipped(path))
+
+
+def test_a_shard_whose_records_cannot_be_counted_is_named(tmp_path: Path) -> None:
+    files = three_zips(tmp_path, 300)
+    with refused(f"the shard {files[1]} cannot be read: Compressed file ended .*; repair it, or leave it out"):
+        Mixture({"a": (FileShards(files, zipped, length=count), 1)})
+    whole = Stream(FileShards(files, zipped, length=count), damaged="skip")
+    assert sorted(record["number"] for record in whole.epoch()) == [*range(500), *range(2000, 2500)]
+
+
+def test_a_shard_that_shrank_says_how_many_records_it_had_at_least(tmp_path: Path) -> None:
+    files = [tmp_path / "a.txt"]
+    files[0].write_text("x\n" * 50)
+    stream = Stream(FileShards(files, open, length=lambda path: len(Path(path).read_text().splitlines())))
+    assert len(stream) == 50
+    files[0].write_text("x\n" * 20)
+    with refused("the shard .*a.txt has 20 records now, and had (2[1-9]|[345][0-9]); "):
+        list(stream.epoch())

@@ -98,9 +98,9 @@ class Numbers(Forward):
 def test_a_record_that_was_passed_by_is_read_from_the_nearest_beginning() -> None:
     source = Numbers()
     assert source.read(0, [9000, 19_000]) == [9000, 19_000]
-    assert source.read(0, [15_000, 18_999]) == [15_000, 18_999] and source.begun == [9000]
+    assert source.read(0, [17_000, 18_999]) == [17_000, 18_999] and source.begun == [9000]
     assert source.read(0, [14_500, 14_501]) == [14_500, 14_501] and source.begun == [9000, 14_000]
-    assert source.up_to(0, 30_000) == 20_000 and len(source._kept) <= 4096
+    assert source.up_to(0, 30_000) == 20_000 and len(source._kept) < 2 * 4096
 
 
 # Hugging Face

@@ -169,3 +169,14 @@ def test_bad_tokens_are_refused(tmp_path: Path, tokens: int, options: dict, text
     write_tokens(tmp_path / "a.bin", tokens)
     with refused(text):
         TokenFile(tmp_path / "a.bin", **options)
+
+
+def test_a_token_file_that_shrank_is_named_and_its_end_is_not_touched(tmp_path: Path) -> None:
+    """A process that touches what is no longer in a mapped file dies of SIGBUS."""
+    numpy = library("numpy")
+    numpy.save(tmp_path / "tokens.npy", numpy.arange(100_000, dtype="uint32"))
+    source = TokenFile(tmp_path / "tokens.npy", window=10)
+    assert source.read(0, [0])[0][0][0] == 0
+    os.truncate(tmp_path / "tokens.npy", 10_000)
+    with refused("tokens.npy has 10000 bytes now, and had 400128; leave shards unchanged"):
+        source.read(2, [1000])

@@ -1,6 +1,7 @@
 #include "paceline/decisions/control/replanner.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include <fmt/format.h>
@@ -86,6 +87,7 @@ absl::Status Replanner::joined(const ReplicaJoined& fact) {
 bool Replanner::left(ReplicaId replica) {
   const bool was_here = places_.erase(replica) > 0;
   finished_.erase(replica);
+  speeds_.forget(replica);
   return was_here && places_.empty() && news_of_devices();
 }
 
@@ -103,6 +105,8 @@ void Replanner::finished(const ReplicaReady& fact, std::int64_t samples) {
   if (found == places_.end()) return;
   const planner::PlannedReplica& replica = planner_.current().replicas[found->second];
   const std::int64_t micros = (samples + micro_batch_ - 1) / micro_batch_;
+  const double all_ms = in_ms(std::accumulate(fact.worked.begin(), fact.worked.end(), Duration::zero()));
+  if (all_ms > 0) speeds_.finished(fact.replica, samples, fact.weight, all_ms);
   for (const planner::PlannedStage& stage : planner::stages_of(replica, planner_.measured().layers())) {
     for (std::size_t turn = 0; turn < stage.width; ++turn) {
       const std::int32_t device = replica.devices[stage.first + turn];
@@ -115,7 +119,7 @@ void Replanner::finished(const ReplicaReady& fact, std::int64_t samples) {
                                .end = stage.end,
                                .samples = own,
                                .micro_batches = in_turn(micros, turn, stage.width),
-                               .compute_ms = in_ms(worked)});
+                               .compute_ms = speeds_.usual_ms(samples, fact.weight, in_ms(worked))});
     }
   }
   samples_ += samples;

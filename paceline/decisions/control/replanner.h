@@ -23,6 +23,7 @@
 #include "paceline/base/time.h"
 #include "paceline/decisions/control/facts.h"
 #include "paceline/decisions/control/orders.h"
+#include "paceline/decisions/control/work_speeds.h"
 #include "paceline/decisions/planner/online_planner.h"
 
 namespace paceline::control {
@@ -108,6 +109,7 @@ class Replanner {
   planner::BatchObservation batch_;
   std::vector<DeviceWork> work_;
   std::set<ReplicaId> finished_;
+  WorkSpeeds speeds_;         // long samples are no slow device
   std::int64_t samples_ = 0;  // sum over all replicas
   Duration slowest_{0};
   std::optional<Time> began_;  // when this batch began: at the end of the previous one

@@ -49,4 +49,9 @@ std::optional<double> WorkSpeeds::ms_per_sample(ReplicaId replica) const {
   return mine.ms_per_sample->value();
 }
 
+double WorkSpeeds::usual_ms(std::int64_t samples, std::optional<double> weight, double ms) const {
+  if (!weight || *weight <= 0 || !by_weight()) return ms;
+  return ms * (weight_ / samples_) / (*weight / static_cast<double>(samples));
+}
+
 }  // namespace paceline::control

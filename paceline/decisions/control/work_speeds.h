@@ -19,6 +19,9 @@ class WorkSpeeds {
   void forget(ReplicaId replica);
   // The milliseconds that a sample of usual weight takes; nothing if the replica has not finished anything.
   std::optional<double> ms_per_sample(ReplicaId replica) const;
+  // How long work would have taken that took `ms`, if its samples had the usual weight; `ms` itself as long as samples
+  // predict the times well.
+  double usual_ms(std::int64_t samples, std::optional<double> weight, double ms) const;
   bool by_weight() const { return weight_error_ < kClearly * sample_error_; }
 
  private:

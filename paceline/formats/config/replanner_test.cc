@@ -2,6 +2,7 @@
 // the courses of a run.
 #include "paceline/decisions/control/replanner.h"
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <string>
@@ -12,6 +13,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "paceline/base/rng.h"
 #include "paceline/decisions/control/replay.h"
 #include "paceline/formats/config/planning.h"
 
@@ -406,6 +408,42 @@ TEST(Replanner, DecidesTheDataOfEveryBatch) {
     ASSERT_EQ(rounds.leased(), rounds.planned()) << "after batch " << i;
   }
   EXPECT_THAT(rounds.leased(), testing::ElementsAre(12, 4)) << "one is three times slower";
+}
+
+// Samples have 100 to 1,000 tokens, which take the time, and w0 is three times as fast as w1.
+std::vector<std::int64_t> shares_of_w0(bool tells) {
+  const JobConfig job = two_devices("[[device]]\ncount = 2\npace_ms = 96\n");
+  const auto replanner = replanner_of(job).value();
+  for (const int replica : {0, 1}) join(*replanner, replica, replica);
+  Rng rng(3);
+  std::vector<std::int64_t> shares;
+  Time now{};
+  for (int batch = 0; batch < 150; ++batch) {
+    Duration slowest{0};
+    for (const auto& [replica, samples] : replanner->data()) {
+      const double tokens = static_cast<double>(samples) * (100 + 900 * rng.uniform());
+      const Duration took = from_seconds(tokens * 2e-5 * (replica == ReplicaId(0) ? 1 : 3));
+      slowest = std::max(slowest, took);
+      control::ReplicaReady fact{replica, Clock(1), Version(0), took};
+      fact.worked = {took};
+      if (tells) fact.weight = tokens;
+      replanner->finished(fact, samples);
+      if (replica == ReplicaId(0)) shares.push_back(samples);
+    }
+    now += slowest;
+    end_batch(*replanner, now);
+  }
+  return shares;
+}
+
+TEST(Replanner, SharesFollowTheTokensOfASecondIfTheyPredictTheTimesBetter) {
+  const auto told = shares_of_w0(true), not_told = shares_of_w0(false);
+  ASSERT_EQ(told.size(), 150U);
+  const auto settled = [](const std::vector<std::int64_t>& shares) {
+    return std::count(shares.begin() + 50, shares.end(), 12);
+  };
+  EXPECT_EQ(settled(told), 100);
+  EXPECT_LT(settled(not_told), 90);
 }
 
 // Two devices are equally fast, and one uses ten times as much energy. A batch settles at the budget of 6 J;

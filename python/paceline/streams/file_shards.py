@@ -8,8 +8,9 @@ from typing import Any, Callable
 
 from ..errors import PacelineError, kind_of
 from .files import Files, Paths
-from .forward import Forward
+from .forward import DAMAGE, Forward
 from .saved_states import can_save, version_of, whole
+from .source import unreadable
 
 
 class Shards(Forward):
@@ -43,7 +44,13 @@ class Shards(Forward):
 
     def length(self, shard: int) -> int:
         assert self._length is not None
-        return int(self._length(self._names[shard]))
+        return self._said_by(self._length, shard)
+
+    def _said_by(self, length: Callable[[str], int], shard: int) -> int:
+        try:
+            return int(length(self._names[shard]))
+        except DAMAGE as error:
+            raise unreadable(self._names[shard], error, "repair it, or leave it out") from error
 
     def _begin(self, shard: int, record: int) -> tuple[Iterator[Any], int]:
         opened = self._opened(shard)
@@ -75,8 +82,9 @@ class FileShards(Shards):
         super().__init__(self._files.files, open, length=length, window=window)
 
     def length(self, shard: int) -> int:
-        assert self._length is not None
-        return int(self._files.using(shard, self._length))
+        length = self._length
+        assert length is not None
+        return self._said_by(lambda name: self._files.using(shard, length), shard)
 
     def _identity(self, shard: int) -> str:
         return f"{super()._identity(shard)} {self._files.identity(shard)}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
 import lzma
@@ -17,12 +18,14 @@ from typing import Any
 from .kept_places import KeptPlaces
 from .saved_states import SavedStates
 from .source import Damaged, changed, unreachable, unreadable
+from .window import Window
 
 _MOST_OPEN = 64
-_DAMAGE = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile, UnicodeDecodeError, json.JSONDecodeError)
+_ALL = 1 << 62
+DAMAGE = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile, UnicodeDecodeError, json.JSONDecodeError)
 
 
-@dataclass
+@dataclass(eq=False)
 class _Reading:
     """A shard as far as it was read."""
 
@@ -30,7 +33,6 @@ class _Reading:
     records: Iterator[Any] | None = None  # none before the shard was opened
     next: int = 0  # the number of the next record
     seconds: float = 0.0  # spent on reading
-    ended: bool = False
     damage: Damaged | None = None
 
 
@@ -38,7 +40,8 @@ class Forward(ABC):
     """A source of such shards: an UnsizedSource.
 
     The newest records stay in memory. One that was passed by is found by reading its shard again, from a saved state
-    if there is one. That happens only after the death of another worker, and in a run that was resumed.
+    if there is one, while the first reading stays where it is. That happens only after the death of another worker,
+    and in a run that was resumed.
     """
 
     sized = False
@@ -49,13 +52,22 @@ class Forward(ABC):
         self.window = window
         self._names = list(names)
         self._lengths: dict[int, int] = {}
-        self._readings: OrderedDict[int, _Reading] = OrderedDict()
-        self._kept: OrderedDict[tuple[int, int], Any] = OrderedDict()  # key: shard and record
+        self._readings: OrderedDict[int, list[_Reading]] = (
+            OrderedDict()
+        )  # key: shard; the last used ones are at the end
+        self._kept = Window(window)
+        self._interleave = 1
+        self._ended = False  # any reading
+        self._sizes: dict[int, int] = {}
         self._places: KeptPlaces | None = None
         self._states: dict[int, SavedStates] = {}
         self._marks: dict[int, str] = {}
         self._forgetful: set[int] = set()  # shards that cannot save their place
         self._pid = os.getpid()
+
+    def opens(self, shards: int) -> None:
+        """So many shards are read in turn."""
+        self._interleave = max(self._interleave, shards)
 
     def keep_places(self, name: str) -> None:
         """From now on, what this source learns of its shards is kept on the host's disk, and used from there.
@@ -84,66 +96,90 @@ class Forward(ABC):
             if length is not None:
                 self._lengths[shard] = length
         if shard not in self._lengths and max(self._saved(shard).records(), default=0) < most:
-            self._read_to(shard, most)
+            self._kept.asks(shard, most)
+            if self.reached(shard) < most:
+                self._read_to(shard, most)
         return min(most, self._lengths.get(shard, most))
 
     def read(self, shard: int, records: Sequence[int]) -> list[Any]:
         found = []
         for record in records:
-            if (shard, record) not in self._kept:
-                self._read_to(shard, record + 1, again=True)
-            if (shard, record) not in self._kept:
-                before = self.length(shard) if self.sized else record + 1
+            self._kept.asks(shard, record + 1)
+            if not self._kept.has(shard, record):
+                self._read_to(shard, record + 1)
+            if not self._kept.has(shard, record):
+                before = max(self._size(shard), record + 1) if self.sized else record + 1
                 raise changed(self._names[shard], before, self._lengths[shard])
-            found.append(self._kept[shard, record])
+            found.append(self._kept.give(shard, record))
         return found
 
     def in_memory(self, places: Sequence[Sequence[int]]) -> dict[tuple[int, int], Any]:
         """The records of these shards and numbers that need no reading."""
-        keys = ((shard, record) for shard, record in places)
-        return {key: self._kept[key] for key in keys if key in self._kept}
+        found = {}
+        for shard, record in places:
+            with contextlib.suppress(KeyError):
+                found[shard, record] = self._kept[shard, record]
+        return found
 
-    def read_next(self, shard: int, end: int, most: int) -> bool:
-        """Reads up to `most` next records, before `end`, of a shard that is being read. False: there are none."""
-        reading = self._readings.get(shard)
-        if reading is None or reading.ended or reading.damage is not None or reading.next >= end:
+    def reached(self, shard: int) -> int:
+        """The number of the next record of the reading that is furthest; 0 if the shard is not being read."""
+        return max((one.next for one in self._readings.get(shard, ())), default=0)
+
+    def room_ahead(self) -> int:
+        """How many records may be read before somebody asks for them."""
+        return self._kept.room()
+
+    def read_next(self, shard: int, begin: int, end: int, most: int) -> bool:
+        """Reads up to `most` next records, in [begin, end), of a shard that is being read. False: there are none."""
+        next_one = self.reached(shard)
+        end = min(next_one + min(most, self.room_ahead()), end)
+        if next_one < begin or next_one >= end:
             return False
-        self._read_to(shard, min(reading.next + most, end))
-        return True
+        return self._read_to(shard, end, ahead=True)
 
-    def _read_to(self, shard: int, end: int, again: bool = False) -> None:
-        """All records before this one were read. again: those that were passed by are read again."""
-        reading = self._reading(shard, end - 1, again)
-        if reading.damage is not None and reading.next < end:
+    def _read_to(self, shard: int, end: int, ahead: bool = False) -> bool:
+        """Reads the records of a shard before `end`. False: it has ended."""
+        reading = self._reading(shard, end - 1)
+        if reading.damage is not None:
             raise reading.damage
         began = time.monotonic()
+        put = self._kept.put_ahead if ahead else self._kept.put
         try:
             if reading.records is None:
                 reading.records, reading.next = self._begin(shard, reading.wanted)
-            while reading.next < end and not reading.ended:
-                self._kept[shard, reading.next] = next(reading.records)
+            # If this is far, the run was resumed: of what is passed by now, the records of a block are soon wanted. A
+            # block has half a window at most, and its rounds may begin before it.
+            keep_from = end - max(1, 5 * self.window // (8 * self._in_turn()))
+            while reading.next < end:
+                record = next(reading.records)
+                if reading.next >= keep_from:
+                    put(shard, reading.next, record)
                 reading.next += 1
-                if len(self._kept) > self.window:
-                    self._kept.popitem(last=False)
+            if reading.next >= self._size(shard):
+                self._drop(shard, reading)
+                self._ended = True
         except StopIteration:
-            reading.ended = True
+            self._drop(shard, reading)
+            self._ended = True
             if self._places is not None and not self.sized and shard not in self._lengths:
                 self._places.keep_length(self._mark(shard), reading.next)
             self._lengths[shard] = reading.next
-        except _DAMAGE as error:
+            return False
+        except DAMAGE as error:
             reading.damage = unreadable(self._names[shard], error, "repair it, or leave it out")
             reading.damage.records = reading.next
             raise reading.damage from error
         except OSError as error:
-            del self._readings[shard]  # the next try opens the shard again
+            self._drop(shard, reading)  # the next try opens the shard again
             raise unreachable(self._names[shard], error, "see that it can be read on this host") from error
         except Exception:
-            del self._readings[shard]  # a generator that raised ends, and its shard does not
+            self._drop(shard, reading)  # a generator that raised ends, and its shard does not
             raise
         finally:
             reading.seconds += time.monotonic() - began
             if shard in self._forgetful:
                 self.seconds_again = max(self.seconds_again, reading.seconds)
+        return True
 
     def _saved(self, shard: int) -> SavedStates:
         if shard not in self._states:
@@ -161,17 +197,42 @@ class Forward(ABC):
         """A text that differs if the shard does, or what reads it."""
         return ""
 
-    def _reading(self, shard: int, record: int, again: bool) -> _Reading:
+    def _reading(self, shard: int, record: int) -> _Reading:
+        """The reading that comes to this record first, or a new one."""
         if os.getpid() != self._pid:  # a fork shares the places in open files
             self._readings.clear()
             self._pid = os.getpid()
-        reading = self._readings.get(shard)
-        if reading is None or (again and record < reading.next):
-            reading = self._readings[shard] = _Reading(record)
-            while len(self._readings) > _MOST_OPEN:
-                self._readings.popitem(last=False)
+        here = self._readings.setdefault(shard, [])
         self._readings.move_to_end(shard)
+        before = [one for one in here if one.next <= record]
+        if before:
+            return max(before, key=lambda one: one.next)
+        reading = _Reading(record)
+        furthest = max(here, key=lambda one: one.next, default=None)
+        here[:] = [reading] if furthest is None else [furthest, reading]
+        for other in list(self._readings):
+            if sum(map(len, self._readings.values())) <= max(_MOST_OPEN, 2 * self._interleave):
+                break
+            if other != shard:
+                del self._readings[other]
         return reading
 
+    def _in_turn(self) -> int:
+        """How many shards are read in turn. Before one has ended, others may have to be opened still."""
+        return min(sum(map(len, self._readings.values())), self._interleave) if self._ended else self._interleave
+
+    def _size(self, shard: int) -> int:
+        """The records of a shard if they are known before it has ended; otherwise more than any has."""
+        if not self.sized:
+            return _ALL
+        if shard not in self._sizes:
+            self._sizes[shard] = self.length(shard)
+        return self._sizes[shard]
+
+    def _drop(self, shard: int, reading: _Reading) -> None:
+        self._readings[shard].remove(reading)
+        if not self._readings[shard]:
+            del self._readings[shard]
+
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_readings": OrderedDict(), "_kept": OrderedDict()}
+        return {**self.__dict__, "_readings": OrderedDict(), "_kept": Window(self.window)}

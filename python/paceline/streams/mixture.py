@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import copy
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +18,9 @@ from .source import is_sized
 _PART = 4096  # records of the mixture; in each, a source has its share as exactly as a whole number can
 _MOST_RECORDS = 1 << 32
 _MOST_CHANGES = 200  # entries of then=
-_ORDER = (4096, 8, 16)  # shuffle, interleave and stride of each source
+_INTERLEAVE = 8
+_ORDER = (4096, _INTERLEAVE, 16)  # shuffle, interleave and stride of each source
+_WINDOW = 2 * 4096
 
 
 class Mixture:
@@ -52,9 +55,17 @@ class Mixture:
                     f"nobody knows the length of {name!r} in the Mixture before it was read; give the source length= "
                     "or lengths="
                 )
+            if getattr(pair[0], "window", _WINDOW) < _WINDOW:
+                raise PacelineError(
+                    f"{name!r} in the Mixture keeps {pair[0].window} records in memory, and {_WINDOW} are needed; "
+                    f"give the source window={_WINDOW}"
+                )
         self._seed = seed
         self._names = list(sources)
         self._sources = [source for source, _ in sources.values()]
+        for source in self._sources:
+            if hasattr(source, "opens"):
+                source.opens(min(_INTERLEAVE, len(source.shards())))
         self._spans = self._all_spans({name: weight for name, (_, weight) in sources.items()}, then or {})
         self._lengths = [[source.length(shard) for shard in range(len(source.shards()))] for source in self._sources]
         for name, lengths in zip(sources, self._lengths):
@@ -87,12 +98,34 @@ class Mixture:
             ((its_shard, its_record),) = self._laps.get(source, lap, number).places(inside, inside + 1)
             wanted.setdefault((source, its_shard), []).append((its_record, at))
         found: list[Any] = [None] * len(records)
-        for (source, its_shard), places in wanted.items():
-            # A source that begins again may give one record twice here.
-            numbers = sorted({record for record, _ in places})
-            by_number = dict(zip(numbers, self._sources[source].read(its_shard, numbers)))
+        # A source that begins again may give one record twice here.
+        numbers = {key: sorted({record for record, _ in places}) for key, places in wanted.items()}
+        values = self._read_all(numbers)
+        for key, places in wanted.items():
+            by_number = dict(zip(numbers[key], values[key]))
             for record, at in places:
                 found[at] = by_number[record]
+        return found
+
+    def reading(self, other: Callable[[str, Any], Any]) -> Mixture:
+        """The same mixture, whose sources are what `other` makes of their names and of them."""
+        mixture = copy.copy(self)
+        mixture._sources = [other(name, source) for name, source in zip(self._names, self._sources)]
+        mixture._laps = Opened(mixture._lap, most=4 * len(self._sources), keep=True)
+        mixture._parts = Opened(mixture._part, most=64, keep=True)
+        return mixture
+
+    def _read_all(self, wanted: Mapping[tuple[int, int], list[int]]) -> dict[tuple[int, int], list[Any]]:
+        """The records of sources' shards. Readers that other processes share are asked for theirs at once."""
+        found: dict[tuple[int, int], list[Any]] = {}
+        for number, source in enumerate(self._sources):
+            of_source = {shard: records for (one, shard), records in wanted.items() if one == number}
+            if of_source and hasattr(source, "read_many"):
+                many = source.read_many(of_source)
+                found.update(((number, shard), records) for shard, records in many.items())
+        for number, shard in wanted:
+            if (number, shard) not in found:
+                found[number, shard] = self._sources[number].read(shard, wanted[number, shard])
         return found
 
     def order(self) -> list[tuple[int, str]]:

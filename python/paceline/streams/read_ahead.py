@@ -13,7 +13,7 @@ _MOST = 64
 
 
 class ReadAhead:
-    """Shards in turn get as many further records as were asked for last. All stay in the window of the source."""
+    """Shards in turn get as many further records as were asked for last, as far as the source has room for them."""
 
     def __init__(self, source: Forward) -> None:
         self._source = source
@@ -24,23 +24,25 @@ class ReadAhead:
 
     def asked(self, shard: int, end: int) -> None:
         """Somebody asked for records of a shard up to this one."""
-        step = end - self._asked.get(shard, 0)
+        before = self._asked.get(shard, 0)
+        if end < before and self._source.reached(shard) < before:  # another pass
+            before = 0
+        step = end - before
         if step <= 0:
             return
         self._asked[shard] = end
-        # With more, records that are still wanted would leave the window.
         self._ends[shard] = end + min(step, self._source.window // 2)
         if shard not in self._turns:
             self._turns.append(shard)
 
     def __bool__(self) -> bool:
-        return bool(self._turns)
+        return bool(self._turns) and self._source.room_ahead() > 0
 
     def read_some(self) -> None:
         """Reads records of one shard, for no longer than who asks would notice; one record at least."""
         shard = self._turns.popleft()
         began = time.monotonic()
         with contextlib.suppress(Exception):  # the next one who asks for the record meets it
-            if self._source.read_next(shard, self._ends[shard], self._step):
+            if self._source.read_next(shard, self._asked[shard], self._ends[shard], self._step):
                 self._turns.append(shard)
         self._step = min(2 * self._step, _MOST) if time.monotonic() - began < _TURN_SECONDS else 1

@@ -93,6 +93,8 @@ class Stream:
                 f"{self!r} keeps {window} records in memory, and shuffle = {shuffle} needs {2 * shuffle}; give the "
                 f"source window={2 * shuffle}, or the stream a smaller shuffle="
             )
+        if hasattr(source, "opens"):
+            source.opens(min(interleave, len(self._names)))
         if damaged not in ("stop", "skip"):
             raise PacelineError(f'damaged = {damaged!r} is unknown; write "stop" or "skip"')
         self.skips = damaged == "skip"

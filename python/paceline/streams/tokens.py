@@ -57,6 +57,8 @@ class TokenFile(Files):
 
     def read(self, shard: int, records: Sequence[int]) -> list[Any]:
         file, first = self._at(shard)
+        if not self.are_copies:
+            self.size(file)  # the end of a mapped file that shrank cannot be touched: the process would die
         tokens = self._maps.get(file)
         return [self._sample(tokens, (first + record) * self._stride) for record in records]
 
