@@ -17,6 +17,7 @@ from .errors import PacelineError
 from .evaluation import Evaluate, measure
 from .first_batches import FirstBatches
 from .frozen import Frozen
+from .host_binding import HostBinding
 from .inventory import Inventory
 from .leaving import Leaving
 from .loading import Drawn, Load, to_device
@@ -166,6 +167,12 @@ class Job:
             self._serve(self._channel.read())
         raise SystemExit(0)
 
+    def is_over(self) -> bool:
+        """For a program that does other things meanwhile."""
+        while not self._over and self._channel.ready(0):
+            self._serve(self._channel.read())
+        return self._over
+
     def _say_that_it_is_over(self) -> None:
         if not self._said_over:
             self._said_over = True
@@ -264,6 +271,7 @@ class Job:
                 batch = to_device(batch, self._device)  # before the weights, which the device may have to wait for
             if not bound:
                 self._bind(step)
+                self._micro.takes_gradients = isinstance(self._binding.now, HostBinding)
                 bound = True
             self._seed = int(step["seed"]) + micro
             seed_step(self._seed, self._device)

@@ -19,6 +19,13 @@ def cut(samples: Part, most: int | None) -> list[Part]:
     return [samples[begin : begin + size] for begin in range(0, len(samples), size)]
 
 
+def scaled_at_end(parts: Sequence[Part], dtypes: Sequence[torch.dtype]) -> bool:
+    """Whether shares change no bit of a gradient but the exponent: sums may get them at the end, in one pass."""
+    equal = len({len(part) for part in parts}) == 1
+    # Numbers of 16 bits without an exponent of 8 may overflow.
+    return equal and len(parts) & (len(parts) - 1) == 0 and torch.float16 not in dtypes
+
+
 class MicroBatches:
     """The parts of one batch, one after the other: their measurements, and their gradients.
 
@@ -31,7 +38,9 @@ class MicroBatches:
         self._inventory = inventory
         self._now = 0
         self._sums: list[torch.Tensor | None] = []
+        self.takes_gradients = False  # from their parameters, with their memory
         self._part_weight: float | None = None  # weight of the part in hand
+        self._scaled_at_end: bool | None = None  # as the first part says; then the others have no share of their own
         self._counted = 0  # parts that were not skipped
         self.loss: float | torch.Tensor = 0.0  # a tensor if nobody has waited for it
         self.metrics: dict[str, float] = {}
@@ -104,6 +113,33 @@ class MicroBatches:
             return
         parameters = self._parameters()
         self._sums = self._sums or [None] * len(parameters)
+        if self.takes_gradients:
+            self._collect_taken(parameters)
+        else:
+            self._collect_copied(parameters)
+
+    def _collect_taken(self, parameters: list[torch.Tensor]) -> None:
+        """The first part's memory gets the sum: it may be the place where the servers look for the gradient."""
+        if self._scaled_at_end is None:
+            equal = scaled_at_end(self.parts, [one.dtype for one in parameters])
+            self._scaled_at_end = equal and self._part_weight is None
+        for index, parameter in enumerate(parameters):
+            gradient, whole = dense(parameter.grad), self._sums[index]
+            if gradient is not None:
+                part = gradient.detach()
+                if not self._scaled_at_end:
+                    part.mul_(self._share)
+                whole = part if whole is None else whole.add_(part)
+            self._sums[index] = whole
+            parameter.grad = whole if self.is_last else None
+            if self.is_last and whole is not None:
+                if self._scaled_at_end:
+                    whole.mul_(len(self.parts[self._now]) / self._samples)
+                elif self.weight:
+                    whole.div_(self.weight)
+
+    def _collect_copied(self, parameters: list[torch.Tensor]) -> None:
+        """Gradients keep their memory, as others look into it after each part."""
         for index, parameter in enumerate(parameters):
             gradient, before = dense(parameter.grad), self._sums[index]
             if self.is_last:

@@ -20,7 +20,7 @@ from .loading import Load, to_device
 from .measures import finite, number, weight_of
 from .measures import metrics as checked
 from .memories import Memories
-from .micro_batches import Part, cut
+from .micro_batches import Part, cut, scaled_at_end
 from .seeding import seed_step
 from .stage_forward import Ended, StageForward
 from .stage_message import read_message, write_message
@@ -130,7 +130,7 @@ class Stages:
             end=end,
             message=message,
             parts=parts,
-            scaled_at_end=_scaled_at_end(parts, [self._inventory.entries[index].dtype for index in own]),
+            scaled_at_end=scaled_at_end(parts, [self._inventory.entries[index].dtype for index in own]),
             own=own,
             passing=StageForward(
                 self._cuts.seams,
@@ -326,13 +326,6 @@ class Stages:
 
     def _write(self, stage: _Stage, tensors: list[Any]) -> int:
         return write_message(self._memories.file(int(stage.message["out"])), tensors)
-
-
-def _scaled_at_end(parts: list[Part], dtypes: list[torch.dtype]) -> bool:
-    """Whether shares change no bit of a gradient but the exponent: sums may get them at the end, in one pass."""
-    equal = len({len(part) for part in parts}) == 1
-    # Numbers of 16 bits without an exponent of 8 may overflow.
-    return equal and len(parts) & (len(parts) - 1) == 0 and torch.float16 not in dtypes
 
 
 def _collected_early(inventory: Inventory, cuts: Cuts, collect: Callable[[int, torch.Tensor], None]) -> set[int]:

@@ -1,0 +1,62 @@
+"""The gradient of a batch in parts, as MicroBatches adds it up."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from paceline.inventory import take_inventory
+from paceline.micro_batches import MicroBatches, cut, scaled_at_end
+
+
+def added_up(takes: bool, size: int, weights: list[float] | None = None) -> tuple[nn.Linear, torch.Tensor]:
+    """A layer with the gradient of 8 samples in parts of `size`, and the memory in which the first part's was."""
+    torch.manual_seed(0)
+    layer, x = nn.Linear(5, 3), torch.randn(8, 5)
+    memory = torch.zeros(3, 5)
+    layer.weight.grad = memory
+    parts = cut(tuple(range(8)), size)
+    micro = MicroBatches(take_inventory(layer, True), parts)
+    micro.takes_gradients = takes
+    for number, part in enumerate(parts):
+        micro.start(number)
+        loss = layer(x[list(part)]).square().mean()
+        loss.backward()
+        micro.measured(loss.item(), {}, None if weights is None else weights[number])
+        micro.collect()
+    return layer, memory
+
+
+@pytest.mark.parametrize(("size", "weights"), [(2, None), (4, None), (3, None), (4, [1.5, 0.25]), (4, [0.0, 2.0])])
+def test_sums_have_the_same_bits_in_the_memory_of_the_first_gradient(size: int, weights: Any) -> None:
+    copied, _ = added_up(False, size, weights)
+    taken, memory = added_up(True, size, weights)
+    for one, other in zip(copied.parameters(), taken.parameters()):
+        assert torch.equal(one.grad, other.grad)
+    assert taken.weight.grad.data_ptr() == memory.data_ptr()
+
+
+def test_a_part_of_no_sample_behind_others_changes_nothing() -> None:
+    layer = nn.Linear(5, 3)
+    micro = MicroBatches(take_inventory(layer, True), [(0, 1), (2, 3)])
+    micro.takes_gradients = True
+    micro.start(0)
+    loss = layer(torch.ones(2, 5)).sum()
+    loss.backward()
+    whole = layer.weight.grad.clone()
+    micro.measured(loss.item(), {})
+    micro.collect()
+    micro.start(1)
+    micro.nothing()
+    assert torch.equal(layer.weight.grad, whole / 2)
+
+
+def test_shares_come_at_the_end_if_they_are_equal_powers_of_two() -> None:
+    floats = [torch.float32]
+    assert scaled_at_end([(0, 1), (2, 3)], floats)
+    assert not scaled_at_end([(0, 1), (2,)], floats)
+    assert not scaled_at_end([(0,), (1,), (2,)], floats)
+    assert not scaled_at_end([(0, 1), (2, 3)], [torch.float32, torch.float16])
