@@ -9,17 +9,19 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import stream_kinds
 import torch
 from chaos_hosts import HOSTS, KEPT, ChaosHosts, asked, attempts, committed, family, kill, live_workers
 from live_job import exported, needs_paceline, paceline, replay
+from stream_files import library
 
-from paceline.streams import JsonLines, Stream
 from paceline.streams.stream import UNKNOWN_EPOCH
 
 pytestmark = needs_paceline
@@ -31,23 +33,21 @@ import json, os, sys, time
 import torch
 from torch import nn
 import paceline
-from paceline.streams import FileShards, JsonLines, Stream
+import stream_kinds
+from paceline.streams import Stream
 
 settings = json.loads(sys.argv[1])
-RECORDS = settings["records"]
+RECORDS, KIND = settings["records"], settings["kind"]
+
+def number(record):
+    return stream_kinds.number(KIND, record)
 
 class Counts(nn.Module):
     def __init__(self):
         super().__init__()
         self.weight = nn.Parameter(torch.zeros(3, RECORDS))
 
-def read(path):
-    with open(path) as lines:
-        for line in lines:
-            yield json.loads(line)
-
-source = FileShards("data", read) if settings["by_function"] else JsonLines("data")
-stream = Stream(source, keep=lambda record: record["number"] % 3 != 0, map=lambda record: record["number"],
+stream = Stream(stream_kinds.source(KIND, "data"), keep=lambda record: number(record) % 3 != 0, map=number,
                 **settings["stream"])
 
 def wait_for_gate(place):
@@ -93,34 +93,43 @@ RECORDS = sum(SIZES)
 STREAM = {"shuffle": 50, "interleave": 3, "stride": 4}
 CHECKPOINT_RECORDS = 40
 STRIKES = 9
+BY_READERS = (*stream_kinds.UNSIZED, "mixture")
+# These run if PACELINE_CHAOS_KINDS is set.
+MORE = [
+    ("asp", "mixture"),
+    ("ssp:3", "parquet"),
+    ("asp", "tar"),
+    ("bsp", "webdataset"),
+    ("bsp", "tokens"),
+    ("asp", "hugging face"),
+]
 SEED = int(os.environ.get("PACELINE_CHAOS_SEED", "1"))
 WAIT_S = 240
 
 
-def write_shards(folder: Path) -> None:
-    (folder / "data").mkdir()
+def shards() -> list[list[int]]:
     numbers = iter(range(RECORDS))
-    for shard, size in enumerate(SIZES):
-        lines = [json.dumps({"number": next(numbers)}) + "\n" for _ in range(size)]
-        (folder / "data" / f"{shard:03}.jsonl").write_text("".join(lines))
+    return [[next(numbers) for _ in range(size)] for size in SIZES]
 
 
 class Chaos:
-    def __init__(self, folder: Path, policy: str, by_function: bool, own_disks: bool, passes: int) -> None:
+    def __init__(self, folder: Path, policy: str, kind: str, own_disks: bool, passes: int) -> None:
         self._folder = folder
         self._draw = random.Random(SEED)
-        self._total = passes * RECORDS
         self._strikes = 0
         self.hosts = ChaosHosts(folder, own_disks)
         self.device_counts: list[int] = []
-        write_shards(folder)
-        settings = {"records": RECORDS, "by_function": by_function, "passes": passes, "stream": STREAM}
+        stream_kinds.write(kind, folder / "data", shards())
+        shutil.copy(stream_kinds.__file__, folder)
+        self.order = stream_kinds.whole_order(kind, str(folder / "data"), passes, STREAM)
+        self.epoch_records = UNKNOWN_EPOCH if kind in stream_kinds.UNSIZED else len(self.order) // passes
+        settings = {"records": RECORDS, "kind": kind, "passes": passes, "stream": STREAM}
         said = {
             "port": self.hosts.port,
             "policy": policy,
             "python": sys.executable,
-            "settings": json.dumps(json.dumps({**settings, "loaders": int(by_function)})),
-            "checkpoint_every": CHECKPOINT_RECORDS / (UNKNOWN_EPOCH if by_function else RECORDS),
+            "settings": json.dumps(json.dumps({**settings, "loaders": int(kind in BY_READERS)})),
+            "checkpoint_every": CHECKPOINT_RECORDS / self.epoch_records,
         }
         (folder / "train.py").write_text(PROGRAM)
         (folder / "job.toml").write_text(JOB.format(**said))
@@ -176,11 +185,11 @@ class Chaos:
 
     def end(self) -> None:
         assert self._strikes == STRIKES
-        self._open_gate(self._total * UNKNOWN_EPOCH)
+        self._open_gate(len(self.order) * UNKNOWN_EPOCH)
         assert set(self.hosts.exit_statuses(WAIT_S)) == {0}, self.hosts.said()
 
     def _reach_next_strike(self) -> None:
-        share = self._total / (STRIKES + 1)
+        share = len(self.order) / (STRIKES + 1)
         at = int((self._strikes + self._draw.uniform(0.2, 0.8)) * share)
         self._strikes += 1
         self._open_gate(at + int(0.7 * share))
@@ -207,15 +216,8 @@ def places_by_members(run: Path, epoch_records: int) -> list[tuple[int, float]]:
     return sorted((first + place, share) for first, begin, end, share in members for place in range(begin, end))
 
 
-def weights_by_members(folder: Path, places: list[tuple[int, float]]) -> torch.Tensor:
+def weights_by_members(order: list[int], places: list[tuple[int, float]]) -> torch.Tensor:
     """The first weight of each record, by the members of commits and by the order of the stream."""
-    stream = Stream(JsonLines(folder / "data"), **STREAM)
-    stream.seed(1)
-    order = [
-        record["number"]
-        for number in range(-(-len(places) // RECORDS))
-        for record in stream.records(number, 0, RECORDS)
-    ]
     weights = torch.zeros(RECORDS, dtype=torch.float64)
     for place, share in places:
         weights[order[place]] += share * (order[place] % 3 != 0)
@@ -223,14 +225,22 @@ def weights_by_members(folder: Path, places: list[tuple[int, float]]) -> torch.T
 
 
 @pytest.mark.parametrize(
-    ("policy", "by_function", "own_disks", "passes"),
-    [("asp", True, False, 2), ("bsp", True, True, 1), ("ssp:3", False, True, 2)],
-    ids=["asp, unknown length", "bsp, unknown length", "ssp, known length"],
+    ("policy", "kind", "own_disks", "passes"),
+    [
+        ("asp", "function", False, 2),
+        ("bsp", "function", True, 1),
+        ("ssp:3", "lines", True, 2),
+        ("bsp", "mixture", True, 1),
+        *((policy, kind, True, 1) for policy, kind in MORE if os.environ.get("PACELINE_CHAOS_KINDS")),
+    ],
+    ids=lambda value: {"function": "unknown length", "lines": "known length"}.get(value, str(value)),
 )
 def test_each_record_counts_once_whatever_dies(
-    tmp_path: Path, policy: str, by_function: bool, own_disks: bool, passes: int
+    tmp_path: Path, policy: str, kind: str, own_disks: bool, passes: int
 ) -> None:
-    chaos = Chaos(tmp_path, policy, by_function, own_disks, passes)
+    if kind in stream_kinds.LIBRARIES:
+        library(stream_kinds.LIBRARIES[kind])
+    chaos = Chaos(tmp_path, policy, kind, own_disks, passes)
     readers = []
     try:
         chaos.begin()
@@ -247,22 +257,24 @@ def test_each_record_counts_once_whatever_dies(
     finally:
         chaos.hosts.kill_all()
     assert chaos.device_counts == [3, 2, 3, 2, 3, 2, 4, 3]
-    assert [number > 0 for number in readers] == [by_function] * 2
+    assert [number > 0 for number in readers] == [kind in BY_READERS] * 2
 
     # The run's own records.
     replay(tmp_path, chaos.run)
-    places = places_by_members(chaos.run, UNKNOWN_EPOCH if by_function else RECORDS)
-    assert [place for place, _ in places] == list(range(passes * RECORDS))
+    places = places_by_members(chaos.run, chaos.epoch_records)
+    assert [place for place, _ in places] == list(range(len(chaos.order)))
     summary = json.loads((chaos.run / "summary.json").read_text())["summary"]
-    assert summary["finished"] and summary["samples"] == summary["total_samples"] == passes * RECORDS
+    assert summary["finished"] and summary["samples"] == summary["total_samples"] == len(chaos.order)
 
     # The weights.
     weights = exported(tmp_path, chaos.run)["weight"].double()
     kept = torch.arange(RECORDS) % 3 != 0
     assert not weights[:, ~kept].any()
     assert weights[:, kept].all()
+    times = torch.bincount(torch.tensor(chaos.order), minlength=RECORDS)
     if policy == "bsp":  # the share of a commit is not known here, so one commit with one t is
-        assert torch.equal(weights[0] * weights[2], weights[1] ** 2)
+        once = times == 1  # a mixture gives some records again
+        assert torch.equal(weights[0, once] * weights[2, once], weights[1, once] ** 2)
     else:
-        assert torch.equal(weights[0], passes * kept.double())
-    torch.testing.assert_close(weights[0], weights_by_members(tmp_path, places), atol=1e-6, rtol=0)
+        assert torch.equal(weights[0], times * kept.double())
+    torch.testing.assert_close(weights[0], weights_by_members(chaos.order, places), atol=1e-6, rtol=0)
