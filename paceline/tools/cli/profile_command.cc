@@ -93,7 +93,8 @@ std::string times_table(const MeasuredProgram& measured) {
 
 std::string legend(const MeasuredModel& model) {
   return fmt::format(
-      "forward, backward, peak: one micro-batch of {}; a micro-batch of u samples takes fixed + u × ms a "
+      "forward, backward, peak: one micro-batch of {}; a micro-batch of u samples takes about fixed + u × ms "
+      "a "
       "sample.\n"
       "sends, keeps: of one sample, to the next part and until the backward pass. The first part has what "
       "comes\n"
