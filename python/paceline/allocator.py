@@ -14,6 +14,13 @@ _M_MMAP_THRESHOLD = -3
 _LARGEST = 32 * 1024 * 1024  # the largest M_MMAP_THRESHOLD that glibc takes
 
 
+def return_freed_memory() -> None:
+    """Gives the kernel what is free now, for example the memory of weights that a stage does not compute with."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform.startswith("linux") else None
+    if trim is not None:
+        trim(0)
+
+
 def keep_freed_memory() -> bool:
     """True if the C library is glibc and accepted the settings."""
     if not sys.platform.startswith("linux"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import faulthandler
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Callable
 
 import torch
 from torch import nn
@@ -87,7 +87,7 @@ def enlist(session: Session, model: nn.Module, train_set: Any, wishes: Wishes) -
         try:
             cuts = _cuts_of(model, train_set, inventory, samples, wishes)
             message["units"] = [unit.message() for unit in cuts.units]
-            if session.profile > 0:
+            if session.profile > 0 and not session.beside:
                 message["profile"] = _profile(session, model, train_set, inventory, samples, wishes, cuts)
         except CannotCut as why:
             message["uncut"] = str(why)
@@ -117,6 +117,8 @@ def enlist(session: Session, model: nn.Module, train_set: Any, wishes: Wishes) -
     if message is not None:
         session.channel.write(message)
     if session.role == "probe":
+        if session.beside and cuts is not None:
+            _compute_beside(session, job, model, train_set, inventory, samples, wishes, cuts)
         job.wait_for_end()
     return job
 
@@ -163,8 +165,18 @@ def _cuts_of(model: nn.Module, train_set: Any, inventory: Inventory, samples: in
 
 
 def _first_samples(train_set: Any, wishes: Wishes, count: int) -> Any:
-    batch = make_loader(train_set, wishes.collate_fn, {}).get(Load(tuple(range(count)), 0))
-    return batch.batch if isinstance(batch, Drawn) else batch
+    return _samples_of(train_set, wishes)(count)
+
+
+def _samples_of(train_set: Any, wishes: Wishes) -> Callable[[int], Any]:
+    """A function that returns a batch of the first samples, so many."""
+    loader = make_loader(train_set, wishes.collate_fn, {})
+
+    def get(count: int) -> Any:
+        batch = loader.get(Load(tuple(range(count)), 0))
+        return batch.batch if isinstance(batch, Drawn) else batch
+
+    return get
 
 
 def _profile(
@@ -178,9 +190,35 @@ def _profile(
         inventory,
         wishes.loss,
         cuts,
-        lambda count: _first_samples(train_set, wishes, count),
+        _samples_of(train_set, wishes),
         next(inventory.model.parameters()).device,
         sizes_up_to(session.profile, _least_share(inventory.model, 1) or 1, samples),
+    )
+
+
+def _compute_beside(
+    session: Session,
+    job: Job,
+    model: nn.Module,
+    train_set: Any,
+    inventory: Inventory,
+    samples: int,
+    wishes: Wishes,
+    cuts: Cuts,
+) -> None:
+    from .profiling import compute_beside, sizes_up_to
+
+    assert wishes.loss is not None  # there would be no cuts
+    sizes = sizes_up_to(session.profile, _least_share(inventory.model, 1) or 1, samples)
+    compute_beside(
+        model,
+        inventory,
+        wishes.loss,
+        cuts,
+        _samples_of(train_set, wishes),
+        next(inventory.model.parameters()).device,
+        sizes[-1],
+        job.is_over,
     )
 
 

@@ -10,6 +10,7 @@ from typing import Optional
 
 import torch
 
+from .allocator import return_freed_memory
 from .binding import Runs, check_trainable, gather, zero_ranges
 from .inventory import CONSTANT, PARAMETER, STATISTIC, Entry, Inventory
 from .memories import Memories, Span
@@ -51,6 +52,8 @@ class HostBinding:
         with torch.no_grad():
             for span in spans:
                 self._bind(span, self._views(self._weight_views, span), span in self._bound, wanted)
+        if not self._bound:  # memory that the weights had before is free
+            return_freed_memory()
         self._bound = spans
         self._constants_read = True
 

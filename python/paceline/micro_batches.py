@@ -40,7 +40,7 @@ class MicroBatches:
         self._sums: list[torch.Tensor | None] = []
         self.takes_gradients = False  # from their parameters, with their memory
         self._part_weight: float | None = None  # weight of the part in hand
-        self._scaled_at_end: bool | None = None  # as the first part says; then the others have no share of their own
+        self._scaled_at_end: bool | None = None  # the first part decides it
         self._counted = 0  # parts that were not skipped
         self.loss: float | torch.Tensor = 0.0  # a tensor if nobody has waited for it
         self.metrics: dict[str, float] = {}

@@ -1,15 +1,16 @@
 """Measurements of a program's model on this machine: times, messages and memory of each unit for a few micro-batches.
 
-The program's own loss function computes them. Times are those of the units within passes of the whole model; memory
-and messages are those of each unit as a stage of its own. Nothing is trained.
+The program's own loss function computes them. Times are those of the units within passes of the whole model, and what
+a stage adds to them; memory and messages are those of each unit as a stage of its own. Nothing is trained.
 """
 
 from __future__ import annotations
 
 import contextlib
 import copy
+import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Callable
@@ -29,13 +30,16 @@ from .unit_clock import UnitClock
 
 _SEED = 1
 # Passes of a unit for each size: at least so many, and more as long as they take less than these seconds.
-_LEAST_PASSES, _MOST_PASSES, _SECONDS = 3, 15, 1.0
+_LEAST_PASSES, _MOST_PASSES, _SECONDS = 3, 40, 0.7
+_MOST_SIZES = 6
+# If the largest micro-batch so far has taken more seconds, no larger one is measured.
+_MOST_SECONDS = 4.0
 
 
 def sizes_up_to(most: int, least: int, samples: int) -> list[int]:
-    """A few sizes of micro-batches, so that a fixed part of a time and a part for each sample can be told apart."""
+    """Sizes of micro-batches: the largest, its half, a quarter and so on, as times may be no line over the size."""
     most = min(max(most, least), samples)
-    sizes = {max(least, most // 4), max(least, most // 2), most} if least <= most else {most}
+    sizes = {max(least, most >> halved) for halved in range(_MOST_SIZES)} if least <= most else {most}
     if len(sizes) == 1:
         sizes.add(min(2 * most, samples))
     return sorted(sizes)
@@ -53,20 +57,48 @@ def profile(
     """The `profile` of a model message. get(n): a batch of n samples."""
     measuring = _Measuring(model, inventory, loss, cuts, get, device)
     with measuring.gradients_added_up_early():
+        sizes = sizes[: measuring.measure_times(sizes)]
         measuring.measure_memory(sizes)
-        for size in sizes:
-            measuring.measure_times(size)
         whole = measuring.whole(sizes[-1])
     return {
         "model": type(inventory.model).__name__,
         "threads": torch.get_num_threads(),
         "micro_batches": sizes,
+        "apart_ms": measuring.apart_ms,
+        "loading_ms": [_loading_ms(get, device, size) for size in sizes],
         "units": [
             {"name": unit.name, **weights, "returned_bytes": unit.extra_bytes, **vars(measured)}
             for unit, weights, measured in zip(cuts.units, _weights(inventory, cuts), measuring.units)
         ],
         "whole": whole,
     }
+
+
+def compute_beside(
+    model: Any,
+    inventory: Inventory,
+    loss: Loss,
+    cuts: Cuts,
+    get: Callable[[int], Any],
+    device: torch.device,
+    size: int,
+    is_over: Callable[[], bool],
+) -> None:
+    """Computes micro-batches, as another device of this host does, while another process measures."""
+    measuring = _Measuring(model, inventory, loss, cuts, get, device)
+    with measuring.gradients_added_up_early():
+        stage = measuring.one_piece(size)
+        while not is_over():
+            stage.compute()
+
+
+def _loading_ms(get: Callable[[int], Any], device: torch.device, size: int) -> float:
+    times = []
+    for _ in range(_LEAST_PASSES):
+        began = time.perf_counter()
+        to_device(get(size), device)
+        times.append(1000 * (time.perf_counter() - began))
+    return statistics.median(times)
 
 
 def _weights(inventory: Inventory, cuts: Cuts) -> list[dict[str, Any]]:
@@ -126,6 +158,7 @@ class _Measuring:
         device: torch.device,
     ) -> None:
         self.units = [_Measured() for _ in cuts.units]
+        self.apart_ms: list[float] = []  # for each size, the time that a stage adds to that of its units
         self.computing: _Stage | None = None  # the stage whose backward pass is under way
         self._model = model
         self._loss = loss
@@ -157,15 +190,28 @@ class _Measuring:
                 measured.working_bytes = max(0, -(-(most - least) // (sizes[-1] - sizes[0])))
             measured.working_fixed_bytes = max(0, most - measured.working_bytes * sizes[-1])
 
-    def measure_times(self, size: int) -> None:
-        found = self._times_in_one_piece(size) or self._times_alone(size)
-        for measured, (forward, backward) in zip(self.units, found):
-            measured.forward_ms.append(forward)
-            measured.backward_ms.append(backward)
+    def measure_times(self, sizes: list[int]) -> int:
+        """How many of the sizes it has measured: larger ones have no room, or take too long."""
+        for done, size in enumerate(sizes):
+            began = time.perf_counter()
+            try:
+                alone = self._times_alone(size)
+                found = self._times_in_one_piece(size) or alone
+            except torch.cuda.OutOfMemoryError:
+                if done == 0:
+                    raise
+                return done
+            for measured, (forward, backward) in zip(self.units, found):
+                measured.forward_ms.append(forward)
+                measured.backward_ms.append(backward)
+            self.apart_ms.append(max(0.0, _typical(sum(own) - sum(unit) for own, unit in zip(alone, found))))
+            if time.perf_counter() - began > _LEAST_PASSES * _MOST_SECONDS:
+                return done + 1
+        return len(sizes)
 
     def _times_in_one_piece(self, size: int) -> list[tuple[float, float]] | None:
         """None if the device has too little memory for the whole model, or its units' times cannot be told apart."""
-        stage = self._one_piece(size)
+        stage = self.one_piece(size)
         clocks: list[tuple[list[float], list[float]] | None] = []
 
         def compute() -> _Passed:
@@ -178,41 +224,44 @@ class _Measuring:
             _repeated(compute)
         except torch.cuda.OutOfMemoryError:
             return None
-        known = [one for one in clocks if one is not None]
+        known = [one for one in clocks[1:] if one is not None]
         if not known:
             return None
         return [
-            (min(forward[unit] for forward, _ in known), min(backward[unit] for _, backward in known))
+            (_typical(forward[unit] for forward, _ in known), _typical(backward[unit] for _, backward in known))
             for unit in range(len(self.units))
         ]
 
     def _times_alone(self, size: int) -> list[tuple[float, float]]:
-        """Times of each unit as a stage of its own. Their sum is more than the time of the whole model."""
+        """Times of each unit as a stage of its own. Their sum is more than the time of the whole model.
+
+        Each stage stands in for the blocks that it does not compute, and computes again what lies before them.
+        """
         batch = to_device(self._get(size), self._device)
         received: list[torch.Tensor] = []
         found = []
         for unit in self._cuts.units:
             stage = _Stage(self, unit, batch, received)
             received = stage.compute().outputs
-            passes = _repeated(stage.compute)
-            found.append((min(one.forward_ms for one in passes), min(one.backward_ms for one in passes)))
+            passes = _repeated(stage.compute, _SECONDS / len(self.units))
+            found.append((_typical(one.forward_ms for one in passes), _typical(one.backward_ms for one in passes)))
         return found
 
     def whole(self, size: int) -> dict[str, Any] | None:
         """The same of the whole model in one piece. None if its device has too little memory for that."""
-        stage = self._one_piece(size)
+        stage = self.one_piece(size)
         try:
             peak = _peak_bytes(stage.compute, self._device)
             passes = _repeated(stage.compute)
         except torch.cuda.OutOfMemoryError:
             return None
         return {
-            "forward_ms": min(one.forward_ms for one in passes),
-            "backward_ms": min(one.backward_ms for one in passes),
+            "forward_ms": _typical(one.forward_ms for one in passes),
+            "backward_ms": _typical(one.backward_ms for one in passes),
             "peak_bytes": peak,
         }
 
-    def _one_piece(self, size: int) -> _Stage:
+    def one_piece(self, size: int) -> _Stage:
         weights = self._cuts.weights(0, len(self._cuts.units))
         unit = Unit(0, len(self._cuts.seams.blocks), "the whole model", weights=weights)
         return _Stage(self, unit, to_device(self._get(size), self._device), [])
@@ -314,11 +363,17 @@ def _saved(hold: Callable[[Any], Any] | None) -> Any:
     return torch.autograd.graph.saved_tensors_hooks(hold, lambda one: one) if hold else contextlib.nullcontext()
 
 
-def _repeated(compute: Callable[[], _Passed]) -> list[_Passed]:
-    """Several passes. The shortest times are those without other work on the machine."""
+def _typical(times: Iterable[float]) -> float:
+    """The median. A training takes as long as its usual passes, and the shortest one is shorter than those."""
+    return statistics.median(times)
+
+
+def _repeated(compute: Callable[[], _Passed], seconds: float = _SECONDS) -> list[_Passed]:
+    """Several passes, after one that also prepares what later ones find."""
+    compute()
     begin = time.perf_counter()
     passes: list[_Passed] = []
-    while len(passes) < _LEAST_PASSES or (len(passes) < _MOST_PASSES and time.perf_counter() - begin < _SECONDS):
+    while len(passes) < _LEAST_PASSES or (len(passes) < _MOST_PASSES and time.perf_counter() - begin < seconds):
         passes.append(compute())
     return passes
 

@@ -25,6 +25,7 @@ class Session:
     run_folder: str = ""  # if this process knows it
     host_folder: str = ""  # the run has it to itself on this host
     keep_frozen: bool = True  # the values of frozen tensors, in the run's folder
+    beside: bool = False  # a probe computes until its end, while another one measures
     profile: int = 0  # a probe measures micro-batches of up to so many samples; 0: none
     # These are a follower's: a further process of a worker (team.py).
     rank: int = 0
@@ -83,6 +84,7 @@ def _read_start(channel: Channel) -> Session:
         host_folder=str(start.get("host_folder") or ""),
         keep_frozen=bool(frozen.get("keep", True)),
         profile=int(start.get("profile", 0)),
+        beside=bool(start.get("beside", False)),
         rank=int(start.get("rank", 0)),
         processes=int(start.get("processes", 1)),
         meeting=str(start.get("meeting", "")),

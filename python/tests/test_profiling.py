@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import time
 from typing import Any, Callable
 
 import pytest
@@ -193,7 +194,9 @@ def test_work_before_the_blocks_counts_once() -> None:
     assert found["units"][0]["forward_ms"][-1] > of_all_units(found, "forward_ms") / 2
 
 
-def test_units_add_up_to_the_model() -> None:
+def test_units_add_up_to_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("paceline.profiling.time.perf_counter", time.process_time)  # whatever else the machine does
+    monkeypatch.setattr("paceline.unit_clock.time.perf_counter", time.process_time)
     found = measured(Gpt(), next_token, lambda count: torch.randint(50, (count, 7)), [2, 8])
     for key in ("forward_ms", "backward_ms"):
         assert found["whole"][key] / 2 < of_all_units(found, key) < 2 * found["whole"][key]
@@ -209,7 +212,8 @@ def test_backward_passes_are_of_the_units_that_are_trained() -> None:
 
 
 def test_blocks_that_a_backward_pass_calls_again_are_measured_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr("paceline.profiling._Measuring._times_alone")
+    alone = [(1e9, 1e9)] * 4
+    monkeypatch.setattr("paceline.profiling._Measuring._times_alone", lambda self, size: alone)
 
     class Checkpointed(nn.Module):
         def __init__(self) -> None:
@@ -224,7 +228,7 @@ def test_blocks_that_a_backward_pass_calls_again_are_measured_once(monkeypatch: 
     found = measured(Checkpointed(), squares, lambda count: torch.randn(count, 256, requires_grad=True), [256])
     assert len(found["units"]) == 4
     for unit in found["units"]:
-        assert 0 < unit["forward_ms"][0] < unit["backward_ms"][0]
+        assert 0 < unit["forward_ms"][0] < 1e9 and 0 < unit["backward_ms"][0] < 1e9
 
 
 def test_units_whose_times_cannot_be_told_apart_are_measured_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -244,7 +248,8 @@ def test_a_program_that_changes_its_batch_gets_a_whole_one_each_time() -> None:
 @pytest.mark.parametrize(
     ("most", "least", "samples", "sizes"),
     [
-        (8, 1, 100, [2, 4, 8]),
+        (8, 1, 100, [1, 2, 4, 8]),
+        (64, 1, 100, [2, 4, 8, 16, 32, 64]),
         (1, 1, 100, [1, 2]),
         (2, 1, 100, [1, 2]),
         (3, 1, 100, [1, 3]),
@@ -256,3 +261,51 @@ def test_a_program_that_changes_its_batch_gets_a_whole_one_each_time() -> None:
 )
 def test_sizes_of_micro_batches(most: int, least: int, samples: int, sizes: list[int]) -> None:
     assert sizes_up_to(most, least, samples) == sizes
+
+
+def test_times_are_those_of_a_usual_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One pass in three takes ten times as long, and one a tenth: neither counts."""
+    now, passes = [0.0], [0]
+    monkeypatch.setattr("paceline.profiling.time.perf_counter", lambda: now[0])
+    monkeypatch.setattr("paceline.unit_clock.time.perf_counter", lambda: now[0])
+
+    class Slow(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = nn.Linear(6, 6)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            passes[0] += 1
+            now[0] += 0.01 * (10.0, 1.0, 0.1)[passes[0] // 2 % 3]
+            return self.linear(x)
+
+    units = measured(nn.Sequential(Slow(), Slow()), squares, lambda count: torch.randn(count, 6), [4])["units"]
+    assert [unit["forward_ms"] for unit in units] == [[pytest.approx(10)]] * 2
+
+
+def test_what_a_stage_takes_longer_than_its_unit_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work before the blocks is done in each of the stages, and once in the whole model."""
+    now = [0.0]
+    monkeypatch.setattr("paceline.profiling.time.perf_counter", lambda: now[0])
+    monkeypatch.setattr("paceline.unit_clock.time.perf_counter", lambda: now[0])
+
+    class Before(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.blocks = linears(*[6] * 6)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            now[0] += 0.02
+            return self.blocks(x)
+
+    found = measured(Before(), squares, lambda count: torch.randn(count, 6), [2, 4])
+    assert found["apart_ms"] == [pytest.approx(20)] * 2
+    assert [unit["forward_ms"][0] for unit in found["units"]] == [pytest.approx(20), 0, 0, 0, 0]
+    assert len(found["loading_ms"]) == 2
+
+
+def test_a_size_that_takes_too_long_is_the_last_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("paceline.profiling._MOST_SECONDS", 0)
+    found = measured(linears(6, 10, 4), squares, lambda count: torch.randn(count, 6), [2, 4, 8])
+    assert found["micro_batches"] == [2]
+    assert len(found["units"][0]["forward_ms"]) == len(found["apart_ms"]) == 1

@@ -117,6 +117,12 @@ absl::StatusOr<std::vector<std::int64_t>> sizes_in(const json& sent) {
   return sizes;
 }
 
+planner::SizeTimes times_by_size(const std::vector<std::int64_t>& sizes, const std::vector<double>& ms) {
+  planner::SizeTimes times;
+  for (std::size_t i = 0; i < sizes.size(); ++i) times.emplace_back(sizes[i], ms[i]);
+  return times;
+}
+
 double sum_of(const std::vector<double>& values) {
   double sum = 0;
   for (const double value : values) sum += value;
@@ -141,6 +147,12 @@ absl::StatusOr<MeasuredModel> parse_measured(const std::string& message) {
     PACELINE_ASSIGN_OR_RETURN(MeasuredUnit unit,
                               unit_in(sent, model.units.size(), model.micro_batches.size()));
     model.units.push_back(std::move(unit));
+  }
+  if (found->contains("loading_ms")) {
+    PACELINE_ASSIGN_OR_RETURN(model.loading_ms, times_in(*found, "loading_ms", model.micro_batches.size()));
+  }
+  if (found->contains("apart_ms")) {
+    PACELINE_ASSIGN_OR_RETURN(model.apart_ms, times_in(*found, "apart_ms", model.micro_batches.size()));
   }
   const auto piece = found->find("whole");
   if (piece == found->end() || piece->is_null()) return model;
@@ -174,6 +186,7 @@ planner::ModelProfile profile_of(const MeasuredModel& model, std::int64_t state_
     for (std::size_t i = 0; i < unit.forward_ms.size(); ++i)
       ms.push_back(unit.forward_ms[i] + unit.backward_ms[i]);
     const MeasuredTime time = fit(model.micro_batches, ms);
+    layer.measured = times_by_size(model.micro_batches, ms);
     layer.work_ms = std::max(kLeastMeasuredMs, time.each_ms);
     layer.fixed_ms = time.fixed_ms;
     if (sum_of(ms) > 0) layer.forward_share = std::clamp(sum_of(unit.forward_ms) / sum_of(ms), 0.01, 0.99);
@@ -189,6 +202,8 @@ planner::ModelProfile profile_of(const MeasuredModel& model, std::int64_t state_
     layer.tied_to = unit.tied_to;
     profile.layers.push_back(std::move(layer));
   }
+  if (!model.apart_ms.empty()) profile.apart = times_by_size(model.micro_batches, model.apart_ms);
+  if (!model.loading_ms.empty()) profile.loading = times_by_size(model.micro_batches, model.loading_ms);
   return profile;
 }
 

@@ -242,6 +242,7 @@ std::string line_of(const StartMessage& message) {
   if (!message.run_folder.empty())
     start["frozen"] = {{"folder", message.run_folder}, {"keep", message.keep_frozen}};
   if (message.profile > 0) start["profile"] = message.profile;
+  if (message.beside) start["beside"] = true;
   return line(start);
 }
 

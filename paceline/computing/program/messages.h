@@ -52,6 +52,7 @@ struct StartMessage {
       {};  // the run's processes of this host share it, and nobody else does; empty: not known
   bool keep_frozen = true;
   std::int64_t profile = 0;  // a probe is to measure micro-batches of up to so many samples; 0: none
+  bool beside = false;       // a probe computes until its end, while another one measures
   // The job's settings that a program may also set: `batch`, the mean over the devices, and `epochs`.
   // `round`: the samples of one batch of each replica, if the job file says how devices are stages. `computed`:
   // engine::TooFew::computed of the program before this one.

@@ -52,15 +52,37 @@ CostModel::CostModel(const Problem& problem)
     gradients_.push_back(gradients_.back() + layer.parameter_bytes - layer.frozen_bytes);
     activations_.push_back(activations_.back() + layer.activation_bytes);
   }
+  sizes_ = problem.micro_batches;
+  if (sizes_.front() != 1) sizes_.insert(sizes_.begin(), 1);
   for (const Device& device : problem.cluster.devices) {
-    work_.push_back(0);
-    fixed_.push_back(0);
-    for (const LayerProfile& layer : layers) fixed_.push_back(fixed_.back() + layer.fixed_ms / device.speed);
-    for (std::size_t l = 0; l < layers.size(); ++l) {
-      const double ms = device.layer_ms.empty() ? layers[l].work_ms : device.layer_ms[l];
-      work_.push_back(work_.back() + ms / device.speed);
+    for (const std::int64_t u : sizes_) {
+      per_pass_.push_back(per_pass_ms(device, u, false));
+      per_pass_cut_.push_back(per_pass_ms(device, u, true));
+      until_.push_back(0);
+      for (std::size_t l = 0; l < layers.size(); ++l)
+        until_.push_back(until_.back() + layer_ms(device, l, u) / device.speed);
     }
   }
+}
+
+// A micro-batch on a device of speed 1.
+double CostModel::layer_ms(const Device& device, std::size_t layer, std::int64_t u) const {
+  const LayerProfile& one = problem_.model.layers[layer];
+  if (device.layer_ms.empty()) return one.ms(u);
+  return one.fixed_ms + static_cast<double>(u) * device.layer_ms[layer];
+}
+
+double CostModel::per_pass_ms(const Device& device, std::int64_t u, bool is_cut) const {
+  return device.overhead_ms + problem_.model.stage_ms(u, is_cut) / device.speed;
+}
+
+double CostModel::other_compute_ms(std::int32_t device, std::int32_t begin, std::int32_t end,
+                                   std::int64_t u) const {
+  const Device& one = device_at(device);
+  double sum = 0;
+  for (auto l = static_cast<std::size_t>(begin); l < static_cast<std::size_t>(end); ++l)
+    sum += layer_ms(one, l, u);
+  return per_pass_ms(one, u, is_cut(begin, end)) + sum / one.speed;
 }
 
 StageMemory CostModel::memory(std::int32_t begin, std::int32_t end, std::int64_t u,
@@ -86,6 +108,9 @@ StageMemory CostModel::memory(std::int32_t begin, std::int32_t end, std::int64_t
         std::max(memory.working, static_cast<double>(layer.working_fixed_bytes) +
                                      static_cast<double>(u) * static_cast<double>(layer.working_bytes));
   }
+  // A stage adds up each gradient as soon as it is there. A device with the whole model first has all of a micro-batch.
+  if (!is_cut(begin, end) && u < problem_.batch)
+    memory.working += static_cast<double>(gradient_bytes(begin, end));
   return memory;
 }
 
@@ -116,7 +141,9 @@ void CostModel::add_device(const PlannedReplica& replica, const PlannedStage& st
       turns * device.power_w * compute_ms(n, stage.begin, stage.end, u) / static_cast<double>(u) / 1000;
   if (device.site != problem_.cluster.server_site)
     terms.fixed[cross_site_index()] += 2 * static_cast<double>(bytes);
-  terms.push_ms = std::max(terms.push_ms, 2 * device.servers.ms(static_cast<double>(bytes)));
+  terms.push_ms = std::max(
+      terms.push_ms,
+      2 * (updates_measured() ? device.servers.latency_ms : device.servers.ms(static_cast<double>(bytes))));
   terms.pushed_bytes += bytes;
   if (device.host != device_at(first).host)
     terms.time.alpha_ms += problem_.cluster.link(n, first).ms(static_cast<double>(bytes));
@@ -169,6 +196,10 @@ double CostModel::cross_site_share(std::span<const std::int32_t> from,
 }
 
 double CostModel::sync_ms(double slowest_push_ms, std::int64_t pushed_bytes) const {
+  if (updates_measured()) {
+    const auto whole = static_cast<double>(std::max<std::int64_t>(1, gradients_.back()));
+    return slowest_push_ms + problem_.model.update_ms * static_cast<double>(pushed_bytes) / whole;
+  }
   return std::max(slowest_push_ms,
                   2 * static_cast<double>(pushed_bytes) / problem_.cluster.server_bytes_per_ms);
 }

@@ -2,7 +2,7 @@
 // made when the knowledge of the cluster changes.
 //
 // Stage s of a replica on device n, per micro-batch of u samples, forward and backward:
-//   comp_s = overhead_n + Σ (f_l + u·w_l)/φ_n,   comm_s = 2·latency + 2·u·y/bandwidth  (the activation and its
+//   comp_s = overhead_n + (load(u) + Σ t_l(u) + what a stage of a cut model adds)/φ_n, with t_l(u) = f_l + u·w_l or as it was measured,   comm_s = 2·latency + 2·u·y/bandwidth  (the activation and its
 //   gradient).
 // On several devices (m_s of them, which take micro-batches in turn) comp_s and comm_s are of the slowest of
 // them and of their links. A replica of M = ⌈b/u⌉ micro-batches takes T = α + β·M, where α + β = Σ comp + Σ
@@ -21,7 +21,8 @@
 //
 // Synchronizing: T_sync = max(max over devices of 2·(latency + P/bandwidth) of its link to the servers, 2·ΣP
 // / what the servers take), with P the bytes of a stage's gradients, which are those of its trained weights:
-// gradients go there and weights come back. Batch time τ = max T + T_sync.
+// gradients go there and weights come back. On one host, if the servers' update was measured: 2·latency of the
+// slowest link + the update's time · ΣP / P of the whole model. Batch time τ = max T + T_sync.
 //
 // Memory of a device: its stage's weights and gradients (the servers hold the optimizer's state) and, under
 // 1F1B, the activations of as many micro-batches as it keeps at once (base/stage_turns.h). Weights that a
@@ -101,10 +102,12 @@ class CostModel {
   const Problem& problem() const { return problem_; }
   // comp of layers [begin, end).
   double compute_ms(std::int32_t device, std::int32_t begin, std::int32_t end, std::int64_t u) const {
-    const double* work = &work_[row(device)];
-    const double* fixed = &fixed_[row(device)];
-    return device_at(device).overhead_ms + (fixed[end] - fixed[begin]) +
-           static_cast<double>(u) * (work[end] - work[begin]);
+    const auto found = std::lower_bound(sizes_.begin(), sizes_.end(), u);
+    if (found == sizes_.end() || *found != u) return other_compute_ms(device, begin, end, u);
+    const auto size = static_cast<std::size_t>(found - sizes_.begin());
+    const double* until = &until_[row(device, size)];
+    const std::vector<double>& per_pass = is_cut(begin, end) ? per_pass_cut_ : per_pass_;
+    return per_pass[static_cast<std::size_t>(device) * sizes_.size() + size] + (until[end] - until[begin]);
   }
   // comm over a link; layer `cut` is the first of the second device.
   double transfer_ms(const Link& link, std::int32_t cut, std::int64_t u) const {
@@ -172,13 +175,21 @@ class CostModel {
   const Device& device_at(std::int32_t device) const {
     return problem_.cluster.devices[static_cast<std::size_t>(device)];
   }
-  std::size_t row(std::int32_t device) const {
-    return static_cast<std::size_t>(device) * (problem_.model.layers.size() + 1);
+  bool updates_measured() const { return problem_.cluster.on_one_host && problem_.model.update_ms > 0; }
+  // The same of a size that is not among sizes_.
+  double other_compute_ms(std::int32_t device, std::int32_t begin, std::int32_t end, std::int64_t u) const;
+  double layer_ms(const Device& device, std::size_t layer, std::int64_t u) const;
+  double per_pass_ms(const Device& device, std::int64_t u, bool is_cut) const;
+  bool is_cut(std::int32_t begin, std::int32_t end) const { return begin > 0 || end < problem_.layers(); }
+  std::size_t row(std::int32_t device, std::size_t size) const {
+    return (static_cast<std::size_t>(device) * sizes_.size() + size) * (problem_.model.layers.size() + 1);
   }
 
   const Problem& problem_;
-  std::vector<double> work_;               // Σ w_l/φ of the first layers; one row for each device
-  std::vector<double> fixed_;              // the same of f_l
+  std::vector<std::int64_t> sizes_;  // the micro-batches to choose from, and 1
+  std::vector<double> until_;        // Σ of the first layers' times; a row for each device and size
+  // Times that no layer has, for each device and size: of the whole model, and of stages of a cut one.
+  std::vector<double> per_pass_, per_pass_cut_;
   std::vector<std::int64_t> weights_;      // Σ of the first layers
   std::vector<std::int64_t> gradients_;    // Σ of the first layers
   std::vector<std::int64_t> activations_;  // Σ of the first layers

@@ -115,6 +115,46 @@ TEST(StageTime, HasAFixedPartOfEachMicroBatch) {
   EXPECT_DOUBLE_EQ(model.compute_ms(1, 1, 3, 4), 7 + 2 * (3 + 1 + 4 * 10));
 }
 
+TEST(StageMemory, ADeviceWithTheWholeModelHasTheGradientsOfAMicroBatchBesideTheirSum) {
+  Problem problem = three_layers();
+  problem.model.layers[0].working_fixed_bytes = 100;
+  EXPECT_EQ(CostModel(problem).memory(0, 3, 4, 1).working, 100 + 1170);
+  EXPECT_EQ(CostModel(problem).memory(0, 3, 16, 1).working, 100);  // one micro-batch is the whole batch
+  EXPECT_EQ(CostModel(problem).memory(0, 2, 4, 1).working, 100);
+}
+
+TEST(StageTime, IsOnTheLinesBetweenMeasuredSizes) {
+  Problem problem = three_layers();
+  problem.model.layers[0].measured = {{2, 10}, {4, 11}, {8, 30}};
+  const CostModel model(problem);
+  const auto ms = [&](std::int64_t u) { return model.compute_ms(0, 0, 1, u); };
+  EXPECT_DOUBLE_EQ(ms(1), 9.5);
+  EXPECT_DOUBLE_EQ(ms(4), 11);
+  EXPECT_DOUBLE_EQ(ms(6), 20.5);
+  EXPECT_DOUBLE_EQ(ms(10), 30 + 2 * 2);  // a sample more is work_ms
+  EXPECT_DOUBLE_EQ(model.compute_ms(1, 0, 2, 4), 7 + 2 * (11 + 3 + 4 * 4));
+}
+
+TEST(StageTime, HasTheLoadingOfEachStageAndWhatACutAdds) {
+  Problem problem = three_layers();
+  problem.model.loading = {{4, 0.5}};
+  problem.model.apart = {{4, 3}};
+  const CostModel model(problem);
+  EXPECT_DOUBLE_EQ(model.compute_ms(0, 0, 3, 4), 3 + 1 + 4 * 12 + 0.5);
+  EXPECT_DOUBLE_EQ(model.compute_ms(0, 0, 1, 4), 4 * 2 + 3.5);
+  EXPECT_DOUBLE_EQ(model.compute_ms(1, 2, 3, 4), 7 + 2 * (1 + 4 * 6 + 3.5));
+}
+
+TEST(Synchronizing, TakesAsLongAsMeasuredUpdatesOnOneHost) {
+  Problem problem = three_layers();
+  problem.model.update_ms = 8;
+  for (Device& device : problem.cluster.devices) device.servers = {0.5, 10};
+  const Plan plan{{{{0, 1}, {2}, 16}}, 4};
+  EXPECT_DOUBLE_EQ(CostModel(problem).forecast(plan).sync_ms, 2 * 1100 / 10.0 + 1);
+  problem.cluster.on_one_host = true;
+  EXPECT_DOUBLE_EQ(CostModel(problem).forecast(plan).sync_ms, 2 * 0.5 + 8);
+}
+
 TEST(Synchronizing, IsOfTrainedWeightsAlone) {
   Problem problem = three_layers();
   for (Device& device : problem.cluster.devices) device.servers = {0, 10};

@@ -2,11 +2,31 @@
 // values; measured or computed elsewhere.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace paceline::planner {
+
+// Measured times of micro-batches, forward and backward, on a device of speed 1: size and milliseconds. The sizes
+// ascend. Between two sizes the time is on the line between theirs, and below the first on the line of the first two.
+using SizeTimes = std::vector<std::pair<std::int64_t, double>>;
+
+// Beyond the largest size each sample adds `each_ms`. Requires: at least one size.
+inline double time_of(const SizeTimes& times, std::int64_t u, double each_ms) {
+  const auto& [largest, longest] = times.back();
+  if (u >= largest) return longest + static_cast<double>(u - largest) * each_ms;
+  if (times.size() == 1) return longest * static_cast<double>(u) / static_cast<double>(largest);
+  std::size_t next = 1;
+  while (times[next].first < u) ++next;
+  const auto& [from, from_ms] = times[next - 1];
+  const auto& [to, to_ms] = times[next];
+  return std::max(
+      0.0, from_ms + (to_ms - from_ms) * static_cast<double>(u - from) / static_cast<double>(to - from));
+}
 
 struct LayerProfile {
   std::string name;
@@ -25,10 +45,26 @@ struct LayerProfile {
   std::int64_t returned_bytes = 0;
   // Memory that comes and goes while one micro-batch of u samples is computed: fixed + u · the one for a sample.
   std::int64_t working_bytes = 0, working_fixed_bytes = 0;
+  SizeTimes measured{};  // if there are any, they count in place of fixed_ms + u · work_ms
+
+  // A micro-batch of u samples on a device of speed 1.
+  double ms(std::int64_t u) const {
+    return measured.empty() ? fixed_ms + static_cast<double>(u) * work_ms : time_of(measured, u, work_ms);
+  }
 };
 
 struct ModelProfile {
   std::vector<LayerProfile> layers;
+  SizeTimes loading;  // time in which each stage has a micro-batch's samples; empty: none
+  // Time that each stage of a cut model adds: it stands in for what it does not compute. Empty: none.
+  SizeTimes apart;
+  double update_ms = 0;  // one update of all trained weights by the servers of one host; 0: not known
+
+  // A micro-batch of u samples on any stage, whatever its layers.
+  double stage_ms(std::int64_t u, bool is_cut) const {
+    const double load = loading.empty() ? 0 : time_of(loading, u, 0);
+    return load + (apart.empty() || !is_cut ? 0 : time_of(apart, u, 0));
+  }
 };
 
 }  // namespace paceline::planner

@@ -66,6 +66,7 @@ class ClusterReader {
     }
     const bool listed = section.has("layers");
     if (top_.has("layer")) read_layers(top_, each, complaints_, problem().model);
+    read_model_times(top_, problem().model);
     if (section.has("name")) {
       for (const char* size : {"output_kb", "activation_kb", "parameter_kb", "forward_share"})
         if (section.has(size)) section.complain(size, "leave it out: it is measured if the model has a name");

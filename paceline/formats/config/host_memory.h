@@ -10,6 +10,7 @@ namespace paceline::config {
 inline constexpr planner::Link kBetweenProcesses{.latency_ms = 0.05, .bytes_per_ms = 1e6};
 inline constexpr planner::Link kToServers{.latency_ms = 0.5, .bytes_per_ms = 4e6};
 inline constexpr double kServersBytesPerMs = 8e6;
-inline constexpr double kPassMs = 0.2;  // for each micro-batch on a stage, whatever its size
+// For each micro-batch on a stage, whatever its size: two messages to the process that computes, and back.
+inline constexpr double kPassMs = 0.6;
 
 }  // namespace paceline::config

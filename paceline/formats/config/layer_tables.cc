@@ -14,6 +14,7 @@ namespace paceline::config {
 namespace {
 
 constexpr double kMostKilobytes = 1e9;
+constexpr double kMostSize = 1 << 24;
 
 std::int64_t read_kilobytes(Section& section, const std::string& key, std::int64_t otherwise) {
   return std::llround(1000 * section.number(key, static_cast<double>(otherwise) / 1000, 0, kMostKilobytes));
@@ -32,10 +33,30 @@ void read_layer_sizes(Section& section, planner::LayerProfile& layer) {
 
 namespace {
 
+// Measured times, [[size, ms], …].
+planner::SizeTimes read_times(Section& section, const char* key) {
+  planner::SizeTimes times;
+  for (const auto& [size, ms] : section.pairs(key, kMostSize, 1e9)) {
+    if (size != std::floor(size) || size < 1 ||
+        (!times.empty() && size <= static_cast<double>(times.back().first)))
+      section.complain(key, "write pairs of a size and milliseconds, the sizes as whole numbers that ascend");
+    times.emplace_back(std::llround(size), ms);
+  }
+  return times;
+}
+
+std::string times_text(const planner::SizeTimes& times) {
+  std::string text;
+  for (const auto& [size, ms] : times)
+    text += fmt::format("{}[{}, {:.6g}]", text.empty() ? "" : ", ", size, ms);
+  return "[" + text + "]";
+}
+
 // The keys of a [[layer]] alone.
 void read_own(Section& section, const planner::ModelProfile& before, planner::LayerProfile& layer) {
   layer.work_ms = section.number("work_ms", 1, 1e-9, 1e9);
   layer.fixed_ms = section.number("fixed_ms", 0, 0, 1e9);
+  layer.measured = read_times(section, "measured_ms");
   read_layer_sizes(section, layer);
   layer.frozen_bytes = read_kilobytes(section, "frozen_kb", 0);
   if (layer.frozen_bytes > layer.parameter_bytes)
@@ -65,6 +86,12 @@ std::string in_quotes(const std::string& text) {
 
 }  // namespace
 
+void read_model_times(Section& top, planner::ModelProfile& model) {
+  model.loading = read_times(top, "loading_ms");
+  model.apart = read_times(top, "apart_ms");
+  model.update_ms = top.number("update_ms", 0, 0, 1e9);
+}
+
 void read_layers(Section& top, const planner::LayerProfile& otherwise, Complaints& complaints,
                  planner::ModelProfile& model) {
   for (const toml::table* table : top.tables("layer")) {
@@ -89,6 +116,7 @@ absl::StatusOr<planner::ModelProfile> parse_profile(const std::string& text, con
   Complaints complaints(file);
   Section top(&root, "", complaints);
   planner::ModelProfile model;
+  read_model_times(top, model);
   read_layers(top, otherwise, complaints, model);
   if (model.layers.empty()) top.complain("layer", "write at least one [[layer]]");
   top.finish();
@@ -99,6 +127,10 @@ absl::StatusOr<planner::ModelProfile> parse_profile(const std::string& text, con
 std::string profile_text(const planner::ModelProfile& profile) {
   const auto kilobytes = [](std::int64_t bytes) { return static_cast<double>(bytes) / 1000; };
   std::string text;
+  if (!profile.loading.empty()) text += fmt::format("loading_ms = {}\n", times_text(profile.loading));
+  if (!profile.apart.empty()) text += fmt::format("apart_ms = {}\n", times_text(profile.apart));
+  if (profile.update_ms > 0) text += fmt::format("update_ms = {:.6g}\n", profile.update_ms);
+  if (!text.empty()) text += '\n';
   for (const planner::LayerProfile& layer : profile.layers) {
     text += fmt::format(
         "[[layer]]\nname = {}\nwork_ms = {:.6g}\nforward_share = {:.3f}\noutput_kb = {}\nactivation_kb = {}\n"
@@ -106,6 +138,7 @@ std::string profile_text(const planner::ModelProfile& profile) {
         in_quotes(layer.name), layer.work_ms, layer.forward_share, kilobytes(layer.output_bytes),
         kilobytes(layer.activation_bytes), kilobytes(layer.parameter_bytes));
     if (layer.fixed_ms > 0) text += fmt::format("fixed_ms = {:.6g}\n", layer.fixed_ms);
+    if (!layer.measured.empty()) text += fmt::format("measured_ms = {}\n", times_text(layer.measured));
     if (layer.returned_bytes > 0) text += fmt::format("returned_kb = {}\n", kilobytes(layer.returned_bytes));
     if (layer.working_bytes > 0) text += fmt::format("working_kb = {}\n", kilobytes(layer.working_bytes));
     if (layer.working_fixed_bytes > 0)

@@ -357,7 +357,7 @@ void add_measured(CLI::App& app, ProfileOptions& options) {
   app.add_option("--python", options.program.python, "the Python that runs the script; python3 without it");
   app.add_option(
          "--micro-batch", options.micro_batch,
-         "the largest micro-batch to measure, in samples; 8 without it. A half and a quarter of it are "
+         "the largest micro-batch to measure, in samples; 32 without it. A half, a quarter and so on are "
          "measured too")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20));
   app.add_option("--threads", options.threads, "PyTorch's threads; 1 without it, as a worker has them")
@@ -373,6 +373,11 @@ void add_profile(CLI::App& app, Command& command, const std::vector<std::string>
                                             "a Python script that calls paceline.run(); needed without -m");
   CLI::Option* module = profile->add_option("-m", program.module, "a Python module, instead of the program");
   add_measured(*profile, *options);
+  profile
+      ->add_option(
+          "--processes", options->processes,
+          "how many processes compute the model at the same time, as devices of one host do; 1 without it")
+      ->check(CLI::Range(1, 128));
   profile->add_option("-o,--output", options->output,
                       "write the parts to FILE as layers, for paceline plan --profile FILE; or to standard "
                       "output with -, instead of the table");

@@ -1,7 +1,10 @@
 #include "paceline/tools/cli/plan_command.h"
 
+#include <algorithm>
 #include <chrono>
+#include <map>
 #include <optional>
+#include <thread>
 #include <utility>
 
 #include <fmt/format.h>
@@ -17,6 +20,16 @@
 namespace paceline::cli {
 
 namespace {
+
+// The most devices that one host has and that can compute at the same time on this machine. Devices of another host
+// do not slow each other down.
+int devices_of_a_host(const planner::Cluster& cluster) {
+  std::map<std::int32_t, int> count;
+  int most = 1;
+  for (const planner::Device& device : cluster.devices)
+    most = std::max(most, ++count[cluster.on_one_host ? 0 : device.host]);
+  return std::min(most, std::max(1, static_cast<int>(std::thread::hardware_concurrency())));
+}
 
 // The program or the file that has the model's layers is named, unless the cluster file has them.
 absl::StatusOr<config::ClusterFile> read_named(PlanOptions& options) {
@@ -38,8 +51,12 @@ absl::StatusOr<config::ClusterFile> read_named(PlanOptions& options) {
   }
   if (options.file.empty()) return read_cluster(options.cluster_file);
   // A mistake in the file is said before the program is measured.
-  PACELINE_RETURN_IF_ERROR(read_cluster(options.cluster_file, planner::ModelProfile{}).status());
+  PACELINE_ASSIGN_OR_RETURN(const config::ClusterFile alone,
+                            read_cluster(options.cluster_file, planner::ModelProfile{}));
   options.measured.program.program = options.file;
+  if (options.measured.micro_batch == 0)
+    options.measured.micro_batch = std::min(alone.problem.micro_batches.back(), kUsualMicroBatch);
+  options.measured.processes = devices_of_a_host(alone.problem.cluster);
   PACELINE_ASSIGN_OR_RETURN(MeasuredProgram measured, measure_program(options.measured));
   return read_cluster(options.cluster_file, std::move(measured.profile));
 }

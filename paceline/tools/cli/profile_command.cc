@@ -18,6 +18,7 @@
 #include "paceline/records/tables/text_table.h"
 #include "paceline/tools/cli/output.h"
 #include "paceline/tools/cli/train_command.h"
+#include "paceline/tools/cli/update_time.h"
 
 namespace paceline::cli {
 
@@ -92,7 +93,8 @@ std::string times_table(const MeasuredProgram& measured) {
 
 std::string legend(const MeasuredModel& model) {
   return fmt::format(
-      "forward, backward, peak: one micro-batch of {}; a micro-batch of u samples takes fixed + u × ms a "
+      "forward, backward, peak: one micro-batch of {}; a micro-batch of u samples takes about fixed + u × ms "
+      "a "
       "sample.\n"
       "sends, keeps: of one sample, to the next part and until the backward pass. The first part has what "
       "comes\n"
@@ -118,7 +120,9 @@ absl::StatusOr<MeasuredProgram> measure_program(const ProfileOptions& options) {
   PACELINE_ASSIGN_OR_RETURN(const std::string resolved, resolved_job(train));
   PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, config::parse_job(resolved, "the command line"));
   MeasuredProgram measured;
-  PACELINE_ASSIGN_OR_RETURN(measured.probed, profile_program(job, options.micro_batch));
+  PACELINE_ASSIGN_OR_RETURN(
+      measured.probed, profile_program(job, options.micro_batch > 0 ? options.micro_batch : kUsualMicroBatch,
+                                       options.processes - 1));
   const std::vector<std::string>& asked = measured.probed.model.sets;
   PACELINE_ASSIGN_OR_RETURN(const config::JobConfig whole,
                             config::parse_job(resolved, "the command line", asked));
@@ -126,6 +130,9 @@ absl::StatusOr<MeasuredProgram> measure_program(const ProfileOptions& options) {
       asked.begin(), asked.end(), [](const std::string& set) { return set.starts_with("optimizer.name="); });
   const int streams = says_optimizer ? ps::state_streams(whole.optimizer.kind) : 0;
   measured.profile = program::profile_of(measured.probed.measured, streams);
+  std::int64_t trained = 0;
+  for (const MeasuredUnit& unit : measured.probed.measured.units) trained += unit.trained;
+  measured.profile.update_ms = measured_update_ms(whole.optimizer, trained);
   return measured;
 }
 

@@ -12,9 +12,12 @@
 
 namespace paceline::cli {
 
+inline constexpr std::int64_t kUsualMicroBatch = 32;
+
 struct ProfileOptions {
   RunOptions program;            // its command; the rest of it does not matter
-  std::int64_t micro_batch = 8;  // the largest that is measured
+  std::int64_t micro_batch = 0;  // the largest that is measured; 0: kUsualMicroBatch
+  int processes = 1;             // the number of processes that compute the model at the same time
   int threads = 1;               // PyTorch's, on the CPU
   std::string output;            // a file for the layers, or "-": standard output; empty: none
 };

@@ -4,6 +4,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <memory>
+#include <utility>
+#include <vector>
 
 #include <absl/cleanup/cleanup.h>
 #include <fmt/format.h>
@@ -31,15 +34,33 @@ program::StartOptions probe_options(const config::JobConfig& job) {
   return program::start_options(job, program::Role::kProbe, "probe", job.devices.front().threads);
 }
 
-absl::StatusOr<program::Model> ask_probe(program::StartOptions options) {
+using Probe = std::unique_ptr<program::ProgramEngine>;
+
+absl::StatusOr<Probe> start_probe(program::StartOptions options) {
   const int printed = memfd_create("paceline-probe", MFD_CLOEXEC);
   if (printed < 0) return absl::ResourceExhaustedError("no memory for what the program prints");
   const absl::Cleanup close_printed = [&] { close(printed); };
   options.process.output = printed;
-  const auto engine = program::ProgramEngine::start(options);
-  if (engine.ok()) return (*engine)->model();
-  launch::print(stderr, tail_of(printed));
-  return engine.status();
+  auto engine = program::ProgramEngine::start(options);
+  if (!engine.ok()) launch::print(stderr, tail_of(printed));
+  return engine;
+}
+
+absl::StatusOr<program::Model> ask_probe(program::StartOptions options) {
+  PACELINE_ASSIGN_OR_RETURN(const Probe probe, start_probe(std::move(options)));
+  return probe->model();
+}
+
+// On a GPU each process has a card of its own, and others do not slow it down.
+absl::StatusOr<std::vector<Probe>> start_beside(program::StartOptions options, int count) {
+  options.start.beside = true;
+  std::vector<Probe> probes;
+  while (std::ssize(probes) < count) {
+    PACELINE_ASSIGN_OR_RETURN(Probe probe, start_probe(options));
+    if (probe->model().device != "cpu" || !probe->model().uncut.empty()) break;
+    probes.push_back(std::move(probe));
+  }
+  return probes;
 }
 
 }  // namespace
@@ -50,10 +71,12 @@ absl::StatusOr<program::Model> probe_program(const config::JobConfig& job, const
   return ask_probe(std::move(options));
 }
 
-absl::StatusOr<ProbedProfile> profile_program(const config::JobConfig& job, std::int64_t micro_batch) {
+absl::StatusOr<ProbedProfile> profile_program(const config::JobConfig& job, std::int64_t micro_batch,
+                                              int beside) {
   program::StartOptions options = probe_options(job);
   options.start.stages = true;
   options.start.profile = micro_batch;
+  PACELINE_ASSIGN_OR_RETURN(const std::vector<Probe> others, start_beside(options, beside));
   PACELINE_ASSIGN_OR_RETURN(program::Model model, ask_probe(options));
   if (!model.uncut.empty()) {
     return absl::InvalidArgumentError(fmt::format(

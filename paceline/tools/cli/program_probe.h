@@ -24,6 +24,8 @@ struct ProbedProfile {
   program::Model model;
   program::MeasuredModel measured;
 };
-absl::StatusOr<ProbedProfile> profile_program(const config::JobConfig& job, std::int64_t micro_batch);
+// While it measures, `beside` other processes compute the same model, if that is on the CPU.
+absl::StatusOr<ProbedProfile> profile_program(const config::JobConfig& job, std::int64_t micro_batch,
+                                              int beside);
 
 }  // namespace paceline::cli
