@@ -197,6 +197,7 @@ class Attempt {
     done_ = order.cause != control::FinishCause::kStopped;
     finish();
   }
+  void want(HostPlace host, Version version);
   void carry_out(const control::PlanAdopted& adopted) { adopted_ = adopted; }
   void carry_out(const control::NoPlan& none) { impossible_ = none.why; }
   template <class Other>
@@ -222,6 +223,7 @@ class Attempt {
   void go_back(const std::string& why);
   void lose_server(std::optional<ServerId> server, const std::string& why);
   void go_on_from_emergency_checkpoint(const absl::Status& step);
+  bool workers_take_last();
   void send_disconnect();
   wire::Disconnect disconnect_order() const;
 
@@ -316,6 +318,7 @@ class Attempt {
   Hearing hearing_;
   SteadyTime checkpoint_since_{};  // the one that is under way
   SteadyTime finishing_at_{};
+  std::optional<SteadyTime> last_since_;  // since when the workers take the last weights
   SteadyTime disconnected_at_{};
 };
 
