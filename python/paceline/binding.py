@@ -17,13 +17,16 @@ Ahead = Mapping[str, Any]  # how far to go along each weight's direction, and wh
 
 
 class Binding(Protocol):
-    """An iteration is bind(), before(), the program's forward and backward passes, finish()."""
+    """An iteration is bind(), before(), hand_out(), the program's forward and backward passes, finish()."""
 
     def bind(self, weights: Runs) -> None:
         """The model has these weights from now on."""
 
     def before(self, gradients: Runs) -> None:
-        """Gradients are zero, and go to this memory from now on."""
+        """Gradients are zero, and will go to this memory."""
+
+    def hand_out(self) -> None:
+        """Backward passes go there from now on."""
 
     def finish(self) -> bool:
         """All gradients and statistics are written. Returns True if they are known to be finite."""

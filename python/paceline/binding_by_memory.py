@@ -56,6 +56,10 @@ class BindingByMemory:
         assert self.now is not None
         self.now.before(gradients)
 
+    def hand_out(self) -> None:
+        assert self.now is not None
+        self.now.hand_out()
+
     def finish(self, skipped: bool = False) -> dict[str, Any]:
         """Returns the keys of the message `stepped` that say whether the gradient is finite."""
         assert self.now is not None

@@ -88,6 +88,8 @@ class DeviceBinding:
         for bucket in self._buckets:
             bucket.fired.clear()
             bucket.sent = None
+
+    def hand_out(self) -> None:
         for entry, view in zip(self._entries, self._views):
             if entry.kind == PARAMETER:
                 entry.tensor.grad = view if in_place(entry) else None

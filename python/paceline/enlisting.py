@@ -28,7 +28,7 @@ from .job import Job
 from .loading import Drawn, Load, check_train_set, make_loader, prefetched, to_device
 from .memories import CUDA, Memories
 from .optimizer_guard import OptimizerGuard
-from .optimizers import read_optimizer
+from .optimizers import read_optimizer, state_not_taken
 from .peft_names import peft_names
 from .reporting import reporter
 from .resident_binding import ResidentBinding
@@ -274,6 +274,7 @@ def _model_message(
         "tensors": [entry.message() for entry in inventory.entries],
         "samples": samples,
         "prefetch": prefetched(wishes.loader),
+        "last": True,
         "device": _in_words(next(inventory.model.parameters()).device),
         "where": where_in(sys._getframe()),
     }
@@ -305,6 +306,10 @@ def _model_message(
     optimizer = read_optimizer(wishes.optimizer, inventory, wishes.schedule is not None, wishes.clip)
     if optimizer:
         message["optimizer"] = optimizer
+    if session.role == "probe" and wishes.optimizer is not None:
+        not_taken = state_not_taken(wishes.optimizer)
+        if not_taken:
+            message["note"] = f"{message['where']}: {not_taken}"
     if wishes.schedule is not None:
         schedule = _schedule(session, samples, wishes)
         if schedule is not None:

@@ -99,6 +99,8 @@ class HostBinding:
             self._gradients[span.first : span.last] = views
             for zeroed in self._zeroed[span]:
                 zeroed.zero_()
+
+    def hand_out(self) -> None:
         for entry, view, in_place in zip(self._entries, self._gradients, self._in_place):
             if entry.kind == PARAMETER:
                 entry.tensor.grad = view if in_place else None

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from .errors import PacelineError, kind_of
+from .saved_names import saved_names
 from .statistic import Way, way_of
 
 PARAMETER = "parameter"
@@ -188,9 +189,21 @@ def take_inventory(model: nn.Module, of_stages: bool = False) -> Inventory:
             "the model has no parameter that wants a gradient; before join(), call requires_grad_() on those to train"
         )
     _refuse_overlaps(entries)
+    if not of_stages:  # which finds modules by these names
+        aliases = _rename(root, entries, aliases)
     order = (PARAMETER, STATISTIC, CONSTANT)
     kept = sorted((entry for entry in entries if entry.kind != FROZEN), key=lambda entry: order.index(entry.kind))
     return Inventory(root, kept, [entry for entry in entries if entry.kind == FROZEN], aliases)
+
+
+def _rename(root: nn.Module, entries: list[Entry], aliases: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    saved = saved_names(root)
+    names = {entry.name: saved.get((entry.tensor.data_ptr(), entry.shape), entry.name) for entry in entries}
+    if len(set(names.values())) < len(names):
+        return aliases
+    for entry in entries:
+        entry.name = names[entry.name]
+    return [(name, names[of]) for name, of in aliases]
 
 
 def check_model(model: object) -> None:

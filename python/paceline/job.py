@@ -34,6 +34,7 @@ from .stage_forward import StageForward
 from .stages import KINDS as STAGE_KINDS
 from .stages import Stages
 from .step_page import Words
+from .turn import Turn
 from .write_guard import WriteGuard
 from .write_watch import WriteWatch
 
@@ -47,7 +48,7 @@ _LOOK_SECONDS = 1.0
 class Job:
     """Iterate over it: each batch is leased to this worker alone. Call step() once for each batch.
 
-    Between step() and the next batch the weights belong to Paceline, and are not valid here.
+    After step() the model has the weights of the next batch, or the job's last ones.
     """
 
     def __init__(
@@ -93,7 +94,10 @@ class Job:
         self._stepped = False  # step() was called for the last one
         self._over = False
         self._bound = False  # the model has had weights of the job
+        self._has_last = False  # the model has the job's last weights
         self._said_over = False
+        self._turns = self._work()
+        self._next: Turn | None = None  # the turn of the loop that step() has prepared
         self._micro: MicroBatches | None = None
         self._micro_batch: int | None = None
         self._expecting: list[list[Load]] = []  # for each batch
@@ -156,6 +160,8 @@ class Job:
             self._micro.collect()
             if self._micro.is_last:
                 self._finish(self._micro)
+                # The program may use the weights before it asks for the next batch: an average, a measurement.
+                self._next = next(self._turns, None)
 
     def block_seeds(self) -> contextlib.AbstractContextManager[object]:
         """Around the passes of a whole model: its blocks draw what they draw as stages of it."""
@@ -176,11 +182,9 @@ class Job:
     def _say_that_it_is_over(self) -> None:
         if not self._said_over:
             self._said_over = True
-            print(
-                "paceline: this loop has nothing to do, as the job is over. One loop trains all epochs of the job: "
-                "leave the loop over epochs out, and give join() epochs=",
-                file=sys.stderr,
-                flush=True,
+            _say(
+                "this loop has nothing to do, as the job is over. One loop trains all epochs of the job: leave the "
+                "loop over epochs out, and give join() epochs="
             )
 
     def _way_out(self, error: BaseException) -> tuple[str, dict[str, int] | None]:
@@ -193,15 +197,35 @@ class Job:
         reporter.watch()
         try:
             with reporter.reported():
-                while not self._over:
-                    message = self._next_message()
-                    if message is not None and message["type"] == "step":
-                        yield from self._iteration(message)
-                    else:
-                        self._serve(message)
+                while (turn := self._take_turn()) is not None:
+                    self.epoch, self.samples, self._seed = turn.epoch, turn.samples, turn.seed
+                    seed_step(self._seed, self._device)
+                    if turn.is_first:
+                        self._binding.hand_out()
+                    self._in_hand = True
+                    self._first.start()
+                    yield turn.take_batch()
+                    if self._in_hand:
+                        raise PacelineError(
+                            "the loop went on to the next batch without job.step(); call it once for each batch; "
+                            + self._instead_of_accumulating()
+                        )
         except GeneratorExit:
             self._leaving.left_early()
             raise
+
+    def _take_turn(self) -> Turn | None:
+        """None: the job is over."""
+        turn, self._next = self._next, None
+        return next(self._turns, None) if turn is None else turn
+
+    def _work(self) -> Generator[Turn, None, None]:
+        while not self._over:
+            message = self._next_message()
+            if message is not None and message["type"] == "step":
+                yield from self._iteration(message)
+            else:
+                self._serve(message)
 
     def _next_message(self) -> Message | None:
         # A device that failed writes no word, and the worker would wait for it.
@@ -236,6 +260,8 @@ class Job:
                 self._team.expect(message["batches"])
         elif kind == "evaluate":
             self._answer_evaluate(message)
+        elif kind == "last":
+            self._take_last(message)
         elif kind in STAGE_KINDS and self._stages is not None:
             if kind == "stage":
                 self._micro_batch = message["micro_batch"]
@@ -249,13 +275,13 @@ class Job:
         elif kind == "end":
             self._end(message)
 
-    def _iteration(self, step: Message) -> Generator[Any, None, None]:
+    def _iteration(self, step: Message) -> Generator[Turn, None, None]:
         if self._loader is None:
             raise PacelineError(f"Paceline sent a step to a program of role {self.role!r}")
         samples = tuple(int(index) for index in step["samples"])
         if self._team is not None:
             samples = self._team.share(step)
-        self.epoch = int(step.get("epoch", 0))
+        epoch, seed = int(step.get("epoch", 0)), int(step["seed"])
         self._augment_seed = int(step["augment_seed"])
         self._micro_batch = step.get("micro_batch")
         self._micro = MicroBatches(self._inventory, cut(samples, self._micro_batch))
@@ -263,28 +289,20 @@ class Job:
         bound = False
         for micro, part in enumerate(self._micro.parts):
             self._micro.start(micro)
-            batch = self._taken(self._loader.get(Load(part, self._augment_seed, self.epoch)))
+            batch = self._taken(self._loader.get(Load(part, self._augment_seed, epoch)))
             if self._drawn == 0:
                 self._micro.nothing()
                 continue
             if self._device.type != "cpu":
                 batch = to_device(batch, self._device)  # before the weights, which the device may have to wait for
-            if not bound:
+            is_first = not bound
+            if is_first:
                 self._bind(step)
                 self._micro.takes_gradients = isinstance(self._binding.now, HostBinding)
                 bound = True
-            self._seed = int(step["seed"]) + micro
-            seed_step(self._seed, self._device)
-            self.samples = part
-            self._in_hand = True
-            self._first.start()
-            yield batch
+            turn = Turn(epoch, part, seed + micro, is_first, [batch])
             del batch
-            if self._in_hand:
-                raise PacelineError(
-                    "the loop went on to the next batch without job.step(); call it once for each batch; "
-                    + self._instead_of_accumulating()
-                )
+            yield turn
 
         if not bound:  # there is no sample: fewer than processes, say
             self._bind(step)
@@ -316,7 +334,6 @@ class Job:
         page = step.get("page")
         self._words = None if page is None else Words.of(page, self._memories.page(int(page["memory"])))
         if self._words is not None and self._words.rows:
-            self._watch.check_sent()
             self._binding.bind_early(self._words)
         else:
             self._bind_weights(step)
@@ -338,12 +355,10 @@ class Job:
             if self.role == "evaluator" and self._session.run_folder:
                 self._frozen.compare(self._session.run_folder)
             self._bound = True
-        self._watch.check_sent()
         self._binding.bind(message["weights"], message.get("gradients", ()), message.get("ahead"), wanted)
 
     def _finish(self, micro: MicroBatches) -> None:
         self._guard.check()
-        self._watch.computed()
         if self._team is not None:
             micro.skipped = self._team.average(micro)
         overflowed = self._guard.overflowed()  # a scaler is updated in any case
@@ -351,7 +366,6 @@ class Job:
         known = self._finish_later(micro) if self._finishes_later else self._binding.finish(skipped=skipped)
         self._watch.check()
         self._frozen.check()
-        self._watch.sent()
         loss = None if isinstance(micro.loss, torch.Tensor) else finite(micro.loss)
         said: Message = {"loss": loss, "metrics": micro.metrics, "skipped": skipped, **known}
         if micro.weight is not None:
@@ -391,21 +405,42 @@ class Job:
             measured = measure(self._evaluate, self._model)
         self._send({"type": "evaluated", "metrics": measured})
 
+    def _take_last(self, message: Message) -> None:
+        self._bind_weights(message)
+        if self._team is not None:
+            self._team.share_last(message)
+            self._team.spread_weights()
+        self._memories.settle()
+        self._has_last = True
+        self._send({"type": "done"})
+
     def _end(self, message: Message) -> None:
         self._over = True
-        reporter.done = True
+        if message.get("failed"):
+            reporter.done = True
+            self._channel.close()
+        else:
+            reporter.job_is_over()
         if self._loader is not None:
             self._loader.close()
         self._write_guard.remove()
         self._binding.release()
         self._frozen.finish()
         self._guard.release()
-        self._channel.close()
         if self._team is not None:
             self._team.end(message)
+        if self._loader is not None and not self._has_last and not message.get("failed"):
+            _say(
+                "the job's last weights did not come in time, so this model has those of a step before; `paceline "
+                "export` writes the last ones"
+            )
         if message.get("failed"):
             raise SystemExit(f"paceline: this program ends before the job is done: {message.get('why', '')}")
 
     def _send(self, message: Message) -> None:
         # Reading the next message shows whether the worker still listens.
         self._channel.write(message)
+
+
+def _say(line: str) -> None:
+    print(f"paceline: {line}", file=sys.stderr, flush=True)

@@ -101,7 +101,8 @@ def _join(model: torch.nn.Module, train_set: Any, wishes: Wishes) -> Job:
         launch(lambda: describe(model, train_set, wishes))
     if _joined:
         raise PacelineError(
-            "join() was called twice; a program works for one job: write the other job into a script of its own"
+            "join() was called twice, and a program works for one job; train the other model in a script of its own, "
+            "which loads what this one saves after its loop"
         )
     _joined = True
     return enlist(here, model, train_set, wishes)

@@ -30,6 +30,6 @@ class Leaving:
         timer.start()
 
     def _exit(self) -> None:
-        if not reporter.done:
+        if not reporter.done and not reporter.over:
             print(f"paceline: {self._failure.text}", file=sys.stderr, flush=True)
             reporter.tell(self._failure)

@@ -16,6 +16,7 @@ from .failures import Failure, failure_of
 class Reporter:
     def __init__(self) -> None:
         self.done = False  # there is nothing more to report
+        self.over = False  # the job is; what the program does now is its own work
         # Returns the end of the line, which says what a person may write instead, and SmallBatches.too_few().
         self.way_out: Callable[[BaseException], tuple[str, dict[str, int] | None]] = lambda _: ("", None)
         self._hook: Any = None
@@ -46,6 +47,10 @@ class Reporter:
         failure.text += way_out
         if self.tell(failure):
             self._heard = error
+
+    def job_is_over(self) -> None:
+        self.over = True
+        self.way_out = lambda _: ("", None)
 
     def tell(self, failure: Failure) -> bool:
         """Returns whether the worker still listens."""

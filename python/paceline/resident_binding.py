@@ -108,11 +108,14 @@ class ResidentBinding:
         self._slot = slot
         for _, part in slot.parts:
             part.zero_()
-        for parameter, view, is_gradient in slot.gradients:
-            parameter.grad = view if is_gradient else None
         looks = not self._may_write and (self._steps < ALWAYS_CHECKED or self._steps % CHECKED_EVERY == 0)
         self._weights_sum = self._weights.sum() if looks else None
         self._steps += 1
+
+    def hand_out(self) -> None:
+        assert self._slot is not None
+        for parameter, view, is_gradient in self._slot.gradients:
+            parameter.grad = view if is_gradient else None
 
     def _make_slot(self, spans: tuple[Span, ...]) -> Slot:
         slot = Slot([], {}, [], Statistics())

@@ -65,6 +65,10 @@ class Team(ABC):
         """Batches that will probably come."""
 
     @abstractmethod
+    def share_last(self, message: Message) -> None:
+        """The leader has the job's last weights."""
+
+    @abstractmethod
     def spread_weights(self) -> None:
         """All have the leader's weights from now on."""
 
@@ -165,12 +169,19 @@ class Follower(Team):
         die_with_parent()  # a collective would wait for a leader that was killed
 
     def share(self, step: Message) -> Part:
-        if not self._connected:
-            own = [entry.message() for entry in [*self._entries, *self._frozen]]
-            answer = self._meet({"tensors": own, "frozen": self._digests(), "gpu": self._gpu()})
-            self._spread = set(answer["spread"])
-            self._connect(self._meeting, str(answer["backend"]))
+        self._meet_first()
         return self.own_part(tuple(step["samples"]))
+
+    def share_last(self, message: Message) -> None:
+        self._meet_first()
+
+    def _meet_first(self) -> None:
+        if self._connected:
+            return
+        own = [entry.message() for entry in [*self._entries, *self._frozen]]
+        answer = self._meet({"tensors": own, "frozen": self._digests(), "gpu": self._gpu()})
+        self._spread = set(answer["spread"])
+        self._connect(self._meeting, str(answer["backend"]))
 
     def own_part(self, samples: Part) -> Part:
         return samples
@@ -214,13 +225,16 @@ class FollowersBinding:
         pass
 
     def before(self, gradients: Runs) -> None:
+        pass
+
+    def hand_out(self) -> None:
         for entry in self._inventory.entries:
             if entry.kind == PARAMETER:
                 entry.tensor.grad = None
 
     def finish(self) -> bool:
         self._inventory.check_unchanged()
-        self.before([])
+        self.hand_out()
         return False
 
     def shared_at(self, address: int) -> str | None:

@@ -149,11 +149,12 @@ class Leader(Team):
             seed = (int(step["seed"]) + (follower.rank << 32)) & (2**64 - 1)
             places: Message = {"weights": [], "gradients": []}
             follower.send({**step, **places, "samples": list(part), "seed": seed})
-        if not self._connected:
-            self._meet_first()
+        self._meet_first()
         return parts[0]
 
     def _meet_first(self) -> None:
+        if self._connected:
+            return
         own = [entry.message() for entry in [*self._entries, *self._frozen]]
         digests = self._digests()
         gpus = [self._gpu()]
@@ -169,6 +170,11 @@ class Leader(Team):
         backend = "nccl" if None not in gpus and len(set(gpus)) == len(gpus) else "gloo"
         self._go({"backend": backend, "spread": sorted(self._spread)})
         self._connect(self._meeting, backend)
+
+    def share_last(self, message: Message) -> None:
+        for follower in self._followers:
+            follower.send({**message, "weights": []})
+        self._meet_first()
 
     def own_part(self, samples: Part) -> Part:
         return part_of(samples, 0, self._processes)

@@ -43,6 +43,7 @@ class OneProcess:
         """`pull`: how far statistics go to this worker's, as after a commit that is a part of a round."""
         self._binding.bind(EVERYTHING[WEIGHTS])
         self._binding.before(EVERYTHING[GRADIENTS])
+        self._binding.hand_out()
         loss_of().backward()
         self._binding.finish()
         for index, entry in enumerate(self.inventory.entries):

@@ -53,6 +53,7 @@ def test_what_is_not_said_is_left_out(tmp_path: Path) -> None:
         assert sorted(model) == [
             "device",
             "evaluates",
+            "last",
             "least_share",
             "prefetch",
             "samples",

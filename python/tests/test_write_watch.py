@@ -148,20 +148,22 @@ LATE = {
 
 @pytest.mark.parametrize("environment", [ON_CPU, *OTHERS])
 @pytest.mark.parametrize("write", LATE)
-def test_a_buffer_that_is_changed_too_late(tmp_path: Path, write: str, environment: dict[str, str]) -> None:
+def test_a_buffer_that_is_changed_after_the_step_goes_with_the_next_one(
+    tmp_path: Path, write: str, environment: dict[str, str]
+) -> None:
     script = HEAD + BUFFERS.format(before="pass", after=LATE[write])
     with Member(tmp_path, script, environment=environment) as member:
-        member.begin()
+        _, gradients = member.begin()
         member.step([1, 2, 3])
-        member.order([1, 2, 3])
-        error = member.receive("error")
-        assert "changed the buffer heat after job.step()" in error["text"]
-        assert error["text"].endswith("change it before job.step()") and error["where"].startswith("train.py:")
+        assert member.tensor(gradients, "heat").tolist() == [1, 1]
+        member.step([1, 2, 3])
+        assert member.tensor(gradients, "heat").tolist() == pytest.approx([0.9, 0.9])
+        assert member.end() == 0, member.log
 
 
 @pytest.mark.parametrize("environment", [ON_CPU, *OTHERS])
 @pytest.mark.parametrize("write", LATE)
-def test_a_buffer_that_is_changed_in_time(tmp_path: Path, write: str, environment: dict[str, str]) -> None:
+def test_a_buffer_that_is_changed_before_the_step(tmp_path: Path, write: str, environment: dict[str, str]) -> None:
     """A forward pass after the step and an evaluation between two steps change buffers that nobody misses."""
     after = "model.train(); model(x)"
     script = HEAD + BUFFERS.format(before=LATE[write], after=after)

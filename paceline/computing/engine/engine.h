@@ -152,6 +152,9 @@ class Engine {
   virtual absl::StatusOr<Evaluation> evaluate(std::span<const float* const> weights, std::int64_t chunk,
                                               const KeepGoing& keep_going) = 0;
 
+  // The job is done, and these are its last weights: a program that goes on after the job has them in its model.
+  virtual absl::Status take_last(std::span<const float* const>, const KeepGoing&) { return absl::OkStatus(); }
+
   // The job is over, and nothing else is called any more. Returns once what a program does after it has
   // ended. Errors: FailedPrecondition, when that ended badly.
   virtual absl::Status end() { return absl::OkStatus(); }

@@ -339,6 +339,10 @@ std::string evaluate_line(std::span<const PlacedRun> weights) {
   return line({{"type", "evaluate"}, {"weights", json_of(weights)}});
 }
 
+std::string last_line(std::span<const PlacedRun> weights) {
+  return line({{"type", "last"}, {"weights", json_of(weights)}});
+}
+
 std::string end_line(const std::string& why, bool failed) {
   return line({{"type", "end"}, {"why", why}, {"failed", failed}});
 }

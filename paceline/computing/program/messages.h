@@ -102,6 +102,7 @@ std::string backward_line(std::int64_t stage, std::int64_t micro, std::int64_t b
 std::string finish_line(std::int64_t stage);
 std::string leave_line(std::int64_t stage);
 std::string evaluate_line(std::span<const PlacedRun> weights);
+std::string last_line(std::span<const PlacedRun> weights);
 std::string end_line(const std::string& why, bool failed);
 
 // ---- from the program ----
@@ -126,12 +127,14 @@ struct Model {
   bool in_order = false;  // engine::Engine::in_order() says what this is
   std::string digest;
   DataOrder data_order;  // engine::Engine::data_order() says what this is
+  std::string note;      // one line that people should know; empty: nothing
   std::string where;     // FILE:LINE that asks for the settings; empty: it did not say
   std::string device;    // the device it computes on, in words; empty: it did not say
   std::int64_t prefetch = 0;
   std::string card;  // engine::Engine::card() says what these two are
   std::int32_t cards = 0;
   bool words = false;  // its steps can have Words
+  bool last = false;   // the program wants the job's last weights
   std::vector<std::string> sets;
   std::vector<Unit> units;                                   // none: the program computes whole models
   std::string uncut;                                         // why it does

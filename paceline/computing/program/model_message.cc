@@ -319,9 +319,13 @@ absl::StatusOr<Model> parse_model(const json& message) {
   PACELINE_ASSIGN_OR_RETURN(model.data_order, data_order_of(message, model.digest));
   if (const auto where = message.find("where"); where != message.end() && where->is_string())
     model.where = store::printable(where->get<std::string>(), kLongestTensorName);
+  if (const auto note = message.find("note"); note != message.end() && note->is_string())
+    model.note = store::printable(note->get<std::string>(), store::kLongestError);
   if (const auto device = message.find("device"); device != message.end() && device->is_string())
     model.device = store::printable(device->get<std::string>());
   read_memory(message, model);
+  if (const auto last = message.find("last"); last != message.end() && last->is_boolean())
+    model.last = last->get<bool>();
   if (const auto prefetch = message.find("prefetch");
       prefetch != message.end() && prefetch->is_number_integer())
     model.prefetch = std::clamp<std::int64_t>(prefetch->get<std::int64_t>(), 0, 1024);

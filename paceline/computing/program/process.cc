@@ -238,6 +238,8 @@ bool Process::wait_readable(std::chrono::nanoseconds limit) const {
   return ready || !alive;
 }
 
+void Process::say_no_more() { shutdown(socket_, SHUT_WR); }
+
 std::string Process::how_it_ended() {
   if (!ended_within(patience_)) return "it closed its socket";
   return describe(*status_);

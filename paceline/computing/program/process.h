@@ -42,6 +42,8 @@ class Process {
   // Waits until receive() need not, at most for `limit`.
   bool wait_readable(std::chrono::nanoseconds limit) const;
 
+  // The program reads to the end of its socket. It may say something all the same.
+  void say_no_more();
   // "exit status 1", "killed by signal 11 (Segmentation fault)"; waits for its end for a moment.
   std::string how_it_ended();
   // Closes the socket and waits for its end, for as long as set_patience() said: the same words, or none

@@ -139,19 +139,39 @@ absl::Status ProgramEngine::end() {
   withdraw();
   log_steps();
   const std::chrono::duration<double> limit(options_.after_limit_s > 0 ? options_.after_limit_s : kForEverS);
-  process_.set_patience(computes && options_.start.role == Role::kEvaluator
+  const auto patience = computes && options_.start.role == Role::kEvaluator
                             ? kLittlePatience
-                            : std::chrono::duration_cast<std::chrono::milliseconds>(limit));
+                            : std::chrono::duration_cast<std::chrono::milliseconds>(limit);
+  const auto until = steady_clock::now() + patience;
   // A program that is gone has done what it wanted.
   say_at_the_end(end_line("the job is over", false)).IgnoreError();
+  process_.say_no_more();
+  const std::optional<Failed> failure = failure_after_the_job(until);
+  process_.set_patience(
+      std::max(0ms, std::chrono::ceil<std::chrono::milliseconds>(until - steady_clock::now())));
   const auto how = process_.wait_for_end();
   if (how ? how->empty() : computes) return absl::OkStatus();
+  if (how && failure)
+    return absl::FailedPreconditionError(fmt::format(
+        "{}: {} (after the job was over)", failure->where.empty() ? name_ : failure->where, failure->text));
   return absl::FailedPreconditionError(
       how ? fmt::format("{}: {} after the job was over", name_, *how)
           : fmt::format(
                 "{}: it still ran {} s after the job was over, as program.after_limit_s allows, and is "
                 "killed",
                 name_, options_.after_limit_s));
+}
+
+std::optional<Failed> ProgramEngine::failure_after_the_job(steady_clock::time_point until) {
+  while (true) {
+    const auto line = process_.receive([&] {
+      return steady_clock::now() < until ? absl::OkStatus() : absl::DeadlineExceededError("it still runs");
+    });
+    if (!line.ok()) return std::nullopt;
+    const auto answer = parse_answer(*line);
+    const auto* const failure = answer.ok() ? std::get_if<Failed>(&*answer) : nullptr;
+    if (failure != nullptr) return *failure;
+  }
 }
 
 absl::Status ProgramEngine::introduce() {
@@ -339,6 +359,15 @@ absl::StatusOr<engine::Evaluation> ProgramEngine::evaluate(std::span<const float
   const auto* evaluated = std::get_if<Evaluated>(&answer);
   if (evaluated == nullptr) return failed(absl::DataLossError("answered out of turn"));
   return evaluated->result;
+}
+
+absl::Status ProgramEngine::take_last(std::span<const float* const> weights,
+                                      const engine::KeepGoing& keep_going) {
+  if (!model_.last) return absl::OkStatus();
+  PACELINE_ASSIGN_OR_RETURN(const auto from, runs_of(weights));
+  PACELINE_ASSIGN_OR_RETURN(const Answer answer, ask(last_line(from), keep_going));
+  if (!std::holds_alternative<Done>(answer)) return failed(absl::DataLossError("answered out of turn"));
+  return absl::OkStatus();
 }
 
 }  // namespace paceline::program

@@ -64,6 +64,7 @@ class ProgramEngine final : public engine::Engine {
                                           const engine::KeepGoing& keep_going) override;
   absl::StatusOr<engine::Evaluation> evaluate(std::span<const float* const> weights, std::int64_t chunk,
                                               const engine::KeepGoing& keep_going) override;
+  absl::Status take_last(std::span<const float* const> weights, const engine::KeepGoing& keep_going) override;
   absl::Status end() override;
   std::optional<engine::TooFew> too_few() const override { return too_few_; }
   absl::StatusOr<std::unique_ptr<engine::Stage>> make_stage(std::int64_t begin, std::int64_t end) override;
@@ -88,6 +89,8 @@ class ProgramEngine final : public engine::Engine {
   template <class Float>
   absl::StatusOr<std::vector<PlacedRun>> runs_of(std::span<Float* const> pointers);
   absl::Status say_at_the_end(const std::string& line);
+  // Why the program's own work after the job failed, if it says so by then.
+  std::optional<Failed> failure_after_the_job(std::chrono::steady_clock::time_point until);
 
   // Steps with words (program_steps.cc). A program with a GPU is told of the next step before this one is over. So its
   // thread gives the GPU all work in good time, and nobody but the GPU waits.

@@ -204,6 +204,10 @@ absl::Status Computation::expect(std::vector<engine::Batch> now, const wire::Wor
   return absl::OkStatus();
 }
 
+absl::Status Computation::take_last(const engine::Weights& weights) {
+  return engine_->take_last(weights.tensors, [this] { return keep_going(); });
+}
+
 absl::StatusOr<Computation::Compute> Computation::prepare_steps(const Lease& lease,
                                                                 const wire::WorkerRelease& release) {
   if (!local_ || stage_ || release.steps() < 0 || release.steps() > lease.size()) {

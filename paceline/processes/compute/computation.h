@@ -74,6 +74,9 @@ class Computation {
   // role.
   absl::StatusOr<Compute> prepare(const wire::WorkerRelease& release);
 
+  // The job is done, and these are its last weights. Errors: the engine's.
+  absl::Status take_last(const engine::Weights& weights);
+
   // About the whole gradient, on the first device only. The servers check their results in any case.
   struct Contributed {
     std::string not_finite;  // the name of a tensor that is not; empty: all is finite

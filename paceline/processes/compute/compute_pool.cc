@@ -17,9 +17,10 @@ ComputePool::~ComputePool() {
   changed_.notify_all();
 }
 
-absl::Status ComputePool::end() {
+absl::Status ComputePool::end(Last last) {
   {
     const std::lock_guard lock(mutex_);
+    last_ = std::move(last);
     stage_ = Stage::kEndsWithEngines;
   }
   changed_.notify_all();
@@ -52,7 +53,8 @@ void ComputePool::work(engine::Engine& engine) {
     if (stage_ == Stage::kEnds) return;
     if (stage_ == Stage::kEndsWithEngines) {
       lock.unlock();
-      const absl::Status ended = engine.end();
+      absl::Status ended = last_(engine);
+      ended.Update(engine.end());
       lock.lock();
       ended_.Update(ended);
       return;

@@ -27,9 +27,10 @@ class ComputePool {
   ~ComputePool();
 
   void post(Task task);
-  // Does the same as ~ComputePool, and ends the engines. The last call. Errors: the first engine's that has
-  // one.
-  absl::Status end();
+  // Does the same as ~ComputePool, and ends the engines, each of which first does `last`. The last call. Errors: the
+  // first engine's that has one.
+  using Last = std::function<absl::Status(engine::Engine&)>;
+  absl::Status end(Last last = [](engine::Engine&) { return absl::OkStatus(); });
   // With all engines.
   void share(const engine::Memory& memory);
   void forget(const std::byte* base);
@@ -43,6 +44,7 @@ class ComputePool {
   std::deque<Task> tasks_;
   enum class Stage { kRuns, kEnds, kEndsWithEngines };
   Stage stage_ = Stage::kRuns;
+  Last last_;  // set once the engines end
   absl::Status ended_;
   const std::vector<std::unique_ptr<engine::Engine>> engines_;
   std::vector<std::jthread> threads_;  // last: they use everything above

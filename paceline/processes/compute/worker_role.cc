@@ -64,6 +64,7 @@ class Worker {
   absl::Status take_role(const wire::Role& role);
   absl::Status iterate(const wire::WorkerRelease& release);
   absl::Status reduce(const wire::Reduce& order);
+  absl::Status take_last(const wire::TakeLast& order);
   std::optional<BoardReaders::Pinned> pull(Version version, float reach);
 
   peer::WorkerConnection& connection_;
@@ -142,6 +143,8 @@ absl::Status Worker::carry_out(const wire::WorkerOrder& order) {
       return iterate(order.release());
     case wire::WorkerOrder::kReduce:
       return reduce(order.reduce());
+    case wire::WorkerOrder::kTakeLast:
+      return take_last(order.take_last());
     case wire::WorkerOrder::kDissolve:
       computation_->leave();
       return absl::OkStatus();
@@ -174,6 +177,18 @@ absl::Status Worker::reduce(const wire::Reduce& order) {
   PACELINE_RETURN_IF_ERROR(group_->reduce(order, [&] { return boards_->published(version); }));
   spent_.group += steady_clock::now() - start;
   return absl::OkStatus();
+}
+
+absl::Status Worker::take_last(const wire::TakeLast& order) {
+  const auto weights = pull(Version(order.version()), 0);
+  if (!weights) return absl::OkStatus();  // the weights did not come in time; the disconnect is next
+  const absl::Status took = computation_->take_last(weights->weights());
+  boards_->unpin();
+  if (absl::IsCancelled(took)) return absl::OkStatus();  // the disconnect is next
+  PACELINE_RETURN_IF_ERROR(took);
+  wire::WorkerMessage message;
+  message.mutable_took_last();
+  return connection_.send(message) ? absl::OkStatus() : wire::coordinator_lost();
 }
 
 absl::Status Worker::iterate(const wire::WorkerRelease& release) {

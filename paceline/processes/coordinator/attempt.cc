@@ -538,15 +538,18 @@ void Attempt::carry_out(const control::Release& release) {
   LiveReplica* replica = replicas_.find(release.replica);
   if (replica == nullptr) return;  // the replica left in this very moment, and the fact is on its way
   replica->lease = release.lease;
-  for (const HostPlace host : hosts_of(*replica)) {
-    if (options_.job.hosts == 1) break;
-    wire::ServerOrder want;
-    want.mutable_want()->set_host(host.value());
-    want.mutable_want()->set_version(release.version.value());
-    servers_.tell(want);
-  }
+  for (const HostPlace host : hosts_of(*replica)) want(host, release.version);
   const wire::WorkerOrder order = release_order(release, time(at_));
   for (const Worker* worker : replica->workers) out_.send(worker->peer, order);
+}
+
+// Workers of this host need this version.
+void Attempt::want(HostPlace host, Version version) {
+  if (options_.job.hosts == 1) return;
+  wire::ServerOrder order;
+  order.mutable_want()->set_host(host.value());
+  order.mutable_want()->set_version(version.value());
+  servers_.tell(order);
 }
 
 // ---- What it says of itself ----

@@ -199,6 +199,7 @@ class Attempt {
     done_ = order.cause != control::FinishCause::kStopped;
     finish();
   }
+  void want(HostPlace host, Version version);
   void carry_out(const control::PlanAdopted& adopted) { plans_.emplace_back(adopted); }
   void carry_out(const control::NoPlan& none) { plans_.emplace_back(none); }
   template <class Other>
@@ -224,6 +225,7 @@ class Attempt {
   void go_back(const std::string& why);
   void lose_server(std::optional<ServerId> server, const std::string& why);
   void go_on_from_emergency_checkpoint(const absl::Status& step);
+  bool workers_take_last();
   void send_disconnect();
   wire::Disconnect disconnect_order() const;
 
@@ -298,6 +300,7 @@ class Attempt {
   std::optional<Absent> absent_;  // the run begins without these, once there is a plan for that
   std::int64_t told_of_ = 0;      // replicas that the Controller was told of before it started
   Hearing hearing_;
+  std::optional<SteadyTime> last_since_;  // since when the workers take the last weights
 };
 
 }  // namespace paceline::coordinator

@@ -2,6 +2,7 @@
 #include "paceline/processes/coordinator/attempt.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -15,6 +16,8 @@ namespace paceline::coordinator {
 namespace {
 
 constexpr std::chrono::seconds kDisconnectLimit{5};
+// The last weights may have to come from other hosts.
+constexpr std::chrono::seconds kLastLimit{60};
 
 }  // namespace
 
@@ -149,7 +152,27 @@ void Attempt::finish_if_done() {
     if (!checkpoints_.waits(at_)) write_checkpoint(controller_->save());
     return;
   }
-  send_disconnect();
+  if (!workers_take_last()) send_disconnect();
+}
+
+// A program goes on after a job that is done, with the last weights in its model. The servers are here until it has them.
+bool Attempt::workers_take_last() {
+  if (!result().ok() || !done_ || !started() || !options_.job.program) return false;
+  if (!last_since_) {
+    last_since_ = at_;
+    wire::WorkerOrder order;
+    order.mutable_take_last()->set_version(controller_->version().value());
+    std::set<HostPlace> hosts;
+    for (auto& [peer, worker] : workers_.all()) {
+      if (!worker.joined) continue;
+      worker.takes_last = true;
+      if (hosts.insert(worker.host).second) want(worker.host, controller_->version());
+      out_.send(peer, order);
+    }
+  }
+  return at_ <= *last_since_ + kLastLimit &&
+         std::any_of(workers_.all().begin(), workers_.all().end(),
+                     [](const auto& one) { return one.second.takes_last; });
 }
 
 void Attempt::send_disconnect() {

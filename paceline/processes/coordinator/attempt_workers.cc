@@ -91,6 +91,10 @@ absl::Status Attempt::on_message(Worker& worker, const wire::WorkerMessage& mess
       return on_ready(worker, message.ready());
     case wire::WorkerMessage::kTooFew:
       return on_too_few(worker, message.too_few());
+    case wire::WorkerMessage::kTookLast:
+      worker.takes_last = false;
+      finish_if_done();
+      return absl::OkStatus();
     case wire::WorkerMessage::kHeartbeat:
       note_process(worker.name, message.heartbeat());
       return note_links(worker.name, worker.host, message.heartbeat());

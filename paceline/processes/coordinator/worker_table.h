@@ -32,7 +32,8 @@ struct Worker {
   bool boards_sent = false;
   bool joined = false;
   std::optional<ReplicaId> replica;  // the replica in which it has a role
-  std::vector<ReplicaId> left;       // replicas that ended since it was last told to sum with others
+  bool takes_last = false;      // the worker was asked to take the job's last weights, and has not answered
+  std::vector<ReplicaId> left;  // replicas that ended since it was last told to sum with others
   PhiAccrual heard;
 };
 

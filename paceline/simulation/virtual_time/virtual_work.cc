@@ -276,6 +276,12 @@ absl::Status VirtualWork::evaluate(Time at, const control::CommitRecord& record)
   return absl::OkStatus();
 }
 
+absl::Status VirtualWork::end() {
+  shards_.copy_weights(evaluated_->weights.floats());
+  return pool_->end(
+      [this](engine::Engine& engine) { return engine.take_last(evaluated_->weights_by_tensor, always); });
+}
+
 absl::Status VirtualWork::save(const control::ControllerState& state, Duration elapsed) {
   if (std::exchange(saved_, state.version) == state.version) return absl::OkStatus();
   PACELINE_ASSIGN_OR_RETURN(const std::string dir, checkpoints_.begin(state.version));

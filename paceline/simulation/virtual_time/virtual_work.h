@@ -41,7 +41,7 @@ class VirtualWork final : public sim::Work {
   std::int64_t model_bytes() const { return layout_.size() * static_cast<std::int64_t>(sizeof(float)); }
 
   // The job is over: the last call. Errors: a program's failure after the job.
-  absl::Status end() { return pool_->end(); }
+  absl::Status end();
 
   // Only under SGD. Replicas that step by themselves have no late gradients.
   std::optional<report::UsedWeights> used_weights() const {

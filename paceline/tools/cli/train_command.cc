@@ -295,6 +295,9 @@ absl::StatusOr<std::string> check_job(TrainOptions& options) {
   }
   PACELINE_ASSIGN_OR_RETURN(const program::Model model, probe_program(job, options.said));
   options.program = model.text;
+  // A checkpoint has all that a run goes on with.
+  if (!model.note.empty() && options.resume.empty() && options.shown != launch::Shown::kNothing)
+    launch::print(stderr, model.note + "\n");
   PACELINE_ASSIGN_OR_RETURN(std::string asked, with_program(job, resolved, model, options));
   PACELINE_ASSIGN_OR_RETURN(const config::JobConfig whole, config::parse_job(asked, job_text(options)->file));
   PACELINE_RETURN_IF_ERROR(check_goes_on(whole, options, model.samples));

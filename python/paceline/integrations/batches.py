@@ -33,7 +33,7 @@ class Batches:
         return self._leased is not None
 
     def is_over(self) -> bool:
-        """Waits for the next batch, or for the job's end. Between a step and this call the weights are not valid."""
+        """Waits for the next batch, or for the job's end."""
         if not self._held and self._leased is not None:
             self._held = list(islice(self._leased, 1))
             if not self._held:
