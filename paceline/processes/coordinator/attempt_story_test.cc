@@ -32,7 +32,9 @@ std::string order_in_words(const wire::WorkerOrder& order) {
 }
 
 std::string order_in_words(const wire::ServerOrder& order) {
-  if (order.has_start()) return fmt::format("start with version {}", order.start().version());
+  if (order.has_start())
+    return fmt::format("{} version {}", order.start().take_up() ? "take up" : "start with",
+                       order.start().version());
   if (order.has_apply()) return fmt::format("make {}", order.apply().version());
   if (order.has_map_gradient()) return fmt::format("map replica {}", order.map_gradient().replica());
   if (order.has_unmap_gradient()) return fmt::format("unmap replica {}", order.unmap_gradient().replica());
@@ -43,6 +45,7 @@ std::string order_in_words(const wire::ServerOrder& order) {
     return fmt::format("write_copy {} of shard {}", order.write_copy().version(), order.write_copy().shard());
   if (order.has_disconnect()) return "disconnect " + order.disconnect().why();
   if (order.has_want()) return fmt::format("host {} wants {}", order.want().host(), order.want().version());
+  if (order.has_publish()) return fmt::format("publish {}", order.publish().version());
   return "another order";
 }
 
@@ -70,7 +73,9 @@ class Story {
   // "attempt of two hosts": shards are kept twice.
   std::optional<golden::Answers> begin(const golden::Event& event) {
     const bool twice = event.like("attempt of two hosts").has_value();
+    hosts_ = twice ? 2 : 1;
     AttemptOptions options;
+    options.attempt = "1";
     options.new_key = [] { return std::string("key"); };
     options.job_toml =
         fmt::format("name = \"small\"\nbatch = 8\nepochs = 100\n[cluster]\n{}",
@@ -100,8 +105,16 @@ class Story {
       message.mutable_hello()->set_shard(number);
       message.mutable_hello()->set_exchange("somewhere");
       message.mutable_hello()->set_fabric("sealed");
-    } else if (words == "starts") {
-      for (int i = 0; i < 2; ++i) message.mutable_started()->add_board_paths("board");
+    } else if (words == "comes again") {
+      message.mutable_hello()->mutable_kept()->set_attempt("1");
+      message.mutable_hello()->mutable_kept()->set_shard_count(1);
+      message.mutable_hello()->mutable_kept()->set_version(made_);
+    } else if (words == "starts" || words == "starts, and its memory is kept") {
+      for (int i = 0; i < hosts_; ++i) message.mutable_started()->add_board_paths("board");
+      message.mutable_started()->set_kept(words != "starts");
+    } else if (const auto made = golden::Event::like(words, "makes *")) {
+      made_ = std::stoi(made->at(0));
+      message.mutable_applied()->set_version(made_);
     } else if (const auto replica = golden::Event::like(words, "maps *")) {
       message.mutable_mapped()->set_replica(std::stoi(replica->at(0)));
     } else if (const auto version = golden::Event::like(words, "prepares *")) {
@@ -167,6 +180,8 @@ class Story {
   }
 
   SteadyTime now_{std::chrono::hours(1)};
+  int hosts_ = 1;
+  std::int64_t made_ = 0;  // the version that a server has made
   std::optional<Attempt> attempt_;
 };
 
