@@ -71,17 +71,32 @@ def wait_until(true: object, run: subprocess.Popen[bytes], log: Path) -> None:
         time.sleep(0.005)
 
 
-def commit_times(folder: Path) -> list[int]:
-    """Nanoseconds, as far as the run has written them down."""
+def asked(folder: Path, question: str) -> list[int]:
+    """The answer of the run's journal, as far as it is written."""
     for journal in folder.glob("runs/*/journal.sqlite"):
         with contextlib.suppress(sqlite3.OperationalError), sqlite3.connect(journal) as opened:
-            return [at for (at,) in opened.execute("SELECT at_ns FROM commits ORDER BY seq")]
+            return [number for (number,) in opened.execute(question)]
     return []
+
+
+def commits(folder: Path) -> int:
+    return sum(asked(folder, "SELECT COUNT(*) FROM commits"))
 
 
 def gaps_of(times: list[int]) -> list[float]:
     """Seconds between one commit and the next."""
     return [(after - before) / 1e9 for before, after in zip(times, times[1:], strict=False)]
+
+
+def kill_servers(run: subprocess.Popen[bytes], folder: Path, kills: int) -> None:
+    log = folder / "log"
+    wait_until(lambda: commits(folder) > 20, run, log)
+    for kill in range(kills):
+        wait_until(lambda: server_of(folder), run, log)
+        os.kill(server_of(folder) or 0, signal.SIGKILL)
+        wait_until(lambda kill=kill: log.read_text().count(BACK) > kill, run, log)
+        before = commits(folder)
+        wait_until(lambda before=before: commits(folder) > before + 5, run, log)
 
 
 def measure(where: str, width: int, kills: int) -> list[str]:
@@ -104,18 +119,14 @@ def measure(where: str, width: int, kills: int) -> list[str]:
         env["PATH"] = f"{Path(sys.executable).parent}:{env['PATH']}"
         with log.open("w") as out:
             run = subprocess.Popen([*words, str(width)], cwd=folder, env=env, stdout=out, stderr=out)
-        wait_until(lambda: len(commit_times(folder)) > 20, run, log)
-        for kill in range(kills):
-            wait_until(lambda: server_of(folder), run, log)
-            os.kill(server_of(folder) or 0, signal.SIGKILL)
-            wait_until(lambda kill=kill: log.read_text().count(BACK) > kill, run, log)
-            commits = len(commit_times(folder))
-            wait_until(lambda commits=commits: len(commit_times(folder)) > commits + 5, run, log)
-        run.send_signal(signal.SIGTERM)
-        run.wait()
+        try:
+            kill_servers(run, folder, kills)
+        finally:
+            run.send_signal(signal.SIGTERM)
+            run.wait()
         text = log.read_text()
         lost = "no commit lost" if "going on from" not in text and "commits lost" not in text else "COMMITS LOST"
-        gaps = sorted(gaps_of(commit_times(folder)), reverse=True)
+        gaps = sorted(gaps_of(asked(folder, "SELECT at_ns FROM commits ORDER BY seq")), reverse=True)
     outages = gaps[:kills]
     parameters = width * 17 + width * 1000 + 1000
     return [
@@ -132,8 +143,8 @@ def main() -> None:
     words = argparse.ArgumentParser(prog="./dev bench deaths")
     words.add_argument("--kills", type=int, default=200)
     words.add_argument("--widths", type=int, nargs="*", default=[64, 10_000])
-    asked = words.parse_args()
-    rows = [measure(where, width, asked.kills) for width in asked.widths for where in ("host", "gpu")]
+    wanted = words.parse_args()
+    rows = [measure(where, width, wanted.kills) for width in wanted.widths for where in ("host", "gpu")]
     head = ["memory, parameters", "kills", "outage, median s", "longest s", "without a death, ms", ""]
     print(table(head, rows))
     print(
