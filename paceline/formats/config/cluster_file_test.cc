@@ -1,6 +1,7 @@
 // Correct and wrong cluster files.
 #include "paceline/formats/config/cluster_file.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
