@@ -218,7 +218,7 @@ def test_another_model(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("how", ["killed", "by its worker's end"])
 def test_followers_end_with_their_leader(tmp_path: Path, how: str) -> None:
-    loop = LOOP + "    say(job.role, 'is', os.getpid())\n"
+    loop = LOOP.replace("    job.step", "    say(job.role, 'is', os.getpid())\n    job.step")
     with Member(tmp_path, script(loop)) as member:
         member.begin()
         member.step(range(4))
