@@ -161,7 +161,9 @@ class Job:
             if self._micro.is_last:
                 self._finish(self._micro)
                 # The program may use the weights before it asks for the next batch: an average, a measurement.
+                self._in_step = True
                 self._next = next(self._turns, None)
+                self._in_step = False
 
     def block_seeds(self) -> contextlib.AbstractContextManager[object]:
         """Around the passes of a whole model: its blocks draw what they draw as stages of it."""
@@ -219,13 +221,15 @@ class Job:
         turn, self._next = self._next, None
         return next(self._turns, None) if turn is None else turn
 
-    def _work(self) -> Generator[Turn, None, None]:
+    def _work(self) -> Generator[Turn | None, None, None]:
         while not self._over:
             message = self._next_message()
             if message is not None and message["type"] == "step":
                 yield from self._iteration(message)
-            else:
-                self._serve(message)
+                continue
+            if self._in_step and message is not None and message["type"] == "evaluate":
+                yield None  # the program first does what follows its step
+            self._serve(message)
 
     def _next_message(self) -> Message | None:
         # A device that failed writes no word, and the worker would wait for it.
