@@ -92,7 +92,7 @@ class Job:
         guard.zeroed = self._first.start
         self._small = SmallBatches(session.settings.get("computed"))
         self._stepped = False  # step() was called for the last one
-        self._over = False
+        self._over = self._in_step = False
         self._bound = False  # the model has had weights of the job
         self._has_last = False  # the model has the job's last weights
         self._said_over = False
