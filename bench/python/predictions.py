@@ -1,8 +1,8 @@
 """./dev bench predictions: what the planner predicts of ten models on three clusters, and what runs then take.
 
-A cluster is one process, two, or two of which one has half the speed (paced). Each turn profiles the model on a
-cluster, plans it, and runs the plan's own cut with one thread in each process. A turn counts only if other programs
-took little of the machine.
+A cluster has one process, two equal ones, or two of which one is paced to half the speed. Each turn profiles the
+model on a cluster, plans it, and runs the plan's own cut with one thread in each process. A turn counts only if other
+programs took little of the machine.
 """
 
 from __future__ import annotations

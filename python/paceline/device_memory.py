@@ -182,12 +182,11 @@ def fetch(address: str, name: str) -> tuple[int, int]:
         try:
             line, descriptors = _ask(address, name)
             break
-        except (ConnectionError, FileNotFoundError) as error:
-            if time.monotonic() > deadline:
+        except OSError as error:
+            may_return = isinstance(error, (ConnectionError, FileNotFoundError))
+            if not may_return or time.monotonic() > deadline:
                 raise PacelineError(f"{failed}: {error}") from None
             time.sleep(0.02)
-        except OSError as error:
-            raise PacelineError(f"{failed}: {error}") from None
     word, _, size = line.partition(" ")
     if word == "ok" and size.isdecimal() and len(descriptors) == 1:
         return descriptors[0], int(size)

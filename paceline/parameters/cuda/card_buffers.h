@@ -21,7 +21,7 @@ namespace paceline::cuda {
 class PieceRegistry {
  public:
   virtual ~PieceRegistry() = default;
-  // Gives the memory to whoever asks for the name.
+  // Other processes can get the memory by this name from now on.
   virtual void put(const std::string& name, FileDescriptor descriptor, std::size_t bytes) = 0;
   virtual void remove(const std::string& name) = 0;
   // Memory of that name that an earlier process left; nothing if none did.

@@ -27,8 +27,8 @@ class ComputePool {
   ~ComputePool();
 
   void post(Task task);
-  // Does the same as ~ComputePool, and ends the engines, each of which first does `last`. The last call. Errors: the
-  // first engine's that has one.
+  // Ends the threads as ~ComputePool does, and then each engine, with which `last` is called before. No other call may
+  // follow. Errors: the first engine's that has one.
   using Last = std::function<absl::Status(engine::Engine&)>;
   absl::Status end(Last last = [](engine::Engine&) { return absl::OkStatus(); });
   // With all engines.

@@ -225,6 +225,7 @@ void Attempt::on(const CheckpointOpened& opened) {
 
 void Attempt::on(const CheckpointCounted& counted) {
   if (saving_copies()) return go_on_from_emergency_checkpoint(replication_->counted(counted.status));
+  // The checkpoint had the servers' remaining versions, and the attempt has ended since.
   if (!checkpoints_.writing()) return;
   result_.Update(checkpoints_.counted(counted.status, at_, time(at_)));
   finish_if_done();

@@ -64,8 +64,6 @@ absl::Status RunCheckpoints::lost(ServerId server, const std::string& why, Stead
 }
 
 absl::Status RunCheckpoints::counted(const absl::Status& status, SteadyTime at, Time time) {
-  // The checkpoint had the servers' remaining versions, and the attempt has ended since.
-  if (!writing()) return absl::OkStatus();
   if (const auto one = checkpoints_.counted(status)) return failed(one, at);
   out_.put(control::SideWork{
       .at = time, .kind = control::SideWork::Kind::kCheckpoint, .version = *newest(), .took = at - since_});

@@ -1,5 +1,5 @@
-// The checkpoints of a run that trains: the ones that are due, the ones that somebody wishes for, and the tries
-// after one that failed. It tells people of them. Pure.
+// The checkpoints of a run that trains. Some are due, some are asked for, and one that failed is tried again. People are
+// told of the last two. Pure.
 #pragma once
 
 #include <functional>
@@ -28,11 +28,10 @@ class RunCheckpoints {
   // Whether a try failed, and it is too early for the next one.
   bool waits(SteadyTime at) const { return retries_.waiting(at); }
 
-  // Somebody wants a checkpoint; `why`: a few words for people. No effect once the run ends.
+  // Asks for a checkpoint. `why`: a few words for people. No effect once the run ends.
   void want(const std::string& why);
-  // Whether a checkpoint of that version, which is the newest, should be written because somebody wants it.
-  // A checkpoint that is under way may be of an older version, so the wish waits for its end, and for the first
-  // commit.
+  // Whether a checkpoint was asked for and may be written now. `version`: the newest. A checkpoint that is under way may
+  // be of an older version, so the new one waits for its end, and for the first commit.
   bool is_wanted(Version version, SteadyTime at);
 
   // The run ends: the last checkpoint is tried at once, and a few times.
@@ -43,7 +42,7 @@ class RunCheckpoints {
   // These functions return an error if the last checkpoint cannot be written.
   absl::Status opened(const absl::StatusOr<std::string>& folder, SteadyTime at);
   absl::Status written(ServerId server, const wire::ServerWritten& message, SteadyTime at);
-  // `time`: the job's.
+  // `time`: the job's. Requires: writing().
   absl::Status counted(const absl::Status& status, SteadyTime at, Time time);
   // Files that a server was writing end with it.
   absl::Status lost(ServerId server, const std::string& why, SteadyTime at);
