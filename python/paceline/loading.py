@@ -276,7 +276,11 @@ class AheadLoader:
         torch looks while it waits for a batch. Otherwise it counts on SIGCHLD, for which a program may have a handler
         of its own, and which Python hears only between two operations.
         """
-        dead = [str(one.pid) for one in self._batches._workers if not one.is_alive()] if self._batches else []
+        dead = (
+            [str(one.pid) for one in self._batches._workers if not one.is_alive()]
+            if self._batches is not None
+            else []
+        )
         if dead:
             raise RuntimeError(f"the loader process {', '.join(dead)} of this program has died")
 

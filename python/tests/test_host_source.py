@@ -52,7 +52,7 @@ def opened_by(files: Path) -> list[int]:
 
 @contextlib.contextmanager
 def limit(seconds: int) -> Iterator[None]:
-    """What would wait for ever raises instead."""
+    """Raises instead of waiting for ever."""
 
     def over(number: int, frame: object) -> None:
         raise AssertionError(

@@ -35,8 +35,8 @@ _FAILED = -1  # in the place of the bytes: the reader could not answer
 _COSTLY_SECONDS = 10
 _MOST_BYTES_AHEAD = 1 << 16  # records of larger answers would take much memory
 
-# The sockets of this process. A fork of it that kept one would hide its death from the other side, which would wait for
-# an answer, or for room to send one, as long as the fork lives.
+# The sockets of this process. A fork that kept one would hide this process's death from the other side, which would
+# wait for an answer, or for room to send one, as long as the fork lives.
 _SOCKETS: weakref.WeakSet[socket.socket] = weakref.WeakSet()
 
 
@@ -280,7 +280,7 @@ class Reader:
         self._selector = selectors.DefaultSelector()
         self._selector.register(listener, selectors.EVENT_READ)
         self._asked: dict[socket.socket, bytearray] = {}
-        self._answers: dict[socket.socket, memoryview] = {}  # those that were not taken yet, as far as they were not
+        self._answers: dict[socket.socket, memoryview] = {}  # the parts that were not taken yet
         self._ahead = ReadAhead(source)
 
     def serve(self) -> None:

@@ -107,7 +107,7 @@ class MdsFolder(Files):
 
 
 def _fault(shard: Any) -> str:
-    """What is wrong with a shard's entry in the index; empty: nothing."""
+    """Says what is wrong with a shard in the index; empty: nothing is."""
     if not isinstance(shard, dict):
         return f"a shard is {shard!r:.60}"
     data = shard.get("raw_data")
