@@ -51,7 +51,7 @@ count = 2
 
 SHARDS = [list(range(10)), list(range(10, 30)), list(range(30, 45))]
 FEWER = [SHARDS[0], SHARDS[1][:-1], SHARDS[2]]
-MOVED = [SHARDS[0], SHARDS[1][:-1], [29, *SHARDS[2]]]  # as many in all
+MOVED = [SHARDS[0], SHARDS[1][:-1], [29, *SHARDS[2]]]  # one record is in another shard
 
 
 def trained_on(folder: Path, kind: str, others: list[list[int]], rename: bool = False) -> tuple[list[int], str, int]:

@@ -74,7 +74,13 @@ def test_the_death_of_a_loader_process_shows_while_no_message_comes(noisy: Noisy
     ahead.get(load(1))
     ours, theirs = socket.socketpair()
     channel = Channel(ours.detach())
-    channel.while_waiting = ahead.check
+    deadline = time.monotonic() + 60
+
+    def look() -> None:
+        ahead.check()
+        assert time.monotonic() < deadline
+
+    channel.while_waiting = look
     # The program has a handler of its own, so nothing interrupts it.
     before = signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     with theirs:
