@@ -315,6 +315,20 @@ TEST(Estimates, ALinkThatIsOnlySeenBesideOthersChangesAsThatDoes) {
 }
 
 // Four devices on links that are said to be alike, and a fifth on others.
+TEST(Measurements, ADeviceThatTakesTheMeasuredTimesIsAsFastAsItWas) {
+  Problem problem;
+  // A line through these times is 6 ms at 4 samples.
+  problem.model.layers = {{.work_ms = 1, .fixed_ms = 2, .measured = {{2, 10}, {4, 11}}}};
+  problem.cluster.devices.resize(1);
+  problem.cluster.links.resize(1);
+  problem.batch = 8;
+  problem.micro_batches = {4};
+  Measurements measurements(problem);
+  const Plan plan{{{{0}, {}, 8}}, 4};
+  measurements.add({.stages = {{0, 0, 1, 8, 2, 2 * 11}}}, plan);
+  EXPECT_NEAR(measurements.problem().cluster.devices[0].speed, 1, 1e-9);
+}
+
 TEST(Measurements, ALinkThatNothingIsKnownOfIsAsGoodAsOthersOfItsKind) {
   Problem problem;
   problem.model.layers.resize(1);
