@@ -94,14 +94,14 @@ class OthersShare:
         return max(0.0, busy - (self._ours() - self._own)) / whole
 
 
-def measured(folder: Path, name: str, job: str) -> tuple[float, dict[str, float]]:
+def measured(folder: Path, name: str, job: str) -> tuple[float, dict[str, tuple[float, float]]]:
     """Samples a second, and the most megabytes that each device's process had allocated while it computed."""
     (folder / "job.toml").write_text(job)
     run([executable(), "train", "job.toml"], folder, PREDICTIONS=str(folder), **counting())
     [summary] = folder.glob("runs/*/summary.json")
     commits = json.loads(summary.read_text())["training"]
     (since, before, _), (until, after, _) = commits[SKIPPED - 1], commits[-1]
-    memory = {one.stem: json.loads(one.read_text()) for one in folder.glob("*.memory")}
+    memory = {one.stem: tuple(json.loads(one.read_text())) for one in folder.glob("*.memory")}
     return (after - before) / (until - since), memory
 
 
@@ -120,7 +120,9 @@ def turn(name: str, speeds: list[float], updates: int, kernels: float) -> dict[s
         for device, predicted, weights, gradients in zip(
             replica["devices"], replica["memory_mb"], replica["weights_mb"], replica["gradients_mb"]
         ):
-            used = own[device] - kernels + weights + gradients
+            most, kept = own[device]
+            # PyTorch may have had its memory before the first micro-batch.
+            used = most - min(kernels, max(0.0, kept)) + weights + gradients
             found.append({"device": device, "predicted_mb": predicted, "used_mb": used})
         return {
             "predicted": plan["samples_per_s"],

@@ -1,7 +1,8 @@
 """Ten small models for `./dev bench predictions`: predictions_program.py MODEL UPDATES.
 
 At the end each process writes the most memory that it had to a file of the folder PREDICTIONS, if there is one.
-It does not count what it had before its first micro-batch, nor the copy of the weights that it gets when the run ends.
+It does not count what it had before its first micro-batch,
+nor the copy of the weights that it gets when the run ends. Beside it is how much of this it kept between two batches.
 `predictions_program.py MODEL kernels` prints what PyTorch keeps once a process has computed.
 """
 
@@ -249,7 +250,8 @@ def main() -> None:
     data = torch.utils.data.TensorDataset(*subject.samples(int(sys.argv[2]) * subject.batch))
     paceline.run(model, data, loss, optimizer=optimizer, epochs=1)
     if folder:
-        Path(folder, f"{worker_name()}.memory").write_text(json.dumps(max(seen) - begins[0]))
+        kept = min(begins[subject.batch // subject.micro_batch :])  # between two batches
+        Path(folder, f"{worker_name()}.memory").write_text(json.dumps([max(seen) - begins[0], kept - begins[0]]))
 
 
 def worker_name() -> str:
