@@ -99,6 +99,25 @@ const Worker* WorkerTable::with_memory(HostPlace host, const std::string& gradie
   return nullptr;
 }
 
+std::vector<DevicePlace> WorkerTable::missing() const {
+  std::vector<DevicePlace> missing = devices();
+  std::erase_if(missing, [this](DevicePlace device) { return here(device); });
+  return missing;
+}
+
+std::vector<std::string> WorkerTable::names(const std::vector<DevicePlace>& devices) const {
+  std::vector<std::string> names;
+  for (const DevicePlace device : devices)
+    names.push_back(places_[static_cast<std::size_t>(device.value())].name);
+  return names;
+}
+
+std::set<HostPlace> WorkerTable::hosts() const {
+  std::set<HostPlace> hosts;
+  for (const auto& [peer, worker] : workers_) hosts.insert(worker.host);
+  return hosts;
+}
+
 std::vector<std::pair<WorkerPeer, std::string>> WorkerTable::silent(SteadyTime now) const {
   std::vector<std::pair<WorkerPeer, std::string>> found;
   for (const auto& [peer, worker] : workers_) {
