@@ -62,11 +62,9 @@ void Attempt::on(const TimePassed&) {
   const bool hears = hearing_.is_good(course_.at());
   if (hears) give_up_silent();
   if (hears) servers_.give_up_missed();
-  course_.save_newer_version();
-  if (hears) end_look();
-  give_up_hosts();
+  if (Start* start = course_.start())
+    go_on_starting(start->time_passed(course_.at(), hearing_.listened(), hears));
   workers_.give_up_without_replicas(hearing_.listened());
-  workers_.begin_without_missing(hearing_.listened());
   workers_.tell_of_gone_before_start();
   course_.time_passed();
 }
@@ -75,14 +73,6 @@ void Attempt::on(const WokeUp&) {
   if (course_.controller() == nullptr) return;
   const absl::Status status = workers_.tell_controller(control::TimerRang{});
   PACELINE_CHECK(status.ok(), "{}", message_of(status));
-}
-
-void Attempt::on(const RestartKept&) {
-  Start* start = course_.start();
-  if (start == nullptr) return;
-  start->has_copy();
-  course_.save_newer_version();
-  course_.start_servers_if_ready();
 }
 
 // ---- The evaluator
@@ -94,8 +84,7 @@ void Attempt::on(const EvaluatorSaid& said) {
     measuring.hear(course_.at());
     if (said.message.has_heartbeat()) workers_.note_process("evaluator", said.message.heartbeat());
   }
-  if (said.message.has_hello() && course_.disconnecting())
-    return out_.send_disconnect(said.peer, course_.disconnect_order());
+  if (said.message.has_hello() && course_.turns_away(said.peer)) return;
   const bool welcome = said.message.has_hello() && measuring.take(said.peer, options_.job_toml, course_.at());
   const bool measured = said.message.has_evaluated() && measuring.is(said.peer);
   if (measured) on_evaluated(said.message.evaluated());
@@ -151,21 +140,18 @@ void Attempt::give_up_silent() {
   lose_evaluator();
 }
 
-void Attempt::end_look() {
-  if (const Start* start = course_.start()) {
-    if (const auto why = start->why_look_is_over()) course_.go_back(*why);
-  }
-}
-
-// A job goes back to its start with all its hosts, as long as they may come.
-void Attempt::give_up_hosts() {
-  const Start* start = course_.start();
-  if (start == nullptr) return;
-  if (const absl::Status all = start->check_hosts(hearing_.listened()); !all.ok()) return course_.fail(all);
-  const auto lost = start->lost_hosts(hearing_.listened());
-  if (!lost) return;
-  lost_hosts_ = lost->hosts;
-  course_.go_back(lost->why);
+void Attempt::go_on_starting(Start::Step step) {
+  std::visit(Overloaded{
+                 [](std::monostate) {},
+                 [&](RecoveryVote::Found& newer) { course_.save(std::move(newer)); },
+                 [&](const Start::GoBack& back) {
+                   lost_hosts_ = back.without;
+                   course_.go_back(back.why);
+                 },
+                 [&](const absl::Status& failure) { course_.fail(failure); },
+                 [&](const Start::Absent& absent) { workers_.begin_without(absent); },
+             },
+             step);
 }
 
 // ---- Orders

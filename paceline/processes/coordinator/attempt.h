@@ -85,15 +85,14 @@ class Attempt {
   void on(const RecordingFailed& failed) { course_.fail(failed.why); }
   void on(const CheckpointOpened& opened) { course_.opened(opened.folder); }
   void on(const CheckpointCounted& counted) { course_.counted(counted.status); }
-  void on(const RestartKept&);
+  void on(const RestartKept&) { course_.has_copy(); }
   void on(const PlanFound& found) { workers_.take(found); }
 
   // The evaluator, and waiting.
   void on_evaluated(const wire::Evaluated& message);
   void lose_evaluator();
   void give_up_silent();
-  void end_look();
-  void give_up_hosts();
+  void go_on_starting(Start::Step step);
 
   // Orders of the Controller.
   void carry_out(const control::Order& order, const TimedController::ReleasedNext& released);

@@ -67,6 +67,11 @@ absl::Status Course::make_controller(std::int64_t dataset_size, DataOrder data_o
   return absl::OkStatus();
 }
 
+absl::Status Course::take(decltype(control::Fact::what) what) {
+  if (start_ && std::holds_alternative<control::ReplicaJoined>(what)) start_->told_of_replica();
+  return controller_->take(at_, std::move(what));
+}
+
 // ---- The ways on
 
 void Course::enter(Phase next) {
@@ -93,13 +98,27 @@ void Course::measure_restart() {
   processes_.measuring.committed(record, now(), controller_->finished());
 }
 
-void Course::save_newer_version() {
+void Course::came(ServerId server, const wire::Ballot& ballot) {
   if (!start_) return;
-  auto newer = start_->newer_version(at_);
-  if (!newer) return;
-  lost_why_ = fmt::format("the servers still had version {}", newer->snapshot.state.version);
+  start_->came(server, ballot, at_);
+  save_or_start();
+}
+
+void Course::has_copy() {
+  if (!start_) return;
+  start_->has_copy();
+  save_or_start();
+}
+
+void Course::save_or_start() {
+  if (auto newer = start_->newer_version(at_)) return save(*std::move(newer));
+  start_servers_if_ready();
+}
+
+void Course::save(RecoveryVote::Found newer) {
+  lost_why_ = fmt::format("the servers still had version {}", newer.snapshot.state.version);
   enter(Phase::kSavingCopies);
-  replication_->take_up(*std::move(newer));
+  replication_->take_up(std::move(newer));
 }
 
 void Course::time_passed() {
@@ -140,7 +159,7 @@ void Course::end_training() {
 }
 
 void Course::fail(absl::Status status) {
-  if (disconnecting() || phase_ == Phase::kWentBack) return;
+  if (decided()) return;
   result_.Update(status);
   end_training();
   send_disconnect();
@@ -160,7 +179,7 @@ void Course::go_back(const std::string& why) {
 }
 
 void Course::lose_server(std::optional<ServerId> server, const std::string& why) {
-  if (phase_ == Phase::kWentBack || disconnecting()) return;
+  if (decided()) return;
   const bool copied = replication_ && (started() || saving_copies());
   if (!copied || !result_.ok()) return go_back(why);
   if (!saving_copies()) {

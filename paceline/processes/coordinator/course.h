@@ -56,7 +56,7 @@ class Course {
   absl::Status make_controller(std::int64_t dataset_size, DataOrder data_order);
   // Null until then.
   const TimedController* controller() const { return controller_.get(); }
-  absl::Status take(decltype(control::Fact::what) what) { return controller_->take(at_, std::move(what)); }
+  absl::Status take(decltype(control::Fact::what) what);
   bool plans_anew() const { return controller_ != nullptr && controller_->plans_anew(); }
   // The newest version; 0 before the data are known.
   Version version() const { return controller_ == nullptr ? Version(0) : controller_->version(); }
@@ -68,8 +68,12 @@ class Course {
 
   // Starts the servers if all they need is here.
   void start_servers_if_ready();
-  // Has the servers write a newer version than the restart, if they still have one.
-  void save_newer_version();
+  // A server came, with this ballot.
+  void came(ServerId server, const wire::Ballot& ballot);
+  // Another host has a copy of the restart's checkpoint, or never will.
+  void has_copy();
+  // Has the servers write a version that is newer than the restart.
+  void save(RecoveryVote::Found newer);
   void stop(const StopWanted& wanted);
   void stop(const std::string& why, control::FinishCause cause = control::FinishCause::kStopped);
   // No plan is possible any more.
@@ -109,15 +113,24 @@ class Course {
   const absl::Status& result() const { return result_.ok() ? no_plan_ : result_; }
   // The first request for a stop, if the job is not done.
   std::optional<StopWanted> interrupted() const;
-  wire::Disconnect disconnect_order() const;
+  // Tells a process that comes at the end how the run has ended. Returns false before the end.
+  template <class Peer>
+  bool turns_away(Peer peer) {
+    if (disconnecting()) out_.send_disconnect(peer, disconnect_order());
+    return disconnecting();
+  }
 
  private:
   void enter(Phase next);
+  // No process changes the outcome any more.
+  bool decided() const { return disconnecting() || phase_ == Phase::kWentBack; }
+  void save_or_start();
   void end_training();
   void measure_restart();
   void go_on_from_emergency_checkpoint(const absl::Status& step);
   void write_wanted_checkpoint();
   bool workers_take_last();
+  wire::Disconnect disconnect_order() const;
   void send_disconnect();
 
   const AttemptOptions& options_;

@@ -23,8 +23,7 @@ void ServerMembership::take(const ServerSaid& said) {
 }
 
 void ServerMembership::on_hello(ServerPeer peer, const wire::ServerHello& hello) {
-  if (course_.disconnecting()) return out_.send_disconnect(peer, course_.disconnect_order());
-  if (course_.saving_copies()) return;
+  if (course_.turns_away(peer) || course_.saving_copies()) return;
   // A launcher starts a server only once the one before has ended, and that end may come to be known later.
   if (const auto before = servers_.in_place_of(hello); before && is_kept_here(*before, hello.kept())) {
     miss(*before, fmt::format("server {} died", *before));
@@ -34,9 +33,7 @@ void ServerMembership::on_hello(ServerPeer peer, const wire::ServerHello& hello)
     return out_.refuse(peer, refusal->why, refusal->reason);
   const ServerId server = *servers_.server_of(peer);
   if (missed_.contains(server)) return take_up(server, hello.kept());
-  if (Start* start = course_.start()) start->came(server, hello.ballot(), course_.at());
-  course_.save_newer_version();
-  course_.start_servers_if_ready();
+  course_.came(server, hello.ballot());
 }
 
 // A run needs a right server: an error is the server's end.
@@ -190,7 +187,7 @@ void ServerMembership::lose_gradient(ServerId server, const wire::ServerFailed& 
 
 void ServerMembership::leave(ServerPeer peer) {
   const std::optional<ServerId> server = servers_.leave(peer);
-  if (server && !course_.disconnecting()) miss(*server, fmt::format("server {} died", *server));
+  if (server) miss(*server, fmt::format("server {} died", *server));
   course_.finish_if_done();
 }
 

@@ -67,13 +67,6 @@ std::optional<RecoveryVote::Found> Start::newer_version(SteadyTime at) {
   return std::nullopt;
 }
 
-std::optional<std::string> Start::why_look_is_over() const {
-  if (!options_.only_look_without || awaits_copy_) return std::nullopt;
-  if (!vote_) return "the servers have nothing newer";
-  if (!all_awaited_servers_here()) return std::nullopt;
-  return kNoWholeVersion;
-}
-
 bool Start::all_awaited_servers_here() const {
   const std::vector<HostRank> without = options_.only_look_without.value_or(std::vector<HostRank>{});
   const ServerFleet& servers = processes_.servers;
@@ -152,8 +145,26 @@ absl::StatusOr<const Worker*> Start::refused_weights(ServerId server) {
   return first_weights_.owner(server);
 }
 
-// ---- The hosts
+// ---- Waiting
 
+Start::Step Start::time_passed(SteadyTime at, SteadyTime::duration listened, bool hears) {
+  if (auto newer = newer_version(at)) return *std::move(newer);
+  if (const auto over = why_look_is_over(); over && hears) return GoBack{*over};
+  if (absl::Status hosts = check_hosts(listened); !hosts.ok()) return hosts;
+  if (auto lost = lost_hosts(listened)) return *std::move(lost);
+  if (auto absent = overdue(listened)) return *std::move(absent);
+  return std::monostate();
+}
+
+// An attempt that only looks for a newer version ends once there is none, or it cannot be complete.
+std::optional<std::string> Start::why_look_is_over() const {
+  if (!options_.only_look_without || awaits_copy_) return std::nullopt;
+  if (!vote_) return "the servers have nothing newer";
+  if (!all_awaited_servers_here()) return std::nullopt;
+  return kNoWholeVersion;
+}
+
+// People start the hosts of a new run, maybe minutes apart.
 absl::Status Start::check_hosts(std::chrono::duration<double> listened) const {
   if (options_.job.hosts == 1 || options_.again || listened < kStartPatience) return absl::OkStatus();
   const std::vector<HostRank> missing = processes_.servers.missing();
@@ -164,7 +175,8 @@ absl::Status Start::check_hosts(std::chrono::duration<double> listened) const {
                   fmt::join(missing, ", host "), kStartPatience.count()));
 }
 
-std::optional<Start::LostHosts> Start::lost_hosts(std::chrono::duration<double> listened) const {
+// A run that has begun before goes on without hosts that did not come back. This host is here.
+std::optional<Start::GoBack> Start::lost_hosts(std::chrono::duration<double> listened) const {
   const double patience_s = options_.hosts_start
                                 ? std::max<double>(kStartPatience.count(), options_.job.host_patience_s)
                                 : options_.job.host_patience_s;
@@ -174,7 +186,7 @@ std::optional<Start::LostHosts> Start::lost_hosts(std::chrono::duration<double> 
   if (lost.empty()) return std::nullopt;
   std::string why = fmt::format("host {} did not come back within {} s; going on without it",
                                 fmt::join(lost, ", host "), patience_s);
-  return LostHosts{std::move(lost), std::move(why)};
+  return GoBack{std::move(why), std::move(lost)};
 }
 
 // ---- The devices and replicas

@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include <absl/status/status.h>
@@ -35,8 +36,6 @@ class Start {
   // The newer version that the servers should write now; nothing if they have none, or while another server is
   // worth waiting for.
   std::optional<RecoveryVote::Found> newer_version(SteadyTime at);
-  // The reason to end an attempt that only looks for a newer version; nothing while there may be one.
-  std::optional<std::string> why_look_is_over() const;
   // Another host has a copy of the restart's checkpoint, or never will.
   void has_copy() { awaits_copy_ = false; }
   bool awaits_copy() const { return awaits_copy_; }
@@ -52,26 +51,26 @@ class Start {
   // Has servers without weights read another worker's.
   void give_weights() { first_weights_.give(); }
 
-  // ---- The hosts, all of whose servers are waited for. `listened`: see Hearing.
+  // ---- Waiting
 
-  // Errors: Unavailable when a host of a new run has not come. People start these hosts, maybe minutes apart.
-  absl::Status check_hosts(std::chrono::duration<double> listened) const;
-  struct LostHosts {
-    std::vector<HostRank> hosts;
+  // The attempt is lost: another one goes on, without these hosts.
+  struct GoBack {
     std::string why;
+    std::vector<HostRank> without{};
   };
-  // The hosts of a run that has begun before without which it goes on, because they did not come back. This host is
-  // here.
-  std::optional<LostHosts> lost_hosts(std::chrono::duration<double> listened) const;
-
-  // ---- The devices and replicas
-
+  // Devices whose workers a later attempt has waited for long enough.
   struct Absent {
     std::vector<DevicePlace> devices;
     std::string why;
   };
-  // The devices whose workers a later attempt has waited for long enough; nothing before. `listened`: see Hearing.
-  std::optional<Absent> overdue(SteadyTime::duration listened);
+  // A newer version to save; the end of the attempt; the reason why the run fails; the devices to begin without.
+  using Step = std::variant<std::monostate, RecoveryVote::Found, GoBack, absl::Status, Absent>;
+  // The next step, if it is time for one. Another one may be due at the next tick. `listened`: see Hearing; `hears`:
+  // whether this process has listened for a while.
+  Step time_passed(SteadyTime at, SteadyTime::duration listened, bool hears);
+
+  // ---- The devices and replicas
+
   // The run begins without these, once there is a plan for that. A worker that comes later joins the run.
   void begin_without(const Absent& absent);
   void came(DevicePlace device) { missing_.came(device); }
@@ -84,6 +83,10 @@ class Start {
 
  private:
   bool all_awaited_servers_here() const;
+  std::optional<std::string> why_look_is_over() const;
+  absl::Status check_hosts(std::chrono::duration<double> listened) const;
+  std::optional<GoBack> lost_hosts(std::chrono::duration<double> listened) const;
+  std::optional<Absent> overdue(SteadyTime::duration listened);
   absl::StatusOr<std::optional<std::string>> card_for_shards() const;
   wire::ServerStart start_order(const std::string& card, bool announce) const;
   void end_vote() {

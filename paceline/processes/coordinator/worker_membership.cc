@@ -43,7 +43,7 @@ void WorkerMembership::take(const WorkerSaid& said) {
 }
 
 void WorkerMembership::on_hello(WorkerPeer peer, const std::string& name, const std::string& from) {
-  if (course_.disconnecting()) return out_.send_disconnect(peer, course_.disconnect_order());
+  if (course_.turns_away(peer)) return;
   const std::optional<std::string> wrong = contributions_.why_given_up(name);
   const auto refusal = wrong ? Refusal{*wrong} : workers_.take_place(peer, name, course_.at());
   if (refusal) {
@@ -185,7 +185,6 @@ absl::Status WorkerMembership::mapped(ServerId server, const wire::ServerMapped&
 absl::Status WorkerMembership::join_those_that_are_whole() {
   for (auto& [id, replica] : replicas_.all()) {
     if (!replica.whole || std::exchange(replica.joined, true)) continue;
-    if (Start* start = course_.start()) start->told_of_replica();
     const planner::PlannedReplica& planned = replicas_.plan().replicas[replica.place];
     control::ReplicaJoined fact{id, config::replica_name(options_.job, planned), planned.samples};
     if (course_.controller()->follows_a_plan()) fact.place = static_cast<std::int32_t>(replica.place);
@@ -295,12 +294,13 @@ void WorkerMembership::remove(WorkerPeer peer, const std::string& why,
                               std::optional<std::int64_t> least_batch) {
   const Worker* worker = workers_.find(peer);
   if (worker == nullptr) return;
-  if (course_.open()) out_.tell(fmt::format("{} left: {}", worker->name, why));
+  const bool open = course_.open();
+  if (open) out_.tell(fmt::format("{} left: {}", worker->name, why));
   std::string of_stage = why;
   std::optional<LiveReplica> replica;
   if (worker->replica) replica = take_out(*worker, of_stage);
   const Worker gone = *workers_.remove(peer);
-  if (!course_.open()) return;
+  if (!open) return;
   if (replica) leave(*replica, of_stage, least_batch);
   follow_plans();
   wire::ServerOrder order;

@@ -39,8 +39,8 @@ class WorkerMembership {
   // Gives a run up that has had no replica for too long. Workers that died are started again only with the next
   // attempt. `listened`: see Hearing.
   void give_up_without_replicas(SteadyTime::duration listened);
-  // Begins a later attempt without workers that did not come in time.
-  void begin_without_missing(SteadyTime::duration listened);
+  // Begins a later attempt without workers that did not come in time. Requires: it is starting.
+  void begin_without(const Start::Absent& absent);
   // The planner hears of devices that are gone only with the first tick of the training, because until the start they
   // could have come back. A plan with one of them would wait in vain.
   void tell_of_gone_before_start();

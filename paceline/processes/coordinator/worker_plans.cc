@@ -49,17 +49,14 @@ void WorkerMembership::give_up_without_replicas(SteadyTime::duration listened) {
                       fmt::format("no replica has been here for {} s", options_.job.host_patience_s));
 }
 
-void WorkerMembership::begin_without_missing(SteadyTime::duration listened) {
-  Start* start = course_.start();
-  const auto absent = start != nullptr ? start->overdue(listened) : std::nullopt;
-  if (!absent) return;
+void WorkerMembership::begin_without(const Start::Absent& absent) {
   if (!processes_.servers.told_to_start()) {
     const bool any_host_empty = std::ssize(workers_.hosts()) < options_.job.hosts;
-    if (any_host_empty) course_.lose_server(std::nullopt, absent->why + ", and a host has no worker");
+    if (any_host_empty) course_.lose_server(std::nullopt, absent.why + ", and a host has no worker");
     return;
   }
-  start->begin_without(*absent);
-  for (const DevicePlace device : absent->devices) {
+  course_.start()->begin_without(absent);
+  for (const DevicePlace device : absent.devices) {
     if (!course_.plans_anew() || !course_.open()) break;
     gone_before_start_.erase(device);
     tell(control::DeviceLeft{device.value()});
@@ -104,7 +101,6 @@ std::int64_t WorkerMembership::joined_replicas() const {
 
 // The Controller, which waits for as many as were planned: one more has come and gone.
 void WorkerMembership::tell_of_nobody(const std::string& name, const std::string& why) {
-  if (Start* start = course_.start()) start->told_of_replica();
   const ReplicaId nobody = replicas_.of_nobody();
   absl::Status told = tell_controller(control::ReplicaJoined{nobody, name, 1});
   told.Update(tell_controller(control::ReplicaLeft{nobody, why}));
