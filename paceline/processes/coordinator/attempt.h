@@ -6,7 +6,7 @@
 // from the first worker's initial weights or from a checkpoint → workers join, and take their roles in
 // replicas → facts and orders → the last evaluation and checkpoint → a disconnect to all.
 //
-// Its parts: Processes (who is here), Course (the phase, and the ways on), Start (what it waits for before it trains),
+// Its parts: Processes (who is here), Start (the wait before it trains), Course (the phase, and the ways on),
 // WorkerMembership and ServerMembership. A part calls only those before it; this class gives them the events, and
 // carries out the Controller's orders.
 #pragma once

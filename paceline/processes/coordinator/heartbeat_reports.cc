@@ -9,7 +9,7 @@ namespace paceline::coordinator {
 
 void HeartbeatReports::note_process(const std::string& name, const wire::Heartbeat& beat, Time at) {
   if (beat.resident_bytes() <= 0) return;
-  store::ProcessReport report{at, name, beat.resident_bytes()};
+  control::ProcessReport report{at, name, beat.resident_bytes()};
   for (const wire::SentBytes& sent : beat.sent()) {
     const ServerId to(sent.host());
     if (!servers_.has(to) || report.sent.size() >= 2 * servers_.size()) continue;

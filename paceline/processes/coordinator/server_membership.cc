@@ -7,10 +7,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "paceline/base/printable.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/decisions/control/divergence.h"
 #include "paceline/processes/coordinator/measured_time.h"
-#include "paceline/records/store/strict_json.h"
 
 namespace paceline::coordinator {
 
@@ -97,7 +97,7 @@ absl::Status ServerMembership::note_updates(ServerId server, const wire::ServerM
 absl::Status ServerMembership::on_started(ServerId server, const wire::ServerStarted& started) {
   if (missed_.contains(server) && !started.error().empty()) {
     course_.lose_server(server, fmt::format("{}, and could not go on: {}", missed_.why(server),
-                                            store::printable(started.error(), store::kLongestError)));
+                                            printable(started.error(), kLongestError)));
     return absl::OkStatus();
   }
   if (!started.error().empty()) return on_no_weights(server, started.error());
@@ -120,11 +120,11 @@ absl::Status ServerMembership::on_back(ServerId server, Version version) {
 void ServerMembership::tell_where_weights_are(const wire::ServerStarted& started, bool is_back) {
   if (!started.card().empty() && !is_back)
     out_.tell_and_remember(fmt::format("weights and optimizer state are in the memory of {}",
-                                       store::printable(started.card(), store::kLongestError)));
+                                       printable(started.card(), kLongestError)));
   if (!started.why_host().empty())
     out_.tell_and_remember(
         fmt::format("weights and optimizer state are in the host's memory and not in the GPU's: {}",
-                    store::printable(started.why_host(), store::kLongestError)));
+                    printable(started.why_host(), kLongestError)));
 }
 
 absl::Status ServerMembership::on_no_weights(ServerId server, const std::string& error) {
@@ -134,7 +134,7 @@ absl::Status ServerMembership::on_no_weights(ServerId server, const std::string&
   PACELINE_ASSIGN_OR_RETURN(const Worker* const worker, start->refused_weights(server));
   if (worker != nullptr)
     workers_.send_away(worker->peer, fmt::format("server {} cannot read its weights: {}", server,
-                                                 store::printable(error, store::kLongestError)));
+                                                 printable(error, kLongestError)));
   start->give_weights();
   return absl::OkStatus();
 }

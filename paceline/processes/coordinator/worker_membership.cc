@@ -7,6 +7,7 @@
 
 #include "paceline/base/check.h"
 #include "paceline/base/counted.h"
+#include "paceline/base/printable.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/base/status_message.h"
 #include "paceline/formats/config/planning.h"
@@ -15,7 +16,6 @@
 #include "paceline/processes/coordinator/group_reduction.h"
 #include "paceline/processes/coordinator/reader_slots.h"
 #include "paceline/processes/coordinator/worker_orders.h"
-#include "paceline/records/store/strict_json.h"
 
 namespace paceline::coordinator {
 
@@ -171,9 +171,8 @@ absl::Status WorkerMembership::mapped(ServerId server, const wire::ServerMapped&
   LiveReplica* replica = replicas_.find(ReplicaId(mapped.replica()));
   if (replica == nullptr || !replica->told_servers || replica->whole) return absl::OkStatus();
   if (!mapped.error().empty()) {
-    send_away(replica->workers.front()->peer,
-              fmt::format("server {} cannot read its gradient: {}", server,
-                          store::printable(mapped.error(), store::kLongestError)));
+    send_away(replica->workers.front()->peer, fmt::format("server {} cannot read its gradient: {}", server,
+                                                          printable(mapped.error(), kLongestError)));
     return absl::OkStatus();
   }
   replica->mapped_by.insert(server);
@@ -214,9 +213,9 @@ absl::Status WorkerMembership::on_too_few(const Worker& worker, const wire::TooF
   if (!helps) return absl::FailedPreconditionError("its program failed");
   const WorkerPeer peer = worker.peer;
   const std::string why = fmt::format("its program failed on {}", counted(replica->lease.size(), "sample"));
-  out_.tell_and_remember(fmt::format(
-      "{}: {}. From now on a batch has at least {} samples, and {} starts its program again", worker.name,
-      store::printable(said.why(), store::kLongestError), said.least(), worker.name));
+  out_.tell_and_remember(
+      fmt::format("{}: {}. From now on a batch has at least {} samples, and {} starts its program again",
+                  worker.name, printable(said.why(), kLongestError), said.least(), worker.name));
   out_.give_up(peer, why);
   remove(peer, why, said.least());
   return absl::OkStatus();
@@ -238,14 +237,13 @@ bool WorkerMembership::counts(const Worker& worker, const wire::WorkerReady& rea
   const LiveReplica& replica = *replicas_.find(*worker.replica);
   if (!replica.joined || place_of(replica, worker) != 0) return true;
   const bool alone = replica.workers.size() == 1;
-  const auto judged =
-      contributions_.judge({.worker = worker.name,
-                            .lease = replica.lease,
-                            .version = Version(ready.base()),
-                            .loss = alone ? std::optional(ready.loss()) : std::nullopt,
-                            .not_finite = store::printable(ready.not_finite(), store::kLongestError),
-                            .norm = ready.norm()},
-                           static_cast<std::size_t>(joined_replicas()));
+  const auto judged = contributions_.judge({.worker = worker.name,
+                                            .lease = replica.lease,
+                                            .version = Version(ready.base()),
+                                            .loss = alone ? std::optional(ready.loss()) : std::nullopt,
+                                            .not_finite = printable(ready.not_finite(), kLongestError),
+                                            .norm = ready.norm()},
+                                           static_cast<std::size_t>(joined_replicas()));
   switch (judged.verdict) {
     case Contributions::Verdict::kGood:
       return true;

@@ -8,7 +8,7 @@
 
 #include "paceline/base/check.h"
 #include "paceline/formats/config/one_line.h"
-#include "paceline/parameters/memory/weight_board.h"
+#include "paceline/processes/coordinator/reader_slots.h"
 
 namespace paceline::coordinator {
 
@@ -46,9 +46,7 @@ std::optional<Refusal> WorkerTable::take_place(WorkerPeer peer, const std::strin
 }
 
 // Beside the evaluator and the other hosts' servers.
-int WorkerTable::most_readers(std::int64_t hosts) {
-  return memory::WeightWriter::kSlots - 1 - static_cast<int>(hosts);
-}
+int WorkerTable::most_readers(std::int64_t hosts) { return kReaderSlots - 1 - static_cast<int>(hosts); }
 
 // Gives numbers in turn, so that one is reused as late as possible: a process that died may still hold a
 // version through its number.
