@@ -8,7 +8,7 @@
 
 namespace paceline::doctor {
 
-// What to know if `workers` of a host take its `cards` GPUs of NVIDIA in turn; nothing if each has one of its own. `mps`:
+// The finding if `workers` of a host take its `cards` GPUs of NVIDIA in turn; nothing if each has one of its own. `mps`:
 // NVIDIA's MPS runs here. Requires: cards > 0.
 std::optional<Finding> shared_cards(std::int64_t workers, std::int64_t cards, bool mps);
 
