@@ -5,12 +5,12 @@
 
 #include <algorithm>
 #include <array>
-#include <ctime>
 #include <utility>
 
 #include <absl/status/statusor.h>
 
 #include "paceline/base/check.h"
+#include "paceline/base/timespec.h"
 
 namespace paceline {
 
@@ -67,10 +67,7 @@ void EventLoop::run(std::chrono::milliseconds period, const Task& tick) {
 
 // Until a task is posted, a descriptor is ready, or the time has come.
 void EventLoop::sleep_until(SteadyTime when) {
-  const auto left = std::max(std::chrono::nanoseconds(when - std::chrono::steady_clock::now()),
-                             std::chrono::nanoseconds::zero());
-  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(left);
-  const timespec limit{.tv_sec = seconds.count(), .tv_nsec = (left - seconds).count()};
+  const timespec limit = timespec_of(when - std::chrono::steady_clock::now());
   std::array<pollfd, 2> events{pollfd{posted_.fd(), POLLIN, 0}, pollfd{watched_.get(), POLLIN, 0}};
   // After an error, for example a signal, the caller looks at everything.
   static_cast<void>(ppoll(events.data(), events.size(), &limit, nullptr));

@@ -1,5 +1,5 @@
 // Work handed to one thread by others: in order, each once, and nothing lost at the end without saying so.
-// And timers: each at its time, not before. And watched descriptors.
+// Timers ring at their time, not before, and watches tell of descriptors that are ready.
 #include "paceline/base/event_loop.h"
 
 #include <atomic>

@@ -1,5 +1,5 @@
 // The start of an attempt: for which processes it waits, from which version it goes on, and when its servers start.
-// It ends with the phase. Pure.
+// This object ends with the phase. Pure.
 //
 // A later attempt may find that its servers still have a newer version than the restart. The servers that came then
 // have every shard of it, and write it (Replication).

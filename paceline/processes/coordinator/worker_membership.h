@@ -1,5 +1,5 @@
 // The membership of workers in a run: how they come and go, the replicas that they form, and the plans by which they
-// form them. It makes the facts of which the Controller hears. Pure.
+// form them. This class makes the facts that the Controller takes. Pure.
 //
 // If plans may change, replicas join the run together, when all replicas of the plan are formed, so that no
 // round is less than a batch. When the remaining devices cannot hold the model, the run ends after a

@@ -6,7 +6,6 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
-#include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -47,11 +46,8 @@ class Connection {
   bool send(const Out& message) {
     const std::lock_guard lock(writing_);
     if (!local_) return stream_->Write(message);
-    const std::size_t bytes = message.ByteSizeLong();
-    if (bytes > kLongestFrame) return false;
-    std::string frame;
-    message.SerializeWithCachedSizesToArray(reinterpret_cast<std::uint8_t*>(Frames::add_to(frame, bytes)));
-    return local_->send(frame);
+    const std::size_t size = message.ByteSizeLong();
+    return size <= kLongestFrame && local_->send(framed(message, size));
   }
 
   // Orders are taken by one thread: next() and wait().

@@ -2,9 +2,9 @@
 
 #include <poll.h>
 
-#include <algorithm>
 #include <array>
-#include <ctime>
+
+#include "paceline/base/timespec.h"
 
 namespace paceline::rpc {
 
@@ -47,12 +47,7 @@ void LocalClient::sleep(short events, std::optional<steady_clock::time_point> un
   std::array<pollfd, 2> looked_at{pollfd{ended_.fd(), POLLIN, 0},
                                   pollfd{events != 0 ? socket_.get() : -1, events, 0}};
   timespec limit{};
-  if (until) {
-    const auto left =
-        std::max(std::chrono::nanoseconds(*until - steady_clock::now()), std::chrono::nanoseconds::zero());
-    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(left);
-    limit = {.tv_sec = seconds.count(), .tv_nsec = (left - seconds).count()};
-  }
+  if (until) limit = timespec_of(*until - steady_clock::now());
   // After an error, for example a signal, the caller looks at everything.
   static_cast<void>(ppoll(looked_at.data(), looked_at.size(), until ? &limit : nullptr, nullptr));
 }

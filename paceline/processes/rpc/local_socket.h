@@ -67,6 +67,15 @@ class Frames {
   std::size_t taken_ = 0;  // bytes of messages that next() returned
 };
 
+// A message of protobuf as a frame. Requires: `size` is its ByteSizeLong(), and at most kLongestFrame.
+template <class Message>
+std::string framed(const Message& message, std::size_t size) {
+  std::string frame;
+  char* const bytes = Frames::add_to(frame, size);
+  message.SerializeWithCachedSizesToArray(reinterpret_cast<std::uint8_t*>(bytes));
+  return frame;
+}
+
 // Sends as much as the socket takes at once, and returns the number of bytes. Nothing if the other end is closed.
 std::optional<std::size_t> send_at_once(int socket, std::string_view bytes);
 

@@ -9,7 +9,6 @@
 // longer. These are two real owners, hence shared_ptr.
 #pragma once
 
-#include <cstdint>
 #include <deque>
 #include <memory>
 #include <mutex>
@@ -186,9 +185,7 @@ class PeerStream final : public grpc::ServerBidiReactor<In, Out>,
   bool queue_local(const Out& message, std::size_t bytes) {
     finishing_ = bytes > kLongestFrame;
     if (finishing_) return false;
-    std::string frame;
-    message.SerializeWithCachedSizesToArray(reinterpret_cast<std::uint8_t*>(Frames::add_to(frame, bytes)));
-    took_local(local_->send(frame));
+    took_local(local_->send(framed(message, bytes)));
     finishing_ |= local_->unsent() > kMostUnread;
     return local_->unsent() <= kMostUnread;
   }
