@@ -25,7 +25,7 @@ from .frozen import Frozen
 from .host_binding import HostBinding
 from .inventory import Inventory, take_inventory
 from .job import Job
-from .loading import Drawn, Load, check_train_set, make_loader, prefetched, to_device
+from .loading import Drawn, Load, make_loader, to_device
 from .memories import CUDA, Memories
 from .optimizer_guard import OptimizerGuard
 from .optimizers import read_optimizer, state_not_taken
@@ -36,6 +36,7 @@ from .schedules import read_schedule
 from .session import Session
 from .streams import Stream
 from .streams.host_source import job_on_host
+from .train_sets import check_train_set, prefetched
 from .wishes import Wishes
 from .write_watch import WriteWatch
 

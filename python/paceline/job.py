@@ -90,10 +90,9 @@ class Job:
         guard.zeroed = self._first.start
         self._small = SmallBatches(session.settings.get("computed"))
         self._stepped = False  # step() was called for the last one
-        self._over = self._in_step = False
+        self._over = self._in_step = self._said_over = False
         self._bound = False  # the model has had weights of the job
         self._has_last = False  # the model has the job's last weights
-        self._said_over = False
         self._turns = self._work()
         self._next: Turn | None = None  # the turn of the loop that step() has prepared
         self._micro: MicroBatches | None = None
@@ -441,6 +440,8 @@ class Job:
             raise SystemExit(f"paceline: this program ends before the job is done: {message.get('why', '')}")
 
     def _send(self, message: Message) -> None:
+        if self._loader is not None and message["type"] in ("stepped", "finished"):
+            message.update(self._loader.lengths())
         # Reading the next message shows whether the worker still listens.
         self._channel.write(message)
 

@@ -85,7 +85,7 @@ def _join(model: torch.nn.Module, train_set: Any, wishes: Wishes) -> Job:
     from .describing import describe
     from .enlisting import enlist
     from .inventory import check_model
-    from .loading import check_options, check_train_set
+    from .train_sets import check_options, check_train_set
 
     if in_child_process():
         raise PacelineError(

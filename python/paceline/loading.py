@@ -7,25 +7,26 @@ ahead: its sampler is a queue that the messages fill.
 from __future__ import annotations
 
 import contextlib
-import difflib
 import functools
 import multiprocessing
 import pickle
 import traceback
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Callable, NamedTuple
 
 import torch
-from torch.utils.data import BatchSampler, DataLoader, Dataset, Subset, TensorDataset, default_collate
+from torch.utils.data import DataLoader, Dataset, Subset, TensorDataset, default_collate
 
 from .epochs import those_with_set_epoch
 from .errors import PacelineError
 from .failures import Failure, failure_of
+from .loader_deaths import LoaderDeaths
 from .seeding import seed_sample
 from .sent_batches import AsBytes, collating_into_own_memory, to_send, widen
 from .streams import Stream
+from .streams.learnt import Learnt, Length
 from .streams.leased import Leased
 from .streams.with_readers import with_readers
 
@@ -46,6 +47,7 @@ class Drawn(NamedTuple):
     samples: int
     varies: bool  # a batch may have fewer samples than were leased, so each counts as much as it has
     data_end: int | None  # the number of samples of the whole run, if the batch reached or passed their end
+    lengths: list[Length]  # lengths of shards that this process has learnt since the last batch
 
 
 class Loads(Dataset):  # type: ignore[type-arg]
@@ -82,6 +84,13 @@ class Loads(Dataset):  # type: ignore[type-arg]
             seed_sample(load.augment_seed, load.samples[-1])
         return self._collated(samples)
 
+    def arrived(self, batch: Any) -> None:
+        """Hears of each batch that has come to the program's own process, even if nobody needs it any more."""
+
+    def lengths(self) -> dict[str, Any]:
+        """Returns the key `lengths` of the next message about a step, if there is anything to say."""
+        return {}
+
     def _collated(self, samples: list[Any]) -> Any:
         if self.sent_as_bytes and self._collate is default_collate:
             with collating_into_own_memory():
@@ -104,6 +113,7 @@ class StreamLoads(Loads):
             train_set = with_readers(train_set, host, readers)
         train_set.host = host
         self._leased = Leased(train_set, seed, epochs)
+        self._learnt = Learnt()
 
     def __getitem__(self, load: Load) -> Drawn:
         self.enter(load)
@@ -113,7 +123,14 @@ class StreamLoads(Loads):
         if self._collate_alone_draws:
             seed_sample(load.augment_seed, load.samples[-1])
         batch = self._collated(samples) if samples else None
-        return Drawn(batch, len(samples), stream.varies, data_end)
+        return Drawn(batch, len(samples), stream.varies, data_end, stream.learnt())
+
+    def arrived(self, batch: Any) -> None:
+        self._learnt.add(batch.lengths)
+
+    def lengths(self) -> dict[str, Any]:
+        lengths = [(shard, records, self.train_set.name_of(shard)) for shard, records in self._learnt.take()]
+        return {"lengths": lengths} if lengths else {}
 
 
 def _draws_nothing(train_set: Any) -> bool:
@@ -133,7 +150,12 @@ class DirectLoader:
         pass
 
     def get(self, load: Load) -> Any:
-        return self._loads[load]
+        batch = self._loads[load]
+        self._loads.arrived(batch)
+        return batch
+
+    def lengths(self) -> dict[str, Any]:
+        return self._loads.lengths()
 
     def check(self) -> None:
         pass
@@ -243,6 +265,7 @@ class AheadLoader:
         # Processes start here, while this one has no threads yet and has mapped nothing.
         self._batches: Any = iter(loader)
         widen(self._batches)
+        self._deaths = LoaderDeaths(self._batches)
 
     def expect(self, expected: Sequence[Load]) -> None:
         wanted = set(expected)
@@ -261,6 +284,8 @@ class AheadLoader:
         while load not in self._ready:
             self._fill()
             batch = self._next()
+            if not isinstance(batch, _Failed):
+                self._loads.arrived(batch)
             arrived = self._feed.under_way.popleft()  # batches come in the order of their loads
             if arrived == load or arrived in self._wanted:
                 self._ready[arrived] = batch
@@ -270,143 +295,41 @@ class AheadLoader:
             batch.raise_here()
         return batch
 
-    def check(self) -> None:
-        """Raises a RuntimeError if a loader process has died.
+    def lengths(self) -> dict[str, Any]:
+        return self._loads.lengths()
 
-        torch looks while it waits for a batch. Otherwise it counts on SIGCHLD, for which a program may have a handler
-        of its own, and which Python hears only between two operations.
-        """
-        dead = (
-            [str(one.pid) for one in self._batches._workers if not one.is_alive()]
-            if self._batches is not None
-            else []
-        )
-        if dead:
-            raise RuntimeError(f"the loader process {', '.join(dead)} of this program has died")
+    def check(self) -> None:
+        """Raises a PacelineError if a loader process has died."""
+        self._deaths.check()
 
     def close(self) -> None:
+        self._deaths.close()
         self._batches = None  # ends the processes
 
     def _next(self) -> Any:
         try:
             batch = next(self._batches)
-        except RuntimeError as error:
-            if self._arrived or self._method == "fork" or "exited unexpectedly" not in str(error):
+        except Exception:
+            self._say_who_ended()
+            raise
+        self._arrived = True
+        return batch.batch() if isinstance(batch, AsBytes) else batch
+
+    def _say_who_ended(self) -> None:
+        try:
+            self._deaths.check()
+        except PacelineError as error:
+            if self._arrived or self._method == "fork":
                 raise
             raise PacelineError(
                 f"a loader process ended as it began; by the method {self._method!r} it imports the program, so put "
                 'the program\'s own lines under `if __name__ == "__main__":`'
             ) from error
-        self._arrived = True
-        return batch.batch() if isinstance(batch, AsBytes) else batch
 
     def _fill(self) -> None:
         while self._feed.waiting and len(self._feed.under_way) < self._room:
             # next() draws from the sampler only for what it has just given out.
             self._batches._try_put_index()
-
-
-DATALOADER_OPTIONS = (
-    "num_workers",
-    "prefetch_factor",
-    "pin_memory",
-    "pin_memory_device",
-    "persistent_workers",
-    "worker_init_fn",
-    "generator",
-    "timeout",
-    "multiprocessing_context",
-)
-
-# A DataLoader without processes refuses them too.
-_OF_LOADER_PROCESSES = ("prefetch_factor", "persistent_workers", "timeout", "multiprocessing_context")
-
-# Why, and what to do instead.
-_LEASED = "Paceline leases the samples, so that each is trained on exactly once an epoch"
-_REFUSED = {
-    "sampler": (
-        _LEASED,
-        "leave sampler= out; if it draws some samples more often, weight their losses, or name them several times in "
-        "Subset(train_set, indices)",
-    ),
-    "batch_sampler": (_LEASED, "leave batch_sampler= out, and give batch_size="),
-    "shuffle": ("Paceline shuffles each epoch by the job's seed", "leave shuffle= out"),
-}
-
-
-def _takes_each_once(loader: Any) -> bool:
-    """Whether the loader has no sampler that chooses samples."""
-    if loader.batch_sampler is not None and type(loader.batch_sampler) is not BatchSampler:
-        return False
-    plain = ("RandomSampler", "SequentialSampler", "DistributedSampler", "_InfiniteConstantSampler")
-    return type(loader.sampler).__name__ in plain and not getattr(loader.sampler, "replacement", False)
-
-
-def check_train_set(train_set: Any) -> int:
-    """The number of samples; of a stream, that of an epoch."""
-    if isinstance(train_set, Stream):
-        return train_set.epoch_records
-    if isinstance(train_set, DataLoader):
-        raise PacelineError(
-            "join() wants the data set and not a DataLoader; give it loader.dataset, and what the loader was told: "
-            "batch_size=, collate_fn=, num_workers="
-            + ("" if _takes_each_once(train_set) else ". Its sampler has no place in a job: " + _LEASED)
-        )
-    iterable = isinstance(train_set, torch.utils.data.IterableDataset)
-    if iterable and type(train_set).__module__.startswith("datasets."):
-        raise PacelineError(
-            "join() was given a streaming data set of Hugging Face; write Stream(HuggingFace(dataset)), both of "
-            "paceline.streams"
-        )
-    if iterable or not hasattr(train_set, "__getitem__"):
-        raise PacelineError(
-            f"{type(train_set).__name__} has no samples by number, and Paceline leases samples by their numbers; "
-            "give join() a paceline.streams.Stream over its files, or a map-style data set, with __getitem__ and "
-            "__len__"
-        )
-    if isinstance(train_set, tuple) and all(isinstance(part, torch.Tensor) for part in train_set):
-        raise PacelineError("join() wants one data set and not a tuple of tensors; give it TensorDataset(x, y)")
-    if isinstance(train_set, (str, bytes)):
-        raise PacelineError(f"join() wants a data set and not the text {train_set!r:.60}; make a data set of it")
-    try:
-        samples = len(train_set)
-    except TypeError:
-        raise PacelineError(f"{type(train_set).__name__} has no length; give it __len__") from None
-    if not 1 <= samples < 2**31:
-        raise PacelineError(
-            f"the training set has {samples} samples; it needs 1 to {2**31 - 1}; give join() another one"
-        )
-    return samples
-
-
-def _instead(name: str, known: Iterable[str]) -> str:
-    """Returns the way out for an argument that join() does not know."""
-    named = [one for one in [*known, *DATALOADER_OPTIONS] if not one.startswith("_")]
-    meant = difflib.get_close_matches(name, named, 1)
-    return f"did you mean {meant[0]}=?" if meant else "help(paceline.join) has them all"
-
-
-def check_options(options: dict[str, Any], known: Iterable[str]) -> dict[str, Any]:
-    """Returns the options of join() that are a DataLoader's, checked. `known`: the names of its own arguments."""
-    for name, (why, instead) in _REFUSED.items():
-        if options.get(name) is not None and options[name] is not False:
-            raise PacelineError(f"join() takes no {name}: {why}; {instead}")
-    taken = {name: value for name, value in options.items() if name not in _REFUSED}
-    for name in taken:
-        if name not in DATALOADER_OPTIONS:
-            raise PacelineError(f"join() takes no argument {name!r}; {_instead(name, known)}")
-    workers = taken.get("num_workers") or 0
-    if not isinstance(workers, int) or workers < 0:
-        raise PacelineError(f"num_workers = {workers!r} is not a number of processes; write 0 or more")
-    for name in _OF_LOADER_PROCESSES:
-        if taken.get(name) and not workers:
-            raise PacelineError(f"{name} is for loader processes; give num_workers= too, or leave it out")
-    return {name: value for name, value in taken.items() if value is not None}
-
-
-def prefetched(options: dict[str, Any]) -> int:
-    """How many batches are read ahead."""
-    return int(options.get("num_workers", 0)) * int(options.get("prefetch_factor") or 2)
 
 
 def make_loader(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import signal
@@ -18,6 +19,7 @@ from fake_member import Member
 from scripts import HEAD
 
 from paceline.channel import Channel
+from paceline.errors import PacelineError
 from paceline.loading import AheadLoader, DirectLoader, Load, Loads, make_loader, to_device
 from paceline.streams import Shards, Stream
 
@@ -87,11 +89,62 @@ def test_the_death_of_a_loader_process_shows_while_no_message_comes(noisy: Noisy
         try:
             [pid] = noisy.pids()
             os.kill(pid, signal.SIGKILL)
-            with pytest.raises(RuntimeError, match=f"the loader process {pid} of this program has died"):
+            with pytest.raises(PacelineError, match=f"the loader process {pid} of this program was killed"):
                 channel.read()
         finally:
             signal.signal(signal.SIGCHLD, before)
             channel.close()
+
+
+class _Large(torch.utils.data.Dataset):
+    """Each sample is more than the pipe from a loader process has room for."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def __len__(self) -> int:
+        return 8
+
+    def __getitem__(self, index: int) -> bytes:
+        (self._folder / "pid").write_text(str(os.getpid()))
+        if index == 7:
+            time.sleep(100)
+        return b"x" * (8 << 20)
+
+
+def _takes_every_status(number: int, frame: Any) -> None:
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+
+
+@pytest.mark.parametrize("handler", [signal.SIG_DFL, signal.SIG_IGN, _takes_every_status])
+@pytest.mark.parametrize("sample", [1, 7], ids=["half sent", "not ready"])
+def test_the_death_of_a_loader_process_shows_while_its_batch_is_waited_for(
+    tmp_path: Path, handler: Any, sample: int
+) -> None:
+    def too_late(number: int, frame: Any) -> None:
+        raise KeyboardInterrupt  # nothing takes it for an error of the loader
+
+    one = AheadLoader(Loads(_Large(tmp_path), list), {"num_workers": 2})
+    before = signal.signal(signal.SIGCHLD, handler)
+    alarm = signal.signal(signal.SIGALRM, too_late)
+    try:
+        one.expect([load(sample)])
+        until((tmp_path / "pid").exists)
+        time.sleep(0.5)  # the pipe is full by then
+        pid = int((tmp_path / "pid").read_text())
+        os.kill(pid, signal.SIGKILL)
+        signal.alarm(15)
+        with pytest.raises(PacelineError, match=f"the loader process {pid} of this program (has died|was killed)"):
+            one.get(load(sample))
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, alarm)
+        signal.signal(signal.SIGCHLD, before)
+        pids = [process.pid for process in one._batches._workers]
+        one.close()
+    until(lambda: not any(Path(f"/proc/{pid}/exe").exists() for pid in pids))
 
 
 def test_a_sample_is_the_same_for_every_reader(noisy: Noisy, ahead: AheadLoader) -> None:
@@ -246,6 +299,7 @@ def test_a_default_of_python_s_does_not_count(monkeypatch: pytest.MonkeyPatch, n
         return []
 
     monkeypatch.setattr("paceline.loading.DataLoader", data_loader)
+    monkeypatch.setattr("paceline.loading.LoaderDeaths", lambda batches: None)
     for method in (None, "fork", "forkserver", "spawn"):
         monkeypatch.setattr("multiprocessing.get_start_method", lambda allow_none, method=method: method)
         AheadLoader(Loads(noisy, None), {"num_workers": 1})

@@ -113,6 +113,26 @@ def test_the_end_is_said_with_the_step_that_reaches_it(tmp_path: Path) -> None:
         assert (answer["data_end"], answer["weight"], answer["skipped"]) == (10, 0, True)
 
 
+@pytest.mark.parametrize(
+    ("source", "options"), [(BY_FUNCTION, "{}"), (BY_LINES, "dict(records=10)")], ids=["unknown", "not asked for"]
+)
+@pytest.mark.parametrize("processes", [0, 2])
+def test_the_length_of_a_shard_is_said_once_with_the_step_that_finds_it(
+    tmp_path: Path, source: str, options: str, processes: int
+) -> None:
+    with start(tmp_path, source, options, f"num_workers={processes}") as member:
+        member.begin()
+        said = [member.step(step).get("lengths", []) for step in ([0, 1], [4, 5, 6], [7, 8, 9], [10, 11], [0, 1])]
+        assert sorted(length for lengths in said for length in lengths) == [[0, 5, "0.jsonl"], [1, 5, "1.jsonl"]]
+        assert not said[-1]
+
+
+def test_lengths_that_are_compared_at_the_start_are_not_said_again(tmp_path: Path) -> None:
+    with start(tmp_path) as member:
+        member.begin()
+        assert "lengths" not in member.step([0, 1, 2, 3, 4, 5, 6, 7, 8, 9])
+
+
 def test_a_schedule_of_a_stream_of_unknown_length_is_refused(tmp_path: Path) -> None:
     more = (
         "optimizer=(o := torch.optim.SGD(model.parameters(), 0.1)), schedule=torch.optim.lr_scheduler.ConstantLR(o)"

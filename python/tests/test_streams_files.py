@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import io
 import json
 import os
@@ -42,12 +43,79 @@ def test_json_lines_are_those_written(tmp_path: Path) -> None:
     assert len(stream) == len(written)
 
 
+def test_a_line_that_is_too_deep_is_damaged(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text("[" * 100_000 + "]" * 100_000 + "\n1\n")
+    with refused("line 1 of .*a.jsonl is no JSON: maximum recursion depth"):
+        everything(JsonLines(tmp_path))
+    assert list(Stream(JsonLines(tmp_path), damaged="skip").epoch()) == [1]
+
+
+def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    with refused(
+        r"a.jsonl is a folder, and .*/\*.jsonl matches it; write a pattern of files, such as .*/\*.jsonl/\*"
+    ):
+        JsonLines(f"{tmp_path}/*.jsonl")
+    with refused("pipe is neither a file nor a folder; give a file"):
+        JsonLines(tmp_path / "pipe")
+
+
 def test_a_damaged_line_is_named(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{"a": 1}\n\n{"a": \n{"a": 3}\n')
     source = JsonLines([tmp_path / "a.jsonl"])
     assert source.length(0) == 3 and source.read(0, [0, 2]) == [{"a": 1}, {"a": 3}]
     with refused(r"line 3 of .*a.jsonl is no JSON: Expecting value.*; repair it"):
         source.read(0, [1])
+
+
+@pytest.mark.parametrize("size", [1, 300_000], ids=["small", "with a kept index"])
+def test_a_file_whose_name_is_no_text_is_read(tmp_path: Path, size: int) -> None:
+    name = os.fsencode(tmp_path) + b"/\xff.jsonl"
+    with open(name, "w") as file:
+        file.write(json.dumps("x" * size) + "\n")
+    stream = Stream(JsonLines(tmp_path))
+    assert [len(one) for one in stream.epoch()] == [size]
+    forward = FileShards(tmp_path, open)
+    forward.keep_places("here")
+    assert [len(one) for one in Stream(forward).epoch()] == [size + 3]
+    assert stream.digest() != Stream(forward).digest()
+
+
+def test_a_link_to_a_folder_above_adds_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "data" / "inner").mkdir(parents=True)
+    for name in ("data/a.jsonl", "data/inner/b.jsonl"):
+        (tmp_path / name).write_text("1\n")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "c.jsonl").write_text("1\n")
+    (tmp_path / "data" / "round").symlink_to(tmp_path / "data")
+    (tmp_path / "data" / "inner" / "round").symlink_to("..")
+    (tmp_path / "data" / "linked").symlink_to("../other")
+    expected = ["data/a.jsonl", "data/inner/b.jsonl", "data/linked/c.jsonl"]
+    assert JsonLines(f"{tmp_path}/data/**/*.jsonl").files == [f"{tmp_path}/{name}" for name in expected]
+    monkeypatch.chdir(tmp_path / "data")
+    assert JsonLines("**/*.jsonl").files == [name.removeprefix("data/") for name in expected]
+
+
+@pytest.mark.parametrize(
+    "pattern", ["**/*.jsonl", "a/**/*.jsonl", "**/b/*.jsonl", "a/**", "**/a/**/*.jsonl", "*/*l", "[ab]/**/c*"]
+)
+def test_a_pattern_finds_what_glob_finds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pattern: str) -> None:
+    for name in (
+        "a/1.jsonl",
+        "a/b/2.jsonl",
+        "a/b/c.jsonl",
+        "b/a/4.jsonl",
+        "a/.hidden/5.jsonl",
+        "a/.6.jsonl",
+        "[x]/7.jsonl",
+    ):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("1\n")
+    monkeypatch.chdir(tmp_path)
+    for prefix in ("", f"{tmp_path}/"):
+        found = {file for file in glob.glob(prefix + pattern, recursive=True) if os.path.isfile(file)}
+        assert set(filter(os.path.isfile, JsonLines(prefix + pattern).files)) == found
 
 
 @pytest.mark.parametrize("kept", [False, True], ids=["before", "while open"])

@@ -66,6 +66,28 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
         FileShards(tmp_path, gzip.open, length=lambda file: 50).read(0, [49])
 
 
+@pytest.mark.parametrize("length", [-1, 2.5, None])
+def test_a_length_that_is_no_number_of_records_is_refused(length: object) -> None:
+    source = Shards(["a"], lambda name: [1, 2, 3], length=lambda name: length)
+    with refused(f"the length of the shard a is {length}; let what says it return a whole number from 0 up"):
+        list(Stream(source).epoch())
+
+
+def test_what_is_opened_has_to_have_records() -> None:
+    with refused("open= of a source gave NoneType for a; let it give the shard's records"):
+        list(Stream(Shards(["a"], lambda name: None)).epoch())
+
+
+def test_a_file_that_grew_since_the_last_pass_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("1\n" * 100)
+    stream = Stream(FileShards(tmp_path, open, window=2), shuffle=0, interleave=1)
+    assert len(list(stream.epoch(0))) == 100
+    path.write_text("1\n" * 101)
+    with refused("a.txt has 202 bytes now, and had 200; leave shards unchanged"):
+        list(stream.epoch(1))
+
+
 def test_what_is_no_function_is_refused(tmp_path: Path) -> None:
     write_numbers(tmp_path, shards=1)
     with refused("open= of a source is int; give it a function of a name"):
@@ -353,7 +375,7 @@ def test_a_bad_mixture_is_refused(sources: dict, text: str) -> None:
 
 
 def test_join_says_how_to_give_it_such_a_data_set() -> None:
-    from paceline.loading import check_train_set
+    from paceline.train_sets import check_train_set
 
     with refused(r"a streaming data set of Hugging Face; write Stream\(HuggingFace\(dataset\)\)"):
         check_train_set(hugging_face())

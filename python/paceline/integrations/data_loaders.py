@@ -7,8 +7,8 @@ from typing import Any
 from torch.utils.data import BatchSampler, DataLoader, RandomSampler, SequentialSampler
 
 from ..errors import PacelineError
-from ..loading import check_train_set
 from ..streams import Stream
+from ..train_sets import check_train_set
 
 # The settings that a job's own loader takes over.
 _PROCESSES = (

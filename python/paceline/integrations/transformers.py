@@ -22,9 +22,9 @@ from ..errors import PacelineError
 from ..job import Job
 from ..joining import join
 from ..launching import launch
-from ..loading import check_train_set
 from ..reporting import reporter
 from ..session import session
+from ..train_sets import check_train_set
 from ..trees import leaves
 from .batches import Batches
 from .data_loaders import wishes_of

@@ -162,7 +162,8 @@ class DiskCache:
 
 
 def _name_of(key: str) -> str:
-    return hashlib.blake2b(key.encode(), digest_size=16).hexdigest()
+    # The name of a file may be no UTF-8.
+    return hashlib.blake2b(key.encode(errors="surrogatepass"), digest_size=16).hexdigest()
 
 
 def _open_no_link(path: str, flags: int) -> int:

@@ -10,7 +10,7 @@ from ..errors import PacelineError, kind_of
 from .files import Files, Paths
 from .forward import DAMAGE, Forward
 from .saved_states import can_save, version_of, whole
-from .source import unreadable
+from .source import number_of, unreadable
 
 
 class Shards(Forward):
@@ -48,12 +48,17 @@ class Shards(Forward):
 
     def _said_by(self, length: Callable[[str], int], shard: int) -> int:
         try:
-            return int(length(self._names[shard]))
+            return number_of(length(self._names[shard]), lambda: self._names[shard])
         except DAMAGE as error:
             raise unreadable(self._names[shard], error, "repair it, or leave it out") from error
 
     def _begin(self, shard: int, record: int) -> tuple[Iterator[Any], int]:
         opened = self._opened(shard)
+        if not hasattr(opened, "__iter__") and not hasattr(opened, "__getitem__"):
+            raise PacelineError(
+                f"open= of a source gave {kind_of(opened)} for {self._names[shard]}; let it give the shard's "
+                "records: a generator, a list or an open file"
+            )
         if can_save(opened):
             return self._saved(shard).reading(record, opened, lambda: self._opened(shard))
         self._forgetful.add(shard)
@@ -97,7 +102,10 @@ class FileShards(Shards):
         self._files.soon(shards)
 
     def _opened(self, shard: int) -> Iterable[Any]:
-        return self._files.using(shard, self._begun if self._files.are_copies else self._open)
+        if self._files.are_copies:
+            return self._files.using(shard, self._begun)
+        self._files.size(shard)  # raises an error if the file has changed since the last pass
+        return self._open(self._files.files[shard])
 
     def _begun(self, path: str) -> Iterable[Any]:
         """A generator opens its file when it is asked for the first record, and the copy is there until then."""

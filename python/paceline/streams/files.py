@@ -152,11 +152,44 @@ def file_list(files: Paths, endings: Sequence[str]) -> list[str]:
             named = f" named *{' or *'.join(endings)}" if endings else ""
             raise PacelineError(f"the folder {text} has no file{named}; give another one")
         return found
-    if os.path.exists(text):
+    if os.path.isfile(text):
         return [text]
-    found = sorted(glob.glob(text, recursive=True))
+    if os.path.exists(text):
+        raise PacelineError(f"{text} is neither a file nor a folder; give a file")
+    found = sorted(_matching(text))
     if not found:
         raise PacelineError(f"{text} is no file, and no file matches it; give a file, a folder, a pattern or a list")
+    if folder := next((one for one in found[:_LOOKED_AT] if os.path.isdir(one)), None):
+        raise PacelineError(
+            f"{folder} is a folder, and {text} matches it; write a pattern of files, such as {text}/*"
+        )
+    return found
+
+
+def _matching(pattern: str) -> set[str]:
+    """The files and folders that match; glob follows a link to a folder above again and again."""
+    parts = pattern.split("/")
+    if "**" not in parts:
+        return set(glob.glob(pattern))
+    at = parts.index("**")
+    rest = "/".join(parts[at + 1 :])
+    head = "/".join(parts[:at]) + ("/" if at else "")
+    folders = [folder for base in (glob.glob(head) if head else [""]) for folder in _folders_in(base, ())]
+    within = [os.path.join(glob.escape(folder), rest or "*") for folder in folders]
+    return {found for one in within for found in _matching(one) if rest or not os.path.isdir(found)}
+
+
+def _folders_in(folder: str, above: tuple[str, ...]) -> list[str]:
+    """The folder and all below it that are not hidden. above: the real paths of those that led to it."""
+    real = os.path.realpath(folder)
+    if real in above:
+        return []
+    found = [folder]
+    with contextlib.suppress(OSError):  # a folder that may not be read has no files, as for glob
+        with os.scandir(folder or os.curdir) as entries:
+            names = [one.name for one in entries if one.is_dir() and not one.name.startswith(".")]
+        for name in names:
+            found += _folders_in(os.path.join(folder, name), (*above, real))
     return found
 
 

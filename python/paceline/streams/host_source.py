@@ -184,7 +184,7 @@ def job_on_host(host_folder: str) -> str:
         changed = os.stat(sys.argv[0]).st_mtime_ns
     except OSError:
         changed = 0
-    return hashlib.blake2b(f"{os.path.realpath(host_folder)} {changed}".encode(), digest_size=8).hexdigest()
+    return hashlib.blake2b(os.fsencode(f"{os.path.realpath(host_folder)} {changed}"), digest_size=8).hexdigest()
 
 
 def _reached(source: Any, address: str) -> socket.socket | None:

@@ -39,7 +39,7 @@ class JsonLines(Files):
                 raise changed(self.files[shard], len(begins) - 1, record)
             try:
                 found.append(json.loads(line.decode("utf-8")))
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 raise self._damaged(shard, begins[record], error) from error
         return found
 
@@ -64,7 +64,7 @@ class JsonLines(Files):
         begins.append(begin)
         return begins
 
-    def _damaged(self, shard: int, begin: int, error: ValueError) -> Damaged:
+    def _damaged(self, shard: int, begin: int, error: Exception) -> Damaged:
         with self._open(shard) as file:
             line = file.read(begin).count(b"\n") + 1
         return Damaged(

@@ -87,8 +87,9 @@ def _is_plain(value: Any) -> bool:
 
 
 def _digest(key: str, body: bytes) -> bytes:
-    return hashlib.blake2b(body, digest_size=_DIGEST, key=hashlib.blake2b(key.encode()).digest()).digest()
+    of_key = hashlib.blake2b(key.encode(errors="surrogatepass")).digest()
+    return hashlib.blake2b(body, digest_size=_DIGEST, key=of_key).digest()
 
 
 def _short(text: str) -> str:
-    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+    return hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=8).hexdigest()

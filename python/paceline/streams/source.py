@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from ..errors import PacelineError
@@ -56,7 +57,21 @@ def is_sized(source: Any) -> bool:
 
 def up_to(source: Any, shard: int, most: int) -> int:
     """The records of a shard, but `most` if it has more."""
-    return min(most, source.length(shard)) if is_sized(source) else int(source.up_to(shard, most))
+    records = source.length(shard) if is_sized(source) else source.up_to(shard, most)
+    return min(most, number_of(records, lambda: source.shards()[shard]))
+
+
+def number_of(records: Any, name: Callable[[], str]) -> int:
+    """Returns the length of a shard as a number. Raises a PacelineError if it is none."""
+    try:
+        number = operator.index(records)
+    except TypeError:
+        number = -1
+    if number < 0:
+        raise PacelineError(
+            f"the length of the shard {name()} is {records!r:.80}; let what says it return a whole number from 0 up"
+        )
+    return number
 
 
 def changed(name: str, before: int, now: int) -> PacelineError:

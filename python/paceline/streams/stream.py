@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from ..errors import PacelineError, kind_of
+from .learnt import Learnt, Length
 from .lease_guess import LeaseGuess
 from .order import Pass
 from .remote import file_name
@@ -103,6 +104,7 @@ class Stream:
         self._seed = 0
         self._size: int | None = None  # records of a pass, if they are known
         self._lengths: dict[int, int] = {}  # records of each shard, if the source is sized
+        self._learnt = Learnt()
         self._passes: dict[int, Pass] = {}
         self._guess = LeaseGuess()
 
@@ -217,7 +219,16 @@ class Stream:
         other.source = source
         other._passes = {}
         other._guess = LeaseGuess()
+        other._learnt = Learnt()
         return other
+
+    def learnt(self) -> list[Length]:
+        """Returns lengths that were learnt since the last call and that are no part of the digest."""
+        return self._learnt.take()
+
+    def name_of(self, shard: int) -> str:
+        """Returns the name of a shard, the same on hosts that have it in other folders."""
+        return file_name(self._names[shard])
 
     def digest(self) -> str:
         """The same wherever the shards have these names and lengths and the order these settings."""
@@ -239,10 +250,15 @@ class Stream:
 
     def _all_lengths(self) -> str | None:
         """A text for the records of each shard, if they are known before the first read: a sum could be the same."""
-        if self._records is not None or not is_sized(self.source):
+        if not self._knows_all:
             return None
         size = len(self)
         return f"{size} {_digest([self._lengths[shard] for shard in range(len(self._names))])}"
+
+    @property
+    def _knows_all(self) -> bool:
+        """Whether the lengths of all shards are known before the first read."""
+        return self._in_order or (self._records is None and is_sized(self.source))
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_passes": {}}
@@ -254,7 +270,10 @@ class Stream:
         return self._lengths[shard]
 
     def _up_to(self, shard: int, most: int) -> int:
-        return min(most, self._length_of(shard)) if is_sized(self.source) else self._ask_up_to(shard, most)
+        records = min(most, self._length_of(shard)) if is_sized(self.source) else self._ask_up_to(shard, most)
+        if records < most and not self._knows_all:
+            self._learnt.add([(shard, records)])
+        return records
 
     def _ask_up_to(self, shard: int, most: int) -> int:
         if shard not in self._cut:
