@@ -149,6 +149,17 @@ def test_a_shard_that_a_run_has_read_to_its_end_is_not_read_again_for_its_length
     assert len(list(resumed.epoch())) == 40 * 50
 
 
+@pytest.mark.parametrize("records", [49, 51])
+def test_a_shard_that_has_another_length_than_before_the_resume_is_named(tmp_path: Path, records: int) -> None:
+    path = tmp_path / "data" / "a.txt"
+    path.parent.mkdir()
+    path.write_text("1\n" * 50)
+    assert len(list(Stream(kept(FileShards(path.parent, open))).epoch())) == 50
+    path.write_text("1\n" * records)
+    with pytest.raises(PacelineError, match=rf"a.txt has {records} records now, and had 50; leave shards unchanged"):
+        list(Stream(kept(FileShards(path.parent, open))).epoch())
+
+
 @pytest.mark.parametrize("kind", ["generator", "with states", "cheap"])
 def test_a_shard_that_took_long_and_cannot_save_its_place_is_said_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture, kind: str
@@ -282,10 +293,10 @@ def test_what_is_read_from_the_disk_is_what_was_written(places: Path) -> None:
 def test_lengths_that_two_write_at_the_same_time_are_apart(places: Path) -> None:
     one, two = KeptPlaces("run"), KeptPlaces("run")
     for shard in range(100):
-        (one if shard % 2 else two).keep_length(str(shard), shard)
+        (one if shard % 2 else two).keep_length(str(shard), str(shard), shard)
     [file] = [file for file in places.iterdir() if not file.name.startswith("lock-")]
     file.write_bytes(file.read_bytes() + b"0123 4")  # its writer was killed
-    one.keep_length("100", 100)
+    one.keep_length("100", "100", 100)
     third = KeptPlaces("run")
     assert [third.length(str(shard)) for shard in range(102)] == [*range(101), None]
 

@@ -162,7 +162,7 @@ class Forward(ABC):
             self._drop(shard, reading)
             self._ended = True
             if self._places is not None and not self.sized and shard not in self._lengths:
-                self._places.keep_length(self._mark(shard), reading.next)
+                self._keep_length(self._places, shard, reading.next)
             self._lengths[shard] = reading.next
             return False
         except DAMAGE as error:
@@ -180,6 +180,13 @@ class Forward(ABC):
             if shard in self._forgetful:
                 self.seconds_again = max(self.seconds_again, reading.seconds)
         return True
+
+    def _keep_length(self, places: KeptPlaces, shard: int, records: int) -> None:
+        place = f"{shard} {self._names[shard]}"
+        before = places.length_before(place)  # in the same run, before it was resumed
+        if before is not None and before != records:
+            raise changed(self._names[shard], before, records) from None
+        places.keep_length(self._mark(shard), place, records)
 
     def _saved(self, shard: int) -> SavedStates:
         if shard not in self._states:

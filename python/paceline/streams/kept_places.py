@@ -26,7 +26,7 @@ States = list[tuple[int, Any]]  # a number of records, and the state after them
 class KeptPlaces:
     def __init__(self, name: str) -> None:
         """name: the same for all that read the same records, and for nobody else."""
-        self._name = f"places 1 {name}"
+        self._name = f"places 2 {name}"
         self._cache = DiskCache(cache_folder() / "places", _MOST_BYTES)
         self._lengths: dict[str, int] | None = None
         self._next_write = 0.0
@@ -36,17 +36,27 @@ class KeptPlaces:
 
         shard: its name, with what differs if the shard does.
         """
+        return self._known().get(_short(shard))
+
+    def length_before(self, place: str) -> int | None:
+        """The same for the shard at this place of the list, whatever it is now.
+
+        place: the shard's number and name.
+        """
+        return self._known().get(_short(f"at {place}"))
+
+    def _known(self) -> dict[str, int]:
         if self._lengths is None:
             self._lengths = {}
             for line in (self._cache.own(self._name) or b"").decode(errors="replace").splitlines():
-                short, _, rest = line.partition(" ")
-                length, _, digest = rest.partition(" ")
-                if digest == _short(f"{short} {length}"):  # two that write at the same time may have torn a line
-                    self._lengths[short] = int(length)
-        return self._lengths.get(_short(shard))
+                head, _, digest = line.rpartition(" ")
+                if digest == _short(head):  # two that write at the same time may have torn a line
+                    shard, length, place = head.split(" ")
+                    self._lengths[shard] = self._lengths[place] = int(length)
+        return self._lengths
 
-    def keep_length(self, shard: str, length: int) -> None:
-        line = f"{_short(shard)} {length}"
+    def keep_length(self, shard: str, place: str, length: int) -> None:
+        line = f"{_short(shard)} {length} {_short(f'at {place}')}"
         with contextlib.suppress(OSError):
             self._cache.append(self._name, f"\n{line} {_short(line)}\n".encode())
 
