@@ -20,6 +20,8 @@ namespace {
 
 // Workers come first: the evaluator gets what they leave.
 constexpr int kLowestPriority = 19;
+// How often it looks between two evaluations whether its program still runs.
+constexpr std::chrono::seconds kLook{1};
 
 struct Evaluator {
   peer::EvaluatorConnection& connection;
@@ -90,12 +92,17 @@ absl::Status serve(peer::EvaluatorConnection& connection, OwnEngine& own) {
   if (!connection.send(hello)) return wire::coordinator_lost();
   Evaluator evaluator{connection, own};
   const absl::Cleanup forget = [&] { evaluator.forget(); };
-  while (auto order = connection.next()) {
+  while (true) {
+    while (!connection.wait(kLook)) {
+      if (const absl::Status alive = own.check_alive(); !alive.ok())
+        return peer::unless_over(connection, alive);
+    }
+    const auto order = connection.next();
+    if (!order) return wire::coordinator_lost();
     if (order->has_disconnect()) return wire::outcome_of_job(order->disconnect());
     const absl::Status outcome = evaluator.carry_out(*order);
     if (!outcome.ok()) return peer::unless_over(connection, outcome);
   }
-  return wire::coordinator_lost();
 }
 
 }  // namespace
