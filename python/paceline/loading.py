@@ -112,6 +112,7 @@ class StreamLoads(Loads):
         if host:
             train_set = with_readers(train_set, host, readers)
         train_set.host = host
+        self._read = train_set  # with the readers of this host
         self._leased = Leased(train_set, seed, epochs)
         self._learnt = Learnt()
 
@@ -123,7 +124,7 @@ class StreamLoads(Loads):
         if self._collate_alone_draws:
             seed_sample(load.augment_seed, load.samples[-1])
         batch = self._collated(samples) if samples else None
-        return Drawn(batch, len(samples), stream.varies, data_end, stream.learnt())
+        return Drawn(batch, len(samples), stream.varies, data_end, self._read.learnt())
 
     def arrived(self, batch: Any) -> None:
         self._learnt.add(batch.lengths)

@@ -20,10 +20,14 @@ import torch
 from torch import nn
 import paceline
 import stream_kinds
-from paceline.streams import Stream
+from paceline.streams import Shards, Stream
 
-kind = sys.argv[1]
-stream = Stream(stream_kinds.source(kind, f"data{os.environ['CHAOS_RANK']}"), shuffle=20, interleave=3, stride=4,
+kind, how = sys.argv[1:]
+folder = f"data{os.environ['CHAOS_RANK']}"
+source = stream_kinds.source(kind, folder)
+if how == "by name":
+    source = Shards(["000", "001", "002"], lambda name: stream_kinds.unzipped(f"{folder}/{name}.gz"))
+stream = Stream(source, shuffle=20, interleave=3, stride=4, records=45 if how == "records" else None,
                 map=lambda record: torch.tensor([float(stream_kinds.number(kind, record))]))
 model = nn.Linear(1, 1)
 job = paceline.join(model, stream, optimizer=torch.optim.SGD(model.parameters(), lr=0.1), batch_size=4)
@@ -43,7 +47,7 @@ policy = "bsp"
 enabled = false
 [program]
 run = "train.py"
-args = ["{kind}"]
+args = ["{kind}", "{how}"]
 python = "{python}"
 [[device]]
 count = 2
@@ -54,8 +58,13 @@ FEWER = [SHARDS[0], SHARDS[1][:-1], SHARDS[2]]
 MOVED = [SHARDS[0], SHARDS[1][:-1], [29, *SHARDS[2]]]  # one record is in another shard
 
 
-def trained_on(folder: Path, kind: str, others: list[list[int]], rename: bool = False) -> tuple[list[int], str, int]:
-    """The exit statuses, what was said, and the number of samples that were committed."""
+def trained_on(
+    folder: Path, kind: str, others: list[list[int]], rename: bool = False, how: str = ""
+) -> tuple[list[int], str, int]:
+    """The exit statuses, what was said, and the number of samples that were committed.
+
+    how: "by name": the source is not told of files. "records": the stream is not asked for its length.
+    """
     hosts = ChaosHosts(folder, own_disks=True)
     stream_kinds.write(kind, folder / "data0", SHARDS)
     stream_kinds.write(kind, folder / "data1", others)
@@ -64,7 +73,7 @@ def trained_on(folder: Path, kind: str, others: list[list[int]], rename: bool = 
         last.rename(last.with_stem("other"))
     shutil.copy(stream_kinds.__file__, folder)
     (folder / "train.py").write_text(PROGRAM)
-    (folder / "job.toml").write_text(JOB.format(port=hosts.port, kind=kind, python=sys.executable))
+    (folder / "job.toml").write_text(JOB.format(port=hosts.port, kind=kind, how=how, python=sys.executable))
     assert paceline(folder, "certs", "certs", "--job", "hosts").returncode == 0
     hosts.start()
     try:
@@ -94,9 +103,39 @@ def test_hosts_with_other_shards_end_in_one_line(
     assert len(lines) == 2, said  # each host says it
     for line in lines:
         assert re.search(r"w[01] has (other data than the others|a data set of \d+ samples, the others one of)", line)
+        assert "; copy one host's files to all hosts" in line
 
 
-def test_hosts_with_the_same_shards_train(tmp_path: Path) -> None:
-    statuses, said, samples = trained_on(tmp_path, "function", SHARDS)
+@pytest.mark.parametrize(
+    ("kind", "how", "others"),
+    [
+        ("function", "by name", FEWER),
+        ("function", "by name", MOVED),
+        ("hugging face", "", MOVED),
+        ("lines", "records", MOVED),
+    ],
+    ids=["shards by name", "as many records", "hugging face", "length not asked for"],
+)
+def test_a_shard_that_is_found_shorter_on_one_host_ends_the_run_in_one_line(
+    tmp_path: Path, kind: str, how: str, others: list[list[int]]
+) -> None:
+    if library := stream_kinds.LIBRARIES.get(kind):
+        pytest.importorskip(library)
+    statuses, said, samples = trained_on(tmp_path, kind, others, how=how)
+    assert statuses == [2, 2], said
+    assert samples < 45
+    lines = [line for line in said.splitlines() if line.startswith("paceline: ")]
+    assert len(lines) == 2, said
+    for line in lines:
+        assert re.search(
+            r"w[01] found \d+ records in the shard '.+' on host ([01]), and it has \d+ on host [01]; if that is the "
+            r"right shard, copy it to host \1 and resume the run, otherwise begin a new run",
+            line,
+        ), said
+
+
+@pytest.mark.parametrize("how", ["", "by name", "records"])
+def test_hosts_with_the_same_shards_train(tmp_path: Path, how: str) -> None:
+    statuses, said, samples = trained_on(tmp_path, "function", SHARDS, how=how)
     assert statuses == [0, 0], said
     assert samples == 45

@@ -95,6 +95,13 @@ struct TooFew {
   std::int64_t computed = 0;  // samples of the smallest batch that did not fail; 0: there is none
 };
 
+// A shard of the training set whose length showed only while it was read.
+struct ShardLength {
+  std::int32_t shard = 0;  // its number
+  std::int64_t records = 0;
+  std::string name = {};  // the same on all hosts
+};
+
 class Engine {
  public:
   virtual ~Engine() = default;
@@ -115,6 +122,9 @@ class Engine {
     const std::string all = digest();
     return all.empty() ? DataOrder{} : DataOrder{{0, all}};
   }
+  // Lengths that showed so far and are no part of `digest()`, in the order in which they did. The list only grows. Valid
+  // until the next step.
+  virtual std::span<const ShardLength> lengths() const { return {}; }
   // One line that people should know of its data; empty: nothing.
   virtual std::string note() const { return ""; }
   // The number of units of the model, between which it can be cut into stages; 1 for one that cannot be cut.

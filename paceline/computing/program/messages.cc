@@ -22,6 +22,7 @@ using nlohmann::json;
 namespace {
 
 constexpr std::size_t kDepth = 8;
+constexpr std::size_t kLongestShardName = 255;
 
 std::string line(const json& message) {
   // A path or a name that is no UTF-8 must not end this process.
@@ -111,6 +112,26 @@ absl::StatusOr<std::optional<std::int64_t>> data_end_of(const json& message) {
   return end;
 }
 
+// None if they are left out.
+absl::StatusOr<std::vector<engine::ShardLength>> lengths_of(const json& message) {
+  std::vector<engine::ShardLength> lengths;
+  const auto found = message.find("lengths");
+  if (found == message.end()) return lengths;
+  if (!found->is_array() || found->size() > kMostLengths)
+    return wrong(fmt::format("sent 'lengths' that are not a list of at most {}", kMostLengths));
+  for (const json& one : *found) {
+    const bool fits = one.is_array() && one.size() == 3 && one[0].is_number_integer() &&
+                      one[1].is_number_integer() && one[2].is_string();
+    const std::int64_t shard = fits ? one[0].get<std::int64_t>() : -1;
+    const std::int64_t records = fits ? one[1].get<std::int64_t>() : -1;
+    if (shard < 0 || shard > std::numeric_limits<std::int32_t>::max() || records < 0)
+      return wrong("sent 'lengths' that are not [shard, records, name] each");
+    lengths.push_back({static_cast<std::int32_t>(shard), records,
+                       store::printable(one[2].get<std::string>(), kLongestShardName)});
+  }
+  return lengths;
+}
+
 // A place on the page of a step; the first one is the gradient's sum.
 absl::StatusOr<int> slot_of(const json& value) {
   const int slot = value.is_number_integer() && value.get<std::int64_t>() < kStepValues
@@ -151,6 +172,7 @@ absl::StatusOr<Answer> stepped(const json& message) {
     answer.result.not_finite = store::printable(name->get<std::string>().substr(0, 512));
   PACELINE_ASSIGN_OR_RETURN(answer.result.weight, weight_of(message));
   PACELINE_ASSIGN_OR_RETURN(answer.result.data_end, data_end_of(message));
+  PACELINE_ASSIGN_OR_RETURN(answer.lengths, lengths_of(message));
   PACELINE_ASSIGN_OR_RETURN(answer.later, later_of(message));
   if (answer.later && answer.later->loss) return answer;
   PACELINE_ASSIGN_OR_RETURN(answer.result.loss, loss_of(message));
@@ -173,6 +195,7 @@ absl::StatusOr<Answer> finished(const json& message) {
   Finished answer;
   PACELINE_ASSIGN_OR_RETURN(answer.result.metrics, metrics_of(message));
   PACELINE_ASSIGN_OR_RETURN(answer.result.weight, weight_of(message));
+  PACELINE_ASSIGN_OR_RETURN(answer.lengths, lengths_of(message));
   if (answer.result.weight) {
     PACELINE_ASSIGN_OR_RETURN(answer.result.loss, loss_of(message));
   }

@@ -23,6 +23,7 @@ namespace paceline::program {
 
 inline constexpr int kProtocol = 1;
 inline constexpr std::size_t kLongestLine = 16 << 20;  // bytes
+inline constexpr std::size_t kMostLengths = 4096;      // the limit of shards in a message
 inline constexpr int kStepValues = 32;                 // on the page of a step (step_page.h)
 
 enum class Role { kProbe, kWorker, kEvaluator, kVirtual };
@@ -155,6 +156,7 @@ struct Stepped {
     std::map<std::string, int> metrics = {};
   };
   std::optional<Later> later = {};
+  std::vector<engine::ShardLength> lengths = {};  // learnt since the last message with lengths
 };
 struct Passed {
   std::int64_t bytes = 0;  // size of the message in the stage's memory `out`
@@ -162,6 +164,7 @@ struct Passed {
 };
 struct Finished {
   engine::StageResult result;
+  std::vector<engine::ShardLength> lengths = {};
 };
 struct Evaluated {
   engine::Evaluation result;

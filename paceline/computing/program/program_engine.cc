@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <iterator>
 #include <utility>
 
 #include <fmt/format.h>
@@ -271,7 +272,16 @@ absl::StatusOr<Answer> ProgramEngine::receive(const std::function<absl::Status()
                                              ? fmt::format("{}: {}", name_, error->text)
                                              : fmt::format("{}: {}", error->where, error->text));
   }
+  learn(*answer);
   return answer;
+}
+
+// The program says each length once, in an answer that may be of no use otherwise.
+void ProgramEngine::learn(Answer& answer) {
+  std::vector<engine::ShardLength> more;
+  if (auto* const stepped = std::get_if<Stepped>(&answer)) more = std::move(stepped->lengths);
+  if (auto* const finished = std::get_if<Finished>(&answer)) more = std::move(finished->lengths);
+  std::move(more.begin(), more.end(), std::back_inserter(lengths_));
 }
 
 void ProgramEngine::share(const engine::Memory& memory) {

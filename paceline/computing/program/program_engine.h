@@ -66,6 +66,7 @@ class ProgramEngine final : public engine::Engine {
                                               const engine::KeepGoing& keep_going) override;
   absl::Status take_last(std::span<const float* const> weights, const engine::KeepGoing& keep_going) override;
   absl::Status check_alive() override;
+  std::span<const engine::ShardLength> lengths() const override { return lengths_; }
   absl::Status end() override;
   std::optional<engine::TooFew> too_few() const override { return too_few_; }
   absl::StatusOr<std::unique_ptr<engine::Stage>> make_stage(std::int64_t begin, std::int64_t end) override;
@@ -82,6 +83,7 @@ class ProgramEngine final : public engine::Engine {
   // The next answer that is owed.
   absl::StatusOr<Answer> answer(const engine::KeepGoing& keep_going);
   absl::StatusOr<Answer> receive(const std::function<absl::Status()>& patience);
+  void learn(Answer& answer);
   // Says, when it is asked now and then, whether it is worth waiting for the program.
   std::function<absl::Status()> patience(const engine::KeepGoing& keep_going) const;
   // Waits for all answers that are owed, and throws them away.
@@ -142,6 +144,7 @@ class ProgramEngine final : public engine::Engine {
   int steady_ = 0;                    // steps since a board came
   std::int64_t stepped_ = 0, stepped_early_ = 0, withdrawn_ = 0;
   std::chrono::nanoseconds step_time_{0};  // time of the last step with words
+  std::vector<engine::ShardLength> lengths_;
   std::optional<engine::TooFew> too_few_;
   bool over_ = false;  // the program has ended, or said what cannot be
 };

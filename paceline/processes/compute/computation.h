@@ -58,6 +58,9 @@ class Computation {
   // Channels through which other devices of the replica find this one. Null if it is alone.
   const StageChannels* channels() const { return stage_ ? &stage_->channels() : nullptr; }
 
+  // engine::Engine::lengths() of the engine.
+  std::span<const engine::ShardLength> lengths() const { return engine_->lengths(); }
+
   struct Computed {
     double loss = 0;  // loss of a whole replica, or of a device's part in the last stage
     // Parts of the time it took: keeping a stage's pace, waiting for other stages, loading samples.

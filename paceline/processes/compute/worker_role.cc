@@ -1,5 +1,6 @@
 #include "paceline/processes/compute/worker_role.h"
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 
@@ -24,6 +25,8 @@ constexpr std::chrono::milliseconds kPullPatience{200};
 constexpr std::chrono::seconds kAnswerPatience{30};
 // How often a worker without an order looks whether its program still runs.
 constexpr std::chrono::seconds kLook{1};
+// Lengths of shards in a message.
+constexpr std::size_t kMostLengths = 2048;
 
 // A worker's time, by what it was spent on; printed when it ends.
 struct TimeSpent {
@@ -68,6 +71,7 @@ class Worker {
   absl::Status reduce(const wire::Reduce& order);
   absl::Status take_last(const wire::TakeLast& order);
   std::optional<BoardReaders::Pinned> pull(Version version, float reach);
+  void say_lengths(wire::WorkerReady& ready);
 
   peer::WorkerConnection& connection_;
   const std::string name_, address_;
@@ -76,6 +80,7 @@ class Worker {
   std::unique_ptr<Computation> computation_;
   std::optional<GroupMember> group_;
   std::optional<BoardReaders> boards_;
+  std::size_t lengths_said_ = 0;  // the first lengths of Computation::lengths()
   TimeSpent spent_;
 };
 
@@ -236,6 +241,7 @@ absl::Status Worker::iterate(const wire::WorkerRelease& release) {
   ready->set_norm(contributed.norm);
   if (done->weight) ready->set_weight(*done->weight);
   if (done->data_end) ready->set_data_end(*done->data_end);
+  say_lengths(*ready);
   if (!connection_.send(message)) return wire::coordinator_lost();
   spent_.iterations += 1;
   spent_.gradient += computed - pulled - done->pace - done->stages;
@@ -244,6 +250,19 @@ absl::Status Worker::iterate(const wire::WorkerRelease& release) {
   spent_.stages += done->stages;
   spent_.own += (prepared - start) + (steady_clock::now() - paced);
   return absl::OkStatus();
+}
+
+// A program that outlived a coordinator has many, so they go in several messages.
+void Worker::say_lengths(wire::WorkerReady& ready) {
+  const auto all = computation_->lengths();
+  const std::size_t end = std::min(all.size(), lengths_said_ + kMostLengths);
+  for (const engine::ShardLength& one : all.subspan(lengths_said_, end - lengths_said_)) {
+    wire::ShardLength* const said = ready.add_lengths();
+    said->set_shard(one.shard);
+    said->set_records(one.records);
+    said->set_name(one.name);
+  }
+  lengths_said_ = end;
 }
 
 std::optional<BoardReaders::Pinned> Worker::pull(Version version, float reach) {

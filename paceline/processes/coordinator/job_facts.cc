@@ -9,18 +9,32 @@
 
 namespace paceline::coordinator {
 
+namespace {
+
+constexpr char kSameData[] =
+    "copy one host's files to all hosts, with the same names, and let the program read the same ones in the "
+    "same order "
+    "everywhere";
+
+}  // namespace
+
 absl::Status JobFacts::agrees(const std::string& worker, const wire::WorkerAttached& attached) const {
   if (attached.dataset_size() != first_.dataset_size()) {
-    return absl::InvalidArgumentError(fmt::format("{} has a data set of {} samples, the others one of {}",
-                                                  worker, attached.dataset_size(), first_.dataset_size()));
+    return absl::InvalidArgumentError(fmt::format("{} has a data set of {} samples, the others one of {}; {}",
+                                                  worker, attached.dataset_size(), first_.dataset_size(),
+                                                  kSameData));
   }
   if (attached.layout().SerializeAsString() != first_.layout().SerializeAsString())
-    return absl::InvalidArgumentError(fmt::format("{} built another model than the others", worker));
+    return absl::InvalidArgumentError(
+        fmt::format("{} built another model than the others; run the same program with the same settings and "
+                    "the same version of "
+                    "its libraries on every host",
+                    worker));
   const std::string& known = first_.data_digest();
   if (!known.empty() && !attached.data_digest().empty() && attached.data_digest() != known) {
     return absl::InvalidArgumentError(
-        fmt::format("{} has other data than the others: its digest is '{}', theirs '{}'", worker,
-                    printable(attached.data_digest()), printable(known)));
+        fmt::format("{} has other data than the others: its digest is '{}', theirs '{}'; {}", worker,
+                    printable(attached.data_digest()), printable(known), kSameData));
   }
   return frozen_agree(worker, attached);
 }

@@ -8,6 +8,7 @@
 #include "paceline/processes/coordinator/measuring.h"
 #include "paceline/processes/coordinator/replica_table.h"
 #include "paceline/processes/coordinator/server_fleet.h"
+#include "paceline/processes/coordinator/shard_lengths.h"
 #include "paceline/processes/coordinator/worker_table.h"
 
 namespace paceline::coordinator {
@@ -27,6 +28,7 @@ struct Processes {
   ServerFleet servers;
   Measuring measuring;
   std::optional<JobFacts> job_facts;  // set once the first worker has attached
+  ShardLengths shard_lengths;
 };
 
 }  // namespace paceline::coordinator

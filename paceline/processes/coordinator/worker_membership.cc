@@ -194,6 +194,11 @@ absl::Status WorkerMembership::join_those_that_are_whole() {
 
 absl::Status WorkerMembership::on_ready(const Worker& worker, const wire::WorkerReady& ready) {
   PACELINE_RETURN_IF_ERROR(check_ready(ready));
+  const absl::Status same = processes_.shard_lengths.learn(worker.name, rank_of(worker), ready.lengths());
+  if (!same.ok()) {
+    course_.fail(same);
+    return absl::OkStatus();
+  }
   if (!counts(worker, ready)) return absl::OkStatus();
   PACELINE_ASSIGN_OR_RETURN(auto fact, replicas_.done(worker, ready));
   if (!fact) return absl::OkStatus();
@@ -203,6 +208,12 @@ absl::Status WorkerMembership::on_ready(const Worker& worker, const wire::Worker
   PACELINE_RETURN_IF_ERROR(tell_controller(*std::move(fact)));
   send_early_if_it_waits();
   return absl::OkStatus();
+}
+
+HostRank WorkerMembership::rank_of(const Worker& worker) const {
+  const std::vector<HostRank>& ranks = options_.job.ranks;
+  const auto place = static_cast<std::size_t>(worker.host.value());
+  return place < ranks.size() ? ranks[place] : HostRank(worker.host.value());
 }
 
 absl::Status WorkerMembership::on_too_few(const Worker& worker, const wire::TooFew& said) {

@@ -75,6 +75,7 @@ class WorkerMembership {
   // An error: larger batches would not help, and the worker is sent away.
   absl::Status on_too_few(const Worker& worker, const wire::TooFew& said);
   absl::Status learn_job(const wire::WorkerAttached& attached);
+  HostRank rank_of(const Worker& worker) const;
   bool counts(const Worker& worker, const wire::WorkerReady& ready);
   void send_early_if_it_waits();
   void discard(const Worker& worker, const std::string& why);

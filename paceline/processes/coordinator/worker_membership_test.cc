@@ -59,12 +59,14 @@ class PlansInARow : public testing::Test {
     adopted.line = fmt::format("w{} alone", device);
     return adopted;
   }
-  void is_ready(int worker) {
+  // `records`: what the worker has found in a shard.
+  void is_ready(int worker, std::optional<std::int64_t> records = std::nullopt) {
     say(worker, [&](wire::WorkerMessage& message) {
       message.mutable_ready()->set_replica(worker);
       message.mutable_ready()->set_clock(1);
       message.mutable_ready()->set_compute_ns(10);
       message.mutable_ready()->set_worked_ns(10);
+      if (records) message.mutable_ready()->add_lengths()->set_records(*records);
     });
   }
 
@@ -88,6 +90,7 @@ class PlansInARow : public testing::Test {
   }
 
   WorkerMembership& workers() { return workers_; }
+  const Course& course() const { return course_; }
 
  private:
   static AttemptOptions two_devices() {
@@ -140,6 +143,15 @@ TEST_F(PlansInARow, ReplicaThatLeftIsUnmappedBeforeThePlanThatItsLeavingCausedIs
   workers().leave(WorkerPeer(1));
   EXPECT_THAT(actions(), ElementsAre("server: unmap 1", "w0: dissolve 0", "server: unmap 0", "w0: role in 2",
                                      "w0 alone"));
+}
+
+TEST_F(PlansInARow, AShardThatHasAnotherLengthForAnotherWorkerEndsTheRun) {
+  is_ready(0, 20);
+  EXPECT_TRUE(course().training());
+  is_ready(1, 15);
+  EXPECT_THAT(std::string(course().result().message()),
+              testing::HasSubstr("w1 found 15 records in the shard"));
+  EXPECT_FALSE(course().open());
 }
 
 TEST_F(PlansInARow, PlanThatComesWhileAnotherOneIsFollowedIsFollowedAfterIt) {
