@@ -56,8 +56,8 @@ CostModel::CostModel(const Problem& problem)
   if (sizes_.front() != 1) sizes_.insert(sizes_.begin(), 1);
   for (const Device& device : problem.cluster.devices) {
     for (const std::int64_t u : sizes_) {
-      per_pass_.push_back(per_pass_ms(device, u, false));
-      per_pass_cut_.push_back(per_pass_ms(device, u, true));
+      per_pass_.push_back(problem.overhead_ms(device, u, false));
+      per_pass_cut_.push_back(problem.overhead_ms(device, u, true));
       until_.push_back(0);
       for (std::size_t l = 0; l < layers.size(); ++l)
         until_.push_back(until_.back() + layer_ms(device, l, u) / device.speed);
@@ -72,17 +72,13 @@ double CostModel::layer_ms(const Device& device, std::size_t layer, std::int64_t
   return one.fixed_ms + static_cast<double>(u) * device.layer_ms[layer];
 }
 
-double CostModel::per_pass_ms(const Device& device, std::int64_t u, bool is_cut) const {
-  return device.overhead_ms + problem_.model.stage_ms(u, is_cut) / device.speed;
-}
-
 double CostModel::other_compute_ms(std::int32_t device, std::int32_t begin, std::int32_t end,
                                    std::int64_t u) const {
   const Device& one = device_at(device);
   double sum = 0;
   for (auto l = static_cast<std::size_t>(begin); l < static_cast<std::size_t>(end); ++l)
     sum += layer_ms(one, l, u);
-  return per_pass_ms(one, u, is_cut(begin, end)) + sum / one.speed;
+  return problem_.overhead_ms(one, u, is_cut(begin, end)) + sum / one.speed;
 }
 
 StageMemory CostModel::memory(std::int32_t begin, std::int32_t end, std::int64_t u,

@@ -144,14 +144,23 @@ TEST(StageTime, IsOnTheLinesBetweenMeasuredSizes) {
   EXPECT_DOUBLE_EQ(model.compute_ms(1, 0, 2, 4), 7 + 2 * (11 + 3 + 4 * 4));
 }
 
-TEST(StageTime, HasTheLoadingOfEachStageAndWhatACutAdds) {
+TEST(StageTime, HasTheOverheadOfAWholeModelOrOfAStage) {
   Problem problem = three_layers();
-  problem.model.loading = {{4, 0.5}};
-  problem.model.apart = {{4, 3}};
+  problem.model.step_overhead = {{4, 0.5}};
+  problem.model.stage_overhead = {{4, 3.5}};
   const CostModel model(problem);
   EXPECT_DOUBLE_EQ(model.compute_ms(0, 0, 3, 4), 3 + 1 + 4 * 12 + 0.5);
   EXPECT_DOUBLE_EQ(model.compute_ms(0, 0, 1, 4), 4 * 2 + 3.5);
   EXPECT_DOUBLE_EQ(model.compute_ms(1, 2, 3, 4), 7 + 2 * (1 + 4 * 6 + 3.5));
+}
+
+TEST(StageTime, HasTheUsualOverheadIfNoneIsMeasuredOrSaid) {
+  Problem problem = three_layers();
+  problem.cluster.usual_overhead_ms = 0.25;
+  EXPECT_DOUBLE_EQ(CostModel(problem).compute_ms(0, 0, 1, 4), 4 * 2 + 0.25);
+  EXPECT_DOUBLE_EQ(CostModel(problem).compute_ms(1, 0, 1, 4), 7 + 2 * 4 * 2);
+  problem.model.stage_overhead = {{4, 3.5}};
+  EXPECT_DOUBLE_EQ(CostModel(problem).compute_ms(0, 0, 1, 4), 4 * 2 + 3.5);
 }
 
 TEST(Synchronizing, TakesAsLongAsMeasuredUpdatesOnOneHost) {
