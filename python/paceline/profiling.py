@@ -1,7 +1,7 @@
 """Measurements of a program's model on this machine: times, messages and memory of each unit for a few micro-batches.
 
-The program's own loss function computes them. Times are those of the units within passes of the whole model; memory and
-messages are those of each unit as a stage of its own. Nothing is trained.
+The program's own loss function computes them. Times are those of the units within passes of the whole model; memory
+and messages are those of each unit as a stage of its own. Nothing is trained.
 """
 
 from __future__ import annotations
