@@ -322,9 +322,10 @@ class _Stage:
         return _Passed(sent, 1000 * forward, 1000 * (self._now() - began))
 
     def kept_bytes(self) -> int:
-        """The memory that a stage keeps between the two passes."""
+        """The memory that a stage keeps between the two passes, without its outputs: the next unit keeps those."""
         kept = KeptMemory(self._of._root)
-        self.compute(hold=kept.keep)
+        for output in self.compute(hold=kept.keep).outputs:
+            kept.leave_out(output)
         return kept.bytes
 
     def _now(self) -> float:

@@ -70,6 +70,12 @@ def test_memory_that_is_saved_twice_counts_once() -> None:
     assert [unit["kept_bytes"] for unit in units] == [2 * 4 * 6, 2 * 4 * 6]
 
 
+def test_an_output_that_its_unit_saves_counts_in_the_unit_behind_alone() -> None:
+    model = nn.Sequential(nn.Linear(6, 6), nn.ReLU(), nn.Linear(6, 6))  # a ReLU saves its result
+    units = measured(model, squares, lambda count: torch.randn(count, 6), [4])["units"]
+    assert [unit["kept_bytes"] for unit in units] == [4 * 6, 4 * 6, 4 * 6]
+
+
 def test_memory_that_comes_and_goes_has_a_part_for_each_sample() -> None:
     class Busy(nn.Module):
         def __init__(self, fixed: int, each: int) -> None:

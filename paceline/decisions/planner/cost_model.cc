@@ -102,14 +102,27 @@ StageMemory CostModel::memory(std::int32_t begin, std::int32_t end, std::int64_t
   // until its pass ends, and they come while the activations of the layers behind go.
   const bool keeps_gradients = !is_cut(begin, end) && u < problem_.batch;
   const auto samples = static_cast<double>(u);
+  // A tied weight's gradient from the layer behind is there until the one that has the weight, too, adds its own.
   double came = 0;
+  std::vector<double> tied(problem_.model.layers.size());
+  for (const std::int32_t l : tied_) {
+    const LayerProfile& layer = problem_.model.layers[static_cast<std::size_t>(l)];
+    if (layer.tied_to < begin || layer.tied_to >= end) continue;
+    const auto bytes =
+        static_cast<double>(std::min(layer.tied_bytes, gradient_bytes(layer.tied_to, layer.tied_to + 1)));
+    tied[static_cast<std::size_t>(layer.tied_to)] += bytes;
+    came += bytes;
+  }
   for (std::size_t l = last; l-- > first;) {
     const LayerProfile& layer = problem_.model.layers[l];
     const double own =
         static_cast<double>(layer.working_fixed_bytes) + samples * static_cast<double>(layer.working_bytes);
-    if (keeps_gradients) came += static_cast<double>(layer.parameter_bytes - layer.frozen_bytes);
-    memory.working = std::max(memory.working, own + came);
-    if (keeps_gradients) came -= samples * static_cast<double>(layer.activation_bytes);
+    memory.working = std::max(memory.working, own + came);  // `own` has the layer's own gradient
+    came -= tied[l];
+    if (!keeps_gradients) continue;
+    came += static_cast<double>(layer.parameter_bytes - layer.frozen_bytes);
+    memory.working = std::max(memory.working, came);
+    came -= samples * static_cast<double>(layer.activation_bytes);
   }
   return memory;
 }
