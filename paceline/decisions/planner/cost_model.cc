@@ -98,8 +98,8 @@ StageMemory CostModel::memory(std::int32_t begin, std::int32_t end, std::int64_t
   if (last < problem_.model.layers.size())
     memory.activations +=
         static_cast<double>(in_flight) * static_cast<double>(u) * static_cast<double>(output_bytes(end));
-  // A stage adds up each gradient as soon as it is there. A device with the whole model keeps those of a micro-batch
-  // until its pass ends, and they come while the activations of the layers behind go.
+  // During a backward pass the activations of the layers behind are free again. A stage adds up each gradient as soon as
+  // it is there; a device with the whole model keeps those of a micro-batch until its pass ends.
   const bool keeps_gradients = !is_cut(begin, end) && u < problem_.batch;
   const auto samples = static_cast<double>(u);
   // A tied weight's gradient from the layer behind is there until the one that has the weight, too, adds its own.
@@ -119,8 +119,7 @@ StageMemory CostModel::memory(std::int32_t begin, std::int32_t end, std::int64_t
         static_cast<double>(layer.working_fixed_bytes) + samples * static_cast<double>(layer.working_bytes);
     memory.working = std::max(memory.working, own + came);  // `own` has the layer's own gradient
     came -= tied[l];
-    if (!keeps_gradients) continue;
-    came += static_cast<double>(layer.parameter_bytes - layer.frozen_bytes);
+    if (keeps_gradients) came += static_cast<double>(layer.parameter_bytes - layer.frozen_bytes);
     memory.working = std::max(memory.working, came);
     came -= samples * static_cast<double>(layer.activation_bytes);
   }
