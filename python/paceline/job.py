@@ -351,14 +351,17 @@ class Job:
             self._team.spread_weights()
         self._watch.start()
 
-    def _bind_weights(self, message: Message, wanted: set[int] | None = None) -> None:
-        """wanted: the entries that a stage computes with; None: all."""
+    def _bind_weights(self, message: Message, wanted: set[int] | None = None, is_last: bool = False) -> None:
+        """wanted: the entries that a stage computes with; None: all. is_last: they are the job's last weights."""
         if not self._bound:
             self._inventory.check_devices()
             if self.role == "evaluator" and self._session.run_folder:
                 self._frozen.compare(self._session.run_folder)
             self._bound = True
-        self._binding.bind(message["weights"], message.get("gradients", ()), message.get("ahead"), wanted)
+        if is_last:
+            self._binding.bind_last(message["weights"])
+        else:
+            self._binding.bind(message["weights"], message.get("gradients", ()), message.get("ahead"), wanted)
 
     def _finish(self, micro: MicroBatches) -> None:
         self._guard.check()
@@ -409,7 +412,7 @@ class Job:
         self._send({"type": "evaluated", "metrics": measured})
 
     def _take_last(self, message: Message) -> None:
-        self._bind_weights(message)
+        self._bind_weights(message, is_last=True)
         if self._team is not None:
             self._team.share_last(message)
             self._team.spread_weights()
