@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Callable
 import torch
 from torch import nn
 
+from . import memory_short
 from .binding import write_initial
 from .binding_by_memory import BindingByMemory
 from .channel import Message
@@ -190,6 +191,9 @@ class Job:
 
     def _way_out(self, error: BaseException) -> tuple[str, dict[str, int] | None]:
         samples = len(self.samples) if self._in_hand else 0
+        if memory_short.is_out_of_memory(error):
+            computing = None if self._stages is None else self._stages.computing
+            return memory_short.way_out(error, samples, computing), None
         return self._small.way_out(samples, error), self._small.too_few(samples, error)
 
     # The protocol.
