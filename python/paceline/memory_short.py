@@ -12,7 +12,7 @@ class Computing(NamedTuple):
 
     begin: int  # units [begin, end)
     end: int
-    samples: int  # of the micro-batch
+    samples: int  # the size of the micro-batch
 
 
 def is_out_of_memory(error: BaseException) -> bool:
