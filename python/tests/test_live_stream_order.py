@@ -42,8 +42,9 @@ if "then" in settings:
     source = Mixture({"a": (Numbers(0, 6000), 1), "b": (Numbers(6000, 6000), 1)}, then=then)
 else:
     source = JsonLines("data")
+keep = (lambda record: record["number"] % 2 == 0) if "even" in settings else None
 stream = Stream(source, map=lambda record: record["number"], shuffle=settings["shuffle"],
-                records=settings.get("records"))
+                records=settings.get("records"), keep=keep)
 model = Counts()
 optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
 job = paceline.join(model, stream, optimizer=optimizer, batch_size=settings["batch"])
@@ -83,6 +84,27 @@ def test_a_run_does_not_go_on_with_other_shards(tmp_path: Path) -> None:
     resumed = paceline(tmp_path, "train", "--resume", str(run))
     assert resumed.returncode == 0, resumed.stderr
     torch.testing.assert_close(exported(tmp_path, run)["weight"], torch.ones(400), atol=1e-3, rtol=0)
+    replay(tmp_path, run)
+
+
+def test_a_run_does_not_go_on_with_one_shard_more(tmp_path: Path) -> None:
+    lines(tmp_path)
+    run = killed(tmp_path, SLOW, every=0.1)
+    (tmp_path / "data" / "4.jsonl").write_text('{"number": 0}\n')
+    refused = paceline(tmp_path, "train", "--resume", str(run))
+    assert refused.returncode == 2
+    assert "the data have 401 samples, and had 400 when the run began" in refused.stderr
+
+
+def test_a_filter_that_changed_holds_for_what_was_not_trained(tmp_path: Path) -> None:
+    lines(tmp_path)
+    run = killed(tmp_path, SLOW, every=0.1)
+    (tmp_path / "settings.json").write_text(json.dumps({**SLOW, "even": True}))
+    resumed = paceline(tmp_path, "train", "--resume", str(run))
+    assert resumed.returncode == 0, resumed.stderr
+    times = exported(tmp_path, run)["weight"].round()
+    assert bool((times[::2] == 1).all())
+    assert 20 < times[1::2].sum().item() < 200  # those that the first part of the run had
     replay(tmp_path, run)
 
 
