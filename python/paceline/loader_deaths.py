@@ -39,8 +39,10 @@ class LoaderDeaths:
         how = "has died"
         if code is not None:
             how = f"was killed ({signal.strsignal(-code)})" if code < 0 else f"has ended (exit status {code})"
-        short = "; if nobody killed it, memory was short: give join() fewer num_workers" if code in (None, -9) else ""
-        raise PacelineError(f"the loader process {dead[0].pid} of this program {how}{short}")
+        raise PacelineError(
+            f"the loader process {dead[0].pid} of this program {how}; if neither the program nor somebody did that, "
+            "memory was short: give join() fewer num_workers"
+        )
 
     def close(self) -> None:
         for descriptor in self._watched:
