@@ -31,6 +31,7 @@ from .streams.leased import Leased
 from .streams.with_readers import with_readers
 
 Collate = Callable[[list[Any]], Any]
+_MOST_OF_A_NAME = 200  # characters, so that many fit in a message
 
 
 @dataclass(frozen=True)
@@ -130,7 +131,8 @@ class StreamLoads(Loads):
         self._learnt.add(batch.lengths)
 
     def lengths(self) -> dict[str, Any]:
-        lengths = [(shard, records, self.train_set.name_of(shard)) for shard, records in self._learnt.take()]
+        names = self.train_set.name_of
+        lengths = [(shard, records, names(shard)[-_MOST_OF_A_NAME:]) for shard, records in self._learnt.take()]
         return {"lengths": lengths} if lengths else {}
 
 
