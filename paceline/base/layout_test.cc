@@ -1,5 +1,5 @@
 // Tests of the places of tensors, and of layouts that are cut into shards.
-#include "paceline/parameters/ps/layout.h"
+#include "paceline/base/layout.h"
 
 #include <algorithm>
 #include <string>
@@ -10,7 +10,7 @@
 #include "paceline/base/rng.h"
 #include "paceline/base/testing/effort.h"
 
-namespace paceline::ps {
+namespace paceline {
 namespace {
 
 // Tensors of these sizes, named by their number.
@@ -250,4 +250,4 @@ TEST(Layout, RandomLayoutsSplitWell) {
 }
 
 }  // namespace
-}  // namespace paceline::ps
+}  // namespace paceline

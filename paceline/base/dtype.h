@@ -6,7 +6,7 @@
 #include <optional>
 #include <string_view>
 
-namespace paceline::ps {
+namespace paceline {
 
 enum class Dtype { kFloat32, kFloat64, kFloat16, kBfloat16, kInt64, kInt32, kInt16, kInt8, kUint8, kBool };
 
@@ -21,4 +21,4 @@ std::optional<Dtype> dtype_named(std::string_view name);
 std::string_view safetensors_name(Dtype type);
 std::optional<Dtype> dtype_of_safetensors(std::string_view name);
 
-}  // namespace paceline::ps
+}  // namespace paceline

@@ -1,10 +1,10 @@
-#include "paceline/parameters/ps/dtype.h"
+#include "paceline/base/dtype.h"
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
 
-namespace paceline::ps {
+namespace paceline {
 
 namespace {
 
@@ -48,4 +48,4 @@ std::optional<Dtype> dtype_of_safetensors(std::string_view name) {
   return type_with(&Entry::in_safetensors, name);
 }
 
-}  // namespace paceline::ps
+}  // namespace paceline

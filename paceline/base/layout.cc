@@ -1,4 +1,4 @@
-#include "paceline/parameters/ps/layout.h"
+#include "paceline/base/layout.h"
 
 #include <algorithm>
 #include <charconv>
@@ -9,7 +9,7 @@
 
 #include "paceline/base/check.h"
 
-namespace paceline::ps {
+namespace paceline {
 
 namespace {
 
@@ -116,4 +116,4 @@ void copy_constants(std::span<const Layout::Run> runs, std::span<const float> fr
   }
 }
 
-}  // namespace paceline::ps
+}  // namespace paceline
