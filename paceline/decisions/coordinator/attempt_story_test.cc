@@ -14,9 +14,9 @@
 #include "paceline/base/overloaded.h"
 #include "paceline/base/status_message.h"
 #include "paceline/base/testing/golden_text.h"
-#include "paceline/decisions/coordinator/testing/state_text.h"
 #include "paceline/decisions/coordinator/testing/variants.h"
 #include "paceline/formats/config/coordinator_settings.h"
+#include "paceline/records/store/state_text.h"
 
 namespace paceline::coordinator {
 namespace {
@@ -94,7 +94,7 @@ class Story {
         fmt::format("name = \"small\"\nbatch = 8\nepochs = 100\n[cluster]\n{}",
                     twice ? "hosts = 2\ncopies = 2\n[[device]]\nhost = 0\n[[device]]\nhost = 1\n"
                           : "[[device]]\ncount = 2\n");
-    options.state_text = text_of_state();
+    options.state_text = store::state_text();
     options.job = config::coordinator_settings(config::parse_job(options.job_toml, "job.toml").value());
     attempt_.emplace(std::move(options), now_);
     return golden::Answers{};

@@ -22,8 +22,8 @@
 #include "paceline/base/exit_reason.h"
 #include "paceline/base/rng.h"
 #include "paceline/decisions/coordinator/testing/attempt_world.h"
-#include "paceline/decisions/coordinator/testing/state_text.h"
 #include "paceline/formats/config/coordinator_settings.h"
+#include "paceline/records/store/state_text.h"
 
 namespace paceline::coordinator {
 namespace {
@@ -58,7 +58,7 @@ class AttemptTest : public testing::Test {
   // Starts an attempt with one server, unless `more` says otherwise.
   void start(const std::string& more, AttemptOptions options = {}) {
     options.job_toml = fmt::format("name = \"small\"\nbatch = 8\n{}", more);
-    options.state_text = text_of_state();
+    options.state_text = store::state_text();
     options.job = config::coordinator_settings(config::parse_job(options.job_toml, "job.toml").value());
     world_.emplace(std::move(options));
   }

@@ -39,9 +39,9 @@
 #include "paceline/processes/runs/plan_job.h"
 #include "paceline/processes/runs/run_checkpoints.h"
 #include "paceline/processes/runs/run_recorder.h"
-#include "paceline/records/store/controller_state_json.h"
 #include "paceline/records/store/run_folder.h"
 #include "paceline/records/store/run_mark.h"
+#include "paceline/records/store/state_text.h"
 #include "paceline/transport/security/token.h"
 
 namespace paceline::coordinator_process {
@@ -164,9 +164,7 @@ absl::StatusOr<coordinator::AttemptEnded> attempt(Job& job, const store::RunMark
                    .awaits_copy = keeper.has_value() && restart.has_value(),
                    .mark_file = job.config.hosts > 1 && job.one_folder ? mark.file().string() : "",
                    .mark_text = mark.text(),
-                   .state_text = {.write =
-                                      [](const control::ControllerState& one) { return store::to_text(one); },
-                                  .read = store::controller_state_from_text},
+                   .state_text = store::state_text(),
                    .new_key = rpc::new_link_key},
        .listeners = {recorder.get()},
        .flush_records = [&] { return keeping.flush(); },

@@ -10,7 +10,7 @@
 #include "paceline/formats/config/coordinator_settings.h"
 #include "paceline/formats/wire/coordinator_messages.h"
 #include "paceline/formats/wire/coordinator_orders.h"
-#include "paceline/records/store/controller_state_json.h"
+#include "paceline/records/store/state_text.h"
 
 namespace paceline::cluster_sim {
 
@@ -142,8 +142,7 @@ void CoordinatorProcess::on(const coordinator::RunAttempt& order) {
   options.given_up = order.given_up;
   options.only_look_without = order.only_look_without;
   options.cut_short = coordinator::cut_short_after(std::move(before), from);
-  options.state_text = {.write = [](const control::ControllerState& one) { return store::to_text(one); },
-                        .read = store::controller_state_from_text};
+  options.state_text = store::state_text();
   options.new_key = [] { return std::string("a key"); };
   if (newest != nullptr)
     options.restart = coordinator::Restart{newest->state, newest->elapsed, newest_folder};
