@@ -104,7 +104,7 @@ def test_a_filter_that_changed_holds_for_what_was_not_trained(tmp_path: Path) ->
     assert resumed.returncode == 0, resumed.stderr
     times = exported(tmp_path, run)["weight"].round()
     assert bool((times[::2] == 1).all())
-    assert 20 < times[1::2].sum().item() < 200  # those that the first part of the run had
+    assert 20 < times[1::2].sum().item() < 200  # the ones of the first part of the run
     replay(tmp_path, run)
 
 
