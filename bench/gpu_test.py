@@ -72,7 +72,8 @@ def bandwidth(left: float) -> list[Row]:
 def package(left: float) -> list[Row]:
     """The package's own tests of a GPU, if pytest is here."""
     folder = HERE.parent / "python"
-    tests = ["tests/test_words.py", "tests/test_step.py", "tests/test_absent_weights.py", "tests/test_stages.py"]
+    names = ("words", "step", "absent_weights", "stages", "narrow")
+    tests = [f"tests/test_{name}.py" for name in names]
     words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-x", *tests, "-k", "gpu"]
     try:
         ended = subprocess.run(
@@ -97,7 +98,8 @@ def steps(left: float) -> list[Row]:
     rows: list[Row] = []
     program = HERE / "python" / "program.py"
     started = time.monotonic()
-    for model, memory in (("large", "gpu"), ("resnet18", "gpu"), ("transformer", "gpu"), ("large", "host")):
+    models = ("large", "resnet18", "transformer", "large-bfloat16")
+    for model, memory in (*((one, "gpu") for one in models), ("large", "host")):
         rest = left - (time.monotonic() - started)
         what = f"step of {model}, weights in the {memory}'s memory"
         if rest < 40:

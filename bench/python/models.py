@@ -115,6 +115,16 @@ GPU_SUBJECTS = {
     "large": Subject(
         "transformer, 85 M, batch 32 × 512", lambda: Transformer(12, 768, 12, 512), (512,), 32, 10, adam=True, text=True
     ),
+    # Plain PyTorch steps the bfloat16 themselves, and Paceline float32 masters.
+    "large-bfloat16": Subject(
+        "transformer of bfloat16, 85 M, batch 32 × 512",
+        lambda: Transformer(12, 768, 12, 512).to(torch.bfloat16),
+        (512,),
+        32,
+        10,
+        adam=True,
+        text=True,
+    ),
 }
 
 

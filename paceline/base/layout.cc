@@ -35,6 +35,28 @@ void Layout::add(std::string name, TensorKind kind, std::vector<std::int64_t> sh
   size_ += (size + kAlignment - 1) / kAlignment * kAlignment;
 }
 
+std::int64_t Layout::leading_bfloat16() const {
+  const auto other = std::find_if(tensors_.begin(), tensors_.end(), [](const TensorSpec& tensor) {
+    return tensor.kind != TensorKind::kParameter || tensor.dtype != Dtype::kBfloat16;
+  });
+  return other == tensors_.end() ? size_ : other->offset;
+}
+
+bool Layout::can_be_narrow(std::int64_t end) const {
+  if (end < 0 || end > leading_bfloat16()) return false;
+  return end == size_ || std::any_of(tensors_.begin(), tensors_.end(),
+                                     [&](const TensorSpec& tensor) { return tensor.offset == end; });
+}
+
+void Layout::set_narrow(std::int64_t end) {
+  PACELINE_CHECK(can_be_narrow(end), "{} narrow floats of {}", end, size_);
+  narrow_ = end;
+}
+
+void Layout::narrow_as(const Layout& whole, std::int64_t before) {
+  narrow_ = std::clamp<std::int64_t>(whole.narrow_ - before, 0, size_);
+}
+
 std::vector<Layout::Run> Layout::runs() const {
   std::vector<Run> runs;
   for (const TensorSpec& tensor : tensors_) {
@@ -67,6 +89,11 @@ std::vector<Layout> Layout::split(int count) const {
     parts.back().add(tensor.name, tensor.kind, tensor.shape, tensor.dtype);
     --left;
   }
+  std::int64_t before = 0;
+  for (Layout& part : parts) {
+    part.narrow_as(*this, before);
+    before += part.size();
+  }
   return parts;
 }
 
@@ -86,6 +113,7 @@ Layout Layout::part(std::int64_t begin, std::int64_t end) const {
                tensor.dtype);
     }
   }
+  part.narrow_as(*this, begin);
   return part;
 }
 

@@ -40,6 +40,16 @@ class Layout {
   // In floats, padding included.
   std::int64_t size() const { return size_; }
 
+  // Floats [0, narrow()) are those of the narrow tensors, padding included; 0: there are none. Programs write their
+  // gradients and read their weights as bfloat16 (parameters/ps/bfloat16.h).
+  std::int64_t narrow() const { return narrow_; }
+  // The end of the parameters of bfloat16 with which the layout begins: the most that narrow() may be.
+  std::int64_t leading_bfloat16() const;
+  // Whether narrow tensors may end there: at the end of one of these parameters, padding included, or at 0.
+  bool can_be_narrow(std::int64_t end) const;
+  // Requires: can_be_narrow().
+  void set_narrow(std::int64_t end);
+
   // Neighbouring tensors of one kind, padding included.
   struct Run {
     TensorKind kind;
@@ -70,8 +80,12 @@ class Layout {
   friend bool operator==(const Layout&, const Layout&) = default;
 
  private:
+  // Takes over what is narrow in the floats of `whole` that begin with `before`.
+  void narrow_as(const Layout& whole, std::int64_t before);
+
   std::vector<TensorSpec> tensors_;
   std::int64_t size_ = 0;
+  std::int64_t narrow_ = 0;
 };
 
 // The tensor that a name of Layout::part() speaks of, and where in it its piece begins.

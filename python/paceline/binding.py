@@ -71,10 +71,8 @@ def zero_ranges(entries: Sequence[Entry], memories: Memories, span: Span) -> lis
         entry = entries[index]
         if entry.kind == CONSTANT or entry.count == 0:
             continue
-        begin = memories.offsets[index]
-        end = begin + entry.count
-        if index + 1 < span.last and entries[index + 1].kind != CONSTANT:
-            end = memories.offsets[index + 1]  # with the padding, as one piece
+        # With the padding, where initial weights may have left something.
+        begin, end = memories.offsets[index], memories.end_of(index)
         if ranges and ranges[-1][1] == begin:
             ranges[-1] = (ranges[-1][0], end)
         else:

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from .binding import Runs, check_trainable, gather
-from .flat_weights import FlatWeights, bits, in_place, is_finite, number
+from .flat_weights import FlatWeights, Room, bits, in_place, is_finite, number
 from .inventory import CONSTANT, PARAMETER, STATISTIC, Entry, Inventory
 from .memories import Memories, Memory, Span
 from .write_watch import written_to
@@ -48,7 +48,7 @@ class DeviceBinding:
         self._memories = memories
         self._transfers: Transfers = CudaTransfers(device) if device.type == "cuda" else Transfers()
         self._weights = FlatWeights(inventory, memories, device)
-        self._gradients: torch.Tensor | None = None
+        self._gradients: Room | None = None
         self._spans: tuple[Span, ...] = ()  # spans of the weights
         self._weights_sum: torch.Tensor | None = None  # at the start of the step, if writes are looked for
         self._buckets: list[Bucket] = []
@@ -82,7 +82,7 @@ class DeviceBinding:
         spans = self._memories.spans(gradients)
         if spans != self._cut_for:
             self._cut(spans)
-        self._gradients.zero_()
+        self._gradients.zero()
         if not self._may_write:
             self._weights_sum = self._sum_of_weights()
         for bucket in self._buckets:
@@ -119,8 +119,8 @@ class DeviceBinding:
         self._cut_for = spans
 
     def _floats(self, tensors: list[int]) -> int:
-        first, last = min(tensors), max(tensors)
-        return self._memories.offsets[last] + self._entries[last].count - self._memories.offsets[first]
+        # With the padding, where initial weights may have left something.
+        return self._memories.end_of(max(tensors)) - self._memories.offsets[min(tensors)]
 
     def _add(self, span: Span, tensors: list[int]) -> None:
         begin = self._memories.offsets[min(tensors)]
@@ -159,7 +159,7 @@ class DeviceBinding:
     def _sums(self, bucket: Bucket) -> torch.Tensor:
         """Two: one of bits, which sees single ones, and one of numbers, which sees a factor of all of them."""
         assert self._gradients is not None
-        part = self._gradients[bucket.begin : bucket.end]
+        part = self._gradients.range(bucket.begin, bucket.end)
         return torch.stack((bits(part), number(part)))
 
     def _sum_of_weights(self) -> torch.Tensor:
@@ -169,7 +169,7 @@ class DeviceBinding:
 
     def _copy(self, bucket: Bucket) -> None:
         assert self._gradients is not None
-        self._transfers.copy(bucket.host, self._gradients[bucket.begin : bucket.end])
+        self._transfers.copy(bucket.host, self._gradients.range(bucket.begin, bucket.end))
 
     def finish(self) -> bool:
         self._computing = False

@@ -385,27 +385,38 @@ class CardMemory:
 
 @dataclass(frozen=True)
 class Choice:
-    """Memories among which the device chooses: `table[order[i]]` is what lies at the start of the i-th of them."""
+    """Memories among which the device chooses. The i-th has `table[order[i]]` for the tensor beside the table."""
 
-    table: torch.Tensor
+    tables: list[tuple[torch.Tensor, torch.Tensor]]
     order: torch.Tensor
 
-    def take(self, index: torch.Tensor, to: torch.Tensor) -> None:
-        """Copies the memory of this index, a tensor of one integer on the device."""
-        torch.index_select(self.table, 0, self.order.index_select(0, index), out=to.view(1, -1))
+    def take(self, index: torch.Tensor) -> None:
+        """Copies from the memory of this index, a tensor of one integer on the device."""
+        row = self.order.index_select(0, index)
+        for table, to in self.tables:
+            torch.index_select(table, 0, row, out=to.view(1, -1))
 
 
-def choice(memories: Sequence[CardMemory], floats: int, device: torch.device) -> Choice | None:
-    """A choice among the first floats of each; None if they do not lie together in this process's addresses."""
+def choice(
+    memories: Sequence[CardMemory], parts: Sequence[tuple[int, torch.Tensor]], device: torch.device
+) -> Choice | None:
+    """A choice among memories, of what each has at these bytes for these tensors; None if they do not lie together in
+    this process's addresses."""
     mappings = [memory.mapping for memory in memories if memory.near]
     if len(mappings) < len(memories) or any(mapping.rows is not mappings[0].rows for mapping in mappings):
         return None
     first = min(mapping.row for mapping in mappings)
     count = max(mapping.row for mapping in mappings) - first + 1
     stride, begin = mappings[0].rows.size, min(mapping.address for mapping in mappings)
-    whole = _tensor_at(begin, (count - 1) * stride + 4 * floats, device, mappings).view(torch.float32)
+    end = max(at + to.numel() * to.element_size() for at, to in parts)
+    whole = _tensor_at(begin, (count - 1) * stride + end, device, mappings)
+    tables = []
+    for at, to in parts:
+        size = to.element_size()
+        rows = whole[: whole.numel() // size * size].view(to.dtype)
+        tables.append((rows.as_strided((count, to.numel()), (stride // size, 1), at // size), to))
     order = torch.tensor([mapping.row - first for mapping in mappings], device=device)
-    return Choice(whole.as_strided((count, floats), (stride // 4, 1)), order)
+    return Choice(tables, order)
 
 
 def _number_of(card: str) -> int:

@@ -301,6 +301,8 @@ def _model_message(
         "device": _in_words(wishes.device or next(inventory.model.parameters()).device),
         "where": where_in(sys._getframe()),
     }
+    if inventory.has_bfloat16() and not session.stages:
+        message["bfloat16"] = True
     if inventory.frozen:
         message["frozen"] = frozen.message(with_digests=session.role == "worker")
     if session.role == "probe" and (named := peft_names(inventory)) is not None:

@@ -1,7 +1,7 @@
 """The model's weights in one flat buffer of this process, on the model's device: for bindings that copy weights.
 
-The buffer has the layout's order and keeps its addresses. Parameters of float32 are views of it; other parameters and
-statistics are copied from it. Constants have no room in it.
+The buffer has the layout's order and keeps its addresses. Parameters of the type that it has for them are views of
+it; other parameters and statistics are copied from it. Constants have no room in it.
 """
 
 from __future__ import annotations
@@ -11,8 +11,31 @@ from typing import Callable
 import torch
 
 from .inventory import CONSTANT, PARAMETER, STATISTIC, Entry, Inventory
-from .memories import Memories, Span
+from .memories import FLOAT, Memories, Span
 from .statistic import Statistics
+
+
+class Room:
+    """Room for floats [0, end) of a layout. Narrow tensors have a part of their own, which comes first."""
+
+    def __init__(self, narrow: int, end: int, device: torch.device) -> None:
+        self._narrow = torch.zeros(narrow, dtype=torch.bfloat16, device=device)
+        self._wide = torch.zeros(end - narrow, dtype=torch.float32, device=device)
+        self.parts = [part for part in (self._narrow, self._wide) if part.numel() > 0]
+
+    def range(self, begin: int, end: int) -> torch.Tensor:
+        """Floats [begin, end), which are all narrow or all not."""
+        if begin < self._narrow.numel():
+            return self._narrow[begin:end]
+        return self._wide[begin - self._narrow.numel() : end - self._narrow.numel()]
+
+    def zero(self) -> None:
+        for part in self.parts:
+            part.zero_()
+
+    def bits(self) -> torch.Tensor:
+        """A number that differs after a write."""
+        return sum_of([bits(part) for part in self.parts])
 
 
 class FlatWeights:
@@ -20,15 +43,15 @@ class FlatWeights:
         self._entries = inventory.entries
         self._memories = memories
         self._device = device
-        self._flat: torch.Tensor | None = None
+        self._flat: Room | None = None
         self._bound = False
         # Views of the buffer: of parameters that are views themselves, and of tensors that are copied from it.
         self._views: list[tuple[torch.Tensor, torch.Tensor, int]] = []
         self._copied = Statistics()
 
-    def new_room(self) -> torch.Tensor:
+    def new_room(self) -> Room:
         """Zeros for everything that changes: parameters and statistics."""
-        return torch.zeros(self.end_of(STATISTIC), dtype=torch.float32, device=self._device)
+        return Room(self._memories.narrow, self.end_of(STATISTIC), self._device)
 
     def end_of(self, kind: str) -> int:
         """In floats: the first tensor behind those of this kind, in the order of an inventory."""
@@ -49,18 +72,24 @@ class FlatWeights:
         for span in spans:
             begin, end = self.range_of(span)
             if begin < end:
-                fill(span, flat[begin:end])
+                fill(span, flat.range(begin, end))
         if not self._bound:
             self._take_constants(spans)
         self._set_tensors()
 
-    def bind_all(self, fill: Callable[[torch.Tensor], None]) -> None:
+    def bind_all(self, fill: Callable[[], None]) -> None:
         """The same at once, by a function that writes the whole buffer. Requires: bind() was called before."""
         assert self._bound
-        fill(self._room())
+        fill()
         self._set_tensors()
 
-    def _room(self) -> torch.Tensor:
+    def board_parts(self) -> list[tuple[int, torch.Tensor]]:
+        """The parts of the buffer, and where a memory with a version of the weights has them, in bytes."""
+        narrow = self._memories.narrow
+        places = {torch.bfloat16: self._memories.floats * FLOAT, torch.float32: narrow * FLOAT}
+        return [(places[part.dtype], part) for part in self._room().parts]
+
+    def _room(self) -> Room:
         if self._flat is None:
             self._flat = self.new_room()
         return self._flat
@@ -95,11 +124,11 @@ class FlatWeights:
                 entry.tensor.data = view
                 self._views.append((entry.tensor, view, view.data_ptr()))
 
-    def part(self, flat: torch.Tensor, index: int) -> torch.Tensor:
+    def part(self, flat: Room, index: int) -> torch.Tensor:
         """A tensor's values in a flat buffer of this layout."""
         entry = self._entries[index]
         begin = self._memories.offsets[index]
-        return flat[begin : begin + entry.count].view(entry.shape)
+        return flat.range(begin, begin + entry.count).view(entry.shape)
 
     def value(self, index: int) -> torch.Tensor:
         """A tensor's values as the step began with them."""
@@ -109,7 +138,7 @@ class FlatWeights:
     def sum(self) -> torch.Tensor:
         """A number that differs after a write to the weights."""
         assert self._flat is not None
-        return bits(self._flat)
+        return self._flat.bits()
 
     def written_to(self, spans: tuple[Span, ...], fill: Callable[[Span, torch.Tensor], None]) -> str:
         """The name of a weight that is not what it was."""
@@ -117,7 +146,8 @@ class FlatWeights:
         before = self.new_room()
         for span in spans:
             begin, end = self.range_of(span)
-            fill(span, before[begin:end])
+            if begin < end:
+                fill(span, before.range(begin, end))
         for index, entry in enumerate(self._entries):
             if entry.kind == PARAMETER and not torch.equal(self.part(self._flat, index), self.part(before, index)):
                 return entry.name
@@ -138,12 +168,12 @@ class FlatWeights:
 
 def in_place(entry: Entry) -> bool:
     """Whether PyTorch computes with this tensor, or with its gradient, where Paceline has it."""
-    return entry.kind == PARAMETER and entry.dtype == torch.float32 and entry.tensor.is_contiguous()
+    return entry.kind == PARAMETER and entry.dtype == entry.stored and entry.tensor.is_contiguous()
 
 
 def number(gradients: torch.Tensor) -> torch.Tensor:
     """Their sum, as an integer of the same bits, for is_finite()."""
-    return gradients.sum().view(torch.int32)
+    return gradients.sum(dtype=torch.float32).view(torch.int32)
 
 
 def is_finite(bits: int) -> bool:
@@ -153,4 +183,12 @@ def is_finite(bits: int) -> bool:
 
 def bits(part: torch.Tensor) -> torch.Tensor:
     """A sum that differs where a single bit does."""
-    return part.view(torch.int32).sum(dtype=torch.int32)
+    whole = torch.int16 if part.dtype == torch.bfloat16 else torch.int32
+    return part.view(whole).sum(dtype=torch.int32)
+
+
+def sum_of(numbers: list[torch.Tensor]) -> torch.Tensor:
+    total = numbers[0]
+    for number in numbers[1:]:
+        total = total + number
+    return total

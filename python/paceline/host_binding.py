@@ -1,7 +1,7 @@
 """A model on the CPU, computing in shared memory; or a stage of a model, on any device.
 
 Parameters are views of the weights and gradients are views of the gradient memory wherever PyTorch can
-compute in that memory: float32, contiguous, on the CPU. Others are copied in and out.
+compute in that memory: of the type that the memory has, contiguous, on the CPU. Others are copied in and out.
 
 A stage may compute on another device than the one that the program built the model on, its home. That device then
 gets the weights that the stage computes with, and no others. When the job is over, the whole model is at home again.
@@ -46,7 +46,7 @@ class HostBinding:
 
     def _find_in_place(self) -> None:
         self._in_place = [
-            entry.dtype == torch.float32 and contiguous and device.type == "cpu"
+            entry.dtype == entry.stored and contiguous and device.type == "cpu"
             for entry, contiguous, device in zip(self._entries, self._contiguous, self._devices)
         ]
         self._weights_in_place = [
@@ -215,5 +215,5 @@ class HostBinding:
         entry = self._entries[index]
         if entry.kind == CONSTANT and not of_weights:
             return None
-        dtype = entry.dtype if entry.kind == CONSTANT else torch.float32
+        dtype = entry.dtype if entry.kind == CONSTANT else entry.stored
         return self._memories.view(span, index, entry.count, dtype).view(entry.shape)

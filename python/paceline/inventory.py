@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
@@ -10,6 +11,9 @@ from torch import nn
 from .errors import PacelineError, kind_of
 from .saved_names import saved_names
 from .statistic import Way, way_of
+
+if TYPE_CHECKING:
+    from .memories import Memories
 
 PARAMETER = "parameter"
 STATISTIC = "statistic"
@@ -43,6 +47,8 @@ class Entry:
     key: str  # under which the module has it
     is_buffer: bool
     way: Way = field(default_factory=Way)  # how a statistic goes to the mean of a commit, and comes back
+    # The type of a parameter or statistic in the memory that Paceline names; bfloat16 if the layout says so.
+    stored: torch.dtype = torch.float32
 
     @property
     def tensor(self) -> torch.Tensor:
@@ -76,9 +82,17 @@ class Entry:
 @dataclass
 class Inventory:
     model: nn.Module
-    entries: list[Entry]  # parameters, then statistics, then constants
+    entries: list[Entry]  # parameters (of whole models those of bfloat16 first), then statistics, then constants
     frozen: list[Entry]
     aliases: list[tuple[str, str]]
+
+    def lay_out(self, memories: Memories) -> None:
+        """Each tensor has the type that it has in memory."""
+        for index, entry in enumerate(self.entries):
+            entry.stored = memories.type_of(index)
+
+    def has_bfloat16(self) -> bool:
+        return any(entry.kind == PARAMETER and entry.dtype == torch.bfloat16 for entry in self.entries)
 
     def check_known(self) -> None:
         """Does the same as check_unchanged() without a walk through the model. A new module goes unnoticed."""
@@ -192,7 +206,12 @@ def take_inventory(model: nn.Module, of_stages: bool = False) -> Inventory:
     if not of_stages:  # which finds modules by these names
         aliases = _rename(root, entries, aliases)
     order = (PARAMETER, STATISTIC, CONSTANT)
-    kept = sorted((entry for entry in entries if entry.kind != FROZEN), key=lambda entry: order.index(entry.kind))
+
+    def place(entry: Entry) -> tuple[int, bool]:
+        narrow_first = entry.kind == PARAMETER and not of_stages
+        return order.index(entry.kind), narrow_first and entry.dtype != torch.bfloat16
+
+    kept = sorted((entry for entry in entries if entry.kind != FROZEN), key=place)
     return Inventory(root, kept, [entry for entry in entries if entry.kind == FROZEN], aliases)
 
 

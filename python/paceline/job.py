@@ -248,6 +248,7 @@ class Job:
         kind = message["type"]
         if kind == "layout":
             self._memories.lay_out(message)
+            self._inventory.lay_out(self._memories)
         elif kind == "map":
             self._memories.map(message)
         elif kind == "unmap":

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .step_page import StepPage
 
 FLOAT = 4  # bytes
+NARROW = 2  # the same of bfloat16
 
 # Kinds of memory in a message.
 FILE = "file"
@@ -64,6 +65,9 @@ class Memories:
         self._rows: dict[tuple[int, int], Rows] = {}  # key: card and size
         self.offsets: list[int] = []
         self.floats = 0
+        # Tensors whose offsets are below this are narrow: their gradients, and their weights as this process reads
+        # them, are bfloat16.
+        self.narrow = 0
 
     def lay_out(self, message: Message) -> None:
         offsets = [int(offset) for offset in message["offsets"]]
@@ -71,6 +75,17 @@ class Memories:
             raise PacelineError(f"Paceline lays out {len(offsets)} tensors, but the model has {self._tensors}")
         self.offsets = offsets
         self.floats = int(message["floats"])
+        self.narrow = int(message.get("narrow", 0))
+
+    def type_of(self, tensor: int) -> torch.dtype:
+        """The type of a parameter or statistic in memory."""
+        import torch
+
+        return torch.bfloat16 if self.offsets[tensor] < self.narrow else torch.float32
+
+    def first_wide(self) -> int:
+        """The first tensor that is not narrow."""
+        return sum(offset < self.narrow for offset in self.offsets)
 
     def map(self, message: Message) -> None:
         number = int(message["memory"])
@@ -120,17 +135,20 @@ class Memories:
             self._pages[memory] = StepPage(memory, self._device)
         return self._pages[memory]
 
-    def choice(self, numbers: Sequence[int], floats: int) -> Choice | None:
-        """Among these memories. None if the device cannot choose among them."""
+    def choice(self, numbers: Sequence[int], parts: Sequence[tuple[int, torch.Tensor]]) -> Choice | None:
+        """Among these memories, each with parts at these bytes that fill these tensors. None if the device cannot
+        choose among them."""
         from .device_memory import CardMemory, choice
 
         memories = [self._mapped.get(number) for number in numbers]
         cards = [memory for memory in memories if isinstance(memory, CardMemory)]
-        return choice(cards, floats, self._device) if len(cards) == len(memories) else None
+        return choice(cards, parts, self._device) if len(cards) == len(memories) else None
 
-    def whole(self, number: int) -> tuple[Span, ...]:
-        """All tensors, from the start of one memory on."""
-        return self.spans([[0, number, 0]])
+    def runs_of_board(self, number: int) -> list[list[int]]:
+        """Runs of all tensors in a memory with a version of the weights: the narrow ones lie behind the floats."""
+        wide = self.first_wide()
+        runs = [[wide, number, self.offsets[wide] * FLOAT]] if wide < len(self.offsets) else []
+        return [[0, number, self.floats * FLOAT], *runs] if wide > 0 else runs
 
     def file(self, number: int) -> FileMemory:
         memory = self._mapped[number]
@@ -175,14 +193,19 @@ class Memories:
         return memory.own_view(self._place(span, self.offsets[tensor]), count, dtype)
 
     def floats_view(self, span: Span, begin: int, end: int, behind: int = 0) -> torch.Tensor:
-        """Floats [begin, end) of the layout, within a span; or the floats that lie `behind` bytes behind these."""
+        """Floats [begin, end) of the layout, within a span; or those that lie `behind` bytes behind these."""
+        return self.memory(span).view(self._place(span, begin) + behind, end - begin, self.type_of(span.first))
+
+    def wide_view(self, span: Span, count: int, behind: int = 0) -> torch.Tensor:
+        """So many floats from a span's start on, even if its tensors are narrow; or those `behind` bytes behind."""
         import torch
 
-        return self.memory(span).view(self._place(span, begin) + behind, end - begin, torch.float32)
+        return self.memory(span).view(span.offset + behind, count, torch.float32)
 
     def write(self, span: Span, begin: int, source: torch.Tensor) -> None:
         """Writes from float `begin` of the layout on, within a span."""
         self.memory(span).write(self._place(span, begin), source)
 
     def _place(self, span: Span, begin: int) -> int:
-        return span.offset + (begin - self.offsets[span.first]) * FLOAT
+        first = self.offsets[span.first]
+        return span.offset + (begin - first) * (NARROW if first < self.narrow else FLOAT)

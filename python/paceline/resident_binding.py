@@ -72,30 +72,33 @@ class ResidentBinding:
         """Does what bind() does for a step that may not begin yet, with weights in one of several memories."""
         rows = tuple(words.rows)
         if rows not in self._choices:
-            self._choices[rows] = self._memories.choice(rows, self._weights.end_of(STATISTIC))
+            self._choices[rows] = self._memories.choice(rows, self._weights.board_parts())
         choice = self._choices[rows]
         if choice is None:
             words.page.wait_on_host(words.number)
-            self.bind([[0, rows[words.page.row_on_host()], 0]])
+            self.bind(self._memories.runs_of_board(rows[words.page.row_on_host()]))
             return
         self._ahead, self._early = None, words
         with torch.no_grad():
             words.page.wait(words.number)
-            self._weights.bind_all(lambda to: choice.take(words.page.row(), to))
+            self._weights.bind_all(lambda: choice.take(words.page.row()))
 
     def _fetch(self, span: Span, to: torch.Tensor) -> None:
         begin = self._memories.offsets[span.first]
         end = begin + to.numel()
-        weights = self._memories.floats_view(span, begin, end)
         if self._ahead is None:
-            to.copy_(weights)
+            to.copy_(self._memories.floats_view(span, begin, end))
             return
         # Only parameters move. Two operations that each round once: the bits of paceline/parameters/ps/look_ahead.cc.
         moving = max(0, min(end, self._weights.end_of(PARAMETER)) - begin)
-        direction = self._memories.floats_view(span, begin, begin + moving, int(self._ahead["direction"]))
-        there = to[:moving]
+        weights = self._memories.wide_view(span, to.numel())
+        direction = self._memories.wide_view(span, moving, int(self._ahead["direction"]))
+        narrow = to.dtype != torch.float32
+        there = torch.empty(moving, device=self._device) if narrow else to[:moving]
         torch.mul(direction.to(self._device), float(self._ahead["reach"]), out=there)
         torch.sub(weights[:moving].to(self._device), there, out=there)
+        if narrow:
+            to[:moving].copy_(there)
         to[moving:].copy_(weights[moving:])
 
     # Gradients.
@@ -126,7 +129,7 @@ class ResidentBinding:
             if self._memories.memory(span).near:
                 part = self._memories.floats_view(span, begin, end)
             else:
-                part = torch.zeros(end - begin, dtype=torch.float32, device=self._device)
+                part = torch.zeros(end - begin, dtype=self._entries[span.first].stored, device=self._device)
             slot.parts.append((span, part))
             for index in range(span.first, span.last):
                 entry = self._entries[index]
@@ -153,7 +156,8 @@ class ResidentBinding:
             numbers = torch.stack(found).tolist()  # waits for all of the above
             if self._weights_sum is not None and numbers.pop() != numbers.pop():
                 if self._early is not None:
-                    self._spans = self._memories.whole(self._early.rows[self._early.page.row_on_host()])
+                    board = self._early.rows[self._early.page.row_on_host()]
+                    self._spans = self._memories.spans(self._memories.runs_of_board(board))
                 raise written_to(self._weights.written_to(self._spans, self._fetch))
         return all(map(is_finite, numbers))
 
@@ -171,7 +175,7 @@ class ResidentBinding:
                 self.contribute_nothing()
             total = torch.zeros((), dtype=torch.float64, device=self._device)
             for _, part in slot.parts:
-                total = total + part.sum()
+                total = total + part.sum(dtype=torch.float32)
             words.page.done(words.number, torch.stack([total, *words.values]))
 
     def _complete(self) -> Slot:

@@ -56,9 +56,12 @@ class Member:
         environment: dict[str, str] | None = None,
         arguments: Sequence[str] = (),
         preload: str = "torch",
+        narrow: bool = False,  # leading parameters of bfloat16 are bfloat16 in memory, too
         **start: Any,
     ) -> None:
         self.folder = folder
+        self.takes_narrow = narrow
+        self.narrow = 0  # floats before this are narrow
         self.role = role
         self.script = folder / "train.py"
         self.script.write_text(textwrap.dedent(script))
@@ -154,8 +157,30 @@ class Member:
             self.offsets.append(at)
             at += -(-self.floats_of(tensor) // ALIGNMENT) * ALIGNMENT
         self.floats = at
-        self.send({"type": "layout", "offsets": self.offsets, "floats": self.floats})
+        layout = {"type": "layout", "offsets": self.offsets, "floats": self.floats}
+        if self.takes_narrow and model.get("bfloat16"):
+            self.narrow = self.offsets[self.first_wide()] if self.first_wide() < len(self.offsets) else at
+            layout["narrow"] = self.narrow
+        self.send(layout)
         return model
+
+    def first_wide(self) -> int:
+        types = [(tensor["kind"], tensor["dtype"]) for tensor in self.tensors]
+        return next((i for i, one in enumerate(types) if one != ("parameter", "bfloat16")), len(types))
+
+    def runs(self, number: int, narrow_at: int) -> list[list[int]]:
+        """The places of all tensors in a memory, in which the narrow ones begin at byte `narrow_at`."""
+        if self.narrow == 0:
+            return [[0, number, 0]]
+        wide = self.first_wide()
+        return [[0, number, narrow_at], *([wide, number, 4 * self.narrow] for _ in range(wide < len(self.offsets)))]
+
+    def board(self, number: int) -> list[list[int]]:
+        return self.runs(number, 4 * self.floats)
+
+    def publish(self, weights: Any) -> None:
+        """The narrow weights in a memory are its floats, rounded."""
+        weights.floats[self.floats :].view(torch.bfloat16)[: self.narrow].copy_(weights.floats[: self.narrow])
 
     @staticmethod
     def floats_of(tensor: dict[str, Any]) -> int:
@@ -165,7 +190,7 @@ class Member:
         return count
 
     def map(self, number: int, write: bool, size: int = 0) -> Any:
-        size = size or max(4, self.floats * 4)
+        size = size or max(4, self.floats * 4 + self.narrow * 2)
         memory = Memory(number, size) if self.card is None else self.card.memory(number, size)
         old = self.memories.get(number)
         if old is not None:
@@ -178,8 +203,11 @@ class Member:
         """Weights as the program has them at first, and memory for gradients."""
         self.take_model()
         weights, gradients = self.map(0, write=True), self.map(1, write=True)
-        self.send({"type": "initial", "to": [[0, 0, 0]]})
+        # Initial weights are float32, and so they are not as far apart as narrow ones.
+        to = [[i, 0, 4 * offset] for i, offset in enumerate(self.offsets)] if self.narrow else [[0, 0, 0]]
+        self.send({"type": "initial", "to": to})
         self.receive("done")
+        self.publish(weights)
         self.send({"type": "unmap", "memory": 0})
         self.send(weights.message(write=False))
         return weights, gradients
@@ -190,12 +218,12 @@ class Member:
 
     def order(self, samples: Sequence[int], **more: Any) -> None:
         step = {"epoch": 0, "seed": 7, "augment_seed": 9, "micro_batch": None}
-        places = {"weights": [[0, 0, 0]], "gradients": [[0, 1, 0]]}
+        places = {"weights": self.board(0), "gradients": self.runs(1, 0)}
         self.send({"type": "step", "samples": list(samples), **step, **places, **more})
 
     def end(self, failed: bool = False, why: str = "the job is done") -> int:
         if not failed and self.role == "worker" and 0 in self.memories:
-            self.send({"type": "last", "weights": [[0, 0, 0]]})
+            self.send({"type": "last", "weights": self.board(0)})
         self.send({"type": "end", "why": why, "failed": failed})
         return self.wait()
 
@@ -209,6 +237,14 @@ class Member:
         shape = self.tensors[index]["shape"]
         count = int(torch.Size(shape).numel())
         return memory.floats[self.offsets[index] : self.offsets[index] + count].view(shape)
+
+    def gradient(self, memory: Any, name: str) -> torch.Tensor:
+        """In the type that it has in memory."""
+        index = self.index(name)
+        begin, shape = self.offsets[index], self.tensors[index]["shape"]
+        if begin >= self.narrow:
+            return self.tensor(memory, name)
+        return memory.floats.view(torch.bfloat16)[begin : begin + int(torch.Size(shape).numel())].view(shape)
 
     def state(self, memory: Any) -> dict[str, torch.Tensor]:
         """All that are floats there."""

@@ -71,8 +71,8 @@ def read_safetensors(path: Path) -> dict[str, torch.Tensor]:
     data = path.read_bytes()
     size = int.from_bytes(data[:8], "little")
     header = json.loads(data[8 : 8 + size])
-    assert header.pop("__metadata__")["format"] == "pt"
-    types = {"F32": torch.float32, "I64": torch.int64}
+    assert header.pop("__metadata__").get("format", "pt") == "pt"  # a checkpoint does not say it
+    types = {"F32": torch.float32, "BF16": torch.bfloat16, "I64": torch.int64}
     tensors = {}
     for name, entry in header.items():
         begin, end = entry["data_offsets"]

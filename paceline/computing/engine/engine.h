@@ -21,6 +21,7 @@
 #include "paceline/base/metrics.h"
 #include "paceline/computing/engine/micro_batches.h"
 #include "paceline/computing/engine/stage.h"
+#include "paceline/parameters/ps/bfloat16.h"
 #include "paceline/parameters/ps/layout.h"
 
 namespace paceline::engine {
@@ -181,7 +182,20 @@ class Engine {
   }
 };
 
-// One pointer for each tensor of `layout`, which lies at `base`.
+// One pointer for each tensor of a gradient at `base`, in the host's memory or on a card (ps::GradientPlace); those of
+// narrow tensors are places of bfloat16.
+inline std::vector<float*> gradient_pointers(const ps::Layout& layout, float* base, bool on_card) {
+  float* const wide = on_card ? base - layout.narrow() / 2 : base;
+  std::vector<float*> pointers;
+  for (const ps::TensorSpec& tensor : layout.tensors()) {
+    const bool narrow = tensor.offset < layout.narrow();
+    pointers.push_back(narrow ? reinterpret_cast<float*>(ps::narrow_part(base) + tensor.offset)
+                              : wide + tensor.offset);
+  }
+  return pointers;
+}
+
+// One pointer for each tensor of `layout`, which lies at `base` as float32.
 template <class Float>
 std::vector<Float*> tensor_pointers(const ps::Layout& layout, Float* base) {
   std::vector<Float*> pointers;

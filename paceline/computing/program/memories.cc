@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "paceline/parameters/ps/bfloat16.h"
+
 namespace paceline::program {
 
 void Memories::add(const engine::Memory& memory) {
@@ -58,10 +60,11 @@ std::optional<std::vector<PlacedRun>> Memories::runs_of(const ps::Layout& layout
     const std::int64_t offset = static_cast<std::int64_t>(memory.file_offset) +
                                 (reinterpret_cast<const std::byte*>(pointers[i]) - memory.base);
     const auto follows = [&](const PlacedRun& run) {
-      const std::int64_t distance =
-          layout.tensors()[i].offset - layout.tensors()[static_cast<std::size_t>(run.tensor)].offset;
-      return run.memory == *known->number &&
-             run.offset + distance * static_cast<std::int64_t>(sizeof(float)) == offset;
+      const std::int64_t first = layout.tensors()[static_cast<std::size_t>(run.tensor)].offset;
+      const std::int64_t own = layout.tensors()[i].offset;
+      const std::size_t bytes = own < layout.narrow() ? sizeof(ps::Bfloat16) : sizeof(float);
+      return run.memory == *known->number && (first < layout.narrow()) == (own < layout.narrow()) &&
+             run.offset + (own - first) * static_cast<std::int64_t>(bytes) == offset;
     };
     if (runs.empty() || !follows(runs.back()))
       runs.push_back({static_cast<std::int64_t>(i), *known->number, offset});

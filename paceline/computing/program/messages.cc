@@ -272,7 +272,9 @@ std::string line_of(const StartMessage& message) {
 std::string layout_line(const ps::Layout& layout) {
   json offsets = json::array();
   for (const ps::TensorSpec& tensor : layout.tensors()) offsets.push_back(tensor.offset);
-  return line({{"type", "layout"}, {"offsets", offsets}, {"floats", layout.size()}});
+  json message{{"type", "layout"}, {"offsets", offsets}, {"floats", layout.size()}};
+  if (layout.narrow() > 0) message["narrow"] = layout.narrow();
+  return line(message);
 }
 
 std::string map_line(std::int64_t memory, const engine::Memory& mapped) {

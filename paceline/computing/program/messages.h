@@ -134,8 +134,9 @@ struct Model {
   std::int64_t prefetch = 0;
   std::string card;  // engine::Engine::card() says what these two are
   std::int32_t cards = 0;
-  bool words = false;  // its steps can have Words
-  bool last = false;   // the program wants the job's last weights
+  bool words = false;     // its steps can have Words
+  bool bfloat16 = false;  // the leading parameters of bfloat16 may be narrow tensors
+  bool last = false;      // the program wants the job's last weights
   std::vector<std::string> sets;
   std::vector<Unit> units;                                   // none: the program computes whole models
   std::string uncut;                                         // why it does

@@ -329,6 +329,32 @@ TEST_F(PlacesTest, AWholeLayoutIsOneRun) {
   EXPECT_EQ(lines_, "") << "it was said before";
 }
 
+// The narrow tensors are half as far apart, and begin a run of their own.
+TEST(NarrowPlaces, AreRunsOfTheirOwn) {
+  ps::Layout layout;
+  for (const char* name : {"a", "b"})
+    layout.add(name, ps::TensorKind::kParameter, {20}, ps::Dtype::kBfloat16);
+  for (const char* name : {"c", "d"}) layout.add(name, ps::TensorKind::kParameter, {20});
+  EXPECT_THAT(layout_line(layout), Not(HasSubstr("narrow")));
+  layout.set_narrow(layout.leading_bfloat16());
+  EXPECT_THAT(layout_line(layout), HasSubstr(R"("narrow":64)"));
+  std::vector<float> memory(200);
+  Memories memories;
+  memories.add({"/path", reinterpret_cast<const std::byte*>(memory.data()), 800, 0, true});
+  std::string lines;
+  const auto runs = [&](const std::vector<float*>& pointers) {
+    const std::vector<const float*> all(pointers.begin(), pointers.end());
+    return *memories.runs_of(layout, all, lines);
+  };
+  EXPECT_THAT(runs(engine::gradient_pointers(layout, memory.data(), false)),
+              ElementsAre(PlacedRun{0, 0, 0}, PlacedRun{2, 0, 256}));
+  EXPECT_THAT(runs(engine::gradient_pointers(layout, memory.data(), true)),
+              ElementsAre(PlacedRun{0, 0, 0}, PlacedRun{2, 0, 128}));
+  EXPECT_THAT(runs(engine::tensor_pointers(layout, memory.data())),
+              ElementsAre(PlacedRun{0, 0, 0}, PlacedRun{1, 0, 128}, PlacedRun{2, 0, 256}))
+      << "initial weights, which are float32";
+}
+
 TEST_F(PlacesTest, TensorsMayLieAnywhere) {
   std::vector<float> one(100), other(100);
   add(one);

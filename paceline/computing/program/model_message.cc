@@ -312,6 +312,8 @@ absl::StatusOr<Model> parse_model(const json& message) {
   model.samples = samples->get<std::int32_t>();
   if (const auto order = message.find("in_order"); order != message.end() && order->is_boolean())
     model.in_order = order->get<bool>();
+  if (const auto bfloat16 = message.find("bfloat16"); bfloat16 != message.end() && bfloat16->is_boolean())
+    model.bfloat16 = bfloat16->get<bool>();
   if (const auto open = message.find("open_end"); open != message.end() && open->is_boolean())
     model.sets.push_back(fmt::format("data.open_end={}", open->get<bool>()));
   if (const auto digest = message.find("digest"); digest != message.end() && digest->is_string())

@@ -180,6 +180,7 @@ absl::Status ProgramEngine::introduce() {
   Model* model = std::get_if<Model>(&answer);
   if (model == nullptr) return failed(absl::DataLossError("answered out of turn"));
   model_ = std::move(*model);
+  if (options_.bfloat16 && model_.bfloat16) model_.layout.set_narrow(model_.layout.leading_bfloat16());
   return send(layout_line(model_.layout));
 }
 

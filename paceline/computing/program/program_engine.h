@@ -29,7 +29,9 @@ struct StartOptions {
   std::string name;  // name of the program, for people
   Process::Options process;
   StartMessage start;
-  double step_limit_s = 0;     // 0: none
+  double step_limit_s = 0;  // 0: none
+  bool bfloat16 =
+      false;  // the program's leading parameters of bfloat16 are narrow tensors, if it can have such
   double after_limit_s = 600;  // for what it does after the job: it may save what it likes. 0: none
 };
 

@@ -550,6 +550,21 @@ TEST(JobConfig, AJobWhoseShardsCannotBeInAGpusMemoryCannotInsistOnIt) {
   }
 }
 
+TEST(JobConfig, MemoryIsOfBfloat16OnlyIfWholeReplicasOfOneHostUseIt) {
+  const std::string program = "[program]\nrun = \"train.py\"\n";
+  for (const char* more : {"", "[cluster]\nservers = 2\n", "[sync]\npolicy = \"asp\"\n",
+                           "[sync]\nlook_ahead = true\n", "[optimizer]\nclip = 1\n"})
+    EXPECT_TRUE(takes_bfloat16(parse_job(program + more, "j").value())) << more;
+  for (const char* more :
+       {"[cluster]\nhosts = 2\n[[device]]\ncount = 2\n",
+        "[cluster]\nhosts = 2\nwithout = [1]\n[[device]]\ncount = 2\n", "[cluster]\nreduction = \"group\"\n",
+        "[sync]\npolicy = \"local-sgd:4\"\n", "[optimizer]\nname = \"lamb\"\n"}) {
+    const auto job = parse_job(program + more, "j");
+    ASSERT_TRUE(job.ok()) << more << job.status();
+    EXPECT_FALSE(takes_bfloat16(*job)) << more;
+  }
+}
+
 TEST(JobConfig, WeightsAreBesideWorkersOrInOnePlace) {
   const auto parsed = [](const std::string& cluster, const std::string& devices = "[[device]]\ncount = 4\n") {
     return parse_job("[cluster]\n" + cluster + devices, "job.toml").value();

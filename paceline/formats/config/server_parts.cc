@@ -7,6 +7,13 @@ ServerSpread spread_of(const JobConfig& job) {
   return job.placement == Placement::kCentral ? ServerSpread::kCentral : ServerSpread::kHosts;
 }
 
+bool takes_bfloat16(const JobConfig& job) {
+  const bool one_host = job.hosts == 1 && job.without.empty();
+  const bool by_differences = std::holds_alternative<policy::LocalSgdSpec>(job.policy);
+  return one_host && !job.parallel.of_stages() && !by_differences && !job.reduce_in_group &&
+         !ps::is_tensorwise(job.optimizer.kind);
+}
+
 bool sums_on_the_way(const JobConfig& job) {
   return spread_of(job) == ServerSpread::kCentral && job.reduce_in_group;
 }

@@ -18,6 +18,9 @@ using coordinator::ServerSpread;
 ServerSpread spread_of(const JobConfig& job);
 // Why the shards of this job cannot be in a card's memory, in words that follow "because"; nothing if they can.
 std::optional<std::string> why_not_on_card(const JobConfig& job);
+// Whether programs of this job may write gradients of bfloat16 and read such weights (ps/bfloat16.h): only if nobody but
+// whole replicas and one host's servers read and write them.
+bool takes_bfloat16(const JobConfig& job);
 // Whether the sum of a commit is made on its way to the first host, which keeps everything.
 bool sums_on_the_way(const JobConfig& job);
 // Whether gradients may go to other hosts before they are in a commit: not if they are summed on the way, or

@@ -39,6 +39,7 @@ Layout to_wire(const ps::Layout& layout) {
     if (tensor.dtype != ps::Dtype::kFloat32) added->set_dtype(std::string(ps::name_of(tensor.dtype)));
     for (std::int64_t extent : tensor.shape) added->add_shape(extent);
   }
+  message.set_narrow(layout.narrow());
   return message;
 }
 
@@ -64,6 +65,11 @@ absl::StatusOr<ps::Layout> part_from_wire(const Layout& message) {
     PACELINE_ASSIGN_OR_RETURN(const ps::TensorKind kind, kind_of(tensor));
     PACELINE_ASSIGN_OR_RETURN(const ps::Dtype dtype, dtype_of(tensor));
     layout.add(tensor.name(), kind, {tensor.shape().begin(), tensor.shape().end()}, dtype);
+  }
+  if (message.narrow() != 0) {
+    if (!layout.can_be_narrow(message.narrow()))
+      return absl::InvalidArgumentError(fmt::format("a model of {} narrow floats", message.narrow()));
+    layout.set_narrow(message.narrow());
   }
   return layout;
 }

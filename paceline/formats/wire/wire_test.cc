@@ -26,6 +26,21 @@ TEST(WireLayout, ComesAsItWasSent) {
   for (const ps::Layout& part : sample().split_evenly(4)) EXPECT_EQ(*from_wire(to_wire(part)), part);
 }
 
+TEST(WireLayout, NarrowTensorsComeAsTheyWereSentOrAreRefused) {
+  ps::Layout layout;
+  layout.add("first", ps::TensorKind::kParameter, {40}, ps::Dtype::kBfloat16);
+  layout.add("second", ps::TensorKind::kParameter, {7}, ps::Dtype::kBfloat16);
+  layout.add("norm", ps::TensorKind::kParameter, {7});
+  layout.set_narrow(layout.leading_bfloat16());
+  EXPECT_EQ(*from_wire(to_wire(layout)), layout);
+  for (const ps::Layout& part : layout.split_evenly(3)) EXPECT_EQ(*part_from_wire(to_wire(part)), part);
+  for (const std::int64_t wrong : {-16, 1, 16, 80, 1 << 20}) {
+    Layout message = to_wire(layout);
+    message.set_narrow(wrong);
+    EXPECT_EQ(from_wire(message).status().code(), absl::StatusCode::kInvalidArgument) << wrong;
+  }
+}
+
 TEST(WireLayout, OfFloatsSaysNothingOfTypes) {
   ps::Layout layout;
   layout.add("weight", ps::TensorKind::kParameter, {3, 5});

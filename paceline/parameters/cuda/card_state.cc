@@ -24,7 +24,7 @@ CardStateShape::Chunk chunk_of(std::span<const Piece> pieces, std::size_t first,
   CardStateShape::Chunk chunk{.first_piece = static_cast<std::int32_t>(first),
                               .piece_count = static_cast<std::int32_t>(last - first)};
   for (const Piece& piece : pieces.subspan(first, last - first)) {
-    if (piece.kind != kParameterPiece) continue;
+    if (piece.kind == kStatisticPiece) continue;
     if (!chunk.ranges.empty() && chunk.ranges.back().end == piece.begin) {
       chunk.ranges.back().end += piece.size;
     } else {

@@ -6,6 +6,7 @@
 #include "paceline/base/status_macros.h"
 #include "paceline/parameters/cuda/pieces.h"
 #include "paceline/parameters/cuda/places.h"
+#include "paceline/parameters/ps/board_buffer.h"
 #include "paceline/parameters/ps/fused_update.h"
 
 namespace paceline::cuda {
@@ -80,6 +81,7 @@ absl::Status CardStepper::make_tables(std::span<const Piece> pieces) {
   squares_.squares = reinterpret_cast<double*>(base + square_place);
   squares_.groups = reinterpret_cast<double*>(base + group_place);
   squares_.group_count = static_cast<std::int32_t>(groups);
+  squares_.narrow_end = plan_.narrow_blocks_end;
   clip_.groups = squares_.groups;
   clip_.group_count = squares_.group_count;
   clip_.total = reinterpret_cast<double*>(base + total_place);
@@ -108,9 +110,19 @@ absl::StatusOr<bool> CardStepper::begin(std::span<const float> weights,
                                                                    .pieces = update_.pieces,
                                                                    .marks = update_.marks,
                                                                    .piece_count = update_.piece_count}));
-  if (!numbers.empty() && buffer.size() > weights.size())
+  PACELINE_RETURN_IF_ERROR(write_narrow(weights, buffer));
+  if (!numbers.empty() && !ps::direction_in(plan_.layout, buffer).empty())
     PACELINE_RETURN_IF_ERROR(write_direction(numbers, buffer));
   return finite();
+}
+
+// Only the first version needs it, so the host computes it.
+absl::Status CardStepper::write_narrow(std::span<const float> weights, std::span<float> buffer) {
+  const ps::Bfloat16* const there = ps::narrow_in(plan_.layout, buffer);
+  if (there == nullptr) return absl::OkStatus();
+  std::vector<ps::Bfloat16> narrow(static_cast<std::size_t>(plan_.layout.narrow()));
+  ps::narrow_copy(weights.data(), narrow.data(), plan_.layout.narrow());
+  return stream_.upload(address_of(there), narrow.data(), narrow.size() * sizeof(ps::Bfloat16));
 }
 
 // Only a restart needs it, so for optimizers without a kernel for it the host computes it.
@@ -152,8 +164,8 @@ absl::Status CardStepper::copy_constants(std::span<const float> from, std::span<
 absl::Status CardStepper::write_members(const ps::Update& update) {
   members_here_.clear();
   for (const ps::Update::Member& member : update.members) {
-    members_here_.push_back(
-        {member.gradient, static_cast<float>(member.weight), static_cast<float>(member.share)});
+    members_here_.push_back({member.gradient, static_cast<float>(member.weight),
+                             static_cast<float>(member.share), member.narrow});
   }
   const std::size_t bytes = members_here_.size() * sizeof(MemberArgument);
   if (bytes > members_.bytes()) {
@@ -182,7 +194,7 @@ absl::Status CardStepper::clip(const ps::Update& update) {
 UpdateArguments CardStepper::arguments(const CardState::Place& place, const float* latest,
                                        std::span<float> next) const {
   UpdateArguments update = update_;
-  const auto floats = static_cast<std::size_t>(plan_.layout.size());
+  const std::span<float> direction = ps::direction_in(plan_.layout, next);
   update.pieces += place.chunk.first_piece;
   update.piece_count = place.chunk.piece_count;
   update.weights = latest;
@@ -191,7 +203,8 @@ UpdateArguments CardStepper::arguments(const CardState::Place& place, const floa
   update.state2 = place.state[1];
   update.state1_before = place.before[0];
   update.state2_before = place.before[1];
-  update.direction = next.size() > floats ? next.data() + floats : nullptr;
+  update.direction = direction.empty() ? nullptr : direction.data();
+  update.narrow = ps::narrow_in(plan_.layout, next);
   return update;
 }
 

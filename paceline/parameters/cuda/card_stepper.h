@@ -56,6 +56,8 @@ class CardStepper final : public ps::Stepper {
   absl::Status make_tables(std::span<const Piece> pieces);
   absl::Status write_members(const ps::Update& update);
   absl::Status write_numbers(std::span<const ps::StepNumbers> numbers);
+  // Writes the weights of narrow tensors into a buffer, as programs read them.
+  absl::Status write_narrow(std::span<const float> weights, std::span<float> buffer);
   // Writes the direction of the state as it is into a buffer.
   absl::Status write_direction(std::span<const ps::StepNumbers> numbers, std::span<float> buffer);
   // Writes the factor that clips the members' gradient to the card.

@@ -1,7 +1,9 @@
 // Tests of shards in a card's memory, against shards in the host's: on a real card if PACELINE_CUDA_DRIVER is
 // empty or unset and there is one, else with the stand-in that the build names.
+#include <bit>
 #include <cmath>
 #include <cstdlib>
+#include <cstring>
 #include <optional>
 #include <random>
 
@@ -11,6 +13,7 @@
 
 #include "paceline/parameters/cuda/card_buffers.h"
 #include "paceline/parameters/cuda/card_stepper.h"
+#include "paceline/parameters/ps/fused_update.h"
 #include "paceline/parameters/ps/look_ahead.h"
 #include "paceline/parameters/ps/shard.h"
 #include "paceline/transport/ipc/descriptor_service.h"
@@ -60,6 +63,20 @@ ps::Layout some_layout(bool with_constants) {
   return layout;
 }
 
+// Tensors that begin with narrow ones (ps/bfloat16.h).
+ps::Layout narrow_layout(bool others) {
+  ps::Layout layout;
+  layout.add("first.weight", TensorKind::kParameter, {70, 91}, ps::Dtype::kBfloat16);
+  layout.add("first.bias", TensorKind::kParameter, {91}, ps::Dtype::kBfloat16);
+  if (others) {
+    layout.add("norm.weight", TensorKind::kParameter, {5003});
+    layout.add("table", TensorKind::kConstant, {100});
+    layout.add("norm.mean", TensorKind::kStatistic, {91});
+  }
+  layout.set_narrow(layout.leading_bfloat16());
+  return layout;
+}
+
 // Random numbers in the tensors, and zeros in the padding.
 std::vector<float> random_floats(const ps::Layout& layout, unsigned seed) {
   std::mt19937 random(seed);
@@ -72,6 +89,14 @@ std::vector<float> random_floats(const ps::Layout& layout, unsigned seed) {
   return floats;
 }
 
+std::vector<float> random_gradient(const ps::Layout& layout, unsigned seed) {
+  std::vector<float> floats = random_floats(layout, seed);
+  std::vector<ps::Bfloat16> narrow(static_cast<std::size_t>(layout.narrow()));
+  ps::narrow_copy(floats.data(), narrow.data(), layout.narrow());
+  std::memcpy(floats.data(), narrow.data(), narrow.size() * sizeof(ps::Bfloat16));
+  return floats;
+}
+
 enum class State { kInPlace, kInSlots };
 
 // One shard in the host's memory and one on the card, which are told the same.
@@ -80,7 +105,8 @@ class Pair {
   Pair(const ps::Layout& layout, const ps::OptimizerConfig& optimizer, bool look_ahead = false,
        const std::vector<ps::ParameterGroup>& groups = {}, int kept = 2, State state = State::kInPlace)
       : layout_(layout),
-        gradients_(first_card(), registry_, "gradient", layout.size()),
+        gradients_(first_card(), registry_, "gradient",
+                   ps::card_gradient_floats(layout.size(), layout.narrow())),
         stream_(CardStream::create(first_card()).value()),
         host_(layout, optimizer,
               memory::WeightWriter::create(ps::Shard::board_floats(layout, look_ahead), 1, kept).value(), 2,
@@ -99,13 +125,14 @@ class Pair {
     for (std::size_t i = 0; i < gradients.size(); ++i) {
       const double weight = 1.0 / static_cast<double>(gradients.size() + i);
       const double share = 1.0 / static_cast<double>(gradients.size());
-      here.members.push_back({gradients[i].data(), weight, share});
+      const float* const own = gradients[i].data();
+      here.members.push_back({own, weight, share, ps::narrow_part(own)});
       float* const slot = gradients_.at(static_cast<int>(i)).value();
-      ASSERT_TRUE(stream_
-                      .upload(reinterpret_cast<DevicePointer>(slot), gradients[i].data(),
-                              gradients[i].size() * sizeof(float))
-                      .ok());
-      there.members.push_back({slot, weight, share});
+      const ps::GradientPlace place = ps::card_gradient(slot, layout_.narrow());
+      const auto narrow = static_cast<std::size_t>(layout_.narrow());
+      upload(place.narrow, ps::narrow_part(own), narrow * sizeof(ps::Bfloat16));
+      upload(place.wide + narrow, own + narrow, (gradients[i].size() - narrow) * sizeof(float));
+      there.members.push_back({place.wide, weight, share, place.narrow});
     }
     const absl::Status on_host = host_.apply(here);
     const absl::Status on_card = card_.apply(there);
@@ -137,6 +164,10 @@ class Pair {
       ASSERT_EQ(std::bit_cast<std::uint32_t>(here[i]), std::bit_cast<std::uint32_t>(there[i]))
           << what << ", float " << i << ": " << here[i] << " and " << there[i];
     }
+  }
+
+  void upload(const void* to, const void* from, std::size_t bytes) {
+    if (bytes > 0) ASSERT_TRUE(stream_.upload(reinterpret_cast<DevicePointer>(to), from, bytes).ok());
   }
 
   ps::Shard on_card(const ps::Layout& layout, const ps::OptimizerConfig& optimizer, bool look_ahead,
@@ -174,7 +205,7 @@ void train(Pair& pair, int commits, unsigned seed) {
     update.fraction = i % 3 == 0 ? 1.0 : 0.25;
     std::vector<std::vector<float>> gradients;
     for (unsigned member = 0; member < 1 + random() % 5; ++member)
-      gradients.push_back(random_floats(pair.layout(), static_cast<unsigned>(random())));
+      gradients.push_back(random_gradient(pair.layout(), static_cast<unsigned>(random())));
     pair.apply(update, gradients);
     pair.expect_equal();
   }
@@ -191,6 +222,26 @@ TEST(CardShard, HasTheHostsBytesUnderEveryOptimizer) {
         pair.start(Version(0), random_floats(pair.layout(), 1));
         pair.expect_equal();
         train(pair, 7, 3);
+      }
+    }
+  }
+}
+
+TEST(CardShard, HasTheHostsBytesOfNarrowTensors) {
+  for (const OptimizerKind kind : kEveryKind) {
+    for (const bool others : {false, true}) {
+      for (const State state : {State::kInPlace, State::kInSlots}) {
+        for (const double clip : {0.0, 1.0}) {
+          if (ps::is_tensorwise(kind)) continue;
+          const bool look_ahead = clip == 0 && others;
+          SCOPED_TRACE(
+              fmt::format("{} {} {} {}", static_cast<int>(kind), others, static_cast<int>(state), clip));
+          Pair pair(narrow_layout(others), {.kind = kind, .weight_decay = 0.01, .clip = clip}, look_ahead, {},
+                    2, state);
+          pair.start(Version(0), random_floats(pair.layout(), 1));
+          pair.expect_equal();
+          train(pair, 7, 3);
+        }
       }
     }
   }

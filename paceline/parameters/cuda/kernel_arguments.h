@@ -13,13 +13,15 @@ namespace paceline::cuda {
 
 // One member of a commit.
 struct MemberArgument {
-  const float* gradient;  // the gradient and the statistics; constants are not read
-  float weight;           // the gradient's factor in the sum
-  float share;            // the statistics' factor in theirs
+  const float* gradient;                 // the gradient and the statistics; constants are not read
+  float weight;                          // the gradient's factor in the sum
+  float share;                           // the statistics' factor in theirs
+  const ps::Bfloat16* narrow = nullptr;  // the gradients of narrow tensors (ps/bfloat16.h)
 };
 
 inline constexpr std::int16_t kParameterPiece = 0;
 inline constexpr std::int16_t kStatisticPiece = 1;
+inline constexpr std::int16_t kNarrowPiece = 2;  // a part of a narrow tensor
 // The most floats of a piece.
 inline constexpr std::int32_t kPieceFloats = 4096;
 
@@ -28,7 +30,7 @@ inline constexpr std::int32_t kPieceFloats = 4096;
 struct Piece {
   std::int64_t begin;
   std::int32_t size;       // at most kPieceFloats
-  std::int16_t kind;       // kParameterPiece or kStatisticPiece
+  std::int16_t kind;       // kParameterPiece, kStatisticPiece or kNarrowPiece
   std::int16_t optimizer;  // a place in UpdateArguments::numbers; a statistic has none
 };
 
@@ -43,7 +45,8 @@ struct UpdateArguments {
   // The state of version v − 1 if it must stay as it is; null: it is in state1 and state2.
   const float* state1_before = nullptr;
   const float* state2_before = nullptr;
-  float* direction = nullptr;  // null: nobody looks ahead
+  float* direction = nullptr;      // null: nobody looks ahead
+  ps::Bfloat16* narrow = nullptr;  // version v of the narrow tensors, as programs read them
   const Piece* pieces = nullptr;
   const MemberArgument* members = nullptr;
   const ps::StepNumbers* numbers = nullptr;
@@ -75,6 +78,7 @@ struct SquaresArguments {
   std::int32_t member_count = 0;
   std::int32_t block_count = 0;
   std::int32_t group_count = 0;
+  std::int64_t narrow_end = 0;  // blocks that begin before this are of narrow tensors
 };
 
 // The argument of paceline_clip_factor: one thread of one block.

@@ -6,18 +6,8 @@
 #include <cstdint>
 
 #include "paceline/parameters/cuda/kernel_arguments.h"
+#include "paceline/parameters/cuda/kernel_numbers.h"
 #include "paceline/parameters/ps/step_math.h"
-
-#define PACELINE_KERNEL PACELINE_STEP_MATH
-#ifdef __CUDA__
-#define PACELINE_UNROLL _Pragma("unroll")
-#define PACELINE_UNROLL_4 _Pragma("unroll 4")
-#define PACELINE_UNROLL_8 _Pragma("unroll 8")
-#else
-#define PACELINE_UNROLL
-#define PACELINE_UNROLL_4
-#define PACELINE_UNROLL_8
-#endif
 
 namespace paceline::cuda {
 
@@ -28,22 +18,12 @@ struct Place {
   PACELINE_KERNEL std::int64_t all() const { return std::int64_t{blocks} * threads; }
 };
 
-// Four numbers: one load or store of 16 bytes.
-using Four = float __attribute__((vector_size(16), may_alias));
-inline constexpr std::int32_t kFour = 4;
-
-PACELINE_KERNEL bool aligned(const void* memory) {
-  return reinterpret_cast<std::uintptr_t>(memory) % sizeof(Four) == 0;
-}
-
-// `Number` is float or Four.
-template <class Number>
-PACELINE_KERNEL Number load(const float* at) {
-  return *reinterpret_cast<const Number*>(at);
-}
-template <class Number>
-PACELINE_KERNEL void store(float* at, Number number) {
-  *reinterpret_cast<Number*>(at) = number;
+template <bool kNarrow>
+PACELINE_KERNEL auto gradient_of(const MemberArgument& member) {
+  if constexpr (kNarrow)
+    return member.narrow;
+  else
+    return member.gradient;
 }
 
 // The members of a sum. One or two of them are kept in registers; kCount is 0 for any number.
@@ -56,12 +36,12 @@ class Members {
     for (int i = 0; i < kCount; ++i) kept_[i] = members[i];
   }
   // Σ weight · gradient[at], or with shares in place of weights.
-  template <class Number>
+  template <class Number, bool kNarrow = false>
   PACELINE_KERNEL Number sum(std::int64_t at) const {
-    Number result = factor(0) * load<Number>(member(0).gradient + at);
+    Number result = factor(0) * load<Number>(gradient_of<kNarrow>(member(0)) + at);
     PACELINE_UNROLL_4
     for (int i = 1; i < (kCount != 0 ? kCount : count_); ++i)
-      result = result + factor(i) * load<Number>(member(i).gradient + at);
+      result = result + factor(i) * load<Number>(gradient_of<kNarrow>(member(i)) + at);
     return result;
   }
 
@@ -74,19 +54,13 @@ class Members {
   MemberArgument kept_[kCount == 0 ? 1 : kCount];
 };
 
+template <bool kNarrow>
 PACELINE_KERNEL bool gradients_aligned(const UpdateArguments& a, std::int64_t begin) {
-  bool result = true;
-  for (int i = 0; i < a.member_count; ++i) result = result && aligned(a.members[i].gradient + begin);
+  bool result = !kNarrow || aligned(a.narrow + begin);
+  for (int i = 0; i < a.member_count; ++i)
+    result = result && aligned(gradient_of<kNarrow>(a.members[i]) + begin);
   return result;
 }
-
-// Each number of a vector, or a number that is alone.
-PACELINE_KERNEL int width(float) { return 1; }
-PACELINE_KERNEL int width(Four) { return kFour; }
-PACELINE_KERNEL float get(float number, int) { return number; }
-PACELINE_KERNEL float get(Four number, int i) { return number[i]; }
-PACELINE_KERNEL void set(float& number, int, float value) { number = value; }
-PACELINE_KERNEL void set(Four& number, int i, float value) { number[i] = value; }
 
 // The threads of a block share out floats [begin, begin + size): they call each.at<Four>(i) for four at a
 // time if these are aligned, and each.at<float>(i) for the rest. share_fours() returns how many floats it has
@@ -124,7 +98,7 @@ PACELINE_KERNEL bool streams_aligned(const UpdateArguments& a, std::int64_t begi
   return result;
 }
 
-template <class Step, int kMembers>
+template <class Step, int kMembers, bool kNarrow>
 struct ParameterStep {
   const UpdateArguments& a;
   const Step& step;
@@ -139,7 +113,7 @@ struct ParameterStep {
     Number state2{};
     if constexpr (Step::kStates == 2)
       state2 = load<Number>((a.state2_before != nullptr ? a.state2_before : a.state2) + i);
-    const Number gradient = factor * members.template sum<Number>(i);
+    const Number gradient = factor * members.template sum<Number, kNarrow>(i);
     Number next{}, next1{}, next2{}, direction{};
     PACELINE_UNROLL
     for (int j = 0; j < width(weights); ++j) {
@@ -151,26 +125,27 @@ struct ParameterStep {
       marks |= step.marks_of(to);
     }
     store(a.next + i, next);
+    if constexpr (kNarrow) store(a.narrow + i, next);
     store(a.state1 + i, next1);
     if constexpr (Step::kStates == 2) store(a.state2 + i, next2);
     if (a.direction != nullptr) store(a.direction + i, direction);
   }
 };
 
-template <class Step>
+template <class Step, bool kNarrow>
 PACELINE_KERNEL void step_parameters(const UpdateArguments& a, const Piece& piece, float factor,
                                      const Place& place, ps::Marks& marks) {
   const Step step(a.numbers[piece.optimizer]);
   std::int32_t done = 0;
-  if (streams_aligned<Step>(a, piece.begin) && gradients_aligned(a, piece.begin)) {
+  if (streams_aligned<Step>(a, piece.begin) && gradients_aligned<kNarrow>(a, piece.begin)) {
     if (a.member_count == 1)
-      done = share_fours(place, piece, ParameterStep<Step, 1>{a, step, factor, marks});
+      done = share_fours(place, piece, ParameterStep<Step, 1, kNarrow>{a, step, factor, marks});
     else if (a.member_count == 2)
-      done = share_fours(place, piece, ParameterStep<Step, 2>{a, step, factor, marks});
+      done = share_fours(place, piece, ParameterStep<Step, 2, kNarrow>{a, step, factor, marks});
     else
-      done = share_fours(place, piece, ParameterStep<Step, 0>{a, step, factor, marks});
+      done = share_fours(place, piece, ParameterStep<Step, 0, kNarrow>{a, step, factor, marks});
   }
-  share_rest(place, piece, done, ParameterStep<Step, 0>{a, step, factor, marks});
+  share_rest(place, piece, done, ParameterStep<Step, 0, kNarrow>{a, step, factor, marks});
 }
 
 struct StatisticStep {
@@ -199,10 +174,15 @@ PACELINE_KERNEL void step(const UpdateArguments& a, const Place& place) {
   for (auto p = static_cast<std::int32_t>(place.block); p < a.piece_count;
        p += static_cast<std::int32_t>(place.blocks)) {
     const Piece piece = a.pieces[p];
-    if (piece.kind == kStatisticPiece)
+    if (piece.kind == kStatisticPiece) {
       share_out(place, piece, false, StatisticStep{a, marks});
+      continue;
+    }
+    const float factor = a.numbers[piece.optimizer].gradient * word;
+    if (piece.kind == kNarrowPiece)
+      step_parameters<Step, true>(a, piece, factor, place, marks);
     else
-      step_parameters<Step>(a, piece, a.numbers[piece.optimizer].gradient * word, place, marks);
+      step_parameters<Step, false>(a, piece, factor, place, marks);
   }
   note(marks, a.marks);
 }
@@ -223,10 +203,20 @@ PACELINE_KERNEL void direction(const UpdateArguments& a, const Place& place) {
   for (auto p = static_cast<std::int32_t>(place.block); p < a.piece_count;
        p += static_cast<std::int32_t>(place.blocks)) {
     const Piece piece = a.pieces[p];
-    if (piece.kind != kParameterPiece) continue;
+    if (piece.kind == kStatisticPiece) continue;
     const Step step(a.numbers[piece.optimizer]);
     share_out(place, piece, false, DirectionOf<Step>{a, step});
   }
+}
+
+template <bool kNarrow, int kMembers>
+PACELINE_KERNEL double lane_of(const Members<kMembers, false>& members, std::int64_t begin,
+                               std::int32_t rounds) {
+  double sum = 0;
+  PACELINE_UNROLL_8
+  for (std::int32_t i = 0; i < rounds; ++i)
+    sum = ps::square_added(sum, members.template sum<float, kNarrow>(begin + i * ps::kSquaresLanes));
+  return sum;
 }
 
 template <int kMembers>
@@ -237,11 +227,8 @@ PACELINE_KERNEL void lanes_of(const SquaresArguments& a, const Place& place) {
     const SquaresBlock block = a.blocks[t / ps::kSquaresLanes];
     const std::int64_t begin = block.begin + t % ps::kSquaresLanes;
     const auto rounds = static_cast<std::int32_t>(block.size / ps::kSquaresLanes);
-    double sum = 0;
-    PACELINE_UNROLL_8
-    for (std::int32_t i = 0; i < rounds; ++i)
-      sum = ps::square_added(sum, members.template sum<float>(begin + i * ps::kSquaresLanes));
-    a.lanes[t] = sum;
+    a.lanes[t] = block.begin < a.narrow_end ? lane_of<true>(members, begin, rounds)
+                                            : lane_of<false>(members, begin, rounds);
   }
 }
 
@@ -259,8 +246,11 @@ PACELINE_KERNEL void squares_blocks(const SquaresArguments& a, const Place& plac
   for (std::int64_t t = place.first(); t < a.block_count; t += place.all()) {
     const SquaresBlock block = a.blocks[t];
     double sum = 0;
-    for (std::int64_t i = block.size / ps::kSquaresLanes * ps::kSquaresLanes; i < block.size; ++i)
-      sum = ps::square_added(sum, members.template sum<float>(block.begin + i));
+    for (std::int64_t i = block.size / ps::kSquaresLanes * ps::kSquaresLanes; i < block.size; ++i) {
+      const std::int64_t at = block.begin + i;
+      sum = ps::square_added(sum, block.begin < a.narrow_end ? members.template sum<float, true>(at)
+                                                             : members.template sum<float>(at));
+    }
     a.squares[t] = ps::sum_in_order(sum, a.lanes + t * ps::kSquaresLanes, ps::kSquaresLanes);
   }
 }

@@ -11,7 +11,9 @@ std::vector<Piece> pieces_of(std::span<const ps::Pass> passes, std::int64_t begi
   std::vector<Piece> pieces;
   for (const ps::Pass& pass : passes) {
     if (pass.kind == ps::TensorKind::kConstant) continue;
-    const std::int16_t kind = pass.kind == ps::TensorKind::kParameter ? kParameterPiece : kStatisticPiece;
+    const std::int16_t kind = pass.kind == ps::TensorKind::kStatistic ? kStatisticPiece
+                              : pass.narrow                           ? kNarrowPiece
+                                                                      : kParameterPiece;
     const std::int64_t last = std::min(end, pass.end);
     for (std::int64_t at = std::max(begin, pass.begin); at < last; at += kPieceFloats) {
       const auto size = static_cast<std::int32_t>(std::min<std::int64_t>(kPieceFloats, last - at));

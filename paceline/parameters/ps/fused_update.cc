@@ -157,10 +157,44 @@ PACELINE_VECTORIZED double squares_in_lanes(const float* __restrict values, std:
   return sum_in_order(sum, lanes, kSquaresLanes);
 }
 
+// The same sums of the same numbers.
+PACELINE_VECTORIZED double narrow_squares_in_lanes(const Bfloat16* __restrict values, std::int64_t n) {
+  double lanes[kSquaresLanes] = {};
+  std::int64_t i = 0;
+  for (; i + kSquaresLanes <= n; i += kSquaresLanes) {
+    for (std::int64_t lane = 0; lane < kSquaresLanes; ++lane)
+      lanes[lane] = square_added(lanes[lane], widened(values[i + lane]));
+  }
+  double sum = 0;
+  for (; i < n; ++i) sum = square_added(sum, widened(values[i]));
+  return sum_in_order(sum, lanes, kSquaresLanes);
+}
+
 PACELINE_VECTORIZED Marks marks_of(const float* values, std::int64_t n) {
   Marks marks = 0;
   for (std::int64_t i = 0; i < n; ++i) marks |= mark_of(values[i]);
   return marks;
+}
+
+PACELINE_VECTORIZED Marks narrow_marks_of(const Bfloat16* values, std::int64_t n) {
+  Marks marks = 0;
+  for (std::int64_t i = 0; i < n; ++i) marks |= mark_of(widened(values[i]));
+  return marks;
+}
+
+PACELINE_VECTORIZED void narrow_product(float* __restrict sum, const Bfloat16* __restrict values,
+                                        float weight, std::int64_t n) {
+  for (std::int64_t i = 0; i < n; ++i) sum[i] = product(weight, widened(values[i]));
+}
+
+PACELINE_VECTORIZED void narrow_accumulate(float* __restrict sum, const Bfloat16* __restrict values,
+                                           float weight, std::int64_t n) {
+  for (std::int64_t i = 0; i < n; ++i) sum[i] = added(sum[i], weight, widened(values[i]));
+}
+
+PACELINE_VECTORIZED void round_to_narrow(const float* __restrict weights, Bfloat16* __restrict narrow,
+                                         std::int64_t n) {
+  for (std::int64_t i = 0; i < n; ++i) narrow[i] = narrowed(weights[i]);
 }
 
 // The place of element `at` in a stream of state. A stream that the optimizer does not have may be null.
@@ -201,9 +235,17 @@ Marks step(OptimizerKind kind, const StepNumbers& numbers, const float* gradient
 }
 
 void weighted_sum(std::span<const Weighted> members, float* sum, std::int64_t begin, std::int64_t n) {
-  collective::product(sum, members[0].values + begin, members[0].weight, n);
-  for (const Weighted& member : members.subspan(1))
-    collective::accumulate(sum, member.values + begin, member.weight, n);
+  const Weighted& first = members[0];
+  if (first.narrow != nullptr)
+    narrow_product(sum, first.narrow + begin, first.weight, n);
+  else
+    collective::product(sum, first.values + begin, first.weight, n);
+  for (const Weighted& member : members.subspan(1)) {
+    if (member.narrow != nullptr)
+      narrow_accumulate(sum, member.narrow + begin, member.weight, n);
+    else
+      collective::accumulate(sum, member.values + begin, member.weight, n);
+  }
 }
 
 }  // namespace
@@ -219,6 +261,7 @@ bool fused_update(OptimizerKind kind, const StepNumbers& numbers, std::span<cons
     marks |= step(kind, numbers, sum, streams, at, n);
     // While the block is in the cache.
     if (streams.direction != nullptr) update_direction(kind, numbers, streams, at, at + n);
+    if (streams.narrow != nullptr) round_to_narrow(streams.next_weights + at, streams.narrow + at, n);
   }
   return finite(marks);
 }
@@ -239,6 +282,11 @@ double sum_of_blocks(std::span<const double> squares) {
 }
 
 double squares_of(const float* values, std::int64_t n) { return squares_in_lanes(values, n); }
+double squares_of(const Bfloat16* values, std::int64_t n) { return narrow_squares_in_lanes(values, n); }
+
+void narrow_copy(const float* weights, Bfloat16* narrow, std::int64_t n) {
+  round_to_narrow(weights, narrow, n);
+}
 
 double squares_of_tensor(const float* values, std::int64_t n) {
   double sum = 0;
@@ -253,12 +301,18 @@ double squares_of_tensor(const float* values, std::int64_t n) {
 }
 
 bool all_finite(const float* values, std::int64_t n) { return finite(marks_of(values, n)); }
+bool all_finite(const Bfloat16* values, std::int64_t n) { return finite(narrow_marks_of(values, n)); }
 
 bool all_finite(const Layout& layout, const float* gradient) {
   const auto moving = layout.moving();
-  return std::all_of(moving.begin(), moving.end(), [&](const Layout::Range& range) {
-    return all_finite(gradient + range.begin, range.end - range.begin);
-  });
+  return std::all_of(moving.begin(), moving.end(),
+                     [&](const Layout::Range& range) { return all_finite(layout, gradient, range); });
+}
+
+bool all_finite(const Layout& layout, const float* gradient, Layout::Range range) {
+  const std::int64_t narrow_end = std::clamp(layout.narrow(), range.begin, range.end);
+  return all_finite(narrow_part(gradient) + range.begin, narrow_end - range.begin) &&
+         all_finite(gradient + narrow_end, range.end - narrow_end);
 }
 
 void update_direction(OptimizerKind kind, const StepNumbers& numbers, const UpdateStreams& streams,

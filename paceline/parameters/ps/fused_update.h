@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 
+#include "paceline/parameters/ps/bfloat16.h"
 #include "paceline/parameters/ps/layout.h"
 #include "paceline/parameters/ps/step_math.h"
 #include "paceline/parameters/ps/update_rule.h"
@@ -15,6 +16,7 @@ namespace paceline::ps {
 struct Weighted {
   const float* values;
   float weight;
+  const Bfloat16* narrow = nullptr;  // the values of narrow tensors; null: `values` has them
 };
 
 // The memory of one pass; all pointers to the same range of the flat memory, but those to the state begin at its element
@@ -30,6 +32,8 @@ struct UpdateStreams {
   // Nesterov, LARS: the new velocity; RMSprop: the new moving sum; Adam: m̂/(√v̂ + ε); AdaMax: m̂/u; Lion: the
   // sign of its new momentum. Null: nobody does.
   float* direction = nullptr;
+  Bfloat16* narrow =
+      nullptr;  // version v once more, as programs read narrow tensors; null: they are not narrow
   // The state of version v − 1, if it is not in the memory of the new one. fused_update() alone looks at it.
   const float* before1 = nullptr;
   const float* before2 = nullptr;
@@ -49,6 +53,10 @@ double sum_of_squares(std::span<const Weighted> members, std::int64_t begin, std
 
 // Σ value², in double precision and in lanes of its own: the same number on every processor.
 double squares_of(const float* values, std::int64_t n);
+double squares_of(const Bfloat16* values, std::int64_t n);
+
+// Writes the weights as programs read narrow tensors.
+void narrow_copy(const float* weights, Bfloat16* narrow, std::int64_t n);
 
 // The same of a whole tensor, as the tree of sums of step_math.h.
 double squares_of_tensor(const float* values, std::int64_t n);
@@ -64,8 +72,10 @@ void update_direction(OptimizerKind kind, const StepNumbers& numbers, const Upda
 
 // Whether all of so many numbers are finite.
 bool all_finite(const float* values, std::int64_t n);
-// The same for a gradient of this layout; constants are not looked at.
+bool all_finite(const Bfloat16* values, std::int64_t n);
+// The same for a gradient of this layout, and for floats [begin, end) of it; constants are not looked at.
 bool all_finite(const Layout& layout, const float* gradient);
+bool all_finite(const Layout& layout, const float* gradient, Layout::Range range);
 
 // next = Σ weight_i · value_i: batch-norm statistics; gradients of tensors that are stepped as a whole.
 void fused_average(std::span<const Weighted> members, float* next, std::int64_t begin, std::int64_t end);

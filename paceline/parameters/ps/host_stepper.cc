@@ -7,6 +7,7 @@
 
 #include "paceline/base/check.h"
 #include "paceline/base/status_macros.h"
+#include "paceline/parameters/ps/board_buffer.h"
 #include "paceline/parameters/ps/tensorwise.h"
 
 namespace paceline::ps {
@@ -83,8 +84,16 @@ void copy_state(const UpdateStreams& streams, std::int64_t begin, std::int64_t e
   std::copy(streams.before2 + begin, streams.before2 + end, streams.state2 + begin);
 }
 
+// The streams of a pass: only what is narrow is written as bfloat16 too.
+UpdateStreams of_pass(const Pass& pass, UpdateStreams streams) {
+  if (!pass.narrow) streams.narrow = nullptr;
+  return streams;
+}
+
 void tell_made(const Stepper::Step& step, std::int64_t layout_floats, std::int64_t begin, std::int64_t end) {
   if (!step.update.made) return;
+  PACELINE_CHECK(step.next.size() % static_cast<std::size_t>(layout_floats) == 0,
+                 "narrow tensors of a shard whose parts are told of");
   for (std::int64_t offset = 0; offset < std::ssize(step.next); offset += layout_floats)
     step.update.made(step.next, offset + begin, offset + end);
 }
@@ -96,10 +105,13 @@ struct HostStepper::Members {
   explicit Members(const Update& update) {
     for (const Update::Member& member : update.members) {
       gradients.push_back({member.gradient, static_cast<float>(member.weight)});
+      narrow.push_back({nullptr, static_cast<float>(member.weight), member.narrow});
       statistics.push_back({member.gradient, static_cast<float>(member.share)});
     }
   }
-  std::vector<Weighted> gradients, statistics;
+  std::span<const Weighted> of(bool narrow_ones) const { return narrow_ones ? narrow : gradients; }
+
+  std::vector<Weighted> gradients, narrow, statistics;
 };
 
 // The gradients for ranges that ascend. Asking for a member's sum costs as much as a tenth of a small range, so one
@@ -108,13 +120,14 @@ class HostStepper::Ascending {
  public:
   Ascending(const Members& members, const Update& update) : members_(members), update_(update) {}
 
-  // Nothing if parts of [begin, end) differ in this.
-  std::optional<std::span<const Weighted>> in(std::int64_t begin, std::int64_t end) {
-    if (!update_.group) return members_.gradients;
+  // Nothing if parts of [begin, end) differ in this. Requires: the range is in this pass.
+  std::optional<std::span<const Weighted>> in(const Pass& pass, std::int64_t begin, std::int64_t end) {
+    const std::span<const Weighted> members = members_.of(pass.narrow);
+    if (!update_.group) return members;
     if (begin >= known_.end) known_ = update_.group->piece(begin, std::numeric_limits<std::int64_t>::max());
     sum_.values = known_.sum;
     if (end > known_.end) return std::nullopt;
-    return known_.sum != nullptr ? std::span(&sum_, 1) : std::span<const Weighted>(members_.gradients);
+    return known_.sum != nullptr ? std::span(&sum_, 1) : members;
   }
 
  private:
@@ -173,6 +186,7 @@ absl::StatusOr<bool> HostStepper::begin(std::span<const float> weights, std::spa
                                         std::span<float> buffer) {
   std::copy(weights.begin(), weights.end(), buffer.begin());
   const UpdateStreams streams = streams_of(buffer, buffer);
+  if (streams.narrow != nullptr) narrow_copy(weights.data(), streams.narrow, plan_.layout.narrow());
   // Statistics and constants do not step: nobody writes their direction, and a board's memory is 0 at first.
   if (streams.direction != nullptr && !numbers.empty()) {
     for (const KeptState::Place& place : places()) {
@@ -203,12 +217,13 @@ absl::Status HostStepper::read(std::span<const float> from, std::span<float> to)
 
 // A kept state has no place of its own for a whole stream: at() gives the place of a piece.
 UpdateStreams HostStepper::streams_of(std::span<const float> latest, std::span<float> next) {
-  const std::span<float> direction = next.subspan(static_cast<std::size_t>(plan_.layout.size()));
+  const std::span<float> direction = direction_in(plan_.layout, next);
   return {.weights = latest.data(),
           .next_weights = next.data(),
           .state1 = kept_ ? nullptr : own_.front().data(),
           .state2 = kept_ ? nullptr : own_.back().data(),
-          .direction = direction.empty() ? nullptr : direction.data()};
+          .direction = direction.empty() ? nullptr : direction.data(),
+          .narrow = narrow_in(plan_.layout, next)};
 }
 
 UpdateStreams HostStepper::at(const KeptState::Place& place, UpdateStreams streams) {
@@ -231,7 +246,8 @@ absl::StatusOr<double> HostStepper::gradient_norm(const Update& update) {
       // The whole block at once: the sum must not depend on the parts in which gradients come.
       arrivals.each(block.begin, block.end, [](std::int64_t, std::int64_t) {});
       if (!arrivals.ok()) return;
-      squares_[static_cast<std::size_t>(i)] = sum_of_squares(members.gradients, block.begin, block.end);
+      squares_[static_cast<std::size_t>(i)] =
+          sum_of_squares(members.of(block.begin < plan_.narrow_blocks_end), block.begin, block.end);
     }
   });
   PACELINE_RETURN_IF_ERROR(arrivals.status());
@@ -310,9 +326,10 @@ void HostStepper::make_chain(std::size_t chain, const Members& members, const St
     const auto& [begin, end] = place->range;
     while (pass->end <= begin) ++pass;
     const bool alike = pass->kind == TensorKind::kParameter && end <= pass->end;
-    const auto some = alike ? gradients.in(begin, end) : std::nullopt;
-    const bool finite = some ? fused_update(kind, numbers[pass->optimizer], *some, there, begin, end)
-                             : apply_range(members, step.update, numbers, there, begin, end);
+    const auto some = alike ? gradients.in(*pass, begin, end) : std::nullopt;
+    const bool finite =
+        some ? fused_update(kind, numbers[pass->optimizer], *some, of_pass(*pass, there), begin, end)
+             : apply_range(members, step.update, numbers, there, begin, end);
     tell_made(step, plan_.layout.size(), begin, end);
     walk.made(finite);
   }
@@ -376,10 +393,12 @@ bool HostStepper::apply_range(const Members& members, const Update& update,
   bool finite = true;
   each_pass(plan_, begin, end, [&](const Pass& pass, std::int64_t from, std::int64_t to) {
     if (pass.kind == TensorKind::kParameter) {
-      each_piece(update, members.gradients, from, to, [&](auto some, std::int64_t first, std::int64_t last) {
-        finite =
-            fused_update(plan_.optimizer.kind, numbers[pass.optimizer], some, streams, first, last) && finite;
-      });
+      const UpdateStreams there = of_pass(pass, streams);
+      each_piece(
+          update, members.of(pass.narrow), from, to, [&](auto some, std::int64_t first, std::int64_t last) {
+            finite = fused_update(plan_.optimizer.kind, numbers[pass.optimizer], some, there, first, last) &&
+                     finite;
+          });
       return;
     }
     copy_state(streams, from, to);

@@ -5,6 +5,7 @@
 
 #include "paceline/base/check.h"
 #include "paceline/base/vectorized.h"
+#include "paceline/parameters/ps/step_math.h"
 
 namespace paceline::ps {
 
@@ -13,6 +14,11 @@ namespace {
 PACELINE_VECTORIZED void step_along(const float* __restrict weights, const float* __restrict direction,
                                     float reach, float* __restrict out, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) out[i] = weights[i] - reach * direction[i];
+}
+
+PACELINE_VECTORIZED void step_narrow_along(const float* __restrict weights, const float* __restrict direction,
+                                           float reach, Bfloat16* __restrict out, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) out[i] = narrowed(weights[i] - reach * direction[i]);
 }
 
 // The share of the direction that is left after a commit of the whole bulk.
@@ -64,6 +70,13 @@ void look_ahead(std::span<const float> weights, std::span<const float> direction
   PACELINE_CHECK(weights.size() == out.size() && direction.size() == out.size(),
                  "{} weights and {} of direction into {}", weights.size(), direction.size(), out.size());
   step_along(weights.data(), direction.data(), reach, out.data(), out.size());
+}
+
+void look_ahead(std::span<const float> weights, std::span<const float> direction, float reach,
+                std::span<Bfloat16> out) {
+  PACELINE_CHECK(weights.size() == out.size() && direction.size() == out.size(),
+                 "{} weights and {} of direction into {}", weights.size(), direction.size(), out.size());
+  step_narrow_along(weights.data(), direction.data(), reach, out.data(), out.size());
 }
 
 void look_ahead(std::span<const Layout::Range> ranges, std::span<const float> weights,

@@ -5,6 +5,7 @@
 
 #include <span>
 
+#include "paceline/parameters/ps/bfloat16.h"
 #include "paceline/parameters/ps/layout.h"
 #include "paceline/parameters/ps/update_rule.h"
 
@@ -38,6 +39,9 @@ double direction_scale(const OptimizerConfig& optimizer, const OptimizerConfig& 
 // neither.
 void look_ahead(std::span<const float> weights, std::span<const float> direction, float reach,
                 std::span<float> out);
+// The same for narrow tensors, rounded.
+void look_ahead(std::span<const float> weights, std::span<const float> direction, float reach,
+                std::span<Bfloat16> out);
 // The same over these ranges alone (Layout::moving()): constants of `out` stay as they are.
 void look_ahead(std::span<const Layout::Range> ranges, std::span<const float> weights,
                 std::span<const float> direction, float reach, std::span<float> out);

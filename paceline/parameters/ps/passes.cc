@@ -14,9 +14,11 @@ std::vector<Pass> passes_of(const Layout& layout, std::span<const ParameterGroup
     const TensorSpec& tensor = layout.tensors()[i];
     const bool steps = tensor.kind == TensorKind::kParameter;
     const std::size_t optimizer = steps && group[i] ? *group[i] + 1 : 0;
+    const bool narrow = tensor.offset < layout.narrow();
     if (!passes.empty()) passes.back().end = tensor.offset;
-    if (passes.empty() || passes.back().kind != tensor.kind || passes.back().optimizer != optimizer)
-      passes.push_back({tensor.kind, optimizer, tensor.offset, 0});
+    if (passes.empty() || passes.back().kind != tensor.kind || passes.back().optimizer != optimizer ||
+        passes.back().narrow != narrow)
+      passes.push_back({tensor.kind, optimizer, tensor.offset, 0, narrow});
   }
   if (!passes.empty()) passes.back().end = layout.size();
   return passes;

@@ -11,12 +11,13 @@
 
 namespace paceline::ps {
 
-// Neighbouring tensors of one kind and, if they are parameters, of one optimizer: floats [begin, end).
+// Neighbouring tensors of one kind and, if they are parameters, of one optimizer and all narrow or not: floats [begin, end).
 struct Pass {
   TensorKind kind;
   std::size_t optimizer;  // 0 is that of tensors without a group; group i has i + 1
   std::int64_t begin;
   std::int64_t end;
+  bool narrow = false;  // its tensors are (bfloat16.h)
 };
 
 // The passes cover the layout, padding included. `groups`: of the whole model, which they fit.

@@ -145,6 +145,19 @@ absl::StatusOr<OptimizerState> Shard::read_state() const {
   return OptimizerState{std::move(streams), prepared_ ? fractions_before_ : fractions_};
 }
 
+absl::StatusOr<std::vector<float>> Shard::read_gradient(const GradientPlace& whole,
+                                                        std::int64_t offset) const {
+  const GradientPlace part = whole.from(offset);
+  const auto* const narrow = reinterpret_cast<const float*>(part.narrow);
+  const auto floats = static_cast<std::size_t>(layout().size());
+  const auto begin = static_cast<std::size_t>(layout().narrow());
+  std::vector<float> values(floats);
+  const std::span<float> to(values);
+  PACELINE_RETURN_IF_ERROR(stepper_->read({narrow, begin / 2}, to.first(begin / 2)));
+  PACELINE_RETURN_IF_ERROR(stepper_->read({part.wide + begin, floats - begin}, to.subspan(begin)));
+  return values;
+}
+
 absl::StatusOr<std::vector<float>> Shard::read(std::span<const float> floats) const {
   std::vector<float> values(floats.size());
   PACELINE_RETURN_IF_ERROR(stepper_->read(floats, values));

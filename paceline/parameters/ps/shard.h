@@ -6,8 +6,8 @@
 // never change while a process reads them. Constants are the bytes that start() was given, in every version:
 // they are copied into a buffer of the board when it is used first, and no commit spends time on them. Where
 // replicas look ahead, a version's direction (where its update went, UpdateStreams::direction) is published
-// behind its weights. A prepared version is not visible, and the previous one stays whole, until it is
-// published. One thread.
+// behind its weights, and so are the weights of narrow tensors as bfloat16 (board_buffer.h). A prepared
+// version is not visible, and the previous one stays whole, until it is published. One thread.
 #pragma once
 
 #include <cstdint>
@@ -21,6 +21,7 @@
 
 #include "paceline/base/ids.h"
 #include "paceline/parameters/memory/weight_board.h"
+#include "paceline/parameters/ps/board_buffer.h"
 #include "paceline/parameters/ps/kept_state.h"
 #include "paceline/parameters/ps/layout.h"
 #include "paceline/parameters/ps/parameter_groups.h"
@@ -41,7 +42,7 @@ class Shard {
  public:
   // The floats in a buffer of the board.
   static std::int64_t board_floats(const Layout& layout, bool look_ahead) {
-    return layout.size() * (look_ahead ? 2 : 1);
+    return ps::board_floats(layout, look_ahead);
   }
   // A shard in the host's memory, stepped on so many threads. `board` holds board_floats() a buffer; by their number
   // the shard knows whether replicas look ahead. StepPlan::of() says the rest.
@@ -76,9 +77,14 @@ class Shard {
   std::span<const float> weights() const { return weights_of(board_.latest()); }
   std::span<const float> kept_weights(Version version) const { return weights_of(board_.kept(version)); }
   // The places of the latest version's direction; empty when nobody looks ahead.
-  std::span<const float> direction() const { return board_.latest().subspan(weights().size()); }
+  std::span<const float> direction() const { return direction_in(layout(), board_.latest()); }
+  // Places of the latest version's narrow tensors, as programs read them; null if there are none.
+  const Bfloat16* narrow_weights() const { return narrow_in(layout(), board_.latest()); }
   // The numbers at these places, of the board or of a gradient. Errors: those of the memory.
   absl::StatusOr<std::vector<float>> read(std::span<const float> floats) const;
+  // The shard's part of a whole model's gradient, as host_gradient() has one of its own layout. `offset`: floats of the model before
+  // the shard. Errors: the same.
+  absl::StatusOr<std::vector<float>> read_gradient(const GradientPlace& whole, std::int64_t offset) const;
   // The state of the latest version. Errors: those of the memory.
   absl::StatusOr<OptimizerState> read_state() const;
   // The same. Requires: the shard is in the host's memory.

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "paceline/parameters/ps/bfloat16.h"
 #include "paceline/parameters/ps/update_rule.h"
 
 #ifdef __CUDA__  // clang compiles for a card
@@ -24,6 +25,17 @@ PACELINE_STEP_MATH Marks mark_of(float value) {
   return (__builtin_bit_cast(std::uint32_t, value) & 0x7f800000u) + 0x00800000u;
 }
 PACELINE_STEP_MATH bool finite(Marks marks) { return marks >> 31 == 0; }
+
+// Exact.
+PACELINE_STEP_MATH float widened(Bfloat16 bits) {
+  return __builtin_bit_cast(float, std::uint32_t{bits} << 16);
+}
+// The nearest number, ties to even. NaN stays NaN.
+PACELINE_STEP_MATH Bfloat16 narrowed(float value) {
+  const auto bits = __builtin_bit_cast(std::uint32_t, value);
+  const std::uint32_t rounded = (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
+  return static_cast<Bfloat16>((bits & 0x7fffffffu) > 0x7f800000u ? bits >> 16 | 0x40u : rounded);
+}
 
 // Σ weight_i · value_i goes in the order of members: the first one's product, then each of the others added.
 PACELINE_STEP_MATH float product(float weight, float value) { return weight * value; }

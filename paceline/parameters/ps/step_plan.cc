@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "paceline/base/check.h"
+
 namespace paceline::ps {
 
 namespace {
@@ -31,6 +33,8 @@ std::vector<StepPlan::Whole> wholes_of(const Layout& layout, std::span<const Par
 
 StepPlan StepPlan::of(Layout layout, const OptimizerConfig& optimizer, std::span<const ParameterGroup> groups,
                       const std::optional<WholeModel>& whole) {
+  PACELINE_CHECK(!is_tensorwise(optimizer.kind) || layout.narrow() == 0,
+                 "narrow tensors that are stepped as a whole");
   StepPlan plan;
   plan.layout = std::move(layout);
   plan.optimizer = optimizer;
@@ -44,6 +48,7 @@ StepPlan StepPlan::of(Layout layout, const OptimizerConfig& optimizer, std::span
   if (is_tensorwise(optimizer.kind)) plan.wholes = wholes_of(plan.layout, groups);
   if (optimizer.clip > 0)
     plan.blocks = whole ? squares_blocks(whole->layout, whole->offset) : squares_blocks(plan.layout, 0);
+  plan.narrow_blocks_end = whole ? whole->layout.narrow() - whole->offset : plan.layout.narrow();
   return plan;
 }
 

@@ -24,7 +24,7 @@ struct WholeModel {
 struct StepPlan {
   // `groups`: of the whole model, which they fit (check_groups). An optimizer that clips gradients needs a
   // shard that is the whole model, or `whole`, or Update::squares_of_all. One that steps tensors as a whole
-  // (is_tensorwise) needs a layout without pieces.
+  // (is_tensorwise) needs a layout without pieces and without narrow tensors.
   static StepPlan of(Layout layout, const OptimizerConfig& optimizer,
                      std::span<const ParameterGroup> groups = {},
                      const std::optional<WholeModel>& whole = {});
@@ -54,6 +54,8 @@ struct StepPlan {
   // If gradients are clipped: all parameters whose gradients are seen here, in blocks of kSquaresBlock floats
   // that do not depend on how work is shared. Their positions count from this shard's begin.
   std::vector<Layout::Range> blocks;
+  // Blocks that begin before this are of narrow tensors.
+  std::int64_t narrow_blocks_end = 0;
 };
 
 }  // namespace paceline::ps

@@ -11,6 +11,7 @@
 #include <absl/status/statusor.h>
 
 #include "paceline/base/ids.h"
+#include "paceline/parameters/ps/bfloat16.h"
 #include "paceline/parameters/ps/group_sum.h"
 
 namespace paceline::ps {
@@ -20,6 +21,8 @@ struct Update {
     const float* gradient;  // layout().size() floats; those of constants are not looked at
     double weight;          // weight of its gradient in the sum
     double share;           // share of its statistics
+    // If the layout has narrow tensors: the gradient's bfloat16 of float 0 of the shard.
+    const Bfloat16* narrow = nullptr;
   };
   Version version;
   std::vector<Member> members;

@@ -5,8 +5,10 @@
 
 #include <fmt/format.h>
 
+#include "paceline/base/check.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/formats/wire/wire.h"
+#include "paceline/parameters/ps/board_buffer.h"
 #include "paceline/parameters/ps/look_ahead.h"
 #include "paceline/parameters/ps/shard.h"
 #include "paceline/processes/compute/shared.h"
@@ -29,7 +31,13 @@ absl::StatusOr<BoardReaders> BoardReaders::open(const wire::Boards& boards, cons
         memory::WeightReader::open(board.path(), ps::Shard::board_floats(part, look_ahead), boards.reader());
     if (absl::IsNotFound(reader.status())) return absl::AbortedError(reader.status().message());
     if (!reader.ok()) return reader.status();
-    shards.push_back({begin, end, part.runs(), part.moving(), *std::move(reader)});
+    std::vector<ps::Layout::Range> moving;
+    for (const ps::Layout::Range& range : part.moving()) {
+      if (range.end > part.narrow()) moving.push_back({std::max(range.begin, part.narrow()), range.end});
+    }
+    shards.push_back({begin, end, part.runs(), std::move(moving), part.narrow(),
+                      ps::Shard::board_floats(part, look_ahead) - ps::narrow_floats(part),
+                      *std::move(reader)});
     begin = end;
   }
   if (begin != layout.size()) return another_model();
@@ -49,10 +57,11 @@ BoardReaders::BoardReaders(std::vector<Shard> shards, const ps::Layout& layout) 
   for (const ps::TensorSpec& tensor : layout.tensors()) {
     const auto shard = std::find_if(shards_.begin(), shards_.end(),
                                     [&](const Shard& one) { return tensor.offset < one.end; });
-    Place& place = tensors_.emplace_back(Place{tensor.offset, tensor.size,
-                                               static_cast<std::size_t>(shard - shards_.begin()),
-                                               tensor.kind == ps::TensorKind::kConstant, std::nullopt});
+    Place& place = tensors_.emplace_back(
+        Place{tensor.offset, tensor.size, static_cast<std::size_t>(shard - shards_.begin()),
+              tensor.kind == ps::TensorKind::kConstant, tensor.offset < layout.narrow(), std::nullopt});
     if (tensor.offset + tensor.size <= shard->end) continue;
+    PACELINE_CHECK(!place.narrow, "{} is narrow and cut", tensor.name);
     place.joined = static_cast<std::size_t>(joined_floats_);
     // With its padding, up to which a program copies it.
     joined_floats_ +=
@@ -108,7 +117,7 @@ std::optional<Version> BoardReaders::pin_all(PinOne pin_one) {
       return std::nullopt;
     }
     lowest = std::min(lowest.value_or(pinned->version), pinned->version);
-    shard.weights = pinned->weights.data();
+    shard.pinned = pinned->weights;
   }
   return lowest;
 }
@@ -123,7 +132,11 @@ std::optional<BoardReaders::Pinned> BoardReaders::where_they_lie(std::optional<V
       all.tensors.push_back(whole);
     } else {
       const Shard& shard = shards_[tensor.shard];
-      all.tensors.push_back(shard.weights + (tensor.offset - shard.begin));
+      const std::int64_t at = tensor.offset - shard.begin;
+      const float* const weights = shard.pinned.data();
+      all.tensors.push_back(
+          tensor.narrow ? reinterpret_cast<const float*>(ps::narrow_part(weights + shard.narrow_begin) + at)
+                        : weights + at);
     }
   }
   constants_joined_ = true;
@@ -136,7 +149,8 @@ void BoardReaders::join(const Place& tensor, float* into) const {
   for (std::size_t i = tensor.shard; at < end; ++i) {
     const Shard& shard = shards_[i];
     const std::int64_t to = std::min(end, shard.end);
-    into = std::copy(shard.weights + (at - shard.begin), shard.weights + (to - shard.begin), into);
+    const float* const weights = shard.pinned.data();
+    into = std::copy(weights + (at - shard.begin), weights + (to - shard.begin), into);
     at = to;
   }
 }
@@ -149,10 +163,12 @@ std::optional<BoardReaders::Pinned> BoardReaders::pull_ahead(Version version, fl
                                                              std::chrono::nanoseconds timeout) {
   if (!card_.empty()) {
     auto pinned = pin(version, timeout);
-    if (pinned) {
-      pinned->reach = reach;
-      pinned->direction = shards_.front().end;
-    }
+    if (!pinned || reach == 0) return pinned;
+    pinned->reach = reach;
+    pinned->direction = shards_.front().end;
+    // Directions are those of the float32.
+    for (std::size_t i = 0; i < tensors_.size(); ++i)
+      pinned->tensors[i] = shards_.front().pinned.data() + tensors_[i].offset;
     return pinned;
   }
   const std::span<float> ahead = ahead_->floats();
@@ -164,13 +180,22 @@ std::optional<BoardReaders::Pinned> BoardReaders::pull_ahead(Version version, fl
     const std::span<float> into = ahead.subspan(begin, size);
     if (!shard.ahead_has_constants) ps::copy_constants(shard.runs, pinned->weights, into);
     shard.ahead_has_constants = true;
-    ps::look_ahead(shard.moving, pinned->weights.first(size), pinned->weights.subspan(size), reach, into);
+    const std::span<const float> weights = pinned->weights.first(size);
+    const std::span<const float> direction = pinned->weights.subspan(size, size);
+    ps::look_ahead(shard.moving, weights, direction, reach, into);
+    const auto narrow = static_cast<std::size_t>(shard.narrow);
+    ps::look_ahead(weights.first(narrow), direction.first(narrow), reach,
+                   std::span(ps::narrow_part(ahead.data()) + begin, narrow));
     shard.reader.unpin();
     return pinned;
   });
   if (!pulled) return std::nullopt;
   Pinned all{.version = *pulled, .tensors = {}};
-  for (const Place& tensor : tensors_) all.tensors.push_back(ahead.data() + tensor.offset);
+  for (const Place& tensor : tensors_) {
+    all.tensors.push_back(tensor.narrow
+                              ? reinterpret_cast<const float*>(ps::narrow_part(ahead.data()) + tensor.offset)
+                              : ahead.data() + tensor.offset);
+  }
   return all;
 }
 

@@ -60,9 +60,11 @@ class BoardReaders {
     std::int64_t begin;  // begin of its part in the whole, in floats
     std::int64_t end;
     std::vector<ps::Layout::Run> runs;      // runs of the part
-    std::vector<ps::Layout::Range> moving;  // ranges of the part that commits change
+    std::vector<ps::Layout::Range> moving;  // ranges of the part that commits change, but for narrow tensors
+    std::int64_t narrow;                    // floats [0, narrow) of the part are narrow
+    std::int64_t narrow_begin;              // their begin in a buffer, in floats
     memory::WeightReader reader;
-    const float* weights = nullptr;  // weights of the part in the version that was pinned last
+    std::span<const float> pinned{};  // the buffer of the version that was pinned last
     bool ahead_has_constants = false;
   };
   // A tensor, from `shard` on.
@@ -71,6 +73,7 @@ class BoardReaders {
     std::int64_t size;
     std::size_t shard;
     bool constant;
+    bool narrow;
     std::optional<std::size_t> joined;  // offset in joined_, if the tensor is cut
   };
   BoardReaders(std::vector<Shard> shards, const ps::Layout& layout);

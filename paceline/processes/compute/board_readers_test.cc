@@ -11,6 +11,7 @@
 
 #include "paceline/formats/wire/wire.h"
 #include "paceline/parameters/ps/shard.h"
+#include "paceline/parameters/ps/step_math.h"
 
 namespace paceline::compute {
 namespace {
@@ -124,6 +125,55 @@ TEST(BoardReaders, JoinsTensorsThatAreCut) {
       readers.unpin();
       check(*readers.pull_ahead(Version(version), 0.25f, kAtOnce), 0.25f);
     }
+  }
+}
+
+// Narrow tensors on two servers; their weights, and where they go.
+TEST(BoardReaders, GivesNarrowTensorsAsBfloat16) {
+  ps::Layout layout;
+  layout.add("first", ps::TensorKind::kParameter, {100}, ps::Dtype::kBfloat16);
+  layout.add("second", ps::TensorKind::kParameter, {50}, ps::Dtype::kBfloat16);
+  layout.add("norm", ps::TensorKind::kParameter, {40});
+  layout.set_narrow(layout.leading_bfloat16());
+  for (const bool look_ahead : {false, true}) {
+    std::deque<ps::Shard> shards;
+    wire::Boards boards;
+    for (const ps::Layout& part : layout.split(2)) {
+      const std::int64_t floats = ps::Shard::board_floats(part, look_ahead);
+      ps::Shard& shard = shards.emplace_back(part, ps::OptimizerConfig{},
+                                             memory::WeightWriter::create(floats, 1, 0).value(), 1);
+      std::vector<float> weights(static_cast<std::size_t>(part.size()));
+      for (std::size_t i = 0; i < weights.size(); ++i) weights[i] = 1 + static_cast<float>(i) / 512.0f;
+      ASSERT_TRUE(shard.start(Version(0), weights).ok());
+      std::vector<float> gradient(weights.size(), 0.25f);
+      std::fill_n(ps::narrow_part(gradient.data()), part.narrow(), ps::narrowed(0.25f));
+      const auto place = ps::host_gradient(gradient.data());
+      ASSERT_TRUE(shard.apply({Version(1), {{place.wide, 1.0, 1.0, place.narrow}}, 0.1, 1.0}).ok());
+      boards.add_boards()->set_path(shard.board().path());
+      *boards.mutable_boards(boards.boards_size() - 1)->mutable_part() = wire::to_wire(part);
+    }
+    BoardReaders readers = BoardReaders::open(boards, layout, look_ahead).value();
+    const auto check = [&](const BoardReaders::Pinned& pinned, float reach) {
+      std::size_t t = 0;
+      for (const ps::Shard& shard : shards) {
+        for (const ps::TensorSpec& tensor : shard.layout().tensors()) {
+          for (std::int64_t i = 0; i < tensor.size; ++i) {
+            const auto at = static_cast<std::size_t>(tensor.offset + i);
+            float expected = shard.weights()[at];
+            if (reach != 0) expected -= reach * shard.direction()[at];
+            if (tensor.dtype != ps::Dtype::kBfloat16)
+              ASSERT_EQ(pinned.tensors[t][i], expected) << tensor.name << " at " << i;
+            else
+              ASSERT_EQ(reinterpret_cast<const ps::Bfloat16*>(pinned.tensors[t])[i], ps::narrowed(expected))
+                  << tensor.name << " at " << i;
+          }
+          ++t;
+        }
+      }
+    };
+    check(*readers.pin(Version(1), kAtOnce), 0);
+    readers.unpin();
+    if (look_ahead) check(*readers.pull_ahead(Version(1), 0.25f, kAtOnce), 0.25f);
   }
 }
 

@@ -110,7 +110,7 @@ absl::Status Computation::make_gradient() {
 
 void Computation::share_gradient(const engine::Memory& memory) {
   engine_->share(memory);
-  gradients_ = engine::tensor_pointers(layout_, gradient_->gradient().data());
+  gradients_ = engine::gradient_pointers(layout_, gradient_->gradient().data(), gradient_->on_device());
 }
 
 absl::Status Computation::use_card(const std::string& card, const std::string& socket) {
@@ -129,7 +129,8 @@ absl::Status Computation::take(const wire::Role& role) {
     // The server makes one for each replica, with this name.
     share_gradient({.path = fmt::format("gradient/{}", role.replica()),
                     .base = gradient_->mapping().data(),
-                    .bytes = gradient_->mapping().size(),
+                    .bytes = sizeof(float) * static_cast<std::size_t>(
+                                                 ps::card_gradient_floats(layout_.size(), layout_.narrow())),
                     .file_offset = 0,
                     .writable = true,
                     .card = card_,
@@ -257,7 +258,8 @@ Computation::Contributed Computation::contributed(const Computed& done) {
   const float* gradient = gradient_->gradient().data();
   if (done.finite || ps::all_finite(layout_, gradient)) return {.not_finite = "", .norm = norm()};
   for (const ps::TensorSpec& tensor : layout_.tensors()) {
-    if (tensor.kind != ps::TensorKind::kConstant && !ps::all_finite(gradient + tensor.offset, tensor.size))
+    if (tensor.kind != ps::TensorKind::kConstant &&
+        !ps::all_finite(layout_, gradient, {tensor.offset, tensor.offset + tensor.size}))
       return {.not_finite = tensor.name};
   }
   return {.not_finite = "what lies between its tensors"};
@@ -265,10 +267,12 @@ Computation::Contributed Computation::contributed(const Computed& done) {
 
 double Computation::norm() {
   if (job_.reject_outliers == 0) return 0;
-  double squares = 0;
+  const float* gradient = gradient_->gradient().data();
+  double squares = ps::squares_of(ps::narrow_part(gradient), layout_.narrow());
   for (const ps::Layout::Run& run : layout_.runs()) {
-    if (run.kind == ps::TensorKind::kParameter)
-      squares += ps::squares_of(gradient_->gradient().data() + run.begin, run.end - run.begin);
+    const std::int64_t begin = std::max(run.begin, layout_.narrow());
+    if (run.kind == ps::TensorKind::kParameter && begin < run.end)
+      squares += ps::squares_of(gradient + begin, run.end - begin);
   }
   return std::sqrt(squares);
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstring>
 #include <utility>
 
 #include <fmt/format.h>
@@ -39,8 +40,9 @@ void contribute_nothing(const ps::Layout& layout, std::span<const float* const> 
                         std::span<float* const> gradients) {
   for (std::size_t i = 0; i < layout.tensors().size(); ++i) {
     const ps::TensorSpec& tensor = layout.tensors()[i];
+    const std::size_t bytes = tensor.offset < layout.narrow() ? sizeof(ps::Bfloat16) : sizeof(float);
     if (tensor.kind == ps::TensorKind::kParameter)
-      std::fill_n(gradients[i], tensor.size, 0.0f);
+      std::memset(gradients[i], 0, static_cast<std::size_t>(tensor.size) * bytes);
     else if (tensor.kind == ps::TensorKind::kStatistic)
       std::copy_n(weights[i], tensor.size, gradients[i]);
   }

@@ -10,6 +10,7 @@
 #include "paceline/base/status_macros.h"
 #include "paceline/computing/engine/built_in.h"
 #include "paceline/computing/program/program_engine.h"
+#include "paceline/formats/config/server_parts.h"
 #include "paceline/records/store/files.h"
 #include "paceline/records/store/run_folder.h"
 
@@ -23,7 +24,8 @@ constexpr std::int64_t kLongestJob = 16 << 20;  // bytes
 bool computes_the_same(const config::JobConfig& one, const config::JobConfig& other) {
   return one.program == other.program && one.model == other.model && one.data == other.data &&
          one.seed == other.seed && one.devices.size() == other.devices.size() &&
-         one.parallel.of_stages() == other.parallel.of_stages();
+         one.parallel.of_stages() == other.parallel.of_stages() &&
+         config::takes_bfloat16(one) == config::takes_bfloat16(other);
 }
 
 // The job came over the wire; what runs here is only what this host's own file says.
@@ -85,6 +87,7 @@ absl::StatusOr<std::unique_ptr<engine::Engine>> OwnEngine::make(const config::Jo
     PACELINE_ASSIGN_OR_RETURN(const config::JobConfig mine, with_own_program(job, job_file_));
     const auto role = use_ == Use::kTrain ? program::Role::kWorker : program::Role::kEvaluator;
     program::StartOptions options = program::start_options(mine, role, name, threads);
+    options.bfloat16 = config::takes_bfloat16(mine);
     if (computed_ > 0) options.start.settings.emplace_back("computed", computed_);
     options.start.host_folder = std::filesystem::path(job_file_).parent_path().string();
     // On a host without the run's folder, the program has another job file.

@@ -132,7 +132,9 @@ absl::StatusOr<std::vector<exchange::HostMember>> ExchangedCommits::members_of(c
     exchange::HostMember& one = members[i];
     if (one.host != host_ || !commits_->reads(one, members)) continue;
     const auto& member = order.members(static_cast<int>(i));
-    PACELINE_ASSIGN_OR_RETURN(one.gradient, gradients_.place(member.replica(), Clock(member.clock())));
+    PACELINE_ASSIGN_OR_RETURN(const ps::GradientPlace place,
+                              gradients_.place(member.replica(), Clock(member.clock())));
+    one.gradient = place.wide;
   }
   return members;
 }

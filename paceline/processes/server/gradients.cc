@@ -19,7 +19,7 @@ void Gradients::unmap(std::int32_t replica) {
   if (readers_.erase(replica) > 0 && card_ != nullptr) card_->free_gradient(replica);
 }
 
-absl::StatusOr<const float*> Gradients::place(std::int32_t replica, Clock clock) {
+absl::StatusOr<ps::GradientPlace> Gradients::place(std::int32_t replica, Clock clock) {
   const auto found = readers_.find(replica);
   missing_ = replica;
   if (found == readers_.end())
@@ -31,7 +31,7 @@ absl::StatusOr<const float*> Gradients::place(std::int32_t replica, Clock clock)
   }
   PACELINE_ASSIGN_OR_RETURN(const auto gradient, found->second.gradient(clock));
   missing_.reset();
-  return gradient.data();
+  return ps::host_gradient(gradient.data());
 }
 
 const float* Gradients::place_if_here(std::int32_t replica, Clock clock) const {

@@ -11,6 +11,7 @@
 
 #include "paceline/base/ids.h"
 #include "paceline/parameters/memory/gradient_buffer.h"
+#include "paceline/parameters/ps/bfloat16.h"
 #include "paceline/processes/server/servers_card.h"
 
 namespace paceline::server {
@@ -26,7 +27,7 @@ class Gradients {
   bool maps(std::int32_t replica) const { return readers_.contains(replica); }
 
   // The place of a replica's gradient of this clock. Errors: it is not here; missing() says whose.
-  absl::StatusOr<const float*> place(std::int32_t replica, Clock clock);
+  absl::StatusOr<ps::GradientPlace> place(std::int32_t replica, Clock clock);
   // The same in the host's memory; null if it is not here, which is no error yet.
   const float* place_if_here(std::int32_t replica, Clock clock) const;
   // Requires: maps().

@@ -10,9 +10,10 @@ absl::Status LocalCommits::make(const wire::Apply& order) {
   ps::Update update = update_of(order);
   std::vector<const memory::GradientReader*> readers;
   for (const auto& member : order.members()) {
-    PACELINE_ASSIGN_OR_RETURN(const float* const values,
+    PACELINE_ASSIGN_OR_RETURN(const ps::GradientPlace whole,
                               gradients_.place(member.replica(), Clock(member.clock())));
-    update.members.push_back({values + shards_.own_offset(), member.weight(), member.share()});
+    const ps::GradientPlace part = whole.from(shards_.own_offset());
+    update.members.push_back({part.wide, member.weight(), member.share(), part.narrow});
     readers.push_back(&gradients_.reader(member.replica()));
   }
   if (order.group() && !readers.empty())

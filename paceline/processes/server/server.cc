@@ -7,6 +7,7 @@
 
 #include "paceline/base/status_macros.h"
 #include "paceline/formats/wire/disconnect.h"
+#include "paceline/formats/wire/wire.h"
 #include "paceline/parameters/ps/fused_update.h"
 #include "paceline/processes/server/exchanged_commits.h"
 #include "paceline/processes/server/local_commits.h"
@@ -132,10 +133,16 @@ absl::StatusOr<KeptShards> Server::take_up_shards(const wire::ServerStart& order
   if (!state_.left) return absl::NotFoundError("nothing of it is left");
   state_.kept = std::make_unique<KeptMemory>(*std::exchange(state_.left, std::nullopt));
   if (!state_.kept->card().empty()) {
-    PACELINE_ASSIGN_OR_RETURN(
-        state_.card, ServersCard::open(state_.kept->card(), order.whole_floats(), state_.kept.get()));
+    PACELINE_ASSIGN_OR_RETURN(state_.card, open_card(state_.kept->card(), order));
   }
   return KeptShards::take_up(order, job, state_.card.get(), *state_.kept);
+}
+
+// A shard in a card's memory is the whole model.
+absl::StatusOr<std::unique_ptr<ServersCard>> Server::open_card(const std::string& uuid,
+                                                               const wire::ServerStart& order) const {
+  PACELINE_ASSIGN_OR_RETURN(const ps::Layout model, wire::part_from_wire(order.part()));
+  return ServersCard::open(uuid, model, state_.kept.get());
 }
 
 absl::Status Server::begin(const wire::ServerStart& order, wire::ServerMessage message) {
@@ -165,7 +172,7 @@ absl::StatusOr<KeptShards> Server::start_shards(const wire::ServerStart& order, 
   state_.kept = new_kept();
   if (!order.card().empty()) {
     absl::Status no_card;
-    if (auto card = ServersCard::open(order.card(), order.whole_floats(), state_.kept.get()); card.ok()) {
+    if (auto card = open_card(order.card(), order); card.ok()) {
       state_.card = *std::move(card);
       auto shards = KeptShards::start(order, job, first, saved, state_.card.get(), state_.kept.get());
       if (shards.ok() || !absl::IsResourceExhausted(shards.status())) return shards;
@@ -260,9 +267,8 @@ absl::Status Server::check_finite(const wire::Apply& order, const ps::Shard& sha
   for (const auto& member : order.members()) {
     const auto place = gradients_->place(member.replica(), Clock(member.clock()));
     if (!place.ok()) continue;  // its own host says so
-    const std::span<const float> part(*place + state_.shards->own_offset(),
-                                      static_cast<std::size_t>(shard.layout().size()));
-    PACELINE_ASSIGN_OR_RETURN(const std::vector<float> values, shard.read(part));
+    PACELINE_ASSIGN_OR_RETURN(const std::vector<float> values,
+                              shard.read_gradient(*place, state_.shards->own_offset()));
     if (!ps::all_finite(shard.layout(), values.data())) not_finite_.push_back(member.replica());
   }
   return absl::OutOfRangeError(fmt::format("version {} is not finite", order.version()));

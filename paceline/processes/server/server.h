@@ -60,6 +60,8 @@ class Server {
   absl::Status act(const SendMessage& action) { return say(action.message); }
   absl::Status start(const wire::ServerStart& order);
   absl::Status take_up(const wire::ServerStart& order, const config::JobConfig& job);
+  absl::StatusOr<std::unique_ptr<ServersCard>> open_card(const std::string& uuid,
+                                                         const wire::ServerStart& order) const;
   absl::StatusOr<KeptShards> take_up_shards(const wire::ServerStart& order, const config::JobConfig& job);
   absl::Status begin(const wire::ServerStart& order, wire::ServerMessage message);
   bool can_be_kept(const wire::ServerStart& order, const config::JobConfig& job) const;

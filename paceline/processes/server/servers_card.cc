@@ -7,16 +7,19 @@
 namespace paceline::server {
 
 absl::StatusOr<std::unique_ptr<ServersCard>> ServersCard::open(const std::string& uuid,
-                                                               std::int64_t gradient_floats,
-                                                               KeptMemory* kept) {
+                                                               const ps::Layout& model, KeptMemory* kept) {
   PACELINE_ASSIGN_OR_RETURN(auto driver, cuda::Driver::load(cuda::Driver::library_of_environment()));
   PACELINE_ASSIGN_OR_RETURN(auto card, cuda::Card::open(std::move(driver), uuid));
   // Programs know the socket of the server before.
   PACELINE_ASSIGN_OR_RETURN(auto service,
                             ipc::DescriptorService::start(kept != nullptr ? kept->socket() : ""));
   if (kept != nullptr) kept->set_card(uuid, service->address());
-  return std::unique_ptr<ServersCard>(
-      new ServersCard(std::move(card), std::move(service), gradient_floats, kept));
+  return std::unique_ptr<ServersCard>(new ServersCard(std::move(card), std::move(service), model, kept));
+}
+
+absl::StatusOr<ps::GradientPlace> ServersCard::gradient(std::int32_t replica) {
+  PACELINE_ASSIGN_OR_RETURN(const float* const memory, gradients_.at(replica));
+  return ps::card_gradient(memory, narrow_);
 }
 
 absl::StatusOr<std::unique_ptr<cuda::CardStepper>> ServersCard::make_stepper(const ps::StepPlan& plan,

@@ -17,6 +17,7 @@
 #include "paceline/parameters/cuda/card_buffers.h"
 #include "paceline/parameters/cuda/card_stepper.h"
 #include "paceline/parameters/memory/weight_board.h"
+#include "paceline/parameters/ps/bfloat16.h"
 #include "paceline/parameters/ps/shard.h"
 #include "paceline/processes/server/kept_memory.h"
 #include "paceline/transport/ipc/descriptor_service.h"
@@ -25,18 +26,18 @@ namespace paceline::server {
 
 class ServersCard final : private cuda::PieceRegistry {
  public:
-  // The gradients are of this many floats. `kept`: keeps the memory, and may have that of an earlier server, which is
+  // The gradients are of this model. `kept`: keeps the memory, and may have that of an earlier server, which is
   // taken up then; null: the memory ends with its users. It outlives this. Errors: there is no such card for this
   // process, or its memory cannot be shared.
-  static absl::StatusOr<std::unique_ptr<ServersCard>> open(const std::string& uuid,
-                                                           std::int64_t gradient_floats, KeptMemory* kept);
+  static absl::StatusOr<std::unique_ptr<ServersCard>> open(const std::string& uuid, const ps::Layout& model,
+                                                           KeptMemory* kept);
 
   // A shard that is the whole model. `identity`: identity_of() the order. Errors: the card has no room; the optimizer
   // steps on processors only; what is kept is of another shard.
   absl::StatusOr<std::unique_ptr<ps::Shard>> make_shard(ps::Layout layout, const config::JobConfig& job,
                                                         int readers, int kept, std::uint64_t identity);
   // The place of a replica's gradient, zero at first. Errors: the card has no room.
-  absl::StatusOr<const float*> gradient(std::int32_t replica) { return gradients_.at(replica); }
+  absl::StatusOr<ps::GradientPlace> gradient(std::int32_t replica);
   void free_gradient(std::int32_t replica) { gradients_.free(replica); }
 
   const std::string& uuid() const { return card_->uuid(); }
@@ -47,11 +48,12 @@ class ServersCard final : private cuda::PieceRegistry {
 
  private:
   ServersCard(std::shared_ptr<cuda::Card> card, std::unique_ptr<ipc::DescriptorService> service,
-              std::int64_t gradient_floats, KeptMemory* kept)
+              const ps::Layout& model, KeptMemory* kept)
       : card_(std::move(card)),
         service_(std::move(service)),
         kept_(kept),
-        gradients_(card_, *this, "gradient", gradient_floats) {}
+        narrow_(model.narrow()),
+        gradients_(card_, *this, "gradient", ps::card_gradient_floats(model.size(), narrow_)) {}
 
   void put(const std::string& name, FileDescriptor descriptor, std::size_t bytes) override;
   void remove(const std::string& name) override;
@@ -64,6 +66,7 @@ class ServersCard final : private cuda::PieceRegistry {
   std::shared_ptr<cuda::Card> card_;
   std::unique_ptr<ipc::DescriptorService> service_;
   KeptMemory* const kept_;
+  const std::int64_t narrow_;
   cuda::CardBuffers gradients_;
 };
 
