@@ -20,8 +20,6 @@ namespace {
 
 // Workers come first: the evaluator gets what they leave.
 constexpr int kLowestPriority = 19;
-// How often it looks between two evaluations whether its program still runs.
-constexpr std::chrono::seconds kLook{1};
 
 struct Evaluator {
   peer::EvaluatorConnection& connection;
@@ -93,7 +91,7 @@ absl::Status serve(peer::EvaluatorConnection& connection, OwnEngine& own) {
   Evaluator evaluator{connection, own};
   const absl::Cleanup forget = [&] { evaluator.forget(); };
   while (true) {
-    while (!connection.wait(kLook)) {
+    while (!connection.wait(OwnEngine::kLook)) {
       if (const absl::Status alive = own.check_alive(); !alive.ok())
         return peer::unless_over(connection, alive);
     }

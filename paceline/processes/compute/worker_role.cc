@@ -23,8 +23,6 @@ using std::chrono::steady_clock;
 // How often a wait for weights looks up whether the job is over.
 constexpr std::chrono::milliseconds kPullPatience{200};
 constexpr std::chrono::seconds kAnswerPatience{30};
-// How often a worker without an order looks whether its program still runs.
-constexpr std::chrono::seconds kLook{1};
 // Lengths of shards in a message.
 constexpr std::size_t kMostLengths = 2048;
 
@@ -125,7 +123,7 @@ absl::Status Worker::join() {
 absl::Status Worker::work() {
   while (true) {
     // Its order may be late because others wait for this very device.
-    while (!connection_.wait(kLook)) PACELINE_RETURN_IF_ERROR(engine_.check_alive());
+    while (!connection_.wait(OwnEngine::kLook)) PACELINE_RETURN_IF_ERROR(engine_.check_alive());
     const auto order = connection_.next();
     if (!order) return wire::coordinator_lost();
     if (order->has_disconnect()) {
