@@ -90,6 +90,8 @@ def check_trainable(inventory: Inventory) -> None:
                 f"{entry.name} was frozen at join() and wants a gradient now; "
                 "let all parameters that will be trained want one at join(), and freeze after it"
             )
+    for check in inventory.after_backward:
+        check()
 
 
 def dense(gradient: torch.Tensor | None) -> torch.Tensor | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Callable
 
 import torch
 from torch import nn
@@ -79,6 +80,7 @@ class Inventory:
     entries: list[Entry]  # parameters, then statistics, then constants
     frozen: list[Entry]
     aliases: list[tuple[str, str]]
+    after_backward: list[Callable[[], None]] = field(default_factory=list)  # raise an error
 
     def check_known(self) -> None:
         """Does the same as check_unchanged() without a walk through the model. A new module goes unnoticed."""

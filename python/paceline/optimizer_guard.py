@@ -90,6 +90,10 @@ class OptimizerGuard:
         return not self._finite
 
     @property
+    def optimizer(self) -> Any:
+        return self._optimizer
+
+    @property
     def has_scaler(self) -> bool:
         return self._scaler is not None
 

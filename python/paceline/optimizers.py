@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Callable
 
-import torch
-
 from .errors import PacelineError, kind_of
 from .inventory import PARAMETER, Inventory
 
@@ -56,22 +54,6 @@ def read_optimizer(optimizer: Any, inventory: Inventory, scheduled: bool, clip: 
             raise PacelineError(f"clip = {clip} is not the largest norm of a gradient; it is more than 0")
         message["clip"] = float(clip)
     return message
-
-
-def state_not_taken(optimizer: Any) -> str:
-    """A line for the person if the optimizer has been stepped, or has loaded a state; else empty."""
-    kept = {name for state in optimizer.state.values() for name, value in state.items() if _is_something(value)}
-    if not kept:
-        return ""
-    return (
-        f"the optimizer given to join() has a state ({', '.join(sorted(kept))}), from steps or load_state_dict(), "
-        "and the servers begin without one: only the weights are taken. To go on with moments, go on with a run of "
-        "Paceline (--resume), whose checkpoints have them"
-    )
-
-
-def _is_something(value: Any) -> bool:
-    return bool(value.detach().any()) if isinstance(value, torch.Tensor) else bool(value)
 
 
 def _rate(group: Group, scheduled: bool) -> float:

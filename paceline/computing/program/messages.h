@@ -64,6 +64,8 @@ std::string layout_line(const ps::Layout& layout);
 std::string map_line(std::int64_t memory, const engine::Memory& mapped);
 std::string unmap_line(std::int64_t memory);
 std::string initial_line(std::span<const PlacedRun> to);
+// One list of places for each stream of the optimizer's state.
+std::string optimizer_state_line(std::span<const std::vector<PlacedRun>> to);
 // `dropped`: these batches come behind those of the last line without its first ones, so many; -1: they replace all.
 std::string expect_line(std::span<const engine::Batch> batches, std::int64_t dropped = -1);
 // engine::Weights says what these two are.
@@ -135,6 +137,7 @@ struct Model {
   std::int32_t cards = 0;
   bool words = false;  // its steps can have Words
   bool last = false;   // the program wants the job's last weights
+  double first_steps = 0;  // engine::Engine::first_steps() says what this is
   std::vector<std::string> sets;
   std::vector<Unit> units;                                   // none: the program computes whole models
   std::string uncut;                                         // why it does

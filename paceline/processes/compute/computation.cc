@@ -48,8 +48,7 @@ absl::StatusOr<std::unique_ptr<Computation>> Computation::create(const wire::Wel
   for (auto* const order : {&made->order_, &made->order_ahead_})
     order->emplace(made->job_.seed, made->engine_->samples(), made->engine_->in_order());
   made->layout_ = made->engine_->layout();
-  PACELINE_RETURN_IF_ERROR(made->make_gradient());
-  PACELINE_RETURN_IF_ERROR(made->engine_->initial_weights(made->gradient_->gradient()));
+  PACELINE_RETURN_IF_ERROR(made->make_first(welcome.started()));
   made->constants_ = own.constants(made->gradient_->gradient());
   const std::string& file = made->job_.initial_weights;
   if (!file.empty() && !welcome.started())
@@ -93,6 +92,19 @@ absl::Status Computation::read(const std::string& job_toml, const std::string& n
   return absl::OkStatus();
 }
 
+absl::Status Computation::make_first(bool started) {
+  const bool has_state = engine_->first_steps() > 0 && !started;
+  if (has_state && std::holds_alternative<policy::LocalSgdSpec>(job_.policy))
+    PACELINE_RETURN_IF_ERROR(LocalSteps::check_stateless(*engine_));
+  PACELINE_RETURN_IF_ERROR(make_gradient(has_state ? ps::state_streams(job_.optimizer.kind) : 0));
+  PACELINE_RETURN_IF_ERROR(engine_->initial_weights(gradient_->gradient()));
+  return has_state ? engine_->first_state(gradient_->first_state()) : absl::OkStatus();
+}
+
+absl::Status Computation::servers_started() {
+  return gradient_->first_state().empty() ? absl::OkStatus() : make_gradient();
+}
+
 void Computation::share(std::span<const engine::Memory> memories) {
   for (const engine::Memory& memory : memories) {
     engine_->share(memory);
@@ -100,9 +112,9 @@ void Computation::share(std::span<const engine::Memory> memories) {
   }
 }
 
-absl::Status Computation::make_gradient() {
+absl::Status Computation::make_gradient(int streams) {
   if (gradient_) engine_->forget(gradient_->mapping().data());
-  PACELINE_ASSIGN_OR_RETURN(gradient_, memory::GradientWriter::create(layout_.size()));
+  PACELINE_ASSIGN_OR_RETURN(gradient_, memory::GradientWriter::create(layout_.size(), streams, engine_->first_steps()));
   share_gradient(memory_of(*gradient_));
   others_may_write_ = false;
   return absl::OkStatus();

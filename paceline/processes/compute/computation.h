@@ -45,6 +45,8 @@ class Computation {
   memory::GradientWriter& gradient() { return *gradient_; }
   // Memory in which weights will lie.
   void share(std::span<const engine::Memory> memories);
+  // The servers have taken the first weights, and the optimizer's state: its memory is free. Errors: no memory.
+  absl::Status servers_started();
   // The servers keep weights and gradients in this card's memory, and give it at `socket`: from the next role on the
   // gradient lies there. Errors: there are no addresses for it.
   absl::Status use_card(const std::string& card, const std::string& socket);
@@ -93,7 +95,10 @@ class Computation {
   Computation(std::string address, StageTraffic& traffic, PipelineStage::Interrupted interrupted)
       : address_(std::move(address)), traffic_(traffic), interrupted_(std::move(interrupted)) {}
   absl::Status read(const std::string& job_toml, const std::string& name);
-  absl::Status make_gradient();
+  // The gradient with the model's first weights and, if the servers have not `started`, with the optimizer's state.
+  absl::Status make_first(bool started);
+  // `streams`: as GradientWriter::create() says.
+  absl::Status make_gradient(int streams = 0);
   void share_gradient(const engine::Memory& memory);
   absl::Status open_links();
   absl::Status expect(std::vector<engine::Batch> now, const wire::WorkerRelease& release);

@@ -1104,6 +1104,50 @@ TEST_F(AtTheEnd, AnEvaluatorThatDoesNotComeIsWaitedForAndMissed) {
             1);
 }
 
+// A program whose worker has made the last gradient of the run.
+class AtTheEndOfAProgram : public AttemptTest {
+ protected:
+  AtTheEndOfAProgram() {
+    start("epochs = 0.125\n[program]\nrun = \"train.py\"\n[evaluate]\nenabled = false\n");
+    worker_ = worker("w0");
+    worker_->say(attached("path"));
+    serving_ = server(0);
+    begin_serving(*serving_);
+    join(*worker_, *serving_);
+    worker_->say(ready(10, 10));
+    wire::ServerMessage message;
+    message.mutable_written()->set_version(1);
+    serving_->say(message);
+    EXPECT_EQ(worker_->next(wire::WorkerOrder::kTakeLast).take_last().version(), 1);
+    EXPECT_EQ(attempt().phase(), Phase::kFinishing) << "the servers are here until it has the weights";
+  }
+
+  std::unique_ptr<FakeServer> serving_;
+  std::unique_ptr<FakeWorker> worker_;
+};
+
+TEST_F(AtTheEndOfAProgram, TheRunEndsOnceItHasTheLastWeights) {
+  wire::WorkerMessage message;
+  message.mutable_took_last();
+  worker_->say(message);
+  EXPECT_TRUE(worker_->next(wire::WorkerOrder::kDisconnect).has_disconnect());
+  EXPECT_EQ(attempt().phase(), Phase::kDisconnecting);
+}
+
+TEST_F(AtTheEndOfAProgram, TheRunEndsWithoutAWorkerThatDies) {
+  worker_->leave();
+  EXPECT_EQ(attempt().phase(), Phase::kDisconnecting);
+}
+
+TEST_F(AtTheEndOfAProgram, TheRunWaitsAMinuteForOneThatDoesNotTakeThem) {
+  world_->keeps_beating(*serving_);
+  world_->keeps_beating(*worker_);
+  world_->pass(std::chrono::seconds(59));
+  EXPECT_EQ(attempt().phase(), Phase::kFinishing);
+  world_->pass(std::chrono::seconds(2));
+  EXPECT_NE(attempt().phase(), Phase::kFinishing);
+}
+
 TEST_F(AtTheEnd, NoVersionComesAfterTheLast) {
   serving_->say(applied(INT64_MAX));
   EXPECT_THAT(serving_->disconnect().why(), HasSubstr("and 1 is the newest ordered"));
