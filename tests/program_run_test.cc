@@ -260,9 +260,8 @@ TEST(ProgramRuns, AWorkerWhoseGradientsAreNeverFiniteIsGivenUp) {
   EXPECT_THAT(ended.errors, HasSubstr("w1 was lost"));
   // All that it sent, and three at least: the others may need another moment to have done well themselves.
   EXPECT_THAT(ended.errors,
-              ContainsRegex(
-                  "(3 of its last 3|4 of its last 4|5 of its last 5) were no good, and none of the others'. "
-                  "Look at this machine"));
+              ContainsRegex("([3-9]|[1-9][0-9]+) of its last [0-9]+ were no good, and none of the others'. "
+                            "Look at this machine"));
   expect_each_sample_once(RecordedRun::read(only_run(folder / "runs")), 2);
 }
 

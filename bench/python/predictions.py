@@ -22,6 +22,7 @@ from predictions_program import SUBJECTS, Subject
 from statistics_of import error_of, machine, table
 
 PROGRAM = HERE / "predictions_program.py"
+COUNTER = "bench_counted_memory.so"  # beside the executable
 CLUSTERS = {"one": [1.0], "1 : 1": [1.0, 1.0], "1 : 0.5": [1.0, 0.5]}
 SKIPPED = 3  # first updates that are not measured
 ROOM = 0.9  # memory of each of two devices, as a share of the whole model's need: so it has to be cut
@@ -33,6 +34,16 @@ def run(command: list[str], folder: Path, **more: str) -> str:
     if ended.returncode != 0:
         raise SystemExit(f"bench: {' '.join(command)} failed:\n{ended.stdout}{ended.stderr}")
     return ended.stdout
+
+
+def counting() -> dict[str, str]:
+    """The environment of a program whose memory is counted."""
+    counter = Path(executable()).parent / COUNTER
+    if not counter.exists():
+        raise SystemExit(
+            f"bench: there is no {counter}; cmake --build --preset release --target {counter.stem} makes it"
+        )
+    return {"LD_PRELOAD": str(counter)}
 
 
 def planned(folder: Path, subject: Subject, speeds: list[float], memory_mb: float | None) -> Any:
@@ -83,19 +94,19 @@ class OthersShare:
         return max(0.0, busy - (self._ours() - self._own)) / whole
 
 
-def measured(folder: Path, name: str, job: str) -> tuple[float, dict[str, float]]:
-    """Samples a second, and the megabytes that the process of each device came to have while it computed."""
+def measured(folder: Path, name: str, job: str) -> tuple[float, dict[str, tuple[float, float]]]:
+    """Samples a second, and the most megabytes that each device's process had allocated while it computed."""
     (folder / "job.toml").write_text(job)
-    run([executable(), "train", "job.toml"], folder, PREDICTIONS=str(folder))
+    run([executable(), "train", "job.toml"], folder, PREDICTIONS=str(folder), **counting())
     [summary] = folder.glob("runs/*/summary.json")
     commits = json.loads(summary.read_text())["training"]
     (since, before, _), (until, after, _) = commits[SKIPPED - 1], commits[-1]
-    memory = {one.stem: json.loads(one.read_text()) for one in folder.glob("*.memory")}
+    memory = {one.stem: tuple(json.loads(one.read_text())) for one in folder.glob("*.memory")}
     return (after - before) / (until - since), memory
 
 
 def kernels_mb(name: str) -> float:
-    return float(run([sys.executable, str(PROGRAM), name, "kernels"], Path.cwd()))
+    return float(run([sys.executable, str(PROGRAM), name, "kernels"], Path.cwd(), **counting()))
 
 
 def turn(name: str, speeds: list[float], updates: int, kernels: float) -> dict[str, Any]:
@@ -109,7 +120,9 @@ def turn(name: str, speeds: list[float], updates: int, kernels: float) -> dict[s
         for device, predicted, weights, gradients in zip(
             replica["devices"], replica["memory_mb"], replica["weights_mb"], replica["gradients_mb"]
         ):
-            used = own[device] - kernels + weights + gradients
+            most, kept = own[device]
+            # PyTorch may have had its memory before the first micro-batch.
+            used = most - min(kernels, max(0.0, kept)) + weights + gradients
             found.append({"device": device, "predicted_mb": predicted, "used_mb": used})
         return {
             "predicted": plan["samples_per_s"],

@@ -1,8 +1,9 @@
 """Ten small models for `./dev bench predictions`: predictions_program.py MODEL UPDATES.
 
 At the end each process writes the most memory that it had to a file of the folder PREDICTIONS, if there is one.
-It does not count what it had before its first micro-batch.
-`predictions_program.py MODEL kernels` prints what PyTorch takes when a process first computes.
+It does not count what it had before its first micro-batch,
+nor the copy of the weights that it gets when the run ends. Beside it is how much of this it kept between two batches.
+`predictions_program.py MODEL kernels` prints what PyTorch keeps once a process has computed.
 """
 
 from __future__ import annotations
@@ -192,26 +193,35 @@ SUBJECTS = {
 }
 
 
-def own_mb() -> float:
-    """The memory of this process that is no file's and shared with nobody."""
-    text = Path("/proc/self/status").read_text()
-    [line] = [line for line in text.splitlines() if line.startswith("RssAnon:")]
-    return int(line.split()[1]) * 1024 / 1e6
+class Counted:
+    """The memory that this process has allocated and not freed, as bench/counted_memory.cc counts it."""
+
+    def __init__(self) -> None:
+        library = ctypes.CDLL(None)
+        if not hasattr(library, "counted_bytes"):
+            raise SystemExit("bench: start this program with LD_PRELOAD=build/release/bench_counted_memory.so")
+        self._now, self._most = library.counted_bytes, library.most_counted_bytes
+        self._now.restype = self._most.restype = ctypes.c_long
+
+    def now_mb(self) -> float:
+        return float(self._now()) / 1e6
+
+    def most_mb(self) -> float:
+        """The most since the last call."""
+        return float(self._most()) / 1e6
 
 
 def kernels() -> float:
-    """The megabytes that a process has after a first pass of a few samples, and not before."""
+    """The megabytes that a process keeps after a first pass, and does not have before."""
     subject = SUBJECTS[sys.argv[1]]
-    model = subject.make()
-    trim = ctypes.CDLL(None).malloc_trim
-    trim(0)
-    before = own_mb()
-    subject.loss(model, subject.samples(2)).backward()
+    model, samples = subject.make(), subject.samples(subject.micro_batch)
+    counted = Counted()
+    before = counted.now_mb()
+    subject.loss(model, samples).backward()
     for parameter in model.parameters():
         parameter.grad = None
     gc.collect()
-    trim(0)
-    return own_mb() - before
+    return counted.now_mb() - before
 
 
 def main() -> None:
@@ -223,11 +233,16 @@ def main() -> None:
         return
     subject = SUBJECTS[sys.argv[1]]
     folder = os.environ.get("PREDICTIONS")
+    counted = Counted() if folder else None
+    begins: list[float] = []
     seen: list[float] = []
 
     def loss(model: nn.Module, batch: Sequence[torch.Tensor]) -> torch.Tensor:
-        if len(batch[0]) == subject.micro_batch:  # fewer are a look at the model before the run
-            seen.append(own_mb())  # freed memory stays with a process, so an earlier peak is in it too
+        if counted and len(batch[0]) == subject.micro_batch:  # fewer are a look at the model before the run
+            most = counted.most_mb()
+            if begins:
+                seen.append(most)
+            begins.append(counted.now_mb())
         return subject.loss(model, batch)
 
     model = subject.make()
@@ -235,7 +250,8 @@ def main() -> None:
     data = torch.utils.data.TensorDataset(*subject.samples(int(sys.argv[2]) * subject.batch))
     paceline.run(model, data, loss, optimizer=optimizer, epochs=1)
     if folder:
-        Path(folder, f"{worker_name()}.memory").write_text(json.dumps(max(seen) - seen[0]))
+        kept = min(begins[subject.batch // subject.micro_batch :])  # between two batches
+        Path(folder, f"{worker_name()}.memory").write_text(json.dumps([max(seen) - begins[0], kept - begins[0]]))
 
 
 def worker_name() -> str:

@@ -1,5 +1,5 @@
 // Work handed to one thread by others: in order, each once, and nothing lost at the end without saying so.
-// And timers: each at its time, not before.
+// Timers ring at their time, not before, and watches tell of descriptors that are ready.
 #include "paceline/base/event_loop.h"
 
 #include <atomic>
@@ -8,8 +8,13 @@
 #include <thread>
 #include <vector>
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "paceline/base/check.h"
+#include "paceline/base/file_descriptor.h"
 
 namespace paceline {
 namespace {
@@ -185,6 +190,102 @@ TEST(EventLoop, ATimerSetByATaskOfAnotherThreadRings) {
   Timer timer(loop, [&] { loop.stop(); });
   std::jthread other([&] { loop.post([&] { timer.set(std::chrono::steady_clock::now() + 1ms); }); });
   loop.run(1h, kNothing);
+}
+
+struct Pipe {
+  Pipe() {
+    int ends[2];
+    PACELINE_CHECK(pipe2(ends, O_CLOEXEC | O_NONBLOCK) == 0, "no pipe");
+    read_end = FileDescriptor(ends[0]);
+    write_end = FileDescriptor(ends[1]);
+  }
+  void put() const { ASSERT_EQ(::write(write_end.get(), "x", 1), 1); }
+  void take() const {
+    char one = 0;
+    ASSERT_EQ(::read(read_end.get(), &one, 1), 1);
+  }
+  FileDescriptor read_end, write_end;
+};
+
+TEST(EventLoop, AWatchTellsOfADescriptorUntilItIsRead) {
+  EventLoop loop;
+  const Pipe pipe;
+  int told = 0;
+  const Watch watch(loop, pipe.read_end.get(), [&] {
+    if (++told == 2) pipe.take();
+  });
+  Timer end(loop, [&] { loop.stop(); });
+  std::jthread other([&] { pipe.put(); });
+  Timer look(loop, [&] {
+    if (told == 2) return end.set(std::chrono::steady_clock::now() + 2ms);
+    look.set(std::chrono::steady_clock::now() + 1ms);
+  });
+  look.set(std::chrono::steady_clock::now());
+  loop.run(1h, kNothing);
+  EXPECT_EQ(told, 2);
+}
+
+TEST(EventLoop, OnlyTheDescriptorWakesALoopThatHasNothingElseToDo) {
+  EventLoop loop;
+  const Pipe pipe;
+  const Watch watch(loop, pipe.read_end.get(), [&] { loop.stop(); });
+  std::jthread other([&] {
+    std::this_thread::sleep_for(2ms);
+    pipe.put();
+  });
+  loop.run(1h, kNothing);
+}
+
+TEST(EventLoop, AWatchMayEndItselfAndOthersWhileItIsCalled) {
+  EventLoop loop;
+  const Pipe pipes[2];
+  std::optional<Watch> watches[2];
+  int told = 0;
+  for (std::size_t i = 0; i < 2; ++i) {
+    watches[i].emplace(loop, pipes[i].read_end.get(), [&] {
+      told += 1;
+      watches[0].reset();
+      watches[1].reset();
+      loop.post([&] { loop.stop(); });
+    });
+    pipes[i].put();
+  }
+  loop.run(1h, kNothing);
+  EXPECT_EQ(told, 1);
+}
+
+TEST(EventLoop, AWatchTellsOfRoomToWriteOnlyIfAsked) {
+  EventLoop loop;
+  const Pipe pipe;
+  int told = 0;
+  Watch watch(loop, pipe.write_end.get(), [&] {
+    told += 1;
+    watch.ask_for(false, false);
+  });
+  loop.post([&] {
+    EXPECT_EQ(told, 0);
+    watch.ask_for(false, true);
+  });
+  int ticks = 0;
+  loop.run(1ms, [&] {
+    if (++ticks == 3) loop.stop();
+  });
+  EXPECT_EQ(told, 1);
+}
+
+TEST(EventLoop, ADescriptorThatIsNeverReadLeavesRoomForTasksTimersAndTicks) {
+  EventLoop loop;
+  const Pipe pipe;
+  pipe.put();
+  const Watch watch(loop, pipe.read_end.get(), kNothing);
+  bool rung = false, ran = false;
+  Timer timer(loop, [&] { rung = true; });
+  timer.set(std::chrono::steady_clock::now() + 1ms);
+  std::jthread other([&] { loop.post([&] { ran = true; }); });
+  loop.run(1ms, [&] {
+    if (rung && ran) loop.stop();
+  });
+  EXPECT_TRUE(rung && ran);
 }
 
 }  // namespace

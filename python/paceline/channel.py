@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import select
-from typing import Any
+from typing import Any, Callable
 
 from .errors import PacelineError
 from .launching import in_child_process
@@ -18,12 +18,15 @@ Message = dict[str, Any]
 
 VARIABLE = "PACELINE_PROGRAM_FD"
 MAX_LINE = 16 * 1024 * 1024
+_LOOK_SECONDS = 1.0
 
 
 class Channel:
     def __init__(self, fd: int) -> None:
         self._fd = fd
         self._buffer = bytearray()
+        # While nothing comes, read() calls this each second: it may raise, as the worker may wait for this process.
+        self.while_waiting: Callable[[], None] = lambda: None
         os.set_inheritable(fd, False)
         os.set_blocking(fd, True)
 
@@ -41,6 +44,8 @@ class Channel:
                 raise PacelineError("the worker sent a line of more than 16 MiB")
             if self._fd < 0:
                 return None
+            while not self._has_bytes(_LOOK_SECONDS):
+                self.while_waiting()
             try:
                 chunk = os.read(self._fd, 1 << 18)
             except ConnectionError:
@@ -51,8 +56,9 @@ class Channel:
 
     def ready(self, seconds: float) -> bool:
         """Whether read() would return at once, within this time."""
-        if b"\n" in self._buffer or self._fd < 0:
-            return True
+        return b"\n" in self._buffer or self._fd < 0 or self._has_bytes(seconds)
+
+    def _has_bytes(self, seconds: float) -> bool:
         poll = select.poll()  # select() knows no descriptor above 1023
         poll.register(self._fd, select.POLLIN)
         return bool(poll.poll(1000 * seconds))

@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from .cuts import Cuts, Loss
     from .team import Team
 
-_LOOK_SECONDS = 1.0
-
 
 class Job:
     """Iterate over it: each batch is leased to this worker alone. Call step() once for each batch.
@@ -111,6 +109,7 @@ class Job:
         self._write_guard.install()
         reporter.way_out = self._way_out
         self._loader = make_loader() if self.role in ("worker", "follower") else None
+        self._channel.while_waiting = self._look
         self._passing = None if cuts is None else StageForward(cuts.seams, 0, len(cuts.seams.blocks), device=device)
         self._seed = 0  # the seed of the micro-batch in hand
         self._stages: Stages | None = None
@@ -223,7 +222,7 @@ class Job:
 
     def _work(self) -> Generator[Turn | None, None, None]:
         while not self._over:
-            message = self._next_message()
+            message = self._channel.read()
             if message is not None and message["type"] == "step":
                 yield from self._iteration(message)
                 continue
@@ -231,12 +230,12 @@ class Job:
                 yield None  # the program first does what follows its step
             self._serve(message)
 
-    def _next_message(self) -> Message | None:
-        # A device that failed writes no word, and the worker would wait for it.
-        while self._finishes_later and not self._channel.ready(_LOOK_SECONDS):
-            if self._device.type == "cuda":
-                torch.cuda.current_stream(self._device).query()
-        return self._channel.read()
+    def _look(self) -> None:
+        """While no message comes. The worker would wait for whatever has died here."""
+        if self._loader is not None:
+            self._loader.check()
+        if self._finishes_later and self._device.type == "cuda":  # a device that failed writes no word
+            torch.cuda.current_stream(self._device).query()
 
     def _serve(self, message: Message | None) -> None:
         """Everything but a step."""

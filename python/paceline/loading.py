@@ -135,6 +135,9 @@ class DirectLoader:
     def get(self, load: Load) -> Any:
         return self._loads[load]
 
+    def check(self) -> None:
+        pass
+
     def close(self) -> None:
         pass
 
@@ -266,6 +269,20 @@ class AheadLoader:
         if isinstance(batch, _Failed):
             batch.raise_here()
         return batch
+
+    def check(self) -> None:
+        """Raises a RuntimeError if a loader process has died.
+
+        torch looks while it waits for a batch. Otherwise it counts on SIGCHLD, for which a program may have a handler
+        of its own, and which Python hears only between two operations.
+        """
+        dead = (
+            [str(one.pid) for one in self._batches._workers if not one.is_alive()]
+            if self._batches is not None
+            else []
+        )
+        if dead:
+            raise RuntimeError(f"the loader process {', '.join(dead)} of this program has died")
 
     def close(self) -> None:
         self._batches = None  # ends the processes

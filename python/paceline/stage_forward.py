@@ -112,6 +112,7 @@ class StageForward:
             else:
                 own.pop("forward", None)
         self._originals = []
+        self._received = ()  # the replaced methods refer to this object, so only the garbage collector frees it
         for place in self._absent:
             place.put(place.weight)
 

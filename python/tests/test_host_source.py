@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
+import pickle
 import random
 import signal
 import subprocess
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
 
 from paceline.errors import PacelineError
 from paceline.streams import FileShards, Shards, Stream
-from paceline.streams.host_source import HostSource
+from paceline.streams.host_source import HostSource, _connected
 from paceline.streams.lease_guess import LeaseGuess
 
 
@@ -45,6 +48,24 @@ def shared(files: Path, readers: int = 2) -> HostSource:
 
 def opened_by(files: Path) -> list[int]:
     return [int(line) for line in (files / "opened").read_text().split()]
+
+
+@contextlib.contextmanager
+def limit(seconds: int) -> Iterator[None]:
+    """Raises instead of waiting for ever."""
+
+    def over(number: int, frame: object) -> None:
+        raise AssertionError(
+            f"not done within {seconds} s"
+        )  # no OSError: the source would take it for a reader's death
+
+    before = signal.signal(signal.SIGALRM, over)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def test_each_file_is_opened_once_for_all_and_not_in_their_processes(files: Path) -> None:
@@ -82,6 +103,65 @@ def test_who_loses_a_reader_reads_its_shards_alone(files: Path) -> None:
     assert opened_by(files)[4:] == [os.getpid()] * 4
 
 
+@pytest.mark.parametrize("forks", [False, True], ids=["alone", "with a fork that lives on"])
+def test_a_reader_that_dies_with_a_question_in_hand_is_not_waited_for(files: Path, forks: bool) -> None:
+    here = os.getpid()
+
+    def read(path: str) -> Iterable[str]:
+        if os.getpid() != here:
+            if forks and (child := os.fork()) == 0:
+                time.sleep(100)
+                os._exit(0)
+            (files / "forked").write_text(str(child) if forks else "")
+            os.kill(os.getpid(), signal.SIGKILL)
+        with open(path) as lines:
+            yield from map(str.strip, lines)
+
+    source = HostSource(FileShards(files / "data", read), f"dies-{files.name}", 1)
+    try:
+        with limit(60):
+            assert source.read(0, [1, 2]) == ["0.1", "0.2"]
+            assert source.read_many({1: [5], 2: [6]}) == {}
+            again = HostSource(FileShards(files / "data", read), f"dies-{files.name}", 1)
+            assert again.read(1, [5]) == ["1.5"]
+    finally:
+        if forked := (files / "forked").read_text():
+            os.kill(int(forked), signal.SIGKILL)
+
+
+def test_an_asker_that_stands_still_does_not_keep_others_waiting(files: Path) -> None:
+    large = Shards(["all"], lambda name: (bytes([number]) * 1_000_000 for number in range(8)))
+    name = f"still-{files.name}"
+    first, second = HostSource(large, name, 1), HostSource(large, name, 1)
+    assert first.read(0, [0]) == [bytes(1_000_000)]
+    still = _connected(first._addresses[0])
+    assert still is not None
+    still.sendall(json.dumps({"read": [[0, list(range(8))]]}).encode() + b"\n")
+    with limit(60):
+        for number in range(8):
+            assert second.read(0, [number]) == [bytes([number]) * 1_000_000]
+    still.close()
+
+
+def test_an_answer_that_was_not_taken_is_not_given_to_the_next_question(
+    files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = shared(files)
+    loads = pickle.loads
+
+    def interrupted(data: bytes) -> object:
+        monkeypatch.setattr(pickle, "loads", loads)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(pickle, "loads", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        source.read_many({0: [1], 1: [2]})
+    for shard in range(4):
+        for record in (3, 4):
+            found = source.read_many({shard: [record]}).get(shard) or source.read(shard, [record])
+            assert found == [f"{shard}.{record}"]
+
+
 def test_what_is_wrong_with_the_data_shows_where_they_are_used(files: Path) -> None:
     (files / "data" / "2.txt").write_text("2.0\ndamaged\n")
     source = shared(files)
@@ -103,16 +183,36 @@ def test_a_fork_has_a_connection_of_its_own(files: Path) -> None:
     assert os.waitpid(child, 0)[1] == 0
 
 
+def wait_for_the_end_of(pids: set[int]) -> None:
+    deadline = time.monotonic() + 60
+    while any(Path(f"/proc/{pid}").exists() for pid in pids):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
 def test_readers_end_when_nobody_needs_them(files: Path) -> None:
     source = shared(files)
     source.read(0, [0])
     source.read(1, [0])
     pids = set(opened_by(files))
     del source
-    deadline = time.monotonic() + 60
-    while any(Path(f"/proc/{pid}").exists() for pid in pids):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_for_the_end_of(pids)
+
+
+def test_readers_do_not_wait_for_forks_of_who_asked(files: Path) -> None:
+    source = shared(files, readers=1)
+    source.read(0, [0])
+    fork = os.fork()
+    if fork == 0:
+        time.sleep(100)
+        os._exit(0)
+    try:
+        pids = set(opened_by(files))
+        del source
+        wait_for_the_end_of(pids)
+    finally:
+        os.kill(fork, signal.SIGKILL)
+        os.waitpid(fork, 0)
 
 
 def test_another_users_answers_are_not_taken(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,7 +227,7 @@ def test_a_reader_says_nothing_where_the_program_writes(files: Path) -> None:
 import os, sys
 sys.path.insert(0, {str(Path(__file__).parent.parent)!r})
 from paceline.streams import FileShards
-from paceline.streams.host_source import HostSource
+from paceline.streams.host_source import HostSource, _connected
 
 def read(path):
     print("in the reader")

@@ -63,8 +63,8 @@ if settings.get("drops"):
 stream = Stream(source, map=lambda record: record["number"], **options)
 
 model = Counts()
-optimizer = torch.optim.SGD(model.parameters(), lr=1.0, momentum=settings.get("momentum", 0.0))
-job = paceline.join(model, stream, optimizer=optimizer, batch_size=settings.get("batch", 4),
+optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+job = paceline.join(model, stream, optimizer=optimizer, batch_size=4,
                     epochs=settings.get("passes", 1),
                     num_workers=settings.get("processes", 0))
 steps = 0
@@ -74,11 +74,7 @@ for numbers in job:
         os.kill(os.getpid(), signal.SIGKILL)
     if settings.get("slow") and settings.get("slow_one", job.name) == job.name:
         time.sleep(settings["slow"])
-    if settings.get("mean"):
-        with open(f"seen-{job.name}", "a") as seen:
-            print(*job.samples, *numbers.tolist(), file=seen)
-    one = settings.get("mean", len(numbers)) / len(numbers)
-    model.weight.grad = torch.zeros(RECORDS).index_add_(0, numbers, torch.full((len(numbers),), -one))
+    model.weight.grad = torch.zeros(RECORDS).index_add_(0, numbers, torch.full((len(numbers),), -1.0))
     job.step(0.0)
 """
 
@@ -214,37 +210,6 @@ def test_a_resumed_run_knows_the_lengths_that_dead_readers_learnt(tmp_path: Path
     by_the_last_reader = {path for pid, path in opened if pid == opened[-1][0]}
     ended = {files_of(tmp_path)[shard] for shard in early - late}
     assert ended and by_the_last_reader and not ended & by_the_last_reader
-
-
-@pytest.mark.parametrize("by_function", [False, True], ids=["known length", "unknown length"])
-def test_the_order_is_the_same_for_any_number_of_workers(tmp_path: Path, by_function: bool) -> None:
-    """Each worker's gradients are whole numbers, and their mean is -1 exactly for each record of a round.
-
-    So with momentum 0.5 all weights are sums of few powers of two, and the same to the bit.
-    """
-    together = 21
-    found = []
-    for devices in (1, 3, 7):
-        folder = tmp_path / str(devices)
-        folder.mkdir()
-        records = shards(folder, UNEVEN)
-        settings = {
-            "records": records, "batch": together // devices, "by_function": by_function, "mean": together,
-            "momentum": 0.5, "stream": {"shuffle": 50, "interleave": 3, "stride": 4},
-        }  # fmt: skip
-        done = trained(folder, PROGRAM, devices, ("--policy", "bsp"), [json.dumps(settings)])
-        order = {}
-        for line in (line for seen in folder.glob("seen-*") for line in seen.read_text().splitlines()):
-            numbers = [int(word) for word in line.split()]
-            order.update(zip(numbers[: len(numbers) // 2], numbers[len(numbers) // 2 :]))
-        assert sorted(order.values()) == list(range(records))
-        expected = torch.zeros(records)
-        for place, number in order.items():
-            after = (records - 1) // together - place // together  # rounds after the one of this record
-            expected[number] = 2 - 0.5**after
-        found.append(order)
-        assert torch.equal(exported(folder, done)["weight"], expected)
-    assert found[0] == found[1] == found[2]
 
 
 TRAINER = """

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import random
+import signal
+import socket
 import textwrap
 import time
 from collections.abc import Iterator
@@ -15,6 +17,7 @@ import torch
 from fake_member import Member
 from scripts import HEAD
 
+from paceline.channel import Channel
 from paceline.loading import AheadLoader, DirectLoader, Load, Loads, make_loader, to_device
 from paceline.streams import Shards, Stream
 
@@ -65,6 +68,30 @@ def until(condition: Any) -> None:
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.01)
+
+
+def test_the_death_of_a_loader_process_shows_while_no_message_comes(noisy: Noisy, ahead: AheadLoader) -> None:
+    ahead.get(load(1))
+    ours, theirs = socket.socketpair()
+    channel = Channel(ours.detach())
+    deadline = time.monotonic() + 60
+
+    def look() -> None:
+        ahead.check()
+        assert time.monotonic() < deadline
+
+    channel.while_waiting = look
+    # The program has a handler of its own, so nothing interrupts it.
+    before = signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    with theirs:
+        try:
+            [pid] = noisy.pids()
+            os.kill(pid, signal.SIGKILL)
+            with pytest.raises(RuntimeError, match=f"the loader process {pid} of this program has died"):
+                channel.read()
+        finally:
+            signal.signal(signal.SIGCHLD, before)
+            channel.close()
 
 
 def test_a_sample_is_the_same_for_every_reader(noisy: Noisy, ahead: AheadLoader) -> None:

@@ -7,6 +7,7 @@ import itertools
 import math
 import os
 import sys
+import weakref
 from typing import Any
 
 import pytest
@@ -311,3 +312,17 @@ def test_a_model_of_skips_alone_says_what_is_used_again_where() -> None:
 
     with pytest.raises(CannotCut, match=r"the output of down\.0 is used again at stage_models\.py:\d+ \(add\)"):
         Bench(case)
+
+
+def test_a_stage_holds_no_activation_of_another_after_its_last_pass() -> None:
+    """Its replaced methods refer to it, so what it held would live until the garbage collector runs."""
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 4))
+    inventory = take_inventory(model, of_stages=True)
+    cuts = find_cuts(model, inventory, lambda one, batch: one(batch).sum(), torch.ones(2, 4), 2, None)
+    received = [torch.ones(2, 4, requires_grad=True)]
+    alive = weakref.ref(received[0])
+    passing = StageForward(cuts.seams, cuts.units[1].first, cuts.units[1].last)
+    with passing.begin_with(received, None):
+        model(torch.ones(2, 4))
+    del received
+    assert alive() is None

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import random
+import struct
 from pathlib import Path
 
 import pytest
 import torch
 from stream_files import everything, in_child, library, refused
 
+from paceline.errors import PacelineError
 from paceline.streams import MdsFolder, Stream, TokenFile
 
 # MDS
@@ -76,7 +79,7 @@ def test_a_truncated_mds_file_is_named(tmp_path: Path) -> None:
     file = tmp_path / "mds" / "shard.00000.mds"
     os.truncate(file, file.stat().st_size - 10)
     source = MdsFolder(str(tmp_path / "mds"))
-    with refused("shard.00000.mds cannot be read: it ends inside a sample; write the folder again"):
+    with refused("shard.00000.mds, sample [0-9]+ cannot be read: it ends inside a sample; write the folder again"):
         source.read(0, [source.length(0) - 1])
 
 
@@ -87,6 +90,134 @@ def test_an_index_that_says_another_number_is_named(tmp_path: Path) -> None:
     (tmp_path / "mds" / "index.json").write_text(json.dumps(index))
     with refused("shard.00000.mds has [0-9]+ records now, and had [0-9]+; "):
         MdsFolder(str(tmp_path / "mds")).read(0, [0])
+
+
+# An MDS folder by hand, for what a writer would not write: columns "number" of 2 bytes and "text" of any size.
+
+
+def mds_by_hand(folder: Path, shard: bytes | None = None, **index) -> MdsFolder:
+    samples = [struct.pack("<I", len(text)) + struct.pack("<h", number) + text for number, text in enumerate(TEXTS)]
+    if shard is None:
+        ends = [4 * (2 + len(samples)) + sum(map(len, samples[:count])) for count in range(len(samples) + 1)]
+        shard = struct.pack(f"<{2 + len(samples)}I", len(samples), *ends) + b"".join(samples)
+    about = {
+        "column_names": ["number", "text"],
+        "column_encodings": ["int16", "str"],
+        "column_sizes": [2, None],
+        "compression": None,
+        "format": "mds",
+        "raw_data": {"basename": "shard.00000.mds", "bytes": len(shard), "hashes": {}},
+        "samples": len(samples),
+        "version": 2,
+        "zip_data": None,
+    }
+    folder.mkdir(exist_ok=True)
+    (folder / "shard.00000.mds").write_bytes(shard)
+    (folder / "index.json").write_text(json.dumps({"shards": [{**about, **index}], "version": 2}))
+    return MdsFolder(str(folder))
+
+
+TEXTS = [b"", b"a", b"four", "ä".encode() * 30]
+
+
+def test_an_mds_folder_by_hand_is_read(tmp_path: Path) -> None:
+    source = mds_by_hand(tmp_path / "mds")
+    assert [one["text"] for one in source.read(0, range(4))] == [text.decode() for text in TEXTS]
+
+
+@pytest.mark.parametrize(
+    ("index", "says"),
+    [
+        ({"samples": -1}, "shard.00000.mds has -1 samples"),
+        ({"samples": 10**30}, "has 1000000000000000000000000000000 samples"),
+        ({"samples": "4"}, "has '4' samples"),
+        ({"samples": None}, "has None samples"),
+        ({"raw_data": None}, "a shard's file is None"),
+        ({"raw_data": {"basename": "../../secret"}}, "a shard's file is '../../secret'"),
+        ({"raw_data": {"basename": "/etc/passwd"}}, "a shard's file is '/etc/passwd'"),
+        ({"column_names": ["number"]}, "the columns of shard.00000.mds have no names, encodings and sizes"),
+        ({"column_sizes": None}, "the columns of shard.00000.mds have no names, encodings and sizes"),
+        ({"column_sizes": [-2, None]}, r"the columns of shard.00000.mds have the sizes \[-2, None\]"),
+        ({"column_sizes": [2.5, None]}, "the columns of shard.00000.mds have the sizes"),
+        ({"column_encodings": ["int16", 7]}, "have names or encodings that are no text"),
+    ],
+)
+def test_an_index_that_says_what_cannot_be_is_damaged(tmp_path: Path, index: dict, says: str) -> None:
+    with refused(f"index.json is damaged: .*{says}.*; write the folder again with MDSWriter"):
+        mds_by_hand(tmp_path / "mds", **index)
+
+
+@pytest.mark.parametrize("encoding", ["pkl", "pkl:anything"])
+def test_a_column_of_pickles_is_refused(tmp_path: Path, encoding: str) -> None:
+    with refused("has a column of pickles, which may run any code; write it as json or bytes"):
+        mds_by_hand(tmp_path / "mds", column_encodings=["int16", encoding])
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"shards": [7]}', '{"shards": {"a": 1}}', "7", "\0"])
+def test_an_index_of_another_shape_is_named(tmp_path: Path, text: str) -> None:
+    mds_by_hand(tmp_path / "mds")
+    (tmp_path / "mds" / "index.json").write_text(text)
+    with refused("index.json (is no index of an MDS folder|is damaged: a shard is 7|names no shards); "):
+        MdsFolder(str(tmp_path / "mds"))
+
+
+@pytest.mark.parametrize(
+    ("at", "value", "says"),
+    [
+        (4, 1 << 31, "it would be bytes 2147483648 to 30 of the file"),
+        (8, 1 << 31, "it ends inside a sample"),  # two gigabytes are not read
+        (4, 0, "it would be bytes 0 to 30 of the file"),
+        (8, 24, "it has 0 bytes, and its columns 2"),
+        (8, 28, "it has 4 bytes, and its columns 6"),
+        (24, 1 << 31, "it has 6 bytes, and its columns 2147483654"),
+        (24, 1, "it has 6 bytes, and its columns 7"),
+    ],
+    ids=str,
+)
+def test_places_and_sizes_of_a_shard_that_cannot_be_are_named(tmp_path: Path, at: int, value: int, says: str) -> None:
+    shard = bytearray(Path(mds_by_hand(tmp_path / "mds").files[0]).read_bytes())
+    struct.pack_into("<I", shard, at, value)
+    with refused(f"shard.00000.mds, sample 0 cannot be read: {says}; write the folder again with MDSWriter"):
+        mds_by_hand(tmp_path / "mds", bytes(shard)).read(0, [0])
+
+
+def test_random_bytes_of_a_shard_are_errors_of_one_line_or_samples(tmp_path: Path) -> None:
+    whole = Path(mds_by_hand(tmp_path / "mds").files[0]).read_bytes()
+    draw = random.Random(1)
+    errors = 0
+    for _ in range(300):
+        shard = bytearray(whole)
+        for _ in range(draw.randrange(1, 4)):
+            shard[draw.randrange(len(shard))] = draw.randrange(256)
+        if draw.random() < 0.2:
+            del shard[draw.randrange(len(shard)) :]
+        for record in range(4):
+            try:
+                [sample] = mds_by_hand(tmp_path / "mds", bytes(shard)).read(0, [record])
+                assert set(sample) == {"number", "text"}
+            except PacelineError as error:
+                assert "\n" not in str(error) and "shard.00000.mds" in str(error)
+                errors += 1
+    assert errors > 100
+
+
+@pytest.mark.parametrize("compression", ["zstd", "gz", "bz2", "br", "snappy"])
+def test_compressed_mds_shards_are_refused_and_read_once_they_are_decompressed(
+    tmp_path: Path, compression: str
+) -> None:
+    streaming = library("streaming")
+    folder = tmp_path / "mds"
+    with streaming.MDSWriter(
+        out=str(folder), columns={"id": "int"}, compression=compression, hashes=["sha1"], size_limit=1000
+    ) as out:
+        for record in range(300):
+            out.write({"id": record})
+    with refused("shard.00000.mds is there compressed only; decompress it, or write with compression=None"):
+        MdsFolder(str(folder))
+    for shard in folder.glob("*.mds.*"):
+        raw = streaming.base.compression.decompress(compression, shard.read_bytes())
+        shard.with_suffix("").write_bytes(raw)
+    assert [one["id"] for one in everything(MdsFolder(str(folder)))] == list(range(300))
 
 
 # Token files

@@ -161,6 +161,9 @@ class Engine {
   // The job is done, and these are its last weights: a program that goes on after the job has them in its model.
   virtual absl::Status take_last(std::span<const float* const>, const KeepGoing&) { return absl::OkStatus(); }
 
+  // For a caller that waits for others. Errors: the process that computes has ended, so the next step would fail.
+  virtual absl::Status check_alive() { return absl::OkStatus(); }
+
   // The job is over, and nothing else is called any more. Returns once what a program does after it has
   // ended. Errors: FailedPrecondition, when that ended badly.
   virtual absl::Status end() { return absl::OkStatus(); }

@@ -21,6 +21,7 @@
 
 #include "paceline/base/core_dumps.h"
 #include "paceline/base/status_macros.h"
+#include "paceline/base/timespec.h"
 #include "paceline/computing/program/messages.h"
 
 namespace paceline::program {
@@ -179,8 +180,7 @@ bool Process::ended_within(std::chrono::milliseconds limit) {
 }
 
 bool Process::wait_for(short events, std::chrono::nanoseconds limit, bool& ready) const {
-  constexpr std::int64_t kPerSecond = 1'000'000'000;
-  const timespec time{limit.count() / kPerSecond, limit.count() % kPerSecond};
+  const timespec time = timespec_of(limit);
   pollfd both[] = {{socket_, events, 0}, {pid_fd_, POLLIN, 0}};
   ppoll(both, 2, &time, nullptr);
   ready = both[0].revents != 0;

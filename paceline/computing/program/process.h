@@ -49,6 +49,8 @@ class Process {
   // Closes the socket and waits for its end, for as long as set_patience() said: the same words, or none
   // after exit status 0. Nothing: it still runs.
   std::optional<std::string> wait_for_end();
+  // Waits for its end, at most for `limit`. What it said last can still be received.
+  bool ended_within(std::chrono::milliseconds limit);
   // A signal has stopped it, and nobody has let it go on.
   bool stands_still() const;
   // How long it is waited for when this object goes.
@@ -59,7 +61,6 @@ class Process {
   Process(pid_t pid, int pid_fd, int socket) : pid_(pid), pid_fd_(pid_fd), socket_(socket) {}
   // Waits for any of these of the socket, or for the end of the process; false at that.
   bool wait_for(short events, std::chrono::nanoseconds limit, bool& ready) const;
-  bool ended_within(std::chrono::milliseconds limit);
 
   pid_t pid_ = -1;
   int pid_fd_ = -1;

@@ -364,6 +364,12 @@ absl::StatusOr<std::unique_ptr<engine::Stage>> ProgramEngine::make_stage(std::in
       fmt::format("{}: units {} to {} of {} are no stage", name_, begin, end, units()));
 }
 
+absl::Status ProgramEngine::check_alive() {
+  if (over_ || !process_.ended_within(0ms)) return absl::OkStatus();
+  // Behind answers that nobody wants any more may be the reason.
+  while (true) PACELINE_RETURN_IF_ERROR(receive([] { return absl::OkStatus(); }).status());
+}
+
 absl::StatusOr<engine::Evaluation> ProgramEngine::evaluate(std::span<const float* const> weights,
                                                            std::int64_t,
                                                            const engine::KeepGoing& keep_going) {

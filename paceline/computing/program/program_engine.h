@@ -67,6 +67,7 @@ class ProgramEngine final : public engine::Engine {
   absl::StatusOr<engine::Evaluation> evaluate(std::span<const float* const> weights, std::int64_t chunk,
                                               const engine::KeepGoing& keep_going) override;
   absl::Status take_last(std::span<const float* const> weights, const engine::KeepGoing& keep_going) override;
+  absl::Status check_alive() override;
   absl::Status end() override;
   std::optional<engine::TooFew> too_few() const override { return too_few_; }
   absl::StatusOr<std::unique_ptr<engine::Stage>> make_stage(std::int64_t begin, std::int64_t end) override;

@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <thread>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -218,6 +219,18 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"early", "out of turn"}, Case{"endless", "too long"},
                       Case{"error", "train.py:7: ValueError: no"}, Case{"child", "ended (exit status 4)"}),
     [](const auto& one) { return one.param.how; });
+
+TEST(ProgramEngine, ADeathShowsThoughNobodyWaitsForAnAnswer) {
+  Bench bench(options("step-and-exit"));
+  EXPECT_TRUE(bench.engine().check_alive().ok());
+  ASSERT_TRUE(bench.step({1}).ok());
+  absl::Status alive;
+  const auto until = steady_clock::now() + std::chrono::seconds(60);
+  while ((alive = bench.engine().check_alive()).ok() && steady_clock::now() < until)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_THAT(std::string(alive.message()), HasSubstr("ended (exit status 6)"));
+  EXPECT_FALSE(bench.step({1}).ok());
+}
 
 TEST(ProgramEngine, SaysWhatIsWrongAtTheStart) {
   StartOptions nowhere = options();

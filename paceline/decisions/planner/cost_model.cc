@@ -102,15 +102,19 @@ StageMemory CostModel::memory(std::int32_t begin, std::int32_t end, std::int64_t
   if (last < problem_.model.layers.size())
     memory.activations +=
         static_cast<double>(in_flight) * static_cast<double>(u) * static_cast<double>(output_bytes(end));
-  for (std::size_t l = first; l < last; ++l) {
+  // A stage adds up each gradient as soon as it is there. A device with the whole model keeps those of a micro-batch
+  // until its pass ends, and they come while the activations of the layers behind go.
+  const bool keeps_gradients = !is_cut(begin, end) && u < problem_.batch;
+  const auto samples = static_cast<double>(u);
+  double came = 0;
+  for (std::size_t l = last; l-- > first;) {
     const LayerProfile& layer = problem_.model.layers[l];
-    memory.working =
-        std::max(memory.working, static_cast<double>(layer.working_fixed_bytes) +
-                                     static_cast<double>(u) * static_cast<double>(layer.working_bytes));
+    const double own =
+        static_cast<double>(layer.working_fixed_bytes) + samples * static_cast<double>(layer.working_bytes);
+    if (keeps_gradients) came += static_cast<double>(layer.parameter_bytes - layer.frozen_bytes);
+    memory.working = std::max(memory.working, own + came);
+    if (keeps_gradients) came -= samples * static_cast<double>(layer.activation_bytes);
   }
-  // A stage adds up each gradient as soon as it is there. A device with the whole model first has all of a micro-batch.
-  if (!is_cut(begin, end) && u < problem_.batch)
-    memory.working += static_cast<double>(gradient_bytes(begin, end));
   return memory;
 }
 

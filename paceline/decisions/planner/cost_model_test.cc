@@ -118,9 +118,18 @@ TEST(StageTime, HasAFixedPartOfEachMicroBatch) {
 TEST(StageMemory, ADeviceWithTheWholeModelHasTheGradientsOfAMicroBatchBesideTheirSum) {
   Problem problem = three_layers();
   problem.model.layers[0].working_fixed_bytes = 100;
-  EXPECT_EQ(CostModel(problem).memory(0, 3, 4, 1).working, 100 + 1170);
+  // The activations of the layers behind the first are free by then.
+  EXPECT_EQ(CostModel(problem).memory(0, 3, 4, 1).working, 100 + 1170 - 4 * (20 + 30));
   EXPECT_EQ(CostModel(problem).memory(0, 3, 16, 1).working, 100);  // one micro-batch is the whole batch
   EXPECT_EQ(CostModel(problem).memory(0, 2, 4, 1).working, 100);
+}
+
+TEST(StageMemory, GradientsOfAWholeModelComeWhileItsActivationsGo) {
+  Problem problem = three_layers();
+  problem.model.layers[2].working_fixed_bytes = 100;
+  problem.model.layers[1].activation_bytes = problem.model.layers[2].activation_bytes = 10'000;
+  // The last layer's pass has the most: all activations are still there.
+  EXPECT_EQ(CostModel(problem).memory(0, 3, 4, 1).working, 100 + CostModel(problem).gradient_bytes(2, 3));
 }
 
 TEST(StageTime, IsOnTheLinesBetweenMeasuredSizes) {

@@ -1,5 +1,6 @@
 #include "paceline/decisions/planner/measurements.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -7,6 +8,20 @@ namespace paceline::planner {
 
 namespace {
 bool is_device(const Problem& problem, std::int32_t n) { return n >= 0 && n < problem.cluster.size(); }
+
+// The time that a device of speed 1 would take for a layer of this stage.
+double expected_ms(const ModelProfile& model, const Device& device, std::size_t l,
+                   const StageObservation& stage) {
+  const LayerProfile& layer = model.layers[l];
+  const auto samples = static_cast<double>(stage.samples);
+  const std::int64_t micros = std::max<std::int64_t>(1, stage.micro_batches);
+  if (!device.layer_ms.empty() || layer.measured.empty()) {
+    const double each = device.layer_ms.empty() ? layer.work_ms : device.layer_ms[l];
+    return each * samples + layer.fixed_ms * static_cast<double>(stage.micro_batches);
+  }
+  const std::int64_t u = (stage.samples + micros - 1) / micros;
+  return layer.ms(u) * samples / static_cast<double>(u);
+}
 }  // namespace
 
 Measurements::Measurements(Problem initial, bool alike)
@@ -24,14 +39,9 @@ void Measurements::add_stage(const StageObservation& stage) {
     return;
   const auto n = static_cast<std::size_t>(stage.device);
   const Device& before = initial_.cluster.devices[n];
-  double work = 0, fixed = 0;  // times on a device of speed 1: a sample's, a micro-batch's
-  for (std::int32_t l = stage.begin; l < stage.end; ++l) {
-    const auto layer = static_cast<std::size_t>(l);
-    work += before.layer_ms.empty() ? initial_.model.layers[layer].work_ms : before.layer_ms[layer];
-    fixed += initial_.model.layers[layer].fixed_ms;
-  }
-  const double expected = work / before.speed * static_cast<double>(stage.samples) +
-                          fixed / before.speed * static_cast<double>(stage.micro_batches);
+  double expected = 0;
+  for (std::int32_t l = stage.begin; l < stage.end; ++l)
+    expected += expected_ms(initial_.model, before, static_cast<std::size_t>(l), stage) / before.speed;
   const double measured = stage.compute_ms - before.overhead_ms * static_cast<double>(stage.micro_batches);
   if (!(measured > 0) || !(expected > 0) || !std::isfinite(measured)) return;
   slowness_[n].add(measured / expected);

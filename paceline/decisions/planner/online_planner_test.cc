@@ -315,6 +315,63 @@ TEST(Estimates, ALinkThatIsOnlySeenBesideOthersChangesAsThatDoes) {
 }
 
 // Four devices on links that are said to be alike, and a fifth on others.
+TEST(Measurements, ADeviceThatTakesTheMeasuredTimesIsAsFastAsItWas) {
+  Problem problem;
+  // A line through these times is 6 ms at 4 samples.
+  problem.model.layers = {{.name = "layer", .work_ms = 1, .fixed_ms = 2, .measured = {{2, 10}, {4, 11}}}};
+  problem.cluster.devices.resize(1);
+  problem.cluster.links.resize(1);
+  problem.batch = 8;
+  problem.micro_batches = {4};
+  Measurements measurements(problem);
+  const Plan plan{{{{0}, {}, 8}}, 4};
+  BatchObservation seen;
+  seen.stages = {{0, 0, 1, 8, 2, 2 * 11}};
+  measurements.add(seen, plan);
+  EXPECT_NEAR(measurements.problem().cluster.devices[0].speed, 1, 1e-9);
+}
+
+// Devices that cannot hold the whole model, and layers whose times no line over the size fits.
+Problem two_devices(double second) {
+  Problem problem;
+  for (int l = 0; l < 12; ++l) {
+    LayerProfile layer{.name = "layer", .work_ms = 1, .parameter_bytes = 1'000'000};
+    layer.measured = {{2, 2}, {4, l < 6 ? 4.0 : 12.0}};
+    problem.model.layers.push_back(layer);
+  }
+  problem.cluster.devices.resize(2);
+  problem.cluster.devices[1].speed = second;
+  for (Device& device : problem.cluster.devices) device.memory_bytes = 23'000'000;
+  problem.cluster.links.resize(4);
+  problem.batch = 64;
+  problem.micro_batches = {4};
+  return problem;
+}
+
+TEST(OnlinePlanner, CutsForASlowDeviceAsAPlanWithItsSpeedDoes) {
+  const Problem truth = two_devices(0.5);
+  const Plan wanted = make_plan(truth, {}).value().found.plan;
+  const Plan first = make_plan(two_devices(1), {}).value().found.plan;
+  ASSERT_FALSE(same_stages(wanted, first));
+  OnlineOptions options;
+  options.trial = 0;
+  OnlinePlanner planner = OnlinePlanner::from(two_devices(1), options, first).value();
+  for (int batch = 0; batch < 50; ++batch) {
+    BatchObservation seen;
+    seen.batch_ms = CostModel(truth).exact_batch_ms(planner.current());
+    const PlannedReplica& replica = planner.current().replicas.front();
+    for (std::size_t s = 0; s < replica.devices.size(); ++s) {
+      const std::int32_t n = replica.devices[s], begin = replica.begin(s), end = replica.end(s, 12);
+      seen.stages.push_back({n, begin, end, 64, 16, 16 * CostModel(truth).compute_ms(n, begin, end, 4)});
+    }
+    ASSERT_TRUE(planner.after_batch(seen).ok());
+  }
+  EXPECT_TRUE(same_stages(planner.current(), wanted))
+      << planner.current().replicas.front().begin(1) << " and not " << wanted.replicas.front().begin(1);
+  EXPECT_NEAR(planner.measured().cluster.devices[0].speed, 1, 0.01);
+  EXPECT_NEAR(planner.measured().cluster.devices[1].speed, 0.5, 0.01);
+}
+
 TEST(Measurements, ALinkThatNothingIsKnownOfIsAsGoodAsOthersOfItsKind) {
   Problem problem;
   problem.model.layers.resize(1);

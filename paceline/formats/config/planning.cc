@@ -117,12 +117,31 @@ std::string pipeline_text(const JobConfig& job, const planner::PlannedReplica& r
                      fmt::join(cuts, ","), replica.samples);
 }
 
-std::string layer_text(const planner::LayerProfile& layer) {
+// An inline table. Keys whose value is the default are left out, except those of every layer.
+std::string layer_text(const planner::ModelProfile& model, const planner::LayerProfile& layer) {
   const auto kilobytes = [](std::int64_t bytes) { return static_cast<double>(bytes) / 1000; };
-  return fmt::format(
-      "{{name={},work_ms={:.6g},forward_share={:.3f},output_kb={},activation_kb={},parameter_kb={}}}",
+  std::string text = fmt::format(
+      "{{name={},work_ms={:.6g},forward_share={:.3f},output_kb={},activation_kb={},parameter_kb={}",
       quoted(layer.name), std::max(layer.work_ms, 1e-9), layer.forward_share, kilobytes(layer.output_bytes),
       kilobytes(layer.activation_bytes), kilobytes(layer.parameter_bytes));
+  if (layer.fixed_ms > 0) text += fmt::format(",fixed_ms={:.6g}", layer.fixed_ms);
+  if (!layer.measured.empty()) {
+    std::vector<std::string> times;
+    for (const auto& [size, ms] : layer.measured) times.push_back(fmt::format("[{},{:.6g}]", size, ms));
+    text += fmt::format(",measured_ms=[{}]", absl::StrJoin(times, ","));
+  }
+  const auto add = [&](const char* key, std::int64_t bytes) {
+    if (bytes > 0) text += fmt::format(",{}={}", key, kilobytes(bytes));
+  };
+  add("frozen_kb", layer.frozen_bytes);
+  add("returned_kb", layer.returned_bytes);
+  add("working_kb", layer.working_bytes);
+  add("working_fixed_kb", layer.working_fixed_bytes);
+  add("state_kb", layer.state_bytes);
+  add("tied_kb", layer.tied_bytes);
+  if (layer.tied_bytes > 0)
+    text += fmt::format(",tied_to={}", quoted(model.layers[static_cast<std::size_t>(layer.tied_to)].name));
+  return text + "}";
 }
 
 }  // namespace
@@ -168,7 +187,7 @@ std::vector<std::string> plan_settings(const JobConfig& job, const planner::Mode
   std::vector<std::string> pipelines, layers;
   for (const planner::PlannedReplica& replica : plan.replicas)
     pipelines.push_back(pipeline_text(job, replica));
-  for (const planner::LayerProfile& layer : model.layers) layers.push_back(layer_text(layer));
+  for (const planner::LayerProfile& layer : model.layers) layers.push_back(layer_text(model, layer));
   return {fmt::format("pipeline=[{}]", absl::StrJoin(pipelines, ",")),
           fmt::format("layer=[{}]", absl::StrJoin(layers, ",")),
           fmt::format("micro_batch={}", plan.micro_batch)};

@@ -110,6 +110,33 @@ TEST(PlanSettings, ComeBackOutOfTheJob) {
   EXPECT_FALSE(check_units(planned.parallel, "mlp", 3).ok());
 }
 
+TEST(PlanSettings, KeepWhatWasMeasured) {
+  planner::ModelProfile model = measured();
+  model.layers[0].fixed_ms = 0.5;
+  model.layers[1].measured = {{2, 10}, {4, 11}};
+  model.layers[1].frozen_bytes = 400;
+  model.layers[1].returned_bytes = 200;
+  model.layers[1].working_bytes = 60;
+  model.layers[1].working_fixed_bytes = 70;
+  model.layers[1].state_bytes = 80;
+  model.layers[1].tied_bytes = 900;
+  const JobConfig job = parse_job(kJob, "job.toml").value();
+  const planner::Plan plan{{{{0, 1}, {1}, 20}}, 4};
+  const std::string text = resolve_job(kJob, "job.toml", plan_settings(job, model, plan)).value();
+  const JobConfig resolved = parse_job(text, "job.toml").value();
+  ASSERT_EQ(resolved.parallel.model.layers.size(), 2);
+  EXPECT_EQ(resolved.parallel.model.layers[0].fixed_ms, 0.5);
+  const planner::LayerProfile& layer = resolved.parallel.model.layers[1];
+  EXPECT_EQ(layer.measured, model.layers[1].measured);
+  EXPECT_EQ(layer.frozen_bytes, 400);
+  EXPECT_EQ(layer.returned_bytes, 200);
+  EXPECT_EQ(layer.working_bytes, 60);
+  EXPECT_EQ(layer.working_fixed_bytes, 70);
+  EXPECT_EQ(layer.state_bytes, 80);
+  EXPECT_EQ(layer.tied_bytes, 900);
+  EXPECT_EQ(layer.tied_to, 0);
+}
+
 TEST(PlanSettings, MayLeaveDevicesOut) {
   const auto with = [](const std::string& mode) {
     return parse_job(

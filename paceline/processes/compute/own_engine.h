@@ -25,6 +25,8 @@ class OwnEngine {
   // For device `name` of this job: the one that is there, if it computes the same, else a new one. Valid
   // until the next call. Errors: everything that can be wrong with the job on this machine.
   absl::StatusOr<engine::Engine*> of(const config::JobConfig& job, const std::string& name, int threads);
+  // Engine::check_alive() of the engine, if there is one.
+  absl::Status check_alive() { return engine_ == nullptr ? absl::OkStatus() : engine_->check_alive(); }
   // The job is over, or none was found (nothing happens then). Errors: the engine's, and the job is over all
   // the same.
   absl::Status end();

@@ -22,6 +22,8 @@ using std::chrono::steady_clock;
 // How often a wait for weights looks up whether the job is over.
 constexpr std::chrono::milliseconds kPullPatience{200};
 constexpr std::chrono::seconds kAnswerPatience{30};
+// How often a worker without an order looks whether its program still runs.
+constexpr std::chrono::seconds kLook{1};
 
 // A worker's time, by what it was spent on; printed when it ends.
 struct TimeSpent {
@@ -117,14 +119,17 @@ absl::Status Worker::join() {
 }
 
 absl::Status Worker::work() {
-  while (auto order = connection_.next()) {
+  while (true) {
+    // Its order may be late because others wait for this very device.
+    while (!connection_.wait(kLook)) PACELINE_RETURN_IF_ERROR(engine_.check_alive());
+    const auto order = connection_.next();
+    if (!order) return wire::coordinator_lost();
     if (order->has_disconnect()) {
       spent_.log(name_);
       return wire::outcome_of_job(order->disconnect());
     }
     PACELINE_RETURN_IF_ERROR(carry_out(*order));
   }
-  return wire::coordinator_lost();
 }
 
 absl::Status Worker::ask_for_larger_batches(std::int64_t least, const absl::Status& why) {

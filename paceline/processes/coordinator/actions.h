@@ -17,10 +17,10 @@
 #include "paceline/base/strong_int.h"
 #include "paceline/base/time.h"
 #include "paceline/decisions/control/controller.h"
+#include "paceline/decisions/control/process_report.h"
 #include "paceline/decisions/control/run_listener.h"
 #include "paceline/formats/wire/disconnect.h"
 #include "paceline/formats/wire/paceline.pb.h"
-#include "paceline/records/store/process_report.h"
 
 namespace paceline::coordinator {
 
@@ -97,7 +97,7 @@ struct End {};
 using Action =
     std::variant<SendWorker, SendServer, SendEvaluator, HangUp, Begin, Record, FlushRecords, WakeUp,
                  OpenCheckpoint, CountCheckpoint, DropCheckpoint, control::Evaluated, control::SideWork,
-                 store::ProcessReport, control::SearchPlan, Tell, NothingLost, End>;
+                 control::ProcessReport, control::SearchPlan, Tell, NothingLost, End>;
 
 // The parts of an attempt put their actions here.
 class Outbox {

@@ -809,7 +809,7 @@ TEST_F(AttemptTest, AServersReportsOfCommitsAndMemoryAreRecorded) {
   EXPECT_EQ(world_->processes[0].process, "server0");
   EXPECT_EQ(world_->processes[0].resident_bytes, 77);
   ASSERT_EQ(world_->processes[0].sent.size(), 2u) << "of a host that there is";
-  EXPECT_EQ(world_->processes[0].sent[1], (store::Sent{"server0", "weights", 5}));
+  EXPECT_EQ(world_->processes[0].sent[1], (control::Sent{"server0", "weights", 5}));
   wire::WorkerMessage beat;
   beat.mutable_heartbeat()->set_resident_bytes(78);
   for (const auto& [to, kind, bytes] : {std::tuple{"w9", "gradients", 9},
@@ -823,8 +823,8 @@ TEST_F(AttemptTest, AServersReportsOfCommitsAndMemoryAreRecorded) {
   }
   first->say(beat);
   ASSERT_EQ(world_->processes.size(), 2u);
-  EXPECT_THAT(world_->processes[1].sent,
-              testing::ElementsAre(store::Sent{"w0", "activations", 9}, store::Sent{"w0", "gradients", 0}))
+  EXPECT_THAT(world_->processes[1].sent, testing::ElementsAre(control::Sent{"w0", "activations", 9},
+                                                              control::Sent{"w0", "gradients", 0}))
       << "to workers that there are, of what links carry";
   wire::ServerMessage written;
   written.mutable_written()->set_version(

@@ -4,8 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "paceline/base/printable.h"
 #include "paceline/formats/config/server_parts.h"
-#include "paceline/records/store/strict_json.h"
 
 namespace paceline::coordinator {
 
@@ -20,7 +20,7 @@ absl::Status JobFacts::agrees(const std::string& worker, const wire::WorkerAttac
   if (!known.empty() && !attached.data_digest().empty() && attached.data_digest() != known) {
     return absl::InvalidArgumentError(
         fmt::format("{} has other data than the others: its digest is '{}', theirs '{}'", worker,
-                    store::printable(attached.data_digest()), store::printable(known)));
+                    printable(attached.data_digest()), printable(known)));
   }
   return frozen_agree(worker, attached);
 }
@@ -38,7 +38,7 @@ absl::Status JobFacts::frozen_agree(const std::string& worker, const wire::Worke
   for (int i = 0; i < known.size(); ++i) {
     const std::string &here = attached.frozen(i).digest(), &there = known[i].digest();
     if (here.empty() || there.empty() || here == there) continue;
-    if (others++ == 0) first = store::printable(known[i].name());
+    if (others++ == 0) first = printable(known[i].name());
   }
   if (others == 0) return absl::OkStatus();
   return absl::InvalidArgumentError(fmt::format(
@@ -61,7 +61,7 @@ std::vector<std::string> JobFacts::other_constants(const wire::WorkerAttached& a
     if (!tensor.constant()) continue;
     const bool comparable = constant < known.size() && constant < attached.constants_size();
     if (comparable && known[constant] != attached.constants(constant))
-      others.push_back(store::printable(tensor.name()));
+      others.push_back(printable(tensor.name()));
     ++constant;
   }
   return others;

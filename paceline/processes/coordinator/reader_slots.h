@@ -6,6 +6,8 @@
 
 namespace paceline::coordinator {
 
+// The number of slots that memory::WeightWriter has; a test compares.
+inline constexpr int kReaderSlots = 1024;
 inline constexpr int kEvaluatorSlot = 0;
 
 inline int reader_slot(const Worker& worker) { return kEvaluatorSlot + 1 + worker.reader; }

@@ -111,6 +111,14 @@ bool ServerFleet::all_here() const {
   return std::all_of(servers_.begin(), servers_.end(), [](const Server& s) { return s.peer.has_value(); });
 }
 
+std::vector<HostRank> ServerFleet::missing() const {
+  std::vector<HostRank> missing;
+  for (const ServerId server : ids()) {
+    if (!here(server)) missing.push_back(rank(server));
+  }
+  return missing;
+}
+
 bool ServerFleet::none_here() const {
   return std::none_of(servers_.begin(), servers_.end(), [](const Server& s) { return s.peer.has_value(); });
 }
@@ -237,6 +245,14 @@ bool ServerFleet::take_up(ServerId server, Version version) {
   tell_one(server, order);
   for (const wire::ServerOrder& one : log_->since(version)) tell_one(server, one);
   return true;
+}
+
+void ServerFleet::want(HostPlace host, Version version) {
+  if (!one_a_host()) return;
+  wire::ServerOrder order;
+  order.mutable_want()->set_host(host.value());
+  order.mutable_want()->set_version(version.value());
+  tell(order);
 }
 
 void ServerFleet::tell(const wire::ServerOrder& order) {

@@ -54,6 +54,8 @@ class ServerFleet {
   // The place of a host, if there are several. Requires: a server has this rank.
   HostPlace place(HostRank rank) const;
   bool all_here() const;
+  // The host ranks of the servers that are not here.
+  std::vector<HostRank> missing() const;
   bool none_here() const;
   bool sees_folder(ServerId server) const { return !folder_on_ || ranks_[server] == *folder_on_; }
 
@@ -106,6 +108,8 @@ class ServerFleet {
   absl::StatusOr<Version> applied(ServerId server, Version version, Version ordered);
 
   void tell(const wire::ServerOrder& order);
+  // Says that workers of this host need this version. No effect if all processes are on one host.
+  void want(HostPlace host, Version version);
   // Requires: it is here.
   void tell_one(ServerId server, const wire::ServerOrder& order) const {
     out_.send(*servers_[server].peer, order);

@@ -1,6 +1,8 @@
 #include "paceline/processes/coordinator/worker_orders.h"
 
 #include <algorithm>
+#include <chrono>
+#include <cmath>
 #include <vector>
 
 #include <fmt/format.h>
@@ -10,6 +12,9 @@
 namespace paceline::coordinator {
 
 namespace {
+
+// The limit is that long because policies predict hundreds of iterations from one.
+constexpr Duration kLongestCompute = std::chrono::days(30);
 
 // The link in the form for the end that connects to the device.
 wire::StageLink connecting(const wire::StageLink& link, const LiveReplica& replica, std::size_t listener) {
@@ -115,6 +120,30 @@ absl::Status check_taken(const wire::Role& role, const wire::RoleTaken& taken) {
       "took a role with {} and {} channels, and an address of {} bytes; other devices need {} and {}{}",
       taken.next_paths_size(), taken.gradient_paths_size(), taken.address().size(), role.next_size(),
       role.gradients_size(), listens ? ", and an address" : ""));
+}
+
+absl::Status check_ready(const wire::WorkerReady& ready) {
+  if (ready.worked_ns() < 0 || ready.worked_ns() > ready.compute_ns()) {
+    return absl::InvalidArgumentError(
+        fmt::format("worked for {} ns of {}", ready.worked_ns(), ready.compute_ns()));
+  }
+  if (Duration(ready.compute_ns()) > kLongestCompute) {
+    return absl::InvalidArgumentError(
+        fmt::format("said that an iteration took {} s", to_seconds(Duration(ready.compute_ns()))));
+  }
+  if (ready.loading_ns() < 0 || ready.pulling_ns() < 0 || ready.loading_ns() > ready.compute_ns() ||
+      ready.pulling_ns() > ready.compute_ns() - ready.loading_ns()) {
+    return absl::InvalidArgumentError(fmt::format("waited {} ns for samples and {} ns for weights, of {}",
+                                                  ready.loading_ns(), ready.pulling_ns(),
+                                                  ready.compute_ns()));
+  }
+  if (!plausible(Metrics(ready.metrics().begin(), ready.metrics().end())))
+    return absl::InvalidArgumentError("sent metrics that no program can have sent");
+  if (ready.has_weight() && !(std::isfinite(ready.weight()) && ready.weight() >= 0))
+    return absl::InvalidArgumentError(fmt::format("gave its gradient the weight {}", ready.weight()));
+  if (!std::isfinite(ready.norm()) || ready.norm() < 0)
+    return absl::InvalidArgumentError("sent a gradient of an impossible norm");
+  return absl::OkStatus();
 }
 
 wire::WorkerOrder dissolve_order(ReplicaId replica) {

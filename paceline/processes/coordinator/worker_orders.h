@@ -16,6 +16,8 @@ wire::WorkerOrder role_order(const LiveReplica& replica, const planner::Plan& pl
 // Checks the answer of a worker that got this role. Errors: InvalidArgument when it does not name all ways on
 // which other devices are to reach it.
 absl::Status check_taken(const wire::Role& role, const wire::RoleTaken& taken);
+// Errors: InvalidArgument when no worker can have measured or computed this.
+absl::Status check_ready(const wire::WorkerReady& ready);
 wire::WorkerOrder dissolve_order(ReplicaId replica);
 wire::WorkerOrder release_order(const control::Release& release, Time now);
 

@@ -8,7 +8,7 @@
 
 #include "paceline/base/check.h"
 #include "paceline/formats/config/one_line.h"
-#include "paceline/parameters/memory/weight_board.h"
+#include "paceline/processes/coordinator/reader_slots.h"
 
 namespace paceline::coordinator {
 
@@ -46,9 +46,7 @@ std::optional<Refusal> WorkerTable::take_place(WorkerPeer peer, const std::strin
 }
 
 // Beside the evaluator and the other hosts' servers.
-int WorkerTable::most_readers(std::int64_t hosts) {
-  return memory::WeightWriter::kSlots - 1 - static_cast<int>(hosts);
-}
+int WorkerTable::most_readers(std::int64_t hosts) { return kReaderSlots - 1 - static_cast<int>(hosts); }
 
 // Gives numbers in turn, so that one is reused as late as possible: a process that died may still hold a
 // version through its number.
@@ -97,6 +95,25 @@ const Worker* WorkerTable::with_memory(HostPlace host, const std::string& gradie
       return &worker;
   }
   return nullptr;
+}
+
+std::vector<DevicePlace> WorkerTable::missing() const {
+  std::vector<DevicePlace> missing = devices();
+  std::erase_if(missing, [this](DevicePlace device) { return here(device); });
+  return missing;
+}
+
+std::vector<std::string> WorkerTable::names(const std::vector<DevicePlace>& devices) const {
+  std::vector<std::string> names;
+  for (const DevicePlace device : devices)
+    names.push_back(places_[static_cast<std::size_t>(device.value())].name);
+  return names;
+}
+
+std::set<HostPlace> WorkerTable::hosts() const {
+  std::set<HostPlace> hosts;
+  for (const auto& [peer, worker] : workers_) hosts.insert(worker.host);
+  return hosts;
 }
 
 std::vector<std::pair<WorkerPeer, std::string>> WorkerTable::silent(SteadyTime now) const {

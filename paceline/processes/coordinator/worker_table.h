@@ -6,6 +6,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -57,10 +58,15 @@ class WorkerTable {
   const Worker* with_memory(HostPlace host, const std::string& gradient_path) const;
   // All places, in their order.
   std::vector<DevicePlace> devices() const;
+  // The places whose workers are not here.
+  std::vector<DevicePlace> missing() const;
+  std::vector<std::string> names(const std::vector<DevicePlace>& devices) const;
   bool here(DevicePlace device) const { return by_device_.contains(device); }
   std::map<WorkerPeer, Worker>& all() { return workers_; }
   const std::map<WorkerPeer, Worker>& all() const { return workers_; }
   std::size_t size() const { return workers_.size(); }
+  // The hosts that have a worker.
+  std::set<HostPlace> hosts() const;
 
   // The workers that have been silent for too long (after joining, by their own rhythm), and why.
   std::vector<std::pair<WorkerPeer, std::string>> silent(SteadyTime now) const;

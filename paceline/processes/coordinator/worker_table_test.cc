@@ -10,6 +10,8 @@
 namespace paceline::coordinator {
 namespace {
 
+static_assert(kReaderSlots == memory::WeightWriter::kSlots);
+
 config::JobConfig two_replicas_on_three_hosts() {
   config::JobConfig job;
   job.hosts = 3;

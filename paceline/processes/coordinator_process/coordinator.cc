@@ -148,7 +148,7 @@ Coordinator::Answer Coordinator::carry_out(coordinator::Action& action) {
           },
           [&](const coordinator::DropCheckpoint&) { options_.checkpoints->give_up(); },
           [&](const control::Evaluated& evaluated) { witnesses_->evaluated(evaluated); },
-          [&](const store::ProcessReport& report) { options_.on_process(report); },
+          [&](const control::ProcessReport& report) { options_.on_process(report); },
           [&](const control::SideWork& work) { witnesses_->side_work(work); },
           [&](const control::SearchPlan& search) {
             searcher_ = std::jthread([this, search] {

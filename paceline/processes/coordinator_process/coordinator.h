@@ -37,7 +37,7 @@ struct CoordinatorOptions {
   // times a second.
   std::function<bool()> awaits_copy = [] { return false; };
   // Gets each process's report of itself, once a second.
-  std::function<void(const store::ProcessReport&)> on_process = [](const auto&) {};
+  std::function<void(const control::ProcessReport&)> on_process = [](const auto&) {};
   // Called once the size of the data set is known, before the first fact.
   std::function<void(const control::ControllerConfig&)> on_data_known = [](const auto&) {};
   // Gets one line that a person should see.

@@ -167,7 +167,7 @@ absl::StatusOr<coordinator::AttemptEnded> attempt(Job& job, const store::RunMark
        .flush_records = [&] { return keeping.flush(); },
        .checkpoints = &files,
        .awaits_copy = [&] { return keeping.awaits_copy(); },
-       .on_process = [&](const store::ProcessReport& report) { recorder->note_process(report); },
+       .on_process = [&](const control::ProcessReport& report) { recorder->note_process(report); },
        .on_data_known = [&](const control::ControllerConfig& config) { recorder->start(config, job.toml); },
        .notice = [](const std::string& line) { spdlog::info("{}", line); },
        .news = [&](const std::string& line) { job.note(line); },

@@ -115,7 +115,7 @@ class CoordinatorServer::Service final : public wire::Coordinator::CallbackServi
   }
 
   template <class Stream, class In, class Out>
-  grpc::ServerBidiReactor<In, Out>* admit(const grpc::CallbackServerContext& context, Role role) {
+  grpc::ServerBidiReactor<In, Out>* admit(grpc::CallbackServerContext& context, Role role) {
     const grpc::Status admitted = check(context, {role});
     if (!admitted.ok()) return new rpc::RefusedStream<In, Out>(admitted);
     return rpc::start_stream<Stream, In, Out>(loop_, coordinator_, context, places_);

@@ -30,6 +30,7 @@ class Coordinator final : public wire::Coordinator::Service {
   explicit Coordinator(bool says_why) : says_why_(says_why) {}
 
   grpc::Status Work(grpc::ServerContext*, Messages* stream) override {
+    stream->SendInitialMetadata();  // the answer to the offer of a local socket: it is not taken
     wire::WorkerMessage message;
     stream->Read(&message);
     wire::WorkerOrder order;

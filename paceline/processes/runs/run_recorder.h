@@ -60,7 +60,7 @@ class RunRecorder final : public control::RunListener {
   }
 
   // Records a process's report about itself.
-  void note_process(const store::ProcessReport& report) { journal_->note_process(report); }
+  void note_process(const control::ProcessReport& report) { journal_->note_process(report); }
   // Records this attempt's measurement, in place of an earlier attempt's.
   void note_used_weights(const report::UsedWeights& used);
 

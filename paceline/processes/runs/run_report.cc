@@ -86,18 +86,18 @@ absl::StatusOr<std::int64_t> lost_commits(store::JournalReader& journal,
 }
 
 // The processes' latest reports: [{process, resident_bytes}].
-report::Json memory_json(const std::vector<store::ProcessReport>& processes) {
+report::Json memory_json(const std::vector<control::ProcessReport>& processes) {
   report::Json list = report::Json::array();
-  for (const store::ProcessReport& one : processes)
+  for (const control::ProcessReport& one : processes)
     list.push_back({{"process", one.process}, {"resident_bytes", one.resident_bytes}});
   return list;
 }
 
 // The traffic: [{from, to, kind, bytes}].
-report::Json links_json(const std::vector<store::ProcessReport>& processes) {
+report::Json links_json(const std::vector<control::ProcessReport>& processes) {
   report::Json list = report::Json::array();
-  for (const store::ProcessReport& one : processes) {
-    for (const store::Sent& sent : one.sent)
+  for (const control::ProcessReport& one : processes) {
+    for (const control::Sent& sent : one.sent)
       list.push_back({{"from", one.process}, {"to", sent.peer}, {"kind", sent.kind}, {"bytes", sent.bytes}});
   }
   return list;

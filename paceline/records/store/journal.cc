@@ -245,7 +245,7 @@ void Journal::on_side_work(const control::SideWork& work) {
   });
 }
 
-void Journal::note_process(const ProcessReport& report) {
+void Journal::note_process(const control::ProcessReport& report) {
   if (first_error_.ok()) first_error_ = begin_batch();
   if (first_error_.ok()) first_error_ = processes_.note(attempt_, report);
 }

@@ -102,7 +102,7 @@ class Journal final : public control::RunListener {
   void on_side_work(const control::SideWork& work) override;
 
   // Records a process's report of itself, in place of its earlier one.
-  void note_process(const ProcessReport& report);
+  void note_process(const control::ProcessReport& report);
 
   // Writes what was recorded since the last flush, in one transaction.
   absl::Status flush();

@@ -87,7 +87,7 @@ absl::Status JournalReader::replay_after(control::RunListener& listener, std::in
   return read_after(kAll, attempt, after, texts, listener);
 }
 
-absl::StatusOr<std::vector<ProcessReport>> JournalReader::processes() const {
+absl::StatusOr<std::vector<control::ProcessReport>> JournalReader::processes() const {
   // One transaction, so that both tables are seen as of the same instant.
   PACELINE_RETURN_IF_ERROR(database_.execute("BEGIN"));
   auto all = read_processes();
@@ -95,8 +95,8 @@ absl::StatusOr<std::vector<ProcessReport>> JournalReader::processes() const {
   return all;
 }
 
-absl::StatusOr<std::vector<ProcessReport>> JournalReader::read_processes() const {
-  std::vector<ProcessReport> all;
+absl::StatusOr<std::vector<control::ProcessReport>> JournalReader::read_processes() const {
+  std::vector<control::ProcessReport> all;
   PACELINE_ASSIGN_OR_RETURN(const bool today, is_of_today(database_));
   if (!today) return all;
   PACELINE_ASSIGN_OR_RETURN(
@@ -109,7 +109,7 @@ absl::StatusOr<std::vector<ProcessReport>> JournalReader::read_processes() const
   while (true) {
     PACELINE_ASSIGN_OR_RETURN(const bool there, rows.next());
     if (!there) break;
-    ProcessReport& one = all.emplace_back();
+    control::ProcessReport& one = all.emplace_back();
     one.process = rows.text(0);
     one.at = Time(Duration(rows.integer(1)));
     one.resident_bytes = std::max<std::int64_t>(0, rows.integer(2));

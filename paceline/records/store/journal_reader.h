@@ -19,8 +19,8 @@
 #include <absl/status/statusor.h>
 
 #include "paceline/base/ids.h"
+#include "paceline/decisions/control/process_report.h"
 #include "paceline/decisions/control/run_listener.h"
-#include "paceline/records/store/process_report.h"
 #include "paceline/records/store/sqlite.h"
 
 namespace paceline::store {
@@ -53,7 +53,7 @@ class JournalReader {
   // The texts of the reasons that replay() told.
   std::set<std::string, std::less<>>& texts() { return texts_; }
   // The latest report of each process, by name; none in a journal of the previous format.
-  absl::StatusOr<std::vector<ProcessReport>> processes() const;
+  absl::StatusOr<std::vector<control::ProcessReport>> processes() const;
   // How the newest attempt finished; nothing if it has not.
   absl::StatusOr<std::optional<control::Finish>> finish() const;
 
@@ -86,7 +86,7 @@ class JournalReader {
       : path_(std::move(path)), database_(std::move(database)) {}
   using Texts = std::set<std::string, std::less<>>;
 
-  absl::StatusOr<std::vector<ProcessReport>> read_processes() const;
+  absl::StatusOr<std::vector<control::ProcessReport>> read_processes() const;
   absl::Status read(unsigned tables, std::int64_t attempt, control::RunListener& listener);
   absl::Status read_after(unsigned tables, std::int64_t attempt, std::int64_t& after, Texts& texts,
                           control::RunListener& listener);

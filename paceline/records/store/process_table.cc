@@ -24,11 +24,11 @@ absl::StatusOr<ProcessTable> ProcessTable::open(const Database& database) {
   }
 }
 
-absl::Status ProcessTable::note(std::int64_t attempt, const ProcessReport& report) {
+absl::Status ProcessTable::note(std::int64_t attempt, const control::ProcessReport& report) {
   const std::int64_t at_ns = report.at.time_since_epoch().count();
   PACELINE_RETURN_IF_ERROR(
       process_.run(std::string_view(report.process), attempt, at_ns, report.resident_bytes));
-  for (const Sent& sent : report.sent) {
+  for (const control::Sent& sent : report.sent) {
     const Pair pair{report.process, sent.peer, sent.kind};
     if (!counts_.contains(pair) && counts_.size() >= kMostPairs) continue;
     Count& count = counts_[pair];

@@ -11,7 +11,7 @@
 
 #include <absl/status/statusor.h>
 
-#include "paceline/records/store/process_report.h"
+#include "paceline/decisions/control/process_report.h"
 #include "paceline/records/store/sqlite.h"
 
 namespace paceline::store {
@@ -23,7 +23,7 @@ class ProcessTable {
 
   static absl::StatusOr<ProcessTable> open(const Database& database);
 
-  absl::Status note(std::int64_t attempt, const ProcessReport& report);
+  absl::Status note(std::int64_t attempt, const control::ProcessReport& report);
 
  private:
   ProcessTable(Statement process, Statement traffic)

@@ -10,6 +10,8 @@
 #include <absl/status/statusor.h>
 #include <nlohmann/json.hpp>
 
+#include "paceline/base/printable.h"
+
 namespace paceline::store {
 
 // Errors: DataLoss, in words that fit after "FILE: ". `max_depth`: how deep arrays and objects may be nested.
@@ -24,10 +26,7 @@ absl::StatusOr<const nlohmann::json*> member_of(const nlohmann::json& object, co
 // whole_number() of member_of().
 absl::StatusOr<std::int64_t> whole_number_of(const nlohmann::json& object, const std::string& key);
 
-inline constexpr std::size_t kLongestError = 1000;  // the longest error text of another program
-
-// A string from a file as part of a one-line message: without control characters, and cut to `most` bytes,
-// with "..." behind it if it was longer.
-std::string printable(const std::string& text, std::size_t most = 100);
+using paceline::kLongestError;
+using paceline::printable;
 
 }  // namespace paceline::store

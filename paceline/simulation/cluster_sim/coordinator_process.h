@@ -131,7 +131,7 @@ class CoordinatorProcess final : public Process,
   Answer on(const coordinator::DropCheckpoint&);
   Answer on(const control::Evaluated&) { return std::nullopt; }
   Answer on(const control::SideWork&) { return std::nullopt; }
-  Answer on(const store::ProcessReport&) { return std::nullopt; }
+  Answer on(const control::ProcessReport&) { return std::nullopt; }
   Answer on(const control::SearchPlan& search);
   Answer on(const coordinator::Tell& tell);
   Answer on(const coordinator::NothingLost&);

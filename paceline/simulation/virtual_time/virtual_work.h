@@ -15,6 +15,8 @@
 #include "paceline/decisions/control/run_listener.h"
 #include "paceline/processes/compute/compute_pool.h"
 #include "paceline/processes/compute/local_steps.h"
+#include "paceline/processes/coordinator/restart.h"
+#include "paceline/records/store/checkpoint_sink.h"
 #include "paceline/simulation/sim/work.h"
 #include "paceline/simulation/virtual_time/deviation_meter.h"
 #include "paceline/simulation/virtual_time/local_shards.h"

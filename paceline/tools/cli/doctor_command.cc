@@ -1,6 +1,8 @@
 #include "paceline/tools/cli/doctor_command.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -31,6 +33,7 @@
 #include "paceline/tools/cli/program_probe.h"
 #include "paceline/tools/cli/torch_program.h"
 #include "paceline/tools/doctor/cluster_report.h"
+#include "paceline/tools/doctor/shared_cards.h"
 #include "paceline/transport/links/fabric.h"
 
 namespace paceline::cli {
@@ -75,11 +78,25 @@ bool has_gpu() {
   return std::filesystem::exists("/dev/nvidiactl", error) || std::filesystem::exists("/dev/kfd", error);
 }
 
-// A job, its resolved text, and the command line's words about it.
+// Whether NVIDIA's MPS runs, as programs find it.
+bool has_mps() {
+  const char* folder = std::getenv("CUDA_MPS_PIPE_DIRECTORY");
+  std::error_code error;
+  return std::filesystem::exists(
+      std::filesystem::path(folder != nullptr ? folder : "/tmp/nvidia-mps") / "control", error);
+}
+
+// A job, its resolved text, the command line's words about it, and this host's place among the job's hosts.
 struct ExaminedJob {
   const config::JobConfig& job;
   const std::string& toml;
   TrainOptions asked;
+  std::int64_t host = 0;
+
+  std::int64_t workers() const {
+    return std::count_if(job.devices.begin(), job.devices.end(),
+                         [this](const auto& one) { return one.host == host; });
+  }
 };
 
 void add_unless_fits(const ExaminedJob& of, const absl::Status& fits, std::vector<Finding>& findings) {
@@ -104,6 +121,10 @@ std::string data_of_program(const ExaminedJob& of, std::vector<Finding>& finding
   if (model->device == "cpu" && has_gpu()) {
     findings.push_back({"program", Health::kWarn, "it computes on the processor, and this host has a GPU",
                         "install a PyTorch for that GPU, and move the model there before join()"});
+  }
+  if (!model->card.empty()) {
+    if (auto shared = doctor::shared_cards(of.workers(), model->cards, has_mps()))
+      findings.push_back(*std::move(shared));
   }
   add_unless_fits(of, with_program(job, of.toml, *model, of.asked).status(), findings);
   return fmt::format("{} samples, {} tensors of {} numbers{}", model->samples, model->layout.tensors().size(),
@@ -227,8 +248,9 @@ absl::StatusOr<int> be_examined(ExaminedHost own) {
 
 absl::StatusOr<int> examine_with_others(const DoctorOptions& options, const Place& place,
                                         std::vector<Finding> findings) {
-  const std::string data =
-      data_of({place.job, place.job_toml, {.job_file = options.job_file, .sets = options.sets}}, findings);
+  const std::string data = data_of(
+      {place.job, place.job_toml, {.job_file = options.job_file, .sets = options.sets}, place.placement.rank},
+      findings);
   ExaminedHost own = examined_host(place, options.wait_s, findings, data);
   const bool first = place.placement.rank == 0;
   auto ended = first ? examine_all(options, place, std::move(own)) : be_examined(std::move(own));

@@ -9,6 +9,7 @@
 #include "paceline/decisions/policy/policy_spec.h"
 #include "paceline/formats/config/job_config.h"
 #include "paceline/processes/runs/job_file.h"
+#include "paceline/records/stats/summary.h"
 
 namespace paceline::ui {
 

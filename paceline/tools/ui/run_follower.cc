@@ -89,7 +89,7 @@ void RunFollower::look_at_processes() {
   const auto processes = journal->processes();
   if (!processes.ok()) return;
   traffic_.look(*processes);
-  for (const store::ProcessReport& one : *processes) {
+  for (const control::ProcessReport& one : *processes) {
     if (one.process == "coordinator") reported_ = one.at;
   }
 }

@@ -4,11 +4,11 @@
 
 namespace paceline::ui {
 
-void Traffic::look(const std::vector<store::ProcessReport>& processes) {
+void Traffic::look(const std::vector<control::ProcessReport>& processes) {
   memory_.clear();
-  for (const store::ProcessReport& one : processes) {
+  for (const control::ProcessReport& one : processes) {
     memory_.push_back({one.process, one.resident_bytes});
-    for (const store::Sent& sent : one.sent) {
+    for (const control::Sent& sent : one.sent) {
       const auto [found, fresh] =
           links_.try_emplace({one.process, sent.peer, sent.kind}, Counted{sent.bytes, one.at});
       Counted& counted = found->second;

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "paceline/base/time.h"
-#include "paceline/records/store/process_report.h"
+#include "paceline/decisions/control/process_report.h"
 
 namespace paceline::ui {
 
@@ -26,7 +26,7 @@ class Traffic {
   };
 
   // `processes`: JournalReader::processes(), now.
-  void look(const std::vector<store::ProcessReport>& processes);
+  void look(const std::vector<control::ProcessReport>& processes);
 
   // The busiest first.
   std::vector<Link> links() const;

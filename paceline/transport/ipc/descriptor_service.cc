@@ -2,8 +2,8 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
-#include <random>
 #include <span>
 #include <utility>
 
@@ -11,10 +11,10 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "paceline/base/status_macros.h"
+#include "paceline/transport/ipc/abstract_socket.h"
 #include "paceline/transport/ipc/passed_descriptors.h"
 
 namespace paceline::ipc {
@@ -23,32 +23,10 @@ namespace {
 
 constexpr std::size_t kLongestLine = 256;
 // A peer that says nothing for so long is left.
-constexpr timeval kPatience{.tv_sec = 2, .tv_usec = 0};
+constexpr std::chrono::seconds kPatience{2};
 
 absl::Status error(const char* what) {
   return absl::UnavailableError(fmt::format("{}: {}", what, std::strerror(errno)));
-}
-
-struct Address {
-  sockaddr_un address;
-  socklen_t size;
-};
-
-// `name` begins with "@".
-absl::StatusOr<Address> abstract_address(const std::string& name) {
-  Address made{};
-  if (name.size() < 2 || name.front() != '@' || name.size() > sizeof made.address.sun_path)
-    return absl::InvalidArgumentError(fmt::format("{} names no socket", name));
-  made.address.sun_family = AF_UNIX;
-  std::memcpy(made.address.sun_path + 1, name.data() + 1, name.size() - 1);
-  made.size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name.size());
-  return made;
-}
-
-bool of_this_user(int peer) {
-  ucred who{};
-  socklen_t size = sizeof who;
-  return getsockopt(peer, SOL_SOCKET, SO_PEERCRED, &who, &size) == 0 && who.uid == geteuid();
 }
 
 std::string read_line(int socket) {
@@ -65,23 +43,11 @@ void send_with(int socket, const std::string& text, int descriptor) {
   static_cast<void>(send_with_descriptors(socket, text, std::span(one).first(descriptor >= 0 ? 1 : 0)));
 }
 
-void be_patient(int socket) {
-  setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &kPatience, sizeof kPatience);
-  setsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &kPatience, sizeof kPatience);
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<DescriptorService>> DescriptorService::start(const std::string& wanted) {
-  FileDescriptor listener(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (!listener.valid()) return error("a socket for descriptors");
-  std::random_device random;
-  const std::string name =
-      wanted.empty() ? fmt::format("@paceline-{}-{:08x}{:08x}", ::getpid(), random(), random()) : wanted;
-  PACELINE_ASSIGN_OR_RETURN(const Address address, abstract_address(name));
-  if (::bind(listener.get(), reinterpret_cast<const sockaddr*>(&address.address), address.size) != 0 ||
-      ::listen(listener.get(), 64) != 0)
-    return error("a socket for descriptors");
+  const std::string name = wanted.empty() ? new_socket_name() : wanted;
+  PACELINE_ASSIGN_OR_RETURN(FileDescriptor listener, listen_at_name(name));
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return error("a pipe");
   return std::unique_ptr<DescriptorService>(
@@ -124,7 +90,7 @@ void DescriptorService::serve() {
 
 void DescriptorService::answer(FileDescriptor peer) {
   if (!of_this_user(peer.get())) return;
-  be_patient(peer.get());
+  be_patient(peer.get(), kPatience);
   const std::string line = read_line(peer.get());
   constexpr std::string_view kGet = "get ";
   if (!line.starts_with(kGet)) return send_with(peer.get(), "no such request\n", -1);
@@ -135,14 +101,13 @@ void DescriptorService::answer(FileDescriptor peer) {
 }
 
 absl::StatusOr<FileDescriptor> DescriptorService::get(const std::string& address, const std::string& name) {
-  PACELINE_ASSIGN_OR_RETURN(const Address to, abstract_address(address));
-  const FileDescriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (!socket.valid()) return error("a socket");
-  be_patient(socket.get());
-  if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&to.address), to.size) != 0)
+  const auto connected = connect_to_name(address, kPatience);
+  if (absl::IsUnavailable(connected.status()))
     return absl::UnavailableError(fmt::format("nobody gives memory at {}", address));
-  send_with(socket.get(), fmt::format("get {}\n", name), -1);
-  auto answer = receive_with_descriptors(socket.get(), kLongestLine);
+  PACELINE_RETURN_IF_ERROR(connected.status());
+  const int socket = connected->get();
+  send_with(socket, fmt::format("get {}\n", name), -1);
+  auto answer = receive_with_descriptors(socket, kLongestLine);
   if (!answer) return absl::UnavailableError(fmt::format("{} gave no answer", address));
   if (!answer->descriptors.empty()) return std::move(answer->descriptors.front());
   std::string& reason = answer->text;

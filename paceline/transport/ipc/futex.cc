@@ -5,15 +5,15 @@
 #include <unistd.h>
 
 #include <climits>
-#include <ctime>
+
+#include "paceline/base/timespec.h"
 
 namespace paceline::ipc {
 
 // Not FUTEX_PRIVATE_FLAG: the word is shared between processes.
 void futex_wait(const std::atomic<std::uint32_t>& word, std::uint32_t seen,
                 std::chrono::nanoseconds timeout) {
-  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(timeout);
-  const timespec limit{.tv_sec = seconds.count(), .tv_nsec = (timeout - seconds).count()};
+  const timespec limit = timespec_of(timeout);
   syscall(SYS_futex, &word, FUTEX_WAIT, seen, &limit, nullptr, 0);
 }
 

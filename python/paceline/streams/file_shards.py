@@ -86,6 +86,10 @@ class FileShards(Shards):
         assert length is not None
         return self._said_by(lambda name: self._files.using(shard, length), shard)
 
+    def bytes_of_files(self) -> list[int]:
+        """Returns what hosts can compare before they have read the files: the sizes of the first ones."""
+        return [] if self.sized else self._files.first_sizes()
+
     def _identity(self, shard: int) -> str:
         return f"{super()._identity(shard)} {self._files.identity(shard)}"
 

@@ -18,6 +18,7 @@ import socket
 import struct
 import sys
 import time
+import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -34,6 +35,10 @@ _FAILED = -1  # in the place of the bytes: the reader could not answer
 _COSTLY_SECONDS = 10
 _MOST_BYTES_AHEAD = 1 << 16  # records of larger answers would take much memory
 
+# The sockets of this process. A fork that kept one would hide this process's death from the other side, which would
+# wait for an answer, or for room to send one, as long as the fork lives.
+_SOCKETS: weakref.WeakSet[socket.socket] = weakref.WeakSet()
+
 
 class HostSource:
     def __init__(self, source: Forward, name: str, readers: int) -> None:
@@ -48,7 +53,7 @@ class HostSource:
         self._pid = os.getpid()
         self.sized = is_sized(source)
         for number, address in enumerate(self._addresses):
-            self._connections[number] = _reached(source, address, self._connections)
+            self._connections[number] = _reached(source, address)
 
     def __repr__(self) -> str:
         return repr(self._source)
@@ -87,12 +92,16 @@ class HostSource:
         for shard, record in ahead:
             if shard % len(self._addresses) in requests:
                 requests[shard % len(self._addresses)]["ahead"].append([shard, record])
-        asked = [reader for reader, request in requests.items() if self._send(reader, request)]
         found: dict[int, list[Any]] = {}
-        for reader in asked:
-            answer = self._receive(reader)
-            if answer is not None:
-                found.update(zip((shard for shard, _ in requests[reader]["read"]), answer))
+        try:
+            for reader in [one for one, request in requests.items() if self._send(one, request)]:
+                answer = self._receive(reader)
+                if answer is not None:
+                    found.update(zip((shard for shard, _ in requests[reader]["read"]), answer))
+        except BaseException:
+            for reader in requests:  # the next question would get the answer to this one
+                self._lose(reader)
+            raise
         return found
 
     def soon(self, shards: Sequence[int]) -> None:
@@ -131,6 +140,9 @@ class HostSource:
         except OSError:
             self._lose(reader)
             return None
+        except BaseException:  # a signal's handler may raise before the answer has come whole
+            self._lose(reader)
+            raise
 
     def _say_cost(self) -> None:
         if self._said:
@@ -175,13 +187,10 @@ def job_on_host(host_folder: str) -> str:
     return hashlib.blake2b(f"{os.path.realpath(host_folder)} {changed}".encode(), digest_size=8).hexdigest()
 
 
-def _reached(source: Any, address: str, held: Mapping[int, socket.socket | None]) -> socket.socket | None:
-    """A connection to a reader, which may have to be started. The connection keeps it here until there is work.
-
-    held: the connections that this process has to other readers.
-    """
+def _reached(source: Any, address: str) -> socket.socket | None:
+    """A connection to a reader, which may have to be started. The connection keeps it here until there is work."""
     for _ in range(_TRIES):
-        _start_reader(source, address, held)
+        _start_reader(source, address)
         connection = _connected(address)
         if connection is not None:
             return connection
@@ -191,6 +200,7 @@ def _reached(source: Any, address: str, held: Mapping[int, socket.socket | None]
 
 def _connected(address: str) -> socket.socket | None:
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    _SOCKETS.add(connection)
     try:
         connection.settimeout(_CONNECT_SECONDS)
         connection.connect(address)
@@ -217,7 +227,16 @@ def _received(connection: socket.socket, size: int) -> bytes:
     return bytes(data)
 
 
-def _start_reader(source: Any, address: str, held: Mapping[int, socket.socket | None]) -> None:
+def _close_in_a_fork() -> None:
+    for one in list(_SOCKETS):
+        one.close()
+    _SOCKETS.clear()
+
+
+os.register_at_fork(after_in_child=_close_in_a_fork)
+
+
+def _start_reader(source: Any, address: str) -> None:
     """Unless another worker of this host has started it."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
@@ -233,9 +252,6 @@ def _start_reader(source: Any, address: str, held: Mapping[int, socket.socket | 
         try:
             if os.fork() == 0:  # its parent is init, so nobody has to wait for its end
                 os.setsid()
-                for connection in held.values():  # readers must not keep each other here
-                    if connection is not None:
-                        connection.close()
                 _become_reader(source, listener)
         finally:
             os._exit(0)
@@ -260,9 +276,11 @@ class Reader:
     def __init__(self, source: Forward, listener: socket.socket) -> None:
         self._source = source
         self._listener = listener
+        _SOCKETS.add(listener)
         self._selector = selectors.DefaultSelector()
         self._selector.register(listener, selectors.EVENT_READ)
         self._asked: dict[socket.socket, bytearray] = {}
+        self._answers: dict[socket.socket, memoryview] = {}  # the parts that were not taken yet
         self._ahead = ReadAhead(source)
 
     def serve(self) -> None:
@@ -274,35 +292,52 @@ class Reader:
                 return
             if not events:
                 self._ahead.read_some()
-            for key, _ in events:
+            for key, ready in events:
                 if key.fileobj is self._listener:
                     self._accept()
                 else:
-                    self._hear(key.fileobj)  # type: ignore[arg-type]
+                    self._talk(key.fileobj, ready)  # type: ignore[arg-type]
 
     def _accept(self) -> None:
         connection, _ = self._listener.accept()
         if not _is_own(connection):
             connection.close()
             return
+        _SOCKETS.add(connection)
+        connection.setblocking(False)
         self._asked[connection] = bytearray()
         self._selector.register(connection, selectors.EVENT_READ)
 
-    def _hear(self, connection: socket.socket) -> None:
+    def _talk(self, connection: socket.socket, ready: int) -> None:
         try:
-            piece = connection.recv(1 << 16)
+            if ready & selectors.EVENT_READ:
+                piece = connection.recv(1 << 16)
+                if not piece:
+                    raise ConnectionResetError
+                self._asked[connection] += piece
+            self._send(connection)
             asked = self._asked[connection]
-            asked += piece
-            while (end := asked.find(b"\n")) >= 0:
+            while connection not in self._answers and (end := asked.find(b"\n")) >= 0:
                 request = json.loads(asked[:end])
                 del asked[: end + 1]
-                connection.sendall(self._answer(request))
+                self._answers[connection] = memoryview(self._answer(request))
+                self._send(connection)
         except OSError:
-            piece = b""
-        if not piece:
             self._selector.unregister(connection)
             del self._asked[connection]
+            self._answers.pop(connection, None)
             connection.close()
+
+    def _send(self, connection: socket.socket) -> None:
+        """Sends what there is room for: one who stands still must not keep the others waiting."""
+        rest = self._answers.pop(connection, memoryview(b""))
+        try:
+            while rest:
+                rest = rest[connection.send(rest) :]
+            self._selector.modify(connection, selectors.EVENT_READ)
+        except BlockingIOError:
+            self._answers[connection] = rest
+            self._selector.modify(connection, selectors.EVENT_READ | selectors.EVENT_WRITE)
 
     def _answer(self, request: dict[str, Any]) -> bytes:
         try:

@@ -220,22 +220,29 @@ class Stream:
         return other
 
     def digest(self) -> str:
-        """The same wherever the shards have these names and the order these settings."""
-        return _digest((self.data_order(), self._records))
+        """The same wherever the shards have these names and lengths and the order these settings."""
+        known = self.source.bytes_of_files() if hasattr(self.source, "bytes_of_files") else []
+        return _digest((self.data_order(), self._records, known))
 
     def data_order(self) -> list[tuple[int, str]]:
         """Digests of the order of records, each from a position on. Equal ones mean the same records there."""
         if not self._in_order:
             if self._names_digest is None:
                 self._names_digest = _digest([file_name(name) for name in self._names])
-            size = len(self) if self._records is None and is_sized(self.source) else None
-            return [(0, _digest((self._names_digest, self._numbers, size)))]
+            return [(0, _digest((self._names_digest, self._numbers, self._all_lengths())))]
         shuffle = self._numbers["shuffle"]
         # A block of records that are permuted together is another one if any of them is.
         begins = {record - record % max(shuffle, 1): text for record, text in self.source.order()}
         size = len(self)
         begins[size - size % max(shuffle, 1)] = f"{list(begins.values())[-1]} {size}"  # the next pass begins there
         return [(begin, _digest((shuffle, text))) for begin, text in begins.items()]
+
+    def _all_lengths(self) -> str | None:
+        """A text for the records of each shard, if they are known before the first read: a sum could be the same."""
+        if self._records is not None or not is_sized(self.source):
+            return None
+        size = len(self)
+        return f"{size} {_digest([self._lengths[shard] for shard in range(len(self._names))])}"
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_passes": {}}

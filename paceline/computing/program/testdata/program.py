@@ -120,6 +120,9 @@ def misbehave(message):
     if how == "error":
         send(type="error", text="ValueError: no", where="train.py:7", traceback="a\nb")
         sys.exit(1)
+    if how == "step-and-exit":
+        step(message)
+        sys.exit(6)
     if how == "no-number":
         send(type="stepped", loss=None)
         return

@@ -116,7 +116,7 @@ class AttemptWorld {
   std::vector<control::Fact> facts;
   std::vector<Version> evaluated;
   std::vector<control::SideWork> side_work;
-  std::vector<store::ProcessReport> processes;
+  std::vector<control::ProcessReport> processes;
   std::vector<std::string> said_of_checkpoints;  // "open 1", "count 1", "drop"
   bool data_known = false;
   bool nothing_lost = false;
@@ -181,7 +181,7 @@ class AttemptWorld {
       if (auto* record = std::get_if<Record>(&action)) facts.push_back(record->fact);
       if (const auto* one = std::get_if<control::Evaluated>(&action)) evaluated.push_back(one->version);
       if (const auto* work = std::get_if<control::SideWork>(&action)) side_work.push_back(*work);
-      if (const auto* report = std::get_if<store::ProcessReport>(&action)) processes.push_back(*report);
+      if (const auto* report = std::get_if<control::ProcessReport>(&action)) processes.push_back(*report);
       if (const auto* wake = std::get_if<WakeUp>(&action)) wake_ = wake->at;
       if (const auto* tell = std::get_if<Tell>(&action); tell != nullptr && tell->remember)
         news.push_back(tell->line);

@@ -7,7 +7,7 @@
 
 #include "paceline/base/time.h"
 
-namespace paceline::store {
+namespace paceline::control {
 
 struct Sent {
   std::string peer;        // the receiving process
@@ -23,4 +23,4 @@ struct ProcessReport {
   std::vector<Sent> sent{};
 };
 
-}  // namespace paceline::store
+}  // namespace paceline::control
