@@ -75,15 +75,31 @@ def test_a_line_comes_if_and_only_if_zeros_are_not_the_same_as_no_gradient(name:
 
 def test_the_line_names_the_parameter_and_the_way_out() -> None:
     assert refusal(OPTIMIZERS["adamw"], [False, True]) == (
-        "0.weight was frozen after join(), and AdamW at the servers would still change it by its momentum and weight "
-        "decay, which plain PyTorch does not; end this job before that step, export its weights, and join() again with "
-        "them and 0.weight frozen, or train with SGD without momentum and weight_decay"
+        "0.weight was frozen after join(), and AdamW at the servers would go on with its moments and weight decay, "
+        "which plain PyTorch does not; let this job end before that step, and begin a second one with its exported "
+        "weights (--set model.weights=FILE) and 0.weight frozen before join(), or train with SGD without momentum and "
+        "weight_decay"
     )
     assert refusal(OPTIMIZERS["adam"], [True, True, False]) == (
         "0.weight was frozen before the first step and wants a gradient since step 3, and Adam at the servers counts "
-        "one number of steps for all parameters; end this job before that step, export its weights, and join() again "
-        "with them and 0.weight unfrozen, or train with SGD"
+        "one number of steps for all parameters; let this job end before that step, and begin a second one with its "
+        "exported weights (--set model.weights=FILE) and 0.weight unfrozen before join(), or train with SGD"
     )
+
+
+def test_a_parameter_may_be_frozen_while_others_get_their_gradients() -> None:
+    net = model()
+    freezing = Freezing(take_inventory(net), torch.optim.Adam(net.parameters()))
+    for _ in range(2):
+        net.zero_grad()
+        net[0].requires_grad_(True)
+        net(torch.ones(1, 2)).sum().backward()
+        net[0].requires_grad_(False)
+        net(torch.ones(1, 2)).sum().backward()
+        freezing.check()
+    net.zero_grad()
+    with pytest.raises(PacelineError, match="0.weight was frozen after join"):
+        freezing.check()
 
 
 def test_a_parameter_that_no_group_has_may_be_frozen() -> None:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from live_job import exported, killed_after_checkpoints, needs_paceline, paceline, run_words, train
+from card import ON_CARD, needs_card
+from live_job import exported, killed_after_checkpoints, needs_paceline, paceline, replay, run_words, train, trained
 from test_live_plain import EXPONENTIAL, LOOP, NO_SCHEDULE, POINTS, compare
 from torch import allclose
 
@@ -45,9 +46,27 @@ def kind(words: str) -> str:
 
 SGD = kind("SGD(model.parameters(), 0.1, momentum=0.9, nesterov=True, weight_decay=1e-3)")
 ADAM = kind("Adam(model.parameters(), 0.02)")
+FOREACH = kind("Adam(model.parameters(), torch.tensor(0.02), foreach=True)")
 ADAMW = kind("AdamW([{'params': model[0].parameters(), 'lr': 0.01}, {'params': model[2].parameters()}], 0.02)")
 ADAMAX = kind("Adamax(model.parameters(), 0.02)")
 RMSPROP = kind("RMSprop(model.parameters(), 0.002, momentum=0.8)")
+LION = """
+class Lion(torch.optim.Optimizer):
+    def __init__(self, params, lr, betas=(0.9, 0.99), weight_decay=0.0):
+        super().__init__(params, dict(lr=lr, betas=betas, weight_decay=weight_decay))
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            for p in group["params"]:
+                average = self.state[p].setdefault("exp_avg", torch.zeros_like(p))
+                p.mul_(1 - group["lr"] * group["weight_decay"])
+                p.sub_(group["lr"] * average.lerp(p.grad, 1 - group["betas"][0]).sign())
+                average.lerp_(p.grad, 1 - group["betas"][1])
+
+def kind(model):
+    return Lion(model.parameters(), 0.003, weight_decay=0.1)
+"""
 ADAFACTOR = kind("Adafactor(model.parameters(), 0.02, eps=(None, 1e-3))")
 
 
@@ -59,11 +78,13 @@ ADAFACTOR = kind("Adafactor(model.parameters(), 0.02, eps=(None, 1e-3))")
         (ADAMW, 1, ()),
         (ADAMAX, 1, ()),
         (RMSPROP, 1, ()),
+        (LION, 1, ()),
+        (FOREACH, 1, ()),
         (SGD, 2, ()),
         (ADAMW, 2, ("--set", "cluster.servers=3")),
         (ADAM, 2, ("--virtual",)),
     ],
-    ids=["sgd", "adam", "adamw", "adamax", "rmsprop", "sgd-two", "adamw-two", "adam-virtual"],
+    ids=["sgd", "adam", "adamw", "adamax", "rmsprop", "lion", "foreach", "sgd-two", "adamw-two", "adam-virtual"],
 )
 def test_a_loaded_optimizer_goes_on_as_in_plain_pytorch(
     tmp_path: Path, optimizer: str, devices: int, more: Sequence[str]
@@ -74,6 +95,36 @@ def test_a_loaded_optimizer_goes_on_as_in_plain_pytorch(
 def test_an_optimizer_that_has_stepped_before_join_goes_on(tmp_path: Path) -> None:
     stepped = LOADED.split("def make_optimizer")[0].replace("begun(", "make_optimizer(")
     compare(tmp_path, TASK + ADAM + stepped + EXPONENTIAL, 1)
+
+
+def test_parameters_without_a_state_begin_without_one(tmp_path: Path) -> None:
+    partly = LOADED.replace("for step in", "model[0].requires_grad_(False)\n    for step in")
+    partly = partly.replace("    return optimizer\n", "    model[0].requires_grad_(True)\n    return optimizer\n", 1)
+    compare(tmp_path, TASK + SGD + partly + NO_SCHEDULE, 2)
+
+
+def test_workers_whose_states_differ_are_told(tmp_path: Path) -> None:
+    other = LOADED.replace("range(7)", "range(7 + (who is not None and who.name == 'w1'))")
+    other = "from paceline.session import session\nwho = session()\n" + other
+    ended = train(tmp_path, TASK + ADAM + other + NO_SCHEDULE + LOOP, 2)
+    said = "has another state of its optimizer than the others; before join(), load the same checkpoint"
+    assert said in " ".join(ended.stderr.split()), ended.stderr
+
+
+@needs_card
+def test_a_state_on_a_card_gives_the_same_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in ON_CARD.items():
+        monkeypatch.setenv(name, value)
+    program = TASK + ADAMW + LOADED + NO_SCHEDULE + LOOP
+    weights = []
+    for where in ("host", "gpu"):
+        (tmp_path / where).mkdir()
+        run = trained(tmp_path / where, program, 2, ("--set", f"cluster.memory={where}"))
+        replay(tmp_path / where, run)
+        weights.append(exported(tmp_path / where, run))
+    assert {name: value.tolist() for name, value in weights[0].items()} == {
+        name: value.tolist() for name, value in weights[1].items()
+    }
 
 
 def test_a_state_without_a_place_at_the_servers_is_named_at_the_start(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import io
 from typing import Any
 
 import pytest
@@ -339,6 +340,41 @@ def test_what_the_optimizer_gets_after_join_is_not_trained_in_silence() -> None:
     optimizer.param_groups[0]["params"].append(net[1].bias)
     with pytest.raises(PacelineError, match="give the optimizer all of them before join"):
         guard.check()
+
+
+def test_a_parameter_that_leaves_the_optimizer_after_join_is_not_trained_on_in_silence() -> None:
+    optimizer = torch.optim.SGD(model().parameters(), lr=0.5)
+    guard = OptimizerGuard(optimizer, None)
+    optimizer.param_groups[0]["params"].pop()
+    with pytest.raises(
+        PacelineError, match="4 parameters at join.. and has .* 3 param.*; let this job end before, and"
+    ):
+        guard.check()
+
+
+def test_a_state_that_is_loaded_after_join_is_refused() -> None:
+    optimizer = torch.optim.Adam(model().parameters())
+    state = optimizer.state_dict()
+    guard = OptimizerGuard(optimizer, None)
+    with pytest.raises(PacelineError, match="load_state_dict.. was called after join.*; load it before join"):
+        optimizer.load_state_dict(state)
+    guard.release()
+    optimizer.load_state_dict(state)
+
+
+def test_a_state_that_is_saved_says_once_that_it_has_no_moments(capsys: pytest.CaptureFixture[str]) -> None:
+    optimizer = torch.optim.Adam(model().parameters())
+    guard = OptimizerGuard(optimizer, None)
+    guard.release()
+    for _ in range(2):
+        assert set(optimizer.state_dict()) == {"state", "param_groups"}
+    said = capsys.readouterr().err
+    assert said.count("optimizer.state_dict() does not have the moments of this job") == 1
+    torch.save(optimizer, io.BytesIO())
+    optimizer = torch.optim.SGD(model().parameters(), lr=0.5)
+    OptimizerGuard(optimizer, None)
+    optimizer.state_dict()
+    assert not capsys.readouterr().err
 
 
 def scaler() -> Any:

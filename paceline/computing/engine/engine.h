@@ -121,10 +121,11 @@ class Engine {
   virtual std::int64_t units() const { return 1; }
   // The values that the model begins with, to layout().size() floats; padding is zero.
   virtual absl::Status initial_weights(std::span<float> out) = 0;
-  // The updates that have made the state of the optimizer that a program brings; 0: it has no state.
+  // How many updates the program's optimizer had made before the job; 0: it has no state.
   virtual double first_steps() const { return 0; }
-  // That state, as ps::OptimizerState has it, one stream behind the other. Padding is zero. Requires: first_steps() > 0.
-  virtual absl::Status first_state(std::span<float>) {
+  // Writes the state of the program's optimizer to `out`: the streams of ps::OptimizerState, one behind the other, each
+  // of layout().size() floats; padding is zero. Requires: first_steps() > 0.
+  virtual absl::Status first_state(std::span<float> /*out*/) {
     return absl::UnimplementedError("this model brings no state of an optimizer");
   }
 

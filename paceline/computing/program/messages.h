@@ -135,8 +135,8 @@ struct Model {
   std::int64_t prefetch = 0;
   std::string card;  // engine::Engine::card() says what these two are
   std::int32_t cards = 0;
-  bool words = false;  // its steps can have Words
-  bool last = false;   // the program wants the job's last weights
+  bool words = false;      // its steps can have Words
+  bool last = false;       // the program wants the job's last weights
   double first_steps = 0;  // engine::Engine::first_steps() says what this is
   std::vector<std::string> sets;
   std::vector<Unit> units;                                   // none: the program computes whole models

@@ -250,8 +250,8 @@ TEST(Answers, AModelAsksInToml) {
 
 TEST(Answers, AModelsNoteIsOneLine) {
   const auto note_of = [](const std::string& note) {
-    const auto answer = parse_answer(
-        model_of(R"([{"name":"w","shape":[2]}])", R"(,"samples":10,"note":)" + note));
+    const auto answer =
+        parse_answer(model_of(R"([{"name":"w","shape":[2]}])", R"(,"samples":10,"note":)" + note));
     return std::get<Model>(answer.value()).note;
   };
   EXPECT_EQ(note_of(R"("train.py:3: the optimizer has a state")"), "train.py:3: the optimizer has a state");

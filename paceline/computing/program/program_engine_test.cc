@@ -284,7 +284,8 @@ TEST(ProgramEngine, GivesTheLastWeightsToAProgramThatWantsThem) {
     EXPECT_TRUE(bench.engine().take_last(pointers, always).ok());
     EXPECT_TRUE(bench.engine().end().ok());
   }
-  EXPECT_EQ(*store::read_file(file, 100), "[1.0, 8.0, 3.0]\nevaluator done\n") << "the second one did not ask";
+  EXPECT_EQ(*store::read_file(file, 100), "[1.0, 8.0, 3.0]\nevaluator done\n")
+      << "the second one did not ask";
   std::filesystem::remove(file);
 }
 

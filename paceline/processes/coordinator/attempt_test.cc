@@ -705,6 +705,35 @@ TEST_F(AttemptTest, AWorkerWithOtherFrozenTensorsIsRefused) {
   EXPECT_EQ(another->disconnect().why(), "w3 froze other tensors of the model than the others");
 }
 
+TEST_F(AttemptTest, AWorkerWithAnotherStateOfItsOptimizerIsRefused) {
+  start("[[device]]\ncount = 4\n");
+  wire::WorkerMessage message = attached("path");
+  message.mutable_attached()->set_first_state(5);
+  const auto first = worker("w0"), late = worker("w1"), other = worker("w2"), none = worker("w3");
+  first->say(message);
+  late->say(attached("path"));
+  message.mutable_attached()->set_first_state(6);
+  other->say(message);
+  EXPECT_THAT(other->disconnect().why(),
+              testing::StartsWith("w2 has another state of its optimizer than the others; before join()"));
+  message.mutable_attached()->set_first_state(0);
+  none->say(message);
+  EXPECT_THAT(none->disconnect().why(),
+              testing::StartsWith("w3 has an optimizer without a state, unlike the others; before join()"));
+}
+
+TEST_F(AttemptTest, AWorkerThatAloneHasAStateOfItsOptimizerIsRefused) {
+  start("[[device]]\ncount = 2\n");
+  wire::WorkerMessage message = attached("path");
+  message.mutable_attached()->set_first_state(0);
+  const auto first = worker("w0"), other = worker("w1");
+  first->say(message);
+  message.mutable_attached()->set_first_state(5);
+  other->say(message);
+  EXPECT_THAT(other->disconnect().why(),
+              testing::StartsWith("w1 has an optimizer with a state, unlike the others"));
+}
+
 TEST_F(AttemptTest, ConstantsThatDifferAreSaid) {
   start("[[device]]\ncount = 2\n");
   ps::Layout layout;

@@ -42,7 +42,8 @@ absl::StatusOr<FirstWeights> FirstWeights::of(const wire::ServerStart& order, co
   if (first.state.empty()) return first;
   first.steps = first.memory->first_steps();
   const auto streams = static_cast<std::size_t>(ps::state_streams(job.optimizer.kind));
-  if (first.state.size() != streams * first.weights.size() || !(first.steps > 0) || !std::isfinite(first.steps))
+  if (first.state.size() != streams * first.weights.size() || !(first.steps > 0) ||
+      !std::isfinite(first.steps))
     return absl::InvalidArgumentError("the optimizer's first state is not one of this job's optimizer");
   return first;
 }

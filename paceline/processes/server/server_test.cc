@@ -255,7 +255,8 @@ TEST_F(ServerTest, GoesOnFromAnOptimizersFirstState) {
 TEST_F(ServerTest, CannotStartWithTheStateOfAnotherOptimizer) {
   workers_[0] = memory::GradientWriter::create(layout_.size(), 2, 7).value();
   start();
-  EXPECT_THAT(serve(), ElementsAre(HasSubstr("the optimizer's first state is not one of this job's optimizer")));
+  EXPECT_THAT(serve(),
+              ElementsAre(HasSubstr("the optimizer's first state is not one of this job's optimizer")));
 }
 
 TEST_F(ServerTest, SaysWhichGradientsMadeAVersionThatIsNotFinite) {
