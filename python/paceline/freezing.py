@@ -25,7 +25,7 @@ class Freezing:
         entries = [entry for entry in inventory.entries if entry.kind == PARAMETER]
         self._names = [entry.name for entry in entries]
         self._parameters = [entry.tensor for entry in entries]
-        self._kind = "the job's optimizer" if optimizer is None else type(optimizer).__name__
+        self._kind = "the job file's optimizer" if optimizer is None else type(optimizer).__name__
         groups = [] if optimizer is None else optimizer.param_groups
         group_of = {id(parameter): group for group in groups for parameter in group["params"]}
         of_each = [group_of.get(id(parameter)) for parameter in self._parameters]
@@ -60,7 +60,8 @@ class Freezing:
         raise PacelineError(
             f"{name} was frozen after join(), and {self._kind} at the servers would go on with "
             f"{' and '.join(word for word, does in moves if does)}, which plain PyTorch does not; "
-            f"{_AGAIN.format(name=name, how='frozen')}, or train with SGD without momentum and weight_decay"
+            f"{_AGAIN.format(name=name, how='frozen')}, or give join() optimizer=SGD without momentum "
+            "and weight_decay"
         )
 
     def _check_unfrozen(self, index: int) -> None:
@@ -70,7 +71,7 @@ class Freezing:
         raise PacelineError(
             f"{name} was frozen before the first step and wants a gradient since step {self._steps + 1}, and "
             f"{self._kind} at the servers counts one number of steps for all parameters; "
-            f"{_AGAIN.format(name=name, how='unfrozen')}, or train with SGD"
+            f"{_AGAIN.format(name=name, how='unfrozen')}, or give join() optimizer=SGD"
         )
 
 

@@ -77,14 +77,25 @@ def test_the_line_names_the_parameter_and_the_way_out() -> None:
     assert refusal(OPTIMIZERS["adamw"], [False, True]) == (
         "0.weight was frozen after join(), and AdamW at the servers would go on with its moments and weight decay, "
         "which plain PyTorch does not; let this job end before that step, and begin a second one with its exported "
-        "weights (--set model.weights=FILE) and 0.weight frozen before join(), or train with SGD without momentum and "
-        "weight_decay"
+        "weights (--set model.weights=FILE) and 0.weight frozen before join(), or give join() optimizer=SGD without "
+        "momentum and weight_decay"
     )
     assert refusal(OPTIMIZERS["adam"], [True, True, False]) == (
         "0.weight was frozen before the first step and wants a gradient since step 3, and Adam at the servers counts "
         "one number of steps for all parameters; let this job end before that step, and begin a second one with its "
-        "exported weights (--set model.weights=FILE) and 0.weight unfrozen before join(), or train with SGD"
+        "exported weights (--set model.weights=FILE) and 0.weight unfrozen before join(), or give join() optimizer=SGD"
     )
+
+
+def test_the_optimizer_of_a_job_file_has_a_momentum() -> None:
+    net = model()
+    freezing = Freezing(take_inventory(net), None)
+    freezing.check()
+    net[0].weight.requires_grad_(False)
+    with pytest.raises(
+        PacelineError, match="the job file's optimizer at the servers would go on with its moments, which"
+    ):
+        freezing.check()
 
 
 def test_a_parameter_may_be_frozen_while_others_get_their_gradients() -> None:
@@ -115,6 +126,7 @@ def test_a_state_from_before_join_goes_on_too() -> None:
     optimizer = torch.optim.SGD(net.parameters(), 0.1, momentum=0.9)
     plain_steps(net, optimizer, [False], False)
     freezing = Freezing(take_inventory(net), optimizer)
+    net.zero_grad()
     net[0].weight.requires_grad_(False)
     with pytest.raises(PacelineError, match="0.weight was frozen after join"):
         freezing.check()
