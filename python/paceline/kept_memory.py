@@ -25,6 +25,10 @@ class KeptMemory:
     def bytes(self) -> int:
         return sum(self._kept.values())
 
+    def leave_out(self, tensor: torch.Tensor) -> None:
+        """Somebody else counts its storage."""
+        self._kept.pop(_storage_of(tensor)[0], None)
+
     def keep(self, tensor: torch.Tensor) -> torch.Tensor:
         """For the hooks of a pass that counts."""
         if not isinstance(tensor, Stub):  # checkpoint() keeps one that has no memory

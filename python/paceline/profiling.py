@@ -1,7 +1,7 @@
 """Measurements of a program's model on this machine: times, messages and memory of each unit for a few micro-batches.
 
-The program's own loss function computes them. Times are those of the units within passes of the whole model, and what
-a stage adds to them; memory and messages are those of each unit as a stage of its own. Nothing is trained.
+The program's own loss function computes them. Times are those of the units within passes of the whole model; memory
+and messages are those of each unit as a stage of its own. Nothing is trained.
 """
 
 from __future__ import annotations
@@ -64,8 +64,6 @@ def profile(
         "model": type(inventory.model).__name__,
         "threads": torch.get_num_threads(),
         "micro_batches": sizes,
-        "apart_ms": measuring.apart_ms,
-        "loading_ms": [_loading_ms(get, device, size) for size in sizes],
         "units": [
             {"name": unit.name, **weights, "returned_bytes": unit.extra_bytes, **vars(measured)}
             for unit, weights, measured in zip(cuts.units, _weights(inventory, cuts), measuring.units)
@@ -90,15 +88,6 @@ def compute_beside(
         stage = measuring.one_piece(size)
         while not is_over():
             stage.compute()
-
-
-def _loading_ms(get: Callable[[int], Any], device: torch.device, size: int) -> float:
-    times = []
-    for _ in range(_LEAST_PASSES):
-        began = time.perf_counter()
-        to_device(get(size), device)
-        times.append(1000 * (time.perf_counter() - began))
-    return statistics.median(times)
 
 
 def _weights(inventory: Inventory, cuts: Cuts) -> list[dict[str, Any]]:
@@ -158,7 +147,6 @@ class _Measuring:
         device: torch.device,
     ) -> None:
         self.units = [_Measured() for _ in cuts.units]
-        self.apart_ms: list[float] = []  # for each size, the time that a stage adds to that of its units
         self.computing: _Stage | None = None  # the stage whose backward pass is under way
         self._model = model
         self._loss = loss
@@ -195,8 +183,7 @@ class _Measuring:
         for done, size in enumerate(sizes):
             began = time.perf_counter()
             try:
-                alone = self._times_alone(size)
-                found = self._times_in_one_piece(size) or alone
+                found = self._times_in_one_piece(size) or self._times_alone(size)
             except torch.cuda.OutOfMemoryError:
                 if done == 0:
                     raise
@@ -204,7 +191,6 @@ class _Measuring:
             for measured, (forward, backward) in zip(self.units, found):
                 measured.forward_ms.append(forward)
                 measured.backward_ms.append(backward)
-            self.apart_ms.append(max(0.0, _typical(sum(own) - sum(unit) for own, unit in zip(alone, found))))
             if time.perf_counter() - began > _LEAST_PASSES * _MOST_SECONDS:
                 return done + 1
         return len(sizes)
@@ -336,9 +322,10 @@ class _Stage:
         return _Passed(sent, 1000 * forward, 1000 * (self._now() - began))
 
     def kept_bytes(self) -> int:
-        """The memory that a stage keeps between the two passes."""
+        """The memory that a stage keeps between the two passes, without its outputs: the next unit keeps those."""
         kept = KeptMemory(self._of._root)
-        self.compute(hold=kept.keep)
+        for output in self.compute(hold=kept.keep).outputs:
+            kept.leave_out(output)
         return kept.bytes
 
     def _now(self) -> float:

@@ -105,8 +105,8 @@ def test_a_program_is_measured_and_planned(tmp_path: Path) -> None:
     ended = command(tmp_path, PROGRAM, "plan", "train.py", "--cluster", "one.toml")
     assert ended.returncode == 2
     assert re.fullmatch(
-        r"paceline: one.toml: the model needs 5\.\d+ MB of memory \(weights, gradients, activations of 1 sample\) and "
-        r"the one device has 2 MB: 3\.\d+ MB are missing; 1 more device like d0 would be enough\n",
+        r"paceline: one.toml: the model needs 4\.\d+ MB of memory \(weights, gradients, activations of 1 sample\) and "
+        r"the one device has 2 MB: 2\.\d+ MB are missing; 1 more device like d0 would be enough\n",
         ended.stderr,
     )
 

@@ -70,6 +70,12 @@ def test_memory_that_is_saved_twice_counts_once() -> None:
     assert [unit["kept_bytes"] for unit in units] == [2 * 4 * 6, 2 * 4 * 6]
 
 
+def test_an_output_that_its_unit_saves_counts_in_the_unit_behind_alone() -> None:
+    model = nn.Sequential(nn.Linear(6, 6), nn.ReLU(), nn.Linear(6, 6))  # a ReLU saves its result
+    units = measured(model, squares, lambda count: torch.randn(count, 6), [4])["units"]
+    assert [unit["kept_bytes"] for unit in units] == [4 * 6, 4 * 6, 4 * 6]
+
+
 def test_memory_that_comes_and_goes_has_a_part_for_each_sample() -> None:
     class Busy(nn.Module):
         def __init__(self, fixed: int, each: int) -> None:
@@ -283,29 +289,8 @@ def test_times_are_those_of_a_usual_pass(monkeypatch: pytest.MonkeyPatch) -> Non
     assert [unit["forward_ms"] for unit in units] == [[pytest.approx(10)]] * 2
 
 
-def test_what_a_stage_takes_longer_than_its_unit_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Work before the blocks is done in each of the stages, and once in the whole model."""
-    now = [0.0]
-    monkeypatch.setattr("paceline.profiling.time.perf_counter", lambda: now[0])
-    monkeypatch.setattr("paceline.unit_clock.time.perf_counter", lambda: now[0])
-
-    class Before(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.blocks = linears(*[6] * 6)
-
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            now[0] += 0.02
-            return self.blocks(x)
-
-    found = measured(Before(), squares, lambda count: torch.randn(count, 6), [2, 4])
-    assert found["apart_ms"] == [pytest.approx(20)] * 2
-    assert [unit["forward_ms"][0] for unit in found["units"]] == [pytest.approx(20), 0, 0, 0, 0]
-    assert len(found["loading_ms"]) == 2
-
-
 def test_a_size_that_takes_too_long_is_the_last_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("paceline.profiling._MOST_SECONDS", 0)
     found = measured(linears(6, 10, 4), squares, lambda count: torch.randn(count, 6), [2, 4, 8])
     assert found["micro_batches"] == [2]
-    assert len(found["units"][0]["forward_ms"]) == len(found["apart_ms"]) == 1
+    assert len(found["units"][0]["forward_ms"]) == 1

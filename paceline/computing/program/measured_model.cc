@@ -148,12 +148,6 @@ absl::StatusOr<MeasuredModel> parse_measured(const std::string& message) {
                               unit_in(sent, model.units.size(), model.micro_batches.size()));
     model.units.push_back(std::move(unit));
   }
-  if (found->contains("loading_ms")) {
-    PACELINE_ASSIGN_OR_RETURN(model.loading_ms, times_in(*found, "loading_ms", model.micro_batches.size()));
-  }
-  if (found->contains("apart_ms")) {
-    PACELINE_ASSIGN_OR_RETURN(model.apart_ms, times_in(*found, "apart_ms", model.micro_batches.size()));
-  }
   const auto piece = found->find("whole");
   if (piece == found->end() || piece->is_null()) return model;
   PACELINE_ASSIGN_OR_RETURN(model.whole, whole_in(*piece));
@@ -202,8 +196,6 @@ planner::ModelProfile profile_of(const MeasuredModel& model, std::int64_t state_
     layer.tied_to = unit.tied_to;
     profile.layers.push_back(std::move(layer));
   }
-  if (!model.apart_ms.empty()) profile.apart = times_by_size(model.micro_batches, model.apart_ms);
-  if (!model.loading_ms.empty()) profile.loading = times_by_size(model.micro_batches, model.loading_ms);
   return profile;
 }
 

@@ -32,8 +32,6 @@ struct MeasuredModel {
   std::int64_t threads = 1;
   std::vector<std::int64_t> micro_batches;  // ascending; at least one
   std::vector<MeasuredUnit> units;          // at least one
-  std::vector<double> apart_ms;    // for each size, the time that a stage of a cut model adds; or empty
-  std::vector<double> loading_ms;  // for each size, the time in which its samples are there; or empty
   // The whole model in one piece, with the largest micro-batch.
   struct Whole {
     double forward_ms = 0, backward_ms = 0;

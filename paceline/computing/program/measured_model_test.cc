@@ -29,8 +29,6 @@ json message() {
            {{"model", "Net"},
             {"threads", 2},
             {"micro_batches", {2, 4}},
-            {"loading_ms", {0.1, 0.2}},
-            {"apart_ms", {0.5, 0.75}},
             {"units", {unit("a"), tied}},
             {"whole", {{"forward_ms", 3.5}, {"backward_ms", 7.5}, {"peak_bytes", nullptr}}}}}};
 }
@@ -75,8 +73,6 @@ TEST(Measured, BecomesLayersOfAPlan) {
   EXPECT_DOUBLE_EQ(layer.fixed_ms, 2);
   EXPECT_EQ(layer.measured, (planner::SizeTimes{{2, 4}, {4, 6}}));
   EXPECT_DOUBLE_EQ(layer.ms(3), 5);
-  EXPECT_EQ(profile.loading, (planner::SizeTimes{{2, 0.1}, {4, 0.2}}));
-  EXPECT_EQ(profile.apart, (planner::SizeTimes{{2, 0.5}, {4, 0.75}}));
   EXPECT_DOUBLE_EQ(layer.forward_share, 0.3);
   EXPECT_EQ(layer.output_bytes, 8);
   EXPECT_EQ(layer.activation_bytes, 16);
@@ -110,8 +106,6 @@ TEST(Measured, ThatCannotBeIsOneLine) {
   EXPECT_THAT(refused("/units/0/trained", 101), HasSubstr("more of its parameters than all"));
   EXPECT_THAT(refused("/units/0/forward_ms", {1.0}), HasSubstr("are not 2 times"));
   EXPECT_THAT(refused("/units/0/backward_ms", {1.0, -1.0}), HasSubstr("are not 2 times"));
-  EXPECT_THAT(refused("/loading_ms", {1.0}), HasSubstr("loading_ms are not 2 times"));
-  EXPECT_THAT(refused("/apart_ms", {1.0, -1.0}), HasSubstr("apart_ms are not 2 times"));
   EXPECT_THAT(refused("/units/0/peak_bytes", "x"), HasSubstr("peak_bytes cannot be"));
   EXPECT_THAT(refused("/units/1/tied_to", 1), HasSubstr("tied to none before it"));
   EXPECT_THAT(refused("/whole/forward_ms", nullptr), HasSubstr("forward_ms cannot be"));

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,7 +29,9 @@ struct Device {
   double speed = 1;  // φ: work done per unit of time; 1 for the profile's device
   // Measured time of each layer for one sample, forward and backward, at speed 1. Empty: the profile's times.
   std::vector<double> layer_ms;
-  double overhead_ms = 0;  // added to each micro-batch on a stage, whatever its size
+  // Added to each micro-batch on a stage, whatever its size. Not said: what the profile has measured, or else
+  // Cluster::usual_overhead_ms.
+  std::optional<double> overhead_ms;
   std::int64_t memory_bytes = kNoLimit;
   double price_per_hour = 0;
   double power_w = 0;  // while it computes
@@ -45,6 +48,7 @@ struct Cluster {
   double server_bytes_per_ms = std::numeric_limits<double>::infinity();
   std::int32_t server_site = 0;
   bool on_one_host = false;  // all links, also those to the servers, are this host's memory
+  double usual_overhead_ms = 0;
 
   std::int32_t size() const { return static_cast<std::int32_t>(devices.size()); }
   const Link& link(std::int32_t from, std::int32_t to) const { return links[place(from, to)]; }

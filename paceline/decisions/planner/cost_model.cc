@@ -56,8 +56,8 @@ CostModel::CostModel(const Problem& problem)
   if (sizes_.front() != 1) sizes_.insert(sizes_.begin(), 1);
   for (const Device& device : problem.cluster.devices) {
     for (const std::int64_t u : sizes_) {
-      per_pass_.push_back(per_pass_ms(device, u, false));
-      per_pass_cut_.push_back(per_pass_ms(device, u, true));
+      per_pass_.push_back(problem.overhead_ms(device, u, false));
+      per_pass_cut_.push_back(problem.overhead_ms(device, u, true));
       until_.push_back(0);
       for (std::size_t l = 0; l < layers.size(); ++l)
         until_.push_back(until_.back() + layer_ms(device, l, u) / device.speed);
@@ -72,17 +72,13 @@ double CostModel::layer_ms(const Device& device, std::size_t layer, std::int64_t
   return one.fixed_ms + static_cast<double>(u) * device.layer_ms[layer];
 }
 
-double CostModel::per_pass_ms(const Device& device, std::int64_t u, bool is_cut) const {
-  return device.overhead_ms + problem_.model.stage_ms(u, is_cut) / device.speed;
-}
-
 double CostModel::other_compute_ms(std::int32_t device, std::int32_t begin, std::int32_t end,
                                    std::int64_t u) const {
   const Device& one = device_at(device);
   double sum = 0;
   for (auto l = static_cast<std::size_t>(begin); l < static_cast<std::size_t>(end); ++l)
     sum += layer_ms(one, l, u);
-  return per_pass_ms(one, u, is_cut(begin, end)) + sum / one.speed;
+  return problem_.overhead_ms(one, u, is_cut(begin, end)) + sum / one.speed;
 }
 
 StageMemory CostModel::memory(std::int32_t begin, std::int32_t end, std::int64_t u,
@@ -102,18 +98,30 @@ StageMemory CostModel::memory(std::int32_t begin, std::int32_t end, std::int64_t
   if (last < problem_.model.layers.size())
     memory.activations +=
         static_cast<double>(in_flight) * static_cast<double>(u) * static_cast<double>(output_bytes(end));
-  // A stage adds up each gradient as soon as it is there. A device with the whole model keeps those of a micro-batch
-  // until its pass ends, and they come while the activations of the layers behind go.
+  // During a backward pass the activations of the layers behind are free again. A stage adds up each gradient as soon as
+  // it is there; a device with the whole model keeps those of a micro-batch until its pass ends.
   const bool keeps_gradients = !is_cut(begin, end) && u < problem_.batch;
   const auto samples = static_cast<double>(u);
+  // A tied weight's gradient from the layer behind is there until the one that has the weight, too, adds its own.
   double came = 0;
+  std::vector<double> tied(problem_.model.layers.size());
+  for (const std::int32_t l : tied_) {
+    const LayerProfile& layer = problem_.model.layers[static_cast<std::size_t>(l)];
+    if (layer.tied_to < begin || layer.tied_to >= end) continue;
+    const auto bytes =
+        static_cast<double>(std::min(layer.tied_bytes, gradient_bytes(layer.tied_to, layer.tied_to + 1)));
+    tied[static_cast<std::size_t>(layer.tied_to)] += bytes;
+    came += bytes;
+  }
   for (std::size_t l = last; l-- > first;) {
     const LayerProfile& layer = problem_.model.layers[l];
     const double own =
         static_cast<double>(layer.working_fixed_bytes) + samples * static_cast<double>(layer.working_bytes);
+    memory.working = std::max(memory.working, own + came);  // `own` has the layer's own gradient
+    came -= tied[l];
     if (keeps_gradients) came += static_cast<double>(layer.parameter_bytes - layer.frozen_bytes);
-    memory.working = std::max(memory.working, own + came);
-    if (keeps_gradients) came -= samples * static_cast<double>(layer.activation_bytes);
+    memory.working = std::max(memory.working, came);
+    came -= samples * static_cast<double>(layer.activation_bytes);
   }
   return memory;
 }

@@ -2,8 +2,9 @@
 // made when the knowledge of the cluster changes.
 //
 // Stage s of a replica on device n, per micro-batch of u samples, forward and backward:
-//   comp_s = overhead_n + (load(u) + Σ t_l(u) + what a stage of a cut model adds)/φ_n, with t_l(u) = f_l + u·w_l or as it was measured,   comm_s = 2·latency + 2·u·y/bandwidth  (the activation and its
-//   gradient).
+//   comp_s = overhead_n + (o(u) + Σ t_l(u))/φ_n, with t_l(u) = f_l + u·w_l or as it was measured, and the overhead o(u) of
+//   a micro-batch that was measured (profile.h),
+//   comm_s = 2·latency + 2·u·y/bandwidth  (the activation and its gradient).
 // On several devices (m_s of them, which take micro-batches in turn) comp_s and comm_s are of the slowest of
 // them and of their links. A replica of M = ⌈b/u⌉ micro-batches takes T = α + β·M, where α + β = Σ comp + Σ
 // comm, the first micro-batch's way there and back, and β is what each further one adds:
@@ -179,7 +180,6 @@ class CostModel {
   // The same of a size that is not among sizes_.
   double other_compute_ms(std::int32_t device, std::int32_t begin, std::int32_t end, std::int64_t u) const;
   double layer_ms(const Device& device, std::size_t layer, std::int64_t u) const;
-  double per_pass_ms(const Device& device, std::int64_t u, bool is_cut) const;
   bool is_cut(std::int32_t begin, std::int32_t end) const { return begin > 0 || end < problem_.layers(); }
   std::size_t row(std::int32_t device, std::size_t size) const {
     return (static_cast<std::size_t>(device) * sizes_.size() + size) * (problem_.model.layers.size() + 1);

@@ -59,10 +59,11 @@ TEST(StageMemory, MeasuredLayersNeedTheLargestWorkingMemoryAndHoldTheirOutputs) 
   problem.model.layers[1].working_bytes = 30;
   problem.model.layers[1].output_bytes = 7;
   const CostModel model(problem);
-  EXPECT_EQ(model.memory(0, 2, 4, 2).working, 4 * 30);
-  EXPECT_EQ(model.memory(0, 2, 2, 2).working, 100);
+  // The gradient of the tied weight comes from the stage behind.
+  EXPECT_EQ(model.memory(0, 2, 4, 2).working, 800 + 4 * 30);
+  EXPECT_EQ(model.memory(0, 2, 2, 2).working, 800 + 100 - 2 * 20);
   EXPECT_EQ(model.memory(0, 2, 4, 2).activations, 2 * 4 * (10 + 20 + 7));
-  EXPECT_EQ(model.memory(0, 2, 4, 2).total(), 1500 + 1100 + 296 + 120);
+  EXPECT_EQ(model.memory(0, 2, 4, 2).total(), 1500 + 1100 + 296 + 800 + 120);
   EXPECT_EQ(model.memory(2, 3, 4, 2).working, 0);
   EXPECT_EQ(model.memory(0, 3, 4, 2).activations, 2 * 4 * 60);
 }
@@ -119,9 +120,9 @@ TEST(StageMemory, ADeviceWithTheWholeModelHasTheGradientsOfAMicroBatchBesideThei
   Problem problem = three_layers();
   problem.model.layers[0].working_fixed_bytes = 100;
   // The activations of the layers behind the first are free by then.
-  EXPECT_EQ(CostModel(problem).memory(0, 3, 4, 1).working, 100 + 1170 - 4 * (20 + 30));
-  EXPECT_EQ(CostModel(problem).memory(0, 3, 16, 1).working, 100);  // one micro-batch is the whole batch
-  EXPECT_EQ(CostModel(problem).memory(0, 2, 4, 1).working, 100);
+  EXPECT_EQ(CostModel(problem).memory(0, 3, 4, 1).working, 1170 - 4 * (20 + 30));
+  EXPECT_EQ(CostModel(problem).memory(0, 3, 16, 1).working, 800);  // one micro-batch is the whole batch
+  EXPECT_EQ(CostModel(problem).memory(0, 2, 4, 1).working, 800 + 100 - 4 * 20);
 }
 
 TEST(StageMemory, GradientsOfAWholeModelComeWhileItsActivationsGo) {
@@ -129,7 +130,7 @@ TEST(StageMemory, GradientsOfAWholeModelComeWhileItsActivationsGo) {
   problem.model.layers[2].working_fixed_bytes = 100;
   problem.model.layers[1].activation_bytes = problem.model.layers[2].activation_bytes = 10'000;
   // The last layer's pass has the most: all activations are still there.
-  EXPECT_EQ(CostModel(problem).memory(0, 3, 4, 1).working, 100 + CostModel(problem).gradient_bytes(2, 3));
+  EXPECT_EQ(CostModel(problem).memory(0, 3, 4, 1).working, 800 + 100);
 }
 
 TEST(StageTime, IsOnTheLinesBetweenMeasuredSizes) {
@@ -144,14 +145,23 @@ TEST(StageTime, IsOnTheLinesBetweenMeasuredSizes) {
   EXPECT_DOUBLE_EQ(model.compute_ms(1, 0, 2, 4), 7 + 2 * (11 + 3 + 4 * 4));
 }
 
-TEST(StageTime, HasTheLoadingOfEachStageAndWhatACutAdds) {
+TEST(StageTime, HasTheOverheadOfAWholeModelOrOfAStage) {
   Problem problem = three_layers();
-  problem.model.loading = {{4, 0.5}};
-  problem.model.apart = {{4, 3}};
+  problem.model.step_overhead = {{4, 0.5}};
+  problem.model.stage_overhead = {{4, 3.5}};
   const CostModel model(problem);
   EXPECT_DOUBLE_EQ(model.compute_ms(0, 0, 3, 4), 3 + 1 + 4 * 12 + 0.5);
   EXPECT_DOUBLE_EQ(model.compute_ms(0, 0, 1, 4), 4 * 2 + 3.5);
   EXPECT_DOUBLE_EQ(model.compute_ms(1, 2, 3, 4), 7 + 2 * (1 + 4 * 6 + 3.5));
+}
+
+TEST(StageTime, HasTheUsualOverheadIfNoneIsMeasuredOrSaid) {
+  Problem problem = three_layers();
+  problem.cluster.usual_overhead_ms = 0.25;
+  EXPECT_DOUBLE_EQ(CostModel(problem).compute_ms(0, 0, 1, 4), 4 * 2 + 0.25);
+  EXPECT_DOUBLE_EQ(CostModel(problem).compute_ms(1, 0, 1, 4), 7 + 2 * 4 * 2);
+  problem.model.stage_overhead = {{4, 3.5}};
+  EXPECT_DOUBLE_EQ(CostModel(problem).compute_ms(0, 0, 1, 4), 4 * 2 + 3.5);
 }
 
 TEST(Synchronizing, TakesAsLongAsMeasuredUpdatesOnOneHost) {

@@ -7,6 +7,11 @@
 namespace paceline::planner {
 
 namespace {
+std::int64_t micro_batch_of(const StageObservation& stage) {
+  const std::int64_t micros = std::max<std::int64_t>(1, stage.micro_batches);
+  return (stage.samples + micros - 1) / micros;
+}
+
 bool is_device(const Problem& problem, std::int32_t n) { return n >= 0 && n < problem.cluster.size(); }
 
 // The time that a device of speed 1 would take for a layer of this stage.
@@ -14,12 +19,11 @@ double expected_ms(const ModelProfile& model, const Device& device, std::size_t 
                    const StageObservation& stage) {
   const LayerProfile& layer = model.layers[l];
   const auto samples = static_cast<double>(stage.samples);
-  const std::int64_t micros = std::max<std::int64_t>(1, stage.micro_batches);
   if (!device.layer_ms.empty() || layer.measured.empty()) {
     const double each = device.layer_ms.empty() ? layer.work_ms : device.layer_ms[l];
     return each * samples + layer.fixed_ms * static_cast<double>(stage.micro_batches);
   }
-  const std::int64_t u = (stage.samples + micros - 1) / micros;
+  const std::int64_t u = micro_batch_of(stage);
   return layer.ms(u) * samples / static_cast<double>(u);
 }
 }  // namespace
@@ -39,10 +43,15 @@ void Measurements::add_stage(const StageObservation& stage) {
     return;
   const auto n = static_cast<std::size_t>(stage.device);
   const Device& before = initial_.cluster.devices[n];
-  double expected = 0;
+  // The overhead that was measured grows with the slowness, and the one that was said does not.
+  const bool is_cut = stage.end - stage.begin < problem_.layers();
+  const auto micros = static_cast<double>(stage.micro_batches);
+  const double said = before.overhead_ms.value_or(
+      initial_.model.overhead(is_cut).empty() ? initial_.cluster.usual_overhead_ms : 0);
+  double expected = micros * (initial_.overhead_ms(before, micro_batch_of(stage), is_cut) - said);
   for (std::int32_t l = stage.begin; l < stage.end; ++l)
     expected += expected_ms(initial_.model, before, static_cast<std::size_t>(l), stage) / before.speed;
-  const double measured = stage.compute_ms - before.overhead_ms * static_cast<double>(stage.micro_batches);
+  const double measured = stage.compute_ms - said * micros;
   if (!(measured > 0) || !(expected > 0) || !std::isfinite(measured)) return;
   slowness_[n].add(measured / expected);
   problem_.cluster.devices[n].speed = before.speed / slowness_[n].value();

@@ -319,14 +319,16 @@ TEST(Measurements, ADeviceThatTakesTheMeasuredTimesIsAsFastAsItWas) {
   Problem problem;
   // A line through these times is 6 ms at 4 samples.
   problem.model.layers = {{.name = "layer", .work_ms = 1, .fixed_ms = 2, .measured = {{2, 10}, {4, 11}}}};
+  problem.model.step_overhead = {{4, 5}};
   problem.cluster.devices.resize(1);
+  problem.cluster.devices[0].overhead_ms = 2;
   problem.cluster.links.resize(1);
   problem.batch = 8;
   problem.micro_batches = {4};
   Measurements measurements(problem);
   const Plan plan{{{{0}, {}, 8}}, 4};
   BatchObservation seen;
-  seen.stages = {{0, 0, 1, 8, 2, 2 * 11}};
+  seen.stages = {{0, 0, 1, 8, 2, 2 * (11 + 5 + 2)}};
   measurements.add(seen, plan);
   EXPECT_NEAR(measurements.problem().cluster.devices[0].speed, 1, 1e-9);
 }
@@ -339,6 +341,7 @@ Problem two_devices(double second) {
     layer.measured = {{2, 2}, {4, l < 6 ? 4.0 : 12.0}};
     problem.model.layers.push_back(layer);
   }
+  problem.model.stage_overhead = {{4, 6}};
   problem.cluster.devices.resize(2);
   problem.cluster.devices[1].speed = second;
   for (Device& device : problem.cluster.devices) device.memory_bytes = 23'000'000;

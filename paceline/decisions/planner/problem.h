@@ -18,6 +18,13 @@ struct Problem {
   std::vector<Budget> budgets;
 
   std::int32_t layers() const { return static_cast<std::int32_t>(model.layers.size()); }
+  // The time of a micro-batch of u samples on this device, beside its layers. `is_cut`: the device does not have all of
+  // them.
+  double overhead_ms(const Device& device, std::int64_t u, bool is_cut) const {
+    const SizeTimes& measured = model.overhead(is_cut);
+    if (measured.empty()) return device.overhead_ms.value_or(cluster.usual_overhead_ms);
+    return device.overhead_ms.value_or(0) + time_of(measured, u, 0) / device.speed;
+  }
 };
 
 // 1, 2, 4, … up to the batch.

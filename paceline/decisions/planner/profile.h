@@ -55,16 +55,13 @@ struct LayerProfile {
 
 struct ModelProfile {
   std::vector<LayerProfile> layers;
-  SizeTimes loading;  // time in which each stage has a micro-batch's samples; empty: none
-  // Time that each stage of a cut model adds: it stands in for what it does not compute. Empty: none.
-  SizeTimes apart;
+  // Time that a micro-batch takes beside its layers, on a device with the whole model and on a stage of a cut one: its
+  // samples are loaded, a worker and its program take turns, and a stage stands in for what it does not compute.
+  // Empty: not measured.
+  SizeTimes step_overhead, stage_overhead;
   double update_ms = 0;  // one update of all trained weights by the servers of one host; 0: not known
 
-  // A micro-batch of u samples on any stage, whatever its layers.
-  double stage_ms(std::int64_t u, bool is_cut) const {
-    const double load = loading.empty() ? 0 : time_of(loading, u, 0);
-    return load + (apart.empty() || !is_cut ? 0 : time_of(apart, u, 0));
-  }
+  const SizeTimes& overhead(bool is_cut) const { return is_cut ? stage_overhead : step_overhead; }
 };
 
 }  // namespace paceline::planner

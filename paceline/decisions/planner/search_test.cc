@@ -13,6 +13,7 @@
 #include "paceline/base/testing/effort.h"
 #include "paceline/decisions/planner/baselines.h"
 #include "paceline/decisions/planner/enumeration.h"
+#include "paceline/decisions/planner/partition.h"
 #include "paceline/decisions/planner/planner.h"
 #include "paceline/decisions/planner/testing/every_plan.h"
 #include "paceline/decisions/planner/testing/random_problem.h"

@@ -160,7 +160,7 @@ class ClusterReader {
     }
     if (!one.layer_ms.empty() && problem().model.layers.empty())
       section.complain("layer_ms", "only with the layers in this file");
-    one.overhead_ms = section.number("overhead_ms", cluster().on_one_host ? kPassMs : 0, 0, 1e6);
+    if (section.has("overhead_ms")) one.overhead_ms = section.number("overhead_ms", 0, 0, 1e6);
     if (section.has("memory_mb"))
       one.memory_bytes = std::llround(1e6 * section.number("memory_mb", 1, 1e-3, 1e9));
     one.price_per_hour = read_price(section);
@@ -188,6 +188,7 @@ class ClusterReader {
     Section servers(top_.table("servers"), "servers", complaints_);
     sites_.push_back(servers.text("site", ""));
     find_hosts();
+    if (cluster().on_one_host) cluster().usual_overhead_ms = kPassMs;
     const double usual = cluster().on_one_host ? kServersBytesPerMs / kBytesPerMs : 10;
     cluster().server_bytes_per_ms = servers.number("gbps", usual, 1e-6, 1e6) * kBytesPerMs;
     servers.finish();

@@ -192,7 +192,7 @@ TEST(ClusterFile, DevicesOfOneHostShareItsMemory) {
     EXPECT_DOUBLE_EQ(cluster.link(0, 1).bytes_per_ms, 1e6) << text;
     EXPECT_DOUBLE_EQ(cluster.devices[1].servers.bytes_per_ms, 4e6) << text;
     EXPECT_DOUBLE_EQ(cluster.server_bytes_per_ms, 8e6) << text;
-    EXPECT_DOUBLE_EQ(cluster.devices[1].overhead_ms, 0.6) << text;
+    EXPECT_DOUBLE_EQ(cluster.usual_overhead_ms, 0.6) << text;
   }
 }
 
@@ -205,7 +205,7 @@ TEST(ClusterFile, AFileThatSaysLinksKeepsThem) {
     const planner::Cluster cluster = cluster_of(text);
     EXPECT_FALSE(cluster.on_one_host) << text;
     EXPECT_DOUBLE_EQ(cluster.devices[0].servers.bytes_per_ms, 1.25e6) << text;
-    EXPECT_DOUBLE_EQ(cluster.devices[1].overhead_ms, 0) << text;
+    EXPECT_DOUBLE_EQ(cluster.usual_overhead_ms, 0) << text;
   }
 }
 
@@ -235,16 +235,16 @@ TEST(ClusterFile, AProfileComesBackAsItWasWritten) {
                     {"a \"b\" \\", 1, 0.25, 8, 8, 512, 0, 128, 768},
                     {"head", 0.125, 0.5, 40, 44, 4'096, 0, 0, 0, 256, 1, 300, 20, 1'000}};
   profile.layers[0].measured = {{1, 2.5}, {8, 9.75}};
-  profile.loading = {{1, 0.25}};
-  profile.apart = {{1, 0.5}, {4, 0.75}};
+  profile.step_overhead = {{1, 0.25}};
+  profile.stage_overhead = {{1, 0.5}, {4, 0.75}};
   profile.update_ms = 12.5;
   const auto read = parse_profile(profile_text(profile), "p.toml");
   ASSERT_TRUE(read.ok()) << read.status();
   ASSERT_EQ(read->layers.size(), 3u);
   EXPECT_EQ(read->layers[0].measured, profile.layers[0].measured);
   EXPECT_TRUE(read->layers[1].measured.empty());
-  EXPECT_EQ(read->loading, profile.loading);
-  EXPECT_EQ(read->apart, profile.apart);
+  EXPECT_EQ(read->step_overhead, profile.step_overhead);
+  EXPECT_EQ(read->stage_overhead, profile.stage_overhead);
   EXPECT_EQ(read->update_ms, profile.update_ms);
   for (std::size_t l = 0; l < 3; ++l) {
     EXPECT_EQ(read->layers[l].name, profile.layers[l].name);

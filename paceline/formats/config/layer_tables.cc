@@ -87,8 +87,8 @@ std::string in_quotes(const std::string& text) {
 }  // namespace
 
 void read_model_times(Section& top, planner::ModelProfile& model) {
-  model.loading = read_times(top, "loading_ms");
-  model.apart = read_times(top, "apart_ms");
+  model.step_overhead = read_times(top, "step_overhead_ms");
+  model.stage_overhead = read_times(top, "stage_overhead_ms");
   model.update_ms = top.number("update_ms", 0, 0, 1e9);
 }
 
@@ -127,8 +127,11 @@ absl::StatusOr<planner::ModelProfile> parse_profile(const std::string& text, con
 std::string profile_text(const planner::ModelProfile& profile) {
   const auto kilobytes = [](std::int64_t bytes) { return static_cast<double>(bytes) / 1000; };
   std::string text;
-  if (!profile.loading.empty()) text += fmt::format("loading_ms = {}\n", times_text(profile.loading));
-  if (!profile.apart.empty()) text += fmt::format("apart_ms = {}\n", times_text(profile.apart));
+  const auto add_times = [&](const char* key, const planner::SizeTimes& times) {
+    if (!times.empty()) text += fmt::format("{} = {}\n", key, times_text(times));
+  };
+  add_times("step_overhead_ms", profile.step_overhead);
+  add_times("stage_overhead_ms", profile.stage_overhead);
   if (profile.update_ms > 0) text += fmt::format("update_ms = {:.6g}\n", profile.update_ms);
   if (!text.empty()) text += '\n';
   for (const planner::LayerProfile& layer : profile.layers) {

@@ -89,7 +89,6 @@ planner::Device planned_device(const JobConfig& job, const DeviceConfig& one, do
   planner::Device device;
   device.name = one.name;
   device.speed = measured_ms / sample_ms(job, one, measured_ms, time);
-  device.overhead_ms = time == RunTime::kWall ? kPassMs : 0;
   if (one.memory_mb) device.memory_bytes = std::llround(*one.memory_mb * 1e6);
   device.price_per_hour = one.price_per_hour;
   device.power_w = one.power_w;
@@ -159,6 +158,7 @@ planner::Problem planning_problem(const JobConfig& job, const planner::ModelProf
   problem.cluster.links = between_devices(job, time);
   if (live) {
     problem.cluster.server_bytes_per_ms = kServersBytesPerMs;
+    problem.cluster.usual_overhead_ms = kPassMs;
   } else if (!job.free_communication && job.placement == Placement::kCentral) {
     problem.cluster.server_bytes_per_ms =
         bytes_per_ms(job.server_gbps) * static_cast<double>(modelled_servers(job));

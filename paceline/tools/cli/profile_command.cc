@@ -91,21 +91,51 @@ std::string times_table(const MeasuredProgram& measured) {
   return table.text();
 }
 
-std::string legend(const MeasuredModel& model) {
+// The last sizes' overhead.
+std::string overhead_text(const planner::ModelProfile& profile) {
+  if (profile.step_overhead.empty()) return "";
   return fmt::format(
-      "forward, backward, peak: one micro-batch of {}; a micro-batch of u samples takes about fixed + u × ms "
-      "a "
-      "sample.\n"
-      "sends, keeps: of one sample, to the next part and until the backward pass. The first part has what "
-      "comes\n"
-      "before the blocks, the last one what comes behind them.\n",
-      model.micro_batches.back());
+      "A micro-batch of {} takes {:.3g} ms more in a step of the whole model, and {:.3g} ms more in each "
+      "stage of\n"
+      "a cut one: its samples are loaded, and messages go to the program and back.\n",
+      profile.step_overhead.back().first, profile.step_overhead.back().second,
+      profile.stage_overhead.back().second);
+}
+
+std::string legend(const MeasuredProgram& measured) {
+  const MeasuredModel& model = measured.probed.measured;
+  return fmt::format(
+             "forward, backward, peak: one micro-batch of {}; a micro-batch of u samples takes about fixed + "
+             "u × ms "
+             "a "
+             "sample.\n"
+             "sends, keeps: of one sample, to the next part and until the backward pass. The first part has "
+             "what "
+             "comes\n"
+             "before the blocks, the last one what comes behind them.\n",
+             model.micro_batches.back()) +
+         overhead_text(measured.profile);
 }
 
 std::string file_text(const ProfileOptions& options, const MeasuredProgram& measured) {
   std::string text;
   for (const std::string& line : about(options, measured)) text += "# " + line + "\n";
   return text + "\n" + config::profile_text(measured.profile);
+}
+
+// Adds the time that micro-batches take beside the model's units.
+void add_overheads(MeasuredProgram& measured) {
+  const PassTimes& passes = *measured.probed.passes;
+  planner::ModelProfile& profile = measured.profile;
+  const std::vector<std::int64_t>& sizes = measured.probed.measured.micro_batches;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    double units = 0;
+    for (const planner::LayerProfile& layer : profile.layers) units += layer.ms(sizes[i]);
+    profile.step_overhead.emplace_back(sizes[i], std::max(0.0, passes.step_ms[i] - units));
+    profile.stage_overhead.emplace_back(sizes[i], std::max(0.0, (passes.stages_ms[i] - units) / 2));
+  }
+  // On a GPU this would be the way of the weights through the host's memory, which they need not take.
+  if (measured.probed.model.device == "cpu") profile.update_ms += passes.once_ms;
 }
 
 }  // namespace
@@ -133,6 +163,7 @@ absl::StatusOr<MeasuredProgram> measure_program(const ProfileOptions& options) {
   std::int64_t trained = 0;
   for (const MeasuredUnit& unit : measured.probed.measured.units) trained += unit.trained;
   measured.profile.update_ms = measured_update_ms(whole.optimizer, trained);
+  if (measured.probed.passes) add_overheads(measured);
   return measured;
 }
 
@@ -141,7 +172,7 @@ absl::Status profile_command(const ProfileOptions& options) {
   PACELINE_ASSIGN_OR_RETURN(const MeasuredProgram measured, measure_program(options));
   if (options.output != "-") {
     launch::print(stdout, fmt::format("{}\n\n{}\n{}", absl::StrJoin(about(options, measured), "\n"),
-                                      times_table(measured), legend(measured.probed.measured)));
+                                      times_table(measured), legend(measured)));
   }
   if (options.output.empty()) return absl::OkStatus();
   PACELINE_RETURN_IF_ERROR(write_output(options.output, file_text(options, measured)));

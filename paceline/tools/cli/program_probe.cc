@@ -63,6 +63,33 @@ absl::StatusOr<std::vector<Probe>> start_beside(program::StartOptions options, i
   return probes;
 }
 
+// The first unit of the second of two stages that take about the same time.
+std::int64_t middle_of(const program::MeasuredModel& model) {
+  const auto ms = [](const program::MeasuredUnit& unit) {
+    return unit.forward_ms.back() + unit.backward_ms.back();
+  };
+  double all = 0, before = 0;
+  for (const program::MeasuredUnit& unit : model.units) all += ms(unit);
+  std::int64_t cut = 0;
+  while (cut + 1 < std::ssize(model.units) && (cut == 0 || before < all / 2))
+    before += ms(model.units[static_cast<std::size_t>(cut++)]);
+  return cut;
+}
+
+// The program as the process of a worker, which nobody tells that its job is over.
+absl::StatusOr<std::optional<PassTimes>> passes_of(const config::JobConfig& job,
+                                                   const program::MeasuredModel& measured) {
+  if (measured.units.size() < 2) return std::nullopt;
+  const config::DeviceConfig& device = job.devices.front();
+  program::StartOptions options =
+      program::start_options(job, program::Role::kWorker, device.name, device.threads);
+  options.start.stages = true;
+  PACELINE_ASSIGN_OR_RETURN(const Probe worker, start_probe(std::move(options)));
+  if (worker->units() != std::ssize(measured.units))
+    return absl::FailedPreconditionError("the program's model has other units when it is started again");
+  return measure_passes(*worker, measured.micro_batches, middle_of(measured));
+}
+
 }  // namespace
 
 absl::StatusOr<program::Model> probe_program(const config::JobConfig& job, const std::string& said) {
@@ -88,7 +115,13 @@ absl::StatusOr<ProbedProfile> profile_program(const config::JobConfig& job, std:
         fmt::format("{}: the program {}; a program of the Python package sends one", options.name,
                     std::string(measured.status().message())));
   }
-  return ProbedProfile{std::move(model), *std::move(measured)};
+  auto passes = passes_of(job, *measured);
+  if (!passes.ok()) {
+    launch::print(stderr, fmt::format("{}; so the profile has no overhead of a micro-batch\n",
+                                      std::string(passes.status().message())));
+    return ProbedProfile{std::move(model), *std::move(measured), std::nullopt};
+  }
+  return ProbedProfile{std::move(model), *std::move(measured), *std::move(passes)};
 }
 
 }  // namespace paceline::cli

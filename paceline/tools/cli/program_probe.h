@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include <absl/status/statusor.h>
@@ -9,6 +10,7 @@
 #include "paceline/computing/program/measured_model.h"
 #include "paceline/computing/program/messages.h"
 #include "paceline/formats/config/job_config.h"
+#include "paceline/tools/cli/pass_times.h"
 
 namespace paceline::cli {
 
@@ -23,6 +25,7 @@ absl::StatusOr<program::Model> probe_program(const config::JobConfig& job, const
 struct ProbedProfile {
   program::Model model;
   program::MeasuredModel measured;
+  std::optional<PassTimes> passes;  // none if they cannot be measured
 };
 // While it measures, `beside` other processes compute the same model, if that is on the CPU.
 absl::StatusOr<ProbedProfile> profile_program(const config::JobConfig& job, std::int64_t micro_batch,
