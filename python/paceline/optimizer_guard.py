@@ -29,6 +29,7 @@ class OptimizerGuard:
         self._read = [_numbers(group) for group in groups]
         self._counts = [len(group["params"]) for group in groups]
         if optimizer is not None:
+            _refuse_hooks(optimizer)
             self._replace("step", self._step())
             self._replace("zero_grad", self._zero_grad(optimizer.zero_grad))
             self._replace("load_state_dict", _refuse_to_load)
@@ -42,6 +43,7 @@ class OptimizerGuard:
         """Raises an error for a value that the servers do not get, or a parameter that they do not train."""
         if self._optimizer is None:
             return
+        _refuse_hooks(self._optimizer)
         groups = self._optimizer.param_groups
         counts = [len(group["params"]) for group in groups]
         if counts != self._counts:
@@ -145,6 +147,15 @@ class OptimizerGuard:
             self.zeroed()
 
         return zero_grad
+
+
+def _refuse_hooks(optimizer: Any) -> None:
+    for when, place in (("pre", "before"), ("post", "behind")):
+        if getattr(optimizer, f"_optimizer_step_{when}_hooks", None):
+            raise PacelineError(
+                f"the optimizer has a hook of its step (register_step_{when}_hook), which nobody calls, as the "
+                f"servers step; do its work in the loop, {place} job.step(loss)"
+            )
 
 
 def _refuse_to_load(*_: Any, **__: Any) -> None:

@@ -352,6 +352,20 @@ def test_a_parameter_that_leaves_the_optimizer_after_join_is_not_trained_on_in_s
         guard.check()
 
 
+@pytest.mark.skipif(OLD, reason="this PyTorch's optimizers have no hooks")
+def test_hooks_of_a_step_are_refused_before_join_and_after_it() -> None:
+    optimizer = torch.optim.Adam(model().parameters())
+    guard = OptimizerGuard(optimizer, None)
+    guard.check()
+    optimizer.register_step_pre_hook(lambda *_: None)
+    with pytest.raises(PacelineError, match="step_pre_hook., which nobody calls.*in the loop, before job.step"):
+        guard.check()
+    optimizer = torch.optim.Adam(model().parameters())
+    optimizer.register_step_post_hook(lambda *_: None)
+    with pytest.raises(PacelineError, match="step_post_hook., which nobody calls.*in the loop, behind job.step"):
+        OptimizerGuard(optimizer, None)
+
+
 def test_a_state_that_is_loaded_after_join_is_refused() -> None:
     optimizer = torch.optim.Adam(model().parameters())
     state = optimizer.state_dict()
