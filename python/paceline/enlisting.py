@@ -71,8 +71,6 @@ def enlist(session: Session, model: nn.Module, train_set: Any, wishes: Wishes) -
     if wishes.evaluate is not None:
         takes_model(wishes.evaluate)
     inventory = take_inventory(model, session.stages)
-    freezing = Freezing(inventory, wishes.optimizer)
-    inventory.after_backward.append(freezing.check)
     device = next(inventory.model.parameters()).device
     memories = Memories(len(inventory.entries), device)
     may_write = _weights_of(session, wishes) == "copy"
@@ -86,6 +84,7 @@ def enlist(session: Session, model: nn.Module, train_set: Any, wishes: Wishes) -
     message = None
     if session.role != "follower":
         message = _model_message(session, inventory, frozen, train_set, samples, wishes)
+    inventory.after_backward.append(Freezing(inventory, wishes.optimizer).check)
     cuts = None
     if session.stages and message is not None and session.role != "evaluator":
         try:

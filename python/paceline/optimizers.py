@@ -34,10 +34,7 @@ def read_optimizer(optimizer: Any, inventory: Inventory, scheduled: bool, clip: 
         numbers = _numbers_of(optimizer)
         _refuse_differences(groups)
         if not scheduled and any("initial_lr" in group for group in groups):
-            raise PacelineError(
-                "the optimizer has a scheduler, which join() was not given, so its rate would not change; "
-                'write schedule= (and schedule_per="step" if it counts steps)'
-            )
+            raise PacelineError(_no_schedule(optimizer))
         rates = [_rate(group, scheduled) for group in groups]
         base = next((rate for rate in rates if rate > 0), None)
         if base is None:
@@ -54,6 +51,18 @@ def read_optimizer(optimizer: Any, inventory: Inventory, scheduled: bool, clip: 
             raise PacelineError(f"clip = {clip} is not the largest norm of a gradient; it is more than 0")
         message["clip"] = float(clip)
     return message
+
+
+def _no_schedule(optimizer: Any) -> str:
+    """A loaded state has an initial_lr, too, if the program that saved it had a scheduler."""
+    way = 'write schedule= (and schedule_per="step" if it counts steps)'
+    step = optimizer.step
+    if hasattr(step, "_wrapped_by_lr_sched") or hasattr(step, "_with_counter"):  # the latter before PyTorch 2.4
+        return f"the optimizer has a scheduler, which join() was not given, so its rate would not change; {way}"
+    return (
+        "the optimizer's groups have an initial_lr, from a scheduler or from a loaded state of an optimizer that had "
+        f"one, and join() was not given a scheduler; {way}, or group.pop('initial_lr') in each group to keep the rate"
+    )
 
 
 def _rate(group: Group, scheduled: bool) -> float:

@@ -193,6 +193,23 @@ def test_with_a_scheduler_its_first_rate_is_not_the_optimizers() -> None:
     assert read(net, optimizer, scheduled=True)["lr"] == 0.5
 
 
+def test_a_rate_of_a_scheduler_that_is_not_given_is_refused() -> None:
+    net = model()
+    scheduled = torch.optim.Adam(net.parameters())
+    torch.optim.lr_scheduler.ExponentialLR(scheduled, 0.5)
+    with pytest.raises(PacelineError, match="the optimizer has a scheduler, which join.. was not given"):
+        read(net, scheduled)
+    loaded = torch.optim.Adam(net.parameters())
+    loaded.load_state_dict(scheduled.state_dict())
+    with pytest.raises(
+        PacelineError, match="an initial_lr, from .* a loaded state .*group.pop.'initial_lr'. in each"
+    ):
+        read(net, loaded)
+    for group in loaded.param_groups:
+        group.pop("initial_lr")
+    assert read(net, loaded)["lr"] == 0.001
+
+
 def test_the_guard() -> None:
     net = model()
     optimizer = torch.optim.SGD(net.parameters(), lr=0.5)
