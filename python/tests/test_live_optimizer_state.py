@@ -97,6 +97,33 @@ def test_an_optimizer_that_has_stepped_before_join_goes_on(tmp_path: Path) -> No
     compare(tmp_path, TASK + ADAM + stepped + EXPONENTIAL, 1)
 
 
+RESUMED = """
+def make_optimizer(model):
+    optimizer = kind(model)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 40)
+    for step in range(9):
+        for parameter in model.parameters():
+            parameter.grad = 0.1 * parameter.detach()
+        optimizer.step()
+        schedule.step()
+    optimizer.zero_grad()
+    again = kind(model)
+    again.load_state_dict(optimizer.state_dict())
+    again.schedule = schedule.state_dict()
+    return again
+
+def make_schedule(optimizer):
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 40)
+    schedule.load_state_dict(optimizer.schedule)
+    return schedule
+"""
+
+
+@pytest.mark.parametrize("devices", [1, 2])
+def test_a_loaded_optimizer_and_its_scheduler_go_on_together(tmp_path: Path, devices: int) -> None:
+    compare(tmp_path, "SAMPLES, BATCH = 96, 16\n" + POINTS + ADAMW + RESUMED, devices)
+
+
 def test_parameters_without_a_state_begin_without_one(tmp_path: Path) -> None:
     partly = LOADED.replace("for step in", "model[0].requires_grad_(False)\n    for step in")
     partly = partly.replace("    return optimizer\n", "    model[0].requires_grad_(True)\n    return optimizer\n", 1)
