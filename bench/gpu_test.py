@@ -72,7 +72,7 @@ def bandwidth(left: float) -> list[Row]:
 def package(left: float) -> list[Row]:
     """The package's own tests of a GPU, if pytest is here."""
     folder = HERE.parent / "python"
-    tests = ["tests/test_words.py", "tests/test_step.py"]
+    tests = ["tests/test_words.py", "tests/test_step.py", "tests/test_absent_weights.py", "tests/test_stages.py"]
     words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-x", *tests, "-k", "gpu"]
     try:
         ended = subprocess.run(

@@ -40,6 +40,13 @@ class BindingByMemory:
         else:
             self.now.bind(weights)
 
+    def bind_last(self, weights: Runs) -> None:
+        """Binds the job's last weights, which the model keeps."""
+        if isinstance(self.now, HostBinding) and not self._memories.on_cards(weights):
+            self.now.bind_last(weights)
+        else:
+            self.bind(weights)
+
     def bind_early(self, words: Words) -> None:
         """Does the same as bind() for a step that may not begin yet."""
         assert isinstance(self.now, ResidentBinding), "a step before this one had its weights there"

@@ -70,8 +70,8 @@ def enlist(session: Session, model: nn.Module, train_set: Any, wishes: Wishes) -
         _check_stream(train_set, _epochs(session, wishes), wishes)
     if wishes.evaluate is not None:
         takes_model(wishes.evaluate)
+    device = _place(session, model, wishes)
     inventory = take_inventory(model, session.stages)
-    device = next(inventory.model.parameters()).device
     memories = Memories(len(inventory.entries), device)
     may_write = _weights_of(session, wishes) == "copy"
     # A follower gets its leader's values.
@@ -225,6 +225,28 @@ def _compute_beside(
     )
 
 
+def _place(session: Session, model: nn.Module, wishes: Wishes) -> torch.device:
+    """The device that this process computes on. A whole model is moved there."""
+    home = next(model.parameters()).device
+    if wishes.device is None or wishes.device == home:
+        return home
+    if session.stages and session.profile == 0:
+        return torch.device(wishes.device) if session.role == "worker" else home
+    try:
+        model.to(wishes.device)
+    except torch.cuda.OutOfMemoryError:
+        raise PacelineError(
+            f"the whole model has no room on {wishes.device}; "
+            + (
+                "measure it on a GPU that has room, or leave device= out: `paceline plan` then compares its units by "
+                "their operations"
+                if session.profile > 0
+                else "cut it into stages (docs/python.md, A model over several devices)"
+            )
+        ) from None
+    return torch.device(wishes.device)
+
+
 def _weights_of(session: Session, wishes: Wishes) -> str:
     kind = wishes.weights or session.weights
     if kind not in ("view", "copy"):
@@ -244,7 +266,7 @@ def _make_binding(
             return FollowersBinding(inventory)
         if (device.type != "cpu" or is_stand_in()) and not session.stages:
             return DeviceBinding(inventory, memories, device, may_write=copies)
-        return HostBinding(inventory, memories, copy_weights=copies)
+        return HostBinding(inventory, memories, copies, device if session.role == "worker" else None)
 
     def resident() -> ResidentBinding:
         return ResidentBinding(inventory, memories, device, may_write=copies)
@@ -278,7 +300,7 @@ def _model_message(
         "samples": samples,
         "prefetch": prefetched(wishes.loader),
         "last": True,
-        "device": _in_words(next(inventory.model.parameters()).device),
+        "device": _in_words(wishes.device or next(inventory.model.parameters()).device),
         "where": where_in(sys._getframe()),
     }
     if inventory.frozen:

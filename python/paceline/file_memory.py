@@ -6,6 +6,7 @@ import functools
 import mmap
 import os
 import warnings
+import weakref
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -22,11 +23,9 @@ class FileMemory:
         self.generation = generation
         self.near = near
         fd = os.open(path, (os.O_RDWR if write else os.O_RDONLY) | os.O_CLOEXEC)
-        try:
-            access = mmap.ACCESS_WRITE if write else mmap.ACCESS_READ
-            self._map = mmap.mmap(fd, size, access=access)
-        finally:
-            os.close(fd)
+        weakref.finalize(self, os.close, fd)
+        self._fd = fd
+        self._map = mmap.mmap(fd, size, access=mmap.ACCESS_WRITE if write else mmap.ACCESS_READ)
 
     def view(self, offset: int, count: int, dtype: torch.dtype) -> torch.Tensor:
         """A flat tensor over this memory, with a storage of its own."""
@@ -39,6 +38,21 @@ class FileMemory:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".*not writable.*")
             return torch.frombuffer(self._map, dtype=dtype, count=count, offset=offset)
+
+    def own_view(self, offset: int, count: int, dtype: torch.dtype) -> torch.Tensor:
+        """The same, and this process may write to it: the kernel then copies the page, and nobody else sees that.
+
+        Nobody else may write to the file any more.
+        """
+        import torch
+
+        if count == 0:
+            return torch.empty(0, dtype=dtype)
+        return torch.frombuffer(self._own, dtype=dtype, count=count, offset=offset)
+
+    @functools.cached_property
+    def _own(self) -> mmap.mmap:
+        return mmap.mmap(self._fd, self.size, access=mmap.ACCESS_COPY)
 
     @functools.cached_property
     def bytes(self) -> torch.Tensor:

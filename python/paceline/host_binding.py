@@ -2,6 +2,9 @@
 
 Parameters are views of the weights and gradients are views of the gradient memory wherever PyTorch can
 compute in that memory: float32, contiguous, on the CPU. Others are copied in and out.
+
+A stage may compute on another device than the one that the program built the model on, its home. That device then
+gets the weights that the stage computes with, and no others. When the job is over, the whole model is at home again.
 """
 
 from __future__ import annotations
@@ -12,32 +15,27 @@ import torch
 
 from .allocator import return_freed_memory
 from .binding import Runs, check_trainable, gather, zero_ranges
-from .inventory import CONSTANT, PARAMETER, STATISTIC, Entry, Inventory
+from .inventory import CONSTANT, PARAMETER, STATISTIC, Inventory
 from .memories import Memories, Span
 
 Views = list[Optional[torch.Tensor]]  # one for each tensor of a span
 
 
-def _computes_in_place(entry: Entry) -> bool:
-    tensor = entry.tensor
-    return entry.dtype == torch.float32 and tensor.is_contiguous() and tensor.device.type == "cpu"
-
-
 class HostBinding:
-    def __init__(self, inventory: Inventory, memories: Memories, copy_weights: bool) -> None:
+    def __init__(
+        self, inventory: Inventory, memories: Memories, copy_weights: bool, device: torch.device | None = None
+    ) -> None:
+        """device: the device on which a stage computes; None: the one that has the model."""
         self._inventory = inventory
         self._entries = inventory.entries
         self._memories = memories
-        self._in_place = [_computes_in_place(entry) for entry in self._entries]
-        self._weights_in_place = [
-            here and not copy_weights and entry.kind != STATISTIC
-            for here, entry in zip(self._in_place, self._entries)
-        ]
-        for index, entry in enumerate(self._entries):
-            if entry.kind == CONSTANT:
-                tensor = entry.tensor
-                frozen = not entry.is_buffer and tensor.is_contiguous() and tensor.device.type == "cpu"
-                self._weights_in_place[index] = frozen and not copy_weights
+        self._copy_weights = copy_weights
+        self._home = [entry.tensor.device for entry in self._entries]
+        self._contiguous = [entry.tensor.is_contiguous() for entry in self._entries]
+        self._device = device if device not in self._home else None
+        self._devices = list(self._home)  # the device that each entry is to be on
+        self._find_in_place()
+        self._has_last = False  # the weights are the job's last, so that nobody writes to their memory any more
         self._weight_views: dict[Span, Views] = {}
         self._gradient_views: dict[Span, Views] = {}
         self._zeroed: dict[Span, list[torch.Tensor]] = {}
@@ -46,8 +44,46 @@ class HostBinding:
         self._constants_read = False
         self._gradients: Views = [None] * len(self._entries)
 
+    def _find_in_place(self) -> None:
+        self._in_place = [
+            entry.dtype == torch.float32 and contiguous and device.type == "cpu"
+            for entry, contiguous, device in zip(self._entries, self._contiguous, self._devices)
+        ]
+        self._weights_in_place = [
+            here and not self._copy_weights and entry.kind != STATISTIC
+            for here, entry in zip(self._in_place, self._entries)
+        ]
+        for index, entry in enumerate(self._entries):
+            if entry.kind == CONSTANT:
+                frozen = not entry.is_buffer and self._contiguous[index] and self._devices[index].type == "cpu"
+                self._weights_in_place[index] = frozen and not self._copy_weights
+
+    def _move(self, devices: list[torch.device]) -> None:
+        """From now on. Buffers move at once, and weights when they are bound."""
+        if devices == self._devices:
+            return
+        for module in self._inventory.model.modules():
+            for key, buffer in module._buffers.items():
+                if buffer is not None:
+                    module._buffers[key] = buffer.to(devices[0])
+        self._devices = list(devices)
+        self._find_in_place()
+        self._bound, self._constants_read = (), False
+
+    def bind_last(self, weights: Runs) -> None:
+        """The job's last weights, at home."""
+        self._move(self._home)
+        self._bind_all(weights, None)
+        self._has_last = True
+
     def bind(self, weights: Runs, wanted: set[int] | None = None) -> None:
         """wanted: the entries that a stage computes with. Other weights lose their memory. None: all entries."""
+        self._has_last = False
+        if self._device is not None:
+            self._move([self._device] * len(self._entries))
+        self._bind_all(weights, wanted)
+
+    def _bind_all(self, weights: Runs, wanted: set[int] | None) -> None:
         spans = self._memories.spans(weights)
         with torch.no_grad():
             for span in spans:
@@ -81,15 +117,18 @@ class HostBinding:
             entry = self._entries[index]
             self._absent[index] = entry.tensor.stride()
             floats = entry.dtype.is_floating_point
-            nothing = torch.full((), float("nan") if floats else 0, dtype=entry.dtype, device=entry.tensor.device)
+            nothing = torch.full((), float("nan") if floats else 0, dtype=entry.dtype, device=self._devices[index])
             entry.tensor.data = nothing.expand(entry.shape)
 
     def _come_back(self, index: int) -> bool:
+        """True if the entry had no memory, or has it on another device."""
+        entry = self._entries[index]
         strides = self._absent.pop(index, None)
+        if strides is None and entry.tensor.device != self._devices[index]:
+            strides = entry.tensor.stride()
         if strides is not None and not self._weights_in_place[index]:
-            entry = self._entries[index]
             entry.tensor.data = torch.empty_strided(
-                entry.shape, strides, dtype=entry.dtype, device=entry.tensor.device
+                entry.shape, strides, dtype=entry.dtype, device=self._devices[index]
             )
         return strides is not None
 
@@ -134,21 +173,30 @@ class HostBinding:
                 cache.pop(span)
 
     def release(self) -> None:
-        if self._absent:
+        spans = self._bound
+        if self._absent or self._devices != self._home:
+            self._move(self._home)
             with torch.no_grad():
-                for span in self._bound:
-                    self._bind(span, self._views(self._weight_views, span), True, None)
-        for entry, in_place in zip(self._entries, self._weights_in_place):
-            tensor = entry.tensor
+                for span in spans:
+                    self._bind(span, self._views(self._weight_views, span), False, None)
+        for span in spans:
+            for index in range(span.first, span.last):
+                if self._weights_in_place[index]:
+                    self._entries[index].tensor.data = self._own(span, index)
+        for entry in self._entries:
             if entry.kind == PARAMETER:
-                tensor.grad = None
-            if in_place and self._bound:
-                tensor.data = tensor.data.clone()
+                entry.tensor.grad = None
         self._bound = ()
         self._weight_views.clear()
         self._gradient_views.clear()
         self._zeroed.clear()
         self._gradients = [None] * len(self._entries)
+
+    def _own(self, span: Span, index: int) -> torch.Tensor:
+        """The entry's values in memory that this process may write to."""
+        entry = self._entries[index]
+        own = self._memories.own_view(span, index, entry.count, entry.dtype) if self._has_last else None
+        return entry.tensor.data.clone() if own is None else own.view(entry.shape)
 
     def _views(self, cache: dict[Span, Views], span: Span) -> Views:
         views = cache.get(span)

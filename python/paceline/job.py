@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Callable
 import torch
 from torch import nn
 
+from . import memory_short
 from .binding_by_memory import BindingByMemory
 from .channel import Message
 from .errors import PacelineError
@@ -190,6 +191,9 @@ class Job:
 
     def _way_out(self, error: BaseException) -> tuple[str, dict[str, int] | None]:
         samples = len(self.samples) if self._in_hand else 0
+        if memory_short.is_out_of_memory(error):
+            computing = None if self._stages is None else self._stages.computing
+            return memory_short.way_out(error, samples, computing), None
         return self._small.way_out(samples, error), self._small.too_few(samples, error)
 
     # The protocol.
@@ -351,14 +355,17 @@ class Job:
             self._team.spread_weights()
         self._watch.start()
 
-    def _bind_weights(self, message: Message, wanted: set[int] | None = None) -> None:
-        """wanted: the entries that a stage computes with; None: all."""
+    def _bind_weights(self, message: Message, wanted: set[int] | None = None, is_last: bool = False) -> None:
+        """wanted: the entries that a stage computes with; None: all. is_last: they are the job's last weights."""
         if not self._bound:
             self._inventory.check_devices()
             if self.role == "evaluator" and self._session.run_folder:
                 self._frozen.compare(self._session.run_folder)
             self._bound = True
-        self._binding.bind(message["weights"], message.get("gradients", ()), message.get("ahead"), wanted)
+        if is_last:
+            self._binding.bind_last(message["weights"])
+        else:
+            self._binding.bind(message["weights"], message.get("gradients", ()), message.get("ahead"), wanted)
 
     def _finish(self, micro: MicroBatches) -> None:
         self._guard.check()
@@ -409,7 +416,7 @@ class Job:
         self._send({"type": "evaluated", "metrics": measured})
 
     def _take_last(self, message: Message) -> None:
-        self._bind_weights(message)
+        self._bind_weights(message, is_last=True)
         if self._team is not None:
             self._team.share_last(message)
             self._team.spread_weights()

@@ -35,6 +35,7 @@ def join(
     processes: int = 1,
     _loss: Callable[[Any, Any], Any] | None = None,
     _blocks: Any = None,
+    _device: Any = None,
     least_batch: int | None = None,
     drop_last: bool = False,
     **loader: Any,
@@ -69,6 +70,7 @@ def join(
         processes=processes,
         loss=_loss,
         blocks=_blocks,
+        device=_device,
         least_batch=least_batch,
         drop_last=drop_last,
         loader=loader,
@@ -115,6 +117,7 @@ def run(
     evaluate: Callable[..., Any] | None = None,
     *,
     blocks: str | list[str] | None = None,
+    device: Any = None,
     **arguments: Any,
 ) -> Job:
     """The whole loop, for a program that needs no loop of its own. A job may cut its model into stages.
@@ -123,8 +126,11 @@ def run(
     (see step()). Other arguments are join()'s.
     blocks: the name of the ModuleList or Sequential between whose modules the model may be cut, or several names;
         without it, the longest one.
+    device: where to compute, for example paceline.device(), if that is not where the model is. The model is moved
+        there. A stage moves only the weights that it computes with, so a model may be larger than its GPU: build it
+        on the CPU, where it is again when the job is over.
     """
-    job = join(model, train_set, evaluate=evaluate, _loss=loss, _blocks=blocks, **arguments)
+    job = join(model, train_set, evaluate=evaluate, _loss=loss, _blocks=blocks, _device=device, **arguments)
     scaler = arguments.get("scaler")
     for batch in job:
         with job.block_seeds():

@@ -167,6 +167,13 @@ class Memories:
     def view(self, span: Span, tensor: int, count: int, dtype: torch.dtype) -> torch.Tensor:
         return self.memory(span).view(self._place(span, self.offsets[tensor]), count, dtype)
 
+    def own_view(self, span: Span, tensor: int, count: int, dtype: torch.dtype) -> torch.Tensor | None:
+        """A view that this process may write to, and nobody sees what it writes. None for memory of another kind."""
+        memory = self.memory(span)
+        if not isinstance(memory, FileMemory) or memory.writable:
+            return None
+        return memory.own_view(self._place(span, self.offsets[tensor]), count, dtype)
+
     def floats_view(self, span: Span, begin: int, end: int, behind: int = 0) -> torch.Tensor:
         """Floats [begin, end) of the layout, within a span; or the floats that lie `behind` bytes behind these."""
         import torch

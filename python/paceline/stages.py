@@ -20,6 +20,7 @@ from .loading import Load, to_device
 from .measures import finite, number, weight_of
 from .measures import metrics as checked
 from .memories import Memories
+from .memory_short import Computing
 from .micro_batches import Part, cut, scaled_at_end
 from .seeding import seed_step
 from .stage_forward import Ended, StageForward
@@ -98,6 +99,7 @@ class Stages:
         self._collects_early = _collected_early(inventory, cuts, self._collect_one)
         self._parameters = [entry.tensor for entry in inventory.entries if entry.kind == PARAMETER]
         self._stages: dict[int, _Stage] = {}
+        self.computing: Computing | None = None
 
     def serve(self, message: Message) -> Message | None:
         """The answer; None if the message wants none."""
@@ -111,10 +113,13 @@ class Stages:
         stage = self._stages.get(name)
         if stage is None:
             raise PacelineError(f"Paceline sent {kind!r} to stage {name}, which has not begun")
+        if kind in ("forward", "backward"):
+            self.computing = Computing(stage.begin, stage.end, len(stage.parts[int(message["micro"])]))
         if kind == "forward":
             return self._forward(stage, int(message["micro"]), message["bytes"])
         if kind == "backward":
             return self._backward(stage, int(message["micro"]), message["bytes"])
+        self.computing = None
         return self._finished(stage)
 
     def _started(self, message: Message) -> _Stage:

@@ -26,6 +26,7 @@ class Wishes:
     # cut.
     loss: Callable[[Any, Any], Any] | None = None
     blocks: Any = None
+    device: Any = None  # the device that the process computes on; None: the one that has the model
     collate_fn: Callable[..., Any] | None = None
     digest: str | None = None
     least_batch: int | None = None
@@ -44,6 +45,8 @@ class Wishes:
             self.least_batch = _batch("least_batch", self.least_batch)
         if not isinstance(self.drop_last, bool):
             raise PacelineError(f"drop_last = {self.drop_last!r:.60} is neither True nor False")
+        if self.device is not None:
+            self.device = _device(self.device)
         if self.epochs is not None:
             self.epochs = _epochs(self.epochs)
         if self.digest is not None and not isinstance(self.digest, str):
@@ -58,6 +61,34 @@ def _batch(name: str, asked: Any) -> int:
     if batch < 1:
         raise PacelineError(f"{name} = {asked!r:.60} is not a number of samples; write a whole number from 1 up")
     return batch
+
+
+def _device(asked: Any) -> Any:
+    import torch
+
+    from .devices import number_of_gpu
+
+    try:
+        device = torch.device(asked)
+    except (RuntimeError, TypeError):
+        device = None
+    if device is None or device.type not in ("cpu", "cuda"):
+        raise PacelineError(f'device = {asked!r:.60} is no device to train on; write "cuda", "cuda:1" or "cpu"')
+    if device.type == "cuda":
+        count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+        if count == 0:
+            raise PacelineError(
+                f"device = {asked!r:.60}, and PyTorch sees no GPU here; write "
+                "device=paceline.device(), which is the CPU then"
+            )
+        if device.index is None:
+            device = torch.device("cuda", number_of_gpu(count))
+        elif device.index >= count:
+            raise PacelineError(
+                f"device = {asked!r:.60}, and PyTorch sees {count} GPU{'s' if count > 1 else ''} here; write "
+                "device=paceline.device()"
+            )
+    return device
 
 
 def _epochs(asked: Any) -> float:

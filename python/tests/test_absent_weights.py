@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import torch
@@ -87,7 +88,11 @@ class Host:
         for index, entry in enumerate(self.inventory.entries):
             dtype = entry.dtype if entry.kind == "constant" else torch.float32
             self.memories.view(span, index, entry.count, dtype).view(entry.shape).copy_(entry.tensor.detach())
-        self.binding = HostBinding(self.inventory, self.memories, copy_weights=False)
+        self.memories.map({"memory": 1, "path": path, "bytes": floats * FLOAT, "write": False})
+        self.use(None)
+
+    def use(self, device: torch.device | None, copies: bool = False) -> None:
+        self.binding = HostBinding(self.inventory, self.memories, copies, device)
 
     def bind(self, *names: str) -> None:
         entries = self.inventory.entries
@@ -120,6 +125,93 @@ def test_a_stage_holds_its_own_weights_and_gets_others_at_another_cut(host: Host
     host.bind()
     host.values_of()
     assert host.model[2].weight.is_contiguous(memory_format=torch.channels_last)
+
+
+OTHER = torch.device("cpu", 0)  # the same memory under a name that the model's tensors do not have
+
+
+@pytest.fixture
+def allocated(monkeypatch: pytest.MonkeyPatch) -> list[torch.device]:
+    """The devices on which a binding has allocated weights."""
+    devices: list[torch.device] = []
+    empty = torch.empty_strided
+
+    def recorded(*arguments: Any, device: torch.device, **more: Any) -> torch.Tensor:
+        devices.append(device)
+        return empty(*arguments, device=device, **more)
+
+    monkeypatch.setattr("paceline.host_binding.torch.empty_strided", recorded)
+    return devices
+
+
+def test_a_stage_on_another_device_allocates_its_own_weights_there(host: Host, allocated: list[torch.device]) -> None:
+    host.use(OTHER, copies=True)
+    first, second = ("0.weight", "0.bias", "1.weight"), ("2.weight", "2.bias", "3.weight", "3.bias")
+    for names in (first, second, first):
+        host.bind(*names)
+        assert host.held() == set(names)
+        host.values_of(*names, "1.running_mean")
+        assert set(allocated) == {OTHER}
+        allocated.clear()
+    host.binding.bind_last([[0, 1, 0]])
+    assert set(allocated) == {torch.device("cpu")}
+    host.binding.release()
+    host.values_of()
+    assert host.model[2].weight.is_contiguous(memory_format=torch.channels_last)
+
+
+def test_a_stage_on_another_device_goes_home_if_the_run_fails(host: Host, allocated: list[torch.device]) -> None:
+    host.use(OTHER, copies=True)
+    host.bind("0.weight", "0.bias")
+    allocated.clear()
+    host.binding.release()
+    assert set(allocated) == {torch.device("cpu")}
+    host.values_of()
+
+
+def test_a_stage_on_another_device_goes_on_after_it_was_home(host: Host, allocated: list[torch.device]) -> None:
+    host.use(OTHER, copies=True)
+    host.binding.bind_last([[0, 1, 0]])
+    allocated.clear()
+    host.bind("0.weight", "0.bias")
+    assert host.held() == {"0.weight", "0.bias"}
+    assert set(allocated) == {OTHER}
+
+
+def test_after_the_job_each_process_has_its_weights_for_itself_and_copies_what_it_writes(host: Host) -> None:
+    host.binding.bind_last([[0, 1, 0]])
+    host.binding.release()
+    host.values_of()
+    with torch.no_grad():
+        host.model[0].bias.add_(1)
+        host.model[0].bias.zero_()
+    host.bind()
+    host.values_of()
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+def test_a_stage_on_a_gpu_moves_its_own_weights_there_and_goes_home(host: Host) -> None:
+    card = torch.device("cuda", 0)
+    host.use(card)
+    for names in (("0.weight", "0.bias", "1.weight"), ("2.weight", "2.bias", "3.weight", "3.bias")):
+        host.bind(*names)
+        assert host.held() == set(names)
+        assert {one.device for one in host.model.state_dict().values()} == {card}
+        for name in names:
+            assert torch.equal(host.model.state_dict()[name].cpu(), host.before[name]), name
+    host.binding.bind_last([[0, 1, 0]])
+    host.binding.release()
+    host.values_of()
+    assert torch.cuda.memory_allocated(card) == 0
+
+
+def test_a_process_copies_weights_that_are_not_the_last_ones(host: Host) -> None:
+    """Their memory may be written to by the next update."""
+    host.binding.bind_last([[0, 1, 0]])
+    host.binding.bind([[0, 1, 0]])
+    host.binding.release()
+    host.memories.memory(host.memories.spans([[0, 0, 0]])[0]).view(0, host.memories.floats, torch.float32).zero_()
+    host.values_of()
 
 
 def test_after_the_job_a_stage_has_the_whole_model(host: Host) -> None:

@@ -91,6 +91,23 @@ def test_a_pipeline_trains_to_the_weights_of_one_device(tmp_path: Path) -> None:
     expect_equal(weights_of(tmp_path / "virtual", PROGRAM, pipeline("['w0', 'w1']", "[3]"), "--virtual"), one)
 
 
+def test_a_stage_that_computes_on_another_device_than_the_model_s_trains_to_the_same_weights(tmp_path: Path) -> None:
+    """cpu:0 is the same memory under a name that the model's tensors do not have, and copies go there as to a GPU."""
+    plain = PROGRAM.replace(", evaluate, optimizer", ", optimizer")
+    elsewhere = plain.replace("epochs=EPOCHS)", "epochs=EPOCHS, device='cpu:0', weights='copy')")
+    elsewhere = elsewhere.replace("paceline.run(", "job = paceline.run(")
+    elsewhere += """
+    torch.save(model.state_dict(), f"after-{job.name}.pt")
+    """
+    cut = weights_of(tmp_path / "cut", elsewhere, pipeline("['w0', 'w1']", "[3]"))
+    expect_equal(weights_of(tmp_path / "whole", plain, ONE), cut)
+    for name in ("w0", "w1"):
+        kept = torch.load(tmp_path / "cut" / f"after-{name}.pt")
+        assert {tensor.device for tensor in kept.values()} == {torch.device("cpu")}
+        for key, tensor in cut.items():
+            assert torch.equal(kept[key], tensor), key
+
+
 def test_weights_that_are_tied_across_stages_are_trained_as_on_one_device(tmp_path: Path) -> None:
     pytest.importorskip("transformers")
     one = weights_of(tmp_path / "one", TIED, ONE)

@@ -1,0 +1,50 @@
+"""The end of the line about an error, if the device had too little memory: it says what to write instead."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+
+
+class Computing(NamedTuple):
+    """The pass of a stage that is under way."""
+
+    begin: int  # units [begin, end)
+    end: int
+    samples: int  # the size of the micro-batch
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    if isinstance(error, (MemoryError, torch.cuda.OutOfMemoryError)):
+        return True
+    return isinstance(error, RuntimeError) and "DefaultCPUAllocator: can't allocate memory" in str(error)
+
+
+def way_out(error: BaseException, samples: int, computing: Computing | None) -> str:
+    """samples: those in hand, if a whole model computes them at once; 0: none are."""
+    if not is_out_of_memory(error):
+        return ""
+    if computing is not None:
+        last = computing.end - 1
+        units = f"units {computing.begin} to {last}" if last > computing.begin else f"unit {last}"
+        smaller = (
+            f"write --set micro_batch={computing.samples // 2}, "
+            if computing.samples > 1
+            else "one sample at a time is the least; "
+        )
+        return (
+            f"; there is no room on this device for {units} with micro-batches of {computing.samples}: {smaller}"
+            "give this device fewer units in cuts, or, if the planner cuts, less memory_mb in its [[device]]"
+        )
+    if samples > 1:
+        return (
+            f"; {samples} samples at once have no room on this device: write --set micro_batch={samples // 2}, which "
+            "computes each batch in parts, with the same gradient"
+        )
+    if samples == 1:
+        return (
+            "; the model has no room here with one sample: several devices can hold it together (docs/python.md, A "
+            "model over several devices)"
+        )
+    return ""
