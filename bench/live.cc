@@ -9,6 +9,7 @@
 #include <array>
 
 #include "paceline/base/event_loop.h"
+#include "paceline/formats/config/coordinator_settings.h"
 #include "paceline/formats/wire/wire.h"
 #include "paceline/parameters/memory/gradient_buffer.h"
 #include "paceline/processes/compute/board_readers.h"
@@ -18,6 +19,7 @@
 #include "paceline/processes/rpc/link_keys.h"
 #include "paceline/processes/rpc/port.h"
 #include "paceline/processes/server/server_role.h"
+#include "paceline/records/store/state_text.h"
 #include "paceline/transport/ipc/descriptor_keep.h"
 
 namespace paceline::bench {
@@ -110,12 +112,13 @@ void coordinate(int address_out, const LiveJob& job) {
       job.fabric == "sealed" ? "" : fmt::format("fabric = \"{}\"\n", job.fabric), job.cluster);
   NoCheckpoints checkpoints;
   EventLoop loop;
-  coordinator_process::Coordinator coordinator(loop,
-                                               {.attempt = {.job = must(config::parse_job(toml, "bench")),
-                                                            .job_toml = toml,
-                                                            .attempt = "1",
-                                                            .new_key = rpc::new_link_key},
-                                                .checkpoints = &checkpoints});
+  coordinator_process::Coordinator coordinator(
+      loop, {.attempt = {.job = config::coordinator_settings(must(config::parse_job(toml, "bench"))),
+                         .job_toml = toml,
+                         .attempt = "1",
+                         .state_text = store::state_text(),
+                         .new_key = rpc::new_link_key},
+             .checkpoints = &checkpoints});
   const auto server = must(coordinator_process::CoordinatorServer::start(
       must(rpc::listen_for_job(job.address(0) + ":0")), loop, coordinator,
       {.access = kAccess, .status = [](const auto&, auto&) {}, .notice = [](const auto&) {}}));

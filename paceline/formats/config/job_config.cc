@@ -9,13 +9,13 @@
 #include <absl/strings/str_join.h>
 #include <absl/strings/str_split.h>
 
+#include "paceline/base/one_line.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/formats/config/budget.h"
 #include "paceline/formats/config/file_kind.h"
 #include "paceline/formats/config/hosts.h"
 #include "paceline/formats/config/model_names.h"
 #include "paceline/formats/config/old_keys.h"
-#include "paceline/formats/config/one_line.h"
 #include "paceline/formats/config/origin.h"
 #include "paceline/formats/config/section.h"
 #include "paceline/formats/config/server_parts.h"

@@ -434,21 +434,6 @@ TEST(JobConfig, CopiesAreOnDifferentHosts) {
   EXPECT_FALSE(parse_job("[cluster]\nhosts = 4\nreplicas = 3\n[[device]]\ncount = 4\n", "job.toml").ok());
 }
 
-// The shards of each server, from their numbers.
-ServerShards kept(const std::vector<std::vector<std::int32_t>>& numbers) {
-  ServerShards kept(numbers.size());
-  for (const ServerId server : kept.ids()) {
-    for (const std::int32_t shard : numbers[static_cast<std::size_t>(server.value())])
-      kept[server].emplace_back(shard);
-  }
-  return kept;
-}
-
-TEST(JobConfig, NeighboursHaveWhatEitherHas) {
-  EXPECT_EQ(shards_kept(3, 1), (kept({{0}, {1}, {2}})));
-  EXPECT_EQ(shards_kept(3, 2), (kept({{0, 2}, {1, 0}, {2, 1}})));
-}
-
 // Three hosts with two devices each. The second host is gone.
 TEST(JobConfig, IsWhatIsLeftWithoutAHost) {
   const std::string text =
@@ -585,18 +570,6 @@ TEST(JobConfig, WeightsAreBesideWorkersOrInOnePlace) {
   EXPECT_EQ(parsed("hosts = 2\nplacement = \"central\"\n", "[[device]]\nhost = 1\n").devices.size(), 1u);
   EXPECT_FALSE(parse_job("[cluster]\nhosts = 2\nplacement = \"central\"\n[[device]]\nhost = 0\n", "j").ok());
   EXPECT_FALSE(parse_job("[cluster]\nhosts = 2\n[[device]]\nhost = 1\n", "j").ok());
-}
-
-TEST(ServerParts, InOnePlaceTheFirstHasThemAll) {
-  ps::Layout layout;
-  layout.add("a", ps::TensorKind::kParameter, {100});
-  layout.add("b", ps::TensorKind::kParameter, {7});
-  for (const ps::OptimizerKind kind : {ps::OptimizerKind::kSgd, ps::OptimizerKind::kLamb}) {
-    const auto parts = server_parts(layout, 5, ServerSpread::kCentral, kind).value();
-    ASSERT_EQ(parts.size(), 5u);
-    EXPECT_EQ(parts[0], layout);
-    for (std::size_t i = 1; i < parts.size(); ++i) EXPECT_EQ(parts[i].size(), 0);
-  }
 }
 
 TEST(JobConfig, AnEpochOfWholeBatches) {

@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "paceline/base/likely_meant.h"
-#include "paceline/formats/config/one_line.h"
+#include "paceline/base/one_line.h"
 #include "paceline/formats/config/origin.h"
 
 namespace paceline::config {

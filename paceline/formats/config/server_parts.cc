@@ -1,7 +1,5 @@
 #include "paceline/formats/config/server_parts.h"
 
-#include <fmt/format.h>
-
 namespace paceline::config {
 
 ServerSpread spread_of(const JobConfig& job) {
@@ -27,35 +25,9 @@ std::optional<std::string> why_not_on_card(const JobConfig& job) {
   return std::nullopt;
 }
 
-absl::StatusOr<std::vector<ps::Layout>> server_parts(const ps::Layout& layout, std::int64_t servers,
-                                                     ServerSpread spread, ps::OptimizerKind optimizer) {
-  if (spread == ServerSpread::kCentral) {
-    std::vector<ps::Layout> parts(static_cast<std::size_t>(servers));
-    parts.front() = layout;
-    return parts;
-  }
-  const bool one_a_host = spread == ServerSpread::kHosts;
-  const int count = static_cast<int>(servers);
-  const bool cut = one_a_host && !ps::is_tensorwise(optimizer);
-  std::vector<ps::Layout> parts = cut ? layout.split_evenly(count) : layout.split(count);
-  if (static_cast<std::int64_t>(parts.size()) == servers) return parts;
-  if (one_a_host) {
-    return absl::InvalidArgumentError(
-        fmt::format("cluster.hosts: the model {} for {} hosts; write at most {}",
-                    cut ? "is too small" : "has too few tensors", servers, parts.size()));
-  }
-  return absl::InvalidArgumentError(
-      fmt::format("cluster.servers: the model has too few tensors for {} servers; write at most {}", servers,
-                  parts.size()));
-}
-
-ServerShards shards_kept(int servers, int copies) {
-  ServerShards kept(static_cast<std::size_t>(servers));
-  for (const ServerId server : kept.ids()) {
-    for (int copy = 0; copy < copies; ++copy)
-      kept[server].emplace_back((server.value() + servers - copy) % servers);
-  }
-  return kept;
+absl::StatusOr<std::vector<Layout>> server_parts(const JobConfig& job, const Layout& layout) {
+  return coordinator::server_parts(layout, job.servers, spread_of(job),
+                                   ps::is_tensorwise(job.optimizer.kind));
 }
 
 }  // namespace paceline::config

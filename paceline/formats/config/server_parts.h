@@ -8,20 +8,13 @@
 
 #include <absl/status/statusor.h>
 
-#include "paceline/base/id_vector.h"
-#include "paceline/base/places.h"
+#include "paceline/base/layout.h"
+#include "paceline/decisions/coordinator/server_parts.h"
 #include "paceline/formats/config/job_config.h"
-#include "paceline/parameters/ps/layout.h"
-#include "paceline/parameters/ps/update_rule.h"
 
 namespace paceline::config {
 
-// The places of the servers.
-enum class ServerSpread {
-  kOneHost,
-  kHosts,    // one on each of several hosts
-  kCentral,  // the same, and the first one keeps everything
-};
+using coordinator::ServerSpread;
 ServerSpread spread_of(const JobConfig& job);
 // Why the shards of this job cannot be in a card's memory, in words that follow "because"; nothing if they can.
 std::optional<std::string> why_not_on_card(const JobConfig& job);
@@ -33,19 +26,7 @@ bool sends_early(const JobConfig& job);
 // How many servers virtual time has: it has no hosts, so the servers of several hosts are one.
 inline std::int64_t modelled_servers(const JobConfig& job) { return job.hosts > 1 ? 1 : job.servers; }
 
-// One part for each server. Between hosts the parts are of equal size, so that every link carries equally
-// much; a reader puts a cut tensor together. On one host the parts have whole tensors, which are read in
-// place. Between hosts they also have whole tensors if the optimizer steps whole tensors (ps::is_tensorwise).
-// With all weights in one place, the first part is the whole model, and the others are empty. Errors:
-// InvalidArgument when the model is too small for so many.
-absl::StatusOr<std::vector<ps::Layout>> server_parts(const ps::Layout& layout, std::int64_t servers,
-                                                     ServerSpread spread, ps::OptimizerKind optimizer);
-
-// The shards that each server keeps.
-using ServerShards = IdVector<ServerId, std::vector<ShardId>>;
-
-// The server's own shard comes first. With several `copies`, server n + 1 has another copy of shard n, so
-// that the neighbours of a lost server have its shards. Requires: 1 ≤ copies ≤ servers.
-ServerShards shards_kept(int servers, int copies);
+// The part of each server of this job (coordinator/server_parts.h). Errors: InvalidArgument when the model is too small.
+absl::StatusOr<std::vector<Layout>> server_parts(const JobConfig& job, const Layout& layout);
 
 }  // namespace paceline::config

@@ -7,9 +7,9 @@
 #include <absl/strings/str_join.h>
 #include <fmt/format.h>
 
+#include "paceline/base/one_line.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/formats/config/file_kind.h"
-#include "paceline/formats/config/one_line.h"
 #include "paceline/formats/config/section.h"
 #include "paceline/formats/config/toml_text.h"
 

@@ -4,8 +4,8 @@
 #include <absl/strings/str_split.h>
 #include <fmt/format.h>
 
+#include "paceline/base/one_line.h"
 #include "paceline/base/status_macros.h"
-#include "paceline/formats/config/one_line.h"
 
 namespace paceline::config {
 

@@ -21,13 +21,6 @@ ExitReason exit_reason_of_refusal(Disconnect::Reason reason) {
 
 }  // namespace
 
-Disconnect given_up(const std::string& why) {
-  Disconnect disconnect;
-  disconnect.set_again(true);
-  disconnect.set_why(why);
-  return disconnect;
-}
-
 Disconnect refused(const std::string& why, Disconnect::Reason reason) {
   Disconnect disconnect;
   disconnect.set_reason(reason);

@@ -9,9 +9,6 @@
 
 namespace paceline::wire {
 
-// The process was given up; it may come again as a new one.
-Disconnect given_up(const std::string& why);
-
 // The process is not wanted in this job.
 Disconnect refused(const std::string& why, Disconnect::Reason reason = Disconnect::NONE);
 

@@ -14,7 +14,10 @@ TEST(Disconnect, WithoutAReasonTheJobIsOver) {
 }
 
 TEST(Disconnect, OneThatWasGivenUpComesAgain) {
-  const absl::Status outcome = outcome_of(given_up("silent for 3 s"));
+  Disconnect given_up;
+  given_up.set_again(true);
+  given_up.set_why("silent for 3 s");
+  const absl::Status outcome = outcome_of(given_up);
   EXPECT_TRUE(absl::IsAborted(outcome));
   EXPECT_EQ(outcome.message(), "the coordinator had given this process up: silent for 3 s");
 }

@@ -118,20 +118,4 @@ absl::StatusOr<float> look_ahead_reach(const WorkerRelease& message, const ps::O
       ps::look_ahead_reach(optimizer, message.learning_rate(), message.staleness(), message.fraction()));
 }
 
-Apply to_wire(const control::CommitRecord& record) {
-  Apply message;
-  message.set_version(record.version.value());
-  message.set_learning_rate(record.learning_rate);
-  message.set_fraction(record.fraction);
-  message.set_of_differences(record.of_differences);
-  for (const control::CommitMember& member : record.members) {
-    Apply::Member* added = message.add_members();
-    added->set_replica(member.replica.value());
-    added->set_clock(member.clock.value());
-    added->set_weight(member.weight);
-    added->set_share(member.share);
-  }
-  return message;
-}
-
 }  // namespace paceline::wire

@@ -5,7 +5,6 @@
 
 #include "paceline/base/data_order.h"
 #include "paceline/base/lease.h"
-#include "paceline/decisions/control/orders.h"
 #include "paceline/formats/wire/paceline.pb.h"
 #include "paceline/parameters/ps/layout.h"
 #include "paceline/parameters/ps/update_rule.h"
@@ -32,7 +31,5 @@ absl::StatusOr<paceline::Lease> from_wire(const Lease& message);
 // How far along the direction its replica is to look ahead under this optimizer. Errors: InvalidArgument for
 // numbers that are none, or below 0.
 absl::StatusOr<float> look_ahead_reach(const WorkerRelease& message, const ps::OptimizerConfig& optimizer);
-
-Apply to_wire(const control::CommitRecord& record);
 
 }  // namespace paceline::wire

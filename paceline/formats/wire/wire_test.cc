@@ -1,4 +1,4 @@
-// Layouts on the wire: as they were sent, or refused. And what becomes of a commit there.
+// Layouts and leases on the wire: as they were sent, or refused.
 #include "paceline/formats/wire/wire.h"
 
 #include <gmock/gmock.h>
@@ -64,23 +64,6 @@ TEST(WireLayout, WhatMakesNoSenseIsRefused) {
               }),
               HasSubstr("of two kinds"));
   EXPECT_THAT(refused([](Tensor& tensor) { tensor.add_shape(-1); }), HasSubstr("impossible shape"));
-}
-
-TEST(WireApply, HasTheCommitsMembersInItsOrder) {
-  control::CommitRecord record;
-  record.version = Version(7);
-  record.members = {
-      {.replica = ReplicaId(2), .clock = Clock(5), .base = {}, .lease = {}, .weight = 0.75, .share = 0.5},
-      {.replica = ReplicaId(4), .clock = Clock(6), .base = {}, .lease = {}, .weight = 0.25, .share = 0.5}};
-  const Apply message = to_wire(record);
-  EXPECT_EQ(message.version(), 7);
-  ASSERT_EQ(message.members_size(), 2);
-  EXPECT_EQ(message.members(0).replica(), 2);
-  EXPECT_EQ(message.members(0).clock(), 5);
-  EXPECT_EQ(message.members(0).weight(), 0.75);
-  EXPECT_EQ(message.members(1).share(), 0.5);
-  for (const Apply::Member& member : message.members())
-    EXPECT_EQ(member.early(), 0) << "nothing was sent early that nobody says was";
 }
 
 }  // namespace

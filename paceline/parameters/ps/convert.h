@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "paceline/parameters/ps/dtype.h"
+#include "paceline/parameters/ps/layout.h"
 
 namespace paceline::ps {
 

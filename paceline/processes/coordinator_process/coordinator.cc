@@ -6,6 +6,8 @@
 
 #include "paceline/base/check.h"
 #include "paceline/decisions/control/observer.h"
+#include "paceline/formats/wire/coordinator_messages.h"
+#include "paceline/formats/wire/coordinator_orders.h"
 
 namespace paceline::coordinator_process {
 
@@ -50,15 +52,15 @@ void Coordinator::remove(Connections<Peer, Stream>& all, const typename Stream::
 }
 
 void Coordinator::received(const WorkerStream::Pointer& stream, wire::WorkerMessage message) {
-  take(coordinator::WorkerSaid{peer_of(workers_, stream), std::move(message), stream->peer()});
+  take(coordinator::WorkerSaid{peer_of(workers_, stream), wire::from_wire(message), stream->peer()});
 }
 
 void Coordinator::received(const ServerStream::Pointer& stream, wire::ServerMessage message) {
-  take(coordinator::ServerSaid{peer_of(servers_, stream), std::move(message), stream->peer()});
+  take(coordinator::ServerSaid{peer_of(servers_, stream), wire::from_wire(message), stream->peer()});
 }
 
 void Coordinator::received(const EvaluatorStream::Pointer& stream, wire::EvaluatorMessage message) {
-  take(coordinator::EvaluatorSaid{peer_of(evaluators_, stream), std::move(message), stream->peer()});
+  take(coordinator::EvaluatorSaid{peer_of(evaluators_, stream), wire::from_wire(message), stream->peer()});
 }
 
 void Coordinator::closed(const WorkerStream::Pointer& stream) {
@@ -101,10 +103,10 @@ void Coordinator::tick() {
 }
 
 template <class Peer, class Stream, class Order>
-void Coordinator::send(const Connections<Peer, Stream>& all, coordinator::Send<Peer, Order>& send) {
+void Coordinator::send(const Connections<Peer, Stream>& all, const coordinator::Send<Peer, Order>& send) {
   const auto found = all.streams.find(send.to);
   if (found == all.streams.end()) return;  // the peer has gone; the event that says so is under way
-  found->second->send(std::move(send.order));
+  found->second->send(wire::to_wire(send.order));
   if (send.last) found->second->close();
 }
 
@@ -113,9 +115,9 @@ Coordinator::Answer Coordinator::carry_out(coordinator::Action& action) {
   Answer answer;
   std::visit(
       ByType{
-          [&](coordinator::SendWorker& one) { send(workers_, one); },
-          [&](coordinator::SendServer& one) { send(servers_, one); },
-          [&](coordinator::SendEvaluator& one) { send(evaluators_, one); },
+          [&](const coordinator::SendWorker& one) { send(workers_, one); },
+          [&](const coordinator::SendServer& one) { send(servers_, one); },
+          [&](const coordinator::SendEvaluator& one) { send(evaluators_, one); },
           [&](const coordinator::HangUp& one) {
             if (const auto found = evaluators_.streams.find(one.peer); found != evaluators_.streams.end())
               found->second->close();

@@ -16,8 +16,8 @@
 #include "paceline/base/event_loop.h"
 #include "paceline/decisions/control/run_listener.h"
 #include "paceline/decisions/control/witnesses.h"
+#include "paceline/decisions/coordinator/attempt.h"
 #include "paceline/formats/wire/paceline.pb.h"
-#include "paceline/processes/coordinator/attempt.h"
 #include "paceline/processes/rpc/peer_stream.h"
 #include "paceline/records/store/checkpoint_sink.h"
 
@@ -95,7 +95,7 @@ class Coordinator final : public WorkerStream::Listener,
   template <class Gone, class Peer, class Stream>
   void remove(Connections<Peer, Stream>& all, const typename Stream::Pointer& stream);
   template <class Peer, class Stream, class Order>
-  static void send(const Connections<Peer, Stream>& all, coordinator::Send<Peer, Order>& send);
+  static void send(const Connections<Peer, Stream>& all, const coordinator::Send<Peer, Order>& send);
 
   void take(decltype(coordinator::Event::what) what);
   void carry_out(std::vector<coordinator::Action> actions);

@@ -22,8 +22,9 @@
 #include "paceline/base/listening_socket.h"
 #include "paceline/base/resident_memory.h"
 #include "paceline/base/status_macros.h"
+#include "paceline/decisions/coordinator/attempts.h"
+#include "paceline/formats/config/coordinator_settings.h"
 #include "paceline/formats/config/job_config.h"
-#include "paceline/processes/coordinator/attempts.h"
 #include "paceline/processes/coordinator_process/coordinator.h"
 #include "paceline/processes/coordinator_process/coordinator_server.h"
 #include "paceline/processes/coordinator_process/file_calls.h"
@@ -40,6 +41,7 @@
 #include "paceline/processes/runs/run_recorder.h"
 #include "paceline/records/store/run_folder.h"
 #include "paceline/records/store/run_mark.h"
+#include "paceline/records/store/state_text.h"
 #include "paceline/transport/security/token.h"
 
 namespace paceline::coordinator_process {
@@ -148,7 +150,7 @@ absl::StatusOr<coordinator::AttemptEnded> attempt(Job& job, const store::RunMark
   EventLoop loop;
   coordinator_process::Coordinator coordinator(
       loop,
-      {.attempt = {.job = job.config,
+      {.attempt = {.job = config::coordinator_settings(job.config),
                    .job_toml = job.toml,
                    .restart = restart,
                    .again = order.again,
@@ -162,6 +164,7 @@ absl::StatusOr<coordinator::AttemptEnded> attempt(Job& job, const store::RunMark
                    .awaits_copy = keeper.has_value() && restart.has_value(),
                    .mark_file = job.config.hosts > 1 && job.one_folder ? mark.file().string() : "",
                    .mark_text = mark.text(),
+                   .state_text = store::state_text(),
                    .new_key = rpc::new_link_key},
        .listeners = {recorder.get()},
        .flush_records = [&] { return keeping.flush(); },

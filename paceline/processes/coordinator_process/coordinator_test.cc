@@ -14,6 +14,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "paceline/formats/config/coordinator_settings.h"
 #include "paceline/formats/wire/paceline.grpc.pb.h"
 #include "paceline/formats/wire/wire.h"
 #include "paceline/processes/coordinator_process/coordinator_server.h"
@@ -80,7 +81,8 @@ class CoordinatorTest : public testing::Test, public store::CheckpointSink, publ
   void start(const std::string& more) {
     CoordinatorOptions options;
     options.attempt.job_toml = "name = \"small\"\nbatch = 8\n" + more;
-    options.attempt.job = config::parse_job(options.attempt.job_toml, "job.toml").value();
+    options.attempt.job =
+        config::coordinator_settings(config::parse_job(options.attempt.job_toml, "job.toml").value());
     options.listeners = {this};
     options.checkpoints = this;
     options.notice = [this](const std::string& line) { notices_.push_back(line); };

@@ -15,8 +15,8 @@
 
 #include <absl/status/status.h>
 
+#include "paceline/decisions/coordinator/restart.h"
 #include "paceline/formats/wire/paceline.pb.h"
-#include "paceline/processes/coordinator/restart.h"
 #include "paceline/processes/rpc/blocking_call.h"
 #include "paceline/records/store/checkpoint_sink.h"
 

@@ -5,7 +5,7 @@
 
 #include <absl/status/statusor.h>
 
-#include "paceline/processes/coordinator/restart.h"
+#include "paceline/decisions/coordinator/restart.h"
 #include "paceline/records/store/run_folder.h"
 
 namespace paceline::runs {

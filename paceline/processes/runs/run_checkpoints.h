@@ -9,8 +9,8 @@
 
 #include <absl/status/statusor.h>
 
+#include "paceline/decisions/coordinator/restart.h"
 #include "paceline/formats/config/job_config.h"
-#include "paceline/processes/coordinator/restart.h"
 #include "paceline/records/store/checkpoint.h"
 #include "paceline/records/store/checkpoint_sink.h"
 #include "paceline/records/store/run_folder.h"

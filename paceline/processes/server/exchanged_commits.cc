@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "paceline/base/status_macros.h"
+#include "paceline/decisions/coordinator/server_parts.h"
 #include "paceline/formats/config/server_parts.h"
 #include "paceline/formats/wire/wire.h"
 #include "paceline/processes/rpc/link_keys.h"
@@ -20,7 +21,7 @@ absl::StatusOr<exchange::Peer> peer_of(const wire::HostShard& host) {
 }
 
 // The shards of each server, as numbers.
-std::vector<std::vector<int>> numbers_of(const config::ServerShards& kept) {
+std::vector<std::vector<int>> numbers_of(const coordinator::ServerShards& kept) {
   std::vector<std::vector<int>> numbers(kept.size());
   for (const ServerId server : kept.ids()) {
     for (const ShardId shard : kept[server])
@@ -51,7 +52,7 @@ absl::StatusOr<std::unique_ptr<ExchangedCommits>> ExchangedCommits::start(
     parts.push_back(std::move(part));
   }
   std::vector<std::vector<int>> kept =
-      numbers_of(config::shards_kept(order.hosts_size(), std::max(1, order.copies())));
+      numbers_of(coordinator::shards_kept(order.hosts_size(), std::max(1, order.copies())));
   options.kept_here = kept[static_cast<std::size_t>(host)];
   const bool on_the_way = config::sums_on_the_way(job);
   if (on_the_way && host > 0) options.kept_here.push_back(0);

@@ -7,6 +7,7 @@
 
 #include "paceline/base/control_groups.h"
 #include "paceline/base/status_macros.h"
+#include "paceline/decisions/coordinator/server_parts.h"
 #include "paceline/formats/config/job_config.h"
 #include "paceline/formats/config/server_parts.h"
 #include "paceline/formats/wire/wire.h"
@@ -58,7 +59,7 @@ absl::StatusOr<KeptShards> KeptShards::start(const wire::ServerStart& order, con
     if (order.copies() > order.hosts_size() || order.shard() >= order.hosts_size())
       return absl::InternalError(
           fmt::format("the coordinator wants {} copies on {} hosts", order.copies(), order.hosts_size()));
-    const auto by_server = config::shards_kept(order.hosts_size(), order.copies());
+    const auto by_server = coordinator::shards_kept(order.hosts_size(), order.copies());
     const std::vector<ShardId>& here = by_server[ServerId(order.shard())];
     for (std::size_t copy = 1; copy < here.size(); ++copy)
       PACELINE_RETURN_IF_ERROR(shards.add(here[copy].value(), order, job, nullptr, nullptr));

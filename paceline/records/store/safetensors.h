@@ -16,7 +16,7 @@
 #include <absl/status/status.h>
 #include <absl/status/statusor.h>
 
-#include "paceline/parameters/ps/dtype.h"
+#include "paceline/parameters/ps/layout.h"
 #include "paceline/records/store/files.h"
 
 namespace paceline::store {
@@ -49,7 +49,7 @@ absl::Status write_safetensors(FileSink& file, std::span<const TensorView> tenso
 absl::Status write_safetensors(const std::filesystem::path& path, std::span<const TensorView> tensors,
                                const std::map<std::string, std::string>& metadata);
 
-// Errors: DataLoss if the file is truncated or damaged; Unimplemented if it has a type that ps/dtype.h does
+// Errors: DataLoss if the file is truncated or damaged; Unimplemented if it has a type that base/dtype.h does
 // not have.
 absl::StatusOr<SafetensorsFile> read_safetensors(const std::filesystem::path& path);
 

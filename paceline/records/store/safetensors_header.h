@@ -9,7 +9,7 @@
 
 #include <absl/status/statusor.h>
 
-#include "paceline/parameters/ps/dtype.h"
+#include "paceline/parameters/ps/layout.h"
 
 namespace paceline::store {
 
@@ -32,7 +32,7 @@ absl::StatusOr<std::string> to_text(const SafetensorsHeader& header);
 
 // Invariant of the result: the tensors ascend, each has the length of its shape and type, and together they
 // fill the bytes from 0 to the end of the last one. Errors: DataLoss; Unimplemented for a type that
-// ps/dtype.h does not have; in words that fit after "FILE: ".
+// base/dtype.h does not have; in words that fit after "FILE: ".
 absl::StatusOr<SafetensorsHeader> parse_header(const std::string& text);
 
 }  // namespace paceline::store

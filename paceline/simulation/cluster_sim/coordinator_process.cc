@@ -7,6 +7,10 @@
 
 #include "paceline/base/status_macros.h"
 #include "paceline/decisions/control/observer.h"
+#include "paceline/formats/config/coordinator_settings.h"
+#include "paceline/formats/wire/coordinator_messages.h"
+#include "paceline/formats/wire/coordinator_orders.h"
+#include "paceline/records/store/state_text.h"
 
 namespace paceline::cluster_sim {
 
@@ -131,13 +135,14 @@ void CoordinatorProcess::on(const coordinator::RunAttempt& order) {
   if (const AttemptInJournal* one = folder_.cut_short())
     before = coordinator::CutShort{one->name, *one->newest};
   coordinator::AttemptOptions options;
-  options.job = job_;
+  options.job = config::coordinator_settings(job_);
   options.job_toml = job_toml_;
   options.again = order.again;
   options.host = HostRank(host());
   options.given_up = order.given_up;
   options.only_look_without = order.only_look_without;
   options.cut_short = coordinator::cut_short_after(std::move(before), from);
+  options.state_text = store::state_text();
   options.new_key = [] { return std::string("a key"); };
   if (newest != nullptr)
     options.restart = coordinator::Restart{newest->state, newest->elapsed, newest_folder};
@@ -278,7 +283,7 @@ void CoordinatorProcess::fetch_checkpoint(const std::string& name, const std::fu
 }
 
 void CoordinatorProcess::heard(coordinator::WorkerPeer peer, wire::WorkerMessage message) {
-  take(coordinator::WorkerSaid{peer, std::move(message), "somewhere"});
+  take(coordinator::WorkerSaid{peer, wire::from_wire(message), "somewhere"});
 }
 
 void CoordinatorProcess::heard(coordinator::ServerPeer peer, wire::ServerMessage message) {
@@ -286,14 +291,14 @@ void CoordinatorProcess::heard(coordinator::ServerPeer peer, wire::ServerMessage
     if (message.has_prepared() || message.has_written()) late_ = {number_, message};
     if (message.has_started() && late_ && late_->first < number_)
       after(Milliseconds(1), [this, peer, late = std::exchange(late_, std::nullopt)->second] {
-        take(coordinator::ServerSaid{peer, late, "somewhere"});
+        take(coordinator::ServerSaid{peer, wire::from_wire(late), "somewhere"});
       });
   }
-  take(coordinator::ServerSaid{peer, std::move(message), "somewhere"});
+  take(coordinator::ServerSaid{peer, wire::from_wire(message), "somewhere"});
 }
 
 void CoordinatorProcess::heard(coordinator::EvaluatorPeer peer, wire::EvaluatorMessage message) {
-  take(coordinator::EvaluatorSaid{peer, std::move(message), "somewhere"});
+  take(coordinator::EvaluatorSaid{peer, wire::from_wire(message), "somewhere"});
 }
 
 void CoordinatorProcess::closed(coordinator::WorkerPeer peer) {
@@ -303,9 +308,7 @@ void CoordinatorProcess::closed(coordinator::WorkerPeer peer) {
   const auto still_beats = std::make_shared<std::function<void()>>();
   *still_beats = [this, peer, number = number_, still_beats] {
     if (number_ != number) return;
-    wire::WorkerMessage message;
-    message.mutable_heartbeat();
-    take(coordinator::WorkerSaid{peer, message, "nowhere"});
+    take(coordinator::WorkerSaid{peer, coordinator::Heartbeat{}, "nowhere"});
     after(kHeartbeat, *still_beats);
   };
   (*still_beats)();
@@ -353,10 +356,10 @@ void CoordinatorProcess::carry_out(std::vector<coordinator::Action> actions) {
   }
 }
 
-template <class K, class SendOne>
-void CoordinatorProcess::send(SendOne& one) {
-  const auto found = streams<K>().find(one.to);
-  if (found != streams<K>().end()) found->second->order(std::move(one.order), one.last);
+template <class K>
+void CoordinatorProcess::send(typename K::Peer to, typename K::Order order, bool last) {
+  const auto found = streams<K>().find(to);
+  if (found != streams<K>().end()) found->second->order(std::move(order), last);
 }
 
 void CoordinatorProcess::before_sending(const wire::ServerOrder& order) {
@@ -388,29 +391,29 @@ void CoordinatorProcess::begins_to_train() {
   if (see_training_) see_training_();
 }
 
-CoordinatorProcess::Answer CoordinatorProcess::on(coordinator::SendWorker& one) {
-  if (one.order.has_release() && !trained_) begins_to_train();
-  world_.trace("coordinator → worker {}: {}", one.to, one.order.ShortDebugString());
-  send<WorkerKind>(one);
+CoordinatorProcess::Answer CoordinatorProcess::on(const coordinator::SendWorker& one) {
+  const wire::WorkerOrder order = wire::to_wire(one.order);
+  if (order.has_release() && !trained_) begins_to_train();
+  world_.trace("coordinator → worker {}: {}", one.to, order.ShortDebugString());
+  send<WorkerKind>(one.to, order, one.last);
   return std::nullopt;
 }
 
-CoordinatorProcess::Answer CoordinatorProcess::on(coordinator::SendServer& one) {
-  before_sending(one.order);
-  if (break_ == Break::kForgetApply && one.order.has_apply() && world_.chance(0.1)) return std::nullopt;
-  if (!one.order.has_start())
-    world_.trace("coordinator → server {}: {}", one.to, one.order.ShortDebugString());
-  if (break_ == Break::kApplyTwice && one.order.has_apply() && world_.chance(0.1)) {
-    coordinator::SendServer copy = one;
-    send<ServerKind>(copy);
-  }
-  send<ServerKind>(one);
+CoordinatorProcess::Answer CoordinatorProcess::on(const coordinator::SendServer& one) {
+  const wire::ServerOrder order = wire::to_wire(one.order);
+  before_sending(order);
+  if (break_ == Break::kForgetApply && order.has_apply() && world_.chance(0.1)) return std::nullopt;
+  if (!order.has_start()) world_.trace("coordinator → server {}: {}", one.to, order.ShortDebugString());
+  if (break_ == Break::kApplyTwice && order.has_apply() && world_.chance(0.1))
+    send<ServerKind>(one.to, order, one.last);
+  send<ServerKind>(one.to, order, one.last);
   return std::nullopt;
 }
 
-CoordinatorProcess::Answer CoordinatorProcess::on(coordinator::SendEvaluator& one) {
-  world_.trace("coordinator → evaluator {}: {}", one.to, one.order.ShortDebugString());
-  send<EvaluatorKind>(one);
+CoordinatorProcess::Answer CoordinatorProcess::on(const coordinator::SendEvaluator& one) {
+  const wire::EvaluatorOrder order = wire::to_wire(one.order);
+  world_.trace("coordinator → evaluator {}: {}", one.to, order.ShortDebugString());
+  send<EvaluatorKind>(one.to, order, one.last);
   return std::nullopt;
 }
 

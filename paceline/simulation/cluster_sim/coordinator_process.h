@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "paceline/decisions/control/witnesses.h"
+#include "paceline/decisions/coordinator/attempt.h"
+#include "paceline/decisions/coordinator/attempts.h"
 #include "paceline/decisions/supervisor/events.h"
-#include "paceline/processes/coordinator/attempt.h"
-#include "paceline/processes/coordinator/attempts.h"
 #include "paceline/simulation/cluster_sim/disks.h"
 #include "paceline/simulation/cluster_sim/scenario.h"
 #include "paceline/simulation/cluster_sim/stream.h"
@@ -118,9 +118,9 @@ class CoordinatorProcess final : public Process,
   void tick_later();
   void take(What what);
   void carry_out(std::vector<coordinator::Action> actions);
-  Answer on(coordinator::SendWorker& send);
-  Answer on(coordinator::SendServer& send);
-  Answer on(coordinator::SendEvaluator& send);
+  Answer on(const coordinator::SendWorker& send);
+  Answer on(const coordinator::SendServer& send);
+  Answer on(const coordinator::SendEvaluator& send);
   Answer on(const coordinator::HangUp& hang_up);
   Answer on(const coordinator::Begin& begin);
   Answer on(const coordinator::Record& record);
@@ -136,8 +136,8 @@ class CoordinatorProcess final : public Process,
   Answer on(const coordinator::Tell& tell);
   Answer on(const coordinator::NothingLost&);
   Answer on(const coordinator::End&);
-  template <class K, class SendOne>
-  void send(SendOne& one);
+  template <class K>
+  void send(typename K::Peer to, typename K::Order order, bool last);
   void before_sending(const wire::ServerOrder& order);
   void begins_to_train();
   void enough_hosts();

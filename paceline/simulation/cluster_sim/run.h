@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "paceline/processes/coordinator/phase.h"
+#include "paceline/decisions/coordinator/phase.h"
 #include "paceline/simulation/cluster_sim/scenario.h"
 
 namespace paceline::cluster_sim {

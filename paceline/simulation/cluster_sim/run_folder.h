@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "paceline/decisions/control/controller_state.h"
-#include "paceline/processes/coordinator/restart.h"
+#include "paceline/decisions/coordinator/restart.h"
 
 namespace paceline::cluster_sim {
 

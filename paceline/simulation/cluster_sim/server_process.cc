@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "paceline/formats/config/server_parts.h"
+#include "paceline/decisions/coordinator/server_parts.h"
 #include "paceline/simulation/cluster_sim/worker_process.h"
 
 namespace paceline::cluster_sim {
@@ -148,7 +148,7 @@ void ServerProcess::start(const wire::ServerStart& order) {
   std::vector<int> here{place_in_job_};
   if (order.copies() > 1) {
     here.clear();
-    const config::ServerShards kept = config::shards_kept(order.hosts_size(), order.copies());
+    const coordinator::ServerShards kept = coordinator::shards_kept(order.hosts_size(), order.copies());
     for (const ShardId shard : kept[ServerId(place_in_job_)]) here.push_back(shard.value());
   }
   wire::ServerMessage message;

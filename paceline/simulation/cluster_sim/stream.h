@@ -5,7 +5,8 @@
 #include <memory>
 #include <utility>
 
-#include "paceline/processes/coordinator/events.h"
+#include "paceline/decisions/coordinator/events.h"
+#include "paceline/formats/wire/paceline.pb.h"
 #include "paceline/simulation/cluster_sim/connection.h"
 
 namespace paceline::cluster_sim {

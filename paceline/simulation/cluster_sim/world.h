@@ -12,7 +12,7 @@
 #include <fmt/format.h>
 
 #include "paceline/base/rng.h"
-#include "paceline/processes/coordinator/actions.h"
+#include "paceline/decisions/coordinator/actions.h"
 
 namespace paceline::cluster_sim {
 

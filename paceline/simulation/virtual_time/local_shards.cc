@@ -11,9 +11,7 @@ namespace paceline::virtual_time {
 
 absl::StatusOr<LocalShards> LocalShards::create(const config::JobConfig& job, const ps::Layout& layout) {
   PACELINE_RETURN_IF_ERROR(ps::check_groups(layout, job.groups));
-  PACELINE_ASSIGN_OR_RETURN(
-      const auto parts,
-      config::server_parts(layout, job.servers, config::spread_of(job), job.optimizer.kind));
+  PACELINE_ASSIGN_OR_RETURN(const auto parts, config::server_parts(job, layout));
   constexpr int kReaders = 1;
   constexpr int kKept = 1;
   constexpr int kThreads = 1;

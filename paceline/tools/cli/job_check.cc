@@ -68,7 +68,7 @@ std::string bytes_in_words(std::int64_t bytes) {
 absl::Status check_sizes(const config::JobConfig& job, const ps::Layout& layout, std::int64_t samples) {
   PACELINE_RETURN_IF_ERROR(check_batches(job, samples));
   PACELINE_RETURN_IF_ERROR(ps::check_groups(layout, job.groups));
-  return config::server_parts(layout, job.servers, config::spread_of(job), job.optimizer.kind).status();
+  return config::server_parts(job, layout).status();
 }
 
 absl::Status check_memory(const config::JobConfig& job, const ps::Layout& layout,
@@ -88,9 +88,7 @@ absl::Status check_memory(const config::JobConfig& job, const ps::Layout& layout
 
 absl::Status check_file_size(const config::JobConfig& job, const ps::Layout& layout, std::int64_t limit,
                              bool in_virtual_time) {
-  PACELINE_ASSIGN_OR_RETURN(
-      const auto parts,
-      config::server_parts(layout, job.servers, config::spread_of(job), job.optimizer.kind));
+  PACELINE_ASSIGN_OR_RETURN(const auto parts, config::server_parts(job, layout));
   std::int64_t board = 0;
   for (const ps::Layout& part : parts) board = std::max(board, board_bytes(job, part, in_virtual_time));
   const std::int64_t need = std::max(4 * layout.size(), board);

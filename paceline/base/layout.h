@@ -1,0 +1,88 @@
+// How a model lies in flat float32 memory: the tensors in order, each at an offset of its own. Workers,
+// servers and checkpoints all read the same layout, so a weight has one address everywhere.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "paceline/base/dtype.h"
+
+namespace paceline {
+
+// A parameter gets a gradient and an optimizer step. A statistic (batch-norm running mean or variance) is
+// averaged over the members of a commit instead. A constant (a frozen parameter, a buffer of integers) never
+// changes: its bytes are opaque, and are only ever copied.
+enum class TensorKind { kParameter, kStatistic, kConstant };
+
+struct TensorSpec {
+  std::string name;  // the model's own name for it, "layer1.0.conv1.weight"
+  TensorKind kind = TensorKind::kParameter;
+  std::vector<std::int64_t> shape;  // in elements
+  std::int64_t offset = 0;          // in floats from the start of the flat memory
+  // In floats: as many as elements; a constant's bytes, the last float filled up with zeros.
+  std::int64_t size = 0;
+  Dtype dtype = Dtype::kFloat32;  // in the program; in this memory it is a constant's alone
+
+  friend bool operator==(const TensorSpec&, const TensorSpec&) = default;
+};
+
+// Invariant: tensors do not overlap, offsets ascend and are multiples of kAlignment, and the padding
+// between them is never read for its value.
+class Layout {
+ public:
+  static constexpr std::int64_t kAlignment = 16;  // floats: one cache line
+
+  void add(std::string name, TensorKind kind, std::vector<std::int64_t> shape, Dtype dtype = Dtype::kFloat32);
+
+  const std::vector<TensorSpec>& tensors() const { return tensors_; }
+  // In floats, padding included.
+  std::int64_t size() const { return size_; }
+
+  // Neighbouring tensors of one kind, padding included.
+  struct Run {
+    TensorKind kind;
+    std::int64_t begin;  // floats [begin, end)
+    std::int64_t end;
+  };
+  // The runs cover the layout.
+  std::vector<Run> runs() const;
+  // Floats that commits change: the runs but those of constants, neighbours together.
+  struct Range {
+    std::int64_t begin;  // floats [begin, end)
+    std::int64_t end;
+    friend bool operator==(const Range&, const Range&) = default;
+  };
+  std::vector<Range> moving() const;
+
+  // The layout of floats [begin, end) of the flat memory, from 0 again. A tensor that lies only partly in it
+  // is there as a flat piece: "weight@4096", of shape {elements}, is what follows the first 4096 floats of
+  // "weight". Requires: multiples of kAlignment, within the layout.
+  Layout part(std::int64_t begin, std::int64_t end) const;
+
+  // Cuts the layout into `count` parts, one per shard, which lie one after the other in the whole.
+  // Of whole tensors, of about equal bytes: fewer parts than asked for when there are fewer tensors.
+  std::vector<Layout> split(int count) const;
+  // Parts of equal size, to one kAlignment, wherever that cuts: fewer parts when there are fewer cache lines.
+  std::vector<Layout> split_evenly(int count) const;
+
+  friend bool operator==(const Layout&, const Layout&) = default;
+
+ private:
+  std::vector<TensorSpec> tensors_;
+  std::int64_t size_ = 0;
+};
+
+// The tensor that a name of Layout::part() speaks of, and where in it its piece begins.
+struct PieceName {
+  std::string tensor;
+  std::int64_t begin = 0;  // in floats
+  bool whole = true;
+};
+PieceName piece_named(const std::string& name);
+
+// Copies the bytes of the constants of one flat memory into another of the same layout, and nothing else.
+void copy_constants(std::span<const Layout::Run> runs, std::span<const float> from, std::span<float> to);
+
+}  // namespace paceline

@@ -1,0 +1,83 @@
+#include "paceline/decisions/coordinator/job_facts.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "paceline/base/printable.h"
+#include "paceline/base/status_macros.h"
+
+namespace paceline::coordinator {
+
+absl::Status JobFacts::agrees(const std::string& worker, const WorkerAttached& attached) const {
+  if (attached.dataset_size != first_.dataset_size) {
+    return absl::InvalidArgumentError(fmt::format("{} has a data set of {} samples, the others one of {}",
+                                                  worker, attached.dataset_size, first_.dataset_size));
+  }
+  if (!(attached.layout == first_.layout))
+    return absl::InvalidArgumentError(fmt::format("{} built another model than the others", worker));
+  const std::string& known = first_.data_digest;
+  if (!known.empty() && !attached.data_digest.empty() && attached.data_digest != known) {
+    return absl::InvalidArgumentError(
+        fmt::format("{} has other data than the others: its digest is '{}', theirs '{}'", worker,
+                    printable(attached.data_digest), printable(known)));
+  }
+  PACELINE_RETURN_IF_ERROR(states_agree(worker, attached));
+  return frozen_agree(worker, attached);
+}
+
+absl::Status JobFacts::states_agree(const std::string& worker, const WorkerAttached& attached) const {
+  if (!first_.first_state || !attached.first_state || *attached.first_state == *first_.first_state)
+    return absl::OkStatus();
+  return absl::InvalidArgumentError(fmt::format(
+      "{} {} the others; before join(), load the same checkpoint into the optimizer in every worker, "
+      "whatever its host",
+      worker,
+      *attached.first_state == 0 ? "has an optimizer without a state, unlike"
+      : *first_.first_state == 0 ? "has an optimizer with a state, unlike"
+                                 : "has another state of its optimizer than"));
+}
+
+absl::Status JobFacts::frozen_agree(const std::string& worker, const WorkerAttached& attached) const {
+  const auto& known = first_.frozen;
+  const bool same_names =
+      std::equal(known.begin(), known.end(), attached.frozen.begin(), attached.frozen.end(),
+                 [](const auto& one, const auto& other) { return one.name == other.name; });
+  if (!same_names)
+    return absl::InvalidArgumentError(
+        fmt::format("{} froze other tensors of the model than the others", worker));
+  std::string first;
+  int others = 0;
+  for (std::size_t i = 0; i < known.size(); ++i) {
+    const std::string &here = attached.frozen[i].digest, &there = known[i].digest;
+    if (here.empty() || there.empty() || here == there) continue;
+    if (others++ == 0) first = printable(known[i].name);
+  }
+  if (others == 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(fmt::format(
+      "{} has other values of '{}'{} than the others, and it is frozen: before join(), load the same file in "
+      "every worker, or seed the model (torch.manual_seed) before you build it; or give all of them one "
+      "file with --set model.weights=FILE",
+      worker, first, others > 1 ? fmt::format(" and {} more tensors", others - 1) : ""));
+}
+
+std::string JobFacts::card(const JobSettings& job) const {
+  const bool one_card = job.devices.size() == 1 || first_.cards == 1;
+  return one_card && job.card_possible ? first_.card : "";
+}
+
+std::vector<std::string> JobFacts::other_constants(const WorkerAttached& attached) const {
+  const auto& known = first_.constants;
+  std::vector<std::string> others;
+  std::size_t constant = 0;
+  for (const TensorSpec& tensor : attached.layout.tensors()) {
+    if (tensor.kind != TensorKind::kConstant) continue;
+    const bool comparable = constant < known.size() && constant < attached.constants.size();
+    if (comparable && known[constant] != attached.constants[constant])
+      others.push_back(printable(tensor.name));
+    ++constant;
+  }
+  return others;
+}
+
+}  // namespace paceline::coordinator

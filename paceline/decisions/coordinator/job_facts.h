@@ -1,0 +1,36 @@
+// The data and the model that the first worker reported. All others have to report the same. Pure.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <absl/status/status.h>
+#include "paceline/decisions/coordinator/job_settings.h"
+#include "paceline/decisions/coordinator/messages.h"
+
+namespace paceline::coordinator {
+
+class JobFacts {
+ public:
+  explicit JobFacts(WorkerAttached first) : first_(std::move(first)) {}
+
+  // Errors: InvalidArgument when that worker has other data, built another model, has other values in a frozen tensor, or
+  // brings another state of the optimizer.
+  absl::Status agrees(const std::string& worker, const WorkerAttached& attached) const;
+  // The card whose memory shards should be in; empty: in the host's memory. Devices that might use several cards
+  // are better served from the host's memory.
+  std::string card(const JobSettings& job) const;
+  // The names of constants that have other values in that worker. All workers use one worker's constants, so
+  // the run works; but a person may have loaded the wrong file.
+  std::vector<std::string> other_constants(const WorkerAttached& attached) const;
+
+ private:
+  absl::Status states_agree(const std::string& worker, const WorkerAttached& attached) const;
+  absl::Status frozen_agree(const std::string& worker, const WorkerAttached& attached) const;
+
+  const WorkerAttached first_;
+};
+
+}  // namespace paceline::coordinator

@@ -1,0 +1,82 @@
+#include "paceline/decisions/coordinator/timed_controller.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "paceline/base/status_macros.h"
+
+namespace paceline::coordinator {
+
+namespace {
+
+bool is_commit(const control::Order& order) { return std::holds_alternative<control::CommitRecord>(order); }
+
+TimedController::ReleasedNext released_by(std::span<const control::Order> orders) {
+  TimedController::ReleasedNext released;
+  for (const control::Order& order : orders) {
+    if (const auto* release = std::get_if<control::Release>(&order)) released.insert(release->replica);
+  }
+  return released;
+}
+
+}  // namespace
+
+TimedController::TimedController(const control::ControllerConfig& config,
+                                 std::unique_ptr<policy::SyncPolicy> policy, Outbox& out, CarryOut carry_out,
+                                 bool records_first, std::unique_ptr<control::Replanner> replanner)
+    : controller_(config, std::move(policy), std::move(replanner)),
+      out_(out),
+      carry_out_(std::move(carry_out)),
+      records_first_(records_first) {}
+
+absl::Status TimedController::restore(const control::ControllerState& state, Duration elapsed) {
+  PACELINE_RETURN_IF_ERROR(controller_.restore(state));
+  elapsed_before_ = elapsed;
+  return absl::OkStatus();
+}
+
+Time TimedController::time(SteadyTime at) const {
+  Time time = Time{} + elapsed_before_;
+  if (started_) time += at - *started_;
+  return time;
+}
+
+absl::Status TimedController::take(SteadyTime at, decltype(control::Fact::what) what) {
+  if (ended_) return absl::OkStatus();
+  control::Fact fact{time(at), std::move(what)};
+  std::vector<control::Order> orders;
+  PACELINE_RETURN_IF_ERROR(controller_.handle(fact, orders));
+  if (controller_.started() && !started_) started_ = at;
+  // Peers come first, because they wait for their orders and the recorder does not. But the end of the run
+  // waits for the records. A commit waits too, if servers may still have it when only the records of this
+  // process are left.
+  const bool records_first = records_first_ && std::any_of(orders.begin(), orders.end(), is_commit);
+  if (records_first) {
+    out_.put(Record{fact, orders});
+    out_.put(FlushRecords{});
+  }
+  const bool finished = controller_.finished();
+  for (auto left = std::span<const control::Order>(orders); !left.empty(); left = left.subspan(1)) {
+    if (!std::holds_alternative<control::Finish>(left.front())) carry_out(left.front(), left.subspan(1));
+  }
+  std::optional<control::Order> last;
+  if (finished) last = orders.back();
+  if (!records_first) out_.put(Record{std::move(fact), std::move(orders)});
+  if (!finished) return absl::OkStatus();
+  end();
+  carry_out(*last, {});
+  return absl::OkStatus();
+}
+
+void TimedController::carry_out(const control::Order& order, std::span<const control::Order> later) {
+  if (const auto* wake = std::get_if<control::WakeAt>(&order)) {
+    out_.put(WakeUp{*started_ + (wake->at.time_since_epoch() - elapsed_before_)});
+  } else if (const auto* search = std::get_if<control::SearchPlan>(&order)) {
+    out_.put(*search);
+  } else {
+    carry_out_(order, is_commit(order) ? released_by(later) : ReleasedNext{});
+  }
+}
+
+}  // namespace paceline::coordinator

@@ -1,0 +1,43 @@
+#include "paceline/formats/config/coordinator_settings.h"
+
+#include "paceline/formats/config/planning.h"
+#include "paceline/formats/config/server_parts.h"
+#include "paceline/parameters/ps/parameter_groups.h"
+
+namespace paceline::config {
+
+coordinator::JobSettings coordinator_settings(const JobConfig& job) {
+  coordinator::JobSettings settings;
+  for (const DeviceConfig& device : job.devices)
+    settings.devices.push_back({device.name, HostPlace(device.host.value_or(0))});
+  settings.left_out = job.left_out;
+  settings.hosts = job.hosts;
+  settings.ranks = job.ranks;
+  settings.without = job.without;
+  settings.host_patience_s = job.host_patience_s;
+  settings.servers = job.servers;
+  settings.spread = spread_of(job);
+  settings.copies = job.copies;
+  settings.whole_tensors = ps::is_tensorwise(job.optimizer.kind);
+  settings.clips = job.optimizer.clip > 0;
+  settings.seal = job.seal;
+  settings.card_possible = !why_not_on_card(job);
+  settings.card_required = job.memory == ShardMemory::kGpu;
+  // On several hosts, servers add what passes (exchange/commit_exchange.h).
+  settings.sums_in_memory = job.reduce_in_group && job.hosts == 1;
+  settings.sends_early = sends_early(job);
+  settings.has_program = job.program.has_value();
+  settings.reject_outliers = job.reject_outliers;
+  settings.evaluates = job.evaluates;
+  if (job.stop_at_target) settings.stop_at = job.target;
+  settings.plan = job.parallel.plan;
+  settings.replanner = replanner_options(job, RunTime::kWall);
+  settings.policy = job.policy;
+  settings.controller = [job](std::int64_t dataset_size) { return controller_config(job, dataset_size); };
+  settings.check_model = [groups = job.groups](const Layout& layout) {
+    return ps::check_groups(layout, groups);
+  };
+  return settings;
+}
+
+}  // namespace paceline::config
