@@ -86,8 +86,11 @@ def check_trainable(inventory: Inventory) -> None:
         if entry.tensor.requires_grad:
             raise PacelineError(
                 f"{entry.name} was frozen at join() and wants a gradient now; "
-                "let all parameters that will be trained want one at join(), and freeze after it"
+                "let this job end before that step, and begin a second one with its exported weights "
+                f"(--set model.weights=FILE) and {entry.name} unfrozen before join()"
             )
+    for check in inventory.after_backward:
+        check()
 
 
 def dense(gradient: torch.Tensor | None) -> torch.Tensor | None:

@@ -21,6 +21,7 @@ from .devices import is_stand_in
 from .errors import PacelineError
 from .evaluation import takes_model
 from .failures import where_in
+from .freezing import Freezing
 from .frozen import Frozen
 from .host_binding import HostBinding
 from .inventory import Inventory, take_inventory
@@ -28,7 +29,8 @@ from .job import Job
 from .loading import Drawn, Load, make_loader, to_device
 from .memories import CUDA, Memories
 from .optimizer_guard import OptimizerGuard
-from .optimizers import read_optimizer, state_not_taken
+from .optimizer_state import read_state
+from .optimizers import read_optimizer
 from .peft_names import peft_names
 from .reporting import reporter
 from .resident_binding import ResidentBinding
@@ -83,6 +85,7 @@ def enlist(session: Session, model: nn.Module, train_set: Any, wishes: Wishes) -
     message = None
     if session.role != "follower":
         message = _model_message(session, inventory, frozen, train_set, samples, wishes)
+    inventory.after_backward.append(Freezing(inventory, wishes.optimizer).check)
     cuts = None
     if session.stages and message is not None and session.role != "evaluator":
         try:
@@ -331,10 +334,11 @@ def _model_message(
     optimizer = read_optimizer(wishes.optimizer, inventory, wishes.schedule is not None, wishes.clip)
     if optimizer:
         message["optimizer"] = optimizer
-    if session.role == "probe" and wishes.optimizer is not None:
-        not_taken = state_not_taken(wishes.optimizer)
-        if not_taken:
-            message["note"] = f"{message['where']}: {not_taken}"
+    state = None if wishes.optimizer is None else read_state(wishes.optimizer, inventory)
+    if state is not None and state.steps > 0:
+        message["optimizer_state"] = state.message()
+    elif state is not None and session.role == "probe":
+        message["note"] = f"{message['where']}: {state.not_taken}"
     if wishes.schedule is not None:
         schedule = _schedule(session, samples, wishes)
         if schedule is not None:

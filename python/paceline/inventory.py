@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Callable
 
 import torch
 from torch import nn
@@ -85,6 +85,7 @@ class Inventory:
     entries: list[Entry]  # parameters (of whole models those of bfloat16 first), then statistics, then constants
     frozen: list[Entry]
     aliases: list[tuple[str, str]]
+    after_backward: list[Callable[[], None]] = field(default_factory=list)  # raise an error
 
     def lay_out(self, memories: Memories) -> None:
         """Each tensor has the type that it has in memory."""

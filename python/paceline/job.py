@@ -11,7 +11,6 @@ import torch
 from torch import nn
 
 from . import memory_short
-from .binding import write_initial
 from .binding_by_memory import BindingByMemory
 from .channel import Message
 from .errors import PacelineError
@@ -27,6 +26,7 @@ from .measures import metrics as checked
 from .memories import Memories
 from .micro_batches import MicroBatches, cut
 from .optimizer_guard import OptimizerGuard
+from .optimizer_state import write_first
 from .reporting import reporter
 from .seeding import seed_step
 from .session import Session
@@ -254,8 +254,8 @@ class Job:
         elif kind == "unmap":
             self._memories.unmap(message)
             self._binding.forget()
-        elif kind == "initial":
-            write_initial(self._inventory, self._memories, message["to"])
+        elif kind in ("initial", "optimizer_state"):
+            write_first(self._inventory, self._memories, self._guard.optimizer, message)
             self._send({"type": "done"})
         elif kind == "expect":
             if self._loader is not None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any, Callable
 
 import torch
 
 from .errors import PacelineError
+from .optimizer_state import keeps_state
 
 # Entries of a parameter group, beside its rate, that join() reads.
 _NUMBERS = ("weight_decay", "momentum", "betas", "alpha", "eps", "nesterov", "beta2_decay", "d")
@@ -27,8 +29,13 @@ class OptimizerGuard:
         self._read = [_numbers(group) for group in groups]
         self._counts = [len(group["params"]) for group in groups]
         if optimizer is not None:
+            _refuse_hooks(optimizer)
             self._replace("step", self._step())
             self._replace("zero_grad", self._zero_grad(optimizer.zero_grad))
+            self._replace("load_state_dict", _refuse_to_load)
+            # This one stays after the job: an optimizer that is saved then has no moments either.
+            if any(keeps_state(optimizer, group) for group in groups):
+                optimizer.state_dict = _without_moments(optimizer.state_dict)
         elif scaler is not None:
             raise PacelineError("scaler= needs optimizer= too, by which it keeps its state; give join() optimizer=")
 
@@ -36,12 +43,18 @@ class OptimizerGuard:
         """Raises an error for a value that the servers do not get, or a parameter that they do not train."""
         if self._optimizer is None:
             return
+        _refuse_hooks(self._optimizer)
         groups = self._optimizer.param_groups
         counts = [len(group["params"]) for group in groups]
         if counts != self._counts:
             raise PacelineError(
                 f"the optimizer had {_in_words(self._counts)} at join() and has {_in_words(counts)} now, and the "
-                "servers train the first; give the optimizer all of them before join()"
+                + (
+                    "servers train the first; give the optimizer all of them before join()"
+                    if sum(counts) > sum(self._counts)
+                    else "servers train all of the first; let this job end before, and begin a second one with its "
+                    "exported weights (--set model.weights=FILE) and this optimizer"
+                )
             )
         rates = self._scheduled_rates()
         for number, (read, group) in enumerate(zip(self._read, groups)):
@@ -90,6 +103,10 @@ class OptimizerGuard:
         return not self._finite
 
     @property
+    def optimizer(self) -> Any:
+        return self._optimizer
+
+    @property
     def has_scaler(self) -> bool:
         return self._scaler is not None
 
@@ -130,6 +147,40 @@ class OptimizerGuard:
             self.zeroed()
 
         return zero_grad
+
+
+def _refuse_hooks(optimizer: Any) -> None:
+    for when, place in (("pre", "before"), ("post", "behind")):
+        if getattr(optimizer, f"_optimizer_step_{when}_hooks", None):
+            raise PacelineError(
+                f"the optimizer has a hook of its step (register_step_{when}_hook), which nobody calls, as the "
+                f"servers step; do its work in the loop, {place} job.step(loss)"
+            )
+
+
+def _refuse_to_load(*_: Any, **__: Any) -> None:
+    raise PacelineError(
+        "optimizer.load_state_dict() was called after join(), and the servers step with the state that join() got; "
+        "load it before join()"
+    )
+
+
+def _without_moments(original: Any) -> Any:
+    said = False
+
+    def state_dict(*words: Any, **named: Any) -> Any:
+        nonlocal said
+        if not said:
+            said = True
+            print(
+                "paceline: optimizer.state_dict() does not have the moments of this job, which the servers keep; to "
+                "train on from this job, go on with its run (--resume), whose checkpoints have them",
+                file=sys.stderr,
+                flush=True,
+            )
+        return original(*words, **named)
+
+    return state_dict
 
 
 def _is_torchs_own(scheduler: Any) -> bool:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Callable
 
-import torch
-
 from .errors import PacelineError, kind_of
 from .inventory import PARAMETER, Inventory
 
@@ -36,10 +34,7 @@ def read_optimizer(optimizer: Any, inventory: Inventory, scheduled: bool, clip: 
         numbers = _numbers_of(optimizer)
         _refuse_differences(groups)
         if not scheduled and any("initial_lr" in group for group in groups):
-            raise PacelineError(
-                "the optimizer has a scheduler, which join() was not given, so its rate would not change; "
-                'write schedule= (and schedule_per="step" if it counts steps)'
-            )
+            raise PacelineError(_no_schedule(optimizer))
         rates = [_rate(group, scheduled) for group in groups]
         base = next((rate for rate in rates if rate > 0), None)
         if base is None:
@@ -58,20 +53,16 @@ def read_optimizer(optimizer: Any, inventory: Inventory, scheduled: bool, clip: 
     return message
 
 
-def state_not_taken(optimizer: Any) -> str:
-    """A line for the person if the optimizer has been stepped, or has loaded a state; else empty."""
-    kept = {name for state in optimizer.state.values() for name, value in state.items() if _is_something(value)}
-    if not kept:
-        return ""
+def _no_schedule(optimizer: Any) -> str:
+    """A loaded state has an initial_lr, too, if the program that saved it had a scheduler."""
+    way = 'write schedule= (and schedule_per="step" if it counts steps)'
+    step = optimizer.step
+    if hasattr(step, "_wrapped_by_lr_sched") or hasattr(step, "_with_counter"):  # the latter before PyTorch 2.4
+        return f"the optimizer has a scheduler, which join() was not given, so its rate would not change; {way}"
     return (
-        f"the optimizer given to join() has a state ({', '.join(sorted(kept))}), from steps or load_state_dict(), "
-        "and the servers begin without one: only the weights are taken. To go on with moments, go on with a run of "
-        "Paceline (--resume), whose checkpoints have them"
+        "the optimizer's groups have an initial_lr, from a scheduler or from a loaded state of an optimizer that had "
+        f"one, and join() was not given a scheduler; {way}, or group.pop('initial_lr') in each group to keep the rate"
     )
-
-
-def _is_something(value: Any) -> bool:
-    return bool(value.detach().any()) if isinstance(value, torch.Tensor) else bool(value)
 
 
 def _rate(group: Group, scheduled: bool) -> float:

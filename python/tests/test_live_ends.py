@@ -140,22 +140,6 @@ def test_a_program_that_fails_after_its_loop_says_where(tmp_path: Path) -> None:
     assert f"train.py:{last}: ValueError: no room (after the job was over)" in ended.stderr
 
 
-STEPPED = """
-for p in model.parameters():
-    p.grad = torch.ones_like(p)
-optimizer.step()
-"""
-
-
-def test_a_state_of_the_optimizer_that_is_not_taken_is_named_at_the_start(tmp_path: Path) -> None:
-    lines = program().replace("average =", STEPPED + "average =", 1)
-    ended = train(tmp_path, lines, 1)
-    assert ended.returncode == 0, ended.stderr
-    assert "the optimizer given to join() has a state (momentum_buffer)" in ended.stderr
-    assert "train.py:" in ended.stderr.split(": the optimizer given")[0]
-    assert "--resume" in ended.stderr
-
-
 OVERRIDDEN = """
 class Own(nn.Sequential):
     def state_dict(self, *words, **named):

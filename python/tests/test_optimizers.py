@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import io
 from typing import Any
 
 import pytest
@@ -192,6 +193,23 @@ def test_with_a_scheduler_its_first_rate_is_not_the_optimizers() -> None:
     assert read(net, optimizer, scheduled=True)["lr"] == 0.5
 
 
+def test_a_rate_of_a_scheduler_that_is_not_given_is_refused() -> None:
+    net = model()
+    scheduled = torch.optim.Adam(net.parameters())
+    torch.optim.lr_scheduler.ExponentialLR(scheduled, 0.5)
+    with pytest.raises(PacelineError, match="the optimizer has a scheduler, which join.. was not given"):
+        read(net, scheduled)
+    loaded = torch.optim.Adam(net.parameters())
+    loaded.load_state_dict(scheduled.state_dict())
+    with pytest.raises(
+        PacelineError, match="an initial_lr, from .* a loaded state .*group.pop.'initial_lr'. in each"
+    ):
+        read(net, loaded)
+    for group in loaded.param_groups:
+        group.pop("initial_lr")
+    assert read(net, loaded)["lr"] == 0.001
+
+
 def test_the_guard() -> None:
     net = model()
     optimizer = torch.optim.SGD(net.parameters(), lr=0.5)
@@ -339,6 +357,55 @@ def test_what_the_optimizer_gets_after_join_is_not_trained_in_silence() -> None:
     optimizer.param_groups[0]["params"].append(net[1].bias)
     with pytest.raises(PacelineError, match="give the optimizer all of them before join"):
         guard.check()
+
+
+def test_a_parameter_that_leaves_the_optimizer_after_join_is_not_trained_on_in_silence() -> None:
+    optimizer = torch.optim.SGD(model().parameters(), lr=0.5)
+    guard = OptimizerGuard(optimizer, None)
+    optimizer.param_groups[0]["params"].pop()
+    with pytest.raises(
+        PacelineError, match="4 parameters at join.. and has .* 3 param.*; let this job end before, and"
+    ):
+        guard.check()
+
+
+@pytest.mark.skipif(OLD, reason="this PyTorch's optimizers have no hooks")
+def test_hooks_of_a_step_are_refused_before_join_and_after_it() -> None:
+    optimizer = torch.optim.Adam(model().parameters())
+    guard = OptimizerGuard(optimizer, None)
+    guard.check()
+    optimizer.register_step_pre_hook(lambda *_: None)
+    with pytest.raises(PacelineError, match="step_pre_hook., which nobody calls.*in the loop, before job.step"):
+        guard.check()
+    optimizer = torch.optim.Adam(model().parameters())
+    optimizer.register_step_post_hook(lambda *_: None)
+    with pytest.raises(PacelineError, match="step_post_hook., which nobody calls.*in the loop, behind job.step"):
+        OptimizerGuard(optimizer, None)
+
+
+def test_a_state_that_is_loaded_after_join_is_refused() -> None:
+    optimizer = torch.optim.Adam(model().parameters())
+    state = optimizer.state_dict()
+    guard = OptimizerGuard(optimizer, None)
+    with pytest.raises(PacelineError, match="load_state_dict.. was called after join.*; load it before join"):
+        optimizer.load_state_dict(state)
+    guard.release()
+    optimizer.load_state_dict(state)
+
+
+def test_a_state_that_is_saved_says_once_that_it_has_no_moments(capsys: pytest.CaptureFixture[str]) -> None:
+    optimizer = torch.optim.Adam(model().parameters())
+    guard = OptimizerGuard(optimizer, None)
+    guard.release()
+    for _ in range(2):
+        assert set(optimizer.state_dict()) == {"state", "param_groups"}
+    said = capsys.readouterr().err
+    assert said.count("optimizer.state_dict() does not have the moments of this job") == 1
+    torch.save(optimizer, io.BytesIO())
+    optimizer = torch.optim.SGD(model().parameters(), lr=0.5)
+    OptimizerGuard(optimizer, None)
+    optimizer.state_dict()
+    assert not capsys.readouterr().err
 
 
 def scaler() -> Any:

@@ -132,6 +132,13 @@ class Engine {
   virtual std::int64_t units() const { return 1; }
   // The values that the model begins with, to layout().size() floats; padding is zero.
   virtual absl::Status initial_weights(std::span<float> out) = 0;
+  // How many updates the program's optimizer had made before the job; 0: it has no state.
+  virtual double first_steps() const { return 0; }
+  // Writes the state of the program's optimizer to `out`: the streams of ps::OptimizerState, one behind the other, each
+  // of layout().size() floats; padding is zero. Requires: first_steps() > 0.
+  virtual absl::Status first_state(std::span<float> /*out*/) {
+    return absl::UnimplementedError("this model brings no state of an optimizer");
+  }
 
   // Pointers into this memory may come from now on, until it is forgotten. From any thread.
   virtual void share(const Memory&) {}

@@ -299,6 +299,12 @@ std::string initial_line(std::span<const PlacedRun> to) {
   return line({{"type", "initial"}, {"to", json_of(to)}});
 }
 
+std::string optimizer_state_line(std::span<const std::vector<PlacedRun>> to) {
+  json streams = json::array();
+  for (const std::vector<PlacedRun>& stream : to) streams.push_back(json_of(stream));
+  return line({{"type", "optimizer_state"}, {"to", streams}});
+}
+
 std::string expect_line(std::span<const engine::Batch> batches, std::int64_t dropped) {
   json all = json::array();
   for (const engine::Batch& batch : batches) {

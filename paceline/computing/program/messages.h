@@ -65,6 +65,8 @@ std::string layout_line(const ps::Layout& layout);
 std::string map_line(std::int64_t memory, const engine::Memory& mapped);
 std::string unmap_line(std::int64_t memory);
 std::string initial_line(std::span<const PlacedRun> to);
+// One list of places for each stream of the optimizer's state.
+std::string optimizer_state_line(std::span<const std::vector<PlacedRun>> to);
 // `dropped`: these batches come behind those of the last line without its first ones, so many; -1: they replace all.
 std::string expect_line(std::span<const engine::Batch> batches, std::int64_t dropped = -1);
 // engine::Weights says what these two are.
@@ -134,9 +136,10 @@ struct Model {
   std::int64_t prefetch = 0;
   std::string card;  // engine::Engine::card() says what these two are
   std::int32_t cards = 0;
-  bool words = false;     // its steps can have Words
-  bool bfloat16 = false;  // the leading parameters of bfloat16 may be narrow tensors
-  bool last = false;      // the program wants the job's last weights
+  bool words = false;      // its steps can have Words
+  bool bfloat16 = false;   // the leading parameters of bfloat16 may be narrow tensors
+  bool last = false;       // the program wants the job's last weights
+  double first_steps = 0;  // engine::Engine::first_steps() says what this is
   std::vector<std::string> sets;
   std::vector<Unit> units;                                   // none: the program computes whole models
   std::string uncut;                                         // why it does

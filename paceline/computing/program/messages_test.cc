@@ -255,6 +255,42 @@ TEST(Answers, AModelAsksInToml) {
                   "schedule.shape=\"table\"", "schedule.table=[[0, 1], [2.5, 0.1]]"));
 }
 
+TEST(Answers, AModelsNoteIsOneLine) {
+  const auto note_of = [](const std::string& note) {
+    const auto answer =
+        parse_answer(model_of(R"([{"name":"w","shape":[2]}])", R"(,"samples":10,"note":)" + note));
+    return std::get<Model>(answer.value()).note;
+  };
+  EXPECT_EQ(note_of(R"("train.py:3: the optimizer has a state")"), "train.py:3: the optimizer has a state");
+  EXPECT_THAT(note_of(R"("two\nlines")"), Not(HasSubstr("\n")));
+  EXPECT_EQ(note_of("7"), "") << "a note is a text";
+}
+
+TEST(Answers, AModelSaysTheStepsOfItsOptimizersState) {
+  const auto steps_of = [](const std::string& state) {
+    return parse_answer(
+        model_of(R"([{"name":"w","shape":[2]}])", R"(,"samples":10,"optimizer_state":)" + state));
+  };
+  EXPECT_EQ(std::get<Model>(steps_of(R"({"steps":7})").value()).first_steps, 7);
+  EXPECT_EQ(std::get<Model>(steps_of("null").value()).first_steps, 0);
+  for (const char* wrong : {"7", "{}", R"({"steps":0})", R"({"steps":-1})", R"({"steps":"7"})"})
+    EXPECT_EQ(steps_of(wrong).status().message(),
+              "sent an 'optimizer_state' without the number of its steps, above 0")
+        << wrong;
+}
+
+TEST(Lines, NameThePlacesOfTheLastWeights) {
+  const std::vector<PlacedRun> runs{{0, 4, 64}, {2, 5, 0}};
+  EXPECT_EQ(last_line(runs), R"({"type":"last","weights":[[0,4,64],[2,5,0]]})"
+                             "\n");
+}
+
+TEST(Lines, NameThePlacesOfEachStreamOfAnOptimizersState) {
+  const std::vector<std::vector<PlacedRun>> streams{{{0, 4, 64}}, {{0, 4, 128}}};
+  EXPECT_EQ(optimizer_state_line(streams), R"({"to":[[[0,4,64]],[[0,4,128]]],"type":"optimizer_state"})"
+                                           "\n");
+}
+
 TEST(Answers, AModelsDeviceIsOneLine) {
   const auto answer =
       parse_answer(model_of(R"([{"name":"w","shape":[]}])", R"x(,"samples":1,"device":"cuda:0 (a\nb)")x"));

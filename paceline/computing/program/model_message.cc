@@ -212,6 +212,17 @@ void read_memory(const json& message, Model& model) {
   model.words = words != memory->end() && words->is_boolean() && words->get<bool>();
 }
 
+absl::Status read_first_steps(const json& message, Model& model) {
+  const auto state = message.find("optimizer_state");
+  if (state == message.end() || state->is_null()) return absl::OkStatus();
+  const auto steps = state->is_object() ? state->find("steps") : state->end();
+  if (!state->is_object() || steps == state->end() || !steps->is_number() || !(steps->get<double>() > 0) ||
+      !std::isfinite(steps->get<double>()))
+    return wrong("sent an 'optimizer_state' without the number of its steps, above 0");
+  model.first_steps = steps->get<double>();
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::int64_t> bytes_of(const json& unit, const char* key) {
   const auto found = unit.find(key);
   if (found == unit.end()) return 0;
@@ -344,6 +355,7 @@ absl::StatusOr<Model> parse_model(const json& message) {
   if (const auto drops = message.find("drop_last"); drops != message.end() && drops->is_boolean())
     model.sets.push_back(fmt::format("drop_last={}", drops->get<bool>()));
   PACELINE_RETURN_IF_ERROR(add_section(message, "optimizer", model.sets));
+  PACELINE_RETURN_IF_ERROR(read_first_steps(message, model));
   PACELINE_RETURN_IF_ERROR(add_section(message, "schedule", model.sets));
   PACELINE_RETURN_IF_ERROR(add_pairs(message, "aliases", model.aliases));
   PACELINE_RETURN_IF_ERROR(add_pairs(message, "trained_names", model.trained_names));

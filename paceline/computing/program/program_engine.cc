@@ -317,6 +317,19 @@ absl::Status ProgramEngine::initial_weights(std::span<float> out) {
   return absl::OkStatus();
 }
 
+absl::Status ProgramEngine::first_state(std::span<float> out) {
+  std::vector<std::vector<PlacedRun>> streams;
+  const auto floats = static_cast<std::size_t>(model_.layout.size());
+  for (; out.size() >= floats; out = out.subspan(floats)) {
+    const std::vector<float*> to = engine::tensor_pointers(model_.layout, out.data());
+    PACELINE_ASSIGN_OR_RETURN(auto runs, runs_of(std::span<float* const>(to)));
+    streams.push_back(std::move(runs));
+  }
+  PACELINE_ASSIGN_OR_RETURN(const Answer answer, ask(optimizer_state_line(streams), always));
+  if (!std::holds_alternative<Done>(answer)) return failed(absl::DataLossError("answered out of turn"));
+  return absl::OkStatus();
+}
+
 void ProgramEngine::expect(std::span<const engine::Batch> batches) {
   if (std::equal(batches.begin(), batches.end(), expected_.begin(), expected_.end())) return;
   expected_.assign(batches.begin(), batches.end());

@@ -57,6 +57,8 @@ class ProgramEngine final : public engine::Engine {
   Card card() const override { return {model_.card, model_.cards}; }
   std::int64_t units() const override { return std::max<std::int64_t>(1, std::ssize(model_.units)); }
   absl::Status initial_weights(std::span<float> out) override;
+  double first_steps() const override { return model_.first_steps; }
+  absl::Status first_state(std::span<float> out) override;
   void share(const engine::Memory& memory) override;
   void forget(const std::byte* base) override;
   void expect(std::span<const engine::Batch> batches) override;

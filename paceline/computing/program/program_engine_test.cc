@@ -266,6 +266,45 @@ TEST(ProgramEngine, WaitsForWhatAProgramDoesAfterTheJob) {
   EXPECT_TRUE(hangs.engine().end().ok());
 }
 
+// An answer that nobody waits for any more may come before the error.
+TEST(ProgramEngine, SaysWhereAProgramFailedAfterTheJob) {
+  EXPECT_EQ(ProgramEngine::start(options("error-after")).value()->end().message(),
+            "train.py:9: ValueError: no room (after the job was over)");
+}
+
+TEST(ProgramEngine, GivesTheLastWeightsToAProgramThatWantsThem) {
+  const std::string file = ::testing::TempDir() + fmt::format("paceline-last-{}", getpid());
+  for (const char* how : {"takes-last", "tells-end"}) {
+    StartOptions wants = options(how);
+    wants.process.environment.push_back("END_FILE=" + file);
+    Bench bench(wants);
+    bench.weights().floats()[1] = 8;
+    const auto pointers =
+        engine::tensor_pointers<const float>(bench.layout(), bench.weights().floats().data());
+    EXPECT_TRUE(bench.engine().take_last(pointers, always).ok());
+    EXPECT_TRUE(bench.engine().end().ok());
+  }
+  EXPECT_EQ(*store::read_file(file, 100), "[1.0, 8.0, 3.0]\nevaluator done\n")
+      << "the second one did not ask";
+  std::filesystem::remove(file);
+}
+
+TEST(ProgramEngine, BringsTheStateOfItsOptimizer) {
+  EXPECT_EQ(Bench(options()).engine().first_steps(), 0);
+  Bench bench(options("has-state"));
+  EXPECT_EQ(bench.engine().first_steps(), 7);
+  const std::int64_t floats = bench.layout().size();
+  auto state = ipc::SharedFloats::create("state", 2 * floats).value();
+  bench.engine().share(memory_of(state, true));
+  ASSERT_TRUE(bench.engine().first_state(state.floats()).ok());
+  const std::int64_t last = bench.layout().tensors()[2].offset;
+  const float* const values = state.floats().data();
+  EXPECT_EQ(values[0], 0.5f);
+  EXPECT_EQ(values[last], 1);
+  EXPECT_EQ(values[floats], 1);
+  EXPECT_EQ(values[floats + last], 2);
+}
+
 // Code after a program's loop may save the model over a good one.
 TEST(ProgramEngine, SaysWhetherTheJobIsDone) {
   const std::string file = ::testing::TempDir() + fmt::format("paceline-end-{}", getpid());

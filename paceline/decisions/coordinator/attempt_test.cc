@@ -697,6 +697,35 @@ TEST_F(AttemptTest, AWorkerWithOtherFrozenTensorsIsRefused) {
   EXPECT_EQ(another->disconnect().why, "w3 froze other tensors of the model than the others");
 }
 
+TEST_F(AttemptTest, AWorkerWithAnotherStateOfItsOptimizerIsRefused) {
+  start("[[device]]\ncount = 4\n");
+  WorkerMessage message = attached("path");
+  as<WorkerAttached>(message).first_state = 5;
+  const auto first = worker("w0"), late = worker("w1"), other = worker("w2"), none = worker("w3");
+  first->say(message);
+  late->say(attached("path"));
+  as<WorkerAttached>(message).first_state = 6;
+  other->say(message);
+  EXPECT_THAT(other->disconnect().why,
+              testing::StartsWith("w2 has another state of its optimizer than the others; before join()"));
+  as<WorkerAttached>(message).first_state = 0;
+  none->say(message);
+  EXPECT_THAT(none->disconnect().why,
+              testing::StartsWith("w3 has an optimizer without a state, unlike the others; before join()"));
+}
+
+TEST_F(AttemptTest, AWorkerThatAloneHasAStateOfItsOptimizerIsRefused) {
+  start("[[device]]\ncount = 2\n");
+  WorkerMessage message = attached("path");
+  as<WorkerAttached>(message).first_state = 0;
+  const auto first = worker("w0"), other = worker("w1");
+  first->say(message);
+  as<WorkerAttached>(message).first_state = 5;
+  other->say(message);
+  EXPECT_THAT(other->disconnect().why,
+              testing::StartsWith("w1 has an optimizer with a state, unlike the others"));
+}
+
 TEST_F(AttemptTest, ConstantsThatDifferAreSaid) {
   start("[[device]]\ncount = 2\n");
   Layout layout;
@@ -1102,6 +1131,50 @@ TEST_F(AtTheEnd, AnEvaluatorThatDoesNotComeIsWaitedForAndMissed) {
   EXPECT_EQ(std::count(world_->news.begin(), world_->news.end(),
                        "no evaluator was here in time; what is not measured yet stays so"),
             1);
+}
+
+// A program whose worker has made the last gradient of the run.
+class AtTheEndOfAProgram : public AttemptTest {
+ protected:
+  AtTheEndOfAProgram() {
+    start("epochs = 0.125\n[program]\nrun = \"train.py\"\n[evaluate]\nenabled = false\n");
+    worker_ = worker("w0");
+    worker_->say(attached("path"));
+    serving_ = server(0);
+    begin_serving(*serving_);
+    join(*worker_, *serving_);
+    worker_->say(ready(10, 10));
+    ServerMessage message;
+    as<ServerWritten>(message).version = Version(1);
+    serving_->say(message);
+    EXPECT_EQ(worker_->next<TakeLast>().version, Version(1));
+    EXPECT_EQ(attempt().phase(), Phase::kFinishing) << "the servers are here until it has the weights";
+  }
+
+  std::unique_ptr<FakeServer> serving_;
+  std::unique_ptr<FakeWorker> worker_;
+};
+
+TEST_F(AtTheEndOfAProgram, TheRunEndsOnceItHasTheLastWeights) {
+  WorkerMessage message;
+  as<TookLast>(message);
+  worker_->say(message);
+  worker_->disconnect();
+  EXPECT_EQ(attempt().phase(), Phase::kDisconnecting);
+}
+
+TEST_F(AtTheEndOfAProgram, TheRunEndsWithoutAWorkerThatDies) {
+  worker_->leave();
+  EXPECT_EQ(attempt().phase(), Phase::kDisconnecting);
+}
+
+TEST_F(AtTheEndOfAProgram, TheRunWaitsAMinuteForOneThatDoesNotTakeThem) {
+  world_->keeps_beating(*serving_);
+  world_->keeps_beating(*worker_);
+  world_->pass(std::chrono::seconds(59));
+  EXPECT_EQ(attempt().phase(), Phase::kFinishing);
+  world_->pass(std::chrono::seconds(2));
+  EXPECT_NE(attempt().phase(), Phase::kFinishing);
 }
 
 TEST_F(AtTheEnd, NoVersionComesAfterTheLast) {

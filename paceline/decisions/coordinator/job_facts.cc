@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "paceline/base/printable.h"
+#include "paceline/base/status_macros.h"
 
 namespace paceline::coordinator {
 
@@ -34,7 +35,20 @@ absl::Status JobFacts::agrees(const std::string& worker, const WorkerAttached& a
         fmt::format("{} has other data than the others: its digest is '{}', theirs '{}'; {}", worker,
                     printable(attached.data_digest), printable(known), kSameData));
   }
+  PACELINE_RETURN_IF_ERROR(states_agree(worker, attached));
   return frozen_agree(worker, attached);
+}
+
+absl::Status JobFacts::states_agree(const std::string& worker, const WorkerAttached& attached) const {
+  if (!first_.first_state || !attached.first_state || *attached.first_state == *first_.first_state)
+    return absl::OkStatus();
+  return absl::InvalidArgumentError(fmt::format(
+      "{} {} the others; before join(), load the same checkpoint into the optimizer in every worker, "
+      "whatever its host",
+      worker,
+      *attached.first_state == 0 ? "has an optimizer without a state, unlike"
+      : *first_.first_state == 0 ? "has an optimizer with a state, unlike"
+                                 : "has another state of its optimizer than"));
 }
 
 absl::Status JobFacts::frozen_agree(const std::string& worker, const WorkerAttached& attached) const {

@@ -16,7 +16,8 @@ class JobFacts {
  public:
   explicit JobFacts(WorkerAttached first) : first_(std::move(first)) {}
 
-  // Errors: InvalidArgument when that worker has other data, built another model, or has other values in a frozen tensor.
+  // Errors: InvalidArgument when that worker has other data, built another model, has other values in a frozen tensor, or
+  // brings another state of the optimizer.
   absl::Status agrees(const std::string& worker, const WorkerAttached& attached) const;
   // The card whose memory shards should be in; empty: in the host's memory. Devices that might use several cards
   // are better served from the host's memory.
@@ -26,6 +27,7 @@ class JobFacts {
   std::vector<std::string> other_constants(const WorkerAttached& attached) const;
 
  private:
+  absl::Status states_agree(const std::string& worker, const WorkerAttached& attached) const;
   absl::Status frozen_agree(const std::string& worker, const WorkerAttached& attached) const;
 
   const WorkerAttached first_;

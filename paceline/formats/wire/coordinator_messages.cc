@@ -47,6 +47,7 @@ coordinator::WorkerMessage attached_of(const WorkerAttached& message) {
   attached.data_order = *std::move(data_order);
   for (const FrozenTensor& tensor : message.frozen())
     attached.frozen.push_back({tensor.name(), tensor.digest()});
+  if (message.has_first_state()) attached.first_state = message.first_state();
   return attached;
 }
 

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "paceline/base/check.h"
 #include "paceline/base/status_macros.h"
 
 namespace paceline::memory {
@@ -20,15 +21,19 @@ struct GradientHeader {
   std::int64_t floats;
   std::atomic<std::int64_t> clock;  // clock of the iteration the gradient is from
   std::atomic<std::uint64_t> sums_progress;
+  std::int64_t streams;
+  double steps;
 };
 
 GradientHeader* header_of(const ipc::Mapping& mapping) {
   return reinterpret_cast<GradientHeader*>(mapping.data());
 }
 
-// Header, gradient, sums.
-std::size_t bytes_for(std::int64_t floats) {
-  return kHeaderBytes + 2 * static_cast<std::size_t>(floats) * sizeof(float);
+constexpr std::int64_t kMostStreams = 2;
+
+// Header, gradient, sums, state.
+std::size_t bytes_for(std::int64_t floats, std::int64_t streams) {
+  return kHeaderBytes + static_cast<std::size_t>((2 + streams) * floats) * sizeof(float);
 }
 
 std::span<float> gradient_of(const ipc::Mapping& mapping, std::int64_t floats) {
@@ -39,6 +44,10 @@ std::span<float> sums_of(const ipc::Mapping& mapping, std::int64_t floats) {
   return {gradient_of(mapping, floats).data() + floats, static_cast<std::size_t>(floats)};
 }
 
+std::span<float> state_of(const ipc::Mapping& mapping, std::int64_t floats) {
+  return {sums_of(mapping, floats).data() + floats, (mapping.size() - bytes_for(floats, 0)) / sizeof(float)};
+}
+
 struct OpenGradient {
   ipc::SharedMemory memory;
   ipc::Mapping mapping;
@@ -46,24 +55,31 @@ struct OpenGradient {
 
 absl::StatusOr<OpenGradient> open_gradient(const std::string& path, std::int64_t floats, bool writable) {
   PACELINE_ASSIGN_OR_RETURN(ipc::SharedMemory memory, ipc::SharedMemory::open(path));
-  PACELINE_ASSIGN_OR_RETURN(ipc::Mapping mapping, memory.map(0, bytes_for(floats), writable));
+  PACELINE_ASSIGN_OR_RETURN(ipc::Mapping mapping, memory.map(0, bytes_for(floats, 0), writable));
   const GradientHeader* header = header_of(mapping);
-  if (header->magic != kGradientMagic || header->floats != floats) {
+  const std::int64_t streams = header->streams;
+  if (header->magic != kGradientMagic || header->floats != floats || streams < 0 || streams > kMostStreams) {
     return absl::InvalidArgumentError(
         fmt::format("{} is not a gradient of this model ({} floats)", path, floats));
+  }
+  if (streams > 0) {
+    PACELINE_ASSIGN_OR_RETURN(mapping, memory.map(0, bytes_for(floats, streams), writable));
   }
   return OpenGradient{std::move(memory), std::move(mapping)};
 }
 
 }  // namespace
 
-absl::StatusOr<GradientWriter> GradientWriter::create(std::int64_t floats) {
+absl::StatusOr<GradientWriter> GradientWriter::create(std::int64_t floats, int streams, double steps) {
+  PACELINE_CHECK(streams >= 0 && streams <= kMostStreams, "{} streams of state", streams);
   PACELINE_ASSIGN_OR_RETURN(ipc::SharedMemory memory,
-                            ipc::SharedMemory::create("paceline-gradient", bytes_for(floats)));
-  PACELINE_ASSIGN_OR_RETURN(ipc::Mapping mapping, memory.map(0, bytes_for(floats), true));
+                            ipc::SharedMemory::create("paceline-gradient", bytes_for(floats, streams)));
+  PACELINE_ASSIGN_OR_RETURN(ipc::Mapping mapping, memory.map(0, bytes_for(floats, streams), true));
   auto* header = new (mapping.data()) GradientHeader{};
   header->magic = kGradientMagic;
   header->floats = floats;
+  header->streams = streams;
+  header->steps = steps;
   return GradientWriter(std::move(memory), std::move(mapping), floats);
 }
 
@@ -86,6 +102,8 @@ absl::Status GradientWriter::move_to_device() {
                             ipc::Mapping::reserve(static_cast<std::size_t>(floats_) * sizeof(float)));
   return absl::OkStatus();
 }
+
+std::span<float> GradientWriter::first_state() { return state_of(mapping_, floats_); }
 
 std::span<float> GradientWriter::sums() { return sums_of(mapping_, floats_); }
 
@@ -122,6 +140,10 @@ absl::StatusOr<std::span<const float>> GradientReader::gradient(Clock clock) con
 std::uint64_t GradientReader::sums_progress() const {
   return header_of(mapping_)->sums_progress.load(std::memory_order_acquire);
 }
+
+std::span<const float> GradientReader::first_state() const { return state_of(mapping_, floats_); }
+
+double GradientReader::first_steps() const { return header_of(mapping_)->steps; }
 
 std::span<const float> GradientReader::sums() const { return sums_of(mapping_, floats_); }
 

@@ -16,6 +16,9 @@
 // Beside the gradient lies room for sums: where a commit's members sum among themselves, the worker's part of
 // it. It is apart, so that the gradient stays whole until the commit is complete, and takes no memory before
 // it is used.
+//
+// Until the servers have started, the buffer holds the model's first weights in the place of a gradient. If its program
+// brings an optimizer that has a state, that lies behind the sums.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +35,8 @@ namespace paceline::memory {
 
 class GradientWriter {
  public:
-  static absl::StatusOr<GradientWriter> create(std::int64_t floats);
+  // With room for so many streams of an optimizer's state, which `steps` updates have made.
+  static absl::StatusOr<GradientWriter> create(std::int64_t floats, int streams = 0, double steps = 0);
   // Another process's, to write a part of. Errors: as GradientReader::open.
   static absl::StatusOr<GradientWriter> open(const std::string& path, std::int64_t floats);
 
@@ -46,6 +50,8 @@ class GradientWriter {
   // The member's sums, as long as the gradient. Write them before publishing the word that speaks of them.
   std::span<float> sums();
   void publish_sums(std::uint64_t progress);
+  // One stream behind the other, each as long as the gradient.
+  std::span<float> first_state();
   std::string path() const { return memory_.path(); }
   // All of the file at path(), as it lies here; on a device, the addresses of the gradient.
   const ipc::Mapping& mapping() const { return device_ ? *device_ : mapping_; }
@@ -71,6 +77,9 @@ class GradientReader {
   // speaks of.
   std::uint64_t sums_progress() const;
   std::span<const float> sums() const;
+  // GradientWriter::first_state(), and the updates that have made it; empty and 0 if there is none.
+  std::span<const float> first_state() const;
+  double first_steps() const;
 
  private:
   GradientReader(ipc::Mapping mapping, std::int64_t floats);

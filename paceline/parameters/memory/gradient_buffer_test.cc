@@ -49,6 +49,22 @@ TEST(GradientBuffer, AnotherIterationIsRefused) {
   EXPECT_FALSE(reader.gradient(Clock(7)).ok());
 }
 
+TEST(GradientBuffer, AnOptimizersFirstStateLiesBehindTheSums) {
+  GradientWriter writer = GradientWriter::create(kGradientFloats, 2, 7.5).value();
+  const GradientReader reader = GradientReader::open(writer.path(), kGradientFloats).value();
+  std::fill(writer.sums().begin(), writer.sums().end(), 4.0f);
+  ASSERT_EQ(writer.first_state().size(), static_cast<std::size_t>(2 * kGradientFloats));
+  EXPECT_THAT(reader.first_state(), Each(0.0f));
+  std::fill(writer.first_state().begin(), writer.first_state().end(), 3.0f);
+  EXPECT_THAT(reader.first_state(), Each(3.0f));
+  EXPECT_THAT(reader.sums(), Each(4.0f));
+  EXPECT_EQ(reader.first_state().size(), writer.first_state().size());
+  EXPECT_EQ(reader.first_steps(), 7.5);
+  GradientWriter none = GradientWriter::create(kGradientFloats).value();
+  EXPECT_TRUE(none.first_state().empty());
+  EXPECT_TRUE(GradientReader::open(none.path(), kGradientFloats)->first_state().empty());
+}
+
 TEST(GradientBuffer, SumsLieBesideTheGradient) {
   GradientWriter writer = GradientWriter::create(kGradientFloats).value();
   const GradientReader reader = GradientReader::open(writer.path(), kGradientFloats).value();

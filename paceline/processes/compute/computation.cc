@@ -11,6 +11,7 @@
 #include "paceline/parameters/ps/fused_update.h"
 #include "paceline/processes/compute/shared.h"
 #include "paceline/processes/peer/refused_log.h"
+#include "paceline/records/store/crc32.h"
 #include "paceline/records/store/weights_file.h"
 
 namespace paceline::compute {
@@ -27,6 +28,11 @@ absl::StatusOr<std::optional<Computation::Computed>> computed(
                                .not_finite = step->not_finite,
                                .weight = step->weight,
                                .data_end = step->data_end};
+}
+
+std::uint32_t crc32_of(std::span<const float> state, double steps) {
+  const std::uint32_t of_steps = store::crc32_after(&steps, sizeof steps, 0);
+  return store::crc32_after(state.data(), state.size_bytes(), of_steps);
 }
 
 // The lease's size in batches of the device, in which its pace is given.
@@ -48,8 +54,7 @@ absl::StatusOr<std::unique_ptr<Computation>> Computation::create(const wire::Wel
   for (auto* const order : {&made->order_, &made->order_ahead_})
     order->emplace(made->job_.seed, made->engine_->samples(), made->engine_->in_order());
   made->layout_ = made->engine_->layout();
-  PACELINE_RETURN_IF_ERROR(made->make_gradient());
-  PACELINE_RETURN_IF_ERROR(made->engine_->initial_weights(made->gradient_->gradient()));
+  PACELINE_RETURN_IF_ERROR(made->make_first(welcome.started()));
   made->constants_ = own.constants(made->gradient_->gradient());
   const std::string& file = made->job_.initial_weights;
   if (!file.empty() && !welcome.started())
@@ -76,6 +81,7 @@ wire::WorkerAttached Computation::attached() const {
   const engine::Engine::Card card = engine_->card();
   attached.set_card(card.uuid);
   attached.set_cards(card.of);
+  if (first_state_) attached.set_first_state(*first_state_);
   // Constants of a file of weights are the same for all workers, whatever their models begin with.
   if (job_.initial_weights.empty()) attached.mutable_constants()->Add(constants_.begin(), constants_.end());
   return attached;
@@ -93,6 +99,23 @@ absl::Status Computation::read(const std::string& job_toml, const std::string& n
   return absl::OkStatus();
 }
 
+absl::Status Computation::make_first(bool started) {
+  const bool has_state = engine_->first_steps() > 0 && !started;
+  if (has_state && std::holds_alternative<policy::LocalSgdSpec>(job_.policy))
+    PACELINE_RETURN_IF_ERROR(LocalSteps::check_stateless(*engine_));
+  PACELINE_RETURN_IF_ERROR(make_gradient(has_state ? ps::state_streams(job_.optimizer.kind) : 0));
+  PACELINE_RETURN_IF_ERROR(engine_->initial_weights(gradient_->gradient()));
+  if (!started) first_state_ = 0;
+  if (!has_state) return absl::OkStatus();
+  PACELINE_RETURN_IF_ERROR(engine_->first_state(gradient_->first_state()));
+  first_state_ = crc32_of(gradient_->first_state(), engine_->first_steps());
+  return absl::OkStatus();
+}
+
+absl::Status Computation::servers_started() {
+  return gradient_->first_state().empty() ? absl::OkStatus() : make_gradient();
+}
+
 void Computation::share(std::span<const engine::Memory> memories) {
   for (const engine::Memory& memory : memories) {
     engine_->share(memory);
@@ -100,9 +123,11 @@ void Computation::share(std::span<const engine::Memory> memories) {
   }
 }
 
-absl::Status Computation::make_gradient() {
+absl::Status Computation::make_gradient(int streams) {
   if (gradient_) engine_->forget(gradient_->mapping().data());
-  PACELINE_ASSIGN_OR_RETURN(gradient_, memory::GradientWriter::create(layout_.size()));
+  PACELINE_ASSIGN_OR_RETURN(
+      gradient_,
+      memory::GradientWriter::create(layout_.size(), streams, streams > 0 ? engine_->first_steps() : 0));
   share_gradient(memory_of(*gradient_));
   others_may_write_ = false;
   return absl::OkStatus();

@@ -45,6 +45,8 @@ class Computation {
   memory::GradientWriter& gradient() { return *gradient_; }
   // Memory in which weights will lie.
   void share(std::span<const engine::Memory> memories);
+  // The servers have taken the first weights, and the optimizer's state: its memory is free. Errors: no memory.
+  absl::Status servers_started();
   // The servers keep weights and gradients in this card's memory, and give it at `socket`: from the next role on the
   // gradient lies there. Errors: there are no addresses for it.
   absl::Status use_card(const std::string& card, const std::string& socket);
@@ -96,7 +98,10 @@ class Computation {
   Computation(std::string address, StageTraffic& traffic, PipelineStage::Interrupted interrupted)
       : address_(std::move(address)), traffic_(traffic), interrupted_(std::move(interrupted)) {}
   absl::Status read(const std::string& job_toml, const std::string& name);
-  absl::Status make_gradient();
+  // The gradient with the model's first weights and, if the servers have not `started`, with its optimizer's state.
+  absl::Status make_first(bool started);
+  // `streams`: as GradientWriter::create() says.
+  absl::Status make_gradient(int streams = 0);
   void share_gradient(const engine::Memory& memory);
   absl::Status open_links();
   absl::Status expect(std::vector<engine::Batch> now, const wire::WorkerRelease& release);
@@ -118,11 +123,12 @@ class Computation {
   std::vector<std::pair<Lease, std::vector<engine::Batch>>> expected_;
   ps::Layout layout_;
   std::optional<memory::GradientWriter> gradient_;
-  std::vector<float*> gradients_;         // one for each tensor
-  std::vector<std::uint32_t> constants_;  // CRC-32 of each constant of the model (OwnEngine::constants())
-  bool others_may_write_ = false;         // to the gradient
-  std::string card_, socket_;             // the arguments of use_card(); empty before
-  std::optional<LocalSteps> local_;       // set if the policy has its replicas step by themselves
+  std::vector<float*> gradients_;             // one for each tensor
+  std::vector<std::uint32_t> constants_;      // CRC-32 of each constant of the model (OwnEngine::constants())
+  std::optional<std::uint32_t> first_state_;  // wire::WorkerAttached::first_state
+  bool others_may_write_ = false;             // to the gradient
+  std::string card_, socket_;                 // the arguments of use_card(); empty before
+  std::optional<LocalSteps> local_;           // set if the policy has its replicas step by themselves
   std::optional<wire::Role> role_;
   std::unique_ptr<links::LinkChannels> links_;  // null before it was a stage with others on other hosts
   std::optional<PipelineStage> stage_;          // set if the replica is a pipeline

@@ -85,6 +85,14 @@ void rescale(engine::StepResult& mean, double factor) {
 
 }  // namespace
 
+absl::Status LocalSteps::check_stateless(const engine::Engine& engine) {
+  if (engine.first_steps() == 0) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      "the optimizer given to join() has a state, and workers that step by themselves begin without one; "
+      "take a policy "
+      "without local steps, or join() with an optimizer without a state");
+}
+
 absl::StatusOr<LocalSteps> LocalSteps::create(const ps::Layout& layout,
                                               const ps::OptimizerConfig& optimizer) {
   constexpr int kShared = 3;

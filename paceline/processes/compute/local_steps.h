@@ -35,6 +35,8 @@ absl::StatusOr<engine::StepResult> step_until_taken(engine::Engine& engine, cons
 
 class LocalSteps {
  public:
+  // Errors: FailedPrecondition if the engine brings the state of an optimizer, which no replica would begin with.
+  static absl::Status check_stateless(const engine::Engine& engine);
   // Requires: SGD. Errors: no memory.
   static absl::StatusOr<LocalSteps> create(const ps::Layout& layout, const ps::OptimizerConfig& optimizer);
 

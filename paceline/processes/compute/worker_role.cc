@@ -111,6 +111,7 @@ absl::Status Worker::join() {
   PACELINE_ASSIGN_OR_RETURN(const auto boards, expect(wire::WorkerOrder::kBoards));
   PACELINE_ASSIGN_OR_RETURN(boards_,
                             BoardReaders::open(boards.boards(), layout, computation_->job().look_ahead));
+  PACELINE_RETURN_IF_ERROR(computation_->servers_started());
   computation_->share(boards_->memories());
   if (!boards_->card().empty())
     PACELINE_RETURN_IF_ERROR(computation_->use_card(boards_->card(), boards_->socket()));

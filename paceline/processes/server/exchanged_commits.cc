@@ -71,10 +71,16 @@ absl::StatusOr<std::unique_ptr<ExchangedCommits>> ExchangedCommits::start(
 }
 
 // The weights go as a sum of version 0, which no commit makes: commits begin with 1.
-absl::Status ExchangedCommits::pass_on_first(std::span<const float> weights) {
+absl::Status ExchangedCommits::pass_on_first(const FirstWeights& first) {
   constexpr int kKeeper = 0, kSender = 1;
   constexpr Version kFirst(0);
   if (host_ == kSender) {
+    if (!first.state.empty())
+      return absl::FailedPreconditionError(
+          "the first host has no device, and the state of the program's optimizer cannot go to its server; "
+          "give the "
+          "first host a device, or join() with an optimizer without a state");
+    const std::span<const float> weights = first.weights;
     for (std::size_t block = 0; block < exchange::block_count(std::ssize(weights)); ++block) {
       const std::int64_t begin = exchange::block_begin(std::ssize(weights), block);
       exchange_.send(kKeeper, kKeeper, kFirst, begin, exchange::block_at(weights, begin));
@@ -82,9 +88,10 @@ absl::Status ExchangedCommits::pass_on_first(std::span<const float> weights) {
     return exchange_.flush(kKeeper);
   }
   if (host_ != kKeeper) return absl::OkStatus();
-  const float* const first = exchange_.slice(kKeeper, kSender, kFirst);
+  const float* const passed_on = exchange_.slice(kKeeper, kSender, kFirst);
   PACELINE_RETURN_IF_ERROR(exchange_.wait(kKeeper, kSender, kFirst, 0, gradients_.floats()));
-  PACELINE_RETURN_IF_ERROR(shards_.begin_with({first, static_cast<std::size_t>(gradients_.floats())}));
+  PACELINE_RETURN_IF_ERROR(
+      shards_.begin_with({.weights = {passed_on, static_cast<std::size_t>(gradients_.floats())}}));
   exchange_.release(kKeeper, kSender, kFirst);
   return absl::OkStatus();
 }

@@ -34,8 +34,9 @@ class ExchangedCommits final : public Commits {
       const wire::ServerStart& order, const config::JobConfig& job, const KeptShards& shards,
       Gradients& gradients, exchange::Exchange& exchange, Callbacks callbacks);
   // Sends the first weights from the second host to the first one, which has no worker and starts its shards with
-  // them. `weights`: on the second host, those of the whole model. Errors: those of the exchange and of the memory.
-  absl::Status pass_on_first(std::span<const float> weights);
+  // them. `first`: on the second host, that of the whole model. Errors: FailedPrecondition if the optimizer has a state,
+  // which does not go this way; those of the exchange and of the memory.
+  absl::Status pass_on_first(const FirstWeights& first);
 
   std::vector<std::string> boards() const override { return exchange_.boards(); }
   absl::Status map_gradient(const wire::MapGradient& order) override;

@@ -1,6 +1,7 @@
 #include "paceline/processes/server/kept_shards.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 
@@ -32,17 +33,24 @@ int threads_for(const config::JobConfig& job) {
 
 bool KeptShards::can_outlive(const config::JobConfig& job) { return !ps::is_tensorwise(job.optimizer.kind); }
 
-absl::StatusOr<FirstWeights> FirstWeights::of(const wire::ServerStart& order) {
+absl::StatusOr<FirstWeights> FirstWeights::of(const wire::ServerStart& order, const config::JobConfig& job) {
   FirstWeights first;
   if (!order.checkpoint_dir().empty() || (order.first_passed_on() && order.shard() == 0)) return first;
   PACELINE_ASSIGN_OR_RETURN(first.memory,
                             memory::GradientReader::open(order.weights_path(), order.whole_floats()));
   PACELINE_ASSIGN_OR_RETURN(first.weights, first.memory->gradient(Clock(0)));
+  first.state = first.memory->first_state();
+  if (first.state.empty()) return first;
+  first.steps = first.memory->first_steps();
+  const auto streams = static_cast<std::size_t>(ps::state_streams(job.optimizer.kind));
+  if (first.state.size() != streams * first.weights.size() || !(first.steps > 0) ||
+      !std::isfinite(first.steps))
+    return absl::InvalidArgumentError("the optimizer's first state is not one of this job's optimizer");
   return first;
 }
 
 absl::StatusOr<KeptShards> KeptShards::start(const wire::ServerStart& order, const config::JobConfig& job,
-                                             std::span<const float> first, store::CheckpointFiles& checkpoint,
+                                             const FirstWeights& first, store::CheckpointFiles& checkpoint,
                                              ServersCard* card, KeptMemory* kept) {
   KeptShards shards;
   shards.count_ = order.shard_count();
@@ -57,7 +65,7 @@ absl::StatusOr<KeptShards> KeptShards::start(const wire::ServerStart& order, con
       PACELINE_RETURN_IF_ERROR(shards.add(here[copy].value(), order, job, nullptr, nullptr));
   }
   if (order.checkpoint_dir().empty()) {
-    if (!first.empty()) PACELINE_RETURN_IF_ERROR(shards.begin_with(first));
+    if (!first.weights.empty()) PACELINE_RETURN_IF_ERROR(shards.begin_with(first));
   } else {
     PACELINE_RETURN_IF_ERROR(shards.load_from_checkpoint(Version(order.version()), checkpoint));
   }
@@ -125,11 +133,19 @@ absl::Status KeptShards::add(int index, const wire::ServerStart& order, const co
   return absl::OkStatus();
 }
 
-absl::Status KeptShards::begin_with(std::span<const float> weights) const {
+absl::Status KeptShards::begin_with(const FirstWeights& first) const {
   for (const Kept& one : kept_) {
-    PACELINE_RETURN_IF_ERROR(
-        one.shard->start(Version(0), weights.subspan(static_cast<std::size_t>(one.offset),
-                                                     static_cast<std::size_t>(one.shard->layout().size()))));
+    const auto begin = static_cast<std::size_t>(one.offset);
+    const auto floats = static_cast<std::size_t>(one.shard->layout().size());
+    if (!first.state.empty()) {
+      ps::OptimizerState state{.streams = {}, .fractions = first.steps};
+      for (std::size_t stream = begin; stream < first.state.size(); stream += first.weights.size()) {
+        const std::span<const float> part = first.state.subspan(stream, floats);
+        state.streams.emplace_back(part.begin(), part.end());
+      }
+      PACELINE_RETURN_IF_ERROR(one.shard->restore_optimizer(std::move(state)));
+    }
+    PACELINE_RETURN_IF_ERROR(one.shard->start(Version(0), first.weights.subspan(begin, floats)));
   }
   return absl::OkStatus();
 }

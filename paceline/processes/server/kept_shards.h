@@ -27,9 +27,12 @@ namespace paceline::server {
 struct FirstWeights {
   std::optional<memory::GradientReader> memory{};
   std::span<const float> weights{};
+  // The optimizer's first state, one stream of the whole model behind the other, which `steps` updates have made.
+  std::span<const float> state{};
+  double steps = 0;
 
   // Errors: the worker is gone, or its memory does not hold them.
-  static absl::StatusOr<FirstWeights> of(const wire::ServerStart& order);
+  static absl::StatusOr<FirstWeights> of(const wire::ServerStart& order, const config::JobConfig& job);
 };
 
 class KeptShards {
@@ -47,15 +50,15 @@ class KeptShards {
   // `kept`: keeps the memory from then on; null: nobody does. Requires: can_outlive() and one copy of each shard then.
   // `card`: has the shard; null: the host's memory has it.
   static absl::StatusOr<KeptShards> start(const wire::ServerStart& order, const config::JobConfig& job,
-                                          std::span<const float> first, store::CheckpointFiles& checkpoint,
+                                          const FirstWeights& first, store::CheckpointFiles& checkpoint,
                                           ServersCard* card, KeptMemory* kept = nullptr);
   // The shard that an earlier server of this attempt left, as its latest version. Errors: InvalidArgument or NotFound if
   // `left` is not that; those of the memory.
   static absl::StatusOr<KeptShards> take_up(const wire::ServerStart& order, const config::JobConfig& job,
                                             ServersCard* card, KeptMemory& left);
 
-  // Starts all with `weights` of the whole model, as version 0. Errors: those of the memory.
-  absl::Status begin_with(std::span<const float> weights) const;
+  // Starts all with `first` of the whole model, as version 0. Errors: those of the memory.
+  absl::Status begin_with(const FirstWeights& first) const;
 
   ps::Shard& own() const { return *kept_.front().shard; }
   // Floats before the own one in the whole model.

@@ -94,7 +94,7 @@ absl::Status Server::start(const wire::ServerStart& order) {
   if (order.take_up()) return take_up(order, job);
   wire::ServerMessage message;
   wire::ServerStarted& started = *message.mutable_started();
-  const auto first = FirstWeights::of(order);
+  const auto first = FirstWeights::of(order, job);
   if (!first.ok()) {
     started.set_error(std::string(first.status().message()));
     return say(std::move(message));
@@ -108,10 +108,10 @@ absl::Status Server::start(const wire::ServerStart& order) {
   if (state_.keep) state_.keep->clear();
   const auto saved = session_.files(order.by_call(), order.checkpoint_dir(), {},
                                     {order.checkpoint_files().begin(), order.checkpoint_files().end()});
-  auto shards = start_shards(order, job, first->weights, *saved, started);
+  auto shards = start_shards(order, job, *first, *saved, started);
   if (!shards.ok()) return saved->in_words(shards.status());
   state_.shards = *std::move(shards);
-  PACELINE_RETURN_IF_ERROR(start_commits(order, job, first->weights));
+  PACELINE_RETURN_IF_ERROR(start_commits(order, job, *first));
   return begin(order, std::move(message));
 }
 
@@ -124,7 +124,7 @@ absl::Status Server::take_up(const wire::ServerStart& order, const config::JobCo
     return say(std::move(message));
   }
   state_.shards = *std::move(shards);
-  PACELINE_RETURN_IF_ERROR(start_commits(order, job, {}));
+  PACELINE_RETURN_IF_ERROR(start_commits(order, job, FirstWeights()));
   return begin(order, std::move(message));
 }
 
@@ -164,7 +164,7 @@ bool Server::can_be_kept(const wire::ServerStart& order, const config::JobConfig
 
 // A job that asks for a card's memory gets it or an error. Any other gets the host's memory instead, and a line.
 absl::StatusOr<KeptShards> Server::start_shards(const wire::ServerStart& order, const config::JobConfig& job,
-                                                std::span<const float> first, store::CheckpointFiles& saved,
+                                                const FirstWeights& first, store::CheckpointFiles& saved,
                                                 wire::ServerStarted& started) {
   const auto new_kept = [&] {
     return can_be_kept(order, job) ? std::make_unique<KeptMemory>(*state_.keep, order) : nullptr;
@@ -194,7 +194,7 @@ absl::StatusOr<KeptShards> Server::start_shards(const wire::ServerStart& order, 
 }
 
 absl::Status Server::start_commits(const wire::ServerStart& order, const config::JobConfig& job,
-                                   std::span<const float> first) {
+                                   const FirstWeights& first) {
   gradients_.emplace(order.whole_floats(), state_.card.get());
   if (order.hosts_size() == 0) {
     commits_ = std::make_unique<LocalCommits>(*state_.shards, *gradients_);

@@ -66,10 +66,10 @@ class Server {
   absl::Status begin(const wire::ServerStart& order, wire::ServerMessage message);
   bool can_be_kept(const wire::ServerStart& order, const config::JobConfig& job) const;
   absl::StatusOr<KeptShards> start_shards(const wire::ServerStart& order, const config::JobConfig& job,
-                                          std::span<const float> first, store::CheckpointFiles& saved,
+                                          const FirstWeights& first, store::CheckpointFiles& saved,
                                           wire::ServerStarted& started);
   absl::Status start_commits(const wire::ServerStart& order, const config::JobConfig& job,
-                             std::span<const float> first);
+                             const FirstWeights& first);
   absl::Status map_gradient(const wire::MapGradient& order);
   absl::Status check_finite(const wire::Apply& order, const ps::Shard& shard);
   absl::Status keep(const wire::Keep& order);

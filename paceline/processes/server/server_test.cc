@@ -239,6 +239,26 @@ TEST_F(ServerTest, CannotStartWithoutTheFirstWeights) {
   EXPECT_FALSE(state_.shards);
 }
 
+TEST_F(ServerTest, GoesOnFromAnOptimizersFirstState) {
+  workers_[0] = memory::GradientWriter::create(layout_.size(), 1, 7).value();
+  workers_[0].first_state().front() = 2;
+  start();
+  map(0);
+  apply(1, 0, {0}, 1);
+  EXPECT_THAT(serve(), ElementsAre("started", "mapped 0", "applied 1"));
+  const std::span<const float> weights = state_.shards->own().weights();
+  EXPECT_EQ(weights[0], 0) << "1 - 0.5 * (0.5 * 2 + 1)";
+  EXPECT_EQ(weights[1], 0.5f);
+  EXPECT_EQ(state_.shards->own().optimizer_state().fractions, 8);
+}
+
+TEST_F(ServerTest, CannotStartWithTheStateOfAnotherOptimizer) {
+  workers_[0] = memory::GradientWriter::create(layout_.size(), 2, 7).value();
+  start();
+  EXPECT_THAT(serve(),
+              ElementsAre(HasSubstr("the optimizer's first state is not one of this job's optimizer")));
+}
+
 TEST_F(ServerTest, SaysWhichGradientsMadeAVersionThatIsNotFinite) {
   start();
   map(0);

@@ -28,11 +28,19 @@ absl::StatusOr<LocalShards> LocalShards::create(const config::JobConfig& job, co
   return shards;
 }
 
-absl::Status LocalShards::start(std::span<const float> weights) {
+absl::Status LocalShards::start(std::span<const float> weights, std::span<const float> state, double steps) {
+  std::size_t offset = 0;
   for (const auto& shard : shards_) {
     const auto size = static_cast<std::size_t>(shard->layout().size());
-    PACELINE_RETURN_IF_ERROR(shard->start(Version(0), weights.first(size)));
-    weights = weights.subspan(size);
+    if (!state.empty()) {
+      ps::OptimizerState first{.streams = {}, .fractions = steps};
+      for (std::size_t begin = offset; begin < state.size(); begin += weights.size())
+        first.streams.emplace_back(state.begin() + static_cast<std::ptrdiff_t>(begin),
+                                   state.begin() + static_cast<std::ptrdiff_t>(begin + size));
+      PACELINE_RETURN_IF_ERROR(shard->restore_optimizer(std::move(first)));
+    }
+    PACELINE_RETURN_IF_ERROR(shard->start(Version(0), weights.subspan(offset, size)));
+    offset += size;
   }
   return absl::OkStatus();
 }

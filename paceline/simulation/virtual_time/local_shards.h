@@ -23,7 +23,8 @@ class LocalShards {
 
   // One of these two is called before the first apply: it starts from these weights, or from a checkpoint of
   // this version.
-  absl::Status start(std::span<const float> weights);
+  // `state`: of the optimizer, one stream of the whole model behind the other, made by `steps` updates; empty: none.
+  absl::Status start(std::span<const float> weights, std::span<const float> state = {}, double steps = 0);
   absl::Status start(Version version, const std::string& checkpoint_dir);
 
   // `gradients`: one for each member of the commit, in its order.

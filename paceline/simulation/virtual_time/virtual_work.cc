@@ -71,6 +71,21 @@ absl::StatusOr<std::vector<std::unique_ptr<engine::Engine>>> make_engines(const 
   return engines;
 }
 
+// With the state of the engine's optimizer, if it brings one.
+absl::Status start_with(engine::Engine& first, const config::JobConfig& job, std::span<const float> weights,
+                        LocalShards& shards) {
+  if (first.first_steps() == 0) return shards.start(weights);
+  if (std::holds_alternative<policy::LocalSgdSpec>(job.policy))
+    PACELINE_RETURN_IF_ERROR(compute::LocalSteps::check_stateless(first));
+  PACELINE_ASSIGN_OR_RETURN(
+      auto state, ipc::SharedFloats::create("paceline-state", ps::state_streams(job.optimizer.kind) *
+                                                                  static_cast<std::int64_t>(weights.size())));
+  first.share(compute::memory_of(state, true));
+  PACELINE_RETURN_IF_ERROR(first.first_state(state.floats()));
+  first.forget(state.mapping().data());
+  return shards.start(weights, state.floats(), first.first_steps());
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<VirtualWork::Slot>> VirtualWork::Slot::create(const ps::Layout& layout,
@@ -102,7 +117,7 @@ absl::StatusOr<std::unique_ptr<VirtualWork>> VirtualWork::create(
     first.forget(weights.mapping().data());
     if (!job.initial_weights.empty())
       PACELINE_RETURN_IF_ERROR(store::read_weights(job.initial_weights, layout, weights.floats()));
-    PACELINE_RETURN_IF_ERROR(shards.start(weights.floats()));
+    PACELINE_RETURN_IF_ERROR(start_with(first, job, weights.floats(), shards));
   }
   const std::int32_t samples = first.samples();
   SampleOrder order(job.seed, samples, first.in_order());

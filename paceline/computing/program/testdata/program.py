@@ -48,7 +48,9 @@ def model():
     if how == "twice-named":
         tensors[2]["name"] = "w"
     return {"type": "model", "tensors": tensors, "samples": 1200, "digest": "numbers", "device": "tpu:0", "batch": 4,
-            "optimizer": {"name": "sgd", "lr": 0.5, "momentum": 0.0}}
+            "optimizer": {"name": "sgd", "lr": 0.5, "momentum": 0.0},
+            **({"last": True} if how == "takes-last" else {}),
+            **({"optimizer_state": {"steps": 7}} if how == "has-state" else {})}
 
 
 def step(message):
@@ -161,6 +163,14 @@ while line := stream.readline():
     elif kind == "initial":
         write(message["to"], [[1.0, 2.0, 3.0], [0.0], [9.0] * 20])
         send(type="done")
+    elif kind == "optimizer_state":
+        for number, runs in enumerate(message["to"], 1):
+            write(runs, [[0.5 * number] * 3, [0.0], [float(number)] * 20])
+        send(type="done")
+    elif kind == "last":
+        with open(os.environ["END_FILE"], "a") as file:
+            file.write(f"{read(message['weights'])[0]}\n")
+        send(type="done")
     elif kind == "step":
         steps += 1
         first = int(when.removeprefix("from "))
@@ -183,6 +193,10 @@ while line := stream.readline():
         if how == "fails-after":
             time.sleep(0.3)
             sys.exit(5)
+        if how == "error-after":
+            send(type="done")
+            send(type="error", text="ValueError: no room", where="train.py:9", traceback="a\nb")
+            sys.exit(1)
         if how == "stays-after":
             time.sleep(1000)
         if how == "tells-end":

@@ -1,0 +1,80 @@
+"""Parameters that the program freezes after join(): the servers step them on, with a gradient of zero.
+
+Plain PyTorch leaves out a parameter that has no gradient. An optimizer with a memory, or one that lets weights decay,
+changes it all the same if its gradient is zero. So the program ends with a line if the two would differ.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from .errors import PacelineError
+from .inventory import PARAMETER, Inventory
+from .optimizer_state import COUNTING, keeps_state
+
+_AGAIN = (
+    "let this job end before that step, and begin a second one with its exported weights (--set model.weights=FILE) "
+    "and {name} {how} before join()"
+)
+
+
+class Freezing:
+    def __init__(self, inventory: Inventory, optimizer: Any) -> None:
+        entries = [entry for entry in inventory.entries if entry.kind == PARAMETER]
+        self._names = [entry.name for entry in entries]
+        self._parameters = [entry.tensor for entry in entries]
+        self._kind = "the job file's optimizer" if optimizer is None else type(optimizer).__name__
+        groups = [] if optimizer is None else optimizer.param_groups
+        group_of = {id(parameter): group for group in groups for parameter in group["params"]}
+        of_each = [group_of.get(id(parameter)) for parameter in self._parameters]
+        # With a gradient of zero, a step still changes the optimizer's state, and by it or by decay the weight.
+        self._remembers = [
+            optimizer is None or (group is not None and keeps_state(optimizer, group)) for group in of_each
+        ]
+        self._decays = [group is not None and bool(group.get("weight_decay")) for group in of_each]
+        begun = {} if optimizer is None else optimizer.state
+        self._trained = [bool(begun.get(parameter)) for parameter in self._parameters]
+        self._steps = 0
+
+    def check(self) -> None:
+        """After a backward pass: raises an error if plain PyTorch's next step would be another one."""
+        for index, parameter in enumerate(self._parameters):
+            differs = self._decays[index] or (self._remembers[index] and self._trained[index])
+            # Gradients are looked at only if it matters: a GPU has to be waited for.
+            if parameter.requires_grad or ((differs or self._steps == 0) and _has_gradient(parameter)):
+                if not self._trained[index]:
+                    self._check_unfrozen(index)
+                    self._trained[index] = True
+            elif differs:
+                self._refuse(index)
+        self._steps += 1
+
+    def _refuse(self, index: int) -> None:
+        moves = [
+            ("its moments", self._remembers[index] and self._trained[index]),
+            ("weight decay", self._decays[index]),
+        ]
+        name = self._names[index]
+        raise PacelineError(
+            f"{name} was frozen after join(), and {self._kind} at the servers would go on with "
+            f"{' and '.join(word for word, does in moves if does)}, which plain PyTorch does not; "
+            f"{_AGAIN.format(name=name, how='frozen')}, or give join() optimizer=SGD without momentum "
+            "and weight_decay"
+        )
+
+    def _check_unfrozen(self, index: int) -> None:
+        if self._steps == 0 or self._kind not in COUNTING:
+            return
+        name = self._names[index]
+        raise PacelineError(
+            f"{name} was frozen before the first step and wants a gradient since step {self._steps + 1}, and "
+            f"{self._kind} at the servers counts one number of steps for all parameters; "
+            f"{_AGAIN.format(name=name, how='unfrozen')}, or give join() optimizer=SGD"
+        )
+
+
+def _has_gradient(parameter: torch.Tensor) -> bool:
+    """From before it was frozen: a program may freeze one part of a model for the backward pass of another one."""
+    return parameter.grad is not None and bool(parameter.grad.any())
