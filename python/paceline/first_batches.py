@@ -47,6 +47,15 @@ class FirstBatches:
                     "of a loss that is computed with the model that join() got"
                 )
 
+    def instead_of_accumulating(self) -> str:
+        """The end of the line about a batch without job.step(): what to write instead."""
+        skip = "before a `continue` that leaves a batch out, write job.step(loss, skipped=True)"
+        if not self.are_not_zero():
+            return skip
+        return (
+            "to accumulate gradients, give join() a larger batch_size=, and write --set micro_batch=SAMPLES; " + skip
+        )
+
     def have_gradient(self) -> bool:
         """Whether something was written to a gradient since start(), a zero, say."""
         # A gradient that a graph of a GPU has written has the same state as before.

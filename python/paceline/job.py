@@ -191,8 +191,7 @@ class Job:
     def _way_out(self, error: BaseException) -> tuple[str, dict[str, int] | None]:
         samples = len(self.samples) if self._in_hand else 0
         if memory_short.is_out_of_memory(error):
-            computing = None if self._stages is None else self._stages.computing
-            return memory_short.way_out(error, samples, computing), None
+            return memory_short.way_out(error, samples, getattr(self._stages, "computing", None)), None
         return self._small.way_out(samples, error), self._small.too_few(samples, error)
 
     # The protocol.
@@ -212,7 +211,7 @@ class Job:
                     if self._in_hand:
                         raise PacelineError(
                             "the loop went on to the next batch without job.step(); call it once for each batch; "
-                            + self._instead_of_accumulating()
+                            + self._first.instead_of_accumulating()
                         )
         except GeneratorExit:
             self._leaving.left_early()
@@ -315,14 +314,6 @@ class Job:
             self._bind(step)
         if not bound or self._drawn == 0:
             self._finish(self._micro)
-
-    def _instead_of_accumulating(self) -> str:
-        skip = "before a `continue` that leaves a batch out, write job.step(loss, skipped=True)"
-        if not self._first.are_not_zero():
-            return skip
-        return (
-            "to accumulate gradients, give join() a larger batch_size=, and write --set micro_batch=SAMPLES; " + skip
-        )
 
     def _whole_batch(self, load: Load) -> Any:
         assert self._loader is not None

@@ -1,0 +1,42 @@
+"""An error of too little memory says what to write instead."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fake_member import Member
+from scripts import HEAD, LOOP
+
+from paceline.memory_short import Computing, way_out
+
+
+def test_a_batch_that_has_no_room_says_how_to_compute_it_in_parts(tmp_path: Path) -> None:
+    body = """
+def loss_of(model, x, y):
+    if len(x) < 3:
+        raise torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
+    return F.cross_entropy(model(x), y)
+job = paceline.join(model := Net(), Points())
+"""
+    with Member(tmp_path, HEAD + body + LOOP) as member:
+        member.take_model()
+        member.map(0, write=False)
+        member.map(1, write=True)
+        member.order([1, 2, 3, 4])
+        assert member.receive()["type"] == "stepped"
+        member.order([9, 10])
+        error = member.receive("error")
+    assert error["text"] == (
+        "OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB; 2 samples at once have no room on this "
+        "device: write --set micro_batch=1, which computes each batch in parts, with the same gradient"
+    )
+    assert "too_few" not in error
+
+
+def test_memory_that_is_short_gets_the_advice_of_its_place() -> None:
+    short = MemoryError()
+    assert "several devices can hold it together" in way_out(short, 1, None)
+    assert way_out(short, 0, None) == way_out(ValueError("wrong"), 4, None) == ""
+    says = way_out(RuntimeError("... DefaultCPUAllocator: can't allocate memory: ..."), 0, Computing(3, 8, 4))
+    assert "no room on this device for units 3 to 7 with micro-batches of 4: write --set micro_batch=2" in says
+    assert "one sample at a time is the least" in way_out(short, 0, Computing(3, 4, 1))
