@@ -119,7 +119,23 @@ class AdamW:
         return torch.from_numpy(shrunk - numpy.float32(0.01) / correction1 * self._first / root)
 
 
-RULES = {"sgd": (SGD, Sgd), "adamw": (ADAMW, AdamW)}
+# The optimizer has a state when it comes to join().
+LOADED = """
+def make_optimizer(p):
+    p = list(p)
+    optimizer = torch.optim.SGD(p, 0.1, momentum=0.9, weight_decay=1e-3)
+    for one in p:
+        optimizer.state[one]["momentum_buffer"] = torch.full_like(one, 0.25)
+    return optimizer
+"""
+
+
+class LoadedSgd(Sgd):
+    def __init__(self, weight: torch.Tensor) -> None:
+        self._velocity = torch.full_like(weight, 0.25)
+
+
+RULES = {"sgd": (SGD, Sgd), "adamw": (ADAMW, AdamW), "loaded": (LOADED, LoadedSgd)}
 
 
 def checkpointed(run: Path) -> dict[str, torch.Tensor]:
