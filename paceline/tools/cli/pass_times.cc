@@ -24,7 +24,7 @@ using std::chrono::steady_clock;
 constexpr std::int64_t kFew = 2, kMany = 6;  // micro-batches of a step
 constexpr std::int64_t kInStages = 4;        // micro-batches of an iteration in stages
 constexpr std::size_t kLeastRounds = 3, kMostRounds = 20;
-constexpr double kRoundsMs = 700;  // beyond the least, rounds are added up to this time
+constexpr double kRoundsMs = 300;  // beyond the least, rounds are added up to this time
 
 double ms_since(steady_clock::time_point start) {
   return std::chrono::duration<double, std::milli>(steady_clock::now() - start).count();
