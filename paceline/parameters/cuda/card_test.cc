@@ -93,7 +93,7 @@ std::vector<float> random_gradient(const ps::Layout& layout, unsigned seed) {
   std::vector<float> floats = random_floats(layout, seed);
   std::vector<ps::Bfloat16> narrow(static_cast<std::size_t>(layout.narrow()));
   ps::narrow_copy(floats.data(), narrow.data(), layout.narrow());
-  std::memcpy(floats.data(), narrow.data(), narrow.size() * sizeof(ps::Bfloat16));
+  if (!narrow.empty()) std::memcpy(floats.data(), narrow.data(), narrow.size() * sizeof(ps::Bfloat16));
   return floats;
 }
 
