@@ -72,7 +72,7 @@ class Layout {
   Layout part(std::int64_t begin, std::int64_t end) const;
 
   // Cuts the layout into `count` parts, one per shard, which lie one after the other in the whole.
-  // Of whole tensors, of about equal bytes: fewer parts than asked for when there are fewer tensors.
+  // Parts of whole tensors and about equal bytes: fewer parts than asked for if there are fewer tensors.
   std::vector<Layout> split(int count) const;
   // Parts of equal size, to one kAlignment, wherever that cuts: fewer parts when there are fewer cache lines.
   std::vector<Layout> split_evenly(int count) const;

@@ -81,6 +81,20 @@ double CostModel::other_compute_ms(std::int32_t device, std::int32_t begin, std:
   return problem_.overhead_ms(one, u, is_cut(begin, end)) + sum / one.speed;
 }
 
+std::int64_t CostModel::tied_gradient_bytes(const LayerProfile& layer) const {
+  return std::min(layer.tied_bytes, gradient_bytes(layer.tied_to, layer.tied_to + 1));
+}
+
+double CostModel::tied_gradient_bytes(std::int32_t begin, std::int32_t end) const {
+  double bytes = 0;
+  for (const std::int32_t l : tied_) {
+    const LayerProfile& layer = problem_.model.layers[static_cast<std::size_t>(l)];
+    if (begin <= layer.tied_to && layer.tied_to < end)
+      bytes += static_cast<double>(tied_gradient_bytes(layer));
+  }
+  return bytes;
+}
+
 StageMemory CostModel::memory(std::int32_t begin, std::int32_t end, std::int64_t u,
                               std::int64_t in_flight) const {
   const auto first = static_cast<std::size_t>(begin), last = static_cast<std::size_t>(end);
@@ -89,7 +103,7 @@ StageMemory CostModel::memory(std::int32_t begin, std::int32_t end, std::int64_t
     const LayerProfile& layer = problem_.model.layers[static_cast<std::size_t>(l)];
     if (l < begin || l >= end || layer.tied_to >= begin) continue;
     memory.weights += layer.tied_bytes;
-    memory.gradients += std::min(layer.tied_bytes, gradient_bytes(layer.tied_to, layer.tied_to + 1));
+    memory.gradients += tied_gradient_bytes(layer);
   }
   memory.activations = static_cast<double>(in_flight) * static_cast<double>(u) *
                        static_cast<double>(activations_[last] - activations_[first]);
@@ -103,22 +117,13 @@ StageMemory CostModel::memory(std::int32_t begin, std::int32_t end, std::int64_t
   const bool keeps_gradients = !is_cut(begin, end) && u < problem_.batch;
   const auto samples = static_cast<double>(u);
   // A tied weight's gradient from the layer behind is there until the one that has the weight, too, adds its own.
-  double came = 0;
-  std::vector<double> tied(problem_.model.layers.size());
-  for (const std::int32_t l : tied_) {
-    const LayerProfile& layer = problem_.model.layers[static_cast<std::size_t>(l)];
-    if (layer.tied_to < begin || layer.tied_to >= end) continue;
-    const auto bytes =
-        static_cast<double>(std::min(layer.tied_bytes, gradient_bytes(layer.tied_to, layer.tied_to + 1)));
-    tied[static_cast<std::size_t>(layer.tied_to)] += bytes;
-    came += bytes;
-  }
+  double came = tied_gradient_bytes(begin, end);
   for (std::size_t l = last; l-- > first;) {
     const LayerProfile& layer = problem_.model.layers[l];
     const double own =
         static_cast<double>(layer.working_fixed_bytes) + samples * static_cast<double>(layer.working_bytes);
     memory.working = std::max(memory.working, own + came);  // `own` has the layer's own gradient
-    came -= tied[l];
+    came -= tied_gradient_bytes(static_cast<std::int32_t>(l), static_cast<std::int32_t>(l) + 1);
     if (keeps_gradients) came += static_cast<double>(layer.parameter_bytes - layer.frozen_bytes);
     memory.working = std::max(memory.working, came);
     came -= samples * static_cast<double>(layer.activation_bytes);

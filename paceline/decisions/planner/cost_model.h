@@ -180,6 +180,10 @@ class CostModel {
   // The same of a size that is not among sizes_.
   double other_compute_ms(std::int32_t device, std::int32_t begin, std::int32_t end, std::int64_t u) const;
   double layer_ms(const Device& device, std::size_t layer, std::int64_t u) const;
+  // The gradient of the weights that this layer has from an earlier one.
+  std::int64_t tied_gradient_bytes(const LayerProfile& layer) const;
+  // All such gradients of weights that layers [begin, end) have first.
+  double tied_gradient_bytes(std::int32_t begin, std::int32_t end) const;
   bool is_cut(std::int32_t begin, std::int32_t end) const { return begin > 0 || end < problem_.layers(); }
   std::size_t row(std::int32_t device, std::size_t size) const {
     return (static_cast<std::size_t>(device) * sizes_.size() + size) * (problem_.model.layers.size() + 1);

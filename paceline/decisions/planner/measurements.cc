@@ -46,12 +46,10 @@ void Measurements::add_stage(const StageObservation& stage) {
   // The overhead that was measured grows with the slowness, and the one that was said does not.
   const bool is_cut = stage.end - stage.begin < problem_.layers();
   const auto micros = static_cast<double>(stage.micro_batches);
-  const double said = before.overhead_ms.value_or(
-      initial_.model.overhead(is_cut).empty() ? initial_.cluster.usual_overhead_ms : 0);
-  double expected = micros * (initial_.overhead_ms(before, micro_batch_of(stage), is_cut) - said);
+  double expected = micros * initial_.measured_overhead_ms(before, micro_batch_of(stage), is_cut);
   for (std::int32_t l = stage.begin; l < stage.end; ++l)
     expected += expected_ms(initial_.model, before, static_cast<std::size_t>(l), stage) / before.speed;
-  const double measured = stage.compute_ms - said * micros;
+  const double measured = stage.compute_ms - micros * initial_.said_overhead_ms(before, is_cut);
   if (!(measured > 0) || !(expected > 0) || !std::isfinite(measured)) return;
   slowness_[n].add(measured / expected);
   problem_.cluster.devices[n].speed = before.speed / slowness_[n].value();

@@ -21,9 +21,15 @@ struct Problem {
   // The time of a micro-batch of u samples on this device, beside its layers. `is_cut`: the device does not have all of
   // them.
   double overhead_ms(const Device& device, std::int64_t u, bool is_cut) const {
+    return said_overhead_ms(device, is_cut) + measured_overhead_ms(device, u, is_cut);
+  }
+  // Its two parts: one that is the same at any speed, and one that was measured.
+  double said_overhead_ms(const Device& device, bool is_cut) const {
+    return device.overhead_ms.value_or(model.overhead(is_cut).empty() ? cluster.usual_overhead_ms : 0);
+  }
+  double measured_overhead_ms(const Device& device, std::int64_t u, bool is_cut) const {
     const SizeTimes& measured = model.overhead(is_cut);
-    if (measured.empty()) return device.overhead_ms.value_or(cluster.usual_overhead_ms);
-    return device.overhead_ms.value_or(0) + time_of(measured, u, 0) / device.speed;
+    return measured.empty() ? 0 : time_of(measured, u, 0) / device.speed;
   }
 };
 

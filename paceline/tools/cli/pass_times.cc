@@ -64,10 +64,8 @@ class Driver {
   absl::StatusOr<std::pair<double, std::int64_t>> step(std::int64_t size, std::int64_t micros) {
     const engine::Batch batch = next(size * micros);
     PACELINE_RETURN_IF_ERROR(engine_.prepare(batch));
-    const std::vector<const float*> from = engine::tensor_pointers<const float>(engine_.layout(), weights());
-    const std::vector<float*> to = engine::tensor_pointers(engine_.layout(), gradient_.gradient().data());
     const auto start = steady_clock::now();
-    PACELINE_RETURN_IF_ERROR(engine_.step(from, to, size, always).status());
+    PACELINE_RETURN_IF_ERROR(engine_.step(from_, to_, size, always).status());
     return std::pair(ms_since(start), engine::MicroBatches(std::ssize(batch.samples), size).count());
   }
 
@@ -75,11 +73,9 @@ class Driver {
   absl::StatusOr<double> iteration(engine::Stage& first, engine::Stage& last, std::int64_t size) {
     const engine::Batch batch = next(size * kInStages);
     const std::int64_t samples = std::ssize(batch.samples);
-    const std::vector<const float*> from = engine::tensor_pointers<const float>(engine_.layout(), weights());
-    const std::vector<float*> to = engine::tensor_pointers(engine_.layout(), gradient_.gradient().data());
     for (engine::Stage* const one : {&first, &last}) {
       PACELINE_RETURN_IF_ERROR(one->prepare(batch));
-      PACELINE_RETURN_IF_ERROR(one->start(from, to, samples, size, batch.step_seed, always));
+      PACELINE_RETURN_IF_ERROR(one->start(from_, to_, samples, size, batch.step_seed, always));
     }
     message_.resize(static_cast<std::size_t>(std::max(first.output_bytes(size), last.input_bytes(size))));
     const engine::MicroBatches micros(samples, size);
@@ -99,9 +95,9 @@ class Driver {
         weights_(std::move(weights)),
         gradient_(std::move(gradient)),
         weights_shared_(engine, compute::memory_of(weights_)),
-        gradient_shared_(engine, compute::memory_of(gradient_)) {}
-
-  const float* weights() { return weights_.gradient().data(); }
+        gradient_shared_(engine, compute::memory_of(gradient_)),
+        from_(engine::tensor_pointers<const float>(engine.layout(), weights_.gradient().data())),
+        to_(engine::tensor_pointers(engine.layout(), gradient_.gradient().data())) {}
 
   // The next so many samples, or all that an epoch has. The engine is told of those behind them.
   engine::Batch next(std::int64_t samples) {
@@ -148,6 +144,8 @@ class Driver {
   SampleOrder order_;
   memory::GradientWriter weights_, gradient_;
   compute::SharedWith weights_shared_, gradient_shared_;
+  std::vector<const float*> from_;
+  std::vector<float*> to_;
   std::vector<std::byte> message_;
   std::optional<engine::Batch> ahead_;
   std::int32_t epoch_ = 0;

@@ -16,7 +16,7 @@ struct PassTimes {
   // Milliseconds of one micro-batch of each size: in a step of the whole model, and in both stages together of the
   // model that is cut in two.
   std::vector<double> step_ms, stages_ms;
-  double once_ms = 0;  // time of a step whatever the number of its micro-batches
+  double once_ms = 0;  // time of a step of the largest size, whatever the number of its micro-batches
 };
 
 // Requires: 0 < cut < engine.units(); at least one size. Errors: the engine's own.

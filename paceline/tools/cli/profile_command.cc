@@ -106,12 +106,9 @@ std::string legend(const MeasuredProgram& measured) {
   const MeasuredModel& model = measured.probed.measured;
   return fmt::format(
              "forward, backward, peak: one micro-batch of {}; a micro-batch of u samples takes about fixed + "
-             "u × ms "
-             "a "
-             "sample.\n"
+             "u × ms a sample.\n"
              "sends, keeps: of one sample, to the next part and until the backward pass. The first part has "
-             "what "
-             "comes\n"
+             "what comes\n"
              "before the blocks, the last one what comes behind them.\n",
              model.micro_batches.back()) +
          overhead_text(measured.profile);

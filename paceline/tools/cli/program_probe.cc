@@ -119,7 +119,7 @@ absl::StatusOr<ProbedProfile> profile_program(const config::JobConfig& job, std:
   if (!passes.ok()) {
     launch::print(stderr, fmt::format("{}; so the profile has no overhead of a micro-batch\n",
                                       std::string(passes.status().message())));
-    return ProbedProfile{std::move(model), *std::move(measured), std::nullopt};
+    passes = std::nullopt;
   }
   return ProbedProfile{std::move(model), *std::move(measured), *std::move(passes)};
 }
