@@ -18,7 +18,7 @@
 #include "paceline/processes/peer/peer.h"
 #include "paceline/processes/rpc/link_keys.h"
 #include "paceline/processes/rpc/port.h"
-#include "paceline/processes/server/server_role.h"
+#include "paceline/processes/server_process/server_role.h"
 #include "paceline/records/store/state_text.h"
 #include "paceline/transport/ipc/descriptor_keep.h"
 
@@ -170,11 +170,11 @@ std::vector<double> live_rounds_ms(const LiveJob& job, int rounds) {
       // The server keeps its shard as in a run.
       const auto keep = must(ipc::DescriptorKeep::open());
       const auto [in, out] = keep.ends();
-      const absl::Status status = server::run_server({.reach = {address, "", token_file()},
-                                                      .shard = host,
-                                                      .exchange = exchange,
-                                                      .keep = {dup(in), dup(out)},
-                                                      .fabric = job.fabric});
+      const absl::Status status = server_process::run_server({.reach = {address, "", token_file()},
+                                                              .shard = host,
+                                                              .exchange = exchange,
+                                                              .keep = {dup(in), dup(out)},
+                                                              .fabric = job.fabric});
       if (!status.ok()) die(status);
     });
   }

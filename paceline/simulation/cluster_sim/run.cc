@@ -202,11 +202,11 @@ class Simulation {
   void cut_servers() {
     ServerProcess& one = *cluster_.servers[world_.rng().below(cluster_.servers.size())];
     ServerProcess& other = *cluster_.servers[world_.rng().below(cluster_.servers.size())];
-    if (&one == &other || !one.alive() || !other.in_exchange(one.attempt())) return;
+    if (&one == &other || !one.alive() || !other.shards().in_exchange(one.shards().attempt())) return;
     world_.trace("{} and {} are cut off from each other", one.name(), other.name());
-    const std::string attempt = one.attempt();
-    cluster_.later(other, one, [&one, attempt] { one.lose_peer(attempt); });
-    cluster_.later(one, other, [&other, attempt] { other.lose_peer(attempt); });
+    const std::string attempt = one.shards().attempt();
+    cluster_.later(other, one, [&one, attempt] { one.shards().lose_peer(attempt); });
+    cluster_.later(one, other, [&other, attempt] { other.shards().lose_peer(attempt); });
   }
 
   void fill_disk() {

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "paceline/formats/wire/wire.h"
+#include "paceline/simulation/cluster_sim/shown.h"
 
 namespace paceline::cluster_sim {
 
@@ -68,7 +69,7 @@ void WorkerProcess::beat() {
 void WorkerProcess::say(wire::WorkerMessage message) {
   if (stream_ == nullptr) return;
   if (!message.has_heartbeat() && !message.has_attached())
-    world_.trace("{} → coordinator: {}", name(), message.ShortDebugString());
+    world_.trace("{} → coordinator: {}", name(), Shown{message});
   stream_->say(std::move(message));
 }
 

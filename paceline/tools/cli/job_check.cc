@@ -11,7 +11,7 @@
 #include "paceline/parameters/memory/weight_board.h"
 #include "paceline/parameters/ps/parameter_groups.h"
 #include "paceline/parameters/ps/shard.h"
-#include "paceline/processes/server/kept_shards.h"
+#include "paceline/processes/server/shards.h"
 #include "paceline/records/tables/terminal_text.h"
 
 namespace paceline::cli {
@@ -52,7 +52,7 @@ std::int64_t floats_a_parameter(const config::JobConfig& job, std::int64_t worke
 std::int64_t board_bytes(const config::JobConfig& job, const ps::Layout& part, bool in_virtual_time) {
   const auto all = static_cast<int>(2 * job.devices.size() + 1 + (job.hosts > 1 ? job.hosts : 0));
   const int readers = in_virtual_time ? 1 : all;
-  const int kept = in_virtual_time ? 1 : server::KeptShards::kMostKept;
+  const int kept = in_virtual_time ? 1 : server::kMostKept;
   if (part.size() == 0) return 0;
   return static_cast<std::int64_t>(
       memory::WeightWriter::bytes(ps::Shard::board_floats(part, job.look_ahead), readers, kept));

@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "paceline/processes/coordinator_process/coordinator_role.h"
-#include "paceline/processes/server/server_role.h"
+#include "paceline/processes/server_process/server_role.h"
 #include "paceline/tools/cli/number_checks.h"
 
 namespace paceline::cli {
@@ -52,7 +52,7 @@ void add_coordinator(CLI::App& app, Command& command) {
 }
 
 void add_server(CLI::App& app, Command& command) {
-  auto shard = std::make_shared<server::ServerRoleOptions>();
+  auto shard = std::make_shared<server_process::ServerRoleOptions>();
   CLI::App* server = app.add_subcommand("server", "one process of a job: keeps a shard of the weights");
   add_reach(*server, shard->reach);
   server->add_option("--shard", shard->shard,
@@ -64,7 +64,8 @@ void add_server(CLI::App& app, Command& command) {
       "how data travels between hosts: sealed; or tcp, ucx or auto for a job with cluster.seal = false");
   server->add_option("--keep", shard->keep, "file descriptors of its launcher's keep for its memory")
       ->expected(2);
-  server->callback([shard, &command] { command = [shard] { return exit_of(server::run_server(*shard)); }; });
+  server->callback(
+      [shard, &command] { command = [shard] { return exit_of(server_process::run_server(*shard)); }; });
 }
 
 }  // namespace paceline::cli

@@ -8,7 +8,7 @@
 
 #include "paceline/processes/peer/peer.h"
 
-namespace paceline::server {
+namespace paceline::server_process {
 
 struct ServerRoleOptions {
   peer::PeerOptions reach{};
@@ -22,4 +22,4 @@ struct ServerRoleOptions {
 // Serves a shard of the coordinator's job, until the job is over.
 absl::Status run_server(const ServerRoleOptions& options);
 
-}  // namespace paceline::server
+}  // namespace paceline::server_process

@@ -1,10 +1,10 @@
-#include "paceline/processes/server/local_commits.h"
+#include "paceline/processes/server_process/local_commits.h"
 
 #include <utility>
 
 #include "paceline/base/status_macros.h"
 
-namespace paceline::server {
+namespace paceline::server_process {
 
 absl::Status LocalCommits::make(const wire::Apply& order) {
   ps::Update update = update_of(order);
@@ -21,4 +21,4 @@ absl::Status LocalCommits::make(const wire::Apply& order) {
   return shards_.own().apply(update);
 }
 
-}  // namespace paceline::server
+}  // namespace paceline::server_process

@@ -17,11 +17,11 @@
 #include "paceline/formats/wire/paceline.pb.h"
 #include "paceline/parameters/memory/gradient_buffer.h"
 #include "paceline/parameters/ps/shard.h"
-#include "paceline/processes/server/kept_memory.h"
-#include "paceline/processes/server/servers_card.h"
+#include "paceline/processes/server_process/kept_memory.h"
+#include "paceline/processes/server_process/servers_card.h"
 #include "paceline/records/store/checkpoint_files.h"
 
-namespace paceline::server {
+namespace paceline::server_process {
 
 // The job's first weights, in memory of a worker that may be gone by now; nothing if there is a checkpoint.
 struct FirstWeights {
@@ -37,9 +37,6 @@ struct FirstWeights {
 
 class KeptShards {
  public:
-  // Versions that evaluations and a checkpoint may hold at once.
-  static constexpr int kMostKept = 8;
-
   // Whether memory that outlives a server can have a shard of this job. For an optimizer that steps whole tensors
   // (is_tensorwise) it would need copies of them, which take up to half of an update's time.
   static bool can_outlive(const config::JobConfig& job);
@@ -90,4 +87,4 @@ class KeptShards {
   std::vector<Kept> kept_;
 };
 
-}  // namespace paceline::server
+}  // namespace paceline::server_process

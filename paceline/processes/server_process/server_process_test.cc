@@ -1,6 +1,4 @@
 // A server over a session whose orders are a script, with the memory, boards and files of a real one.
-#include "paceline/processes/server/server.h"
-
 #include <unistd.h>
 
 #include <deque>
@@ -19,9 +17,13 @@
 #include "paceline/formats/wire/wire.h"
 #include "paceline/parameters/memory/gradient_buffer.h"
 #include "paceline/parameters/memory/weight_board.h"
+#include "paceline/processes/server/server.h"
+#include "paceline/processes/server_process/live_shards.h"
+#include "paceline/processes/server_process/session.h"
+#include "paceline/processes/server_process/update_times.h"
 #include "paceline/records/store/shard_files.h"
 
-namespace paceline::server {
+namespace paceline::server_process {
 namespace {
 
 namespace fs = std::filesystem;
@@ -91,16 +93,16 @@ std::string in_words(const wire::ServerMessage& message) {
   return message.ShortDebugString();
 }
 
-class ServerTest : public testing::Test {
+class ServerProcessTest : public testing::Test {
  protected:
-  ServerTest() {
+  ServerProcessTest() {
     layout_.add("a", ps::TensorKind::kParameter, {3});
     layout_.add("b", ps::TensorKind::kParameter, {40});
     for (int i = 0; i < 2; ++i) workers_.push_back(memory::GradientWriter::create(layout_.size()).value());
     fs::remove_all(folder_);
     fs::create_directories(folder_);
   }
-  ~ServerTest() override { fs::remove_all(folder_); }
+  ~ServerProcessTest() override { fs::remove_all(folder_); }
 
   // Every number of a worker's tensors, as its gradient of iteration `clock`.
   void set_gradient(int worker, std::int64_t clock, float value) {
@@ -161,8 +163,9 @@ class ServerTest : public testing::Test {
   std::vector<std::string> serve() {
     {
       UpdateTimes times;
-      Server server(script_, state_, times, nullptr);
-      outcome_ = server.serve();
+      LiveShards shards(script_, state_, times, nullptr);
+      server::Server server(script_, state_.log, shards);
+      outcome_ = server_process::serve(script_, server);
     }
     std::vector<std::string> words;
     for (const wire::ServerMessage& message : script_.take_said()) words.push_back(in_words(message));
@@ -184,7 +187,7 @@ class ServerTest : public testing::Test {
 };
 
 // SGD at a rate of 0.5 with momentum 0.5: the steps are 0.5 and 0.75 for gradients of 1.
-TEST_F(ServerTest, MakesVersionsFromGradientsOfItsHost) {
+TEST_F(ServerProcessTest, MakesVersionsFromGradientsOfItsHost) {
   start();
   map(0);
   map(1);
@@ -195,7 +198,7 @@ TEST_F(ServerTest, MakesVersionsFromGradientsOfItsHost) {
   EXPECT_FLOAT_EQ(first_weight(), 1 - 0.5F - 0.75F);
 }
 
-TEST_F(ServerTest, SaysWhoseGradientIsNotHere) {
+TEST_F(ServerProcessTest, SaysWhoseGradientIsNotHere) {
   start();
   map(0);
   apply(1, 0, {0}, 1);
@@ -205,7 +208,7 @@ TEST_F(ServerTest, SaysWhoseGradientIsNotHere) {
   EXPECT_FLOAT_EQ(first_weight(), 0.5F) << "the version is not made";
 }
 
-TEST_F(ServerTest, TakesNoGradientOfAnotherIteration) {
+TEST_F(ServerProcessTest, TakesNoGradientOfAnotherIteration) {
   start();
   map(0);
   script_.happens([this] { set_gradient(0, 3, 1); });
@@ -217,7 +220,7 @@ TEST_F(ServerTest, TakesNoGradientOfAnotherIteration) {
                           "failed: the worker's buffer holds iteration 3, not 4; replica 0 is not here"));
 }
 
-TEST_F(ServerTest, ForgetsAGradientThatIsUnmapped) {
+TEST_F(ServerProcessTest, ForgetsAGradientThatIsUnmapped) {
   start();
   map(0);
   script_.order().mutable_unmap_gradient()->set_replica(0);
@@ -225,7 +228,7 @@ TEST_F(ServerTest, ForgetsAGradientThatIsUnmapped) {
   EXPECT_THAT(serve(), ElementsAre("started", "mapped 0", HasSubstr("replica 0 is not here")));
 }
 
-TEST_F(ServerTest, SaysThatAWorkersMemoryIsGone) {
+TEST_F(ServerProcessTest, SaysThatAWorkersMemoryIsGone) {
   start();
   wire::MapGradient& map = *script_.order().mutable_map_gradient();
   map.set_replica(5);
@@ -233,13 +236,13 @@ TEST_F(ServerTest, SaysThatAWorkersMemoryIsGone) {
   EXPECT_THAT(serve(), ElementsAre("started", HasSubstr("mapped 5: ")));
 }
 
-TEST_F(ServerTest, CannotStartWithoutTheFirstWeights) {
+TEST_F(ServerProcessTest, CannotStartWithoutTheFirstWeights) {
   start().set_weights_path("/proc/self/fd/100000");
   EXPECT_THAT(serve(), ElementsAre(HasSubstr("cannot start: ")));
   EXPECT_FALSE(state_.shards);
 }
 
-TEST_F(ServerTest, GoesOnFromAnOptimizersFirstState) {
+TEST_F(ServerProcessTest, GoesOnFromAnOptimizersFirstState) {
   workers_[0] = memory::GradientWriter::create(layout_.size(), 1, 7).value();
   workers_[0].first_state().front() = 2;
   start();
@@ -252,14 +255,14 @@ TEST_F(ServerTest, GoesOnFromAnOptimizersFirstState) {
   EXPECT_EQ(state_.shards->own().optimizer_state().fractions, 8);
 }
 
-TEST_F(ServerTest, CannotStartWithTheStateOfAnotherOptimizer) {
+TEST_F(ServerProcessTest, CannotStartWithTheStateOfAnotherOptimizer) {
   workers_[0] = memory::GradientWriter::create(layout_.size(), 2, 7).value();
   start();
   EXPECT_THAT(serve(),
               ElementsAre(HasSubstr("the optimizer's first state is not one of this job's optimizer")));
 }
 
-TEST_F(ServerTest, SaysWhichGradientsMadeAVersionThatIsNotFinite) {
+TEST_F(ServerProcessTest, SaysWhichGradientsMadeAVersionThatIsNotFinite) {
   start();
   map(0);
   map(1);
@@ -285,12 +288,12 @@ TEST_F(ServerTest, SaysWhichGradientsMadeAVersionThatIsNotFinite) {
                           "failed: version 3 is not finite; diverged at 3; replica 1 is not finite"));
 }
 
-TEST_F(ServerTest, RefusesOrdersBeforeTheStart) {
+TEST_F(ServerProcessTest, RefusesOrdersBeforeTheStart) {
   map(0);
   EXPECT_THAT(serve(), ElementsAre("failed: the coordinator sent an order before the start"));
 }
 
-TEST_F(ServerTest, KeepsAVersionForTheEvaluatorUntilItIsDropped) {
+TEST_F(ServerProcessTest, KeepsAVersionForTheEvaluatorUntilItIsDropped) {
   start();
   map(0);
   apply(1, 0, {0}, 1);
@@ -305,7 +308,7 @@ TEST_F(ServerTest, KeepsAVersionForTheEvaluatorUntilItIsDropped) {
 }
 
 // A server that begins with the checkpoint goes on as one that was never interrupted.
-TEST_F(ServerTest, ACheckpointHasTheWeightsAndTheOptimizersState) {
+TEST_F(ServerProcessTest, ACheckpointHasTheWeightsAndTheOptimizersState) {
   start();
   map(0);
   apply(1, 0, {0}, 1);
@@ -324,7 +327,7 @@ TEST_F(ServerTest, ACheckpointHasTheWeightsAndTheOptimizersState) {
   EXPECT_EQ(weights(), uninterrupted);
 }
 
-TEST_F(ServerTest, SaysThatACheckpointCannotBeWritten) {
+TEST_F(ServerProcessTest, SaysThatACheckpointCannotBeWritten) {
   start();
   map(0);
   apply(1, 0, {0}, 1);
@@ -332,7 +335,7 @@ TEST_F(ServerTest, SaysThatACheckpointCannotBeWritten) {
   EXPECT_THAT(serve(), ElementsAre("started", "mapped 0", "applied 1", HasSubstr("written 1: ")));
 }
 
-TEST_F(ServerTest, ADamagedCheckpointIsNamed) {
+TEST_F(ServerProcessTest, ADamagedCheckpointIsNamed) {
   wire::ServerStart& order = start();
   order.clear_weights_path();
   order.set_checkpoint_dir((folder_ / "none").string());
@@ -341,7 +344,7 @@ TEST_F(ServerTest, ADamagedCheckpointIsNamed) {
 }
 
 // The launcher's keep has the memory of a server that was killed, and the next server goes on from there.
-TEST_F(ServerTest, TakesUpWhatAKilledServerLeft) {
+TEST_F(ServerProcessTest, TakesUpWhatAKilledServerLeft) {
   const ipc::DescriptorKeep launchers = ipc::DescriptorKeep::open().value();
   const auto inherit = [&] {
     state_ = ServerState();
@@ -372,12 +375,12 @@ TEST_F(ServerTest, TakesUpWhatAKilledServerLeft) {
   EXPECT_EQ(weights(), uninterrupted);
 }
 
-TEST_F(ServerTest, SaysThatNothingIsLeftToTakeUp) {
+TEST_F(ServerProcessTest, SaysThatNothingIsLeftToTakeUp) {
   start().set_take_up(true);
   EXPECT_THAT(serve(), ElementsAre("cannot start: nothing of it is left"));
 }
 
-TEST_F(ServerTest, RefusesOrdersAboutOtherHostsIfThereAreNone) {
+TEST_F(ServerProcessTest, RefusesOrdersAboutOtherHostsIfThereAreNone) {
   start();
   script_.order().mutable_send_early()->set_replica(0);
   EXPECT_THAT(serve(), ElementsAre("started", HasSubstr("speaks of other hosts")));
@@ -386,4 +389,4 @@ TEST_F(ServerTest, RefusesOrdersAboutOtherHostsIfThereAreNone) {
 }
 
 }  // namespace
-}  // namespace paceline::server
+}  // namespace paceline::server_process

@@ -1,4 +1,4 @@
-#include "paceline/processes/server/gradients.h"
+#include "paceline/processes/server_process/gradients.h"
 
 #include <utility>
 
@@ -6,7 +6,7 @@
 
 #include "paceline/base/status_macros.h"
 
-namespace paceline::server {
+namespace paceline::server_process {
 
 absl::Status Gradients::map(std::int32_t replica, const std::string& path) {
   PACELINE_ASSIGN_OR_RETURN(auto reader, memory::GradientReader::open(path, floats_));
@@ -41,4 +41,4 @@ const float* Gradients::place_if_here(std::int32_t replica, Clock clock) const {
   return gradient.ok() ? gradient->data() : nullptr;
 }
 
-}  // namespace paceline::server
+}  // namespace paceline::server_process

@@ -1,4 +1,4 @@
-#include "paceline/processes/server/server_role.h"
+#include "paceline/processes/server_process/server_role.h"
 
 #include <memory>
 #include <optional>
@@ -15,9 +15,10 @@
 #include "paceline/processes/peer/peer.h"
 #include "paceline/processes/peer/refused_log.h"
 #include "paceline/processes/server/server.h"
-#include "paceline/processes/server/traffic.h"
+#include "paceline/processes/server_process/live_shards.h"
+#include "paceline/processes/server_process/traffic.h"
 
-namespace paceline::server {
+namespace paceline::server_process {
 
 namespace {
 
@@ -26,11 +27,14 @@ using peer::ServerConnection, wire::coordinator_lost;
 class LiveSession final : public Session {
  public:
   // All outlive this.
-  LiveSession(ServerConnection& connection, peer::Stub& stub, const rpc::Access& access)
-      : connection_(connection), stub_(stub), access_(access) {}
+  LiveSession(ServerConnection& connection, peer::Stub& stub, const rpc::Access& access, UpdateTimes& times)
+      : connection_(connection), stub_(stub), access_(access), times_(times) {}
 
   std::optional<wire::ServerOrder> next() override { return connection_.next(); }
-  bool send(wire::ServerMessage message) override { return connection_.send(message); }
+  bool send(wire::ServerMessage message) override {
+    times_.move_to(message);
+    return connection_.send(message);
+  }
   absl::Status unless_disconnected(const absl::Status& outcome) override {
     // A disconnect also means that the error was heard.
     return peer::unless_disconnected(connection_, outcome, wire::outcome_of_job);
@@ -45,6 +49,7 @@ class LiveSession final : public Session {
   ServerConnection& connection_;
   peer::Stub& stub_;
   const rpc::Access& access_;
+  UpdateTimes& times_;
 };
 
 // The exchange may wait for hosts that will never come: it gives up with the session.
@@ -70,19 +75,9 @@ absl::Status run_server(const ServerRoleOptions& options) {
   const absl::Status outcome = peer::with_coordinator(
       options.reach, security::Role::kServer,
       [&](peer::Stub& stub, const rpc::Access& access) -> absl::Status {
+        std::unique_ptr<exchange::Exchange> exchange;
         wire::ServerMessage hello;
         hello.mutable_hello()->set_shard(options.shard);
-        const auto held = state.log.ballot();
-        if (held) *hello.mutable_hello()->mutable_ballot() = *held;
-        if (!held) {
-          state.log = {};
-          state.shards.reset();
-          state.card.reset();
-          state.kept.reset();
-          if (state.keep) state.left = KeptMemory::look(*state.keep);
-        }
-        if (state.left) *hello.mutable_hello()->mutable_kept() = state.left->shard();
-        std::unique_ptr<exchange::Exchange> exchange;
         if (!options.exchange.empty()) {
           PACELINE_ASSIGN_OR_RETURN(const auto fabric,
                                     links::fabric_of_host(options.fabric, options.exchange));
@@ -95,20 +90,23 @@ absl::Status run_server(const ServerRoleOptions& options) {
           rpc::introduce(*context, access);
           return stub.Serve(context);
         });
-        const bool said = connection.send(hello);
         UpdateTimes times;
-        LiveSession session(connection, stub, access);
+        LiveSession session(connection, stub, access, times);
         exchange::Exchange* const traffic = exchange.get();
-        Server server(session, state, times, std::move(exchange));
+        LiveShards shards(session, state, times, std::move(exchange));
+        server::Server server(session, state.log, shards);
+        server.introduce(*hello.mutable_hello());
+        if (state.left) *hello.mutable_hello()->mutable_kept() = state.left->shard();
+        const bool said = connection.send(hello);
         const OnEnd on_end(connection, traffic);
         const peer::Heartbeats beats(connection, [&](wire::ServerMessage& beat) {
           times.move_to(beat);
           if (traffic != nullptr && beat.heartbeat().resident_bytes() > 0)
             report_traffic(*traffic, *beat.mutable_heartbeat());
         });
-        return peer::end_of_session(connection, said ? server.serve() : coordinator_lost());
+        return peer::end_of_session(connection, said ? serve(session, server) : coordinator_lost());
       });
   return wire::is_stop(outcome) ? wire::end_of_stopped(outcome) : outcome;
 }
 
-}  // namespace paceline::server
+}  // namespace paceline::server_process

@@ -1,6 +1,6 @@
-#include "paceline/processes/server/traffic.h"
+#include "paceline/processes/server_process/traffic.h"
 
-namespace paceline::server {
+namespace paceline::server_process {
 
 void report_traffic(exchange::Exchange& exchange, wire::Heartbeat& beat) {
   int host = 0;
@@ -26,4 +26,4 @@ void report_traffic(exchange::Exchange& exchange, wire::Heartbeat& beat) {
   }
 }
 
-}  // namespace paceline::server
+}  // namespace paceline::server_process

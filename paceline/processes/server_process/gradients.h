@@ -12,9 +12,9 @@
 #include "paceline/base/ids.h"
 #include "paceline/parameters/memory/gradient_buffer.h"
 #include "paceline/parameters/ps/bfloat16.h"
-#include "paceline/processes/server/servers_card.h"
+#include "paceline/processes/server_process/servers_card.h"
 
-namespace paceline::server {
+namespace paceline::server_process {
 
 class Gradients {
  public:
@@ -44,4 +44,4 @@ class Gradients {
   std::optional<std::int32_t> missing_;
 };
 
-}  // namespace paceline::server
+}  // namespace paceline::server_process

@@ -1,11 +1,11 @@
 // Versions of a shard from the gradients of this host alone.
 #pragma once
 
-#include "paceline/processes/server/commits.h"
-#include "paceline/processes/server/gradients.h"
-#include "paceline/processes/server/kept_shards.h"
+#include "paceline/processes/server_process/commits.h"
+#include "paceline/processes/server_process/gradients.h"
+#include "paceline/processes/server_process/kept_shards.h"
 
-namespace paceline::server {
+namespace paceline::server_process {
 
 class LocalCommits final : public Commits {
  public:
@@ -40,4 +40,4 @@ class LocalCommits final : public Commits {
   Gradients& gradients_;
 };
 
-}  // namespace paceline::server
+}  // namespace paceline::server_process

@@ -11,7 +11,7 @@
 #include "paceline/formats/wire/paceline.pb.h"
 #include "paceline/parameters/ps/update.h"
 
-namespace paceline::server {
+namespace paceline::server_process {
 
 class Commits {
  public:
@@ -54,4 +54,4 @@ inline ps::Update update_of(const wire::Apply& order) {
           .of_differences = order.of_differences()};
 }
 
-}  // namespace paceline::server
+}  // namespace paceline::server_process

@@ -1,4 +1,4 @@
-#include "paceline/processes/server/kept_shards.h"
+#include "paceline/processes/server_process/kept_shards.h"
 
 #include <algorithm>
 #include <cmath>
@@ -12,9 +12,10 @@
 #include "paceline/formats/config/server_parts.h"
 #include "paceline/formats/wire/wire.h"
 #include "paceline/parameters/memory/gradient_buffer.h"
+#include "paceline/processes/server/shards.h"
 #include "paceline/records/store/shard_files.h"
 
-namespace paceline::server {
+namespace paceline::server_process {
 
 namespace {
 
@@ -104,13 +105,13 @@ absl::Status KeptShards::add(int index, const wire::ServerStart& order, const co
   // A copy has no reader, but a board has at least one.
   const int readers = own ? order.readers() + order.hosts_size() : 1;
   if (card != nullptr) {
-    PACELINE_ASSIGN_OR_RETURN(auto shard,
-                              card->make_shard(std::move(part), job, readers, kMostKept, identity_of(order)));
+    PACELINE_ASSIGN_OR_RETURN(
+        auto shard, card->make_shard(std::move(part), job, readers, server::kMostKept, identity_of(order)));
     kept_.push_back({index, offset, std::move(shard)});
     return absl::OkStatus();
   }
   const std::int64_t floats = ps::Shard::board_floats(part, job.look_ahead);
-  const int most_kept = own ? kMostKept : 0;
+  const int most_kept = own ? server::kMostKept : 0;
   const auto make_board = [&]() -> absl::StatusOr<memory::WeightWriter> {
     if (!take_up) return memory::WeightWriter::create(floats, readers, most_kept);
     PACELINE_ASSIGN_OR_RETURN(ipc::SharedMemory left, kept->memory(KeptMemory::kBoard));
@@ -181,4 +182,4 @@ absl::Status KeptShards::write(int index, Version version, store::CheckpointFile
   return store::write_shard(checkpoint, index + 1, count_, shard.layout(), weights, state);
 }
 
-}  // namespace paceline::server
+}  // namespace paceline::server_process

@@ -9,7 +9,7 @@
 
 #include "paceline/formats/wire/paceline.pb.h"
 
-namespace paceline::server {
+namespace paceline::server_process {
 
 class UpdateTimes {
  public:
@@ -40,4 +40,4 @@ class UpdateTimes {
   std::vector<Made> made_;
 };
 
-}  // namespace paceline::server
+}  // namespace paceline::server_process

@@ -1,7 +1,6 @@
 // Versions of a server's shards from the gradients of several hosts (exchange::CommitExchange).
 #pragma once
 
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -13,26 +12,20 @@
 #include "paceline/formats/config/job_config.h"
 #include "paceline/parameters/exchange/commit_exchange.h"
 #include "paceline/parameters/exchange/exchange.h"
-#include "paceline/processes/server/commits.h"
-#include "paceline/processes/server/gradients.h"
-#include "paceline/processes/server/kept_shards.h"
+#include "paceline/processes/server/shards.h"
+#include "paceline/processes/server_process/commits.h"
+#include "paceline/processes/server_process/gradients.h"
+#include "paceline/processes/server_process/kept_shards.h"
 
-namespace paceline::server {
+namespace paceline::server_process {
 
 class ExchangedCommits final : public Commits {
  public:
-  // Both are called on the exchange's thread: another host keeps that version of the own shard now; and: the traffic
-  // has ended.
-  struct Callbacks {
-    std::function<void(Version)> kept_there;
-    std::function<void(const absl::Status&)> failed;
-  };
-
-  // Starts the exchange. `shards` and `gradients` outlive this; this outlives the exchange. Errors: Internal if the
+  // Starts the exchange, whose thread calls `traffic`. `shards` and `gradients` outlive this; this outlives the exchange. Errors: Internal if the
   // order makes no sense; those of Exchange::start().
   static absl::StatusOr<std::unique_ptr<ExchangedCommits>> start(
       const wire::ServerStart& order, const config::JobConfig& job, const KeptShards& shards,
-      Gradients& gradients, exchange::Exchange& exchange, Callbacks callbacks);
+      Gradients& gradients, exchange::Exchange& exchange, const server::Shards::Traffic& traffic);
   // Sends the first weights from the second host to the first one, which has no worker and starts its shards with
   // them. `first`: on the second host, that of the whole model. Errors: FailedPrecondition if the optimizer has a state,
   // which does not go this way; those of the exchange and of the memory.
@@ -73,4 +66,4 @@ class ExchangedCommits final : public Commits {
   std::optional<exchange::CommitExchange> commits_;
 };
 
-}  // namespace paceline::server
+}  // namespace paceline::server_process

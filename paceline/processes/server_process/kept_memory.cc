@@ -1,4 +1,4 @@
-#include "paceline/processes/server/kept_memory.h"
+#include "paceline/processes/server_process/kept_memory.h"
 
 #include <fcntl.h>
 
@@ -12,7 +12,7 @@
 #include "paceline/base/text_hash.h"
 #include "paceline/parameters/memory/weight_board.h"
 
-namespace paceline::server {
+namespace paceline::server_process {
 
 namespace {
 
@@ -96,4 +96,4 @@ std::uint64_t identity_of(const wire::ServerStart& order) {
                                order.part().SerializeAsString(), order.job_toml()));
 }
 
-}  // namespace paceline::server
+}  // namespace paceline::server_process

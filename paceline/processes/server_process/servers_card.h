@@ -19,10 +19,10 @@
 #include "paceline/parameters/memory/weight_board.h"
 #include "paceline/parameters/ps/bfloat16.h"
 #include "paceline/parameters/ps/shard.h"
-#include "paceline/processes/server/kept_memory.h"
+#include "paceline/processes/server_process/kept_memory.h"
 #include "paceline/transport/ipc/descriptor_service.h"
 
-namespace paceline::server {
+namespace paceline::server_process {
 
 class ServersCard final : private cuda::PieceRegistry {
  public:
@@ -70,4 +70,4 @@ class ServersCard final : private cuda::PieceRegistry {
   cuda::CardBuffers gradients_;
 };
 
-}  // namespace paceline::server
+}  // namespace paceline::server_process

@@ -5,7 +5,7 @@
 #include <stop_token>
 #include <thread>
 
-namespace paceline::server {
+namespace paceline::server_process {
 
 class CheckpointWriter {
  public:
@@ -19,4 +19,4 @@ class CheckpointWriter {
   std::jthread thread_;
 };
 
-}  // namespace paceline::server
+}  // namespace paceline::server_process

@@ -1,4 +1,4 @@
-#include "paceline/processes/server/exchanged_commits.h"
+#include "paceline/processes/server_process/exchanged_commits.h"
 
 #include <algorithm>
 #include <utility>
@@ -11,7 +11,7 @@
 #include "paceline/formats/wire/wire.h"
 #include "paceline/processes/rpc/link_keys.h"
 
-namespace paceline::server {
+namespace paceline::server_process {
 
 namespace {
 
@@ -34,7 +34,7 @@ std::vector<std::vector<int>> numbers_of(const coordinator::ServerShards& kept) 
 
 absl::StatusOr<std::unique_ptr<ExchangedCommits>> ExchangedCommits::start(
     const wire::ServerStart& order, const config::JobConfig& job, const KeptShards& shards,
-    Gradients& gradients, exchange::Exchange& exchange, Callbacks callbacks) {
+    Gradients& gradients, exchange::Exchange& exchange, const server::Shards::Traffic& traffic) {
   if (order.evaluator_host() < 0 || order.evaluator_host() >= order.hosts_size())
     return absl::InternalError(
         fmt::format("the coordinator has its evaluator on host {}", order.evaluator_host()));
@@ -60,9 +60,9 @@ absl::StatusOr<std::unique_ptr<ExchangedCommits>> ExchangedCommits::start(
   options.pass_on = on_the_way;
   options.own_board = shards.own().board().path();
   options.readers = order.readers();
-  options.kept = KeptShards::kMostKept;
-  options.kept_there = std::move(callbacks.kept_there);
-  options.failed = std::move(callbacks.failed);
+  options.kept = server::kMostKept;
+  options.kept_there = traffic.kept_there;
+  options.failed = traffic.failed;
   PACELINE_RETURN_IF_ERROR(exchange.start(std::move(options)));
   std::unique_ptr<ExchangedCommits> commits(
       new ExchangedCommits(shards, gradients, exchange, host, order.evaluator_host()));
@@ -177,4 +177,4 @@ void ExchangedCommits::drop(Version version, bool checkpoint) {
   if (!checkpoint) exchange_.drop(version);
 }
 
-}  // namespace paceline::server
+}  // namespace paceline::server_process

@@ -15,7 +15,7 @@
 #include "paceline/transport/ipc/descriptor_keep.h"
 #include "paceline/transport/ipc/shared_memory.h"
 
-namespace paceline::server {
+namespace paceline::server_process {
 
 class KeptMemory {
  public:
@@ -69,4 +69,4 @@ class KeptMemory {
 // A number for a shard, its run and its attempt.
 std::uint64_t identity_of(const wire::ServerStart& order);
 
-}  // namespace paceline::server
+}  // namespace paceline::server_process

@@ -1,10 +1,10 @@
-#include "paceline/processes/server/servers_card.h"
+#include "paceline/processes/server_process/servers_card.h"
 
 #include <utility>
 
 #include "paceline/base/status_macros.h"
 
-namespace paceline::server {
+namespace paceline::server_process {
 
 absl::StatusOr<std::unique_ptr<ServersCard>> ServersCard::open(const std::string& uuid,
                                                                const ps::Layout& model, KeptMemory* kept) {
@@ -81,4 +81,4 @@ std::optional<FileDescriptor> ServersCard::left(const std::string& name) {
   return kept_ != nullptr ? kept_->find(name) : std::nullopt;
 }
 
-}  // namespace paceline::server
+}  // namespace paceline::server_process

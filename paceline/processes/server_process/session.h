@@ -1,4 +1,4 @@
-// A server's session with its coordinator, as the server sees it.
+// A server's session with its coordinator, as the process sees it.
 #pragma once
 
 #include <memory>
@@ -10,18 +10,16 @@
 #include <absl/status/status.h>
 
 #include "paceline/formats/wire/paceline.pb.h"
+#include "paceline/processes/server/outbox.h"
+#include "paceline/processes/server/server.h"
 #include "paceline/records/store/checkpoint_files.h"
 
-namespace paceline::server {
+namespace paceline::server_process {
 
-class Session {
+class Session : public server::Outbox {
  public:
-  virtual ~Session() = default;
-
   // The next order; waits for it. Nothing once the session has ended and all orders were taken.
   virtual std::optional<wire::ServerOrder> next() = 0;
-  // Any thread. False if the session has ended.
-  virtual bool send(wire::ServerMessage message) = 0;
   // Returns `outcome`, this server's error, unless the coordinator sends a disconnect in time.
   virtual absl::Status unless_disconnected(const absl::Status& outcome) = 0;
   // The files of a checkpoint in a folder of this host; `by_call`: of another host, and `names` are the files that
@@ -31,4 +29,7 @@ class Session {
                                                         std::vector<std::string> names) = 0;
 };
 
-}  // namespace paceline::server
+// Has the server take orders in sequence, until the disconnect. An error has been told to the coordinator.
+absl::Status serve(Session& session, server::Server& server);
+
+}  // namespace paceline::server_process

@@ -4,9 +4,9 @@
 #include "paceline/formats/wire/paceline.pb.h"
 #include "paceline/parameters/exchange/exchange.h"
 
-namespace paceline::server {
+namespace paceline::server_process {
 
 // Any thread.
 void report_traffic(exchange::Exchange& exchange, wire::Heartbeat& beat);
 
-}  // namespace paceline::server
+}  // namespace paceline::server_process
