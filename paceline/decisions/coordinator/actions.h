@@ -41,6 +41,12 @@ using SendWorker = Send<WorkerPeer, WorkerOrder>;
 using SendServer = Send<ServerPeer, ServerOrder>;
 using SendEvaluator = Send<EvaluatorPeer, EvaluatorOrder>;
 
+// The same order to several servers, one after the other.
+struct SendServers {
+  std::vector<ServerPeer> to;
+  ServerOrder order;
+};
+
 // Ends the connection, without a message.
 struct HangUp {
   EvaluatorPeer peer;
@@ -94,9 +100,9 @@ struct NothingLost {};
 struct End {};
 
 using Action =
-    std::variant<SendWorker, SendServer, SendEvaluator, HangUp, Begin, Record, FlushRecords, WakeUp,
-                 OpenCheckpoint, CountCheckpoint, DropCheckpoint, control::Evaluated, control::SideWork,
-                 control::ProcessReport, control::SearchPlan, Tell, NothingLost, End>;
+    std::variant<SendWorker, SendServer, SendServers, SendEvaluator, HangUp, Begin, Record, FlushRecords,
+                 WakeUp, OpenCheckpoint, CountCheckpoint, DropCheckpoint, control::Evaluated,
+                 control::SideWork, control::ProcessReport, control::SearchPlan, Tell, NothingLost, End>;
 
 // The parts of an attempt put their actions here.
 class Outbox {

@@ -181,6 +181,12 @@ class Story {
             [](const SendServer& one) {
               return fmt::format("server {}: {}", one.to, std::visit(InWords(), one.order));
             },
+            [](const SendServers& one) {
+              std::vector<std::string> lines;
+              for (const ServerPeer to : one.to)
+                lines.push_back(fmt::format("server {}: {}", to, std::visit(InWords(), one.order)));
+              return fmt::format("{}", fmt::join(lines, "\n    "));
+            },
             [](const Tell& one) {
               return fmt::format("tell{}: {}", one.remember ? " and remember" : "", one.line);
             },

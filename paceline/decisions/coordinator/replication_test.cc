@@ -58,11 +58,12 @@ class ReplicationTest : public testing::Test {
       if (const auto* count = std::get_if<CountCheckpoint>(&action))
         lines.push_back(fmt::format("count {} at {}", count->state.version, count->elapsed.count()));
       if (const auto* send = std::get_if<SendServer>(&action)) {
-        const auto* const publish = std::get_if<Publish>(&send->order);
-        const auto* const write = std::get_if<WriteCopy>(&send->order);
-        lines.push_back(publish != nullptr ? fmt::format("{}: publish {}", send->to, publish->version)
-                                           : fmt::format("{}: write shard {} of {}", send->to, write->shard,
-                                                         write->version));
+        const auto& write = std::get<WriteCopy>(send->order);
+        lines.push_back(fmt::format("{}: write shard {} of {}", send->to, write.shard, write.version));
+      }
+      if (const auto* all = std::get_if<SendServers>(&action)) {
+        for (const ServerPeer to : all->to)
+          lines.push_back(fmt::format("{}: publish {}", to, std::get<Publish>(all->order).version));
       }
     }
     return lines;

@@ -243,11 +243,13 @@ void ServerFleet::want(HostPlace host, Version version) {
   tell(Want{host, version});
 }
 
-void ServerFleet::tell(const ServerOrder& order) {
+void ServerFleet::tell(ServerOrder order) {
   if (log_) log_->told(order);
+  std::vector<ServerPeer> here;
   for (const Server& server : servers_) {
-    if (server.peer) out_.send(*server.peer, order);
+    if (server.peer) here.push_back(*server.peer);
   }
+  if (!here.empty()) out_.put(SendServers{std::move(here), std::move(order)});
 }
 
 void ServerFleet::send_disconnect(const Disconnect& disconnect) const {

@@ -107,7 +107,7 @@ class ServerFleet {
   // version is after `ordered`, the newest that is to be made.
   absl::StatusOr<Version> applied(ServerId server, Version version, Version ordered);
 
-  void tell(const ServerOrder& order);
+  void tell(ServerOrder order);
   // Says that workers of this host need this version. No effect if all processes are on one host.
   void want(HostPlace host, Version version);
   // Requires: it is here.

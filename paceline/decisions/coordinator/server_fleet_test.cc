@@ -59,8 +59,12 @@ class Servers {
   std::vector<std::pair<std::int64_t, ServerOrder>> sent() {
     std::vector<std::pair<std::int64_t, ServerOrder>> sent;
     for (Action& action : out_.take()) {
-      auto& one = std::get<SendServer>(action);
-      sent.emplace_back(one.to.value(), std::move(one.order));
+      if (const auto* all = std::get_if<SendServers>(&action)) {
+        for (const ServerPeer to : all->to) sent.emplace_back(to.value(), all->order);
+      } else {
+        auto& one = std::get<SendServer>(action);
+        sent.emplace_back(one.to.value(), std::move(one.order));
+      }
     }
     return sent;
   }

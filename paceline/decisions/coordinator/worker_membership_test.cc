@@ -76,8 +76,8 @@ class PlansInARow : public testing::Test {
           lines.push_back(fmt::format("w{}: role in {}", send->to, role->replica));
         if (const auto* dissolve = std::get_if<Dissolve>(&send->order))
           lines.push_back(fmt::format("w{}: dissolve {}", send->to, dissolve->replica));
-      } else if (const auto* order = std::get_if<SendServer>(&action)) {
-        if (const auto* unmap = std::get_if<UnmapGradient>(&order->order))
+      } else if (const auto* all = std::get_if<SendServers>(&action)) {
+        if (const auto* unmap = std::get_if<UnmapGradient>(&all->order))
           lines.push_back(fmt::format("server: unmap {}", unmap->replica));
       } else if (const auto* tell = std::get_if<Tell>(&action); tell != nullptr && tell->remember) {
         lines.push_back(tell->line);

@@ -103,11 +103,11 @@ void Coordinator::tick() {
 }
 
 template <class Peer, class Stream, class Order>
-void Coordinator::send(const Connections<Peer, Stream>& all, const coordinator::Send<Peer, Order>& send) {
-  const auto found = all.streams.find(send.to);
+void Coordinator::send(const Connections<Peer, Stream>& all, Peer to, Order order, bool last) {
+  const auto found = all.streams.find(to);
   if (found == all.streams.end()) return;  // the peer has gone; the event that says so is under way
-  found->second->send(wire::to_wire(send.order));
-  if (send.last) found->second->close();
+  found->second->send(std::move(order));
+  if (last) found->second->close();
 }
 
 Coordinator::Answer Coordinator::carry_out(coordinator::Action& action) {
@@ -115,9 +115,19 @@ Coordinator::Answer Coordinator::carry_out(coordinator::Action& action) {
   Answer answer;
   std::visit(
       ByType{
-          [&](const coordinator::SendWorker& one) { send(workers_, one); },
-          [&](const coordinator::SendServer& one) { send(servers_, one); },
-          [&](const coordinator::SendEvaluator& one) { send(evaluators_, one); },
+          [&](const coordinator::SendWorker& one) {
+            send(workers_, one.to, wire::to_wire(one.order), one.last);
+          },
+          [&](const coordinator::SendServer& one) {
+            send(servers_, one.to, wire::to_wire(one.order), one.last);
+          },
+          [&](const coordinator::SendServers& all) {
+            const wire::ServerOrder order = wire::to_wire(all.order);
+            for (const coordinator::ServerPeer to : all.to) send(servers_, to, order);
+          },
+          [&](const coordinator::SendEvaluator& one) {
+            send(evaluators_, one.to, wire::to_wire(one.order), one.last);
+          },
           [&](const coordinator::HangUp& one) {
             if (const auto found = evaluators_.streams.find(one.peer); found != evaluators_.streams.end())
               found->second->close();

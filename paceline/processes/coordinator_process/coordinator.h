@@ -95,7 +95,7 @@ class Coordinator final : public WorkerStream::Listener,
   template <class Gone, class Peer, class Stream>
   void remove(Connections<Peer, Stream>& all, const typename Stream::Pointer& stream);
   template <class Peer, class Stream, class Order>
-  static void send(const Connections<Peer, Stream>& all, const coordinator::Send<Peer, Order>& send);
+  static void send(const Connections<Peer, Stream>& all, Peer to, Order order, bool last = false);
 
   void take(decltype(coordinator::Event::what) what);
   void carry_out(std::vector<coordinator::Action> actions);

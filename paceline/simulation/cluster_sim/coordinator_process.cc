@@ -11,6 +11,7 @@
 #include "paceline/formats/wire/coordinator_messages.h"
 #include "paceline/formats/wire/coordinator_orders.h"
 #include "paceline/records/store/state_text.h"
+#include "paceline/simulation/cluster_sim/shown.h"
 
 namespace paceline::cluster_sim {
 
@@ -344,16 +345,21 @@ void CoordinatorProcess::note_phase() {
 void CoordinatorProcess::carry_out(std::vector<coordinator::Action> actions) {
   note_phase();
   for (coordinator::Action& action : actions) {
-    if (actions_left_ && (*actions_left_)-- <= 0) {
-      last_();
-      return kill();
-    }
+    if (dies()) return;
     Answer answer = std::visit([this](auto& one) { return on(one); }, action);
+    if (!alive()) return;
     if (!answer) continue;
     const bool recording_failed = std::holds_alternative<coordinator::RecordingFailed>(*answer);
     carry_out(attempt_->take({now(), *std::move(answer)}));
     if (!alive() || recording_failed) return;
   }
+}
+
+bool CoordinatorProcess::dies() {
+  if (!actions_left_ || (*actions_left_)-- > 0) return false;
+  last_();
+  kill();
+  return true;
 }
 
 template <class K>
@@ -394,25 +400,38 @@ void CoordinatorProcess::begins_to_train() {
 CoordinatorProcess::Answer CoordinatorProcess::on(const coordinator::SendWorker& one) {
   const wire::WorkerOrder order = wire::to_wire(one.order);
   if (order.has_release() && !trained_) begins_to_train();
-  world_.trace("coordinator → worker {}: {}", one.to, order.ShortDebugString());
+  world_.trace("coordinator → worker {}: {}", one.to, Shown{order});
   send<WorkerKind>(one.to, order, one.last);
   return std::nullopt;
 }
 
 CoordinatorProcess::Answer CoordinatorProcess::on(const coordinator::SendServer& one) {
-  const wire::ServerOrder order = wire::to_wire(one.order);
-  before_sending(order);
-  if (break_ == Break::kForgetApply && order.has_apply() && world_.chance(0.1)) return std::nullopt;
-  if (!order.has_start()) world_.trace("coordinator → server {}: {}", one.to, order.ShortDebugString());
-  if (break_ == Break::kApplyTwice && order.has_apply() && world_.chance(0.1))
-    send<ServerKind>(one.to, order, one.last);
-  send<ServerKind>(one.to, order, one.last);
+  send_server(one.to, wire::to_wire(one.order), one.last);
   return std::nullopt;
+}
+
+// The process may die between two of them.
+CoordinatorProcess::Answer CoordinatorProcess::on(const coordinator::SendServers& all) {
+  const wire::ServerOrder order = wire::to_wire(all.order);
+  for (const coordinator::ServerPeer to : all.to) {
+    if (to != all.to.front() && dies()) break;
+    send_server(to, order, false);
+  }
+  return std::nullopt;
+}
+
+void CoordinatorProcess::send_server(coordinator::ServerPeer to, const wire::ServerOrder& order, bool last) {
+  before_sending(order);
+  if (break_ == Break::kForgetApply && order.has_apply() && world_.chance(0.1)) return;
+  if (!order.has_start()) world_.trace("coordinator → server {}: {}", to, Shown{order});
+  if (break_ == Break::kApplyTwice && order.has_apply() && world_.chance(0.1))
+    send<ServerKind>(to, order, last);
+  send<ServerKind>(to, order, last);
 }
 
 CoordinatorProcess::Answer CoordinatorProcess::on(const coordinator::SendEvaluator& one) {
   const wire::EvaluatorOrder order = wire::to_wire(one.order);
-  world_.trace("coordinator → evaluator {}: {}", one.to, order.ShortDebugString());
+  world_.trace("coordinator → evaluator {}: {}", one.to, Shown{order});
   send<EvaluatorKind>(one.to, order, one.last);
   return std::nullopt;
 }

@@ -120,6 +120,7 @@ class CoordinatorProcess final : public Process,
   void carry_out(std::vector<coordinator::Action> actions);
   Answer on(const coordinator::SendWorker& send);
   Answer on(const coordinator::SendServer& send);
+  Answer on(const coordinator::SendServers& all);
   Answer on(const coordinator::SendEvaluator& send);
   Answer on(const coordinator::HangUp& hang_up);
   Answer on(const coordinator::Begin& begin);
@@ -138,7 +139,10 @@ class CoordinatorProcess final : public Process,
   Answer on(const coordinator::End&);
   template <class K>
   void send(typename K::Peer to, typename K::Order order, bool last);
+  void send_server(coordinator::ServerPeer to, const wire::ServerOrder& order, bool last);
   void before_sending(const wire::ServerOrder& order);
+  // Counts an action, or a part of one. True if the process died before it.
+  bool dies();
   void begins_to_train();
   void enough_hosts();
   absl::Status flush_records();

@@ -183,6 +183,12 @@ class AttemptWorld {
       PACELINE_CHECK(!ended, "something is to be done after the end");
       if (auto* send = std::get_if<SendWorker>(&action)) put(workers_, *send);
       if (auto* send = std::get_if<SendServer>(&action)) put(servers_, *send);
+      if (const auto* send = std::get_if<SendServers>(&action)) {
+        for (const ServerPeer to : send->to) {
+          SendServer one{to, send->order};
+          put(servers_, one);
+        }
+      }
       if (auto* send = std::get_if<SendEvaluator>(&action)) put(evaluators_, *send);
       if (const auto* hang_up = std::get_if<HangUp>(&action)) leave<FakeEvaluator>(hang_up->peer);
       if (std::holds_alternative<Begin>(action)) data_known = true;
