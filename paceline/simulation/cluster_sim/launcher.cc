@@ -65,6 +65,9 @@ void Launcher::start() {
   }
   next_leader_.reset();
   outcome_.reset();
+  for (ServerProcess* server : cluster_.servers) {
+    if (server->host() == host()) server->shards().lose_memory();
+  }
   supervisor_.emplace(starting, coordinator_.now());
   ++life_;
   happens(supervisor::Begun{});

@@ -53,7 +53,7 @@ absl::Status MadeUpShards::broken(const std::string& promise) const {
 // ---- The start ----
 
 absl::Status MadeUpShards::check(const wire::ServerStart& order, wire::ServerStarted& started) {
-  if (!order.checkpoint_dir().empty()) return absl::OkStatus();
+  if (!order.checkpoint_dir().empty() || order.take_up()) return absl::OkStatus();
   const auto memory = cluster_.memory.find(order.weights_path());
   if (memory == cluster_.memory.end() || memory->second->clock != 0)
     started.set_error("the worker's weights are not there");
@@ -62,11 +62,41 @@ absl::Status MadeUpShards::check(const wire::ServerStart& order, wire::ServerSta
 
 absl::Status MadeUpShards::start(const wire::ServerStart& order, wire::ServerStarted& started,
                                  const Traffic& traffic) {
+  if (order.take_up() && !left_) {
+    started.set_error("nothing of it is left");
+    return absl::OkStatus();
+  }
   attempt_ = order.attempt();
   place_ = order.shard();
   count_ = order.shard_count();
+  PACELINE_RETURN_IF_ERROR(order.take_up() ? take_up() : new_shards(order));
+  started.set_kept(memory_.has_value());
+  traffic_ = traffic;
+  exchanging_ = order.hosts_size() > 1;
+  for (int i = 0; i < std::max(1, order.hosts_size()); ++i) started.add_board_paths(process_.name());
+  return absl::OkStatus();
+}
+
+absl::Status MadeUpShards::take_up() {
+  const Memory left = *std::exchange(left_, std::nullopt);
+  if (left.about.attempt() != attempt_ || left.about.shard() != place_ || left.about.shard_count() != count_)
+    return broken(fmt::format("{} is to take up what it does not have", process_.name()));
+  const Version version(left.about.version());
+  shards_[place_] = {version, left.content, {}};
+  board_ = std::exchange(kept_, {});
+  cluster_.watch.is_there(attempt_, process_.name(), version, left.content);
+  // Workers may wait for this very version. Here they do not read the memory of a server that is gone.
+  process_.after(Milliseconds(0), [this] { cluster_.published(); });
+  return absl::OkStatus();
+}
+
+// The launcher keeps a shard that is the only one, like LiveShards::can_be_kept().
+absl::Status MadeUpShards::new_shards(const wire::ServerStart& order) {
   shards_.clear();
   kept_.clear();
+  board_.clear();
+  left_.reset();
+  memory_.reset();
   Content content = kFirstContent;
   if (!order.checkpoint_dir().empty()) {
     const auto saved = disk_->checkpoints.find(order.checkpoint_dir());
@@ -81,10 +111,20 @@ absl::Status MadeUpShards::start(const wire::ServerStart& order, wire::ServerSta
     for (const ShardId shard : kept[ServerId(place_)])
       shards_[shard.value()] = {Version(order.version()), content, {}};
   }
-  traffic_ = traffic;
-  exchanging_ = order.hosts_size() > 1;
-  for (int i = 0; i < std::max(1, order.hosts_size()); ++i) started.add_board_paths(process_.name());
+  if (order.hosts_size() > 0 || order.copies() > 1) return absl::OkStatus();
+  memory_.emplace();
+  memory_->about.set_attempt(attempt_);
+  memory_->about.set_shard(place_);
+  memory_->about.set_shard_count(count_);
+  note_in_memory();
   return absl::OkStatus();
+}
+
+void MadeUpShards::note_in_memory() {
+  if (!memory_) return;
+  const Shard& own = shards_.at(place_);
+  memory_->about.set_version(own.version.value());
+  memory_->content = own.content;
 }
 
 // ---- Gradients ----
@@ -155,10 +195,18 @@ void MadeUpShards::take_slice(const std::string& attempt, std::int64_t version, 
 // ---- Versions ----
 
 absl::Status MadeUpShards::make(const wire::Apply& order) {
-  PACELINE_RETURN_IF_ERROR(has_gradients(order));
+  const Version version(order.version());
   Shard& shard = shards_.at(place_);
+  PACELINE_RETURN_IF_ERROR(has_gradients(order));
+  // The same as ps::Shard::apply().
+  if (version <= shard.version) return absl::OkStatus();
+  if (version != shard.version.next())
+    return absl::FailedPreconditionError(
+        fmt::format("commit {} came after commit {}", version, shard.version));
   shard.content = after_commit(shard.content, order);
-  shard.version = Version(order.version());
+  shard.version = version;
+  board_.clear();
+  note_in_memory();
   cluster_.published();
   return absl::OkStatus();
 }
@@ -204,8 +252,10 @@ absl::Status MadeUpShards::keep(Version version, bool again) {
   const Shard& own = shards_.at(place_);
   Kept one{own.version, own.content};
   if (again && version < own.version) {
-    const auto found = kept(version);
-    if (found == kept_.end()) return absl::NotFoundError("the version is not here any more");
+    const auto is_it = [&](const Kept& old) { return old.first == version; };
+    const auto& there = kept(version) != kept_.end() ? kept_ : board_;
+    const auto found = std::find_if(there.begin(), there.end(), is_it);
+    if (found == there.end()) return absl::NotFoundError("the version is not here any more");
     one = *found;
   } else if (version != own.version) {
     return broken(fmt::format("{} is to keep version {} at {}", process_.name(), version, own.version));

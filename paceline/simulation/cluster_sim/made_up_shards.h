@@ -37,6 +37,11 @@ class MadeUpShards final : public server::Shards {
   // Other servers notice it. What was begun is given up.
   void end_session();
 
+  // The shard that an earlier server left in memory that the launcher keeps; null: there is none.
+  const wire::KeptShard* left() const { return left_ ? &left_->about : nullptr; }
+  // The launcher died, and that memory with it.
+  void lose_memory() { memory_.reset(); }
+
   const std::string& attempt() const { return attempt_; }
   // The number of shards of the attempt that was started last.
   int count() const { return count_; }
@@ -48,7 +53,10 @@ class MadeUpShards final : public server::Shards {
   // Notices that the connection to another server of that attempt has ended.
   void lose_peer(const std::string& attempt);
 
-  void forget() override { shards_.clear(); }
+  void forget() override {
+    shards_.clear();
+    left_ = memory_;
+  }
   absl::Status check(const wire::ServerStart& order, wire::ServerStarted& started) override;
   absl::Status start(const wire::ServerStart& order, wire::ServerStarted& started,
                      const Traffic& traffic) override;
@@ -76,7 +84,15 @@ class MadeUpShards final : public server::Shards {
     std::optional<Content> prepared;  // the content of the next version
   };
   using Kept = std::pair<Version, Content>;
+  // The own shard in memory that outlives its server.
+  struct Memory {
+    wire::KeptShard about;
+    Content content = 0;
+  };
 
+  absl::Status new_shards(const wire::ServerStart& order);
+  absl::Status take_up();
+  void note_in_memory();
   std::vector<Kept>::iterator kept(Version version);
   void leave_exchange();
   absl::Status traffic_status() const;
@@ -95,6 +111,10 @@ class MadeUpShards final : public server::Shards {
   int place_ = 0;  // its place among the hosts that are left
   int count_ = 0;
   std::map<int, Shard> shards_;  // its own shard and the copy of another
+  // These outlive the server.
+  std::optional<Memory> memory_;  // nothing: the launcher keeps none
+  std::optional<Memory> left_;    // an earlier server's, until this one starts
+  std::vector<Kept> board_;       // versions that an earlier server kept, until the next one is made
   // These belong to a session.
   std::uint64_t session_ = 0;
   RunFolder* disk_ = nullptr;

@@ -10,25 +10,11 @@
 namespace paceline::cluster_sim {
 
 std::string name_of(Break one) {
-  constexpr std::array kNames{"none",
-                              "publish-uncertain",
-                              "forget-apply",
-                              "apply-twice",
-                              "count-unwritten",
-                              "ignore-journal",
-                              "forget-ballot",
-                              "ballot-too-high",
-                              "old-checkpoint",
-                              "ready-twice",
-                              "nobody-missed",
-                              "late-reply",
-                              "forget-sync",
-                              "forget-journal-sync",
-                              "two-leaders",
-                              "wait-for-nobody",
-                              "say-done",
-                              "count-unkept",
-                              "start-unkept"};
+  constexpr std::array kNames{
+      "none",           "publish-uncertain", "forget-apply",    "apply-twice",  "count-unwritten",
+      "ignore-journal", "forget-ballot",     "ballot-too-high", "kept-too-new", "old-checkpoint",
+      "ready-twice",    "nobody-missed",     "late-reply",      "forget-sync",  "forget-journal-sync",
+      "two-leaders",    "wait-for-nobody",   "say-done",        "count-unkept", "start-unkept"};
   static_assert(kNames.size() == kBreaks);
   return kNames[static_cast<std::size_t>(one)];
 }

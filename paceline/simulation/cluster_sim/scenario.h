@@ -19,6 +19,7 @@ enum class Break {
   kIgnoreJournal,       // a commit is ordered before the journal has it
   kForgetBallot,        // a server that comes again does not say which versions it has
   kBallotTooHigh,       // a server that comes again claims one version more than it has
+  kKeptTooNew,          // the same of a server that takes up the only copy of its shard
   kOldCheckpoint,       // a run goes on from the checkpoint before the newest
   kReadyTwice,          // a worker reports the same gradient twice
   kNobodyMissed,        // neither the end of a worker's connection nor its silence is noticed
@@ -31,7 +32,7 @@ enum class Break {
   kCountBeforeKept,     // an emergency checkpoint counts while it is on one disk alone
   kStartBeforeKept,     // servers start from a checkpoint that is on one disk alone
 };
-inline constexpr int kBreaks = 19;
+inline constexpr int kBreaks = 20;
 std::string name_of(Break one);
 
 // The size of the job's data set.

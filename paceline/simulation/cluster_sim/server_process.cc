@@ -84,6 +84,9 @@ wire::ServerMessage ServerProcess::hello() const {
     hello.set_fabric("tcp");
   }
   server_->introduce(hello);
+  if (const wire::KeptShard* left = shards_.left()) *hello.mutable_kept() = *left;
+  if (cluster_.broken == Break::kKeptTooNew && hello.has_kept())
+    hello.mutable_kept()->set_version(hello.kept().version() + 1);
   if (cluster_.broken == Break::kForgetBallot) hello.clear_ballot();
   if (cluster_.broken == Break::kBallotTooHigh && hello.has_ballot() &&
       hello.ballot().made() == hello.ballot().published())
