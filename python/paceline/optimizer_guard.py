@@ -69,8 +69,9 @@ class OptimizerGuard:
                 # The program may step a scheduler that the servers know, for example to print the rate.
                 if now == before or (name == "lr" and rates is not None and now == rates[number]):
                     continue
+                was, is_now = _shown(before, now)
                 raise PacelineError(
-                    f"the optimizer's {name} was {before} at join() and is {now} now, and the servers step with "
+                    f"the optimizer's {name} was {was} at join() and is {is_now} now, and the servers step with "
                     f"{self._advice(name)}"
                 )
 
@@ -81,8 +82,8 @@ class OptimizerGuard:
             return
         if place != int(place):
             raise PacelineError(
-                f"the scheduler was stepped to {place:g}, and the servers take whole steps; count its lengths (such "
-                'as T_0) in steps of the job, write schedule_per="step", and leave scheduler.step() out of the loop'
+                f"the scheduler was stepped to {place:g}, and the servers take whole steps only; count its "
+                'lengths (such as T_0) in steps of the job, write schedule_per="step", and leave scheduler.step() out of the loop'
             )
         steps = int(place - self._began_at)
         if self._an_epoch and steps > epoch + 1:
@@ -224,6 +225,13 @@ def _is_torchs_own(scheduler: Any) -> bool:
 
 def _numbers(group: dict[str, Any]) -> dict[str, Any]:
     return {name: _plain(group[name]) for name in ("lr", *_NUMBERS) if name in group}
+
+
+def _shown(before: Any, now: Any) -> tuple[str, str]:
+    """0.01 is shown as that, and not with the digits of a rounding."""
+    if isinstance(before, float) and isinstance(now, float) and f"{before:g}" != f"{now:g}":
+        return f"{before:g}", f"{now:g}"
+    return str(before), str(now)
 
 
 def _in_words(counts: list[int]) -> str:

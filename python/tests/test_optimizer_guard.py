@@ -56,6 +56,7 @@ def test_the_advice_about_a_plateau_does_not_lead_to_another_refusal(made_before
     plateau.step(1.0)
     plateau.step(2.0)
     with pytest.raises(
-        PacelineError, match="any scheduler of torch.optim but ReduceLROnPlateau, such as LambdaLR, or"
+        PacelineError,
+        match=r"lr was 0.5 at join\(\) and is 0.05 now, .* any scheduler of torch.optim but ReduceLROnPlateau, such as LambdaLR, or",
     ):
         guard.check()
