@@ -83,7 +83,8 @@ class OptimizerGuard:
         if place != int(place):
             raise PacelineError(
                 f"the scheduler was stepped to {place:g}, and the servers take whole steps only; count its "
-                'lengths (such as T_0) in steps of the job, write schedule_per="step", and leave scheduler.step() out of the loop'
+                'lengths (such as T_0) in steps of the job, write schedule_per="step", '
+                "and leave scheduler.step() out of the loop"
             )
         steps = int(place - self._began_at)
         if self._an_epoch and steps > epoch + 1:
