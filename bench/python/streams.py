@@ -10,6 +10,7 @@ import argparse
 import glob
 import importlib.util
 import io
+import itertools
 import json
 import math
 import os
@@ -38,6 +39,7 @@ from paceline.streams import (  # noqa: E402
 )
 
 BATCH = 32
+WINDOW = 1024  # tokens
 
 
 def has(name: str) -> bool:
@@ -47,6 +49,36 @@ def has(name: str) -> bool:
 def letters(record: dict[str, Any]) -> torch.Tensor:
     """A sample as a tokenizer that costs little makes it."""
     return torch.tensor([ord(letter) for letter in record["text"][:256]])
+
+
+def pixels(record: dict[str, Any]) -> tuple[torch.Tensor, int]:
+    import numpy
+
+    return torch.from_numpy(numpy.array(record["jpg"])).permute(2, 0, 1), record["cls"]
+
+
+class Packed(IterableDataset):  # type: ignore[type-arg]
+    """The usual loop that packs: documents one behind the other, cut into windows."""
+
+    def __init__(self, folder: Path) -> None:
+        self.lines = Lines(folder)
+
+    def __iter__(self) -> Iterator[torch.Tensor]:
+        kept: list[torch.Tensor] = []
+        have = 0
+        for tokens in self.lines:
+            kept.append(tokens)
+            have += len(tokens)
+            if have >= WINDOW:
+                row = torch.cat(kept)
+                yield from row[: have - have % WINDOW].view(-1, WINDOW)
+                kept, have = [row[have - have % WINDOW :]], have % WINDOW
+
+
+def packed(samples: list[torch.Tensor]) -> list[torch.Tensor]:
+    """The samples of one batch as windows, the last one with zeros behind its end."""
+    row = torch.cat(samples)
+    return list(torch.nn.functional.pad(row, (0, -len(row) % WINDOW)).view(-1, WINDOW))
 
 
 def of_bytes(record: dict[str, Any]) -> torch.Tensor:
@@ -90,6 +122,53 @@ class Windows(torch.utils.data.Dataset):  # type: ignore[type-arg]
         return all_of_it[:-1], all_of_it[1:]
 
 
+def words_of(draw: random.Random) -> Callable[[], str]:
+    """Makes texts of made-up words, of which some are frequent, as in a language."""
+    words = ["".join(draw.choices("etaoinshrdlucm", k=draw.randint(2, 9))) for _ in range(20_000)]
+    weights = list(itertools.accumulate(1 / (rank + 1) for rank in range(len(words))))
+    return lambda: " ".join(draw.choices(words, cum_weights=weights, k=draw.randint(20, 120)))
+
+
+def write_texts(folder: Path, files: int, records: int) -> None:
+    """Texts of different lengths, as Parquet, and the tokenizer that was trained on them."""
+    import pyarrow
+    import tokenizers
+    from pyarrow import parquet
+
+    text = words_of(random.Random(2))
+    texts = [[text() for _ in range(records)] for _ in range(files)]
+    for file, of_file in enumerate(texts):
+        parquet.write_table(pyarrow.table({"text": of_file}), folder / f"{file:03}.parquet", row_group_size=1000)
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE(unk_token="?"))
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel()
+    tokenizer.train_from_iterator(
+        texts[0], tokenizers.trainers.BpeTrainer(vocab_size=8000, special_tokens=["?"], show_progress=False)
+    )
+    tokenizer.enable_truncation(128)
+    tokenizer.enable_padding(length=128)
+    tokenizer.save(str(folder / "tokenizer.json"))
+
+
+def write_images(folder: Path, files: int, records: int) -> None:
+    """JPEGs of 224 × 224 pixels, about as large as photographs of that size."""
+    import numpy
+    from PIL import Image
+
+    draw = numpy.random.default_rng(1)
+    for file in range(files):
+        with tarfile.open(folder / f"{file:03}.tar", "w") as tar:
+            for record in range(records):
+                coarse = Image.fromarray(draw.integers(0, 256, (28, 28, 3), dtype="uint8"))
+                image = numpy.asarray(coarse.resize((224, 224), Image.Resampling.BICUBIC)).astype("int16")
+                noisy = (image + draw.integers(-12, 13, image.shape)).clip(0, 255).astype("uint8")
+                encoded = io.BytesIO()
+                Image.fromarray(noisy).save(encoded, "JPEG", quality=85)
+                for ending, data in (("jpg", encoded.getvalue()), ("cls", b"%d" % (record % 10))):
+                    header = tarfile.TarInfo(f"{file:03}{record:05}.{ending}")
+                    header.size = len(data)
+                    tar.addfile(header, io.BytesIO(data))
+
+
 def write(folder: Path, files: int, records: int) -> None:
     draw = random.Random(1)
     number = 0
@@ -116,8 +195,8 @@ def write(folder: Path, files: int, records: int) -> None:
         numpy.random.default_rng(1).integers(0, 50_000, 32 << 20).astype("uint16").tofile(folder / "tokens.bin")
 
 
-def rate_of_loader(loader: Any, most: int, count: Callable[[Any], int] = len) -> float:
-    began, read = time.perf_counter(), 0
+def rate_of_loader(loader: Any, most: int, count: Callable[[Any], float] = len) -> float:
+    began, read = time.perf_counter(), 0.0
     for batch in loader:
         read += count(batch)
         if read >= most:
@@ -133,50 +212,125 @@ def rate_of_stream(stream: Stream, processes: int, most: int) -> float:
     loads = [Load(tuple(range(begin, begin + BATCH)), 1) for begin in range(0, most - most % BATCH, BATCH)]
     for at, load in enumerate(loads):
         loader.expect(loads[at : at + 2 * processes + 1])
-        read += loader.get(load).samples
+        loader.get(load)
+        read += len(load.samples)
     rate = read / (time.perf_counter() - began)
     loader.close()
     return rate
 
 
-def ways(folder: Path, processes: int, records: int) -> dict[str, list[tuple[str, Callable[[], float]]]]:
-    def plain(data: Any, shuffle: bool = False, most: int = records, count: Callable[[Any], int] = len) -> float:
-        return rate_of_loader(DataLoader(data, BATCH, shuffle=shuffle, num_workers=processes), most, count)
+Ways = dict[str, list[tuple[str, Callable[[], float]]]]
 
-    def stream(source: Any, function: Any = None, most: int = records, draws: bool = False) -> float:
-        return rate_of_stream(Stream(source, map=function, draws=draws), processes, most)
 
-    jsonl, tars = str(folder / "*.jsonl"), sorted(glob.glob(str(folder / "*.tar")))
-    few = records // 4
-    found = {
-        "JSON lines": [
-            ("a loop over the files", lambda: plain(Lines(folder))),
-            ("Stream(JsonLines)", lambda: stream(JsonLines(jsonl), letters)),
-            ("the same, a seed a record", lambda: stream(JsonLines(jsonl), letters, draws=True)),
-            ("Stream(FileShards)", lambda: stream(FileShards(jsonl, lines_of), letters)),
-        ],
-    }
-    if has("numpy"):
-        windows = (32 << 20) // 1024 - 1
-        path = folder / "tokens.bin"
-        found["windows of 1,024 tokens"] = [
-            ("a map-style data set", lambda: plain(Windows(path, 1024), True, windows, lambda pair: len(pair[0]))),
-            ("Stream(TokenFile)", lambda: stream(TokenFile(path, 1024), None, windows)),
-        ]
-    if has("webdataset"):
+class Measured:
+    """Ways to read the files of a folder, each with as many loader processes."""
+
+    def __init__(self, folder: Path, processes: int, files: int, records: int) -> None:
+        """records: of each file."""
+        self.folder, self.processes = folder, processes
+        self.files, self.of_file, self.records = files, records, files * records
+
+    def plain(
+        self,
+        data: Any,
+        shuffle: bool = False,
+        most: int | None = None,
+        count: Callable[[Any], float] = len,
+        batch: int = BATCH,
+    ) -> float:
+        loader = DataLoader(data, batch, shuffle=shuffle, num_workers=self.processes)
+        return rate_of_loader(loader, self.records if most is None else most, count)
+
+    def stream(
+        self, source: Any, function: Any = None, most: int | None = None, draws: bool = False, pack: Any = None
+    ) -> float:
+        stream = Stream(source, map=function, pack=pack, draws=draws)
+        return rate_of_stream(stream, self.processes, self.records if most is None else most)
+
+    def of_lines(self) -> Ways:
+        jsonl = str(self.folder / "*.jsonl")
+        return {
+            "JSON lines": [
+                ("a loop over the files", lambda: self.plain(Lines(self.folder))),
+                ("Stream(JsonLines)", lambda: self.stream(JsonLines(jsonl), letters)),
+                ("the same, a seed a record", lambda: self.stream(JsonLines(jsonl), letters, draws=True)),
+                ("Stream(FileShards)", lambda: self.stream(FileShards(jsonl, lines_of), letters)),
+            ],
+        }
+
+    def of_packed(self) -> Ways:
+        """Tokens of the plain loop's windows count as parts of a text of the mean length."""
+        tokens = sum(map(len, Lines(self.folder)))
+        each = tokens / self.records
+
+        def texts_of(batch: torch.Tensor) -> float:
+            return batch.numel() / each
+
+        jsonl = str(self.folder / "*.jsonl")
+        windows = round(BATCH * each / WINDOW)  # a batch then has as many tokens
+        whole = self.records - 2 * BATCH  # the loop leaves out the last window of each process
+        return {
+            "texts packed to windows": [
+                ("a loop over the files", lambda: self.plain(Packed(self.folder), False, whole, texts_of, windows)),
+                ("Stream(JsonLines, pack=)", lambda: self.stream(JsonLines(jsonl), letters, pack=packed)),
+            ],
+        }
+
+    def of_windows(self) -> Ways:
+        windows = (32 << 20) // WINDOW - 1
+        path = self.folder / "tokens.bin"
+        return {
+            "windows of 1,024 tokens": [
+                (
+                    "a map-style data set",
+                    lambda: self.plain(Windows(path, WINDOW), True, windows, lambda pair: len(pair[0])),
+                ),
+                ("Stream(TokenFile)", lambda: self.stream(TokenFile(path, WINDOW), None, windows)),
+            ],
+        }
+
+    def of_tars(self) -> Ways:
         import webdataset
+
+        tars, few = sorted(glob.glob(str(self.folder / "*.tar"))), self.records // 4
 
         def pipeline() -> Any:
             return webdataset.WebDataset(tars, shardshuffle=len(tars), seed=1).shuffle(1000).map(of_bytes)
 
-        found["tar files, 20 kB a record"] = [
-            ("webdataset", lambda: plain(pipeline(), most=few)),
-            ("Stream(TarFiles)", lambda: stream(TarFiles(tars, decode=None), of_bytes, few)),
-        ]
-    if has("datasets") and has("pyarrow"):
+        return {
+            "tar files, 20 kB a record": [
+                ("webdataset", lambda: self.plain(pipeline(), most=few)),
+                ("Stream(TarFiles)", lambda: self.stream(TarFiles(tars, decode=None), of_bytes, few)),
+            ],
+        }
+
+    def of_images(self) -> Ways:
+        import webdataset
+
+        folder = self.folder / "images"
+        folder.mkdir()
+        few = self.of_file // 40
+        write_images(folder, self.files, few)
+        tars = sorted(glob.glob(str(folder / "*.tar")))
+
+        def pipeline() -> Any:
+            decoded = webdataset.WebDataset(tars, shardshuffle=len(tars), seed=1).shuffle(1000).decode("pil")
+            return decoded.map(pixels)
+
+        def images(batch: Any) -> int:
+            return len(batch[1])
+
+        return {
+            "tar files, JPEGs decoded": [
+                ("webdataset", lambda: self.plain(pipeline(), most=self.files * few, count=images)),
+                ("Stream(TarFiles)", lambda: self.stream(TarFiles(tars), pixels, self.files * few)),
+            ],
+        }
+
+    def of_parquet(self) -> Ways:
         import datasets
 
-        parquet = sorted(glob.glob(str(folder / "*.parquet")))
+        parquet = sorted(glob.glob(str(self.folder / "*.parquet")))
 
         def rows() -> Any:
             return datasets.load_dataset("parquet", data_files=parquet, streaming=True, split="train")
@@ -186,12 +340,76 @@ def ways(folder: Path, processes: int, records: int) -> dict[str, list[tuple[str
                 rows().shuffle(seed=1, buffer_size=1000).map(lambda row: {"x": letters(row)}, remove_columns=["text"])
             )
 
-        found["Parquet"] = [
-            ("datasets, streaming", lambda: plain(mapped(), count=lambda batch: len(batch["number"]))),
-            ("Stream(ParquetFiles)", lambda: stream(ParquetFiles(parquet), letters)),
-            ("Stream(HuggingFace)", lambda: stream(HuggingFace(rows()), letters)),
-        ]
-    return found
+        return {
+            "Parquet": [
+                ("datasets, streaming", lambda: self.plain(mapped(), count=lambda batch: len(batch["number"]))),
+                ("Stream(ParquetFiles)", lambda: self.stream(ParquetFiles(parquet), letters)),
+                ("Stream(HuggingFace)", lambda: self.stream(HuggingFace(rows()), letters)),
+            ],
+        }
+
+    def of_texts(self) -> Ways:
+        import datasets
+        import tokenizers
+
+        folder = self.folder / "texts"
+        folder.mkdir()
+        few = self.of_file // 4
+        write_texts(folder, self.files, few)
+        parquet = sorted(glob.glob(str(folder / "*.parquet")))
+        tokenizer = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
+
+        def tokens(row: dict[str, Any]) -> torch.Tensor:
+            return torch.tensor(tokenizer.encode(row["text"]).ids)
+
+        def rows() -> Any:
+            return datasets.load_dataset("parquet", data_files=parquet, streaming=True, split="train")
+
+        def one_by_one() -> Any:
+            return (
+                rows().shuffle(seed=1, buffer_size=1000).map(lambda row: {"x": tokens(row)}, remove_columns=["text"])
+            )
+
+        def batched() -> Any:
+            def of_all(some: dict[str, Any]) -> dict[str, Any]:
+                return {"x": [one.ids for one in tokenizer.encode_batch(some["text"])]}
+
+            shuffled = rows().shuffle(seed=1, buffer_size=1000)
+            return shuffled.map(of_all, batched=True, remove_columns=["text"]).with_format("torch")
+
+        def texts(batch: Any) -> int:
+            return len(batch["x"])
+
+        count = self.files * few
+        return {
+            "Parquet, a BPE tokenizer": [
+                ("datasets, batched map", lambda: self.plain(batched(), most=count, count=texts)),
+                ("datasets, map", lambda: self.plain(one_by_one(), most=count, count=texts)),
+                ("Stream(ParquetFiles)", lambda: self.stream(ParquetFiles(parquet), tokens, count)),
+            ],
+        }
+
+    def kinds(self) -> dict[str, tuple[Callable[[], Ways], tuple[str, ...]]]:
+        """How the ways of a kind are made, by its short name, and which packages they need."""
+        return {
+            "lines": (self.of_lines, ()),
+            "packed": (self.of_packed, ()),
+            "windows": (self.of_windows, ("numpy",)),
+            "tars": (self.of_tars, ("webdataset",)),
+            "images": (self.of_images, ("webdataset", "PIL", "numpy")),
+            "parquet": (self.of_parquet, ("datasets", "pyarrow")),
+            "texts": (self.of_texts, ("datasets", "pyarrow", "tokenizers")),
+        }
+
+
+def report(kind: str, of_kind: list[tuple[str, Callable[[], float]]], turns: int) -> None:
+    measured = [[measure() for _, measure in of_kind] for _ in range(turns)]
+    for at, (way, _) in enumerate(of_kind):
+        rates = [turn[at] for turn in measured]
+        ratios = [turn[at] / turn[0] for turn in measured]
+        mean = sum(ratios) / len(ratios)
+        error = math.sqrt(sum((one - mean) ** 2 for one in ratios) / max(1, len(ratios) - 1) / len(ratios))
+        print(f"{kind:26} {way:26} {sum(rates) / len(rates):9,.0f}/s  {mean:.2f} ± {error:.2f}", flush=True)
 
 
 def main() -> None:
@@ -200,20 +418,20 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--files", type=int, default=16)
     parser.add_argument("--records", type=int, default=4000, help="of each file")
+    parser.add_argument("--only", help="some kinds, with commas: lines,packed,windows,tars,images,parquet,texts")
     asked = parser.parse_args()
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"  # the loader processes are as many as the processors
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write(folder, asked.files, asked.records)
-        all_ways = ways(folder, asked.processes, asked.files * asked.records)
+        kinds = Measured(folder, asked.processes, asked.files, asked.records).kinds()
+        wanted = asked.only.split(",") if asked.only else list(kinds)
         print(f"{asked.processes} loader processes, {os.cpu_count()} processors, load {os.getloadavg()[0]:.1f}")
-        for kind, of_kind in all_ways.items():
-            turns = [[measure() for _, measure in of_kind] for _ in range(asked.turns)]
-            for at, (way, _) in enumerate(of_kind):
-                rates = [turn[at] for turn in turns]
-                ratios = [turn[at] / turn[0] for turn in turns]
-                mean = sum(ratios) / len(ratios)
-                error = math.sqrt(sum((one - mean) ** 2 for one in ratios) / max(1, len(ratios) - 1) / len(ratios))
-                print(f"{kind:26} {way:26} {sum(rates) / len(rates):9,.0f}/s  {mean:.2f} ± {error:.2f}", flush=True)
+        for one in wanted:
+            make, packages = kinds[one]
+            if all(map(has, packages)):
+                for kind, of_kind in make().items():
+                    report(kind, of_kind, asked.turns)
 
 
 if __name__ == "__main__":

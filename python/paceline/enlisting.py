@@ -29,7 +29,7 @@ from .job import Job
 from .loading import Drawn, Load, make_loader, to_device
 from .memories import CUDA, Memories
 from .optimizer_guard import OptimizerGuard
-from .optimizer_state import read_state
+from .optimizer_state import OptimizerState, read_state
 from .optimizers import read_optimizer
 from .peft_names import peft_names
 from .reporting import reporter
@@ -110,7 +110,7 @@ def enlist(session: Session, model: nn.Module, train_set: Any, wishes: Wishes) -
             job_on_host(session.host_folder),
         ),
         evaluate=wishes.evaluate,
-        guard=OptimizerGuard(wishes.optimizer, wishes.scaler, wishes.schedule),
+        guard=OptimizerGuard(wishes.optimizer, wishes.scaler, wishes.schedule, wishes.schedule_per != "step"),
         watch=WriteWatch([*inventory.entries, *inventory.frozen], may_write),
         frozen=frozen,
         device=device,
@@ -331,10 +331,11 @@ def _model_message(
         "least_share": _least_share(inventory.model, wishes.processes),
     }
     message.update({key: value for key, value in asked.items() if value is not None})
-    optimizer = read_optimizer(wishes.optimizer, inventory, wishes.schedule is not None, wishes.clip)
+    state = _state_of(wishes.optimizer, inventory)
+    behind = state.behind if state else {}
+    optimizer = read_optimizer(wishes.optimizer, inventory, wishes.schedule is not None, wishes.clip, behind)
     if optimizer:
         message["optimizer"] = optimizer
-    state = None if wishes.optimizer is None else read_state(wishes.optimizer, inventory)
     if state is not None and state.steps > 0:
         message["optimizer_state"] = state.message()
     elif state is not None and session.role == "probe":
@@ -344,6 +345,11 @@ def _model_message(
         if schedule is not None:
             message["schedule"] = schedule
     return message
+
+
+def _state_of(optimizer: Any, inventory: Inventory) -> OptimizerState | None:
+    """None also if join() cannot take what it was given as an optimizer, which read_optimizer() says."""
+    return read_state(optimizer, inventory) if hasattr(optimizer, "param_groups") else None
 
 
 def _card_of(inventory: Inventory) -> str | None:

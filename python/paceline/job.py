@@ -359,7 +359,7 @@ class Job:
             self._binding.bind(message["weights"], message.get("gradients", ()), message.get("ahead"), wanted)
 
     def _finish(self, micro: MicroBatches) -> None:
-        self._guard.check()
+        self._guard.check(self.epoch)
         if self._team is not None:
             micro.skipped = self._team.average(micro)
         overflowed = self._guard.overflowed()  # a scaler is updated in any case

@@ -15,9 +15,9 @@ _NUMBERS = ("weight_decay", "momentum", "betas", "alpha", "eps", "nesterov", "be
 
 
 class OptimizerGuard:
-    """`scheduler`: the one that the servers know, if there is one."""
+    """`scheduler`: the one that the servers know, if there is one. `an_epoch`: they step it once an epoch."""
 
-    def __init__(self, optimizer: Any, scaler: Any, scheduler: Any = None) -> None:
+    def __init__(self, optimizer: Any, scaler: Any, scheduler: Any = None, an_epoch: bool = False) -> None:
         self._optimizer = optimizer
         self._scaler = scaler
         self._asking = False  # the scaler, whether the gradient is finite
@@ -25,6 +25,8 @@ class OptimizerGuard:
         self.zeroed: Callable[[], None] = lambda: None  # called when the program has set the gradients to zero
         self._saved: list[tuple[str, bool, Any]] = []
         self._scheduler = scheduler
+        self._an_epoch = an_epoch
+        self._began_at = _place_of(scheduler)
         groups = [] if optimizer is None else optimizer.param_groups
         self._read = [_numbers(group) for group in groups]
         self._counts = [len(group["params"]) for group in groups]
@@ -39,10 +41,14 @@ class OptimizerGuard:
         elif scaler is not None:
             raise PacelineError("scaler= needs optimizer= too, by which it keeps its state; give join() optimizer=")
 
-    def check(self) -> None:
-        """Raises an error for a value that the servers do not get, or a parameter that they do not train."""
+    def check(self, epoch: int = 0) -> None:
+        """Raises an error for a value that the servers do not get, or a parameter that they do not train.
+
+        epoch: the job's.
+        """
         if self._optimizer is None:
             return
+        self._check_steps(epoch)
         _refuse_hooks(self._optimizer)
         groups = self._optimizer.param_groups
         counts = [len(group["params"]) for group in groups]
@@ -63,10 +69,29 @@ class OptimizerGuard:
                 # The program may step a scheduler that the servers know, for example to print the rate.
                 if now == before or (name == "lr" and rates is not None and now == rates[number]):
                     continue
+                was, is_now = _shown(before, now)
                 raise PacelineError(
-                    f"the optimizer's {name} was {before} at join() and is {now} now, and the servers step with "
+                    f"the optimizer's {name} was {was} at join() and is {is_now} now, and the servers step with "
                     f"{self._advice(name)}"
                 )
+
+    def _check_steps(self, epoch: int) -> None:
+        """The program may step the scheduler as the servers do, and otherwise has other rates than they."""
+        place = _place_of(self._scheduler)
+        if place is None or self._began_at is None:
+            return
+        if place != int(place):
+            raise PacelineError(
+                f"the scheduler was stepped to {place:g}, and the servers take whole steps only; count its "
+                'lengths (such as T_0) in steps of the job, write schedule_per="step", '
+                "and leave scheduler.step() out of the loop"
+            )
+        steps = int(place - self._began_at)
+        if self._an_epoch and steps > epoch + 1:
+            raise PacelineError(
+                f"the scheduler was stepped {steps} times by epoch {epoch}, and the servers step it once an epoch; "
+                'write schedule_per="step" if it counts steps, and otherwise step it once an epoch or not at all'
+            )
 
     def _scheduled_rates(self) -> list[Any] | None:
         """The rate of each group, as the scheduler has set it last."""
@@ -81,7 +106,10 @@ class OptimizerGuard:
         if name != "lr":
             return "the first; set it before join(), and leave it"
         if self._scheduler is None:
-            return "the first; give join() the scheduler as schedule=, or write [schedule] in the job file"
+            return (
+                "the first; give join() schedule= with any scheduler of torch.optim but ReduceLROnPlateau, such as "
+                "LambdaLR, or write [schedule] in the job file"
+            )
         return "what the scheduler says; leave the rate to it"
 
     def overflowed(self) -> bool:
@@ -183,6 +211,14 @@ def _without_moments(original: Any) -> Any:
     return state_dict
 
 
+def _place_of(scheduler: Any) -> float | None:
+    """The steps or epochs that a scheduler has come to; None if it does not say so."""
+    place, part = getattr(scheduler, "last_epoch", None), getattr(scheduler, "T_cur", None)
+    if isinstance(part, float) and part != int(part):
+        place = (place or 0) + part % 1  # CosineAnnealingWarmRestarts: last_epoch is rounded
+    return float(place) if isinstance(place, (int, float)) else None
+
+
 def _is_torchs_own(scheduler: Any) -> bool:
     parts = getattr(scheduler, "_schedulers", ())
     return type(scheduler).__module__.startswith("torch.optim.") and all(_is_torchs_own(part) for part in parts)
@@ -190,6 +226,13 @@ def _is_torchs_own(scheduler: Any) -> bool:
 
 def _numbers(group: dict[str, Any]) -> dict[str, Any]:
     return {name: _plain(group[name]) for name in ("lr", *_NUMBERS) if name in group}
+
+
+def _shown(before: Any, now: Any) -> tuple[str, str]:
+    """0.01 is shown as that, and not with the digits of a rounding."""
+    if isinstance(before, float) and isinstance(now, float) and f"{before:g}" != f"{now:g}":
+        return f"{before:g}", f"{now:g}"
+    return str(before), str(now)
 
 
 def _in_words(counts: list[int]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -38,6 +38,7 @@ class OptimizerState:
     steps: float  # 0: the servers begin without the state, and not_taken says why
     streams: list[dict[int, torch.Tensor]]  # for each part, its values by the parameter's id()
     not_taken: str = ""
+    behind: dict[int, float] = field(default_factory=dict)  # the steps that a parameter lacks, by its id()
 
     def message(self) -> dict[str, float]:
         return {"steps": self.steps}
@@ -57,15 +58,12 @@ def read_state(optimizer: Any, inventory: Inventory) -> OptimizerState | None:
     entries = [(entry, optimizer.state.get(entry.tensor, {})) for entry in _trained(optimizer, inventory)]
     if not entries:
         return None
-    steps = [(float(state.get(_STEP, 0)), entry.name) for entry, state in entries]
-    fewest, most = min(steps), max(steps)
-    if kind in COUNTING and fewest[0] != most[0]:
-        return _without(
-            named,
-            f"are of {fewest[0]:g} steps for {fewest[1]} and of {most[0]:g} for {most[1]}, and the servers count one "
-            "number of steps for all",
-        )
-    return OptimizerState(max(most[0], 1), [_part(name, entries) for name in streams])
+    steps = {id(entry.tensor): float(state.get(_STEP, 0)) for entry, state in entries}
+    most = max(steps.values())
+    behind = {
+        tensor: most - of_tensor for tensor, of_tensor in steps.items() if kind in COUNTING and of_tensor < most
+    }
+    return OptimizerState(max(most, 1), [_part(name, entries) for name in streams], behind=behind)
 
 
 def _part(name: str, entries: list[tuple[Entry, dict[str, Any]]]) -> dict[int, torch.Tensor]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Callable
 
 from .errors import PacelineError, kind_of
@@ -21,8 +21,14 @@ _LION = ("betas", "weight_decay")
 _NEUTRAL = {"cautious_factor": 1, "weight_decouple": True}
 
 
-def read_optimizer(optimizer: Any, inventory: Inventory, scheduled: bool, clip: float | None) -> Message:
-    """The `optimizer` of a model message."""
+def read_optimizer(
+    optimizer: Any,
+    inventory: Inventory,
+    scheduled: bool,
+    clip: float | None,
+    behind: Mapping[int, float] | None = None,
+) -> Message:
+    """The `optimizer` of a model message. behind: OptimizerState.behind."""
     message: Message = {}
     if optimizer is not None:
         groups: list[Group] | None = getattr(optimizer, "param_groups", None)
@@ -43,7 +49,7 @@ def read_optimizer(optimizer: Any, inventory: Inventory, scheduled: bool, clip: 
             )
         said = [numbers(group) for group in groups]
         message = {**said[0], "lr": base}
-        listed = _groups(groups, [rate / base for rate in rates], said, inventory)
+        listed = _groups(groups, [rate / base for rate in rates], said, inventory, behind or {})
         if listed:
             message["group"] = listed
     if clip is not None:
@@ -86,9 +92,9 @@ def _numbers_of(optimizer: Any) -> Callable[[Group], Message]:
     known = torchs if own else {"Lion": lambda group: _lion(group, options)}
     if kind.__name__ not in known:
         raise PacelineError(
-            f"the servers cannot step with {kind.__module__}.{kind.__name__}, only with torch.optim's "
-            "SGD, Adam, AdamW, Adamax, RMSprop and Adafactor, and with Lion; or leave optimizer= out and write "
-            "[optimizer]"
+            f"the servers cannot step with {kind.__module__}.{kind.__name__}; give join() SGD, Adam, AdamW, Adamax, "
+            "RMSprop or Adafactor of torch.optim or a Lion, or leave optimizer= out and write [optimizer] in the job "
+            "file"
         )
     return known[kind.__name__]
 
@@ -166,13 +172,19 @@ def _refuse_differences(groups: list[Group]) -> None:
                 )
 
 
-def _groups(groups: list[Group], rates: list[float], said: list[Message], inventory: Inventory) -> list[Message]:
-    """The groups that differ from the first one, with only the numbers that differ."""
+def _groups(
+    groups: list[Group],
+    rates: list[float],
+    said: list[Message],
+    inventory: Inventory,
+    behind: Mapping[int, float],
+) -> list[Message]:
+    """The groups that differ from the first one, with only the numbers that differ; one for each number of steps."""
     names = {id(entry.tensor): entry.name for entry in inventory.entries if entry.kind == PARAMETER}
     in_model = {id(parameter) for parameter in inventory.model.parameters()}
     listed: list[Message] = []
     for group, rate, numbers in zip(groups, rates, said):
-        mine = []
+        mine: dict[float, list[str]] = {}
         for parameter in group["params"]:
             if id(parameter) not in in_model:
                 raise PacelineError(
@@ -180,12 +192,14 @@ def _groups(groups: list[Group], rates: list[float], said: list[Message], invent
                     "make the optimizer of the parameters of the model that join() gets"
                 )
             if id(parameter) in names:  # others are frozen
-                mine.append(names.pop(id(parameter)))
+                mine.setdefault(behind.get(id(parameter), 0), []).append(names.pop(id(parameter)))
         differs = {key: value for key, value in numbers.items() if value != said[0][key]}
         if rate != 1:
             differs["rate"] = rate
-        if mine and differs:
-            listed.append({"tensors": mine, **differs})
+        for steps, tensors in mine.items():
+            own = {**differs, "steps_behind": steps} if steps else differs
+            if own:
+                listed.append({"tensors": tensors, **own})
     if names:
         # The program's optimizer would leave these as they are.
         listed.append({"tensors": list(names.values()), "rate": 0.0, "weight_decay": 0.0})

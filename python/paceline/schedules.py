@@ -42,7 +42,7 @@ def read_schedule(
     if isinstance(scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau):
         raise PacelineError(
             "ReduceLROnPlateau looks at what one process measures, and the rate is the whole job's; "
-            "use a schedule that is known beforehand"
+            "give join() a schedule that is known beforehand, such as CosineAnnealingLR"
         )
     if not hasattr(scheduler, "step") or getattr(scheduler, "optimizer", None) is None:
         raise PacelineError(
@@ -69,10 +69,14 @@ def read_schedule(
 def _refuse_steps(scheduler: Any, factors: list[float], epochs: float, whole_epoch: int) -> None:
     """Raises an error if a scheduler that should count epochs seems to count steps."""
     length = _length(scheduler)
+    steps = (epochs * whole_epoch, epochs * whole_epoch - epochs)  # a loop may drop the last batch of an epoch
+    of_all_steps = any(one > epochs and one in steps for one in (length, _length_in_a_row(scheduler)))
     if max(factors) < _LEAST_FACTOR:
         why = f"the schedule never comes to {_LEAST_FACTOR:.0%} of the optimizer's rate within {epochs:g} epochs"
     elif length >= _MOST_LENGTHS * epochs and length >= epochs * whole_epoch / 2:
         why = f"the schedule is {length:g} long, and the job has {epochs:g} epochs"
+    elif of_all_steps:
+        why = "the schedule is as long as the job in steps"
     else:
         return
     raise PacelineError(
@@ -85,6 +89,12 @@ def _length(scheduler: Any) -> float:
     parts = getattr(scheduler, "_schedulers", None) or ()
     known = [getattr(scheduler, name, 0) for name in _LENGTHS] + [_length(part) for part in parts]
     return max(float(length) for length in known if isinstance(length, (int, float)))
+
+
+def _length_in_a_row(scheduler: Any) -> float:
+    """The length of schedulers that follow each other, as SequentialLR has them."""
+    parts, turns = getattr(scheduler, "_schedulers", None), getattr(scheduler, "_milestones", None)
+    return turns[-1] + _length(parts[-1]) if parts and turns else 0
 
 
 def _factors(scheduler: Any, count: int) -> Iterator[float]:

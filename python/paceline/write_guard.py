@@ -76,6 +76,6 @@ class WriteGuard:
 def _failure(name: str, frame: FrameType | None) -> Failure:
     text = (
         f"the program wrote to the weight {name}, which is shared and only read; "
-        'leave that to the optimizer, or give join() weights="copy"'
+        'leave that to the optimizer, or give join() weights="copy" if it may be lost with the next step'
     )
     return Failure(text, where_in(frame))

@@ -44,7 +44,7 @@ class WriteWatch:
 def written_to(weight: str) -> PacelineError:
     return PacelineError(
         f"the program wrote to the weight {weight}, and only the servers step weights; "
-        'leave that to the optimizer, or give join() weights="copy"'
+        'leave that to the optimizer, or give join() weights="copy" if it may be lost with the next step'
     )
 
 

@@ -62,6 +62,10 @@ class ChaosHosts:
         found = self._processes()
         return {words[words.index("--name") + 1]: pid for pid, words, _ in found if words[1:2] == ["worker"]}
 
+    def coordinator(self) -> int:
+        [found] = [pid for pid, words, _ in self._processes() if words[1:2] == ["coordinator"]]
+        return found
+
     def readers(self) -> list[int]:
         """Readers alone of all programs lead sessions of their own."""
         programs = [pid for pid, words, _ in self._processes() if words[1:2] and words[1].endswith("train.py")]

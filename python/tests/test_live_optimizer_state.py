@@ -124,10 +124,25 @@ def test_a_loaded_optimizer_and_its_scheduler_go_on_together(tmp_path: Path, dev
     compare(tmp_path, "SAMPLES, BATCH = 96, 16\n" + POINTS + ADAMW + RESUMED, devices)
 
 
-def test_parameters_without_a_state_begin_without_one(tmp_path: Path) -> None:
-    partly = LOADED.replace("for step in", "model[0].requires_grad_(False)\n    for step in")
-    partly = partly.replace("    return optimizer\n", "    model[0].requires_grad_(True)\n    return optimizer\n", 1)
-    compare(tmp_path, TASK + SGD + partly + NO_SCHEDULE, 2)
+PARTLY = LOADED.replace("for step in", "model[0].requires_grad_(False)\n    for step in").replace(
+    "    return optimizer\n", "    model[0].requires_grad_(True)\n    return optimizer\n", 1
+)
+
+
+@pytest.mark.parametrize(
+    "optimizer, devices, more",
+    [
+        (SGD, 2, ()),
+        (ADAM, 1, ()),
+        (ADAMW, 2, ("--set", "cluster.servers=3")),
+        (ADAMAX, 1, ("--virtual",)),
+    ],
+    ids=["sgd", "adam", "adamw-two", "adamax-virtual"],
+)
+def test_parameters_without_a_state_begin_without_one(
+    tmp_path: Path, optimizer: str, devices: int, more: Sequence[str]
+) -> None:
+    compare(tmp_path, TASK + optimizer + PARTLY + NO_SCHEDULE, devices, more)
 
 
 def test_workers_whose_states_differ_are_told(tmp_path: Path) -> None:
@@ -173,9 +188,10 @@ def test_local_steps_refuse_an_optimizer_that_has_a_state(tmp_path: Path) -> Non
         assert "take a policy without local steps, or join() with an optimizer without a state" in ended.stderr
 
 
-def test_a_run_that_is_resumed_has_the_state_of_its_checkpoint(tmp_path: Path) -> None:
+@pytest.mark.parametrize("loaded", [LOADED, PARTLY], ids=["all", "some"])
+def test_a_run_that_is_resumed_has_the_state_of_its_checkpoint(tmp_path: Path, loaded: str) -> None:
     slow = LOOP.replace("epochs=3", "epochs=30").replace("    kept.append", "    time.sleep(0.02)\n    kept.append")
-    task = TASK + ADAM + LOADED + NO_SCHEDULE + "import time\n" + slow
+    task = TASK + ADAM + loaded + NO_SCHEDULE + "import time\n" + slow
     words = run_words(tmp_path, task, 1, ("--set", "checkpoint.every_epochs=2"), [])
     run = killed_after_checkpoints(tmp_path, words)
     ended = paceline(tmp_path, "train", "--resume", str(run))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import signal
 from collections import Counter
 from pathlib import Path
@@ -210,6 +211,36 @@ def test_a_resumed_run_knows_the_lengths_that_dead_readers_learnt(tmp_path: Path
     by_the_last_reader = {path for pid, path in opened if pid == opened[-1][0]}
     ended = {files_of(tmp_path)[shard] for shard in early - late}
     assert ended and by_the_last_reader and not ended & by_the_last_reader
+
+
+def test_a_run_that_is_resumed_on_another_host_with_a_shorter_shard_ends_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    records = shards(tmp_path, UNEVEN * 3)
+    options = {"shuffle": 50, "interleave": 3, "stride": 4}
+    settings = {"records": records, "by_function": True, "slow": 0.03, "stream": options}
+    often = f"checkpoint.every_epochs={150 / UNKNOWN_EPOCH}"
+    more = ("--policy", "asp", "--set", "sync.scale=update", "--set", often)
+    killed_after_checkpoints(tmp_path, run_words(tmp_path, PROGRAM, 2, more, [json.dumps(settings)]))
+    # Another host has no reader of this run, and its own cache.
+    for pid in {int(line.split()[0]) for line in (tmp_path / "openers").read_text().splitlines()}:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    monkeypatch.setenv("PACELINE_CACHE", str(tmp_path / "cache of another host"))
+    stream = Stream(JsonLines(tmp_path / "data"), **options)
+    stream.seed(1)
+    early, late = ({shard for shard, _ in stream.places(0, *part)} for part in ((0, 100), (100, records)))
+    shard = next(one for one in sorted(early - late) if (UNEVEN * 3)[one] > 1)
+    file = tmp_path / files_of(tmp_path)[shard]
+    file.write_text("".join(file.read_text().splitlines(keepends=True)[:-1]))
+    resumed = paceline(tmp_path, "train", "--resume", str(only_run(tmp_path)))
+    size = (UNEVEN * 3)[shard]
+    assert resumed.returncode == 2, resumed.stderr
+    assert re.search(
+        rf"w[01] found {size - 1} records? in the shard '{file.name}' on host 0, and the run had found {size} there "
+        r"before it was resumed; copy the shard of that time to host 0 and resume the run, or begin a new one",
+        resumed.stderr,
+    ), resumed.stderr
 
 
 TRAINER = """

@@ -11,6 +11,7 @@ from torch import nn
 from paceline.errors import PacelineError
 from paceline.inventory import take_inventory
 from paceline.optimizer_state import OptimizerState, read_state
+from paceline.optimizers import read_optimizer
 
 
 def model() -> nn.Sequential:
@@ -66,14 +67,23 @@ def test_the_parts_of_a_state_come_in_the_servers_order(make: Any, parts: tuple[
         }
 
 
-def test_a_parameter_without_a_state_is_left_out_if_no_steps_are_counted() -> None:
+def test_a_parameter_without_a_state_is_left_out_and_counts_its_own_steps() -> None:
     net = model()
     optimizer = stepped(net, torch.optim.SGD(net.parameters(), 0.1, momentum=0.9))
     del optimizer.state[net[0].bias]
     assert set(taken(net, optimizer).streams[0]) == {id(net[0].weight), id(net[1].weight), id(net[1].bias)}
     optimizer = stepped(net, torch.optim.Adam(net.parameters()))
     del optimizer.state[net[0].bias]
-    assert "are of 0 steps for 0.bias and of 3 for 1.weight" in taken(net, optimizer).not_taken
+    optimizer.state[net[1].bias]["step"] = torch.tensor(1.0)
+    state = taken(net, optimizer)
+    assert set(state.streams[1]) == {id(net[0].weight), id(net[1].weight), id(net[1].bias)}
+    assert state.steps == 3 and state.behind == {id(net[0].bias): 3, id(net[1].bias): 2}
+    inventory = take_inventory(net)
+    message = read_optimizer(optimizer, inventory, scheduled=False, clip=None, behind=state.behind)
+    assert message["group"] == [
+        {"tensors": ["0.bias"], "steps_behind": 3},
+        {"tensors": ["1.bias"], "steps_behind": 2},
+    ]
 
 
 def test_a_part_that_the_servers_do_not_keep_is_named() -> None:

@@ -154,7 +154,25 @@ def test_a_schedule_of_steps_that_is_taken_to_count_epochs_is_refused(make: Any)
 
 
 @pytest.mark.parametrize(
-    "epochs, length, samples", [(3, 3, 50_000), (3, 100, 50_000), (0.5, 90, 50_000), (90, 600, 50_000), (3, 29, 320)]
+    "make",
+    [
+        lambda o: schedulers.CosineAnnealingLR(o, 18),
+        lambda o: schedulers.CosineAnnealingLR(o, 15),
+        lambda o: schedulers.SequentialLR(
+            o, [schedulers.LinearLR(o, 0.1, total_iters=5), schedulers.CosineAnnealingLR(o, 13)], [5]
+        ),
+    ],
+    ids=["all steps", "a short last batch left out", "warm-up"],
+)
+def test_a_schedule_as_long_as_a_small_jobs_steps_is_refused(make: Any) -> None:
+    opt = optimizer()
+    with pytest.raises(PacelineError, match='as long as the job in steps; write schedule_per="step"'):
+        read_schedule(opt, make(opt), None, 3, 96, 16)
+
+
+@pytest.mark.parametrize(
+    "epochs, length, samples",
+    [(3, 3, 50_000), (3, 3, 64), (3, 100, 50_000), (0.5, 90, 50_000), (90, 600, 50_000), (3, 29, 320)],
 )
 def test_the_beginning_of_a_longer_schedule_is_one(epochs: float, length: int, samples: int) -> None:
     opt = optimizer()

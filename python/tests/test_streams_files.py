@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import glob
 import io
 import json
@@ -41,6 +42,18 @@ def test_json_lines_are_those_written(tmp_path: Path) -> None:
     stream = Stream(JsonLines(str(tmp_path / "*.jsonl")), shuffle=16)
     assert sorted(one["id"] for one in stream.epoch(1)) == [one["id"] for one in written]
     assert len(stream) == len(written)
+
+
+@pytest.mark.parametrize("text", ["1\n2\n", "\n1\n2", "1\n2\n\ufeff3\n", ""], ids=repr)
+def test_a_byte_order_mark_at_the_begin_of_a_file_is_no_part_of_its_first_line(tmp_path: Path, text: str) -> None:
+    (tmp_path / "a.jsonl").write_bytes(codecs.BOM_UTF8 + text.encode())
+    source = JsonLines(tmp_path)
+    lines = [line for line in text.split("\n") if line]
+    assert source.length(0) == len(lines)
+    assert source.read(0, range(len(lines))[:2]) == [1, 2][: len(lines)]
+    if len(lines) > 2:
+        with refused("line 3 of .*a.jsonl is no JSON: Unexpected UTF-8 BOM"):
+            source.read(0, [2])
 
 
 def test_a_line_that_is_too_deep_is_damaged(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@
 #include "paceline/decisions/control/process_report.h"
 #include "paceline/decisions/control/run_listener.h"
 #include "paceline/decisions/coordinator/process_orders.h"
+#include "paceline/decisions/coordinator/shard_lengths.h"
 
 namespace paceline::coordinator {
 
@@ -93,16 +94,21 @@ struct Tell {
   bool remember = false;  // for later readers who ask what became of the run
 };
 
+// Lengths of shards that were learnt, for the attempts after this one.
+struct NoteShardLengths {
+  std::vector<ShardRecords> lengths;
+};
+
 // The attempt that was cut short lost no version that a process saw.
 struct NothingLost {};
 
 // The attempt is over.
 struct End {};
 
-using Action =
-    std::variant<SendWorker, SendServer, SendServers, SendEvaluator, HangUp, Begin, Record, FlushRecords,
-                 WakeUp, OpenCheckpoint, CountCheckpoint, DropCheckpoint, control::Evaluated,
-                 control::SideWork, control::ProcessReport, control::SearchPlan, Tell, NothingLost, End>;
+using Action = std::variant<SendWorker, SendServer, SendServers, SendEvaluator, HangUp, Begin, Record,
+                            FlushRecords, WakeUp, OpenCheckpoint, CountCheckpoint, DropCheckpoint,
+                            control::Evaluated, control::SideWork, control::ProcessReport,
+                            control::SearchPlan, Tell, NoteShardLengths, NothingLost, End>;
 
 // The parts of an attempt put their actions here.
 class Outbox {

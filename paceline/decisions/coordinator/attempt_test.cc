@@ -247,6 +247,23 @@ TEST_F(AttemptTest, WeightsThatCannotBeReadAreTakenOfAnotherWorker) {
   EXPECT_TRUE(other->hears<Boards>());
 }
 
+TEST_F(AttemptTest, AWorkerThatComesAfterTheServersHaveStartedBringsItsOptimizersStateToo) {
+  start("[[device]]\ncount = 2\n");
+  const auto with_state = [&](std::uint32_t state) {
+    WorkerMessage message = attached("here");
+    as<WorkerAttached>(message).first_state = state;
+    return message;
+  };
+  worker("w0")->say(with_state(7));
+  server(0)->say(started());
+  const auto late = worker("w1");
+  const Welcome welcome = late->next<Welcome>();
+  EXPECT_TRUE(welcome.started);
+  EXPECT_FALSE(welcome.resumed);
+  late->say(with_state(8));
+  EXPECT_THAT(late->disconnect().why, HasSubstr("w1 has another state of its optimizer than the others"));
+}
+
 TEST_F(AttemptTest, AServerThatIsNotToldToStartNeedsNoWeights) {
   start("");
   const auto lying = server(0);

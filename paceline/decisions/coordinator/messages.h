@@ -89,7 +89,7 @@ struct WorkerAttached {
   std::int32_t cards = 0;
   std::vector<FrozenTensor> frozen{};
   DataOrder data_order{};  // empty: not known
-  // A checksum of the optimizer's state that its program brings; 0 without one. Unset if the servers had started.
+  // A checksum of the optimizer's state that its program brings; 0 without one. Unset if the run was resumed.
   std::optional<std::uint32_t> first_state{};
   friend bool operator==(const WorkerAttached&, const WorkerAttached&) = default;
 };

@@ -37,6 +37,8 @@ struct Welcome {
   std::string job_toml{};
   // The servers have weights, or know where to read them: the model's first ones are not needed.
   bool started = false;
+  // The optimizer's state is that of a checkpoint, whatever a program brings.
+  bool resumed = false;
 };
 
 // One shard's published weights.

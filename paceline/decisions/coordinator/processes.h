@@ -19,7 +19,8 @@ struct Processes {
       : workers(options.job),
         replicas(options.job.plan, options.new_key),
         servers(options.job, out, options.new_key, options.folder_on),
-        measuring(servers, out, options.job.hosts > 1 ? servers.place(options.host) : HostPlace(0)) {}
+        measuring(servers, out, options.job.hosts > 1 ? servers.place(options.host) : HostPlace(0)),
+        shard_lengths(options.restart ? options.restart->shard_lengths : std::vector<ShardRecords>{}) {}
 
   bool all_gone() const { return workers.size() == 0 && servers.none_here() && !measuring.here(); }
 

@@ -9,6 +9,7 @@
 #include "paceline/base/places.h"
 #include "paceline/base/time.h"
 #include "paceline/decisions/control/controller_state.h"
+#include "paceline/decisions/coordinator/shard_lengths.h"
 
 namespace paceline::coordinator {
 
@@ -17,8 +18,9 @@ struct Restart {
   control::ControllerState state;
   Duration elapsed{0};
   std::string checkpoint_dir;
-  DataOrder data_order{};            // recorded with the run
-  std::vector<std::string> files{};  // files of the shards in `checkpoint_dir`
+  DataOrder data_order{};                     // recorded with the run
+  std::vector<std::string> files{};           // files of the shards in `checkpoint_dir`
+  std::vector<ShardRecords> shard_lengths{};  // the lengths that the run had learnt
 };
 
 // An earlier attempt that ended when its coordinator was killed. It did not report its losses, and if weights

@@ -52,7 +52,8 @@ void WorkerMembership::on_hello(WorkerPeer peer, const std::string& name, const 
   }
   if (!course_.open()) return;  // the worker hears how the run ends, or it comes to the next attempt
   out_.send(peer, Welcome{.job_toml = options_.job_toml,
-                          .started = options_.restart.has_value() || processes_.servers.all_started()});
+                          .started = options_.restart.has_value() || processes_.servers.all_started(),
+                          .resumed = options_.restart.has_value()});
 }
 
 absl::Status WorkerMembership::on_message(Worker& worker, const WorkerMessage& message) {
@@ -185,11 +186,12 @@ absl::Status WorkerMembership::join_those_that_are_whole() {
 
 absl::Status WorkerMembership::on_ready(const Worker& worker, const WorkerReady& ready) {
   PACELINE_RETURN_IF_ERROR(check_ready(ready));
-  const absl::Status same = processes_.shard_lengths.learn(worker.name, rank_of(worker), ready.lengths);
-  if (!same.ok()) {
-    course_.fail(same);
+  auto learnt = processes_.shard_lengths.learn(worker.name, rank_of(worker), ready.lengths);
+  if (!learnt.ok()) {
+    course_.fail(learnt.status());
     return absl::OkStatus();
   }
+  if (!learnt->empty()) out_.put(NoteShardLengths{*std::move(learnt)});
   if (!counts(worker, ready)) return absl::OkStatus();
   PACELINE_ASSIGN_OR_RETURN(auto fact, replicas_.done(worker, ready));
   if (!fact) return absl::OkStatus();

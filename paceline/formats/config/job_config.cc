@@ -96,6 +96,7 @@ ps::ParameterGroup read_group(Section section, ps::OptimizerKind kind) {
     section.complain(section.has("match") ? "match" : "tensors", "write at least one name");
   }
   group.rate = section.number("rate", 1, 0, 1e6);
+  group.steps_behind = section.number("steps_behind", 0, 0, 1e15);
   const auto own = [&](const char* key, double least, double most) -> std::optional<double> {
     if (!section.has(key)) return std::nullopt;
     return section.number(key, least, least, most);

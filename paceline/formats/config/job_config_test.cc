@@ -282,12 +282,17 @@ TEST(JobConfig, GradientsAreClippedByANorm) {
 TEST(JobConfig, GroupsHaveNamesOrAGlobAndNumbersOfTheirOwn) {
   const std::string text =
       "[optimizer]\nname = \"adamw\"\nweight_decay = 0.1\n"
-      "[[optimizer.group]]\ntensors = [\"norm.weight\", \"head.bias\"]\nrate = 0.1\nweight_decay = 0\n"
+      "[[optimizer.group]]\ntensors = [\"norm.weight\", \"head.bias\"]\nrate = 0.1\nsteps_behind = "
+      "7\nweight_decay = 0\n"
       "[[optimizer.group]]\nmatch = \"*.bias\"\nmomentum = 0.5\nbeta1 = 0.6\nbeta2 = 0.7\nepsilon = 0.001\n";
   const auto job = parse_job(text, "job.toml");
   ASSERT_TRUE(job.ok()) << job.status();
   const std::vector<ps::ParameterGroup> expected{
-      {.tensors = {"norm.weight", "head.bias"}, .match = "", .rate = 0.1, .weight_decay = 0.0},
+      {.tensors = {"norm.weight", "head.bias"},
+       .match = "",
+       .rate = 0.1,
+       .steps_behind = 7,
+       .weight_decay = 0.0},
       {.tensors = {}, .match = "*.bias", .momentum = 0.5, .beta1 = 0.6, .beta2 = 0.7, .epsilon = 0.001}};
   EXPECT_EQ(job->groups, expected);
   EXPECT_EQ(parse_job(resolve_job(text, "job.toml", {}).value(), "job.toml")->groups, expected);

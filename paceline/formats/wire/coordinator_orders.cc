@@ -34,6 +34,7 @@ template <class Order>
 void put(Order& to, const coordinator::Welcome& order) {
   to.mutable_welcome()->set_job_toml(order.job_toml);
   to.mutable_welcome()->set_started(order.started);
+  to.mutable_welcome()->set_resumed(order.resumed);
 }
 
 template <class Order>

@@ -61,6 +61,7 @@ bool matches_glob(std::string_view glob, std::string_view text) {
 OptimizerConfig optimizer_of(const OptimizerConfig& optimizer, const ParameterGroup& group) {
   OptimizerConfig own = optimizer;
   own.rate *= group.rate;
+  own.steps_behind = group.steps_behind;
   own.momentum = group.momentum.value_or(own.momentum);
   own.beta1 = group.beta1.value_or(own.beta1);
   own.beta2 = group.beta2.value_or(own.beta2);

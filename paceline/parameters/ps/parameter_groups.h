@@ -17,8 +17,9 @@ namespace paceline::ps {
 
 struct ParameterGroup {
   std::vector<std::string> tensors = {};  // names of its tensors
-  std::string match = {};  // or a glob over all names: * is any text, ? one character; empty: none
-  double rate = 1;         // multiplies the learning rate
+  std::string match = {};   // or a glob over all names: * is any text, ? one character; empty: none
+  double rate = 1;          // multiplies the learning rate
+  double steps_behind = 0;  // OptimizerConfig has the same
   // Instead of the optimizer's, where they are given.
   std::optional<double> momentum = {}, beta1 = {}, beta2 = {}, epsilon = {}, weight_decay = {};
 

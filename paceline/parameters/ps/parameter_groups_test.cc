@@ -101,13 +101,14 @@ TEST(ParameterGroups, WhatIsWrongIsOneLine) {
 TEST(ParameterGroups, AGroupHasItsOwnNumbersAndTheOptimizersElse) {
   const OptimizerConfig adamw{.kind = OptimizerKind::kAdamW, .beta1 = 0.8, .weight_decay = 0.1};
   EXPECT_EQ(optimizer_of(adamw, {}), adamw);
-  const OptimizerConfig own =
-      optimizer_of(adamw, {.rate = 0.5, .beta2 = 0.9, .epsilon = 1e-5, .weight_decay = 0.0});
+  const OptimizerConfig own = optimizer_of(
+      adamw, {.rate = 0.5, .steps_behind = 7, .beta2 = 0.9, .epsilon = 1e-5, .weight_decay = 0.0});
   EXPECT_EQ(own.rate, 0.5);
   EXPECT_EQ(own.beta1, 0.8);
   EXPECT_EQ(own.beta2, 0.9);
   EXPECT_EQ(own.epsilon, 1e-5);
   EXPECT_EQ(own.weight_decay, 0.0);
+  EXPECT_EQ(own.steps_behind, 7);
 }
 
 }  // namespace

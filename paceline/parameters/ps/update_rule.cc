@@ -37,6 +37,8 @@ int state_streams(OptimizerKind kind) {
 StepNumbers step_numbers(const OptimizerConfig& config, double learning_rate, double fraction,
                          double fractions) {
   learning_rate *= config.rate;
+  // A group without a state has made no update before this one.
+  fractions = std::max(fraction, fractions - config.steps_behind);
   StepNumbers numbers;
   numbers.rate = static_cast<float>(learning_rate * fraction);
   numbers.epsilon = static_cast<float>(config.epsilon);

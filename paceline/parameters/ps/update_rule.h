@@ -40,6 +40,8 @@ struct OptimizerConfig {
   double decay_power = 0.8;  // Adafactor: β2 of update t is 1 − t^−this
   double threshold = 1;      // Adafactor: d, the most that the root mean square of its step may be
   double rate = 1;           // multiplies the learning rate: of a group of tensors
+  // The number of updates that a group's state lacks beside the others', if a program brings the state.
+  double steps_behind = 0;
   // The largest norm of a commit's averaged gradient, over all parameters (clip_factor); 0: any.
   double clip = 0;
 

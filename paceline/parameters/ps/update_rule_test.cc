@@ -386,6 +386,14 @@ TEST(StepNumbers, AGroupsRateMultipliesTheLearningRate) {
   }
 }
 
+TEST(StepNumbers, AGroupThatIsStepsBehindIsCorrectedByItsOwnSteps) {
+  const OptimizerConfig adam{.kind = OptimizerKind::kAdam},
+      behind{.kind = OptimizerKind::kAdam, .steps_behind = 7};
+  EXPECT_EQ(step_numbers(behind, 0.1, 1, 10).correction1, step_numbers(adam, 0.1, 1, 3).correction1);
+  EXPECT_EQ(step_numbers(behind, 0.1, 1, 8).correction2, step_numbers(adam, 0.1, 1, 1).correction2);
+  EXPECT_EQ(step_numbers(behind, 0.1, 1, 7).correction2, step_numbers(adam, 0.1, 1, 1).correction2);
+}
+
 TEST(StepNumbers, WeightDecayBalancesAtTheSamePlaceHoweverARoundIsCut) {
   const OptimizerConfig sgd{.kind = OptimizerKind::kSgd, .momentum = 0.9, .weight_decay = 0.1};
   const OptimizerConfig adamw{.kind = OptimizerKind::kAdamW, .weight_decay = 0.1};

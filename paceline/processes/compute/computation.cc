@@ -54,7 +54,7 @@ absl::StatusOr<std::unique_ptr<Computation>> Computation::create(const wire::Wel
   for (auto* const order : {&made->order_, &made->order_ahead_})
     order->emplace(made->job_.seed, made->engine_->samples(), made->engine_->in_order());
   made->layout_ = made->engine_->layout();
-  PACELINE_RETURN_IF_ERROR(made->make_first(welcome.started()));
+  PACELINE_RETURN_IF_ERROR(made->make_first(welcome.resumed()));
   made->constants_ = own.constants(made->gradient_->gradient());
   const std::string& file = made->job_.initial_weights;
   if (!file.empty() && !welcome.started())
@@ -99,13 +99,13 @@ absl::Status Computation::read(const std::string& job_toml, const std::string& n
   return absl::OkStatus();
 }
 
-absl::Status Computation::make_first(bool started) {
-  const bool has_state = engine_->first_steps() > 0 && !started;
+absl::Status Computation::make_first(bool resumed) {
+  const bool has_state = engine_->first_steps() > 0 && !resumed;
   if (has_state && std::holds_alternative<policy::LocalSgdSpec>(job_.policy))
     PACELINE_RETURN_IF_ERROR(LocalSteps::check_stateless(*engine_));
   PACELINE_RETURN_IF_ERROR(make_gradient(has_state ? ps::state_streams(job_.optimizer.kind) : 0));
   PACELINE_RETURN_IF_ERROR(engine_->initial_weights(gradient_->gradient()));
-  if (!started) first_state_ = 0;
+  if (!resumed) first_state_ = 0;
   if (!has_state) return absl::OkStatus();
   PACELINE_RETURN_IF_ERROR(engine_->first_state(gradient_->first_state()));
   first_state_ = crc32_of(gradient_->first_state(), engine_->first_steps());

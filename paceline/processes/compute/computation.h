@@ -98,8 +98,8 @@ class Computation {
   Computation(std::string address, StageTraffic& traffic, PipelineStage::Interrupted interrupted)
       : address_(std::move(address)), traffic_(traffic), interrupted_(std::move(interrupted)) {}
   absl::Status read(const std::string& job_toml, const std::string& name);
-  // The gradient with the model's first weights and, if the servers have not `started`, with its optimizer's state.
-  absl::Status make_first(bool started);
+  // The gradient with the model's first weights and, unless the run was `resumed`, with its optimizer's state.
+  absl::Status make_first(bool resumed);
   // `streams`: as GradientWriter::create() says.
   absl::Status make_gradient(int streams = 0);
   void share_gradient(const engine::Memory& memory);

@@ -171,6 +171,7 @@ Coordinator::Answer Coordinator::carry_out(coordinator::Action& action) {
           [&](const coordinator::Tell& tell) {
             (tell.remember ? options_.news : options_.notice)(tell.line);
           },
+          [&](const coordinator::NoteShardLengths& note) { options_.on_shard_lengths(note.lengths); },
           [&](const coordinator::NothingLost&) { options_.nothing_lost(); },
           [&](const coordinator::End&) { loop_.stop(); },
       },

@@ -38,6 +38,8 @@ struct CoordinatorOptions {
   std::function<bool()> awaits_copy = [] { return false; };
   // Gets each process's report of itself, once a second.
   std::function<void(const control::ProcessReport&)> on_process = [](const auto&) {};
+  // Gets lengths of shards that were learnt.
+  std::function<void(const std::vector<coordinator::ShardRecords>&)> on_shard_lengths = [](const auto&) {};
   // Called once the size of the data set is known, before the first fact.
   std::function<void(const control::ControllerConfig&)> on_data_known = [](const auto&) {};
   // Gets one line that a person should see.

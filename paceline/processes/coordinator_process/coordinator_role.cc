@@ -171,6 +171,10 @@ absl::StatusOr<coordinator::AttemptEnded> attempt(Job& job, const store::RunMark
        .checkpoints = &files,
        .awaits_copy = [&] { return keeping.awaits_copy(); },
        .on_process = [&](const control::ProcessReport& report) { recorder->note_process(report); },
+       .on_shard_lengths =
+           [&](const std::vector<coordinator::ShardRecords>& lengths) {
+             recorder->note_shard_lengths(lengths);
+           },
        .on_data_known = [&](const control::ControllerConfig& config) { recorder->start(config, job.toml); },
        .notice = [](const std::string& line) { spdlog::info("{}", line); },
        .news = [&](const std::string& line) { job.note(line); },

@@ -36,13 +36,16 @@ absl::Status RunCheckpoints::finish(const control::ControllerState& state, Durat
 
 namespace {
 
-// Empty for a run without a journal, which was begun elsewhere, and for one of an earlier version.
-absl::StatusOr<DataOrder> recorded_data_order(const store::RunPaths& run) {
+// Adds the journal's part. A run that was begun elsewhere has no journal, and that of an earlier version less.
+absl::Status add_recorded(const store::RunPaths& run, coordinator::Restart& restart) {
   const auto journal = store::JournalReader::open(run.journal());
-  if (!journal.ok()) return DataOrder{};
+  if (!journal.ok()) return absl::OkStatus();
+  PACELINE_ASSIGN_OR_RETURN(restart.shard_lengths, journal->shard_lengths());
   PACELINE_ASSIGN_OR_RETURN(const auto about, journal->run());
   const auto found = about.find(kDataOrderKey);
-  return found == about.end() ? DataOrder{} : data_order_from_text(found->second);
+  if (found == about.end()) return absl::OkStatus();
+  PACELINE_ASSIGN_OR_RETURN(restart.data_order, data_order_from_text(found->second));
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -66,12 +69,12 @@ absl::StatusOr<std::optional<coordinator::Restart>> find_restart(const store::Ru
   PACELINE_ASSIGN_OR_RETURN(auto files, store::names_in(checkpoint.directory));
   std::erase_if(
       files, [&](const std::string& name) { return !store::is_shard_file(name, checkpoint.state.shards); });
-  PACELINE_ASSIGN_OR_RETURN(DataOrder data_order, recorded_data_order(paths));
-  return coordinator::Restart{.state = checkpoint.state.controller,
-                              .elapsed = checkpoint.state.elapsed,
-                              .checkpoint_dir = checkpoint.directory.string(),
-                              .data_order = std::move(data_order),
-                              .files = std::move(files)};
+  coordinator::Restart restart{.state = checkpoint.state.controller,
+                               .elapsed = checkpoint.state.elapsed,
+                               .checkpoint_dir = checkpoint.directory.string(),
+                               .files = std::move(files)};
+  PACELINE_RETURN_IF_ERROR(add_recorded(paths, restart));
+  return restart;
 }
 
 absl::Status go_back_to(const store::RunPaths& paths, Version version) {

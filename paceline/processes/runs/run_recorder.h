@@ -6,9 +6,11 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <absl/status/statusor.h>
 
+#include "paceline/decisions/coordinator/shard_lengths.h"
 #include "paceline/formats/config/job_config.h"
 #include "paceline/formats/wire/paceline.pb.h"
 #include "paceline/processes/runs/run_info.h"
@@ -61,6 +63,10 @@ class RunRecorder final : public control::RunListener {
 
   // Records a process's report about itself.
   void note_process(const control::ProcessReport& report) { journal_->note_process(report); }
+  // Records lengths of shards, for an attempt that goes on from a checkpoint.
+  void note_shard_lengths(const std::vector<coordinator::ShardRecords>& lengths) {
+    journal_->note_shard_lengths(lengths);
+  }
   // Records this attempt's measurement, in place of an earlier attempt's.
   void note_used_weights(const report::UsedWeights& used);
 

@@ -77,9 +77,9 @@ absl::Status ExchangedCommits::pass_on_first(const FirstWeights& first) {
   if (host_ == kSender) {
     if (!first.state.empty())
       return absl::FailedPreconditionError(
-          "the first host has no device, and the state of the program's optimizer cannot go to its server; "
-          "give the "
-          "first host a device, or join() with an optimizer without a state");
+          "the first host has no device, and the state that the optimizer has at join() cannot go to its "
+          "server; "
+          "add a [[device]] with host = 0, or give join() an optimizer without a state");
     const std::span<const float> weights = first.weights;
     for (std::size_t block = 0; block < exchange::block_count(std::ssize(weights)); ++block) {
       const std::int64_t begin = exchange::block_begin(std::ssize(weights), block);

@@ -140,8 +140,9 @@ absl::Status KeptShards::begin_with(const FirstWeights& first) const {
     const auto floats = static_cast<std::size_t>(one.shard->layout().size());
     if (!first.state.empty()) {
       ps::OptimizerState state{.streams = {}, .fractions = first.steps};
-      for (std::size_t stream = begin; stream < first.state.size(); stream += first.weights.size()) {
-        const std::span<const float> part = first.state.subspan(stream, floats);
+      // An empty part may begin at the end of the weights.
+      for (std::size_t stream = 0; stream < first.state.size(); stream += first.weights.size()) {
+        const std::span<const float> part = first.state.subspan(stream + begin, floats);
         state.streams.emplace_back(part.begin(), part.end());
       }
       PACELINE_RETURN_IF_ERROR(one.shard->restore_optimizer(std::move(state)));

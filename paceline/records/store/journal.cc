@@ -135,12 +135,14 @@ absl::StatusOr<std::unique_ptr<Journal>> Journal::open(const std::filesystem::pa
   PACELINE_ASSIGN_OR_RETURN(Statement plan, insert_into(database, "plans", 6));
   PACELINE_ASSIGN_OR_RETURN(Statement batch, insert_into(database, "batches", 10));
   PACELINE_ASSIGN_OR_RETURN(Statement side_work, insert_into(database, "side_work", 10));
+  PACELINE_ASSIGN_OR_RETURN(Statement shard_length,
+                            database.prepare("INSERT OR REPLACE INTO shard_lengths VALUES(?,?,?)"));
   PACELINE_ASSIGN_OR_RETURN(const std::int64_t last_seq, ask(database, kLastSeq));
   PACELINE_ASSIGN_OR_RETURN(const auto before, newest_commit(database));
   PACELINE_ASSIGN_OR_RETURN(const std::int64_t attempt, begin_attempt(database, from));
-  Inserts inserts{std::move(fact),  std::move(commit),   std::move(member),     std::move(release),
-                  std::move(scrap), std::move(other),    std::move(evaluation), std::move(plan),
-                  std::move(batch), std::move(side_work)};
+  Inserts inserts{std::move(fact),  std::move(commit),    std::move(member),      std::move(release),
+                  std::move(scrap), std::move(other),     std::move(evaluation),  std::move(plan),
+                  std::move(batch), std::move(side_work), std::move(shard_length)};
   PACELINE_ASSIGN_OR_RETURN(ProcessTable processes, ProcessTable::open(database));
   return std::unique_ptr<Journal>(new Journal(std::move(database), std::move(inserts), std::move(processes),
                                               attempt, last_seq, before, power_loss));
@@ -248,6 +250,14 @@ void Journal::on_side_work(const control::SideWork& work) {
 void Journal::note_process(const control::ProcessReport& report) {
   if (first_error_.ok()) first_error_ = begin_batch();
   if (first_error_.ok()) first_error_ = processes_.note(attempt_, report);
+}
+
+void Journal::note_shard_lengths(const std::vector<coordinator::ShardRecords>& lengths) {
+  if (first_error_.ok()) first_error_ = begin_batch();
+  for (const coordinator::ShardRecords& one : lengths) {
+    if (first_error_.ok())
+      first_error_ = inserts_.shard_length.run(std::int64_t{one.shard}, attempt_, one.records);
+  }
 }
 
 absl::Status Journal::insert_batch(std::int64_t seq, const control::BatchDone& batch) {

@@ -35,6 +35,7 @@
 //                 of an update: server, bytes, threads, members, else 0
 //   processes     process, attempt, at_ns, resident_bytes: what each said last
 //   traffic       process, peer, kind, attempt, at_ns, bytes (sent since the run began): the same
+//   shard_lengths shard (its number), attempt, records: of a stream's shards that were read to their ends
 //   plans         seq, attempt, at_ns, plan (JSON: plan_json.h), predicted_ms, why: from then on in use
 //   batches       seq, attempt, at_ns, predicted_ms, measured_ms, regular (0 or 1), work (JSON, too): of
 //                 planned runs; at_ns is the end
@@ -46,12 +47,14 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <absl/status/status.h>
 #include <absl/status/statusor.h>
 
 #include "paceline/base/ids.h"
 #include "paceline/decisions/control/run_listener.h"
+#include "paceline/decisions/coordinator/shard_lengths.h"
 #include "paceline/records/store/process_table.h"
 #include "paceline/records/store/sqlite.h"
 
@@ -104,6 +107,9 @@ class Journal final : public control::RunListener {
   // Records a process's report of itself, in place of its earlier one.
   void note_process(const control::ProcessReport& report);
 
+  // Records lengths of shards, in place of an earlier attempt's.
+  void note_shard_lengths(const std::vector<coordinator::ShardRecords>& lengths);
+
   // Writes what was recorded since the last flush, in one transaction.
   absl::Status flush();
   // The first error of any call.
@@ -111,7 +117,7 @@ class Journal final : public control::RunListener {
 
  private:
   struct Inserts {
-    Statement fact, commit, member, release, scrap, other, evaluation, plan, batch, side_work;
+    Statement fact, commit, member, release, scrap, other, evaluation, plan, batch, side_work, shard_length;
   };
   Journal(Database database, Inserts inserts, ProcessTable processes, std::int64_t attempt,
           std::int64_t last_seq, std::optional<NewestCommit> before, PowerLoss power_loss);

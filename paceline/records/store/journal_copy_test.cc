@@ -27,8 +27,9 @@ std::string rows_of(const fs::path& file) {
     return 0;
   };
   std::string rows;
-  for (const char* table : {"run", "attempts", "facts", "commits", "members", "releases", "other_orders",
-                            "evaluations", "plans", "batches", "side_work", "processes", "traffic"}) {
+  for (const char* table :
+       {"run", "attempts", "facts", "commits", "members", "releases", "other_orders", "evaluations", "plans",
+        "batches", "side_work", "processes", "traffic", "shard_lengths"}) {
     rows += fmt::format("{}:\n", table);
     EXPECT_EQ(sqlite3_exec(database, fmt::format("SELECT * FROM {}", table).c_str(), add, &rows, nullptr),
               SQLITE_OK);
@@ -73,6 +74,7 @@ TEST_F(JournalCopyTest, HasEveryRowBitForBit) {
     }
   }
   journal->note_process({at(5), "w\"0", 1234, {{"server0", "gradients", 77}}});
+  journal->note_shard_lengths({{7, 20}});
   ASSERT_TRUE(journal->set("a key", "it's a value\n").ok());
   ASSERT_TRUE(journal->outlasting([&] { return journal->go_on_from(Version(0)); }).ok());
   ASSERT_TRUE(hand(*journal, copy).ok());

@@ -1,6 +1,7 @@
 #include "paceline/records/store/journal_reader.h"
 
 #include <algorithm>
+#include <limits>
 #include <memory>
 #include <string_view>
 
@@ -125,6 +126,26 @@ absl::StatusOr<std::vector<control::ProcessReport>> JournalReader::read_processe
     if (from == all.end() || from->process != process)
       return absl::DataLossError(fmt::format("{}: damaged: what processes sent", path_.string()));
     from->sent.push_back({traffic.text(1), traffic.text(2), std::max<std::int64_t>(0, traffic.integer(3))});
+  }
+}
+
+absl::StatusOr<std::vector<coordinator::ShardRecords>> JournalReader::shard_lengths() const {
+  std::vector<coordinator::ShardRecords> all;
+  PACELINE_ASSIGN_OR_RETURN(const bool there, has_shard_lengths(database_));
+  if (!there) return all;
+  PACELINE_ASSIGN_OR_RETURN(
+      Statement rows, database_.prepare("SELECT shard, records FROM shard_lengths WHERE attempt >= (SELECT "
+                                        "ifnull(max(attempt), 0) FROM attempts WHERE from_version = 0)"));
+  PACELINE_RETURN_IF_ERROR(rows.start());
+  while (true) {
+    PACELINE_ASSIGN_OR_RETURN(const bool row, rows.next());
+    if (!row) return all;
+    const std::int64_t shard = rows.integer(0), records = rows.integer(1);
+    if (shard < 0 || shard > std::numeric_limits<std::int32_t>::max() || records < 0)
+      return absl::DataLossError(
+          fmt::format("{}: damaged: the lengths of shards; move it away, the checkpoints do not need it",
+                      path_.string()));
+    all.push_back({static_cast<std::int32_t>(shard), records});
   }
 }
 

@@ -21,6 +21,7 @@
 #include "paceline/base/ids.h"
 #include "paceline/decisions/control/process_report.h"
 #include "paceline/decisions/control/run_listener.h"
+#include "paceline/decisions/coordinator/shard_lengths.h"
 #include "paceline/records/store/sqlite.h"
 
 namespace paceline::store {
@@ -54,6 +55,9 @@ class JournalReader {
   std::set<std::string, std::less<>>& texts() { return texts_; }
   // The latest report of each process, by name; none in a journal of the previous format.
   absl::StatusOr<std::vector<control::ProcessReport>> processes() const;
+  // The lengths of a stream's shards, as far as they were learnt since the run was begun from the start; none in a
+  // journal of an earlier version.
+  absl::StatusOr<std::vector<coordinator::ShardRecords>> shard_lengths() const;
   // How the newest attempt finished; nothing if it has not.
   absl::StatusOr<std::optional<control::Finish>> finish() const;
 

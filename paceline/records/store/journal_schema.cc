@@ -31,11 +31,13 @@ CREATE TABLE traffic(
   bytes INTEGER NOT NULL, PRIMARY KEY(process, peer, kind)) WITHOUT ROWID;
 )sql";
 
-// A journal of today's format may be older than this table.
-constexpr const char* kScraps = R"sql(
+// A journal of today's format may be older than these tables.
+constexpr const char* kLaterTables = R"sql(
 CREATE TABLE IF NOT EXISTS scraps(
   seq INTEGER NOT NULL, replica INTEGER NOT NULL, "begin" INTEGER NOT NULL, "end" INTEGER NOT NULL,
   PRIMARY KEY(seq, replica)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS shard_lengths(
+  shard INTEGER PRIMARY KEY, attempt INTEGER NOT NULL, records INTEGER NOT NULL);
 )sql";
 
 constexpr const char* kTables = R"sql(
@@ -77,6 +79,11 @@ CREATE VIEW kept_commits AS SELECT * FROM commits AS c WHERE NOT EXISTS (
   SELECT 1 FROM attempts AS a WHERE a.attempt > c.attempt AND a.from_version < c.version);
 )sql";
 
+absl::StatusOr<bool> has_table(const Database& database, std::string_view name) {
+  return database.has_row(
+      fmt::format("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = '{}'", name));
+}
+
 }  // namespace
 
 absl::Status make_tables_if_empty(const Database& database) {
@@ -84,7 +91,7 @@ absl::Status make_tables_if_empty(const Database& database) {
   PACELINE_ASSIGN_OR_RETURN(const bool used, database.has_row("SELECT 1 FROM sqlite_schema LIMIT 1"));
   if (used) return absl::OkStatus();
   return database.execute(fmt::format("{}{}{}INSERT INTO run VALUES('format_version', '{}'); COMMIT;",
-                                      kTables, kScraps, kNewTables, kJournalFormat));
+                                      kTables, kLaterTables, kNewTables, kJournalFormat));
 }
 
 absl::StatusOr<bool> is_of_today(const Database& database) {
@@ -92,12 +99,13 @@ absl::StatusOr<bool> is_of_today(const Database& database) {
       fmt::format("SELECT 1 FROM run WHERE key = 'format_version' AND value = '{}'", kJournalFormat));
 }
 
-absl::StatusOr<bool> has_scraps(const Database& database) {
-  return database.has_row("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'scraps'");
+absl::StatusOr<bool> has_scraps(const Database& database) { return has_table(database, "scraps"); }
+absl::StatusOr<bool> has_shard_lengths(const Database& database) {
+  return has_table(database, "shard_lengths");
 }
 
 absl::Status bring_up_to_date(const Database& database) {
-  PACELINE_RETURN_IF_ERROR(database.execute(kScraps));
+  PACELINE_RETURN_IF_ERROR(database.execute(kLaterTables));
   PACELINE_ASSIGN_OR_RETURN(const bool is, is_of_today(database));
   if (is) return absl::OkStatus();
   return database.execute(
@@ -106,10 +114,8 @@ absl::Status bring_up_to_date(const Database& database) {
 }
 
 absl::Status check_is_journal(const Database& database, const std::filesystem::path& path) {
-  PACELINE_ASSIGN_OR_RETURN(
-      const bool has_table,
-      database.has_row("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'run'"));
-  if (!has_table) {
+  PACELINE_ASSIGN_OR_RETURN(const bool has_run, has_table(database, "run"));
+  if (!has_run) {
     return absl::FailedPreconditionError(
         fmt::format("{}: not a journal of Paceline; check the path, or move the file away", path.string()));
   }

@@ -317,6 +317,24 @@ TEST_F(JournalTest, KeepsLatestReportsOfProcessesAndAddsUpTheirTraffic) {
   EXPECT_TRUE(replay().empty());
 }
 
+TEST_F(JournalTest, KeepsTheLengthsOfShardsSinceTheRunWasBegunFromTheStart) {
+  const auto lengths = [&] { return *JournalReader::open(path_)->shard_lengths(); };
+  using Lengths = std::vector<coordinator::ShardRecords>;
+  const Lengths first{{7, 20}, {8, 15}}, more{{9, 3}}, second{{8, 16}};
+  const auto journal_from = [&](std::int64_t from) { return *Journal::open(path_, Version(from)); };
+  {
+    const auto journal = journal_from(0);
+    journal->note_shard_lengths(first);
+    ASSERT_TRUE(journal->flush().ok());
+    EXPECT_EQ(lengths(), first);
+  }
+  journal_from(5)->note_shard_lengths(more);
+  EXPECT_EQ(lengths(), (Lengths{{7, 20}, {8, 15}, {9, 3}}));
+  journal_from(0)->note_shard_lengths(second);
+  EXPECT_EQ(lengths(), second) << "the run was begun again, and other shards may be there";
+  EXPECT_TRUE(replay().empty());
+}
+
 TEST_F(JournalTest, TheFirstErrorStaysAndNothingFollowsIt) {
   const auto events = every_kind_of_event();
   const auto journal = open();

@@ -135,6 +135,7 @@ class CoordinatorProcess final : public Process,
   Answer on(const control::ProcessReport&) { return std::nullopt; }
   Answer on(const control::SearchPlan& search);
   Answer on(const coordinator::Tell& tell);
+  Answer on(const coordinator::NoteShardLengths&) { return std::nullopt; }
   Answer on(const coordinator::NothingLost&);
   Answer on(const coordinator::End&);
   template <class K>

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import os
 from array import array
@@ -49,7 +50,7 @@ class JsonLines(Files):
 
     def _index(self, shard: int) -> array[int]:
         index = array("q")
-        index.frombytes(self.kept_index(shard, "lines 1", lambda: self._find_lines(shard).tobytes()))
+        index.frombytes(self.kept_index(shard, "lines 2", lambda: self._find_lines(shard).tobytes()))
         return index
 
     def _find_lines(self, shard: int) -> array[int]:
@@ -57,6 +58,9 @@ class JsonLines(Files):
         begins = array("q")
         begin = 0
         with self._open(shard) as file:
+            if file.read(len(codecs.BOM_UTF8)) == codecs.BOM_UTF8:
+                begin = len(codecs.BOM_UTF8)
+            file.seek(begin)
             for line in file:
                 if not line.isspace():
                     begins.append(begin)
