@@ -79,6 +79,6 @@ def test_the_driver_is_asked_of_the_cards_that_the_process_was_started_with(monk
 
     before = os.environ.get("CUDA_VISIBLE_DEVICES")
     monkeypatch.setattr(card_memory, "free_memory", asked)
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")  # as a framework's worker leaves it
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")  # a framework hides the others
     card_memory.free_memory_in_turn(torch.device("cuda:0"))
     assert seen == [before]
