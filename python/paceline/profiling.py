@@ -191,8 +191,8 @@ class _Measuring:
             except torch.cuda.OutOfMemoryError:
                 if done == 0:
                     raise PacelineError(
-                        f"a unit of the model has no room on {self._device} with {size} samples; measure it on a GPU "
-                        "that has room, or leave device= out: `paceline plan` then compares units by their operations"
+                        f"a unit of the model has no room on {self._device} with {size} samples; write a smaller "
+                        "--micro-batch, measure it on a GPU that has room, or leave device= out"
                     ) from None
                 return done
             for measured, (forward, backward) in zip(self.units, found):

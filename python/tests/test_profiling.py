@@ -360,5 +360,7 @@ def test_a_model_is_measured_part_by_part_on_a_device_that_does_not_hold_it(
 
 def test_a_part_without_room_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     placed = Placed(monkeypatch, 60)
-    with pytest.raises(PacelineError, match="a unit of the model has no room on cpu:0 with 2 samples; measure it on"):
+    with pytest.raises(
+        PacelineError, match="a unit of the model has no room on cpu:0 with 2 samples; write a smaller --micro-batch"
+    ):
         measured(linears(6, 10, 4, 8), placed.loss, lambda count: torch.ones(count, 6), [2, 4], OTHER)
