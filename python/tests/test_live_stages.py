@@ -155,7 +155,8 @@ def test_a_program_that_cannot_be_cut_is_refused_in_one_line(tmp_path: Path, pro
     assert not (folder / "runs").exists()
 
 
-def test_a_stage_that_is_killed_in_a_batch_ends_its_replica_and_loses_no_sample(tmp_path: Path) -> None:
+@pytest.mark.parametrize("hosts", ["1", "2"])
+def test_a_stage_that_is_killed_in_a_batch_ends_its_replica_and_loses_no_sample(tmp_path: Path, hosts: str) -> None:
     folder = tmp_path / "killed"
     program = PROGRAM.replace("EPOCHS", "20").replace(
         "        outputs = model", "        import time; time.sleep(0.01)\n        outputs = model"
@@ -164,7 +165,7 @@ def test_a_stage_that_is_killed_in_a_batch_ends_its_replica_and_loses_no_sample(
     piped = "[[pipeline]]\ndevices = ['w0', 'w1']\ncuts = [3]\nsamples = 12\n"
     job = write_job(folder, program, alone + piped, "parallel = 'static'\nmicro_batch = 3\n")
     run = subprocess.Popen(
-        [PACELINE, "train", job],
+        [PACELINE, "train", job, "--set", f"cluster.hosts={hosts}"],
         cwd=folder,
         env=environment(),
         stdout=subprocess.PIPE,
@@ -263,7 +264,9 @@ def joint_run(folder: Path, changes: str, *more: str) -> tuple[str, list[float]]
     return ended.stderr, [line["loss"] for line in lines if "loss" in line]
 
 
-@pytest.mark.parametrize("more", [[], ["--virtual"]], ids=["live", "virtual"])
+@pytest.mark.parametrize(
+    "more", [[], ["--set", "cluster.hosts=2"], ["--virtual"]], ids=["live", "on two hosts", "virtual"]
+)
 def test_a_program_is_cut_again_while_it_trains(tmp_path: Path, more: list[str]) -> None:
     said, undisturbed = joint_run(tmp_path / "undisturbed", "", *more)
     assert "plan: w" in said

@@ -497,8 +497,6 @@ JobConfig read_job(const toml::table& root, Complaints& complaints) {
   for (const toml::table* table : top.tables("change")) read_change({table, "change", complaints}, job);
   read_job_budget(top, job, complaints);
   read_cluster({top.table("cluster"), "cluster", complaints}, job);
-  if (job.program && job.parallel.of_stages() && job.hosts > 1)
-    top.complain("parallel", "the stages of a program are on one host; write \"data\" or \"uneven-data\"");
   job.reach = read_reach({top.table("network"), "network", complaints});
   job.monitor = read_monitor({top.table("monitor"), "monitor", complaints});
   read_export({top.table("export"), "export", complaints}, job);

@@ -194,6 +194,7 @@ absl::StatusOr<coordinator::AttemptEnded> attempt(Job& job, const store::RunMark
     for (std::size_t i = seen; i < job.notes.size(); ++i) reply.add_notes(job.notes[i]);
   };
   PACELINE_ASSIGN_OR_RETURN(auto listening, copy_of(job.listening));
+  gpr_set_log_function(peer::log_of_grpc);  // before the first connection can be refused
   PACELINE_ASSIGN_OR_RETURN(const auto server, coordinator_process::CoordinatorServer::start(
                                                    std::move(listening), loop, coordinator,
                                                    {.access = job.access,
@@ -202,7 +203,6 @@ absl::StatusOr<coordinator::AttemptEnded> attempt(Job& job, const store::RunMark
                                                     .keep = [&](auto& call) { return keeping.serve(call); },
                                                     .notice = peer::warn_of_refused,
                                                     .most_streams = most_streams(job.config)}));
-  gpr_set_log_function(peer::log_of_grpc);
   if (!std::exchange(job.told, true)) {
     PACELINE_RETURN_IF_ERROR(tell_others(job));
     PACELINE_RETURN_IF_ERROR(tell_address(job.listening.address, job.address_fd));

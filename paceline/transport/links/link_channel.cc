@@ -1,6 +1,7 @@
 #include "paceline/transport/links/link_channel.h"
 
 #include <array>
+#include <memory>
 #include <utility>
 
 #include <fmt/format.h>
@@ -20,9 +21,10 @@ bool is(const Link::Message& message, const std::array<std::byte, 1>& kind) {
   return message.header.size() == kind.size() && message.header.front() == kind.front();
 }
 
-std::byte* line_in(std::vector<std::byte>& memory) {
-  const auto at = reinterpret_cast<std::uintptr_t>(memory.data());
-  return memory.data() + ((at + channels::kCacheLine - 1) / channels::kCacheLine * channels::kCacheLine - at);
+// The first cache line. The memory is `kCacheLine` bytes longer than what is used of it.
+std::byte* line_in(std::byte* memory) {
+  const auto at = reinterpret_cast<std::uintptr_t>(memory);
+  return memory + ((at + channels::kCacheLine - 1) / channels::kCacheLine * channels::kCacheLine - at);
 }
 
 }  // namespace
@@ -30,8 +32,9 @@ std::byte* line_in(std::vector<std::byte>& memory) {
 LinkEnd::Slots::Slots(const channels::ChannelSize& size)
     : slot_bytes(static_cast<std::size_t>(size.slot_bytes)),
       stride(channels::slot_stride(size)),
-      memory(static_cast<std::size_t>(size.slots) * stride + channels::kCacheLine),
-      first(line_in(memory)),
+      memory(std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(size.slots) * stride +
+                                                         channels::kCacheLine)),
+      first(line_in(memory.get())),
       bytes(static_cast<std::size_t>(size.slots)),
       busy(static_cast<std::size_t>(size.slots)) {}
 

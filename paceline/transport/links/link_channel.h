@@ -53,13 +53,13 @@ class LinkEnd : public std::enable_shared_from_this<LinkEnd> {
 
     std::size_t slot_bytes;
     std::size_t stride;
-    std::vector<std::byte> memory;
-    std::byte* first;                // the first cache line
-    std::vector<std::size_t> bytes;  // the size of the message in each slot
-    std::vector<bool> busy;          // the link uses the slot
-    std::uint64_t begun = 0;         // messages that this end has sent, or that have begun to come
-    std::uint64_t released = 0;      // messages that the receiver has released
-    std::uint64_t told = 0;          // how many of the sent messages, or of the releases, the link was told
+    std::unique_ptr<std::byte[]> memory;  // pages take memory when they are first written, as in a ring
+    std::byte* first;                     // the first cache line
+    std::vector<std::size_t> bytes;       // the size of the message in each slot
+    std::vector<bool> busy;               // the link uses the slot
+    std::uint64_t begun = 0;              // messages that this end has sent, or that have begun to come
+    std::uint64_t released = 0;           // messages that the receiver has released
+    std::uint64_t told = 0;  // how many of the sent messages, or of the releases, the link was told
   };
 
   void hear(Link& link, const Link::Message& message);
