@@ -19,20 +19,14 @@ constexpr std::size_t kMostNamed = 8;  // the most devices that a line names
 }  // namespace
 
 std::optional<std::string> card_memory_setting(const JobConfig& job, const std::vector<std::int64_t>& free) {
-  if (free.empty()) return std::nullopt;
-  const auto is_here = [](const DeviceConfig& device) { return device.host.value_or(0) == 0; };
-  const auto here = static_cast<std::size_t>(std::count_if(job.devices.begin(), job.devices.end(), is_here));
+  if (free.empty() || job.hosts > 1) return std::nullopt;
   const std::size_t cards = free.size();
   std::vector<double> each;
   std::size_t number = 0;
   bool wanted = false;
   for (const DeviceConfig& device : job.devices) {
-    if (!is_here(device)) {
-      each.push_back(0);
-      continue;
-    }
     const std::size_t card = number++ % cards;
-    const std::size_t sharing = (here - card + cards - 1) / cards;
+    const std::size_t sharing = (job.devices.size() - card + cards - 1) / cards;
     const double mb = static_cast<double>(free[card]) / 1e6 / static_cast<double>(sharing) - kCardReserveMb;
     each.push_back(std::max(kLeastMb, std::floor(mb)));
     wanted |= !device.memory_mb || device.memory_of_card;

@@ -15,9 +15,9 @@ namespace paceline::config {
 // and work spaces, and memory between its allocations. 10⁶ bytes.
 inline constexpr double kCardReserveMb = 1000;
 
-// The setting with which the devices of the first host have what their cards have. `free`: the bytes of each card.
-// Devices take the cards in turn, by their numbers, and those of one card share what it has. nullopt if the job says
-// the memory of all of them.
+// The setting with which the devices of one host have what their cards have. `free`: the bytes of each card. Devices
+// take the cards in turn, by their numbers, and those of one card share what it has. nullopt if the job says the memory
+// of all of them, or has several hosts.
 std::optional<std::string> card_memory_setting(const JobConfig& job, const std::vector<std::int64_t>& free);
 
 // Reads that setting. A device's own memory_mb counts more.

@@ -46,12 +46,10 @@ TEST(CardMemory, DevicesOfOneCardShareIt) {
   EXPECT_EQ(card_memory_setting(three, gigabytes({24, 8, 16, 90})), "card_memory_mb=[23000,7000,15000]");
 }
 
-TEST(CardMemory, AFullCardHasNoRoomAndOtherHostsAreNotKnown) {
+TEST(CardMemory, AFullCardHasNoRoomAndSeveralHostsAreNotAsked) {
   EXPECT_EQ(card_memory_setting(job_of(kTwo), gigabytes({0.2, 8})), "card_memory_mb=[1,7000]");
-  const JobConfig hosts = job_of(
-      "parallel = \"joint\"\n[cluster]\nhosts = 2\n[[device]]\nhost = 1\n[[device]]\nhost = 0\n[[device]]\n"
-      "host = 0\n");
-  EXPECT_EQ(card_memory_setting(hosts, gigabytes({24, 8})), "card_memory_mb=[0,23000,7000]");
+  const JobConfig hosts = job_of(kTwo, {"cluster.hosts=2"});
+  EXPECT_EQ(card_memory_setting(hosts, gigabytes({24, 8})), std::nullopt);
   EXPECT_EQ(job_of(kTwo, {"card_memory_mb=[0,7000]"}).devices[0].memory_mb, std::nullopt);
 }
 
