@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from .session import session
+from .session import Session, session
 
 if TYPE_CHECKING:
     import torch
 
 VARIABLE = "PACELINE_DEVICE"
 STAND_IN = "stand-in"
+VISIBLE = "CUDA_VISIBLE_DEVICES"
+_visible_at_first = os.environ.get(VISIBLE)
 
 
 def device() -> torch.device:
@@ -44,5 +46,18 @@ def device_count() -> int:
     return here.devices if here is not None else 1
 
 
+def evaluates_elsewhere(here: Session) -> bool:
+    """The evaluator's device was named, and the whole model goes there."""
+    return here.role == "evaluator" and bool(os.environ.get(VARIABLE))
+
+
 def is_stand_in() -> bool:
     return os.environ.get(VARIABLE) == STAND_IN
+
+
+def environment_at_first() -> dict[str, str]:
+    """With all cards that this process was started with, also if it has hidden some from a framework."""
+    known = {**os.environ, VISIBLE: _visible_at_first or ""}
+    if _visible_at_first is None:
+        known.pop(VISIBLE)
+    return known

@@ -13,11 +13,12 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from .allocator import keep_freed_memory
 from .binding import Binding
 from .binding_by_memory import BindingByMemory
+from .card_memory import free_memory_in_turn
 from .channel import Message
 from .cuts import CannotCut, Cuts, find_cuts
 from .device_binding import DeviceBinding
 from .device_memory import card_that_shares, driver
-from .devices import is_stand_in
+from .devices import evaluates_elsewhere, is_stand_in
 from .errors import PacelineError
 from .evaluation import takes_model
 from .failures import where_in
@@ -92,7 +93,7 @@ def enlist(session: Session, model: nn.Module, train_set: Any, wishes: Wishes) -
             cuts = _cuts_of(model, train_set, inventory, samples, wishes)
             message["units"] = [unit.message() for unit in cuts.units]
             if session.profile > 0 and not session.beside:
-                message["profile"] = _profile(session, model, train_set, inventory, samples, wishes, cuts)
+                message["profile"] = _profile(session, model, train_set, inventory, samples, wishes, cuts, device)
         except CannotCut as why:
             message["uncut"] = str(why)
     job = Job(
@@ -122,7 +123,7 @@ def enlist(session: Session, model: nn.Module, train_set: Any, wishes: Wishes) -
         session.channel.write(message)
     if session.role == "probe":
         if session.beside and cuts is not None:
-            _compute_beside(session, job, model, train_set, inventory, samples, wishes, cuts)
+            _compute_beside(session, job, model, train_set, inventory, samples, wishes, cuts, device)
         job.wait_for_end()
     return job
 
@@ -184,7 +185,14 @@ def _samples_of(train_set: Any, wishes: Wishes) -> Callable[[int], Any]:
 
 
 def _profile(
-    session: Session, model: nn.Module, train_set: Any, inventory: Inventory, samples: int, wishes: Wishes, cuts: Cuts
+    session: Session,
+    model: nn.Module,
+    train_set: Any,
+    inventory: Inventory,
+    samples: int,
+    wishes: Wishes,
+    cuts: Cuts,
+    device: torch.device,
 ) -> Message:
     from .profiling import profile, sizes_up_to
 
@@ -195,7 +203,7 @@ def _profile(
         wishes.loss,
         cuts,
         _samples_of(train_set, wishes),
-        next(inventory.model.parameters()).device,
+        device,
         sizes_up_to(session.profile, _least_share(inventory.model, 1) or 1, samples),
     )
 
@@ -209,6 +217,7 @@ def _compute_beside(
     samples: int,
     wishes: Wishes,
     cuts: Cuts,
+    device: torch.device,
 ) -> None:
     from .profiling import compute_beside, sizes_up_to
 
@@ -220,28 +229,27 @@ def _compute_beside(
         wishes.loss,
         cuts,
         _samples_of(train_set, wishes),
-        next(inventory.model.parameters()).device,
+        device,
         sizes[-1],
         job.is_over,
     )
 
 
 def _place(session: Session, model: nn.Module, wishes: Wishes) -> torch.device:
-    """The device that this process computes on. A whole model is moved there."""
+    """The device that this process computes on. A whole model is moved there. A stage and a profile move parts."""
     home = next(model.parameters()).device
     if wishes.device is None or wishes.device == home:
         return home
-    if session.stages and session.profile == 0:
-        return torch.device(wishes.device) if session.role == "worker" else home
+    if session.stages and not evaluates_elsewhere(session):
+        return torch.device(wishes.device) if session.role == "worker" or session.profile > 0 else home
     try:
         model.to(wishes.device)
     except torch.cuda.OutOfMemoryError:
         raise PacelineError(
             f"the whole model has no room on {wishes.device}; "
             + (
-                "measure it on a GPU that has room, or leave device= out: `paceline plan` then compares its units by "
-                "their operations"
-                if session.profile > 0
+                "leave evaluate.device out"
+                if session.stages
                 else "cut it into stages (docs/python.md, A model over several devices)"
             )
         ) from None
@@ -310,6 +318,10 @@ def _model_message(
         message["frozen"] = frozen.message(with_digests=session.role == "worker")
     if session.role == "probe" and (named := peft_names(inventory)) is not None:
         message["trained_names"], message["adapter_config"] = named
+    if session.role == "probe" and session.stages and session.profile == 0:
+        free = free_memory_in_turn(wishes.device or next(inventory.model.parameters()).device)
+        if free:
+            message["free_memory"] = free
     card = _card_of(inventory) if wishes.processes == 1 and not session.stages else None
     if card is not None:
         cuda = driver()

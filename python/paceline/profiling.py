@@ -21,12 +21,14 @@ from .absent_weights import places_of
 from .binding import dense
 from .channel import Message
 from .cuts import Cuts, Loss, Unit
+from .errors import PacelineError
 from .inventory import PARAMETER, Inventory
 from .kept_memory import KeptMemory
 from .loading import to_device
 from .seeding import seed_step
 from .stage_forward import Ended, StageForward
 from .unit_clock import UnitClock
+from .unit_placement import UnitPlacement
 
 _SEED = 1
 # Passes of a unit for each size: at least so many, and more as long as they take less than these seconds.
@@ -54,7 +56,7 @@ def profile(
     device: torch.device,
     sizes: list[int],
 ) -> Message:
-    """The `profile` of a model message. get(n): a batch of n samples."""
+    """The `profile` of a model message. get(n): a batch of n samples. device: where to measure; weights go there."""
     measuring = _Measuring(model, inventory, loss, cuts, get, device)
     with measuring.gradients_added_up_early():
         sizes = sizes[: measuring.measure_times(sizes)]
@@ -84,7 +86,7 @@ def compute_beside(
 ) -> None:
     """Computes micro-batches, as another device of this host does, while another process measures."""
     measuring = _Measuring(model, inventory, loss, cuts, get, device)
-    with measuring.gradients_added_up_early():
+    with measuring.gradients_added_up_early(), measuring.placement.placed(None):
         stage = measuring.one_piece(size)
         while not is_over():
             stage.compute()
@@ -148,6 +150,7 @@ class _Measuring:
     ) -> None:
         self.units = [_Measured() for _ in cuts.units]
         self.computing: _Stage | None = None  # the stage whose backward pass is under way
+        self.placement = UnitPlacement(inventory, device)
         self._model = model
         self._loss = loss
         self._cuts = cuts
@@ -165,12 +168,13 @@ class _Measuring:
             batch = to_device(self._get(size), self._device)
             received: list[torch.Tensor] = []
             for unit, measured, needs in zip(self._cuts.units, self.units, working):
-                stage = _Stage(self, unit, batch, received)
-                kept = stage.kept_bytes()
-                measured.kept_bytes = -(-kept // size)
-                measured.peak_bytes = _peak_bytes(stage.compute, self._device)
-                needs.append(max(0, (measured.peak_bytes or 0) - kept))
-                received = stage.compute().outputs
+                with self.placement.placed(unit.weights):
+                    stage = _Stage(self, unit, batch, received)
+                    kept = stage.kept_bytes()
+                    measured.kept_bytes = -(-kept // size)
+                    measured.peak_bytes = _peak_bytes(stage.compute, self._device)
+                    needs.append(max(0, (measured.peak_bytes or 0) - kept))
+                    received = stage.compute().outputs
                 if unit is not self._cuts.units[-1]:
                     measured.sent_bytes = -(-sum(_bytes(one) for one in received) // size)
         for measured, (least, most) in zip(self.units, working):
@@ -186,7 +190,10 @@ class _Measuring:
                 found = self._times_in_one_piece(size) or self._times_alone(size)
             except torch.cuda.OutOfMemoryError:
                 if done == 0:
-                    raise
+                    raise PacelineError(
+                        f"a unit of the model has no room on {self._device} with {size} samples; write a smaller "
+                        "--micro-batch, measure it on a GPU that has room, or leave device= out"
+                    ) from None
                 return done
             for measured, (forward, backward) in zip(self.units, found):
                 measured.forward_ms.append(forward)
@@ -197,17 +204,18 @@ class _Measuring:
 
     def _times_in_one_piece(self, size: int) -> list[tuple[float, float]] | None:
         """None if the device has too little memory for the whole model, or its units' times cannot be told apart."""
-        stage = self.one_piece(size)
         clocks: list[tuple[list[float], list[float]] | None] = []
 
-        def compute() -> _Passed:
+        def compute(stage: _Stage) -> _Passed:
             clock = UnitClock(self._cuts.seams, self._cuts.units, self._device)
             passed = stage.compute(clock)
             clocks.append(clock.times())
             return passed
 
         try:
-            _repeated(compute)
+            with self.placement.placed(None):
+                stage = self.one_piece(size)
+                _repeated(lambda: compute(stage))
         except torch.cuda.OutOfMemoryError:
             return None
         known = [one for one in clocks[1:] if one is not None]
@@ -227,18 +235,20 @@ class _Measuring:
         received: list[torch.Tensor] = []
         found = []
         for unit in self._cuts.units:
-            stage = _Stage(self, unit, batch, received)
-            received = stage.compute().outputs
-            passes = _repeated(stage.compute, _SECONDS / len(self.units))
+            with self.placement.placed(unit.weights):
+                stage = _Stage(self, unit, batch, received)
+                received = stage.compute().outputs
+                passes = _repeated(stage.compute, _SECONDS / len(self.units))
             found.append((_typical(one.forward_ms for one in passes), _typical(one.backward_ms for one in passes)))
         return found
 
     def whole(self, size: int) -> dict[str, Any] | None:
         """The same of the whole model in one piece. None if its device has too little memory for that."""
-        stage = self.one_piece(size)
         try:
-            peak = _peak_bytes(stage.compute, self._device)
-            passes = _repeated(stage.compute)
+            with self.placement.placed(None):
+                stage = self.one_piece(size)
+                peak = _peak_bytes(stage.compute, self._device)
+                passes = _repeated(stage.compute)
         except torch.cuda.OutOfMemoryError:
             return None
         return {

@@ -164,3 +164,33 @@ def test_what_cannot_be_is_one_line(tmp_path: Path, words: list[str], says: str)
     assert ended.returncode == 2
     assert says in ended.stderr
     assert ended.stderr.count("\n") == 1, ended.stderr
+
+
+# A device that has no room for the whole model, neither to be measured nor to train; cpu:0 stands for it.
+SHORT = """
+import torch
+from paceline.host_binding import HostBinding
+from paceline.unit_placement import UnitPlacement
+
+def short(function):
+    def called(self, *words):
+        if words[-1] is None:  # no unit is named
+            raise torch.cuda.OutOfMemoryError("CUDA out of memory")
+        return function(self, *words)
+    return called
+
+UnitPlacement.placed, HostBinding._bind_all = short(UnitPlacement.placed), short(HostBinding._bind_all)
+"""
+
+
+def test_a_model_that_is_larger_than_its_device_is_measured_part_by_part(tmp_path: Path) -> None:
+    program = SHORT + PROGRAM.replace("batch_size=16", "batch_size=16, device='cpu:0'")
+    ended = command(tmp_path, program, "profile", "train.py", "--micro-batch", "4", "-o", "profile.toml")
+    assert ended.returncode == 0, ended.stderr
+    assert "CUDA out of memory; so the profile has no overhead of a micro-batch" in ended.stderr
+    assert "in one piece" not in ended.stdout
+    profile = (tmp_path / "profile.toml").read_text()
+    assert profile.count("[[layer]]") == 6
+    assert "overhead" not in profile
+    (tmp_path / "two.toml").write_text(devices("memory_mb = 2", "memory_mb = 2"))
+    assert len(planned(tmp_path, "two.toml", "--profile", "profile.toml")["replicas"]) == 1

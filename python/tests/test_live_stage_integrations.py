@@ -6,6 +6,7 @@ import importlib.util
 from pathlib import Path
 
 import pytest
+import torch
 from live_job import needs_paceline, only_run, paceline
 from test_live_stages import ONE, expect_equal, pipeline, weights_of, write_job
 
@@ -66,6 +67,38 @@ TRAINER = """
 """
 
 
+# Says which modules with weights were moved to a device, and which shapes of weights a stage has allocated on cpu:0.
+# That is the same memory under a name that the model's tensors do not have, so it counts as another device.
+COUNTING = """
+    import torch
+    moved, allocated, move, empty = set(), set(), torch.nn.Module.to, torch.empty_strided
+    def counted(module, *words, **named):
+        if torch._C._nn._parse_to(*words, **named)[0] is not None and next(module.parameters(), None) is not None:
+            moved.add(type(module).__name__)
+        return move(module, *words, **named)
+    def recorded(size, stride, *, device, **named):
+        if device == torch.device("cpu", 0):
+            allocated.add(tuple(size))
+        return empty(size, stride, device=device, **named)
+    torch.nn.Module.to, torch.empty_strided = counted, recorded
+    def said(model, job):
+        print("moved:", sorted(moved), "allocated:", sorted(allocated))
+        torch.save(model.state_dict(), f"after-{job.name}.pt")
+"""
+
+WORKERS_DEVICE = """
+    import os
+    from paceline.session import session
+    if session() is not None and session().role == "worker":
+        os.environ["PACELINE_DEVICE"] = "cpu:0"
+"""
+
+VALIDATION = """
+        def validation_step(self, batch, index):
+            self.log("val_loss", F.cross_entropy(self.net(batch[0]), batch[1]))
+"""
+
+
 def filled(program: str, more: str = "", options: str = "", precision: str = "32-true") -> str:
     return program.replace("MORE", more).replace("OPTIONS", options).replace("PRECISION", precision)
 
@@ -115,3 +148,43 @@ def test_a_loop_that_cannot_be_cut_is_refused_in_one_line(tmp_path: Path, progra
     assert ended.returncode == 2
     [line] = [line for line in ended.stderr.splitlines() if line.startswith("paceline: ")]
     assert says in line
+
+
+def expect_placed(folder: Path, weights: dict[str, torch.Tensor], allocated: dict[str, str]) -> None:
+    for name, shapes in allocated.items():
+        log = (only_run(folder) / "logs" / f"{name}.log").read_text()
+        assert f"moved: [] allocated: {shapes}\n" in log, log
+    for name in ("w0", "w1"):
+        kept = torch.load(folder / f"after-{name}.pt")
+        for key, tensor in weights.items():
+            assert torch.equal(kept[key], tensor), key
+
+
+@needs_lightning
+def test_a_stage_of_a_lightning_module_moves_its_own_weights_to_its_device(tmp_path: Path) -> None:
+    program = COUNTING + WORKERS_DEVICE + filled(LIGHTNING, VALIDATION)
+    program = program.replace("PacelineStrategy()", "PacelineStrategy(weights='copy')")
+    program = program.replace("trainer.fit(Module(), ", "module = Module()\n    trainer.fit(module, ")
+    program = program.replace("shuffle=True))", "shuffle=True), DataLoader(data, 24))")
+    program += "    said(module, trainer.strategy.job)\n"
+    folder = tmp_path / "two"
+    cut = weights_of(folder, program, pipeline("['w0', 'w1']", "[3]"))
+    first, second = "[(16,), (16, 10)]", "[(2,), (2, 16), (16,), (16, 16)]"
+    expect_placed(folder, cut, {"w0": first, "w1": second, "evaluator": "[]"})
+    expect_equal(cut, weights_of(tmp_path / "one", filled(LIGHTNING), ONE))
+
+
+@needs_trainer
+def test_a_stage_of_a_trainer_of_transformers_moves_its_own_weights_to_its_device(tmp_path: Path) -> None:
+    program = COUNTING + filled(TRAINER)
+    program = program.replace(
+        "trainer = Trainer(", 'args.__dict__["_setup_devices"] = torch.device("cpu", 0)\n    trainer = Trainer('
+    )
+    program = program.replace("train_dataset=data)", "train_dataset=data, eval_dataset=data)")
+    program = program.replace("trainer.train()", "trainer.train(join_arguments={'weights': 'copy'})")
+    program += "    trainer.evaluate()\n    said(trainer.model, trainer.job)\n"
+    folder = tmp_path / "two"
+    cut = weights_of(folder, program, pipeline("['w0', 'w1']", "[1]"))
+    block = "(8, 16), (16,), (16, 16), (16, 32), (32, 16)"
+    expect_placed(folder, cut, {"w0": f"[{block}, (64, 16)]", "w1": f"[{block}, (64, 16)]", "evaluator": "[]"})
+    expect_equal(cut, weights_of(tmp_path / "one", filled(TRAINER), ONE))

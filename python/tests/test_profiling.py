@@ -14,19 +14,27 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 from paceline.cuts import find_cuts
+from paceline.errors import PacelineError
 from paceline.inventory import take_inventory
 from paceline.loading import Load, Loads
 from paceline.profiling import profile, sizes_up_to
 from paceline.unit_clock import UnitClock
+from paceline.unit_placement import UnitPlacement
 
 pytestmark = pytest.mark.skipif(not hasattr(torch, "compile"), reason="stages need PyTorch 2.0 or later")
 CPU = torch.device("cpu")
 
 
-def measured(model: nn.Module, loss: Callable[[Any, Any], Any], get: Callable[[int], Any], sizes: list[int]) -> Any:
+def measured(
+    model: nn.Module,
+    loss: Callable[[Any, Any], Any],
+    get: Callable[[int], Any],
+    sizes: list[int],
+    device: torch.device = CPU,
+) -> Any:
     inventory = take_inventory(model, of_stages=True)
     cuts = find_cuts(model, inventory, loss, get(2), 2, None)
-    return profile(model, inventory, loss, cuts, get, CPU, sizes)
+    return profile(model, inventory, loss, cuts, get, device, sizes)
 
 
 def squares(model: Any, batch: Any) -> Any:
@@ -294,3 +302,65 @@ def test_a_size_that_takes_too_long_is_the_last_one(monkeypatch: pytest.MonkeyPa
     found = measured(linears(6, 10, 4), squares, lambda count: torch.randn(count, 6), [2, 4, 8])
     assert found["micro_batches"] == [2]
     assert len(found["units"][0]["forward_ms"]) == 1
+
+
+# The same memory under a name that the model's tensors do not have, so that it counts as another device.
+OTHER = torch.device("cpu", 0)
+
+
+class Placed:
+    """Records which weights each pass has, and lets so many numbers have room on the device."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, room: int) -> None:
+        self.seen: set[frozenset[str]] = set()
+        self._held = 0
+        there, placed = UnitPlacement._there, UnitPlacement.placed
+
+        def allocate(placement: UnitPlacement, values: torch.Tensor) -> torch.Tensor:
+            self._held += values.numel()
+            if self._held > room:
+                raise torch.cuda.OutOfMemoryError("no room")
+            return there(placement, values)
+
+        def begin(placement: UnitPlacement, wanted: set[int] | None) -> Any:
+            self._held = 0
+            return placed(placement, wanted)
+
+        monkeypatch.setattr(UnitPlacement, "_there", allocate)
+        monkeypatch.setattr(UnitPlacement, "placed", begin)
+
+    def loss(self, model: Any, batch: Any) -> Any:
+        if batch.device.type != "meta":
+            self.seen.add(frozenset(name for name, one in model.named_parameters() if one.stride()[-1] != 0))
+        return model(batch).sum()
+
+
+@pytest.mark.parametrize("room", [70, 154])
+def test_a_model_is_measured_part_by_part_on_a_device_that_does_not_hold_it(
+    monkeypatch: pytest.MonkeyPatch, room: int
+) -> None:
+    model = linears(6, 10, 4, 8)  # 70, 44 and 40 numbers
+    home = {name: one.data_ptr() for name, one in model.named_parameters()}
+    placed = Placed(monkeypatch, room)
+    there = measured(model, placed.loss, lambda count: torch.ones(count, 6), [2, 4], OTHER)
+    assert {name: one.data_ptr() for name, one in model.named_parameters()} == home
+    parts = {frozenset((f"{part}.weight", f"{part}.bias")) for part in range(3)}
+    assert placed.seen == parts | ({frozenset(home)} if room == 154 else set())
+    assert (there["whole"] is None) == (room == 70)
+    here = measured(linears(6, 10, 4, 8), squares, lambda count: torch.ones(count, 6), [2, 4])
+    for one, other in zip(there["units"], here["units"]):
+        assert one.keys() == other.keys()
+        assert min(one["forward_ms"] + one["backward_ms"]) > 0
+        noisy = ("forward_ms", "backward_ms", "peak_bytes", "working_bytes", "working_fixed_bytes")
+        assert {key: one[key] for key in one if key not in noisy} == {
+            key: other[key] for key in other if key not in noisy
+        }
+        assert abs(one["peak_bytes"] - other["peak_bytes"]) < 4096
+
+
+def test_a_part_without_room_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    placed = Placed(monkeypatch, 60)
+    with pytest.raises(
+        PacelineError, match="a unit of the model has no room on cpu:0 with 2 samples; write a smaller --micro-batch"
+    ):
+        measured(linears(6, 10, 4, 8), placed.loss, lambda count: torch.ones(count, 6), [2, 4], OTHER)

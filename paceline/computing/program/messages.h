@@ -136,6 +136,8 @@ struct Model {
   std::int64_t prefetch = 0;
   std::string card;  // engine::Engine::card() says what these two are
   std::int32_t cards = 0;
+  // Free bytes of the cards, in the order in which the devices of this host take them; empty: it computes on none.
+  std::vector<std::int64_t> free_memory;
   bool words = false;      // its steps can have Words
   bool bfloat16 = false;   // the leading parameters of bfloat16 may be narrow tensors
   bool last = false;       // the program wants the job's last weights

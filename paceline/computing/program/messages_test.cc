@@ -21,6 +21,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using ::testing::Not;
 
 std::string model_of(const std::string& tensors, const std::string& more = R"(,"samples":10)") {
@@ -296,6 +297,18 @@ TEST(Answers, AModelsDeviceIsOneLine) {
       parse_answer(model_of(R"([{"name":"w","shape":[]}])", R"x(,"samples":1,"device":"cuda:0 (a\nb)")x"));
   ASSERT_TRUE(answer.ok()) << answer.status();
   EXPECT_THAT(std::get<Model>(*answer).device, AllOf(HasSubstr("cuda:0 (a"), Not(HasSubstr("\n"))));
+}
+
+TEST(Answers, AModelSaysTheFreeMemoryOfItsCardsOrNothingThatCounts) {
+  const auto said = [](const std::string& each) {
+    const auto answer =
+        parse_answer(model_of(R"([{"name":"w","shape":[]}])", R"(,"samples":1,"free_memory":)" + each));
+    EXPECT_TRUE(answer.ok()) << answer.status();
+    return std::get<Model>(*answer).free_memory;
+  };
+  EXPECT_THAT(said("[25000000000,0]"), ElementsAre(25'000'000'000, 0));
+  for (const char* wrong : {"7", "{}", "[]", "[1,-1]", "[1,1.5]", R"([1,"2"])", "[9007199254740993]"})
+    EXPECT_THAT(said(wrong), IsEmpty()) << wrong;
 }
 
 TEST(Answers, AModelMayHaveAnyNameThatCanBeRead) {

@@ -212,6 +212,19 @@ void read_memory(const json& message, Model& model) {
   model.words = words != memory->end() && words->is_boolean() && words->get<bool>();
 }
 
+// Numbers that cannot be are left out: the job's devices have no limit then.
+void read_free_memory(const json& message, Model& model) {
+  constexpr std::size_t kMostCards = 1024;
+  constexpr std::int64_t kMostBytes = std::int64_t{1} << 50;
+  const auto each = message.find("free_memory");
+  if (each == message.end() || !each->is_array() || each->size() > kMostCards) return;
+  for (const json& one : *each) {
+    const std::int64_t bytes = one.is_number_integer() ? one.get<std::int64_t>() : -1;
+    if (bytes < 0 || bytes > kMostBytes) return model.free_memory.clear();
+    model.free_memory.push_back(bytes);
+  }
+}
+
 absl::Status read_first_steps(const json& message, Model& model) {
   const auto state = message.find("optimizer_state");
   if (state == message.end() || state->is_null()) return absl::OkStatus();
@@ -337,6 +350,7 @@ absl::StatusOr<Model> parse_model(const json& message) {
   if (const auto device = message.find("device"); device != message.end() && device->is_string())
     model.device = store::printable(device->get<std::string>());
   read_memory(message, model);
+  read_free_memory(message, model);
   if (const auto last = message.find("last"); last != message.end() && last->is_boolean())
     model.last = last->get<bool>();
   if (const auto prefetch = message.find("prefetch");

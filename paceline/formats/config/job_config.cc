@@ -12,6 +12,7 @@
 #include "paceline/base/one_line.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/formats/config/budget.h"
+#include "paceline/formats/config/card_memory.h"
 #include "paceline/formats/config/file_kind.h"
 #include "paceline/formats/config/hosts.h"
 #include "paceline/formats/config/model_names.h"
@@ -335,6 +336,7 @@ void read_devices(Section& top, JobConfig& job, Complaints& complaints) {
   for (const toml::table* table : top.tables("device"))
     read_device({table, "device", complaints}, defaults, job, complaints);
   if (job.devices.empty()) read_device({nullptr, "device", complaints}, defaults, job, complaints);
+  read_card_memory(top, job.devices);
   for (const DeviceConfig& device : job.devices) {
     if (device.batch >= job.least_batch) continue;
     top.complain("least_batch",

@@ -8,6 +8,7 @@
 
 #include "paceline/base/status_macros.h"
 #include "paceline/decisions/planner/planner.h"
+#include "paceline/formats/config/card_memory.h"
 #include "paceline/formats/config/old_keys.h"
 #include "paceline/processes/runs/run_info.h"
 #include "paceline/records/store/journal_reader.h"
@@ -109,9 +110,11 @@ absl::StatusOr<PlannedJob> plan_job(const std::string& job_toml, config::RunTime
       config::check_units(job.parallel, job.model.name, static_cast<std::int64_t>(model.layers.size())));
   const planner::Problem problem = config::planning_problem(job, model, time);
   const auto planned = make_plan(job, problem);
+  const std::string memory = config::card_memory_words(job);
   if (!planned.ok()) {
-    return absl::Status(planned.status().code(), fmt::format("parallel: no plan is possible: {}",
-                                                             std::string(planned.status().message())));
+    return absl::Status(planned.status().code(), fmt::format("parallel: no plan is possible: {}{}",
+                                                             std::string(planned.status().message()),
+                                                             memory.empty() ? "" : "; memory: " + memory));
   }
   const planner::Plan& plan = planned->found.plan;
   PlannedJob made;
@@ -119,6 +122,7 @@ absl::StatusOr<PlannedJob> plan_job(const std::string& job_toml, config::RunTime
       made.job_toml, config::resolve_job(job_toml, "job.toml", config::plan_settings(job, model, plan)));
   made.line = fmt::format("plan: {} ({})", planner::in_words(problem, plan, planned->forecast.batch_ms),
                           planned->reason);
+  if (!memory.empty()) made.line += "; memory: " + memory;
   return made;
 }
 

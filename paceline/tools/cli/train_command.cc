@@ -14,6 +14,7 @@
 #include "paceline/base/status_macros.h"
 #include "paceline/computing/engine/built_in.h"
 #include "paceline/computing/program/units.h"
+#include "paceline/formats/config/card_memory.h"
 #include "paceline/formats/config/origin.h"
 #include "paceline/processes/launch/display.h"
 #include "paceline/processes/launch/failed_run.h"
@@ -274,7 +275,10 @@ absl::StatusOr<std::string> with_program(const config::JobConfig& job, const std
   whole.initial_weights = job.initial_weights;
   if (whole.parallel.of_stages()) PACELINE_RETURN_IF_ERROR(program::check_stages(whole.parallel, model));
   PACELINE_RETURN_IF_ERROR(check_fits(whole, {model.layout, model.samples}, options.in_virtual_time));
-  return asked;
+  // With other processes beside this one, each may see cards of its own.
+  if (!whole.parallel.to_be_planned || options.in_virtual_time || options.processes) return asked;
+  const auto setting = config::card_memory_setting(whole, model.free_memory);
+  return setting ? config::resolve_job(asked, said.file, {*setting}) : asked;
 }
 
 namespace {

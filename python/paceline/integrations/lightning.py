@@ -30,6 +30,7 @@ from ..train_sets import check_train_set
 from ..trees import leaves
 from .batches import Batches
 from .data_loaders import wishes_of
+from .home import home_in_stages
 from .lightning_refusals import refuse, refuse_model, refuse_to_cut
 from .metric_names import shown
 
@@ -42,6 +43,9 @@ class PacelineStrategy(SingleDeviceStrategy):
     def __init__(self, **arguments: Any) -> None:
         super().__init__(device())
         self.job: Job | None = None  # once fit() has joined it
+        # In a job with stages: the device that the program has built the model on, and the one that computes now.
+        self._home: torch.device | None = None
+        self._computes_on: torch.device | None = None
         self._arguments = arguments
         self._batches: Batches | None = None
         self._loader: Any = None  # the person's, for training
@@ -52,8 +56,32 @@ class PacelineStrategy(SingleDeviceStrategy):
 
     @property
     def root_device(self) -> torch.device:
+        return self._own_device if self._computes_on is None else self._computes_on
+
+    @property
+    def _own_device(self) -> torch.device:
         """A Trainer with accelerator="cpu" overrides device()."""
-        return torch.device("cpu") if isinstance(self.accelerator, CPUAccelerator) else super().root_device
+        named = super().root_device
+        return torch.device("cpu") if isinstance(self.accelerator, CPUAccelerator) and named.type != "cpu" else named
+
+    def model_to_device(self) -> None:
+        """In a job with stages the model stays at home, and each stage moves the weights that it computes with."""
+        self._home = home_in_stages(self.lightning_module)
+        if self._home is None:
+            super().model_to_device()
+        else:
+            self._compute_on(self._home)
+
+    def _compute_on(self, device: torch.device) -> None:
+        """In a job with stages: batches go there, and the module's `device` says so."""
+        if device == self._computes_on:
+            return
+        self._computes_on = device
+        for module in self.lightning_module.modules():
+            if isinstance(module, LightningModule):
+                module._device = device  # Lightning itself sets it before it moves a module
+            if next(module.parameters(), None) is None and next(module.buffers(), None) is None:
+                module.to(device)  # a metric has tensors that are neither
 
     # Who writes: one process of the job, as Lightning has it of rank 0.
 
@@ -63,6 +91,7 @@ class PacelineStrategy(SingleDeviceStrategy):
         return here is None or (here.role == "worker" and here.number == 0)
 
     def setup_environment(self) -> None:
+        self._computes_on = None
         super().setup_environment()
         trainer = self._trainer()
         if not trainer.training:
@@ -117,6 +146,8 @@ class PacelineStrategy(SingleDeviceStrategy):
             with reporter.reported():
                 refuse_model(trainer, self)
             self.job = self._join(trainer)
+            if self._home is not None and self.job.role == "worker":
+                self._compute_on(self._own_device)
             # The servers clip and step the rate, and the job says when it is over.
             trainer.gradient_clip_val = None
             if trainer.lightning_module.automatic_optimization:
@@ -135,6 +166,7 @@ class PacelineStrategy(SingleDeviceStrategy):
             epochs=None if trainer.max_epochs == -1 else trainer.max_epochs,
             clip=trainer.gradient_clip_val or None,
             _loss=self._loss_of_micro_batch,
+            _device=None if self._home is None else self._own_device,
             **{**schedule, **wishes_of(self._loader), **self._arguments},
         )
 
@@ -152,6 +184,8 @@ class PacelineStrategy(SingleDeviceStrategy):
     def on_train_end(self) -> None:
         # validate() and test() may come after fit().
         self._trainer().limit_val_batches = self._limit_val_batches
+        if self._home is not None:  # the model is there again
+            self._compute_on(self._home)
 
     # A part of a training step, for a job with stages.
 
@@ -167,7 +201,9 @@ class PacelineStrategy(SingleDeviceStrategy):
         module.log = lambda name, value, *_, **__: logged.update({name: value})
         try:
             batch = module.on_before_batch_transfer(batch, 0)
-            if not any(tensor.device.type == "meta" for _, tensor in leaves(batch)):
+            computes_on = next((tensor.device for _, tensor in leaves(batch)), self.root_device)
+            if computes_on.type != "meta":  # with which a job finds out where it can cut the model
+                self._compute_on(computes_on)
                 batch = module.transfer_batch_to_device(batch, self.root_device, 0)
             batch = module.on_after_batch_transfer(batch, 0)
             numbered = is_param_in_hook_signature(module.training_step, "batch_idx", min_args=2)

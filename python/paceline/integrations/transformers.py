@@ -28,6 +28,7 @@ from ..train_sets import check_train_set
 from ..trees import leaves
 from .batches import Batches
 from .data_loaders import wishes_of
+from .home import home_in_stages, in_stages
 from .metric_names import shown
 from .transformers_refusals import refuse, refuse_to_cut
 from .visible_gpu import see_one
@@ -56,8 +57,33 @@ class PacelineTraining(_Trainer):
         self._batches: Batches | None = None
         self._loss: Any = None  # loss of the batch in hand
         self._weight: Any = None  # the number of items that the loss is a mean over; None: samples
+        self._home: torch.device | None = None  # in a job with stages: where the program has built the model
         super().__init__(*arguments, **named)
+        self._own_device = self.args.device
+        self._home = home_in_stages(self.model)
+        if self._home is not None:
+            self._compute_on(self._home)
         self.add_callback(_JobDecides(self))
+
+    def create_accelerator_and_postprocess(self) -> None:
+        """In a job with stages the model stays at home, and each stage moves the weights that it computes with."""
+        super().create_accelerator_and_postprocess()
+        if in_stages():
+            self.accelerator.device_placement = False
+
+    @property
+    def place_model_on_device(self) -> bool:
+        return self._places_model and not in_stages()
+
+    @place_model_on_device.setter
+    def place_model_on_device(self, places: bool) -> None:
+        self._places_model = places
+
+    def _compute_on(self, device: torch.device) -> None:
+        """In a job with stages: batches go there."""
+        if device != self.args.device:
+            self.args.__dict__["_setup_devices"] = device  # which args.device returns
+            self.accelerator.state.device = device
 
     def train(self, *arguments: Any, join_arguments: Mapping[str, Any] | None = None, **named: Any) -> Any:
         """Trainer's train() on Paceline. join_arguments are join()'s, such as digest and weights."""
@@ -70,7 +96,13 @@ class PacelineTraining(_Trainer):
             for _ in self.job:
                 pass
             return TrainOutput(0, 0.0, {})
-        return super().train(*arguments, **named)
+        if self._home is None:
+            return super().train(*arguments, **named)
+        self._compute_on(self._own_device)
+        try:
+            return super().train(*arguments, **named)
+        finally:
+            self._compute_on(self._home)
 
     def _join(self, more: dict[str, Any]) -> Job:
         loader = super().get_train_dataloader()
@@ -89,6 +121,7 @@ class PacelineTraining(_Trainer):
             "epochs": self.args.num_train_epochs,
             "clip": self.args.max_grad_norm or None,
             "_loss": self._loss_of_micro_batch,
+            "_device": None if self._home is None else self._own_device,
         }
         job = join(self.model, loader.dataset, **{**asked, **wishes, **more})
         self.args.max_grad_norm = 0.0  # the servers clip
@@ -125,7 +158,8 @@ class PacelineTraining(_Trainer):
         model.train()
         device = next((tensor.device for _, tensor in leaves(inputs)), self.args.device)
         if device.type != "meta":  # with which a job finds out where it can cut the model
-            inputs, device = self._prepare_inputs(inputs), self.args.device
+            self._compute_on(device)
+            inputs = self._prepare_inputs(inputs)
         with self.compute_loss_context_manager():
             count = self._get_num_items_in_batch([inputs], device)
             loss = self.compute_loss(model, inputs, num_items_in_batch=count)
@@ -163,7 +197,8 @@ class _Stepped(torch.optim.Optimizer):
     """The optimizer's groups of parameters, with the job's step."""
 
     def __init__(self, optimizer: torch.optim.Optimizer, step: Callable[[], None]) -> None:
-        super().__init__(optimizer.param_groups, dict(optimizer.defaults))
+        # The Trainer's own scheduler sets the rates of these copies, which nobody uses.
+        super().__init__([dict(group) for group in optimizer.param_groups], dict(optimizer.defaults))
         self._step = step
 
     def step(self, closure: Any = None) -> Any:

@@ -7,11 +7,9 @@ from typing import Any, cast
 
 import torch
 
-from ..devices import STAND_IN
+from ..devices import STAND_IN, VISIBLE
 from ..devices import VARIABLE as DEVICE
 from ..session import session
-
-VARIABLE = "CUDA_VISIBLE_DEVICES"
 
 
 def see_one() -> None:
@@ -21,12 +19,12 @@ def see_one() -> None:
         return
     named = os.environ.get(DEVICE)
     if named in ("cpu", STAND_IN):
-        os.environ[VARIABLE] = ""
+        os.environ[VISIBLE] = ""
         return
     count = cuda.device_count()
     if count > 1:
         index = torch.device(named).index if named else None
-        os.environ[VARIABLE] = chosen(os.environ.get(VARIABLE), count, here.on_host if index is None else index)
+        os.environ[VISIBLE] = chosen(os.environ.get(VISIBLE), count, here.on_host if index is None else index)
 
 
 def chosen(visible: str | None, count: int, number: int) -> str:

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <cstring>
 #include <iterator>
 #include <set>
 #include <string>
@@ -63,7 +64,16 @@ int card_count() {
   return count;
 }
 
-std::size_t total_bytes() { return number_of("PACELINE_STAND_IN_BYTES", kDefaultBytes); }
+std::size_t total_bytes(int card) {
+  const char* text = std::getenv("PACELINE_STAND_IN_BYTES");
+  if (text == nullptr || *text == '\0') return kDefaultBytes;
+  for (int before = 0; before < card; ++before) {
+    const char* comma = std::strchr(text, ',');
+    if (comma == nullptr) break;
+    text = comma + 1;
+  }
+  return std::strtoull(text, nullptr, 10);
+}
 
 std::size_t held_bytes(int card) {
   const std::string link = link_before_card() + std::to_string(card) + " ";
@@ -86,7 +96,7 @@ std::size_t held_bytes(int card) {
 Error Allocation::create(int card, std::size_t bytes, std::shared_ptr<Allocation>& out) {
   if (bytes == 0 || bytes % kGranularity != 0) return kInvalidValue;
   // Two processes that allocate at the same time may both get the last bytes. No test depends on it.
-  const std::size_t total = total_bytes();
+  const std::size_t total = total_bytes(card);
   if (bytes > total || held_bytes(card) > total - bytes) return kOutOfMemory;
   const std::string name = name_before_card() + std::to_string(card);
   const int fd = memfd_create(name.c_str(), MFD_CLOEXEC);

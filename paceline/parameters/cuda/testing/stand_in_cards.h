@@ -31,7 +31,7 @@ enum Error : int {
 };
 
 int card_count();
-std::size_t total_bytes();  // memory of each card
+std::size_t total_bytes(int card);  // its memory
 
 // Bytes that live processes hold of a card. It reads /proc, so no death of a process leaves anything to clean
 // up.

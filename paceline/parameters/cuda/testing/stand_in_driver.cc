@@ -3,7 +3,7 @@
 // function of the processor.
 //
 // PACELINE_STAND_IN_CARDS   number of cards, 1 by default
-// PACELINE_STAND_IN_BYTES   memory of each card, 8 GiB by default
+// PACELINE_STAND_IN_BYTES   memory of each card, 8 GiB by default; or a list with a number for each, "1000,2000"
 // PACELINE_STAND_IN_NAME    processes with the same name share the cards' memory; empty by default
 //
 // The stand-in is stricter than the driver where a mistake would otherwise not show: every use of memory
@@ -280,7 +280,7 @@ STAND_IN_API int cuDeviceGetUuid_v2(unsigned char* uuid, int card) {
 STAND_IN_API int cuDeviceTotalMem_v2(std::size_t* bytes, int card) {
   if (const Error error = initialized(); error != kSuccess) return error;
   if (!is_card(card)) return kInvalidDevice;
-  *bytes = total_bytes();
+  *bytes = total_bytes(card);
   return kSuccess;
 }
 
@@ -350,7 +350,7 @@ STAND_IN_API int cuCtxGetCurrent(void** context) {
 STAND_IN_API int cuMemGetInfo_v2(std::size_t* free, std::size_t* total) {
   if (const Error error = ready(); error != kSuccess) return error;
   const std::size_t held = held_bytes(current->card);
-  *total = total_bytes();
+  *total = total_bytes(current->card);
   *free = held < *total ? *total - held : 0;
   return kSuccess;
 }

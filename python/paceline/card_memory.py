@@ -1,0 +1,79 @@
+"""The free memory of each card of this host, in bytes.
+
+A process of its own asks the CUDA driver. It has a context on each card, as a stage will have, and ends with it. It
+sees the cards that this process saw at first: a framework may have left this one one card. It imports no PyTorch.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    import torch
+
+_SECONDS = 60.0
+
+
+def free_memory(library: str, environment: Mapping[str, str]) -> list[int]:
+    """Nothing if the driver does not answer: then nobody knows."""
+    words = [sys.executable, "-I", os.path.abspath(__file__), library]
+    try:
+        asked = subprocess.run(words, env=environment, capture_output=True, timeout=_SECONDS)
+        return [int(one) for one in json.loads(asked.stdout)] if asked.returncode == 0 else []
+    except (OSError, ValueError, subprocess.TimeoutExpired):
+        return []
+
+
+def free_memory_in_turn(device: torch.device) -> list[int]:
+    """In the order in which workers take the cards; nothing if they compute on none. device: that of this process."""
+    import torch
+
+    from . import device_memory, devices
+
+    on_card = device.type == "cuda"
+    if not on_card and not devices.is_stand_in():
+        return []
+    library = os.environ.get(device_memory.VARIABLE) or (device_memory.USUAL_DRIVER if on_card else "")
+    each = free_memory(library, devices.environment_at_first()) if library else []
+    if not on_card or not each:
+        return each
+    cards = torch.cuda.device_count()
+    if cast(Any, torch.cuda).is_initialized():  # this process will have ended by then
+        for card in range(min(cards, len(each))):
+            each[card] += torch.cuda.memory_reserved(card)
+    asked = os.environ.get(devices.VARIABLE)
+    named = torch.device(asked).index if asked else None
+    if named is None and cards == len(each) and device.index not in (None, devices.number_of_gpu(cards)):
+        named = device.index  # the program names it for all workers
+    return each if named is None or named >= len(each) else [each[named]]
+
+
+def _ask(library: str) -> list[int]:
+    driver = ctypes.CDLL(library)
+
+    def call(function: str, *arguments: object) -> None:
+        code = getattr(driver, function)(*arguments)
+        if code != 0:
+            sys.exit(f"{function}: {code}")
+
+    call("cuInit", ctypes.c_uint(0))
+    count = ctypes.c_int()
+    call("cuDeviceGetCount", ctypes.byref(count))
+    each = []
+    for card in range(count.value):
+        context, free, total = ctypes.c_void_p(), ctypes.c_size_t(), ctypes.c_size_t()
+        call("cuDevicePrimaryCtxRetain", ctypes.byref(context), ctypes.c_int(card))
+        call("cuCtxSetCurrent", context)
+        call("cuMemGetInfo_v2", ctypes.byref(free), ctypes.byref(total))
+        each.append(free.value)
+    return each
+
+
+if __name__ == "__main__":
+    print(json.dumps(_ask(sys.argv[1])))

@@ -1,0 +1,84 @@
+"""Which device has which part of a model, and which card's memory counts for it."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from paceline import card_memory
+from paceline.integrations import home
+from paceline.session import Session
+
+CPU = torch.device("cpu")
+
+
+@pytest.mark.parametrize(
+    ("role", "stages", "named", "stays"),
+    [
+        ("worker", True, None, True),
+        ("worker", True, "cuda:1", True),
+        ("evaluator", True, None, True),
+        ("evaluator", True, "cuda:1", False),  # evaluate.device
+        ("worker", False, None, False),
+        ("evaluator", False, None, False),
+    ],
+)
+def test_a_trainer_leaves_a_model_at_home_in_a_job_with_stages(
+    monkeypatch: pytest.MonkeyPatch, role: str, stages: bool, named: str | None, stays: bool
+) -> None:
+    channel: Any = None
+    monkeypatch.setattr(home, "session", lambda: Session(channel, role, "w0", 2, 1, stages=stages))
+    monkeypatch.delenv("PACELINE_DEVICE", raising=False)
+    if named is not None:
+        monkeypatch.setenv("PACELINE_DEVICE", named)
+    assert home.in_stages() == stays
+    assert home.home_in_stages(nn.Linear(2, 2)) == (CPU if stays else None)
+
+
+@pytest.mark.parametrize(
+    ("device", "named", "visible", "each"),
+    [
+        ("cuda:0", None, 2, [5, 7]),
+        ("cuda", None, 2, [5, 7]),
+        ("cuda:1", None, 2, [7]),  # the program names it
+        ("cuda:1", "cuda:1", 2, [7]),
+        ("cuda:0", None, 1, [5, 7]),  # a framework sees one card of two
+        ("cpu", None, 2, []),
+    ],
+)
+def test_workers_take_the_cards_in_turn_unless_one_is_named(
+    monkeypatch: pytest.MonkeyPatch, device: str, named: str | None, visible: int, each: list[int]
+) -> None:
+    monkeypatch.setattr(card_memory, "free_memory", lambda library, environment: [5, 7])
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: visible)
+    monkeypatch.delenv("PACELINE_DEVICE", raising=False)
+    if named is not None:
+        monkeypatch.setenv("PACELINE_DEVICE", named)
+    assert card_memory.free_memory_in_turn(torch.device(device)) == each
+
+
+def test_what_this_process_holds_on_a_card_is_free_when_it_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(card_memory, "free_memory", lambda library, environment: [5, 7])
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda card: [100, 0][card])
+    monkeypatch.delenv("PACELINE_DEVICE", raising=False)
+    assert card_memory.free_memory_in_turn(torch.device("cuda:0")) == [105, 7]
+
+
+def test_the_driver_is_asked_of_the_cards_that_the_process_was_started_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str | None] = []
+
+    def asked(library: str, environment: dict[str, str]) -> list[int]:
+        seen.append(environment.get("CUDA_VISIBLE_DEVICES"))
+        return []
+
+    before = os.environ.get("CUDA_VISIBLE_DEVICES")
+    monkeypatch.setattr(card_memory, "free_memory", asked)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")  # a framework hides the others
+    card_memory.free_memory_in_turn(torch.device("cuda:0"))
+    assert seen == [before]
