@@ -26,7 +26,8 @@ from .seeding import seed_step
 from .stage_forward import Ended, StageForward
 from .stage_message import read_message, write_message
 
-KINDS = ("stage", "forward", "backward", "finish", "leave")
+PASSES = ("forward", "backward", "forward_backward")
+KINDS = ("stage", *PASSES, "finish", "leave")
 
 
 @dataclass
@@ -113,14 +114,19 @@ class Stages:
         stage = self._stages.get(name)
         if stage is None:
             raise PacelineError(f"Paceline sent {kind!r} to stage {name}, which has not begun")
-        if kind in ("forward", "backward"):
-            self.computing = Computing(stage.begin, stage.end, len(stage.parts[int(message["micro"])]))
-        if kind == "forward":
-            return self._forward(stage, int(message["micro"]), message["bytes"])
-        if kind == "backward":
-            return self._backward(stage, int(message["micro"]), message["bytes"])
+        if kind in PASSES:
+            return self._passed(stage, kind, int(message["micro"]), message["bytes"])
         self.computing = None
         return self._finished(stage)
+
+    def _passed(self, stage: _Stage, kind: str, micro: int, size: int | None) -> Message:
+        self.computing = Computing(stage.begin, stage.end, len(stage.parts[micro]))
+        if kind == "backward":
+            return self._backward(stage, micro, size)
+        forward = self._forward(stage, micro, size)
+        if kind == "forward":
+            return forward
+        return {**forward, **self._backward(stage, micro, None)}
 
     def _started(self, message: Message) -> _Stage:
         begin, end = (int(unit) for unit in message["units"])

@@ -145,20 +145,23 @@ class Bench:
                 }
             )
             assert begun == {"type": "done"}
-        loss = 0.0
+        # The stages before the last one have all forward passes first: each keeps several micro-batches.
         parts = cut(tuple(BATCH), MICRO_BATCH)
-        # All forward passes come before all backward passes: each stage keeps several micro-batches.
-        for micro, part in enumerate(parts):
+        sent: list[Any] = []
+        for micro in range(len(parts)):
             size: Any = None
-            for place, name in enumerate(names):
+            for place, name in enumerate(names[:-1]):
                 said = self.serve({"type": "forward", "stage": name, "micro": micro, "bytes": size})
                 size = self.hand_on(rooms, place, place + 1, said["bytes"])
-            loss += len(part) / len(BATCH) * said["loss"]
-        for micro in range(len(parts)):
-            size = None
-            for place, name in reversed(list(enumerate(names))):
+            sent.append((size, self.memories.file(rooms[-1][0]).view(0, size or 0, torch.uint8).clone()))
+        loss = 0.0
+        for micro, (size, message) in enumerate(sent):
+            self.memories.file(rooms[-1][0]).view(0, size or 0, torch.uint8).copy_(message)
+            said = self.serve({"type": "forward_backward", "stage": names[-1], "micro": micro, "bytes": size})
+            loss += len(parts[micro]) / len(BATCH) * said["loss"]
+            for place, name in reversed(list(enumerate(names))[:-1]):
+                size = self.hand_on(rooms, place + 1, place, said["bytes"])
                 said = self.serve({"type": "backward", "stage": name, "micro": micro, "bytes": size})
-                size = self.hand_on(rooms, place, place - 1, said["bytes"])
         for name in names:
             finished = self.serve({"type": "finish", "stage": name})
             assert finished["type"] == "finished"
@@ -177,9 +180,7 @@ class Bench:
         self.reset(self.cuts.weights(*self.ranges[message["stage"]]))
         return self.stages.serve(message)
 
-    def hand_on(self, rooms: Any, place: int, other: int, size: int) -> int | None:
-        if not 0 <= other < len(rooms):
-            return None
+    def hand_on(self, rooms: Any, place: int, other: int, size: int) -> int:
         source, target = self.memories.file(rooms[place][1]), self.memories.file(rooms[other][0])
         target.view(0, size, torch.uint8).copy_(source.view(0, size, torch.uint8))
         return size

@@ -30,6 +30,8 @@ struct StageResult {
   double loss = 0;
 };
 
+enum class Pass { kForward, kBackward, kForwardBackward };
+
 class Stage {
  public:
   virtual ~Stage() = default;
@@ -64,6 +66,16 @@ class Stage {
   // others.
   virtual absl::StatusOr<double> forward(std::int64_t micro, const KeepGoing& keep_going) = 0;
   virtual absl::Status backward(std::int64_t micro, const KeepGoing& keep_going) = 0;
+  // Both passes in the last stage: the loss, and the gradient in hand.
+  virtual absl::StatusOr<double> forward_backward(std::int64_t micro, const KeepGoing& keep_going) {
+    const absl::StatusOr<double> loss = forward(micro, keep_going);
+    const absl::Status done = loss.ok() ? backward(micro, keep_going) : loss.status();
+    if (!done.ok()) return done;
+    return loss;
+  }
+  // The stage hears what comes right after the next pass, with no message between the two, and may begin it early.
+  virtual void expect_pass(Pass, std::int64_t /*micro*/) {}
+  virtual void expect_finish() {}
   // All passes of the iteration are over: completes this stage's part of the gradient.
   virtual absl::StatusOr<StageResult> finish(const KeepGoing&) { return StageResult{}; }
 };

@@ -35,12 +35,6 @@ json json_of(std::span<const PlacedRun> runs) {
   return all;
 }
 
-std::string pass_line(const char* type, std::int64_t stage, std::int64_t micro, std::int64_t bytes) {
-  json message{{"type", type}, {"stage", stage}, {"micro", micro}, {"bytes", nullptr}};
-  if (bytes >= 0) message["bytes"] = bytes;
-  return line(message);
-}
-
 const char* word_of(Role role) {
   switch (role) {
     case Role::kProbe:
@@ -354,12 +348,13 @@ std::string stage_line(const StageMessage& message, std::span<const PlacedRun> w
                {"out", message.out}});
 }
 
-std::string forward_line(std::int64_t stage, std::int64_t micro, std::int64_t bytes) {
-  return pass_line("forward", stage, micro, bytes);
-}
-
-std::string backward_line(std::int64_t stage, std::int64_t micro, std::int64_t bytes) {
-  return pass_line("backward", stage, micro, bytes);
+std::string pass_line(engine::Pass pass, std::int64_t stage, std::int64_t micro, std::int64_t bytes) {
+  const char* const type = pass == engine::Pass::kForward    ? "forward"
+                           : pass == engine::Pass::kBackward ? "backward"
+                                                             : "forward_backward";
+  json message{{"type", type}, {"stage", stage}, {"micro", micro}, {"bytes", nullptr}};
+  if (bytes >= 0) message["bytes"] = bytes;
+  return line(message);
 }
 
 std::string finish_line(std::int64_t stage) { return line({{"type", "finish"}, {"stage", stage}}); }

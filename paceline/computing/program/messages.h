@@ -100,8 +100,7 @@ struct StageMessage {
 std::string stage_line(const StageMessage& message, std::span<const PlacedRun> weights,
                        std::span<const PlacedRun> gradients);
 // A pass over a micro-batch. `bytes`: of the message that lies in the stage's memory `in`; -1: there is none.
-std::string forward_line(std::int64_t stage, std::int64_t micro, std::int64_t bytes);
-std::string backward_line(std::int64_t stage, std::int64_t micro, std::int64_t bytes);
+std::string pass_line(engine::Pass pass, std::int64_t stage, std::int64_t micro, std::int64_t bytes);
 std::string finish_line(std::int64_t stage);
 std::string leave_line(std::int64_t stage);
 std::string evaluate_line(std::span<const PlacedRun> weights);

@@ -209,15 +209,19 @@ absl::Status ProgramEngine::send(const std::string& line) {
 }
 
 absl::StatusOr<Answer> ProgramEngine::ask(const std::string& line, const engine::KeepGoing& keep_going,
-                                          double limit_s) {
-  PACELINE_RETURN_IF_ERROR(drain(keep_going));
+                                          double limit_s, const std::string& next) {
   std::string lines;
-  {
+  if (owed_ == 1 && line == sent_along_) {
+    if (over_) return failed(absl::OkStatus());
+  } else {
+    PACELINE_RETURN_IF_ERROR(drain(keep_going));
     const std::lock_guard lock(sharing_);
-    lines = std::exchange(later_, "");
+    lines = std::exchange(later_, "") + line;
+    owed_ += 1;
   }
-  PACELINE_RETURN_IF_ERROR(send(lines + line));
-  owed_ += 1;
+  sent_along_ = next;
+  if (!next.empty()) owed_ += 1;
+  PACELINE_RETURN_IF_ERROR(send(lines + next));
   limit_s_ = limit_s;
   return answer(keep_going);
 }
@@ -225,6 +229,7 @@ absl::StatusOr<Answer> ProgramEngine::ask(const std::string& line, const engine:
 absl::Status ProgramEngine::drain(const engine::KeepGoing& keep_going) {
   if (over_) return failed(absl::OkStatus());  // the program answers no more
   withdraw();
+  sent_along_.clear();
   while (owed_ > 0) PACELINE_RETURN_IF_ERROR(answer(keep_going).status());
   return absl::OkStatus();
 }

@@ -81,9 +81,10 @@ class ProgramEngine final : public engine::Engine {
   absl::Status introduce();
   absl::Status send(const std::string& line);
   // The answer to `line` within `limit_s` (0: there is no limit). Cancelled when `keep_going` says no: the
-  // answer is then awaited before the next line is sent.
-  absl::StatusOr<Answer> ask(const std::string& line, const engine::KeepGoing& keep_going,
-                             double limit_s = 0);
+  // answer is then awaited before the next line is sent. `next`, if it is not empty, is sent along: the line that
+  // will be asked next, so the program need not wait for it. If another one is asked, its answer is thrown away.
+  absl::StatusOr<Answer> ask(const std::string& line, const engine::KeepGoing& keep_going, double limit_s = 0,
+                             const std::string& next = "");
   // The next answer that is owed.
   absl::StatusOr<Answer> answer(const engine::KeepGoing& keep_going);
   absl::StatusOr<Answer> receive(const std::function<absl::Status()>& patience);
@@ -140,6 +141,7 @@ class ProgramEngine final : public engine::Engine {
   int owed_ = 0;                     // answers that nobody has taken yet
   std::deque<Answer> here_;          // the owed answers that have arrived
   double limit_s_ = 0;               // for each of them; 0: none
+  std::string sent_along_;           // the line of the last of them if nobody has asked for it yet
   std::optional<StepPage> page_;
   std::int64_t page_number_ = 0;  // the number of the page's memory
   std::uint32_t steps_ = 0;       // steps with words so far

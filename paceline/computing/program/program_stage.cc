@@ -101,6 +101,7 @@ absl::Status ProgramStage::start(std::span<const float* const> weights, std::spa
                  "a stage's iteration of {} samples without its batch", samples);
   received_ = -1;
   computed_ = 0;
+  expected_.clear();
   const std::int64_t room = std::max(input_bytes(micro_batch), output_bytes(micro_batch));
   PACELINE_RETURN_IF_ERROR(make_room(std::max(room, kLeastRoom)));
   StageMessage message{.stage = number_, .begin = begin_, .end = end_, .batch = *batch_};
@@ -145,8 +146,8 @@ absl::StatusOr<std::size_t> ProgramStage::send(std::span<std::byte> room) {
 
 absl::StatusOr<double> ProgramStage::pass(const std::string& line, const engine::KeepGoing& keep_going) {
   received_ = -1;
-  PACELINE_ASSIGN_OR_RETURN(const Answer answer,
-                            engine_.ask(line, keep_going, engine_.options_.step_limit_s));
+  PACELINE_ASSIGN_OR_RETURN(const Answer answer, engine_.ask(line, keep_going, engine_.options_.step_limit_s,
+                                                             std::exchange(expected_, "")));
   const auto* passed = std::get_if<Passed>(&answer);
   if (passed == nullptr) return engine_.failed(absl::DataLossError("answered out of turn"));
   if (static_cast<std::size_t>(passed->bytes) > out_->mapping.size())
@@ -156,12 +157,23 @@ absl::StatusOr<double> ProgramStage::pass(const std::string& line, const engine:
 }
 
 absl::StatusOr<double> ProgramStage::forward(std::int64_t micro, const engine::KeepGoing& keep_going) {
-  return pass(forward_line(number_, micro, received_), keep_going);
+  return pass(pass_line(engine::Pass::kForward, number_, micro, received_), keep_going);
 }
 
 absl::Status ProgramStage::backward(std::int64_t micro, const engine::KeepGoing& keep_going) {
-  return pass(backward_line(number_, micro, received_), keep_going).status();
+  return pass(pass_line(engine::Pass::kBackward, number_, micro, received_), keep_going).status();
 }
+
+absl::StatusOr<double> ProgramStage::forward_backward(std::int64_t micro,
+                                                      const engine::KeepGoing& keep_going) {
+  return pass(pass_line(engine::Pass::kForwardBackward, number_, micro, received_), keep_going);
+}
+
+void ProgramStage::expect_pass(engine::Pass pass, std::int64_t micro) {
+  expected_ = pass_line(pass, number_, micro, -1);
+}
+
+void ProgramStage::expect_finish() { expected_ = finish_line(number_); }
 
 absl::StatusOr<engine::StageResult> ProgramStage::finish(const engine::KeepGoing& keep_going) {
   PACELINE_ASSIGN_OR_RETURN(const Answer answer,

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include <absl/status/statusor.h>
@@ -37,6 +38,9 @@ class ProgramStage final : public engine::Stage {
   absl::StatusOr<std::size_t> send(std::span<std::byte> room) override;
   absl::StatusOr<double> forward(std::int64_t micro, const engine::KeepGoing& keep_going) override;
   absl::Status backward(std::int64_t micro, const engine::KeepGoing& keep_going) override;
+  absl::StatusOr<double> forward_backward(std::int64_t micro, const engine::KeepGoing& keep_going) override;
+  void expect_pass(engine::Pass pass, std::int64_t micro) override;
+  void expect_finish() override;
   absl::StatusOr<engine::StageResult> finish(const engine::KeepGoing& keep_going) override;
 
  private:
@@ -59,6 +63,7 @@ class ProgramStage final : public engine::Stage {
   // The size of the message in hand: in `in_`, or in `out_` after a pass; -1: there is none.
   std::int64_t received_ = -1;
   std::int64_t computed_ = 0;
+  std::string expected_;  // the line that comes right after the next pass; empty: not known
 };
 
 }  // namespace paceline::program

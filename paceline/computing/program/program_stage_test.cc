@@ -49,11 +49,10 @@ class TwoStages {
     if (!bytes.ok()) return bytes.status();
     EXPECT_EQ(*bytes, 8u);
     EXPECT_TRUE(far_->receive_input(micro, std::span(message_).first(*bytes)).ok());
-    return far_->forward(micro, go_on);
+    return far_->forward_backward(micro, go_on);
   }
 
   void backward(std::int64_t micro) {
-    EXPECT_TRUE(far_->backward(micro, go_on).ok());
     const std::size_t bytes = far_->send(message_).value();
     EXPECT_TRUE(near_->receive_gradient(micro, std::span(message_).first(bytes)).ok());
     EXPECT_TRUE(near_->backward(micro, go_on).ok());
@@ -113,14 +112,43 @@ TEST(ProgramStage, HandsMessagesOnAndBack) {
 
 TEST(ProgramStage, ForgetsAnIterationThatIsGivenUp) {
   TwoStages bench;
-  ASSERT_TRUE(bench.start({2, 4}, 2).ok());
+  ASSERT_TRUE(bench.start({2, 4}, 1).ok());
   EXPECT_TRUE(bench.forward(0).ok());
-  const auto given_up = bench.far().backward(0, [] { return false; });
+  const absl::Status given_up = bench.near().forward(1, [] { return false; }).status();
   EXPECT_TRUE(given_up.ok() || absl::IsCancelled(given_up)) << given_up;
   ASSERT_TRUE(bench.start({6, 8}, 2).ok());
   EXPECT_EQ(bench.forward(0).value(), 7);
   bench.backward(0);
   ASSERT_TRUE(bench.near().finish(go_on).ok());
+  EXPECT_THAT(bench.gradient(0), Each(7));
+}
+
+TEST(ProgramStage, BeginsEarlyWhatIsSaidToComeNext) {
+  TwoStages bench;
+  ASSERT_TRUE(bench.start({2, 4}, 1).ok());
+  EXPECT_EQ(bench.forward(0).value(), 2);
+  bench.near().expect_pass(engine::Pass::kForward, 1);
+  bench.backward(0);
+  EXPECT_EQ(bench.forward(1).value(), 4);
+  bench.near().expect_finish();
+  bench.backward(1);
+  EXPECT_EQ(bench.near().finish(go_on)->metrics.at("passes"), 6);
+  EXPECT_THAT(bench.gradient(0), Each(6));
+}
+
+TEST(ProgramStage, ThrowsAwayWhatItBeganEarlyInVain) {
+  TwoStages bench;
+  ASSERT_TRUE(bench.start({2, 4, 9}, 1).ok());
+  EXPECT_EQ(bench.forward(0).value(), 2);
+  bench.near().expect_pass(engine::Pass::kForward, 1);
+  bench.backward(0);
+  EXPECT_EQ(bench.forward(2).value(), 9);
+  bench.near().expect_finish();
+  bench.backward(2);
+  ASSERT_TRUE(bench.start({6, 8}, 2).ok());
+  EXPECT_EQ(bench.forward(0).value(), 7);
+  bench.backward(0);
+  EXPECT_EQ(bench.near().finish(go_on)->metrics.at("passes"), 10);
   EXPECT_THAT(bench.gradient(0), Each(7));
 }
 

@@ -13,6 +13,9 @@ namespace {
 
 using std::chrono::steady_clock;
 
+// Times that a device without a pace adds up to are rounded.
+constexpr std::chrono::microseconds kNoPace{1};
+
 // Between two stages: outputs one way, their gradients the other.
 channels::ChannelSizes link_sizes(std::int64_t bytes) {
   const channels::ChannelSize size{.slots = 2, .slot_bytes = bytes};
@@ -27,6 +30,31 @@ struct UnitRange {
 UnitRange units_of(const wire::Role& role, std::int64_t units) {
   const int stage = role.stage();
   return {stage == 0 ? 0 : role.cuts(stage - 1), stage == role.cuts_size() ? units : role.cuts(stage)};
+}
+
+std::optional<engine::Pass> pass_of(collective::PipelineOp op) {
+  switch (op) {
+    case collective::PipelineOp::kForward:
+      return engine::Pass::kForward;
+    case collective::PipelineOp::kBackward:
+      return engine::Pass::kBackward;
+    case collective::PipelineOp::kForwardBackward:
+      return engine::Pass::kForwardBackward;
+    default:
+      return std::nullopt;
+  }
+}
+
+// The part of a stage's work on a micro-batch.
+double part_of_work(collective::PipelineOp pass) {
+  switch (pass) {
+    case collective::PipelineOp::kForward:
+      return config::kForwardPart;
+    case collective::PipelineOp::kBackward:
+      return 1 - config::kForwardPart;
+    default:
+      return 1;
+  }
 }
 
 absl::StatusOr<collective::PipelinePlace> place_of(const wire::Role& role) {
@@ -84,8 +112,11 @@ absl::StatusOr<std::optional<PipelineStage::Done>> PipelineStage::run(const Iter
   const engine::MicroBatches micros(iteration.samples, micro_batch_);
   const auto start = steady_clock::now();
   Done done;
-  for (const collective::PipelineStep& step : collective::pipeline_steps(place_, micros.count())) {
-    PACELINE_ASSIGN_OR_RETURN(const bool taken, take(step, iteration, micros, done));
+  const std::vector<collective::PipelineStep> steps = collective::pipeline_steps(place_, micros.count());
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    // A device that keeps a pace lengthens each pass by its own time, so it begins none early.
+    if (i > 0 && done.pace < kNoPace) expect(std::span(steps).subspan(i));
+    PACELINE_ASSIGN_OR_RETURN(const bool taken, take(steps[i], iteration, micros, done));
     if (!taken) return std::nullopt;
   }
   auto result = stage_->finish([this] { return keep_going(); });
@@ -108,6 +139,12 @@ absl::StatusOr<std::optional<PipelineStage::Done>> PipelineStage::run(const Iter
   return done;
 }
 
+void PipelineStage::expect(std::span<const collective::PipelineStep> steps) {
+  if (!pass_of(steps.front().op)) return;
+  if (steps.size() == 1) return stage_->expect_finish();
+  if (const auto next = pass_of(steps[1].op)) stage_->expect_pass(*next, steps[1].micro);
+}
+
 absl::StatusOr<bool> PipelineStage::take(const collective::PipelineStep& step, const Iteration& iteration,
                                          const engine::MicroBatches& micros, Done& done) {
   using collective::PipelineOp;
@@ -122,6 +159,7 @@ absl::StatusOr<bool> PipelineStage::take(const collective::PipelineStep& step, c
       return send(channels_.previous(step.micro));
     case PipelineOp::kForward:
     case PipelineOp::kBackward:
+    case PipelineOp::kForwardBackward:
       break;
   }
   auto passed = pass(step, iteration, micros, done);
@@ -132,17 +170,17 @@ absl::StatusOr<bool> PipelineStage::take(const collective::PipelineStep& step, c
 absl::StatusOr<bool> PipelineStage::pass(const collective::PipelineStep& step, const Iteration& iteration,
                                          const engine::MicroBatches& micros, Done& done) {
   const auto start = steady_clock::now();
-  const bool is_forward = step.op == collective::PipelineOp::kForward;
   const auto going = [this] { return keep_going(); };
-  if (is_forward) {
-    PACELINE_ASSIGN_OR_RETURN(const double loss, stage_->forward(step.micro, going));
-    done.loss += micros.share(step.micro) * loss;
-  } else {
+  if (step.op == collective::PipelineOp::kBackward) {
     PACELINE_RETURN_IF_ERROR(stage_->backward(step.micro, going));
+  } else {
+    PACELINE_ASSIGN_OR_RETURN(const double loss, step.op == collective::PipelineOp::kForward
+                                                     ? stage_->forward(step.micro, going)
+                                                     : stage_->forward_backward(step.micro, going));
+    done.loss += micros.share(step.micro) * loss;
   }
   const Duration compute = steady_clock::now() - start;
-  const double part = share_of_work_ * micros.share(step.micro) *
-                      (is_forward ? config::kForwardPart : 1 - config::kForwardPart);
+  const double part = share_of_work_ * micros.share(step.micro) * part_of_work(step.op);
   const Duration whole = iteration.pace(part, compute);
   done.compute += compute;
   done.pace += whole - compute;

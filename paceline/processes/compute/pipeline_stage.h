@@ -70,6 +70,8 @@ class PipelineStage {
  private:
   PipelineStage(collective::PipelinePlace place, StageChannels channels, std::span<float> gradient)
       : place_(std::move(place)), channels_(std::move(channels)), gradient_(gradient) {}
+  // Tells the stage what comes right after the first of these steps, which are those that are left.
+  void expect(std::span<const collective::PipelineStep> steps);
   // One step of the schedule. False when it was interrupted.
   absl::StatusOr<bool> take(const collective::PipelineStep& step, const Iteration& iteration,
                             const engine::MicroBatches& micros, Done& done);

@@ -64,6 +64,10 @@ class Devices {
       case PipelineOp::kBackward:
         device.clock += times_.stages[stage].backward_ms[device.turn];
         return true;
+      case PipelineOp::kForwardBackward:
+        device.clock += times_.stages[stage].forward_ms[device.turn];
+        device.clock += times_.stages[stage].backward_ms[device.turn];
+        return true;
       case PipelineOp::kSendOutput:
         outputs_[{stage, step.micro}] = device.clock;
         return true;

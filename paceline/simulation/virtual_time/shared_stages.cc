@@ -87,10 +87,11 @@ absl::StatusOr<double> SharedStages::run(std::int64_t micro, const engine::KeepG
   double loss = 0;
   for (std::size_t s = 0; s < stages_.size(); ++s) {
     if (s > 0) PACELINE_RETURN_IF_ERROR(hand_on(at(s - 1), at(s), micro, true));
-    PACELINE_ASSIGN_OR_RETURN(loss, at(s).forward(micro, keep_going));
+    PACELINE_ASSIGN_OR_RETURN(loss, s + 1 < stages_.size() ? at(s).forward(micro, keep_going)
+                                                           : at(s).forward_backward(micro, keep_going));
   }
-  for (std::size_t s = stages_.size(); s-- > 0;) {
-    if (s + 1 < stages_.size()) PACELINE_RETURN_IF_ERROR(hand_on(at(s + 1), at(s), micro, false));
+  for (std::size_t s = stages_.size() - 1; s-- > 0;) {
+    PACELINE_RETURN_IF_ERROR(hand_on(at(s + 1), at(s), micro, false));
     PACELINE_RETURN_IF_ERROR(at(s).backward(micro, keep_going));
   }
   return loss;

@@ -81,7 +81,7 @@ class Driver {
     const engine::MicroBatches micros(samples, size);
     double ms = 0;
     for (std::int64_t micro = 0; micro < micros.count(); ++micro) {
-      PACELINE_ASSIGN_OR_RETURN(const double taken, pass(first, last, micro));
+      PACELINE_ASSIGN_OR_RETURN(const double taken, pass(first, last, micro, micro + 1 < micros.count()));
       ms += taken;
     }
     for (engine::Stage* const one : {&first, &last}) PACELINE_RETURN_IF_ERROR(one->finish(always).status());
@@ -117,7 +117,8 @@ class Driver {
     return batch;
   }
 
-  absl::StatusOr<double> pass(engine::Stage& first, engine::Stage& last, std::int64_t micro) {
+  // `followed`: by another micro-batch.
+  absl::StatusOr<double> pass(engine::Stage& first, engine::Stage& last, std::int64_t micro, bool followed) {
     double ms = 0;
     const auto timed = [&](const auto& pass) {
       const auto start = steady_clock::now();
@@ -132,10 +133,10 @@ class Driver {
     PACELINE_RETURN_IF_ERROR(timed([&] { return first.forward(micro, always).status(); }));
     PACELINE_ASSIGN_OR_RETURN(const auto activation, handed_over(first));
     PACELINE_RETURN_IF_ERROR(last.receive_input(micro, activation));
-    PACELINE_RETURN_IF_ERROR(timed([&] { return last.forward(micro, always).status(); }));
-    PACELINE_RETURN_IF_ERROR(timed([&] { return last.backward(micro, always); }));
+    PACELINE_RETURN_IF_ERROR(timed([&] { return last.forward_backward(micro, always).status(); }));
     PACELINE_ASSIGN_OR_RETURN(const auto gradient, handed_over(last));
     PACELINE_RETURN_IF_ERROR(first.receive_gradient(micro, gradient));
+    if (followed) first.expect_pass(engine::Pass::kForward, micro + 1);
     PACELINE_RETURN_IF_ERROR(timed([&] { return first.backward(micro, always); }));
     return ms;
   }

@@ -18,17 +18,17 @@ class Steps {
         turn_(static_cast<std::int64_t>(place.turn)),
         width_(static_cast<std::int64_t>(place.widths[place.stage])) {}
 
-  // The n-th of its own.
+  // The n-th of its own. The last stage keeps one micro-batch, so its backward pass comes next.
   void forward(std::int64_t n) {
     const std::int64_t micro = turn_ + n * width_;
     if (!first_) add(PipelineOp::kReceiveInput, micro);
-    add(PipelineOp::kForward, micro);
+    add(last_ ? PipelineOp::kForwardBackward : PipelineOp::kForward, micro);
     if (!last_) add(PipelineOp::kSendOutput, micro);
   }
   void backward(std::int64_t n) {
     const std::int64_t micro = turn_ + n * width_;
     if (!last_) add(PipelineOp::kReceiveGradient, micro);
-    add(PipelineOp::kBackward, micro);
+    if (!last_) add(PipelineOp::kBackward, micro);
     if (!first_) add(PipelineOp::kSendGradient, micro);
   }
   std::vector<PipelineStep> take() { return std::move(steps_); }

@@ -6,8 +6,9 @@
 // that are left. So where no stage is shared, stage s of S keeps at most S − s micro-batches between their
 // two passes, however many there are, and the weights stay as they are for the whole batch.
 //
-// Invariant: every micro-batch goes forward once and then backward once, each pass in ascending order; with
-// channels between devices that hold a message each way, some device can always go on.
+// Invariant: every micro-batch goes forward once and then backward once, each pass in ascending order, and in
+// the last stage both passes are one step; with channels between devices that hold a message each way, some
+// device can always go on.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +23,8 @@ enum class PipelineOp {
   kSendOutput,       // to the stage behind; the last stage has the loss
   kReceiveGradient,  // the gradient of the output, from the stage behind
   kBackward,
-  kSendGradient,  // the gradient of the input, to the stage before
+  kForwardBackward,  // both passes of the last stage, which has nothing to wait for between them
+  kSendGradient,     // the gradient of the input, to the stage before
 };
 
 struct PipelineStep {

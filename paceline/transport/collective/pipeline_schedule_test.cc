@@ -53,7 +53,7 @@ void for_every_pipeline(Function function) {
 std::string pipeline_text(const std::vector<PipelineStep>& steps) {
   std::string all;
   for (const auto& [op, micro] : steps) {
-    const char* names[] = {"<x", "F", "x>", "<g", "B", "g>"};
+    const char* names[] = {"<x", "F", "x>", "<g", "B", "FB", "g>"};
     all += (all.empty() ? "" : " ") + std::string(names[static_cast<int>(op)]) + std::to_string(micro);
   }
   return all;
@@ -61,15 +61,15 @@ std::string pipeline_text(const std::vector<PipelineStep>& steps) {
 
 TEST(PipelineSchedule, TwoStagesWrittenOut) {
   EXPECT_EQ(pipeline_text(pipeline_steps({0, 0, {1, 1}}, 3)), "F0 x>0 F1 x>1 <g0 B0 F2 x>2 <g1 B1 <g2 B2");
-  EXPECT_EQ(pipeline_text(pipeline_steps({1, 0, {1, 1}}, 3)), "<x0 F0 B0 g>0 <x1 F1 B1 g>1 <x2 F2 B2 g>2");
-  EXPECT_EQ(pipeline_text(pipeline_steps({0, 0, {1}}, 2)), "F0 B0 F1 B1");
+  EXPECT_EQ(pipeline_text(pipeline_steps({1, 0, {1, 1}}, 3)), "<x0 FB0 g>0 <x1 FB1 g>1 <x2 FB2 g>2");
+  EXPECT_EQ(pipeline_text(pipeline_steps({0, 0, {1}}, 2)), "FB0 FB1");
   EXPECT_EQ(pipeline_text(pipeline_steps({0, 0, {1, 1, 1}}, 1)), "F0 x>0 <g0 B0");
 }
 
 TEST(PipelineSchedule, TwoDevicesShareAStageWrittenOut) {
   EXPECT_EQ(pipeline_text(pipeline_steps({0, 0, {2, 1}}, 5)), "F0 x>0 F2 x>2 <g0 B0 F4 x>4 <g2 B2 <g4 B4");
   EXPECT_EQ(pipeline_text(pipeline_steps({0, 1, {2, 1}}, 5)), "F1 x>1 F3 x>3 <g1 B1 <g3 B3");
-  EXPECT_EQ(pipeline_text(pipeline_steps({1, 0, {2, 1}}, 2)), "<x0 F0 B0 g>0 <x1 F1 B1 g>1");
+  EXPECT_EQ(pipeline_text(pipeline_steps({1, 0, {2, 1}}, 2)), "<x0 FB0 g>0 <x1 FB1 g>1");
   EXPECT_EQ(pipeline_text(pipeline_steps({1, 1, {1, 2}}, 1)), "");
 }
 
@@ -84,7 +84,9 @@ TEST(PipelineSchedule, EveryMicroBatchGoesForwardOnceAndThenBackwardOnce) {
         std::set<std::pair<PipelineOp, std::int64_t>> seen;
         for (const auto& [op, micro] : pipeline_steps({stage, turn, widths}, micros)) {
           EXPECT_TRUE(seen.emplace(op, micro).second);
-          if (op == PipelineOp::kForward) {
+          const bool both = op == PipelineOp::kForwardBackward;
+          EXPECT_FALSE(last ? op == PipelineOp::kForward || op == PipelineOp::kBackward : both);
+          if (both || op == PipelineOp::kForward) {
             EXPECT_EQ(micro, forward);
             forward += width;
             ++all;
@@ -93,15 +95,15 @@ TEST(PipelineSchedule, EveryMicroBatchGoesForwardOnceAndThenBackwardOnce) {
           if (op == PipelineOp::kSendOutput) {
             EXPECT_TRUE(seen.contains({PipelineOp::kForward, micro}));
           }
-          if (op == PipelineOp::kBackward) {
+          if (both || op == PipelineOp::kBackward) {
             EXPECT_EQ(micro, backward);
             backward += width;
-            EXPECT_TRUE(seen.contains({PipelineOp::kForward, micro}));
+            EXPECT_EQ(seen.contains({PipelineOp::kForward, micro}), !last);
             EXPECT_EQ(seen.contains({PipelineOp::kReceiveGradient, micro}), !last);
             EXPECT_EQ(seen.contains({PipelineOp::kSendOutput, micro}), !last);
           }
           if (op == PipelineOp::kSendGradient) {
-            EXPECT_TRUE(seen.contains({PipelineOp::kBackward, micro}));
+            EXPECT_TRUE(seen.contains({last ? PipelineOp::kForwardBackward : PipelineOp::kBackward, micro}));
             EXPECT_GT(stage, 0u);
           }
           EXPECT_LE((forward - backward) / width, kept_at_once(widths)[stage]);
@@ -109,7 +111,7 @@ TEST(PipelineSchedule, EveryMicroBatchGoesForwardOnceAndThenBackwardOnce) {
         EXPECT_EQ(forward, backward);
         const std::int64_t own = (forward - static_cast<std::int64_t>(turn)) / width;
         const std::int64_t sends = (stage > 0 ? 2 : 0) + (!last ? 2 : 0);
-        EXPECT_EQ(seen.size(), static_cast<std::size_t>((2 + sends) * own));
+        EXPECT_EQ(seen.size(), static_cast<std::size_t>(((last ? 1 : 2) + sends) * own));
       }
       EXPECT_EQ(all, micros);
     }

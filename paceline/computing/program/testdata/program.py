@@ -14,7 +14,9 @@ import time
 
 how = sys.argv[1] if len(sys.argv) > 1 else ""
 when = sys.argv[2] if len(sys.argv) > 2 else "1"
-stream = socket.socket(fileno=int(os.environ["PACELINE_PROGRAM_FD"])).makefile("rw", encoding="utf-8", newline="\n")
+connection = socket.socket(fileno=int(os.environ["PACELINE_PROGRAM_FD"]))
+# One object for both directions would forget at each write what it has read ahead.
+stream, answers = (connection.makefile(mode, encoding="utf-8", newline="\n") for mode in "rw")
 SIZES = {"w": 3, "mean": 1, "far.b": 20}
 UNITS = [{"name": "near", "tensors": [0, 1], "message_bytes": 8}, {"name": "far", "tensors": [2]}]
 memories, offsets, steps = {}, [], 0
@@ -22,8 +24,8 @@ stages = {}  # key: number; the message that began the iteration
 
 
 def send(**message):
-    stream.write(json.dumps(message) + "\n")
-    stream.flush()
+    answers.write(json.dumps(message) + "\n")
+    answers.flush()
 
 
 def places(runs):
@@ -76,16 +78,13 @@ def take_pass(message):
     out, is_near = memories[stage["out"]], stage["units"] == [0, 1]
     received = None if message["bytes"] is None else struct.unpack_from("d", memories[stage["in"]])[0]
     mean = micro_mean(stage, message["micro"])
-    if message["type"] == "forward" and not is_near:
-        stage["received"] = received
-        send(type="passed", bytes=0, loss=received)
-        return
     if message["type"] == "backward" and is_near:
         stage["sum"] = stage.get("sum", 0) + received
         send(type="passed", bytes=0)
         return
-    struct.pack_into("d", out, 0, mean if is_near else stage["received"])
-    send(type="passed", bytes=1 << 40 if how == "large" else 8)
+    struct.pack_into("d", out, 0, mean if is_near else received)
+    loss = {} if is_near else {"loss": received}
+    send(type="passed", bytes=1 << 40 if how == "large" else 8, **loss)
 
 
 def finish(message):
@@ -110,13 +109,13 @@ def misbehave(message):
     if how == "hang":
         time.sleep(1000)
     if how == "rubbish":
-        stream.write("what?\n")
-        stream.flush()
+        answers.write("what?\n")
+        answers.flush()
     if how == "early":
         send(type="done")
     if how == "endless":
         while True:
-            stream.write("x" * 100000)
+            answers.write("x" * 100000)
     if how == "error":
         send(type="error", text="ValueError: no", where="train.py:7", traceback="a\nb")
         sys.exit(1)
@@ -181,7 +180,7 @@ while line := stream.readline():
     elif kind == "stage":
         stages[message["stage"]] = message
         send(type="done")
-    elif kind in ("forward", "backward"):
+    elif kind in ("forward", "backward", "forward_backward"):
         take_pass(message)
     elif kind == "finish":
         finish(message)
