@@ -309,7 +309,7 @@ class Measured:
 
         folder = self.folder / "images"
         folder.mkdir()
-        few = self.of_file // 40
+        few = self.of_file // 20
         write_images(folder, self.files, few)
         tars = sorted(glob.glob(str(folder / "*.tar")))
 
