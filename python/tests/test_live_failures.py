@@ -46,11 +46,11 @@ x = torch.randn(480, 10)
 y = (x[:, 0] > 0).long()
 model = nn.Sequential(nn.Linear(10, 16), nn.BatchNorm1d(16), nn.Tanh(), nn.Linear(16, 2))
 
-write_initial = paceline.job.write_initial
+write_initial = paceline.optimizer_state.write_initial
 def initial(*arguments):
     fail("initial")
     write_initial(*arguments)
-paceline.job.write_initial = initial
+paceline.optimizer_state.write_initial = initial
 
 class Points(torch.utils.data.Dataset):
     def __len__(self):
