@@ -550,7 +550,7 @@ def test_a_program_may_step_its_scheduler(tmp_path: Path) -> None:
 model = Net()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
 schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.5)
-job = paceline.join(model, Points(), optimizer=optimizer, schedule=schedule, epochs=2)
+job = paceline.join(model, Points(), optimizer=optimizer, schedule=schedule, schedule_per="step", epochs=2)
 for x, y in job:
     loss = loss_of(model, x, y)
     loss.backward()
