@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
+from functools import cache
 
 _M_TRIM_THRESHOLD = -1
 _M_MMAP_THRESHOLD = -3
@@ -21,8 +22,9 @@ def return_freed_memory() -> None:
         trim(0)
 
 
+@cache
 def keep_freed_memory() -> bool:
-    """True if the C library is glibc and accepted the settings."""
+    """True if the C library is glibc and accepted the settings, which a fork inherits."""
     if not sys.platform.startswith("linux"):
         return False
     libc = ctypes.CDLL(None)

@@ -19,6 +19,7 @@ from typing import Any, Callable, NamedTuple
 import torch
 from torch.utils.data import DataLoader, Dataset, Subset, TensorDataset, default_collate
 
+from .allocator import keep_freed_memory
 from .epochs import those_with_set_epoch
 from .errors import PacelineError
 from .failures import Failure, failure_of
@@ -214,6 +215,7 @@ class _Caught(Dataset):  # type: ignore[type-arg]
         setattr(self._loads.train_set, name, value)
 
     def __getitem__(self, load: Load) -> Any:
+        keep_freed_memory()  # a decoded image is a large block
         try:
             batch = to_send(self._loads[load])
             self._loads.sent_as_bytes = isinstance(batch, AsBytes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import resource
 import signal
 import socket
 import textwrap
@@ -145,6 +146,29 @@ def test_the_death_of_a_loader_process_shows_while_its_batch_is_waited_for(
         pids = [process.pid for process in one._batches._workers]
         one.close()
     until(lambda: not any(Path(f"/proc/{pid}/exe").exists() for pid in pids))
+
+
+class _Decoded(torch.utils.data.Dataset):
+    """A sample is how often the kernel had to clear a page while four blocks of 6 MB were filled."""
+
+    def __len__(self) -> int:
+        return 100
+
+    def __getitem__(self, index: int) -> int:
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        blocks = [b"x" * (6 << 20) for _ in range(4)]
+        blocks.clear()
+        return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+
+@pytest.mark.skipif(os.confstr("CS_GNU_LIBC_VERSION") is None, reason="another C library than glibc")
+def test_a_loader_process_uses_memory_again_that_a_sample_has_freed() -> None:
+    loader = make_loader(_Decoded(), None, {"num_workers": 1, "multiprocessing_context": "spawn"})
+    loader.expect([load(*range(20))])
+    faults = loader.get(load(*range(20)))
+    loader.close()
+    assert faults[0] > 4 * 1000
+    assert sum(faults[10:]) < 1000, faults
 
 
 def test_a_sample_is_the_same_for_every_reader(noisy: Noisy, ahead: AheadLoader) -> None:
