@@ -93,7 +93,11 @@ def enlist(session: Session, model: nn.Module, train_set: Any, wishes: Wishes) -
             cuts = _cuts_of(model, train_set, inventory, samples, wishes)
             message["units"] = [unit.message() for unit in cuts.units]
             if session.profile > 0 and not session.beside:
-                message["profile"] = _profile(session, model, train_set, inventory, samples, wishes, cuts, device)
+                from .profiling import profile
+
+                message["profile"] = profile(
+                    *_to_measure(session, model, train_set, inventory, samples, wishes, cuts, device)
+                )
         except CannotCut as why:
             message["uncut"] = str(why)
     job = Job(
@@ -123,7 +127,11 @@ def enlist(session: Session, model: nn.Module, train_set: Any, wishes: Wishes) -
         session.channel.write(message)
     if session.role == "probe":
         if session.beside and cuts is not None:
-            _compute_beside(session, job, model, train_set, inventory, samples, wishes, cuts, device)
+            from .profiling import compute_beside
+
+            compute_beside(
+                *_to_measure(session, model, train_set, inventory, samples, wishes, cuts, device), job.is_over
+            )
         job.wait_for_end()
     return job
 
@@ -184,7 +192,7 @@ def _samples_of(train_set: Any, wishes: Wishes) -> Callable[[int], Any]:
     return get
 
 
-def _profile(
+def _to_measure(
     session: Session,
     model: nn.Module,
     train_set: Any,
@@ -193,46 +201,13 @@ def _profile(
     wishes: Wishes,
     cuts: Cuts,
     device: torch.device,
-) -> Message:
-    from .profiling import profile, sizes_up_to
-
-    assert wishes.loss is not None  # there would be no cuts
-    return profile(
-        model,
-        inventory,
-        wishes.loss,
-        cuts,
-        _samples_of(train_set, wishes),
-        device,
-        sizes_up_to(session.profile, _least_share(inventory.model, 1) or 1, samples),
-    )
-
-
-def _compute_beside(
-    session: Session,
-    job: Job,
-    model: nn.Module,
-    train_set: Any,
-    inventory: Inventory,
-    samples: int,
-    wishes: Wishes,
-    cuts: Cuts,
-    device: torch.device,
-) -> None:
-    from .profiling import compute_beside, sizes_up_to
+) -> tuple[nn.Module, Inventory, Callable[[Any, Any], Any], Cuts, Callable[[int], Any], torch.device, list[int]]:
+    """The arguments of profile() and compute_beside()."""
+    from .profiling import sizes_up_to
 
     assert wishes.loss is not None  # there would be no cuts
     sizes = sizes_up_to(session.profile, _least_share(inventory.model, 1) or 1, samples)
-    compute_beside(
-        model,
-        inventory,
-        wishes.loss,
-        cuts,
-        _samples_of(train_set, wishes),
-        device,
-        sizes[-1],
-        job.is_over,
-    )
+    return model, inventory, wishes.loss, cuts, _samples_of(train_set, wishes), device, sizes
 
 
 def _place(session: Session, model: nn.Module, wishes: Wishes) -> torch.device:

@@ -81,13 +81,13 @@ def compute_beside(
     cuts: Cuts,
     get: Callable[[int], Any],
     device: torch.device,
-    size: int,
+    sizes: list[int],
     is_over: Callable[[], bool],
 ) -> None:
-    """Computes micro-batches, as another device of this host does, while another process measures."""
+    """Computes the largest micro-batches, as another device of this host does, while another process measures."""
     measuring = _Measuring(model, inventory, loss, cuts, get, device)
     with measuring.gradients_added_up_early(), measuring.placement.placed(None):
-        stage = measuring.one_piece(size)
+        stage = measuring.one_piece(sizes[-1])
         while not is_over():
             stage.compute()
 

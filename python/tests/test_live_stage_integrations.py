@@ -68,7 +68,7 @@ TRAINER = """
 
 
 # Says which modules with weights were moved to a device, and which shapes of weights a stage has allocated on cpu:0.
-# That is the same memory under a name that the model's tensors do not have, so it counts as another device.
+# cpu:0 is the same memory under a name that the model's tensors do not have, so it counts as another device.
 COUNTING = """
     import torch
     moved, allocated, move, empty = set(), set(), torch.nn.Module.to, torch.empty_strided

@@ -16,8 +16,8 @@ namespace paceline::config {
 inline constexpr double kCardReserveMb = 1000;
 
 // The setting with which the devices of one host have what their cards have. `free`: the bytes of each card. Devices
-// take the cards in turn, by their numbers, and those of one card share what it has. nullopt if the job says the memory
-// of all of them, or has several hosts.
+// take the cards in turn, by their numbers, and those of one card share what it has. nullopt if the
+// job says the memory of each device, or has several hosts.
 std::optional<std::string> card_memory_setting(const JobConfig& job, const std::vector<std::int64_t>& free);
 
 // Reads that setting. A device's own memory_mb counts more.
