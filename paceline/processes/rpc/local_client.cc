@@ -11,13 +11,15 @@ namespace paceline::rpc {
 using std::chrono::steady_clock;
 
 bool LocalClient::send(std::string_view frames) {
-  while (!frames.empty()) {
+  while (!over_) {
     const auto sent = send_at_once(socket_.get(), frames);
-    if (!sent || over_) return false;
+    if (!sent) return false;
     frames.remove_prefix(*sent);
-    if (!frames.empty()) sleep(POLLOUT, std::nullopt);
+    // The answer to the last byte may end the stream before this thread goes on: all was sent even so.
+    if (frames.empty()) return true;
+    sleep(POLLOUT, std::nullopt);
   }
-  return true;
+  return false;
 }
 
 std::optional<std::string_view> LocalClient::next(std::optional<std::chrono::nanoseconds> limit) {

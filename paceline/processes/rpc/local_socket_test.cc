@@ -7,12 +7,14 @@
 #include <algorithm>
 #include <chrono>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "paceline/base/rng.h"
+#include "paceline/processes/rpc/local_client.h"
 #include "paceline/transport/ipc/abstract_socket.h"
 
 namespace paceline::rpc {
@@ -112,6 +114,23 @@ TEST(Frames, WhatCameBeforeTheEndIsThere) {
   EXPECT_EQ(frames.next(), std::nullopt);
   EXPECT_EQ(frames.receive(pair.other.get()), Frames::Received::kEnded);
   EXPECT_EQ(frames.next(), std::nullopt);
+}
+
+// The other end answers with the end of the stream, often before the sender's thread goes on.
+TEST(LocalClient, AMessageThatWasSentIsNotSaidToBeLost) {
+  for (int i = 0; i < 20000; ++i) {
+    Pair pair;
+    LocalClient client(std::move(pair.one), WakeEvent::create().value());
+    std::jthread coordinator([&] {
+      Frames frames;
+      while (frames.receive(pair.other.get()) == Frames::Received::kNothing) {
+      }
+      client.end();
+    });
+    ASSERT_TRUE(client.send(frame_of("the last answer"))) << "round " << i;
+    coordinator.join();
+    ASSERT_FALSE(client.send(frame_of("one more")));
+  }
 }
 
 TEST(Frames, AFrameThatIsTooLongIsTheEnd) {

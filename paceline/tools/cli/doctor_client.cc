@@ -54,8 +54,7 @@ class DoctorClient {
   DoctorClient(Connection& connection, std::string address, int host)
       : connection_(connection), address_(std::move(address)), host_(host) {}
 
-  // False when the connection has ended.
-  bool answer(const wire::DoctorOrder& order) {
+  void answer(const wire::DoctorOrder& order) {
     wire::DoctorAnswer answer;
     answer.set_to(order.number());
     if (order.has_clock()) {
@@ -67,7 +66,7 @@ class DoctorClient {
     } else if (order.has_link()) {
       measure(order.link(), *answer.mutable_measured());
     }
-    return connection_.send(answer);
+    connection_.send(answer);
   }
 
  private:
@@ -83,7 +82,7 @@ class DoctorClient {
   }
 
   // Serves the link until the other end is done, or host 0 wants something else.
-  bool listen(const wire::DoctorLink& link, wire::DoctorAnswer answer) {
+  void listen(const wire::DoctorLink& link, wire::DoctorAnswer answer) {
     auto listener = open(link);
     if (listener.ok()) {
       answer.mutable_listening()->set_address((*listener)->address());
@@ -93,7 +92,6 @@ class DoctorClient {
     const bool said = connection_.send(answer);
     if (said && listener.ok())
       (*listener)->serve([this] { return connection_.wait(0ms) || connection_.ended(); }, kProbeLimit);
-    return said;
   }
 
   absl::StatusOr<std::unique_ptr<doctor::ProbeListener>> open(const wire::DoctorLink& link) const {
@@ -137,12 +135,11 @@ absl::StatusOr<wire::Disconnect> report_to_first_host(ExaminedHost options) {
   wire::DoctorAnswer first;
   *first.mutable_hello() = options.hello;
   DoctorClient client(connection, options.address, options.hello.host());
-  bool told = connection.send(first);
-  while (told) {
-    const auto order = connection.next();
-    if (!order) break;
+  // Host 0 may end the stream while an answer is under way: its last order is read even if nothing can be sent.
+  connection.send(first);
+  while (const auto order = connection.next()) {
     if (order->has_disconnect()) return order->disconnect();
-    told = client.answer(*order);
+    client.answer(*order);
   }
   return peer::end_of_session(connection, wire::coordinator_lost());
 }
