@@ -202,6 +202,7 @@ void Attempt::carry_out(const control::Release& release) {
 
 std::vector<std::string> Attempt::missing() const {
   std::vector<std::string> names;
+  if (course_.disconnecting()) return names;
   for (const HostRank host : processes_.servers.missing()) names.push_back(fmt::format("server{}", host));
   for (std::string& name : processes_.workers.names(processes_.workers.missing()))
     names.push_back(std::move(name));

@@ -1438,5 +1438,36 @@ TEST_F(AnotherAttempt, WaitsForAHostForAsLongAsItListens) {
   EXPECT_EQ(attempt().lost_hosts(), std::vector<HostRank>{HostRank(1)});
 }
 
+// The processes of a host lost the coordinator of the attempt before, and are on their way.
+class AnotherAttemptEndsEarly : public AnotherAttempt {
+ protected:
+  AnotherAttemptEndsEarly() {
+    start_again("[cluster]\nhosts = 2\n[[device]]\n[[device]]\nhost = 1\n");
+    const auto serving = server_of_host(0);
+    ask_stop();
+    serving->disconnect();
+  }
+  std::unique_ptr<FakeServer> server_of_host(int host) {
+    ServerMessage hello;
+    as<ServerHello>(hello) = {.shard = HostRank(host), .exchange = "10.0.0.1:7", .fabric = "sealed"};
+    return come(hello);
+  }
+};
+
+TEST_F(AnotherAttemptEndsEarly, AHostOnItsWayHearsOfTheEnd) {
+  world_->pass(std::chrono::seconds(8));
+  EXPECT_EQ(attempt().phase(), Phase::kDisconnecting);
+  EXPECT_EQ(server_of_host(1)->disconnect().why, "now");
+  world_->pass(std::chrono::seconds(1));
+  EXPECT_EQ(worker("w1")->disconnect().why, "now");
+  world_->pass(std::chrono::seconds(2));
+  EXPECT_EQ(attempt().phase(), Phase::kOver);
+}
+
+TEST_F(AnotherAttemptEndsEarly, AHostThatDoesNotComeIsNotWaitedForLong) {
+  world_->pass(std::chrono::seconds(11));
+  EXPECT_EQ(attempt().phase(), Phase::kOver);
+}
+
 }  // namespace
 }  // namespace paceline::coordinator

@@ -16,6 +16,9 @@ namespace paceline::coordinator {
 namespace {
 
 constexpr std::chrono::seconds kDisconnectLimit{5};
+// A process whose coordinator died tries each second to come again. The server of a host may come before its workers.
+constexpr std::chrono::seconds kReturnLimit{10};
+constexpr std::chrono::seconds kWorkersLater{2};
 // The last weights may have to come from other hosts.
 constexpr std::chrono::seconds kLastLimit{60};
 
@@ -207,7 +210,7 @@ void Course::finish(bool done) {
 
 void Course::finish_if_done() {
   if (phase_ == Phase::kDisconnecting) {
-    if (!processes_.all_gone() && at_ <= phase_since_ + kDisconnectLimit) return;
+    if (!all_know_the_end()) return;
     enter(Phase::kOver);
     out_.put(End{});
   }
@@ -241,8 +244,16 @@ void Course::send_disconnect() {
   enter(Phase::kDisconnecting);
   const Disconnect disconnect = disconnect_order();
   for (const auto& [peer, worker] : processes_.workers.all()) out_.send_disconnect(peer, disconnect);
+  // If the coordinator of an earlier attempt died, processes of other hosts may not be back yet.
+  if (options_.again && options_.job.hosts > 1) coming_ = processes_.servers.missing();
   processes_.servers.send_disconnect(disconnect);
   processes_.measuring.send_disconnect(disconnect);
+}
+
+bool Course::all_know_the_end() const {
+  if (!processes_.all_gone() && at_ <= phase_since_ + kDisconnectLimit) return false;
+  if (!coming_.empty()) return at_ > phase_since_ + kReturnLimit;
+  return !last_came_ || at_ > *last_came_ + kWorkersLater;
 }
 
 Disconnect Course::disconnect_order() const {

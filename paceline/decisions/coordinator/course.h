@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <absl/status/status.h>
 #include <absl/status/statusor.h>
@@ -121,6 +122,11 @@ class Course {
     if (disconnecting()) out_.send_disconnect(peer, disconnect_order());
     return disconnecting();
   }
+  // The same for the server of that host.
+  bool turns_away(ServerPeer peer, HostRank host) {
+    if (disconnecting() && std::erase(coming_, host) > 0) last_came_ = at_;
+    return turns_away(peer);
+  }
 
  private:
   void enter(Phase next);
@@ -132,6 +138,7 @@ class Course {
   void go_on_from_emergency_checkpoint(const absl::Status& step);
   void write_wanted_checkpoint();
   bool workers_take_last();
+  bool all_know_the_end() const;
   Disconnect disconnect_order() const;
   void send_disconnect();
 
@@ -150,6 +157,8 @@ class Course {
   std::optional<SteadyTime> last_since_;    // since when the workers take the last weights
   bool stop_asked_ = false;                 // a stop was asked for before the end
   std::optional<StopWanted> asked_;         // the first request for a stop
+  std::vector<HostRank> coming_;            // hosts that have not heard of the end, and may be on their way
+  std::optional<SteadyTime> last_came_;     // when the last one of these came
   bool done_ = false;                       // every sample is committed, or the target is reached
   absl::Status result_;
   // The reason to stop, with a checkpoint, when the remaining devices cannot hold the model.

@@ -29,7 +29,7 @@ constexpr std::array kTransitions{
     Transition<Phase>{Phase::kFinishing, Phase::kSavingCopies, "a server is lost, and there are copies"},
     Transition<Phase>{Phase::kFinishing, Phase::kDisconnecting, "all is measured and saved, or cannot be"},
     Transition<Phase>{Phase::kFinishing, Phase::kWentBack, "a server is lost"},
-    Transition<Phase>{Phase::kDisconnecting, Phase::kOver, "all are gone, or had 5 s for it"},
+    Transition<Phase>{Phase::kDisconnecting, Phase::kOver, "all are gone, or had some seconds for it"},
 };
 
 }  // namespace

@@ -24,7 +24,7 @@ void ServerMembership::take(const ServerSaid& said) {
 }
 
 void ServerMembership::on_hello(ServerPeer peer, const ServerHello& hello) {
-  if (course_.turns_away(peer) || course_.saving_copies()) return;
+  if (course_.turns_away(peer, hello.shard) || course_.saving_copies()) return;
   // A launcher starts a server only once the one before has ended, and that end may come to be known later.
   if (const auto before = servers_.in_place_of(hello); before && is_kept_here(*before, hello.kept)) {
     miss(*before, fmt::format("server {} died", *before));

@@ -13,6 +13,7 @@ absl::Status EndReasons::after_coordinator(const ProcessEnd& end) const {
   if (first_error) return said ? absl::InvalidArgumentError(first_error->message()) : *first_error;
   if (end.success && !lost_all.empty())
     return absl::UnavailableError(fmt::format("every replica lost a worker; the last one {}", lost_all));
+  if (end.killed && failure) return *failure;
   if (end.exit_reason == ExitReason::kMemberLost && lost_with_coordinator) return *lost_with_coordinator;
   return end.success ? absl::OkStatus() : end.reason;
 }

@@ -240,7 +240,7 @@ void Supervisor::on(const CoordinatorEnded& ended) {
   if (end.killed && ended.has_trained) begin_to_train();
   // A run that has trained before is not over if its coordinator is killed while it comes back.
   const bool trained = training() || has_trained_before();
-  if (!trained || stopping_ || reasons_.first_error || !end.killed) {
+  if (!trained || stopping_ || reasons_.first_error || reasons_.failure || !end.killed) {
     absl::Status outcome = reasons_.after_coordinator(end);
     return end.success && outcome.ok() ? end_once_all_left() : this->end(std::move(outcome));
   }

@@ -42,6 +42,14 @@ TEST_F(SupervisorTest, ARunThatComesBackStartsAKilledCoordinatorAgain) {
   EXPECT_EQ(left, 99);
 }
 
+TEST_F(SupervisorTest, ACoordinatorThatIsKilledAfterItSaidThatTheRunFailedIsNotStartedAgain) {
+  begin_to_train();
+  ends("server0", said(ExitReason::kRunFailed, "the disk is full"));
+  coordinator_ends(killed());
+  EXPECT_THAT(take_done(), IsEmpty());
+  EXPECT_EQ(outcome(), "the disk is full");
+}
+
 // A program may save its model after the job. The file should be whole.
 TEST_F(SupervisorTest, ProgramsMayGoOnAfterTheJob) {
   begin_to_train();
@@ -463,6 +471,18 @@ TEST_F(OtherHost, EndsWhereItsProcessesSawTheEndUnderAnotherLeader) {
               ElementsAre("another host has led the run to its end", "kill coordinator", "kill evaluator"));
   EXPECT_EQ(outcome(), "OK");
   EXPECT_TRUE(supervisor_->heard_of_end());
+}
+
+// The processes may hear of the failure before this host hears of the attempt that failed.
+TEST_F(OtherHost, StartsNoProcessForAnAttemptThatFailed) {
+  begin_elsewhere();
+  ends("server0", said(ExitReason::kRunFailed, "the shards differ"));
+  answer(2, false, {"server0"});
+  pass(seconds(15));
+  EXPECT_THAT(take_done(), IsEmpty());
+  for (const char* name : {"w0", "w1"}) ends(name, said(ExitReason::kRunFailed, "the shards differ"));
+  pass();
+  EXPECT_EQ(outcome(), "the shards differ");
 }
 
 TEST_F(OtherHost, AtOnceAllOfItsProcessesDie) {

@@ -30,7 +30,8 @@ void Supervisor::on(const TimePassed&) {
   if (!leads_ && !outcome_ && !stopping_ && !answers_.here() && failover_->wants_to_look(now_))
     put(LookAtFolder{failover_->run()});
   if (!leads_ && !outcome_ && members_.all_ended()) end(reasons_.as_heard(members_.all_taken()));
-  if (!outcome_ && !stopping_) {
+  // After the run has failed, nobody waits for the missing processes.
+  if (!outcome_ && !stopping_ && !reasons_.failure) {
     look_at_attempt();
     start_again_who_is_missed();
   }

@@ -11,8 +11,9 @@ absl::Status serve(Session& session, server::Server& server) {
     if (order->has_disconnect()) return wire::outcome_of_job(order->disconnect());
     const absl::Status status = server.take(*std::move(order));
     if (status.ok()) continue;
-    if (server.lost_host()) return absl::AbortedError(status.message());
-    return session.unless_disconnected(status);
+    // The server of the other host may have left because the run is over.
+    const bool comes_again = server.lost_host();
+    return session.unless_disconnected(comes_again ? absl::AbortedError(status.message()) : status);
   }
   return wire::coordinator_lost();
 }

@@ -128,10 +128,10 @@ void ServerProcess::work() {
 
 void ServerProcess::settle(const absl::Status& status) {
   if (status.ok()) return;
-  if (server_->lost_host()) return lost();
   failed_ = true;
   after(kDisconnectComes, [this, status, stream = stream_] {
     if (stream == nullptr || stream != stream_) return;
+    if (server_->lost_host()) return lost();
     end_session(false);
     end(status);
   });
