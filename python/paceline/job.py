@@ -115,7 +115,7 @@ class Job:
         self._stages: Stages | None = None
         if loss is not None and cuts is not None and self._loader is not None:
             self._stages = Stages(
-                model, inventory, memories, loss, cuts, self._whole_batch, self._bind_weights, device
+                model, inventory, memories, loss, cuts, self._whole_batch, self._bind_weights, device, session.recuts
             )
 
     # The program calls these.

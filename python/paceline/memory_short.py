@@ -21,20 +21,24 @@ def is_out_of_memory(error: BaseException) -> bool:
     return isinstance(error, RuntimeError) and "DefaultCPUAllocator: can't allocate memory" in str(error)
 
 
+def no_room(computing: Computing) -> str:
+    last = computing.end - 1
+    units = f"units {computing.begin} to {last}" if last > computing.begin else f"unit {last}"
+    return f"there is no room on this device for {units} with micro-batches of {computing.samples}"
+
+
 def way_out(error: BaseException, samples: int, computing: Computing | None) -> str:
     """samples: those in hand, if a whole model computes them at once; 0: none are."""
     if not is_out_of_memory(error):
         return ""
     if computing is not None:
-        last = computing.end - 1
-        units = f"units {computing.begin} to {last}" if last > computing.begin else f"unit {last}"
         smaller = (
             f"write --set micro_batch={computing.samples // 2}, "
             if computing.samples > 1
             else "one sample at a time is the least; "
         )
         return (
-            f"; there is no room on this device for {units} with micro-batches of {computing.samples}: {smaller}"
+            f"; {no_room(computing)}: {smaller}"
             "give this device fewer units in cuts, or, if the planner cuts, less memory_mb in its [[device]]"
         )
     if samples > 1:

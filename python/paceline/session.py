@@ -20,6 +20,7 @@ class Session:
     weights: str = "view"  # unless the program says otherwise
     settings: dict[str, Any] = field(default_factory=dict)
     stages: bool = False  # the job has stages
+    recuts: bool = False  # other stages may come later: one without memory says so
     on_host: int = 0  # the number among the devices of this host
     initial_weights: str = ""  # the file whose values frozen tensors have
     run_folder: str = ""  # if this process knows it
@@ -78,6 +79,7 @@ def _read_start(channel: Channel) -> Session:
         weights=str(start.get("weights") or "view"),
         settings=dict(start.get("settings") or {}),
         stages=bool(start.get("stages", False)),
+        recuts=bool(start.get("recuts", False)),
         on_host=int(start.get("on_host", 0)),
         initial_weights=str(start.get("initial_weights") or ""),
         run_folder=str(frozen.get("folder") or ""),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -15,12 +16,13 @@ from .binding import check_trainable, dense
 from .channel import Message
 from .cuts import Cuts, Loss
 from .errors import PacelineError
+from .failures import failure_of
 from .inventory import PARAMETER, STATISTIC, Inventory
 from .loading import Load, to_device
 from .measures import finite, number, weight_of
 from .measures import metrics as checked
 from .memories import Memories
-from .memory_short import Computing
+from .memory_short import Computing, is_out_of_memory, no_room
 from .micro_batches import Part, cut, scaled_at_end
 from .seeding import seed_step
 from .stage_forward import Ended, StageForward
@@ -85,6 +87,7 @@ class Stages:
         get: Callable[[Load], Any],
         bind: Callable[[Message, set[int]], None],
         device: torch.device,
+        recuts: bool = False,
     ) -> None:
         self._model = model
         self._inventory = inventory
@@ -94,16 +97,45 @@ class Stages:
         self._get = get
         self._bind = bind
         self._device = device
+        self._recuts = recuts
         modules = {one for block in cuts.seams.blocks for one in block.module.modules()}
         self._outside = [place for place in places_of(inventory.model, inventory) if not place.is_in(modules)]
         self._collecting: tuple[_Stage, int] | None = None
         self._collects_early = _collected_early(inventory, cuts, self._collect_one)
         self._parameters = [entry.tensor for entry in inventory.entries if entry.kind == PARAMETER]
         self._stages: dict[int, _Stage] = {}
+        self._out_of_memory: dict[int, Message] = {}  # the answer of each stage that was given up
         self.computing: Computing | None = None
 
     def serve(self, message: Message) -> Message | None:
         """The answer; None if the message wants none."""
+        name = int(message["stage"])
+        if message["type"] in ("stage", "leave"):
+            self._out_of_memory.pop(name, None)
+        if name in self._out_of_memory:  # the message was under way
+            return self._out_of_memory[name]
+        try:
+            return self._served(message)
+        except Exception as error:
+            if not self._recuts or self.computing is None or not is_out_of_memory(error):
+                raise
+            failure = failure_of(error)
+        said = {"type": "out_of_memory", "text": f"{failure.text}; {no_room(self.computing)}", "where": failure.where}
+        self._out_of_memory[name] = said
+        self._give_up(name)
+        return said
+
+    def _give_up(self, name: int) -> None:
+        """Sets the memory of this iteration free: the next stage may need it."""
+        self._stages.pop(name, None)
+        self.computing = None
+        for parameter in self._parameters:
+            parameter.grad = None
+        gc.collect()
+        if self._device.type == "cuda":
+            torch.cuda.empty_cache()
+
+    def _served(self, message: Message) -> Message | None:
         kind, name = message["type"], int(message["stage"])
         if kind == "stage":
             self._stages[name] = self._started(message)
@@ -133,9 +165,10 @@ class Stages:
         units = self._cuts.units[begin:end]
         self._stages.pop(int(message["stage"]), None)
         weights = self._cuts.weights(begin, end)
+        parts = cut(tuple(int(index) for index in message["samples"]), message["micro_batch"])
+        self.computing = Computing(begin, end, len(parts[0]))
         self._bind(message, weights.union(*(self._cuts.weights(one.begin, one.end) for one in self._stages.values())))
         own = sorted(index for unit in units for index in unit.tensors)
-        parts = cut(tuple(int(index) for index in message["samples"]), message["micro_batch"])
         return _Stage(
             begin=begin,
             end=end,

@@ -275,3 +275,62 @@ def test_a_program_is_cut_again_while_it_trains(tmp_path: Path, more: list[str])
     # Other cuts and shares add up the same gradients in another order.
     assert disturbed == pytest.approx(undisturbed, rel=1e-4)
     assert undisturbed[-1] < undisturbed[0]
+
+
+# A block keeps 400 MB between its passes, which the plan knows nothing of, and nobody touches.
+LARGE_BLOCKS = """
+    import resource
+    import torch
+
+    class Kept(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(torch.empty(100_000_000, device=x.device))
+            return x.clone()
+        @staticmethod
+        def backward(ctx, gradient):
+            return gradient
+
+    limited = False
+    def limit():
+        global limited
+        if limited:
+            return
+        limited = True
+        pages = int(open("/proc/self/statm").read().split()[0])
+        limit = pages * resource.getpagesize() + ROOM * 1_000_000
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+""" + FOUR_BLOCKS.replace("torch.tanh(self.linear(x))", "Kept.apply(torch.tanh(self.linear(x)))").replace(
+    "return F.cross_entropy(model(batch[0]), batch[1])",
+    "limit()\n        return F.cross_entropy(model(batch[0]), batch[1])",
+)
+# The faster device gets three of the four blocks.
+FAST_AND_SLOW = (
+    "[evaluate]\nenabled = false\n"
+    + "".join(f"[[device]]\nbatch = 12\npace_ms = {pace}\nmemory_mb = 0.7\n" for pace in (10, 40))
+    + 4 * "[[layer]]\nwork_ms = 1\nparameter_kb = 100\noutput_kb = 1\n"
+)
+
+
+def run_with_room_of(megabytes: int, folder: Path) -> subprocess.CompletedProcess[str]:
+    """A run whose stages have so much memory each beside what their processes begin with."""
+    program = LARGE_BLOCKS.replace("ROOM", str(megabytes))
+    return paceline(
+        folder, "train", write_job(folder, program, FAST_AND_SLOW, "parallel = 'joint'\nmicro_batch = 24\n")
+    )
+
+
+def test_a_stage_without_memory_is_cut_smaller_and_no_sample_is_lost(tmp_path: Path) -> None:
+    ended = run_with_room_of(1000, tmp_path / "run")
+    assert ended.returncode == 0, ended.stderr
+    assert "there is no room on this device for units 0 to 2" in ended.stderr
+    assert "re-planned: " in ended.stderr and "(a device has less memory than its stage needs)" in ended.stderr
+    assert "2,880 of 2,880 samples" in ended.stdout
+    replayed = paceline(tmp_path / "run", "replay", str(only_run(tmp_path / "run")))
+    assert replayed.returncode == 0, replayed.stderr
+
+
+def test_a_model_that_fits_in_no_cut_ends_in_one_line(tmp_path: Path) -> None:
+    ended = run_with_room_of(300, tmp_path / "run")
+    assert ended.returncode == 2, ended.stderr
+    assert "no way to cut the model fits into the memory of the 2 devices" in ended.stderr

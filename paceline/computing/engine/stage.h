@@ -49,8 +49,8 @@ class Stage {
   virtual absl::Status prepare(const Batch& batch) = 0;
   // An iteration begins, on the batch that was prepared last where this stage needs one: one pointer a tensor
   // of layout() each, valid until the next one begins. What is left of an iteration before is forgotten, so
-  // one may be given up at any point. Cancelled, here and below, if `keep_going` says no while the stage
-  // waits for another process.
+  // one may be given up at any point. Errors, here and below: Cancelled if `keep_going` says no while the stage
+  // waits for another process; ResourceExhausted if the device has no memory for it, and then the iteration is given up.
   virtual absl::Status start(std::span<const float* const> weights, std::span<float* const> gradients,
                              std::int64_t samples, std::int64_t micro_batch, std::uint64_t seed,
                              const KeepGoing& keep_going) = 0;

@@ -237,6 +237,11 @@ absl::StatusOr<std::optional<engine::TooFew>> too_few_of(const json& message) {
   return few;
 }
 
+OutOfMemory out_of_memory(const json& message) {
+  return {store::printable(text_of(message, "text"), store::kLongestError),
+          store::printable(text_of(message, "where"), store::kLongestError)};
+}
+
 absl::StatusOr<Failed> failed(const json& message) {
   Failed failed{store::printable(text_of(message, "text"), store::kLongestError),
                 store::printable(text_of(message, "where"), store::kLongestError),
@@ -254,6 +259,7 @@ std::string line_of(const StartMessage& message) {
              {"name", message.name},     {"on_host", message.on_host}, {"devices", message.devices},
              {"seed", message.seed},     {"threads", message.threads}, {"weights", message.weights},
              {"stages", message.stages}, {"settings", settings}};
+  if (message.recuts) start["recuts"] = true;
   if (!message.initial_weights.empty()) start["initial_weights"] = message.initial_weights;
   if (!message.host_folder.empty()) start["host_folder"] = message.host_folder;
   if (!message.run_folder.empty())
@@ -388,6 +394,7 @@ absl::StatusOr<Answer> parse_answer(const std::string& text) {
   if (type == "done") return Done{};
   if (type == "stepped") return stepped(*parsed);
   if (type == "passed") return passed(*parsed);
+  if (type == "out_of_memory") return out_of_memory(*parsed);
   if (type == "finished") return finished(*parsed);
   if (type == "evaluated") return evaluated(*parsed);
   if (type == "error") return failed(*parsed);

@@ -46,7 +46,8 @@ struct StartMessage {
   std::uint64_t seed = 1;
   int threads = 1;
   std::string weights = "view";
-  bool stages = false;               // the job has stages: the model is to say where it can be cut
+  bool stages = false;  // the job has stages: the model is to say where it can be cut
+  bool recuts = false;  // other stages may come later: one without memory is to say so, and not to fail
   std::string initial_weights = {};  // the file of model.weights; frozen tensors have its values
   std::string run_folder = {};       // empty: this process does not know it
   std::string host_folder =
@@ -167,6 +168,11 @@ struct Passed {
   std::int64_t bytes = 0;  // size of the message in the stage's memory `out`
   double loss = 0;         // result of the last stage's forward pass
 };
+// The device has no memory for the stage.
+struct OutOfMemory {
+  std::string text;   // one line
+  std::string where;  // FILE:LINE; may be empty
+};
 struct Finished {
   engine::StageResult result;
   std::vector<engine::ShardLength> lengths = {};
@@ -181,7 +187,7 @@ struct Failed {
   std::optional<engine::TooFew> too_few{};
 };
 
-using Answer = std::variant<Model, Done, Stepped, Passed, Finished, Evaluated, Failed>;
+using Answer = std::variant<Model, Done, Stepped, Passed, OutOfMemory, Finished, Evaluated, Failed>;
 
 // Errors: DataLoss, in words that fit after "the program ".
 absl::StatusOr<Answer> parse_answer(const std::string& line);

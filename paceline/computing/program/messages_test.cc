@@ -243,6 +243,12 @@ TEST(Start, HasEachKeyInItsPlace) {
       "\n");
 }
 
+TEST(Start, SaysThatOtherStagesMayCome) {
+  StartMessage message;
+  message.recuts = true;
+  EXPECT_THAT(line_of(message), HasSubstr(R"("recuts":true)"));
+}
+
 // So that the job file has them as a person would write them.
 TEST(Answers, AModelAsksInToml) {
   const auto answer =
@@ -329,6 +335,13 @@ TEST(Answers, WhatWentWrongIsToldInFull) {
   const auto answer = parse_answer(R"({"type":"error","text":")" + text + R"(","where":"train.py:3"})");
   ASSERT_TRUE(answer.ok()) << answer.status();
   EXPECT_EQ(std::get<Failed>(*answer).text, text);
+}
+
+TEST(Answers, AStageMaySayThatItHasNoMemory) {
+  const auto answer = parse_answer(R"({"type":"out_of_memory","text":"no\nroom","where":"train.py:3"})");
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_EQ(std::get<OutOfMemory>(*answer).where, "train.py:3");
+  EXPECT_THAT(std::get<OutOfMemory>(*answer).text, testing::Not(HasSubstr("\n"))) << "it is one line";
 }
 
 TEST(Answers, AnErrorMaySayThatItsBatchHadTooFewSamples) {

@@ -91,6 +91,7 @@ StartOptions start_options(const config::JobConfig& job, Role role, const std::s
                    .threads = threads,
                    .weights = job.program->weights,
                    .stages = job.parallel.of_stages(),
+                   .recuts = job.parallel.mode == config::Parallel::kJoint,
                    .initial_weights = role == Role::kProbe ? "" : job.initial_weights,
                    .keep_frozen = job.keep_frozen,
                    .settings = {{"batch", mean_batch(job)}, {"epochs", job.epochs}}};

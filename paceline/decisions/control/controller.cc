@@ -230,16 +230,27 @@ absl::Status Controller::on(Time, const DeviceJoined& fact, std::vector<Order>&)
   return replanner_ == nullptr ? absl::OkStatus() : replanner_->joined(fact);
 }
 
-// The others finish the batch, if there are any.
 absl::Status Controller::on(Time at, const DeviceLeft& fact, std::vector<Order>& orders) {
   if (replanner_ == nullptr) return absl::OkStatus();
   PACELINE_RETURN_IF_ERROR(replanner_->left(fact));
+  end_batch_without_it(at, orders);
+  return absl::OkStatus();
+}
+
+absl::Status Controller::on(Time at, const DeviceOutOfMemory& fact, std::vector<Order>& orders) {
+  if (replanner_ == nullptr) return absl::OkStatus();
+  PACELINE_RETURN_IF_ERROR(replanner_->out_of_memory(fact));
+  end_batch_without_it(at, orders);
+  return absl::OkStatus();
+}
+
+// The others finish the batch, if there are any.
+void Controller::end_batch_without_it(Time at, std::vector<Order>& orders) {
   if (replanner_->nobody_is_here()) {
     replanner_->give_up_batch(at, orders);
   } else if (replanner_->batch_is_over()) {
     replanner_->end_batch(at, orders);
   }
-  return absl::OkStatus();
 }
 
 absl::Status Controller::on(Time, const LinkMeasured& fact, std::vector<Order>&) {

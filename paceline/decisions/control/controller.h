@@ -83,7 +83,7 @@ class Controller {
   std::optional<planner::Plan> plan() const;
   // Whether the samples of the replica's iteration can be part of a lease of at least `least` samples, if it leaves.
   bool could_be_larger(ReplicaId replica, std::int64_t least) const;
-  // Whether the plan may become another one: DeviceJoined, DeviceLeft and LinkMeasured are to be told.
+  // Whether the plan may become another one: DeviceJoined, DeviceLeft, DeviceOutOfMemory and LinkMeasured are to be told.
   bool plans_anew() const { return replanner_ != nullptr && replanner_->plans_anew(); }
   // Whether an ordered search for a plan has not been answered yet.
   bool searching() const { return replanner_ != nullptr && replanner_->searching(); }
@@ -118,6 +118,7 @@ class Controller {
   absl::Status on(Time at, const CommitComplete& fact, std::vector<Order>& orders);
   absl::Status on(Time at, const DeviceJoined& fact, std::vector<Order>& orders);
   absl::Status on(Time at, const DeviceLeft& fact, std::vector<Order>& orders);
+  absl::Status on(Time at, const DeviceOutOfMemory& fact, std::vector<Order>& orders);
   absl::Status on(Time at, const LinkMeasured& fact, std::vector<Order>& orders);
   absl::Status on(Time at, const PlanSearched& fact, std::vector<Order>& orders);
 
@@ -135,6 +136,8 @@ class Controller {
   // There are no samples for it now.
   void park(Time at, ReplicaId replica, std::vector<Order>& orders);
   // For a planned run: the iteration is part of a batch, and may end the batch.
+  // A replica is gone, and one of its devices cannot compute in this batch.
+  void end_batch_without_it(Time at, std::vector<Order>& orders);
   void count_in_batch(Time at, const ReplicaReady& fact, std::int64_t samples, std::vector<Order>& orders);
   // If a planner decides how many samples each replica gets, the replicas get them from their next release
   // on.

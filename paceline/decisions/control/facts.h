@@ -80,6 +80,10 @@ struct DeviceJoined {
 struct DeviceLeft {
   std::int32_t device = 0;
 };
+// The device had no memory for its stage of the plan in use. Its replica has left, and it stays.
+struct DeviceOutOfMemory {
+  std::int32_t device = 0;
+};
 
 // A measurement of the link from one host to another. It does not change the plan at once: it counts at the
 // end of the batch.
@@ -99,7 +103,7 @@ struct PlanSearched {
 struct Fact {
   Time at;
   std::variant<ReplicaJoined, ReplicaLeft, ReplicaReady, TimerRang, StopAsked, CommitComplete, DeviceJoined,
-               DeviceLeft, LinkMeasured, PlanSearched>
+               DeviceLeft, DeviceOutOfMemory, LinkMeasured, PlanSearched>
       what;
 };
 

@@ -51,6 +51,7 @@ Complaint Observer::take_in(const Fact& fact) {
                         [&](const CommitComplete&) -> Complaint { return {}; },
                         [&](const DeviceJoined&) -> Complaint { return {}; },
                         [&](const DeviceLeft&) -> Complaint { return {}; },
+                        [&](const DeviceOutOfMemory&) -> Complaint { return {}; },
                         [&](const LinkMeasured&) -> Complaint { return {}; },
                         [&](const PlanSearched&) -> Complaint { return {}; },
                         [&](const StopAsked&) -> Complaint {

@@ -148,6 +148,13 @@ absl::Status Replanner::left(const DeviceLeft& fact) {
   return absl::OkStatus();
 }
 
+absl::Status Replanner::out_of_memory(const DeviceOutOfMemory& fact) {
+  PACELINE_RETURN_IF_ERROR(check_device(fact.device));
+  batch_.out_of_memory.push_back(fact.device);
+  torn_ = true;
+  return absl::OkStatus();
+}
+
 // All devices of a host share its links. To the planner a link is alike both ways: what it takes there and
 // back is twice the mean of both.
 absl::Status Replanner::measured(const LinkMeasured& fact) {
@@ -296,7 +303,7 @@ std::optional<Spending> Replanner::spent(double batch_ms) {
 
 void Replanner::decide(Time at, std::vector<Order>& orders) {
   const planner::Decision decision = planner_.decide();
-  if (!changes_replicas(decision.kind)) return;
+  if (!std::exchange(torn_, false) && !changes_replicas(decision.kind)) return;
   // The old replicas' stage times of this batch are of no use to judge the new plan by.
   batch_.stages.clear();
   const planner::BatchObservation kept = batch_;

@@ -74,6 +74,7 @@ class Replanner {
   // Errors: InvalidArgument when there is no such device.
   absl::Status joined(const DeviceJoined& fact);
   absl::Status left(const DeviceLeft& fact);
+  absl::Status out_of_memory(const DeviceOutOfMemory& fact);
   // Does nothing for hosts without a device. Errors: InvalidArgument when it cannot be.
   absl::Status measured(const LinkMeasured& fact);
 
@@ -91,8 +92,10 @@ class Replanner {
         prices_(options.prices),
         micro_batch_(options.plan.micro_batch) {}
   absl::Status check_device(std::int32_t device) const;
-  // Whether devices have come or gone since the last batch, and the planner does not know that yet.
-  bool news_of_devices() const { return !batch_.joined.empty() || !batch_.left.empty(); }
+  // Whether devices have come, gone or run out of memory since the last batch, and the planner does not know that yet.
+  bool news_of_devices() const {
+    return !batch_.joined.empty() || !batch_.left.empty() || !batch_.out_of_memory.empty();
+  }
   BatchDone measured(Time at) const;
   void begin_batch(Time at);
   void look_or_decide(Time at, std::vector<Order>& orders);
@@ -114,6 +117,7 @@ class Replanner {
   Duration slowest_{0};
   std::optional<Time> began_;  // when this batch began: at the end of the previous one
   bool changed_ = false;       // the plan changed when this batch began
+  bool torn_ = false;          // a replica left for want of memory: it, or others, are to be formed
   bool searching_ = false;     // a search is ordered, and has not been answered
 };
 

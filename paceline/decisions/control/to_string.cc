@@ -30,6 +30,9 @@ std::string text(const LinkMeasured& fact) {
                      fact.bytes, fact.from, fact.to, to_seconds(fact.took) * 1e3);
 }
 std::string text(const DeviceLeft& fact) { return fmt::format("device {} leaves", fact.device); }
+std::string text(const DeviceOutOfMemory& fact) {
+  return fmt::format("device {} has no memory for its stage", fact.device);
+}
 std::string text(const planner::Plan& plan) {
   std::string line = fmt::format("micro-batches of {}", plan.micro_batch);
   for (const planner::PlannedReplica& replica : plan.replicas) {

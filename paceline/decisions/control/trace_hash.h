@@ -65,9 +65,10 @@ class TraceHash final : public RunListener {
   template <class What>
   static constexpr bool of_planning() {
     return std::is_same_v<What, DeviceJoined> || std::is_same_v<What, DeviceLeft> ||
-           std::is_same_v<What, LinkMeasured> || std::is_same_v<What, PlanSearched> ||
-           std::is_same_v<What, SearchPlan> || std::is_same_v<What, PlanAdopted> ||
-           std::is_same_v<What, NoPlan> || std::is_same_v<What, BatchDone>;
+           std::is_same_v<What, DeviceOutOfMemory> || std::is_same_v<What, LinkMeasured> ||
+           std::is_same_v<What, PlanSearched> || std::is_same_v<What, SearchPlan> ||
+           std::is_same_v<What, PlanAdopted> || std::is_same_v<What, NoPlan> ||
+           std::is_same_v<What, BatchDone>;
   }
 
   std::uint64_t state_ = 0;

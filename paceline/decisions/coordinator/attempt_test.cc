@@ -1374,6 +1374,57 @@ TEST_F(AnotherAttempt, TrainsWhileAPlanIsSearched) {
   EXPECT_THAT(world_->news, testing::ElementsAre(testing::StartsWith("re-planned: ")));
 }
 
+// Its replica leaves, and the next plan gives it a smaller stage.
+TEST_F(AttemptTest, AWorkerWithoutMemoryForItsStageGetsAnotherOne) {
+  start(
+      "epochs = 100\nparallel = \"joint\"\nmicro_batch = 2\n[[device]]\ncount = 2\nmemory_mb = 0.7\n"
+      "[[layer]]\ncount = 4\nwork_ms = 1\nparameter_kb = 100\noutput_kb = 1\n"
+      "[[pipeline]]\ndevices = [\"w0\", \"w1\"]\ncuts = [3]\nsamples = 16\n");
+  const auto first = worker("w0"), second = worker("w1");
+  first->say(attached("path"));
+  second->say(attached("path of w1"));
+  const auto serving = server(0);
+  begin_serving(*serving);
+  WorkerMessage message;
+  as<WorkerJoined>(message);
+  for (const auto* one : {&first, &second}) {
+    (*one)->next<Boards>();
+    (*one)->say(message);
+  }
+  EXPECT_EQ(first->next<Role>().cuts, std::vector<std::int32_t>{3});
+  as<RoleTaken>(message) = {.replica = ReplicaId(0), .next_paths = {"channel"}};
+  first->say(message);
+  second->next<Role>();
+  as<RoleTaken>(message) = {.replica = ReplicaId(0)};
+  second->say(message);
+  serving->say(mapped(told_of_gradient(*serving)));
+  EXPECT_EQ(first->next<BeginIteration>().release.clock, Clock(1));
+  as<OutOfMemory>(message) = {ReplicaId(0), "train.py:3: no room for units 0 to 2"};
+  world_->searches_at_once = true;
+  first->say(message);
+  EXPECT_EQ(second->next<Dissolve>().replica.value(), 0);
+  EXPECT_THAT(world_->news,
+              testing::ElementsAre(
+                  HasSubstr("w0: train.py:3: no room for units 0 to 2. The planner looks for stages"),
+                  testing::StartsWith("re-planned: ")));
+  EXPECT_LT(first->next<Role>().cuts.front(), 3);
+  first->say(message);
+  EXPECT_EQ(world_->news.size(), 2u) << "it is about a stage that it does not have any more";
+}
+
+TEST_F(AttemptTest, AWorkerWithoutMemoryIsSentAwayIfThePlanStays) {
+  start("epochs = 100\n");
+  const auto first = worker("w0");
+  first->say(attached("path"));
+  const auto serving = server(0);
+  begin_serving(*serving);
+  join(*first, *serving);
+  WorkerMessage message;
+  as<OutOfMemory>(message) = {ReplicaId(0), "no room"};
+  first->say(message);
+  EXPECT_EQ(first->disconnect().why, "no room");
+}
+
 // The planner has heard of a device that its plan does without.
 TEST_F(AnotherAttempt, TellsThePlannerOfADeviceThatWentBeforeTheStart) {
   start_again(

@@ -137,6 +137,13 @@ struct WorkerReady {
   friend bool operator==(const WorkerReady&, const WorkerReady&) = default;
 };
 
+// Its device had no memory for its stage of this replica. The worker waits for another role.
+struct OutOfMemory {
+  ReplicaId replica{};
+  std::string why;
+  friend bool operator==(const OutOfMemory&, const OutOfMemory&) = default;
+};
+
 // Its program failed because its batch was so small. The answer is a disconnect: `again` if its samples can be part of
 // a larger batch.
 struct TooFew {
@@ -152,7 +159,7 @@ struct TookLast {
 
 // Nothing: a message that this version does not know.
 using WorkerMessage = std::variant<std::monostate, WorkerHello, WorkerAttached, WorkerJoined, WorkerReady,
-                                   Heartbeat, RoleTaken, TooFew, TookLast, Unreadable>;
+                                   Heartbeat, RoleTaken, OutOfMemory, TooFew, TookLast, Unreadable>;
 
 // ---- Servers
 

@@ -62,6 +62,7 @@ absl::Status WorkerMembership::on_message(Worker& worker, const WorkerMessage& m
                         [&](const WorkerJoined&) { return on_joined(worker); },
                         [&](const RoleTaken& taken) { return on_role_taken(worker, taken); },
                         [&](const WorkerReady& ready) { return on_ready(worker, ready); },
+                        [&](const OutOfMemory& said) { return on_out_of_memory(worker, said); },
                         [&](const TooFew& said) { return on_too_few(worker, said); },
                         [&](const TookLast&) {
                           worker.takes_last = false;
@@ -207,6 +208,21 @@ HostRank WorkerMembership::rank_of(const Worker& worker) const {
   const std::vector<HostRank>& ranks = options_.job.ranks;
   const auto place = static_cast<std::size_t>(worker.host.value());
   return place < ranks.size() ? ranks[place] : HostRank(worker.host.value());
+}
+
+// The planner takes the device's memory for smaller, and gives it another stage.
+absl::Status WorkerMembership::on_out_of_memory(const Worker& worker, const OutOfMemory& said) {
+  const std::string why = printable(said.why, kLongestError);
+  if (!course_.plans_anew()) return absl::ResourceExhaustedError(why);
+  const bool current = worker.replica && *worker.replica == said.replica && course_.training();
+  if (!current) return absl::OkStatus();
+  out_.tell_and_remember(
+      fmt::format("{}: {}. The planner looks for stages that need less memory there", worker.name, why));
+  const DevicePlace device = worker.device;
+  leave(replicas_.dissolve(said.replica), fmt::format("{} has no memory for its stage", worker.name));
+  follow_plans();
+  if (course_.open()) tell(control::DeviceOutOfMemory{device.value()});
+  return absl::OkStatus();
 }
 
 absl::Status WorkerMembership::on_too_few(const Worker& worker, const TooFew& said) {

@@ -74,6 +74,7 @@ class WorkerMembership {
   absl::Status on_role_taken(Worker& worker, const RoleTaken& taken);
   absl::Status on_ready(const Worker& worker, const WorkerReady& ready);
   // An error: larger batches would not help, and the worker is sent away.
+  absl::Status on_out_of_memory(const Worker& worker, const OutOfMemory& said);
   absl::Status on_too_few(const Worker& worker, const TooFew& said);
   absl::Status learn_job(const WorkerAttached& attached);
   HostRank rank_of(const Worker& worker) const;
@@ -93,6 +94,8 @@ class WorkerMembership {
              std::optional<std::int64_t> least_batch = std::nullopt);
 
   void follow_plans();
+  // Forms the replicas of the plan whose workers are all free.
+  void form_missing();
   void follow(const control::PlanAdopted& adopted);
   void follow(const control::NoPlan& none) { course_.stop_without_plan(none.why); }
   void begin_with_those_here();

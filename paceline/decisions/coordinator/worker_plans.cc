@@ -29,17 +29,23 @@ void WorkerMembership::follow_plans() {
 
 // A replica that was just released gives its samples back: it has hardly begun.
 void WorkerMembership::follow(const control::PlanAdopted& adopted) {
-  if (planner::same_stages(adopted.plan, replicas_.plan())) return;
+  // A replica that left for want of memory comes again with fewer samples.
+  if (planner::same_stages(adopted.plan, replicas_.plan())) return form_missing();
   const std::string why = "re-planned: " + adopted.why;
   while (!replicas_.all().empty()) leave(replicas_.dissolve(replicas_.all().begin()->first), why);
   if (!course_.open()) return;
   replicas_.follow(adopted.plan);
+  form_missing();
+  out_.tell_and_remember(adopted.line);
+}
+
+void WorkerMembership::form_missing() {
   for (const planner::PlannedReplica& planned : replicas_.plan().replicas) {
     const Worker* worker = workers_.at(DevicePlace(planned.devices.front()));
-    const LiveReplica* replica = worker == nullptr ? nullptr : replicas_.form(*worker, workers_);
+    if (worker == nullptr || worker->replica) continue;
+    const LiveReplica* replica = replicas_.form(*worker, workers_);
     if (replica != nullptr) give_role(*replica);
   }
-  out_.tell_and_remember(adopted.line);
 }
 
 void WorkerMembership::give_up_without_replicas(SteadyTime::duration listened) {

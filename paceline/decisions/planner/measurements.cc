@@ -7,6 +7,9 @@
 namespace paceline::planner {
 
 namespace {
+// A stage needed more than its device has, and nobody knows by how much.
+constexpr double kLessMemory = 0.9;
+
 std::int64_t micro_batch_of(const StageObservation& stage) {
   const std::int64_t micros = std::max<std::int64_t>(1, stage.micro_batches);
   return (stage.samples + micros - 1) / micros;
@@ -121,6 +124,24 @@ std::vector<std::int32_t> Measurements::apply_membership(const BatchObservation&
   set(observation.joined, true);
   set(observation.left, false);
   return changed;
+}
+
+bool Measurements::lower_memory(const BatchObservation& observation, const Plan& plan) {
+  if (observation.out_of_memory.empty()) return false;
+  const Forecast forecast = CostModel(problem_).forecast(plan);
+  bool any = false;
+  for (std::size_t r = 0; r < plan.replicas.size(); ++r) {
+    const std::vector<std::int32_t>& devices = plan.replicas[r].devices;
+    for (std::size_t i = 0; i < devices.size(); ++i) {
+      const auto& out = observation.out_of_memory;
+      if (std::find(out.begin(), out.end(), devices[i]) == out.end()) continue;
+      std::int64_t& bytes = problem_.cluster.devices[static_cast<std::size_t>(devices[i])].memory_bytes;
+      const auto needed = static_cast<double>(forecast.replicas[r].memory[i].total());
+      bytes = std::min(bytes, static_cast<std::int64_t>(kLessMemory * needed));
+      any = true;
+    }
+  }
+  return any;
 }
 
 }  // namespace paceline::planner

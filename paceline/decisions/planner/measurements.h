@@ -41,7 +41,8 @@ struct BatchObservation {
   std::vector<StageObservation> stages;
   std::vector<LinkObservation> links;
   std::vector<PriceObservation> prices;
-  std::vector<std::int32_t> joined, left;  // devices, since the last batch
+  std::vector<std::int32_t> joined, left;   // devices, since the last batch
+  std::vector<std::int32_t> out_of_memory;  // devices that had no memory for their stages of the plan
 };
 
 class Measurements {
@@ -54,6 +55,10 @@ class Measurements {
   void add(const BatchObservation& observation, const Plan& plan);
   // Takes in the devices that came or left. Returns those whose presence changed.
   std::vector<std::int32_t> apply_membership(const BatchObservation& observation);
+
+  // Takes the devices that had no memory for their stages of `plan` for smaller than what these stages need. Returns
+  // whether any is.
+  bool lower_memory(const BatchObservation& observation, const Plan& plan);
 
   // The problem with everything as it was last measured.
   const Problem& problem() const { return problem_; }

@@ -116,6 +116,7 @@ void OnlinePlanner::count_batch(const CostModel& model, const BatchObservation& 
 void OnlinePlanner::observe(const BatchObservation& observation) {
   count_batch(CostModel(measured()), observation);
   measurements_.add(observation, plan_);
+  lowered_memory_ |= measurements_.lower_memory(observation, plan_);
   notice_membership(observation);
   if (!usable(plan_)) {
     // No batch can be done with it, so nothing is weighed up.
@@ -193,7 +194,9 @@ Decision OnlinePlanner::replace_unusable(const Evaluator& evaluator) {
   }
   if (best == nullptr)
     return {DecisionKind::kKeep, plan_, predicted_ms_, 0, "no plan without it is known yet"};
-  return adopt(evaluator, *best, DecisionKind::kGroups, false, "a device of the plan has left");
+  return adopt(
+      evaluator, *best, DecisionKind::kGroups, false,
+      all_here(plan_) ? "a device has less memory than its stage needs" : "a device of the plan has left");
 }
 
 void OnlinePlanner::remember(const Plan& plan) {
@@ -208,6 +211,13 @@ bool OnlinePlanner::banned(const Plan& plan) const {
 }
 
 bool OnlinePlanner::usable(const Plan& plan) const {
+  if (!lowered_memory_ || !all_here(plan)) return all_here(plan);
+  const CostModel model(measured());
+  Plan assigned = plan;
+  return Evaluator(model, goal()).assign(assigned, true).possible();
+}
+
+bool OnlinePlanner::all_here(const Plan& plan) const {
   for (const PlannedReplica& replica : plan.replicas) {
     for (const std::int32_t n : replica.devices) {
       if (!measured().cluster.devices[static_cast<std::size_t>(n)].present) return false;

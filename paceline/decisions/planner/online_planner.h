@@ -13,7 +13,8 @@
 // where the holding time is learnt: how long the states of devices have lasted so far, the least over devices
 // that changed since the last adoption. So a device that flips every few batches causes no migration. An
 // adopted plan is on trial for a few batches; if they take longer than the old plan would have, it is rolled
-// back and left alone for a while. Only a plan whose device has left is replaced at once.
+// back and left alone for a while. Only a plan whose device has left, or has too little memory for it, is
+// replaced at once.
 //
 // Invariant: current() passes CostModel::check for the measured cluster.
 #pragma once
@@ -113,6 +114,8 @@ class OnlinePlanner {
   Goal goal() const { return Goal::weighed(queues_, measured().budgets, options_.v); }
   void remember(const Plan& plan);
   bool banned(const Plan& plan) const;
+  bool all_here(const Plan& plan) const;
+  // All its devices are here, and their memory holds it.
   bool usable(const Plan& plan) const;
   Decision choose(const Evaluator& evaluator);
   Decision replace_unusable(const Evaluator& evaluator);
@@ -130,6 +133,7 @@ class OnlinePlanner {
   std::vector<double> reference_;  // slowness at its last change
   std::vector<HoldTime> holds_;    // indexed by device
   HoldTime plan_hold_;
+  bool lowered_memory_ = false;                 // a plan that was possible may not be any more
   bool groups_due_ = false, cuts_due_ = false;  // something changed that no search has looked at yet
   std::vector<Plan> list_;                      // the latest last
   std::vector<Banned> banned_;

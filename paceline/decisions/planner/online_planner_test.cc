@@ -102,6 +102,39 @@ TEST(OnlinePlanner, GoesOnWithAPlanThatIsInUse) {
   EXPECT_FALSE(OnlinePlanner::from(problem, {}, too_large).ok());
 }
 
+// The planner only hears that a device has less than its stage needs.
+TEST(OnlinePlanner, GivesADeviceWithoutMemoryASmallerStage) {
+  const Problem problem = small_cluster();
+  auto planner = OnlinePlanner::create(problem, {});
+  ASSERT_TRUE(planner.ok());
+  const auto bytes_of = [&](std::int32_t device) {
+    std::int64_t bytes = 0;
+    const Forecast forecast = CostModel(planner->measured()).forecast(planner->current());
+    for (std::size_t r = 0; r < forecast.replicas.size(); ++r) {
+      const std::vector<std::int32_t>& devices = planner->current().replicas[r].devices;
+      for (std::size_t i = 0; i < devices.size(); ++i)
+        if (devices[i] == device) bytes = forecast.replicas[r].memory[i].total();
+    }
+    return bytes;
+  };
+  std::int64_t needed = bytes_of(1);
+  int times = 0;
+  absl::StatusOr<Decision> decision = Decision{};
+  while (needed > 0 && times < 30) {
+    BatchObservation seen = observe(problem, planner->current());
+    seen.out_of_memory = {1};
+    decision = planner->after_batch(seen);
+    if (!decision.ok()) break;
+    ++times;
+    EXPECT_TRUE(CostModel(planner->measured()).check(planner->current()).ok());
+    EXPECT_LE(bytes_of(1), 0.9 * static_cast<double>(needed));
+    needed = bytes_of(1);
+  }
+  EXPECT_GE(times, 1);
+  EXPECT_TRUE(needed == 0 || absl::IsResourceExhausted(decision.status())) << decision.status();
+  EXPECT_EQ(play_online(*planner, 0, [&](int) { return problem; }).changes, 0);
+}
+
 TEST(OnlinePlanner, FollowsADeviceThatStaysSlow) {
   const Problem problem = small_cluster();
   const Problem after = slower(problem, 1, 3);

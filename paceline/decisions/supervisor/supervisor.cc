@@ -271,7 +271,8 @@ void Supervisor::on(const NotAnswered& no) {
 }
 
 void Supervisor::on(const FolderSeen& folder) {
-  if (leads_ || outcome_ || ending_) return;
+  // After a failure that a process here has heard of, this host waits for the others to hear it.
+  if (leads_ || outcome_ || ending_ || reasons_.failure) return;
   const LeaderFailover::Step step = failover_->look(folder.seen, now_);
   if (const auto* other = std::get_if<LeaderFailover::Follow>(&step)) {
     tell(fmt::format("host {} leads the run, from {}", other->leader.host, other->leader.address));

@@ -473,6 +473,18 @@ TEST_F(OtherHost, EndsWhereItsProcessesSawTheEndUnderAnotherLeader) {
   EXPECT_TRUE(supervisor_->heard_of_end());
 }
 
+// The coordinator has ended, and a program here takes its time to end. The folder does not say how the run ended.
+TEST_F(OtherHost, ARunThatFailedIsNoSuccessWhileAProgramStillEnds) {
+  begin_elsewhere();
+  folder_ = {{{HostRank(0), "10.0.0.1:1"}}, false, true};
+  for (const char* name : {"server0", "w0"}) ends(name, said(ExitReason::kRunFailed, "the disk is full"));
+  for (int i = 0; i < 20; ++i) pass(seconds(1));
+  EXPECT_EQ(outcome(), "none");
+  ends("w1", said(ExitReason::kRunFailed, "the disk is full"));
+  pass();
+  EXPECT_EQ(outcome(), "the disk is full");
+}
+
 // The processes may hear of the failure before this host hears of the attempt that failed.
 TEST_F(OtherHost, StartsNoProcessForAnAttemptThatFailed) {
   begin_elsewhere();

@@ -496,6 +496,35 @@ TEST(Replanner, PlansAroundADeviceThatLeftWhenTheOtherReplicasLeaveToo) {
   EXPECT_TRUE(controller.searching());
 }
 
+// Its replica has left, and nobody is here to end the batch.
+TEST(Replanner, LooksForSmallerStagesWhenADeviceHasNoMemory) {
+  const JobConfig planned = job("");
+  control::Controller controller(controller_config(planned, 1000), policy::make_policy(planned.policy),
+                                 replanner_of(planned).value());
+  std::vector<control::Order> orders;
+  const auto tell = [&](decltype(control::Fact::what) what) {
+    orders.clear();
+    EXPECT_TRUE(controller.handle({Time{}, std::move(what)}, orders).ok());
+  };
+  const planner::Plan before = planned.parallel.plan;
+  for (int device = 0; device < 2; ++device) tell(control::DeviceJoined{device});
+  tell(control::ReplicaJoined{ReplicaId(0), "w0+w1", before.replicas[0].samples, 0});
+  tell(control::ReplicaLeft{ReplicaId(0), "w1 has no memory"});
+  EXPECT_FALSE(controller.searching());
+  tell(control::DeviceOutOfMemory{1});
+  ASSERT_TRUE(controller.searching());
+  for (const control::Order& order : std::vector(orders)) {
+    if (const auto* one = std::get_if<control::SearchPlan>(&order)) tell(control::searched(*one));
+  }
+  std::optional<planner::Plan> adopted;
+  for (const control::Order& order : orders) {
+    if (const auto* plan = std::get_if<control::PlanAdopted>(&order)) adopted = plan->plan;
+  }
+  ASSERT_TRUE(adopted);
+  EXPECT_FALSE(planner::same_stages(*adopted, before));
+  EXPECT_FALSE(controller.handle({Time{}, control::DeviceOutOfMemory{2}}, orders).ok()) << "there is none";
+}
+
 // All that a Controller with a planner was told and ordered, in a run whose second device leaves.
 using Recorded = std::variant<control::Fact, std::pair<Time, control::Order>>;
 

@@ -164,6 +164,9 @@ coordinator::WorkerMessage from_wire(const WorkerMessage& message) {
       return taken_of(message.role_taken());
     case WorkerMessage::kTooFew:
       return coordinator::TooFew{message.too_few().least(), message.too_few().why()};
+    case WorkerMessage::kOutOfMemory:
+      return coordinator::OutOfMemory{ReplicaId(message.out_of_memory().replica()),
+                                      message.out_of_memory().why()};
     case WorkerMessage::kTookLast:
       return coordinator::TookLast{};
     case WorkerMessage::WHAT_NOT_SET:

@@ -63,6 +63,8 @@ class Worker {
 
  private:
   absl::StatusOr<wire::WorkerOrder> expect(wire::WorkerOrder::WhatCase what);
+  // Says that this device has no memory for its stage. Another role comes next, or a disconnect.
+  absl::Status wait_for_smaller_stage(const absl::Status& why);
   absl::Status carry_out(const wire::WorkerOrder& order);
   absl::Status take_role(const wire::Role& role);
   absl::Status iterate(const wire::WorkerRelease& release);
@@ -144,6 +146,14 @@ absl::Status Worker::ask_for_larger_batches(std::int64_t least, const absl::Stat
   return absl::IsAborted(answer) ? answer : why;
 }
 
+absl::Status Worker::wait_for_smaller_stage(const absl::Status& why) {
+  wire::WorkerMessage message;
+  message.mutable_out_of_memory()->set_replica(*computation_->replica());
+  message.mutable_out_of_memory()->set_why(std::string(why.message()));
+  computation_->leave();
+  return connection_.send(message) ? absl::OkStatus() : wire::coordinator_lost();
+}
+
 absl::Status Worker::carry_out(const wire::WorkerOrder& order) {
   switch (order.what_case()) {
     case wire::WorkerOrder::kRole:
@@ -211,9 +221,12 @@ absl::Status Worker::iterate(const wire::WorkerRelease& release) {
   const auto weights = pull(Version(release.version()), reach);
   if (!weights) return absl::OkStatus();  // the job or the replica ended meanwhile; the word of it is next
   const auto pulled = steady_clock::now();
-  PACELINE_ASSIGN_OR_RETURN(const auto done, compute(weights->weights()));
+  const auto outcome = compute(weights->weights());
   const auto computed = steady_clock::now();
   boards_->unpin();
+  if (absl::IsResourceExhausted(outcome.status())) return wait_for_smaller_stage(outcome.status());
+  PACELINE_RETURN_IF_ERROR(outcome.status());
+  const auto& done = *outcome;
   if (!done) return absl::OkStatus();  // the replica or job ended meanwhile
   const Computation::Contributed contributed = computation_->contributed(*done);
   computation_->finish(Clock(release.clock()));

@@ -50,6 +50,15 @@ class ExaminedHosts final : public Stream::Listener {
     changed_.notify_all();
   }
 
+  // Tells the hosts that are here, and each that comes later.
+  void send_disconnect(const wire::Disconnect& disconnect) {
+    const std::lock_guard lock(mutex_);
+    over_ = disconnect;
+    for (const ExaminedHost& host : all_) {
+      if (host.stream != nullptr) host.stream->send_disconnect(disconnect);
+    }
+  }
+
   void closed(const Stream::Pointer& stream) override {
     const std::lock_guard lock(mutex_);
     if (ExaminedHost* host = examined_host(stream)) host->stream = nullptr;
@@ -72,6 +81,7 @@ class ExaminedHosts final : public Stream::Listener {
   }
 
   void take_hello(const Stream::Pointer& stream, const wire::DoctorHello& hello) {
+    if (over_) return stream->send_disconnect(*over_);
     const auto hosts = static_cast<std::int32_t>(all_.size());
     if (hello.hosts() != hosts || hello.host() < 0 || hello.host() >= hosts) {
       return stream->send_disconnect(
@@ -89,6 +99,7 @@ class ExaminedHosts final : public Stream::Listener {
   std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
   std::vector<ExaminedHost> all_;
+  std::optional<wire::Disconnect> over_;  // the last word, once it is said
 };
 
 class Service final : public wire::Doctor::CallbackService {
@@ -195,12 +206,8 @@ void DoctorServer::send_disconnect(bool refused, const std::string& why) {
   wire::Disconnect disconnect;
   disconnect.set_refused(refused);
   disconnect.set_why(why);
-  bool told = false;
-  state_->hosts.wait(kDisconnectLimit, [&](std::vector<ExaminedHost>& all) {
-    for (ExaminedHost& host : all) {
-      if (!told && host.stream != nullptr) host.stream->send_disconnect(disconnect);
-    }
-    told = true;
+  state_->hosts.send_disconnect(disconnect);
+  state_->hosts.wait(kDisconnectLimit, [](const std::vector<ExaminedHost>& all) {
     return std::all_of(all.begin(), all.end(),
                        [](const ExaminedHost& host) { return host.stream == nullptr; });
   });

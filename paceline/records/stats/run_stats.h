@@ -68,6 +68,7 @@ class RunStats final : public control::RunListener {
   void on(Time at, const control::Finish& order);
   void on(Time, const control::DeviceJoined&) {}
   void on(Time, const control::DeviceLeft&) {}
+  void on(Time, const control::DeviceOutOfMemory&) {}
   void on(Time at, const control::LinkMeasured& fact) { plans_.add(at, fact); }
   void on(Time, const control::PlanSearched&) {}
   void on(Time, const control::SearchPlan&) {}

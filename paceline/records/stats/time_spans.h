@@ -108,6 +108,7 @@ class TimeSpans final : public control::RunListener {
   void on(Time, const control::DeviceJoined&) { cause_ = {}; }
   void on(Time, const control::LinkMeasured&) { cause_ = {}; }
   void on(Time, const control::DeviceLeft&) { cause_ = {}; }
+  void on(Time, const control::DeviceOutOfMemory&) { cause_ = {}; }
   void on(Time, const control::PlanSearched&) { cause_ = {}; }
   void on(Time, const control::SearchPlan&) {}
   void on(Time, const control::PlanAdopted& adopted);

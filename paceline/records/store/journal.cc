@@ -77,41 +77,42 @@ struct FactColumns {
 };
 
 FactColumns columns_of(const control::Fact& fact) {
-  return std::visit(Overloaded{
-                        [](const control::ReplicaJoined& joined) {
-                          return FactColumns{.kind = "joined",
-                                             .replica = number(joined.replica),
-                                             .name = joined.name,
-                                             .batch = joined.batch};
-                        },
-                        [](const control::ReplicaLeft& left) {
-                          return FactColumns{
-                              .kind = "left", .replica = number(left.replica), .why = left.why};
-                        },
-                        [](const control::ReplicaReady& ready) {
-                          return FactColumns{.kind = "ready",
-                                             .replica = number(ready.replica),
-                                             .clock = ready.clock.value(),
-                                             .base = ready.base.value(),
-                                             .compute_ns = ns(ready.compute),
-                                             .loss = ready.loss,
-                                             .metrics = to_text(ready.metrics),
-                                             .loading_ns = ns(ready.loading),
-                                             .pulling_ns = ns(ready.pulling)};
-                        },
-                        [](const control::TimerRang&) { return FactColumns{.kind = "timer"}; },
-                        [](const control::CommitComplete& complete) {
-                          return FactColumns{.kind = "complete", .base = complete.version.value()};
-                        },
-                        [](const control::StopAsked& stop) {
-                          return FactColumns{.kind = "stop", .why = stop.why, .cause = to_text(stop.cause)};
-                        },
-                        [](const control::DeviceJoined&) { return FactColumns{.kind = "device_joined"}; },
-                        [](const control::DeviceLeft&) { return FactColumns{.kind = "device_left"}; },
-                        [](const control::LinkMeasured&) { return FactColumns{.kind = "link_measured"}; },
-                        [](const control::PlanSearched&) { return FactColumns{.kind = "plan_searched"}; },
-                    },
-                    fact.what);
+  return std::visit(
+      Overloaded{
+          [](const control::ReplicaJoined& joined) {
+            return FactColumns{.kind = "joined",
+                               .replica = number(joined.replica),
+                               .name = joined.name,
+                               .batch = joined.batch};
+          },
+          [](const control::ReplicaLeft& left) {
+            return FactColumns{.kind = "left", .replica = number(left.replica), .why = left.why};
+          },
+          [](const control::ReplicaReady& ready) {
+            return FactColumns{.kind = "ready",
+                               .replica = number(ready.replica),
+                               .clock = ready.clock.value(),
+                               .base = ready.base.value(),
+                               .compute_ns = ns(ready.compute),
+                               .loss = ready.loss,
+                               .metrics = to_text(ready.metrics),
+                               .loading_ns = ns(ready.loading),
+                               .pulling_ns = ns(ready.pulling)};
+          },
+          [](const control::TimerRang&) { return FactColumns{.kind = "timer"}; },
+          [](const control::CommitComplete& complete) {
+            return FactColumns{.kind = "complete", .base = complete.version.value()};
+          },
+          [](const control::StopAsked& stop) {
+            return FactColumns{.kind = "stop", .why = stop.why, .cause = to_text(stop.cause)};
+          },
+          [](const control::DeviceJoined&) { return FactColumns{.kind = "device_joined"}; },
+          [](const control::DeviceLeft&) { return FactColumns{.kind = "device_left"}; },
+          [](const control::DeviceOutOfMemory&) { return FactColumns{.kind = "device_out_of_memory"}; },
+          [](const control::LinkMeasured&) { return FactColumns{.kind = "link_measured"}; },
+          [](const control::PlanSearched&) { return FactColumns{.kind = "plan_searched"}; },
+      },
+      fact.what);
 }
 
 }  // namespace

@@ -64,6 +64,8 @@ class Facts final : public Events {
       fact.what = control::DeviceJoined{};
     } else if (kind == "device_left") {
       fact.what = control::DeviceLeft{};
+    } else if (kind == "device_out_of_memory") {
+      fact.what = control::DeviceOutOfMemory{};
     } else if (kind == "link_measured") {
       fact.what = control::LinkMeasured{};
     } else if (kind == "plan_searched") {

@@ -105,6 +105,9 @@ absl::Status add_device(const json& document, CameOrWent& fact) {
 
 absl::Status add(const json& document, control::DeviceJoined& fact) { return add_device(document, fact); }
 absl::Status add(const json& document, control::DeviceLeft& fact) { return add_device(document, fact); }
+absl::Status add(const json& document, control::DeviceOutOfMemory& fact) {
+  return add_device(document, fact);
+}
 
 absl::Status add(const json& document, control::LinkMeasured& fact) {
   const auto whole = [&](const char* name) -> absl::StatusOr<std::int64_t> {
@@ -176,6 +179,9 @@ std::optional<std::string> planning_of(const control::Fact& fact) {
                           return json{{"device", one.device}}.dump();
                         },
                         [](const control::DeviceLeft& one) -> std::optional<std::string> {
+                          return json{{"device", one.device}}.dump();
+                        },
+                        [](const control::DeviceOutOfMemory& one) -> std::optional<std::string> {
                           return json{{"device", one.device}}.dump();
                         },
                         [](const control::LinkMeasured& one) -> std::optional<std::string> {
