@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import sys
 import threading
+from typing import Any
 
 from .failures import Failure, where_of
 from .reporting import reporter
@@ -15,6 +16,7 @@ _GRACE_S = 2.0
 class Leaving:
     def __init__(self) -> None:
         self._failure = Failure("the program ended without a loop over the job; write `for batch in job:`", "")
+        self._left_by = 0  # the thread that had the loop
         atexit.register(self._exit)
 
     def left_early(self) -> None:
@@ -25,11 +27,25 @@ class Leaving:
             "samples to look at from the data set"
         )
         self._failure = Failure(text, where_of(None))
+        self._left_by = threading.get_ident()
         timer = threading.Timer(_GRACE_S, self._exit)
         timer.daemon = True
         timer.start()
 
     def _exit(self) -> None:
-        if not reporter.done and not reporter.over:
+        if reporter.done or reporter.over:
+            return
+        if (error := _in_hand(self._left_by)) is not None:
+            reporter.report(error)
+        else:
             print(f"paceline: {self._failure.text}", file=sys.stderr, flush=True)
             reporter.tell(self._failure)
+
+
+def _in_hand(thread: int) -> Exception | None:
+    """The exception that this thread handles now: its `finally` or `with` may take long."""
+    all_of_them: Any = getattr(sys, "_current_exceptions", dict)()  # Python 3.10
+    error = all_of_them.get(thread)
+    if isinstance(error, tuple):  # until Python 3.12
+        error = error[1]
+    return error if isinstance(error, Exception) else None

@@ -268,6 +268,11 @@ BODIES = {
         "next(iter(job))); let it run to its end, which epochs= or evaluate.stop_at_target sets, and take samples",
         3,
     ),
+    "an exception that is followed by long work": (
+        "import time\nmodel = Net()\njob = paceline.join(model, Points())\ntry:\n    for x, y in job:\n        raise ValueError('no such thing')\nfinally:\n    time.sleep(4)\n",
+        "ValueError: no such thing",
+        6,
+    ),
     "an exit": (
         "model = Net()\njob = paceline.join(model, Points())\nfor x, y in job:\n    sys.exit(1)\n",
         "left before the job's end",

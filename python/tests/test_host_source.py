@@ -8,7 +8,9 @@ import os
 import pickle
 import random
 import signal
+import socket
 import subprocess
+import threading
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -90,6 +92,38 @@ def test_readers_wait_for_the_first_question_as_long_as_a_worker_lives(
     for shard in range(4):
         assert source.read(shard, [3]) == [f"{shard}.3"]
     assert os.getpid() not in opened_by(files)
+
+
+def test_who_finds_no_room_at_a_reader_waits_for_it(tmp_path: Path) -> None:
+    address = str(tmp_path / "reader")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        listener.bind(address)
+        listener.listen(0)
+        listener.settimeout(20)
+        before = []
+        while True:  # fills the queue
+            one = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            one.setblocking(False)
+            try:
+                one.connect(address)
+            except BlockingIOError:
+                one.close()
+                break
+            before.append(one)
+
+        def take_all() -> None:
+            time.sleep(0.5)
+            with contextlib.suppress(TimeoutError):
+                for _ in range(len(before) + 1):
+                    listener.accept()[0].close()
+
+        reader = threading.Thread(target=take_all)
+        reader.start()
+        connection = _connected(address)
+        reader.join()
+        assert connection is not None
+        for one in [connection, *before]:
+            one.close()
 
 
 def test_who_loses_a_reader_reads_its_shards_alone(files: Path) -> None:

@@ -203,13 +203,25 @@ def _connected(address: str) -> socket.socket | None:
     _SOCKETS.add(connection)
     try:
         connection.settimeout(_CONNECT_SECONDS)
-        connection.connect(address)
+        _connect(connection, address)
         connection.settimeout(None)
     except OSError:
         connection.close()
         return None
     # Answers are unpickled, so only this user's own processes may give them.
     return connection if _is_own(connection) else None
+
+
+def _connect(connection: socket.socket, address: str) -> None:
+    """Waits while more processes want to connect than the reader has room for: the kernel then refuses at once."""
+    until = time.monotonic() + _CONNECT_SECONDS
+    while True:
+        try:
+            return connection.connect(address)
+        except BlockingIOError:
+            if time.monotonic() > until:
+                raise
+        time.sleep(_TRY_SECONDS)
 
 
 def _is_own(connection: socket.socket) -> bool:
@@ -244,7 +256,7 @@ def _start_reader(source: Any, address: str) -> None:
     except OSError:
         listener.close()
         return
-    listener.listen(64)
+    listener.listen(socket.SOMAXCONN)
     sys.stdout.flush()
     sys.stderr.flush()
     child = os.fork()
