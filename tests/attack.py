@@ -29,6 +29,7 @@ from pathlib import Path
 PACE_MS = 50
 WORKERS = 4
 PATIENCE_S = 60
+STOP_PATIENCE_S = 240  # with the last evaluation, at the lowest priority
 WATCH_S = 4.0
 ENDS_S = 30  # a command that has nothing to do
 SHORT_CONNECTIONS = 600
@@ -107,7 +108,7 @@ class Run:
 
     def stop(self) -> int:
         self.process.send_signal(signal.SIGINT)
-        return self.process.wait(PATIENCE_S)
+        return self.process.wait(STOP_PATIENCE_S)
 
 
 def ports_of(pid: int) -> list[int]:

@@ -242,7 +242,9 @@ TEST(ProgramRuns, AGradientThatIsNotFiniteIsDiscarded) {
   for (const char* options :
        {"", "[cluster]\nservers = 2\nreduction = \"group\"\n", "[sync]\npolicy = \"asp\"\n"}) {
     const TempFolder folder;
-    const fs::path job = program_job(folder, "epochs = 2", devices(2) + options, "\"nan\", \"50\", \"w1\"");
+    // So slow that the other worker does not do all, and that the command hears of it before the end.
+    const fs::path job =
+        program_job(folder, "epochs = 2", devices(2, 10) + options, "\"nan\", \"5\", \"w1\"");
     const Ended ended = run({"train", job.string()});
     EXPECT_EQ(ended.status, 0) << ended.errors;
     EXPECT_THAT(ended.errors, HasSubstr("w1: 'w' is not finite in its gradient, at a loss of 2.5 (version "));
@@ -274,8 +276,8 @@ TEST(ProgramRuns, ARunWhoseGradientsAreNeverFiniteEndsAndSpoilsNoCheckpoint) {
     // Asynchronous: a commit is of one gradient. So slow that a checkpoint is whole long before.
     const fs::path job =
         program_job(folder, "epochs = 2",
-                    devices(2, 30) + "[checkpoint]\nevery_epochs = 0.1\n" + (in_virtual_time ? "" : options),
-                    in_virtual_time ? "\"nan\", \"150\"" : "\"nan\", \"from 70\"");
+                    devices(2, 30) + "[checkpoint]\nevery_epochs = 0.05\n" + (in_virtual_time ? "" : options),
+                    in_virtual_time ? "\"nan\", \"150\"" : "\"nan\", \"from 200\"");
     std::vector<std::string> words = {"train", job.string()};
     if (in_virtual_time) words.emplace_back("--virtual");
     const Ended ended = run(words);
@@ -314,7 +316,7 @@ TEST(ProgramRuns, ARunThatWasStoppedGoesOn) {
   const TempFolder folder;
   const std::string ends = (folder / "ends").string();
   ASSERT_EQ(setenv("END_FILE", ends.c_str(), 1), 0);
-  const fs::path job = program_job(folder, "epochs = 2", devices(2, 10), "\"tells-end\", \"0\"");
+  const fs::path job = program_job(folder, "epochs = 2", devices(2, 30), "\"tells-end\", \"0\"");
   {
     Program train({"train", job.string()});
     ASSERT_TRUE(train.until([&] { return metrics_so_far(folder / "runs") >= 1; }));

@@ -140,7 +140,7 @@ TEST(TimeOfStages, StagesOfAPipelineWaitForEachOther) {
   expect_adds_up(time_of(run_folder), run_folder, 3);
 }
 
-TEST(TimeLive, AddsUpAndNamesTheSlowOne) {
+TEST(TimeLive, AddsUp) {
   const TempFolder folder;
   const auto began = std::chrono::steady_clock::now();
   const fs::path run_folder = trained(folder, "epochs = 0.5\n",
@@ -152,6 +152,13 @@ TEST(TimeLive, AddsUpAndNamesTheSlowOne) {
   EXPECT_LT(starting_s, took_s);
   expect_adds_up(time, run_folder, 3, starting_s);
   expect_good_trace(run_folder, time.at("wall_s").get<double>() - starting_s, folder / "trace.json");
+}
+
+TEST(Time, NamesTheSlowOne) {
+  const TempFolder folder;
+  const json time =
+      time_of(trained(folder, "epochs = 0.5\n",
+                      "[[device]]\ncount = 2\npace_ms = 20\n[[device]]\npace_ms = 80\n", {"--virtual"}));
   EXPECT_THAT(time.at("holds_back").get<std::string>(),
               ::testing::MatchesRegex("w2 takes .* times as long .* BSP .*"));
   for (const json& device : time.at("devices")) {

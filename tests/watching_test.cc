@@ -5,6 +5,7 @@
 #include <pty.h>
 #include <signal.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include <functional>
@@ -64,6 +65,9 @@ TEST(Watching, AnEvaluationThatIsAskedForChangesNoWeights) {
     taken += cli::evaluate_run(paths, token_of(run_folder)).ok();
     return taken >= 2;
   }));
+  const auto evaluator = children(train.pid(), "evaluator");
+  ASSERT_EQ(evaluator.size(), 1u);
+  EXPECT_EQ(getpriority(PRIO_PROCESS, static_cast<id_t>(evaluator[0])), 19);
   const auto recorded = [&] {
     const std::string metrics = read_text(run_folder / "metrics.jsonl");
     int count = 0;

@@ -1141,13 +1141,41 @@ TEST_F(AtTheEnd, AnEvaluatorThatDoesNotComeIsWaitedForAndMissed) {
   serving_->say(message);
   world_->keeps_beating(*serving_);
   world_->keeps_beating(*late_);
-  world_->pass(std::chrono::seconds(29));
+  world_->pass(std::chrono::seconds(299));
   EXPECT_EQ(attempt().phase(), Phase::kFinishing);
   world_->pass(std::chrono::seconds(2));
   EXPECT_NE(attempt().phase(), Phase::kFinishing);
   EXPECT_EQ(std::count(world_->news.begin(), world_->news.end(),
                        "no evaluator was here in time; what is not measured yet stays so"),
             1);
+}
+
+// An evaluator that ended by itself does not come again.
+TEST_F(AtTheEnd, AnEvaluatorThatLeftIsMissedSooner) {
+  ServerMessage message;
+  as<ServerWritten>(message).version = Version(1);
+  serving_->say(message);
+  evaluator()->leave();
+  world_->keeps_beating(*serving_);
+  world_->keeps_beating(*late_);
+  world_->pass(std::chrono::seconds(29));
+  EXPECT_EQ(attempt().phase(), Phase::kFinishing);
+  world_->pass(std::chrono::seconds(2));
+  EXPECT_NE(attempt().phase(), Phase::kFinishing);
+}
+
+// A machine may be too busy for it to say that it lives.
+TEST_F(AtTheEnd, AnEvaluatorThatIsSilentForMinutesIsLost) {
+  ServerMessage message;
+  as<ServerWritten>(message).version = Version(1);
+  serving_->say(message);
+  const auto measuring = evaluator();
+  world_->keeps_beating(*serving_);
+  world_->keeps_beating(*late_);
+  world_->pass(std::chrono::seconds(329));
+  EXPECT_EQ(attempt().phase(), Phase::kFinishing) << "first it may say more, then another one may come";
+  world_->pass(std::chrono::seconds(3));
+  EXPECT_NE(attempt().phase(), Phase::kFinishing);
 }
 
 // A program whose worker has made the last gradient of the run.

@@ -14,8 +14,12 @@ namespace paceline::coordinator {
 
 class EvaluatorSession {
  public:
-  // The limit is fixed, because an evaluator at the lowest priority has no rhythm from which φ could follow.
-  static constexpr std::chrono::seconds kLimit{30};
+  // The limits are fixed, because an evaluator at the lowest priority has no rhythm from which φ could follow. They are
+  // long, because a busy machine may leave it nothing for minutes; the end of its stream shows a dead one anyway.
+  static constexpr std::chrono::seconds kSilence{300};
+  static constexpr std::chrono::seconds kFirst{300};  // until one comes
+  // Until another one comes after one that is gone: if the first one ended by itself, no other one comes.
+  static constexpr std::chrono::seconds kNext{30};
 
   // The outbox outlives this.
   explicit EvaluatorSession(Outbox& out) : out_(out) {}
@@ -40,10 +44,10 @@ class EvaluatorSession {
   }
   // Requires: the evaluator was shown the boards.
   void evaluate(Version version) { out_.send(*peer_, EvaluateVersion{version}); }
-  bool silent(SteadyTime at) const { return here() && at > heard_at_ + kLimit; }
+  bool silent(SteadyTime at) const { return here() && at > heard_at_ + kSilence; }
   // True if no evaluator has been here for too long since `since`.
   bool missed(SteadyTime since, SteadyTime at) const {
-    return !here() && at > std::max(since, gone_at_) + kLimit;
+    return !here() && at > (gone_at_ ? std::max(since, *gone_at_) + kNext : since + kFirst);
   }
   void give_up(const std::string& why) {
     if (here()) out_.give_up(*peer_, why);
@@ -62,7 +66,7 @@ class EvaluatorSession {
   std::optional<EvaluatorPeer> peer_;
   bool has_boards_ = false;
   SteadyTime heard_at_{};
-  SteadyTime gone_at_{};
+  std::optional<SteadyTime> gone_at_;
 };
 
 }  // namespace paceline::coordinator

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 
 #include <absl/cleanup/cleanup.h>
@@ -84,10 +85,18 @@ absl::Status Evaluator::carry_out(const wire::EvaluatorOrder& order) {
   return absl::InternalError("the coordinator answered out of turn");
 }
 
+// Not before the hello, which the end of a run waits for. On Linux this is for the calling thread and those that it
+// starts from now on: the heartbeats of the first session stay at normal priority.
+void take_lowest_priority() {
+  errno = 0;  // -1 may be the priority
+  if (nice(kLowestPriority) == -1 && errno != 0) spdlog::warn("the evaluator runs at normal priority");
+}
+
 absl::Status serve(peer::EvaluatorConnection& connection, OwnEngine& own) {
   wire::EvaluatorMessage hello;
   hello.mutable_hello();
   if (!connection.send(hello)) return wire::coordinator_lost();
+  take_lowest_priority();
   Evaluator evaluator{connection, own};
   const absl::Cleanup forget = [&] { evaluator.forget(); };
   while (true) {
@@ -107,7 +116,6 @@ absl::Status serve(peer::EvaluatorConnection& connection, OwnEngine& own) {
 
 absl::Status run_evaluator(const peer::PeerOptions& options, const std::string& job_file) {
   OwnEngine engine(OwnEngine::Use::kEvaluate, job_file);
-  if (nice(kLowestPriority) == -1) spdlog::warn("the evaluator runs at normal priority");
   const absl::Status outcome = peer::with_coordinator(
       options, security::Role::kEvaluator, [&](peer::Stub& stub, const rpc::Access& access) {
         peer::EvaluatorConnection connection([&](grpc::ClientContext* context) {

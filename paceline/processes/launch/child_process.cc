@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
@@ -28,7 +27,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kLowestNice = 19;
 // This path works even if another file has replaced this program meanwhile.
 constexpr char kThisProgram[] = "/proc/self/exe";
 
@@ -69,8 +67,8 @@ absl::StatusOr<FileDescriptor> open_log(const std::string& file) {
 
 // Runs in the child, between fork and exec: does only what is safe there.
 [[noreturn]] void become(const char* program, char* const* arguments, char* const* environment, int log,
-                         const std::vector<int>& inherited, Priority priority, pid_t parent) {
-  if (!settle_child(log, priority, parent)) _exit(127);
+                         const std::vector<int>& inherited, pid_t parent) {
+  if (!settle_child(log, parent)) _exit(127);
   for (const int descriptor : inherited) fcntl(descriptor, F_SETFD, 0);
   execve(program, arguments, environment);
   _exit(127);
@@ -78,9 +76,8 @@ absl::StatusOr<FileDescriptor> open_log(const std::string& file) {
 
 }  // namespace
 
-bool settle_child(int log, Priority priority, pid_t parent) {
+bool settle_child(int log, pid_t parent) {
   setpgid(0, 0);
-  if (priority == Priority::kLowest) setpriority(PRIO_PROCESS, 0, kLowestNice);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) return false;  // the parent died before the line above
   dup2(log, STDOUT_FILENO);
@@ -108,7 +105,7 @@ bool has_torch_program() { return !program_beside("paceline-torch").empty(); }
 absl::StatusOr<ChildProcess> ChildProcess::start(ChildProgram program, const std::string& name,
                                                  const std::vector<std::string>& arguments,
                                                  const std::string& log_file,
-                                                 const std::vector<int>& inherited, Priority priority) {
+                                                 const std::vector<int>& inherited) {
   const std::string path = path_of(program);
   std::vector<std::string> words = {"paceline"};
   words.insert(words.end(), arguments.begin(), arguments.end());
@@ -124,7 +121,7 @@ absl::StatusOr<ChildProcess> ChildProcess::start(ChildProgram program, const std
     std::vector<int> kept = inherited;
     kept.push_back(exit_report);
     const pid_t pid = fork();
-    if (pid == 0) become(path.c_str(), pointers.data(), environment.data(), log, kept, priority, parent);
+    if (pid == 0) become(path.c_str(), pointers.data(), environment.data(), log, kept, parent);
     if (pid < 0) return absl::ResourceExhaustedError(std::strerror(errno));
     return pid;
   });

@@ -22,9 +22,6 @@ enum class ChildProgram { kThis, kWithoutTorch, kWithTorch };
 // True if `paceline-torch`, which has the built-in models, is installed here.
 bool has_torch_program();
 
-// kLowest: the process does not slow down the others, not even while it loads.
-enum class Priority { kUsual, kLowest };
-
 class ChildProcess {
  public:
   // Runs a program with `arguments`, and appends its output to `log_file`. `inherited`: descriptors that it
@@ -33,8 +30,7 @@ class ChildProcess {
   static absl::StatusOr<ChildProcess> start(ChildProgram program, const std::string& name,
                                             const std::vector<std::string>& arguments,
                                             const std::string& log_file,
-                                            const std::vector<int>& inherited = {},
-                                            Priority priority = Priority::kUsual);
+                                            const std::vector<int>& inherited = {});
   // The same for a process that another function starts: `spawn` gets the descriptors of the child's output
   // and of its exit report, and returns its process id. It is a child of this process, in a process group of
   // its own.
@@ -80,7 +76,7 @@ class ChildProcess {
 
 // Turns a process that has just been forked into a child as described above. Does only what is safe between
 // fork and exec. False if `parent` is gone by now.
-bool settle_child(int log, Priority priority, pid_t parent);
+bool settle_child(int log, pid_t parent);
 
 // The reason why a process ended: its own line, or the path of its log. With its ExitReason.
 absl::Status reason_of(const ChildProcess& child, const ChildProcess::End& end);

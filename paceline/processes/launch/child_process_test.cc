@@ -69,7 +69,7 @@ TEST_F(ChildProcessTest, ReadsNothingOfOurInput) {
   const pid_t child = fork();
   if (child == 0) {
     char byte = 0;
-    const bool settled = settle_child(STDERR_FILENO, Priority::kUsual, parent);
+    const bool settled = settle_child(STDERR_FILENO, parent);
     _exit(settled && read(STDIN_FILENO, &byte, 1) == 0 ? 0 : 1);  // a pipe would make it wait
   }
   int status = -1;

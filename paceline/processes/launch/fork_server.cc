@@ -45,14 +45,13 @@ struct Reply {
 
 // A request for a fork. Its log and its exit report are passed as descriptors of the same message.
 struct Request {
-  Priority priority = Priority::kUsual;
   std::vector<std::string> words;
   FileDescriptor log, exit_report;
 };
 
-// The priority, then each word with a zero byte behind it.
-std::string request_text(Priority priority, const std::vector<std::string>& words) {
-  std::string text(1, static_cast<char>(priority));
+// Each word with a zero byte behind it.
+std::string request_text(const std::vector<std::string>& words) {
+  std::string text;
   for (const std::string& word : words) text.append(word).push_back('\0');
   return text;
 }
@@ -72,8 +71,7 @@ std::optional<Request> read_request(int socket) {
   auto message = ipc::receive_with_descriptors(socket, kLongestRequest);
   if (!message || message->descriptors.size() != 2) return std::nullopt;
   Request request;
-  request.priority = static_cast<Priority>(message->text[0]);
-  request.words = split_words(std::string_view(message->text).substr(1));
+  request.words = split_words(message->text);
   request.log = std::move(message->descriptors[0]);
   request.exit_report = std::move(message->descriptors[1]);
   return request;
@@ -136,16 +134,16 @@ absl::StatusOr<ForkServer> ForkServer::start(ChildProgram program, const std::ve
 
 absl::StatusOr<ChildProcess> ForkServer::start_child(const std::string& name,
                                                      const std::vector<std::string>& arguments,
-                                                     const std::string& log_file, Priority priority) {
-  return ChildProcess::start(
-      name, log_file, [&](int log, int exit_report) { return fork(arguments, priority, log, exit_report); });
+                                                     const std::string& log_file) {
+  return ChildProcess::start(name, log_file,
+                             [&](int log, int exit_report) { return fork(arguments, log, exit_report); });
 }
 
-absl::StatusOr<pid_t> ForkServer::fork(const std::vector<std::string>& arguments, Priority priority, int log,
+absl::StatusOr<pid_t> ForkServer::fork(const std::vector<std::string>& arguments, int log,
                                        int exit_report) const {
   std::vector<std::string> words = {"paceline"};
   words.insert(words.end(), arguments.begin(), arguments.end());
-  const std::string text = request_text(priority, words);
+  const std::string text = request_text(words);
   if (text.size() > kLongestRequest) return absl::UnavailableError("its command line is too long");
   const ChildSubreaper while_it_forks;
   Reply reply;
@@ -184,7 +182,7 @@ Forked fork_for(const Request& request, pid_t starter) {
       _exit(0);
     }
     while (getppid() == parent) usleep(kLookForParent_us);
-    if (!settle_child(request.log.get(), request.priority, starter)) _exit(127);
+    if (!settle_child(request.log.get(), starter)) _exit(127);
     return {.here = true};
   }
   if (between < 0) return {.reply = {-1, errno}};

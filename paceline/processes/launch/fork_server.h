@@ -34,13 +34,12 @@ class ForkServer {
   // Unavailable if the server is gone or cannot fork: then run the program. With any other error, running it
   // would fail too.
   absl::StatusOr<ChildProcess> start_child(const std::string& name, const std::vector<std::string>& arguments,
-                                           const std::string& log_file, Priority priority = Priority::kUsual);
+                                           const std::string& log_file);
 
  private:
   ForkServer(ChildProcess server, FileDescriptor socket)
       : server_(std::move(server)), socket_(std::move(socket)) {}
-  absl::StatusOr<pid_t> fork(const std::vector<std::string>& arguments, Priority priority, int log,
-                             int exit_report) const;
+  absl::StatusOr<pid_t> fork(const std::vector<std::string>& arguments, int log, int exit_report) const;
 
   ChildProcess server_;
   FileDescriptor socket_;

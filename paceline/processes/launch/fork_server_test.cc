@@ -3,7 +3,6 @@
 #include "paceline/processes/launch/fork_server.h"
 
 #include <signal.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -86,9 +85,8 @@ class ForkServerTest : public testing::Test {
     return *std::move(started);
   }
 
-  absl::StatusOr<ChildProcess> fork(ForkServer& from, const std::vector<std::string>& words,
-                                    Priority priority = Priority::kUsual) const {
-    return from.start_child("w0", words, log_.string(), priority);
+  absl::StatusOr<ChildProcess> fork(ForkServer& from, const std::vector<std::string>& words) const {
+    return from.start_child("w0", words, log_.string());
   }
 
   bool waits() const {
@@ -123,12 +121,11 @@ TEST_F(ForkServerTest, ToolsSeeTheCommandLineOfTheFork) {
 
 TEST_F(ForkServerTest, AForkIsAChildInAGroupOfItsOwnAndOutlivesTheServer) {
   std::optional<ForkServer> forks = server();
-  auto child = fork(*forks, {"wait"}, Priority::kLowest);
+  auto child = fork(*forks, {"wait"});
   ASSERT_TRUE(child.ok() && waits()) << child.status();
   forks.reset();
   EXPECT_FALSE(child->ended());
   EXPECT_EQ(getpgid(child->pid()), child->pid());
-  EXPECT_EQ(getpriority(PRIO_PROCESS, static_cast<id_t>(child->pid())), 19);
   child->signal(SIGTERM);
   child->signal(SIGINT);
   usleep(20'000);

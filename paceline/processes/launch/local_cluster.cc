@@ -362,13 +362,12 @@ absl::StatusOr<ChildProcess> LocalCluster::start_process(ChildProgram program, c
                                                          const std::vector<std::string>& arguments,
                                                          const std::vector<int>& inherited) {
   const std::string log = fmt::format("{}/logs/{}.log", processes_.folder, name);
-  const Priority priority = name == supervisor::kEvaluator ? Priority::kLowest : Priority::kUsual;
   if (fork_server_ && program == ChildProgram::kWithTorch) {
-    auto forked = fork_server_->start_child(name, arguments, log, priority);
+    auto forked = fork_server_->start_child(name, arguments, log);
     if (!absl::IsUnavailable(forked.status())) return forked;
     fork_server_.reset();
   }
-  return ChildProcess::start(program, name, arguments, log, inherited, priority);
+  return ChildProcess::start(program, name, arguments, log, inherited);
 }
 
 std::optional<LocalCluster::What> LocalCluster::act(const supervisor::KillMember& kill) {

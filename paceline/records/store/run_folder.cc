@@ -24,8 +24,9 @@ namespace {
 
 constexpr std::size_t kLongestPart = 80;  // the longest part of a folder's name, which may have 255 bytes
 constexpr std::int64_t kLongestPid = 32;
-// A process that only checks whether the folder is free locks it for a moment.
-constexpr std::chrono::milliseconds kLockPatience{200};
+// A process that only checks whether the folder is free locks it for a moment, and the children of a process that was
+// killed die a little later.
+constexpr std::chrono::seconds kLockPatience{3};
 
 std::string as_file_name(const std::string& text) {
   constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";

@@ -1,6 +1,8 @@
 #include "paceline/records/store/run_folder.h"
 
+#include <chrono>
 #include <csignal>
+#include <thread>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -108,12 +110,31 @@ TEST(RunFolder, IsFreeAgainWhenItsObjectIsGone) {
   EXPECT_TRUE(RunFolder::resume(root).ok());
 }
 
-// Holds the folder until it is killed; reports to `ready` when it has it.
-[[noreturn]] void hold(const fs::path& root, int ready) {
+// Holds the folder until it is killed or `at_most` has passed; reports to `ready` when it has it.
+[[noreturn]] void hold(const fs::path& root, int ready,
+                       std::chrono::milliseconds at_most = std::chrono::hours(1)) {
   const auto run = RunFolder::resume(root);
   const char ok = run.ok() ? 'y' : 'n';
   if (::write(ready, &ok, 1) != 1) ::_exit(1);
-  while (true) ::pause();
+  std::this_thread::sleep_for(at_most);
+  ::_exit(0);
+}
+
+// A process that was killed may hold it a little longer.
+TEST(RunFolder, IsWaitedForWhileAnotherProcessStillHoldsIt) {
+  const TestDirectory directory;
+  const fs::path root = create(directory.path())->paths().root;
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  const pid_t child = ::fork();
+  if (child == 0) hold(root, ends[1], std::chrono::milliseconds(500));
+  char answer = 'n';
+  EXPECT_EQ(::read(ends[0], &answer, 1), 1);
+  EXPECT_EQ(answer, 'y');
+  EXPECT_TRUE(RunFolder::resume(root).ok());
+  ::waitpid(child, nullptr, 0);
+  ::close(ends[0]);
+  ::close(ends[1]);
 }
 
 TEST(RunFolder, BelongsToOneProcessAtATime) {

@@ -8,6 +8,7 @@
 
 #include "paceline/base/status_macros.h"
 #include "paceline/tools/doctor/probe_messages.h"
+#include "paceline/tools/doctor/transfer_speed.h"
 
 namespace paceline::doctor {
 
@@ -19,9 +20,6 @@ using namespace std::chrono_literals;
 constexpr char kName[] = "probe";
 constexpr std::size_t kBlock = 1 << 20;
 constexpr std::size_t kWindow = 8;  // messages on their way
-constexpr std::int64_t kFirstTransfer = 256 << 10;
-constexpr std::int64_t kMostTransfer = std::int64_t{512} << 20;
-constexpr auto kLongEnough = 200ms;  // a shorter transfer is too short to measure
 constexpr int kRounds = 100;
 constexpr auto kRoundsLimit = 500ms;
 constexpr auto kLook = 100ms;
@@ -178,16 +176,13 @@ absl::StatusOr<double> round_trip_us(Talk& talk) {
   return *middle;
 }
 
-// Larger and larger transfers, until one takes long enough for its start to count little.
 template <class Transfer>
 absl::StatusOr<double> mb_s(const Transfer& transfer) {
-  for (std::int64_t bytes = kFirstTransfer;; bytes = std::min(4 * bytes, kMostTransfer)) {
+  return transfer_mb_s([&](std::int64_t bytes) -> absl::StatusOr<double> {
     const auto began = steady_clock::now();
     PACELINE_RETURN_IF_ERROR(transfer(bytes));
-    const auto took = steady_clock::now() - began;
-    if (took >= kLongEnough || bytes == kMostTransfer)
-      return static_cast<double>(bytes) / 1e6 / std::chrono::duration<double>(took).count();
-  }
+    return std::chrono::duration<double>(steady_clock::now() - began).count();
+  });
 }
 
 absl::StatusOr<LinkFigures> measure(Talk& talk) {

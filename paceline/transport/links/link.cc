@@ -23,8 +23,6 @@ namespace {
 
 using std::chrono::steady_clock;
 
-// The time that sent messages get to reach the peer.
-constexpr auto kFinishLimit = std::chrono::seconds(1);
 constexpr auto kFinishStep = std::chrono::milliseconds(2);
 
 constexpr auto kHeartbeat = std::chrono::milliseconds(500);
@@ -74,13 +72,13 @@ void Link::close(std::vector<std::unique_ptr<Link>> links) {
 }
 
 void Link::finish(std::span<Link* const> links) {
-  const auto finished = [](Link* link) {
-    return link->state_ != State::kOpen || !link->why_.ok() || link->frames_.finish();
+  const auto began = steady_clock::now();
+  const auto waits = [&](Link* link) {
+    const bool finished = link->state_ != State::kOpen || !link->why_.ok() || link->frames_.finish();
+    return !finished && steady_clock::now() < began + link->options_.finish;
   };
-  const auto until = steady_clock::now() + kFinishLimit;
   // Each link gets a turn before any is waited for.
-  while (std::ranges::count_if(links, std::not_fn(finished)) > 0 && steady_clock::now() < until)
-    std::this_thread::sleep_for(kFinishStep);
+  while (std::ranges::count_if(links, waits) > 0) std::this_thread::sleep_for(kFinishStep);
   for (Link* link : links) link->abandon();
 }
 

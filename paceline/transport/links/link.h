@@ -58,6 +58,8 @@ struct LinkOptions {
   // The limit without a sign of life. A link that carries less than a chunk (1 MB) in this time counts as
   // silent.
   std::chrono::milliseconds silence{5000};
+  // The time that sent messages get to reach the peer when the link is closed.
+  std::chrono::milliseconds finish{1000};
 };
 
 class Link final : FrameOwner {
