@@ -54,7 +54,7 @@ TEST_P(HostsUnder, EachPolicyTrainsEverySampleOnce) {
   const fs::path run_folder = train(folder, 2,
                                     {"device=[{count=3, pace_ms=15, host=1}, {pace_ms=40, host=0}]",
                                      "sync.policy=" + GetParam(), "evaluate.every_epochs=0.2"});
-  expect_each_sample_once(RecordedRun::read(run_folder), 1);
+  expect_kept_samples_once(run_folder, 1);
   const Ended replayed = run({"replay", run_folder.string()});
   EXPECT_EQ(replayed.status, 0) << replayed.errors;
   EXPECT_GE(RecordedRun::read(run_folder).evaluations.size(), 2u);
@@ -70,7 +70,7 @@ void train_in_one_place(const std::string& policy, int first) {
       {fmt::format("device=[{{pace_ms=15, host={}}}, {{pace_ms=20, host=1}}, {{pace_ms=40, host=2}}]", first),
        "cluster.placement=central", std::string("cluster.reduction=") + (groups ? "group" : "servers"),
        "sync.policy=" + policy, "evaluate.every_epochs=0.2"});
-  expect_each_sample_once(RecordedRun::read(run_folder), 1);
+  expect_kept_samples_once(run_folder, 1);
   const Ended replayed = run({"replay", run_folder.string()});
   EXPECT_EQ(replayed.status, 0) << replayed.errors;
   EXPECT_GE(RecordedRun::read(run_folder).evaluations.size(), 2u);

@@ -211,7 +211,7 @@ class JointKilled : public testing::TestWithParam<const char*> {};
 
 TEST_P(JointKilled, IsPlannedAround) {
   const TempFolder folder;
-  const fs::path job = write_job(folder, "run", std::string(kJoint) + "epochs = 2\n", four_devices(""));
+  const fs::path job = write_job(folder, "run", std::string(kJoint) + "epochs = 4\n", four_devices(""));
   Program train({"train", job.string()});
   ASSERT_TRUE(train.until([&] { return metrics_so_far(folder / "run" / "runs") >= 1; }));
   kill(children(train.pid(), GetParam()).at(0), SIGKILL);
@@ -219,7 +219,7 @@ TEST_P(JointKilled, IsPlannedAround) {
   EXPECT_EQ(ended.status, 0) << ended.errors;
   const fs::path run_folder = only_run(folder / "run" / "runs");
   const RecordedRun recorded = RecordedRun::read(run_folder);
-  expect_each_sample_once(recorded, 2);
+  expect_each_sample_once(recorded, 4);
   EXPECT_THAT(names_joined(recorded).back(), testing::Not(testing::HasSubstr(GetParam())));
   // Its replica may have been one that had not joined yet.
   const std::string log = read_text(run_folder / "logs" / "coordinator.log");
@@ -338,8 +338,8 @@ std::string flipping(double begin_s, double half_period_s, int times) {
 
 TEST(Joint, DoesNotChaseADeviceThatFlips) {
   const TempFolder folder;
-  const Trained flipped =
-      train(folder, "run", std::string(kJoint) + "epochs = 6\n", four_devices(flipping(1.5, 0.5, 30)));
+  const Trained flipped = train(folder, "run", std::string(kJoint) + "epochs = 6\n",
+                                four_devices(flipping(1.5, 0.5, 30)), {"--virtual"});
   const RecordedRun recorded = RecordedRun::read(flipped.folder);
   expect_each_sample_once(recorded, 6);
   const auto& last = recorded.commits.back().first;

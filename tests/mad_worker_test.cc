@@ -5,6 +5,7 @@
 // PACELINE_LIVES=N tries N lives of it, PACELINE_SEED=S other ones.
 #include <signal.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <memory>
 #include <mutex>
@@ -65,6 +66,7 @@ class Madness final : public wire::Coordinator::Service {
         port_(rpc::Port::open("127.0.0.1:0", access_, *this, [](const std::string&) {}).value()) {}
 
   const std::string& address() const { return port_->address(); }
+  std::int64_t passed() const { return passed_; }  // words of all lives
   void begin(std::uint64_t seed) {
     const std::lock_guard lock(mutex_);
     rng_ = Rng(seed);
@@ -97,6 +99,7 @@ class Madness final : public wire::Coordinator::Service {
 
  private:
   std::vector<wire::WorkerMessage> instead_of(const wire::WorkerMessage& message) {
+    ++passed_;
     const std::lock_guard lock(mutex_);
     std::vector<wire::WorkerMessage> said;
     if (late_) said.push_back(*std::exchange(late_, std::nullopt));
@@ -130,6 +133,7 @@ class Madness final : public wire::Coordinator::Service {
   std::mutex mutex_;
   Rng rng_{0};
   std::uint64_t often_ = 2;
+  std::atomic<std::int64_t> passed_ = 0;
   std::optional<wire::WorkerMessage> late_;
   const std::unique_ptr<rpc::Port> port_;  // goes first
 };
@@ -156,10 +160,14 @@ TEST(MadWorker, CostsNobodyElseAnything) {
       SCOPED_TRACE(fmt::format("PACELINE_LIVES=1 PACELINE_SEED={}", first + life));
       madness.begin(static_cast<std::uint64_t>(first + life));
       Program worker({"worker", "--name", "w1", "--coordinator", madness.address(), "--token-file",
-                      (run / "token").string(), "--patience", "1", "--first-patience", "1"});
+                      (run / "token").string(), "--patience", "1", "--first-patience", "20"});
+      const std::int64_t before = madness.passed();
+      // On a busy machine its first word takes a while.
+      eventually([&] { return !worker.running() || madness.passed() > before; }, 60);
       eventually([&] { return !worker.running(); }, 4);
       ASSERT_TRUE(train.running()) << train.errors_so_far();
     }
+    EXPECT_GT(madness.passed(), 0) << "no worker said a word";
     expect_goes_on_until_stopped(train, folder / "runs");
     const Ended replayed = tests::run({"replay", run.string()});
     EXPECT_EQ(replayed.status, 0) << replayed.errors;

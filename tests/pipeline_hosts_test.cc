@@ -144,8 +144,8 @@ TEST_P(StageOfAnotherHost, ThatIsLostEndsItsReplicaAlone) {
   const Killed& kill_it = GetParam();
   const std::string victim = kill_it.victim;
   const TempFolder folder;
-  const fs::path job = write_job(folder, "run", std::string("epochs = 2\n") + kStatic,
-                                 fmt::format("[evaluate]\nevery_epochs = 2\n[sync]\npolicy = \"{}\"\n"
+  const fs::path job = write_job(folder, "run", std::string("epochs = 6\n") + kStatic,
+                                 fmt::format("[evaluate]\nevery_epochs = 6\n[sync]\npolicy = \"{}\"\n"
                                              "[cluster]\nhosts = 3\n{}",
                                              kill_it.policy, kMixed));
   std::vector<std::string> words = {"train", job.string()};
@@ -160,7 +160,7 @@ TEST_P(StageOfAnotherHost, ThatIsLostEndsItsReplicaAlone) {
   EXPECT_EQ(ended.status, 0) << ended.errors;
 
   const RecordedRun recorded = RecordedRun::read(only_run(folder / "run" / "runs"));
-  expect_each_sample_once(recorded, 2);
+  expect_kept_samples_once(only_run(folder / "run" / "runs"), 6);
   EXPECT_THAT(expect_one_left(recorded, ReplicaId(1)),
               HasSubstr(fmt::format("stage {}, {}: ", victim[1] - '2', victim)));
   for (const pid_t pid : workers) EXPECT_TRUE(eventually([&] { return kill(pid, 0) != 0; }, 20)) << pid;
@@ -179,7 +179,7 @@ TEST_P(PoliciesOverHosts, TrainOnEachSampleOnceAndAreReplayed) {
       write_job(folder, "run", std::string("epochs = 0.5\n") + kStatic,
                 fmt::format("[cluster]\nhosts = 3\n[sync]\npolicy = \"{}\"\n{}", GetParam(), kMixed));
   const fs::path run_folder = trained(job, folder / "runs", {});
-  expect_each_sample_once(RecordedRun::read(run_folder), 0.5);
+  expect_kept_samples_once(run_folder, 0.5);
   EXPECT_EQ(run({"replay", run_folder.string()}).status, 0);
 }
 
@@ -250,7 +250,7 @@ TEST(PipelineOverHostsThat, LosesItsLinksIsFormedAgain) {
   EXPECT_EQ(ended.status, 0) << ended.errors;
   const fs::path run_folder = only_run(folder / "run" / "runs");
   const RecordedRun recorded = RecordedRun::read(run_folder);
-  expect_each_sample_once(recorded, 8);
+  expect_kept_samples_once(run_folder, 8);
   std::vector<std::string> joined, left;
   for (const control::Fact& fact : recorded.facts) {
     if (const auto* one = std::get_if<control::ReplicaJoined>(&fact.what)) joined.push_back(one->name);
@@ -317,7 +317,7 @@ TEST(JointOverHosts, FormsPipelinesOfTheirDevicesAndPlansAroundOneThatIsKilled) 
   EXPECT_EQ(ended.status, 0) << ended.errors;
   const fs::path run_folder = only_run(folder / "run" / "runs");
   const RecordedRun recorded = RecordedRun::read(run_folder);
-  expect_each_sample_once(recorded, 6);
+  expect_kept_samples_once(run_folder, 6);
   const auto names = names_joined(recorded);
   EXPECT_GE(std::count(names.front().begin(), names.front().end(), '+'), 3) << names.front();
   for (const char* left : {"w0", "w2", "w3", "w4"}) EXPECT_THAT(names.back(), HasSubstr(left));

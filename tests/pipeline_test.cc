@@ -164,8 +164,8 @@ TEST_P(StageKilled, EndsItsReplicaAlone) {
   const std::string victim = GetParam().victim;
   const TempFolder folder;
   const fs::path job = write_job(
-      folder, "run", std::string("epochs = 4\n") + kStatic,
-      std::string("[evaluate]\nevery_epochs = 4\n[sync]\npolicy = \"") + GetParam().policy + "\"\n" + kMixed);
+      folder, "run", std::string("epochs = 8\n") + kStatic,
+      std::string("[evaluate]\nevery_epochs = 8\n[sync]\npolicy = \"") + GetParam().policy + "\"\n" + kMixed);
   Program train({"train", job.string()});
   ASSERT_TRUE(train.until([&] { return metrics_so_far(folder / "run" / "runs") >= 1; }));
   Rng rng(text_hash(victim + GetParam().policy));
@@ -177,7 +177,7 @@ TEST_P(StageKilled, EndsItsReplicaAlone) {
   EXPECT_NE(ended.errors.find(victim + " was lost (killed by signal 9"), std::string::npos) << ended.errors;
 
   const RecordedRun recorded = RecordedRun::read(only_run(folder / "run" / "runs"));
-  expect_each_sample_once(recorded, 4);
+  expect_each_sample_once(recorded, 8);
   EXPECT_EQ(expect_one_left(recorded, ReplicaId(1)),
             fmt::format("stage {}, {}: its stream ended", victim[1] - '2', victim));
   EXPECT_EQ(workers.size(), 6u);
@@ -196,8 +196,8 @@ TEST_P(DeviceOfASharedStageKilled, EndsItsReplicaAlone) {
   const std::string victim = fmt::format("w{}", GetParam());
   const TempFolder folder;
   const fs::path job =
-      write_job(folder, "run", std::string("epochs = 6\n") + kStatic,
-                "[evaluate]\nevery_epochs = 6\n[sync]\npolicy = \"cgp:k_min=2\"\n"
+      write_job(folder, "run", std::string("epochs = 12\n") + kStatic,
+                "[evaluate]\nevery_epochs = 12\n[sync]\npolicy = \"cgp:k_min=2\"\n"
                 "[[device]]\ncount = 4\npace_ms = 20\n[[device]]\npace_ms = 7\n"
                 "[[pipeline]]\ndevices = [\"w4\"]\nsamples = 8\n"
                 "[[pipeline]]\ndevices = [[\"w0\", \"w1\"], [\"w2\", \"w3\"]]\ncuts = [2]\nsamples = 16\n");
@@ -209,7 +209,7 @@ TEST_P(DeviceOfASharedStageKilled, EndsItsReplicaAlone) {
   const Ended ended = train.wait();
   EXPECT_EQ(ended.status, 0) << ended.errors;
   const RecordedRun recorded = RecordedRun::read(only_run(folder / "run" / "runs"));
-  expect_each_sample_once(recorded, 6);
+  expect_each_sample_once(recorded, 12);
   EXPECT_EQ(expect_one_left(recorded, ReplicaId(1)),
             fmt::format("stage {}, {}: its stream ended", GetParam() / 2, victim));
 }
@@ -321,13 +321,13 @@ TEST(Pipeline, TakesTheTimeOfItsStagesInVirtualTime) {
 
 TEST(Pipeline, WhoseStageHangsIsGivenUp) {
   const TempFolder folder;
-  const fs::path job = write_job(folder, "run", std::string("epochs = 2\n") + kStatic, kMixed);
+  const fs::path job = write_job(folder, "run", std::string("epochs = 4\n") + kStatic, kMixed);
   Program train({"train", job.string()});
   ASSERT_TRUE(train.until([&] { return metrics_so_far(folder / "run" / "runs") >= 1; }));
   kill(children(train.pid(), "w4").at(0), SIGSTOP);
   const Ended ended = train.wait();
   EXPECT_EQ(ended.status, 0) << ended.errors;
-  expect_each_sample_once(RecordedRun::read(only_run(folder / "run" / "runs")), 2);
+  expect_each_sample_once(RecordedRun::read(only_run(folder / "run" / "runs")), 4);
 }
 
 TEST(Pipeline, ResumesToTheWeightsOfAnUndisturbedRun) {
