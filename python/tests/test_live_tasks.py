@@ -236,6 +236,28 @@ def test_the_tasks_of_one_host_end_with_the_first_one(tmp_path: Path) -> None:
             task.wait()
 
 
+AFTER_JOB = """
+import time
+if job.role == "worker":
+    if job.name == "w0" and "fail" in sys.argv:
+        sys.exit("could not save")
+    if job.name == "w1":
+        time.sleep(14)  # longer than a lost first task is waited for
+    open(f"saved-{job.name}", "w").close()
+"""
+
+
+@pytest.mark.parametrize("word", ["", "fail"], ids=["well", "its program fails after the job"])
+def test_a_program_still_works_after_the_first_task_has_ended(tmp_path: Path, word: str) -> None:
+    (tmp_path / "train.py").write_text(PROGRAM.replace(WRITE_TASK, AFTER_JOB))
+    words = [PACELINE, "run", "train.py", "--python", sys.executable, *(["--", word] if word else [])]
+    tasks = [start(tmp_path, words, of_srun(rank, 2)) for rank in range(2)]
+    first, second = map(ended, tasks)
+    assert first[0] == (2 if word else 0), first
+    assert (tmp_path / "saved-w1").exists(), second
+    expect_quiet([second])
+
+
 def has_open_mpi_4() -> bool:
     if shutil.which("mpirun") is None:
         return False

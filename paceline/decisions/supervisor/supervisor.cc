@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "paceline/base/check.h"
+#include "paceline/base/exit_reason.h"
 #include "paceline/base/status_message.h"
 #include "paceline/decisions/supervisor/limits.h"
 
@@ -128,10 +129,13 @@ void Supervisor::on(const MemberEnded& ended) {
   Member* member = members_.find(ended.name);
   if (member == nullptr || !member->here) return;
   member->here = false;
+  job_done_ |= ended.end.exit_reason == ExitReason::kDone;
   if (ended.end.exit_reason == ExitReason::kDone && !ended.end.reason.ok() && after_.ok())
-    after_ = absl::Status(ended.end.reason.code(),
-                          fmt::format("{}: {}; logs/{}.log says more, and nothing of the run is lost",
-                                      member->name, message_of(ended.end.reason), member->name));
+    after_ = with_exit_reason(
+        absl::Status(ended.end.reason.code(),
+                     fmt::format("{}: {}; logs/{}.log says more, and nothing of the run is lost",
+                                 member->name, message_of(ended.end.reason), member->name)),
+        ExitReason::kDone);
   if (ending_ || outcome_) return ends_after_job(ended.end);
   logs_say_more_ |= ended.end.exit_reason == ExitReason::kUnsaid;
   // Training may have begun since the coordinator's last answer.

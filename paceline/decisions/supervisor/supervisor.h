@@ -70,7 +70,10 @@ class Supervisor {
   bool stopping() const { return stopping_.has_value(); }
   // Set if the run was stopped before its job was done: the reason that some process heard.
   const std::optional<std::string>& interrupted() const { return interrupted_; }
-  // The failure of a program here after the job was over. It does not affect the run.
+  // True if a stop that was asked for here ended the run here before its job was done. A stop that comes with the end of the
+  // job is too late.
+  bool stopped_early() const { return stopping_ && (interrupted_ || !job_done_); }
+  // The failure of a program here after the job was over, with ExitReason::kDone. It does not affect the run.
   const absl::Status& after() const { return after_; }
   // True if the run has ended well, and programs here still do their own work.
   bool ending() const { return phase_ == Phase::kEnding; }
@@ -156,6 +159,7 @@ class Supervisor {
   absl::Status after_;
   bool logs_say_more_ = false;
   bool heard_of_end_ = false;
+  bool job_done_ = false;  // some member heard that the run ended, and not by an interruption
   std::optional<std::string> interrupted_;
   std::optional<SteadyTime> ended_elsewhere_since_;
   bool any_whole_before_ = false;  // whether some replica was whole when time passed last

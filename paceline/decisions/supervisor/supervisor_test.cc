@@ -306,6 +306,35 @@ class OtherHost : public SupervisorTest {
       "`paceline node` still running there?";
 };
 
+TEST_F(OtherHost, AStopThatComesWhenTheJobIsDoneDoesNotEndItEarly) {
+  begin_elsewhere();
+  answer(1, true);
+  happens(StopWanted{"host 1 was interrupted", StopCause::kShutDown});
+  EXPECT_TRUE(supervisor_->stopped_early()) << "nobody knows better yet";
+  for (const char* name : {"w0", "w1", "server0"}) ends(name, done());
+  pass();
+  EXPECT_EQ(outcome(), "OK");
+  EXPECT_FALSE(supervisor_->stopped_early());
+}
+
+TEST_F(OtherHost, AStopThatIsHeardEndsTheJobEarly) {
+  begin_elsewhere();
+  answer(1, true);
+  happens(StopWanted{"host 1 was interrupted", StopCause::kShutDown});
+  ends("w0", done());
+  for (const char* name : {"w1", "server0"}) ends(name, interrupted("host 1 was interrupted"));
+  pass();
+  EXPECT_EQ(outcome(), "OK");
+  EXPECT_TRUE(supervisor_->stopped_early());
+}
+
+TEST_F(OtherHost, AStopThatNobodyHearsEndsTheJobEarly) {
+  begin_elsewhere();
+  happens(StopWanted{"host 1 was interrupted", StopCause::kShutDown});
+  EXPECT_EQ(outcome(), "OK");
+  EXPECT_TRUE(supervisor_->stopped_early());
+}
+
 TEST_F(OtherHost, StartsNoEvaluatorIfTheRunHasNone) {
   begin_elsewhere();
   runs_job_evaluates_ = false;

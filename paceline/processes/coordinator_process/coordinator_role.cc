@@ -32,6 +32,7 @@
 #include "paceline/processes/peer/grpc_log.h"
 #include "paceline/processes/peer/refused_log.h"
 #include "paceline/processes/rpc/link_keys.h"
+#include "paceline/processes/rpc/run_notes.h"
 #include "paceline/processes/runs/cut_short.h"
 #include "paceline/processes/runs/job_file.h"
 #include "paceline/processes/runs/journal_first.h"
@@ -80,11 +81,11 @@ struct Job {
   bool told = false;
   // the stop that interrupted the last attempt, if one did
   std::optional<coordinator::StopWanted> interrupted{};
-  std::vector<std::string> notes{};  // lines that people see beside the run
+  rpc::RunNotes notes{};
 
   void note(const std::string& line) {
     spdlog::info("{}", line);
-    notes.push_back(line);
+    notes.add(line);
   }
 };
 
@@ -194,8 +195,7 @@ absl::StatusOr<coordinator::AttemptEnded> attempt(Job& job, const store::RunMark
     if (keeper) reply.set_keeper(keeper->value());
     reply.set_next_leader(keeping.next_leader());
     for (const std::string& name : state.missing()) reply.add_missing(name);
-    const std::size_t seen = static_cast<std::size_t>(std::max(0, request.notes_seen()));
-    for (std::size_t i = seen; i < job.notes.size(); ++i) reply.add_notes(job.notes[i]);
+    job.notes.answer(request, reply);
   };
   PACELINE_ASSIGN_OR_RETURN(auto listening, copy_of(job.listening));
   gpr_set_log_function(peer::log_of_grpc);  // before the first connection can be refused

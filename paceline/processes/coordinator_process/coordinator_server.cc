@@ -74,14 +74,15 @@ class CoordinatorServer::Service final : public wire::Coordinator::CallbackServi
       grpc::CallbackServerContext* context) override {
     const grpc::Status admitted = check(*context, {Role::kOperator}, Program::kAny);
     return rpc::SingleCall<wire::StopRequest, wire::StopReply>::start(admitted, [this](auto& call) {
-      loop_.post([this, request = call.request()] {
-        if (request.checkpoint())
-          return coordinator_.ask_checkpoint(store::printable(request.why(), store::kLongestError));
-        coordinator_.ask_stop(store::printable(request.why(), store::kLongestError),
-                              store::printable(request.cannot_start(), store::kLongestError),
-                              cause_of(request));
+      const bool posted = loop_.post([this, &call] {
+        // An attempt that is over takes no orders, and the next one would not know of this one.
+        if (coordinator_.attempt().can_go_on())
+          return call.fail({grpc::StatusCode::ABORTED, "the run is between two attempts"});
+        order(call.request());
+        call.answer({});
       });
-      call.answer({});
+      if (!posted)
+        call.fail({grpc::StatusCode::ABORTED, "the job is over, or the run is between two attempts"});
     });
   }
 
@@ -103,6 +104,13 @@ class CoordinatorServer::Service final : public wire::Coordinator::CallbackServi
   }
 
  private:
+  void order(const wire::StopRequest& request) {
+    const std::string why = store::printable(request.why(), store::kLongestError);
+    if (request.checkpoint()) return coordinator_.ask_checkpoint(why);
+    coordinator_.ask_stop(why, store::printable(request.cannot_start(), store::kLongestError),
+                          cause_of(request));
+  }
+
   // A process that only looks at the job, or stops it, may have another version.
   enum class Program { kThis, kAny };
   grpc::Status check(const grpc::CallbackServerContext& context, const std::vector<Role>& roles,

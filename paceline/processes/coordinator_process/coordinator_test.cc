@@ -3,6 +3,7 @@
 #include "paceline/processes/coordinator_process/coordinator.h"
 
 #include <chrono>
+#include <functional>
 #include <future>
 #include <memory>
 #include <optional>
@@ -211,6 +212,43 @@ TEST_F(CoordinatorTest, AProcessThatEndsIsGone) {
   thread_.join();
   EXPECT_TRUE(coordinator_->attempt().can_go_on());
   EXPECT_EQ(coordinator_->attempt().result().message(), "server 0 died");
+}
+
+TEST_F(CoordinatorTest, AStopOrACheckpointThatComesBetweenTwoAttemptsIsNotAnsweredWithOk) {
+  start("epochs = 100\n");
+  const auto training = worker();
+  const auto serving = server();
+  join(*training, *serving);
+  training->next(wire::WorkerOrder::kRelease);
+  const auto ask = [&](bool checkpoint) {
+    wire::StopRequest request;
+    request.set_why("a person");
+    request.set_checkpoint(checkpoint);
+    wire::StopReply reply;
+    grpc::ClientContext context;
+    rpc::introduce(context, kAccess);
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
+    return rpc::call_once(stub_->Stop(&context), request, reply).error_code();
+  };
+  EXPECT_EQ(ask(true), grpc::StatusCode::OK);
+  // Holds the loop as soon as the attempt is over.
+  std::promise<void> over, asked;
+  std::function<void()> look = [&] {
+    if (!coordinator_->attempt().can_go_on()) return static_cast<void>(loop_.post(look));
+    over.set_value();
+    asked.get_future().wait();
+  };
+  loop_.post(look);
+  serving->leave();
+  over.get_future().wait();
+  auto stop = std::async(std::launch::async, ask, false);
+  auto checkpoint = std::async(std::launch::async, ask, true);
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // both calls reach the loop
+  asked.set_value();
+  EXPECT_EQ(stop.get(), grpc::StatusCode::ABORTED);
+  EXPECT_EQ(checkpoint.get(), grpc::StatusCode::ABORTED);
+  thread_.join();
+  EXPECT_EQ(ask(false), grpc::StatusCode::ABORTED) << "the loop has ended";
 }
 
 TEST_F(CoordinatorTest, AProcessThatSaysNothingThatMakesSenseIsToldOf) {

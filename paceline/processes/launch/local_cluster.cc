@@ -285,7 +285,7 @@ std::optional<wire::StatusReply> LocalCluster::status(int width) {
   context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(1));
   wire::StatusRequest request;
   request.set_width(width);
-  request.set_notes_seen(notes_seen_);
+  notes_.ask(request);
   if (const auto now = std::chrono::steady_clock::now();
       now >= next_memory_ && processes_.address_file.empty()) {
     next_memory_ = now + kMemoryEvery;
@@ -302,8 +302,8 @@ std::optional<wire::StatusReply> LocalCluster::status(int width) {
     return std::nullopt;
   }
   hear_of_keeper(reply);
-  notes_seen_ += reply.notes_size();
-  if (processes_.address_file.empty()) news_.insert(news_.end(), reply.notes().begin(), reply.notes().end());
+  const std::vector<std::string> notes = notes_.take(reply);
+  if (processes_.address_file.empty()) news_.insert(news_.end(), notes.begin(), notes.end());
   take(supervisor::Answered{
       reply.run(), reply.attempt(), !reply.line().empty(), {reply.missing().begin(), reply.missing().end()}});
   return reply;
@@ -392,7 +392,6 @@ absl::Status LocalCluster::start_coordinator(const supervisor::StartCoordinator&
   if (!listening_) {
     PACELINE_ASSIGN_OR_RETURN(listening_, rpc::listen_for_job(listen_));
   }
-  notes_seen_ = 0;
   PACELINE_ASSIGN_OR_RETURN(CoordinatorProcess started,
                             start_coordinator_process(run_, coordinator_arguments(start), *listening_));
   coordinator_.emplace(std::move(started.child));

@@ -21,6 +21,7 @@
 #include "paceline/processes/launch/fork_server.h"
 #include "paceline/processes/launch/run_keeper.h"
 #include "paceline/processes/peer/peer.h"
+#include "paceline/processes/rpc/run_notes.h"
 #include "paceline/processes/runs/leader.h"
 #include "paceline/transport/ipc/descriptor_keep.h"
 
@@ -87,8 +88,10 @@ class LocalCluster {
   bool ending() const { return supervisor_.ending(); }
   // True if the run has begun, or goes on.
   bool training() const { return supervisor_.training(); }
-  // True if a person here stopped the run before it was over.
+  // True if a stop was asked for here before the run was over here.
   bool stopped() const { return supervisor_.stopping(); }
+  // See Supervisor::stopped_early().
+  bool stopped_early() const { return supervisor_.stopped_early(); }
   // See Supervisor::interrupted().
   const std::optional<std::string>& interrupted() const { return supervisor_.interrupted(); }
   // True if some process died without a line of its own: its log may say more than the outcome.
@@ -159,7 +162,7 @@ class LocalCluster {
   std::optional<runs::Leader> next_leader_;
   std::string run_name_;
   std::vector<std::string> news_;
-  int notes_seen_ = 0;
+  rpc::SeenNotes notes_;
   std::chrono::steady_clock::time_point next_memory_{};  // when to report memory to the coordinator
 };
 

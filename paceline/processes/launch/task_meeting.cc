@@ -26,13 +26,29 @@ bool is_locked(const FileDescriptor& file) {
   return false;
 }
 
-// The lines that are whole.
-std::pair<std::optional<std::string>, std::optional<std::string>> two_lines(const std::string& text) {
-  const std::size_t first = text.find('\n');
-  if (first == std::string::npos) return {};
-  const std::size_t second = text.find('\n', first + 1);
-  if (second == std::string::npos) return {text.substr(0, first), std::nullopt};
-  return {text.substr(0, first), text.substr(first + 1, second - first - 1)};
+constexpr char kOver[] = "over", kFailed[] = "failed";
+// A worker that has heard why the run failed ends within this time, and its error says more.
+constexpr std::chrono::seconds kOwnErrorFirst{2};
+constexpr std::chrono::seconds kPatience{10};
+
+struct Lines {
+  std::optional<std::string> words, job_file, last_word;
+};
+
+absl::StatusOr<Lines> whole_lines(const FileDescriptor& file, const std::filesystem::path& path) {
+  std::string text(kMostBytes, '\0');
+  const ssize_t got = ::pread(file.get(), text.data(), text.size(), 0);
+  if (got < 0) return store::io_error(path, "read", errno);
+  text.resize(static_cast<std::size_t>(got));
+  Lines lines;
+  std::size_t begin = 0;
+  for (std::optional<std::string>* line : {&lines.words, &lines.job_file, &lines.last_word}) {
+    const std::size_t end = text.find('\n', begin);
+    if (end == std::string::npos) break;
+    *line = text.substr(begin, end - begin);
+    begin = end + 1;
+  }
+  return lines;
 }
 
 }  // namespace
@@ -62,6 +78,13 @@ TaskLead::~TaskLead() {
 
 absl::Status TaskLead::say(const std::string& job_file) {
   const std::string line = job_file + "\n";
+  began_ = true;
+  return store::write_all(file_, path_, line.data(), line.size());
+}
+
+absl::Status TaskLead::leave(bool well) {
+  if (!began_) return absl::OkStatus();
+  const std::string line = std::string(well ? kOver : kFailed) + "\n";
   return store::write_all(file_, path_, line.data(), line.size());
 }
 
@@ -75,16 +98,27 @@ absl::StatusOr<std::optional<std::string>> TaskFollower::look() {
   }
   // Asked before it is read: the first task says its last word before it ends.
   const bool here = is_locked(file_);
-  std::string text(kMostBytes, '\0');
-  const ssize_t got = ::pread(file_.get(), text.data(), text.size(), 0);
-  if (got < 0) return store::io_error(path_, "read", errno);
-  text.resize(static_cast<std::size_t>(got));
-  const auto [words, job_file] = two_lines(text);
-  if (words && *words != words_)
+  PACELINE_ASSIGN_OR_RETURN(const Lines lines, whole_lines(file_, path_));
+  if (lines.words && *lines.words != words_)
     return absl::InvalidArgumentError("this task was started with other words than the first one");
-  if (job_file) return job_file;
+  if (lines.job_file) return lines.job_file;
   if (here) return std::nullopt;
   return absl::UnavailableError("the first task ended before its run began; it says why");
+}
+
+std::optional<bool> TaskFollower::ended_well() const {
+  if (!file_.valid() || is_locked(file_)) return std::nullopt;
+  const auto lines = whole_lines(file_, path_);
+  if (!lines.ok() || !lines->last_word) return std::nullopt;
+  return *lines->last_word == kOver;
+}
+
+FirstTaskWatch::Fate FirstTaskWatch::look(const TaskFollower& follower, SteadyTime now) {
+  if (follower.leads()) seen_ = now;
+  const std::optional<bool> well = follower.ended_well();
+  if (well.value_or(false)) return Fate::kWell;
+  if (now <= seen_ + (well ? kOwnErrorFirst : kPatience)) return Fate::kWell;
+  return well ? Fate::kFailed : Fate::kLost;
 }
 
 }  // namespace paceline::launch

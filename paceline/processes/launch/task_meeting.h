@@ -26,6 +26,9 @@ class TaskLead {
 
   // The host's processes begin, by the job in this file; the coordinator's address is beside it.
   absl::Status say(const std::string& job_file);
+  // The last word for tasks that still work: this one ends, after the job (`well`) or with an error of its own. Nothing is
+  // said if no job began.
+  absl::Status leave(bool well);
 
  private:
   TaskLead(std::filesystem::path path, FileDescriptor file)
@@ -33,6 +36,7 @@ class TaskLead {
 
   std::filesystem::path path_;
   FileDescriptor file_;  // locked
+  bool began_ = false;
 };
 
 // The side of any other task.
@@ -46,11 +50,29 @@ class TaskFollower {
   absl::StatusOr<std::optional<std::string>> look();
   // Whether the first task is there now.
   bool leads() const;
+  // The last word of a first task that has ended after its run began: whether it ended well. A killed one leaves none.
+  std::optional<bool> ended_well() const;
 
  private:
   std::filesystem::path path_;
   std::string words_;
   FileDescriptor file_;  // seen locked
+};
+
+// The fate of the first task, for a follower that looks again and again.
+class FirstTaskWatch {
+ public:
+  using SteadyTime = std::chrono::steady_clock::time_point;
+  // kFailed: the first task ended with an error of its own. kLost: it has been away for a while, and left no word. kWell:
+  // neither.
+  enum class Fate { kWell, kFailed, kLost };
+
+  explicit FirstTaskWatch(SteadyTime now) : seen_(now) {}
+
+  Fate look(const TaskFollower& follower, SteadyTime now);
+
+ private:
+  SteadyTime seen_;
 };
 
 }  // namespace paceline::launch

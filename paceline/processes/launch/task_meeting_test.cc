@@ -1,6 +1,8 @@
 #include "paceline/processes/launch/task_meeting.h"
 
+#include <chrono>
 #include <fstream>
+#include <optional>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -65,6 +67,58 @@ TEST_F(TaskMeeting, TwoStartsOfOneNameAreNotMixed) {
   auto lead = TaskLead::begin(path_, "run train.py");
   ASSERT_TRUE(lead.ok()) << lead.status();
   EXPECT_TRUE(absl::IsAlreadyExists(TaskLead::begin(path_, "run train.py", {}).status()));
+}
+
+class FirstTask : public TaskMeeting {
+ protected:
+  using Fate = FirstTaskWatch::Fate;
+  void SetUp() override {
+    lead_.emplace(*TaskLead::begin(path_, "run train.py"));
+    ASSERT_EQ(*follower_.look(), std::nullopt);
+  }
+  Fate after(std::chrono::milliseconds time) { return watch_.look(follower_, start_ + time); }
+
+  const FirstTaskWatch::SteadyTime start_ = std::chrono::steady_clock::now();
+  std::optional<TaskLead> lead_;
+  TaskFollower follower_{path_, "run train.py"};
+  FirstTaskWatch watch_{start_};
+};
+
+TEST_F(FirstTask, IsNotLostAfterItHasEndedWell) {
+  using namespace std::chrono_literals;
+  ASSERT_TRUE(lead_->say("/runs/one").ok());
+  EXPECT_EQ(after(60s), Fate::kWell);
+  ASSERT_TRUE(lead_->leave(true).ok());
+  EXPECT_EQ(follower_.ended_well(), std::nullopt) << "it is still there";
+  lead_.reset();
+  EXPECT_THAT(follower_.ended_well(), Optional(true));
+  EXPECT_EQ(after(600s), Fate::kWell);
+}
+
+TEST_F(FirstTask, FailedSoonAfterItsOwnError) {
+  using namespace std::chrono_literals;
+  ASSERT_TRUE(lead_->say("/runs/one").ok());
+  EXPECT_EQ(after(60s), Fate::kWell);
+  ASSERT_TRUE(lead_->leave(false).ok());
+  lead_.reset();
+  EXPECT_EQ(after(61s), Fate::kWell) << "a worker here may say more";
+  EXPECT_EQ(after(63s), Fate::kFailed);
+}
+
+TEST_F(FirstTask, IsLostIfItLeavesNoWord) {
+  using namespace std::chrono_literals;
+  ASSERT_TRUE(lead_->say("/runs/one").ok());
+  EXPECT_EQ(after(60s), Fate::kWell);
+  lead_.reset();
+  EXPECT_EQ(follower_.ended_well(), std::nullopt);
+  EXPECT_EQ(after(69s), Fate::kWell);
+  EXPECT_EQ(after(71s), Fate::kLost);
+}
+
+TEST_F(FirstTask, LeavesNoWordIfNoJobBegan) {
+  ASSERT_TRUE(lead_->leave(true).ok());
+  lead_.reset();
+  EXPECT_TRUE(absl::IsUnavailable(follower_.look().status()));
 }
 
 }  // namespace

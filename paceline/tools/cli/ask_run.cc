@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <memory>
+#include <thread>
 
 #include <fmt/format.h>
 
@@ -19,6 +20,7 @@ namespace paceline::cli {
 namespace {
 
 constexpr std::chrono::seconds kPatience{3};
+constexpr std::chrono::milliseconds kPause{100};
 
 // A connection to the coordinator of a run.
 struct Line {
@@ -57,13 +59,19 @@ absl::Status outcome(const grpc::Status& asked) {
 }  // namespace
 
 absl::StatusOr<std::string> stop_run(const store::RunPaths& run, const std::string& token) {
-  PACELINE_ASSIGN_OR_RETURN(const Line line, line_to(run, token));
   wire::StopRequest request;
   request.set_why("stopped from a page");
-  wire::StopReply reply;
-  PACELINE_RETURN_IF_ERROR(
-      outcome(rpc::call_once(line.coordinator->Stop(line.context.get()), request, reply)));
-  return "the run stops with a checkpoint";
+  const auto until = std::chrono::steady_clock::now() + kPatience;
+  while (true) {
+    PACELINE_ASSIGN_OR_RETURN(const Line line, line_to(run, token));
+    wire::StopReply reply;
+    const grpc::Status asked = rpc::call_once(line.coordinator->Stop(line.context.get()), request, reply);
+    if (asked.ok()) return "the run stops with a checkpoint";
+    // The next attempt of the run hears it.
+    const bool again = asked.error_code() == grpc::StatusCode::ABORTED;
+    if (!again || std::chrono::steady_clock::now() >= until) return outcome(asked);
+    std::this_thread::sleep_for(kPause);
+  }
 }
 
 absl::StatusOr<std::string> evaluate_run(const store::RunPaths& run, const std::string& token) {

@@ -13,6 +13,7 @@
 
 #include <fmt/format.h>
 
+#include "paceline/base/exit_reason.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/formats/config/job_config.h"
 #include "paceline/processes/launch/local_cluster.h"
@@ -79,8 +80,8 @@ absl::Status first_is_lost(const launch::Tasks& tasks) {
                   lost));
 }
 
-// Ends this task some time after its host's first task was lost: nobody leads the host any more. A first task that has
-// ended in order has told everybody the end of the run before.
+// Ends this task some time after its host's first task failed or was lost: nobody leads the host any more. A first task
+// that ended well has told everybody the end of the run before, and a program here may still work.
 class LookAtFirst {
  public:
   LookAtFirst(const launch::Tasks& tasks, const launch::TaskFollower& follower)
@@ -90,16 +91,23 @@ class LookAtFirst {
     const auto now = std::chrono::steady_clock::now();
     if (now < next_ || cluster.ending()) return absl::OkStatus();
     next_ = now + kPause;
-    if (follower_.leads()) seen_ = now;
-    return now > seen_ + kPatience ? first_is_lost(tasks_) : absl::OkStatus();
+    switch (watch_.look(follower_, now)) {
+      case launch::FirstTaskWatch::Fate::kWell:
+        return absl::OkStatus();
+      case launch::FirstTaskWatch::Fate::kFailed:
+        return absl::UnavailableError(first_task(tasks_) + " ended with an error; it says why");
+      case launch::FirstTaskWatch::Fate::kLost:
+        return first_is_lost(tasks_);
+    }
+    return absl::OkStatus();
   }
 
  private:
-  static constexpr std::chrono::seconds kPause{1}, kPatience{10};
+  static constexpr std::chrono::seconds kPause{1};
   const launch::Tasks& tasks_;
   const launch::TaskFollower& follower_;
   std::chrono::steady_clock::time_point next_{};
-  std::chrono::steady_clock::time_point seen_ = std::chrono::steady_clock::now();
+  launch::FirstTaskWatch watch_{std::chrono::steady_clock::now()};
 };
 
 absl::StatusOr<int> follow_task(const launch::Tasks& tasks, const std::string& file,
@@ -141,7 +149,7 @@ absl::StatusOr<int> follow_task(const launch::Tasks& tasks, const std::string& f
   PACELINE_RETURN_IF_ERROR(
       launch::watch(cluster, display, "interrupted", job.on_signal, [&] { return first.look(cluster); }));
   PACELINE_RETURN_IF_ERROR(cluster.after());
-  if (launch::stop_signals() > 0 && cluster.stopped()) return launch::exit_of_stop();
+  if (launch::stop_signals() > 0 && cluster.stopped_early()) return launch::exit_of_stop();
   return cluster.interrupted() ? kExitOfOthersStop : 0;
 }
 
@@ -150,9 +158,14 @@ absl::StatusOr<int> lead_host(const launch::Tasks& tasks, const launch::Environm
   if (!tasks.on_one_host() && tasks.here() == 1) return train_on_hosts(tasks, environment, std::move(train));
   PACELINE_ASSIGN_OR_RETURN(launch::TaskLead begun, launch::TaskLead::begin(file, words));
   const auto meeting = std::make_shared<launch::TaskLead>(std::move(begun));
-  if (tasks.on_one_host()) return lead_tasks(tasks, meeting, std::move(train));
-  return train_on_hosts(tasks, environment, std::move(train),
-                        [meeting](const std::string& job_file) { tell(meeting, job_file); });
+  const auto tell_tasks = [meeting](const std::string& job_file) { tell(meeting, job_file); };
+  auto ended = tasks.on_one_host() ? lead_tasks(tasks, meeting, std::move(train))
+                                   : train_on_hosts(tasks, environment, std::move(train), tell_tasks);
+  // The error of a program after its job is no error of the run, and other programs may still work.
+  const bool well = exit_reason_of(ended.status()) == ExitReason::kDone;
+  if (const absl::Status said = meeting->leave(well); !said.ok())
+    launch::print(stderr, std::string(said.message()) + "\n");
+  return ended;
 }
 
 }  // namespace

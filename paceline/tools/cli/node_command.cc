@@ -159,10 +159,12 @@ absl::StatusOr<int> run_other_host(launch::HostProcesses host, const config::Job
         return absl::OkStatus();
       });
   watchers.finish();
-  // A program that goes on after the job may be stopped too, and the job is done all the same.
-  const bool interrupted = launch::stop_signals() > 0 && cluster.stopped();
+  const auto run = cluster.led_run();
+  // A stop may come when the job is done: during its last checkpoint, or while a program goes on after it.
+  const bool early = run ? cluster.stopped() && !runs::is_over(*run, job) : cluster.stopped_early();
+  const bool interrupted = launch::stop_signals() > 0 && early;
   const auto by_other = interrupted ? std::nullopt : cluster.interrupted();
-  if (const auto run = cluster.led_run()) {
+  if (run) {
     if (!outcome.ok())
       return launch::end_of_failed(outcome, *run, true, options.command, cluster.logs_say_more());
     return show_trained({*run, interrupted, by_other, cluster.after()}, options);

@@ -354,7 +354,8 @@ absl::StatusOr<int> run_nodes(const Fleet& fleet) {
   progress.clear();
   launch::print(stdout, nodes.all().front().output);
   tell_how_to_go_on(last);
-  const bool stopped = launch::stop_signals() > 0;
+  // A stop may come when the job is done; then all nodes have ended well.
+  const bool stopped = launch::stop_signals() > 0 && !nodes.failed().empty();
   if (stopped) return launch::exit_of_stop();
   PACELINE_RETURN_IF_ERROR(nodes.all_well(kNode, told));
   return 0;
