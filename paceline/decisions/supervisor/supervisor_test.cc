@@ -329,8 +329,11 @@ TEST_F(OtherHost, AStopThatIsHeardEndsTheJobEarly) {
 }
 
 TEST_F(OtherHost, AStopThatNobodyHearsEndsTheJobEarly) {
-  begin_elsewhere();
+  begin_before_the_run();
+  answer(1, false);
   happens(StopWanted{"host 1 was interrupted", StopCause::kShutDown});
+  happens(NotAnswered{true});
+  for (int i = 0; i < 2; ++i) pass(seconds(1));
   EXPECT_EQ(outcome(), "OK");
   EXPECT_TRUE(supervisor_->stopped_early());
 }

@@ -20,7 +20,7 @@ namespace paceline::cli {
 namespace {
 
 constexpr std::chrono::seconds kPatience{3};
-constexpr std::chrono::milliseconds kPause{100};
+constexpr std::chrono::milliseconds kAskAgain{100};
 
 // A connection to the coordinator of a run.
 struct Line {
@@ -70,7 +70,7 @@ absl::StatusOr<std::string> stop_run(const store::RunPaths& run, const std::stri
     // The next attempt of the run hears it.
     const bool again = asked.error_code() == grpc::StatusCode::ABORTED;
     if (!again || std::chrono::steady_clock::now() >= until) return outcome(asked);
-    std::this_thread::sleep_for(kPause);
+    std::this_thread::sleep_for(kAskAgain);
   }
 }
 
