@@ -338,8 +338,8 @@ std::string flipping(double begin_s, double half_period_s, int times) {
 
 TEST(Joint, DoesNotChaseADeviceThatFlips) {
   const TempFolder folder;
-  const Trained flipped = train(folder, "run", std::string(kJoint) + "epochs = 6\n",
-                                four_devices(flipping(1.5, 0.5, 30)), {"--virtual"});
+  const Trained flipped =
+      train(folder, "run", std::string(kJoint) + "epochs = 6\n", four_devices(flipping(1.5, 0.5, 30)));
   const RecordedRun recorded = RecordedRun::read(flipped.folder);
   expect_each_sample_once(recorded, 6);
   const auto& last = recorded.commits.back().first;
