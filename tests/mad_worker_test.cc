@@ -76,8 +76,8 @@ class Madness final : public wire::Coordinator::Service {
 
   grpc::Status Work(grpc::ServerContext*,
                     grpc::ServerReaderWriter<wire::WorkerOrder, wire::WorkerMessage>* worker) override {
-    worker
-        ->SendInitialMetadata();  // the worker waits for the answer to its offer of a local socket: none is taken
+    // The worker waits for the answer to its offer of a local socket, which is not taken here.
+    worker->SendInitialMetadata();
     grpc::ClientContext context;
     rpc::introduce(context, access_);
     const auto coordinator = to_->Work(&context);
