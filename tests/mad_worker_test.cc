@@ -165,7 +165,8 @@ TEST(MadWorker, CostsNobodyElseAnything) {
                       (run / "token").string(), "--patience", "1", "--first-patience", "20"});
       const std::int64_t before = madness.passed();
       // On a busy machine its first word takes a while.
-      eventually([&] { return !worker.running() || madness.passed() > before; }, 60);
+      ASSERT_TRUE(eventually([&] { return !worker.running() || madness.passed() > before; }, 60))
+          << "it waits and says nothing";
       eventually([&] { return !worker.running(); }, 4);
       ASSERT_TRUE(train.running()) << train.errors_so_far();
     }

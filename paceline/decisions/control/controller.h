@@ -135,9 +135,9 @@ class Controller {
   absl::Status end_data(const ReplicaReady& fact);
   // There are no samples for it now.
   void park(Time at, ReplicaId replica, std::vector<Order>& orders);
-  // For a planned run: the iteration is part of a batch, and may end the batch.
   // A replica is gone, and one of its devices cannot compute in this batch.
   void end_batch_without_it(Time at, std::vector<Order>& orders);
+  // For a planned run: the iteration is part of a batch, and may end the batch.
   void count_in_batch(Time at, const ReplicaReady& fact, std::int64_t samples, std::vector<Order>& orders);
   // If a planner decides how many samples each replica gets, the replicas get them from their next release
   // on.

@@ -73,8 +73,9 @@ class WorkerMembership {
   absl::Status on_joined(Worker& worker);
   absl::Status on_role_taken(Worker& worker, const RoleTaken& taken);
   absl::Status on_ready(const Worker& worker, const WorkerReady& ready);
-  // An error: larger batches would not help, and the worker is sent away.
+  // An error: the plan stays as it is, and the worker is sent away.
   absl::Status on_out_of_memory(const Worker& worker, const OutOfMemory& said);
+  // An error: larger batches would not help, and the worker is sent away.
   absl::Status on_too_few(const Worker& worker, const TooFew& said);
   absl::Status learn_job(const WorkerAttached& attached);
   HostRank rank_of(const Worker& worker) const;

@@ -42,8 +42,7 @@ void WorkerMembership::follow(const control::PlanAdopted& adopted) {
 void WorkerMembership::form_missing() {
   for (const planner::PlannedReplica& planned : replicas_.plan().replicas) {
     const Worker* worker = workers_.at(DevicePlace(planned.devices.front()));
-    if (worker == nullptr || worker->replica) continue;
-    const LiveReplica* replica = replicas_.form(*worker, workers_);
+    const LiveReplica* replica = worker == nullptr ? nullptr : replicas_.form(*worker, workers_);
     if (replica != nullptr) give_role(*replica);
   }
 }

@@ -211,7 +211,8 @@ bool OnlinePlanner::banned(const Plan& plan) const {
 }
 
 bool OnlinePlanner::usable(const Plan& plan) const {
-  if (!lowered_memory_ || !all_here(plan)) return all_here(plan);
+  if (!all_here(plan)) return false;
+  if (!lowered_memory_) return true;
   const CostModel model(measured());
   Plan assigned = plan;
   return Evaluator(model, goal()).assign(assigned, true).possible();

@@ -1,5 +1,5 @@
-// Lines that people see beside a run. The process that leads it keeps them, and each host's launcher asks for those that
-// it has not seen. Another process may lead the run later, with lines of its own.
+// Lines that people see beside a run. The process that leads the run keeps them, and each host's launcher asks for the
+// lines that it does not have yet. If another process leads the run later, that one begins without lines.
 #pragma once
 
 #include <cstdint>

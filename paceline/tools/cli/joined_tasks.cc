@@ -80,8 +80,8 @@ absl::Status first_is_lost(const launch::Tasks& tasks) {
                   lost));
 }
 
-// Ends this task some time after its host's first task failed or was lost: nobody leads the host any more. A first task
-// that ended well has told everybody the end of the run before, and a program here may still work.
+// Ends this task some time after its host's first task failed or was lost: nobody leads the host any more. If the first
+// task ended well, this task has heard how the run ended, and its program may still work.
 class LookAtFirst {
  public:
   LookAtFirst(const launch::Tasks& tasks, const launch::TaskFollower& follower)
