@@ -110,6 +110,10 @@ class AttemptTest : public testing::Test {
   // The replica of the worker's role.
   static std::int32_t take_role(FakeWorker& worker) {
     worker.next<Boards>();
+    return take_role_with_boards(worker);
+  }
+  // The same of a worker that has its boards.
+  static std::int32_t take_role_with_boards(FakeWorker& worker) {
     WorkerMessage message;
     as<WorkerJoined>(message);
     worker.say(message);
@@ -326,6 +330,31 @@ TEST_F(AttemptTest, AJobThatInsistsOnACardWaitsForADeviceThatHasOne) {
   EXPECT_EQ(attempt().phase(), Phase::kStarting);
   second->say(with_card(attached("there"), "GPU-b", 2));
   EXPECT_EQ(serving->next<ServerStart>().card, "GPU-b");
+}
+
+TEST_F(AttemptTest, AWorkerOfAnotherCardHasItsWeightsAndItsGradientInTheHostsMemory) {
+  for (const std::string other : {"GPU-b", ""}) {
+    start(fmt::format("epochs = 100\n{}[[device]]\ncount = 2\n[cluster]\nmemory = \"gpu\"\n", kProgram));
+    const auto serving = server(0);
+    const auto near = worker("w0"), far = worker("w1");
+    near->say(with_card(attached("here"), "GPU-a", 2));
+    far->say(with_card(attached("there"), other, 2));
+    serving->next<ServerStart>();
+    ServerMessage message = started();
+    as<ServerStarted>(message).card = "GPU-a";
+    as<ServerStarted>(message).host_path = "mirror";
+    serving->say(message);
+    const auto expect = [&](FakeWorker& one, const std::string& path, const std::string& card,
+                            const std::string& own) {
+      const Board board = one.next<Boards>().boards.at(0);
+      EXPECT_EQ(board.path, path);
+      EXPECT_EQ(board.card, card);
+      take_role_with_boards(one);
+      EXPECT_EQ(serving->next<MapGradient>().card, own);
+    };
+    expect(*near, "board", "GPU-a", "GPU-a");
+    expect(*far, "mirror", "", other);
+  }
 }
 
 TEST_F(AttemptTest, AJobThatInsistsOnACardFailsIfNoDeviceHasOne) {

@@ -203,6 +203,8 @@ struct ServerStarted {
   std::string socket{};
   bool kept = false;       // the shard is in memory that outlives this process
   std::string why_host{};  // why the host's memory has what a card was to have
+  // A board in the host's memory with the same versions, for workers that do not compute on the card.
+  std::string host_path{};
   friend bool operator==(const ServerStarted&, const ServerStarted&) = default;
 };
 

@@ -173,6 +173,8 @@ struct MapGradient {
   ReplicaId replica{};
   std::string path{};
   HostPlace host{};
+  std::string
+      card{};  // that its worker computes on; a shard on another one has its gradient from the host's memory
 };
 
 // The replica is gone.

@@ -175,14 +175,19 @@ absl::Status ServerFleet::started(ServerId server, const ServerStarted& started)
   servers_[server].board_paths = started.board_paths;
   servers_[server].card = started.card;
   servers_[server].socket = started.socket;
+  servers_[server].host_path = started.host_path;
   servers_[server].keeps = started.kept;
   return absl::OkStatus();
 }
 
-Boards ServerFleet::boards(HostPlace host, int reader) const {
+Boards ServerFleet::boards(HostPlace host, int reader, const std::optional<std::string>& card) const {
   Boards boards{.boards = {}, .reader = reader};
   for (const ServerId server : ids()) {
     const Server& one = servers_[server];
+    if (card && !one.host_path.empty() && one.card != *card) {
+      boards.boards.push_back({.path = one.host_path, .part = parts_[server]});
+      continue;
+    }
     const std::string& path =
         one_a_host() ? servers_[ServerId(host.value())].board_paths[static_cast<std::size_t>(server.value())]
                      : one.board_paths.front();

@@ -73,8 +73,10 @@ class ServerFleet {
   bool all_started() const;
   // The card that has the weights; empty if it is the host's memory. Requires: all started.
   const std::string& card() const { return servers_[ServerId(0)].card; }
-  // The boards from which a reader on that host gets the weights. Requires: all started.
-  Boards boards(HostPlace host, int reader) const;
+  // The boards from which a reader on that host gets the weights. `card`: what it computes on, empty if that is none; a
+  // shard on another card has a board in the host's memory for it. nullopt: it takes each where it lies. Requires: all
+  // started.
+  Boards boards(HostPlace host, int reader, const std::optional<std::string>& card = std::nullopt) const;
 
   // The server has sent a message.
   void hear(ServerId server, SteadyTime at) { servers_[server].heard->heard(at); }
@@ -123,6 +125,7 @@ class ServerFleet {
     std::string fabric;                    // fabric of its exchange
     std::vector<std::string> board_paths;  // empty: the server has not started
     std::string card, socket;              // see Board
+    std::string host_path;                 // see ServerStarted
     bool keeps = false;                    // see ServerStarted::kept
     Version applied{};
     std::optional<PhiAccrual> heard;  // set while it is here

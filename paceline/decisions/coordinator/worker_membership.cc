@@ -111,7 +111,7 @@ absl::Status WorkerMembership::learn_job(const WorkerAttached& attached) {
 void WorkerMembership::send_boards(Worker& worker) {
   if (!processes_.servers.all_started() || !worker.attached || worker.boards_sent) return;
   worker.boards_sent = true;
-  out_.send(worker.peer, processes_.servers.boards(worker.host, reader_slot(worker)));
+  out_.send(worker.peer, processes_.servers.boards(worker.host, reader_slot(worker), worker.attached->card));
 }
 
 void WorkerMembership::send_boards() {
@@ -148,7 +148,8 @@ absl::Status WorkerMembership::on_role_taken(Worker& worker, const RoleTaken& ta
   }
   replica.told_servers = true;
   const Worker& first = *replica.workers.front();
-  processes_.servers.tell(MapGradient{replica.id, first.attached->gradient_path, first.host});
+  processes_.servers.tell(
+      MapGradient{replica.id, first.attached->gradient_path, first.host, first.attached->card});
   return absl::OkStatus();
 }
 

@@ -106,7 +106,8 @@ coordinator::ServerStarted started_of(const ServerStarted& message) {
           .card = message.card(),
           .socket = message.socket(),
           .kept = message.kept(),
-          .why_host = message.why_host()};
+          .why_host = message.why_host(),
+          .host_path = message.host_path()};
 }
 
 coordinator::ServerFailed failed_of(const ServerFailed& message) {

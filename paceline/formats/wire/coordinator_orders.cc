@@ -155,6 +155,7 @@ void put(ServerOrder& to, const coordinator::MapGradient& order) {
   to.mutable_map_gradient()->set_replica(order.replica.value());
   to.mutable_map_gradient()->set_path(order.path);
   to.mutable_map_gradient()->set_host(order.host.value());
+  to.mutable_map_gradient()->set_card(order.card);
 }
 
 void put(ServerOrder& to, const coordinator::UnmapGradient& order) {

@@ -94,6 +94,10 @@ absl::Status check_board(const BoardHeader& header, std::size_t size) {
            size == header_bytes() + static_cast<std::size_t>(header.buffers) * buffer_bytes(header.floats);
   };
   if (!is_board || !fits()) return absl::InvalidArgumentError("the memory has no board of weights");
+  return absl::OkStatus();
+}
+
+absl::Status check_version(const BoardHeader& header) {
   const Latest latest = unpack(header.latest.load());
   const bool has_version =
       latest.buffer < header.buffers && header.versions[latest.buffer].load() == latest.version.value();
@@ -107,16 +111,21 @@ absl::StatusOr<Version> WeightWriter::version_in(const ipc::SharedMemory& memory
   PACELINE_ASSIGN_OR_RETURN(const ipc::Mapping mapping, memory.map(0, header_bytes(), false));
   const auto& header = *reinterpret_cast<const BoardHeader*>(mapping.data());
   PACELINE_RETURN_IF_ERROR(check_board(header, memory.size()));
+  PACELINE_RETURN_IF_ERROR(check_version(header));
   return unpack(header.latest.load()).version;
 }
 
 absl::StatusOr<WeightWriter> WeightWriter::adopt(ipc::SharedMemory memory, std::int64_t floats, int readers,
-                                                 int kept, std::unique_ptr<DeviceBuffers> device) {
+                                                 int kept, std::unique_ptr<DeviceBuffers> device,
+                                                 bool may_be_empty) {
   if (memory.size() != (device != nullptr ? header_bytes() : bytes(floats, readers, kept)))
     return absl::InvalidArgumentError("the board is of another model");
   PACELINE_ASSIGN_OR_RETURN(ipc::Mapping mapping, memory.map(0, memory.size(), true));
   auto* header = reinterpret_cast<BoardHeader*>(mapping.data());
   PACELINE_RETURN_IF_ERROR(check_board(*header, memory.size()));
+  const absl::Status has_version = check_version(*header);
+  const bool is_empty = may_be_empty && header->latest.load() == 0;
+  if (!has_version.ok() && !is_empty) return has_version;
   const bool same = header->floats == floats && header->buffers == buffers_for(readers, kept) &&
                     (header->on_device != 0) == (device != nullptr);
   if (!same) return absl::InvalidArgumentError("the board is of another model");

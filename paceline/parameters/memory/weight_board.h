@@ -54,9 +54,11 @@ class WeightWriter {
 
   // A board that another process created with the same numbers and left when it ended. Its latest version and the pins of
   // readers stay, and what that process had kept has to be kept again. `device` has the buffers as that process left
-  // them. Errors: InvalidArgument if the memory is no such board, or has no version; those of the device.
+  // them. `may_be_empty`: it may have no version yet. Errors: InvalidArgument if the memory is no such board, or has no
+  // version and may not; those of the device.
   static absl::StatusOr<WeightWriter> adopt(ipc::SharedMemory memory, std::int64_t floats, int readers,
-                                            int kept, std::unique_ptr<DeviceBuffers> device = nullptr);
+                                            int kept, std::unique_ptr<DeviceBuffers> device = nullptr,
+                                            bool may_be_empty = false);
   // The latest version of a board in such memory. Errors: InvalidArgument if the memory is no board, or has no version.
   static absl::StatusOr<Version> version_in(const ipc::SharedMemory& memory);
 

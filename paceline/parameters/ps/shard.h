@@ -82,6 +82,10 @@ class Shard {
   const Bfloat16* narrow_weights() const { return narrow_in(layout(), board_.latest()); }
   // The numbers at these places, of the board or of a gradient. Errors: those of the memory.
   absl::StatusOr<std::vector<float>> read(std::span<const float> floats) const;
+  // The same, into memory of the host of the same size.
+  absl::Status read_into(std::span<const float> floats, std::span<float> to) const {
+    return stepper_->read(floats, to);
+  }
   // The shard's part of a whole model's gradient, as host_gradient() has one of its own layout. `offset`: floats of the model before
   // the shard. Errors: the same.
   absl::StatusOr<std::vector<float>> read_gradient(const GradientPlace& whole, std::int64_t offset) const;

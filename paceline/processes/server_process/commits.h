@@ -19,6 +19,8 @@ class Commits {
 
   // Paths of the boards from which this host's workers read.
   virtual std::vector<std::string> boards() const = 0;
+  // The path of a board in the host's memory for those that do not compute on the shard's card; empty: there is none.
+  virtual std::string mirror() const { return ""; }
 
   virtual absl::Status map_gradient(const wire::MapGradient& order) = 0;
   // The gradient is not read any more when this returns.

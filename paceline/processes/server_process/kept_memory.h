@@ -23,6 +23,7 @@ class KeptMemory {
   static constexpr char kBoard[] = "board";
   static constexpr char kState[] = "state";
   static constexpr char kCardState[] = "card/state";
+  static constexpr char kMirror[] = "mirror";
 
   // Nothing is kept yet. The keep outlives this.
   KeptMemory(ipc::DescriptorKeep& keep, const wire::ServerStart& order);

@@ -64,6 +64,7 @@ absl::Status LiveShards::start(const wire::ServerStart& order, wire::ServerStart
     started.set_socket(state_.card->socket());
   }
   started.set_kept(state_.kept != nullptr);
+  started.set_host_path(commits_->mirror());
   for (const std::string& board : commits_->boards()) started.add_board_paths(board);
   return absl::OkStatus();
 }
@@ -139,7 +140,11 @@ absl::Status LiveShards::start_commits(const wire::ServerStart& order, const Fir
                                        const Traffic& traffic) {
   gradients_.emplace(order.whole_floats(), state_.card.get());
   if (order.hosts_size() == 0) {
-    commits_ = std::make_unique<LocalCommits>(*state_.shards, *gradients_);
+    std::optional<HostMirror> mirror;
+    if (state_.card != nullptr && job_.devices.size() > 1) {
+      PACELINE_ASSIGN_OR_RETURN(mirror, HostMirror::create(own(), order.readers(), state_.kept.get()));
+    }
+    commits_ = std::make_unique<LocalCommits>(*state_.shards, *gradients_, std::move(mirror));
     return absl::OkStatus();
   }
   if (exchange_ == nullptr) return absl::InternalError("the coordinator speaks of other hosts");

@@ -18,7 +18,18 @@ absl::Status LocalCommits::make(const wire::Apply& order) {
   }
   if (order.group() && !readers.empty())
     update.group.emplace(update.version, std::move(readers), gradients_.floats(), shards_.own_offset());
-  return shards_.own().apply(update);
+  PACELINE_RETURN_IF_ERROR(shards_.own().apply(update));
+  return show_to_host();
+}
+
+absl::Status LocalCommits::map_gradient(const wire::MapGradient& order) {
+  PACELINE_RETURN_IF_ERROR(gradients_.map(order.replica(), order.path(), order.card()));
+  return show_to_host();
+}
+
+absl::Status LocalCommits::show_to_host() {
+  if (!mirror_ || !gradients_.any_by_host()) return absl::OkStatus();
+  return mirror_->follow(shards_.own());
 }
 
 }  // namespace paceline::server_process

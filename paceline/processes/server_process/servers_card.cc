@@ -14,12 +14,27 @@ absl::StatusOr<std::unique_ptr<ServersCard>> ServersCard::open(const std::string
   PACELINE_ASSIGN_OR_RETURN(auto service,
                             ipc::DescriptorService::start(kept != nullptr ? kept->socket() : ""));
   if (kept != nullptr) kept->set_card(uuid, service->address());
-  return std::unique_ptr<ServersCard>(new ServersCard(std::move(card), std::move(service), model, kept));
+  PACELINE_ASSIGN_OR_RETURN(cuda::CardStream copies, cuda::CardStream::create(card));
+  return std::unique_ptr<ServersCard>(
+      new ServersCard(std::move(card), std::move(copies), std::move(service), model, kept));
 }
 
 absl::StatusOr<ps::GradientPlace> ServersCard::gradient(std::int32_t replica) {
   PACELINE_ASSIGN_OR_RETURN(const float* const memory, gradients_.at(replica));
   return ps::card_gradient(memory, narrow_);
+}
+
+absl::StatusOr<ps::GradientPlace> ServersCard::copy_gradient(std::int32_t replica,
+                                                             const ps::GradientPlace& from) {
+  PACELINE_ASSIGN_OR_RETURN(const ps::GradientPlace to, gradient(replica));
+  const auto narrow = static_cast<std::size_t>(narrow_) * sizeof(ps::Bfloat16);
+  const auto wide = static_cast<std::size_t>(floats_ - narrow_) * sizeof(float);
+  PACELINE_RETURN_IF_ERROR(
+      copies_.copy_to_card(reinterpret_cast<cuda::DevicePointer>(to.narrow), from.narrow, narrow));
+  PACELINE_RETURN_IF_ERROR(copies_.copy_to_card(reinterpret_cast<cuda::DevicePointer>(to.wide + narrow_),
+                                                from.wide + narrow_, wide));
+  PACELINE_RETURN_IF_ERROR(copies_.settle());
+  return to;
 }
 
 absl::StatusOr<std::unique_ptr<cuda::CardStepper>> ServersCard::make_stepper(const ps::StepPlan& plan,

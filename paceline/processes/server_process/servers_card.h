@@ -38,6 +38,8 @@ class ServersCard final : private cuda::PieceRegistry {
                                                         int readers, int kept, std::uint64_t identity);
   // The place of a replica's gradient, zero at first. Errors: the card has no room.
   absl::StatusOr<ps::GradientPlace> gradient(std::int32_t replica);
+  // Copies a gradient there that a worker left in the host's memory. Errors: the same; the card's.
+  absl::StatusOr<ps::GradientPlace> copy_gradient(std::int32_t replica, const ps::GradientPlace& from);
   void free_gradient(std::int32_t replica) { gradients_.free(replica); }
 
   const std::string& uuid() const { return card_->uuid(); }
@@ -47,11 +49,13 @@ class ServersCard final : private cuda::PieceRegistry {
   absl::Status enter() const { return card_->enter(); }
 
  private:
-  ServersCard(std::shared_ptr<cuda::Card> card, std::unique_ptr<ipc::DescriptorService> service,
-              const ps::Layout& model, KeptMemory* kept)
+  ServersCard(std::shared_ptr<cuda::Card> card, cuda::CardStream copies,
+              std::unique_ptr<ipc::DescriptorService> service, const ps::Layout& model, KeptMemory* kept)
       : card_(std::move(card)),
+        copies_(std::move(copies)),
         service_(std::move(service)),
         kept_(kept),
+        floats_(model.size()),
         narrow_(model.narrow()),
         gradients_(card_, *this, "gradient", ps::card_gradient_floats(model.size(), narrow_)) {}
 
@@ -64,9 +68,10 @@ class ServersCard final : private cuda::PieceRegistry {
   absl::StatusOr<memory::WeightWriter> make_board(std::int64_t floats, int readers, int kept);
 
   std::shared_ptr<cuda::Card> card_;
+  cuda::CardStream copies_;  // of gradients to the card
   std::unique_ptr<ipc::DescriptorService> service_;
   KeptMemory* const kept_;
-  const std::int64_t narrow_;
+  const std::int64_t floats_, narrow_;  // of the model; of its narrow tensors
   cuda::CardBuffers gradients_;
 };
 
