@@ -111,6 +111,14 @@ def test_two_workers_in_step_share_the_card_and_end_in_the_hosts_bytes(tmp_path:
     same(weights_of(tmp_path, "host", 2, clip), weights_of(tmp_path, "gpu", 2, clip))
 
 
+def test_shards_on_two_cards_end_in_the_hosts_bytes(tmp_path: Path) -> None:
+    """Each worker has one shard on its own card and one on the other's."""
+    servers = ["--set", "cluster.servers=2"]
+    same(weights_of(tmp_path, "host", 2, servers), weights_of(tmp_path, "gpu", 2, servers))
+    log = "".join(log.read_text() for log in only_run(tmp_path / "gpu").glob("logs/coordinator.log"))
+    assert len(set(re.findall(r"in the memory of (GPU-\S+)", log))) == 2, log
+
+
 def test_a_full_card_leaves_the_weights_on_the_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PACELINE_STAND_IN_BYTES", str(2 << 20))
     ended = train(tmp_path, PROGRAM, 1, memory("auto"))

@@ -73,7 +73,7 @@ struct Weights {
   requires std::convertible_to<const Pointers&, std::span<const float* const>> Weights(const Pointers& where)
       : tensors(where) {}
   std::span<const float* const> tensors;  // one pointer a tensor of layout(), in its order
-  // The weights and the gradients are in a card's memory, and the pointers are places there. A step that is skipped then
+  // Weights and gradients, or parts of them, are in a card's memory, and the pointers are places there. A step that is skipped then
   // leaves a gradient of zeros and the weights' statistics; in the host's memory its caller does that.
   bool on_card = false;
   // If this is not 0, the step is at weights − reach · direction. The direction of each float lies `direction` floats

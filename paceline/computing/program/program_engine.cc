@@ -30,6 +30,12 @@ constexpr std::chrono::seconds kPatience = 30s;
 // A million seconds, the longest that a job file may say.
 constexpr double kForEverS = 1e6;
 
+// Whether one server has all of these. The words of a step choose among versions that lie together.
+bool in_one_memory(const std::vector<PlacedRun>& runs) {
+  return std::all_of(runs.begin(), runs.end(),
+                     [&](const PlacedRun& run) { return run.memory == runs.front().memory; });
+}
+
 constexpr char kNoFailure[] = "exit status 0";
 
 bool always() { return true; }
@@ -367,7 +373,7 @@ absl::StatusOr<engine::StepResult> ProgramEngine::step(const engine::Weights& we
   PACELINE_CHECK(batch_.has_value(), "a step before its batch");
   PACELINE_ASSIGN_OR_RETURN(const auto from, runs_of(weights.tensors));
   PACELINE_ASSIGN_OR_RETURN(const auto to, runs_of(gradients));
-  if (model_.words && weights.on_card && weights.reach == 0)
+  if (model_.words && weights.on_card && weights.reach == 0 && in_one_memory(from) && in_one_memory(to))
     return step_with_words(from, to, micro_batch, keep_going);
   return step_whole(step_line(*batch_, from, to, micro_batch, {weights.reach, weights.direction}),
                     keep_going);

@@ -357,6 +357,19 @@ TEST_F(AttemptTest, AWorkerOfAnotherCardHasItsWeightsAndItsGradientInTheHostsMem
   }
 }
 
+TEST_F(AttemptTest, SeveralServersTakeTheCardsOfTheDevicesInTurn) {
+  start(fmt::format("epochs = 100\n{}[[device]]\ncount = 3\n[cluster]\nmemory = \"gpu\"\nservers = 2\n",
+                    kProgram));
+  const auto first = server(0), second = server(1);
+  const auto w2 = worker("w2"), w0 = worker("w0"), w1 = worker("w1");
+  w2->say(with_card(attached("path 2"), "GPU-b", 2));
+  w1->say(with_card(attached("path 1"), "GPU-b", 2));
+  EXPECT_EQ(attempt().phase(), Phase::kStarting) << "w0 may have another card";
+  w0->say(with_card(attached("path 0"), "GPU-a", 2));
+  EXPECT_EQ(first->next<ServerStart>().card, "GPU-a");
+  EXPECT_EQ(second->next<ServerStart>().card, "GPU-b");
+}
+
 TEST_F(AttemptTest, AJobThatInsistsOnACardFailsIfNoDeviceHasOne) {
   start(fmt::format("epochs = 100\n{}[cluster]\nmemory = \"gpu\"\n", kProgram));
   const auto serving = server(0);

@@ -132,7 +132,8 @@ std::string ServerFleet::new_key() const {
   return new_key_();
 }
 
-void ServerFleet::start(const ServerStart& common, const std::vector<std::string>& weights) {
+void ServerFleet::start(const ServerStart& common, const std::vector<std::string>& weights,
+                        const std::vector<std::string>& cards) {
   if (!one_a_host() && common.copies <= 1) log_.emplace(size(), common.version);
   // keys[sender][receiver]
   IdVector<ServerId, IdVector<ServerId, std::string>> keys(size(), IdVector<ServerId, std::string>(size()));
@@ -149,6 +150,7 @@ void ServerFleet::start(const ServerStart& common, const std::vector<std::string
     start.part_offset = offset;
     start.whole_floats = whole_.size();
     if (clips_ && !one_a_host() && size() > 1) start.whole = whole_;
+    if (!cards.empty()) start.card = cards[static_cast<std::size_t>(server.value())];
     if (!weights.empty()) start.weights_path = weights[static_cast<std::size_t>(server.value())];
     for (const ServerId other : one_a_host() ? ids() : std::vector<ServerId>())
       start.hosts.push_back({.exchange = servers_[other].exchange,

@@ -60,8 +60,10 @@ class ServerFleet {
   bool sees_folder(ServerId server) const { return !folder_on_ || ranks_[server] == *folder_on_; }
 
   // Tells each server to start with its own part; `common` is the same for all. `weights`: a gradient buffer
-  // with the initial weights, for each shard; none in a restart. Requires: all here, and split.
-  void start(const ServerStart& common, const std::vector<std::string>& weights);
+  // with the initial weights, for each shard; none in a restart. `cards`: what is to have each shard (ServerStart::card);
+  // none: the host's memory. Requires: all here, and split.
+  void start(const ServerStart& common, const std::vector<std::string>& weights,
+             const std::vector<std::string>& cards = {});
   bool told_to_start() const { return starts_.size() > 0; }
   // The path at which the server was told to find the initial weights. Requires: told to start.
   const std::string& first_weights(ServerId server) const { return starts_[server].weights_path; }
@@ -71,8 +73,6 @@ class ServerFleet {
   // The server has started. Errors: out of turn; it does not say where the weights are.
   absl::Status started(ServerId server, const ServerStarted& started);
   bool all_started() const;
-  // The card that has the weights; empty if it is the host's memory. Requires: all started.
-  const std::string& card() const { return servers_[ServerId(0)].card; }
   // The boards from which a reader on that host gets the weights. `card`: what it computes on, empty if that is none; a
   // shard on another card has a board in the host's memory for it. nullopt: it takes each where it lies. Requires: all
   // started.

@@ -1,6 +1,7 @@
 #include "paceline/decisions/coordinator/start.h"
 
 #include <algorithm>
+#include <map>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -84,8 +85,8 @@ absl::StatusOr<bool> Start::start_servers(bool announce) {
     give_weights();
     return false;
   }
-  PACELINE_ASSIGN_OR_RETURN(const auto card, card_for_shards());
-  if (!card) return false;
+  PACELINE_ASSIGN_OR_RETURN(const auto cards, cards_for_shards());
+  if (!cards) return false;
   std::vector<std::string> weights;
   if (!options_.restart) weights = first_weights_.known();
   if (!options_.restart && weights.size() < processes_.servers.size()) return false;
@@ -96,26 +97,39 @@ absl::StatusOr<bool> Start::start_servers(bool announce) {
                          : "the start"));
     end_vote();
   }
-  processes_.servers.start(start_order(*card, announce), weights);
+  processes_.servers.start(start_order(announce), weights, *cards);
   return true;
 }
 
-// The card whose memory shards should be in, empty for the host's; nothing while a device may yet come that has one.
-absl::StatusOr<std::optional<std::string>> Start::card_for_shards() const {
-  if (!options_.job.card_required) return std::optional(processes_.job_facts->card(options_.job));
+// One card for each server's shard, empty for the host's memory; nothing while a device may yet come that has one. Several
+// servers take the cards of the devices in turn.
+absl::StatusOr<std::optional<std::vector<std::string>>> Start::cards_for_shards() const {
+  const std::size_t servers = processes_.servers.size();
+  if (!options_.job.card_required) return std::vector(servers, processes_.job_facts->card(options_.job));
+  std::map<DevicePlace, std::string> by_device;
   std::size_t attached = 0;
   for (const auto& [peer, worker] : processes_.workers.all()) {
-    if (worker.attached && !worker.attached->card.empty()) return std::optional(worker.attached->card);
+    if (worker.attached && !worker.attached->card.empty())
+      by_device.emplace(worker.device, worker.attached->card);
     attached += worker.attached ? 1 : 0;
   }
-  if (attached < options_.job.devices.size()) return std::nullopt;
-  return absl::FailedPreconditionError(
-      "cluster.memory is \"gpu\", and no device of the job computes on a GPU whose memory processes can "
-      "share; write "
-      "\"auto\" or \"host\"");
+  const bool enough = servers == 1 && !by_device.empty();
+  if (!enough && attached < options_.job.devices.size()) return std::nullopt;
+  std::vector<std::string> cards;
+  for (const auto& [device, card] : by_device) {
+    if (std::find(cards.begin(), cards.end(), card) == cards.end()) cards.push_back(card);
+  }
+  if (cards.empty())
+    return absl::FailedPreconditionError(
+        "cluster.memory is \"gpu\", and no device of the job computes on a GPU whose memory processes can "
+        "share; write "
+        "\"auto\" or \"host\"");
+  std::vector<std::string> each;
+  while (each.size() < servers) each.push_back(cards[each.size() % cards.size()]);
+  return each;
 }
 
-ServerStart Start::start_order(const std::string& card, bool announce) const {
+ServerStart Start::start_order(bool announce) const {
   ServerStart start;
   start.job_toml = options_.job_toml;
   // A worker that died and its successor may both hold a version for a moment.
@@ -131,7 +145,6 @@ ServerStart Start::start_order(const std::string& card, bool announce) const {
   start.evaluator_host = processes_.measuring.host();
   start.copies = static_cast<std::int32_t>(options_.job.copies);
   start.attempt = options_.attempt;
-  start.card = card;
   start.first_passed_on = !options_.restart && first_weights_.passed_on();
   return start;
 }

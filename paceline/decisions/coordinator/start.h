@@ -89,8 +89,8 @@ class Start {
   absl::Status check_hosts(std::chrono::duration<double> listened) const;
   std::optional<GoBack> lost_hosts(std::chrono::duration<double> listened) const;
   std::optional<Absent> overdue(SteadyTime::duration listened);
-  absl::StatusOr<std::optional<std::string>> card_for_shards() const;
-  ServerStart start_order(const std::string& card, bool announce) const;
+  absl::StatusOr<std::optional<std::vector<std::string>>> cards_for_shards() const;
+  ServerStart start_order(bool announce) const;
   void end_vote() {
     vote_.reset();
     vote_found_since_.reset();

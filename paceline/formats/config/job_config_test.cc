@@ -545,7 +545,7 @@ TEST(JobConfig, AJobWhoseShardsCannotBeInAGpusMemoryCannotInsistOnIt) {
   EXPECT_FALSE(why_not_on_card(parse_job(program, "j").value()));
   for (const auto& [job, why] :
        {std::pair{std::string("[cluster]\nmemory = \"gpu\"\n"), "built-in models compute on processors"},
-        {program + "[cluster]\nmemory = \"gpu\"\nservers = 2\n", "several servers"},
+        {"[sync]\npolicy = \"cgp\"\n" + program + "[cluster]\nmemory = \"gpu\"\nservers = 2\n", "look ahead"},
         {program + "[cluster]\nmemory = \"gpu\"\nreduction = \"group\"\n", "cluster.reduction"},
         {"[sync]\npolicy = \"local-sgd:4\"\n" + program + "[cluster]\nmemory = \"gpu\"\n", "local SGD"}}) {
     const auto parsed_job = parse_job(job, "j");
@@ -553,6 +553,15 @@ TEST(JobConfig, AJobWhoseShardsCannotBeInAGpusMemoryCannotInsistOnIt) {
     EXPECT_THAT(std::string(parsed_job.status().message()), testing::HasSubstr(why));
     EXPECT_THAT(std::string(parsed_job.status().message()), testing::HasSubstr("write \"auto\""));
   }
+}
+
+TEST(JobConfig, SeveralServersUseGpusOnlyIfTheJobSaysSo) {
+  const std::string program = "[program]\nrun = \"train.py\"\n[cluster]\nservers = 2\n";
+  EXPECT_THAT(why_not_on_card(parse_job(program, "j").value()),
+              testing::Optional(testing::HasSubstr("several servers")));
+  const JobConfig job = parse_job(program + "memory = \"gpu\"\n", "j").value();
+  EXPECT_FALSE(why_not_on_card(job));
+  EXPECT_FALSE(takes_bfloat16(job));
 }
 
 TEST(JobConfig, MemoryIsOfBfloat16OnlyIfWholeReplicasOfOneHostUseIt) {

@@ -9,9 +9,10 @@ ServerSpread spread_of(const JobConfig& job) {
 
 bool takes_bfloat16(const JobConfig& job) {
   const bool one_host = job.hosts == 1 && job.without.empty();
+  const bool on_several_cards = job.servers > 1 && job.memory == ShardMemory::kGpu;
   const bool by_differences = std::holds_alternative<policy::LocalSgdSpec>(job.policy);
-  return one_host && !job.parallel.of_stages() && !by_differences && !job.reduce_in_group &&
-         !ps::is_tensorwise(job.optimizer.kind);
+  return one_host && !on_several_cards && !job.parallel.of_stages() && !by_differences &&
+         !job.reduce_in_group && !ps::is_tensorwise(job.optimizer.kind);
 }
 
 bool sums_on_the_way(const JobConfig& job) {
@@ -24,7 +25,8 @@ std::optional<std::string> why_not_on_card(const JobConfig& job) {
   if (job.memory == ShardMemory::kHost) return "cluster.memory is \"host\"";
   if (!job.program) return "built-in models compute on processors";
   if (job.hosts > 1) return "the job has several hosts";
-  if (job.servers > 1) return "the job has several servers";
+  if (job.servers > 1 && job.memory != ShardMemory::kGpu) return "the job has several servers";
+  if (job.servers > 1 && job.look_ahead) return "the job has several servers, and its replicas look ahead";
   if (job.parallel.of_stages()) return "replicas are pipelines";
   if (job.reduce_in_group) return "cluster.reduction is \"group\"";
   if (std::holds_alternative<policy::LocalSgdSpec>(job.policy)) return "local SGD steps on processors";

@@ -96,6 +96,8 @@ std::span<float> GradientWriter::gradient() {
   return gradient_of(mapping_, floats_);
 }
 
+std::span<float> GradientWriter::on_host() { return gradient_of(mapping_, floats_); }
+
 absl::Status GradientWriter::move_to_device() {
   if (device_) return absl::OkStatus();
   PACELINE_ASSIGN_OR_RETURN(device_,

@@ -45,6 +45,8 @@ class GradientWriter {
   // From now on gradient() names places in a card's memory. Errors: there are no addresses for it.
   absl::Status move_to_device();
   bool on_device() const { return device_.has_value(); }
+  // The gradient in the host's memory, for the parts of it that no card has.
+  std::span<float> on_host();
   // The gradient of iteration `clock` is whole.
   void stamp(Clock clock);
   // The member's sums, as long as the gradient. Write them before publishing the word that speaks of them.

@@ -36,24 +36,25 @@ absl::StatusOr<BoardReaders> BoardReaders::open(const wire::Boards& boards, cons
       if (range.end > part.narrow()) moving.push_back({std::max(range.begin, part.narrow()), range.end});
     }
     shards.push_back({begin, end, part.runs(), std::move(moving), part.narrow(),
-                      ps::Shard::board_floats(part, look_ahead) - ps::narrow_floats(part),
-                      *std::move(reader)});
+                      ps::Shard::board_floats(part, look_ahead) - ps::narrow_floats(part), board.card(),
+                      board.socket(), *std::move(reader)});
     begin = end;
   }
   if (begin != layout.size()) return another_model();
-  const bool on_card = !shards.empty() && shards.front().reader.on_device();
-  if (on_card && shards.size() > 1) return absl::InvalidArgumentError("several shards are in cards' memory");
   BoardReaders readers(std::move(shards), layout);
-  if (on_card) {
-    readers.card_ = boards.boards(0).card();
-    readers.socket_ = boards.boards(0).socket();
-    return readers;
-  }
-  PACELINE_RETURN_IF_ERROR(readers.make_own_memory(look_ahead));
+  const std::vector<CardPart>& on_cards = readers.card_parts_;
+  const bool one_piece = on_cards.size() == 1 && readers.shards_.size() == 1;
+  if (!on_cards.empty() && !one_piece && (look_ahead || readers.joined_floats_ > 0 || layout.narrow() > 0))
+    return absl::InvalidArgumentError(
+        "several shards, of which a card has one, are not whole tensors of float32");
+  if (on_cards.empty()) PACELINE_RETURN_IF_ERROR(readers.make_own_memory(look_ahead));
   return readers;
 }
 
 BoardReaders::BoardReaders(std::vector<Shard> shards, const ps::Layout& layout) : shards_(std::move(shards)) {
+  for (const Shard& shard : shards_) {
+    if (shard.reader.on_device()) card_parts_.push_back({shard.begin, shard.end, shard.card, shard.socket});
+  }
   for (const ps::TensorSpec& tensor : layout.tensors()) {
     const auto shard = std::find_if(shards_.begin(), shards_.end(),
                                     [&](const Shard& one) { return tensor.offset < one.end; });
@@ -91,8 +92,8 @@ std::vector<engine::Memory> BoardReaders::memories() const {
                      .bytes = bytes,
                      .file_offset = 0,
                      .writable = false,
-                     .card = card_,
-                     .socket = socket_});
+                     .card = shard.card,
+                     .socket = shard.socket});
     }
     if (shard.reader.on_device()) continue;
     all.push_back({.path = shard.reader.path(),
@@ -124,7 +125,7 @@ std::optional<Version> BoardReaders::pin_all(PinOne pin_one) {
 
 std::optional<BoardReaders::Pinned> BoardReaders::where_they_lie(std::optional<Version> version) {
   if (!version) return std::nullopt;
-  Pinned all{.version = *version, .tensors = {}, .on_card = !card_.empty()};
+  Pinned all{.version = *version, .tensors = {}, .on_card = !card_parts_.empty()};
   for (const Place& tensor : tensors_) {
     if (tensor.joined) {
       float* whole = joined_->floats().data() + *tensor.joined;
@@ -161,7 +162,7 @@ std::optional<BoardReaders::Pinned> BoardReaders::pin(Version version, std::chro
 
 std::optional<BoardReaders::Pinned> BoardReaders::pull_ahead(Version version, float reach,
                                                              std::chrono::nanoseconds timeout) {
-  if (!card_.empty()) {
+  if (!card_parts_.empty()) {
     auto pinned = pin(version, timeout);
     if (!pinned || reach == 0) return pinned;
     pinned->reach = reach;

@@ -16,6 +16,13 @@
 
 namespace paceline::compute {
 
+// A part of the model whose weights lie in a card's memory, and so does a gradient of it. Floats [begin, end) of the
+// whole.
+struct CardPart {
+  std::int64_t begin, end;
+  std::string card, socket;  // engine::Memory says what these are
+};
+
 class BoardReaders {
  public:
   // `look_ahead`: the job's; with it, directions are behind the weights. Errors: Aborted if a shard's server is gone: the
@@ -51,9 +58,8 @@ class BoardReaders {
   bool published(Version version) const;
   // All memory that the pointers of a Pinned may point into.
   std::vector<engine::Memory> memories() const;
-  // The card that has the weights, and the socket that gives its memory; empty if the host's memory has them.
-  const std::string& card() const { return card_; }
-  const std::string& socket() const { return socket_; }
+  // The parts in cards' memory, in their order.
+  const std::vector<CardPart>& card_parts() const { return card_parts_; }
 
  private:
   struct Shard {
@@ -63,6 +69,7 @@ class BoardReaders {
     std::vector<ps::Layout::Range> moving;  // ranges of the part that commits change, but for narrow tensors
     std::int64_t narrow;                    // floats [0, narrow) of the part are narrow
     std::int64_t narrow_begin;              // their begin in a buffer, in floats
+    std::string card, socket;               // empty: the host's memory has it
     memory::WeightReader reader;
     std::span<const float> pinned{};  // the buffer of the version that was pinned last
     bool ahead_has_constants = false;
@@ -90,7 +97,7 @@ class BoardReaders {
   // weights ahead, in the whole layout; nothing unless the job looks ahead
   std::optional<ipc::SharedFloats> ahead_;
   bool constants_joined_ = false;
-  std::string card_, socket_;
+  std::vector<CardPart> card_parts_;
 };
 
 }  // namespace paceline::compute

@@ -138,11 +138,34 @@ void Computation::share_gradient(const engine::Memory& memory) {
   gradients_ = engine::gradient_pointers(layout_, gradient_->gradient().data(), gradient_->on_device());
 }
 
-absl::Status Computation::use_card(const std::string& card, const std::string& socket) {
-  card_ = card;
-  socket_ = socket;
-  engine_->forget(gradient_->mapping().data());
+absl::Status Computation::use_cards(const std::vector<CardPart>& parts) {
+  card_parts_ = parts;
+  if (parts.empty()) return absl::OkStatus();
+  const bool whole = parts.front().begin == 0 && parts.front().end == layout_.size();
+  if (whole) engine_->forget(gradient_->mapping().data());
   return gradient_->move_to_device();
+}
+
+// The server makes one for each replica, with this name.
+void Computation::share_gradient_on_cards(std::int32_t replica) {
+  for (const CardPart& part : card_parts_) {
+    const std::int64_t floats = ps::card_gradient_floats(part.end - part.begin, layout_.narrow());
+    share_gradient(
+        {.path = fmt::format("gradient/{}", replica),
+         .base = gradient_->mapping().data() + static_cast<std::size_t>(part.begin) * sizeof(float),
+         .bytes = sizeof(float) * static_cast<std::size_t>(floats),
+         .file_offset = 0,
+         .writable = true,
+         .card = part.card,
+         .socket = part.socket});
+  }
+  const std::vector<float*> on_host = engine::tensor_pointers(layout_, gradient_->on_host().data());
+  for (std::size_t i = 0; i < gradients_.size(); ++i) {
+    const std::int64_t at = layout_.tensors()[i].offset;
+    const bool on_card = std::any_of(card_parts_.begin(), card_parts_.end(),
+                                     [&](const CardPart& part) { return part.begin <= at && at < part.end; });
+    if (!on_card) gradients_[i] = on_host[i];
+  }
 }
 
 absl::Status Computation::take(const wire::Role& role) {
@@ -150,17 +173,7 @@ absl::Status Computation::take(const wire::Role& role) {
     return absl::InvalidArgumentError(
         fmt::format("the coordinator asks for micro-batches of {}", role.micro_batch()));
   leave();
-  if (!card_.empty()) {
-    // The server makes one for each replica, with this name.
-    share_gradient({.path = fmt::format("gradient/{}", role.replica()),
-                    .base = gradient_->mapping().data(),
-                    .bytes = sizeof(float) * static_cast<std::size_t>(
-                                                 ps::card_gradient_floats(layout_.size(), layout_.narrow())),
-                    .file_offset = 0,
-                    .writable = true,
-                    .card = card_,
-                    .socket = socket_});
-  }
+  if (!card_parts_.empty()) share_gradient_on_cards(role.replica());
   if (others_may_write_) PACELINE_RETURN_IF_ERROR(make_gradient());
   others_may_write_ = role.cuts_size() > 0 && role.stage() == 0 && role.turn() == 0;
   if (role.cuts_size() > 0) {

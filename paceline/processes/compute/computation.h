@@ -18,6 +18,7 @@
 #include "paceline/formats/config/job_config.h"
 #include "paceline/formats/wire/paceline.pb.h"
 #include "paceline/parameters/memory/gradient_buffer.h"
+#include "paceline/processes/compute/board_readers.h"
 #include "paceline/processes/compute/local_steps.h"
 #include "paceline/processes/compute/own_engine.h"
 #include "paceline/processes/compute/pipeline_stage.h"
@@ -47,9 +48,9 @@ class Computation {
   void share(std::span<const engine::Memory> memories);
   // The servers have taken the first weights, and the optimizer's state: its memory is free. Errors: no memory.
   absl::Status servers_started();
-  // The servers keep weights and gradients in this card's memory, and give it at `socket`: from the next role on the
-  // gradient lies there. Errors: there are no addresses for it.
-  absl::Status use_card(const std::string& card, const std::string& socket);
+  // The servers keep these parts' weights and gradients in cards' memory: from the next role on these parts of the gradient
+  // lie there. Errors: there are no addresses for them.
+  absl::Status use_cards(const std::vector<CardPart>& parts);
 
   // Errors: those of PipelineStage::create; this worker has no address, or cannot listen there.
   absl::Status take(const wire::Role& role);
@@ -103,6 +104,7 @@ class Computation {
   // `streams`: as GradientWriter::create() says.
   absl::Status make_gradient(int streams = 0);
   void share_gradient(const engine::Memory& memory);
+  void share_gradient_on_cards(std::int32_t replica);
   absl::Status open_links();
   absl::Status expect(std::vector<engine::Batch> now, const wire::WorkerRelease& release);
   absl::StatusOr<Compute> prepare_steps(const Lease& lease, const wire::WorkerRelease& release);
@@ -127,7 +129,7 @@ class Computation {
   std::vector<std::uint32_t> constants_;      // CRC-32 of each constant of the model (OwnEngine::constants())
   std::optional<std::uint32_t> first_state_;  // wire::WorkerAttached::first_state
   bool others_may_write_ = false;             // to the gradient
-  std::string card_, socket_;                 // the arguments of use_card(); empty before
+  std::vector<CardPart> card_parts_;          // the argument of use_cards()
   std::optional<LocalSteps> local_;           // set if the policy has its replicas step by themselves
   std::optional<wire::Role> role_;
   std::unique_ptr<links::LinkChannels> links_;  // null before it was a stage with others on other hosts

@@ -115,8 +115,7 @@ absl::Status Worker::join() {
                             BoardReaders::open(boards.boards(), layout, computation_->job().look_ahead));
   PACELINE_RETURN_IF_ERROR(computation_->servers_started());
   computation_->share(boards_->memories());
-  if (!boards_->card().empty())
-    PACELINE_RETURN_IF_ERROR(computation_->use_card(boards_->card(), boards_->socket()));
+  PACELINE_RETURN_IF_ERROR(computation_->use_cards(boards_->card_parts()));
 
   wire::WorkerMessage joined;
   joined.mutable_joined();

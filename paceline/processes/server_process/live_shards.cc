@@ -93,11 +93,10 @@ absl::StatusOr<KeptShards> LiveShards::new_shards(const wire::ServerStart& order
   return shards;
 }
 
-// A shard in a card's memory is the whole model.
 absl::StatusOr<std::unique_ptr<ServersCard>> LiveShards::open_card(const std::string& uuid,
                                                                    const wire::ServerStart& order) const {
-  PACELINE_ASSIGN_OR_RETURN(const ps::Layout model, wire::part_from_wire(order.part()));
-  return ServersCard::open(uuid, model, state_.kept.get());
+  PACELINE_ASSIGN_OR_RETURN(const ps::Layout part, wire::part_from_wire(order.part()));
+  return ServersCard::open(uuid, part, order.part_offset(), state_.kept.get());
 }
 
 // Whether the launcher can keep the shard's memory.

@@ -7,7 +7,8 @@
 namespace paceline::server_process {
 
 absl::StatusOr<std::unique_ptr<ServersCard>> ServersCard::open(const std::string& uuid,
-                                                               const ps::Layout& model, KeptMemory* kept) {
+                                                               const ps::Layout& part, std::int64_t offset,
+                                                               KeptMemory* kept) {
   PACELINE_ASSIGN_OR_RETURN(auto driver, cuda::Driver::load(cuda::Driver::library_of_environment()));
   PACELINE_ASSIGN_OR_RETURN(auto card, cuda::Card::open(std::move(driver), uuid));
   // Programs know the socket of the server before.
@@ -16,17 +17,18 @@ absl::StatusOr<std::unique_ptr<ServersCard>> ServersCard::open(const std::string
   if (kept != nullptr) kept->set_card(uuid, service->address());
   PACELINE_ASSIGN_OR_RETURN(cuda::CardStream copies, cuda::CardStream::create(card));
   return std::unique_ptr<ServersCard>(
-      new ServersCard(std::move(card), std::move(copies), std::move(service), model, kept));
+      new ServersCard(std::move(card), std::move(copies), std::move(service), part, offset, kept));
 }
 
 absl::StatusOr<ps::GradientPlace> ServersCard::gradient(std::int32_t replica) {
   PACELINE_ASSIGN_OR_RETURN(const float* const memory, gradients_.at(replica));
-  return ps::card_gradient(memory, narrow_);
+  return ps::card_gradient(memory, narrow_).from(-offset_);
 }
 
 absl::StatusOr<ps::GradientPlace> ServersCard::copy_gradient(std::int32_t replica,
-                                                             const ps::GradientPlace& from) {
-  PACELINE_ASSIGN_OR_RETURN(const ps::GradientPlace to, gradient(replica));
+                                                             const ps::GradientPlace& whole) {
+  PACELINE_ASSIGN_OR_RETURN(const ps::GradientPlace of_whole, gradient(replica));
+  const ps::GradientPlace from = whole.from(offset_), to = of_whole.from(offset_);
   const auto narrow = static_cast<std::size_t>(narrow_) * sizeof(ps::Bfloat16);
   const auto wide = static_cast<std::size_t>(floats_ - narrow_) * sizeof(float);
   PACELINE_RETURN_IF_ERROR(
@@ -34,7 +36,7 @@ absl::StatusOr<ps::GradientPlace> ServersCard::copy_gradient(std::int32_t replic
   PACELINE_RETURN_IF_ERROR(copies_.copy_to_card(reinterpret_cast<cuda::DevicePointer>(to.wide + narrow_),
                                                 from.wide + narrow_, wide));
   PACELINE_RETURN_IF_ERROR(copies_.settle());
-  return to;
+  return of_whole;
 }
 
 absl::StatusOr<std::unique_ptr<cuda::CardStepper>> ServersCard::make_stepper(const ps::StepPlan& plan,
@@ -56,7 +58,7 @@ absl::StatusOr<std::unique_ptr<cuda::CardStepper>> ServersCard::make_stepper(con
   return stepper;
 }
 
-// The one shard of its job, so its name is known to all.
+// The one shard at its socket, so its name is known to all.
 absl::StatusOr<memory::WeightWriter> ServersCard::make_board(std::int64_t floats, int readers, int kept) {
   cuda::PieceRegistry& registry = *this;
   auto buffers = std::make_unique<cuda::CardBuffers>(card_, registry, "board/0", floats);

@@ -26,20 +26,21 @@ namespace paceline::server_process {
 
 class ServersCard final : private cuda::PieceRegistry {
  public:
-  // The gradients are of this model. `kept`: keeps the memory, and may have that of an earlier server, which is
+  // The shard is this part of a model, behind `offset` floats of it. `kept`: keeps the memory, and may have that of an earlier server, which is
   // taken up then; null: the memory ends with its users. It outlives this. Errors: there is no such card for this
   // process, or its memory cannot be shared.
-  static absl::StatusOr<std::unique_ptr<ServersCard>> open(const std::string& uuid, const ps::Layout& model,
-                                                           KeptMemory* kept);
+  static absl::StatusOr<std::unique_ptr<ServersCard>> open(const std::string& uuid, const ps::Layout& part,
+                                                           std::int64_t offset, KeptMemory* kept);
 
-  // A shard that is the whole model. `identity`: identity_of() the order. Errors: the card has no room; the optimizer
+  // `identity`: identity_of() the order. Errors: the card has no room; the optimizer
   // steps on processors only; what is kept is of another shard.
   absl::StatusOr<std::unique_ptr<ps::Shard>> make_shard(ps::Layout layout, const config::JobConfig& job,
                                                         int readers, int kept, std::uint64_t identity);
-  // The place of a replica's gradient, zero at first. Errors: the card has no room.
+  // The place of a replica's gradient of the whole model, of which the part is there, zero at first. Errors: the card has
+  // no room.
   absl::StatusOr<ps::GradientPlace> gradient(std::int32_t replica);
-  // Copies a gradient there that a worker left in the host's memory. Errors: the same; the card's.
-  absl::StatusOr<ps::GradientPlace> copy_gradient(std::int32_t replica, const ps::GradientPlace& from);
+  // Copies the part there of a gradient that a worker left in the host's memory. Errors: the same; the card's.
+  absl::StatusOr<ps::GradientPlace> copy_gradient(std::int32_t replica, const ps::GradientPlace& whole);
   void free_gradient(std::int32_t replica) { gradients_.free(replica); }
 
   const std::string& uuid() const { return card_->uuid(); }
@@ -50,14 +51,16 @@ class ServersCard final : private cuda::PieceRegistry {
 
  private:
   ServersCard(std::shared_ptr<cuda::Card> card, cuda::CardStream copies,
-              std::unique_ptr<ipc::DescriptorService> service, const ps::Layout& model, KeptMemory* kept)
+              std::unique_ptr<ipc::DescriptorService> service, const ps::Layout& part, std::int64_t offset,
+              KeptMemory* kept)
       : card_(std::move(card)),
         copies_(std::move(copies)),
         service_(std::move(service)),
         kept_(kept),
-        floats_(model.size()),
-        narrow_(model.narrow()),
-        gradients_(card_, *this, "gradient", ps::card_gradient_floats(model.size(), narrow_)) {}
+        offset_(offset),
+        floats_(part.size()),
+        narrow_(part.narrow()),
+        gradients_(card_, *this, "gradient", ps::card_gradient_floats(floats_, narrow_)) {}
 
   void put(const std::string& name, FileDescriptor descriptor, std::size_t bytes) override;
   void remove(const std::string& name) override;
@@ -71,7 +74,8 @@ class ServersCard final : private cuda::PieceRegistry {
   cuda::CardStream copies_;  // of gradients to the card
   std::unique_ptr<ipc::DescriptorService> service_;
   KeptMemory* const kept_;
-  const std::int64_t floats_, narrow_;  // of the model; of its narrow tensors
+  const std::int64_t offset_, floats_,
+      narrow_;  // of the part in the model; of the part; of its narrow tensors
   cuda::CardBuffers gradients_;
 };
 
