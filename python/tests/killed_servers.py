@@ -30,9 +30,12 @@ def processes(word: str, run_folder: Path) -> list[int]:
     return found
 
 
-def started(folder: Path, devices: int, program: str, policy: str = "bsp") -> subprocess.Popen[bytes]:
-    """A run on the card that has written its first checkpoint and is not over."""
-    options = [*MEMORY, "--policy", policy, "--set", "checkpoint.every_epochs=0.2"]
+def started(
+    folder: Path, devices: int, program: str, policy: str = "bsp", servers: int = 1
+) -> subprocess.Popen[bytes]:
+    """A run on the card, or on several, that has written its first checkpoint and is not over."""
+    checkpoints = ["--set", "checkpoint.every_epochs=0.2"]
+    options = [*MEMORY, "--policy", policy, *checkpoints, "--set", f"cluster.servers={servers}"]
     words = run_words(folder, program, devices, options, ["slow"])
     with open(folder / "log", "w") as log:
         run = subprocess.Popen([PACELINE, *words], cwd=folder, env=environment(), stdout=log, stderr=log)
@@ -47,11 +50,11 @@ def kill_servers(run: subprocess.Popen[bytes], folder: Path, times: int) -> int:
     """Kills a server, waits until the next one is back, and so on, while the run trains. Returns how many came back."""
     rng, log = random.Random(3), folder / "log"
     for kills in range(times):
-        [server] = processes("server", folder) or [0]
-        if not server or run.poll() is not None:
+        servers = processes("server", folder)
+        if not servers or run.poll() is not None:
             return kills
         with contextlib.suppress(ProcessLookupError):
-            os.kill(server, signal.SIGKILL)
+            os.kill(rng.choice(sorted(servers)), signal.SIGKILL)
         deadline = time.monotonic() + 60
         while log.read_text().count(BACK) <= kills:
             if run.poll() is not None:
@@ -62,9 +65,9 @@ def kill_servers(run: subprocess.Popen[bytes], folder: Path, times: int) -> int:
     return times
 
 
-def said(folder: Path) -> str:
+def said(folder: Path, servers: int = 1) -> str:
     log = (folder / "log").read_text()
     assert "going on from" not in log and "commits lost" not in log, log
-    assert log.count("weights and optimizer state are in the memory of") == 1, log
+    assert log.count("weights and optimizer state are in the memory of") == servers, log
     assert "without evaluations" not in log, log
     return log

@@ -29,14 +29,15 @@ def test_every_policy_trains_on_a_card(tmp_path: Path, policy: str) -> None:
     replay(tmp_path, run)
 
 
-def test_a_device_that_computes_elsewhere_takes_part(tmp_path: Path) -> None:
-    """w1 has no card: it reads weights from the card and writes its gradient there by copies."""
+@pytest.mark.parametrize("servers", [1, 2])
+def test_a_device_that_computes_elsewhere_takes_part(tmp_path: Path, servers: int) -> None:
+    """w1 has no card: the server copies weights to the host's memory for it, and its gradient to the card."""
     program = (
         'import os\nif os.environ.get("PACELINE_SEED") and _name() == "w1": os.environ["PACELINE_DEVICE"] = "cpu"\n'
     )
     start = "def _name():\n    from paceline.session import session\n    here = session()\n    return here.name if here else ''\n"
     mixed = start + program + PROGRAM
-    run = trained(tmp_path, mixed, 2, memory("gpu"))
+    run = trained(tmp_path, mixed, 2, [*memory("gpu"), "--set", f"cluster.servers={servers}"])
     replay(tmp_path, run)
 
 
@@ -56,27 +57,30 @@ def test_a_job_on_a_card_survives_a_death(tmp_path: Path, victim: str) -> None:
     replay(tmp_path, only_run(tmp_path))
 
 
-def test_servers_that_are_killed_again_and_again_change_no_weight(tmp_path: Path) -> None:
+@pytest.mark.parametrize("servers", [1, 2])
+def test_servers_that_are_killed_again_and_again_change_no_weight(tmp_path: Path, servers: int) -> None:
+    """w1 computes on another card than w0: with one server it reads from the host's memory, with two both do."""
     program = long(20)
     here = tmp_path / "killed"
     here.mkdir()
-    run = started(here, 2, program, "bsp")
+    run = started(here, 2, program, "bsp", servers)
     killed = kill_servers(run, here, 9)
     assert run.wait(240) == 0, (here / "log").read_text()
-    assert killed >= 5, said(here)
-    said(here)
+    assert killed >= 5, said(here, servers)
+    said(here, servers)
     replay(here, only_run(here))
-    undisturbed = weights_of(tmp_path, "gpu", 2, ["--policy", "bsp"], "slow", program=program)
+    options = ["--policy", "bsp", "--set", f"cluster.servers={servers}"]
+    undisturbed = weights_of(tmp_path, "gpu", 2, options, "slow", program=program)
     same(undisturbed, exported(here, only_run(here)))
 
 
-@pytest.mark.parametrize("policy", ["asp", "ssp:2", "cgp"])
-def test_servers_that_are_killed_again_and_again_lose_no_commit(tmp_path: Path, policy: str) -> None:
-    run = started(tmp_path, 2, long(10_000), policy)
+@pytest.mark.parametrize(("policy", "servers"), [("asp", 1), ("ssp:2", 1), ("cgp", 1), ("asp", 2), ("ssp:2", 2)])
+def test_servers_that_are_killed_again_and_again_lose_no_commit(tmp_path: Path, policy: str, servers: int) -> None:
+    run = started(tmp_path, 2, long(10_000), policy, servers)
     assert kill_servers(run, tmp_path, 25) == 25, (tmp_path / "log").read_text()
     run.send_signal(signal.SIGTERM)
     assert run.wait(240) == 128 + signal.SIGTERM, (tmp_path / "log").read_text()
-    said(tmp_path)
+    said(tmp_path, servers)
     replay(tmp_path, only_run(tmp_path))
 
 

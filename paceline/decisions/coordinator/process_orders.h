@@ -173,8 +173,8 @@ struct MapGradient {
   ReplicaId replica{};
   std::string path{};
   HostPlace host{};
-  std::string
-      card{};  // that its worker computes on; a shard on another one has its gradient from the host's memory
+  // The card of its worker; empty: none. A shard on another card has the gradient from the host's memory.
+  std::string card{};
 };
 
 // The replica is gone.

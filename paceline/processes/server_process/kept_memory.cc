@@ -79,6 +79,15 @@ void KeptMemory::write() {
                std::string(kept.message()));
 }
 
+std::map<std::string, ipc::DescriptorService::Given> KeptMemory::on_card() const {
+  std::map<std::string, ipc::DescriptorService::Given> all;
+  for (const auto& [name, piece] : pieces_) {
+    if (name.find('/') == std::string::npos || name == kCardState) continue;
+    all.emplace(name, ipc::DescriptorService::Given{copy_of(piece.descriptor.get()), piece.bytes});
+  }
+  return all;
+}
+
 std::optional<FileDescriptor> KeptMemory::find(const std::string& name) const {
   const auto found = pieces_.find(name);
   if (found == pieces_.end()) return std::nullopt;

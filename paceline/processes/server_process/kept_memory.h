@@ -13,6 +13,7 @@
 #include "paceline/base/file_descriptor.h"
 #include "paceline/formats/wire/paceline.pb.h"
 #include "paceline/transport/ipc/descriptor_keep.h"
+#include "paceline/transport/ipc/descriptor_service.h"
 #include "paceline/transport/ipc/shared_memory.h"
 
 namespace paceline::server_process {
@@ -45,6 +46,8 @@ class KeptMemory {
   }
   void remove(const std::string& name);
 
+  // Copies of the descriptors of all memory of the card that programs map, by name.
+  std::map<std::string, ipc::DescriptorService::Given> on_card() const;
   // A copy of a descriptor that is kept; nothing if there is none of that name.
   std::optional<FileDescriptor> find(const std::string& name) const;
   // Its size. Requires: it is kept.

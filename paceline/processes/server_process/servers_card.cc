@@ -11,11 +11,12 @@ absl::StatusOr<std::unique_ptr<ServersCard>> ServersCard::open(const std::string
                                                                KeptMemory* kept) {
   PACELINE_ASSIGN_OR_RETURN(auto driver, cuda::Driver::load(cuda::Driver::library_of_environment()));
   PACELINE_ASSIGN_OR_RETURN(auto card, cuda::Card::open(std::move(driver), uuid));
-  // Programs know the socket of the server before.
-  PACELINE_ASSIGN_OR_RETURN(auto service,
-                            ipc::DescriptorService::start(kept != nullptr ? kept->socket() : ""));
-  if (kept != nullptr) kept->set_card(uuid, service->address());
   PACELINE_ASSIGN_OR_RETURN(cuda::CardStream copies, cuda::CardStream::create(card));
+  // Programs know the socket of the server before, and may ask for its memory at any moment.
+  PACELINE_ASSIGN_OR_RETURN(auto service,
+                            kept == nullptr ? ipc::DescriptorService::start()
+                                            : ipc::DescriptorService::start(kept->socket(), kept->on_card()));
+  if (kept != nullptr) kept->set_card(uuid, service->address());
   return std::unique_ptr<ServersCard>(
       new ServersCard(std::move(card), std::move(copies), std::move(service), part, offset, kept));
 }

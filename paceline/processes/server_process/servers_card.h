@@ -71,11 +71,11 @@ class ServersCard final : private cuda::PieceRegistry {
   absl::StatusOr<memory::WeightWriter> make_board(std::int64_t floats, int readers, int kept);
 
   std::shared_ptr<cuda::Card> card_;
-  cuda::CardStream copies_;  // of gradients to the card
+  cuda::CardStream copies_;  // copies gradients to the card
   std::unique_ptr<ipc::DescriptorService> service_;
   KeptMemory* const kept_;
-  const std::int64_t offset_, floats_,
-      narrow_;  // of the part in the model; of the part; of its narrow tensors
+  const std::int64_t offset_;           // begin of the part in the model
+  const std::int64_t floats_, narrow_;  // size of the part, and of its narrow tensors
   cuda::CardBuffers gradients_;
 };
 

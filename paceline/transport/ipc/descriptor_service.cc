@@ -45,21 +45,23 @@ void send_with(int socket, const std::string& text, int descriptor) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<DescriptorService>> DescriptorService::start(const std::string& wanted) {
+absl::StatusOr<std::unique_ptr<DescriptorService>> DescriptorService::start(
+    const std::string& wanted, std::map<std::string, Given> given) {
   const std::string name = wanted.empty() ? new_socket_name() : wanted;
   PACELINE_ASSIGN_OR_RETURN(FileDescriptor listener, listen_at_name(name));
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return error("a pipe");
-  return std::unique_ptr<DescriptorService>(
-      new DescriptorService(std::move(listener), FileDescriptor(ends[1]), FileDescriptor(ends[0]), name));
+  return std::unique_ptr<DescriptorService>(new DescriptorService(
+      std::move(listener), FileDescriptor(ends[1]), FileDescriptor(ends[0]), name, std::move(given)));
 }
 
 DescriptorService::DescriptorService(FileDescriptor listener, FileDescriptor stop, FileDescriptor stopped,
-                                     std::string address)
+                                     std::string address, std::map<std::string, Given> given)
     : listener_(std::move(listener)),
       stop_(std::move(stop)),
       stopped_(std::move(stopped)),
       address_(std::move(address)),
+      given_(std::move(given)),
       thread_([this] { serve(); }) {}
 
 DescriptorService::~DescriptorService() {

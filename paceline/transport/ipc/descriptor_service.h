@@ -21,9 +21,16 @@ namespace paceline::ipc {
 
 class DescriptorService {
  public:
-  // Listens at an address that no other process has; or at `address`, which a service had that is gone. Errors: no socket
-  // can be had; the address is in use.
-  static absl::StatusOr<std::unique_ptr<DescriptorService>> start(const std::string& address = "");
+  struct Given {
+    FileDescriptor descriptor;
+    std::size_t bytes;
+  };
+
+  // Listens at an address that no other process has; or at `address`, which a service had that is gone. It gives `given`
+  // from the first request on: processes may ask for what that service gave. Errors: no socket can be had; the address
+  // is in use.
+  static absl::StatusOr<std::unique_ptr<DescriptorService>> start(const std::string& address = "",
+                                                                  std::map<std::string, Given> given = {});
   ~DescriptorService();
 
   // "@" and the name of a socket in Linux's abstract namespace.
@@ -37,8 +44,8 @@ class DescriptorService {
   static absl::StatusOr<FileDescriptor> get(const std::string& address, const std::string& name);
 
  private:
-  DescriptorService(FileDescriptor listener, FileDescriptor stop, FileDescriptor stopped,
-                    std::string address);
+  DescriptorService(FileDescriptor listener, FileDescriptor stop, FileDescriptor stopped, std::string address,
+                    std::map<std::string, Given> given);
   void serve();
   void answer(FileDescriptor peer);
 
@@ -47,10 +54,6 @@ class DescriptorService {
   const FileDescriptor stopped_;  // readable once stop_ is closed
   const std::string address_;
   std::mutex mutex_;
-  struct Given {
-    FileDescriptor descriptor;
-    std::size_t bytes;
-  };
   std::map<std::string, Given> given_;
   std::thread thread_;
 };

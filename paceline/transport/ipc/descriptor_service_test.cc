@@ -29,6 +29,14 @@ TEST(DescriptorService, GivesTheFileThatHasTheName) {
   EXPECT_EQ(read_from(DescriptorService::get(service->address(), "board/0").value()), "zero");
 }
 
+TEST(DescriptorService, GivesWhatItIsStartedWith) {
+  const std::string address = DescriptorService::start().value()->address();
+  std::map<std::string, DescriptorService::Given> given;
+  given.emplace("board/0", DescriptorService::Given{file_with("zero"), 4});
+  const auto service = DescriptorService::start(address, std::move(given)).value();
+  EXPECT_EQ(read_from(DescriptorService::get(address, "board/0").value()), "zero");
+}
+
 TEST(DescriptorService, NamesTheReasonIfNoFileHasTheName) {
   const auto service = DescriptorService::start().value();
   service->put("board/0", file_with("zero"), 4);
