@@ -51,8 +51,8 @@ struct StepNumbers {
   float epsilon = 0;
   float trust = 0;      // LARS
   float threshold = 1;  // Adafactor
-  float own = 0;        // OptimizerConfig::own
   float direction = 1;  // factor of the direction that is published (look_ahead.h)
+  float own = 0;        // OptimizerConfig::own
 };
 
 // A commit, as the numbers of its step depend on it.
