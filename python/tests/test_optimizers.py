@@ -114,7 +114,7 @@ def test_an_option_of_a_lion_that_the_servers_do_not_know(option: str) -> None:
         (lambda p: torch.optim.AdamW(p, amsgrad=True), "AdamW(amsgrad=True)"),
         (lambda p: torch.optim.Adamax(p, maximize=True), "Adamax(maximize=True)"),
         (lambda p: torch.optim.RMSprop(p, centered=True), "RMSprop(centered=True)"),
-        (lambda p: torch.optim.Adagrad(p), "cannot step with torch.optim.adagrad.Adagrad"),
+        (lambda p: torch.optim.Rprop(p), "cannot step with torch.optim.rprop.Rprop"),
         (lambda p: torch.optim.SGD(p, lr=0.0), "learning rate is 0"),
     ],
 )

@@ -7,6 +7,7 @@
 #include "paceline/base/check.h"
 #include "paceline/base/vectorized.h"
 #include "paceline/parameters/ps/look_ahead.h"
+#include "paceline/parameters/ps/step_each.h"
 #include "paceline/parameters/ps/step_math.h"
 #include "paceline/transport/collective/weighted_sum.h"
 
@@ -16,35 +17,6 @@ namespace {
 
 // Members are summed block by block, so that the sum stays in the first-level cache: 8 kB.
 constexpr std::int64_t kBlock = kSquaresBlock;
-
-// The state of the version before and the new state may be the same memory.
-
-template <class Step>
-PACELINE_VECTORIZED Marks step_each(const StepNumbers& numbers, const float* __restrict gradient,
-                                    const float* __restrict weights, float* __restrict next,
-                                    const float* state1, float* next1, const float* state2, float* next2,
-                                    std::int64_t n) {
-  const Step step(numbers);
-  Marks marks = 0;
-  PACELINE_INDEPENDENT_PASSES
-  for (std::int64_t i = 0; i < n; ++i) {
-    const Stepped to = step(gradient[i], weights[i], state1[i], Step::kStates == 2 ? state2[i] : 0);
-    if constexpr (Step::kStates == 2) next2[i] = to.state2;
-    next1[i] = to.state1;
-    next[i] = to.weight;
-    marks |= step.marks_of(to);
-  }
-  return marks;
-}
-
-template <class Step>
-PACELINE_VECTORIZED void direction_of_each(const StepNumbers& numbers, const float* __restrict state1,
-                                           const float* __restrict state2, float* __restrict direction,
-                                           std::int64_t n) {
-  const Step step(numbers);
-  for (std::int64_t i = 0; i < n; ++i)
-    direction[i] = step.direction(state1[i], Step::kStates == 2 ? state2[i] : 0);
-}
 
 PACELINE_VECTORIZED void multiply(float factor, float* values, std::int64_t n) {
   for (std::int64_t i = 0; i < n; ++i) values[i] = factor * values[i];
