@@ -41,8 +41,7 @@ double checksum(std::initializer_list<const std::vector<float>*> all) {
   return static_cast<double>(sum >> 24);  // a number that a double has exactly
 }
 
-void measure_one(bench::Table& table, Memory& memory, const char* name, ps::OptimizerKind kind,
-                 bool look_ahead) {
+void measure_one(bench::Table& table, Memory& memory, ps::OptimizerKind kind, bool look_ahead) {
   ps::OptimizerConfig optimizer;
   optimizer.kind = kind;
   optimizer.weight_decay = 1e-3;
@@ -63,22 +62,19 @@ void measure_one(bench::Table& table, Memory& memory, const char* name, ps::Opti
         kFloats);
     if (round == 1) sum = checksum({&memory.next, &memory.state1, &memory.state2, &memory.direction});
   }
-  table.add(std::string(name) + (look_ahead ? ", look-ahead" : ""),
+  table.add(std::string(ps::traits_of(kind).name) + (look_ahead ? ", look-ahead" : ""),
             {{"ns", *std::min_element(times.begin(), times.end())},
              {"median", bench::median(times)},
              {"checksum", sum}});
 }
 
 void measure(bench::Table& table) {
-  using ps::OptimizerKind;
   Memory memory;
-  constexpr std::pair<const char*, OptimizerKind> kKinds[] = {
-      {"sgd", OptimizerKind::kSgd},         {"adam", OptimizerKind::kAdam},
-      {"adamw", OptimizerKind::kAdamW},     {"nesterov", OptimizerKind::kNesterov},
-      {"rmsprop", OptimizerKind::kRmsprop}, {"lion", OptimizerKind::kLion},
-      {"adamax", OptimizerKind::kAdamax}};
-  for (const auto& [name, kind] : kKinds) {
-    for (const bool look_ahead : {false, true}) measure_one(table, memory, name, kind, look_ahead);
+  for (const ps::OptimizerKind kind : ps::kEveryOptimizer) {
+    if (ps::is_tensorwise(kind)) continue;
+    for (const bool look_ahead : {false, true}) {
+      if (!look_ahead || ps::has_direction(kind)) measure_one(table, memory, kind, look_ahead);
+    }
   }
 }
 

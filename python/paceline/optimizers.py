@@ -32,7 +32,8 @@ class Kind:
     state: tuple[str, ...]
     counts_steps: bool = False  # a step depends on the number of steps before it
     more: Callable[[Group], Message] = lambda group: {}  # settings that are not numbers
-    of_torch: bool = True  # of torch.optim alone; False: any class of this name, which lists its own options
+    # Whether it is the class of torch.optim alone; else any class of this name, which lists its own options.
+    of_torch: bool = True
 
 
 def _first(pair: Any) -> float:

@@ -1,4 +1,4 @@
-// What the arithmetic of all optimizers has in common, for the loops of processors (fused_update.cc) and for the
+// The arithmetic that all optimizers have in common, for the loops of processors (fused_update.cc) and for the
 // kernels of cards (cuda/). Compiled with -ffp-contract=off it has the same bits on both: products and sums are
 // rounded one by one, and square roots and quotients are rounded correctly everywhere. No library but the
 // compiler's.

@@ -59,7 +59,7 @@ struct AdafactorSpec {
   }
   static constexpr OwnSetting kSettings[] = {{"decay_power", &OptimizerConfig::decay_power, 1e-9, 10},
                                              {"threshold", &OptimizerConfig::threshold, 1e-9, 1e6}};
-  // It has no momentum, and so no direction. Of a matrix the state is in its first few floats alone.
+  // Adafactor has no momentum, and so no direction. The state of a matrix is in its first few floats alone.
   static constexpr OptimizerTraits kTraits{.name = "adafactor",
                                            .learning_rate = 0.01,
                                            .usual = {.epsilon = 1e-3},

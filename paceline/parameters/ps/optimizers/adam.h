@@ -16,7 +16,7 @@ inline void set_moments(const OptimizerConfig& config, const CommitShare& commit
   numbers.correction1 = static_cast<float>(1.0 - std::pow(config.beta1, commit.fractions));
   numbers.correction2 = static_cast<float>(1.0 - std::pow(config.beta2, commit.fractions));
 }
-// That the second moment fades too is left out.
+// The direction fades like the first moment; that the second one fades too is left out.
 inline double kept_moment(const OptimizerConfig& config) { return config.beta1; }
 inline constexpr ShownSetting kBetasShown[] = {{"beta1", &OptimizerConfig::beta1},
                                                {"beta2", &OptimizerConfig::beta2}};

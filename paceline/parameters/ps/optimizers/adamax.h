@@ -21,7 +21,7 @@ class AdamaxStep : public MomentStep {
     return {weight - rate_ * next_first / next_largest, next_first, next_largest};
   }
   PACELINE_STEP_MATH Marks marks_of(const Stepped& to) const { return mark_of(to.weight); }
-  // That the largest gradient fades too is left out.
+  // The direction fades like the first moment; that the largest gradient fades too is left out.
   PACELINE_STEP_MATH float direction(float first, float largest) const {
     return largest > 0.0f ? direction_ * (first / correction1_ / largest) : 0.0f;  // 0: no step yet
   }

@@ -5,7 +5,7 @@
 
 namespace paceline::ps {
 
-// It steps along r + λw, with r as Adam's step, multiplied by ‖w‖/‖r + λw‖. The ratio is of the weights as they are and has
+// LAMB steps along r + λw, with r as Adam's step, multiplied by ‖w‖/‖r + λw‖. The ratio is of the weights as they are and has
 // no state. So it takes the rule of Adam, and under a steady gradient a round of lone commits moves the weights as far as
 // one bulk commit, but for what the weights change within the round.
 //
@@ -36,7 +36,7 @@ PACELINE_STEP_MATH float lamb_rate(const StepNumbers& numbers, bool adapted, dou
 }
 
 struct LambSpec {
-  // It has no direction: how far its momentum carries a tensor depends on norms that only the next step knows.
+  // LAMB has no direction: how far its momentum carries a tensor depends on norms that only the next step knows.
   static constexpr OptimizerTraits kTraits{.name = "lamb",
                                            .learning_rate = 0.001,
                                            .usual = {.epsilon = 1e-6},

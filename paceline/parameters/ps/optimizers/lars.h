@@ -24,7 +24,7 @@ struct LarsSpec {
     numbers.trust = static_cast<float>(config.trust);
   }
   static constexpr OwnSetting kSettings[] = {{"trust", &OptimizerConfig::trust, 1e-9, 1e3}};
-  // That the ratio of the next steps is another one is left out.
+  // The direction is that of SGD; that the ratio of the next steps is another one is left out.
   static constexpr OptimizerTraits kTraits{.name = "lars",
                                            .learning_rate = 1,
                                            .settings = kSettings,

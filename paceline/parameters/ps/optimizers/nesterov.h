@@ -5,7 +5,7 @@
 
 namespace paceline::ps {
 
-// It steps along the velocity that it would have if the same gradient came once more: with G = (1 − μ^f)/(1 − μ),
+// The step is along the velocity that there would be if the same gradient came once more: with G = (1 − μ^f)/(1 − μ),
 // v ← μ^f·v + G·g and w ← w − η·f·(G·g + μ^f·v). At f = 1 that is g + μv, as published. Under a steady gradient v is
 // g/(1 − μ), and G + μ^f/(1 − μ) = 1/(1 − μ): each commit moves the weights by η·f·g/(1 − μ), so a round of lone ones moves
 // them exactly as far as one bulk commit.

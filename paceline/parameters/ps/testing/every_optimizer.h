@@ -21,7 +21,7 @@ inline std::vector<OptimizerConfig> every_optimizer() {
   return all;
 }
 
-// Those that step each number by itself.
+// The optimizers that step each number by itself.
 inline std::vector<OptimizerConfig> elementwise_optimizers() {
   std::vector<OptimizerConfig> all = every_optimizer();
   std::erase_if(all, [](const OptimizerConfig& one) { return is_tensorwise(one.kind); });
