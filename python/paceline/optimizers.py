@@ -98,6 +98,8 @@ KINDS: dict[str, Kind] = {
         (),
         more=_check_eps,
     ),
+    # The initial value is in the state, which each Adagrad has from the start.
+    "Adagrad": Kind("adagrad", {**_EPSILON, **_DECAY}, ("maximize", "lr_decay"), ("sum",)),
     "Lion": Kind("lion", {**_BETAS, **_DECAY}, (), ("exp_avg",), of_torch=False),
 }
 # The keys of a parameter group, beside its rate, that join() reads.

@@ -56,6 +56,9 @@ Problem problem(OptimizerKind kind, int members, std::int64_t size) {
   // AdaMax divides by it, and near 0 the quotient of rounded numbers is far from the exact one.
   const float least = kind == OptimizerKind::kAdamax ? 0.1f : 0.0f;
   for (float& second : p.state2) second = least + second * second;
+  if (testing::first_is_positive(kind)) {
+    for (float& first : p.state1) first = first * first;
+  }
   p.numbers.direction = 0.75f;
   for (int i = 0; i < members; ++i) {
     p.gradients.push_back(normals(rng, size));

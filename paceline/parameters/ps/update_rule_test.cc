@@ -210,6 +210,23 @@ TEST(StepNumbers, TheFirstRoundOfLoneRmspropCommitsMovesLessThanTwiceAsFar) {
   EXPECT_GT(before, 1.8 * first_round(1));
 }
 
+// Adagrad's sum grows for ever, so each round is another one.
+TEST(StepNumbers, RoundsOfLoneAdagradCommitsMoveLittleFartherThanTheBulk) {
+  OptimizerConfig config = usual_config(OptimizerKind::kAdagrad);
+  for (const int parts : {2, 8, 100}) {
+    OneWeight bulk(config), lone(config);
+    for (int round = 1; round <= 100; ++round) {
+      const double bulk_before = bulk.weight(), lone_before = lone.weight();
+      bulk.step(0.7, 1e-3, 1);
+      for (int i = 0; i < parts; ++i) lone.step(0.7, 1e-3, 1.0 / parts);
+      EXPECT_NEAR(lone.state.state1, bulk.state.state1, 1e-5 * bulk.state.state1);
+      const double more = (lone_before - lone.weight()) / (bulk_before - bulk.weight()) - 1;
+      EXPECT_GT(more, 0) << parts << ", round " << round;
+      EXPECT_LT(more, round == 1 ? 1 : 0.3 / (round - 1)) << parts << ", round " << round;
+    }
+  }
+}
+
 // From the first commit on, and when the gradient turns round: to a round, and in the end exactly.
 TEST(StepNumbers, LoneLionCommitsMoveWithTheBulk) {
   const OptimizerConfig config{.kind = OptimizerKind::kLion, .beta2 = 0.99};

@@ -4,6 +4,7 @@
 
 #include "paceline/parameters/ps/optimizer_spec.h"
 #include "paceline/parameters/ps/optimizers/adafactor.h"
+#include "paceline/parameters/ps/optimizers/adagrad.h"
 #include "paceline/parameters/ps/optimizers/adam.h"
 #include "paceline/parameters/ps/optimizers/adamax.h"
 #include "paceline/parameters/ps/optimizers/adamw.h"
@@ -26,7 +27,8 @@
   TENSORWISE(Lars, lars)                                 \
   TENSORWISE(Lamb, lamb)                                 \
   TENSORWISE(Adafactor, adafactor)                       \
-  ELEMENTWISE(Adamax, adamax)
+  ELEMENTWISE(Adamax, adamax)                            \
+  ELEMENTWISE(Adagrad, adagrad)
 
 namespace paceline::ps {
 

@@ -24,7 +24,8 @@ Number sign(Number value) {
 }
 
 // Two functions each: step() with the numbers of a commit, in any kind of number; and documented(), update number t as
-// torch.optim documents it.
+// torch.optim documents it. kFirstIsPositive: the first stream of its state is never below 0, as the second is not of any
+// optimizer.
 template <class Spec>
 struct Plain;
 
@@ -146,6 +147,24 @@ struct Plain<AdamaxSpec> {
   }
 };
 
+template <>
+struct Plain<AdagradSpec> {
+  static constexpr bool kFirstIsPositive = true;
+  template <class Number>
+  static void step(const StepNumbers& k, Number gradient, PlainWeight<Number>& w) {
+    const Number g = gradient + Number{k.coupled_decay} * w.weight;
+    w.state1 = w.state1 + Number{k.gain} * g * g;
+    w.weight = w.weight - Number{k.rate} * (g / (std::sqrt(Number{k.own} + w.state1) + Number{k.epsilon}));
+  }
+  // PyTorch has the initial value in the sum.
+  static void documented(const OptimizerConfig& o, int t, double lr, double g, PlainWeight<double>& w) {
+    if (t == 1) w.state1 = o.own;
+    g += o.weight_decay * w.weight;
+    w.state1 += g * g;
+    w.weight -= lr * g / (std::sqrt(w.state1) + o.epsilon);
+  }
+};
+
 // Calls visit() with the kind's Plain.
 template <class Visit>
 void with_plain(OptimizerKind kind, Visit&& visit) {
@@ -163,6 +182,14 @@ template <class Number>
 void plain_step(OptimizerKind kind, const StepNumbers& numbers, Number gradient,
                 PlainWeight<Number>& weight) {
   with_plain(kind, [&](auto plain) { decltype(plain)::step(numbers, gradient, weight); });
+}
+
+inline bool first_is_positive(OptimizerKind kind) {
+  bool result = false;
+  with_plain(kind, [&](auto plain) {
+    result = requires { decltype(plain)::kFirstIsPositive; };
+  });
+  return result;
 }
 
 }  // namespace paceline::ps::testing
