@@ -287,8 +287,12 @@ TEST(JobConfig, AnOptimizerThatMakesNoSenseIsOneLine) {
   refused("name = \"rmsprop\"\nalpha = 1\n", "optimizer.alpha: write a number from 0");
   refused("trust = 0.1\n", "optimizer.trust: only name = \"lars\" has it");
   refused("name = \"lamb\"\nthreshold = 2\n", "optimizer.threshold: only name = \"adafactor\" has it");
-  refused("name = \"lamb\"\n[sync]\nlook_ahead = true\n",
-          "sync.look_ahead: lamb and adafactor cannot predict");
+  refused("name = \"lamb\"\n[sync]\nlook_ahead = true\n", "sync.look_ahead: lamb, adafactor");
+  for (const ps::OptimizerKind kind : ps::kEveryOptimizer) {
+    if (ps::traits_of(kind).direction_kept == nullptr)
+      refused(fmt::format("name = \"{}\"\n[sync]\nlook_ahead = true\n", ps::traits_of(kind).name),
+              "cannot predict the weights; leave it out");
+  }
   expect_job_error(
       parse_job("[optimizer]\nnesterov = true\n[sync]\npolicy = \"local-sgd:4\"\n", "job.toml").status(),
       "local-sgd steps with plain SGD only");
