@@ -245,6 +245,10 @@ TEST(JobConfig, EachOptimizerIsReadByItsNameAndIsInTheTableOfKeys) {
     EXPECT_EQ(job->learning_rate, traits.learning_rate);
     EXPECT_NE(text.find(fmt::format("`{}`", traits.name)), std::string::npos) << traits.name;
     for (const ps::OwnSetting& setting : traits.settings) {
+      const auto inside = parse_job(
+          fmt::format("optimizer.name = \"{}\"\noptimizer.{} = {}\n", traits.name, setting.key, setting.most),
+          "job.toml");
+      EXPECT_EQ(inside.value().optimizer.*setting.value, setting.most);
       const auto outside = parse_job(
           fmt::format("optimizer.name = \"{}\"\noptimizer.{} = {}\n", traits.name, setting.key, 1e300),
           "job.toml");
