@@ -12,7 +12,8 @@ import torch
 
 from .errors import PacelineError
 from .inventory import PARAMETER, Inventory
-from .optimizer_state import COUNTING, keeps_state
+from .optimizer_state import keeps_state
+from .optimizers import counts_steps
 
 _AGAIN = (
     "let this job end before that step, and begin a second one with its exported weights (--set model.weights=FILE) "
@@ -65,7 +66,7 @@ class Freezing:
         )
 
     def _check_unfrozen(self, index: int) -> None:
-        if self._steps == 0 or self._kind not in COUNTING:
+        if self._steps == 0 or not counts_steps(self._kind):
             return
         name = self._names[index]
         raise PacelineError(

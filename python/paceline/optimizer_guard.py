@@ -9,9 +9,7 @@ import torch
 
 from .errors import PacelineError
 from .optimizer_state import keeps_state
-
-# Entries of a parameter group, beside its rate, that join() reads.
-_NUMBERS = ("weight_decay", "momentum", "betas", "alpha", "eps", "nesterov", "beta2_decay", "d")
+from .optimizers import NUMBERS
 
 
 class OptimizerGuard:
@@ -225,7 +223,7 @@ def _is_torchs_own(scheduler: Any) -> bool:
 
 
 def _numbers(group: dict[str, Any]) -> dict[str, Any]:
-    return {name: _plain(group[name]) for name in ("lr", *_NUMBERS) if name in group}
+    return {name: _plain(group[name]) for name in ("lr", *NUMBERS) if name in group}
 
 
 def _shown(before: Any, now: Any) -> tuple[str, str]:

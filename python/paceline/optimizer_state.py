@@ -13,18 +13,8 @@ from .channel import Message
 from .errors import PacelineError
 from .inventory import PARAMETER, Entry, Inventory
 from .memories import Memories
+from .optimizers import KINDS
 
-# The parts of an optimizer's state that the servers keep, in their order, by the name of the optimizer's class.
-_STREAMS = {
-    "SGD": ("momentum_buffer",),
-    "Adam": ("exp_avg", "exp_avg_sq"),
-    "AdamW": ("exp_avg", "exp_avg_sq"),
-    "Adamax": ("exp_avg", "exp_inf"),
-    "RMSprop": ("momentum_buffer", "square_avg"),
-    "Lion": ("exp_avg",),
-}
-# Optimizers whose step depends on the number of steps before it.
-COUNTING = ("Adam", "AdamW", "Adamax")
 _STEP = "step"
 
 
@@ -49,19 +39,19 @@ def read_state(optimizer: Any, inventory: Inventory) -> OptimizerState | None:
     kept = [state for state in optimizer.state.values() if any(map(_is_something, state.values()))]
     if not kept:
         return None
-    kind = type(optimizer).__name__
-    streams = _STREAMS.get(kind)
+    kind = KINDS.get(type(optimizer).__name__)
+    streams = kind.state if kind is not None else ()
     named = {name for state in kept for name, value in state.items() if _is_something(value)}
-    unknown = named - {*(streams or ()), _STEP}
-    if streams is None or unknown:
-        return _without(named if streams is None else unknown, "have no place at the servers")
+    unknown = named - {*streams, _STEP}
+    if kind is None or not streams or unknown:
+        return _without(unknown if streams else named, "have no place at the servers")
     entries = [(entry, optimizer.state.get(entry.tensor, {})) for entry in _trained(optimizer, inventory)]
     if not entries:
         return None
     steps = {id(entry.tensor): float(state.get(_STEP, 0)) for entry, state in entries}
     most = max(steps.values())
     behind = {
-        tensor: most - of_tensor for tensor, of_tensor in steps.items() if kind in COUNTING and of_tensor < most
+        tensor: most - of_tensor for tensor, of_tensor in steps.items() if kind.counts_steps and of_tensor < most
     }
     return OptimizerState(max(most, 1), [_part(name, entries) for name in streams], behind=behind)
 

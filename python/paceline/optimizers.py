@@ -1,8 +1,9 @@
-"""A torch.optim optimizer as the servers' own: its kind, its numbers, its groups of parameters."""
+"""A torch.optim optimizer as the servers' own: its kind, its numbers, its groups of parameters. KINDS has all."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Callable
 
 from .errors import PacelineError, kind_of
@@ -15,10 +16,99 @@ Group = dict[str, Any]
 _NAMING = ("lr", "initial_lr", "params", "param_names", "name")
 # Keys that say how PyTorch computes a step, and do not change it.
 _MANNER = ("foreach", "fused", "capturable", "differentiable", "use_triton")
-# The settings of a Lion that the servers know, besides its rate.
-_LION = ("betas", "weight_decay")
 # Options that do nothing at another number than 0: a Lion's decay is decoupled.
 _NEUTRAL = {"cautious_factor": 1, "weight_decouple": True}
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A class of optimizers as one of the servers' own."""
+
+    name: str  # in [optimizer]
+    # For each setting of [optimizer], the key of a parameter group that it is read from, and how.
+    settings: Mapping[str, tuple[str, Callable[[Any], float]]]
+    without: tuple[str, ...]  # options that change the step, which the servers do not have
+    # The keys of its state in the servers' order; empty: they cannot go on with a state.
+    state: tuple[str, ...]
+    counts_steps: bool = False  # a step depends on the number of steps before it
+    more: Callable[[Group], Message] = lambda group: {}  # settings that are not numbers
+    # Whether it is the class of torch.optim alone; else any class of this name, which lists its own options.
+    of_torch: bool = True
+
+
+def _first(pair: Any) -> float:
+    return float(pair[0])
+
+
+def _second(pair: Any) -> float:
+    return float(pair[1])
+
+
+def _negative(number: Any) -> float:
+    return -float(number)
+
+
+def _nesterov(group: Group) -> Message:
+    return {"nesterov": True} if group["nesterov"] else {}
+
+
+def _decoupled(group: Group) -> Message:
+    return {"name": "adamw"} if group.get("decoupled_weight_decay") else {}
+
+
+def _check_eps(group: Group) -> Message:
+    least_square, least_scale = group["eps"]
+    if least_square is not None:
+        wanted = f"write eps=(None, {least_scale})"
+        raise PacelineError(f"the servers cannot step with Adafactor(eps={group['eps']}); {wanted}")
+    return {}
+
+
+_BETAS = {"beta1": ("betas", _first), "beta2": ("betas", _second)}
+_EPSILON = {"epsilon": ("eps", float)}
+_MOMENTUM = {"momentum": ("momentum", float)}
+_DECAY = {"weight_decay": ("weight_decay", float)}
+_MOMENTS = ("exp_avg", "exp_avg_sq")
+
+# Each optimizer that join() takes, by the name of its class. Each is in paceline/parameters/ps/optimizers/, too.
+KINDS: dict[str, Kind] = {
+    "SGD": Kind("sgd", {**_MOMENTUM, **_DECAY}, ("maximize", "dampening"), ("momentum_buffer",), more=_nesterov),
+    "Adam": Kind(
+        "adam",
+        {**_BETAS, **_EPSILON, **_DECAY},
+        ("maximize", "amsgrad"),
+        _MOMENTS,
+        counts_steps=True,
+        more=_decoupled,
+    ),
+    "AdamW": Kind("adamw", {**_BETAS, **_EPSILON, **_DECAY}, ("maximize", "amsgrad"), _MOMENTS, counts_steps=True),
+    "Adamax": Kind(
+        "adamax", {**_BETAS, **_EPSILON, **_DECAY}, ("maximize",), ("exp_avg", "exp_inf"), counts_steps=True
+    ),
+    "RMSprop": Kind(
+        "rmsprop",
+        {"alpha": ("alpha", float), **_EPSILON, **_MOMENTUM, **_DECAY},
+        ("maximize", "centered"),
+        ("momentum_buffer", "square_avg"),
+    ),
+    "Adafactor": Kind(
+        "adafactor",
+        {"decay_power": ("beta2_decay", _negative), "epsilon": ("eps", _second), "threshold": ("d", float), **_DECAY},
+        ("maximize",),
+        (),
+        more=_check_eps,
+    ),
+    # The initial value is in the state, which each Adagrad has from the start.
+    "Adagrad": Kind("adagrad", {**_EPSILON, **_DECAY}, ("maximize", "lr_decay"), ("sum",)),
+    "Lion": Kind("lion", {**_BETAS, **_DECAY}, (), ("exp_avg",), of_torch=False),
+}
+# The keys of a parameter group, beside its rate, that join() reads.
+NUMBERS = sorted({key for kind in KINDS.values() for key, _ in kind.settings.values()} | {"nesterov"})
+
+
+def counts_steps(optimizer: str) -> bool:
+    """Whether a step of this class depends on the number of steps before it."""
+    return optimizer in KINDS and KINDS[optimizer].counts_steps
 
 
 def read_optimizer(
@@ -77,79 +167,28 @@ def _rate(group: Group, scheduled: bool) -> float:
 
 
 def _numbers_of(optimizer: Any) -> Callable[[Group], Message]:
-    kind = type(optimizer)
-    own = kind.__module__.startswith("torch.optim")
-    torchs = {
-        "SGD": _sgd,
-        "Adam": _adam,
-        "AdamW": _adamw,
-        "Adamax": _adamax,
-        "RMSprop": _rmsprop,
-        "Adafactor": _adafactor,
-    }
-    # Each Lion has its own options, and lists them.
-    options = [name for name in getattr(optimizer, "defaults", {}) if name not in _LION + _NAMING + _MANNER]
-    known = torchs if own else {"Lion": lambda group: _lion(group, options)}
-    if kind.__name__ not in known:
+    own = type(optimizer)
+    name = own.__name__
+    kind = KINDS.get(name)
+    if kind is None or kind.of_torch != own.__module__.startswith("torch.optim"):
+        *torchs, last = [name for name, kind in KINDS.items() if kind.of_torch]
+        others = [f" or a {name}" for name, kind in KINDS.items() if not kind.of_torch]
         raise PacelineError(
-            f"the servers cannot step with {kind.__module__}.{kind.__name__}; give join() SGD, Adam, AdamW, Adamax, "
-            "RMSprop or Adafactor of torch.optim or a Lion, or leave optimizer= out and write [optimizer] in the job "
-            "file"
+            f"the servers cannot step with {own.__module__}.{name}; give join() {', '.join(torchs)} or {last} of "
+            f"torch.optim{''.join(others)}, or leave optimizer= out and write [optimizer] in the job file"
         )
-    return known[kind.__name__]
+    without = kind.without
+    if not kind.of_torch:
+        known = [key for key, _ in kind.settings.values()]
+        options = getattr(optimizer, "defaults", {})
+        without = tuple(option for option in options if option not in (*known, *_NAMING, *_MANNER))
 
+    def numbers(group: Group) -> Message:
+        _refuse(group, name, *without)
+        read = {setting: value(group.get(key, 0)) for setting, (key, value) in kind.settings.items()}
+        return {"name": kind.name, **read, **kind.more(group)}
 
-def _sgd(group: Group) -> Message:
-    _refuse(group, "SGD", "maximize", "dampening")
-    message: Message = {"name": "sgd", "momentum": float(group["momentum"]), **_decay(group)}
-    if group["nesterov"]:
-        message["nesterov"] = True
-    return message
-
-
-def _adam(group: Group) -> Message:
-    _refuse(group, "Adam", "maximize", "amsgrad")
-    name = "adamw" if group.get("decoupled_weight_decay") else "adam"
-    return {"name": name, **_betas(group), "epsilon": float(group["eps"]), **_decay(group)}
-
-
-def _adamw(group: Group) -> Message:
-    _refuse(group, "AdamW", "maximize", "amsgrad")
-    return {"name": "adamw", **_betas(group), "epsilon": float(group["eps"]), **_decay(group)}
-
-
-def _adamax(group: Group) -> Message:
-    _refuse(group, "Adamax", "maximize")
-    return {"name": "adamax", **_betas(group), "epsilon": float(group["eps"]), **_decay(group)}
-
-
-def _rmsprop(group: Group) -> Message:
-    _refuse(group, "RMSprop", "maximize", "centered")
-    numbers = {"alpha": float(group["alpha"]), "epsilon": float(group["eps"]), "momentum": float(group["momentum"])}
-    return {"name": "rmsprop", **numbers, **_decay(group)}
-
-
-def _adafactor(group: Group) -> Message:
-    _refuse(group, "Adafactor", "maximize")
-    least_square, least_scale = group["eps"]
-    if least_square is not None:
-        wanted = f"write eps=(None, {least_scale})"
-        raise PacelineError(f"the servers cannot step with Adafactor(eps={group['eps']}); {wanted}")
-    numbers = {"decay_power": -float(group["beta2_decay"]), "epsilon": float(least_scale)}
-    return {"name": "adafactor", **numbers, "threshold": float(group["d"]), **_decay(group)}
-
-
-def _lion(group: Group, options: Sequence[str]) -> Message:
-    _refuse(group, "Lion", *options)
-    return {"name": "lion", **_betas(group), **_decay(group)}
-
-
-def _betas(group: Group) -> Message:
-    return {"beta1": float(group["betas"][0]), "beta2": float(group["betas"][1])}
-
-
-def _decay(group: Group) -> Message:
-    return {"weight_decay": float(group.get("weight_decay", 0))}
+    return numbers
 
 
 def _refuse(group: Group, name: str, *options: str) -> None:

@@ -113,7 +113,7 @@ def test_commands_of_dev_exist(page: Document) -> None:
 def test_the_examples_of_extensions_are_those_that_are_tested() -> None:
     page = (ROOT / "docs/extending.md").read_text()
     files = [file for file in sorted((ROOT / "examples/extending").iterdir()) if not file.stem.endswith("_test")]
-    assert {file.stem for file in files} == {"local_carrier", "pairs", "rings", "tiny_net"}
+    assert {file.stem for file in files} == {"local_carrier", "pairs", "rings", "signum", "tiny_net"}
     for file in files:
         assert f"```cpp\n{file.read_text()}```" in page, f"docs/extending.md does not show {file.name} as it is"
 

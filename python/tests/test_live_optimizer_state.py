@@ -49,6 +49,7 @@ ADAM = kind("Adam(model.parameters(), 0.02)")
 FOREACH = kind("Adam(model.parameters(), 0.02, foreach=True)")
 ADAMW = kind("AdamW([{'params': model[0].parameters(), 'lr': 0.01}, {'params': model[2].parameters()}], 0.02)")
 ADAMAX = kind("Adamax(model.parameters(), 0.02)")
+ADAGRAD = kind("Adagrad(model.parameters(), 0.05, initial_accumulator_value=0.01)")
 RMSPROP = kind("RMSprop(model.parameters(), 0.002, momentum=0.8)")
 LION = """
 class Lion(torch.optim.Optimizer):
@@ -77,6 +78,7 @@ ADAFACTOR = kind("Adafactor(model.parameters(), 0.02, eps=(None, 1e-3))")
         (ADAM, 1, ()),
         (ADAMW, 1, ()),
         (ADAMAX, 1, ()),
+        (ADAGRAD, 1, ()),
         (RMSPROP, 1, ()),
         (LION, 1, ()),
         (FOREACH, 1, ()),
@@ -84,7 +86,19 @@ ADAFACTOR = kind("Adafactor(model.parameters(), 0.02, eps=(None, 1e-3))")
         (ADAMW, 2, ("--set", "cluster.servers=3")),
         (ADAM, 2, ("--virtual",)),
     ],
-    ids=["sgd", "adam", "adamw", "adamax", "rmsprop", "lion", "foreach", "sgd-two", "adamw-two", "adam-virtual"],
+    ids=[
+        "sgd",
+        "adam",
+        "adamw",
+        "adamax",
+        "adagrad",
+        "rmsprop",
+        "lion",
+        "foreach",
+        "sgd-two",
+        "adamw-two",
+        "adam-virtual",
+    ],
 )
 def test_a_loaded_optimizer_goes_on_as_in_plain_pytorch(
     tmp_path: Path, optimizer: str, devices: int, more: Sequence[str]

@@ -70,6 +70,10 @@ json.dump(kept, open(f"kept-{job.name}.json", "w"))
 SGD = "def make_optimizer(model):\n    return torch.optim.SGD(model.parameters(), 0.3, momentum=0.9, weight_decay=1e-3)\n"
 ADAM = "def make_optimizer(model):\n    return torch.optim.Adam(model.parameters(), 0.01)\n"
 ADAMAX = "def make_optimizer(model):\n    return torch.optim.Adamax(model.parameters(), 0.01, weight_decay=1e-3)\n"
+ADAGRAD = (
+    "def make_optimizer(model):\n    return torch.optim.Adagrad("
+    "model.parameters(), 0.1, weight_decay=1e-3, initial_accumulator_value=INITIAL)\n"
+)
 NO_SCHEDULE = "def make_schedule(optimizer):\n    return None\n"
 EXPONENTIAL = "def make_schedule(optimizer):\n    return torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9)\n"
 
@@ -137,6 +141,13 @@ def test_the_default_is_plain_pytorchs(
 @pytest.mark.parametrize("devices", [1, 2])
 def test_adamax_is_plain_pytorchs(tmp_path: Path, devices: int) -> None:
     compare(tmp_path, "SAMPLES, BATCH = 100, 32\n" + POINTS + ADAMAX + NO_SCHEDULE, devices)
+
+
+@pytest.mark.parametrize("devices", [1, 2])
+@pytest.mark.parametrize("initial", [0, 0.1])
+def test_adagrad_is_plain_pytorchs(tmp_path: Path, devices: int, initial: float) -> None:
+    task = f"SAMPLES, BATCH, INITIAL = 100, 32, {initial}\n"
+    compare(tmp_path, task + POINTS + ADAGRAD + NO_SCHEDULE, devices)
 
 
 @pytest.mark.parametrize("samples", [100, 128])

@@ -37,10 +37,20 @@ def test_a_new_optimizer_has_none() -> None:
     net = model()
     assert read_state(torch.optim.Adam(net.parameters()), take_inventory(net)) is None
     assert read_state(stepped(net, torch.optim.SGD(net.parameters(), 0.1)), take_inventory(net)) is None
+    assert read_state(torch.optim.Adagrad(net.parameters()), take_inventory(net)) is None
     frozen = model()
     optimizer = stepped(frozen, torch.optim.Adam(frozen[0].parameters()))
     frozen[0].requires_grad_(False)
     assert read_state(optimizer, take_inventory(frozen)) is None
+
+
+def test_the_initial_value_of_an_adagrad_is_a_state() -> None:
+    net = model()
+    state = taken(net, torch.optim.Adagrad(net.parameters(), initial_accumulator_value=0.5))
+    assert not state.not_taken
+    assert {key: float(value.min()) for key, value in state.streams[0].items()} == {
+        id(p): 0.5 for p in net.parameters()
+    }
 
 
 @pytest.mark.parametrize(
@@ -52,6 +62,7 @@ def test_a_new_optimizer_has_none() -> None:
         (lambda p: torch.optim.Adamax(p), ("exp_avg", "exp_inf")),
         (lambda p: torch.optim.RMSprop(p, 0.1, momentum=0.9), ("momentum_buffer", "square_avg")),
         (lambda p: torch.optim.RMSprop(p, 0.1), (None, "square_avg")),
+        (lambda p: torch.optim.Adagrad(p, 0.1), ("sum",)),
     ],
 )
 def test_the_parts_of_a_state_come_in_the_servers_order(make: Any, parts: tuple[str | None, ...]) -> None:

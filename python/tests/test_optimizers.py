@@ -53,6 +53,10 @@ def read(net: nn.Module, optimizer: Any, clip: float | None = None, scheduled: b
             lambda p: torch.optim.RMSprop(p, lr=0.02, alpha=0.95, momentum=0.5),
             {"name": "rmsprop", "lr": 0.02, "alpha": 0.95, "epsilon": 1e-8, "momentum": 0.5, "weight_decay": 0.0},
         ),
+        (
+            lambda p: torch.optim.Adagrad(p, initial_accumulator_value=0.1),
+            {"name": "adagrad", "lr": 0.01, "epsilon": 1e-10, "weight_decay": 0.0},
+        ),
     ],
 )
 def test_kinds(make: Any, expected: dict[str, Any]) -> None:
@@ -114,7 +118,8 @@ def test_an_option_of_a_lion_that_the_servers_do_not_know(option: str) -> None:
         (lambda p: torch.optim.AdamW(p, amsgrad=True), "AdamW(amsgrad=True)"),
         (lambda p: torch.optim.Adamax(p, maximize=True), "Adamax(maximize=True)"),
         (lambda p: torch.optim.RMSprop(p, centered=True), "RMSprop(centered=True)"),
-        (lambda p: torch.optim.Adagrad(p), "cannot step with torch.optim.adagrad.Adagrad"),
+        (lambda p: torch.optim.Adagrad(p, lr_decay=0.1), "Adagrad(lr_decay=0.1)"),
+        (lambda p: torch.optim.Rprop(p), "cannot step with torch.optim.rprop.Rprop"),
         (lambda p: torch.optim.SGD(p, lr=0.0), "learning rate is 0"),
     ],
 )

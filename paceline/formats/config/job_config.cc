@@ -75,14 +75,16 @@ constexpr double kMostBeta2 = 0.99999999;
 constexpr double kLeastEpsilon = 1e-16;
 constexpr double kMostDecay = 1e3;
 
-// RMSprop calls it alpha, as its users do.
+// Some optimizers have another name for it, as their users do.
 std::optional<double> read_beta2(Section& section, ps::OptimizerKind kind) {
-  const bool rmsprop = kind == ps::OptimizerKind::kRmsprop;
-  const char* key = rmsprop ? "alpha" : "beta2";
-  const char* other = rmsprop ? "beta2" : "alpha";
-  if (section.has(other))
-    section.complain(other, fmt::format("write {}: this is its name with name = \"rmsprop\"{}", key,
-                                        rmsprop ? "" : " is not"));
+  const std::string key = ps::traits_of(kind).beta2;
+  std::set<std::string> others;
+  for (const ps::OptimizerKind other : ps::kEveryOptimizer) others.insert(ps::traits_of(other).beta2);
+  others.erase(key);
+  for (const std::string& other : others) {
+    if (section.has(other))
+      section.complain(other, fmt::format("write {}: this is its name with this optimizer", key));
+  }
   if (!section.has(key)) return std::nullopt;
   return section.number(key, 0, 0, kMostBeta2);
 }
@@ -111,36 +113,6 @@ ps::ParameterGroup read_group(Section section, ps::OptimizerKind kind) {
   return group;
 }
 
-// Sets an optimizer's defaults; returns the default learning rate.
-double set_usual(ps::OptimizerConfig& optimizer) {
-  switch (optimizer.kind) {
-    case ps::OptimizerKind::kSgd:
-    case ps::OptimizerKind::kNesterov:
-      return 0.05;
-    case ps::OptimizerKind::kAdam:
-    case ps::OptimizerKind::kAdamW:
-      return 0.001;
-    case ps::OptimizerKind::kRmsprop:
-      optimizer.momentum = 0;
-      optimizer.beta2 = 0.99;
-      return 0.01;
-    case ps::OptimizerKind::kLion:
-      optimizer.beta2 = 0.99;
-      return 0.0001;
-    case ps::OptimizerKind::kLars:
-      return 1;
-    case ps::OptimizerKind::kLamb:
-      optimizer.epsilon = 1e-6;
-      return 0.001;
-    case ps::OptimizerKind::kAdafactor:
-      optimizer.epsilon = 1e-3;
-      return 0.01;
-    case ps::OptimizerKind::kAdamax:
-      return 0.002;
-  }
-  return 0.05;
-}
-
 void read_nesterov(Section& section, ps::OptimizerConfig& optimizer) {
   if (!section.boolean("nesterov", false)) return;
   if (optimizer.kind != ps::OptimizerKind::kSgd) section.complain("nesterov", "only name = \"sgd\" has it");
@@ -148,35 +120,47 @@ void read_nesterov(Section& section, ps::OptimizerConfig& optimizer) {
   optimizer.kind = ps::OptimizerKind::kNesterov;
 }
 
-void read_tensorwise(Section& section, ps::OptimizerConfig& optimizer) {
-  const auto own = [&](const char* key, ps::OptimizerKind kind, const char* name, double& value,
-                       double most) {
-    if (section.has(key) && optimizer.kind != kind)
-      section.complain(key, fmt::format("only name = \"{}\" has it", name));
-    value = section.number(key, value, 1e-9, most);
-  };
-  own("trust", ps::OptimizerKind::kLars, "lars", optimizer.trust, 1e3);
-  own("decay_power", ps::OptimizerKind::kAdafactor, "adafactor", optimizer.decay_power, 10);
-  own("threshold", ps::OptimizerKind::kAdafactor, "adafactor", optimizer.threshold, 1e6);
+// Settings that only some optimizers have.
+void read_own(Section& section, ps::OptimizerConfig& optimizer) {
+  for (const ps::OptimizerKind kind : ps::kEveryOptimizer) {
+    const ps::OptimizerTraits& traits = ps::traits_of(kind);
+    for (const ps::OwnSetting& setting : traits.settings) {
+      if (section.has(setting.key) && optimizer.kind != kind)
+        section.complain(setting.key, fmt::format("only name = \"{}\" has it", traits.name));
+      double& value = optimizer.*setting.value;
+      const double found = section.number(setting.key, value, setting.least, setting.most);
+      if (optimizer.kind == kind) value = found;
+    }
+  }
+}
+
+// The optimizers that job files name.
+std::vector<ps::OptimizerKind> named_optimizers() {
+  std::vector<ps::OptimizerKind> kinds;
+  for (const ps::OptimizerKind kind : ps::kEveryOptimizer) {
+    if (ps::traits_of(kind).variant == nullptr) kinds.push_back(kind);
+  }
+  return kinds;
+}
+
+std::vector<std::string> names_of(const std::vector<ps::OptimizerKind>& kinds) {
+  std::vector<std::string> names;
+  for (const ps::OptimizerKind kind : kinds) names.emplace_back(ps::traits_of(kind).name);
+  return names;
 }
 
 void read_optimizer(Section section, JobConfig& job, Complaints& complaints) {
   ps::OptimizerConfig& optimizer = job.optimizer;
-  constexpr ps::OptimizerKind kKinds[] = {
-      ps::OptimizerKind::kSgd,     ps::OptimizerKind::kAdam,      ps::OptimizerKind::kAdamW,
-      ps::OptimizerKind::kRmsprop, ps::OptimizerKind::kLion,      ps::OptimizerKind::kLars,
-      ps::OptimizerKind::kLamb,    ps::OptimizerKind::kAdafactor, ps::OptimizerKind::kAdamax};
-  optimizer.kind = kKinds[section.choice(
-      "name", 0, {"sgd", "adam", "adamw", "rmsprop", "lion", "lars", "lamb", "adafactor", "adamax"})];
-  const double usual_rate = set_usual(optimizer);
-  job.learning_rate = section.number("lr", usual_rate, 1e-12, 1e6);
+  const std::vector<ps::OptimizerKind> kinds = named_optimizers();
+  optimizer = ps::usual_config(kinds[section.choice("name", 0, names_of(kinds))]);
+  job.learning_rate = section.number("lr", ps::traits_of(optimizer.kind).learning_rate, 1e-12, 1e6);
   optimizer.momentum = section.number("momentum", optimizer.momentum, 0, kMostMomentum);
   optimizer.beta1 = section.number("beta1", optimizer.beta1, 0, kMostMomentum);
   optimizer.beta2 = read_beta2(section, optimizer.kind).value_or(optimizer.beta2);
   optimizer.epsilon = section.number("epsilon", optimizer.epsilon, kLeastEpsilon, 1);
   optimizer.weight_decay = section.number("weight_decay", 0, 0, kMostDecay);
   read_nesterov(section, optimizer);
-  read_tensorwise(section, optimizer);
+  read_own(section, optimizer);
   optimizer.clip = section.number("clip", 0, 0, 1e9);
   for (const toml::table* table : section.tables("group"))
     job.groups.push_back(read_group({table, "optimizer.group", complaints}, optimizer.kind));
@@ -258,6 +242,17 @@ void read_cgp(Section& section, policy::CgpSpec& cgp) {
 // Whether a policy looks ahead if the file does not say: those of papers do not, as published.
 bool looks_ahead(const policy::PolicySpec& policy) { return std::holds_alternative<policy::CgpSpec>(policy); }
 
+// The optimizers under which nobody can look ahead: "lamb and adafactor".
+std::string without_direction() {
+  std::vector<std::string> names;
+  for (const ps::OptimizerKind kind : ps::kEveryOptimizer) {
+    if (!ps::has_direction(kind)) names.emplace_back(ps::traits_of(kind).name);
+  }
+  const std::string last = names.back();
+  names.pop_back();
+  return names.empty() ? last : absl::StrJoin(names, ", ") + " and " + last;
+}
+
 void read_sync(Section section, JobConfig& job) {
   const auto policy = policy::parse_policy(section.text("policy", "bsp"));
   if (policy.ok()) {
@@ -280,7 +275,8 @@ void read_sync(Section section, JobConfig& job) {
   const bool can_look_ahead = ps::has_direction(job.optimizer.kind);
   job.look_ahead = section.boolean("look_ahead", can_look_ahead && looks_ahead(job.policy));
   if (job.look_ahead && !can_look_ahead)
-    section.complain("look_ahead", "lamb and adafactor cannot predict the weights; leave it out");
+    section.complain("look_ahead",
+                     fmt::format("{} cannot predict the weights; leave it out", without_direction()));
   job.reject_outliers = section.number("reject_outliers", 0, 0, 1e9);
   if (job.reject_outliers > 0 && job.reject_outliers < 2)
     section.complain("reject_outliers", "below 2 it would reject good gradients");

@@ -232,12 +232,9 @@ int go_on_and_compare(const Subject& subject, ipc::DescriptorKeep& keep, std::in
   return kGood;
 }
 
-constexpr OptimizerKind kKinds[] = {OptimizerKind::kSgd,   OptimizerKind::kNesterov, OptimizerKind::kRmsprop,
-                                    OptimizerKind::kLion,  OptimizerKind::kAdam,     OptimizerKind::kAdamW,
-                                    OptimizerKind::kAdamax};
-
 TEST(CardDeaths, TheNextProcessGoesOnWhereverAnUpdateWasCut) {
-  for (const OptimizerKind kind : kKinds) {
+  for (const OptimizerKind kind : ps::kEveryOptimizer) {
+    if (ps::is_tensorwise(kind)) continue;
     const Subject subject = small(kind);
     int deaths = 0;
     // The optimizers differ in their kernels alone.

@@ -16,6 +16,7 @@
 #include "paceline/parameters/ps/fused_update.h"
 #include "paceline/parameters/ps/look_ahead.h"
 #include "paceline/parameters/ps/shard.h"
+#include "paceline/parameters/ps/testing/every_optimizer.h"
 #include "paceline/transport/ipc/descriptor_service.h"
 
 namespace paceline::cuda {
@@ -192,11 +193,6 @@ class Pair {
   ps::Shard card_;
 };
 
-constexpr OptimizerKind kEveryKind[] = {
-    OptimizerKind::kSgd,       OptimizerKind::kNesterov, OptimizerKind::kRmsprop, OptimizerKind::kLion,
-    OptimizerKind::kAdam,      OptimizerKind::kAdamW,    OptimizerKind::kLars,    OptimizerKind::kLamb,
-    OptimizerKind::kAdafactor, OptimizerKind::kAdamax};
-
 void train(Pair& pair, int commits, unsigned seed) {
   std::mt19937 random(seed);
   for (int i = 0; i < commits && !testing::Test::HasFatalFailure(); ++i) {
@@ -212,13 +208,14 @@ void train(Pair& pair, int commits, unsigned seed) {
 }
 
 TEST(CardShard, HasTheHostsBytesUnderEveryOptimizer) {
-  for (const OptimizerKind kind : kEveryKind) {
+  for (const ps::OptimizerConfig& optimizer : ps::testing::every_optimizer()) {
+    const OptimizerKind kind = optimizer.kind;
     for (const bool look_ahead : {false, true}) {
       for (const State state : {State::kInPlace, State::kInSlots}) {
         if (look_ahead && !ps::has_direction(kind)) continue;
         if (state == State::kInSlots && ps::is_tensorwise(kind)) continue;
         SCOPED_TRACE(fmt::format("{} {} {}", static_cast<int>(kind), look_ahead, static_cast<int>(state)));
-        Pair pair(some_layout(true), {.kind = kind, .weight_decay = 0.01}, look_ahead, {}, 2, state);
+        Pair pair(some_layout(true), optimizer, look_ahead, {}, 2, state);
         pair.start(Version(0), random_floats(pair.layout(), 1));
         pair.expect_equal();
         train(pair, 7, 3);
@@ -228,16 +225,16 @@ TEST(CardShard, HasTheHostsBytesUnderEveryOptimizer) {
 }
 
 TEST(CardShard, HasTheHostsBytesOfNarrowTensors) {
-  for (const OptimizerKind kind : kEveryKind) {
+  for (ps::OptimizerConfig optimizer : ps::testing::elementwise_optimizers()) {
+    const OptimizerKind kind = optimizer.kind;
     for (const bool others : {false, true}) {
       for (const State state : {State::kInPlace, State::kInSlots}) {
         for (const double clip : {0.0, 1.0}) {
-          if (ps::is_tensorwise(kind)) continue;
-          const bool look_ahead = clip == 0 && others;
+          const bool look_ahead = clip == 0 && others && ps::has_direction(kind);
           SCOPED_TRACE(
               fmt::format("{} {} {} {}", static_cast<int>(kind), others, static_cast<int>(state), clip));
-          Pair pair(narrow_layout(others), {.kind = kind, .weight_decay = 0.01, .clip = clip}, look_ahead, {},
-                    2, state);
+          optimizer.clip = clip;
+          Pair pair(narrow_layout(others), optimizer, look_ahead, {}, 2, state);
           pair.start(Version(0), random_floats(pair.layout(), 1));
           pair.expect_equal();
           train(pair, 7, 3);

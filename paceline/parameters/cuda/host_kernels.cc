@@ -25,7 +25,7 @@ struct Named {
 };
 
 #define KERNEL(name, Arguments, body) {#name, {run<Arguments, body>, &kSize<Arguments>, 1}},
-constexpr Named kKernels[] = {PACELINE_EACH_KERNEL(KERNEL)};
+constexpr Named kKernels[] = {PACELINE_EACH_KERNEL};
 #undef KERNEL
 
 }  // namespace

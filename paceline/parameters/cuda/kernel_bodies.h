@@ -98,6 +98,15 @@ PACELINE_KERNEL bool streams_aligned(const UpdateArguments& a, std::int64_t begi
   return result;
 }
 
+// 0 if the optimizer has no direction, and then nobody wants it.
+template <class Step>
+PACELINE_KERNEL float direction_of(const Step& step, float state1, float state2) {
+  if constexpr (ps::kHasDirection<Step>)
+    return step.direction(state1, state2);
+  else
+    return 0.0f;
+}
+
 template <class Step, int kMembers, bool kNarrow>
 struct ParameterStep {
   const UpdateArguments& a;
@@ -121,7 +130,7 @@ struct ParameterStep {
       set(next, j, to.weight);
       set(next1, j, to.state1);
       set(next2, j, to.state2);
-      set(direction, j, step.direction(to.state1, to.state2));
+      set(direction, j, direction_of(step, to.state1, to.state2));
       marks |= step.marks_of(to);
     }
     store(a.next + i, next);
@@ -194,7 +203,7 @@ struct DirectionOf {
 
   template <class Number>
   PACELINE_KERNEL void at(std::int64_t i) const {
-    a.direction[i] = step.direction(a.state1[i], Step::kStates == 2 ? a.state2[i] : 0.0f);
+    a.direction[i] = direction_of(step, a.state1[i], Step::kStates == 2 ? a.state2[i] : 0.0f);
   }
 };
 
@@ -553,20 +562,15 @@ PACELINE_KERNEL void adafactor_divide(const TensorArguments& all, const Place& p
   });
 }
 
-// KERNEL(name, its arguments, its body).
-#define PACELINE_EACH_KERNEL(KERNEL)                                                                 \
-  KERNEL(paceline_step_sgd, UpdateArguments, step<ps::SgdStep>)                                      \
-  KERNEL(paceline_step_nesterov, UpdateArguments, step<ps::NesterovStep>)                            \
-  KERNEL(paceline_step_rmsprop, UpdateArguments, step<ps::RmspropStep>)                              \
-  KERNEL(paceline_step_lion, UpdateArguments, step<ps::LionStep>)                                    \
-  KERNEL(paceline_step_adam, UpdateArguments, step<ps::AdamStep>)                                    \
-  KERNEL(paceline_step_adamax, UpdateArguments, step<ps::AdamaxStep>)                                \
-  KERNEL(paceline_direction_sgd, UpdateArguments, direction<ps::SgdStep>)                            \
-  KERNEL(paceline_direction_nesterov, UpdateArguments, direction<ps::NesterovStep>)                  \
-  KERNEL(paceline_direction_rmsprop, UpdateArguments, direction<ps::RmspropStep>)                    \
-  KERNEL(paceline_direction_lion, UpdateArguments, direction<ps::LionStep>)                          \
-  KERNEL(paceline_direction_adam, UpdateArguments, direction<ps::AdamStep>)                          \
-  KERNEL(paceline_direction_adamax, UpdateArguments, direction<ps::AdamaxStep>)                      \
+// The two kernels of an optimizer that steps each number by itself.
+#define PACELINE_STEP_KERNELS(Name, name)                                   \
+  KERNEL(paceline_step_##name, UpdateArguments, step<ps::Name##Spec::Step>) \
+  KERNEL(paceline_direction_##name, UpdateArguments, direction<ps::Name##Spec::Step>)
+#define PACELINE_NO_KERNELS(Name, name)
+
+// KERNEL(name, its arguments, its body), a macro of this name.
+#define PACELINE_EACH_KERNEL                                                                         \
+  PACELINE_EACH_OPTIMIZER(PACELINE_STEP_KERNELS, PACELINE_NO_KERNELS)                                \
   KERNEL(paceline_squares_lanes, SquaresArguments, squares_lanes)                                    \
   KERNEL(paceline_squares_blocks, SquaresArguments, squares_blocks)                                  \
   KERNEL(paceline_squares_groups, SquaresArguments, squares_groups)                                  \

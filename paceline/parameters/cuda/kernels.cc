@@ -1,29 +1,20 @@
 #include "paceline/parameters/cuda/kernels.h"
 
 #include "paceline/base/check.h"
+#include "paceline/parameters/ps/look_ahead.h"
 
 namespace paceline::cuda {
 
 KernelNames kernels_of(ps::OptimizerKind kind) {
-  switch (kind) {
-    case ps::OptimizerKind::kSgd:
-      return {"paceline_step_sgd", "paceline_direction_sgd"};
-    case ps::OptimizerKind::kNesterov:
-      return {"paceline_step_nesterov", "paceline_direction_nesterov"};
-    case ps::OptimizerKind::kRmsprop:
-      return {"paceline_step_rmsprop", "paceline_direction_rmsprop"};
-    case ps::OptimizerKind::kLion:
-      return {"paceline_step_lion", "paceline_direction_lion"};
-    case ps::OptimizerKind::kAdam:
-    case ps::OptimizerKind::kAdamW:
-      return {"paceline_step_adam", "paceline_direction_adam"};
-    case ps::OptimizerKind::kAdamax:
-      return {"paceline_step_adamax", "paceline_direction_adamax"};
-    case ps::OptimizerKind::kLars:
-    case ps::OptimizerKind::kLamb:
-    case ps::OptimizerKind::kAdafactor:
-      break;
-  }
+#define PACELINE_NAMES(Name, name) \
+  case ps::OptimizerKind::k##Name: \
+    return {"paceline_step_" #name, ps::has_direction(kind) ? "paceline_direction_" #name : nullptr};
+#define PACELINE_BREAK(Name, name) \
+  case ps::OptimizerKind::k##Name: \
+    break;
+  switch (kind) { PACELINE_EACH_OPTIMIZER(PACELINE_NAMES, PACELINE_BREAK) }
+#undef PACELINE_NAMES
+#undef PACELINE_BREAK
   PACELINE_CHECK(false, "an optimizer that steps whole tensors has no kernel");
   return {};
 }

@@ -12,7 +12,7 @@ __attribute__((device)) inline Place place() {
 
 #define KERNEL(name, Arguments, body) \
   extern "C" __attribute__((global)) void name(const Arguments arguments) { body(arguments, place()); }
-PACELINE_EACH_KERNEL(KERNEL)
+PACELINE_EACH_KERNEL
 #undef KERNEL
 
 }  // namespace paceline::cuda

@@ -22,6 +22,7 @@
 #include "paceline/parameters/cuda/testing/kernel_setup.h"
 #include "paceline/parameters/ps/look_ahead.h"
 #include "paceline/parameters/ps/shard.h"
+#include "paceline/parameters/ps/testing/every_optimizer.h"
 
 namespace paceline::cuda {
 namespace {
@@ -35,15 +36,9 @@ using ::testing::Not;
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
-constexpr OptimizerConfig kOptimizers[] = {
-    {.kind = OptimizerKind::kSgd, .momentum = 0.9, .weight_decay = 1e-3},
-    {.kind = OptimizerKind::kNesterov, .momentum = 0.9, .weight_decay = 1e-3},
-    {.kind = OptimizerKind::kRmsprop, .momentum = 0.5, .beta2 = 0.99, .weight_decay = 1e-3},
-    {.kind = OptimizerKind::kLion, .beta2 = 0.99, .weight_decay = 1e-2},
-    {.kind = OptimizerKind::kAdam, .weight_decay = 1e-2},
-    {.kind = OptimizerKind::kAdamW, .weight_decay = 1e-2},
-    {.kind = OptimizerKind::kAdamax, .weight_decay = 1e-3},
-};
+const std::vector<OptimizerConfig> kOptimizers = ps::testing::elementwise_optimizers();
+constexpr OptimizerConfig kSgd{.kind = OptimizerKind::kSgd, .weight_decay = 1e-3};
+constexpr OptimizerConfig kAdam{.kind = OptimizerKind::kAdam, .weight_decay = 1e-2};
 
 // Parameters of two groups, statistics and a constant, of sizes that are no multiples of anything. The first
 // tensor is longer than a piece, and long enough for several groups of blocks.
@@ -233,6 +228,7 @@ INSTANTIATE_TEST_SUITE_P(Optimizers, Kernels, ::testing::ValuesIn(kOptimizers));
 
 TEST_P(Kernels, StepLikeAShardForOneToFiveMembers) {
   for (const bool look_ahead : {false, true}) {
+    if (look_ahead && !ps::has_direction(GetParam().kind)) continue;
     for (const double clip : {0.0, 1e-3, 1e3}) {
       OptimizerConfig optimizer = GetParam();
       optimizer.clip = clip;
@@ -261,11 +257,12 @@ TEST_P(Kernels, MakeTheSameBytesInAnyGrid) {
   OptimizerConfig optimizer = GetParam();
   optimizer.clip = 0.5;
   const Commit commit(1, 2, 0.5);
-  KernelShard one(optimizer, true, {1, 1});
+  const bool look_ahead = ps::has_direction(optimizer.kind);
+  KernelShard one(optimizer, look_ahead, {1, 1});
   one.start(random_floats(9));
   one.apply(commit.update);
   for (const Grid grid : {Grid{1, 32}, Grid{3, 100}, Grid{500, 256}}) {
-    KernelShard other(optimizer, true, grid);
+    KernelShard other(optimizer, look_ahead, grid);
     other.start(random_floats(9));
     other.apply(commit.update);
     EXPECT_EQ(difference(one.weights(), other.weights()), "") << grid.blocks << " blocks";
@@ -286,8 +283,9 @@ TEST_P(Kernels, StepPiecesAndGradientsThatAreNotAligned) {
   std::vector<float> moved(commit.gradients[1].size() + 1);
   std::copy(commit.gradients[1].begin(), commit.gradients[1].end(), moved.begin() + 1);
   commit.update.members[1].gradient = moved.data() + 1;
-  ps::Shard shard = shard_of(GetParam(), true);
-  KernelShard kernels(GetParam(), true, {7, 64});
+  const bool look_ahead = ps::has_direction(GetParam().kind);
+  ps::Shard shard = shard_of(GetParam(), look_ahead);
+  KernelShard kernels(GetParam(), look_ahead, {7, 64});
   EXPECT_TRUE(shard.start(Version(0), random_floats(9)).ok());
   kernels.start(random_floats(9));
   kernels.cut(pieces);
@@ -323,6 +321,7 @@ TEST_P(Kernels, MarkWhatIsNotFinite) {
 }
 
 TEST_P(Kernels, WriteTheDirectionOfTheStateAgain) {
+  if (!ps::has_direction(GetParam().kind)) return;
   ps::Shard shard = shard_of(GetParam(), true);
   KernelShard kernels(GetParam(), true, {7, 64});
   EXPECT_TRUE(shard.start(Version(0), random_floats(9)).ok());
@@ -335,8 +334,8 @@ TEST_P(Kernels, WriteTheDirectionOfTheStateAgain) {
 }
 
 TEST(OneKernel, StepsByDifferencesAsSgdDoes) {
-  ps::Shard shard = shard_of(kOptimizers[0], false);
-  KernelShard kernels(kOptimizers[0], false, {7, 64});
+  ps::Shard shard = shard_of(kSgd, false);
+  KernelShard kernels(kSgd, false, {7, 64});
   EXPECT_TRUE(shard.start(Version(0), random_floats(9)).ok());
   kernels.start(random_floats(9));
   Commit commit(1, 3, 0.5);
@@ -351,7 +350,7 @@ TEST(OneKernel, LeavesTheStateBeforeAsItIsIfItIsGivenAnotherPlace) {
   constexpr std::int32_t kSize = 1001;
   const std::vector<float> weights(kSize, 1.0f), gradient(kSize, 0.5f), first(kSize, 0.1f),
       second(kSize, 0.2f);
-  const ps::StepNumbers numbers = ps::step_numbers(kOptimizers[4], 0.1, 1, 3);
+  const ps::StepNumbers numbers = ps::step_numbers(kAdam, 0.1, 1, 3);
   const Piece piece{0, kSize, kParameterPiece, 0};
   const MemberArgument member{gradient.data(), 1, 1};
   const auto arguments_for = [&](std::vector<float>& next, std::uint32_t& marks) {
@@ -407,7 +406,7 @@ TEST(KernelsPtx, HasEachKernel) {
                                     kClipFactorKernel, kFiniteKernel};
   for (const OptimizerConfig& one : kOptimizers) {
     names.emplace_back(kernels_of(one.kind).step);
-    names.emplace_back(kernels_of(one.kind).direction);
+    if (ps::has_direction(one.kind)) names.emplace_back(kernels_of(one.kind).direction);
   }
   for (const std::string& name : names) {
     EXPECT_THAT(ptx, HasSubstr(".visible .entry " + name + "("));

@@ -6,6 +6,8 @@
 
 #include "paceline/base/check.h"
 #include "paceline/base/vectorized.h"
+#include "paceline/parameters/ps/look_ahead.h"
+#include "paceline/parameters/ps/step_each.h"
 #include "paceline/parameters/ps/step_math.h"
 #include "paceline/transport/collective/weighted_sum.h"
 
@@ -15,130 +17,6 @@ namespace {
 
 // Members are summed block by block, so that the sum stays in the first-level cache: 8 kB.
 constexpr std::int64_t kBlock = kSquaresBlock;
-
-// The state of the version before and the new state may be the same memory.
-
-PACELINE_VECTORIZED Marks sgd(const StepNumbers& numbers, const float* __restrict gradient,
-                              const float* __restrict weights, float* __restrict next, const float* velocity,
-                              float* next_velocity, std::int64_t n) {
-  const SgdStep step(numbers);
-  Marks marks = 0;
-  PACELINE_INDEPENDENT_PASSES
-  for (std::int64_t i = 0; i < n; ++i) {
-    const Stepped to = step(gradient[i], weights[i], velocity[i], 0);
-    next_velocity[i] = to.state1;
-    next[i] = to.weight;
-    marks |= step.marks_of(to);
-  }
-  return marks;
-}
-
-PACELINE_VECTORIZED Marks nesterov(const StepNumbers& numbers, const float* __restrict gradient,
-                                   const float* __restrict weights, float* __restrict next,
-                                   const float* velocity, float* next_velocity, std::int64_t n) {
-  const NesterovStep step(numbers);
-  Marks marks = 0;
-  PACELINE_INDEPENDENT_PASSES
-  for (std::int64_t i = 0; i < n; ++i) {
-    const Stepped to = step(gradient[i], weights[i], velocity[i], 0);
-    next_velocity[i] = to.state1;
-    next[i] = to.weight;
-    marks |= step.marks_of(to);
-  }
-  return marks;
-}
-
-PACELINE_VECTORIZED Marks rmsprop(const StepNumbers& numbers, const float* __restrict gradient,
-                                  const float* __restrict weights, float* __restrict next,
-                                  const float* moving, float* next_moving, const float* squares,
-                                  float* next_squares, std::int64_t n) {
-  const RmspropStep step(numbers);
-  Marks marks = 0;
-  PACELINE_INDEPENDENT_PASSES
-  for (std::int64_t i = 0; i < n; ++i) {
-    const Stepped to = step(gradient[i], weights[i], moving[i], squares[i]);
-    next_squares[i] = to.state2;
-    next_moving[i] = to.state1;
-    next[i] = to.weight;
-    marks |= step.marks_of(to);
-  }
-  return marks;
-}
-
-PACELINE_VECTORIZED Marks lion(const StepNumbers& numbers, const float* __restrict gradient,
-                               const float* __restrict weights, float* __restrict next, const float* momentum,
-                               float* next_momentum, std::int64_t n) {
-  const LionStep step(numbers);
-  Marks marks = 0;
-  PACELINE_INDEPENDENT_PASSES
-  for (std::int64_t i = 0; i < n; ++i) {
-    const Stepped to = step(gradient[i], weights[i], momentum[i], 0);
-    next_momentum[i] = to.state1;
-    next[i] = to.weight;
-    marks |= step.marks_of(to);
-  }
-  return marks;
-}
-
-PACELINE_VECTORIZED Marks adam(const StepNumbers& numbers, const float* __restrict gradient,
-                               const float* __restrict weights, float* __restrict next, const float* first,
-                               float* next_first, const float* second, float* next_second, std::int64_t n) {
-  const AdamStep step(numbers);
-  Marks marks = 0;
-  PACELINE_INDEPENDENT_PASSES
-  for (std::int64_t i = 0; i < n; ++i) {
-    const Stepped to = step(gradient[i], weights[i], first[i], second[i]);
-    next_first[i] = to.state1;
-    next_second[i] = to.state2;
-    next[i] = to.weight;
-    marks |= step.marks_of(to);
-  }
-  return marks;
-}
-
-PACELINE_VECTORIZED Marks adamax(const StepNumbers& numbers, const float* __restrict gradient,
-                                 const float* __restrict weights, float* __restrict next, const float* first,
-                                 float* next_first, const float* largest, float* next_largest,
-                                 std::int64_t n) {
-  const AdamaxStep step(numbers);
-  Marks marks = 0;
-  PACELINE_INDEPENDENT_PASSES
-  for (std::int64_t i = 0; i < n; ++i) {
-    const Stepped to = step(gradient[i], weights[i], first[i], largest[i]);
-    next_first[i] = to.state1;
-    next_largest[i] = to.state2;
-    next[i] = to.weight;
-    marks |= step.marks_of(to);
-  }
-  return marks;
-}
-
-PACELINE_VECTORIZED void adam_direction(const StepNumbers& numbers, const float* __restrict first,
-                                        const float* __restrict second, float* __restrict direction,
-                                        std::int64_t n) {
-  const AdamStep step(numbers);
-  for (std::int64_t i = 0; i < n; ++i) direction[i] = step.direction(first[i], second[i]);
-}
-
-PACELINE_VECTORIZED void adamax_direction(const StepNumbers& numbers, const float* __restrict first,
-                                          const float* __restrict largest, float* __restrict direction,
-                                          std::int64_t n) {
-  const AdamaxStep step(numbers);
-  for (std::int64_t i = 0; i < n; ++i) direction[i] = step.direction(first[i], largest[i]);
-}
-
-// SGD, Nesterov, RMSprop, LARS.
-PACELINE_VECTORIZED void velocity_direction(const StepNumbers& numbers, const float* __restrict velocity,
-                                            float* __restrict direction, std::int64_t n) {
-  const SgdStep step(numbers);
-  for (std::int64_t i = 0; i < n; ++i) direction[i] = step.direction(velocity[i], 0);
-}
-
-PACELINE_VECTORIZED void lion_direction(const StepNumbers& numbers, const float* __restrict momentum,
-                                        float* __restrict direction, std::int64_t n) {
-  const LionStep step(numbers);
-  for (std::int64_t i = 0; i < n; ++i) direction[i] = step.direction(momentum[i], 0);
-}
 
 PACELINE_VECTORIZED void multiply(float factor, float* values, std::int64_t n) {
   for (std::int64_t i = 0; i < n; ++i) values[i] = factor * values[i];
@@ -211,25 +89,15 @@ Marks step(OptimizerKind kind, const StepNumbers& numbers, const float* gradient
   float* state2 = in_state(streams, streams.state2, at);
   const float* before1 = streams.before1 != nullptr ? in_state(streams, streams.before1, at) : state1;
   const float* before2 = streams.before2 != nullptr ? in_state(streams, streams.before2, at) : state2;
-  switch (kind) {
-    case OptimizerKind::kSgd:
-      return sgd(numbers, gradient, weights, next, before1, state1, n);
-    case OptimizerKind::kNesterov:
-      return nesterov(numbers, gradient, weights, next, before1, state1, n);
-    case OptimizerKind::kRmsprop:
-      return rmsprop(numbers, gradient, weights, next, before1, state1, before2, state2, n);
-    case OptimizerKind::kLion:
-      return lion(numbers, gradient, weights, next, before1, state1, n);
-    case OptimizerKind::kAdam:
-    case OptimizerKind::kAdamW:
-      return adam(numbers, gradient, weights, next, before1, state1, before2, state2, n);
-    case OptimizerKind::kAdamax:
-      return adamax(numbers, gradient, weights, next, before1, state1, before2, state2, n);
-    case OptimizerKind::kLars:
-    case OptimizerKind::kLamb:
-    case OptimizerKind::kAdafactor:
-      break;  // tensorwise.h
-  }
+#define PACELINE_STEP(Name, name) \
+  case OptimizerKind::k##Name:    \
+    return step_each<Name##Spec::Step>(numbers, gradient, weights, next, before1, state1, before2, state2, n);
+#define PACELINE_BREAK(Name, name) \
+  case OptimizerKind::k##Name:     \
+    break;
+  switch (kind) { PACELINE_EACH_OPTIMIZER(PACELINE_STEP, PACELINE_BREAK) }
+#undef PACELINE_STEP
+#undef PACELINE_BREAK
   PACELINE_CHECK(false, "an optimizer that steps whole tensors in parts of them");
   return 0;
 }
@@ -317,27 +185,15 @@ bool all_finite(const Layout& layout, const float* gradient, Layout::Range range
 
 void update_direction(OptimizerKind kind, const StepNumbers& numbers, const UpdateStreams& streams,
                       std::int64_t begin, std::int64_t end) {
+  PACELINE_CHECK(has_direction(kind), "an optimizer without a direction");
   const float* state1 = in_state(streams, streams.state1, begin);
+  const float* state2 = in_state(streams, streams.state2, begin);
   float* direction = streams.direction + begin;
-  switch (kind) {
-    case OptimizerKind::kSgd:
-    case OptimizerKind::kNesterov:
-    case OptimizerKind::kRmsprop:
-    case OptimizerKind::kLars:
-      return velocity_direction(numbers, state1, direction, end - begin);
-    case OptimizerKind::kLion:
-      return lion_direction(numbers, state1, direction, end - begin);
-    case OptimizerKind::kAdam:
-    case OptimizerKind::kAdamW:
-      return adam_direction(numbers, state1, in_state(streams, streams.state2, begin), direction,
-                            end - begin);
-    case OptimizerKind::kAdamax:
-      return adamax_direction(numbers, state1, in_state(streams, streams.state2, begin), direction,
-                              end - begin);
-    case OptimizerKind::kLamb:
-    case OptimizerKind::kAdafactor:
-      PACELINE_CHECK(false, "an optimizer without a direction");
-  }
+  with_spec(kind, [&](auto spec) {
+    using Spec = decltype(spec);
+    if constexpr (Spec::kTraits.direction_kept != nullptr)
+      direction_of_each<typename Spec::Step>(numbers, state1, state2, direction, end - begin);
+  });
 }
 
 void pull_part_way(const float* before, float pull, float* next, std::int64_t begin, std::int64_t end) {

@@ -24,13 +24,12 @@ struct Weighted {
 struct UpdateStreams {
   const float* weights;  // version v − 1
   float* next_weights;   // version v; must not overlap `weights`
-  // SGD, Nesterov, LARS: velocity; Adam, AdaMax, LAMB: first moment; RMSprop: moving sum; Lion: momentum
+  // The streams of the optimizer's state, which its Spec names. The second may be null if it has only one; Adafactor looks
+  // at it as well.
   float* state1;
-  // Adam, LAMB: second moment; AdaMax: the largest gradient; RMSprop: mean of squares; Adafactor, its only one: the same
   float* state2;
-  // Along which the weights go on if no new gradient comes, for those who look ahead (look_ahead.h). SGD,
-  // Nesterov, LARS: the new velocity; RMSprop: the new moving sum; Adam: m̂/(√v̂ + ε); AdaMax: m̂/u; Lion: the
-  // sign of its new momentum. Null: nobody does.
+  // Along which the weights go on if no new gradient comes, for those who look ahead (look_ahead.h): direction() of the
+  // optimizer's Step. Null: nobody does.
   float* direction = nullptr;
   Bfloat16* narrow =
       nullptr;  // version v once more, as programs read narrow tensors; null: they are not narrow

@@ -21,42 +21,20 @@ PACELINE_VECTORIZED void step_narrow_along(const float* __restrict weights, cons
   for (std::size_t i = 0; i < n; ++i) out[i] = narrowed(weights[i] - reach * direction[i]);
 }
 
-// The share of the direction that is left after a commit of the whole bulk.
-double kept_of(const OptimizerConfig& config) {
-  switch (config.kind) {
-    case OptimizerKind::kSgd:
-    case OptimizerKind::kNesterov:
-    case OptimizerKind::kRmsprop:
-    case OptimizerKind::kLars:
-      return config.momentum;
-    case OptimizerKind::kAdam:
-    case OptimizerKind::kAdamW:
-    case OptimizerKind::kAdamax:
-      return config.beta1;
-    case OptimizerKind::kLion:
-      return 1;
-    case OptimizerKind::kLamb:
-    case OptimizerKind::kAdafactor:
-      return 0;
-  }
-  return 0;
-}
-
 }  // namespace
 
-bool has_direction(OptimizerKind kind) {
-  return kind != OptimizerKind::kLamb && kind != OptimizerKind::kAdafactor;
-}
+bool has_direction(OptimizerKind kind) { return traits_of(kind).direction_kept != nullptr; }
 
 double look_ahead_reach(const OptimizerConfig& config, double learning_rate, double staleness,
                         double fraction) {
-  const double kept = kept_of(config);
+  const OptimizerTraits& traits = traits_of(config.kind);
+  const double kept = traits.direction_kept == nullptr ? 0 : traits.direction_kept(config);
   if (kept == 0 || staleness == 0 || fraction == 0) return 0;
   // The geometric sum with q = kept^f: q·(1 − q^τ)/(1 − q). Small differences of powers near 1, so by expm1.
   const double log_q = fraction * std::log(kept);
   const double sum =
       log_q == 0 ? staleness : std::exp(log_q) * std::expm1(staleness * log_q) / std::expm1(log_q);
-  const double later = config.kind == OptimizerKind::kNesterov ? std::exp(log_q) : 1;
+  const double later = traits.direction_late ? std::exp(log_q) : 1;
   return learning_rate * config.rate * fraction * sum * later;
 }
 

@@ -11,20 +11,16 @@
 
 namespace paceline::ps {
 
-// Whether replicas can look ahead under this optimizer. Under LAMB they cannot: how far its momentum carries
-// a tensor depends on norms that only the next step knows. Adafactor has no momentum.
+// Whether replicas can look ahead under this optimizer.
 bool has_direction(OptimizerKind kind);
 
 // How far along −direction the next `staleness` commits of a fraction f each carry the weights when they
 // bring nothing new: η·f·Σ_{i=1..τ} μ^(i·f), for a real τ ≥ 0; 0 when τ or μ is 0. What decoupled decay takes
 // meanwhile is left out.
-//   SGD, RMSprop  so, exactly
-//   Nesterov      each step is along the velocity of the one after it: times μ^f, exactly
-//   Adam, AdamW   the direction fades like the first moment, so β1 is in place of μ; that the second one
-//                 fades too is left out
-//   AdaMax        as Adam; that the largest gradient fades too is left out
-//   Lion          the sign of its momentum does not fade: 1 is in place of μ, exactly
-//   LARS          as SGD; that the ratio of the next steps is another one is left out
+// μ is the share of the direction that is left after a commit of the bulk, which the optimizer's Spec says: with SGD,
+// Nesterov's momentum, RMSprop and Lion exactly; Adam's direction fades like the first moment, so there it is β1, and that
+// the second one fades too is left out. If a Spec says that each step is along the direction of one commit later, as
+// Nesterov's is, all of that is multiplied by μ^f.
 // Requires: no number below 0; has_direction().
 double look_ahead_reach(const OptimizerConfig& config, double learning_rate, double staleness,
                         double fraction);

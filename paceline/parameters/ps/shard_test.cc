@@ -16,6 +16,7 @@
 
 #include "paceline/base/rng.h"
 #include "paceline/parameters/ps/look_ahead.h"
+#include "paceline/parameters/ps/testing/every_optimizer.h"
 
 namespace paceline::ps {
 namespace {
@@ -37,16 +38,11 @@ const Layout& shard_layout() {
 
 constexpr OptimizerConfig kSgd{.kind = OptimizerKind::kSgd, .momentum = 0.9, .weight_decay = 1e-3};
 constexpr OptimizerConfig kAdamW{.kind = OptimizerKind::kAdamW, .weight_decay = 1e-2};
-constexpr OptimizerConfig kNesterov{.kind = OptimizerKind::kNesterov, .momentum = 0.9, .weight_decay = 1e-3};
-constexpr OptimizerConfig kRmsprop{.kind = OptimizerKind::kRmsprop, .momentum = 0.5, .beta2 = 0.99};
-constexpr OptimizerConfig kLion{.kind = OptimizerKind::kLion, .beta2 = 0.99, .weight_decay = 1e-2};
 constexpr OptimizerConfig kLars{.kind = OptimizerKind::kLars, .weight_decay = 1e-3, .trust = 0.1};
 constexpr OptimizerConfig kLamb{.kind = OptimizerKind::kLamb, .epsilon = 1e-6, .weight_decay = 1e-2};
 constexpr OptimizerConfig kAdafactor{.kind = OptimizerKind::kAdafactor, .epsilon = 1e-3};
-constexpr OptimizerConfig kAdamax{.kind = OptimizerKind::kAdamax, .weight_decay = 1e-3};
-constexpr OptimizerConfig kOptimizers[] = {kSgd,  kAdamW, kNesterov,  kRmsprop, kLion,
-                                           kLars, kLamb,  kAdafactor, kAdamax};
-constexpr OptimizerConfig kWithDirection[] = {kSgd, kAdamW, kNesterov, kRmsprop, kLion, kLars, kAdamax};
+const std::vector<OptimizerConfig> kOptimizers = testing::every_optimizer();
+const std::vector<OptimizerConfig> kWithDirection = testing::optimizers_with_direction();
 
 std::vector<float> random_floats(std::uint64_t seed) {
   Rng rng(seed);

@@ -1,5 +1,5 @@
 // Steps of a whole tensor, for optimizers that need sums over it before they change it: LARS, LAMB, Adafactor
-// (update_rule.h says which papers). They go over a tensor's memory two or three times. Vectorized for the
+// (optimizers/ says which papers). They go over a tensor's memory two or three times. Vectorized for the
 // processor it runs on, with the same bytes on every one. Any thread, each on tensors of its own.
 #pragma once
 

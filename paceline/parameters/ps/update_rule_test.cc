@@ -2,11 +2,13 @@
 // round of lone commits moves the weights as far as one bulk commit.
 #include "paceline/parameters/ps/update_rule.h"
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include <gtest/gtest.h>
+
+#include "paceline/parameters/ps/testing/every_optimizer.h"
+#include "paceline/parameters/ps/testing/plain_optimizers.h"
 
 namespace paceline::ps {
 namespace {
@@ -90,138 +92,38 @@ struct OneWeight {
   explicit OneWeight(const OptimizerConfig& optimizer) : config(optimizer) {}
 
   OptimizerConfig config;
-  double weight = 1.0;
-  double first = 0;  // velocity, or first moment
-  double second = 0;
+  testing::PlainWeight<double> state;
   double fractions = 0;
 
+  double weight() const { return state.weight; }
   void step(double gradient, double rate, double fraction) {
     fractions += fraction;
-    const StepNumbers k = step_numbers(config, rate, fraction, fractions);
-    const double g = gradient + double{k.coupled_decay} * weight;
-    const double rate_now = double{k.rate};
-    const double shrunk = weight - double{k.shrink} * weight;
-    const double momentum = double{k.momentum};
-    switch (config.kind) {
-      case OptimizerKind::kSgd:
-        first = momentum * first + double{k.gain} * g;
-        weight -= rate_now * first;
-        break;
-      case OptimizerKind::kNesterov:
-        first = momentum * first + double{k.gain} * g;
-        weight -= rate_now * (double{k.gain} * g + momentum * first);
-        break;
-      case OptimizerKind::kRmsprop:
-        second = double{k.beta2} * second + (1 - double{k.beta2}) * g * g;
-        first = momentum * first + double{k.gain} * g / (std::sqrt(second) + double{k.epsilon});
-        weight -= rate_now * first;
-        break;
-      case OptimizerKind::kLion: {
-        const double both = double{k.beta1} * first + (1 - double{k.beta1}) * gradient;
-        weight = shrunk - rate_now * static_cast<double>((both > 0) - (both < 0));
-        first = double{k.beta2} * first + (1 - double{k.beta2}) * gradient;
-        break;
-      }
-      case OptimizerKind::kAdam:
-      case OptimizerKind::kAdamW: {
-        first = double{k.beta1} * first + (1 - double{k.beta1}) * g;
-        second = double{k.beta2} * second + (1 - double{k.beta2}) * g * g;
-        const double step =
-            first / double{k.correction1} / (std::sqrt(second / double{k.correction2}) + double{k.epsilon});
-        weight = shrunk - rate_now * step;
-        break;
-      }
-      case OptimizerKind::kAdamax:
-        first = double{k.beta1} * first + (1 - double{k.beta1}) * g;
-        second = std::max(double{k.beta2} * second, std::abs(g) + double{k.epsilon});
-        weight -= rate_now / double{k.correction1} * first / second;
-        break;
-      case OptimizerKind::kLars:
-      case OptimizerKind::kLamb:
-      case OptimizerKind::kAdafactor:
-        ADD_FAILURE() << "tensorwise_test.cc has these";
-    }
+    testing::plain_step(config.kind, step_numbers(config, rate, fraction, fractions), gradient, state);
   }
 };
-
-// The update that torch.optim documents for one weight, written down line by line.
-struct Torch {
-  explicit Torch(const OptimizerConfig& optimizer) : o(optimizer) {}
-
-  OptimizerConfig o;
-  double weight = 1.0;
-  double buffer = 0, average = 0, squares = 0;  // AdaMax: the last is the largest gradient
-  int t = 0;
-
-  void step(double g, double lr) {
-    ++t;
-    const bool decoupled = o.kind == OptimizerKind::kAdamW || o.kind == OptimizerKind::kLion;
-    if (decoupled) weight *= 1 - lr * o.weight_decay;
-    if (!decoupled) g += o.weight_decay * weight;
-    switch (o.kind) {
-      case OptimizerKind::kSgd:
-      case OptimizerKind::kNesterov:
-        buffer = t > 1 ? o.momentum * buffer + g : g;
-        weight -= lr * (o.kind == OptimizerKind::kNesterov ? g + o.momentum * buffer : buffer);
-        break;
-      case OptimizerKind::kRmsprop:
-        squares = o.beta2 * squares + (1 - o.beta2) * g * g;
-        if (o.momentum > 0) {
-          buffer = o.momentum * buffer + g / (std::sqrt(squares) + o.epsilon);
-          weight -= lr * buffer;
-        } else {
-          weight -= lr * g / (std::sqrt(squares) + o.epsilon);
-        }
-        break;
-      case OptimizerKind::kAdam:
-      case OptimizerKind::kAdamW:
-        average = o.beta1 * average + (1 - o.beta1) * g;
-        squares = o.beta2 * squares + (1 - o.beta2) * g * g;
-        weight -= lr * (average / (1 - std::pow(o.beta1, t))) /
-                  (std::sqrt(squares / (1 - std::pow(o.beta2, t))) + o.epsilon);
-        break;
-      case OptimizerKind::kAdamax:
-        average = o.beta1 * average + (1 - o.beta1) * g;
-        squares = std::max(o.beta2 * squares, std::abs(g) + o.epsilon);
-        weight -= lr / (1 - std::pow(o.beta1, t)) * average / squares;
-        break;
-      case OptimizerKind::kLion: {  // not torch's: algorithm 2 of the paper
-        const double both = o.beta1 * average + (1 - o.beta1) * g;
-        weight -= lr * (both > 0 ? 1.0 : both < 0 ? -1.0 : 0.0);
-        average = o.beta2 * average + (1 - o.beta2) * g;
-        break;
-      }
-      case OptimizerKind::kLars:
-      case OptimizerKind::kLamb:
-      case OptimizerKind::kAdafactor:
-        ADD_FAILURE() << "tensorwise_test.cc has these";
-    }
-  }
-};
-
-constexpr OptimizerKind kRuleKinds[] = {
-    OptimizerKind::kSgd,     OptimizerKind::kAdam, OptimizerKind::kAdamW, OptimizerKind::kNesterov,
-    OptimizerKind::kRmsprop, OptimizerKind::kLion, OptimizerKind::kAdamax};
 
 TEST(StepNumbers, BulkCommitsAreWhatTheOptimizersDocument) {
-  for (const OptimizerKind kind : kRuleKinds) {
+  for (const OptimizerConfig& each : testing::elementwise_optimizers()) {
     for (const double momentum : {0.0, 0.9}) {
       for (const double decay : {0.0, 0.1}) {
-        const OptimizerConfig config{.kind = kind,
+        const OptimizerConfig config{.kind = each.kind,
                                      .momentum = momentum,
                                      .beta1 = 0.8,
                                      .beta2 = 0.95,
                                      .epsilon = 1e-3,
-                                     .weight_decay = decay};
+                                     .weight_decay = decay,
+                                     .own = 0.25};
         OneWeight one(config);
-        Torch torch(config);
+        testing::PlainWeight<double> torch;
         for (int i = 0; i < 200; ++i) {
           const double gradient = std::sin(0.37 * i) + 0.2 * std::cos(3.1 * i);
           one.step(gradient, 0.01, 1);
-          torch.step(gradient, 0.01);
-          ASSERT_NEAR(one.weight, torch.weight, 1e-5) << static_cast<int>(kind) << " after " << i;
+          testing::with_plain(each.kind, [&](auto plain) {
+            decltype(plain)::documented(config, i + 1, 0.01, gradient, torch);
+          });
+          ASSERT_NEAR(one.weight(), torch.weight, 1e-5) << traits_of(each.kind).name << " after " << i;
         }
-        EXPECT_GT(std::abs(one.weight - 1), 1e-3) << static_cast<int>(kind) << " moved nothing";
+        EXPECT_GT(std::abs(one.weight() - 1), 1e-3) << traits_of(each.kind).name << " moved nothing";
       }
     }
   }
@@ -233,9 +135,9 @@ double move_a_round(const OptimizerConfig& config, int parts, double gradient) {
   OneWeight one(config);
   const int warm_up_rounds = 20'000;
   for (int i = 0; i < warm_up_rounds * parts; ++i) one.step(gradient, 1e-12, 1.0 / parts);
-  const double before = one.weight;
+  const double before = one.weight();
   for (int i = 0; i < parts; ++i) one.step(gradient, 1e-3, 1.0 / parts);
-  return one.weight - before;
+  return one.weight() - before;
 }
 
 TEST(StepNumbers, ARoundOfLoneSgdCommitsMovesAsFarAsOneBulkCommit) {
@@ -267,7 +169,7 @@ TEST(StepNumbers, ARoundOfLoneAdamaxCommitsMovesAsFarAsOneBulkCommitFromTheFirst
     EXPECT_NEAR(move_a_round(config, parts, 0.7), -1e-3, 1e-7) << parts;
     OneWeight one(config);
     for (int i = 0; i < parts; ++i) one.step(0.7, 1e-3, 1.0 / parts);
-    EXPECT_NEAR(one.weight, 1 - 1e-3, 1e-8) << parts;
+    EXPECT_NEAR(one.weight(), 1 - 1e-3, 1e-8) << parts;
   }
 }
 
@@ -297,7 +199,7 @@ TEST(StepNumbers, TheFirstRoundOfLoneRmspropCommitsMovesLessThanTwiceAsFar) {
   const auto first_round = [&](int parts) {
     OneWeight one(config);
     for (int i = 0; i < parts; ++i) one.step(0.7, 1e-3, 1.0 / parts);
-    return 1 - one.weight;
+    return 1 - one.weight();
   };
   double before = first_round(1);
   for (const int parts : {2, 8, 100}) {
@@ -306,6 +208,23 @@ TEST(StepNumbers, TheFirstRoundOfLoneRmspropCommitsMovesLessThanTwiceAsFar) {
     EXPECT_LT(before, 2 * first_round(1)) << parts;
   }
   EXPECT_GT(before, 1.8 * first_round(1));
+}
+
+// Adagrad's sum grows for ever, so each round is another one.
+TEST(StepNumbers, RoundsOfLoneAdagradCommitsMoveLittleFartherThanTheBulk) {
+  OptimizerConfig config = usual_config(OptimizerKind::kAdagrad);
+  for (const int parts : {2, 8, 100}) {
+    OneWeight bulk(config), lone(config);
+    for (int round = 1; round <= 100; ++round) {
+      const double bulk_before = bulk.weight(), lone_before = lone.weight();
+      bulk.step(0.7, 1e-3, 1);
+      for (int i = 0; i < parts; ++i) lone.step(0.7, 1e-3, 1.0 / parts);
+      EXPECT_NEAR(lone.state.state1, bulk.state.state1, 1e-5 * bulk.state.state1);
+      const double more = (lone_before - lone.weight()) / (bulk_before - bulk.weight()) - 1;
+      EXPECT_GT(more, 0) << parts << ", round " << round;
+      EXPECT_LT(more, round == 1 ? 1 : 0.3 / (round - 1)) << parts << ", round " << round;
+    }
+  }
 }
 
 // From the first commit on, and when the gradient turns round: to a round, and in the end exactly.
@@ -317,7 +236,7 @@ TEST(StepNumbers, LoneLionCommitsMoveWithTheBulk) {
       const double gradient = round < 100 ? 0.7 : -0.7;
       bulk.step(gradient, 1e-3, 1);
       for (int i = 0; i < parts; ++i) lone.step(gradient, 1e-3, 1.0 / parts);
-      ASSERT_NEAR(lone.weight, bulk.weight, round < 100 ? 1e-8 : 2.1e-3) << parts << ", round " << round;
+      ASSERT_NEAR(lone.weight(), bulk.weight(), round < 100 ? 1e-8 : 2.1e-3) << parts << ", round " << round;
     }
     EXPECT_NEAR(move_a_round(config, parts, 0.7), -1e-3, 1e-9);
   }
@@ -330,9 +249,9 @@ TEST(StepNumbers, UnevenPartsOfARoundMoveAsFarAsTheWhole) {
   for (int round = 0; round < 5000; ++round) {
     for (const double part : parts) one.step(0.7, 1e-12, part);
   }
-  const double before = one.weight;
+  const double before = one.weight();
   for (const double part : parts) one.step(0.7, 1e-3, part);
-  EXPECT_NEAR(one.weight - before, -1e-3 * 0.7 / 0.1, 1e-6 * 7e-3);
+  EXPECT_NEAR(one.weight() - before, -1e-3 * 0.7 / 0.1, 1e-6 * 7e-3);
 }
 
 // How far one gradient moves the weight in the end, when it is committed as `fraction` among lone commits of
@@ -340,7 +259,7 @@ TEST(StepNumbers, UnevenPartsOfARoundMoveAsFarAsTheWhole) {
 double displacement(const OptimizerConfig& config, double fraction) {
   OneWeight one(config);
   for (int i = 0; i < 20'000; ++i) one.step(i == 1000 ? 1.0 : 0.0, 1e-3, i == 1000 ? fraction : 0.125);
-  return one.weight - 1.0;
+  return one.weight() - 1.0;
 }
 
 TEST(StepNumbers, AGradientMovesTheWeightsInProportionToItsSamplesWhateverIsCommittedAfterIt) {
@@ -362,7 +281,7 @@ TEST(StepNumbers, AGradientMovesTheWeightsInProportionToItsSamplesWhateverIsComm
 double resting_place(const OptimizerConfig& config, int parts) {
   OneWeight one(config);
   for (int i = 0; i < 40'000 * parts; ++i) one.step(0.2, 0.01, 1.0 / parts);
-  return one.weight;
+  return one.weight();
 }
 
 TEST(ClipFactor, IsPyTorchs) {
@@ -375,8 +294,7 @@ TEST(ClipFactor, IsPyTorchs) {
 }
 
 TEST(StepNumbers, AGroupsRateMultipliesTheLearningRate) {
-  for (const OptimizerKind kind : kRuleKinds) {
-    OptimizerConfig config{.kind = kind, .weight_decay = 0.1};
+  for (OptimizerConfig config : testing::elementwise_optimizers()) {
     const StepNumbers expected = step_numbers(config, 0.25 * 0.01, 0.5, 3);
     config.rate = 0.25;
     const StepNumbers found = step_numbers(config, 0.01, 0.5, 3);
@@ -409,7 +327,7 @@ TEST(StepNumbers, WeightDecayBalancesAtTheSamePlaceHoweverARoundIsCut) {
 double left_after(const OptimizerConfig& config, int parts) {
   OneWeight one(config);
   for (int i = 0; i < 500 * parts; ++i) one.step(0.0, 0.01, 1.0 / parts);
-  return one.weight;
+  return one.weight();
 }
 
 TEST(StepNumbers, WeightDecayIsAsFastHoweverARoundIsCut) {

@@ -1,7 +1,6 @@
 #include "paceline/processes/runs/about_run.h"
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <string>
 #include <vector>
@@ -68,29 +67,11 @@ std::string devices_of(const config::JobConfig& job) {
 
 // The optimizer and its settings: "sgd, momentum 0.9, weight decay 0.0001".
 std::string optimizer_of(const config::JobConfig& job) {
-  using ps::OptimizerKind;
-  static constexpr std::array kNames{"sgd",       "adam",  "adamw", "sgd with Nesterov's momentum",
-                                     "rmsprop",   "lion",  "lars",  "lamb",
-                                     "adafactor", "adamax"};
   const ps::OptimizerConfig& optimizer = job.optimizer;
-  std::string text = kNames.at(static_cast<std::size_t>(optimizer.kind));
-  switch (optimizer.kind) {
-    case OptimizerKind::kSgd:
-    case OptimizerKind::kNesterov:
-    case OptimizerKind::kLars:
-    case OptimizerKind::kRmsprop:
-      text += fmt::format(", momentum {}", optimizer.momentum);
-      break;
-    case OptimizerKind::kAdam:
-    case OptimizerKind::kAdamW:
-    case OptimizerKind::kLion:
-    case OptimizerKind::kLamb:
-    case OptimizerKind::kAdamax:
-      text += fmt::format(", beta1 {}, beta2 {}", optimizer.beta1, optimizer.beta2);
-      break;
-    case OptimizerKind::kAdafactor:
-      break;
-  }
+  const ps::OptimizerTraits& traits = ps::traits_of(optimizer.kind);
+  std::string text = traits.variant != nullptr ? traits.variant : traits.name;
+  for (const ps::ShownSetting& setting : traits.shown)
+    text += fmt::format(", {} {}", setting.label, optimizer.*setting.value);
   if (optimizer.weight_decay > 0) text += fmt::format(", weight decay {}", optimizer.weight_decay);
   if (optimizer.clip > 0) text += fmt::format(", gradients clipped at {}", optimizer.clip);
   if (!job.groups.empty()) text += fmt::format(", {}", counted(std::ssize(job.groups), "group"));

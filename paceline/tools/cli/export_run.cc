@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
-#include <array>
 #include <cerrno>
 #include <chrono>
 #include <filesystem>
@@ -51,13 +50,6 @@ double began_s(const runs::OpenedRun& run) {
   return ::stat(run.paths.asked().c_str(), &status) == 0 ? static_cast<double>(status.st_mtime) : 0;
 }
 
-std::string kind_of(const config::JobConfig& job) {
-  static constexpr std::array kKinds{"sgd",  "adam", "adamw", "nesterov",  "rmsprop",
-                                     "lion", "lars", "lamb",  "adafactor", "adamax"};
-  const auto kind = static_cast<std::size_t>(job.optimizer.kind);
-  return kind < kKinds.size() ? kKinds[kind] : "other";
-}
-
 exports::HParams hparams_of(const config::JobConfig& job) {
   double batch = 0;
   for (const config::DeviceConfig& device : job.devices) batch += static_cast<double>(device.batch);
@@ -66,7 +58,7 @@ exports::HParams hparams_of(const config::JobConfig& job) {
           {"devices", static_cast<double>(job.devices.size())},
           {"batch", batch},
           {"epochs", job.epochs},
-          {"optimizer", kind_of(job)},
+          {"optimizer", ps::traits_of(job.optimizer.kind).name},
           {"learning_rate", job.learning_rate},
           {"look_ahead", job.look_ahead},
           {"seed", static_cast<double>(job.seed)}};
