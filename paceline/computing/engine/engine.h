@@ -162,7 +162,7 @@ class Engine {
   // written to gradients; constants are left alone. `weights` is only read, and may be mapped read-only. The
   // batch is computed `micro_batch` samples at a time, as the stages of a pipeline do it. Errors: the
   // engine's own; what is in `gradients` is then worth nothing. Cancelled where `keep_going` says no while
-  // somebody is waited for.
+  // somebody is waited for; ResourceExhausted if the device has no memory for it and may get a stage instead.
   virtual absl::StatusOr<StepResult> step(const Weights& weights, std::span<float* const> gradients,
                                           std::int64_t micro_batch, const KeepGoing& keep_going) = 0;
 

@@ -47,7 +47,7 @@ struct StartMessage {
   int threads = 1;
   std::string weights = "view";
   bool stages = false;  // the job has stages: the model is to say where it can be cut
-  bool recuts = false;  // other stages may come later: one without memory is to say so, and not to fail
+  bool recuts = false;  // other stages may come later: a device without memory is to say so, and not to fail
   std::string initial_weights = {};  // the file of model.weights; frozen tensors have its values
   std::string run_folder = {};       // empty: this process does not know it
   std::string host_folder =
@@ -168,7 +168,7 @@ struct Passed {
   std::int64_t bytes = 0;  // size of the message in the stage's memory `out`
   double loss = 0;         // result of the last stage's forward pass
 };
-// The device has no memory for the stage.
+// The device has no memory for the step or the stage.
 struct OutOfMemory {
   std::string text;   // one line
   std::string where;  // FILE:LINE; may be empty

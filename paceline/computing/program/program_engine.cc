@@ -91,7 +91,7 @@ StartOptions start_options(const config::JobConfig& job, Role role, const std::s
                    .threads = threads,
                    .weights = job.program->weights,
                    .stages = job.parallel.of_stages(),
-                   .recuts = job.parallel.mode == config::Parallel::kJoint,
+                   .recuts = job.parallel.mode == config::Parallel::kJoint && role == Role::kWorker,
                    .initial_weights = role == Role::kProbe ? "" : job.initial_weights,
                    .keep_frozen = job.keep_frozen,
                    .settings = {{"batch", mean_batch(job)}, {"epochs", job.epochs}}};
@@ -199,6 +199,13 @@ absl::Status ProgramEngine::failed(const absl::Status& why) {
                                  ? " before it said what it trains; a Python program calls paceline.join()"
                                  : " before the job was over; let its loop end by itself";
   return absl::FailedPreconditionError(fmt::format("{}: the program ended ({}){}", name_, how, advice));
+}
+
+absl::Status ProgramEngine::no_result(const Answer& answer) {
+  const auto* none = std::get_if<OutOfMemory>(&answer);
+  if (none == nullptr || !options_.start.recuts) return failed(absl::DataLossError("answered out of turn"));
+  return absl::ResourceExhaustedError(
+      fmt::format("{}: {}", none->where.empty() ? name_ : none->where, none->text));
 }
 
 absl::Status ProgramEngine::send(const std::string& line) {
