@@ -303,7 +303,14 @@ std::optional<Spending> Replanner::spent(double batch_ms) {
 
 void Replanner::decide(Time at, std::vector<Order>& orders) {
   const planner::Decision decision = planner_.decide();
-  if (!std::exchange(torn_, false) && !changes_replicas(decision.kind)) return;
+  if (!changes_replicas(decision.kind)) {
+    if (!torn_) return;
+    if (planner_.lacks_memory()) {  // the replica that left would only run out of memory again
+      if (nobody_is_here()) orders.emplace_back(NoPlan{"no known plan fits into the memory of the devices"});
+      return;
+    }
+  }
+  torn_ = false;
   // The old replicas' stage times of this batch are of no use to judge the new plan by.
   batch_.stages.clear();
   const planner::BatchObservation kept = batch_;

@@ -83,6 +83,8 @@ class OnlinePlanner {
 
   const Plan& current() const { return plan_; }
   double predicted_ms() const { return predicted_ms_; }
+  // Whether a device of the current plan has less memory than its stage needs, and all are here.
+  bool lacks_memory() const { return all_here(plan_) && !usable(plan_); }
   // The problem with everything as it was last measured.
   const Problem& measured() const { return measurements_.problem(); }
   const Problem& initial() const { return measurements_.initial(); }
