@@ -154,6 +154,12 @@ class Engine {
     std::int32_t of = 0;
   };
   virtual Card card() const { return {}; }
+  // The card that the engine computes on, and what it had free before this engine used any, in bytes.
+  struct CardMemory {
+    std::string card;
+    std::int64_t free_bytes = 0;
+  };
+  virtual std::optional<CardMemory> card_memory() const { return std::nullopt; }
 
   // All of a step that needs no weights.
   virtual absl::Status prepare(const Batch& batch) = 0;

@@ -95,6 +95,9 @@ StartOptions start_options(const config::JobConfig& job, Role role, const std::s
                    .initial_weights = role == Role::kProbe ? "" : job.initial_weights,
                    .keep_frozen = job.keep_frozen,
                    .settings = {{"batch", mean_batch(job)}, {"epochs", job.epochs}}};
+  const auto own = std::find_if(job.devices.begin(), job.devices.end(),
+                                [&](const config::DeviceConfig& one) { return one.name == name; });
+  options.start.card_memory = options.start.recuts && own != job.devices.end() && !own->memory_mb;
   if (job.parallel.mode == config::Parallel::kStatic)
     options.start.settings.emplace_back("round", round_samples(job.parallel.plan));
   options.step_limit_s = job.program->step_limit_s;

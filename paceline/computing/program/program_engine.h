@@ -55,6 +55,7 @@ class ProgramEngine final : public engine::Engine {
   DataOrder data_order() const override { return model_.data_order; }
   std::int64_t prefetch() const override { return model_.prefetch; }
   Card card() const override { return {model_.card, model_.cards}; }
+  std::optional<CardMemory> card_memory() const override { return model_.card_memory; }
   std::int64_t units() const override { return std::max<std::int64_t>(1, std::ssize(model_.units)); }
   absl::Status initial_weights(std::span<float> out) override;
   double first_steps() const override { return model_.first_steps; }

@@ -216,9 +216,8 @@ INSTANTIATE_TEST_SUITE_P(
                            "ended (exit status 0) before the job was over; let its loop end by itself"},
                       Case{"die", "killed by signal 11"}, Case{"stop", "stopped by a signal"},
                       Case{"hang", "step_limit_s"}, Case{"rubbish", "not a message"},
-                      Case{"early", "out of turn"}, Case{"short", "out of turn"},
-                      Case{"endless", "too long"}, Case{"error", "train.py:7: ValueError: no"},
-                      Case{"child", "ended (exit status 4)"}),
+                      Case{"early", "out of turn"}, Case{"short", "out of turn"}, Case{"endless", "too long"},
+                      Case{"error", "train.py:7: ValueError: no"}, Case{"child", "ended (exit status 4)"}),
     [](const auto& one) { return one.param.how; });
 
 // The program is still there for a stage.

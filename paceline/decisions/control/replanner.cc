@@ -136,6 +136,9 @@ absl::Status Replanner::check_device(std::int32_t device) const {
 
 absl::Status Replanner::joined(const DeviceJoined& fact) {
   PACELINE_RETURN_IF_ERROR(check_device(fact.device));
+  if (fact.memory_bytes < 0)
+    return absl::InvalidArgumentError(fmt::format("device {} has {} bytes", fact.device, fact.memory_bytes));
+  if (fact.memory_bytes > 0) planner_.limit_memory(fact.device, fact.memory_bytes);
   std::erase(batch_.left, fact.device);
   batch_.joined.push_back(fact.device);
   return absl::OkStatus();

@@ -81,6 +81,10 @@ class OnlinePlanner {
   // current() is then of no use until a later call gives a plan again.
   absl::StatusOr<Decision> after_batch(const BatchObservation& observation);
 
+  // The device turned out to have no more than this for a plan. The current plan may be of no use now: a later call
+  // replaces it.
+  void limit_memory(std::int32_t device, std::int64_t bytes);
+
   const Plan& current() const { return plan_; }
   double predicted_ms() const { return predicted_ms_; }
   // Whether a device of the current plan has less memory than its stage needs, and all are here.
