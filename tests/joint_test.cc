@@ -351,13 +351,20 @@ TEST(Joint, DoesNotChaseADeviceThatFlips) {
   expect_no_chase(RecordedRun::read(flipped.folder));
 }
 
-// A change of plans takes 0.1 s there, which is the time that the planner expects of a live one.
 TEST(Joint, DoesNotChaseADeviceThatFlipsInVirtualTime) {
   const TempFolder folder;
   const Trained flipped = train(folder, "run", std::string(kJoint) + "epochs = 6\n",
                                 four_devices(flipping(1.5, 0.5, 30)), {"--virtual"});
-  const RecordedRun recorded = RecordedRun::read(flipped.folder);
-  expect_no_chase(recorded);
+  expect_no_chase(RecordedRun::read(flipped.folder));
+}
+
+// The planner expects that of a live run.
+TEST(Joint, AChangeOfPlansTakesATenthOfASecondInVirtualTime) {
+  const TempFolder folder;
+  const Trained slowed = train(folder, "run", std::string(kJoint) + "epochs = 3\n",
+                               four_devices("[[change]]\ndevice = 1\nat_s = 1\nfactor = 4\n"), {"--virtual"});
+  const RecordedRun recorded = RecordedRun::read(slowed.folder);
+  expect_each_sample_once(recorded, 3);
   ASSERT_GE(recorded.plans.size(), 2u);
   for (std::size_t i = 1; i < recorded.plans.size(); ++i) {
     const Time at = recorded.plans[i].at;
@@ -368,7 +375,7 @@ TEST(Joint, DoesNotChaseADeviceThatFlipsInVirtualTime) {
     ASSERT_NE(joins, recorded.facts.end());
     EXPECT_EQ(to_seconds(joins->at - at), 0.1);
   }
-  EXPECT_EQ(run({"replay", flipped.folder.string()}).status, 0);
+  EXPECT_EQ(run({"replay", slowed.folder.string()}).status, 0);
 }
 
 TEST(Joint, GoesOnWithItsLastPlanWhenItIsResumed) {

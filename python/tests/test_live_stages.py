@@ -355,6 +355,26 @@ def test_a_whole_model_that_no_plan_cuts_says_which_micro_batch_may_fit(tmp_path
     assert "12 samples at once have no room on this device: write --set micro_batch=6" in ended.stderr
 
 
+def test_a_resumed_run_knows_what_memory_its_devices_have(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    slow = FAST_AND_SLOW.replace("pace_ms = 10", "pace_ms = 50").replace("pace_ms = 40", "pace_ms = 200")
+    job = write_job(folder, LARGE_BLOCKS.replace("ROOM", "1000"), slow, "parallel = 'joint'\nmicro_batch = 24\n")
+    words = [PACELINE, "train", job]
+    with subprocess.Popen(words, cwd=folder, env=environment(), stderr=subprocess.PIPE, text=True) as first:
+        assert first.stderr is not None
+        said = next((line for line in first.stderr if "re-planned: " in line), "it ended without another plan")
+        first.send_signal(signal.SIGTERM)
+        said += first.communicate()[1]
+    assert first.returncode == 128 + signal.SIGTERM, said
+    resumed = paceline(folder, "train", "--resume", str(only_run(folder)))
+    assert resumed.returncode == 0, resumed.stderr
+    assert "lowered_memory_mb" in (only_run(folder) / "job.toml").read_text()
+    assert "there is no room" not in resumed.stderr
+    assert "2,880 of 2,880 samples" in resumed.stdout
+    replayed = paceline(folder, "replay", str(only_run(folder)))
+    assert replayed.returncode == 0, replayed.stderr
+
+
 def test_a_model_that_fits_in_no_cut_ends_in_one_line(tmp_path: Path) -> None:
     ended = run_with_room_of(300, tmp_path / "run")
     assert ended.returncode == 2, ended.stderr

@@ -90,6 +90,17 @@ TEST_F(LastPlan, DevicesKeepTheMemoryThatTheyTurnedOutToHave) {
   EXPECT_LT(*third.devices[1].memory_mb, 0.7);
 }
 
+TEST_F(LastPlan, TheMemoryIsThatOfTheStageInUse) {
+  const std::string first = job_cut_at(3);
+  {
+    const auto journal = attempt(first);
+    journal->on_order(Time(Duration(5)), adopted(job_cut_at(2)));
+    journal->on_fact({Time(Duration(6)), control::DeviceOutOfMemory{0}});
+    journal->on_order(Time(Duration(7)), adopted(job_cut_at(1)));
+  }
+  EXPECT_LT(*planned_job(settings(first)).devices[0].memory_mb, 0.4) << "two layers need 0.4 MB and more";
+}
+
 // The attempt ended before it had another plan.
 TEST_F(LastPlan, IsMadeAnewIfTheDevicesHaveNoRoomForIt) {
   const std::string first = job_cut_at(3);

@@ -239,7 +239,7 @@ void VirtualCluster::change_plan(const control::PlanAdopted& adopted) {
   const std::string why = "re-planned: " + adopted.why;
   for (std::size_t i = 0; i < places_.size(); ++i) {
     if (places_[i].replica) go(static_cast<std::int32_t>(i), Duration::zero(), why);
-    ++places_[i].holder;  // it may not have joined yet
+    ++places_[i].holder;  // the replica may not have joined yet
   }
   plan_ = adopted.plan;
   first_of_plan_ = static_cast<std::int32_t>(places_.size());
