@@ -336,16 +336,46 @@ std::string flipping(double begin_s, double half_period_s, int times) {
   return changes;
 }
 
-TEST(Joint, DoesNotChaseADeviceThatFlips) {
-  const TempFolder folder;
-  const Trained flipped =
-      train(folder, "run", std::string(kJoint) + "epochs = 6\n", four_devices(flipping(1.5, 0.5, 30)));
-  const RecordedRun recorded = RecordedRun::read(flipped.folder);
+void expect_no_chase(const RecordedRun& recorded) {
   expect_each_sample_once(recorded, 6);
   const auto& last = recorded.commits.back().first;
   const double flips = (to_seconds(last) - 1.5) / 0.5;
   EXPECT_GE(flips, 10);
   EXPECT_LE(static_cast<double>(recorded.plans.size()) - 1, flips / 4);
+}
+
+TEST(Joint, DoesNotChaseADeviceThatFlips) {
+  const TempFolder folder;
+  const Trained flipped =
+      train(folder, "run", std::string(kJoint) + "epochs = 6\n", four_devices(flipping(1.5, 0.5, 30)));
+  expect_no_chase(RecordedRun::read(flipped.folder));
+}
+
+TEST(Joint, DoesNotChaseADeviceThatFlipsInVirtualTime) {
+  const TempFolder folder;
+  const Trained flipped = train(folder, "run", std::string(kJoint) + "epochs = 6\n",
+                                four_devices(flipping(1.5, 0.5, 30)), {"--virtual"});
+  expect_no_chase(RecordedRun::read(flipped.folder));
+}
+
+// The planner expects that of a live run.
+TEST(Joint, AChangeOfPlansTakesATenthOfASecondInVirtualTime) {
+  const TempFolder folder;
+  const Trained slowed = train(folder, "run", std::string(kJoint) + "epochs = 3\n",
+                               four_devices("[[change]]\ndevice = 1\nat_s = 1\nfactor = 4\n"), {"--virtual"});
+  const RecordedRun recorded = RecordedRun::read(slowed.folder);
+  expect_each_sample_once(recorded, 3);
+  ASSERT_GE(recorded.plans.size(), 2u);
+  for (std::size_t i = 1; i < recorded.plans.size(); ++i) {
+    const Time at = recorded.plans[i].at;
+    const auto joins =
+        std::find_if(recorded.facts.begin(), recorded.facts.end(), [&](const control::Fact& fact) {
+          return fact.at >= at && std::holds_alternative<control::ReplicaJoined>(fact.what);
+        });
+    ASSERT_NE(joins, recorded.facts.end());
+    EXPECT_EQ(to_seconds(joins->at - at), 0.1);
+  }
+  EXPECT_EQ(run({"replay", slowed.folder.string()}).status, 0);
 }
 
 TEST(Joint, GoesOnWithItsLastPlanWhenItIsResumed) {

@@ -11,6 +11,7 @@ import json
 import os
 import subprocess
 import sys
+import uuid
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
@@ -20,14 +21,43 @@ if TYPE_CHECKING:
 _SECONDS = 60.0
 
 
-def free_memory(library: str, environment: Mapping[str, str]) -> list[int]:
-    """Nothing if the driver does not answer: then nobody knows."""
+def cards_of(library: str, environment: Mapping[str, str]) -> list[tuple[str, int]]:
+    """The UUID and the free memory of each. Nothing if the driver does not answer: then nobody knows."""
     words = [sys.executable, "-I", os.path.abspath(__file__), library]
     try:
         asked = subprocess.run(words, env=environment, capture_output=True, timeout=_SECONDS)
-        return [int(one) for one in json.loads(asked.stdout)] if asked.returncode == 0 else []
+        return [(str(card), int(free)) for card, free in json.loads(asked.stdout)] if asked.returncode == 0 else []
     except (OSError, ValueError, subprocess.TimeoutExpired):
         return []
+
+
+def free_memory(library: str, environment: Mapping[str, str]) -> list[int]:
+    return [free for _, free in cards_of(library, environment)]
+
+
+def own_card_memory(device: torch.device) -> dict[str, Any] | None:
+    """The card that this process computes on, and what it has free; None if it is none, or if nobody knows."""
+    import torch
+
+    from . import device_memory, devices
+    from .errors import PacelineError
+
+    if device.type == "cuda" and torch.version.cuda is None:
+        return None  # AMD's cards go by the same name in PyTorch
+    library = os.environ.get(device_memory.VARIABLE) or (device_memory.USUAL_DRIVER if device.type == "cuda" else "")
+    try:
+        card = device_memory.card_of(device) if library else None
+        if card is None:
+            return None
+        own = device_memory.driver().uuid_of(card)
+    except PacelineError:
+        return None
+    free = dict(cards_of(library, devices.environment_at_first())).get(own)
+    if free is None:
+        return None
+    if device.type == "cuda" and cast(Any, torch.cuda).is_initialized():
+        free += torch.cuda.memory_reserved(device)  # the model, which a stage may not need here
+    return {"card": own, "free": free}
 
 
 def free_memory_in_turn(device: torch.device) -> list[int]:
@@ -54,7 +84,7 @@ def free_memory_in_turn(device: torch.device) -> list[int]:
     return each if named is None or named >= len(each) else [each[named]]
 
 
-def _ask(library: str) -> list[int]:
+def _ask(library: str) -> list[tuple[str, int]]:
     driver = ctypes.CDLL(library)
 
     def call(function: str, *arguments: object) -> None:
@@ -71,7 +101,8 @@ def _ask(library: str) -> list[int]:
         call("cuDevicePrimaryCtxRetain", ctypes.byref(context), ctypes.c_int(card))
         call("cuCtxSetCurrent", context)
         call("cuMemGetInfo_v2", ctypes.byref(free), ctypes.byref(total))
-        each.append(free.value)
+        call("cuDeviceGetUuid_v2", name := (ctypes.c_ubyte * 16)(), ctypes.c_int(card))
+        each.append((f"GPU-{uuid.UUID(bytes=bytes(name))}", free.value))
     return each
 
 

@@ -13,7 +13,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from .allocator import keep_freed_memory
 from .binding import Binding
 from .binding_by_memory import BindingByMemory
-from .card_memory import free_memory_in_turn
+from .card_memory import free_memory_in_turn, own_card_memory
 from .channel import Message
 from .cuts import CannotCut, Cuts, find_cuts
 from .device_binding import DeviceBinding
@@ -293,10 +293,14 @@ def _model_message(
         message["frozen"] = frozen.message(with_digests=session.role == "worker")
     if session.role == "probe" and (named := peft_names(inventory)) is not None:
         message["trained_names"], message["adapter_config"] = named
-    if session.role == "probe" and session.stages and session.profile == 0:
+    if session.role == "probe" and (session.card_memory or session.stages and session.profile == 0):
         free = free_memory_in_turn(wishes.device or next(inventory.model.parameters()).device)
         if free:
             message["free_memory"] = free
+    elif session.card_memory:
+        own = own_card_memory(wishes.device or next(inventory.model.parameters()).device)
+        if own is not None:
+            message["card_memory"] = own
     card = _card_of(inventory) if wishes.processes == 1 and not session.stages else None
     if card is not None:
         cuda = driver()

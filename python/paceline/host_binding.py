@@ -123,13 +123,14 @@ class HostBinding:
     def _come_back(self, index: int) -> bool:
         """True if the entry had no memory, or has it on another device."""
         entry = self._entries[index]
-        strides = self._absent.pop(index, None)
+        strides = self._absent.get(index)
         if strides is None and entry.tensor.device != self._devices[index]:
             strides = entry.tensor.stride()
         if strides is not None and not self._weights_in_place[index]:
             entry.tensor.data = torch.empty_strided(
                 entry.shape, strides, dtype=entry.dtype, device=self._devices[index]
             )
+        self._absent.pop(index, None)  # there was room for it
         return strides is not None
 
     def before(self, gradients: Runs) -> None:

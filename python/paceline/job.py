@@ -15,8 +15,10 @@ from .binding_by_memory import BindingByMemory
 from .channel import Message
 from .errors import PacelineError
 from .evaluation import Evaluate, measure
+from .expected import Expected
 from .first_batches import FirstBatches
 from .frozen import Frozen
+from .given_up import GivenUp
 from .host_binding import HostBinding
 from .inventory import Inventory
 from .leaving import Leaving
@@ -98,7 +100,6 @@ class Job:
         self._next: Turn | None = None  # the turn of the loop that step() has prepared
         self._micro: MicroBatches | None = None
         self._micro_batch: int | None = None
-        self._expecting: list[list[Load]] = []  # for each batch
         self._words: Words | None = None  # the words of the step in hand
         self._data_end: int | None = None  # said by the step in hand: how many samples the run has in all
         self._finishes_later = False  # the step in hand, without this thread waiting for it
@@ -109,9 +110,11 @@ class Job:
         self._write_guard.install()
         reporter.way_out = self._way_out
         self._loader = make_loader() if self.role in ("worker", "follower") else None
+        self._expected = Expected(self._loader, team)
         self._channel.while_waiting = self._look
         self._passing = None if cuts is None else StageForward(cuts.seams, 0, len(cuts.seams.blocks), device=device)
         self._seed = 0  # the seed of the micro-batch in hand
+        self._given_up = GivenUp(0 if cuts is None or not session.recuts else len(cuts.units))
         self._stages: Stages | None = None
         if loss is not None and cuts is not None and self._loader is not None:
             self._stages = Stages(
@@ -137,7 +140,7 @@ class Job:
         skipped=True: the gradient must not be used. The batch counts as trained all the same. If it comes in parts
         (micro_batch), one skipped part skips the whole batch.
         """
-        with reporter.reported():
+        with reporter.reported(), self._given_up.trying():
             if not self._in_hand:
                 raise PacelineError(
                     "job.step() was called twice for one batch; call it once, behind the backward pass"
@@ -161,12 +164,16 @@ class Job:
                 self._finish(self._micro)
                 # The program may use the weights before it asks for the next batch: an average, a measurement.
                 self._in_step = True
-                self._next = next(self._turns, None)
+                self._next = self._next_turn()
                 self._in_step = False
 
     def block_seeds(self) -> contextlib.AbstractContextManager[object]:
         """Around the passes of a whole model: its blocks draw what they draw as stages of it."""
         return contextlib.nullcontext() if self._passing is None else self._passing.begin_with((), self._seed)
+
+    def may_be_given_up(self) -> contextlib.AbstractContextManager[None]:
+        """Around a part of a batch whose loop goes on with another one if this one has no memory."""
+        return self._given_up.trying()
 
     def wait_for_end(self) -> None:
         """For a program that only describes its model."""
@@ -208,7 +215,7 @@ class Job:
                     self._in_hand = True
                     self._first.start()
                     yield turn.take_batch()
-                    if self._in_hand:
+                    if self._in_hand and not self._given_up:
                         raise PacelineError(
                             "the loop went on to the next batch without job.step(); call it once for each batch; "
                             + self._first.instead_of_accumulating()
@@ -220,7 +227,21 @@ class Job:
     def _take_turn(self) -> Turn | None:
         """None: the job is over."""
         turn, self._next = self._next, None
-        return next(self._turns, None) if turn is None else turn
+        return self._next_turn() if turn is None or self._given_up else turn
+
+    def _next_turn(self) -> Turn | None:
+        while True:
+            if self._given_up:
+                self._leave_step()
+            with self._given_up.trying():
+                return next(self._turns, None)
+
+    def _leave_step(self) -> None:
+        self._turns.close()
+        self._turns = self._work()
+        self._micro, self._in_hand = None, False
+        memory_short.set_free((entry.tensor for entry in self._inventory.entries), self._device)
+        self._send(self._given_up.take_answer())
 
     def _work(self) -> Generator[Turn | None, None, None]:
         while not self._over:
@@ -257,13 +278,7 @@ class Job:
             write_first(self._inventory, self._memories, self._guard.optimizer, message)
             self._send({"type": "done"})
         elif kind == "expect":
-            if self._loader is not None:
-                dropped = message.get("dropped")
-                before = [] if dropped is None else self._expecting[int(dropped) :]
-                self._expecting = before + [self._expected(batch) for batch in message["batches"]]
-                self._loader.expect([load for loads in self._expecting for load in loads])
-            if self._team is not None:
-                self._team.expect(message["batches"])
+            self._expected.take(message, self._micro_batch)
         elif kind == "evaluate":
             self._answer_evaluate(message)
         elif kind == "last":
@@ -291,6 +306,7 @@ class Job:
         self._augment_seed = int(step["augment_seed"])
         self._micro_batch = step.get("micro_batch")
         self._micro = MicroBatches(self._inventory, cut(samples, self._micro_batch))
+        self._given_up.micro_batch = len(self._micro.parts[0])
         self._data_end = None
         bound = False
         for micro, part in enumerate(self._micro.parts):
@@ -364,7 +380,11 @@ class Job:
             micro.skipped = self._team.average(micro)
         overflowed = self._guard.overflowed()  # a scaler is updated in any case
         skipped = micro.skipped or overflowed
-        known = self._finish_later(micro) if self._finishes_later else self._binding.finish(skipped=skipped)
+        if self._finishes_later and self._words is not None:
+            known = self._words.places(micro.loss)
+            self._binding.finish_later(self._words, micro.skipped)
+        else:
+            known = self._binding.finish(skipped=skipped)
         self._watch.check()
         self._frozen.check()
         loss = None if isinstance(micro.loss, torch.Tensor) else finite(micro.loss)
@@ -377,33 +397,12 @@ class Job:
         if overflowed and not micro.skipped and loss is not None:
             said["retry"] = True
         self._send({"type": "stepped", **said})
+        self._given_up.micro_batch = 0
         self._frozen.stepped()
-
-    def _finish_later(self, micro: MicroBatches) -> dict[str, Any]:
-        """Returns the places on the page of numbers that the device has not computed yet, as `stepped` has them."""
-        words = self._words
-        assert words is not None
-        later: dict[str, Any] = {}
-        if isinstance(micro.loss, torch.Tensor):
-            later["loss"] = words.later(micro.loss)
-        if words.metrics:
-            later["metrics"] = words.metrics
-        self._binding.finish_later(words, micro.skipped)
-        return {"later": later}
-
-    def _expected(self, batch: Mapping[str, Any]) -> list[Load]:
-        """The parts of a batch that will probably come."""
-        samples = tuple(int(index) for index in batch["samples"])
-        if self._team is not None:
-            samples = self._team.own_part(samples)
-        parts = cut(samples, self._micro_batch)
-        return [Load(part, int(batch["augment_seed"]), int(batch.get("epoch", 0))) for part in parts]
 
     def _answer_evaluate(self, message: Message) -> None:
         self._bind_weights(message)
-        measured: dict[str, float | None] = {}
-        if self._evaluate is not None:
-            measured = measure(self._evaluate, self._model)
+        measured = {} if self._evaluate is None else measure(self._evaluate, self._model)
         self._send({"type": "evaluated", "metrics": measured})
 
     def _take_last(self, message: Message) -> None:

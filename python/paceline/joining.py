@@ -133,9 +133,18 @@ def run(
     job = join(model, train_set, evaluate=evaluate, _loss=loss, _blocks=blocks, _device=device, **arguments)
     scaler = arguments.get("scaler")
     for batch in job:
-        with job.block_seeds():
-            result = loss(model, batch)
-            value, metrics, weight = (*result, None, None)[:3] if isinstance(result, tuple) else (result, None, None)
-            (value if scaler is None else scaler.scale(value)).backward()
-        job.step(value, metrics, weight=weight)
+        with job.may_be_given_up():
+            value, metrics, weight = _computed(job, model, batch, loss, scaler)
+            job.step(value, metrics, weight=weight)
     return job
+
+
+def _computed(
+    job: Job, model: torch.nn.Module, batch: Any, loss: Callable[[Any, Any], Any], scaler: Any
+) -> tuple[Any, Any, Any]:
+    """The loss, its metrics and its weight. A pass without memory leaves nothing behind in the loop of run()."""
+    with job.block_seeds():
+        result = loss(model, batch)
+        value, metrics, weight = (*result, None, None)[:3] if isinstance(result, tuple) else (result, None, None)
+        (value if scaler is None else scaler.scale(value)).backward()
+    return value, metrics, weight

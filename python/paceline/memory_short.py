@@ -1,14 +1,19 @@
-"""The end of the line about an error, if the device had too little memory: it says what to write instead."""
+"""Errors of a device that had too little memory."""
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import torch
 
+from .channel import Message
+from .failures import failure_of
+
 
 class Computing(NamedTuple):
-    """The pass of a stage that is under way."""
+    """The pass of a stage, or of the whole model, that is under way."""
 
     begin: int  # units [begin, end)
     end: int
@@ -27,8 +32,26 @@ def no_room(computing: Computing) -> str:
     return f"there is no room on this device for {units} with micro-batches of {computing.samples}"
 
 
+def out_of_memory(error: BaseException, computing: Computing) -> Message:
+    """The answer for a job that may cut the model otherwise."""
+    failure = failure_of(error)
+    return {"type": "out_of_memory", "text": f"{failure.text}; {no_room(computing)}", "where": failure.where}
+
+
+def set_free(parameters: Iterable[torch.Tensor], device: torch.device) -> None:
+    """Sets the memory of an iteration free that nobody goes on with: the next one may need it."""
+    for parameter in parameters:
+        parameter.grad = None
+    gc.collect()
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
+
+
 def way_out(error: BaseException, samples: int, computing: Computing | None) -> str:
-    """samples: those in hand, if a whole model computes them at once; 0: none are."""
+    """The end of the line about the error: it says what to write instead.
+
+    samples: those in hand, if a whole model computes them at once; 0: none are.
+    """
     if not is_out_of_memory(error):
         return ""
     if computing is not None:

@@ -21,6 +21,7 @@ class Session:
     settings: dict[str, Any] = field(default_factory=dict)
     stages: bool = False  # the job has stages
     recuts: bool = False  # other stages may come later: one without memory says so
+    card_memory: bool = False  # the free memory of this process's card is to be said
     on_host: int = 0  # the number among the devices of this host
     initial_weights: str = ""  # the file whose values frozen tensors have
     run_folder: str = ""  # if this process knows it
@@ -80,6 +81,7 @@ def _read_start(channel: Channel) -> Session:
         settings=dict(start.get("settings") or {}),
         stages=bool(start.get("stages", False)),
         recuts=bool(start.get("recuts", False)),
+        card_memory=bool(start.get("card_memory", False)),
         on_host=int(start.get("on_host", 0)),
         initial_weights=str(start.get("initial_weights") or ""),
         run_folder=str(frozen.get("folder") or ""),

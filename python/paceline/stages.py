@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import gc
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -16,13 +15,12 @@ from .binding import check_trainable, dense
 from .channel import Message
 from .cuts import Cuts, Loss
 from .errors import PacelineError
-from .failures import failure_of
 from .inventory import PARAMETER, STATISTIC, Inventory
 from .loading import Load, to_device
 from .measures import finite, number, weight_of
 from .measures import metrics as checked
 from .memories import Memories
-from .memory_short import Computing, is_out_of_memory, no_room
+from .memory_short import Computing, is_out_of_memory, out_of_memory, set_free
 from .micro_batches import Part, cut, scaled_at_end
 from .seeding import seed_step
 from .stage_forward import Ended, StageForward
@@ -119,21 +117,15 @@ class Stages:
         except Exception as error:
             if not self._recuts or self.computing is None or not is_out_of_memory(error):
                 raise
-            failure = failure_of(error)
-        said = {"type": "out_of_memory", "text": f"{failure.text}; {no_room(self.computing)}", "where": failure.where}
+            said = out_of_memory(error, self.computing)
         self._out_of_memory[name] = said
         self._give_up(name)
         return said
 
     def _give_up(self, name: int) -> None:
-        """Sets the memory of this iteration free: the next stage may need it."""
         self._stages.pop(name, None)
         self.computing = None
-        for parameter in self._parameters:
-            parameter.grad = None
-        gc.collect()
-        if self._device.type == "cuda":
-            torch.cuda.empty_cache()
+        set_free(self._parameters, self._device)
 
     def _served(self, message: Message) -> Message | None:
         kind, name = message["type"], int(message["stage"])

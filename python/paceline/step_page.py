@@ -81,6 +81,15 @@ class Words:
         self.values.append(value.detach().double().reshape(()))
         return len(self.values)
 
+    def places(self, loss: float | torch.Tensor) -> dict[str, Any]:
+        """The places of numbers that the device has not computed yet, as `stepped` has them."""
+        later: dict[str, Any] = {}
+        if isinstance(loss, torch.Tensor):
+            later["loss"] = self.later(loss)
+        if self.metrics:
+            later["metrics"] = self.metrics
+        return {"later": later}
+
     def take(self, metrics: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
         """Gives metrics that are tensors a place, and returns the others."""
         if not isinstance(metrics, Mapping):

@@ -8,7 +8,7 @@ import signal
 import socket
 import sqlite3
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +21,10 @@ KEPT = "SELECT epoch, begin, end, share FROM members JOIN kept_commits USING (se
 class ChaosHosts:
     """A host is a `paceline node` with all that it started. The job file and the certificates are in the folder."""
 
-    def __init__(self, folder: Path, own_disks: bool) -> None:
+    def __init__(self, folder: Path, own_disks: bool, own_variables: Sequence[Mapping[str, str]] = ({}, {})) -> None:
+        """own_variables: for each host, further variables of its environment."""
         self._folder = folder
+        self._own_variables = own_variables
         self._own_disks = own_disks
         self._words: list[list[str]] = []
         self._nodes: list[subprocess.Popen[bytes]] = []
@@ -101,7 +103,8 @@ class ChaosHosts:
         return "\n".join(path.read_text() for path in sorted(self._folder.glob("log-*")))
 
     def _started(self, words: list[str], rank: int) -> subprocess.Popen[bytes]:
-        marked = {**environment(), "CHAOS_FOLDER": str(self._folder), "CHAOS_RANK": str(rank)}
+        own = self._own_variables[rank]
+        marked = {**environment(), **own, "CHAOS_FOLDER": str(self._folder), "CHAOS_RANK": str(rank)}
         with open(self._folder / f"log-{rank}", "a") as log:
             return subprocess.Popen(words, cwd=self._folder, env=marked, stdout=log, stderr=log)
 

@@ -160,6 +160,18 @@ def test_a_stage_on_another_device_allocates_its_own_weights_there(host: Host, a
     assert host.model[2].weight.is_contiguous(memory_format=torch.channels_last)
 
 
+def test_a_stage_without_room_for_its_weights_can_be_another_one(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    host.use(OTHER, copies=True)
+    host.bind("0.weight", "0.bias")
+    with monkeypatch.context() as short:
+        short.setattr("paceline.host_binding.torch.empty_strided", lambda *_, **__: [][1])
+        with pytest.raises(IndexError):
+            host.bind("2.weight", "3.weight")
+    host.bind("2.weight", "2.bias")
+    assert host.held() == {"2.weight", "2.bias"}
+    host.values_of("2.weight", "2.bias")
+
+
 def test_a_stage_on_another_device_goes_home_if_the_run_fails(host: Host, allocated: list[torch.device]) -> None:
     host.use(OTHER, copies=True)
     host.bind("0.weight", "0.bias")

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
 from card import ON_CARD, STAND_IN, needs_card
+from chaos_hosts import ChaosHosts
+from fake_member import Member
 from live_job import needs_paceline, only_run, paceline
 from test_live_stages import write_job
 
@@ -74,6 +77,70 @@ def test_cards_without_room_are_one_line(tmp_path: Path, monkeypatch: pytest.Mon
     [line] = [line for line in ended.stderr.splitlines() if line.startswith("paceline: ")]
     assert "the devices' memory does not hold the model" in line
     assert "memory: w0 12 MB, w1 12 MB: their cards' free memory when the run began, less 1000 MB for each" in line
+
+
+HOSTS_JOB = """
+name = "chaos"
+parallel = "joint"
+micro_batch = 6
+[network]
+listen = "127.0.0.1:{port}"
+certs = "certs/chaos"
+[evaluate]
+enabled = false
+[program]
+run = "train.py"
+python = {python!r}
+[[device]]
+count = 2
+"""
+
+
+def trained_on_hosts(folder: Path, megabytes: tuple[int, int]) -> tuple[list[int], str]:
+    """The exit status of each host, which has one card of so much memory, and what both said."""
+    own = [{"PACELINE_STAND_IN_BYTES": f"{one}000000", "PACELINE_STAND_IN_CARDS": "1"} for one in megabytes]
+    hosts = ChaosHosts(folder, own_disks=False, own_variables=own)
+    (folder / "train.py").write_text(textwrap.dedent(PROGRAM))
+    (folder / "job.toml").write_text(HOSTS_JOB.format(port=hosts.port, python=sys.executable))
+    assert paceline(folder, "certs", "certs", "--job", "chaos").returncode == 0
+    hosts.start()
+    try:
+        return hosts.exit_statuses(240), hosts.said()
+    finally:
+        hosts.kill_all()
+
+
+def test_each_host_measures_its_own_cards(tmp_path: Path) -> None:
+    statuses, said = trained_on_hosts(tmp_path, (1030, 1012))
+    assert statuses == [0, 0], said
+    assert "re-planned: " in said and "(a device has less memory than its stage needs)" in said, said
+    last = [line for line in said.splitlines() if "re-planned: " in line][-1]
+    assert "w0 → w1 (layers 0-2 | 3-3)" in last or "w1 → w0 (layers 0-0 | 1-3)" in last, last
+    [run] = [path.parent for path in tmp_path.glob("runs/*/journal.sqlite")]
+    replayed = paceline(tmp_path, "replay", str(run))
+    assert replayed.returncode == 0, replayed.stderr
+
+
+def test_hosts_without_room_are_one_line(tmp_path: Path) -> None:
+    statuses, said = trained_on_hosts(tmp_path, (1012, 1012))
+    assert 0 not in statuses, said
+    assert "the 2 devices have 24 MB together" in said, said
+
+
+@pytest.mark.parametrize("device", [0, 1])
+def test_a_worker_says_what_its_card_has_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, device: int) -> None:
+    monkeypatch.setenv("PACELINE_STAND_IN_BYTES", "1030000000,1012000000")
+    with Member(tmp_path, PROGRAM, environment=ON_CARD, stages=True, card_memory=True, on_host=device) as member:
+        said = member.receive("model")["card_memory"]
+    assert said["free"] == (1_030_000_000, 1_012_000_000)[device]
+    assert said["card"].startswith("GPU-")
+
+
+def test_the_doctor_shows_the_free_memory_of_each_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PACELINE_STAND_IN_BYTES", "1030000000,1012000000")
+    folder = tmp_path / "job"
+    examined = paceline(folder, "doctor", write_job(folder, PROGRAM, TWO, "parallel = 'data'\n"))
+    assert "w0 30 MB, w1 12 MB: their cards' free memory, less 1000 MB for each" in examined.stdout, examined.stdout
 
 
 def test_a_driver_that_does_not_answer_tells_of_no_card(tmp_path: Path) -> None:

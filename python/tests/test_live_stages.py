@@ -312,12 +312,19 @@ FAST_AND_SLOW = (
 )
 
 
-def run_with_room_of(megabytes: int, folder: Path) -> subprocess.CompletedProcess[str]:
-    """A run whose stages have so much memory each beside what their processes begin with."""
-    program = LARGE_BLOCKS.replace("ROOM", str(megabytes))
-    return paceline(
-        folder, "train", write_job(folder, program, FAST_AND_SLOW, "parallel = 'joint'\nmicro_batch = 24\n")
-    )
+# The plan has the whole model on each device, and each runs out of memory.
+WHOLE = (
+    FAST_AND_SLOW.replace("40", "10")
+    .replace("memory_mb = 0.7", "memory_mb = 100")
+    .replace("work_ms = 1", "work_ms = 9")
+)
+
+
+def run_with_room_of(
+    megabytes: int, folder: Path, devices: str = FAST_AND_SLOW, keys: str = "parallel = 'joint'\nmicro_batch = 24\n"
+) -> subprocess.CompletedProcess[str]:
+    """A run whose devices have so much memory each beside what their processes begin with."""
+    return paceline(folder, "train", write_job(folder, LARGE_BLOCKS.replace("ROOM", str(megabytes)), devices, keys))
 
 
 def test_a_stage_without_memory_is_cut_smaller_and_no_sample_is_lost(tmp_path: Path) -> None:
@@ -327,6 +334,44 @@ def test_a_stage_without_memory_is_cut_smaller_and_no_sample_is_lost(tmp_path: P
     assert "re-planned: " in ended.stderr and "(a device has less memory than its stage needs)" in ended.stderr
     assert "2,880 of 2,880 samples" in ended.stdout
     replayed = paceline(tmp_path / "run", "replay", str(only_run(tmp_path / "run")))
+    assert replayed.returncode == 0, replayed.stderr
+
+
+def test_a_whole_model_without_memory_is_cut_and_no_sample_is_lost(tmp_path: Path) -> None:
+    ended = run_with_room_of(1300, tmp_path / "run", WHOLE, "parallel = 'joint'\nmicro_batch = 12\n")
+    assert ended.returncode == 0, ended.stderr
+    assert "plan: w0 (layers 0-3) 12 samples, w1 (layers 0-3) 12 samples" in ended.stderr
+    assert "there is no room on this device for units 0 to 3" in ended.stderr
+    assert "re-planned: w0 → w1 (" in ended.stderr
+    assert "2,880 of 2,880 samples" in ended.stdout
+    replayed = paceline(tmp_path / "run", "replay", str(only_run(tmp_path / "run")))
+    assert replayed.returncode == 0, replayed.stderr
+
+
+def test_a_whole_model_that_no_plan_cuts_says_which_micro_batch_may_fit(tmp_path: Path) -> None:
+    one = "[evaluate]\nenabled = false\n[[device]]\nbatch = 12\n"
+    ended = run_with_room_of(1000, tmp_path / "run", one, "parallel = 'data'\n")
+    assert ended.returncode == 2, ended.stderr
+    assert "12 samples at once have no room on this device: write --set micro_batch=6" in ended.stderr
+
+
+def test_a_resumed_run_knows_what_memory_its_devices_have(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    slow = FAST_AND_SLOW.replace("pace_ms = 10", "pace_ms = 50").replace("pace_ms = 40", "pace_ms = 200")
+    job = write_job(folder, LARGE_BLOCKS.replace("ROOM", "1000"), slow, "parallel = 'joint'\nmicro_batch = 24\n")
+    words = [PACELINE, "train", job]
+    with subprocess.Popen(words, cwd=folder, env=environment(), stderr=subprocess.PIPE, text=True) as first:
+        assert first.stderr is not None
+        said = next((line for line in first.stderr if "re-planned: " in line), "it ended without another plan")
+        first.send_signal(signal.SIGTERM)
+        said += first.communicate()[1]
+    assert first.returncode == 128 + signal.SIGTERM, said
+    resumed = paceline(folder, "train", "--resume", str(only_run(folder)))
+    assert resumed.returncode == 0, resumed.stderr
+    assert "lowered_memory_mb" in (only_run(folder) / "job.toml").read_text()
+    assert "there is no room" not in resumed.stderr
+    assert "2,880 of 2,880 samples" in resumed.stdout
+    replayed = paceline(folder, "replay", str(only_run(folder)))
     assert replayed.returncode == 0, replayed.stderr
 
 

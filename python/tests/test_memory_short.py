@@ -33,6 +33,68 @@ job = paceline.join(model := Net(), Points())
     assert "too_few" not in error
 
 
+SHORT_RUN = """
+def loss(model, batch):
+    if len(batch[0]) == 5:
+        raise torch.cuda.OutOfMemoryError("CUDA out of memory")
+    return F.cross_entropy(model(batch[0]), batch[1])
+model = nn.Sequential(*[nn.Linear(6, 6) for _ in range(3)])
+paceline.run(model, Points(), loss)
+"""
+
+
+def test_a_whole_model_without_memory_waits_for_a_stage_if_the_job_may_cut_it(tmp_path: Path) -> None:
+    with Member(tmp_path, HEAD + SHORT_RUN, stages=True, recuts=True) as member:
+        member.take_model()
+        member.map(0, write=False)
+        member.map(1, write=True)
+        member.order([1, 2, 3, 4])
+        assert member.receive()["type"] == "stepped"
+        member.order([9, 10, 11, 12, 13])
+        said = member.receive("out_of_memory")
+        assert said["text"] == (
+            "OutOfMemoryError: CUDA out of memory; there is no room on this device for units 0 to 2 with micro-batches "
+            "of 5"
+        )
+        assert "train.py:" in said["where"]
+        member.order([5, 6, 7, 8])
+        assert member.receive()["type"] == "stepped"
+
+
+def test_a_whole_model_without_memory_ends_if_no_job_may_cut_it(tmp_path: Path) -> None:
+    with Member(tmp_path, HEAD + SHORT_RUN, stages=True) as member:
+        member.take_model()
+        member.map(0, write=False)
+        member.map(1, write=True)
+        member.order([9, 10, 11, 12, 13])
+        assert "write --set micro_batch=2" in member.receive("error")["text"]
+
+
+def test_a_pass_without_memory_leaves_nothing_behind(tmp_path: Path) -> None:
+    body = """
+import weakref
+kept = []
+def loss(model, batch):
+    assert all(one() is None for one in kept), "it has memory still"
+    if len(batch[0]) == 5:
+        large = torch.ones(3)
+        kept.append(weakref.ref(large))
+        raise torch.cuda.OutOfMemoryError("CUDA out of memory")
+    return F.cross_entropy(model(batch[0]), batch[1])
+model = nn.Sequential(*[nn.Linear(6, 6) for _ in range(3)])
+paceline.run(model, Points(), loss)
+"""
+    with Member(tmp_path, HEAD + body, stages=True, recuts=True) as member:
+        member.take_model()
+        member.map(0, write=False)
+        member.map(1, write=True)
+        for _ in range(2):
+            member.order([9, 10, 11, 12, 13])
+            member.receive("out_of_memory")
+        member.order([5, 6, 7, 8])
+        assert member.receive()["type"] == "stepped"
+
+
 def test_memory_that_is_short_gets_the_advice_of_its_place() -> None:
     short = MemoryError()
     assert "several devices can hold it together" in way_out(short, 1, None)

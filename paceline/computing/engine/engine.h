@@ -154,6 +154,12 @@ class Engine {
     std::int32_t of = 0;
   };
   virtual Card card() const { return {}; }
+  // The card that the engine computes on, and what it had free before this engine used any, in bytes.
+  struct CardMemory {
+    std::string card;
+    std::int64_t free_bytes = 0;
+  };
+  virtual std::optional<CardMemory> card_memory() const { return std::nullopt; }
 
   // All of a step that needs no weights.
   virtual absl::Status prepare(const Batch& batch) = 0;
@@ -162,7 +168,7 @@ class Engine {
   // written to gradients; constants are left alone. `weights` is only read, and may be mapped read-only. The
   // batch is computed `micro_batch` samples at a time, as the stages of a pipeline do it. Errors: the
   // engine's own; what is in `gradients` is then worth nothing. Cancelled where `keep_going` says no while
-  // somebody is waited for.
+  // somebody is waited for; ResourceExhausted if the device has no memory for it and may get a stage instead.
   virtual absl::StatusOr<StepResult> step(const Weights& weights, std::span<float* const> gradients,
                                           std::int64_t micro_batch, const KeepGoing& keep_going) = 0;
 

@@ -260,6 +260,7 @@ std::string line_of(const StartMessage& message) {
              {"seed", message.seed},     {"threads", message.threads}, {"weights", message.weights},
              {"stages", message.stages}, {"settings", settings}};
   if (message.recuts) start["recuts"] = true;
+  if (message.card_memory) start["card_memory"] = true;
   if (!message.initial_weights.empty()) start["initial_weights"] = message.initial_weights;
   if (!message.host_folder.empty()) start["host_folder"] = message.host_folder;
   if (!message.run_folder.empty())

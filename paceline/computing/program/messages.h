@@ -47,7 +47,8 @@ struct StartMessage {
   int threads = 1;
   std::string weights = "view";
   bool stages = false;  // the job has stages: the model is to say where it can be cut
-  bool recuts = false;  // other stages may come later: one without memory is to say so, and not to fail
+  bool recuts = false;  // other stages may come later: a device without memory is to say so, and not to fail
+  bool card_memory = false;          // the program is to say what its card has free
   std::string initial_weights = {};  // the file of model.weights; frozen tensors have its values
   std::string run_folder = {};       // empty: this process does not know it
   std::string host_folder =
@@ -138,7 +139,8 @@ struct Model {
   std::int32_t cards = 0;
   // Free bytes of the cards, in the order in which the devices of this host take them; empty: it computes on none.
   std::vector<std::int64_t> free_memory;
-  bool words = false;      // its steps can have Words
+  std::optional<engine::Engine::CardMemory> card_memory;  // the free memory of its card, if it was asked
+  bool words = false;                                     // its steps can have Words
   bool bfloat16 = false;   // the leading parameters of bfloat16 may be narrow tensors
   bool last = false;       // the program wants the job's last weights
   double first_steps = 0;  // engine::Engine::first_steps() says what this is
@@ -168,7 +170,7 @@ struct Passed {
   std::int64_t bytes = 0;  // size of the message in the stage's memory `out`
   double loss = 0;         // result of the last stage's forward pass
 };
-// The device has no memory for the stage.
+// The device has no memory for the step or the stage.
 struct OutOfMemory {
   std::string text;   // one line
   std::string where;  // FILE:LINE; may be empty

@@ -247,6 +247,8 @@ TEST(Start, SaysThatOtherStagesMayCome) {
   StartMessage message;
   message.recuts = true;
   EXPECT_THAT(line_of(message), HasSubstr(R"("recuts":true)"));
+  message.card_memory = true;
+  EXPECT_THAT(line_of(message), HasSubstr(R"("card_memory":true)"));
 }
 
 // So that the job file has them as a person would write them.

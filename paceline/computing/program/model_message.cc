@@ -212,10 +212,11 @@ void read_memory(const json& message, Model& model) {
   model.words = words != memory->end() && words->is_boolean() && words->get<bool>();
 }
 
+constexpr std::int64_t kMostBytes = std::int64_t{1} << 50;  // the most free memory
+
 // Numbers that cannot be are left out: the job's devices have no limit then.
 void read_free_memory(const json& message, Model& model) {
   constexpr std::size_t kMostCards = 1024;
-  constexpr std::int64_t kMostBytes = std::int64_t{1} << 50;
   const auto each = message.find("free_memory");
   if (each == message.end() || !each->is_array() || each->size() > kMostCards) return;
   for (const json& one : *each) {
@@ -223,6 +224,17 @@ void read_free_memory(const json& message, Model& model) {
     if (bytes < 0 || bytes > kMostBytes) return model.free_memory.clear();
     model.free_memory.push_back(bytes);
   }
+}
+
+// The same.
+void read_card_memory(const json& message, Model& model) {
+  const auto said = message.find("card_memory");
+  if (said == message.end() || !said->is_object()) return;
+  const auto card = said->find("card"), free = said->find("free");
+  if (card == said->end() || !card->is_string() || free == said->end() || !free->is_number_integer()) return;
+  const auto bytes = free->get<std::int64_t>();
+  if (bytes <= 0 || bytes > kMostBytes) return;
+  model.card_memory = {store::printable(card->get<std::string>().substr(0, 64)), bytes};
 }
 
 absl::Status read_first_steps(const json& message, Model& model) {
@@ -351,6 +363,7 @@ absl::StatusOr<Model> parse_model(const json& message) {
     model.device = store::printable(device->get<std::string>());
   read_memory(message, model);
   read_free_memory(message, model);
+  read_card_memory(message, model);
   if (const auto last = message.find("last"); last != message.end() && last->is_boolean())
     model.last = last->get<bool>();
   if (const auto prefetch = message.find("prefetch");

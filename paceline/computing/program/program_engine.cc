@@ -97,10 +97,13 @@ StartOptions start_options(const config::JobConfig& job, Role role, const std::s
                    .threads = threads,
                    .weights = job.program->weights,
                    .stages = job.parallel.of_stages(),
-                   .recuts = job.parallel.mode == config::Parallel::kJoint,
+                   .recuts = job.parallel.mode == config::Parallel::kJoint && role == Role::kWorker,
                    .initial_weights = role == Role::kProbe ? "" : job.initial_weights,
                    .keep_frozen = job.keep_frozen,
                    .settings = {{"batch", mean_batch(job)}, {"epochs", job.epochs}}};
+  const auto own = std::find_if(job.devices.begin(), job.devices.end(),
+                                [&](const config::DeviceConfig& one) { return one.name == name; });
+  options.start.card_memory = options.start.recuts && own != job.devices.end() && !own->memory_mb;
   if (job.parallel.mode == config::Parallel::kStatic)
     options.start.settings.emplace_back("round", round_samples(job.parallel.plan));
   options.step_limit_s = job.program->step_limit_s;
@@ -205,6 +208,13 @@ absl::Status ProgramEngine::failed(const absl::Status& why) {
                                  ? " before it said what it trains; a Python program calls paceline.join()"
                                  : " before the job was over; let its loop end by itself";
   return absl::FailedPreconditionError(fmt::format("{}: the program ended ({}){}", name_, how, advice));
+}
+
+absl::Status ProgramEngine::no_result(const Answer& answer) {
+  const auto* none = std::get_if<OutOfMemory>(&answer);
+  if (none == nullptr || !options_.start.recuts) return failed(absl::DataLossError("answered out of turn"));
+  return absl::ResourceExhaustedError(
+      fmt::format("{}: {}", none->where.empty() ? name_ : none->where, none->text));
 }
 
 absl::Status ProgramEngine::send(const std::string& line) {

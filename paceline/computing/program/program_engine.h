@@ -55,6 +55,7 @@ class ProgramEngine final : public engine::Engine {
   DataOrder data_order() const override { return model_.data_order; }
   std::int64_t prefetch() const override { return model_.prefetch; }
   Card card() const override { return {model_.card, model_.cards}; }
+  std::optional<CardMemory> card_memory() const override { return model_.card_memory; }
   std::int64_t units() const override { return std::max<std::int64_t>(1, std::ssize(model_.units)); }
   absl::Status initial_weights(std::span<float> out) override;
   double first_steps() const override { return model_.first_steps; }
@@ -124,6 +125,9 @@ class ProgramEngine final : public engine::Engine {
   absl::Status make_page();
   absl::Status wait_until_done(std::uint32_t number, const engine::KeepGoing& keep_going);
 
+  // The error for an answer that is no result of a step or of a stage. ResourceExhausted if the device has no memory for
+  // it and the job may cut the model otherwise; else an error that ends this engine.
+  absl::Status no_result(const Answer& answer);
   // The error that ends this engine, in a line that names the program.
   absl::Status failed(const absl::Status& why);
 

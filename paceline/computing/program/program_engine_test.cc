@@ -216,9 +216,34 @@ INSTANTIATE_TEST_SUITE_P(
                            "ended (exit status 0) before the job was over; let its loop end by itself"},
                       Case{"die", "killed by signal 11"}, Case{"stop", "stopped by a signal"},
                       Case{"hang", "step_limit_s"}, Case{"rubbish", "not a message"},
-                      Case{"early", "out of turn"}, Case{"endless", "too long"},
+                      Case{"early", "out of turn"}, Case{"short", "out of turn"}, Case{"endless", "too long"},
                       Case{"error", "train.py:7: ValueError: no"}, Case{"child", "ended (exit status 4)"}),
     [](const auto& one) { return one.param.how; });
+
+// The program is still there for a stage.
+TEST(ProgramEngine, AStepWithoutMemoryIsNoEndIfTheJobMayCutTheModel) {
+  StartOptions start = options("short", 2);
+  start.start.recuts = true;
+  Bench bench(start);
+  ASSERT_TRUE(bench.step({1}).ok());
+  const absl::Status status = bench.step({1}).status();
+  EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+  EXPECT_EQ(status.message(), "train.py:3: no room");
+  EXPECT_TRUE(bench.step({1}).ok());
+}
+
+TEST(ProgramEngine, OnlyALiveJobThatMayCutTheModelAsksForAStage) {
+  const auto recuts = [](const std::string& more, Role role) {
+    const auto job = config::parse_job(more + "[program]\nrun = \"train.py\"\n", "job.toml");
+    EXPECT_TRUE(job.ok()) << job.status();
+    return start_options(*job, role, "w0", 1).start.recuts;
+  };
+  const std::string joint =
+      "parallel = \"joint\"\n[[device]]\ncount = 2\n[[layer]]\ncount = 2\nwork_ms = 1\n";
+  EXPECT_TRUE(recuts(joint, Role::kWorker));
+  EXPECT_FALSE(recuts(joint, Role::kVirtual));
+  EXPECT_FALSE(recuts("", Role::kWorker));
+}
 
 TEST(ProgramEngine, ADeathShowsThoughNobodyWaitsForAnAnswer) {
   Bench bench(options("step-and-exit"));

@@ -113,7 +113,7 @@ absl::Status ProgramStage::start(std::span<const float* const> weights, std::spa
   PACELINE_ASSIGN_OR_RETURN(const auto to, engine_.runs_of(gradients));
   PACELINE_ASSIGN_OR_RETURN(const Answer answer, engine_.ask(stage_line(message, from, to), keep_going,
                                                              engine_.options_.step_limit_s));
-  if (!std::holds_alternative<Done>(answer)) return no_answer(answer);
+  if (!std::holds_alternative<Done>(answer)) return engine_.no_result(answer);
   return absl::OkStatus();
 }
 
@@ -143,20 +143,12 @@ absl::StatusOr<std::size_t> ProgramStage::send(std::span<std::byte> room) {
   return bytes;
 }
 
-absl::Status ProgramStage::no_answer(const Answer& answer) {
-  const auto* none = std::get_if<OutOfMemory>(&answer);
-  if (none == nullptr || !engine_.options_.start.recuts)
-    return engine_.failed(absl::DataLossError("answered out of turn"));
-  return absl::ResourceExhaustedError(
-      fmt::format("{}: {}", none->where.empty() ? engine_.name_ : none->where, none->text));
-}
-
 absl::StatusOr<double> ProgramStage::pass(const std::string& line, const engine::KeepGoing& keep_going) {
   received_ = -1;
   PACELINE_ASSIGN_OR_RETURN(const Answer answer, engine_.ask(line, keep_going, engine_.options_.step_limit_s,
                                                              std::exchange(expected_, "")));
   const auto* passed = std::get_if<Passed>(&answer);
-  if (passed == nullptr) return no_answer(answer);
+  if (passed == nullptr) return engine_.no_result(answer);
   if (static_cast<std::size_t>(passed->bytes) > out_->mapping.size())
     return engine_.failed(absl::DataLossError("sent a message that is larger than its memory"));
   computed_ = passed->bytes;
@@ -186,7 +178,7 @@ absl::StatusOr<engine::StageResult> ProgramStage::finish(const engine::KeepGoing
   PACELINE_ASSIGN_OR_RETURN(const Answer answer,
                             engine_.ask(finish_line(number_), keep_going, engine_.options_.step_limit_s));
   const auto* finished = std::get_if<Finished>(&answer);
-  if (finished == nullptr) return no_answer(answer);
+  if (finished == nullptr) return engine_.no_result(answer);
   return finished->result;
 }
 

@@ -54,8 +54,6 @@ class ProgramStage final : public engine::Stage {
   absl::StatusOr<Buffer> make_buffer(std::int64_t bytes, bool writable);
   absl::StatusOr<std::int64_t> number_of(const Buffer& buffer);
   absl::Status receive(std::span<const std::byte> message);
-  // The error for an answer that says nothing of the stage's work.
-  absl::Status no_answer(const Answer& answer);
   absl::StatusOr<double> pass(const std::string& line, const engine::KeepGoing& keep_going);
 
   ProgramEngine& engine_;

@@ -32,7 +32,8 @@ absl::StatusOr<engine::StepResult> ProgramEngine::step_whole(const std::string& 
                                                              const engine::KeepGoing& keep_going) {
   PACELINE_ASSIGN_OR_RETURN(const Answer answer, ask(line, keep_going, options_.step_limit_s));
   const auto* stepped = std::get_if<Stepped>(&answer);
-  if (stepped == nullptr || stepped->later) return failed(absl::DataLossError("answered out of turn"));
+  if (stepped == nullptr) return no_result(answer);
+  if (stepped->later) return failed(absl::DataLossError("answered out of turn"));
   return stepped->result;
 }
 
@@ -47,7 +48,7 @@ absl::StatusOr<engine::StepResult> ProgramEngine::step_with_words(const std::vec
   PACELINE_RETURN_IF_ERROR(begin_next(to, micro_batch));
   PACELINE_ASSIGN_OR_RETURN(Answer answer, this->answer(keep_going));
   auto* stepped = std::get_if<Stepped>(&answer);
-  if (stepped == nullptr) return failed(absl::DataLossError("answered out of turn"));
+  if (stepped == nullptr) return no_result(answer);
   if (!stepped->later) return std::move(stepped->result);
   PACELINE_RETURN_IF_ERROR(wait_until_done(number, keep_going));
   step_time_ = steady_clock::now() - start;

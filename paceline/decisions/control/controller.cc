@@ -226,8 +226,13 @@ absl::Status Controller::on(Time at, const CommitComplete& fact, std::vector<Ord
   return absl::OkStatus();
 }
 
-absl::Status Controller::on(Time, const DeviceJoined& fact, std::vector<Order>&) {
-  return replanner_ == nullptr ? absl::OkStatus() : replanner_->joined(fact);
+absl::Status Controller::on(Time at, const DeviceJoined& fact, std::vector<Order>& orders) {
+  if (replanner_ == nullptr) return absl::OkStatus();
+  PACELINE_RETURN_IF_ERROR(replanner_->joined(fact));
+  // The run need not begin with a plan that has no room.
+  if (fact.memory_bytes > 0 && replanner_->nobody_is_here() && replanner_->lacks_memory())
+    replanner_->give_up_batch(at, orders);
+  return absl::OkStatus();
 }
 
 absl::Status Controller::on(Time at, const DeviceLeft& fact, std::vector<Order>& orders) {

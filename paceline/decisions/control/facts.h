@@ -76,6 +76,8 @@ struct CommitComplete {
 // it.
 struct DeviceJoined {
   std::int32_t device = 0;
+  std::int64_t memory_bytes =
+      0;  // the memory that a plan may fill there, as its host measured it; 0: not measured
 };
 struct DeviceLeft {
   std::int32_t device = 0;

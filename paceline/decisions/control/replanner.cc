@@ -136,6 +136,9 @@ absl::Status Replanner::check_device(std::int32_t device) const {
 
 absl::Status Replanner::joined(const DeviceJoined& fact) {
   PACELINE_RETURN_IF_ERROR(check_device(fact.device));
+  if (fact.memory_bytes < 0)
+    return absl::InvalidArgumentError(fmt::format("device {} has {} bytes", fact.device, fact.memory_bytes));
+  if (fact.memory_bytes > 0) planner_.limit_memory(fact.device, fact.memory_bytes);
   std::erase(batch_.left, fact.device);
   batch_.joined.push_back(fact.device);
   return absl::OkStatus();
@@ -303,7 +306,14 @@ std::optional<Spending> Replanner::spent(double batch_ms) {
 
 void Replanner::decide(Time at, std::vector<Order>& orders) {
   const planner::Decision decision = planner_.decide();
-  if (!std::exchange(torn_, false) && !changes_replicas(decision.kind)) return;
+  if (!changes_replicas(decision.kind)) {
+    if (!torn_) return;
+    if (planner_.lacks_memory()) {  // the replica that left would only run out of memory again
+      if (nobody_is_here()) orders.emplace_back(NoPlan{"no known plan fits into the memory of the devices"});
+      return;
+    }
+  }
+  torn_ = false;
   // The old replicas' stage times of this batch are of no use to judge the new plan by.
   batch_.stages.clear();
   const planner::BatchObservation kept = batch_;

@@ -67,11 +67,13 @@ class Replanner {
   // Every replica that is here has finished something in this batch.
   bool batch_is_over() const { return !finished_.empty() && finished_.size() >= places_.size(); }
   bool nobody_is_here() const { return places_.empty(); }
+  // Whether a device has less memory than its stage of the plan in use needs.
+  bool lacks_memory() const { return planner_.lacks_memory(); }
   // How many samples the newest decision gives each replica that is here. None if the plan never changes, or
   // has just changed: then other replicas come.
   std::vector<std::pair<ReplicaId, std::int64_t>> data() const;
 
-  // Errors: InvalidArgument when there is no such device.
+  // Errors: InvalidArgument when there is no such device, or if its memory cannot be.
   absl::Status joined(const DeviceJoined& fact);
   absl::Status left(const DeviceLeft& fact);
   absl::Status out_of_memory(const DeviceOutOfMemory& fact);

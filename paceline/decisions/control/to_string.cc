@@ -24,7 +24,11 @@ std::string text(const ReplicaReady& fact) {
 std::string text(const TimerRang&) { return "the timer rings"; }
 std::string text(const StopAsked& fact) { return fmt::format("a stop is asked for: {}", fact.why); }
 std::string text(const CommitComplete& fact) { return fmt::format("version {} is complete", fact.version); }
-std::string text(const DeviceJoined& fact) { return fmt::format("device {} joins", fact.device); }
+std::string text(const DeviceJoined& fact) {
+  const std::string joins = fmt::format("device {} joins", fact.device);
+  return fact.memory_bytes == 0 ? joins
+                                : fmt::format("{} with {} bytes for a plan", joins, fact.memory_bytes);
+}
 std::string text(const LinkMeasured& fact) {
   return fmt::format("{}{} bytes from host {} to host {} in {} ms", fact.shared ? "at least " : "",
                      fact.bytes, fact.from, fact.to, to_seconds(fact.took) * 1e3);

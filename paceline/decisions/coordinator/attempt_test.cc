@@ -1482,6 +1482,36 @@ TEST_F(AttemptTest, AWorkerWithoutMemoryForItsStageGetsAnotherOne) {
   EXPECT_EQ(world_->news.size(), 2u) << "it is about a stage that it does not have any more";
 }
 
+// The job says no memory. Two workers of a host share a card, so that neither has room for two of the layers.
+TEST_F(AttemptTest, ARunBeginsWithAPlanThatFitsTheCardsOfItsWorkers) {
+  start(
+      "epochs = 100\nparallel = \"joint\"\nmicro_batch = 2\n[[device]]\ncount = 3\n"
+      "[[layer]]\ncount = 4\nwork_ms = 1\nparameter_kb = 1000\noutput_kb = 1\n"
+      "[[pipeline]]\ndevices = [\"w0\", \"w1\", \"w2\"]\ncuts = [2, 3]\nsamples = 16\n");
+  const std::vector<std::pair<std::string, std::int64_t>> cards = {
+      {"GPU-0", 2'005'000'000}, {"GPU-0", 2'004'000'000}, {"GPU-1", 4'000'000'000}};
+  std::vector<std::unique_ptr<FakeWorker>> workers;
+  for (std::size_t i = 0; i < cards.size(); ++i) {
+    workers.push_back(worker("w" + std::to_string(i)));
+    WorkerMessage message = attached("path of " + std::to_string(i));
+    as<WorkerAttached>(message).card_memory = {cards[i].first, cards[i].second};
+    workers.back()->say(message);
+  }
+  const auto serving = server(0);
+  begin_serving(*serving);
+  world_->searches_at_once = true;
+  WorkerMessage joined;
+  as<WorkerJoined>(joined);
+  for (const auto& one : workers) {
+    one->next<Boards>();
+    one->say(joined);
+  }
+  EXPECT_THAT(world_->news, testing::Contains(HasSubstr("(a device has less memory than its stage needs)")));
+  EXPECT_TRUE(std::any_of(workers.begin(), workers.end(), [](const auto& one) {
+    return one->template hears<Role>();
+  })) << "its devices take their roles one after the other";
+}
+
 TEST_F(AttemptTest, AWorkerWithoutMemoryIsSentAwayIfThePlanStays) {
   start("epochs = 100\n");
   const auto first = worker("w0");

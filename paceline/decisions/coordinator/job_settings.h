@@ -49,6 +49,8 @@ struct JobSettings {
   bool evaluates = true;
   std::optional<control::Target> stop_at;  // the run ends when an evaluation meets it
 
+  std::int64_t card_reserve =
+      0;  // the part of a card's free memory that plans leave to each device, in bytes
   planner::Plan plan;
   std::optional<control::ReplannerOptions> replanner;  // for a job that the planner plans
   policy::PolicySpec policy;

@@ -76,6 +76,13 @@ struct FrozenTensor {
   friend bool operator==(const FrozenTensor&, const FrozenTensor&) = default;
 };
 
+// A card's free memory, before the program that says so used any.
+struct CardMemory {
+  std::string card;
+  std::int64_t free_bytes = 0;
+  friend bool operator==(const CardMemory&, const CardMemory&) = default;
+};
+
 struct WorkerAttached {
   std::int64_t dataset_size = 0;
   Layout layout{};
@@ -91,6 +98,7 @@ struct WorkerAttached {
   DataOrder data_order{};  // empty: not known
   // A checksum of the optimizer's state that its program brings; 0 without one. Unset if the run was resumed.
   std::optional<std::uint32_t> first_state{};
+  std::optional<CardMemory> card_memory{};  // the free memory of its program's card, if it was measured
   friend bool operator==(const WorkerAttached&, const WorkerAttached&) = default;
 };
 

@@ -124,9 +124,30 @@ absl::Status WorkerMembership::on_joined(Worker& worker) {
   if (Start* start = course_.start()) start->came(worker.device);
   gone_before_start_.erase(worker.device);
   if (course_.plans_anew())
-    PACELINE_RETURN_IF_ERROR(tell_controller(control::DeviceJoined{worker.device.value()}));
+    PACELINE_RETURN_IF_ERROR(
+        tell_controller(control::DeviceJoined{worker.device.value(), memory_of(worker)}));
+  // A plan that has no room is about to be replaced.
+  if (course_.start() != nullptr && course_.controller()->searching()) return absl::OkStatus();
   if (const LiveReplica* replica = replicas_.form(worker, workers_)) give_role(*replica);
   return absl::OkStatus();
+}
+
+// Devices of one card share what it has.
+std::int64_t WorkerMembership::memory_of(const Worker& worker) const {
+  constexpr std::int64_t kLeast = 1'000'000;  // a card that is full has no room for any layer
+  const auto& own = worker.attached->card_memory;
+  if (!own || !options_.job.replanner) return 0;
+  const auto& devices = options_.job.replanner->problem.cluster.devices;
+  const planner::Device& planned = devices[static_cast<std::size_t>(worker.device.value())];
+  if (planned.memory_bytes != planner::Device::kNoLimit) return 0;
+  std::int64_t sharing = 0, free = own->free_bytes;
+  for (const auto& [peer, other] : workers_.all()) {
+    if (other.host != worker.host || !other.attached || !other.attached->card_memory) continue;
+    if (other.attached->card_memory->card != own->card) continue;
+    ++sharing;
+    free = std::max(free, other.attached->card_memory->free_bytes);  // the first one met no other there
+  }
+  return std::max(kLeast, free / std::max<std::int64_t>(1, sharing) - options_.job.card_reserve);
 }
 
 // Gives a role to the first device that has none.

@@ -71,6 +71,8 @@ class WorkerMembership {
   absl::Status on_message(Worker& worker, const WorkerMessage& message);
   absl::Status on_attached(Worker& worker, const WorkerAttached& attached);
   absl::Status on_joined(Worker& worker);
+  // The memory that a plan may fill on the worker's device, if the job does not say it and the worker does; else 0.
+  std::int64_t memory_of(const Worker& worker) const;
   absl::Status on_role_taken(Worker& worker, const RoleTaken& taken);
   absl::Status on_ready(const Worker& worker, const WorkerReady& ready);
   // An error: the plan stays as it is, and the worker is sent away.

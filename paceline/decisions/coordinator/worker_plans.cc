@@ -14,6 +14,8 @@ namespace paceline::coordinator {
 void WorkerMembership::take(const PlanFound& found) {
   if (!course_.open()) return;
   tell(found.result);
+  // Roles wait for the search for the first plan.
+  if (course_.open() && course_.start() != nullptr && !course_.controller()->searching()) form_missing();
   begin_with_those_here();
 }
 

@@ -126,6 +126,11 @@ std::vector<std::int32_t> Measurements::apply_membership(const BatchObservation&
   return changed;
 }
 
+void Measurements::limit_memory(std::int32_t device, std::int64_t bytes) {
+  std::int64_t& limit = problem_.cluster.devices[static_cast<std::size_t>(device)].memory_bytes;
+  limit = std::min(limit, bytes);
+}
+
 bool Measurements::lower_memory(const BatchObservation& observation, const Plan& plan) {
   if (observation.out_of_memory.empty()) return false;
   const Forecast forecast = CostModel(problem_).forecast(plan);
@@ -135,9 +140,8 @@ bool Measurements::lower_memory(const BatchObservation& observation, const Plan&
     for (std::size_t i = 0; i < devices.size(); ++i) {
       const auto& out = observation.out_of_memory;
       if (std::find(out.begin(), out.end(), devices[i]) == out.end()) continue;
-      std::int64_t& bytes = problem_.cluster.devices[static_cast<std::size_t>(devices[i])].memory_bytes;
       const auto needed = static_cast<double>(forecast.replicas[r].memory[i].total());
-      bytes = std::min(bytes, static_cast<std::int64_t>(kLessMemory * needed));
+      limit_memory(devices[i], static_cast<std::int64_t>(kLessMemory * needed));
       any = true;
     }
   }

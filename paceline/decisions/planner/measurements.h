@@ -60,6 +60,8 @@ class Measurements {
   // whether any is.
   bool lower_memory(const BatchObservation& observation, const Plan& plan);
 
+  void limit_memory(std::int32_t device, std::int64_t bytes);
+
   // The problem with everything as it was last measured.
   const Problem& problem() const { return problem_; }
   const Problem& initial() const { return initial_; }

@@ -132,6 +132,11 @@ void OnlinePlanner::observe(const BatchObservation& observation) {
   --trial_->left;
 }
 
+void OnlinePlanner::limit_memory(std::int32_t device, std::int64_t bytes) {
+  measurements_.limit_memory(device, bytes);
+  lowered_memory_ = true;
+}
+
 std::optional<PlanSearch> OnlinePlanner::due_search() {
   if (trial_) return std::nullopt;
   const std::int64_t groups_every = measured().budgets.empty()

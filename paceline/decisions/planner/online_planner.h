@@ -81,8 +81,14 @@ class OnlinePlanner {
   // current() is then of no use until a later call gives a plan again.
   absl::StatusOr<Decision> after_batch(const BatchObservation& observation);
 
+  // The device turned out to have no more than this for a plan. The current plan may be of no use now: a later call
+  // replaces it.
+  void limit_memory(std::int32_t device, std::int64_t bytes);
+
   const Plan& current() const { return plan_; }
   double predicted_ms() const { return predicted_ms_; }
+  // Whether a device of the current plan has less memory than its stage needs, and all are here.
+  bool lacks_memory() const { return all_here(plan_) && !usable(plan_); }
   // The problem with everything as it was last measured.
   const Problem& measured() const { return measurements_.problem(); }
   const Problem& initial() const { return measurements_.initial(); }

@@ -20,6 +20,10 @@ inline constexpr double kCardReserveMb = 1000;
 // job says the memory of each device, or has several hosts.
 std::optional<std::string> card_memory_setting(const JobConfig& job, const std::vector<std::int64_t>& free);
 
+// The devices of a host and the memory that a plan may fill on each, in one line for people; empty if no card was asked.
+// `free`: as above, of that host.
+std::string free_memory_words(const JobConfig& job, std::int64_t host, const std::vector<std::int64_t>& free);
+
 // Reads that setting. A device's own memory_mb counts more.
 void read_card_memory(Section& top, std::vector<DeviceConfig>& devices);
 

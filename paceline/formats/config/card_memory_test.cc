@@ -53,6 +53,15 @@ TEST(CardMemory, AFullCardHasNoRoomAndSeveralHostsAreNotAsked) {
   EXPECT_EQ(job_of(kTwo, {"card_memory_mb=[0,7000]"}).devices[0].memory_mb, std::nullopt);
 }
 
+TEST(CardMemory, IsSaidOfTheDevicesOfAHost) {
+  const JobConfig job = job_of("[[device]]\ncount = 5\n", {"cluster.hosts=2"});
+  EXPECT_EQ(free_memory_words(job, 0, gigabytes({24, 8.5})),
+            "w0 11000 MB, w1 7500 MB, w2 11000 MB: their cards' free memory, less 1000 MB for each");
+  EXPECT_EQ(free_memory_words(job, 1, gigabytes({3})),
+            "w3 500 MB, w4 500 MB: their cards' free memory, less 1000 MB for each");
+  EXPECT_EQ(free_memory_words(job, 1, {}), "");
+}
+
 TEST(CardMemory, ARunWithOtherDevicesHasNoneOfTheNumbers) {
   EXPECT_EQ(job_of(kTwo, {"card_memory_mb=[7000]"}).devices[0].memory_mb, std::nullopt);
 }

@@ -1,5 +1,8 @@
 #include "paceline/formats/config/coordinator_settings.h"
 
+#include <cmath>
+
+#include "paceline/formats/config/card_memory.h"
 #include "paceline/formats/config/planning.h"
 #include "paceline/formats/config/server_parts.h"
 #include "paceline/parameters/ps/parameter_groups.h"
@@ -30,6 +33,7 @@ coordinator::JobSettings coordinator_settings(const JobConfig& job) {
   settings.reject_outliers = job.reject_outliers;
   settings.evaluates = job.evaluates;
   if (job.stop_at_target) settings.stop_at = job.target;
+  settings.card_reserve = std::llround(kCardReserveMb * 1e6);
   settings.plan = job.parallel.plan;
   settings.replanner = replanner_options(job, RunTime::kWall);
   settings.policy = job.policy;

@@ -15,6 +15,7 @@
 #include "paceline/formats/config/card_memory.h"
 #include "paceline/formats/config/file_kind.h"
 #include "paceline/formats/config/hosts.h"
+#include "paceline/formats/config/lowered_memory.h"
 #include "paceline/formats/config/model_names.h"
 #include "paceline/formats/config/old_keys.h"
 #include "paceline/formats/config/origin.h"
@@ -333,6 +334,7 @@ void read_devices(Section& top, JobConfig& job, Complaints& complaints) {
     read_device({table, "device", complaints}, defaults, job, complaints);
   if (job.devices.empty()) read_device({nullptr, "device", complaints}, defaults, job, complaints);
   read_card_memory(top, job.devices);
+  read_lowered_memory(top, job.devices);
   for (const DeviceConfig& device : job.devices) {
     if (device.batch >= job.least_batch) continue;
     top.complain("least_batch",

@@ -45,6 +45,7 @@ struct DeviceConfig {
   Unevenness unevenness;            // spread of the paced time
   std::optional<double> memory_mb;  // the memory that the planner may fill; nullopt: no limit
   bool memory_of_card = false;      // memory_mb is what its card has free (card_memory.h)
+  bool memory_lowered = false;      // memory_mb is what it turned out to have (lowered_memory.h)
   double price_per_hour = 0;        // while it is in the plan
   double power_w = 0;               // while it computes
   std::string site;  // data that goes to another site counts as traffic; empty: the servers' site

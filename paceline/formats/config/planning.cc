@@ -17,7 +17,7 @@ namespace paceline::config {
 
 namespace {
 
-// time until workers have taken other roles, and the next batch has begun
+// time until workers have taken other roles, and the next batch has begun; virtual time takes it too
 constexpr double kMigrationMs = 100;
 
 double bytes_per_ms(double gbps) { return gbps * 1e9 / 8 / 1000; }
@@ -175,7 +175,7 @@ std::optional<control::ReplannerOptions> replanner_options(const JobConfig& job,
   return control::ReplannerOptions{.problem = planning_problem(job, parallel.model, time),
                                    .plan = parallel.plan,
                                    .plans_anew = parallel.mode == Parallel::kJoint,
-                                   .migration_ms = time == RunTime::kWall ? kMigrationMs : 0,
+                                   .migration_ms = kMigrationMs,
                                    .seed = job.seed,
                                    .v = job.budget ? job.budget->v : BudgetConfig{}.v,
                                    .queue = job.budget ? job.budget->queue : 0,

@@ -525,6 +525,55 @@ TEST(Replanner, LooksForSmallerStagesWhenADeviceHasNoMemory) {
   EXPECT_FALSE(controller.handle({Time{}, control::DeviceOutOfMemory{2}}, orders).ok()) << "there is none";
 }
 
+// No replica is here yet.
+TEST(Replanner, BeginsWithAnotherPlanIfADeviceHasNoRoomForItsStage) {
+  const JobConfig planned = job("");
+  control::Controller controller(controller_config(planned, 1000), policy::make_policy(planned.policy),
+                                 replanner_of(planned).value());
+  std::vector<control::Order> orders;
+  const auto tell = [&](decltype(control::Fact::what) what) {
+    orders.clear();
+    return controller.handle({Time{}, std::move(what)}, orders);
+  };
+  ASSERT_TRUE(tell(control::DeviceJoined{0, 1'000'000'000}).ok());
+  EXPECT_FALSE(controller.searching()) << "it has room";
+  ASSERT_TRUE(tell(control::DeviceJoined{1, 400'000}).ok());
+  ASSERT_TRUE(controller.searching());
+  const auto* search = std::get_if<control::SearchPlan>(&orders.back());
+  ASSERT_NE(search, nullptr);
+  ASSERT_TRUE(tell(control::searched(control::SearchPlan(*search))).ok());
+  std::optional<planner::Plan> adopted;
+  for (const control::Order& order : orders) {
+    if (const auto* plan = std::get_if<control::PlanAdopted>(&order)) adopted = plan->plan;
+  }
+  ASSERT_TRUE(adopted);
+  EXPECT_FALSE(planner::same_stages(*adopted, planned.parallel.plan));
+  EXPECT_FALSE(tell(control::DeviceJoined{0, -1}).ok());
+}
+
+// The replica would run out of memory again.
+TEST(Replanner, FormsNoReplicaOfAPlanWithoutMemoryIfNoOtherIsKnown) {
+  const JobConfig planned = job("");
+  control::Controller controller(controller_config(planned, 1000), policy::make_policy(planned.policy),
+                                 replanner_of(planned).value());
+  std::vector<control::Order> orders;
+  const auto tell = [&](decltype(control::Fact::what) what) {
+    orders.clear();
+    EXPECT_TRUE(controller.handle({Time{}, std::move(what)}, orders).ok());
+  };
+  for (int device = 0; device < 2; ++device) tell(control::DeviceJoined{device});
+  tell(control::ReplicaJoined{ReplicaId(0), "w0+w1", planned.parallel.plan.replicas[0].samples, 0});
+  tell(control::ReplicaLeft{ReplicaId(0), "w1 has no memory"});
+  tell(control::DeviceOutOfMemory{1});
+  tell(control::PlanSearched{});
+  const auto any = [&]<class Order>(Order*) {
+    return std::any_of(orders.begin(), orders.end(),
+                       [](const auto& order) { return std::holds_alternative<Order>(order); });
+  };
+  EXPECT_FALSE(any(static_cast<control::PlanAdopted*>(nullptr)));
+  EXPECT_TRUE(any(static_cast<control::NoPlan*>(nullptr)));
+}
+
 // All that a Controller with a planner was told and ordered, in a run whose second device leaves.
 using Recorded = std::variant<control::Fact, std::pair<Time, control::Order>>;
 

@@ -82,6 +82,10 @@ wire::WorkerAttached Computation::attached() const {
   attached.set_card(card.uuid);
   attached.set_cards(card.of);
   if (first_state_) attached.set_first_state(*first_state_);
+  if (const auto memory = engine_->card_memory()) {
+    attached.mutable_card_memory()->set_card(memory->card);
+    attached.mutable_card_memory()->set_free_bytes(memory->free_bytes);
+  }
   // Constants of a file of weights are the same for all workers, whatever their models begin with.
   if (job_.initial_weights.empty()) attached.mutable_constants()->Add(constants_.begin(), constants_.end());
   return attached;

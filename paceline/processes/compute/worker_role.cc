@@ -63,7 +63,7 @@ class Worker {
 
  private:
   absl::StatusOr<wire::WorkerOrder> expect(wire::WorkerOrder::WhatCase what);
-  // Says that this device has no memory for its stage. Another role comes next, or a disconnect.
+  // Says that this device has no memory for its stage, or for the whole model. Another role comes next, or a disconnect.
   absl::Status wait_for_smaller_stage(const absl::Status& why);
   absl::Status carry_out(const wire::WorkerOrder& order);
   absl::Status take_role(const wire::Role& role);

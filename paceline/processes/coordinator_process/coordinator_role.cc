@@ -293,26 +293,32 @@ absl::StatusOr<Job> read(const CoordinatorRoleOptions& options, const store::Run
              options.hosts_start};
 }
 
-// A run that goes back uses the plan that it had last.
+// Makes a plan if `toml` has none.
+absl::Status take_job(Job& job, const std::string& toml) {
+  PACELINE_ASSIGN_OR_RETURN(const runs::PlannedJob planned, runs::plan_job(toml, config::RunTime::kWall));
+  if (!planned.line.empty()) job.note(planned.line);
+  job.toml = planned.job_toml;
+  PACELINE_ASSIGN_OR_RETURN(job.config, config::parse_job(job.toml, job.paths.job()));
+  return absl::OkStatus();
+}
+
+// A run that goes back uses the plan that it had last, if the devices have room for it.
 absl::Status take_last_plan(Job& job) {
   PACELINE_ASSIGN_OR_RETURN(const auto sets, runs::last_plan(job.config, job.paths));
   if (sets.empty()) return absl::OkStatus();
-  PACELINE_ASSIGN_OR_RETURN(job.toml, config::resolve_job(job.toml, job.paths.job(), sets));
-  PACELINE_ASSIGN_OR_RETURN(job.config, config::parse_job(job.toml, job.paths.job()));
-  return absl::OkStatus();
+  PACELINE_ASSIGN_OR_RETURN(const std::string toml, config::resolve_job(job.toml, job.paths.job(), sets));
+  return take_job(job, toml);
 }
 
 // A plan of the planner's is made anew for the devices that are left.
 absl::Status carry_out(Job& job, const coordinator::LeaveOut& order) {
   std::vector<std::string> sets{fmt::format("cluster.without=[{}]", fmt::join(order.hosts, ","))};
   if (job.config.parallel.by_planner()) sets.emplace_back("pipeline=[]");
-  PACELINE_ASSIGN_OR_RETURN(const std::string left,
-                            config::resolve_job(job.whole_toml, job.paths.job(), sets));
-  PACELINE_ASSIGN_OR_RETURN(const runs::PlannedJob planned, runs::plan_job(left, config::RunTime::kWall));
-  if (!planned.line.empty()) job.note(planned.line);
-  job.toml = planned.job_toml;
-  PACELINE_ASSIGN_OR_RETURN(job.config, config::parse_job(job.toml, job.paths.job()));
-  return absl::OkStatus();
+  PACELINE_ASSIGN_OR_RETURN(std::string left, config::resolve_job(job.whole_toml, job.paths.job(), sets));
+  PACELINE_ASSIGN_OR_RETURN(const config::JobConfig planned, config::parse_job(left, job.paths.job()));
+  PACELINE_ASSIGN_OR_RETURN(const auto memory, runs::lowered_memory_settings(planned, job.paths));
+  PACELINE_ASSIGN_OR_RETURN(left, config::resolve_job(left, job.paths.job(), memory));
+  return take_job(job, left);
 }
 
 absl::StatusOr<coordinator::AttemptEnded> carry_out(Job& job, const store::RunMark& mark, runs::GoOn go_on,

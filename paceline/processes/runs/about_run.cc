@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 
 #include "paceline/base/counted.h"
-#include "paceline/formats/config/card_memory.h"
+#include "paceline/formats/config/lowered_memory.h"
 
 namespace paceline::runs {
 
@@ -119,7 +119,7 @@ report::Json about_run(const config::JobConfig& job, const std::optional<RunOrig
   add("model", model_of(job));
   add("data", data_of(job));
   add("devices", devices_of(job));
-  add("memory", config::card_memory_words(job));
+  add("memory", config::memory_words(job));
   add("optimizer", optimizer_of(job));
   add("learning rate", fmt::format("{}", job.learning_rate));
   add("schedule", schedule_of(job));

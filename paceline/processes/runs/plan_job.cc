@@ -8,8 +8,9 @@
 
 #include "paceline/base/status_macros.h"
 #include "paceline/decisions/planner/planner.h"
-#include "paceline/formats/config/card_memory.h"
+#include "paceline/formats/config/lowered_memory.h"
 #include "paceline/formats/config/old_keys.h"
+#include "paceline/processes/runs/lowered_memory.h"
 #include "paceline/processes/runs/run_info.h"
 #include "paceline/records/store/journal_reader.h"
 
@@ -66,6 +67,30 @@ absl::StatusOr<std::optional<planner::Plan>> last_adopted(store::JournalReader& 
   return of_devices(*std::move(last), then, job);
 }
 
+bool any_lowered(const std::vector<double>& memory) {
+  return std::any_of(memory.begin(), memory.end(), [](double mb) { return mb > 0; });
+}
+
+// Nothing if the job's plan never changes, or if there is no journal: after the user moved a damaged one away, the plan
+// is made again.
+absl::StatusOr<std::optional<store::JournalReader>> journal_of(const config::JobConfig& job,
+                                                               const store::RunPaths& run) {
+  if (job.parallel.mode != config::Parallel::kJoint || job.parallel.model.layers.empty()) return std::nullopt;
+  auto journal = store::JournalReader::open(run.journal());
+  if (absl::IsNotFound(journal.status())) return std::nullopt;
+  PACELINE_RETURN_IF_ERROR(journal.status());
+  return std::optional<store::JournalReader>(*std::move(journal));
+}
+
+// Whether the devices have room for the plan if they have no more memory than this.
+bool has_room(config::JobConfig job, const std::vector<double>& memory, const planner::Plan& plan) {
+  config::lower_memory(job.devices, memory);
+  planner::Problem problem = config::planning_problem(job, job.parallel.model, config::RunTime::kWall);
+  problem.batch = 0;
+  for (const planner::PlannedReplica& replica : plan.replicas) problem.batch += replica.samples;
+  return planner::CostModel(problem).check(plan).ok();
+}
+
 absl::StatusOr<planner::Planned> make_plan(const config::JobConfig& job, planner::Problem problem) {
   // Budgets are for the long run: the first batch of a plan that changes knows none.
   if (job.parallel.mode == config::Parallel::kJoint) problem.budgets.clear();
@@ -82,16 +107,29 @@ absl::StatusOr<planner::Planned> make_plan(const config::JobConfig& job, planner
 
 }  // namespace
 
+absl::StatusOr<std::vector<std::string>> lowered_memory_settings(const config::JobConfig& job,
+                                                                 const store::RunPaths& run) {
+  PACELINE_ASSIGN_OR_RETURN(auto journal, journal_of(job, run));
+  if (!journal) return std::vector<std::string>{};
+  PACELINE_ASSIGN_OR_RETURN(const std::vector<double> memory, lowered_memory(job, *journal));
+  if (!any_lowered(memory)) return std::vector<std::string>{};
+  return std::vector<std::string>{config::lowered_memory_setting(memory)};
+}
+
 absl::StatusOr<std::vector<std::string>> last_plan(const config::JobConfig& job, const store::RunPaths& run) {
-  if (job.parallel.mode != config::Parallel::kJoint || job.parallel.model.layers.empty())
-    return std::vector<std::string>{};
-  auto journal = store::JournalReader::open(run.journal());
-  // If the user moved a damaged journal away, the plan is made again.
-  if (absl::IsNotFound(journal.status())) return std::vector<std::string>{};
-  PACELINE_RETURN_IF_ERROR(journal.status());
+  PACELINE_ASSIGN_OR_RETURN(auto journal, journal_of(job, run));
+  if (!journal) return std::vector<std::string>{};
+  std::vector<std::string> settings;
+  PACELINE_ASSIGN_OR_RETURN(const std::vector<double> memory, lowered_memory(job, *journal));
+  if (any_lowered(memory)) settings.push_back(config::lowered_memory_setting(memory));
   PACELINE_ASSIGN_OR_RETURN(const auto last, last_adopted(*journal, job));
-  if (!last) return std::vector<std::string>{};
-  std::vector<std::string> settings = config::plan_settings(job, job.parallel.model, *last);
+  if (!last) return settings;
+  if (any_lowered(memory) && !has_room(job, memory, *last)) {
+    settings.emplace_back("pipeline=[]");
+  } else {
+    for (std::string& one : config::plan_settings(job, job.parallel.model, *last))
+      settings.push_back(std::move(one));
+  }
   if (!job.budget) return settings;
   double queue = job.budget->queue;
   PACELINE_RETURN_IF_ERROR(journal->batches([&](const control::BatchDone& batch) {
@@ -110,7 +148,7 @@ absl::StatusOr<PlannedJob> plan_job(const std::string& job_toml, config::RunTime
       config::check_units(job.parallel, job.model.name, static_cast<std::int64_t>(model.layers.size())));
   const planner::Problem problem = config::planning_problem(job, model, time);
   const auto planned = make_plan(job, problem);
-  const std::string memory = config::card_memory_words(job);
+  const std::string memory = config::memory_words(job);
   if (!planned.ok()) {
     return absl::Status(planned.status().code(), fmt::format("parallel: no plan is possible: {}{}",
                                                              std::string(planned.status().message()),

@@ -26,8 +26,13 @@ using MeasureModel = std::function<absl::StatusOr<planner::ModelProfile>(const c
 absl::StatusOr<PlannedJob> plan_job(const std::string& job_toml, config::RunTime time,
                                     const MeasureModel& measure = nullptr);
 
-// The settings with which a run continues its last plan: keys of resolve_job. None if the job's plan never
-// changes, or if it never trained. Errors: those of the journal.
+// The settings with which a run continues its last plan, with the memory that its devices turned out to have: keys of
+// resolve_job. If that has no room for the last plan, they say that the job is to be planned. None if the job's plan
+// never changes, or if it never trained. Errors: those of the journal.
 absl::StatusOr<std::vector<std::string>> last_plan(const config::JobConfig& job, const store::RunPaths& run);
+
+// The part of them about memory, for a job whose plan is to be made anew.
+absl::StatusOr<std::vector<std::string>> lowered_memory_settings(const config::JobConfig& job,
+                                                                 const store::RunPaths& run);
 
 }  // namespace paceline::runs

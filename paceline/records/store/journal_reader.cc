@@ -79,6 +79,14 @@ absl::StatusOr<bool> JournalReader::tells_of_planning(std::int64_t attempt) cons
   return rows.next();
 }
 
+absl::StatusOr<bool> JournalReader::tells_of_short_memory(std::int64_t attempt) const {
+  PACELINE_ASSIGN_OR_RETURN(
+      Statement rows,
+      database_.prepare("SELECT 1 FROM facts WHERE attempt = ? AND kind = 'device_out_of_memory' LIMIT 1"));
+  PACELINE_RETURN_IF_ERROR(rows.start(attempt));
+  return rows.next();
+}
+
 absl::Status JournalReader::replay(control::RunListener& listener, std::int64_t attempt) {
   return read(kAll, attempt, listener);
 }
@@ -199,6 +207,10 @@ absl::Status JournalReader::batches(const std::function<void(const control::Batc
   Picker picker;
   picker.batch = see;
   return read(kBatches, attempt, picker);
+}
+
+absl::Status JournalReader::planning(control::RunListener& listener, std::int64_t attempt) {
+  return read(kFacts | kPlans, attempt, listener);
 }
 
 absl::Status JournalReader::read(unsigned tables, std::int64_t attempt, control::RunListener& listener) {

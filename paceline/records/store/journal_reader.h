@@ -41,6 +41,8 @@ class JournalReader {
   absl::StatusOr<std::vector<Attempt>> attempts() const;
   // True if the attempt's facts have the data that a planner needs.
   absl::StatusOr<bool> tells_of_planning(std::int64_t attempt) const;
+  // True if a device ran out of memory in the attempt.
+  absl::StatusOr<bool> tells_of_short_memory(std::int64_t attempt) const;
   // The facts about the whole run, by key.
   absl::StatusOr<std::map<std::string, std::string>> run() const;
 
@@ -70,6 +72,8 @@ class JournalReader {
                            std::int64_t attempt = kAllAttempts);
   absl::Status plans(const std::function<void(const control::PlanAdopted&)>& see,
                      std::int64_t attempt = kAllAttempts);
+  // Tells `listener` the facts and the plans of an attempt, in order.
+  absl::Status planning(control::RunListener& listener, std::int64_t attempt);
   absl::Status batches(const std::function<void(const control::BatchDone&)>& see,
                        std::int64_t attempt = kAllAttempts);
 

@@ -103,7 +103,12 @@ absl::Status add_device(const json& document, CameOrWent& fact) {
   return absl::OkStatus();
 }
 
-absl::Status add(const json& document, control::DeviceJoined& fact) { return add_device(document, fact); }
+absl::Status add(const json& document, control::DeviceJoined& fact) {
+  PACELINE_RETURN_IF_ERROR(add_device(document, fact));
+  if (!document.contains("memory_bytes")) return absl::OkStatus();
+  PACELINE_ASSIGN_OR_RETURN(fact.memory_bytes, whole_number_of(document, "memory_bytes"));
+  return absl::OkStatus();
+}
 absl::Status add(const json& document, control::DeviceLeft& fact) { return add_device(document, fact); }
 absl::Status add(const json& document, control::DeviceOutOfMemory& fact) {
   return add_device(document, fact);
@@ -176,7 +181,9 @@ std::optional<std::string> planning_of(const control::Fact& fact) {
                           return all.empty() ? std::nullopt : std::optional(all.dump());
                         },
                         [](const control::DeviceJoined& one) -> std::optional<std::string> {
-                          return json{{"device", one.device}}.dump();
+                          json all{{"device", one.device}};
+                          if (one.memory_bytes != 0) all["memory_bytes"] = one.memory_bytes;
+                          return all.dump();
                         },
                         [](const control::DeviceLeft& one) -> std::optional<std::string> {
                           return json{{"device", one.device}}.dump();

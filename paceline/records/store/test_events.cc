@@ -44,7 +44,9 @@ std::string what(const control::ReplicaReady& f) {
   line += fmt::format(" loading {} pulling {}", f.loading.count(), f.pulling.count());
   return line;
 }
-std::string what(const control::DeviceJoined& f) { return fmt::format("device joined {}", f.device); }
+std::string what(const control::DeviceJoined& f) {
+  return fmt::format("device joined {} with {}", f.device, f.memory_bytes);
+}
 std::string what(const control::LinkMeasured& f) {
   return fmt::format("{} bytes from host {} to {} in {} ns, {}", f.bytes, f.from, f.to, f.took.count(),
                      f.shared);
@@ -157,6 +159,7 @@ std::vector<Event> every_kind_of_event() {
                                .weight = 2,
                                .data_end = 7}},
       Fact{at(3), DeviceJoined{kMost32}},
+      Fact{at(3), DeviceJoined{0, kMost}},
       Fact{at(3), DeviceLeft{0}},
       Fact{at(3), DeviceOutOfMemory{kMost32}},
       Fact{at(3), LinkMeasured{HostPlace(1), HostPlace(0), kMost, Duration(kMost), true}},

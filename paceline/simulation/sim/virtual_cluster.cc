@@ -122,6 +122,7 @@ bool VirtualCluster::outdated(const Event& event) const {
     case Kind::kReady:
     case Kind::kFail:
     case Kind::kRepair:
+    case Kind::kFormed:
       return finished_ || event.holder != places_[static_cast<std::size_t>(event.place)].holder;
     case Kind::kComplete:
       return false;
@@ -154,6 +155,7 @@ absl::Status VirtualCluster::handle(const Event& event) {
       fail(event.place);
       return absl::OkStatus();
     case Kind::kRepair:
+    case Kind::kFormed:
       join(event.place);
       return absl::OkStatus();
     case Kind::kLost:
@@ -230,13 +232,14 @@ void VirtualCluster::follow_plans() {
   if (const auto adopted = std::exchange(adopted_, std::nullopt)) change_plan(*adopted);
 }
 
-// All replicas leave, and others join, like in a live run. A replica that was released this very moment gives
-// its samples back.
+// All replicas leave, and others join when their devices have taken their roles, like in a live run. A replica that was
+// released this very moment gives its samples back.
 void VirtualCluster::change_plan(const control::PlanAdopted& adopted) {
   if (finished_ || planner::same_stages(adopted.plan, *plan_)) return;
   const std::string why = "re-planned: " + adopted.why;
   for (std::size_t i = 0; i < places_.size(); ++i) {
     if (places_[i].replica) go(static_cast<std::int32_t>(i), Duration::zero(), why);
+    ++places_[i].holder;  // the replica may not have joined yet
   }
   plan_ = adopted.plan;
   first_of_plan_ = static_cast<std::int32_t>(places_.size());
@@ -246,7 +249,7 @@ void VirtualCluster::change_plan(const control::PlanAdopted& adopted) {
     slowdowns_.emplace_back();
   }
   for (auto i = static_cast<std::size_t>(first_of_plan_); i < places_.size(); ++i)
-    join(static_cast<std::int32_t>(i));
+    at(now_ + options_.replanning.migration, Kind::kFormed, static_cast<std::int32_t>(i));
   options_.replanning.re_planned(adopted.line);
 }
 

@@ -32,6 +32,7 @@ struct Replanning {
   // number of the job's devices. All are present, also those that the plan does not use
   std::int32_t devices = 0;
   std::function<std::vector<PlaceModel>(const planner::Plan&)> places{};
+  Duration migration{0};  // time until the replicas of another plan have joined
   std::function<void(const std::string&)> re_planned{};  // a line for a person
 };
 
@@ -88,7 +89,7 @@ class VirtualCluster {
     std::uint64_t failures = 0;
     std::vector<Duration> computed{};  // one for each stage, in the iteration under way
   };
-  enum class Kind { kPull, kDone, kReady, kComplete, kTold, kChange, kFail, kRepair, kLost, kWake };
+  enum class Kind { kPull, kDone, kReady, kComplete, kTold, kChange, kFail, kRepair, kFormed, kLost, kWake };
   // Whether such an event, still to come, means that the run goes on: failures and timers do not count.
   static bool counts(Kind kind) { return kind != Kind::kFail && kind != Kind::kWake; }
   struct Event {

@@ -130,7 +130,9 @@ absl::Status train_virtually(const std::string& folder, bool resume, launch::Sho
   config.data_order = work->data_order();
   recorder->start(config, job_toml);
   std::unique_ptr<control::Replanner> replanner;
+  Duration migration{0};
   if (auto planning = config::replanner_options(job, config::RunTime::kVirtual)) {
+    migration = from_seconds(planning->migration_ms / 1000);
     PACELINE_ASSIGN_OR_RETURN(replanner, control::Replanner::create(*std::move(planning)));
   }
 
@@ -148,6 +150,7 @@ absl::Status train_virtually(const std::string& folder, bool resume, launch::Sho
                               planned.parallel.plan = plan;
                               return sim::cluster_of(planned, work->model_bytes(), work->units()).places;
                             },
+                        .migration = migration,
                         .re_planned = [&](const std::string& line) { display.note(line); }};
   sim::VirtualCluster virtual_cluster(sim::cluster_of(job, work->model_bytes(), work->units()), config,
                                       policy::make_policy(job.policy), std::move(options));

@@ -18,6 +18,7 @@
 #include "paceline/base/rng.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/base/text_hash.h"
+#include "paceline/formats/config/card_memory.h"
 #include "paceline/formats/config/job_config.h"
 #include "paceline/processes/launch/own_address.h"
 #include "paceline/processes/launch/print.h"
@@ -108,7 +109,7 @@ void add_unless_fits(const ExaminedJob& of, const absl::Status& fits, std::vecto
 // The job's program is started for that, as a run would do.
 std::string data_of_program(const ExaminedJob& of, std::vector<Finding>& findings) {
   const config::JobConfig& job = of.job;
-  const auto model = probe_program(job, "");
+  const auto model = probe_program(job, "", AskMemory::kYes);
   if (!model.ok()) {
     findings.push_back({"program", Health::kFail, std::string(model.status().message()),
                         "start it by hand on this host, as the job does, and install what it does not find"});
@@ -126,6 +127,8 @@ std::string data_of_program(const ExaminedJob& of, std::vector<Finding>& finding
     if (auto shared = doctor::shared_cards(of.workers(), model->cards, has_mps()))
       findings.push_back(*std::move(shared));
   }
+  const std::string memory = config::free_memory_words(job, of.host, model->free_memory);
+  if (!memory.empty()) findings.push_back({"memory", Health::kOk, memory, ""});
   add_unless_fits(of, with_program(job, of.toml, *model, of.asked).status(), findings);
   return fmt::format("{} samples, {} tensors of {} numbers{}", model->samples, model->layout.tensors().size(),
                      model->layout.size(),

@@ -92,8 +92,10 @@ absl::StatusOr<std::optional<PassTimes>> passes_of(const config::JobConfig& job,
 
 }  // namespace
 
-absl::StatusOr<program::Model> probe_program(const config::JobConfig& job, const std::string& said) {
+absl::StatusOr<program::Model> probe_program(const config::JobConfig& job, const std::string& said,
+                                             AskMemory memory) {
   program::StartOptions options = probe_options(job);
+  options.start.card_memory = memory == AskMemory::kYes;
   if (auto known = program::model_said_before(said, options.start)) return *std::move(known);
   return ask_probe(std::move(options));
 }

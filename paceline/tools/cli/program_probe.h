@@ -17,7 +17,9 @@ namespace paceline::cli {
 // The program's answer about itself. It is started once for that, unless it has answered before
 // (program/said_before.h). If it fails, its output is shown. Requires: the job has a program. Errors: why it
 // does not start, in one line.
-absl::StatusOr<program::Model> probe_program(const config::JobConfig& job, const std::string& said);
+enum class AskMemory { kNo, kYes };  // kYes: the free memory of cards, also if no plan needs it
+absl::StatusOr<program::Model> probe_program(const config::JobConfig& job, const std::string& said,
+                                             AskMemory memory = AskMemory::kNo);
 
 // The program's model, with measurements of it (program/measured_model.h) by micro-batches of up to `micro_batch`
 // samples. Errors: those of probe_program(); InvalidArgument if the model cannot be cut, or if the program measures

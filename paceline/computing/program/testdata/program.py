@@ -125,6 +125,9 @@ def misbehave(message):
     if how == "no-number":
         send(type="stepped", loss=None)
         return
+    if how == "short":
+        send(type="out_of_memory", text="no room", where="train.py:3")
+        return
     if how == "nan":
         write(message["gradients"], [[float("nan")] * 3, [0.0], [0.0] * 20])
         send(type="stepped", loss=2.5)
