@@ -23,7 +23,7 @@ class Simulation {
         network_(world_),
         scenario_(scenario_of(world_)),
         disks_(scenario_.own_disks, static_cast<int>(scenario_.job.hosts)),
-        watch_(world_),
+        watch_(world_, scenario_.job.optimizer.momentum),
         cluster_{world_, network_, scenario_, disks_, watch_, broken, {}, {}, 0, {}, {}, {}},
         clocks_(static_cast<std::size_t>(hosts())) {
     for (int rank = 0; rank < scenario_.job.servers; ++rank)

@@ -36,7 +36,7 @@ ServerProcess::ServerProcess(Cluster& cluster, int rank, Home home)
     : Process(cluster.world, fmt::format("server{}", rank), home),
       cluster_(cluster),
       rank_(rank),
-      shards_(cluster, *this, rank, [this](const absl::Status& outcome) {
+      shards_(cluster, *this, [this](const absl::Status& outcome) {
         settle(server_->prepared(outcome));
         work();
       }) {}

@@ -1,4 +1,4 @@
-// A server's process in the made-up cluster: the real Server over made-up shards.
+// A server's process in the made-up cluster: the real Server over real shards (cluster_shards.h).
 #pragma once
 
 #include <deque>
@@ -11,9 +11,9 @@
 #include "paceline/processes/server/commit_log.h"
 #include "paceline/processes/server/outbox.h"
 #include "paceline/processes/server/server.h"
+#include "paceline/simulation/cluster_sim/cluster_shards.h"
 #include "paceline/simulation/cluster_sim/coordinator_process.h"
 #include "paceline/simulation/cluster_sim/disks.h"
-#include "paceline/simulation/cluster_sim/made_up_shards.h"
 
 namespace paceline::cluster_sim {
 
@@ -52,8 +52,8 @@ class ServerProcess final : public Process, public server::Outbox {
   std::optional<Version> published(const std::string& attempt) const;
   // True if it serves that attempt and does not stand still.
   bool serves(const std::string& attempt) const { return published(attempt).has_value() && !still(); }
-  MadeUpShards& shards() { return shards_; }
-  const MadeUpShards& shards() const { return shards_; }
+  ClusterShards& shards() { return shards_; }
+  const ClusterShards& shards() const { return shards_; }
 
  private:
   void begin() override;
@@ -72,7 +72,7 @@ class ServerProcess final : public Process, public server::Outbox {
   const int rank_;
   std::shared_ptr<Stream<ServerKind>> stream_;
   server::CommitLog log_;
-  MadeUpShards shards_;
+  ClusterShards shards_;
   std::optional<server::Server> server_;  // the session's
   std::deque<wire::ServerOrder> inbox_;
   bool failed_ = false;  // whether only a disconnect is heeded in this session

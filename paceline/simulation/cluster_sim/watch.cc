@@ -1,16 +1,6 @@
 #include "paceline/simulation/cluster_sim/watch.h"
 
-#include "paceline/base/rng.h"
-
 namespace paceline::cluster_sim {
-
-Content after_commit(Content before, const wire::Apply& commit) {
-  Content content = mix_seed({before, static_cast<std::uint64_t>(commit.version())});
-  for (const wire::Apply::Member& member : commit.members())
-    content = mix_seed(
-        {content, static_cast<std::uint64_t>(member.replica()), static_cast<std::uint64_t>(member.clock())});
-  return content;
-}
 
 void Watch::leads(int host, bool alone) {
   leaders_.insert(host);
@@ -22,7 +12,7 @@ void Watch::goes_on_from(const std::string& attempt, const std::string& before,
   // Servers may publish versions of the attempt before until commits take their place.
   if (const auto line = lines_.find(before); line != lines_.end()) lines_[attempt] = line->second;
   if (checkpoint == nullptr) {
-    lines_[attempt][Version(0)] = kFirstContent;
+    lines_[attempt][Version(0)] = {};
     return;
   }
   is_whole(attempt, *checkpoint);
@@ -37,15 +27,16 @@ void Watch::commits(const std::string& attempt, const wire::Apply& commit) {
   const auto before = line.find(Version(commit.version() - 1));
   if (before == line.end())
     return world_.broken(fmt::format("version {} is ordered, and not the one before", version));
-  const Content content = after_commit(before->second, commit);
+  const Content content = after_commit(before->second, attempt, commit, momentum_);
   line.erase(line.lower_bound(version), line.end());
   line[version] = content;
 }
 
-void Watch::is_there(const std::string& attempt, const std::string& where, Version version, Content content) {
+void Watch::is_there(const std::string& attempt, const std::string& where, Version version,
+                     std::int64_t offset, std::span<const float> weights) {
   const std::map<Version, Content>& line = lines_[attempt];
   const auto expected = line.find(version);
-  if (expected == line.end() || expected->second != content)
+  if (expected == line.end() || !has_weights(expected->second, offset, weights))
     world_.broken(fmt::format("{} has something else as version {} than what was committed", where, version));
 }
 
@@ -58,8 +49,15 @@ void Watch::is_whole(const std::string& attempt, const SavedCheckpoint& checkpoi
   if (static_cast<int>(checkpoint.shards.size()) != checkpoint.parts)
     world_.broken(fmt::format("the checkpoint of version {} counts with {} of {} shards", version,
                               checkpoint.shards.size(), checkpoint.parts));
-  for (const auto& [shard, file] : checkpoint.shards)
-    is_there(attempt, fmt::format("shard {} of the checkpoint", shard), version, file.content);
+  for (const auto& [shard, file] : checkpoint.shards) {
+    const PartNumbers& part = *file.numbers;
+    is_there(attempt, fmt::format("shard {} of the checkpoint", shard), version, part.offset, part.weights);
+    const auto expected = lines_[attempt].find(version);
+    if (expected != lines_[attempt].end() &&
+        !has_velocity(expected->second, part.offset, part.state.streams.front()))
+      world_.broken(fmt::format("shard {} of the checkpoint of version {} has the state of another version",
+                                shard, version));
+  }
 }
 
 void Watch::trains_from(Version version, bool twice) {

@@ -1,7 +1,7 @@
 // Checks a whole run, over all its attempts, against what the project promises. Does not depend on how the
 // promises are kept.
 //
-// - What was committed is there: the content of a shard at a version is the result of the commits up to it,
+// - What was committed is there: the numbers of a shard at a version are the result of the commits up to it,
 //   in order, each once; wherever it is (published, kept, in a checkpoint).
 // - Nothing that anybody saw is lost, if each shard has two copies and no two of its holders died at once.
 // - A checkpoint that counts is whole, and the journal has what led to it, even after the power was lost.
@@ -14,6 +14,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 
 #include "paceline/formats/wire/paceline.pb.h"
@@ -22,13 +23,10 @@
 
 namespace paceline::cluster_sim {
 
-inline constexpr Content kFirstContent = 1;
-// The content of the version that a commit makes from the content before.
-Content after_commit(Content before, const wire::Apply& commit);
-
 class Watch {
  public:
-  explicit Watch(World& world) : world_(world) {}
+  // `momentum`: the job's.
+  Watch(World& world, double momentum) : world_(world), momentum_(momentum) {}
 
   // `alone`: no other host may lead at the same time.
   void leads(int host, bool alone);
@@ -42,9 +40,10 @@ class Watch {
   void seen(Version version) {
     if (version > seen_) seen_ = version;
   }
-  // The content of a server's part of that version, in that attempt. An order of an earlier attempt may reach
-  // a host late, after it was given up.
-  void is_there(const std::string& attempt, const std::string& where, Version version, Content content);
+  // A server's part of that version, in that attempt, from `offset` of the model on. An order of an earlier attempt may
+  // reach a host late, after it was given up.
+  void is_there(const std::string& attempt, const std::string& where, Version version, std::int64_t offset,
+                std::span<const float> weights);
   void counts(const std::string& attempt, const SavedCheckpoint& checkpoint);
   // The current fault may lose versions that were seen, until the run trains again.
   void may_lose() { may_lose_ = true; }
@@ -58,6 +57,7 @@ class Watch {
   void is_whole(const std::string& attempt, const SavedCheckpoint& checkpoint);
 
   World& world_;
+  const double momentum_;
   std::map<std::string, std::map<Version, Content>> lines_;  // keyed by attempt
   std::set<int> leaders_;
   Version seen_;

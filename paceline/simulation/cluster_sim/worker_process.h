@@ -20,6 +20,7 @@ class WorkerProcess final : public Process {
  private:
   void begin() override;
   void gone() override;
+  void make_memory();
   void connect();
   void lost();
   void beat();
