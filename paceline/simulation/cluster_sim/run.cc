@@ -165,6 +165,14 @@ class Simulation {
   void note_killed() { killed_at_start_ = killed_at_start_ || !ever_trained(); }
 
   void kill(Process& process) {
+    ServerProcess* const server = server_of(process);
+    if (server != nullptr && coordinator().job().copies == 1 && world_.chance(0.4)) {
+      server->die_in_update(static_cast<int>(world_.rng().below(10)), [this, server] {
+        lose_if_server(*server);
+        note_killed();
+      });
+      return;
+    }
     if (process.alive()) lose_if_server(process);
     note_killed();
     process.kill();
@@ -252,9 +260,15 @@ class Simulation {
     });
   }
 
-  void lose_if_server(const Process& process) {
+  // Null if the process is no server.
+  ServerProcess* server_of(const Process& process) const {
     const auto& all = cluster_.servers;
-    if (std::find(all.begin(), all.end(), &process) != all.end()) lose_server();
+    const auto found = std::find(all.begin(), all.end(), &process);
+    return found == all.end() ? nullptr : *found;
+  }
+
+  void lose_if_server(const Process& process) {
+    if (server_of(process) != nullptr) lose_server();
   }
 
   // The next server may hold the only other copy.

@@ -118,6 +118,16 @@ bool ServerProcess::send(wire::ServerMessage message) {
 }
 
 void ServerProcess::work() {
+  try {
+    take_orders();
+  } catch (const KilledInUpdate&) {
+    world_.trace("{} is in the middle of an update", name());
+    last_();
+    kill();
+  }
+}
+
+void ServerProcess::take_orders() {
   while (server_ && !server_->busy() && !inbox_.empty()) {
     wire::ServerOrder order = std::move(inbox_.front());
     inbox_.pop_front();

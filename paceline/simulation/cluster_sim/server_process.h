@@ -53,6 +53,11 @@ class ServerProcess final : public Process, public server::Outbox {
   // True if it serves that attempt and does not stand still.
   bool serves(const std::string& attempt) const { return published(attempt).has_value() && !still(); }
   ClusterShards& shards() { return shards_; }
+  // Lets this process die in the middle of an update, and calls `last` then.
+  void die_in_update(int pieces, std::function<void()> last) {
+    shards_.die_in_update(pieces);
+    last_ = std::move(last);
+  }
   const ClusterShards& shards() const { return shards_; }
 
  private:
@@ -65,6 +70,7 @@ class ServerProcess final : public Process, public server::Outbox {
   void lost();
   void beat();
   void work();
+  void take_orders();
   void settle(const absl::Status& status);
   void disconnect(const wire::Disconnect& order);
 
@@ -75,6 +81,7 @@ class ServerProcess final : public Process, public server::Outbox {
   ClusterShards shards_;
   std::optional<server::Server> server_;  // the session's
   std::deque<wire::ServerOrder> inbox_;
+  std::function<void()> last_;
   bool failed_ = false;  // whether only a disconnect is heeded in this session
 };
 
