@@ -161,7 +161,10 @@ absl::Status ClusterShards::add_shard(int index, const wire::ServerStart& order,
   const auto make_board = [&]() -> absl::StatusOr<memory::WeightWriter> {
     if (left == nullptr) return memory::WeightWriter::create(floats, readers, most_kept);
     PACELINE_ASSIGN_OR_RETURN(ipc::SharedMemory memory, memory_of(left->board));
-    return memory::WeightWriter::adopt(std::move(memory), floats, readers, most_kept);
+    auto board = memory::WeightWriter::adopt(std::move(memory), floats, readers, most_kept);
+    if (cluster_.broken == Break::kPublishHalf && board.ok() && board->take_again().ok())
+      board->publish(board->version().next());
+    return board;
   };
   PACELINE_ASSIGN_OR_RETURN(memory::WeightWriter board, make_board());
   const auto shape = [&] { return ps::KeptShape::of(part, job.optimizer.kind, kThreads, kPiece); };
@@ -169,6 +172,10 @@ absl::Status ClusterShards::add_shard(int index, const wire::ServerStart& order,
   if (left != nullptr) {
     PACELINE_ASSIGN_OR_RETURN(ipc::SharedMemory memory, memory_of(left->state));
     PACELINE_ASSIGN_OR_RETURN(state, ps::KeptState::adopt(std::move(memory), shape(), identity_of(order)));
+    if (cluster_.broken == Break::kForgetState) {
+      PACELINE_ASSIGN_OR_RETURN(state, ps::KeptState::create(shape(), identity_of(order)));
+      state->start(board.version(), 0);
+    }
   } else if (memory_ != nullptr) {
     PACELINE_ASSIGN_OR_RETURN(state, ps::KeptState::create(shape(), identity_of(order)));
     memory_->board = copy_of(board.memory().descriptor());
@@ -246,7 +253,7 @@ absl::Status ClusterShards::start_exchange(const wire::ServerStart& order) {
           return;
         }
       },
-      [this] { prepare_if_all_here(); });
+      [this] { prepare_if_all_here(); }, cluster_.broken == Break::kWaitForNoGradient);
   commits_.emplace(*traffic_, std::move(parts), std::move(kept), place_);
   exchanging_ = order.hosts_size() > 1;
   return absl::OkStatus();
@@ -366,6 +373,9 @@ absl::Status ClusterShards::apply(const wire::Apply& order) {
   ps::Update update = update_of(order);
   for (const auto& member : order.members()) {
     PACELINE_RETURN_IF_ERROR(host_of(member.replica()).status());
+    if (cluster_.broken == Break::kSkipMissing && order.members_size() > 1 &&
+        !gradients_.contains(member.replica()))
+      continue;
     PACELINE_ASSIGN_OR_RETURN(const float* const gradient, gradient_of(member.replica(), member.clock()));
     update.members.push_back({gradient + shards_.front().offset, member.weight(), member.share()});
   }
@@ -404,7 +414,8 @@ bool ClusterShards::all_here(const Commit& commit) const {
 
 void ClusterShards::prepare_if_all_here() {
   // Once the traffic has ended, what is missing never comes: that is an error.
-  if (!preparing_ || (exchanging_ && !all_here(*preparing_))) return;
+  const bool hurries = cluster_.broken == Break::kWaitForNoGradient;
+  if (!preparing_ || (exchanging_ && !hurries && !all_here(*preparing_))) return;
   const Commit commit = *std::exchange(preparing_, std::nullopt);
   std::vector<ps::Shard*> shards;
   for (const Shard& one : shards_) shards.push_back(one.shard.get());
@@ -440,10 +451,14 @@ void ClusterShards::drop(Version version, bool) { own().board().drop(version); }
 absl::Status ClusterShards::write_checkpoint(const wire::WriteCheckpoint& order, Done done) {
   PACELINE_ASSIGN_OR_RETURN(ps::OptimizerState state, own().read_state());
   const std::span<const float> weights = own().kept_weights(Version(order.version()));
+  if (cluster_.broken == Break::kDropKept) own().board().drop(Version(order.version()));
   write(
       order.dir(), place_,
       [this, weights, state = std::move(state), session = session_]() mutable -> absl::StatusOr<PartNumbers> {
         if (session != session_) return absl::CancelledError("the session is over");
+        if (cluster_.broken == Break::kStateLater) {
+          PACELINE_ASSIGN_OR_RETURN(state, own().read_state());
+        }
         return PartNumbers{shards_.front().offset, {weights.begin(), weights.end()}, std::move(state)};
       },
       done);
@@ -456,7 +471,8 @@ void ClusterShards::write_copy(const server::WriteCopy& copy, Done done) {
       copy.dir, copy.shard.value(),
       [this, copy]() -> absl::StatusOr<PartNumbers> {
         const auto found = std::find_if(shards_.begin(), shards_.end(), [&](const Shard& one) {
-          return one.index == copy.shard.value() && one.shard->version() == copy.version;
+          return one.index == copy.shard.value() &&
+                 (one.shard->version() == copy.version || cluster_.broken == Break::kAnyVersion);
         });
         if (found == shards_.end()) return absl::InternalError("it is not here");
         const std::span<const float> weights = found->shard->weights();

@@ -248,7 +248,7 @@ void CoordinatorProcess::keep() {
     return;
   }
   RunFolder& copy = disks_.of(*keeper_);
-  copy.attempts = folder_.attempts;
+  if (break_ != Break::kStaleCopy || !kept_) copy.attempts = folder_.attempts;
   copy.leader = host();
   copy.next_leader = folder_.next_leader = keeper_;
   if (!copy.mark) copy.mark = ++copy.marks;
@@ -365,7 +365,9 @@ bool CoordinatorProcess::dies() {
 template <class K>
 void CoordinatorProcess::send(typename K::Peer to, typename K::Order order, bool last) {
   const auto found = streams<K>().find(to);
-  if (found != streams<K>().end()) found->second->order(std::move(order), last);
+  if (found == streams<K>().end()) return;
+  if (last && break_ == Break::kForgetGoodbye) return found->second->hang_up();
+  found->second->order(std::move(order), last);
 }
 
 void CoordinatorProcess::before_sending(const wire::ServerOrder& order) {
@@ -452,6 +454,8 @@ CoordinatorProcess::Answer CoordinatorProcess::on(const coordinator::Record& rec
   if (const auto complaint = witnesses_->record(record.fact, record.orders)) world_.broken(*complaint);
   for (const control::Order& order : record.orders) {
     if (const auto* commit = std::get_if<control::CommitRecord>(&order)) recorded_ = commit->version;
+    if (const auto* release = std::get_if<control::Release>(&order))
+      watch_.leases(attempt(), release->replica, release->clock, release->lease);
   }
   return std::nullopt;
 }
@@ -487,11 +491,13 @@ CoordinatorProcess::Answer CoordinatorProcess::on(const coordinator::CountCheckp
   if (break_ != Break::kForgetJournalSync) folder_.sync_journal();
   SavedCheckpoint& saved = folder_.checkpoints[open_checkpoint_];
   saved.state = count.state;
+  if (break_ == Break::kForgetLeases) saved.state.ledger.open.clear();
   saved.elapsed = count.elapsed;
   saved.parts = static_cast<int>(job_.servers);
   saved.counts = true;
   world_.trace("the checkpoint of version {} counts", count.state.version);
   watch_.counts(attempt(), saved);
+  if (attempt_->phase() == coordinator::Phase::kSavingCopies) see_saved_copies_();
   keep();
   if (disks_.own() && !kept_) watch_.may_lose();
   if (!kept_) return coordinator::CheckpointCounted{kept};

@@ -31,9 +31,10 @@ class HostTraffic final : public exchange::GradientTraffic {
   using Send = std::function<void(int host, GradientBlock block)>;
 
   // `part_floats`: the size of each host's shard. `kept`: the shards whose gradients come to this host. Blocks that
-  // had to wait for room may arrive in any call; `arrived` hears of that. The world outlives this.
+  // had to wait for room may arrive in any call; `arrived` hears of that. `hurries`: nobody waits for gradients, which
+  // breaks the protocol on purpose. The world outlives this.
   HostTraffic(World& world, int host, std::vector<std::int64_t> part_floats, const std::vector<int>& kept,
-              Send send, std::function<void()> arrived);
+              Send send, std::function<void()> arrived, bool hurries);
 
   void receive(GradientBlock block);
   // Whether all gradients of that name are here.
@@ -78,6 +79,7 @@ class HostTraffic final : public exchange::GradientTraffic {
   const std::vector<std::int64_t> part_floats_;
   const Send send_;
   const std::function<void()> arrived_;
+  const bool hurries_;
   std::vector<std::unique_ptr<exchange::Slices>> sums_, early_;  // indexed by shard; null: not kept here
   std::vector<std::deque<GradientBlock>> deferred_;              // blocks without room yet, indexed by host
   std::set<Name> here_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 
 #include "paceline/simulation/cluster_sim/judge.h"
 #include "paceline/simulation/cluster_sim/launcher.h"
@@ -81,7 +82,11 @@ class Simulation {
         world_, network_, scenario_, disks_, watch_, cluster_.broken, home(host)));
     coordinator->on_leading([this, host] { cluster_.last_leader = host; });
     coordinator->on_keeping([this, host](int keeper) { return keeps(keeper, host); });
-    coordinator->on_training([this, coordinator] { begins_to_train(*coordinator); });
+    coordinator->on_saved_copies([this] { strike(SecondLoss::kSavedCopies, 1500); });
+    coordinator->on_training([this, coordinator] {
+      begins_to_train(*coordinator);
+      strike(SecondLoss::kTrainsAgain, 60);
+    });
     Launcher::Members members;
     const auto take = [&](Process* one, supervisor::MemberKind kind) {
       if (one->host() == host) members.emplace_back(one, kind);
@@ -133,7 +138,7 @@ class Simulation {
     if (run_is_over()) return;
     if (world_.chance(scenario_.hosts_apart ? 0.25 : 0.05))
       return kill_launcher(*launchers_[world_.rng().below(launchers_.size())]);
-    if (scenario_.own_disks && world_.chance(0.2)) return lose_leader_twice();
+    if (scenario_.own_disks && world_.chance(0.35)) return lose_leader_twice();
     Process& process = victim();
     const std::uint64_t what = world_.rng().below(14);
     if (what < 5) {
@@ -143,7 +148,7 @@ class Simulation {
     } else if (what < 9) {
       stand_still(process, world_.between(100, 6000));
     } else if (what < 11) {
-      cut_off(process, world_.between(20, 4000));
+      cut_off(process, world_.chance(0.4) ? world_.between(2000, 9000) : world_.between(20, 4000));
     } else if (what == 11) {
       leap(process.host(), world_.between(50, 8000));
     } else if (!scenario_.full_disks) {
@@ -153,11 +158,28 @@ class Simulation {
     }
   }
 
-  // Kills the coordinator, and soon after its whole host: maybe before another disk has the checkpoint that
-  // the first loss caused.
+  // When the leader's host is lost after a first loss.
+  enum class SecondLoss {
+    kSoon,
+    kSavedCopies,  // soon after the checkpoint that the first loss caused: maybe before another disk has it
+    kTrainsAgain,  // as soon as the run trains again: maybe before the next keeper has a checkpoint
+  };
   void lose_leader_twice() {
-    kill(coordinator());
-    world_.after(world_.between(100, 2000), [this] {
+    const auto when = static_cast<SecondLoss>(world_.rng().below(3));
+    const auto keeper = coordinator().keeper();
+    if (when == SecondLoss::kTrainsAgain && keeper) {
+      kill_launcher(*launchers_[static_cast<std::size_t>(*keeper)]);
+    } else {
+      kill(coordinator());
+    }
+    next_loss_ = when;
+    strike(SecondLoss::kSoon, 2000);
+  }
+  // If the leader's host is to be lost now, it is lost within `most_ms`.
+  void strike(SecondLoss now, double most_ms) {
+    if (next_loss_ != now) return;
+    next_loss_.reset();
+    world_.after(world_.between(now == SecondLoss::kSoon ? 100 : 0, most_ms), [this] {
       if (!run_is_over()) kill_launcher(*launchers_[static_cast<std::size_t>(leader())]);
     });
   }
@@ -391,6 +413,7 @@ class Simulation {
   std::vector<std::unique_ptr<Launcher>> launchers_;  // indexed by host
   int to_start_ = 0;                                  // launchers that somebody will start again
   int servers_lost_ = 0;                              // servers lost since the run began to train last
+  std::optional<SecondLoss> next_loss_;
   bool stop_asked_ = false;
   bool full_ = false;  // whether the disks are full
   int trains_on_ = 0;  // the host whose coordinator began to train last

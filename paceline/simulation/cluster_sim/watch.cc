@@ -21,23 +21,46 @@ void Watch::goes_on_from(const std::string& attempt, const std::string& before,
                               checkpoint->state.version));
 }
 
+void Watch::leases(const std::string& attempt, ReplicaId replica, paceline::Clock clock, const Lease& lease) {
+  Samples& samples = leases_[attempt][{replica.value(), clock.value()}];
+  samples.reset();
+  lease.for_each_run([&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t sample = begin; sample < end; ++sample) samples.set(static_cast<std::size_t>(sample));
+  });
+}
+
 void Watch::commits(const std::string& attempt, const wire::Apply& commit) {
   const Version version(commit.version());
-  std::map<Version, Content>& line = lines_[attempt];
+  std::map<Version, Made>& line = lines_[attempt];
   const auto before = line.find(Version(commit.version() - 1));
   if (before == line.end())
     return world_.broken(fmt::format("version {} is ordered, and not the one before", version));
-  const Content content = after_commit(before->second, attempt, commit, momentum_);
+  Made made{after_commit(before->second.content, attempt, commit, momentum_), before->second.samples};
+  for (const wire::Apply::Member& member : commit.members()) {
+    const Samples& samples = leases_[attempt][{member.replica(), member.clock()}];
+    if (samples.none() || (samples & made.samples).any())
+      world_.broken(fmt::format("version {} has samples that are in it already, or none", version));
+    made.samples |= samples;
+  }
   line.erase(line.lower_bound(version), line.end());
-  line[version] = content;
+  line[version] = made;
 }
 
 void Watch::is_there(const std::string& attempt, const std::string& where, Version version,
                      std::int64_t offset, std::span<const float> weights) {
-  const std::map<Version, Content>& line = lines_[attempt];
+  const std::map<Version, Made>& line = lines_[attempt];
   const auto expected = line.find(version);
-  if (expected == line.end() || !has_weights(expected->second, offset, weights))
+  if (expected == line.end() || !has_weights(expected->second.content, offset, weights))
     world_.broken(fmt::format("{} has something else as version {} than what was committed", where, version));
+}
+
+Watch::Samples Watch::committed(const control::SampleLedger::Saved& ledger) {
+  Samples samples;
+  for (std::int64_t sample = 0; sample < ledger.next; ++sample) samples.set(static_cast<std::size_t>(sample));
+  for (const auto& [begin, end] : ledger.open) {
+    for (std::int64_t sample = begin; sample < end; ++sample) samples.reset(static_cast<std::size_t>(sample));
+  }
+  return samples;
 }
 
 void Watch::counts(const std::string& attempt, const SavedCheckpoint& checkpoint) {
@@ -49,12 +72,15 @@ void Watch::is_whole(const std::string& attempt, const SavedCheckpoint& checkpoi
   if (static_cast<int>(checkpoint.shards.size()) != checkpoint.parts)
     world_.broken(fmt::format("the checkpoint of version {} counts with {} of {} shards", version,
                               checkpoint.shards.size(), checkpoint.parts));
+  const auto expected = lines_[attempt].find(version);
+  if (expected != lines_[attempt].end() && committed(checkpoint.state.ledger) != expected->second.samples)
+    world_.broken(fmt::format("the checkpoint of version {} has {} samples as committed, and {} are", version,
+                              committed(checkpoint.state.ledger).count(), expected->second.samples.count()));
   for (const auto& [shard, file] : checkpoint.shards) {
     const PartNumbers& part = *file.numbers;
     is_there(attempt, fmt::format("shard {} of the checkpoint", shard), version, part.offset, part.weights);
-    const auto expected = lines_[attempt].find(version);
     if (expected != lines_[attempt].end() &&
-        !has_velocity(expected->second, part.offset, part.state.streams.front()))
+        !has_velocity(expected->second.content, part.offset, part.state.streams.front()))
       world_.broken(fmt::format("shard {} of the checkpoint of version {} has the state of another version",
                                 shard, version));
   }

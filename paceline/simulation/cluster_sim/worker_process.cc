@@ -116,7 +116,8 @@ void WorkerProcess::look_for_weights() {
         [this, release, base = *readable, number = ++iteration_, stream = stream_] {
           if (number != iteration_ || stream != stream_ || !replica_) return;
           GradientMemory& memory = *cluster_.memory.at(path_);
-          write_gradient(attempt_, *replica_, release.clock(), memory.floats);
+          if (cluster_.broken != Break::kStaleGradient || world_.chance(0.9))
+            write_gradient(attempt_, *replica_, release.clock(), memory.floats);
           memory.clock = release.clock();
           wire::WorkerMessage message;
           message.mutable_ready()->set_clock(release.clock());
