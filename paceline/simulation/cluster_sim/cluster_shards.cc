@@ -471,8 +471,7 @@ void ClusterShards::write_copy(const server::WriteCopy& copy, Done done) {
       copy.dir, copy.shard.value(),
       [this, copy]() -> absl::StatusOr<PartNumbers> {
         const auto found = std::find_if(shards_.begin(), shards_.end(), [&](const Shard& one) {
-          return one.index == copy.shard.value() &&
-                 (one.shard->version() == copy.version || cluster_.broken == Break::kAnyVersion);
+          return one.index == copy.shard.value() && one.shard->version() == copy.version;
         });
         if (found == shards_.end()) return absl::InternalError("it is not here");
         const std::span<const float> weights = found->shard->weights();

@@ -108,6 +108,7 @@ void CoordinatorProcess::finish(const absl::Status& outcome) {
   // A coordinator that could not take up the run has not ended it: another host may take it up.
   if (begun_ || !taken_up_) folder_.mark.reset();
   if (kept_ && keeps_(*keeper_)) disks_.of(*keeper_).mark.reset();
+  see_finish_();
   end(outcome);
 }
 

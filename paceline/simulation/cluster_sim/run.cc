@@ -14,6 +14,8 @@ namespace {
 
 constexpr std::chrono::seconds kFaultsEnd{15};
 constexpr std::chrono::seconds kLongest{600};
+// How long processes may live on after an undisturbed run.
+constexpr std::chrono::seconds kGoodbye{3};
 
 // Everything of one run, and the people around it, who start launchers again and now and then a worker by
 // hand.
@@ -81,11 +83,12 @@ class Simulation {
     CoordinatorProcess* const coordinator = add(std::make_unique<CoordinatorProcess>(
         world_, network_, scenario_, disks_, watch_, cluster_.broken, home(host)));
     coordinator->on_leading([this, host] { cluster_.last_leader = host; });
+    coordinator->on_finish([this] { ended_at_ = world_.now(); });
     coordinator->on_keeping([this, host](int keeper) { return keeps(keeper, host); });
     coordinator->on_saved_copies([this] { strike(SecondLoss::kSavedCopies, 1500); });
     coordinator->on_training([this, coordinator] {
       begins_to_train(*coordinator);
-      strike(SecondLoss::kTrainsAgain, 60);
+      strike(SecondLoss::kTrainsAgain, 40);
     });
     Launcher::Members members;
     const auto take = [&](Process* one, supervisor::MemberKind kind) {
@@ -138,11 +141,12 @@ class Simulation {
     if (run_is_over()) return;
     if (world_.chance(scenario_.hosts_apart ? 0.25 : 0.05))
       return kill_launcher(*launchers_[world_.rng().below(launchers_.size())]);
-    if (scenario_.own_disks && world_.chance(0.35)) return lose_leader_twice();
+    if (scenario_.own_disks && world_.chance(0.45)) return lose_leader_twice();
     Process& process = victim();
     const std::uint64_t what = world_.rng().below(14);
     if (what < 5) {
       kill(process);
+      if (server_of(process) != nullptr && world_.chance(0.5)) kill_worker_too();
     } else if (what < 7 && coordinator().alive()) {
       coordinator().die_after(static_cast<int>(world_.rng().below(40)), [this] { note_killed(); });
     } else if (what < 9) {
@@ -165,7 +169,8 @@ class Simulation {
     kTrainsAgain,  // as soon as the run trains again: maybe before the next keeper has a checkpoint
   };
   void lose_leader_twice() {
-    const auto when = static_cast<SecondLoss>(world_.rng().below(3));
+    const auto when =
+        world_.chance(0.5) ? SecondLoss::kTrainsAgain : static_cast<SecondLoss>(world_.rng().below(2));
     const auto keeper = coordinator().keeper();
     if (when == SecondLoss::kTrainsAgain && keeper) {
       kill_launcher(*launchers_[static_cast<std::size_t>(*keeper)]);
@@ -181,6 +186,13 @@ class Simulation {
     next_loss_.reset();
     world_.after(world_.between(now == SecondLoss::kSoon ? 100 : 0, most_ms), [this] {
       if (!run_is_over()) kill_launcher(*launchers_[static_cast<std::size_t>(leader())]);
+    });
+  }
+
+  // A gradient that the next server needs may have been in this worker's memory.
+  void kill_worker_too() {
+    world_.after(world_.between(0, 150), [this] {
+      if (!run_is_over()) kill(*cluster_.workers[world_.rng().below(cluster_.workers.size())]);
     });
   }
 
@@ -380,6 +392,8 @@ class Simulation {
     for (const auto& process : processes_) {
       if (process->alive()) return world_.broken(process->name() + " does not end, though the run is over");
     }
+    if (scenario_.faults == 0 && !scenario_.stopped && world_.now() > ended_at_ + kGoodbye)
+      return world_.broken("processes wait for a run that is over");
     RunEnd end;
     end.run = coordinator().outcome();
     end.led_by = leader();
@@ -414,6 +428,7 @@ class Simulation {
   int to_start_ = 0;                                  // launchers that somebody will start again
   int servers_lost_ = 0;                              // servers lost since the run began to train last
   std::optional<SecondLoss> next_loss_;
+  SteadyTime ended_at_{};  // when a coordinator ended the run
   bool stop_asked_ = false;
   bool full_ = false;  // whether the disks are full
   int trains_on_ = 0;  // the host whose coordinator began to train last

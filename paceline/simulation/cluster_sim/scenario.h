@@ -35,16 +35,14 @@ enum class Break {
   kPublishHalf,        // a server that takes up its shard publishes the update that its predecessor had begun
   kStateLater,         // the optimizer's state of a checkpoint is read when the file is written
   kDropKept,           // the version of a checkpoint is not kept while its file is written
-  kAnyVersion,         // a server writes the copy of a shard that it has, whatever version it is to write
   kStaleGradient,      // a worker says that a gradient is ready before it has written it
   kWaitForNoGradient,  // a server does not wait for the gradients of other hosts
   kSkipMissing,        // a commit is made without a gradient that is not here
-  kOldBallot,          // a server that missed an attempt says that its versions are of the newest one
   kStaleCopy,          // the copy of the journal on another disk stays as it was at first
   kForgetLeases,       // a checkpoint's state lacks samples that were leased and not committed
   kForgetGoodbye,      // a coordinator ends streams without its last word
 };
-inline constexpr int kBreaks = 32;
+inline constexpr int kBreaks = 30;
 std::string name_of(Break one);
 
 // The size of the job's data set.

@@ -88,9 +88,6 @@ wire::ServerMessage ServerProcess::hello() const {
   if (cluster_.broken == Break::kKeptTooNew && hello.has_kept())
     hello.mutable_kept()->set_version(hello.kept().version() + 1);
   if (cluster_.broken == Break::kForgetBallot) hello.clear_ballot();
-  const RunFolder& folder = cluster_.disks.of(cluster_.coordinator_of(*this).host());
-  if (cluster_.broken == Break::kOldBallot && hello.has_ballot() && folder.cut_short() != nullptr)
-    hello.mutable_ballot()->set_attempt(folder.cut_short()->name);
   if (cluster_.broken == Break::kBallotTooHigh && hello.has_ballot() &&
       hello.ballot().made() == hello.ballot().published())
     hello.mutable_ballot()->set_made(hello.ballot().made() + 1);
