@@ -96,7 +96,7 @@ class ClusterShards final : public server::Shards {
     wire::KeptShard about;
     FileDescriptor board, state;
   };
-  // What a commit is made of.
+  // The gradients that a commit is made of.
   struct Commit {
     wire::Apply order;
     std::vector<exchange::HostMember> members;  // indexed as the order's

@@ -40,7 +40,7 @@ void HostTraffic::receive(GradientBlock block) {
   if (try_deferred(from)) arrived_();
 }
 
-// As Exchange::try_deferred(): a block that has to wait holds back only those behind it of its kind and shard.
+// A block that has to wait holds back only those behind it of its kind and shard, like Exchange::try_deferred().
 bool HostTraffic::try_deferred(int host) {
   std::deque<GradientBlock>& deferred = deferred_[static_cast<std::size_t>(host)];
   std::set<std::pair<exchange::Kind, int>> waiting;
@@ -74,7 +74,8 @@ bool HostTraffic::take(const GradientBlock& block) {
     return true;
   }
   if (!*room)
-    return kind == exchange::Kind::kEarly && to.skipped(block.from, version);  // nobody wants it any more
+    return kind == exchange::Kind::kEarly &&
+           to.skipped(block.from, version);  // a skipped gradient arrives for nobody
   std::copy(block.floats.begin(), block.floats.end(), (*room)->begin());
   to.arrived(block.from, version, block.begin);
   here_.emplace(block.shard, block.from, kind, version);

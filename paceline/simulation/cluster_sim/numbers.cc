@@ -61,7 +61,7 @@ const ps::Layout& model() {
   return all;
 }
 
-// As in ps/update_rule.h.
+// The rule of SGD in ps/update_rule.h.
 Content after_commit(Content before, const std::string& attempt, const wire::Apply& commit, double momentum) {
   double sum = 0;
   for (const wire::Apply::Member& member : commit.members())

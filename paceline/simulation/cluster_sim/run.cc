@@ -13,7 +13,8 @@ namespace paceline::cluster_sim {
 namespace {
 
 constexpr std::chrono::seconds kFaultsEnd{15};
-constexpr std::chrono::seconds kLongest{600};
+// A coordinator waits 600 s for hosts of a new run, and people may start such a run as the last thing that they do.
+constexpr std::chrono::seconds kLongest{1300};
 // How long processes may live on after an undisturbed run.
 constexpr std::chrono::seconds kGoodbye{3};
 
@@ -166,7 +167,7 @@ class Simulation {
   enum class SecondLoss {
     kSoon,
     kSavedCopies,  // soon after the checkpoint that the first loss caused: maybe before another disk has it
-    kTrainsAgain,  // as soon as the run trains again: maybe before the next keeper has a checkpoint
+    kTrainsAgain,  // when the run trains again: maybe before the next keeper has a checkpoint
   };
   void lose_leader_twice() {
     const auto when =
