@@ -10,19 +10,16 @@ namespace paceline::cluster_sim {
 WorkerProcess::WorkerProcess(Cluster& cluster, std::string name, Home home, double pace_ms)
     : Process(cluster.world, std::move(name), home), cluster_(cluster), pace_ms_(pace_ms) {}
 
-// With the first weights in it.
+// New memory, with the first weights in it.
 void WorkerProcess::make_memory() {
+  path_ = fmt::format("{} {}", name(), ++memories_);
   const auto memory = std::make_shared<GradientMemory>();
   memory->floats.resize(static_cast<std::size_t>(model().size()));
   write_first(memory->floats);
   cluster_.memory[path_] = memory;
 }
 
-void WorkerProcess::begin() {
-  path_ = fmt::format("{} {}", name(), ++memories_);
-  make_memory();
-  connect();
-}
+void WorkerProcess::begin() { connect(); }
 
 void WorkerProcess::gone() {
   if (stream_ != nullptr) std::exchange(stream_, nullptr)->leave(true);
@@ -34,6 +31,7 @@ void WorkerProcess::gone() {
 void WorkerProcess::connect() {
   replica_.reset();
   waiting_.reset();
+  cluster_.memory.erase(path_);
   make_memory();
   attempt_ = cluster_.coordinator_of(*this).attempt();
   stream_ = cluster_.coordinator_of(*this).connect<WorkerKind>(
@@ -91,7 +89,6 @@ void WorkerProcess::take(const wire::WorkerOrder& order) {
     replica_ = order.role().replica();
     // The servers may still read the gradient of the replica that this worker was in before, so it takes new
     // memory.
-    path_ = fmt::format("{} {}", name(), ++memories_);
     make_memory();
     message.mutable_role_taken()->set_replica(*replica_);
     message.mutable_role_taken()->set_gradient_path(path_);
