@@ -47,6 +47,25 @@ void ClusterShards::show(const Shard& shard, const std::string& where) const {
 
 // ---- Traffic with other hosts ----
 
+// The messages to one host arrive in their order. They wait for that host's start, as for the connection of a link.
+void ClusterShards::send(int host, HostMessage message) {
+  Way& way = ways_[static_cast<std::size_t>(host)];
+  for (ServerProcess* other : cluster_.servers) {
+    if (other->shards().place() != host || !other->shards().in_exchange(attempt_)) continue;
+    way.last = std::max(way.last, cluster_.network.arrival(process_.place(), other->place()));
+    cluster_.world.at(way.last, other->happening([other, attempt = attempt_, message = std::move(message)] {
+      other->shards().receive(attempt, message);
+    }));
+    return;
+  }
+  way.waiting.push_back(std::move(message));
+}
+
+void ClusterShards::connected(int host) {
+  for (HostMessage& message : std::exchange(ways_[static_cast<std::size_t>(host)].waiting, {}))
+    send(host, std::move(message));
+}
+
 void ClusterShards::leave_exchange() {
   if (!std::exchange(exchanging_, false)) return;
   traffic_->fail(absl::UnavailableError("the traffic with other hosts is over"));
@@ -68,8 +87,8 @@ absl::Status ClusterShards::traffic_status() const {
   return host_lost_ ? absl::UnavailableError("the traffic with another host has ended") : absl::OkStatus();
 }
 
-void ClusterShards::receive(const std::string& attempt, const GradientBlock& block) {
-  if (in_exchange(attempt)) traffic_->receive(block);
+void ClusterShards::receive(const std::string& attempt, const HostMessage& message) {
+  if (in_exchange(attempt)) traffic_->receive(message);
 }
 
 // ---- Gradients, as in ExchangedCommits and LocalCommits ----
@@ -213,12 +232,13 @@ void ClusterShards::prepare_if_all_here() {
   prepared_(outcome);
 }
 
-void ClusterShards::publish(Version) {
+void ClusterShards::publish(Version version) {
   if (!std::exchange(is_prepared_, false)) return;  // a deliberate break published it too early
   for (const Shard& one : shards_) {
     one.shard->publish();
     show(one, fmt::format("shard {} on {}", one.index, process_.name()));
   }
+  traffic_->published(version);
   cluster_.published();
 }
 
@@ -231,7 +251,30 @@ absl::Status ClusterShards::keep(Version version, bool again) {
       fmt::format("{} is to keep version {}: {}", process_.name(), version, std::string(kept.message())));
 }
 
-void ClusterShards::drop(Version version, bool) { own().board().drop(version); }
+// The evaluator reads it on its own host.
+bool ClusterShards::keeps_elsewhere(Version version) {
+  if (!commits_ || place_ == evaluator_host_) return false;
+  traffic_->keep(evaluator_host_, version);
+  return true;
+}
+
+void ClusterShards::drop(Version version, bool checkpoint) {
+  own().board().drop(version);
+  if (commits_ && !checkpoint) traffic_->drop(version);
+}
+
+void ClusterShards::want(int host, Version version) {
+  if (commits_) traffic_->want(host, version);
+}
+
+void ClusterShards::release_reader(int reader) {
+  own().board().release_reader(reader);
+  if (commits_) traffic_->release_reader(reader);
+}
+
+std::optional<Version> ClusterShards::readable() const {
+  return commits_ ? traffic_->mirrored(own_version()) : own_version();
+}
 
 // ---- Checkpoints ----
 

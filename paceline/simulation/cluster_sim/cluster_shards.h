@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -56,11 +57,13 @@ class ClusterShards final : public server::Shards {
   int count() const { return count_; }
   // Requires: a start.
   Version own_version() const { return own().version(); }
+  // The newest version that this host's workers can read, of all shards if there are other hosts. Requires: a start.
+  std::optional<Version> readable() const;
   bool in_exchange(const std::string& attempt) const { return exchanging_ && attempt_ == attempt; }
   // Its place among the hosts that are left.
   int place() const { return place_; }
-  // Takes a block of another server's gradients, in that attempt.
-  void receive(const std::string& attempt, const GradientBlock& block);
+  // Takes a message of another server, in that attempt.
+  void receive(const std::string& attempt, const HostMessage& message);
   // Notices that the connection to another server of that attempt has ended.
   void lose_peer(const std::string& attempt);
 
@@ -76,10 +79,10 @@ class ClusterShards final : public server::Shards {
   std::optional<absl::Status> prepare(const wire::Apply& order) override;
   void publish(Version version) override;
   absl::Status keep(Version version, bool again) override;
-  bool keeps_elsewhere(Version) override { return false; }
+  bool keeps_elsewhere(Version version) override;
   void drop(Version version, bool checkpoint) override;
-  void want(int, Version) override {}
-  void release_reader(int reader) override { own().board().release_reader(reader); }
+  void want(int host, Version version) override;
+  void release_reader(int reader) override;
   absl::Status write_checkpoint(const wire::WriteCheckpoint& order, Done done) override;
   void write_copy(const server::WriteCopy& copy, Done done) override;
   bool host_lost() override { return host_lost_; }
@@ -113,6 +116,9 @@ class ClusterShards final : public server::Shards {
   absl::Status start_exchange(const wire::ServerStart& order);
   absl::Status traffic_status() const;
   void leave_exchange();
+  void send(int host, HostMessage message);
+  // The server of that host has started in this attempt.
+  void connected(int host);
 
   absl::StatusOr<int> host_of(std::int32_t replica) const;
   absl::StatusOr<const float*> gradient_of(std::int32_t replica, std::int64_t clock);
@@ -146,8 +152,15 @@ class ClusterShards final : public server::Shards {
   std::map<std::int32_t, int> hosts_;  // the host of each replica
   std::optional<std::int32_t> missing_;
   std::optional<Commit> preparing_;
-  bool is_prepared_ = false;              // whether the shards have prepared a version
-  bool exchanging_ = false;               // whether the traffic with other hosts goes on
+  bool is_prepared_ = false;  // whether the shards have prepared a version
+  bool exchanging_ = false;   // whether the traffic with other hosts goes on
+  int evaluator_host_ = 0;
+  // The way to another host.
+  struct Way {
+    SteadyTime last{};                  // when the last message arrives
+    std::deque<HostMessage> waiting{};  // until that host's server has started
+  };
+  std::vector<Way> ways_;                 // indexed by host
   std::unique_ptr<HostTraffic> traffic_;  // null: there are no other hosts
   std::optional<exchange::CommitExchange> commits_;
   std::optional<int> pieces_left_;  // pieces of an update until this server dies

@@ -189,12 +189,14 @@ absl::Status ClusterShards::load(const wire::ServerStart& order) {
 
 // The same steps as ExchangedCommits::start().
 absl::Status ClusterShards::start_exchange(const wire::ServerStart& order) {
-  std::vector<ps::Layout> parts;
-  std::vector<std::int64_t> part_floats;
+  HostTrafficOptions options;
+  options.host = place_;
+  std::vector<std::int64_t> offsets;
+  std::int64_t offset = 0;
   for (const wire::HostShard& one : order.hosts()) {
     PACELINE_ASSIGN_OR_RETURN(ps::Layout part, wire::part_from_wire(one.part()));
-    part_floats.push_back(part.size());
-    parts.push_back(std::move(part));
+    offsets.push_back(std::exchange(offset, offset + part.size()));
+    options.parts.push_back(std::move(part));
   }
   const auto by_server = coordinator::shards_kept(order.hosts_size(), std::max(1, order.copies()));
   std::vector<std::vector<int>> kept(by_server.size());
@@ -202,23 +204,37 @@ absl::Status ClusterShards::start_exchange(const wire::ServerStart& order) {
     for (const ShardId shard : by_server[server])
       kept[static_cast<std::size_t>(server.value())].push_back(shard.value());
   }
-  traffic_ = std::make_unique<HostTraffic>(
-      cluster_.world, place_, std::move(part_floats), kept[static_cast<std::size_t>(place_)],
-      [this, last = std::vector<SteadyTime>(kept.size())](int host, GradientBlock block) mutable {
-        for (ServerProcess* other : cluster_.servers) {
-          if (other->shards().place() != host || !other->shards().in_exchange(attempt_)) continue;
-          // The blocks of one link arrive in their order.
-          SteadyTime& arrives = last[static_cast<std::size_t>(host)];
-          arrives = std::max(arrives, cluster_.network.arrival(process_.place(), other->place()));
-          cluster_.world.at(arrives, other->happening([other, attempt = attempt_, block = std::move(block)] {
-            other->shards().receive(attempt, block);
-          }));
-          return;
-        }
-      },
-      [this] { prepare_if_all_here(); }, cluster_.broken == Break::kWaitForNoGradient);
+  options.kept = kept[static_cast<std::size_t>(place_)];
+  options.own_board = own().board().path();
+  options.readers = order.readers();
+  options.hurries = cluster_.broken == Break::kWaitForNoGradient;
+  ways_.assign(kept.size(), {});
+  options.send = [this](int host, HostMessage message) { send(host, std::move(message)); };
+  options.when_gone = [this](std::function<void()> gone) {
+    process_.after(cluster_.world.between(0.05, 2), [this, traffic = traffic_.get(), gone = std::move(gone)] {
+      if (traffic == traffic_.get()) gone();
+    });
+  };
+  options.arrived = [this] { prepare_if_all_here(); };
+  options.mirrored = [this, offsets = std::move(offsets)](int shard, Version version,
+                                                          std::span<const float> weights) {
+    cluster_.watch.is_there(attempt_, fmt::format("the mirror of shard {} on {}", shard, process_.name()),
+                            version, offsets[static_cast<std::size_t>(shard)], weights);
+    cluster_.published();
+  };
+  options.kept_there = told_.kept_there;
+  std::vector<ps::Layout> parts = options.parts;
+  PACELINE_ASSIGN_OR_RETURN(traffic_, HostTraffic::start(cluster_.world, std::move(options)));
   commits_.emplace(*traffic_, std::move(parts), std::move(kept), place_);
   exchanging_ = order.hosts_size() > 1;
+  evaluator_host_ = order.evaluator_host();
+  for (ServerProcess* other : cluster_.servers) {
+    if (&other->shards() != this && exchanging_ && other->shards().in_exchange(attempt_)) {
+      other->shards().connected(place_);
+      connected(other->shards().place());
+    }
+  }
+  traffic_->published(own().version());
   return absl::OkStatus();
 }
 

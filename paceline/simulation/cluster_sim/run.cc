@@ -33,8 +33,9 @@ class Simulation {
     for (int rank = 0; rank < scenario_.job.servers; ++rank)
       cluster_.servers.push_back(add(std::make_unique<ServerProcess>(cluster_, rank, home(rank))));
     for (const auto& device : scenario_.job.devices)
-      cluster_.workers.push_back(add(std::make_unique<WorkerProcess>(
-          cluster_, device.name, home(device.host.value_or(0)), world_.between(5, 60).count())));
+      cluster_.workers.push_back(
+          add(std::make_unique<WorkerProcess>(cluster_, device.name, home(device.host.value_or(0)),
+                                              device.host.value_or(0), world_.between(5, 60).count())));
     for (int host = 0; host < hosts(); ++host) add_launcher(host);
   }
 

@@ -14,7 +14,11 @@ constexpr Milliseconds kDisconnectComes{2000};
 
 }  // namespace
 
-std::optional<Version> Cluster::readable(const std::string& attempt) const {
+std::optional<Version> Cluster::readable(const std::string& attempt, int host) const {
+  if (scenario.job.hosts > 1) {
+    const ServerProcess& server = *servers.at(static_cast<std::size_t>(host));
+    return server.published(attempt) ? server.shards().readable() : std::nullopt;
+  }
   std::optional<Version> least;
   int here = 0, wanted = 0;
   for (const ServerProcess* server : servers) {

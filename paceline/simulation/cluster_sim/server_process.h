@@ -35,8 +35,8 @@ struct Cluster {
   CoordinatorProcess& coordinator_of(const Process& process) const {
     return *coordinators.at(static_cast<std::size_t>(follows.at(process.host())));
   }
-  // The newest version that every shard has published in that attempt, which workers read.
-  std::optional<Version> readable(const std::string& attempt) const;
+  // The newest version that a worker of that host of the job can read of every shard in that attempt.
+  std::optional<Version> readable(const std::string& attempt, int host) const;
   void published();
   // Runs `what` at `to`, after the network's delay.
   void later(const Process& from, Process& to, std::function<void()> what) const {

@@ -7,8 +7,11 @@
 
 namespace paceline::cluster_sim {
 
-WorkerProcess::WorkerProcess(Cluster& cluster, std::string name, Home home, double pace_ms)
-    : Process(cluster.world, std::move(name), home), cluster_(cluster), pace_ms_(pace_ms) {}
+WorkerProcess::WorkerProcess(Cluster& cluster, std::string name, Home home, int job_host, double pace_ms)
+    : Process(cluster.world, std::move(name), home),
+      cluster_(cluster),
+      job_host_(job_host),
+      pace_ms_(pace_ms) {}
 
 // New memory, with the first weights in it.
 void WorkerProcess::make_memory() {
@@ -105,7 +108,7 @@ void WorkerProcess::take(const wire::WorkerOrder& order) {
 
 void WorkerProcess::look_for_weights() {
   if (!alive() || !waiting_ || stream_ == nullptr) return;
-  const auto readable = cluster_.readable(attempt_);
+  const auto readable = cluster_.readable(attempt_, job_host_);
   if (!readable || *readable < Version(waiting_->version())) return;
   const wire::WorkerRelease release = *std::exchange(waiting_, std::nullopt);
   cluster_.watch.seen(*readable);
