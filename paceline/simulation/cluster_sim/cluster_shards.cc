@@ -264,6 +264,7 @@ void ClusterShards::drop(Version version, bool checkpoint) {
 }
 
 void ClusterShards::want(int host, Version version) {
+  if (cluster_.broken == Break::kForgetWant && cluster_.world.chance(0.05)) return;
   if (commits_) traffic_->want(host, version);
 }
 

@@ -207,7 +207,7 @@ absl::Status ClusterShards::start_exchange(const wire::ServerStart& order) {
   options.kept = kept[static_cast<std::size_t>(place_)];
   options.own_board = own().board().path();
   options.readers = order.readers();
-  options.hurries = cluster_.broken == Break::kWaitForNoGradient;
+  options.broken = cluster_.broken;
   ways_.assign(kept.size(), {});
   options.send = [this](int host, HostMessage message) { send(host, std::move(message)); };
   options.when_gone = [this](std::function<void()> gone) {

@@ -140,7 +140,7 @@ bool HostTraffic::is_here(int shard, int host, GradientName name) const {
 
 absl::Status HostTraffic::wait(int shard, int host, GradientName gradient, std::int64_t begin,
                                std::int64_t end) {
-  if (options_.hurries) return absl::OkStatus();
+  if (options_.broken == Break::kWaitForNoGradient) return absl::OkStatus();
   if (ended_.ok() && !is_here(shard, host, gradient))
     return broken(fmt::format("host {} waits for gradients of host {}", options_.host, host));
   return slices(shard, gradient.kind).wait(host, gradient.version, begin, end);
@@ -209,7 +209,8 @@ void HostTraffic::receive_weights(const HostMessage& message) {
   if (!room.ok() || !*room)
     return (void)broken(fmt::format("host {} has no room for version {} of host {}", options_.host,
                                     message.header.version, message.from));
-  std::copy(message.floats.begin(), message.floats.end(), (*room)->begin());
+  if (options_.broken != Break::kStaleMirror || !from.shown)
+    std::copy(message.floats.begin(), message.floats.end(), (*room)->begin());
   const auto whole = from.mirror->arrived();
   if (!whole.ok()) return (void)broken(std::string(whole.status().message()));
   if (message.header.kind == exchange::Kind::kWeights) from.shown = message.header.version;

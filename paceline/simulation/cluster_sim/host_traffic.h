@@ -19,6 +19,7 @@
 #include "paceline/parameters/exchange/outlet.h"
 #include "paceline/parameters/exchange/slices.h"
 #include "paceline/parameters/ps/layout.h"
+#include "paceline/simulation/cluster_sim/scenario.h"
 #include "paceline/simulation/cluster_sim/world.h"
 
 namespace paceline::cluster_sim {
@@ -36,8 +37,7 @@ struct HostTrafficOptions {
   std::vector<int> kept;          // the shards whose gradients come to this host
   std::string own_board;          // the path of the own shard's board
   int readers = 1;                // the number of readers of each mirror
-  // Breaks the protocol on purpose: nobody waits for gradients.
-  bool hurries = false;
+  Break broken = Break::kNone;
   // Sends a message to another host, behind all that was sent there before.
   std::function<void(int host, HostMessage message)> send;
   // Calls back after a while in which a message goes, if this server still lives.

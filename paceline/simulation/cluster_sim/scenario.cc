@@ -19,7 +19,8 @@ std::string name_of(Break one) {
                               "count-unkept",   "start-unkept",         "forget-state",
                               "publish-half",   "state-later",          "drop-kept",
                               "stale-gradient", "wait-for-no-gradient", "skip-missing",
-                              "stale-copy",     "forget-leases",        "forget-goodbye"};
+                              "stale-copy",     "forget-leases",        "forget-goodbye",
+                              "forget-want",    "stale-mirror"};
   static_assert(kNames.size() == kBreaks);
   return kNames[static_cast<std::size_t>(one)];
 }

@@ -41,8 +41,10 @@ enum class Break {
   kStaleCopy,          // the copy of the journal on another disk stays as it was at first
   kForgetLeases,       // a checkpoint's state lacks samples that were leased and not committed
   kForgetGoodbye,      // a coordinator ends streams without its last word
+  kForgetWant,         // a server does not hear that a worker of another host waits for a version
+  kStaleMirror,        // a mirror shows a version whose weights are still those of an older one
 };
-inline constexpr int kBreaks = 30;
+inline constexpr int kBreaks = 32;
 std::string name_of(Break one);
 
 // The size of the job's data set.
