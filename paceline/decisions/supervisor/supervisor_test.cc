@@ -120,7 +120,7 @@ TEST_F(SupervisorTest, AServerThatIsMissedWhileTheRunTrainsIsKilled) {
               ElementsAre("kill server0", "server0 did not come and is started again", "start server0"));
 }
 
-// What it missed may have come, or the run is over: then the server has to wait for long enough to end.
+// The process may have come meanwhile, or the run is over: then a server has to wait for long enough to end.
 TEST_F(SupervisorTest, ACoordinatorThatDoesNotAnswerMissesNobody) {
   begin_to_train();
   answer(1, true, {"server0"});
