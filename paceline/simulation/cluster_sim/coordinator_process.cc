@@ -151,7 +151,7 @@ void CoordinatorProcess::on(const coordinator::RunAttempt& order) {
   keeper_.reset();
   if (const auto next = coordinator::keeper_of(job_.ranks, HostRank(host())); next && disks_.own())
     keeper_ = next->value();
-  kept_ = false;
+  kept_ = unkept_ = false;
   if (disks_.own()) options.folder_on = HostRank(host());
   awaits_copy_ = keeper_ && newest != nullptr && break_ != Break::kStartBeforeKept;
   options.awaits_copy = awaits_copy_;
@@ -262,7 +262,8 @@ void CoordinatorProcess::keep() {
 
 void CoordinatorProcess::restart_kept(bool kept) {
   if (!std::exchange(awaits_copy_, false)) return;
-  if (!kept) watch_.may_lose();
+  unkept_ = !kept;
+  if (unkept_) watch_.may_lose();
   take(coordinator::RestartKept{});
 }
 
@@ -279,6 +280,7 @@ void CoordinatorProcess::fetch_checkpoint(const std::string& name, const std::fu
     RunFolder& copy = disks_.of(*keeper_);
     copy.checkpoints = {{name, found->second}};
     copy.sync_journal();
+    unkept_ = false;
     world_.trace("host {} has a copy of the checkpoint of version {}", *keeper_, found->second.state.version);
     then();
   });
@@ -397,6 +399,7 @@ void CoordinatorProcess::begins_to_train() {
   folder_.attempts.back().trained = true;
   watch_.trains_from(std::min(folder_.newest_version().value_or(ordered_), ordered_),
                      scenario_.job.copies > 1);
+  if (unkept_) watch_.may_lose();
   if (see_training_) see_training_();
 }
 

@@ -181,6 +181,8 @@ class CoordinatorProcess final : public Process,
   std::optional<int> keeper_;
   bool kept_ = false;
   bool awaits_copy_ = false;  // whether the attempt waits for a copy of the checkpoint that it goes on from
+  bool unkept_ =
+      false;  // whether the attempt goes on from a checkpoint that no other host could copy in time
   std::function<bool(int)> keeps_;
   std::string attempt_name_;
   std::string open_checkpoint_;
