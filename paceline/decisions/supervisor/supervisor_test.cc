@@ -120,6 +120,21 @@ TEST_F(SupervisorTest, AServerThatIsMissedWhileTheRunTrainsIsKilled) {
               ElementsAre("kill server0", "server0 did not come and is started again", "start server0"));
 }
 
+// The process may have come meanwhile, or the run is over: then a server has to wait for long enough to end.
+TEST_F(SupervisorTest, ACoordinatorThatDoesNotAnswerMissesNobody) {
+  begin_to_train();
+  answer(1, true, {"server0"});
+  pass(seconds(1));
+  for (int i = 0; i < 30; ++i) {
+    happens(NotAnswered{true});
+    pass(seconds(1));
+  }
+  EXPECT_THAT(take_done(), IsEmpty());
+  answer(1, true, {"server0"});
+  pass(seconds(9));
+  EXPECT_THAT(take_done(), IsEmpty()) << "the time of the silence does not count";
+}
+
 TEST_F(SupervisorTest, AServerThatCannotStartAgainEndsTheRun) {
   begin_to_train();
   for (int kill = 0; kill < 10; ++kill) ends("server0", killed());

@@ -94,6 +94,8 @@ void Supervisor::look_at_attempt() {
   }
 }
 
+// A coordinator that does not answer misses nobody: it may be gone for good. Processes that were started again and again
+// would never have waited for it for long enough to end.
 void Supervisor::start_again_who_is_missed() {
   const Answered& answer = answers_.latest();
   const bool waiting = training() && !answer.trains;  // the coordinator waits for the missing processes
@@ -104,8 +106,8 @@ void Supervisor::start_again_who_is_missed() {
     // for servers alone.
     const bool awaited = waiting && (member.attempt < attempt_ || !member.here);
     const bool hangs = answer.trains && member.kind == MemberKind::kServer;
-    const bool missed =
-        (awaited || hangs) && std::find(missing.begin(), missing.end(), member.name) != missing.end();
+    const bool missed = answers_.here() && (awaited || hangs) &&
+                        std::find(missing.begin(), missing.end(), member.name) != missing.end();
     if (!missed) member.missed_since.reset();
     if (missed && !member.missed_since) member.missed_since = now_;
     if (!missed || now_ < *member.missed_since + kMissedLimit) continue;

@@ -36,7 +36,7 @@ std::vector<bool> moving_blocks(const ps::Layout& part, std::int64_t floats) {
   return moving;
 }
 
-CommitExchange::CommitExchange(Exchange& exchange, std::vector<ps::Layout> parts,
+CommitExchange::CommitExchange(GradientTraffic& exchange, std::vector<ps::Layout> parts,
                                std::vector<std::vector<int>> kept, int host, bool on_the_way)
     : exchange_(exchange),
       parts_(std::move(parts)),

@@ -31,7 +31,7 @@
 #include <absl/status/status.h>
 
 #include "paceline/base/ids.h"
-#include "paceline/parameters/exchange/exchange.h"
+#include "paceline/parameters/exchange/gradient_traffic.h"
 #include "paceline/parameters/exchange/made_blocks.h"
 #include "paceline/parameters/ps/layout.h"
 #include "paceline/parameters/ps/shard.h"
@@ -59,7 +59,7 @@ class CommitExchange {
   // `on_the_way`: sums are made on the way to the first host, which keeps everything; all hosts get gradients
   // of shard 0 then. The exchange has started, and is destroyed before this object: until then it may send
   // sums from its memory.
-  CommitExchange(Exchange& exchange, std::vector<ps::Layout> parts, std::vector<std::vector<int>> kept,
+  CommitExchange(GradientTraffic& exchange, std::vector<ps::Layout> parts, std::vector<std::vector<int>> kept,
                  int host, bool on_the_way = false);
 
   // Sends this host's members' part for the other shards, then lets the own shard make the version from all
@@ -124,7 +124,7 @@ class CommitExchange {
   absl::Status add_on_the_way(Version version, std::span<const int> way,
                               std::span<const HostMember* const> own);
 
-  Exchange& exchange_;
+  GradientTraffic& exchange_;
   const std::vector<ps::Layout> parts_;
   const std::vector<std::vector<int>> kept_;
   const int host_;

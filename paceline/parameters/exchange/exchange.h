@@ -33,6 +33,7 @@
 #include <absl/status/statusor.h>
 
 #include "paceline/base/wake_event.h"
+#include "paceline/parameters/exchange/gradient_traffic.h"
 #include "paceline/parameters/exchange/message.h"
 #include "paceline/parameters/exchange/mirror.h"
 #include "paceline/parameters/exchange/outlet.h"
@@ -42,15 +43,6 @@
 #include "paceline/transport/links/network.h"
 
 namespace paceline::exchange {
-
-// The name of a host's gradients: the version of their commit, or the number of an early one.
-struct GradientName {
-  GradientName(Version commit) : kind(Kind::kSum), version(commit) {}
-  GradientName(EarlyNumber number) : kind(Kind::kEarly), version(number.value()) {}
-
-  Kind kind;
-  Version version;
-};
 
 struct Peer {
   std::string address;  // its exchange's
@@ -80,14 +72,14 @@ struct ExchangeOptions {
   std::function<void(const absl::Status&)> failed;
 };
 
-class Exchange {
+class Exchange final : public GradientTraffic {
  public:
   // Listens on an address of this host. All hosts' exchanges have the same fabric. `refused`: gets a line
   // about each peer that was not let in, on the exchange's thread. Errors: those of links::Network.
   static absl::StatusOr<std::unique_ptr<Exchange>> listen(
       const std::string& host_address, links::Fabric fabric,
       std::function<void(const std::string&)> refused = [](const std::string&) {});
-  ~Exchange();
+  ~Exchange() override;
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
 
@@ -108,8 +100,8 @@ class Exchange {
   // Requires: started.
   const std::vector<std::string>& boards() const { return boards_; }
 
-  // The floats in a buffer of a shard's board. Requires: started.
-  std::int64_t board_floats(int shard) const {
+  // Requires: started.
+  std::int64_t board_floats(int shard) const override {
     return options_.board_floats[static_cast<std::size_t>(shard)];
   }
 
@@ -123,47 +115,29 @@ class Exchange {
   // The payload received from each host, and its speed; indexed by host, empty before the start. Any thread.
   std::vector<links::Received> received();
 
-  // ---- Gradients out ----
-  // Sends a block of this host's gradients for a shard that another host keeps. Its memory stays unchanged
-  // until flush(); that of an early one may change once it is skipped or its commit is made.
-  void send(int host, int shard, GradientName gradient, std::int64_t begin, std::span<const float> block);
-  // Waits until everything that send() was given for that host has gone. Errors: why it never will.
-  absl::Status flush(int host);
-
-  // ---- Gradients in, for a shard that is kept here (slices.h says more) ----
-  float* slice(int shard, int host, GradientName gradient) {
+  // ---- Gradients (gradient_traffic.h) ----
+  void send(int host, int shard, GradientName gradient, std::int64_t begin,
+            std::span<const float> block) override;
+  absl::Status flush(int host) override;
+  float* slice(int shard, int host, GradientName gradient) override {
     return slices(shard, gradient.kind).slice(host, gradient.version);
   }
-  // Any thread.
-  absl::Status wait(int shard, int host, GradientName gradient, std::int64_t begin, std::int64_t end) {
+  absl::Status wait(int shard, int host, GradientName gradient, std::int64_t begin,
+                    std::int64_t end) override {
     return slices(shard, gradient.kind).wait(host, gradient.version, begin, end);
   }
-  void release(int shard, int host, GradientName gradient);
-  // Gives up early gradients of that host up to this number, although they may still come.
-  void skip(int shard, int host, EarlyNumber number);
-  // The own shard waits for this version. Only a few blocks of later versions come at a time, in the order of
-  // their versions: a link that carries one commit after another completes the first ones sooner and none of
-  // them later. Early gradients come at any time.
-  void in_turn(Version version);
-
-  // ---- Norms of gradients ----
-  // Tells the others the squared norm of a commit's averaged gradient over the own shard, and waits for
-  // theirs. Returns the sum over all shards, the same number on every host. Requires: versions ascend.
-  // Errors: why one never comes.
-  absl::StatusOr<double> sum_squares(Version version, double own);
+  void release(int shard, int host, GradientName gradient) override;
+  void skip(int shard, int host, EarlyNumber number) override;
+  void in_turn(Version version) override;
+  absl::StatusOr<double> sum_squares(Version version, double own) override;
 
   // ---- Weights ----
   // A worker on that host waits for this version of the own shard. Does nothing for this host, whose workers
   // read the shard's own board.
   void want(int host, Version version);
-  // The own shard has published this version.
-  void published(Version version);
-  // The own shard makes this version now, and those hosts will want it. They get its blocks as they are made:
-  // from here, or, if weights are passed on, the first host from here and each other one from the one before
-  // it.
-  void making(Version version, std::vector<int> hosts);
-  // A block of the version that is being made is whole. Copies it. Any thread.
-  void made(Version version, std::int64_t begin, std::span<const float> block);
+  void published(Version version) override;
+  void making(Version version, std::vector<int> hosts) override;
+  void made(Version version, std::int64_t begin, std::span<const float> block) override;
   // The own shard keeps this version; that host is to keep it as well.
   void keep(int host, Version version);
   // Both are about the mirrors.

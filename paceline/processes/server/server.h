@@ -1,6 +1,6 @@
 // A server while it has a session with a coordinator: takes orders, decides by its log of commits, and has its shards
 // carry out what that says. Pure, but for its world behind Shards and Outbox: the process has the memory of a host
-// (server_process), and the made-up cluster has numbers.
+// (server_process), and the made-up cluster has shards without a host (cluster_sim).
 #pragma once
 
 #include <optional>

@@ -1,5 +1,5 @@
-// The shards that a server keeps, and its gradients and files, as its orders see them: live in a host's memory
-// (server_process/live_shards.h), or made up (cluster_sim/made_up_shards.h). Orders of one session at a time.
+// The shards that a server keeps, and its gradients and files, as its orders see them: live
+// (server_process/live_shards.h), or in a made-up cluster (cluster_sim/cluster_shards.h). Orders of one session at a time.
 #pragma once
 
 #include <cstdint>

@@ -108,6 +108,7 @@ void CoordinatorProcess::finish(const absl::Status& outcome) {
   // A coordinator that could not take up the run has not ended it: another host may take it up.
   if (begun_ || !taken_up_) folder_.mark.reset();
   if (kept_ && keeps_(*keeper_)) disks_.of(*keeper_).mark.reset();
+  see_finish_();
   end(outcome);
 }
 
@@ -150,7 +151,7 @@ void CoordinatorProcess::on(const coordinator::RunAttempt& order) {
   keeper_.reset();
   if (const auto next = coordinator::keeper_of(job_.ranks, HostRank(host())); next && disks_.own())
     keeper_ = next->value();
-  kept_ = false;
+  kept_ = unkept_ = false;
   if (disks_.own()) options.folder_on = HostRank(host());
   awaits_copy_ = keeper_ && newest != nullptr && break_ != Break::kStartBeforeKept;
   options.awaits_copy = awaits_copy_;
@@ -248,7 +249,7 @@ void CoordinatorProcess::keep() {
     return;
   }
   RunFolder& copy = disks_.of(*keeper_);
-  copy.attempts = folder_.attempts;
+  if (break_ != Break::kStaleCopy || !kept_) copy.attempts = folder_.attempts;
   copy.leader = host();
   copy.next_leader = folder_.next_leader = keeper_;
   if (!copy.mark) copy.mark = ++copy.marks;
@@ -261,7 +262,8 @@ void CoordinatorProcess::keep() {
 
 void CoordinatorProcess::restart_kept(bool kept) {
   if (!std::exchange(awaits_copy_, false)) return;
-  if (!kept) watch_.may_lose();
+  unkept_ = !kept;
+  if (unkept_) watch_.may_lose();
   take(coordinator::RestartKept{});
 }
 
@@ -278,6 +280,7 @@ void CoordinatorProcess::fetch_checkpoint(const std::string& name, const std::fu
     RunFolder& copy = disks_.of(*keeper_);
     copy.checkpoints = {{name, found->second}};
     copy.sync_journal();
+    unkept_ = false;
     world_.trace("host {} has a copy of the checkpoint of version {}", *keeper_, found->second.state.version);
     then();
   });
@@ -365,7 +368,9 @@ bool CoordinatorProcess::dies() {
 template <class K>
 void CoordinatorProcess::send(typename K::Peer to, typename K::Order order, bool last) {
   const auto found = streams<K>().find(to);
-  if (found != streams<K>().end()) found->second->order(std::move(order), last);
+  if (found == streams<K>().end()) return;
+  if (last && break_ == Break::kForgetGoodbye) return found->second->hang_up();
+  found->second->order(std::move(order), last);
 }
 
 void CoordinatorProcess::before_sending(const wire::ServerOrder& order) {
@@ -394,6 +399,7 @@ void CoordinatorProcess::begins_to_train() {
   folder_.attempts.back().trained = true;
   watch_.trains_from(std::min(folder_.newest_version().value_or(ordered_), ordered_),
                      scenario_.job.copies > 1);
+  if (unkept_) watch_.may_lose();
   if (see_training_) see_training_();
 }
 
@@ -452,6 +458,8 @@ CoordinatorProcess::Answer CoordinatorProcess::on(const coordinator::Record& rec
   if (const auto complaint = witnesses_->record(record.fact, record.orders)) world_.broken(*complaint);
   for (const control::Order& order : record.orders) {
     if (const auto* commit = std::get_if<control::CommitRecord>(&order)) recorded_ = commit->version;
+    if (const auto* release = std::get_if<control::Release>(&order))
+      watch_.leases(attempt(), release->replica, release->clock, release->lease);
   }
   return std::nullopt;
 }
@@ -487,11 +495,13 @@ CoordinatorProcess::Answer CoordinatorProcess::on(const coordinator::CountCheckp
   if (break_ != Break::kForgetJournalSync) folder_.sync_journal();
   SavedCheckpoint& saved = folder_.checkpoints[open_checkpoint_];
   saved.state = count.state;
+  if (break_ == Break::kForgetLeases) saved.state.ledger.open.clear();
   saved.elapsed = count.elapsed;
   saved.parts = static_cast<int>(job_.servers);
   saved.counts = true;
   world_.trace("the checkpoint of version {} counts", count.state.version);
   watch_.counts(attempt(), saved);
+  if (attempt_->phase() == coordinator::Phase::kSavingCopies) see_saved_copies_();
   keep();
   if (disks_.own() && !kept_) watch_.may_lose();
   if (!kept_) return coordinator::CheckpointCounted{kept};

@@ -83,6 +83,10 @@ class CoordinatorProcess final : public Process,
   void on_keeping(std::function<bool(int host)> keeps) { keeps_ = std::move(keeps); }
   // Calls `see` when this coordinator has begun an attempt for the first time.
   void on_leading(std::function<void()> see) { see_leading_ = std::move(see); }
+  // Calls `see` when this coordinator has ended the run.
+  void on_finish(std::function<void()> see) { see_finish_ = std::move(see); }
+  // Calls `see` when a checkpoint counts that servers wrote because another one is lost.
+  void on_saved_copies(std::function<void()> see) { see_saved_copies_ = std::move(see); }
   // Calls `see` when an attempt begins to train.
   void on_training(std::function<void()> see) { see_training_ = std::move(see); }
 
@@ -177,6 +181,8 @@ class CoordinatorProcess final : public Process,
   std::optional<int> keeper_;
   bool kept_ = false;
   bool awaits_copy_ = false;  // whether the attempt waits for a copy of the checkpoint that it goes on from
+  bool unkept_ =
+      false;  // whether the attempt goes on from a checkpoint that no other host could copy in time
   std::function<bool(int)> keeps_;
   std::string attempt_name_;
   std::string open_checkpoint_;
@@ -195,7 +201,7 @@ class CoordinatorProcess final : public Process,
   coordinator::Phase phase_ = coordinator::Phase::kStarting;
   Transitions transitions_;
   std::optional<absl::Status> outcome_;
-  std::function<void()> see_leading_, see_training_;
+  std::function<void()> see_leading_, see_finish_, see_saved_copies_, see_training_;
   std::optional<std::pair<std::int64_t, wire::ServerMessage>>
       late_;  // an answer, and the number of its attempt; of kLateReply
 };

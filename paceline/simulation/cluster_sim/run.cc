@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 
 #include "paceline/simulation/cluster_sim/judge.h"
 #include "paceline/simulation/cluster_sim/launcher.h"
@@ -12,7 +13,10 @@ namespace paceline::cluster_sim {
 namespace {
 
 constexpr std::chrono::seconds kFaultsEnd{15};
-constexpr std::chrono::seconds kLongest{600};
+// A coordinator waits 600 s for hosts of a new run, and people may start such a run as the last thing that they do.
+constexpr std::chrono::seconds kLongest{1300};
+// How long processes may live on after an undisturbed run.
+constexpr std::chrono::seconds kGoodbye{3};
 
 // Everything of one run, and the people around it, who start launchers again and now and then a worker by
 // hand.
@@ -23,14 +27,15 @@ class Simulation {
         network_(world_),
         scenario_(scenario_of(world_)),
         disks_(scenario_.own_disks, static_cast<int>(scenario_.job.hosts)),
-        watch_(world_),
+        watch_(world_, scenario_.job.optimizer.momentum),
         cluster_{world_, network_, scenario_, disks_, watch_, broken, {}, {}, 0, {}, {}, {}},
         clocks_(static_cast<std::size_t>(hosts())) {
     for (int rank = 0; rank < scenario_.job.servers; ++rank)
       cluster_.servers.push_back(add(std::make_unique<ServerProcess>(cluster_, rank, home(rank))));
     for (const auto& device : scenario_.job.devices)
-      cluster_.workers.push_back(add(std::make_unique<WorkerProcess>(
-          cluster_, device.name, home(device.host.value_or(0)), world_.between(5, 60).count())));
+      cluster_.workers.push_back(
+          add(std::make_unique<WorkerProcess>(cluster_, device.name, home(device.host.value_or(0)),
+                                              device.host.value_or(0), world_.between(5, 60).count())));
     for (int host = 0; host < hosts(); ++host) add_launcher(host);
   }
 
@@ -80,8 +85,13 @@ class Simulation {
     CoordinatorProcess* const coordinator = add(std::make_unique<CoordinatorProcess>(
         world_, network_, scenario_, disks_, watch_, cluster_.broken, home(host)));
     coordinator->on_leading([this, host] { cluster_.last_leader = host; });
+    coordinator->on_finish([this] { ended_at_ = world_.now(); });
     coordinator->on_keeping([this, host](int keeper) { return keeps(keeper, host); });
-    coordinator->on_training([this, coordinator] { begins_to_train(*coordinator); });
+    coordinator->on_saved_copies([this] { strike(SecondLoss::kSavedCopies, 1500); });
+    coordinator->on_training([this, coordinator] {
+      begins_to_train(*coordinator);
+      strike(SecondLoss::kTrainsAgain, 40);
+    });
     Launcher::Members members;
     const auto take = [&](Process* one, supervisor::MemberKind kind) {
       if (one->host() == host) members.emplace_back(one, kind);
@@ -133,17 +143,18 @@ class Simulation {
     if (run_is_over()) return;
     if (world_.chance(scenario_.hosts_apart ? 0.25 : 0.05))
       return kill_launcher(*launchers_[world_.rng().below(launchers_.size())]);
-    if (scenario_.own_disks && world_.chance(0.2)) return lose_leader_twice();
+    if (scenario_.own_disks && world_.chance(0.45)) return lose_leader_twice();
     Process& process = victim();
     const std::uint64_t what = world_.rng().below(14);
     if (what < 5) {
       kill(process);
+      if (server_of(process) != nullptr && world_.chance(0.5)) kill_worker_too();
     } else if (what < 7 && coordinator().alive()) {
       coordinator().die_after(static_cast<int>(world_.rng().below(40)), [this] { note_killed(); });
     } else if (what < 9) {
       stand_still(process, world_.between(100, 6000));
     } else if (what < 11) {
-      cut_off(process, world_.between(20, 4000));
+      cut_off(process, world_.chance(0.4) ? world_.between(2000, 9000) : world_.between(20, 4000));
     } else if (what == 11) {
       leap(process.host(), world_.between(50, 8000));
     } else if (!scenario_.full_disks) {
@@ -153,18 +164,51 @@ class Simulation {
     }
   }
 
-  // Kills the coordinator, and soon after its whole host: maybe before another disk has the checkpoint that
-  // the first loss caused.
+  // When the leader's host is lost after a first loss.
+  enum class SecondLoss {
+    kSoon,
+    kSavedCopies,  // soon after the checkpoint that the first loss caused: maybe before another disk has it
+    kTrainsAgain,  // when the run trains again: maybe before the next keeper has a checkpoint
+  };
   void lose_leader_twice() {
-    kill(coordinator());
-    world_.after(world_.between(100, 2000), [this] {
+    const auto when =
+        world_.chance(0.5) ? SecondLoss::kTrainsAgain : static_cast<SecondLoss>(world_.rng().below(2));
+    const auto keeper = coordinator().keeper();
+    if (when == SecondLoss::kTrainsAgain && keeper) {
+      kill_launcher(*launchers_[static_cast<std::size_t>(*keeper)]);
+    } else {
+      kill(coordinator());
+    }
+    next_loss_ = when;
+    strike(SecondLoss::kSoon, 2000);
+  }
+  // If the leader's host is to be lost now, it is lost within `most_ms`.
+  void strike(SecondLoss now, double most_ms) {
+    if (next_loss_ != now) return;
+    next_loss_.reset();
+    world_.after(world_.between(now == SecondLoss::kSoon ? 100 : 0, most_ms), [this] {
       if (!run_is_over()) kill_launcher(*launchers_[static_cast<std::size_t>(leader())]);
+    });
+  }
+
+  // A gradient that the next server needs may have been in this worker's memory.
+  void kill_worker_too() {
+    world_.after(world_.between(0, 150), [this] {
+      if (!run_is_over()) kill(*cluster_.workers[world_.rng().below(cluster_.workers.size())]);
     });
   }
 
   void note_killed() { killed_at_start_ = killed_at_start_ || !ever_trained(); }
 
   void kill(Process& process) {
+    ServerProcess* const server = server_of(process);
+    if (server != nullptr && coordinator().job().copies == 1 && world_.chance(0.4)) {
+      server->die_in_update(static_cast<int>(world_.rng().below(10)), [this, server] {
+        lose_if_server(*server);
+        note_killed();
+      });
+      return;
+    }
     if (process.alive()) lose_if_server(process);
     note_killed();
     process.kill();
@@ -252,9 +296,15 @@ class Simulation {
     });
   }
 
-  void lose_if_server(const Process& process) {
+  // Null if the process is no server.
+  ServerProcess* server_of(const Process& process) const {
     const auto& all = cluster_.servers;
-    if (std::find(all.begin(), all.end(), &process) != all.end()) lose_server();
+    const auto found = std::find(all.begin(), all.end(), &process);
+    return found == all.end() ? nullptr : *found;
+  }
+
+  void lose_if_server(const Process& process) {
+    if (server_of(process) != nullptr) lose_server();
   }
 
   // The next server may hold the only other copy.
@@ -344,6 +394,8 @@ class Simulation {
     for (const auto& process : processes_) {
       if (process->alive()) return world_.broken(process->name() + " does not end, though the run is over");
     }
+    if (scenario_.faults == 0 && !scenario_.stopped && world_.now() > ended_at_ + kGoodbye)
+      return world_.broken("processes wait for a run that is over");
     RunEnd end;
     end.run = coordinator().outcome();
     end.led_by = leader();
@@ -377,6 +429,8 @@ class Simulation {
   std::vector<std::unique_ptr<Launcher>> launchers_;  // indexed by host
   int to_start_ = 0;                                  // launchers that somebody will start again
   int servers_lost_ = 0;                              // servers lost since the run began to train last
+  std::optional<SecondLoss> next_loss_;
+  SteadyTime ended_at_{};  // when a coordinator ended the run
   bool stop_asked_ = false;
   bool full_ = false;  // whether the disks are full
   int trains_on_ = 0;  // the host whose coordinator began to train last

@@ -4,20 +4,19 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "paceline/decisions/control/controller_state.h"
 #include "paceline/decisions/coordinator/restart.h"
+#include "paceline/simulation/cluster_sim/numbers.h"
 
 namespace paceline::cluster_sim {
 
-// Weights, as one number that depends on all commits before and on their order.
-using Content = std::uint64_t;
-
 struct ShardFile {
-  Content content = 0;
+  std::shared_ptr<const PartNumbers> numbers{};
   bool synced = false;
 };
 

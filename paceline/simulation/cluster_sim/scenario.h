@@ -31,8 +31,20 @@ enum class Break {
   kSayDone,             // a launcher says of a failed run that all is well
   kCountBeforeKept,     // an emergency checkpoint counts while it is on one disk alone
   kStartBeforeKept,     // servers start from a checkpoint that is on one disk alone
+  kForgetState,         // a server that takes up its shard begins with an optimizer that has made no step
+  kPublishHalf,        // a server that takes up its shard publishes the update that its predecessor had begun
+  kStateLater,         // the optimizer's state of a checkpoint is read when the file is written
+  kDropKept,           // the version of a checkpoint is not kept while its file is written
+  kStaleGradient,      // a worker says that a gradient is ready before it has written it
+  kWaitForNoGradient,  // a server does not wait for the gradients of other hosts
+  kSkipMissing,        // a commit is made without a gradient that is not here
+  kStaleCopy,          // the copy of the journal on another disk stays as it was at first
+  kForgetLeases,       // a checkpoint's state lacks samples that were leased and not committed
+  kForgetGoodbye,      // a coordinator ends streams without its last word
+  kForgetWant,         // a server does not hear that a worker of another host waits for a version
+  kStaleMirror,        // a mirror shows a version whose weights are still those of an older one
 };
-inline constexpr int kBreaks = 20;
+inline constexpr int kBreaks = 32;
 std::string name_of(Break one);
 
 // The size of the job's data set.

@@ -14,7 +14,11 @@ constexpr Milliseconds kDisconnectComes{2000};
 
 }  // namespace
 
-std::optional<Version> Cluster::readable(const std::string& attempt) const {
+std::optional<Version> Cluster::readable(const std::string& attempt, int host) const {
+  if (scenario.job.hosts > 1) {
+    const ServerProcess& server = *servers.at(static_cast<std::size_t>(host));
+    return server.published(attempt) ? server.shards().readable() : std::nullopt;
+  }
   std::optional<Version> least;
   int here = 0, wanted = 0;
   for (const ServerProcess* server : servers) {
@@ -36,7 +40,7 @@ ServerProcess::ServerProcess(Cluster& cluster, int rank, Home home)
     : Process(cluster.world, fmt::format("server{}", rank), home),
       cluster_(cluster),
       rank_(rank),
-      shards_(cluster, *this, rank, [this](const absl::Status& outcome) {
+      shards_(cluster, *this, [this](const absl::Status& outcome) {
         settle(server_->prepared(outcome));
         work();
       }) {}
@@ -118,6 +122,16 @@ bool ServerProcess::send(wire::ServerMessage message) {
 }
 
 void ServerProcess::work() {
+  try {
+    take_orders();
+  } catch (const KilledInUpdate&) {
+    world_.trace("{} is in the middle of an update", name());
+    last_();
+    kill();
+  }
+}
+
+void ServerProcess::take_orders() {
   while (server_ && !server_->busy() && !inbox_.empty()) {
     wire::ServerOrder order = std::move(inbox_.front());
     inbox_.pop_front();

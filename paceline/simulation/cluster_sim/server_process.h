@@ -1,4 +1,4 @@
-// A server's process in the made-up cluster: the real Server over made-up shards.
+// A server's process in the made-up cluster: the real Server over real shards (cluster_shards.h).
 #pragma once
 
 #include <deque>
@@ -11,9 +11,9 @@
 #include "paceline/processes/server/commit_log.h"
 #include "paceline/processes/server/outbox.h"
 #include "paceline/processes/server/server.h"
+#include "paceline/simulation/cluster_sim/cluster_shards.h"
 #include "paceline/simulation/cluster_sim/coordinator_process.h"
 #include "paceline/simulation/cluster_sim/disks.h"
-#include "paceline/simulation/cluster_sim/made_up_shards.h"
 
 namespace paceline::cluster_sim {
 
@@ -35,8 +35,8 @@ struct Cluster {
   CoordinatorProcess& coordinator_of(const Process& process) const {
     return *coordinators.at(static_cast<std::size_t>(follows.at(process.host())));
   }
-  // The newest version that every shard has published in that attempt, which workers read.
-  std::optional<Version> readable(const std::string& attempt) const;
+  // The newest version that a worker of that host of the job can read of every shard in that attempt.
+  std::optional<Version> readable(const std::string& attempt, int host) const;
   void published();
   // Runs `what` at `to`, after the network's delay.
   void later(const Process& from, Process& to, std::function<void()> what) const {
@@ -52,8 +52,13 @@ class ServerProcess final : public Process, public server::Outbox {
   std::optional<Version> published(const std::string& attempt) const;
   // True if it serves that attempt and does not stand still.
   bool serves(const std::string& attempt) const { return published(attempt).has_value() && !still(); }
-  MadeUpShards& shards() { return shards_; }
-  const MadeUpShards& shards() const { return shards_; }
+  ClusterShards& shards() { return shards_; }
+  // Lets this process die in the middle of an update, and calls `last` then.
+  void die_in_update(int pieces, std::function<void()> last) {
+    shards_.die_in_update(pieces);
+    last_ = std::move(last);
+  }
+  const ClusterShards& shards() const { return shards_; }
 
  private:
   void begin() override;
@@ -65,6 +70,7 @@ class ServerProcess final : public Process, public server::Outbox {
   void lost();
   void beat();
   void work();
+  void take_orders();
   void settle(const absl::Status& status);
   void disconnect(const wire::Disconnect& order);
 
@@ -72,9 +78,10 @@ class ServerProcess final : public Process, public server::Outbox {
   const int rank_;
   std::shared_ptr<Stream<ServerKind>> stream_;
   server::CommitLog log_;
-  MadeUpShards shards_;
+  ClusterShards shards_;
   std::optional<server::Server> server_;  // the session's
   std::deque<wire::ServerOrder> inbox_;
+  std::function<void()> last_;
   bool failed_ = false;  // whether only a disconnect is heeded in this session
 };
 

@@ -1,16 +1,6 @@
 #include "paceline/simulation/cluster_sim/watch.h"
 
-#include "paceline/base/rng.h"
-
 namespace paceline::cluster_sim {
-
-Content after_commit(Content before, const wire::Apply& commit) {
-  Content content = mix_seed({before, static_cast<std::uint64_t>(commit.version())});
-  for (const wire::Apply::Member& member : commit.members())
-    content = mix_seed(
-        {content, static_cast<std::uint64_t>(member.replica()), static_cast<std::uint64_t>(member.clock())});
-  return content;
-}
 
 void Watch::leads(int host, bool alone) {
   leaders_.insert(host);
@@ -22,7 +12,7 @@ void Watch::goes_on_from(const std::string& attempt, const std::string& before,
   // Servers may publish versions of the attempt before until commits take their place.
   if (const auto line = lines_.find(before); line != lines_.end()) lines_[attempt] = line->second;
   if (checkpoint == nullptr) {
-    lines_[attempt][Version(0)] = kFirstContent;
+    lines_[attempt][Version(0)] = {};
     return;
   }
   is_whole(attempt, *checkpoint);
@@ -31,22 +21,46 @@ void Watch::goes_on_from(const std::string& attempt, const std::string& before,
                               checkpoint->state.version));
 }
 
+void Watch::leases(const std::string& attempt, ReplicaId replica, paceline::Clock clock, const Lease& lease) {
+  Samples& samples = leases_[attempt][{replica.value(), clock.value()}];
+  samples.reset();
+  lease.for_each_run([&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t sample = begin; sample < end; ++sample) samples.set(static_cast<std::size_t>(sample));
+  });
+}
+
 void Watch::commits(const std::string& attempt, const wire::Apply& commit) {
   const Version version(commit.version());
-  std::map<Version, Content>& line = lines_[attempt];
+  std::map<Version, Made>& line = lines_[attempt];
   const auto before = line.find(Version(commit.version() - 1));
   if (before == line.end())
     return world_.broken(fmt::format("version {} is ordered, and not the one before", version));
-  const Content content = after_commit(before->second, commit);
+  Made made{after_commit(before->second.content, attempt, commit, momentum_), before->second.samples};
+  for (const wire::Apply::Member& member : commit.members()) {
+    const Samples& samples = leases_[attempt][{member.replica(), member.clock()}];
+    if (samples.none() || (samples & made.samples).any())
+      world_.broken(fmt::format("version {} has samples that are in it already, or none", version));
+    made.samples |= samples;
+  }
   line.erase(line.lower_bound(version), line.end());
-  line[version] = content;
+  line[version] = made;
 }
 
-void Watch::is_there(const std::string& attempt, const std::string& where, Version version, Content content) {
-  const std::map<Version, Content>& line = lines_[attempt];
+void Watch::is_there(const std::string& attempt, const std::string& where, Version version,
+                     std::int64_t offset, std::span<const float> weights) {
+  const std::map<Version, Made>& line = lines_[attempt];
   const auto expected = line.find(version);
-  if (expected == line.end() || expected->second != content)
+  if (expected == line.end() || !has_weights(expected->second.content, offset, weights))
     world_.broken(fmt::format("{} has something else as version {} than what was committed", where, version));
+}
+
+Watch::Samples Watch::committed(const control::SampleLedger::Saved& ledger) {
+  Samples samples;
+  for (std::int64_t sample = 0; sample < ledger.next; ++sample) samples.set(static_cast<std::size_t>(sample));
+  for (const auto& [begin, end] : ledger.open) {
+    for (std::int64_t sample = begin; sample < end; ++sample) samples.reset(static_cast<std::size_t>(sample));
+  }
+  return samples;
 }
 
 void Watch::counts(const std::string& attempt, const SavedCheckpoint& checkpoint) {
@@ -58,8 +72,18 @@ void Watch::is_whole(const std::string& attempt, const SavedCheckpoint& checkpoi
   if (static_cast<int>(checkpoint.shards.size()) != checkpoint.parts)
     world_.broken(fmt::format("the checkpoint of version {} counts with {} of {} shards", version,
                               checkpoint.shards.size(), checkpoint.parts));
-  for (const auto& [shard, file] : checkpoint.shards)
-    is_there(attempt, fmt::format("shard {} of the checkpoint", shard), version, file.content);
+  const auto expected = lines_[attempt].find(version);
+  if (expected != lines_[attempt].end() && committed(checkpoint.state.ledger) != expected->second.samples)
+    world_.broken(fmt::format("the checkpoint of version {} has {} samples as committed, and {} are", version,
+                              committed(checkpoint.state.ledger).count(), expected->second.samples.count()));
+  for (const auto& [shard, file] : checkpoint.shards) {
+    const PartNumbers& part = *file.numbers;
+    is_there(attempt, fmt::format("shard {} of the checkpoint", shard), version, part.offset, part.weights);
+    if (expected != lines_[attempt].end() &&
+        !has_velocity(expected->second.content, part.offset, part.state.streams.front()))
+      world_.broken(fmt::format("shard {} of the checkpoint of version {} has the state of another version",
+                                shard, version));
+  }
 }
 
 void Watch::trains_from(Version version, bool twice) {

@@ -7,25 +7,22 @@
 
 namespace paceline::cluster_sim {
 
-namespace {
+WorkerProcess::WorkerProcess(Cluster& cluster, std::string name, Home home, int job_host, double pace_ms)
+    : Process(cluster.world, std::move(name), home),
+      cluster_(cluster),
+      job_host_(job_host),
+      pace_ms_(pace_ms) {}
 
-wire::Layout model() {
-  ps::Layout layout;
-  for (const char* name : {"a", "b", "c", "d", "e", "f", "g", "h"})
-    layout.add(name, ps::TensorKind::kParameter, {64});
-  return wire::to_wire(layout);
-}
-
-}  // namespace
-
-WorkerProcess::WorkerProcess(Cluster& cluster, std::string name, Home home, double pace_ms)
-    : Process(cluster.world, std::move(name), home), cluster_(cluster), pace_ms_(pace_ms) {}
-
-void WorkerProcess::begin() {
+// New memory, with the first weights in it.
+void WorkerProcess::make_memory() {
   path_ = fmt::format("{} {}", name(), ++memories_);
-  cluster_.memory[path_] = std::make_shared<GradientMemory>();
-  connect();
+  const auto memory = std::make_shared<GradientMemory>();
+  memory->floats.resize(static_cast<std::size_t>(model().size()));
+  write_first(memory->floats);
+  cluster_.memory[path_] = memory;
 }
+
+void WorkerProcess::begin() { connect(); }
 
 void WorkerProcess::gone() {
   if (stream_ != nullptr) std::exchange(stream_, nullptr)->leave(true);
@@ -37,7 +34,8 @@ void WorkerProcess::gone() {
 void WorkerProcess::connect() {
   replica_.reset();
   waiting_.reset();
-  cluster_.memory[path_] = std::make_shared<GradientMemory>();
+  cluster_.memory.erase(path_);
+  make_memory();
   attempt_ = cluster_.coordinator_of(*this).attempt();
   stream_ = cluster_.coordinator_of(*this).connect<WorkerKind>(
       *this, {[this](const wire::WorkerOrder& order) { take(order); }, [this] { lost(); }});
@@ -82,7 +80,7 @@ void WorkerProcess::take(const wire::WorkerOrder& order) {
   wire::WorkerMessage message;
   if (order.has_welcome()) {
     message.mutable_attached()->set_dataset_size(kSamples);
-    *message.mutable_attached()->mutable_layout() = model();
+    *message.mutable_attached()->mutable_layout() = wire::to_wire(model());
     message.mutable_attached()->set_gradient_path(path_);
     after(world_.between(1, 100), [this, message, stream = stream_] {
       if (stream == stream_) say(message);
@@ -94,8 +92,7 @@ void WorkerProcess::take(const wire::WorkerOrder& order) {
     replica_ = order.role().replica();
     // The servers may still read the gradient of the replica that this worker was in before, so it takes new
     // memory.
-    path_ = fmt::format("{} {}", name(), ++memories_);
-    cluster_.memory[path_] = std::make_shared<GradientMemory>();
+    make_memory();
     message.mutable_role_taken()->set_replica(*replica_);
     message.mutable_role_taken()->set_gradient_path(path_);
     say(message);
@@ -111,14 +108,17 @@ void WorkerProcess::take(const wire::WorkerOrder& order) {
 
 void WorkerProcess::look_for_weights() {
   if (!alive() || !waiting_ || stream_ == nullptr) return;
-  const auto readable = cluster_.readable(attempt_);
+  const auto readable = cluster_.readable(attempt_, job_host_);
   if (!readable || *readable < Version(waiting_->version())) return;
   const wire::WorkerRelease release = *std::exchange(waiting_, std::nullopt);
   cluster_.watch.seen(*readable);
   after(Milliseconds(pace_ms_ * (0.7 + 0.6 * world_.rng().uniform())),
         [this, release, base = *readable, number = ++iteration_, stream = stream_] {
           if (number != iteration_ || stream != stream_ || !replica_) return;
-          cluster_.memory.at(path_)->clock = release.clock();
+          GradientMemory& memory = *cluster_.memory.at(path_);
+          if (cluster_.broken != Break::kStaleGradient || world_.chance(0.9))
+            write_gradient(attempt_, *replica_, release.clock(), memory.floats);
+          memory.clock = release.clock();
           wire::WorkerMessage message;
           message.mutable_ready()->set_clock(release.clock());
           message.mutable_ready()->set_base(base.value());

@@ -12,7 +12,8 @@ namespace paceline::cluster_sim {
 
 class WorkerProcess final : public Process {
  public:
-  WorkerProcess(Cluster& cluster, std::string name, Home home, double pace_ms);
+  // `job_host`: its device's, also if one launcher has the processes of all hosts.
+  WorkerProcess(Cluster& cluster, std::string name, Home home, int job_host, double pace_ms);
 
   // Called when new weights may be there.
   void look_for_weights();
@@ -20,6 +21,7 @@ class WorkerProcess final : public Process {
  private:
   void begin() override;
   void gone() override;
+  void make_memory();
   void connect();
   void lost();
   void beat();
@@ -28,6 +30,7 @@ class WorkerProcess final : public Process {
   void say(wire::WorkerMessage message);
 
   Cluster& cluster_;
+  const int job_host_;
   const double pace_ms_;
   std::shared_ptr<Stream<WorkerKind>> stream_;
   std::string path_;

@@ -13,6 +13,7 @@
 
 #include "paceline/base/rng.h"
 #include "paceline/parameters/exchange/commit_exchange.h"
+#include "paceline/parameters/exchange/exchange.h"
 
 namespace paceline::exchange::testing {
 
