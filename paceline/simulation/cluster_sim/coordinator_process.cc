@@ -129,8 +129,11 @@ void CoordinatorProcess::on(const coordinator::RunAttempt& order) {
   number_ = std::ssize(folder_.attempts) + 1;
   attempt_name_ =
       disks_.own() ? fmt::format("run {} of host {}", number_, host()) : fmt::format("run {}", number_);
-  watch_.goes_on_from(attempt(), folder_.attempts.empty() ? "" : folder_.attempts.back().name, newest,
-                      recorded);
+  // Servers may still have versions of the attempt that was cut short, also if a later one committed nothing that the
+  // journal has.
+  const AttemptInJournal* const cut_short = folder_.cut_short();
+  const std::string last = folder_.attempts.empty() ? "" : folder_.attempts.back().name;
+  watch_.goes_on_from(attempt(), cut_short != nullptr ? cut_short->name : last, newest, recorded);
   const Version from = newest == nullptr ? Version(0) : newest->state.version;
   ordered_ = from;
   std::optional<coordinator::CutShort> before;
