@@ -41,6 +41,16 @@ def test_a_device_that_computes_elsewhere_takes_part(tmp_path: Path, servers: in
     replay(tmp_path, run)
 
 
+def test_workers_that_see_one_card_each_end_in_the_hosts_bytes(tmp_path: Path) -> None:
+    """As under srun --gpus-per-task=1: w1 does not see the card of w0, which has the weights."""
+    sees_its_own = (
+        "import os\nfrom paceline.session import session\n"
+        'if session() is not None:\n    os.environ["PACELINE_STAND_IN_ONLY"] = str(session().on_host)\n'
+    )
+    on_cards = weights_of(tmp_path, "auto", 2, program=sees_its_own + PROGRAM)
+    same(weights_of(tmp_path, "host", 2), on_cards)
+
+
 def test_a_gradient_that_is_not_finite_harms_nobody(tmp_path: Path) -> None:
     run = trained(tmp_path, PROGRAM, 2, ["--policy", "asp", *memory("gpu")], ["nan"])
     assert (tmp_path / "made-nan").exists()

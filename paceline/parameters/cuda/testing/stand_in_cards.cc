@@ -59,15 +59,22 @@ void* pointer(std::uint64_t address) { return reinterpret_cast<void*>(address); 
 
 }  // namespace
 
+// PACELINE_STAND_IN_ONLY leaves a process one card, as CUDA_VISIBLE_DEVICES does.
 int card_count() {
-  static const int count = static_cast<int>(number_of("PACELINE_STAND_IN_CARDS", 1));
+  static const bool sees_one = std::getenv("PACELINE_STAND_IN_ONLY") != nullptr;
+  static const int count = sees_one ? 1 : static_cast<int>(number_of("PACELINE_STAND_IN_CARDS", 1));
   return count;
+}
+
+int number_on_host(int card) {
+  static const int first = static_cast<int>(number_of("PACELINE_STAND_IN_ONLY", 0));
+  return first + card;
 }
 
 std::size_t total_bytes(int card) {
   const char* text = std::getenv("PACELINE_STAND_IN_BYTES");
   if (text == nullptr || *text == '\0') return kDefaultBytes;
-  for (int before = 0; before < card; ++before) {
+  for (int before = 0; before < number_on_host(card); ++before) {
     const char* comma = std::strchr(text, ',');
     if (comma == nullptr) break;
     text = comma + 1;
@@ -76,7 +83,7 @@ std::size_t total_bytes(int card) {
 }
 
 std::size_t held_bytes(int card) {
-  const std::string link = link_before_card() + std::to_string(card) + " ";
+  const std::string link = link_before_card() + std::to_string(number_on_host(card)) + " ";
   std::set<ino_t> seen;
   std::size_t bytes = 0;
   for (const std::string& process : names_in("/proc")) {
@@ -98,7 +105,7 @@ Error Allocation::create(int card, std::size_t bytes, std::shared_ptr<Allocation
   // Two processes that allocate at the same time may both get the last bytes. No test depends on it.
   const std::size_t total = total_bytes(card);
   if (bytes > total || held_bytes(card) > total - bytes) return kOutOfMemory;
-  const std::string name = name_before_card() + std::to_string(card);
+  const std::string name = name_before_card() + std::to_string(number_on_host(card));
   const int fd = memfd_create(name.c_str(), MFD_CLOEXEC);
   if (fd < 0) return kOperatingSystem;
   out.reset(new Allocation(fd, card, bytes));
@@ -111,8 +118,8 @@ Error Allocation::import(int fd, std::shared_ptr<Allocation>& out) {
   const std::string before = link_before_card();
   // The driver refuses a descriptor of anything but a card's memory, and so does this.
   if (!begins(link, before) || fstat(fd, &status) != 0) return kInvalidValue;
-  const int card = std::atoi(link.c_str() + before.size());
-  if (card >= card_count()) return kInvalidDevice;
+  const int card = std::atoi(link.c_str() + before.size()) - number_on_host(0);
+  if (card < 0 || card >= card_count()) return kInvalidDevice;
   const int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
   if (copy < 0) return kOperatingSystem;
   out.reset(new Allocation(copy, card, static_cast<std::size_t>(status.st_size)));

@@ -30,7 +30,10 @@ enum Error : int {
   kOperatingSystem = 304,
 };
 
+// The cards that this process sees.
 int card_count();
+// The number of one of them among all cards of the host.
+int number_on_host(int card);
 std::size_t total_bytes(int card);  // its memory
 
 // Bytes that live processes hold of a card. It reads /proc, so no death of a process leaves anything to clean

@@ -273,7 +273,7 @@ STAND_IN_API int cuDeviceGetUuid_v2(unsigned char* uuid, int card) {
   if (const Error error = initialized(); error != kSuccess) return error;
   if (!is_card(card)) return kInvalidDevice;
   std::memcpy(uuid, "PacelineStandIn", 15);
-  uuid[15] = static_cast<unsigned char>(card);
+  uuid[15] = static_cast<unsigned char>(number_on_host(card));
   return kSuccess;
 }
 
