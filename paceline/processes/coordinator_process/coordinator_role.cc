@@ -315,7 +315,7 @@ absl::Status carry_out(Job& job, const coordinator::LeaveOut& order) {
   std::vector<std::string> sets{fmt::format("cluster.without=[{}]", fmt::join(order.hosts, ","))};
   if (job.config.parallel.by_planner()) sets.emplace_back("pipeline=[]");
   PACELINE_ASSIGN_OR_RETURN(std::string left, config::resolve_job(job.whole_toml, job.paths.job(), sets));
-  PACELINE_ASSIGN_OR_RETURN(const config::JobConfig planned, config::parse_job(left, job.paths.job()));
+  PACELINE_ASSIGN_OR_RETURN(const config::JobConfig planned, config::parse_job(left, "job.toml"));
   PACELINE_ASSIGN_OR_RETURN(const auto memory, runs::lowered_memory_settings(planned, job.paths));
   PACELINE_ASSIGN_OR_RETURN(left, config::resolve_job(left, job.paths.job(), memory));
   return take_job(job, left);
