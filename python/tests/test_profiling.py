@@ -106,14 +106,15 @@ def test_memory_that_comes_and_goes_has_a_part_for_each_sample() -> None:
     assert [unit["kept_bytes"] for unit in (fixed, each, idle)] == [4 * 6] * 3
 
 
-def test_memory_that_a_second_forward_pass_saves_is_not_kept() -> None:
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_memory_that_a_second_forward_pass_saves_is_not_kept(reentrant: bool) -> None:
     class Checkpointed(nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.inner = nn.Sequential(nn.Linear(6, 600), nn.ReLU(), nn.Linear(600, 6))
 
         def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return checkpoint(self.inner, x, use_reentrant=False)
+            return checkpoint(self.inner, x, use_reentrant=reentrant)
 
     model = nn.Sequential(Checkpointed(), Checkpointed())
     units = measured(model, squares, lambda count: torch.randn(count, 6, requires_grad=True), [4])["units"]
