@@ -183,8 +183,8 @@ TEST_F(CoordinatorOrders, ToServersHaveEveryField) {
           "evaluator_host: 8 attempt: \"attempt\" whole " +
           tensors +
           " by_call: true checkpoint_files: \"one\" first_passed_on: true card: \"card\" take_up: true }");
-  EXPECT_EQ(server(coordinator::MapGradient{ReplicaId(1), "path", HostPlace(2)}),
-            "map_gradient { replica: 1 path: \"path\" host: 2 }");
+  EXPECT_EQ(server(coordinator::MapGradient{ReplicaId(1), "path", HostPlace(2), "card"}),
+            "map_gradient { replica: 1 path: \"path\" host: 2 card: \"card\" }");
   EXPECT_EQ(server(coordinator::UnmapGradient{ReplicaId(1)}), "unmap_gradient { replica: 1 }");
   EXPECT_EQ(server(coordinator::ReleaseReader{1}), "release_reader { reader: 1 }");
   coordinator::Apply apply{.version = Version(1),
