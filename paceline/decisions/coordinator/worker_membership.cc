@@ -136,7 +136,7 @@ absl::Status WorkerMembership::on_joined(Worker& worker) {
 std::int64_t WorkerMembership::memory_of(const Worker& worker) const {
   constexpr std::int64_t kLeast = 1'000'000;  // a card that is full has no room for any layer
   const auto& own = worker.attached->card_memory;
-  if (!own || !options_.job.replanner) return 0;
+  if (!own || own->free_bytes <= 0 || !options_.job.replanner) return 0;
   const auto& devices = options_.job.replanner->problem.cluster.devices;
   const planner::Device& planned = devices[static_cast<std::size_t>(worker.device.value())];
   if (planned.memory_bytes != planner::Device::kNoLimit) return 0;

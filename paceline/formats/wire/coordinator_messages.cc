@@ -48,8 +48,8 @@ coordinator::WorkerMessage attached_of(const WorkerAttached& message) {
   for (const FrozenTensor& tensor : message.frozen())
     attached.frozen.push_back({tensor.name(), tensor.digest()});
   if (message.has_first_state()) attached.first_state = message.first_state();
-  if (const CardMemory& memory = message.card_memory(); memory.free_bytes() > 0)
-    attached.card_memory = {memory.card(), memory.free_bytes()};
+  if (message.has_card_memory())
+    attached.card_memory = {message.card_memory().card(), message.card_memory().free_bytes()};
   return attached;
 }
 
