@@ -306,7 +306,8 @@ class Job:
         self._augment_seed = int(step["augment_seed"])
         self._micro_batch = step.get("micro_batch")
         self._micro = MicroBatches(self._inventory, cut(samples, self._micro_batch))
-        self._given_up.micro_batch = len(self._micro.parts[0])
+        # A process of a team may have no samples.
+        self._given_up.micro_batch = len(self._micro.parts[0]) if self._micro.parts else 0
         self._data_end = None
         bound = False
         for micro, part in enumerate(self._micro.parts):
