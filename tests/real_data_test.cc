@@ -43,9 +43,10 @@ TEST_P(RealData, Mnist) {
 TEST_P(RealData, Cifar10) {
   if (!fs::exists(fs::path(kData) / "cifar10")) GTEST_SKIP() << kData << "/cifar10 is not here";
   const TempFolder folder;
-  write_text(folder / "job.toml",
-             "epochs = 1.5\nbatch = 32\n[model]\nname = \"cnn\"\n[optimizer]\nlr = 0.01\n"
-             "[data]\ntest_samples = 1000\n[[device]]\ncount = 3\npace = \"1x\"\n[[device]]\npace = \"3x\"\n");
+  write_text(
+      folder / "job.toml",
+      "epochs = 1.5\nbatch = 32\n[model]\nname = \"cnn\"\n[optimizer]\nlr = 0.01\n"
+      "[data]\ntest_samples = 1000\n[[device]]\ncount = 3\npace = \"1x\"\n[[device]]\npace = \"3x\"\n");
   EXPECT_GT(best_accuracy(folder / "job.toml", {std::string("data.source=cifar10:") + kData + "/cifar10",
                                                 std::string("sync.policy=") + GetParam()}),
             0.25);  // chance is 0.1; asynchronous runs vary by a few points

@@ -42,7 +42,7 @@ def test_a_device_that_computes_elsewhere_takes_part(tmp_path: Path, servers: in
 
 
 def test_workers_that_see_one_card_each_end_in_the_hosts_bytes(tmp_path: Path) -> None:
-    """As under srun --gpus-per-task=1: w1 does not see the card of w0, which has the weights."""
+    """w1 does not see the card of w0, which has the weights, as under srun --gpus-per-task=1."""
     sees_its_own = (
         "import os\nfrom paceline.session import session\n"
         'if session() is not None:\n    os.environ["PACELINE_STAND_IN_ONLY"] = str(session().on_host)\n'
