@@ -73,8 +73,8 @@ struct Weights {
   requires std::convertible_to<const Pointers&, std::span<const float* const>> Weights(const Pointers& where)
       : tensors(where) {}
   std::span<const float* const> tensors;  // one pointer a tensor of layout(), in its order
-  // Weights and gradients, or parts of them, are in a card's memory, and the pointers are places there. A step that is skipped then
-  // leaves a gradient of zeros and the weights' statistics; in the host's memory its caller does that.
+  // Weights and gradients, or parts of them, are in a card's memory, and the pointers of these are places there. A step
+  // that is skipped then leaves a gradient of zeros and the weights' statistics; in the host's memory its caller does that.
   bool on_card = false;
   // If this is not 0, the step is at weights − reach · direction. The direction of each float lies `direction` floats
   // behind it. Only weights in a card's memory have one.
@@ -167,8 +167,8 @@ class Engine {
   // layout(), in its order. Statistics: read from weights, and what they became in this step
   // written to gradients; constants are left alone. `weights` is only read, and may be mapped read-only. The
   // batch is computed `micro_batch` samples at a time, as the stages of a pipeline do it. Errors: the
-  // engine's own; what is in `gradients` is then worth nothing. Cancelled where `keep_going` says no while
-  // somebody is waited for; ResourceExhausted if the device has no memory for it and may get a stage instead.
+  // engine's own; what is in `gradients` is then worth nothing. Cancelled if `keep_going` says no during
+  // a wait. ResourceExhausted if the device has no memory for the step, and the job can give it a stage instead.
   virtual absl::StatusOr<StepResult> step(const Weights& weights, std::span<float* const> gradients,
                                           std::int64_t micro_batch, const KeepGoing& keep_going) = 0;
 

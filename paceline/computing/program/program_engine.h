@@ -125,8 +125,8 @@ class ProgramEngine final : public engine::Engine {
   absl::Status make_page();
   absl::Status wait_until_done(std::uint32_t number, const engine::KeepGoing& keep_going);
 
-  // The error for an answer that is no result of a step or of a stage. ResourceExhausted if the device has no memory for
-  // it and the job may cut the model otherwise; else an error that ends this engine.
+  // The error for an answer that is no result of a step or of a stage: ResourceExhausted if the program has no memory for
+  // that and the job can cut the model in another way; else an error that ends this engine.
   absl::Status no_result(const Answer& answer);
   // The error that ends this engine, in a line that names the program.
   absl::Status failed(const absl::Status& why);

@@ -73,9 +73,9 @@ class ServerFleet {
   // The server has started. Errors: out of turn; it does not say where the weights are.
   absl::Status started(ServerId server, const ServerStarted& started);
   bool all_started() const;
-  // The boards from which a reader on that host gets the weights. `card`: what it computes on, empty if that is none; a
-  // shard on another card has a board in the host's memory for it. nullopt: it takes each where it lies. Requires: all
-  // started.
+  // The boards from which a reader on that host gets the weights. `card`: the card that the reader computes on, empty if
+  // there is none. If a shard is on another card, the reader gets the shard's board in the host's memory. nullopt: the
+  // reader gets each board as it lies. Requires: all started.
   Boards boards(HostPlace host, int reader, const std::optional<std::string>& card = std::nullopt) const;
 
   // The server has sent a message.

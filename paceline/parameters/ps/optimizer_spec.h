@@ -3,8 +3,8 @@
 //   using Step                                 the step of one number (step_math.h); optimizers that step whole
 //                                              tensors have none (tensorwise.h), but LARS for its direction
 // optimizers/list.h is the table of all optimizers: a new one is one more line there. The job file's parser, the loops
-// of processors, the kernels of cards, reports and tests are made from it. No library but the standard one, because clang
-// compiles this for cards too.
+// of processors, the kernels of cards, reports and tests are made from that table. This file includes the standard library
+// alone, because clang compiles it for cards too.
 #pragma once
 
 #include <array>

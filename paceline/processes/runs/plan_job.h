@@ -31,7 +31,7 @@ absl::StatusOr<PlannedJob> plan_job(const std::string& job_toml, config::RunTime
 // never changes, or if it never trained. Errors: those of the journal.
 absl::StatusOr<std::vector<std::string>> last_plan(const config::JobConfig& job, const store::RunPaths& run);
 
-// The part of them about memory, for a job whose plan is to be made anew.
+// The settings of last_plan() that are about memory alone, for a job that gets a new plan.
 absl::StatusOr<std::vector<std::string>> lowered_memory_settings(const config::JobConfig& job,
                                                                  const store::RunPaths& run);
 

@@ -36,8 +36,8 @@ class ServersCard final : private cuda::PieceRegistry {
   // steps on processors only; what is kept is of another shard.
   absl::StatusOr<std::unique_ptr<ps::Shard>> make_shard(ps::Layout layout, const config::JobConfig& job,
                                                         int readers, int kept, std::uint64_t identity);
-  // The place of a replica's gradient of the whole model, of which the part is there, zero at first. Errors: the card has
-  // no room.
+  // The place of a replica's gradient of the whole model. The card has memory for the shard's part of it alone, which is
+  // zero at first. Errors: the card has no room.
   absl::StatusOr<ps::GradientPlace> gradient(std::int32_t replica);
   // Copies the part there of a gradient that a worker left in the host's memory. Errors: the same; the card's.
   absl::StatusOr<ps::GradientPlace> copy_gradient(std::int32_t replica, const ps::GradientPlace& whole);

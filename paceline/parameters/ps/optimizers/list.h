@@ -1,5 +1,5 @@
-// The table of all optimizers. A new one is its header in this folder, and two lines here: its #include and, at the end
-// of the list, its name. docs/extending.md shows a whole one.
+// The table of all optimizers. A new optimizer has a header in this folder and two lines here: its #include, and its name
+// at the end of the list. docs/extending.md shows a complete optimizer.
 #pragma once
 
 #include "paceline/parameters/ps/optimizer_spec.h"
