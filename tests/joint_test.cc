@@ -2,7 +2,6 @@
 // while it goes on, over real processes.
 #include <signal.h>
 
-#include <regex>
 #include <set>
 #include <sstream>
 
@@ -151,6 +150,16 @@ TEST(Joint, IsPlannedAnewWhenADeviceBecomesSlow) {
   EXPECT_EQ(run({"replay", disturbed.folder.string()}).status, 0);
 }
 
+// The lines that name a plan. How many lines of progress are between them depends on the machine's load.
+std::vector<std::string> plans_said(const std::string& said) {
+  std::vector<std::string> plans;
+  std::istringstream lines(said);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("plan: ") || line.find("  re-planned: ") != std::string::npos) plans.push_back(line);
+  }
+  return plans;
+}
+
 TEST(Joint, IsPlannedAnewInVirtualTimeToTheSameBytes) {
   const TempFolder folder;
   const std::string keys = std::string(kJoint) + "epochs = 3\n";
@@ -158,10 +167,7 @@ TEST(Joint, IsPlannedAnewInVirtualTimeToTheSameBytes) {
   const Trained first = train(folder, "first", keys, sections, {"--virtual"});
   const Trained again = train(folder, "again", keys, sections, {"--virtual"});
   EXPECT_THAT(first.said, testing::HasSubstr("re-planned: "));
-  const auto without_folder = [](const std::string& said) {
-    return std::regex_replace(said, std::regex("\\nrun: [^\\n]*"), "");
-  };
-  EXPECT_EQ(without_folder(first.said), without_folder(again.said));
+  EXPECT_EQ(plans_said(first.said), plans_said(again.said));
   const RecordedRun recorded = RecordedRun::read(first.folder);
   expect_each_sample_once(recorded, 3);
   EXPECT_GE(recorded.plans.size(), 2u);
