@@ -83,10 +83,11 @@ absl::Status unless_disconnected(rpc::Connection<Out, In>& connection, const abs
 // If nothing can be sent any more, a disconnect may have come long ago, while this process was busy. In both
 // cases a disconnect decides.
 template <class Out, class In>
-absl::Status unless_over(rpc::Connection<Out, In>& connection, const absl::Status& outcome) {
+absl::Status unless_over(rpc::Connection<Out, In>& connection, const absl::Status& outcome,
+                         std::chrono::seconds patience = std::chrono::seconds(2)) {
   const bool may_be =
       absl::IsNotFound(outcome) || absl::IsAborted(outcome) || outcome == wire::coordinator_lost();
-  return may_be ? unless_disconnected(connection, outcome, wire::outcome_of_job) : outcome;
+  return may_be ? unless_disconnected(connection, outcome, wire::outcome_of_job, patience) : outcome;
 }
 
 }  // namespace paceline::peer

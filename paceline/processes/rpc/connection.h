@@ -68,10 +68,11 @@ class Connection {
 
   // Waits until an order is here or the stream has ended, but no longer than `limit`. True if one of both is so.
   bool wait(std::chrono::nanoseconds limit) {
+    const auto until = std::chrono::steady_clock::now() + limit;
     std::unique_lock lock(mutex_);
-    if (!local_) return arrived_.wait_for(lock, limit, [this] { return ended_ || !orders_.empty(); });
-    if (orders_.empty()) take_local(lock, limit);
-    return ended_ || !orders_.empty();
+    if (local_ && orders_.empty()) take_local(lock, limit);
+    // The local socket's end is seen a moment before the stream's.
+    return arrived_.wait_until(lock, until, [this] { return ended_ || !orders_.empty(); });
   }
 
   // True if the stream has ended: the coordinator is gone, or has finished with this process.

@@ -250,6 +250,20 @@ TEST_F(LocalPeers, AllIsReadBeforeTheEnd) {
   EXPECT_TRUE(comes_true([&] { return closed_ == 1; }));
 }
 
+// The socket ends a moment before the stream.
+TEST_F(LocalPeers, AWaitIsOverOnlyIfSomethingIsThereOrTheStreamHasEnded) {
+  run();
+  for (int round = 1; round <= 100; ++round) {
+    const auto client = connect();
+    client->send(message_of(1));
+    ASSERT_TRUE(comes_true([&] { return received_ == round; }));
+    loop_.post([this] { stream_->send_disconnect(wire::Disconnect()); });
+    ASSERT_TRUE(client->next()->has_disconnect());
+    ASSERT_TRUE(client->wait(1h)) << round;
+    ASSERT_TRUE(comes_true([&] { return closed_ == round; }));
+  }
+}
+
 TEST_F(LocalPeers, LastMessagesComeBeforeTheEnd) {
   const auto call = open_locally();
   for (int i = 0; i < 3; ++i) send_at_once(call->socket.get(), frame_of(message_of(10)));
