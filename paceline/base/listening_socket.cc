@@ -30,7 +30,7 @@ int port_of(int socket) {
 
 absl::StatusOr<ListeningSocket> listen_at(const std::string& address) {
   PACELINE_ASSIGN_OR_RETURN(const Addresses found, look_up(address, AI_PASSIVE));
-  std::string why = "it has no address";
+  int why = 0;
   for (const addrinfo* one = found.get(); one != nullptr; one = one->ai_next) {
     FileDescriptor made(
         socket(one->ai_family, one->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, one->ai_protocol));
@@ -43,9 +43,10 @@ absl::StatusOr<ListeningSocket> listen_at(const std::string& address) {
       return ListeningSocket{std::move(made),
                              fmt::format("{}:{}", address.substr(0, address.rfind(':')), port)};
     }
-    why = std::strerror(errno);
+    why = errno;
   }
-  return absl::UnavailableError(why);
+  if (why == EADDRINUSE) return absl::AlreadyExistsError(std::strerror(why));
+  return absl::UnavailableError(why == 0 ? "it has no address" : std::strerror(why));
 }
 
 absl::StatusOr<ListeningSocket> inherited_socket(int fd, const std::string& address) {

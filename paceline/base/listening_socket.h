@@ -14,8 +14,8 @@ struct ListeningSocket {
   std::string address;    // the address that was asked for, with the real port
 };
 
-// Listens on `address`, HOST:PORT; port 0 is any free one. Errors, in a few words: Unavailable if the address
-// cannot be had; InvalidArgument if it is none.
+// Listens on `address`, HOST:PORT; port 0 is any free one. Errors, in a few words: AlreadyExists if the port is taken;
+// Unavailable if the address cannot be had for another reason; InvalidArgument if it is none.
 absl::StatusOr<ListeningSocket> listen_at(const std::string& address);
 
 // A socket that another process opened this way, by its descriptor; `address` is where it listens. Errors:

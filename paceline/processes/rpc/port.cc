@@ -1,6 +1,7 @@
 #include "paceline/processes/rpc/port.h"
 
 #include <chrono>
+#include <thread>
 #include <utility>
 
 #include <fmt/format.h>
@@ -17,11 +18,19 @@ constexpr int kMostCalls = 16;
 // The memory of gRPC itself for all connections: a job of a thousand processes takes a tenth of it.
 constexpr std::size_t kMostMemory = std::size_t{512} << 20;
 constexpr std::chrono::milliseconds kShutdownLimit{200};
+// A coordinator whose launcher was killed a moment ago may still have the port.
+constexpr std::chrono::seconds kPortPatience{3};
+constexpr std::chrono::milliseconds kPortPause{50};
 
 }  // namespace
 
 absl::StatusOr<ListeningSocket> listen_for_job(const std::string& address) {
+  const auto until = std::chrono::steady_clock::now() + kPortPatience;
   auto listening = listen_at(address);
+  while (absl::IsAlreadyExists(listening.status()) && std::chrono::steady_clock::now() < until) {
+    std::this_thread::sleep_for(kPortPause);
+    listening = listen_at(address);
+  }
   if (listening.ok()) return listening;
   return absl::UnavailableError(fmt::format(
       "network.listen: cannot listen on '{}': {}; the port is taken or the address is not this machine's; "

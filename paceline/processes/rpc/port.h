@@ -44,7 +44,8 @@ class Port {
   std::string address_;
 };
 
-// Listens at network.listen. Errors: Unavailable, in one line for people.
+// Listens at network.listen. Waits a few seconds for a port that is taken, because the processes of a run that was killed
+// a moment ago may still have it. Errors: Unavailable, in one line for people.
 absl::StatusOr<ListeningSocket> listen_for_job(const std::string& address);
 
 }  // namespace paceline::rpc
