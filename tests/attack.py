@@ -500,6 +500,8 @@ def main() -> None:
     parser.add_argument("--only", default="", help="attacks whose names have this in them")
     arguments = parser.parse_args()
     paceline = os.environ["PACELINE"]
+    # A shell that starts this in the background ignores SIGINT, and a run would inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     count = min(SHORT_CONNECTIONS if arguments.short else arguments.connections, most - 100)
