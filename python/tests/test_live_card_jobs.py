@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -49,6 +51,30 @@ def test_workers_that_see_one_card_each_end_in_the_hosts_bytes(tmp_path: Path) -
     )
     on_cards = weights_of(tmp_path, "auto", 2, program=sees_its_own + PROGRAM)
     same(weights_of(tmp_path, "host", 2), on_cards)
+
+
+@pytest.mark.parametrize(
+    "elsewhere", ['os.environ["PACELINE_STAND_IN_ONLY"] = "1"', 'os.environ["PACELINE_DEVICE"] = "cpu"']
+)
+def test_an_evaluator_that_computes_elsewhere_measures_the_same_versions(tmp_path: Path, elsewhere: str) -> None:
+    """Versions are kept in the host's memory for an evaluator that sees another card than the weights', or none."""
+    start = "import os\nfrom paceline.session import session\n"
+    program = f'{start}if session() is not None and session().role == "evaluator":\n    {elsewhere}\n{PROGRAM}'
+    every = ["--set", "evaluate.every_epochs=0.25"]
+    on_card = weights_of(tmp_path, "gpu", 1, every, program=program)
+    on_host = weights_of(tmp_path, "host", 1, every)
+    same(on_host, on_card)
+    there, here = (evaluations(tmp_path / where) for where in ("gpu", "host"))
+    both = there.keys() & here.keys()  # a slow evaluator leaves versions out
+    assert 120 in both, "the last version is measured in any case"
+    assert {version: there[version] for version in both} == {version: here[version] for version in both}
+
+
+def evaluations(folder: Path) -> dict[int, tuple[float, float]]:
+    """The loss and accuracy of each version that the run there measured."""
+    with closing(sqlite3.connect(only_run(folder) / "journal.sqlite")) as journal:
+        rows = journal.execute("SELECT version, loss, accuracy FROM evaluations").fetchall()
+    return {version: (loss, accuracy) for version, loss, accuracy in rows}
 
 
 def test_a_gradient_that_is_not_finite_harms_nobody(tmp_path: Path) -> None:

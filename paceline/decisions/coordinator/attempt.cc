@@ -95,10 +95,13 @@ void Attempt::on(const EvaluatorSaid& said) {
   const bool hello = std::holds_alternative<EvaluatorHello>(said.message);
   if (hello && course_.turns_away(said.peer)) return;
   const bool welcome = hello && measuring.take(said.peer, options_.job_toml, course_.at());
+  const auto* const prepared = std::get_if<EvaluatorPrepared>(&said.message);
+  const bool is_prepared = prepared != nullptr && measuring.is(said.peer);
+  if (is_prepared) measuring.prepared(*prepared);
   const auto* const evaluated = std::get_if<Evaluated>(&said.message);
   const bool measured = evaluated != nullptr && measuring.is(said.peer);
   if (measured) on_evaluated(*evaluated);
-  if (!welcome && !measured && beat == nullptr) out_.put(HangUp{said.peer});
+  if (!welcome && !is_prepared && !measured && beat == nullptr) out_.put(HangUp{said.peer});
 }
 
 void Attempt::on_evaluated(const Evaluated& message) {

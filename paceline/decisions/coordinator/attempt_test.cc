@@ -79,7 +79,11 @@ class AttemptTest : public testing::Test {
   std::unique_ptr<FakeEvaluator> evaluator() {
     EvaluatorMessage hello;
     as<EvaluatorHello>(hello);
-    return world_->come<FakeEvaluator>(hello);
+    auto evaluator = world_->come<FakeEvaluator>(hello);
+    EvaluatorMessage prepared;
+    as<EvaluatorPrepared>(prepared);
+    evaluator->say(prepared);
+    return evaluator;
   }
   static WorkerMessage attached(const std::string& path) {
     Layout layout;
@@ -355,6 +359,78 @@ TEST_F(AttemptTest, AWorkerOfAnotherCardHasItsWeightsAndItsGradientInTheHostsMem
     expect(*near, "board", "GPU-a", "GPU-a");
     expect(*far, "mirror", "", other);
   }
+}
+
+class EvaluatorBesideACard : public AttemptTest {
+ protected:
+  void SetUp() override {
+    start(fmt::format("epochs = 100\n{}[cluster]\nmemory = \"gpu\"\n", kProgram));
+    serving_ = server(0);
+    worker_ = worker("w0");
+    worker_->say(with_card(attached("here"), "GPU-a", 1));
+    serving_->next<ServerStart>();
+    ServerMessage message = started();
+    as<ServerStarted>(message).card = "GPU-a";
+    as<ServerStarted>(message).host_path = "mirror";
+    serving_->say(message);
+    join(*worker_, *serving_);
+  }
+  std::unique_ptr<FakeEvaluator> welcomed() {
+    EvaluatorMessage hello;
+    as<EvaluatorHello>(hello);
+    return world_->come<FakeEvaluator>(hello);
+  }
+  static void prepare(FakeEvaluator& evaluator, const std::string& card) {
+    EvaluatorMessage message;
+    as<EvaluatorPrepared>(message).card = card;
+    evaluator.say(message);
+  }
+  // Whether the first commit's version is kept in the host's memory.
+  bool first_version_is_in_host() {
+    worker_->say(ready(10, 10));
+    world_->happens(EvaluationWanted{});
+    return serving_->next<Keep>().in_host;
+  }
+
+  std::unique_ptr<FakeServer> serving_;
+  std::unique_ptr<FakeWorker> worker_;
+};
+
+TEST_F(EvaluatorBesideACard, ReadsTheHostsMemoryIfItDoesNotComputeOnThatCard) {
+  for (const std::string card : {"GPU-b", ""}) {
+    const auto measuring = welcomed();
+    EXPECT_FALSE(measuring->hears<Boards>()) << "its card is not known yet";
+    prepare(*measuring, card);
+    const Board board = measuring->next<Boards>().boards.at(0);
+    EXPECT_EQ(board.path, "mirror");
+    EXPECT_EQ(board.card, "");
+    measuring->leave();
+  }
+}
+
+TEST_F(EvaluatorBesideACard, ReadsTheCardIfItComputesThere) {
+  const auto measuring = welcomed();
+  prepare(*measuring, "GPU-a");
+  const Board board = measuring->next<Boards>().boards.at(0);
+  EXPECT_EQ(board.path, "board");
+  EXPECT_EQ(board.card, "GPU-a");
+}
+
+TEST_F(EvaluatorBesideACard, FindsItsVersionsInTheHostsMemoryIfItIsNotThereYet) {
+  const auto measuring = welcomed();
+  EXPECT_TRUE(first_version_is_in_host());
+}
+
+TEST_F(EvaluatorBesideACard, FindsItsVersionsInTheHostsMemoryIfItReadsThat) {
+  const auto measuring = welcomed();
+  prepare(*measuring, "GPU-b");
+  EXPECT_TRUE(first_version_is_in_host());
+}
+
+TEST_F(EvaluatorBesideACard, CostsTheHostNothingIfItReadsTheCard) {
+  const auto measuring = welcomed();
+  prepare(*measuring, "GPU-a");
+  EXPECT_FALSE(first_version_is_in_host());
 }
 
 TEST_F(AttemptTest, SeveralServersTakeTheCardsOfTheDevicesInTurn) {

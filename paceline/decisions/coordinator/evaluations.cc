@@ -10,8 +10,11 @@
 namespace paceline::coordinator {
 
 Evaluations::Evaluations(std::size_t servers, std::function<void(const ServerOrder&)> tell_servers,
-                         std::function<void(Version)> evaluate)
-    : servers_(servers), tell_servers_(std::move(tell_servers)), evaluate_(std::move(evaluate)) {}
+                         std::function<void(Version)> evaluate, std::function<bool()> in_host)
+    : servers_(servers),
+      tell_servers_(std::move(tell_servers)),
+      evaluate_(std::move(evaluate)),
+      in_host_(std::move(in_host)) {}
 
 void Evaluations::committed(const control::CommitRecord& record, Time at, bool last) {
   newest_.emplace(record.version, Waiting{.at = at, .samples = record.committed_after()});
@@ -41,9 +44,10 @@ void Evaluations::request_out_of_turn() {
   request(newest_->first, newest_->second);
 }
 
-void Evaluations::request(Version version, const Waiting& waiting) {
-  waiting_[version] = waiting;
-  tell_servers_(Keep{version});
+void Evaluations::request(Version version, Waiting waiting) {
+  waiting.in_host = in_host_();
+  tell_servers_(Keep{.version = version, .in_host = waiting.in_host});
+  waiting_[version] = std::move(waiting);
 }
 
 void Evaluations::kept(ServerId server, Version version) {
@@ -52,8 +56,13 @@ void Evaluations::kept(ServerId server, Version version) {
   if (evaluator_ready_ && found->second.kept_by.size() == servers_) evaluate_(version);
 }
 
-void Evaluations::evaluator_is_ready() {
+void Evaluations::evaluator_is_ready(bool in_host) {
   evaluator_ready_ = true;
+  std::erase_if(waiting_, [&](const auto& one) {
+    const bool lost = in_host && !one.second.in_host;
+    if (lost) drop(one.first);
+    return lost;
+  });
   for (const auto& [version, waiting] : waiting_) {
     if (waiting.kept_by.size() == servers_) evaluate_(version);
   }

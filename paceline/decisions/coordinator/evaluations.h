@@ -28,9 +28,9 @@ class Evaluations {
   // Further versions are left out, so that servers need not hold more buffers.
   static constexpr std::size_t kMostWaiting = 4;
 
-  // `evaluate`: has the evaluator measure a version.
+  // `evaluate`: has the evaluator measure a version. `in_host`: see Keep.
   Evaluations(std::size_t servers, std::function<void(const ServerOrder&)> tell_servers,
-              std::function<void(Version)> evaluate);
+              std::function<void(Version)> evaluate, std::function<bool()> in_host);
 
   // A commit, which is measured if it is to be kept for that. `at`: now. `last`: nothing is committed after
   // this one, so it is never left out.
@@ -41,8 +41,9 @@ class Evaluations {
   void request_out_of_turn();
   // The server keeps the version.
   void kept(ServerId server, Version version);
-  // The evaluator can read the weights. A short run may be over before that.
-  void evaluator_is_ready();
+  // The evaluator can read the weights; if `in_host`, only those in the host's memory, and versions that are not kept
+  // there are dropped. A short run may be over before that.
+  void evaluator_is_ready(bool in_host);
   // Another evaluator may come, and measures the remaining versions.
   void evaluator_is_gone() { evaluator_ready_ = false; }
   struct Measured {
@@ -64,15 +65,17 @@ class Evaluations {
     Time at;  // time of the commit
     std::int64_t samples = 0;
     bool out_of_turn = false;
+    bool in_host = false;
     std::set<ServerId> kept_by{};
   };
 
-  void request(Version version, const Waiting& waiting);
+  void request(Version version, Waiting waiting);
   void drop(Version version);
 
   const std::size_t servers_;
   const std::function<void(const ServerOrder&)> tell_servers_;
   const std::function<void(Version)> evaluate_;
+  const std::function<bool()> in_host_;
   std::map<Version, Waiting> waiting_;
   std::optional<std::pair<Version, Waiting>> newest_;  // the newest of all commits
   std::optional<Version> measured_;                    // the newest measured version

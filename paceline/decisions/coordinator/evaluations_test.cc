@@ -38,19 +38,22 @@ class EvaluationsTest : public testing::Test {
   std::vector<std::string> said() { return std::exchange(said_, {}); }
 
   std::vector<std::string> said_;
+  bool in_host_ = false;
   Evaluations evaluations_{std::size_t{kServers},
                            [this](const ServerOrder& order) {
                              const auto* const keep = std::get_if<Keep>(&order);
                              const auto* const drop = std::get_if<Drop>(&order);
-                             said_.push_back(keep != nullptr ? fmt::format("keep {}", keep->version)
-                                                             : fmt::format("drop {}", drop->version));
+                             said_.push_back(keep == nullptr ? fmt::format("drop {}", drop->version)
+                                             : keep->in_host ? fmt::format("keep {} in host", keep->version)
+                                                             : fmt::format("keep {}", keep->version));
                              EXPECT_TRUE(drop == nullptr || !drop->checkpoint);
                            },
-                           [this](Version version) { said_.push_back(fmt::format("evaluate {}", version)); }};
+                           [this](Version version) { said_.push_back(fmt::format("evaluate {}", version)); },
+                           [this] { return in_host_; }};
 };
 
 TEST_F(EvaluationsTest, AVersionIsKeptByAllThenEvaluatedThenDropped) {
-  evaluations_.evaluator_is_ready();
+  evaluations_.evaluator_is_ready(false);
   request(7);
   EXPECT_THAT(said(), ElementsAre("keep 7"));
   evaluations_.kept(ServerId(1), Version(7));
@@ -79,15 +82,37 @@ TEST_F(EvaluationsTest, AnEvaluatorThatComesLateGetsWhatIsKeptByAll) {
   evaluations_.kept(ServerId(0), Version(2));
   kept_by_all(3);
   EXPECT_THAT(said(), ElementsAre("keep 1", "keep 2", "keep 3"));
-  evaluations_.evaluator_is_ready();
+  evaluations_.evaluator_is_ready(false);
   EXPECT_THAT(said(), ElementsAre("evaluate 1", "evaluate 3"));
   evaluations_.kept(ServerId(1), Version(2));
   evaluations_.kept(ServerId(1), Version(2));
   EXPECT_THAT(said(), ElementsAre("evaluate 2")) << "and not twice";
 }
 
+TEST_F(EvaluationsTest, AnEvaluatorOfTheHostsMemoryGetsOnlyWhatIsKeptThere) {
+  request(1);
+  in_host_ = true;
+  request(2);
+  kept_by_all(1);
+  kept_by_all(2);
+  EXPECT_THAT(said(), ElementsAre("keep 1", "keep 2 in host"));
+  evaluations_.evaluator_is_ready(true);
+  EXPECT_THAT(said(), ElementsAre("drop 1", "evaluate 2"));
+  EXPECT_FALSE(evaluated(1));
+  EXPECT_TRUE(evaluated(2));
+  EXPECT_TRUE(evaluations_.empty()) << "the end of the run waits for nothing";
+}
+
+TEST_F(EvaluationsTest, AnEvaluatorThatSeesTheCardReadsWhatIsKeptInBoth) {
+  in_host_ = true;
+  request(1);
+  kept_by_all(1);
+  evaluations_.evaluator_is_ready(false);
+  EXPECT_THAT(said(), ElementsAre("keep 1 in host", "evaluate 1"));
+}
+
 TEST_F(EvaluationsTest, AnotherEvaluatorMeasuresWhatOneThatDiedHasNot) {
-  evaluations_.evaluator_is_ready();
+  evaluations_.evaluator_is_ready(false);
   request(1);
   request(2);
   kept_by_all(1);
@@ -95,7 +120,7 @@ TEST_F(EvaluationsTest, AnotherEvaluatorMeasuresWhatOneThatDiedHasNot) {
   evaluations_.evaluator_is_gone();
   kept_by_all(2);
   EXPECT_THAT(said(), IsEmpty());
-  evaluations_.evaluator_is_ready();
+  evaluations_.evaluator_is_ready(false);
   EXPECT_THAT(said(), ElementsAre("evaluate 1", "evaluate 2"));
   EXPECT_TRUE(evaluated(1));
 }
@@ -111,7 +136,7 @@ TEST_F(EvaluationsTest, BeyondTheMostOnlyTheLastOneIsTaken) {
 }
 
 TEST_F(EvaluationsTest, GivingUpDropsAllAndTakesNoMore) {
-  evaluations_.evaluator_is_ready();
+  evaluations_.evaluator_is_ready(false);
   request(1);
   request(2);
   said();
@@ -125,7 +150,7 @@ TEST_F(EvaluationsTest, GivingUpDropsAllAndTakesNoMore) {
 }
 
 TEST_F(EvaluationsTest, TheNewestVersionIsMeasuredOutOfTurnOnceAndWithTheTimeOfItsCommit) {
-  evaluations_.evaluator_is_ready();
+  evaluations_.evaluator_is_ready(false);
   EXPECT_FALSE(evaluations_.next_out_of_turn().ok()) << "nothing is committed";
   commit(1);
   commit(2);
@@ -148,7 +173,7 @@ TEST_F(EvaluationsTest, TheNewestVersionIsMeasuredOutOfTurnOnceAndWithTheTimeOfI
 }
 
 TEST_F(EvaluationsTest, AVersionMeasuredInTurnIsNotMeasuredAgain) {
-  evaluations_.evaluator_is_ready();
+  evaluations_.evaluator_is_ready(false);
   request(4);
   EXPECT_FALSE(evaluations_.next_out_of_turn().ok());
   kept_by_all(4);

@@ -36,8 +36,12 @@ class EvaluatorSession {
     return true;
   }
   void hear(SteadyTime at) { heard_at_ = at; }
-  // True if the evaluator is here, and was not told where the weights are.
-  bool wants_boards() const { return here() && !has_boards_; }
+  // The evaluator's program is there, and computes on that card; empty: on processors.
+  void prepared(std::string card) { card_ = std::move(card); }
+  // nullopt: the evaluator is not here, or its program is not there yet.
+  const std::optional<std::string>& card() const { return card_; }
+  // True if the evaluator is prepared, and was not told where the weights are.
+  bool wants_boards() const { return card_ && !has_boards_; }
   void show(Boards boards) {
     has_boards_ = true;
     out_.send(*peer_, std::move(boards));
@@ -54,6 +58,7 @@ class EvaluatorSession {
   }
   void leave(SteadyTime at) {
     peer_.reset();
+    card_.reset();
     has_boards_ = false;
     gone_at_ = at;
   }
@@ -64,6 +69,7 @@ class EvaluatorSession {
  private:
   Outbox& out_;
   std::optional<EvaluatorPeer> peer_;
+  std::optional<std::string> card_;
   bool has_boards_ = false;
   SteadyTime heard_at_{};
   std::optional<SteadyTime> gone_at_;

@@ -11,18 +11,25 @@ Measuring::Measuring(ServerFleet& servers, Outbox& out, HostPlace host)
       session_(out),
       evaluations_(
           servers.size(), [this](const auto& order) { servers_.tell(order); },
-          [this](Version version) { session_.evaluate(version); }) {}
+          [this](Version version) { session_.evaluate(version); }, [this] { return reads_host(); }) {}
 
-bool Measuring::take(EvaluatorPeer peer, const std::string& job_toml, SteadyTime at) {
-  if (!session_.take(peer, job_toml, at)) return false;
+void Measuring::prepared(const EvaluatorPrepared& message) {
+  session_.prepared(message.card);
   show_boards();
-  return true;
+}
+
+bool Measuring::reads_host() const {
+  const std::optional<std::string>& card = session_.card();
+  return card ? !servers_.seen_from(*card) : servers_.any_in_both();
 }
 
 void Measuring::show_boards() {
   if (!servers_.all_started() || !session_.wants_boards()) return;
-  session_.show(servers_.boards(host_, kEvaluatorSlot));
-  evaluations_.evaluator_is_ready();
+  // The evaluator reads all shards in one memory.
+  const bool in_host = reads_host();
+  session_.show(
+      servers_.boards(host_, kEvaluatorSlot, in_host ? std::optional<std::string>("") : std::nullopt));
+  evaluations_.evaluator_is_ready(in_host);
 }
 
 void Measuring::leave(SteadyTime at) {

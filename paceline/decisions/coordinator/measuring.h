@@ -26,9 +26,13 @@ class Measuring {
   bool is(EvaluatorPeer peer) const { return session_.is(peer); }
   HostPlace host() const { return host_; }
   // Welcomes an evaluator. False when there is one already.
-  bool take(EvaluatorPeer peer, const std::string& job_toml, SteadyTime at);
+  bool take(EvaluatorPeer peer, const std::string& job_toml, SteadyTime at) {
+    return session_.take(peer, job_toml, at);
+  }
+  // The evaluator, which is here, has its program: see EvaluatorPrepared.
+  void prepared(const EvaluatorPrepared& message);
   void hear(SteadyTime at) { session_.hear(at); }
-  // Tells the evaluator where the weights are, once both are here.
+  // Tells the evaluator where the weights are, once it is prepared and they are there.
   void show_boards();
   bool silent(SteadyTime at) const { return session_.silent(at); }
   void give_up(const std::string& why) { session_.give_up(why); }
@@ -53,6 +57,9 @@ class Measuring {
   void give_up_waiting(SteadyTime since, SteadyTime at);
 
  private:
+  // Whether the evaluator reads the host's memory, or may do so once it is prepared.
+  bool reads_host() const;
+
   ServerFleet& servers_;
   Outbox& out_;
   const HostPlace host_;

@@ -287,6 +287,12 @@ struct EvaluatorHello {
   friend bool operator==(const EvaluatorHello&, const EvaluatorHello&) = default;
 };
 
+// The evaluator's program is there.
+struct EvaluatorPrepared {
+  std::string card{};  // the card that it computes on; empty: processors
+  friend bool operator==(const EvaluatorPrepared&, const EvaluatorPrepared&) = default;
+};
+
 struct Evaluated {
   Version version{};
   double loss = 0;
@@ -296,6 +302,7 @@ struct Evaluated {
   friend bool operator==(const Evaluated&, const Evaluated&) = default;
 };
 
-using EvaluatorMessage = std::variant<std::monostate, EvaluatorHello, Evaluated, Heartbeat>;
+using EvaluatorMessage =
+    std::variant<std::monostate, EvaluatorHello, EvaluatorPrepared, Evaluated, Heartbeat>;
 
 }  // namespace paceline::coordinator

@@ -79,7 +79,8 @@ std::vector<ServerOrder> OrderLog::since(Version version) const {
     if (dropped[i] || std::holds_alternative<Drop>(order)) continue;
     const auto* const apply = std::get_if<Apply>(&order);
     if (const auto kept = kept_by(order)) {
-      orders.emplace_back(Keep{.version = *kept, .again = true});
+      const auto* const keep = std::get_if<Keep>(&order);
+      orders.emplace_back(Keep{.version = *kept, .again = true, .in_host = keep != nullptr && keep->in_host});
     } else if (apply == nullptr || apply->version > version) {
       orders.push_back(order);
     }

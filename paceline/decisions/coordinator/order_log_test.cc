@@ -15,7 +15,9 @@ class OrderLogTest : public testing::Test {
   void apply(std::int64_t version) { log_.told(Apply{.version = Version(version)}); }
   void map(std::int32_t replica) { log_.told(MapGradient{.replica = ReplicaId(replica)}); }
   void unmap(std::int32_t replica) { log_.told(UnmapGradient{ReplicaId(replica)}); }
-  void keep(std::int64_t version) { log_.told(Keep{Version(version)}); }
+  void keep(std::int64_t version, bool in_host = false) {
+    log_.told(Keep{.version = Version(version), .in_host = in_host});
+  }
   void write(std::int64_t version) { log_.told(WriteCheckpoint{Version(version), "dir"}); }
   void drop(std::int64_t version, bool checkpoint) { log_.told(Drop{Version(version), checkpoint}); }
   std::string since(std::int64_t version) const {
@@ -25,7 +27,9 @@ class OrderLogTest : public testing::Test {
                               [](const Apply& one) { return fmt::format("apply {} ", one.version); },
                               [](const MapGradient& one) { return fmt::format("map {} ", one.replica); },
                               [](const UnmapGradient& one) { return fmt::format("unmap {} ", one.replica); },
-                              [](const Keep& one) { return fmt::format("keep {} ", one.version); },
+                              [](const Keep& one) {
+                                return fmt::format("keep {} {}", one.version, one.in_host ? "in host " : "");
+                              },
                               [](const auto&) { return std::string("other "); },
                           },
                           order);
@@ -70,6 +74,13 @@ TEST_F(OrderLogTest, KeepsVersionsAgainUntilTheyAreDropped) {
   EXPECT_EQ(since(2), "keep 1 ");
   drop(1, false);
   EXPECT_EQ(since(2), "");
+}
+
+TEST_F(OrderLogTest, KeepsVersionsAgainInTheHostsMemory) {
+  apply(1);
+  keep(1, true);
+  apply(2);
+  EXPECT_EQ(since(1), "keep 1 in host apply 2 ");
 }
 
 }  // namespace

@@ -198,6 +198,16 @@ Boards ServerFleet::boards(HostPlace host, int reader, const std::optional<std::
   return boards;
 }
 
+bool ServerFleet::seen_from(const std::string& card) const {
+  return std::none_of(servers_.begin(), servers_.end(),
+                      [&](const Server& one) { return !one.host_path.empty() && one.card != card; });
+}
+
+bool ServerFleet::any_in_both() const {
+  return std::any_of(servers_.begin(), servers_.end(),
+                     [](const Server& one) { return !one.host_path.empty(); });
+}
+
 absl::StatusOr<Version> ServerFleet::applied(ServerId id, Version version, Version ordered) {
   Server& server = servers_[id];
   if (server.board_paths.empty() || version <= server.applied || version > ordered) {

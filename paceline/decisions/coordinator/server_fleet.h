@@ -77,6 +77,11 @@ class ServerFleet {
   // there is none. If a shard is on another card, the reader gets the shard's board in the host's memory. nullopt: the
   // reader gets each board as it lies. Requires: all started.
   Boards boards(HostPlace host, int reader, const std::optional<std::string>& card = std::nullopt) const;
+  // Whether a reader that computes on this card (empty: on processors) can read every shard where it lies. Shards on
+  // other cards do not count if the host's memory has no board of them. Requires: all started.
+  bool seen_from(const std::string& card) const;
+  // Whether a shard on a card has a board in the host's memory. False before the servers have started.
+  bool any_in_both() const;
 
   // The server has sent a message.
   void hear(ServerId server, SteadyTime at) { servers_[server].heard->heard(at); }

@@ -195,6 +195,8 @@ coordinator::EvaluatorMessage from_wire(const EvaluatorMessage& message) {
   switch (message.what_case()) {
     case EvaluatorMessage::kHello:
       return coordinator::EvaluatorHello{};
+    case EvaluatorMessage::kPrepared:
+      return coordinator::EvaluatorPrepared{.card = message.prepared().card()};
     case EvaluatorMessage::kEvaluated: {
       const Evaluated& evaluated = message.evaluated();
       return coordinator::Evaluated{.version = Version(evaluated.version()),

@@ -200,6 +200,7 @@ void put(ServerOrder& to, const coordinator::Want& order) {
 void put(ServerOrder& to, const coordinator::Keep& order) {
   to.mutable_keep()->set_version(order.version.value());
   to.mutable_keep()->set_again(order.again);
+  to.mutable_keep()->set_in_host(order.in_host);
 }
 
 void put(ServerOrder& to, const coordinator::Drop& order) {

@@ -202,7 +202,8 @@ TEST_F(CoordinatorOrders, ToServersHaveEveryField) {
   EXPECT_EQ(server(coordinator::SendEarly{ReplicaId(1), Clock(2), EarlyNumber(3)}),
             "send_early { replica: 1 clock: 2 number: 3 }");
   EXPECT_EQ(server(coordinator::Want{HostPlace(1), Version(2)}), "want { host: 1 version: 2 }");
-  EXPECT_EQ(server(coordinator::Keep{Version(1), true}), "keep { version: 1 again: true }");
+  EXPECT_EQ(server(coordinator::Keep{Version(1), true, true}),
+            "keep { version: 1 again: true in_host: true }");
   EXPECT_EQ(server(coordinator::Drop{Version(1), true}), "drop { version: 1 checkpoint: true }");
   EXPECT_EQ(server(coordinator::WriteCheckpoint{Version(1), "dir"}),
             "write_checkpoint { version: 1 dir: \"dir\" }");

@@ -21,6 +21,8 @@ namespace {
 
 // Workers come first: the evaluator gets what they leave.
 constexpr int kLowestPriority = 19;
+// How long the end of a session may take to be seen here, at that priority on a busy machine.
+constexpr std::chrono::seconds kEndPatience{60};
 
 struct Evaluator {
   peer::EvaluatorConnection& connection;
@@ -41,7 +43,9 @@ absl::Status Evaluator::prepare(const wire::Welcome& welcome) {
   PACELINE_ASSIGN_OR_RETURN(job, config::parse_job(welcome.job_toml(), "job.toml"));
   constexpr int kThreads = 1;
   PACELINE_ASSIGN_OR_RETURN(engine, own.of(job, "evaluator", kThreads));
-  return absl::OkStatus();
+  wire::EvaluatorMessage message;
+  message.mutable_prepared()->set_card(engine->card().uuid);
+  return connection.send(message) ? absl::OkStatus() : wire::coordinator_lost();
 }
 
 absl::Status Evaluator::open(const wire::Boards& order) {
@@ -61,7 +65,8 @@ void Evaluator::forget() {
 
 absl::Status Evaluator::evaluate(Version version) {
   const auto weights = boards->pin_exactly(version);
-  if (!weights) return absl::FailedPreconditionError(fmt::format("version {} is not kept", version));
+  // The order may be of a coordinator that is gone, whose servers have let go of the version.
+  if (!weights) return absl::NotFoundError(fmt::format("version {} is not kept", version));
   const auto began = std::chrono::steady_clock::now();
   const auto result =
       engine->evaluate(weights->tensors, job.evaluate_batch, [&] { return !connection.ended(); });
@@ -108,7 +113,7 @@ absl::Status serve(peer::EvaluatorConnection& connection, OwnEngine& own) {
     if (!order) return wire::coordinator_lost();
     if (order->has_disconnect()) return wire::outcome_of_job(order->disconnect());
     const absl::Status outcome = evaluator.carry_out(*order);
-    if (!outcome.ok()) return peer::unless_over(connection, outcome);
+    if (!outcome.ok()) return peer::unless_over(connection, outcome, kEndPatience);
   }
 }
 

@@ -172,6 +172,8 @@ TEST_F(CoordinatorTest, AWholeRun) {
   wire::EvaluatorMessage measured;
   measured.mutable_hello();
   measuring->say(measured);
+  measured.mutable_prepared();
+  measuring->say(measured);
   join(*training, *serving);
   for (std::int64_t i = 1; i <= kSamples / 8; ++i) {
     const wire::WorkerRelease release = training->next(wire::WorkerOrder::kRelease).release();

@@ -144,7 +144,7 @@ absl::Status Server::act(const Publish& publish) {
 
 absl::Status Server::keep(const wire::Keep& order) {
   const Version version(order.version());
-  PACELINE_RETURN_IF_ERROR(shards_.keep(version, order.again()));
+  PACELINE_RETURN_IF_ERROR(shards_.keep(order));
   return shards_.keeps_elsewhere(version) ? absl::OkStatus() : say(kept_message(version));
 }
 
@@ -152,7 +152,9 @@ absl::Status Server::keep(const wire::Keep& order) {
 
 absl::Status Server::write_checkpoint(const wire::WriteCheckpoint& order) {
   const Version version(order.version());
-  PACELINE_RETURN_IF_ERROR(shards_.keep(version, false));
+  wire::Keep keep;
+  keep.set_version(order.version());
+  PACELINE_RETURN_IF_ERROR(shards_.keep(keep));
   return shards_.write_checkpoint(order, [&out = outbox_, version](const absl::Status& status) {
     wire::ServerMessage written;
     written.mutable_written()->set_version(version.value());

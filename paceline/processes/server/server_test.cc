@@ -36,7 +36,7 @@ class WrittenDown final : public Shards, public Outbox {
     return std::nullopt;
   }
   void publish(Version version) override { lines.push_back(fmt::format("publish {}", version)); }
-  absl::Status keep(Version, bool) override { return absl::OkStatus(); }
+  absl::Status keep(const wire::Keep&) override { return absl::OkStatus(); }
   bool keeps_elsewhere(Version) override { return false; }
   void drop(Version, bool) override {}
   void want(int, Version) override {}

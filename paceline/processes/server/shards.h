@@ -56,7 +56,7 @@ class Shards {
   virtual void publish(Version version) = 0;
 
   // Keeps the own shard's newest version until it is dropped; `again`: or an earlier one that is kept.
-  virtual absl::Status keep(Version version, bool again) = 0;
+  virtual absl::Status keep(const wire::Keep& order) = 0;
   // True if the evaluator reads this version on another host, which says when it keeps it.
   virtual bool keeps_elsewhere(Version version) = 0;
   // `checkpoint`: a checkpoint kept it, and no evaluator.

@@ -21,6 +21,9 @@ class Commits {
   virtual std::vector<std::string> boards() const = 0;
   // The path of a board in the host's memory for those that do not compute on the shard's card; empty: there is none.
   virtual std::string mirror() const { return ""; }
+  // Keeps a version there that the shard keeps: its newest one, or one that was kept there before. No effect if there is
+  // no such board.
+  virtual absl::Status keep_in_host(Version) { return absl::OkStatus(); }
 
   virtual absl::Status map_gradient(const wire::MapGradient& order) = 0;
   // The gradient is not read any more when this returns.

@@ -1,5 +1,5 @@
-// The versions of a shard in a card's memory once more in the host's memory, for workers that do not compute on that
-// card: another card of the host, a card that only they see, or processors.
+// The versions of a shard in a card's memory once more in the host's memory, for workers and an evaluator that do not
+// compute on that card: another card of the host, a card that only they see, or processors.
 #pragma once
 
 #include <cstdint>
@@ -26,6 +26,12 @@ class HostMirror {
 
   // Publishes the shard's latest version here if it is not here yet. Errors: those of the card.
   absl::Status follow(const ps::Shard& shard);
+
+  // Keeps a version here until drop(). Requires: the shard's board keeps it. Errors: those of the card; ResourceExhausted
+  // above server::kMostKept.
+  absl::Status keep(const ps::Shard& shard, Version version);
+  // No effect if it is not kept.
+  void drop(Version version) { board_.drop(version); }
 
   void release_reader(int slot) { board_.release_reader(slot); }
   std::string path() const { return board_.path(); }

@@ -109,6 +109,62 @@ TEST_F(HostMirrorTest, AReaderSeesTheVersionsOfTheNextServer) {
   }
 }
 
+// A server keeps a version for the evaluator while training goes on.
+TEST_F(HostMirrorTest, AKeptVersionStaysUntilItIsDropped) {
+  ASSERT_TRUE(shard_.board().keep(Version(0)).ok());
+  ASSERT_TRUE(mirror_.keep(shard_, Version(0)).ok());
+  auto evaluator = reader(mirror_, 0);
+  for (int i = 1; i <= 5; ++i) {
+    commit();
+    ASSERT_TRUE(mirror_.follow(shard_).ok());
+    const auto pinned = evaluator.pin_exactly(Version(0));
+    ASSERT_TRUE(pinned);
+    EXPECT_THAT(pinned->weights.first(100), Each(5));
+    evaluator.unpin();
+  }
+  mirror_.drop(Version(0));
+  for (int i = 6; i <= 8; ++i) {
+    commit();
+    ASSERT_TRUE(mirror_.follow(shard_).ok());
+  }
+  EXPECT_FALSE(evaluator.pin_exactly(Version(0))) << "its buffer is used again";
+}
+
+// The next server keeps again what the one before had kept, whatever has become of it here.
+TEST_F(HostMirrorTest, AnEarlierVersionIsKeptAgainOrCopiedAgain) {
+  const ipc::DescriptorKeep launchers = ipc::DescriptorKeep::open().value();
+  ipc::DescriptorKeep keep(FileDescriptor(dup(launchers.ends()[0])),
+                           FileDescriptor(dup(launchers.ends()[1])));
+  for (const bool written_over : {false, true}) {
+    KeptMemory kept(keep, wire::ServerStart());
+    const Version version = shard_.version();
+    const float weight = shard_.weights()[0];
+    ASSERT_TRUE(shard_.board().keep(version).ok());
+    std::optional<HostMirror> first = HostMirror::create(shard_, kReaders, &kept).value();
+    ASSERT_TRUE(first->keep(shard_, version).ok());
+    auto evaluator = reader(*first, 0);
+    first.reset();
+    commit();
+    HostMirror second = HostMirror::create(shard_, kReaders, &kept).value();
+    for (int i = 0; written_over && i < 20; ++i) {
+      commit();
+      ASSERT_TRUE(second.follow(shard_).ok());
+    }
+    ASSERT_EQ(evaluator.pin_exactly(version).has_value(), !written_over);
+    evaluator.unpin();
+    ASSERT_TRUE(second.keep(shard_, version).ok());
+    const Version newest = shard_.version();
+    ASSERT_TRUE(second.follow(shard_).ok());
+    const auto pinned = evaluator.pin_exactly(version);
+    ASSERT_TRUE(pinned) << written_over;
+    EXPECT_EQ(pinned->weights[0], weight);
+    EXPECT_EQ(evaluator.version(), newest) << "the latest one is as it was";
+    evaluator.unpin();
+    shard_.board().drop(version);
+    keep.clear();
+  }
+}
+
 TEST_F(HostMirrorTest, AVersionIsPublishedOnce) {
   ASSERT_TRUE(mirror_.follow(shard_).ok());
   ASSERT_TRUE(mirror_.follow(shard_).ok());

@@ -140,7 +140,7 @@ absl::Status LiveShards::start_commits(const wire::ServerStart& order, const Fir
   gradients_.emplace(order.whole_floats(), state_.card.get());
   if (order.hosts_size() == 0) {
     std::optional<HostMirror> mirror;
-    if (state_.card != nullptr && job_.devices.size() > 1) {
+    if (state_.card != nullptr) {
       PACELINE_ASSIGN_OR_RETURN(mirror, HostMirror::create(own(), order.readers(), state_.kept.get()));
     }
     commits_ = std::make_unique<LocalCommits>(*state_.shards, *gradients_, std::move(mirror));
@@ -202,8 +202,11 @@ absl::Status LiveShards::check_finite(const wire::Apply& order, const ps::Shard&
   return absl::OutOfRangeError(fmt::format("version {} is not finite", order.version()));
 }
 
-absl::Status LiveShards::keep(Version version, bool again) {
-  return again && version < own().version() ? own().board().keep_again(version) : own().board().keep(version);
+absl::Status LiveShards::keep(const wire::Keep& order) {
+  const Version version(order.version());
+  const bool earlier = order.again() && version < own().version();
+  PACELINE_RETURN_IF_ERROR(earlier ? own().board().keep_again(version) : own().board().keep(version));
+  return order.in_host() ? commits_->keep_in_host(version) : absl::OkStatus();
 }
 
 void LiveShards::drop(Version version, bool checkpoint) {

@@ -58,7 +58,7 @@ class LiveShards final : public server::Shards {
   absl::Status make(const wire::Apply& order) override;
   std::optional<absl::Status> prepare(const wire::Apply& order) override;
   void publish(Version version) override { commits_->publish(version); }
-  absl::Status keep(Version version, bool again) override;
+  absl::Status keep(const wire::Keep& order) override;
   bool keeps_elsewhere(Version version) override { return commits_->keeps_elsewhere(version); }
   void drop(Version version, bool checkpoint) override;
   void want(int host, Version version) override { commits_->want(host, version); }

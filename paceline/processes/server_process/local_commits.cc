@@ -27,6 +27,10 @@ absl::Status LocalCommits::map_gradient(const wire::MapGradient& order) {
   return show_to_host();
 }
 
+absl::Status LocalCommits::keep_in_host(Version version) {
+  return mirror_ ? mirror_->keep(shards_.own(), version) : absl::OkStatus();
+}
+
 absl::Status LocalCommits::show_to_host() {
   if (!mirror_ || !gradients_.any_by_host()) return absl::OkStatus();
   return mirror_->follow(shards_.own());

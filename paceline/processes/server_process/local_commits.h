@@ -21,6 +21,7 @@ class LocalCommits final : public Commits {
 
   std::vector<std::string> boards() const override { return {shards_.own().board().path()}; }
   std::string mirror() const override { return mirror_ ? mirror_->path() : ""; }
+  absl::Status keep_in_host(Version version) override;
   absl::Status map_gradient(const wire::MapGradient& order) override;
   absl::Status unmap_gradient(std::int32_t replica) override {
     gradients_.unmap(replica);
@@ -33,7 +34,9 @@ class LocalCommits final : public Commits {
   void publish(Version) override {}
   void want(int, Version) override {}
   bool keeps_elsewhere(Version) override { return false; }
-  void drop(Version, bool) override {}
+  void drop(Version version, bool checkpoint) override {
+    if (mirror_ && !checkpoint) mirror_->drop(version);
+  }
   void release_reader(int slot) override {
     if (mirror_) mirror_->release_reader(slot);
   }

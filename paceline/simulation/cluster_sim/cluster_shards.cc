@@ -242,10 +242,11 @@ void ClusterShards::publish(Version version) {
   cluster_.published();
 }
 
-absl::Status ClusterShards::keep(Version version, bool again) {
+absl::Status ClusterShards::keep(const wire::Keep& order) {
+  const Version version(order.version());
   memory::WeightWriter& board = own().board();
   const absl::Status kept =
-      again && version < own().version() ? board.keep_again(version) : board.keep(version);
+      order.again() && version < own().version() ? board.keep_again(version) : board.keep(version);
   if (kept.ok() || absl::IsNotFound(kept)) return kept;
   return broken(
       fmt::format("{} is to keep version {}: {}", process_.name(), version, std::string(kept.message())));
@@ -333,9 +334,9 @@ void ClusterShards::write(const std::string& folder, int shard, const Numbers& n
     found->second.shards[shard] = {std::make_shared<const PartNumbers>(*std::move(written)), false};
     if (unsynced) tell(absl::OkStatus());
     process_.after(world.between(1, unsynced ? 3000 : 10), [folder, shard, too_soon, unsynced, tell, disk] {
-      const auto written = disk->checkpoints.find(folder);
-      const bool there = written != disk->checkpoints.end();
-      if (there) written->second.shards[shard].synced = true;
+      const auto copy = disk->checkpoints.find(folder);
+      const bool there = copy != disk->checkpoints.end();
+      if (there) copy->second.shards[shard].synced = true;
       if (!too_soon && !unsynced) tell(there ? absl::OkStatus() : absl::NotFoundError("the folder is gone"));
     });
   });

@@ -78,7 +78,7 @@ class ClusterShards final : public server::Shards {
   absl::Status make(const wire::Apply& order) override;
   std::optional<absl::Status> prepare(const wire::Apply& order) override;
   void publish(Version version) override;
-  absl::Status keep(Version version, bool again) override;
+  absl::Status keep(const wire::Keep& order) override;
   bool keeps_elsewhere(Version version) override;
   void drop(Version version, bool checkpoint) override;
   void want(int host, Version version) override;

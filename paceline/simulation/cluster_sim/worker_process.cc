@@ -172,6 +172,12 @@ void EvaluatorProcess::take(const wire::EvaluatorOrder& order) {
     if (stream_ != nullptr) std::exchange(stream_, nullptr)->leave(false);
     return end(wire::outcome_of(order.disconnect()));
   }
+  if (order.has_welcome()) {
+    wire::EvaluatorMessage message;
+    message.mutable_prepared();
+    stream_->say(message);
+    return;
+  }
   if (!order.has_evaluate()) return;
   after(world_.between(5, 200), [this, version = order.evaluate().version(), stream = stream_] {
     if (stream != stream_ || stream == nullptr) return;
