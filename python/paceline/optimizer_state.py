@@ -42,7 +42,7 @@ def read_state(optimizer: Any, inventory: Inventory) -> OptimizerState | None:
     kind = KINDS.get(type(optimizer).__name__)
     streams = kind.state if kind is not None else ()
     named = {name for state in kept for name, value in state.items() if _is_something(value)}
-    unknown = named - {*streams, _STEP}
+    unknown = named - {*streams, _STEP, *(kind.by_steps if kind is not None else ())}
     if kind is None or not streams or unknown:
         return _without(unknown if streams else named, "have no place at the servers")
     entries = [(entry, optimizer.state.get(entry.tensor, {})) for entry in _trained(optimizer, inventory)]

@@ -32,6 +32,7 @@ class Kind:
     state: tuple[str, ...]
     counts_steps: bool = False  # a step depends on the number of steps before it
     more: Callable[[Group], Message] = lambda group: {}  # settings that are not numbers
+    by_steps: tuple[str, ...] = ()  # keys of its state that the number of steps says, which the servers count
     # Whether it is the class of torch.optim alone; else any class of this name, which lists its own options.
     of_torch: bool = True
 
@@ -84,6 +85,14 @@ KINDS: dict[str, Kind] = {
     "AdamW": Kind("adamw", {**_BETAS, **_EPSILON, **_DECAY}, ("maximize", "amsgrad"), _MOMENTS, counts_steps=True),
     "Adamax": Kind(
         "adamax", {**_BETAS, **_EPSILON, **_DECAY}, ("maximize",), ("exp_avg", "exp_inf"), counts_steps=True
+    ),
+    "NAdam": Kind(
+        "nadam",
+        {**_BETAS, "momentum_decay": ("momentum_decay", float), **_EPSILON, **_DECAY},
+        ("maximize", "decoupled_weight_decay"),
+        _MOMENTS,
+        counts_steps=True,
+        by_steps=("mu_product",),
     ),
     "RMSprop": Kind(
         "rmsprop",

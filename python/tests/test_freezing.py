@@ -58,6 +58,7 @@ OPTIMIZERS = {
     "adam": lambda parameters: torch.optim.Adam(parameters, 0.1),
     "adamw": lambda parameters: torch.optim.AdamW(parameters, 0.1),
     "adamax": lambda parameters: torch.optim.Adamax(parameters, 0.1),
+    "nadam": lambda parameters: torch.optim.NAdam(parameters, 0.1),
     "rmsprop": lambda parameters: torch.optim.RMSprop(parameters, 0.01, momentum=0.5),
 }
 

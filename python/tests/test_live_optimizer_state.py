@@ -49,6 +49,7 @@ ADAM = kind("Adam(model.parameters(), 0.02)")
 FOREACH = kind("Adam(model.parameters(), 0.02, foreach=True)")
 ADAMW = kind("AdamW([{'params': model[0].parameters(), 'lr': 0.01}, {'params': model[2].parameters()}], 0.02)")
 ADAMAX = kind("Adamax(model.parameters(), 0.02)")
+NADAM = kind("NAdam(model.parameters(), 0.02)")
 ADAGRAD = kind("Adagrad(model.parameters(), 0.05, initial_accumulator_value=0.01)")
 RMSPROP = kind("RMSprop(model.parameters(), 0.002, momentum=0.8)")
 LION = """
@@ -78,6 +79,7 @@ ADAFACTOR = kind("Adafactor(model.parameters(), 0.02, eps=(None, 1e-3))")
         (ADAM, 1, ()),
         (ADAMW, 1, ()),
         (ADAMAX, 1, ()),
+        (NADAM, 1, ()),
         (ADAGRAD, 1, ()),
         (RMSPROP, 1, ()),
         (LION, 1, ()),
@@ -91,6 +93,7 @@ ADAFACTOR = kind("Adafactor(model.parameters(), 0.02, eps=(None, 1e-3))")
         "adam",
         "adamw",
         "adamax",
+        "nadam",
         "adagrad",
         "rmsprop",
         "lion",
@@ -150,8 +153,9 @@ PARTLY = LOADED.replace("for step in", "model[0].requires_grad_(False)\n    for 
         (ADAM, 1, ()),
         (ADAMW, 2, ("--set", "cluster.servers=3")),
         (ADAMAX, 1, ("--virtual",)),
+        (NADAM, 1, ()),
     ],
-    ids=["sgd", "adam", "adamw-two", "adamax-virtual"],
+    ids=["sgd", "adam", "adamw-two", "adamax-virtual", "nadam"],
 )
 def test_parameters_without_a_state_begin_without_one(
     tmp_path: Path, optimizer: str, devices: int, more: Sequence[str]

@@ -70,6 +70,7 @@ json.dump(kept, open(f"kept-{job.name}.json", "w"))
 SGD = "def make_optimizer(model):\n    return torch.optim.SGD(model.parameters(), 0.3, momentum=0.9, weight_decay=1e-3)\n"
 ADAM = "def make_optimizer(model):\n    return torch.optim.Adam(model.parameters(), 0.01)\n"
 ADAMAX = "def make_optimizer(model):\n    return torch.optim.Adamax(model.parameters(), 0.01, weight_decay=1e-3)\n"
+NADAM = "def make_optimizer(model):\n    return torch.optim.NAdam(model.parameters(), 0.01, weight_decay=1e-3)\n"
 ADAGRAD = (
     "def make_optimizer(model):\n    return torch.optim.Adagrad("
     "model.parameters(), 0.1, weight_decay=1e-3, initial_accumulator_value=INITIAL)\n"
@@ -141,6 +142,11 @@ def test_the_default_is_plain_pytorchs(
 @pytest.mark.parametrize("devices", [1, 2])
 def test_adamax_is_plain_pytorchs(tmp_path: Path, devices: int) -> None:
     compare(tmp_path, "SAMPLES, BATCH = 100, 32\n" + POINTS + ADAMAX + NO_SCHEDULE, devices)
+
+
+@pytest.mark.parametrize("devices", [1, 2])
+def test_nadam_is_plain_pytorchs(tmp_path: Path, devices: int) -> None:
+    compare(tmp_path, "SAMPLES, BATCH = 100, 32\n" + POINTS + NADAM + NO_SCHEDULE, devices)
 
 
 @pytest.mark.parametrize("devices", [1, 2])

@@ -60,6 +60,7 @@ def test_the_initial_value_of_an_adagrad_is_a_state() -> None:
         (lambda p: torch.optim.Adam(p), ("exp_avg", "exp_avg_sq")),
         (lambda p: torch.optim.AdamW(p), ("exp_avg", "exp_avg_sq")),
         (lambda p: torch.optim.Adamax(p), ("exp_avg", "exp_inf")),
+        (lambda p: torch.optim.NAdam(p), ("exp_avg", "exp_avg_sq")),
         (lambda p: torch.optim.RMSprop(p, 0.1, momentum=0.9), ("momentum_buffer", "square_avg")),
         (lambda p: torch.optim.RMSprop(p, 0.1), (None, "square_avg")),
         (lambda p: torch.optim.Adagrad(p, 0.1), ("sum",)),

@@ -50,6 +50,10 @@ def read(net: nn.Module, optimizer: Any, clip: float | None = None, scheduled: b
             {"name": "adamax", "lr": 2e-3, "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8, "weight_decay": 0.1},
         ),
         (
+            lambda p: torch.optim.NAdam(p, momentum_decay=0.01, weight_decay=0.1),
+            dict(name="nadam", lr=2e-3, beta1=0.9, beta2=0.999, momentum_decay=0.01, epsilon=1e-8, weight_decay=0.1),
+        ),
+        (
             lambda p: torch.optim.RMSprop(p, lr=0.02, alpha=0.95, momentum=0.5),
             {"name": "rmsprop", "lr": 0.02, "alpha": 0.95, "epsilon": 1e-8, "momentum": 0.5, "weight_decay": 0.0},
         ),
@@ -117,6 +121,8 @@ def test_an_option_of_a_lion_that_the_servers_do_not_know(option: str) -> None:
         (lambda p: torch.optim.Adam(p, maximize=True), "Adam(maximize=True)"),
         (lambda p: torch.optim.AdamW(p, amsgrad=True), "AdamW(amsgrad=True)"),
         (lambda p: torch.optim.Adamax(p, maximize=True), "Adamax(maximize=True)"),
+        (lambda p: torch.optim.NAdam([{"params": p, "maximize": True}]), "NAdam(maximize=True)"),
+        (lambda p: torch.optim.NAdam([{"params": p, "decoupled_weight_decay": 1}]), "NAdam(decoupled_weight_decay"),
         (lambda p: torch.optim.RMSprop(p, centered=True), "RMSprop(centered=True)"),
         (lambda p: torch.optim.Adagrad(p, lr_decay=0.1), "Adagrad(lr_decay=0.1)"),
         (lambda p: torch.optim.Rprop(p), "cannot step with torch.optim.rprop.Rprop"),

@@ -229,6 +229,10 @@ TEST(JobConfig, EachOptimizerHasItsUsualNumbers) {
   const JobConfig adamax = job("name = \"adamax\"\n");
   EXPECT_EQ(adamax.optimizer, ps::OptimizerConfig{.kind = OptimizerKind::kAdamax});
   EXPECT_EQ(adamax.learning_rate, 0.002);
+  const JobConfig nadam = job("name = \"nadam\"\n");
+  EXPECT_EQ(nadam.optimizer, (ps::OptimizerConfig{.kind = OptimizerKind::kNadam, .own = 0.004}));
+  EXPECT_EQ(nadam.learning_rate, 0.002);
+  EXPECT_EQ(job("name = \"nadam\"\nmomentum_decay = 0.01\n").optimizer.own, 0.01);
   EXPECT_EQ(job("name = \"rmsprop\"\n[[optimizer.group]]\nmatch = \"*\"\nalpha = 0.5\n").groups[0].beta2,
             0.5);
 }

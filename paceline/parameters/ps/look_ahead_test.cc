@@ -59,7 +59,8 @@ TEST(LookAheadReach, HasALimitWhereNothingFades) {
 }
 
 TEST(LookAheadReach, TakesAdamsFirstMomentForMomentum) {
-  for (const OptimizerKind kind : {OptimizerKind::kAdam, OptimizerKind::kAdamW, OptimizerKind::kAdamax}) {
+  for (const OptimizerKind kind :
+       {OptimizerKind::kAdam, OptimizerKind::kAdamW, OptimizerKind::kAdamax, OptimizerKind::kNadam}) {
     const OptimizerConfig adam{.kind = kind, .momentum = 0.2, .beta1 = 0.8};
     EXPECT_EQ(look_ahead_reach(adam, kRate, 5, 0.5), look_ahead_reach(sgd(0.8), kRate, 5, 0.5));
   }
@@ -100,6 +101,25 @@ TEST(LookAheadReach, IsWhereEachOptimizerCarriesTheWeights) {
     EXPECT_NEAR(predicted, weight, 1e-6) << static_cast<int>(kind);
     EXPECT_GT(std::abs(weight - 2), 0.1) << static_cast<int>(kind);
   }
+}
+
+// The second moment fades meanwhile, and the momentum grows.
+TEST(LookAheadReach, IsAboutWhereNadamCarriesTheWeights) {
+  const std::vector<float> nothing(1, 0.0f);
+  const std::vector<Weighted> none{{nothing.data(), 1.0f}};
+  const OptimizerConfig config = usual_config(OptimizerKind::kNadam);
+  constexpr double kFraction = 0.25, kBegin = 50;
+  float weight = 2.0f, next = 0, state1 = -0.7f, state2 = 0.4f, direction = 0;
+  const UpdateStreams streams{&weight, &next, &state1, &state2, &direction};
+  update_direction(config.kind, step_numbers(config, kRate, kFraction, kBegin), streams, 0, 1);
+  const double reach = look_ahead_reach(config, kRate, 6, kFraction), predicted = weight - reach * direction;
+  for (int i = 1; i <= 6; ++i) {
+    const StepNumbers k = step_numbers(config, kRate, kFraction, kBegin + i * kFraction);
+    fused_update(config.kind, k, none, {&weight, &next, &state1, &state2}, 0, 1);
+    weight = next;
+  }
+  EXPECT_NEAR(predicted, weight, 0.02 * (weight - 2));
+  EXPECT_GT(weight, 2.01);
 }
 
 TEST(DirectionScale, IsAGroupsReachInTheOptimizers) {

@@ -18,9 +18,9 @@ enum class OptimizerKind;
 struct OptimizerConfig {
   OptimizerKind kind{};
   double momentum = 0.9;  // SGD, Nesterov, RMSprop, LARS: μ
-  double beta1 = 0.9;     // Adam, AdamW, AdaMax, Lion, LAMB
+  double beta1 = 0.9;     // Adam, AdamW, AdaMax, NAdam, Lion, LAMB
   double beta2 = 0.999;   // the same; RMSprop: α
-  // Adam, AdamW, AdaMax, RMSprop, LAMB; Adafactor: ε₂, the least root mean square of a tensor
+  // Adam, AdamW, AdaMax, NAdam, RMSprop, LAMB; Adafactor: ε₂, the least root mean square of a tensor
   double epsilon = 1e-8;
   // Added to the gradient as λw. If the decay is decoupled (OptimizerTraits), w shrinks by ηλ an update, apart from the
   // gradient. LAMB: added to Adam's step as λw, before the ratio of norms.
@@ -41,8 +41,8 @@ struct OptimizerConfig {
 // The factors of the fused pass.
 struct StepNumbers {
   float rate = 0;           // η·f
-  float momentum = 0;       // μ^f
-  float gain = 1;           // factor of the gradient that enters the velocity
+  float momentum = 0;       // μ^f; NAdam: factor of the first moment
+  float gain = 1;           // factor of the gradient that enters the velocity; NAdam: of the one in the step
   float gradient = 1;       // factor of the members' sum, before all else: clips the norm
   float coupled_decay = 0;  // λ, added to the gradient
   float shrink = 0;         // share by which the weights shrink, apart from the gradient: decoupled decay

@@ -72,6 +72,7 @@ TEST(StepNumbers, StateIsOneStreamOrTwo) {
   EXPECT_EQ(state_streams(OptimizerKind::kLamb), 2);
   EXPECT_EQ(state_streams(OptimizerKind::kAdafactor), 1);
   EXPECT_EQ(state_streams(OptimizerKind::kAdamax), 2);
+  EXPECT_EQ(state_streams(OptimizerKind::kNadam), 2);
 }
 
 TEST(StepNumbers, AdafactorForgetsByTheBulksSoFar) {
@@ -170,6 +171,47 @@ TEST(StepNumbers, ARoundOfLoneAdamaxCommitsMovesAsFarAsOneBulkCommitFromTheFirst
     OneWeight one(config);
     for (int i = 0; i < parts; ++i) one.step(0.7, 1e-3, 1.0 / parts);
     EXPECT_NEAR(one.weight(), 1 - 1e-3, 1e-8) << parts;
+  }
+}
+
+TEST(StepNumbers, NadamsMomentaAreMultipliedUpToEachUpdate) {
+  for (const double beta1 : {0.0, 0.9, 0.999}) {
+    for (const double decay : {0.0, 0.004, 0.25, 1e6}) {
+      const OptimizerConfig config{.kind = OptimizerKind::kNadam, .beta1 = beta1, .own = decay};
+      const auto momentum = [&](int t) { return beta1 * (1 - 0.5 * std::pow(0.96, t * decay)); };
+      double product = 1;
+      for (int t = 1; t <= 3000; ++t) {
+        product *= momentum(t);
+        const double next = momentum(t + 1);
+        const StepNumbers numbers = step_numbers(config, 0.1, 1, t);
+        ASSERT_NEAR(numbers.gain, (1 - momentum(t)) / (1 - product), 2e-7) << t << ", " << decay;
+        ASSERT_NEAR(numbers.momentum, next / (1 - product * next), 2e-7 / (1 - beta1)) << t << ", " << decay;
+      }
+    }
+  }
+}
+
+TEST(StepNumbers, ARoundOfLoneNadamCommitsMovesAsFarAsOneBulkCommit) {
+  const OptimizerConfig config = usual_config(OptimizerKind::kNadam);
+  const double bulk = move_a_round(config, 1, 0.7);
+  EXPECT_NEAR(bulk, -1e-3, 1e-7);
+  for (const int parts : {2, 4, 8})
+    EXPECT_NEAR(move_a_round(config, parts, 0.7), bulk, 1e-6 * std::abs(bulk)) << parts;
+}
+
+// While the moments fill.
+TEST(StepNumbers, TheFirstRoundsOfLoneNadamCommitsMoveAboutAsFarAsTheBulk) {
+  for (const int parts : {2, 8, 16}) {
+    OneWeight bulk(usual_config(OptimizerKind::kNadam)), lone = bulk;
+    for (int round = 1; round <= 300; ++round) {
+      const double bulk_before = bulk.weight(), lone_before = lone.weight();
+      bulk.step(0.7, 1e-3, 1);
+      for (int i = 0; i < parts; ++i) lone.step(0.7, 1e-3, 1.0 / parts);
+      const double more = (lone_before - lone.weight()) / (bulk_before - bulk.weight()) - 1;
+      EXPECT_GT(more, -0.03) << parts << ", round " << round;
+      EXPECT_LT(more, round == 2 ? 0.13 : 0.03) << parts << ", round " << round;
+    }
+    EXPECT_NEAR(lone.weight(), bulk.weight(), 1e-3 / 20) << parts;
   }
 }
 

@@ -51,9 +51,10 @@ TEST(AboutRunTest, HowTheWeightsAreSteppedIsSaid) {
                  "table = [[0, 0.1], [1, 1]]\n"),
             "adafactor; a table of 2 points");
   const std::vector<std::pair<std::string, std::string>> kinds{
-      {"adam", "adam, beta1"}, {"rmsprop", "rmsprop, momentum 0"},
-      {"lion", "lion, beta1"}, {"lars", "lars, momentum"},
-      {"lamb", "lamb, beta1"}, {"adamax", "adamax, beta1"}};
+      {"adam", "adam, beta1"},  {"rmsprop", "rmsprop, momentum 0"},
+      {"lion", "lion, beta1"},  {"lars", "lars, momentum"},
+      {"lamb", "lamb, beta1"},  {"adamax", "adamax, beta1"},
+      {"nadam", "nadam, beta1"}};
   for (const auto& [name, begin] : kinds)
     EXPECT_THAT(said("optimizer.name = \"" + name + "\"\n"), testing::StartsWith(begin));
 }

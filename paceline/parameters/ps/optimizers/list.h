@@ -11,6 +11,7 @@
 #include "paceline/parameters/ps/optimizers/lamb.h"
 #include "paceline/parameters/ps/optimizers/lars.h"
 #include "paceline/parameters/ps/optimizers/lion.h"
+#include "paceline/parameters/ps/optimizers/nadam.h"
 #include "paceline/parameters/ps/optimizers/nesterov.h"
 #include "paceline/parameters/ps/optimizers/rmsprop.h"
 #include "paceline/parameters/ps/optimizers/sgd.h"
@@ -28,7 +29,8 @@
   TENSORWISE(Lamb, lamb)                                 \
   TENSORWISE(Adafactor, adafactor)                       \
   ELEMENTWISE(Adamax, adamax)                            \
-  ELEMENTWISE(Adagrad, adagrad)
+  ELEMENTWISE(Adagrad, adagrad)                          \
+  ELEMENTWISE(Nadam, nadam)
 
 namespace paceline::ps {
 

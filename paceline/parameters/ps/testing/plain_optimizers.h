@@ -148,6 +148,31 @@ struct Plain<AdamaxSpec> {
 };
 
 template <>
+struct Plain<NadamSpec> {
+  template <class Number>
+  static void step(const StepNumbers& k, Number gradient, PlainWeight<Number>& w) {
+    const Number g = gradient + Number{k.coupled_decay} * w.weight;
+    w.state1 = Number{k.beta1} * w.state1 + (Number{1} - Number{k.beta1}) * g;
+    w.state2 = Number{k.beta2} * w.state2 + (Number{1} - Number{k.beta2}) * g * g;
+    const Number root = std::sqrt(w.state2) / std::sqrt(Number{k.correction2}) + Number{k.epsilon};
+    w.weight = w.weight - Number{k.rate} * (Number{k.gain} * g + Number{k.momentum} * w.state1) / root;
+    w.direction = Number{k.momentum} * w.state1 / root;
+  }
+  static void documented(const OptimizerConfig& o, int t, double lr, double g, PlainWeight<double>& w) {
+    const auto momentum = [&](int i) { return o.beta1 * (1 - 0.5 * std::pow(0.96, i * o.own)); };
+    double product = 1;
+    for (int i = 1; i <= t; ++i) product *= momentum(i);
+    const double next = momentum(t + 1);
+    g += o.weight_decay * w.weight;
+    w.state1 = o.beta1 * w.state1 + (1 - o.beta1) * g;
+    w.state2 = o.beta2 * w.state2 + (1 - o.beta2) * g * g;
+    const double root = std::sqrt(w.state2 / (1 - std::pow(o.beta2, t))) + o.epsilon;
+    w.weight -= lr * (1 - momentum(t)) / (1 - product) * g / root;
+    w.weight -= lr * next / (1 - product * next) * w.state1 / root;
+  }
+};
+
+template <>
 struct Plain<AdagradSpec> {
   static constexpr bool kFirstIsPositive = true;
   template <class Number>
