@@ -97,7 +97,6 @@ std::optional<runs::Leader> RunKeeper::leader() const {
 
 void RunKeeper::stop() {
   thread_.request_stop();
-  changed_.notify_all();
   if (thread_.joinable()) thread_.join();
   journal_.reset();
   lock_.reset();
@@ -113,13 +112,12 @@ void RunKeeper::run_is_over() {
 // ---- Its thread ----
 
 void RunKeeper::work(const std::stop_token& stop) {
-  const std::stop_callback wake(stop, [this] { changed_.notify_all(); });
   while (true) {
     std::string coordinator;
     rpc::Access access;
     {
       std::unique_lock lock(mutex_);
-      changed_.wait(lock, [&] { return wanted_ || stop.stop_requested(); });
+      changed_.wait(lock, stop, [&] { return wanted_; });
       if (stop.stop_requested()) return;
       coordinator = coordinator_;
       access = access_;
@@ -128,7 +126,7 @@ void RunKeeper::work(const std::stop_token& stop) {
     const auto stub = peer::coordinator_stub(coordinator, access);
     const bool could = keep_once(*stub, access, stop);
     std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, could ? kPause : kLongPause, [&] { return stop.stop_requested(); });
+    changed_.wait_for(lock, stop, could ? kPause : kLongPause, [] { return false; });
   }
 }
 
@@ -162,7 +160,6 @@ bool RunKeeper::keep_once(peer::Stub& stub, const rpc::Access& access, const std
   incoming_.reset();
   statements_.clear();
   fetcher.request_stop();
-  changed_.notify_all();
   fetcher.join();
   if (!status.ok()) {
     stream->WritesDone();
@@ -307,7 +304,7 @@ void RunKeeper::fetch(peer::Stub& stub, const rpc::Access& access, const std::st
     wire::CheckpointToKeep checkpoint;
     {
       std::unique_lock lock(mutex_);
-      changed_.wait(lock, [&] { return to_fetch_.has_value() || stop.stop_requested(); });
+      changed_.wait(lock, stop, [&] { return to_fetch_.has_value(); });
       if (stop.stop_requested()) return;
       checkpoint = *std::exchange(to_fetch_, std::nullopt);
     }

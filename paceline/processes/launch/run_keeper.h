@@ -77,8 +77,8 @@ class RunKeeper {
 
   const Options options_;
   mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  std::string coordinator_;  // empty: no run is to be kept
+  std::condition_variable_any changed_;  // waits on it end with their thread's stop token
+  std::string coordinator_;              // empty: no run is to be kept
   rpc::Access access_;
   bool wanted_ = false;
   std::optional<store::RunPaths> run_;
