@@ -14,8 +14,9 @@ class Answers {
 
   explicit Answers(SteadyTime now) : silent_since_(now) {}
 
-  void hear(const Answered& answer) {
+  void hear(const Answered& answer, SteadyTime now) {
     latest_ = answer;
+    heard_at_ = now;
     here_ = ever_ = true;
     nobody_ = silence_told_ = false;
   }
@@ -30,6 +31,7 @@ class Answers {
   void ask_another(SteadyTime now) { silent_since_ = now; }
 
   const Answered& latest() const { return latest_; }
+  SteadyTime heard_at() const { return heard_at_; }
   // True if the last question was answered.
   bool here() const { return here_; }
   bool ever() const { return ever_; }
@@ -43,7 +45,7 @@ class Answers {
  private:
   Answered latest_;
   bool here_ = false, ever_ = false, nobody_ = false, silence_told_ = false;
-  SteadyTime silent_since_;
+  SteadyTime heard_at_{}, silent_since_;
 };
 
 }  // namespace paceline::supervisor

@@ -265,7 +265,7 @@ void Supervisor::on(const CoordinatorEnded& ended) {
 // ---- Answers of the coordinator and the run folder ----
 
 void Supervisor::on(const Answered& answer) {
-  answers_.hear(answer);
+  answers_.hear(answer, now_);
   if (answer.trains) begin_to_train();
   if (failover_) failover_->heard(answer.run, now_);
 }

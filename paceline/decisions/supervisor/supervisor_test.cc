@@ -231,8 +231,11 @@ TEST_F(SupervisorTest, StartsAgainWhoDoesNotCome) {
   pass();
   take_done();
   pass(seconds(9));
+  answer(2, false, {"w1"});
   EXPECT_THAT(take_done(), IsEmpty());
   pass(seconds(1));
+  answer(2, false, {"w1"});
+  pass();
   EXPECT_THAT(take_done(), ElementsAre("kill w1", "w1 did not come and is started again", "start w1"));
   pass(seconds(60));
   EXPECT_THAT(take_done(), IsEmpty()) << "it was started for this attempt, and may take its time";
@@ -248,6 +251,20 @@ TEST_F(SupervisorTest, StartsAgainWhoDoesNotCome) {
   EXPECT_THAT(take_done(), IsEmpty()) << "it came in between";
 }
 
+// The members come while the launcher stands still, for example after Ctrl-Z.
+TEST_F(SupervisorTest, AnAnswerFromBeforeItStoodStillKillsNobody) {
+  begin_to_train();
+  coordinator_ends(killed(), Version(40));
+  answer(2, false, {"server0", "w1"});
+  pass();
+  take_done();
+  pass(seconds(60));
+  EXPECT_THAT(take_done(), IsEmpty());
+  answer(2, true);
+  pass(seconds(60));
+  EXPECT_THAT(take_done(), IsEmpty());
+}
+
 // The process was started at once, and came before the coordinator noticed the end of its predecessor.
 TEST_F(SupervisorTest, StartsAgainWhoWasSentAwayAndIsMissedThen) {
   begin_to_train();
@@ -258,8 +275,11 @@ TEST_F(SupervisorTest, StartsAgainWhoWasSentAwayAndIsMissedThen) {
   pass();
   take_done();
   pass(seconds(9));
+  answer(2, false, {"server0"});
   EXPECT_THAT(take_done(), IsEmpty());
   pass(seconds(1));
+  answer(2, false, {"server0"});
+  pass();
   EXPECT_THAT(take_done(), ElementsAre("server0 did not come and is started again", "start server0"));
 }
 

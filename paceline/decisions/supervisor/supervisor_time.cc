@@ -110,7 +110,8 @@ void Supervisor::start_again_who_is_missed() {
                         std::find(missing.begin(), missing.end(), member.name) != missing.end();
     if (!missed) member.missed_since.reset();
     if (missed && !member.missed_since) member.missed_since = now_;
-    if (!missed || now_ < *member.missed_since + kMissedLimit) continue;
+    // The answer has to be that young: this process may have stood still, and the member came meanwhile.
+    if (!missed || answers_.heard_at() < *member.missed_since + kMissedLimit) continue;
     kill(member);
     tell(fmt::format("{} did not come and is started again", member.name));
     start(member, attempt_);
