@@ -42,12 +42,14 @@ class Connection {
     reader_.join();
   }
 
-  // Sends a message, from any thread. False if the stream has ended.
+  // Sends a message, from any thread. False if the stream has ended; a message that is too long ends it.
   bool send(const Out& message) {
     const std::lock_guard lock(writing_);
     if (!local_) return stream_->Write(message);
     const std::size_t size = message.ByteSizeLong();
-    return size <= kLongestFrame && local_->send(framed(message, size));
+    if (size <= kLongestFrame) return local_->send(framed(message, size));
+    context_.TryCancel();
+    return false;
   }
 
   // Orders are taken by one thread: next() and wait().

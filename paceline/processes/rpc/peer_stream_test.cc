@@ -330,11 +330,18 @@ TEST_F(LocalPeers, AThreadThatWaitsToSendEndsWithTheStream) {
 TEST_F(LocalPeers, AMessageThatIsTooLongIsNotSent) {
   run();
   const auto client = connect();
-  EXPECT_FALSE(client->send(message_of(kLongestFrame + 1)));
   EXPECT_TRUE(client->send(message_of(kLongestFrame - 1000)));
   EXPECT_TRUE(comes_true([&] { return received_ == 1; }));
   loop_.post([this] { stream_->send(order_of(std::string(kLongestFrame + 1, 'o'))); });
   EXPECT_FALSE(client->next().has_value());
+}
+
+TEST_F(LocalPeers, AMessageThatIsTooLongToSendEndsTheStream) {
+  run();
+  const auto client = connect();
+  EXPECT_FALSE(client->send(message_of(kLongestFrame + 1)));
+  EXPECT_FALSE(client->end().ok());
+  EXPECT_EQ(received_, 0);
 }
 
 TEST_F(LocalPeers, AnOfferThatLeadsNowhereLeavesTheMessagesInTheStream) {
