@@ -406,6 +406,8 @@ absl::Status ProgramEngine::check_alive() {
 absl::StatusOr<engine::Evaluation> ProgramEngine::evaluate(std::span<const float* const> weights,
                                                            std::int64_t,
                                                            const engine::KeepGoing& keep_going) {
+  // While the program is busy with a question that was given up, this memory may go again, before the program maps it.
+  PACELINE_RETURN_IF_ERROR(drain(keep_going));
   PACELINE_ASSIGN_OR_RETURN(const auto from, runs_of(weights));
   PACELINE_ASSIGN_OR_RETURN(const Answer answer, ask(evaluate_line(from), keep_going));
   const auto* evaluated = std::get_if<Evaluated>(&answer);
@@ -416,6 +418,7 @@ absl::StatusOr<engine::Evaluation> ProgramEngine::evaluate(std::span<const float
 absl::Status ProgramEngine::take_last(std::span<const float* const> weights,
                                       const engine::KeepGoing& keep_going) {
   if (!model_.last) return absl::OkStatus();
+  PACELINE_RETURN_IF_ERROR(drain(keep_going));  // as in evaluate()
   PACELINE_ASSIGN_OR_RETURN(const auto from, runs_of(weights));
   PACELINE_ASSIGN_OR_RETURN(const Answer answer, ask(last_line(from), keep_going));
   if (!std::holds_alternative<Done>(answer)) return failed(absl::DataLossError("answered out of turn"));

@@ -132,6 +132,30 @@ TEST(ProgramEngine, AnIterationThatIsGivenUpLeavesTheNextOneWhole) {
   EXPECT_EQ(result->loss, 8);
 }
 
+// The memory of a session that is over goes while the program is busy with an evaluation that nobody wants any more.
+TEST(ProgramEngine, ABusyProgramIsNotToldOfMemoryThatGoes) {
+  const std::filesystem::path may_end = std::filesystem::path(::testing::TempDir()) / "evaluation-may-end";
+  std::filesystem::remove(may_end);
+  StartOptions start = options();
+  start.process.command = {"python3", "paceline/computing/program/testdata/program.py", "evaluate-late",
+                           may_end};
+  Bench bench(start);
+  const auto evaluate = [&](const ipc::SharedFloats& weights, const engine::KeepGoing& keep_going) {
+    const auto pointers = engine::tensor_pointers<const float>(bench.layout(), weights.floats().data());
+    return bench.engine().evaluate(pointers, 1, keep_going).status();
+  };
+  const auto never = [] { return false; };
+  EXPECT_TRUE(absl::IsCancelled(evaluate(bench.weights(), never)));
+  {
+    const auto other = ipc::SharedFloats::create("other", bench.layout().size()).value();
+    bench.engine().share(memory_of(other, false));
+    EXPECT_TRUE(absl::IsCancelled(evaluate(other, never)));
+    bench.engine().forget(other.mapping().data());
+  }
+  ASSERT_TRUE(store::atomic_write(may_end, "").ok());
+  EXPECT_EQ(evaluate(bench.weights(), always), absl::OkStatus());
+}
+
 TEST(ProgramEngine, ALossThatIsNoNumberIsOne) {
   Bench bench(options("no-number"));
   EXPECT_TRUE(std::isnan(bench.step({1})->loss));

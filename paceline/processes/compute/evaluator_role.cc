@@ -49,7 +49,10 @@ absl::Status Evaluator::prepare(const wire::Welcome& welcome) {
 }
 
 absl::Status Evaluator::open(const wire::Boards& order) {
-  PACELINE_ASSIGN_OR_RETURN(boards, BoardReaders::open(order, engine->layout(), job.look_ahead));
+  auto opened = BoardReaders::open(order, engine->layout(), job.look_ahead);
+  // Servers of a coordinator that is gone may have other memory by now under the names in its order.
+  if (!opened.ok()) return absl::NotFoundError(opened.status().message());
+  boards = *std::move(opened);
   forget();
   for (const engine::Memory& memory : boards->memories()) {
     engine->share(memory);
