@@ -23,6 +23,7 @@ from live_job import (
     run_words,
     trained,
 )
+from test_card_jobs import begun_early
 
 pytestmark = needs_paceline
 
@@ -226,6 +227,8 @@ def test_a_card_has_the_same_weights(tmp_path: Path, monkeypatch: pytest.MonkeyP
     for name, value in ON_CARD.items():
         monkeypatch.setenv(name, value)
     both_same(states(tmp_path / "card", program, 1, ["--set", "cluster.memory=gpu"]), on_host)
+    early, steps = begun_early(only_run(tmp_path / "card"))
+    assert early > steps / 2
     both_same(states(tmp_path / "copied", program, 1, ["--set", "cluster.memory=host"]), on_host)
 
 

@@ -26,6 +26,19 @@ constexpr std::chrono::nanoseconds kAskedEvery = 20ms;
 // memory in the first steps.
 constexpr int kSteadySteps = 4;
 
+// The runs of all tensors in a buffer of a card's board, as the package has them (runs_of_board in memories.py): the
+// narrow tensors, which are first in the layout, lie behind the floats.
+std::vector<PlacedRun> runs_of_board(const ps::Layout& layout, std::int64_t memory) {
+  constexpr auto kFloat = static_cast<std::int64_t>(sizeof(float));
+  const auto& tensors = layout.tensors();
+  const auto wide = std::find_if(tensors.begin(), tensors.end(),
+                                 [&](const ps::TensorSpec& one) { return one.offset >= layout.narrow(); });
+  std::vector<PlacedRun> runs;
+  if (wide != tensors.begin()) runs.push_back({0, memory, layout.size() * kFloat});
+  if (wide != tensors.end()) runs.push_back({wide - tensors.begin(), memory, wide->offset * kFloat});
+  return runs;
+}
+
 }  // namespace
 
 absl::StatusOr<engine::StepResult> ProgramEngine::step_whole(const std::string& line,
@@ -81,8 +94,8 @@ absl::StatusOr<std::uint32_t> ProgramEngine::begin_step(const std::vector<Placed
                                                         const std::vector<PlacedRun>& to,
                                                         std::int64_t micro_batch,
                                                         const engine::KeepGoing& keep_going) {
-  const bool in_one = from.size() == 1 && from.front().tensor == 0 && from.front().offset == 0;
-  if (early_ && in_one && early_->batch == *batch_ && early_->gradients == to &&
+  const bool whole_board = from == runs_of_board(model_.layout, from.front().memory);
+  if (early_ && whole_board && early_->batch == *batch_ && early_->gradients == to &&
       early_->micro_batch == micro_batch) {
     const auto row = std::find(early_->rows.begin(), early_->rows.end(), from.front().memory);
     if (row != early_->rows.end()) {
