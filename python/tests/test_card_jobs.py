@@ -119,8 +119,12 @@ def test_shards_on_two_cards_end_in_the_hosts_bytes(tmp_path: Path) -> None:
     assert len(set(re.findall(r"in the memory of (GPU-\S+)", log))) == 2, log
 
 
-def test_a_full_card_leaves_the_weights_on_the_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PACELINE_STAND_IN_BYTES", str(2 << 20))
+@pytest.mark.parametrize("pieces", [1, 3, 4, 5])
+def test_a_full_card_leaves_the_weights_on_the_host(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pieces: int
+) -> None:
+    """The optimizer's state, three versions of the weights and a gradient take a piece of 2 MiB each, and tables one more."""
+    monkeypatch.setenv("PACELINE_STAND_IN_BYTES", str(pieces * (2 << 20)))
     ended = train(tmp_path, PROGRAM, 1, memory("auto"))
     assert ended.returncode == 0, ended.stderr
     assert "in the host's memory and not in the GPU's: " in ended.stderr + ended.stdout

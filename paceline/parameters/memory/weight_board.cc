@@ -162,6 +162,12 @@ absl::Status WeightWriter::find_on_device(int index) {
   return absl::OkStatus();
 }
 
+absl::Status WeightWriter::reserve(int buffers) {
+  for (int index = 0; index < std::min(buffers, header_->buffers); ++index)
+    PACELINE_RETURN_IF_ERROR(find_on_device(index));
+  return absl::OkStatus();
+}
+
 float* WeightWriter::buffer(int index) const {
   if (device_ != nullptr) return on_device_[static_cast<std::size_t>(index)];
   return reinterpret_cast<float*>(mapping_.data() + header_bytes() +

@@ -62,6 +62,10 @@ class WeightWriter {
   // The latest version of a board in such memory. Errors: InvalidArgument if the memory is no board, or has no version.
   static absl::StatusOr<Version> version_in(const ipc::SharedMemory& memory);
 
+  // Asks the device for the first `buffers` now, so that a later version does not find it full. No effect on buffers in
+  // the host's memory. Errors: the device has no room.
+  absl::Status reserve(int buffers);
+
   // A buffer to write the next version into: not the latest, not pinned, not kept. Its contents are old.
   // Every buffer taken must be published or taken again. Errors: the device has no room for it.
   absl::StatusOr<std::span<float>> take();

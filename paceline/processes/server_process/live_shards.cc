@@ -117,7 +117,7 @@ absl::StatusOr<KeptShards> LiveShards::start_shards(const wire::ServerStart& ord
     if (auto card = open_card(order.card(), order); card.ok()) {
       state_.card = *std::move(card);
       auto shards = KeptShards::start(order, job_, first, saved, state_.card.get(), state_.kept.get());
-      if (shards.ok() || !absl::IsResourceExhausted(shards.status())) return shards;
+      if (shards.ok()) return shards;
       no_card = shards.status();
       state_.card.reset();
     } else {

@@ -70,7 +70,18 @@ absl::StatusOr<memory::WeightWriter> ServersCard::make_board(std::int64_t floats
   PACELINE_ASSIGN_OR_RETURN(memory::WeightWriter board,
                             memory::WeightWriter::create(floats, readers, kept, std::move(buffers)));
   if (kept_ != nullptr) kept_->put(KeptMemory::kBoard, board.memory());
+  PACELINE_RETURN_IF_ERROR(board.reserve(kVersions));
   return board;
+}
+
+absl::Status ServersCard::check_gradients_fit(std::size_t replicas) const {
+  std::vector<cuda::CardMemory> room(replicas);
+  const std::int64_t floats = ps::card_gradient_floats(floats_, narrow_);
+  for (cuda::CardMemory& one : room) {
+    PACELINE_ASSIGN_OR_RETURN(
+        one, cuda::CardMemory::create(card_, static_cast<std::size_t>(floats) * sizeof(float)));
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::unique_ptr<ps::Shard>> ServersCard::make_shard(ps::Layout layout,
@@ -80,7 +91,9 @@ absl::StatusOr<std::unique_ptr<ps::Shard>> ServersCard::make_shard(ps::Layout la
   auto plan =
       std::make_unique<const ps::StepPlan>(ps::StepPlan::of(std::move(layout), job.optimizer, job.groups));
   PACELINE_ASSIGN_OR_RETURN(auto stepper, make_stepper(*plan, identity));
+  const bool is_new = kept_ == nullptr || !kept_->find(KeptMemory::kBoard);
   PACELINE_ASSIGN_OR_RETURN(auto board, make_board(floats, readers, kept));
+  if (is_new) PACELINE_RETURN_IF_ERROR(check_gradients_fit(job.devices.size()));
   return std::make_unique<ps::Shard>(std::move(plan), std::move(board), std::move(stepper));
 }
 

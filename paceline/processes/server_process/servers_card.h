@@ -69,6 +69,12 @@ class ServersCard final : private cuda::PieceRegistry {
   absl::StatusOr<std::unique_ptr<cuda::CardStepper>> make_stepper(const ps::StepPlan& plan,
                                                                   std::uint64_t identity);
   absl::StatusOr<memory::WeightWriter> make_board(std::int64_t floats, int readers, int kept);
+  // Whether the card has room for so many gradients, which come later. Errors: ResourceExhausted.
+  absl::Status check_gradients_fit(std::size_t replicas) const;
+
+  // The versions for which the card has room from the start on: the newest, the next one, and one that is kept for the
+  // evaluator or a checkpoint. Programs take what is free, so a later version could find the card full.
+  static constexpr int kVersions = 3;
 
   std::shared_ptr<cuda::Card> card_;
   cuda::CardStream copies_;  // copies gradients to the card
