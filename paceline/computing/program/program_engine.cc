@@ -418,7 +418,8 @@ absl::StatusOr<engine::Evaluation> ProgramEngine::evaluate(std::span<const float
 absl::Status ProgramEngine::take_last(std::span<const float* const> weights,
                                       const engine::KeepGoing& keep_going) {
   if (!model_.last) return absl::OkStatus();
-  PACELINE_RETURN_IF_ERROR(drain(keep_going));  // as in evaluate()
+  // This memory may go, too.
+  PACELINE_RETURN_IF_ERROR(drain(keep_going));
   PACELINE_ASSIGN_OR_RETURN(const auto from, runs_of(weights));
   PACELINE_ASSIGN_OR_RETURN(const Answer answer, ask(last_line(from), keep_going));
   if (!std::holds_alternative<Done>(answer)) return failed(absl::DataLossError("answered out of turn"));

@@ -107,7 +107,8 @@ absl::Status ProgramStage::start(std::span<const float* const> weights, std::spa
   StageMessage message{.stage = number_, .begin = begin_, .end = end_, .batch = *batch_};
   message.batch.step_seed = seed;
   message.micro_batch = std::min(micro_batch, samples);
-  PACELINE_RETURN_IF_ERROR(engine_.drain(keep_going));  // as in ProgramEngine::evaluate()
+  // ProgramEngine::evaluate() says why.
+  PACELINE_RETURN_IF_ERROR(engine_.drain(keep_going));
   PACELINE_ASSIGN_OR_RETURN(message.in, number_of(*in_));
   PACELINE_ASSIGN_OR_RETURN(message.out, number_of(*out_));
   PACELINE_ASSIGN_OR_RETURN(const auto from, engine_.runs_of(weights));
