@@ -26,6 +26,8 @@ using std::chrono::steady_clock;
 constexpr auto kFinishStep = std::chrono::milliseconds(2);
 
 constexpr auto kHeartbeat = std::chrono::milliseconds(500);
+// This end stood still if it did not look for so long: its timer rings at each heartbeat.
+constexpr auto kStoodStill = 2 * kHeartbeat;
 // The most messages that one end offers before the other takes them.
 constexpr int kMostOffers = 64;
 // The most chunks under way: enough for the wire to have something to carry while either process waits for a
@@ -361,13 +363,14 @@ void Link::advance() {
 
 void Link::keep_time() {
   const auto now = steady_clock::now();
+  if (now - std::exchange(looked_, now) > kStoodStill) listens_since_ = now;
   if (state_ != State::kOpen) {
     const auto limit =
         frames_.connected() ? std::max(options_.connect_limit, options_.hello_limit) : options_.connect_limit;
     if (now - began_ < limit) return;
     return failed(absl::DeadlineExceededError(fmt::format("not connected within {} ms", limit.count())));
   }
-  if (now - frames_.last_life() > options_.silence) {
+  if (now - std::max(frames_.last_life(), listens_since_) > options_.silence) {
     failed(absl::UnavailableError(fmt::format("silent for {} ms", options_.silence.count())));
   }
   if (now - frames_.last_posted() >= kHeartbeat) frames_.post(FrameKind::kHeartbeat, 0, 0);

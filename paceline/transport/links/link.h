@@ -174,6 +174,9 @@ class Link final : FrameOwner {
   State state_ = State::kHello;
   absl::Status why_;  // why it ends, or ended
   const std::chrono::steady_clock::time_point began_;
+  // The last look, and the first one after this end stood still: it heard nothing then, and the peer may have stood still
+  // too.
+  std::chrono::steady_clock::time_point looked_, listens_since_;
   FileDescriptor timer_;
   FileDescriptor poll_;
   OnMessage hear_;

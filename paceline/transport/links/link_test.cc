@@ -400,6 +400,24 @@ TEST_P(LinkOf, ASilentPeerIsGivenUp) {
   EXPECT_NE(link->progress().message().find("silent"), absl::string_view::npos) << link->progress();
 }
 
+// For example if a whole job was stopped and goes on.
+TEST_P(LinkOf, ATimeInWhichThisEndStoodStillIsNoSilence) {
+  LinkOptions impatient = options(false);
+  impatient.silence = 1000ms;
+  ChildProcess peer(serve([](Link& link, const ChildProcess::Parent&) {
+    if (!drive(link, [&] { return link.open(); })) return 1;
+    raise(SIGSTOP);
+    return 0;
+  }));
+  Fabric fabric(GetParam());
+  const auto link = fabric.connect(peer.hear(), impatient);
+  ASSERT_TRUE(drive(*link, [&] { return link->open(); }));
+  std::this_thread::sleep_for(1500ms);
+  EXPECT_TRUE(link->progress().ok()) << link->progress();
+  ASSERT_TRUE(drive(*link, [] { return false; }));
+  EXPECT_NE(link->progress().message().find("silent"), absl::string_view::npos) << link->progress();
+}
+
 // ---- Peers that do not get in
 
 TEST_P(LinkOf, NobodyThereIsToldSoon) {
