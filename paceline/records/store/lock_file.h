@@ -11,8 +11,8 @@
 
 namespace paceline::store {
 
-// Locks the file. Makes it if it is not there, and follows no link. Returns nothing if another process holds
-// it for longer than `patience`. Errors: the file system's.
+// Locks the file at the path, also if the process that had the lock removes its own. Makes it if it is not there, and
+// follows no link. Returns nothing if another process holds it for longer than `patience`. Errors: the file system's.
 absl::StatusOr<std::optional<FileDescriptor>> lock_file(const std::filesystem::path& path,
                                                         std::chrono::milliseconds patience = {});
 
