@@ -106,7 +106,7 @@ bool RunKeeping::wait_until_kept(std::unique_lock<std::mutex>& lock) {
       lock.lock();
       continue;
     }
-    if (changed_.wait_until(lock, patience_until(awaited)) == std::cv_status::no_timeout) continue;
+    if (changed_.wait_until(lock, patience_until(awaited)) == std::cv_status::no_timeout || kept()) continue;
     if (here()) keeper_->gone = true;
     changed_.notify_all();
     return false;
