@@ -25,6 +25,7 @@ from .errors import PacelineError
 PIECE = 32 * 1024 * 1024  # bytes
 _AHEAD = 2  # pieces that wait for the disk
 _LONGEST_HEADER = 100_000_000
+_HELD: set[int] = set()  # descriptors of files that this process writes, with their locks
 _WRITE_IT = "write it with safetensors, or with paceline export"
 _MAKE_ROOM = "make room there, or leave the values out with --set checkpoint.frozen=false"
 
@@ -83,6 +84,7 @@ class TensorFileWriter:
             os.close(fd)
             return -1
         os.ftruncate(fd, 0)
+        _HELD.add(fd)
         return fd
 
     def go_on(self) -> None:
@@ -95,6 +97,7 @@ class TensorFileWriter:
             self._next()
         if self._fd >= 0:
             self._thread.join()
+            _HELD.discard(self._fd)
             os.close(self._fd)
             self._fd = -1
             if self._error is not None:
@@ -158,6 +161,16 @@ def _memory(piece: torch.Tensor) -> memoryview:
 def _write_all(fd: int, data: memoryview) -> None:
     while len(data):
         data = data[os.write(fd, data) :]
+
+
+def _close_files_of_the_parent() -> None:
+    """Otherwise a process that was forked meanwhile holds the lock of a writer that has died."""
+    for fd in _HELD:
+        os.close(fd)
+    _HELD.clear()
+
+
+os.register_at_fork(after_in_child=_close_files_of_the_parent)
 
 
 class TensorFile:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,24 @@ def test_the_file_of_values(tmp_path: Path) -> None:
         [path],
         [path, tmp_path / "frozen.safetensors.partial"],
     )
+
+
+def test_a_fork_of_a_writer_does_not_keep_the_file_from_others(tmp_path: Path) -> None:
+    """A reader that the program forked may outlive it."""
+    path, named = str(tmp_path / "frozen"), [("w", torch.arange(4.0))]
+    may_end, ends = os.pipe()
+    dies = os.fork()
+    if dies == 0:
+        TensorFileWriter(path, named)
+        if os.fork() == 0:
+            os.close(ends)
+            os.read(may_end, 1)
+        os._exit(0)
+    os.waitpid(dies, 0)
+    os.close(may_end)
+    TensorFileWriter(path, named).finish()
+    os.close(ends)
+    assert torch.equal(TensorFile(path).view("w", torch.float32), torch.arange(4.0))
 
 
 @pytest.mark.parametrize("environment", [ON_CPU, *OTHERS])
