@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,6 +15,9 @@ from card import ON_CARD, ON_GPUS_CARD, needs_card
 from fake_member import Member, Memory
 from scripts import HEAD
 from test_card import check_gradients
+
+from paceline.measures import scalar
+from paceline.step_page import Words
 
 BODY = """
 model = Net()
@@ -140,6 +144,20 @@ def test_metrics_and_weights_come_along(member: Member) -> None:
     assert said["metrics"] == {"three": 3.0} and page.value(number, said["later"]["metrics"]["twice"]) == 2 * loss
     page.order(range(7))
     assert member.receive("stepped")["weight"] == 11.0
+
+
+def test_numbers_on_another_device_are_read_at_once() -> None:
+    """The page takes those of its own device in one tensor."""
+    here, there = torch.device("meta"), torch.device("cpu")
+    page: Any = SimpleNamespace(device=here)
+    words = Words(page, 1, ())
+    metrics = {"here": torch.ones((), device=here), "there": torch.ones((), device=there), "plain": 2.0}
+    assert words.take(metrics) == {"there": torch.ones(()), "plain": 2.0}
+    loss = torch.ones((), device=here)
+    assert words.places(scalar(loss, here)) == {"later": {"loss": 2, "metrics": {"here": 1}}}
+    read = scalar(torch.ones(1, device=there), here)
+    assert isinstance(read, float) and read == 1.0
+    torch.stack(words.values)
 
 
 def test_a_skipped_step_leaves_zeros(member: Member) -> None:
