@@ -29,6 +29,7 @@ from .inventory import Inventory, take_inventory
 from .job import Job
 from .loading import Drawn, Load, make_loader, to_device
 from .memories import CUDA, Memories
+from .memory_short import is_out_of_memory
 from .optimizer_guard import OptimizerGuard
 from .optimizer_state import OptimizerState, read_state
 from .optimizers import read_optimizer
@@ -219,7 +220,9 @@ def _place(session: Session, model: nn.Module, wishes: Wishes) -> torch.device:
         return torch.device(wishes.device) if session.role == "worker" or session.profile > 0 else home
     try:
         model.to(wishes.device)
-    except torch.cuda.OutOfMemoryError:
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
         raise PacelineError(
             f"the whole model has no room on {wishes.device}; "
             + (
