@@ -65,8 +65,6 @@ class DeviceBinding:
     def bind(self, weights: Runs) -> None:
         spans = self._memories.spans(weights)
         with torch.no_grad():
-            if self._gradients is None:
-                self._gradients = self._weights.new_room()
             self._weights.bind(spans, self._fetch)
         self._spans = spans
 
@@ -78,7 +76,8 @@ class DeviceBinding:
     # Gradients.
 
     def before(self, gradients: Runs) -> None:
-        assert self._gradients is not None
+        if self._gradients is None:  # not earlier: an evaluator has no step
+            self._gradients = self._weights.new_room()
         spans = self._memories.spans(gradients)
         if spans != self._cut_for:
             self._cut(spans)
