@@ -73,7 +73,7 @@ def enlist(session: Session, model: nn.Module, train_set: Any, wishes: Wishes) -
         _check_stream(train_set, _epochs(session, wishes), wishes)
     if wishes.evaluate is not None:
         takes_model(wishes.evaluate)
-    device = _place(session, model, wishes)
+    device = _made_current(_place(session, model, wishes))
     inventory = take_inventory(model, session.stages)
     memories = Memories(len(inventory.entries), device)
     may_write = _weights_of(session, wishes) == "copy"
@@ -232,6 +232,13 @@ def _place(session: Session, model: nn.Module, wishes: Wishes) -> torch.device:
             )
         ) from None
     return torch.device(wishes.device)
+
+
+def _made_current(device: torch.device) -> torch.device:
+    """Helper threads, such as the DataLoader's for pinned memory, would otherwise take memory of the first GPU."""
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+    return device
 
 
 def _weights_of(session: Session, wishes: Wishes) -> str:
