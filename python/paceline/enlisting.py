@@ -18,7 +18,7 @@ from .channel import Message
 from .cuts import CannotCut, Cuts, find_cuts
 from .device_binding import DeviceBinding
 from .device_memory import card_that_shares, driver
-from .devices import evaluates_elsewhere, is_stand_in
+from .devices import count_at_first, evaluates_elsewhere, is_stand_in
 from .errors import PacelineError
 from .evaluation import takes_model
 from .failures import where_in
@@ -314,7 +314,8 @@ def _model_message(
     card = _card_of(inventory) if wishes.processes == 1 and not session.stages else None
     if card is not None:
         cuda = driver()
-        message["memory"] = {"kind": CUDA, "device": card, "cards": len(cuda.cards()), "words": cuda.offers_words()}
+        cards = count_at_first(len(cuda.cards()))
+        message["memory"] = {"kind": CUDA, "device": card, "cards": cards, "words": cuda.offers_words()}
     if wishes.evaluate is None:
         message["evaluates"] = False
     if isinstance(train_set, Stream):
