@@ -11,6 +11,7 @@ PACELINE_DEVICE=stand-in runs the same code with buffers on the CPU, and that is
 from __future__ import annotations
 
 import contextlib
+import mmap
 import sys
 from dataclasses import dataclass, field
 from typing import Any
@@ -65,20 +66,20 @@ class DeviceBinding:
     def bind(self, weights: Runs) -> None:
         spans = self._memories.spans(weights)
         with torch.no_grad():
-            if self._gradients is None:
-                self._gradients = self._weights.new_room()
             self._weights.bind(spans, self._fetch)
         self._spans = spans
 
     def _fetch(self, span: Span, to: torch.Tensor) -> None:
         begin = self._memories.offsets[span.first]
-        self._transfers.register(self._memories.memory(span))
-        self._transfers.copy(to, self._memories.floats_view(span, begin, begin + to.numel()))
+        source = self._memories.floats_view(span, begin, begin + to.numel())
+        self._transfers.register(self._memories.memory(span), source)
+        self._transfers.copy(to, source)
 
     # Gradients.
 
     def before(self, gradients: Runs) -> None:
-        assert self._gradients is not None
+        if self._gradients is None:  # not earlier: an evaluator has no step
+            self._gradients = self._weights.new_room()
         spans = self._memories.spans(gradients)
         if spans != self._cut_for:
             self._cut(spans)
@@ -104,7 +105,9 @@ class DeviceBinding:
         ]
         self._buckets = []
         for span in reversed(spans):
-            self._transfers.register(self._memories.memory(span))
+            begin, end = self._weights.range_of(span)
+            if begin < end:
+                self._transfers.register(self._memories.memory(span), self._memories.floats_view(span, begin, end))
             tensors: list[int] = []
             for index in range(span.last - 1, span.first - 1, -1):
                 kind = self._entries[index].kind
@@ -229,8 +232,8 @@ class DeviceBinding:
 class Transfers:
     """Copies between the device and shared memory, one after the other."""
 
-    def register(self, memory: Memory) -> None:
-        pass
+    def register(self, memory: Memory, part: torch.Tensor) -> None:
+        """Before copies from or to this part of the memory."""
 
     def forget(self, memories: Memories) -> None:
         pass
@@ -251,6 +254,16 @@ class Transfers:
         pass
 
 
+@dataclass
+class Registered:
+    """Pages of shared memory."""
+
+    memory: Memory  # keeps them mapped
+    begin: int  # address
+    end: int
+    known: bool  # to the driver
+
+
 class CudaTransfers(Transfers):
     """Copies that the device makes by itself, from and to memory that the driver knows."""
 
@@ -259,19 +272,28 @@ class CudaTransfers(Transfers):
     def __init__(self, device: torch.device) -> None:
         self._device = device
         self._side: Any = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
-        self._registered: dict[tuple[int, int], tuple[Memory, torch.Tensor, bool]] = {}
+        self._registered: list[Registered] = []
         self._warned = False
 
-    def register(self, memory: Memory) -> None:
-        key = (memory.number, memory.generation)
-        if key in self._registered:
+    def register(self, memory: Memory, part: torch.Tensor) -> None:
+        """The pages of this part, and no others: the driver keeps them in memory, and a board has room for many
+        versions that nobody has made yet."""
+        begin = part.data_ptr() // mmap.PAGESIZE * mmap.PAGESIZE
+        end = -(-(part.data_ptr() + part.numel() * part.element_size()) // mmap.PAGESIZE) * mmap.PAGESIZE
+        same = [one for one in self._registered if one.begin < end and begin < one.end]
+        if any(one.begin <= begin and end <= one.end for one in same):
             return
-        whole = memory.view(0, memory.size, torch.uint8)
+        if same:  # the pages become one registration, as a copy may not go over the end of one
+            self._side.synchronize()
+            self.wait()
+        for one in same:
+            self._unregister(one)
+            begin, end = min(begin, one.begin), max(end, one.end)
         flags = 0 if memory.writable else self._READ_ONLY
-        known = int(_driver().cudaHostRegister(whole.data_ptr(), memory.size, flags)) == 0
+        known = int(_driver().cudaHostRegister(begin, end - begin, flags)) == 0
         if not known:
             self._go_on_without()
-        self._registered[key] = (memory, whole, known)
+        self._registered.append(Registered(memory, begin, end, known))
 
     def _go_on_without(self) -> None:
         """Copies go through memory of the driver's own then: slower, and as right."""
@@ -287,14 +309,13 @@ class CudaTransfers(Transfers):
             )
 
     def forget(self, memories: Memories) -> None:
-        for key, (memory, _, _) in list(self._registered.items()):
-            if not memories.has(memory):
-                self._unregister(key)
+        for one in [one for one in self._registered if not memories.has(one.memory)]:
+            self._unregister(one)
 
-    def _unregister(self, key: tuple[int, int]) -> None:
-        _, whole, known = self._registered.pop(key)
-        if known:
-            _driver().cudaHostUnregister(whole.data_ptr())
+    def _unregister(self, one: Registered) -> None:
+        self._registered.remove(one)
+        if one.known:
+            _driver().cudaHostUnregister(one.begin)
 
     def copy(self, to: torch.Tensor, source: torch.Tensor) -> None:
         to.copy_(source, non_blocking=True)
@@ -311,8 +332,8 @@ class CudaTransfers(Transfers):
 
     def close(self) -> None:
         self.wait()
-        for key in list(self._registered):
-            self._unregister(key)
+        for one in list(self._registered):
+            self._unregister(one)
 
 
 def _driver() -> Any:

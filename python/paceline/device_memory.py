@@ -119,8 +119,11 @@ class Driver:
         self._word("write a word", _WRITE, device, address, number)
 
     def _word(self, what: str, function: str, device: torch.device, address: int, number: int) -> None:
+        card = card_of(device)
+        assert card is not None
         stream = c_void_p(torch.cuda.current_stream(device).cuda_stream)
-        self.call(what, function, stream, c_uint64(address), c_uint(number), c_uint(0))
+        with self.on(card):  # PyTorch's default stream is 0 on each card, and the current context says whose it is
+            self.call(what, function, stream, c_uint64(address), c_uint(number), c_uint(0))
 
     @contextlib.contextmanager
     def on(self, card: int) -> Iterator[None]:

@@ -14,6 +14,7 @@ VARIABLE = "PACELINE_DEVICE"
 STAND_IN = "stand-in"
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 _visible_at_first = os.environ.get(VISIBLE)
+_count_at_first: int | None = None  # the number of cards then, if this process has hidden some since
 
 
 def device() -> torch.device:
@@ -53,6 +54,18 @@ def evaluates_elsewhere(here: Session) -> bool:
 
 def is_stand_in() -> bool:
     return os.environ.get(VARIABLE) == STAND_IN
+
+
+def see_only(gpu: str, count: int) -> None:
+    """Hides the others of `count` cards from the frameworks of this process."""
+    global _count_at_first
+    _count_at_first = count
+    os.environ[VISIBLE] = gpu
+
+
+def count_at_first(visible: int) -> int:
+    """The number of cards that this process was started with, if it sees so many now."""
+    return visible if _count_at_first is None else _count_at_first
 
 
 def environment_at_first() -> dict[str, str]:

@@ -18,7 +18,7 @@ from .channel import Message
 from .cuts import CannotCut, Cuts, find_cuts
 from .device_binding import DeviceBinding
 from .device_memory import card_that_shares, driver
-from .devices import evaluates_elsewhere, is_stand_in
+from .devices import count_at_first, evaluates_elsewhere, is_stand_in
 from .errors import PacelineError
 from .evaluation import takes_model
 from .failures import where_in
@@ -29,6 +29,7 @@ from .inventory import Inventory, take_inventory
 from .job import Job
 from .loading import Drawn, Load, make_loader, to_device
 from .memories import CUDA, Memories
+from .memory_short import is_out_of_memory
 from .optimizer_guard import OptimizerGuard
 from .optimizer_state import OptimizerState, read_state
 from .optimizers import read_optimizer
@@ -72,7 +73,7 @@ def enlist(session: Session, model: nn.Module, train_set: Any, wishes: Wishes) -
         _check_stream(train_set, _epochs(session, wishes), wishes)
     if wishes.evaluate is not None:
         takes_model(wishes.evaluate)
-    device = _place(session, model, wishes)
+    device = _made_current(_place(session, model, wishes))
     inventory = take_inventory(model, session.stages)
     memories = Memories(len(inventory.entries), device)
     may_write = _weights_of(session, wishes) == "copy"
@@ -219,7 +220,9 @@ def _place(session: Session, model: nn.Module, wishes: Wishes) -> torch.device:
         return torch.device(wishes.device) if session.role == "worker" or session.profile > 0 else home
     try:
         model.to(wishes.device)
-    except torch.cuda.OutOfMemoryError:
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
         raise PacelineError(
             f"the whole model has no room on {wishes.device}; "
             + (
@@ -229,6 +232,13 @@ def _place(session: Session, model: nn.Module, wishes: Wishes) -> torch.device:
             )
         ) from None
     return torch.device(wishes.device)
+
+
+def _made_current(device: torch.device) -> torch.device:
+    """Helper threads, such as the DataLoader's for pinned memory, would otherwise take memory of the first GPU."""
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+    return device
 
 
 def _weights_of(session: Session, wishes: Wishes) -> str:
@@ -304,7 +314,8 @@ def _model_message(
     card = _card_of(inventory) if wishes.processes == 1 and not session.stages else None
     if card is not None:
         cuda = driver()
-        message["memory"] = {"kind": CUDA, "device": card, "cards": len(cuda.cards()), "words": cuda.offers_words()}
+        cards = count_at_first(len(cuda.cards()))
+        message["memory"] = {"kind": CUDA, "device": card, "cards": cards, "words": cuda.offers_words()}
     if wishes.evaluate is None:
         message["evaluates"] = False
     if isinstance(train_set, Stream):

@@ -85,20 +85,22 @@ class HostBinding:
 
     def _bind_all(self, weights: Runs, wanted: set[int] | None) -> None:
         spans = self._memories.spans(weights)
+        absent: set[int] = set()
+        if wanted is not None:
+            absent = {index for index, one in enumerate(self._entries) if index not in wanted and not one.is_buffer}
         with torch.no_grad():
+            for index in absent:  # first of all: the device may have no room for these beside those that come
+                self._let_go(index)
             for span in spans:
-                self._bind(span, self._views(self._weight_views, span), span in self._bound, wanted)
+                self._bind(span, self._views(self._weight_views, span), span in self._bound, absent)
         if not self._bound:  # memory that the weights had before is free
             return_freed_memory()
         self._bound = spans
         self._constants_read = True
 
-    def _bind(self, span: Span, views: Views, bound: bool, wanted: set[int] | None) -> None:
+    def _bind(self, span: Span, views: Views, bound: bool, absent: set[int]) -> None:
         for index, view in zip(range(span.first, span.last), views):
-            if view is None:
-                continue
-            if wanted is not None and index not in wanted and not self._entries[index].is_buffer:
-                self._let_go(index)
+            if view is None or index in absent:
                 continue
             came = self._come_back(index)
             if self._weights_in_place[index]:
@@ -179,7 +181,7 @@ class HostBinding:
             self._move(self._home)
             with torch.no_grad():
                 for span in spans:
-                    self._bind(span, self._views(self._weight_views, span), False, None)
+                    self._bind(span, self._views(self._weight_views, span), False, set())
         for span in spans:
             for index in range(span.first, span.last):
                 if self._weights_in_place[index]:

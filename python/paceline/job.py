@@ -157,7 +157,7 @@ class Job:
             if later and len(self._micro.parts) == 1 and self._words is not None:
                 metrics = self._words.take(metrics)
             self._micro.measured(
-                scalar(loss) if later else number(loss, "the loss"), checked(metrics), known, skipped
+                scalar(loss, self._device) if later else number(loss, "the loss"), checked(metrics), known, skipped
             )
             self._micro.collect()
             if self._micro.is_last:

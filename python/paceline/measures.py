@@ -30,9 +30,9 @@ def _is_scalar(value: object) -> bool:
     return isinstance(value, torch.Tensor) and value.numel() == 1 and not value.is_complex()
 
 
-def scalar(value: Any) -> float | torch.Tensor:
-    """Does the same as number(), but a tensor on a device stays there, so that nobody waits for it."""
-    if _is_scalar(value):
+def scalar(value: Any, device: torch.device) -> float | torch.Tensor:
+    """Does the same as number(), but a tensor on this device stays there, so that nobody waits for it."""
+    if _is_scalar(value) and value.device == device:
         tensor: torch.Tensor = value.detach().double().reshape(())
         return tensor
     return number(value, "the loss")
@@ -56,9 +56,9 @@ def finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def is_metric(name: object, value: object) -> bool:
-    """Whether this is a tensor that metrics() would take."""
-    return _is_name(name) and _is_scalar(value)
+def is_metric(name: object, value: Any, device: torch.device) -> bool:
+    """Whether this is a tensor on this device that metrics() would take."""
+    return _is_name(name) and _is_scalar(value) and bool(value.device == device)
 
 
 def _is_name(name: object) -> bool:

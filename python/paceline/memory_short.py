@@ -20,10 +20,20 @@ class Computing(NamedTuple):
     samples: int  # the size of the micro-batch
 
 
+# PyTorch has no class for these errors: that of the processor's memory, and those of memory that the driver, cuBLAS
+# or cuDNN takes beside PyTorch.
+_SAID = (
+    "DefaultCPUAllocator: can't allocate memory",
+    "CUDA error: out of memory",
+    "CUBLAS_STATUS_ALLOC_FAILED",
+    "CUDNN_STATUS_ALLOC_FAILED",
+)
+
+
 def is_out_of_memory(error: BaseException) -> bool:
     if isinstance(error, (MemoryError, torch.cuda.OutOfMemoryError)):
         return True
-    return isinstance(error, RuntimeError) and "DefaultCPUAllocator: can't allocate memory" in str(error)
+    return isinstance(error, RuntimeError) and any(said in str(error) for said in _SAID)
 
 
 def no_room(computing: Computing) -> str:

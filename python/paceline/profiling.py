@@ -25,6 +25,7 @@ from .errors import PacelineError
 from .inventory import PARAMETER, Inventory
 from .kept_memory import KeptMemory
 from .loading import to_device
+from .memory_short import is_out_of_memory
 from .seeding import seed_step
 from .stage_forward import Ended, StageForward
 from .unit_clock import UnitClock
@@ -188,7 +189,9 @@ class _Measuring:
             began = time.perf_counter()
             try:
                 found = self._times_in_one_piece(size) or self._times_alone(size)
-            except torch.cuda.OutOfMemoryError:
+            except Exception as error:
+                if not is_out_of_memory(error):
+                    raise
                 if done == 0:
                     raise PacelineError(
                         f"a unit of the model has no room on {self._device} with {size} samples; write a smaller "
@@ -216,7 +219,9 @@ class _Measuring:
             with self.placement.placed(None):
                 stage = self.one_piece(size)
                 _repeated(lambda: compute(stage))
-        except torch.cuda.OutOfMemoryError:
+        except Exception as error:
+            if not is_out_of_memory(error):
+                raise
             return None
         known = [one for one in clocks[1:] if one is not None]
         if not known:
@@ -249,7 +254,9 @@ class _Measuring:
                 stage = self.one_piece(size)
                 peak = _peak_bytes(stage.compute, self._device)
                 passes = _repeated(stage.compute)
-        except torch.cuda.OutOfMemoryError:
+        except Exception as error:
+            if not is_out_of_memory(error):
+                raise
             return None
         return {
             "forward_ms": _typical(one.forward_ms for one in passes),

@@ -29,7 +29,7 @@ class StepPage:
         self._words = memory.view(0, _WORDS, torch.int32)
         self._row = memory.view(_ROW, 1, torch.int64)
         self._values = memory.view(_VALUES, VALUES, torch.float64)
-        self._device = device
+        self.device = device
         self._address = 0  # address of the page on the GPU; 0: the model is not on one
         if device.type == "cuda":
             self._address = driver().register(device, self._words.data_ptr(), memory.size)
@@ -37,7 +37,7 @@ class StepPage:
     def wait(self, number: int) -> None:
         """Whatever is computed from now on begins once step `number` may."""
         if self._address:
-            driver().wait_for_word(self._device, self._address + _BEGUN, number)
+            driver().wait_for_word(self.device, self._address + _BEGUN, number)
         else:
             self.wait_on_host(number)
 
@@ -47,7 +47,7 @@ class StepPage:
 
     def row(self) -> torch.Tensor:
         """The row that the worker named, on the model's device. It is read after wait()."""
-        return torch.empty_like(self._row, device=self._device).copy_(self._row, non_blocking=True)
+        return torch.empty_like(self._row, device=self.device).copy_(self._row, non_blocking=True)
 
     def row_on_host(self) -> int:
         """The same. Requires: wait() is over, for example because a later result is here."""
@@ -57,7 +57,7 @@ class StepPage:
         """Step `number` is done, with these values, once everything before this call is computed."""
         self._values[: len(values)].copy_(values, non_blocking=True)
         if self._address:
-            driver().write_word(self._device, self._address + _DONE, number)
+            driver().write_word(self.device, self._address + _DONE, number)
         else:
             self._words[_DONE // 4] = _signed(number)
 
@@ -77,7 +77,7 @@ class Words:
         return Words(page, int(message["number"]), [int(row) for row in message.get("rows", ())])
 
     def later(self, value: torch.Tensor) -> int:
-        """The place where this number will be."""
+        """The place where this number will be. It is on the page's device."""
         self.values.append(value.detach().double().reshape(()))
         return len(self.values)
 
@@ -91,13 +91,13 @@ class Words:
         return {"later": later}
 
     def take(self, metrics: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-        """Gives metrics that are tensors a place, and returns the others."""
+        """Gives metrics that are tensors on the page's device a place, and returns the others."""
         if not isinstance(metrics, Mapping):
             return metrics
         others = dict(metrics)
         for name, value in metrics.items():
             room = len(self.values) + 2 < VALUES  # beside the loss
-            if room and is_metric(name, value):
+            if room and is_metric(name, value, self.page.device):
                 self.metrics[name] = self.later(value)
                 del others[name]
         return others

@@ -96,8 +96,6 @@ class Team(ABC):
             )
         # All processes are on this host.
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
-        if self._device.type == "cuda":
-            torch.cuda.set_device(self._device)
         store = dist.FileStore(meeting, self._processes)  # type: ignore[attr-defined]
         dist.init_process_group(backend, store=store, rank=self._rank, world_size=self._processes)
         self._connected = True

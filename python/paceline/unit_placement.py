@@ -25,7 +25,7 @@ class UnitPlacement:
     def placed(self, wanted: set[int] | None) -> Iterator[None]:
         """The weights of these entries are on the device meanwhile, and all buffers; None: all weights.
 
-        Other weights have no values, as in a stage. Raises torch.cuda.OutOfMemoryError if there is no room.
+        Other weights have no values, as in a stage. Raises PyTorch's error (memory_short.py) if there is no room.
         """
         at_home = [
             (number, weight, weight.data) for number, weight in self._weights.items() if weight.device != self._device

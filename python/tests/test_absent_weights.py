@@ -160,6 +160,27 @@ def test_a_stage_on_another_device_allocates_its_own_weights_there(host: Host, a
     assert host.model[2].weight.is_contiguous(memory_format=torch.channels_last)
 
 
+def test_a_stage_lets_all_weights_go_that_leave_before_others_come(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its device may have no room for both."""
+    host.use(OTHER, copies=True)
+    first, second = {"0.weight", "0.bias", "1.weight"}, {"2.weight", "2.bias", "3.weight", "3.bias"}
+    host.bind(*second)
+    held: list[set[str]] = []
+    empty = torch.empty_strided
+
+    def recorded(*arguments: Any, **more: Any) -> torch.Tensor:
+        held.append(host.held())
+        return empty(*arguments, **more)
+
+    monkeypatch.setattr("paceline.host_binding.torch.empty_strided", recorded)
+    for wanted in (first, second):
+        host.bind(*wanted)
+        assert held and all(names <= wanted for names in held)
+        held.clear()
+
+
 def test_a_stage_without_room_for_its_weights_can_be_another_one(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     host.use(OTHER, copies=True)
     host.bind("0.weight", "0.bias")

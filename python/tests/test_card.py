@@ -333,6 +333,21 @@ def test_the_model_says_which_card_it_is_on(tmp_path: Path, environment: dict[st
         member.end()
 
 
+def test_a_program_that_hides_cards_from_itself_tells_of_all(tmp_path: Path) -> None:
+    """Otherwise the coordinator would take the host for one with a single card."""
+    hides = """
+import os
+from paceline.devices import see_only
+see_only("1", 2)
+assert os.environ["CUDA_VISIBLE_DEVICES"] == "1"
+os.environ["PACELINE_STAND_IN_ONLY"] = "1"
+"""
+    with Member(tmp_path, hides + PLAIN, environment=ON_CARD) as member:
+        said = member.take_model()["memory"]
+        assert said["device"] == driver().uuid(1) and said["cards"] == 2
+        member.end()
+
+
 def test_workers_of_a_host_take_its_cards_in_turn(tmp_path: Path) -> None:
     with Member(tmp_path, PLAIN, environment=ON_CARD, on_host=3) as member:
         assert member.take_model()["memory"]["device"].endswith("01")

@@ -47,6 +47,24 @@ model.last.eval()
         assert "after the loop" in member.log
 
 
+def test_it_has_no_memory_for_gradients(tmp_path: Path) -> None:
+    rooms = """
+import paceline.flat_weights as flat_weights
+made, make = [], flat_weights.FlatWeights.new_room
+def counted(weights):
+    made.append(weights)
+    return make(weights)
+flat_weights.FlatWeights.new_room = counted
+def evaluate(net):
+    return {"loss": 0.0, "rooms": len(made)}
+"""
+    with evaluator(tmp_path, rooms, environment=STAND_IN) as member:
+        member.take_model()
+        member.map(0, write=False)
+        assert [ask(member)["metrics"]["rooms"] for _ in range(2)] == [1, 1]
+        assert member.end() == 0, member.log
+
+
 def test_the_mode_is_as_before(tmp_path: Path) -> None:
     evaluate = """
 times = 0

@@ -65,7 +65,7 @@ model = make().to(paceline.device())
 job = paceline.join(model, Points())
 """ + LOOP.replace(
         "    job.step",
-        "    print('known', [one[2] for one in job._binding.now._transfers._registered.values()])\n    job.step",
+        "    print('known', [one.known for one in job._binding.now._transfers._registered])\n    job.step",
     )
     assert "known [True, True]" in gradients_are_plain(tmp_path, text, WIDE)
 
@@ -87,7 +87,7 @@ model = make().to(paceline.device())
 job = paceline.join(model, Points())
 """ + LOOP.replace(
         "    job.step",
-        "    print('known', [one[2] for one in job._binding.now._transfers._registered.values()])\n    job.step",
+        "    print('known', [one.known for one in job._binding.now._transfers._registered])\n    job.step",
     )
     log = gradients_are_plain(tmp_path, text, WIDE)
     assert "known [False, False]" in log and log.count("the GPU's driver cannot register shared memory") == 1

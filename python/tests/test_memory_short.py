@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import pytest
+import torch
 from fake_member import Member
 from scripts import HEAD, LOOP
 
-from paceline.memory_short import Computing, way_out
+from paceline.enlisting import _place
+from paceline.errors import PacelineError
+from paceline.memory_short import Computing, is_out_of_memory, way_out
+from paceline.session import Session
+from paceline.wishes import Wishes
 
 
 def test_a_batch_that_has_no_room_says_how_to_compute_it_in_parts(tmp_path: Path) -> None:
@@ -102,3 +109,28 @@ def test_memory_that_is_short_gets_the_advice_of_its_place() -> None:
     says = way_out(RuntimeError("... DefaultCPUAllocator: can't allocate memory: ..."), 0, Computing(3, 8, 4))
     assert "no room on this device for units 3 to 7 with micro-batches of 4: write --set micro_batch=2" in says
     assert "one sample at a time is the least" in way_out(short, 0, Computing(3, 4, 1))
+
+
+SAID_BY_A_GPU = [
+    "CUDA error: out of memory\nCUDA kernel errors might be asynchronously reported at some other API call",
+    "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
+    "cuDNN error: CUDNN_STATUS_ALLOC_FAILED",
+]
+
+
+@pytest.mark.parametrize("said", SAID_BY_A_GPU)
+def test_memory_that_the_driver_and_its_libraries_do_not_get_is_short_too(said: str) -> None:
+    assert is_out_of_memory(RuntimeError(said)) and not is_out_of_memory(ValueError(said))
+    assert not is_out_of_memory(RuntimeError("CUDA error: CUBLAS_STATUS_INTERNAL_ERROR"))
+
+
+@pytest.mark.parametrize(("said", "is_short"), [(SAID_BY_A_GPU[0], True), ("CUDA error: invalid argument", False)])
+def test_a_whole_model_without_room_on_the_evaluators_device_is_one_line(said: str, is_short: bool) -> None:
+    class Large(torch.nn.Linear):
+        def to(self, *_: Any, **__: Any) -> Any:
+            raise RuntimeError(said)
+
+    channel: Any = None
+    session = Session(channel, "evaluator", "e", 1, 1)
+    with pytest.raises(PacelineError if is_short else RuntimeError, match="has no room" if is_short else "invalid"):
+        _place(session, Large(2, 2), Wishes(device=torch.device("cuda", 1)))

@@ -9,9 +9,10 @@ import pytest
 import torch
 from torch import nn
 
-from paceline import card_memory
+from paceline import card_memory, enlisting
 from paceline.integrations import home
 from paceline.session import Session
+from paceline.wishes import Wishes
 
 CPU = torch.device("cpu")
 
@@ -82,3 +83,24 @@ def test_the_driver_is_asked_of_the_cards_that_the_process_was_started_with(monk
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")  # a framework hides the others
     card_memory.free_memory_in_turn(torch.device("cuda:0"))
     assert seen == [before]
+
+
+@pytest.mark.parametrize(("device", "current"), [("cuda:1", ["cuda:1"]), ("cpu", [])])
+def test_the_gpu_of_a_process_is_its_current_one_before_anything_else_is_made(
+    monkeypatch: pytest.MonkeyPatch, device: str, current: list[str]
+) -> None:
+    class Reached(Exception):
+        pass
+
+    def take_inventory(*_: Any) -> None:
+        raise Reached
+
+    seen: list[str] = []
+    monkeypatch.setattr(enlisting, "_prepare_process", lambda: None)
+    monkeypatch.setattr(enlisting, "_place", lambda *_: torch.device(device))
+    monkeypatch.setattr(enlisting, "take_inventory", take_inventory)
+    monkeypatch.setattr(torch.cuda, "set_device", lambda device: seen.append(str(device)))
+    channel: Any = None
+    with pytest.raises(Reached):
+        enlisting.enlist(Session(channel, "worker", "w0", 2, 1), nn.Linear(2, 2), [1, 2, 3], Wishes())
+    assert seen == current

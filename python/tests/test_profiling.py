@@ -312,7 +312,7 @@ OTHER = torch.device("cpu", 0)
 class Placed:
     """Records which weights each pass has, and lets so many numbers have room on the device."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, room: int) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, room: int, error: Exception | None = None) -> None:
         self.seen: set[frozenset[str]] = set()
         self._held = 0
         there, placed = UnitPlacement._there, UnitPlacement.placed
@@ -320,7 +320,7 @@ class Placed:
         def allocate(placement: UnitPlacement, values: torch.Tensor) -> torch.Tensor:
             self._held += values.numel()
             if self._held > room:
-                raise torch.cuda.OutOfMemoryError("no room")
+                raise error or torch.cuda.OutOfMemoryError("no room")
             return there(placement, values)
 
         def begin(placement: UnitPlacement, wanted: set[int] | None) -> Any:
@@ -336,13 +336,19 @@ class Placed:
         return model(batch).sum()
 
 
-@pytest.mark.parametrize("room", [70, 154])
+NO_ROOM = [
+    torch.cuda.OutOfMemoryError("no room"),
+    RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
+]
+
+
+@pytest.mark.parametrize(("room", "error"), [(70, NO_ROOM[0]), (70, NO_ROOM[1]), (154, NO_ROOM[0])])
 def test_a_model_is_measured_part_by_part_on_a_device_that_does_not_hold_it(
-    monkeypatch: pytest.MonkeyPatch, room: int
+    monkeypatch: pytest.MonkeyPatch, room: int, error: Exception
 ) -> None:
     model = linears(6, 10, 4, 8)  # 70, 44 and 40 numbers
     home = {name: one.data_ptr() for name, one in model.named_parameters()}
-    placed = Placed(monkeypatch, room)
+    placed = Placed(monkeypatch, room, error)
     there = measured(model, placed.loss, lambda count: torch.ones(count, 6), [2, 4], OTHER)
     assert {name: one.data_ptr() for name, one in model.named_parameters()} == home
     parts = {frozenset((f"{part}.weight", f"{part}.bias")) for part in range(3)}
@@ -359,8 +365,9 @@ def test_a_model_is_measured_part_by_part_on_a_device_that_does_not_hold_it(
         assert abs(one["peak_bytes"] - other["peak_bytes"]) < 4096
 
 
-def test_a_part_without_room_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    placed = Placed(monkeypatch, 60)
+@pytest.mark.parametrize("error", NO_ROOM)
+def test_a_part_without_room_is_one_line(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    placed = Placed(monkeypatch, 60, error)
     with pytest.raises(
         PacelineError, match="a unit of the model has no room on cpu:0 with 2 samples; write a smaller --micro-batch"
     ):

@@ -19,7 +19,7 @@ pytest.importorskip("transformers", reason="transformers is not installed")
 pytest.importorskip("accelerate", reason="accelerate is not installed, and a Trainer of transformers needs it")
 from transformers import EarlyStoppingCallback, TrainingArguments  # noqa: E402
 
-from paceline import PacelineError  # noqa: E402
+from paceline import PacelineError, devices  # noqa: E402
 from paceline.integrations import visible_gpu  # noqa: E402
 from paceline.integrations.transformers import PacelineTrainer  # noqa: E402
 from paceline.integrations.transformers_refusals import refuse  # noqa: E402
@@ -294,5 +294,7 @@ def test_it_is_the_one_that_the_job_names(monkeypatch: pytest.MonkeyPatch, named
         monkeypatch.delenv("PACELINE_DEVICE", raising=False)
     else:
         monkeypatch.setenv("PACELINE_DEVICE", named)
+    monkeypatch.setattr(devices, "_count_at_first", None)
     visible_gpu.see_one()
     assert os.environ["CUDA_VISIBLE_DEVICES"] == gpu
+    assert devices.count_at_first(1) == (4 if gpu else 1)

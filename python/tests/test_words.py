@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
-from card import ON_CARD, ON_GPUS_CARD, needs_card
+from card import ON_CARD, ON_GPUS_CARD, STAND_IN, needs_card
 from fake_member import Member, Memory
 from scripts import HEAD
 from test_card import check_gradients
+
+from paceline import device_memory
+from paceline.measures import scalar
+from paceline.step_page import Words
 
 BODY = """
 model = Net()
@@ -140,6 +146,51 @@ def test_metrics_and_weights_come_along(member: Member) -> None:
     assert said["metrics"] == {"three": 3.0} and page.value(number, said["later"]["metrics"]["twice"]) == 2 * loss
     page.order(range(7))
     assert member.receive("stepped")["weight"] == 11.0
+
+
+def test_numbers_on_another_device_are_read_at_once() -> None:
+    """The page takes those of its own device in one tensor."""
+    here, there = torch.device("meta"), torch.device("cpu")
+    page: Any = SimpleNamespace(device=here)
+    words = Words(page, 1, ())
+    metrics = {"here": torch.ones((), device=here), "there": torch.ones((), device=there), "plain": 2.0}
+    assert words.take(metrics) == {"there": torch.ones(()), "plain": 2.0}
+    loss = torch.ones((), device=here)
+    assert words.places(scalar(loss, here)) == {"later": {"loss": 2, "metrics": {"here": 1}}}
+    read = scalar(torch.ones(1, device=there), here)
+    assert isinstance(read, float) and read == 1.0
+    torch.stack(words.values)
+
+
+@needs_card
+def test_words_are_for_the_stream_of_the_models_card(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PyTorch's default stream is 0 on each card, so another card's would be taken in another card's context."""
+    cuda = device_memory.Driver(STAND_IN)
+    call, seen = cuda.call, []
+
+    def current() -> int | None:
+        context = ctypes.c_void_p()
+        call("say its context", "cuCtxGetCurrent", ctypes.byref(context))
+        return context.value
+
+    def recorded(what: str, function: str, *arguments: Any) -> None:
+        if function.startswith("cuStream"):
+            seen.append((function, current(), arguments[0].value))
+        else:
+            call(what, function, *arguments)
+
+    monkeypatch.setattr(cuda, "call", recorded)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: SimpleNamespace(cuda_stream=0))
+    with cuda.on(0):
+        first = current()
+        with cuda.on(1):
+            second = current()
+        device = torch.device("cuda", 1)
+        cuda.wait_for_word(device, 4096, 1)
+        cuda.write_word(device, 4096, 1)
+        assert current() == first
+    assert first != second
+    assert seen == [("cuStreamWaitValue32_v2", second, None), ("cuStreamWriteValue32_v2", second, None)]
 
 
 def test_a_skipped_step_leaves_zeros(member: Member) -> None:

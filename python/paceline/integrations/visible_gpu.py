@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import torch
 
-from ..devices import STAND_IN, VISIBLE
+from ..devices import STAND_IN, VISIBLE, see_only
 from ..devices import VARIABLE as DEVICE
 from ..session import session
 
@@ -24,7 +24,7 @@ def see_one() -> None:
     count = cuda.device_count()
     if count > 1:
         index = torch.device(named).index if named else None
-        os.environ[VISIBLE] = chosen(os.environ.get(VISIBLE), count, here.on_host if index is None else index)
+        see_only(chosen(os.environ.get(VISIBLE), count, here.on_host if index is None else index), count)
 
 
 def chosen(visible: str | None, count: int, number: int) -> str:

@@ -1,0 +1,134 @@
+"""The parts of shared memory that a GPU's driver gets to know."""
+
+from __future__ import annotations
+
+import mmap
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from fake_member import Member
+from gpu import STAND_IN
+from scripts import HEAD, LOOP
+
+from paceline import device_binding
+from paceline.device_binding import CudaTransfers
+from paceline.file_memory import FileMemory
+
+PAGE = mmap.PAGESIZE
+
+
+class Driver:
+    """Refuses what the real one does: pages that it knows, and an address that it does not know."""
+
+    def __init__(self) -> None:
+        self.known: dict[int, tuple[int, int]] = {}  # size and flags
+        self.registered = 0
+
+    def cudaHostRegister(self, address: int, size: int, flags: int) -> int:
+        if any(address < begin + length and begin < address + size for begin, (length, _) in self.known.items()):
+            return 712
+        self.known[address] = size, flags
+        self.registered += 1
+        return 0
+
+    def cudaHostUnregister(self, address: int) -> int:
+        del self.known[address]
+        return 0
+
+
+class Gone:
+    """Memories without this one."""
+
+    def __init__(self, gone: FileMemory) -> None:
+        self._gone = gone
+
+    def has(self, memory: Any) -> bool:
+        return memory is not self._gone
+
+
+class Stream:
+    def __init__(self, *_: Any) -> None:
+        pass
+
+    def synchronize(self) -> None:
+        pass
+
+
+@pytest.fixture
+def driver(monkeypatch: pytest.MonkeyPatch) -> Driver:
+    made = Driver()
+    monkeypatch.setattr(device_binding, "_driver", lambda: made)
+    monkeypatch.setattr(torch.cuda, "Stream", Stream)
+    monkeypatch.setattr(torch.cuda, "current_stream", Stream)
+    return made
+
+
+def memory_of(folder: Path, number: int, pages: int) -> FileMemory:
+    file = folder / str(number)
+    file.write_bytes(bytes(pages * PAGE))
+    return FileMemory(number, str(file), pages * PAGE, True, number, near=False)
+
+
+def test_a_version_of_the_weights_is_registered_when_it_is_first_used(tmp_path: Path, driver: Driver) -> None:
+    """A board has room for many versions, and few of them are ever made."""
+    transfers = CudaTransfers(torch.device("cuda", 0))
+    board, gradient = memory_of(tmp_path, 0, 31), memory_of(tmp_path, 1, 4)
+    begin = board.view(0, 1, torch.uint8).data_ptr()
+    count = (3 * PAGE - 100) // 4  # floats of a version, whose buffer has 3 pages
+    for version in (0, 1, 0, 1):
+        transfers.register(board, board.view((1 + 3 * version) * PAGE, count, torch.float32))
+    transfers.register(gradient, gradient.view(PAGE, 10, torch.float32))
+    at = gradient.view(PAGE, 1, torch.uint8).data_ptr()
+    assert driver.known == {
+        begin + PAGE: (3 * PAGE, 0),
+        begin + 4 * PAGE: (3 * PAGE, 0),
+        at: (PAGE, 0),
+    }
+    assert driver.registered == 3
+    transfers.forget(Gone(board))  # type: ignore[arg-type]
+    assert set(driver.known) == {at}
+    transfers.close()
+    assert not driver.known
+
+
+def test_parts_that_share_a_page_are_registered_as_one(
+    tmp_path: Path, driver: Driver, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Narrow tensors lie behind the others, and a copy may not go over the end of a registration."""
+    transfers = CudaTransfers(torch.device("cuda", 0))
+    board = memory_of(tmp_path, 0, 8)
+    half = PAGE // 2
+    begin = board.view(0, 1, torch.uint8).data_ptr()
+    for _ in range(2):
+        transfers.register(board, board.view(3 * PAGE + half, PAGE, torch.uint8))
+        transfers.register(board, board.view(PAGE, 2 * PAGE + half, torch.uint8))
+        transfers.register(board, board.view(5 * PAGE, PAGE, torch.uint8))  # beside them
+    assert driver.known == {begin + PAGE: (4 * PAGE, 0), begin + 5 * PAGE: (PAGE, 0)}
+    assert driver.registered == 3
+    assert not capfd.readouterr().err
+
+
+def test_each_copy_of_a_step_is_within_a_registered_part(tmp_path: Path) -> None:
+    body = """
+import paceline.device_binding as binding
+def range_of(part):
+    return part.data_ptr(), part.data_ptr() + part.numel() * part.element_size()
+class Checked(binding.Transfers):
+    parts = set()
+    def register(self, memory, part):
+        self.parts.add(range_of(part))
+    def copy(self, to, source):
+        pairs = [(range_of(one), part) for one in (to, source) for part in self.parts]
+        print("copied", sum(begin <= first and last <= end for (first, last), (begin, end) in pairs))
+        super().copy(to, source)
+binding.Transfers = Checked
+job = paceline.join(model := Net(), Points())
+"""
+    with Member(tmp_path, HEAD + body + LOOP, environment=STAND_IN) as member:
+        member.begin()
+        member.step(range(4))
+        assert member.end() == 0, member.log
+        copies = [line for line in member.log.splitlines() if line.startswith("copied")]
+        assert len(copies) > 2 and set(copies) == {"copied 1"}, copies
