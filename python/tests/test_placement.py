@@ -85,7 +85,7 @@ def test_the_driver_is_asked_of_the_cards_that_the_process_was_started_with(monk
     assert seen == [before]
 
 
-@pytest.mark.parametrize(("device", "current"), [("cuda:1", ["cuda:1"]), ("cpu", [])])
+@pytest.mark.parametrize(("device", "current"), [("cuda:1", ["cuda:1"]), ("cuda", ["cuda:3"]), ("cpu", [])])
 def test_the_gpu_of_a_process_is_its_current_one_before_anything_else_is_made(
     monkeypatch: pytest.MonkeyPatch, device: str, current: list[str]
 ) -> None:
@@ -100,6 +100,7 @@ def test_the_gpu_of_a_process_is_its_current_one_before_anything_else_is_made(
     monkeypatch.setattr(enlisting, "_place", lambda *_: torch.device(device))
     monkeypatch.setattr(enlisting, "take_inventory", take_inventory)
     monkeypatch.setattr(torch.cuda, "set_device", lambda device: seen.append(str(device)))
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 3)
     channel: Any = None
     with pytest.raises(Reached):
         enlisting.enlist(Session(channel, "worker", "w0", 2, 1), nn.Linear(2, 2), [1, 2, 3], Wishes())
