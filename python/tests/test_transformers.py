@@ -17,12 +17,12 @@ from torch import nn
 
 pytest.importorskip("transformers", reason="transformers is not installed")
 pytest.importorskip("accelerate", reason="accelerate is not installed, and a Trainer of transformers needs it")
-from transformers import EarlyStoppingCallback, TrainingArguments  # noqa: E402
+from transformers import EarlyStoppingCallback, Trainer, TrainingArguments  # noqa: E402
 
 from paceline import PacelineError  # noqa: E402
 from paceline.integrations import visible_gpu  # noqa: E402
-from paceline.integrations.transformers import PacelineTrainer  # noqa: E402
-from paceline.integrations.transformers_refusals import refuse  # noqa: E402
+from paceline.integrations.transformers import PacelineTrainer, PacelineTraining  # noqa: E402
+from paceline.integrations.transformers_refusals import refuse, refuse_overrides  # noqa: E402
 from paceline.integrations.visible_gpu import chosen  # noqa: E402
 
 HEAD = """
@@ -255,6 +255,24 @@ def test_what_a_trainer_may_not_ask_for(tmp_path: Path, options: dict[str, Any],
     with pytest.raises(PacelineError, match="^[^\n]*$") as error:
         refuse(trainer, (), {})
     assert says in str(error.value)
+
+
+def refuses(trainer: Any, says: str) -> None:
+    with pytest.raises(PacelineError, match="^[^\n]*$") as error:
+        trainer.train()
+    assert says in str(error.value)
+
+
+@pytest.mark.parametrize("method", ["create_scheduler", "create_optimizer", "get_train_dataloader"])
+def test_an_override_before_the_job_s_own(tmp_path: Path, method: str) -> None:
+    args = TrainingArguments(str(tmp_path), use_cpu=True)
+    mine = type("Mine", (PacelineTrainer,), {method: lambda self, *_: None})
+    says = (
+        f"Mine overrides {method}(), and the job would not call it there; put your overrides in a class of Trainer's"
+    )
+    refuses(mine(Net(), args), says)
+    own = type("Own", (Trainer,), {method: lambda self, *_: None})
+    refuse_overrides(type("Mine", (PacelineTraining, own), {})(Net(), args), PacelineTraining)
 
 
 def test_settings_of_a_gpu(tmp_path: Path) -> None:

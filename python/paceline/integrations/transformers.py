@@ -30,7 +30,7 @@ from .batches import Batches
 from .data_loaders import wishes_of
 from .home import home_in_stages, in_stages
 from .metric_names import shown
-from .transformers_refusals import refuse, refuse_to_cut
+from .transformers_refusals import refuse, refuse_overrides, refuse_to_cut
 from .visible_gpu import see_one
 
 if TYPE_CHECKING:
@@ -89,6 +89,7 @@ class PacelineTraining(_Trainer):
         """Trainer's train() on Paceline. join_arguments are join()'s, such as digest and weights."""
         with reporter.reported():
             refuse(self, arguments, named)
+            refuse_overrides(self, PacelineTraining)
         if session() is None:
             launch()
         self.job = self._join(dict(join_arguments or {}))

@@ -17,6 +17,23 @@ def refuse(trainer: Any, arguments: Sequence[Any], named: Mapping[str, Any]) -> 
         raise PacelineError(why)
 
 
+# Methods that PacelineTraining calls on the class behind it, for the job.
+_BEHIND = ("create_scheduler", "create_optimizer", "get_train_dataloader")
+
+
+def refuse_overrides(trainer: Any, training: type) -> None:
+    """Raises an error if a class before PacelineTraining, which is `training`, has one of these methods."""
+    classes = type(trainer).__mro__
+    for one in classes[: classes.index(training)]:
+        for method in _BEHIND:
+            if method in one.__dict__:
+                raise PacelineError(
+                    f"{one.__name__} overrides {method}(), and the job would not call it there; put your overrides "
+                    f"in a class of Trainer's, class Own(Trainer), and write class {one.__name__}(PacelineTraining, "
+                    "Own)"
+                )
+
+
 def refuse_to_cut(trainer: Any) -> None:
     """Raises why a job cannot compute a part of this Trainer's training step."""
     for one in type(trainer).__mro__:
