@@ -220,6 +220,30 @@ for inputs, targets in job:
         assert member.end() == 0, member.log
 
 
+@pytest.mark.parametrize("hook", ["step_end", "log", "epoch_end", "train_begin"])
+@pytest.mark.parametrize("first", [True, False])
+def test_a_callback_that_would_stop_one_worker(tmp_path: Path, hook: str, first: bool) -> None:
+    stops = f"""
+import transformers
+class Stops(transformers.TrainerCallback):
+    def on_{hook}(self, args, state, control, **_):
+        if state.global_step in (0, 6):  # after the worker's even share, which is four steps
+            control.should_training_stop = True
+"""
+    given = "compute_metrics=accuracy, callbacks=[Stops()])" if first else "compute_metrics=accuracy)"
+    train = TRAIN.replace("compute_metrics=accuracy)", given).replace("use_cpu", "logging_steps=1, use_cpu")
+    if not first:
+        train = train.replace("done = ", "trainer.add_callback(Stops())\ndone = ")
+    with start(tmp_path, HEAD + stops + train, devices=2) as member:
+        member.begin()
+        for step in range(7):
+            member.order([step])
+            answer = member.receive()
+            if answer["type"] == "error":
+                break
+        assert "would stop one worker and not the job; set evaluate.stop_at_target" in answer["text"], member.log
+
+
 class Net(nn.Module):
     def __init__(self) -> None:
         super().__init__()
