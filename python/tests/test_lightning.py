@@ -368,6 +368,11 @@ class Schedules(Module):
         scheduler.step()
 
 
+class Clips(Module):
+    def configure_gradient_clipping(self, optimizer: Any, *_: Any, **__: Any) -> None:
+        nn.utils.clip_grad_norm_(self.net.parameters(), 0.1)
+
+
 @pytest.mark.parametrize(
     "module, says",
     [
@@ -383,6 +388,15 @@ def test_what_a_module_may_not_do(module: Any, says: str) -> None:
     with pytest.raises(PacelineError) as error:
         refuse_model(trainer, made)
     assert says in str(error.value)
+
+
+def test_a_module_that_clips_and_a_trainer_that_does() -> None:
+    trainer = trainer_of(gradient_clip_val=0.1)
+    made = made_ready(trainer, Clips())
+    with pytest.raises(
+        PacelineError, match=r"configure_gradient_clipping\(\) of its own, .*; leave one of the two out"
+    ):
+        refuse_model(trainer, made)
 
 
 def made_ready(trainer: Any, module: Any) -> Any:

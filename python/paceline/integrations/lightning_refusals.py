@@ -74,6 +74,11 @@ def _of_model(trainer: Trainer, strategy: Any) -> Iterator[str]:
         yield "the module has an optimizer_step() of its own, but the servers step; a warm-up is a scheduler"
     if strategy.lr_scheduler_configs and is_overridden("lr_scheduler_step", module):
         yield "the module has an lr_scheduler_step() of its own, but the servers step; give a torch.optim one"
+    if trainer.gradient_clip_val and is_overridden("configure_gradient_clipping", module):
+        yield (
+            "the module has a configure_gradient_clipping() of its own, but the servers clip by gradient_clip_val; "
+            "leave one of the two out"
+        )
     if len(strategy.lr_scheduler_configs) > 1:
         yield f"configure_optimizers() returned {len(strategy.lr_scheduler_configs)} schedulers; a job has one"
     for config in strategy.lr_scheduler_configs:
