@@ -256,6 +256,20 @@ def test_an_exception_in_the_module(tmp_path: Path) -> None:
         assert member.wait() == 1
 
 
+@pytest.mark.parametrize("where", ["self.steps += 1", 'print("epoch", self.current_epoch'])
+def test_a_module_that_would_stop_one_worker(tmp_path: Path, where: str) -> None:
+    stops = HEAD.replace(where, "self.trainer.should_stop = True; " + where)
+    with start(tmp_path, stops + FIT) as member:
+        member.begin()
+        answer: dict[str, Any] = {}
+        for step in range(5):
+            member.order([step])
+            answer = member.receive()
+            if answer["type"] == "error":
+                break
+        assert "would stop one worker and not the job; set evaluate.stop_at_target" in answer["text"], member.log
+
+
 def test_no_checkpoint_while_the_job_runs(tmp_path: Path) -> None:
     saves = HEAD.replace("self.steps += 1", "self.trainer.save_checkpoint('now.ckpt')")
     with start(tmp_path, saves + FIT) as member:

@@ -182,6 +182,12 @@ class PacelineStrategy(SingleDeviceStrategy):
             self._trainer().should_stop = True
 
     def on_train_end(self) -> None:
+        assert self._batches is not None
+        if not self._batches.is_over():
+            raise PacelineError(
+                "trainer.should_stop = True would stop one worker and not the job; set evaluate.stop_at_target in "
+                "the job file"
+            )
         # validate() and test() may come after fit().
         self._trainer().limit_val_batches = self._limit_val_batches
         if self._home is not None:  # the model is there again
