@@ -320,6 +320,7 @@ def callbacks() -> Iterator[tuple[dict[str, Any], str]]:
         ({"max_steps": 10}, "give max_epochs alone"),
         ({"min_epochs": 1}, "give max_epochs alone"),
         ({"limit_train_batches": 0.5}, "trains on every sample"),
+        ({"reload_dataloaders_every_n_epochs": 2}, "every_n_epochs=2): a job leases the samples of one data set"),
         ({"overfit_batches": 1}, "trains on every sample"),
         ({"fast_dev_run": True}, "give max_epochs alone"),
         ({"gradient_clip_val": 1.0, "gradient_clip_algorithm": "value"}, "clip by the norm"),

@@ -47,6 +47,11 @@ def _of_trainer(trainer: Trainer, precision: Any) -> Iterator[str]:
             "Trainer(limit_train_batches, overfit_batches, fast_dev_run): a job trains on every sample; use a "
             "torch.utils.data.Subset"
         )
+    if trainer.reload_dataloaders_every_n_epochs:
+        yield (
+            f"Trainer(reload_dataloaders_every_n_epochs={trainer.reload_dataloaders_every_n_epochs}): a job leases the "
+            "samples of one data set from beginning to end; leave it out"
+        )
     if trainer.gradient_clip_val and trainer.gradient_clip_algorithm not in (None, "norm"):
         yield "Trainer(gradient_clip_algorithm='value'): the servers clip by the norm; write 'norm'"
     if getattr(precision, "scaler", None) is not None:
