@@ -265,6 +265,7 @@ def trainer_of(folder: Path, **options: Any) -> Any:
     [
         ({"gradient_accumulation_steps": 4}, "gradient_accumulation_steps=4: a step of a job is one batch"),
         ({"max_steps": 10}, "max_steps=10: a job lasts a number of epochs"),
+        ({"train_sampling_strategy": "group_by_length"}, "strategy='group_by_length': the job draws each batch"),
         ({"bf16_full_eval": True}, "convert weights"),
         ({"auto_find_batch_size": True}, "a job's batch is fixed"),
         (

@@ -53,6 +53,11 @@ def _of_trainer(trainer: Any, arguments: Sequence[Any], named: Mapping[str, Any]
             f"gradient_accumulation_steps={args.gradient_accumulation_steps}: a step of a job is one batch; make "
             "per_device_train_batch_size larger, and write micro_batch in the job file if it does not fit in memory"
         )
+    sampling = getattr(args, "train_sampling_strategy", "random")  # older versions of transformers have the other one
+    if sampling not in ("random", "sequential"):
+        yield f"train_sampling_strategy={sampling!r}: the job draws each batch; leave it out"
+    if getattr(args, "group_by_length", False):
+        yield "group_by_length=True: the job draws each batch; leave it out"
     if args.max_steps > 0:
         yield f"max_steps={args.max_steps}: a job lasts a number of epochs; give num_train_epochs, like 1.5"
     if args.fp16:
