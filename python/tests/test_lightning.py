@@ -89,6 +89,7 @@ def test_a_worker(tmp_path: Path) -> None:
     ends = [line for line in member.log.splitlines() if line.startswith("epoch")]
     assert ends == [f"epoch {e} ended after {n}" for e, n in enumerate([2, 4, 6, 7])]
     assert "after fit: worker" in member.log and "Lightning writes no checkpoints" in member.log
+    assert "write trainer.test(module, ckpt_path=None)" in member.log
     # The first worker is the one that writes.
     assert (tmp_path / "lightning_logs/version_0/metrics.csv").exists()
     assert not list(tmp_path.rglob("*.ckpt"))
@@ -134,7 +135,7 @@ def test_the_weights_at_an_epoch_s_end_are_the_next_step_s(tmp_path: Path) -> No
 
 def test_what_comes_after_fit(tmp_path: Path) -> None:
     after = """
-[measured] = trainer.validate(trainer.lightning_module, DataLoader(data, 32), verbose=False)
+[measured] = trainer.validate(trainer.lightning_module, DataLoader(data, 32), ckpt_path=None, verbose=False)
 print("validated", measured["val_loss"])
 trainer.save_checkpoint("after.ckpt")
 """

@@ -108,7 +108,10 @@ class PacelineStrategy(SingleDeviceStrategy):
     def _take_over(self, trainer: Trainer) -> None:
         kept = [callback for callback in trainer.callbacks if not isinstance(callback, Checkpoint)]
         if len(kept) < len(trainer.callbacks) and self.is_global_zero:
-            print("paceline: Lightning writes no checkpoints; those of the job are in its run folder")
+            print(
+                "paceline: Lightning writes no checkpoints; those of the job are in its run folder. After fit() the "
+                'module has the job\'s last weights: write trainer.test(module, ckpt_path=None), not "best"'
+            )
         trainer.callbacks = [_EpochEnd(self), *kept]  # others then see weights that mean something
         # Validation is what the evaluator does when it is asked to.
         self._limit_val_batches = trainer.limit_val_batches
