@@ -38,6 +38,7 @@ from .stages import KINDS as STAGE_KINDS
 from .stages import Stages
 from .step_page import Words
 from .turn import Turn
+from .unsized import Unsized
 from .write_guard import WriteGuard
 from .write_watch import WriteWatch
 
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     from .team import Team
 
 
-class Job:
+class Job(Unsized):
     """Iterate over it: each batch is leased to this worker alone. Call step() once for each batch.
 
     After step() the model has the weights of the next batch, or the job's last ones.

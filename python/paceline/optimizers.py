@@ -237,7 +237,8 @@ def _groups(
             if id(parameter) not in in_model:
                 raise PacelineError(
                     f"the optimizer has a parameter of shape {list(parameter.shape)} that is not the model's; "
-                    "make the optimizer of the parameters of the model that join() gets"
+                    "make the optimizer of the parameters of the model that join() gets, or, if they are a "
+                    "criterion's, give join() an nn.ModuleDict of both"
                 )
             if id(parameter) in names:  # others are frozen
                 mine.setdefault(behind.get(id(parameter), 0), []).append(names.pop(id(parameter)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from fake_member import Member
 
 from paceline.epochs import those_with_set_epoch
+from paceline.job import Job
 from paceline.streams.files import Opened
 
 SCRIPT = """
@@ -88,3 +90,10 @@ def test_indices_of_files_are_not_looked_through() -> None:
     index: Opened[Wants] = Opened(lambda shard: Wants())
     index.get(0)
     assert those_with_set_epoch([index]) == []
+
+
+def test_a_job_has_no_length() -> None:
+    job = Job.__new__(Job)
+    with pytest.raises(TypeError, match=r"no len\(\), .*; leave it out, and total= of a progress bar"):
+        len(job)
+    assert job and operator.length_hint(job, 5) == 5  # list(job) asks for it

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +12,7 @@ import torch.nn.functional as F
 from fake_member import Member
 from torch import nn
 
-lightning = pytest.importorskip("lightning.pytorch", reason="Lightning is not installed")
-from torch.utils.data import DataLoader, TensorDataset, WeightedRandomSampler  # noqa: E402
-
-from paceline import PacelineError  # noqa: E402
-from paceline.integrations.lightning import PacelineStrategy  # noqa: E402
-from paceline.integrations.lightning_refusals import refuse, refuse_model  # noqa: E402
+pytest.importorskip("lightning.pytorch", reason="Lightning is not installed")
 
 HEAD = """
 import lightning, torch, torch.nn.functional as F
@@ -95,6 +89,7 @@ def test_a_worker(tmp_path: Path) -> None:
     ends = [line for line in member.log.splitlines() if line.startswith("epoch")]
     assert ends == [f"epoch {e} ended after {n}" for e, n in enumerate([2, 4, 6, 7])]
     assert "after fit: worker" in member.log and "Lightning writes no checkpoints" in member.log
+    assert "write trainer.test(module, ckpt_path=None)" in member.log
     # The first worker is the one that writes.
     assert (tmp_path / "lightning_logs/version_0/metrics.csv").exists()
     assert not list(tmp_path.rglob("*.ckpt"))
@@ -140,7 +135,7 @@ def test_the_weights_at_an_epoch_s_end_are_the_next_step_s(tmp_path: Path) -> No
 
 def test_what_comes_after_fit(tmp_path: Path) -> None:
     after = """
-[measured] = trainer.validate(trainer.lightning_module, DataLoader(data, 32), verbose=False)
+[measured] = trainer.validate(trainer.lightning_module, DataLoader(data, 32), ckpt_path=None, verbose=False)
 print("validated", measured["val_loss"])
 trainer.save_checkpoint("after.ckpt")
 """
@@ -256,6 +251,20 @@ def test_an_exception_in_the_module(tmp_path: Path) -> None:
         assert member.wait() == 1
 
 
+@pytest.mark.parametrize("where", ["self.steps += 1", 'print("epoch", self.current_epoch'])
+def test_a_module_that_would_stop_one_worker(tmp_path: Path, where: str) -> None:
+    stops = HEAD.replace(where, "self.trainer.should_stop = True; " + where)
+    with start(tmp_path, stops + FIT) as member:
+        member.begin()
+        answer: dict[str, Any] = {}
+        for step in range(5):
+            member.order([step])
+            answer = member.receive()
+            if answer["type"] == "error":
+                break
+        assert "would stop one worker and not the job; set evaluate.stop_at_target" in answer["text"], member.log
+
+
 def test_no_checkpoint_while_the_job_runs(tmp_path: Path) -> None:
     saves = HEAD.replace("self.steps += 1", "self.trainer.save_checkpoint('now.ckpt')")
     with start(tmp_path, saves + FIT) as member:
@@ -268,152 +277,3 @@ def test_no_checkpoint_while_the_job_runs(tmp_path: Path) -> None:
 def test_a_loader_that_makes_its_batches_itself(tmp_path: Path) -> None:
     with start(tmp_path, HEAD + FIT.replace("DataLoader(data, 16, shuffle=True)", "range(4)")) as member:
         assert "the training data are a range" in member.receive("error")["text"]
-
-
-# Tests of refusals, without a job.
-
-
-class Module(lightning.LightningModule):  # type: ignore[misc, name-defined]
-    def __init__(self) -> None:
-        super().__init__()
-        self.net = nn.Linear(2, 2)
-
-    def training_step(self, batch: Any, index: int) -> Any:
-        return self.net(batch[0]).sum()
-
-    def configure_optimizers(self) -> Any:
-        return torch.optim.SGD(self.parameters(), lr=0.1)
-
-
-def trainer_of(**options: Any) -> Any:
-    quiet = {"enable_progress_bar": False, "enable_model_summary": False, "logger": False, "max_epochs": 1}
-    return lightning.Trainer(strategy=PacelineStrategy(), accelerator="cpu", **{**quiet, **options})
-
-
-def callbacks() -> Iterator[tuple[dict[str, Any], str]]:
-    from lightning.pytorch import callbacks as known
-
-    yield {"callbacks": [known.EarlyStopping("val_loss")]}, "EarlyStopping would stop one worker"
-    yield {"callbacks": [known.Timer("00:00:01:00")]}, "Timer would stop one worker"
-    yield {"callbacks": [known.StochasticWeightAveraging(0.1)]}, "averages weights that the servers step"
-    yield {"callbacks": [known.GradientAccumulationScheduler({0: 2})]}, "a step of a job is one batch"
-
-
-@pytest.mark.parametrize(
-    "options, says",
-    [
-        ({"accumulate_grad_batches": 4}, "accumulate_grad_batches=4): a step of a job is one batch"),
-        ({"max_steps": 10}, "give max_epochs alone"),
-        ({"min_epochs": 1}, "give max_epochs alone"),
-        ({"limit_train_batches": 0.5}, "trains on every sample"),
-        ({"overfit_batches": 1}, "trains on every sample"),
-        ({"fast_dev_run": True}, "give max_epochs alone"),
-        ({"gradient_clip_val": 1.0, "gradient_clip_algorithm": "value"}, "clip by the norm"),
-        *callbacks(),
-    ],
-)
-def test_what_a_trainer_may_not_ask_for(options: dict[str, Any], says: str) -> None:
-    trainer = trainer_of(**options)
-    with pytest.raises(PacelineError, match="^[^\n]*$") as error:
-        refuse(trainer, trainer.strategy.precision_plugin)
-    assert says in str(error.value)
-
-
-def test_a_trainer_on_the_cpu_of_a_host_with_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("paceline.integrations.lightning.device", lambda: torch.device("cuda:0"))
-    strategy = PacelineStrategy()
-    assert strategy.root_device == torch.device("cuda:0")
-    trainer = lightning.Trainer(strategy=strategy, accelerator="cpu", logger=False, enable_checkpointing=False)
-    assert trainer.strategy is strategy and strategy.root_device == torch.device("cpu")
-
-
-def test_a_loss_scaler() -> None:
-    from lightning.pytorch.plugins import MixedPrecision
-
-    trainer = trainer_of(plugins=[MixedPrecision("16-mixed", "cpu")])
-    with pytest.raises(PacelineError, match="loss scaler"):
-        refuse(trainer, trainer.strategy.precision_plugin)
-
-
-def test_a_usual_trainer_is_not_refused() -> None:
-    trainer = trainer_of(gradient_clip_val=1.0, precision="bf16-mixed", check_val_every_n_epoch=2)
-    refuse(trainer, trainer.strategy.precision_plugin)
-
-
-class Steps(Module):
-    def optimizer_step(self, *arguments: Any, **named: Any) -> None:
-        super().optimizer_step(*arguments, **named)
-
-
-class Two(Module):
-    automatic_optimization = False
-
-    def configure_optimizers(self) -> Any:
-        return [torch.optim.SGD(self.parameters(), lr=0.1), torch.optim.SGD(self.parameters(), lr=0.1)]
-
-
-class Seldom(Module):
-    def configure_optimizers(self) -> Any:
-        optimizer = torch.optim.SGD(self.parameters(), lr=0.1)
-        schedule = torch.optim.lr_scheduler.StepLR(optimizer, 1)
-        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "frequency": 3}}
-
-
-class Schedules(Module):
-    def configure_optimizers(self) -> Any:
-        optimizer = torch.optim.SGD(self.parameters(), lr=0.1)
-        return [optimizer], [torch.optim.lr_scheduler.StepLR(optimizer, 1)]
-
-    def lr_scheduler_step(self, scheduler: Any, metric: Any) -> None:
-        scheduler.step()
-
-
-@pytest.mark.parametrize(
-    "module, says",
-    [
-        (Steps, "optimizer_step() of its own"),
-        (Schedules, "lr_scheduler_step() of its own"),
-        (Two, "returned 2 optimizers"),
-        (Seldom, "frequency is 3"),
-    ],
-)
-def test_what_a_module_may_not_do(module: Any, says: str) -> None:
-    trainer = trainer_of()
-    made = made_ready(trainer, module())
-    with pytest.raises(PacelineError) as error:
-        refuse_model(trainer, made)
-    assert says in str(error.value)
-
-
-def made_ready(trainer: Any, module: Any) -> Any:
-    trainer.strategy.connect(module)
-    module.trainer = trainer
-    trainer.strategy.setup_optimizers(trainer)
-    return trainer.strategy
-
-
-@pytest.mark.parametrize(
-    "options, says",
-    [
-        ({"sampler": WeightedRandomSampler([1.0] * 10, 10)}, "has a WeightedRandomSampler"),
-        ({"batch_size": None}, "in a way of its own"),
-    ],
-)
-def test_what_a_loader_may_not_do(options: dict[str, Any], says: str) -> None:
-    from paceline.integrations.data_loaders import wishes_of
-
-    data = TensorDataset(torch.zeros(10, 2))
-    with pytest.raises(PacelineError) as error:
-        wishes_of(DataLoader(data, **options))
-    assert says in str(error.value)
-
-
-def test_what_a_loader_wishes() -> None:
-    from paceline.integrations.data_loaders import wishes_of
-
-    loader = DataLoader(TensorDataset(torch.zeros(10, 2)), 5, shuffle=True, drop_last=True)
-    assert wishes_of(loader) == {"batch_size": 5, "collate_fn": loader.collate_fn, "drop_last": False}
-    assert wishes_of(DataLoader(TensorDataset(torch.zeros(10, 2)), 3, drop_last=True))["drop_last"]
-    loader = DataLoader(TensorDataset(torch.zeros(10, 2)), 5, num_workers=2, prefetch_factor=3)
-    wishes = wishes_of(loader)
-    assert (wishes["num_workers"], wishes["prefetch_factor"]) == (2, 3)

@@ -172,7 +172,7 @@ def test_frozen_parameters_in_it_are_passed_over() -> None:
 
 
 def test_anothers_parameters() -> None:
-    with pytest.raises(PacelineError, match="not the model's"):
+    with pytest.raises(PacelineError, match="not the model.s; .* nn.ModuleDict of both"):
         read(model(), torch.optim.SGD(model().parameters(), lr=0.5))
 
 

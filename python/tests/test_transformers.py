@@ -17,12 +17,12 @@ from torch import nn
 
 pytest.importorskip("transformers", reason="transformers is not installed")
 pytest.importorskip("accelerate", reason="accelerate is not installed, and a Trainer of transformers needs it")
-from transformers import EarlyStoppingCallback, TrainingArguments  # noqa: E402
+from transformers import EarlyStoppingCallback, Trainer, TrainingArguments  # noqa: E402
 
 from paceline import PacelineError, devices  # noqa: E402
 from paceline.integrations import visible_gpu  # noqa: E402
-from paceline.integrations.transformers import PacelineTrainer  # noqa: E402
-from paceline.integrations.transformers_refusals import refuse  # noqa: E402
+from paceline.integrations.transformers import PacelineTrainer, PacelineTraining  # noqa: E402
+from paceline.integrations.transformers_refusals import refuse, refuse_overrides  # noqa: E402
 from paceline.integrations.visible_gpu import chosen  # noqa: E402
 
 HEAD = """
@@ -220,6 +220,30 @@ for inputs, targets in job:
         assert member.end() == 0, member.log
 
 
+@pytest.mark.parametrize("hook", ["step_end", "log", "epoch_end", "train_begin"])
+@pytest.mark.parametrize("first", [True, False])
+def test_a_callback_that_would_stop_one_worker(tmp_path: Path, hook: str, first: bool) -> None:
+    stops = f"""
+import transformers
+class Stops(transformers.TrainerCallback):
+    def on_{hook}(self, args, state, control, **_):
+        if state.global_step in (0, 6):  # after the worker's even share, which is four steps
+            control.should_training_stop = True
+"""
+    given = "compute_metrics=accuracy, callbacks=[Stops()])" if first else "compute_metrics=accuracy)"
+    train = TRAIN.replace("compute_metrics=accuracy)", given).replace("use_cpu", "logging_steps=1, use_cpu")
+    if not first:
+        train = train.replace("done = ", "trainer.add_callback(Stops())\ndone = ")
+    with start(tmp_path, HEAD + stops + train, devices=2) as member:
+        member.begin()
+        for step in range(7):
+            member.order([step])
+            answer = member.receive()
+            if answer["type"] == "error":
+                break
+        assert "would stop one worker and not the job; set evaluate.stop_at_target" in answer["text"], member.log
+
+
 class Net(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -241,6 +265,7 @@ def trainer_of(folder: Path, **options: Any) -> Any:
     [
         ({"gradient_accumulation_steps": 4}, "gradient_accumulation_steps=4: a step of a job is one batch"),
         ({"max_steps": 10}, "max_steps=10: a job lasts a number of epochs"),
+        ({"train_sampling_strategy": "group_by_length"}, "strategy='group_by_length': the job draws each batch"),
         ({"bf16_full_eval": True}, "convert weights"),
         ({"auto_find_batch_size": True}, "a job's batch is fixed"),
         (
@@ -255,6 +280,24 @@ def test_what_a_trainer_may_not_ask_for(tmp_path: Path, options: dict[str, Any],
     with pytest.raises(PacelineError, match="^[^\n]*$") as error:
         refuse(trainer, (), {})
     assert says in str(error.value)
+
+
+def refuses(trainer: Any, says: str) -> None:
+    with pytest.raises(PacelineError, match="^[^\n]*$") as error:
+        trainer.train()
+    assert says in str(error.value)
+
+
+@pytest.mark.parametrize("method", ["create_scheduler", "create_optimizer", "get_train_dataloader"])
+def test_an_override_before_the_job_s_own(tmp_path: Path, method: str) -> None:
+    args = TrainingArguments(str(tmp_path), use_cpu=True)
+    mine = type("Mine", (PacelineTrainer,), {method: lambda self, *_: None})
+    says = (
+        f"Mine overrides {method}(), and the job would not call it there; put your overrides in a class of Trainer's"
+    )
+    refuses(mine(Net(), args), says)
+    own = type("Own", (Trainer,), {method: lambda self, *_: None})
+    refuse_overrides(type("Mine", (PacelineTraining, own), {})(Net(), args), PacelineTraining)
 
 
 def test_settings_of_a_gpu(tmp_path: Path) -> None:

@@ -108,7 +108,10 @@ class PacelineStrategy(SingleDeviceStrategy):
     def _take_over(self, trainer: Trainer) -> None:
         kept = [callback for callback in trainer.callbacks if not isinstance(callback, Checkpoint)]
         if len(kept) < len(trainer.callbacks) and self.is_global_zero:
-            print("paceline: Lightning writes no checkpoints; those of the job are in its run folder")
+            print(
+                "paceline: Lightning writes no checkpoints; those of the job are in its run folder. After fit() the "
+                'module has the job\'s last weights: write trainer.test(module, ckpt_path=None), not "best"'
+            )
         trainer.callbacks = [_EpochEnd(self), *kept]  # others then see weights that mean something
         # Validation is what the evaluator does when it is asked to.
         self._limit_val_batches = trainer.limit_val_batches
@@ -182,6 +185,12 @@ class PacelineStrategy(SingleDeviceStrategy):
             self._trainer().should_stop = True
 
     def on_train_end(self) -> None:
+        assert self._batches is not None
+        if not self._batches.is_over():
+            raise PacelineError(
+                "trainer.should_stop = True would stop one worker and not the job; set evaluate.stop_at_target in "
+                "the job file"
+            )
         # validate() and test() may come after fit().
         self._trainer().limit_val_batches = self._limit_val_batches
         if self._home is not None:  # the model is there again

@@ -6,7 +6,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from lightning.pytorch import Trainer
-from lightning.pytorch.callbacks import EarlyStopping, GradientAccumulationScheduler, Timer
+from lightning.pytorch.callbacks import (
+    BaseFinetuning,
+    BatchSizeFinder,
+    EarlyStopping,
+    GradientAccumulationScheduler,
+    LearningRateFinder,
+    Timer,
+)
 from lightning.pytorch.utilities.model_helpers import is_overridden
 
 from ..cuts import CannotCut
@@ -47,6 +54,11 @@ def _of_trainer(trainer: Trainer, precision: Any) -> Iterator[str]:
             "Trainer(limit_train_batches, overfit_batches, fast_dev_run): a job trains on every sample; use a "
             "torch.utils.data.Subset"
         )
+    if trainer.reload_dataloaders_every_n_epochs:
+        yield (
+            f"Trainer(reload_dataloaders_every_n_epochs={trainer.reload_dataloaders_every_n_epochs}): a job leases "
+            "the samples of one data set from beginning to end; leave it out"
+        )
     if trainer.gradient_clip_val and trainer.gradient_clip_algorithm not in (None, "norm"):
         yield "Trainer(gradient_clip_algorithm='value'): the servers clip by the norm; write 'norm'"
     if getattr(precision, "scaler", None) is not None:
@@ -62,6 +74,13 @@ def _of_trainer(trainer: Trainer, precision: Any) -> Iterator[str]:
             yield f"{name} would stop one worker and not the job; set evaluate.stop_at_target in the job file"
         if isinstance(callback, GradientAccumulationScheduler):
             yield f"{name}: a step of a job is one batch"
+        if isinstance(callback, (BatchSizeFinder, LearningRateFinder)):  # Tuner's methods make these
+            yield f"{name} takes steps of its own and undoes them; let it search in a script without the strategy"
+        if isinstance(callback, BaseFinetuning):
+            yield (
+                f"{name} unfreezes parameters during training, and a job trains the same ones throughout; begin a "
+                "second job with the first one's exported weights (--set model.weights=FILE) and these unfrozen"
+            )
         if "WeightAveraging" in name:
             yield f"{name} averages weights that the servers step; leave it out"
 
@@ -74,6 +93,11 @@ def _of_model(trainer: Trainer, strategy: Any) -> Iterator[str]:
         yield "the module has an optimizer_step() of its own, but the servers step; a warm-up is a scheduler"
     if strategy.lr_scheduler_configs and is_overridden("lr_scheduler_step", module):
         yield "the module has an lr_scheduler_step() of its own, but the servers step; give a torch.optim one"
+    if trainer.gradient_clip_val and is_overridden("configure_gradient_clipping", module):
+        yield (
+            "the module has a configure_gradient_clipping() of its own, but the servers clip by gradient_clip_val; "
+            "leave one of the two out"
+        )
     if len(strategy.lr_scheduler_configs) > 1:
         yield f"configure_optimizers() returned {len(strategy.lr_scheduler_configs)} schedulers; a job has one"
     for config in strategy.lr_scheduler_configs:

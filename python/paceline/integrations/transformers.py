@@ -30,7 +30,7 @@ from .batches import Batches
 from .data_loaders import wishes_of
 from .home import home_in_stages, in_stages
 from .metric_names import shown
-from .transformers_refusals import refuse, refuse_to_cut
+from .transformers_refusals import refuse, refuse_overrides, refuse_to_cut
 from .visible_gpu import see_one
 
 if TYPE_CHECKING:
@@ -63,6 +63,7 @@ class PacelineTraining(_Trainer):
         self._home = home_in_stages(self.model)
         if self._home is not None:
             self._compute_on(self._home)
+        self.callback_handler.callbacks.insert(1, _GoesOn())  # behind DefaultFlowCallback
         self.add_callback(_JobDecides(self))
 
     def create_accelerator_and_postprocess(self) -> None:
@@ -89,6 +90,7 @@ class PacelineTraining(_Trainer):
         """Trainer's train() on Paceline. join_arguments are join()'s, such as digest and weights."""
         with reporter.reported():
             refuse(self, arguments, named)
+            refuse_overrides(self, PacelineTraining)
         if session() is None:
             launch()
         self.job = self._join(dict(join_arguments or {}))
@@ -205,6 +207,15 @@ class _Stepped(torch.optim.Optimizer):
         self._step()
 
 
+class _GoesOn(TrainerCallback):
+    """Undoes that DefaultFlowCallback ends training at a worker's even share of the steps."""
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> Any:
+        if state.global_step >= state.max_steps:
+            control.should_training_stop = False
+        return control
+
+
 class _JobDecides(TrainerCallback):
     """The job says when training ends. Its evaluator evaluates, and its servers save."""
 
@@ -217,9 +228,21 @@ class _JobDecides(TrainerCallback):
     def on_epoch_end(self, args: Any, state: Any, control: Any, **_: Any) -> Any:
         return self._decide(control)
 
+    def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        self._is_over(stopped=True)
+
     def _decide(self, control: Any) -> Any:
-        batches = self._trainer._batches
-        assert batches is not None
-        control.should_training_stop = batches.is_over()
+        control.should_training_stop = self._is_over(control.should_training_stop)
         control.should_evaluate = control.should_save = False
         return control
+
+    def _is_over(self, stopped: bool) -> bool:
+        batches = self._trainer._batches
+        assert batches is not None
+        over = batches.is_over()
+        if stopped and not over:
+            raise PacelineError(
+                "a callback has set control.should_training_stop, which would stop one worker and not the job; set "
+                "evaluate.stop_at_target in the job file"
+            )
+        return over

@@ -17,6 +17,23 @@ def refuse(trainer: Any, arguments: Sequence[Any], named: Mapping[str, Any]) -> 
         raise PacelineError(why)
 
 
+# Methods that PacelineTraining calls on the class behind it, for the job.
+_BEHIND = ("create_scheduler", "create_optimizer", "get_train_dataloader")
+
+
+def refuse_overrides(trainer: Any, training: type) -> None:
+    """Raises an error if a class before PacelineTraining, which is `training`, has one of these methods."""
+    classes = type(trainer).__mro__
+    for one in classes[: classes.index(training)]:
+        for method in _BEHIND:
+            if method in one.__dict__:
+                raise PacelineError(
+                    f"{one.__name__} overrides {method}(), and the job would not call it there; put your overrides "
+                    f"in a class of Trainer's, class Own(Trainer), and write class {one.__name__}(PacelineTraining, "
+                    "Own)"
+                )
+
+
 def refuse_to_cut(trainer: Any) -> None:
     """Raises why a job cannot compute a part of this Trainer's training step."""
     for one in type(trainer).__mro__:
@@ -36,6 +53,11 @@ def _of_trainer(trainer: Any, arguments: Sequence[Any], named: Mapping[str, Any]
             f"gradient_accumulation_steps={args.gradient_accumulation_steps}: a step of a job is one batch; make "
             "per_device_train_batch_size larger, and write micro_batch in the job file if it does not fit in memory"
         )
+    sampling = getattr(args, "train_sampling_strategy", "random")  # older versions of transformers have the other one
+    if sampling not in ("random", "sequential"):
+        yield f"train_sampling_strategy={sampling!r}: the job draws each batch; leave it out"
+    if getattr(args, "group_by_length", False):
+        yield "group_by_length=True: the job draws each batch; leave it out"
     if args.max_steps > 0:
         yield f"max_steps={args.max_steps}: a job lasts a number of epochs; give num_train_epochs, like 1.5"
     if args.fp16:
