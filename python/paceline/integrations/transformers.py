@@ -29,6 +29,7 @@ from ..trees import leaves
 from .batches import Batches
 from .data_loaders import wishes_of
 from .home import home_in_stages, in_stages
+from .item_weight import weighs_by_items
 from .metric_names import shown
 from .transformers_refusals import refuse, refuse_overrides, refuse_to_cut
 from .visible_gpu import see_one
@@ -149,7 +150,7 @@ class PacelineTraining(_Trainer):
 
     def training_step(self, model: Any, inputs: Any, num_items_in_batch: Any = None, **named: Any) -> Any:
         assert self.job is not None
-        self._weight = num_items_in_batch if self.args.average_tokens_across_devices else None
+        self._weight = num_items_in_batch if self._weighs_by_items() else None
         with self.job.block_seeds():
             self._loss = super().training_step(model, inputs, num_items_in_batch, **named)
         return self._loss
@@ -165,7 +166,10 @@ class PacelineTraining(_Trainer):
         with self.compute_loss_context_manager():
             count = self._get_num_items_in_batch([inputs], device)
             loss = self.compute_loss(model, inputs, num_items_in_batch=count)
-        return loss, {}, count if self.args.average_tokens_across_devices else None
+        return loss, {}, count if self._weighs_by_items() else None
+
+    def _weighs_by_items(self) -> bool:
+        return bool(self.args.average_tokens_across_devices) and weighs_by_items(type(self))
 
     def _step(self) -> None:
         assert self.job is not None
