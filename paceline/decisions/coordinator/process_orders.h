@@ -226,8 +226,8 @@ struct Want {
 struct Keep {
   Version version{};
   bool again = false;  // an earlier server was told so, and maybe has; then the version may be an older one
-  bool in_host =
-      false;  // in the host's memory, too, if the shard is in a card's: the evaluator may not see that card
+  // In the host's memory, too, if the shard is in a card's: the evaluator may not see that card.
+  bool in_host = false;
 };
 
 struct Drop {

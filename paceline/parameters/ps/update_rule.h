@@ -23,7 +23,8 @@ int state_streams(OptimizerKind kind);
 // Weight decay must come to the same per round too. Decoupled decay is scaled by f. Coupled decay is part of the gradient,
 // so gain and rate have done that already: scaling λ again would leave f² of it.
 //
-// `fractions`: Σ f over all updates so far, this one included; for Adam's bias correction and NAdam's momentum. Requires: 0 < f.
+// `fractions`: Σ f over all updates so far, this one included; for Adam's bias correction and NAdam's momentum.
+// Requires: 0 < f.
 StepNumbers step_numbers(const OptimizerConfig& config, double learning_rate, double fraction,
                          double fractions);
 

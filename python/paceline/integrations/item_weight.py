@@ -6,15 +6,16 @@ import dis
 import inspect
 from typing import Any
 
+from .transformers_refusals import LIBRARIES
+
 _COUNT = "num_items_in_batch"
 _LOSS = "compute_loss"
-_OTHERS = ("paceline.", "transformers.", "trl.")
 
 
 def weighs_by_items(trainer: type) -> bool:
     """False if a compute_loss() of the person's own neither looks at the number of items nor calls Trainer's."""
     for one in trainer.__mro__:
-        if _LOSS in one.__dict__ and not one.__module__.startswith(_OTHERS):
+        if _LOSS in one.__dict__ and not one.__module__.startswith(LIBRARIES):
             return _may_use_count(one.__dict__[_LOSS])
     return True
 

@@ -10,6 +10,8 @@ from transformers import EarlyStoppingCallback
 from ..cuts import CannotCut
 from ..errors import PacelineError
 
+LIBRARIES = ("paceline.", "transformers.", "trl.")  # a class of another module is the person's own
+
 
 def refuse(trainer: Any, arguments: Sequence[Any], named: Mapping[str, Any]) -> None:
     """Raises what the Trainer's arguments amount to; `arguments` and `named` are train()'s."""
@@ -37,7 +39,7 @@ def refuse_overrides(trainer: Any, training: type) -> None:
 def refuse_to_cut(trainer: Any) -> None:
     """Raises why a job cannot compute a part of this Trainer's training step."""
     for one in type(trainer).__mro__:
-        if "training_step" in one.__dict__ and not one.__module__.startswith(("paceline.", "transformers.", "trl.")):
+        if "training_step" in one.__dict__ and not one.__module__.startswith(LIBRARIES):
             raise CannotCut(
                 f"{one.__name__} has a training_step() of its own, which computes the backward pass, too; override "
                 "compute_loss() instead"

@@ -13,7 +13,7 @@ namespace paceline::ps {
 // counts is in the rate alone. So under a steady gradient, once the moments are steady, a round of lone commits moves the
 // weights exactly as far as one bulk commit. While they fill, it moves them up to 3 % less far in the first round, up to
 // 13 % farther in the second, and within 3 % from the third on; all these rounds together are off by less than a twentieth
-// of one step. (With μ^f it would lack nearly six steps.)
+// of one step. (With μ^f such a round would lack nearly six steps.)
 class NadamStep {
  public:
   static constexpr int kStates = 2;
@@ -53,7 +53,7 @@ struct NadamSpec {
     return config.beta1 * (1 - 0.5 * std::pow(0.96, config.own * t));
   }
   // Π(t) = β1^t·exp(Σ_{i=1..t} ln(1 − q^i/2)), by the series ln(1 − x) = −Σ x^k/k, whose sums over i are geometric: also
-  // for a t that is no whole number. By expm1, because q is near 1.
+  // for a t that is no whole number. expm1 is used because q is near 1.
   static double product_up_to(const OptimizerConfig& config, double t) {
     const double log_q = config.own * std::log(0.96);
     double sum = 0;
