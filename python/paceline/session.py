@@ -32,6 +32,7 @@ class Session:
     # These are a follower's: a further process of a worker (team.py).
     rank: int = 0
     processes: int = 1
+    leader: int = 0  # number of the process that started it
     meeting: str = ""
 
     @property
@@ -91,5 +92,6 @@ def _read_start(channel: Channel) -> Session:
         beside=bool(start.get("beside", False)),
         rank=int(start.get("rank", 0)),
         processes=int(start.get("processes", 1)),
+        leader=int(start.get("leader", 0)),
         meeting=str(start.get("meeting", "")),
     )

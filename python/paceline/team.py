@@ -25,7 +25,7 @@ from .frozen import Frozen
 from .inventory import CONSTANT, PARAMETER, STATISTIC, Entry, Inventory
 from .measures import finite
 from .micro_batches import MicroBatches
-from .parent_death import die_with_parent
+from .parent_death import die_with
 from .session import Session
 
 Part = tuple[int, ...]
@@ -164,7 +164,7 @@ class Follower(Team):
         super().__init__(inventory, frozen, device, session.rank, session.processes)
         self._channel = session.channel
         self._meeting = session.meeting
-        die_with_parent()  # a collective would wait for a leader that was killed
+        die_with(session.leader)  # a collective would wait for a leader that was killed
 
     def share(self, step: Message) -> Part:
         self._meet_first()

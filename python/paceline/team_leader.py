@@ -135,6 +135,7 @@ class Leader(Team):
             "weights": session.weights,
             "settings": session.settings,
             "processes": processes,
+            "leader": os.getpid(),
             "meeting": self._meeting,
         }
         self._followers = [FollowerProcess(rank, {**start, "rank": rank}) for rank in range(1, processes)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import functools
 import json
 import os
 import shutil
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from ..launching import find_executable
-from ..parent_death import die_with_parent
+from ..parent_death import die_with
 
 _GIVEN_UP = " was given up, and the run goes on without it"
 
@@ -89,7 +90,8 @@ class Host:
             cwd=self._folder,
             stdin=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            preexec_fn=die_with_parent,  # a host whose actor is gone is lost, and does not stop the run
+            # A host whose actor is gone is lost, and does not stop the run.
+            preexec_fn=functools.partial(die_with, os.getpid()),
         )
         assert self._process.stdin is not None and self._process.stderr is not None
         with contextlib.suppress(BrokenPipeError), self._process.stdin:
