@@ -1,14 +1,16 @@
-"""The socket between this process and its worker: one JSON object a line.
+"""The socket between this process and its worker, or between the processes of a worker: one JSON object a line.
 
 The descriptor belongs to this process alone. Processes that it forks close it, and processes that it
-executes never have it: so the worker sees at once when this process dies.
+executes never have it: so the other side sees at once when this process dies.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
+import weakref
 from typing import Any, Callable
 
 from .errors import PacelineError
@@ -20,6 +22,8 @@ VARIABLE = "PACELINE_PROGRAM_FD"
 MAX_LINE = 16 * 1024 * 1024
 _LOOK_SECONDS = 1.0
 
+_CHANNELS: weakref.WeakSet[Channel] = weakref.WeakSet()  # those of this process
+
 
 class Channel:
     def __init__(self, fd: int) -> None:
@@ -27,6 +31,7 @@ class Channel:
         self._buffer = bytearray()
         # While nothing comes, read() calls this each second: it may raise, as the worker may wait for this process.
         self.while_waiting: Callable[[], None] = lambda: None
+        _CHANNELS.add(self)
         os.set_inheritable(fd, False)
         os.set_blocking(fd, True)
 
@@ -120,18 +125,12 @@ def open_channel() -> Channel | None:
 
 
 def _close_in_child() -> None:
+    for channel in list(_CHANNELS):
+        channel.close()
     if _channel is not None:
-        _channel.close()
-    os.environ.pop(VARIABLE, None)
+        os.environ.pop(VARIABLE, None)
 
 
-def _guard_descriptor() -> None:
-    # At import: a program may fork data loaders before it joins.
-    try:
-        if open_channel() is not None:
-            os.register_at_fork(after_in_child=_close_in_child)
-    except PacelineError:
-        pass  # join() says so
-
-
-_guard_descriptor()
+os.register_at_fork(after_in_child=_close_in_child)
+with contextlib.suppress(PacelineError):  # join() says it
+    open_channel()  # at import, as a program may fork data loaders before it joins

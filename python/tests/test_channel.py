@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import fcntl
+import os
 import resource
+import signal
 import socket
 
 import pytest
@@ -27,3 +29,18 @@ def test_a_program_with_many_open_files_hears_its_worker() -> None:
         finally:
             channel.close()
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_a_fork_that_lives_on_does_not_hide_the_end_of_a_channel() -> None:
+    ours, theirs = socket.socketpair()
+    with theirs:
+        channel = Channel(ours.detach())  # as of a leader to its follower
+        if (child := os.fork()) == 0:
+            signal.pause()
+        try:
+            channel.close()
+            theirs.settimeout(20)
+            assert theirs.recv(1) == b""
+        finally:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
