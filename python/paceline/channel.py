@@ -22,7 +22,7 @@ VARIABLE = "PACELINE_PROGRAM_FD"
 MAX_LINE = 16 * 1024 * 1024
 _LOOK_SECONDS = 1.0
 
-_CHANNELS: weakref.WeakSet[Channel] = weakref.WeakSet()  # those of this process
+_CHANNELS: weakref.WeakSet[Channel] = weakref.WeakSet()  # the channels of this process
 
 
 class Channel:

@@ -27,6 +27,7 @@ from .loader_deaths import LoaderDeaths
 from .seeding import seed_sample
 from .sent_batches import AsBytes, collating_into_own_memory, to_send, widen
 from .streams import Stream
+from .streams.host_source import leave_readers
 from .streams.learnt import Learnt, Length
 from .streams.leased import Leased
 from .streams.with_readers import with_readers
@@ -93,6 +94,9 @@ class Loads(Dataset):  # type: ignore[type-arg]
         """Returns the key `lengths` of the next message about a step, if there is anything to say."""
         return {}
 
+    def close(self) -> None:
+        """There are no more batches."""
+
     def _collated(self, samples: list[Any]) -> Any:
         if self.sent_as_bytes and self._collate is default_collate:
             with collating_into_own_memory():
@@ -136,6 +140,9 @@ class StreamLoads(Loads):
         lengths = [(shard, records, names(shard)[-_MOST_OF_A_NAME:]) for shard, records in self._learnt.take()]
         return {"lengths": lengths} if lengths else {}
 
+    def close(self) -> None:
+        leave_readers()
+
 
 def _draws_nothing(train_set: Any) -> bool:
     """Whether reading a sample is known to need no random numbers, and so no seed."""
@@ -165,7 +172,7 @@ class DirectLoader:
         pass
 
     def close(self) -> None:
-        pass
+        self._loads.close()
 
 
 class _InLoaderProcess(Exception):
@@ -310,6 +317,7 @@ class AheadLoader:
     def close(self) -> None:
         self._deaths.close()
         self._batches = None  # ends the processes
+        self._loads.close()
 
     def _next(self) -> Any:
         try:

@@ -34,7 +34,7 @@ def test_a_program_with_many_open_files_hears_its_worker() -> None:
 def test_a_fork_that_lives_on_does_not_hide_the_end_of_a_channel() -> None:
     ours, theirs = socket.socketpair()
     with theirs:
-        channel = Channel(ours.detach())  # as of a leader to its follower
+        channel = Channel(ours.detach())
         if (child := os.fork()) == 0:
             signal.pause()
         try:

@@ -39,12 +39,21 @@ BY_FUNCTION = 'FileShards("data", read)'
 BY_LINES = 'JsonLines("data")'
 
 
-def start(folder: Path, source: str = BY_LINES, options: str = "{}", more: str = "") -> Member:
+def start(
+    folder: Path,
+    source: str = BY_LINES,
+    options: str = "{}",
+    more: str = "",
+    before: str = "",
+    after: str = "",
+    host_folder: str = "",
+) -> Member:
     (folder / "data").mkdir()
     for shard in range(2):
         lines = [json.dumps(5 * shard + line) for line in range(5)]
         (folder / "data" / f"{shard}.jsonl").write_text("\n".join(lines))
-    return Member(folder, PROGRAM.format(options=options, source=source, more=more))
+    text = before + PROGRAM.format(options=options, source=source, more=more) + after
+    return Member(folder, text, host_folder=host_folder)
 
 
 def gradient(member: Member, memory: object) -> float:
@@ -169,3 +178,13 @@ def test_a_stream_that_cannot_be_is_refused(tmp_path: Path, make: Callable[[Path
     (tmp_path / "a.jsonl").write_text("1\n")
     with pytest.raises(PacelineError, match=says):
         make(tmp_path)
+
+
+@pytest.mark.parametrize("more", ["", "num_workers=1"])
+def test_readers_of_the_host_do_not_keep_a_pipe_of_the_program_open_behind_the_job(tmp_path: Path, more: str) -> None:
+    before = 'import subprocess\ncat = subprocess.Popen(["cat"], stdin=subprocess.PIPE)\n'
+    after = "cat.stdin.close()\ncat.wait(40)\nprint('the pipe has ended')\n"
+    with start(tmp_path, BY_FUNCTION, "{}", more, before, after, str(tmp_path)) as member:
+        member.begin()
+        member.step(range(4))
+        assert member.end() == 0 and "the pipe has ended" in member.log, member.log

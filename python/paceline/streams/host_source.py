@@ -239,13 +239,18 @@ def _received(connection: socket.socket, size: int) -> bytes:
     return bytes(data)
 
 
-def _close_in_a_fork() -> None:
+def leave_readers() -> None:
+    """This process asks nothing more.
+
+    Readers that nobody asks end. They hold what the program had open when they were forked, such as a pipe to a
+    process of its own, which waits for the pipe's end.
+    """
     for one in list(_SOCKETS):
         one.close()
     _SOCKETS.clear()
 
 
-os.register_at_fork(after_in_child=_close_in_a_fork)
+os.register_at_fork(after_in_child=leave_readers)  # a fork makes connections of its own
 
 
 def _start_reader(source: Any, address: str) -> None:
