@@ -21,11 +21,11 @@ import torch
 
 from .digests import flat_bytes
 from .errors import PacelineError
+from .held_files import close_held, open_held
 
 PIECE = 32 * 1024 * 1024  # bytes
 _AHEAD = 2  # pieces that wait for the disk
 _LONGEST_HEADER = 100_000_000
-_HELD: set[int] = set()  # descriptors of files that this process writes, with their locks
 _WRITE_IT = "write it with safetensors, or with paceline export"
 _MAKE_ROOM = "make room there, or leave the values out with --set checkpoint.frozen=false"
 
@@ -71,7 +71,7 @@ class TensorFileWriter:
         if os.path.exists(self._path):
             return -1
         try:
-            fd = os.open(self._partial, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            fd = open_held(self._partial, 0o644)
         except OSError as error:
             raise PacelineError(f"{self._partial}: cannot be written: {error.strerror}; {_MAKE_ROOM}") from error
         # Another process may have renamed the file since it was opened here.
@@ -81,10 +81,9 @@ class TensorFileWriter:
         except OSError:
             mine = False
         if not mine:
-            os.close(fd)
+            close_held(fd)
             return -1
         os.ftruncate(fd, 0)
-        _HELD.add(fd)
         return fd
 
     def go_on(self) -> None:
@@ -97,8 +96,7 @@ class TensorFileWriter:
             self._next()
         if self._fd >= 0:
             self._thread.join()
-            _HELD.discard(self._fd)
-            os.close(self._fd)
+            close_held(self._fd)
             self._fd = -1
             if self._error is not None:
                 raise PacelineError(f"{self._partial}: cannot be written: {self._error.strerror}; {_MAKE_ROOM}")
@@ -161,16 +159,6 @@ def _memory(piece: torch.Tensor) -> memoryview:
 def _write_all(fd: int, data: memoryview) -> None:
     while len(data):
         data = data[os.write(fd, data) :]
-
-
-def _close_files_of_the_parent() -> None:
-    """Otherwise a process that was forked meanwhile holds the lock of a writer that has died."""
-    for fd in _HELD:
-        os.close(fd)
-    _HELD.clear()
-
-
-os.register_at_fork(after_in_child=_close_files_of_the_parent)
 
 
 class TensorFile:

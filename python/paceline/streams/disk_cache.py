@@ -16,12 +16,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
+from ..held_files import close_held, open_held
+
 Made = TypeVar("Made")
 
 _LOCKS = 64
 _AGAIN = 20  # tries to use a file that others push out at once
 _PARTIAL = ".part"
-_HELD: set[int] = set()  # descriptors of locks that this process holds
 
 
 def cache_folder() -> Path:
@@ -147,8 +148,7 @@ class DiskCache:
     @contextlib.contextmanager
     def _locked(self, name: str, wait: bool = True) -> Iterator[bool]:
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        lock = os.open(self.folder / f"lock-{int(name, 16) % _LOCKS:02}", os.O_RDWR | os.O_CREAT, 0o600)
-        _HELD.add(lock)
+        lock = open_held(self.folder / f"lock-{int(name, 16) % _LOCKS:02}", 0o600)
         try:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
@@ -157,8 +157,7 @@ class DiskCache:
             else:
                 yield True
         finally:
-            _HELD.discard(lock)
-            os.close(lock)
+            close_held(lock)
 
 
 def _name_of(key: str) -> str:
@@ -168,13 +167,3 @@ def _name_of(key: str) -> str:
 
 def _open_no_link(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NOFOLLOW, 0o600)
-
-
-def _close_locks_of_the_parent() -> None:
-    """Otherwise a lock that another thread held at the fork would be held as long as the child lives."""
-    for lock in _HELD:
-        os.close(lock)
-    _HELD.clear()
-
-
-os.register_at_fork(after_in_child=_close_locks_of_the_parent)
