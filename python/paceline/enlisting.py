@@ -29,7 +29,7 @@ from .inventory import Inventory, take_inventory
 from .job import Job
 from .loading import Drawn, Load, make_loader, to_device
 from .memories import CUDA, Memories
-from .memory_short import is_out_of_memory
+from .memory_short import ending_without_memory
 from .optimizer_guard import OptimizerGuard
 from .optimizer_state import OptimizerState, read_state
 from .optimizers import read_optimizer
@@ -218,20 +218,17 @@ def _place(session: Session, model: nn.Module, wishes: Wishes) -> torch.device:
         return home
     if session.stages and not evaluates_elsewhere(session):
         return torch.device(wishes.device) if session.role == "worker" or session.profile > 0 else home
-    try:
+    with ending_without_memory():
         model.to(wishes.device)
-    except Exception as error:
-        if not is_out_of_memory(error):
-            raise
-        raise PacelineError(
-            f"the whole model has no room on {wishes.device}; "
-            + (
-                "leave evaluate.device out"
-                if session.stages
-                else "cut it into stages (docs/python.md, A model over several devices)"
-            )
-        ) from None
-    return torch.device(wishes.device)
+        return torch.device(wishes.device)
+    raise PacelineError(
+        f"the whole model has no room on {wishes.device}; "
+        + (
+            "leave evaluate.device out"
+            if session.stages
+            else "cut it into stages (docs/python.md, A model over several devices)"
+        )
+    )
 
 
 def _made_current(device: torch.device) -> torch.device:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import torch
@@ -34,6 +35,16 @@ def is_out_of_memory(error: BaseException) -> bool:
     if isinstance(error, (MemoryError, torch.cuda.OutOfMemoryError)):
         return True
     return isinstance(error, RuntimeError) and any(said in str(error) for said in _SAID)
+
+
+@contextlib.contextmanager
+def ending_without_memory() -> Iterator[None]:
+    """The block ends early, without an error, if a device has too little memory for it."""
+    try:
+        yield
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
 
 
 def no_room(computing: Computing) -> str:

@@ -25,7 +25,7 @@ from .errors import PacelineError
 from .inventory import PARAMETER, Inventory
 from .kept_memory import KeptMemory
 from .loading import to_device
-from .memory_short import is_out_of_memory
+from .memory_short import ending_without_memory
 from .seeding import seed_step
 from .stage_forward import Ended, StageForward
 from .unit_clock import UnitClock
@@ -187,16 +187,15 @@ class _Measuring:
         """How many of the sizes it has measured: larger ones have no room, or take too long."""
         for done, size in enumerate(sizes):
             began = time.perf_counter()
-            try:
+            found = None
+            with ending_without_memory():
                 found = self._times_in_one_piece(size) or self._times_alone(size)
-            except Exception as error:
-                if not is_out_of_memory(error):
-                    raise
-                if done == 0:
-                    raise PacelineError(
-                        f"a unit of the model has no room on {self._device} with {size} samples; write a smaller "
-                        "--micro-batch, measure it on a GPU that has room, or leave device= out"
-                    ) from None
+            if found is None and done == 0:
+                raise PacelineError(
+                    f"a unit of the model has no room on {self._device} with {size} samples; write a smaller "
+                    "--micro-batch, measure it on a GPU that has room, or leave device= out"
+                )
+            if found is None:
                 return done
             for measured, (forward, backward) in zip(self.units, found):
                 measured.forward_ms.append(forward)
@@ -215,15 +214,11 @@ class _Measuring:
             clocks.append(clock.times())
             return passed
 
-        try:
-            with self.placement.placed(None):
-                stage = self.one_piece(size)
-                _repeated(lambda: compute(stage))
-        except Exception as error:
-            if not is_out_of_memory(error):
-                raise
-            return None
-        known = [one for one in clocks[1:] if one is not None]
+        known = []
+        with ending_without_memory(), self.placement.placed(None):
+            stage = self.one_piece(size)
+            _repeated(lambda: compute(stage))
+            known = [one for one in clocks[1:] if one is not None]
         if not known:
             return None
         return [
@@ -249,20 +244,16 @@ class _Measuring:
 
     def whole(self, size: int) -> dict[str, Any] | None:
         """The same of the whole model in one piece. None if its device has too little memory for that."""
-        try:
-            with self.placement.placed(None):
-                stage = self.one_piece(size)
-                peak = _peak_bytes(stage.compute, self._device)
-                passes = _repeated(stage.compute)
-        except Exception as error:
-            if not is_out_of_memory(error):
-                raise
-            return None
-        return {
-            "forward_ms": _typical(one.forward_ms for one in passes),
-            "backward_ms": _typical(one.backward_ms for one in passes),
-            "peak_bytes": peak,
-        }
+        with ending_without_memory(), self.placement.placed(None):
+            stage = self.one_piece(size)
+            peak = _peak_bytes(stage.compute, self._device)
+            passes = _repeated(stage.compute)
+            return {
+                "forward_ms": _typical(one.forward_ms for one in passes),
+                "backward_ms": _typical(one.backward_ms for one in passes),
+                "peak_bytes": peak,
+            }
+        return None
 
     def one_piece(self, size: int) -> _Stage:
         weights = self._cuts.weights(0, len(self._cuts.units))
@@ -331,9 +322,11 @@ class _Stage:
         with clock.backward() if clock else contextlib.nullcontext():
             if roots:
                 self._of.computing = self
-                with passing.begin_with(received, _SEED).recompute():
-                    torch.autograd.backward(roots, gradients)
-                self._of.computing = None
+                try:
+                    with passing.begin_with(received, _SEED).recompute():
+                        torch.autograd.backward(roots, gradients)
+                finally:
+                    self._of.computing = None  # otherwise a pass that had no memory would keep its sums
             for index, parameter in enumerate(self._of._parameters):
                 self.add_up(index, parameter)
         return _Passed(sent, 1000 * forward, 1000 * (self._now() - began))

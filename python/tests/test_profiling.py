@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import time
+import weakref
 from typing import Any, Callable
 
 import pytest
@@ -17,7 +18,7 @@ from paceline.cuts import find_cuts
 from paceline.errors import PacelineError
 from paceline.inventory import take_inventory
 from paceline.loading import Load, Loads
-from paceline.profiling import profile, sizes_up_to
+from paceline.profiling import _Measuring, profile, sizes_up_to
 from paceline.unit_clock import UnitClock
 from paceline.unit_placement import UnitPlacement
 
@@ -372,3 +373,38 @@ def test_a_part_without_room_is_one_line(monkeypatch: pytest.MonkeyPatch, error:
         PacelineError, match="a unit of the model has no room on cpu:0 with 2 samples; write a smaller --micro-batch"
     ):
         measured(linears(6, 10, 4, 8), placed.loss, lambda count: torch.ones(count, 6), [2, 4], OTHER)
+
+
+def test_a_backward_pass_without_memory_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    stages: list[weakref.ref[Any]] = []
+    one_piece = _Measuring.one_piece
+
+    def make(measuring: _Measuring, size: int) -> Any:
+        stage = one_piece(measuring, size)
+        stages.append(weakref.ref(stage))
+        return stage
+
+    monkeypatch.setattr(_Measuring, "one_piece", make)
+
+    class Short(torch.autograd.Function):
+        failed = False
+
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
+            if stages and not Short.failed:
+                Short.failed = True
+                raise torch.cuda.OutOfMemoryError("no room")
+            return gradient
+
+    class Linear(nn.Linear):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            assert not Short.failed or len(stages) > 1 or stages[0]() is None, "it has memory still"
+            return Short.apply(super().forward(x))  # type: ignore[no-any-return]
+
+    model = nn.Sequential(*(Linear(6, 6) for _ in range(3)))
+    measured(model, squares, lambda count: torch.ones(count, 6), [2])
+    assert Short.failed and len(stages) == 2
