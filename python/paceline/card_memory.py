@@ -1,7 +1,8 @@
-"""The free memory of each card of this host, in bytes.
+"""The free memory of cards of this host, in bytes.
 
-A process of its own asks the CUDA driver. It has a context on each card, as a stage will have, and ends with it. It
-sees the cards that this process saw at first: a framework may have left this one one card. It imports no PyTorch.
+A process of its own asks the CUDA driver. It has a context on each card that it is asked about, as a stage will have,
+and ends with it. It sees the cards that this process saw at first: a framework may have left this one one card. It
+imports no PyTorch.
 """
 
 from __future__ import annotations
@@ -21,9 +22,13 @@ if TYPE_CHECKING:
 _SECONDS = 60.0
 
 
-def cards_of(library: str, environment: Mapping[str, str]) -> list[tuple[str, int]]:
-    """The UUID and the free memory of each. Nothing if the driver does not answer: then nobody knows."""
-    words = [sys.executable, "-I", os.path.abspath(__file__), library]
+def cards_of(library: str, environment: Mapping[str, str], only: str = "") -> list[tuple[str, int]]:
+    """The UUID and the free memory of each. Nothing if the driver does not answer: then nobody knows.
+
+    only: the UUID of the one card that is asked about. A context on another card would take memory there, from what
+    the workers of that card find free.
+    """
+    words = [sys.executable, "-I", os.path.abspath(__file__), library, only]
     try:
         asked = subprocess.run(words, env=environment, capture_output=True, timeout=_SECONDS)
         return [(str(card), int(free)) for card, free in json.loads(asked.stdout)] if asked.returncode == 0 else []
@@ -52,7 +57,7 @@ def own_card_memory(device: torch.device) -> dict[str, Any] | None:
         own = device_memory.driver().uuid_of(card)
     except PacelineError:
         return None
-    free = dict(cards_of(library, devices.environment_at_first())).get(own)
+    free = dict(cards_of(library, devices.environment_at_first(), only=own)).get(own)
     if free is None:
         return None
     if device.type == "cuda" and cast(Any, torch.cuda).is_initialized():
@@ -84,7 +89,7 @@ def free_memory_in_turn(device: torch.device) -> list[int]:
     return each if named is None or named >= len(each) else [each[named]]
 
 
-def _ask(library: str) -> list[tuple[str, int]]:
+def _ask(library: str, only: str) -> list[tuple[str, int]]:
     driver = ctypes.CDLL(library)
 
     def call(function: str, *arguments: object) -> None:
@@ -97,14 +102,17 @@ def _ask(library: str) -> list[tuple[str, int]]:
     call("cuDeviceGetCount", ctypes.byref(count))
     each = []
     for card in range(count.value):
+        call("cuDeviceGetUuid_v2", number := (ctypes.c_ubyte * 16)(), ctypes.c_int(card))
+        name = f"GPU-{uuid.UUID(bytes=bytes(number))}"
+        if only not in ("", name):
+            continue
         context, free, total = ctypes.c_void_p(), ctypes.c_size_t(), ctypes.c_size_t()
         call("cuDevicePrimaryCtxRetain", ctypes.byref(context), ctypes.c_int(card))
         call("cuCtxSetCurrent", context)
         call("cuMemGetInfo_v2", ctypes.byref(free), ctypes.byref(total))
-        call("cuDeviceGetUuid_v2", name := (ctypes.c_ubyte * 16)(), ctypes.c_int(card))
-        each.append((f"GPU-{uuid.UUID(bytes=bytes(name))}", free.value))
+        each.append((name, free.value))
     return each
 
 
 if __name__ == "__main__":
-    print(json.dumps(_ask(sys.argv[1])))
+    print(json.dumps(_ask(*sys.argv[1:])))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import uuid
 from typing import Any
 
 import pytest
 import torch
 from torch import nn
 
-from paceline import card_memory, enlisting
+from paceline import card_memory, device_memory, enlisting
 from paceline.integrations import home
 from paceline.session import Session
 from paceline.wishes import Wishes
@@ -83,6 +84,56 @@ def test_the_driver_is_asked_of_the_cards_that_the_process_was_started_with(monk
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")  # a framework hides the others
     card_memory.free_memory_in_turn(torch.device("cuda:0"))
     assert seen == [before]
+
+
+def test_a_worker_asks_about_its_own_card_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Driver:
+        def uuid_of(self, card: int) -> str:
+            return f"GPU-{card}"
+
+    def asked(library: str, environment: dict[str, str], only: str = "") -> list[tuple[str, int]]:
+        return [(only, 7)]
+
+    monkeypatch.setattr(card_memory, "cards_of", asked)
+    monkeypatch.setattr(device_memory, "driver", Driver)
+    monkeypatch.setattr(device_memory, "card_of", lambda device: 3)
+    monkeypatch.setenv(device_memory.VARIABLE, "libcuda.so.1")
+    assert card_memory.own_card_memory(CPU) == {"card": "GPU-3", "free": 7}
+
+
+@pytest.mark.parametrize(("only", "opened"), [("", [0, 1, 2]), (f"GPU-{uuid.UUID(int=1)}", [1])])
+def test_only_the_cards_that_are_asked_about_are_opened(
+    monkeypatch: pytest.MonkeyPatch, only: str, opened: list[int]
+) -> None:
+    class Driver:
+        opened: list[int] = []
+
+        def cuInit(self, flags: Any) -> int:
+            return 0
+
+        def cuDeviceGetCount(self, count: Any) -> int:
+            count._obj.value = 3
+            return 0
+
+        def cuDeviceGetUuid_v2(self, number: Any, card: Any) -> int:
+            number[15] = card.value
+            return 0
+
+        def cuDevicePrimaryCtxRetain(self, context: Any, card: Any) -> int:
+            self.opened.append(card.value)
+            return 0
+
+        def cuCtxSetCurrent(self, context: Any) -> int:
+            return 0
+
+        def cuMemGetInfo_v2(self, free: Any, total: Any) -> int:
+            free._obj.value = 100 + self.opened[-1]
+            return 0
+
+    driver = Driver()
+    monkeypatch.setattr(card_memory.ctypes, "CDLL", lambda library: driver)
+    assert card_memory._ask("", only) == [(f"GPU-{uuid.UUID(int=card)}", 100 + card) for card in opened]
+    assert driver.opened == opened
 
 
 @pytest.mark.parametrize(("device", "current"), [("cuda:1", ["cuda:1"]), ("cuda", ["cuda:3"]), ("cpu", [])])
