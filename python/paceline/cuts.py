@@ -149,6 +149,7 @@ class _DryRun:
         self._blocks = blocks
         self._inputs: list[Any] = []  # for each block, as it is called
         self._places = places_of(model, inventory)
+        self._device = next(model.parameters()).device
 
     def _compute(self) -> Any:
         """The loss of the batch, which the program may change."""
@@ -205,7 +206,7 @@ class _DryRun:
         cuts, why_not = [], ""
         for cut in range(1, len(seams.blocks)):
             try:
-                with _Searching(seams, cut, self._inputs[cut]):
+                with _Searching(seams, cut, self._inputs[cut], self._device):
                     self._compute()
                 cuts.append(cut)
             except StubUsed as used:
@@ -218,7 +219,7 @@ class _DryRun:
         received = [one.detach().clone().requires_grad_(one.requires_grad) for one in inputs]
         kept = KeptMemory(self._model)
         absent = self._absent(seams, unit, received)
-        forward = StageForward(seams, unit.first, unit.last, received, absent=absent)
+        forward = StageForward(seams, unit.first, unit.last, received, device=self._device, absent=absent)
         with _counted_flops() as flops, self._called() as called, forward:
             with kept.counting():
                 try:
@@ -241,8 +242,9 @@ class _DryRun:
         unit.weights = {place.number for place in self._places if place.is_in(modules)}
         while True:
             absent = [place for place in self._places if place.number not in unit.weights]
+            trying = StageForward(seams, unit.first, unit.last, received, device=self._device, absent=absent)
             try:
-                with torch.no_grad(), StageForward(seams, unit.first, unit.last, received, absent=absent):
+                with torch.no_grad(), trying:
                     self._compute()
                 return absent
             except Ended:
@@ -298,8 +300,8 @@ class _DryRun:
 class _Searching(StageForward):
     """A stage of the last blocks, which learns where its activations stand in its first block's arguments."""
 
-    def __init__(self, seams: Seams, begin: int, arguments: Any) -> None:
-        super().__init__(seams, begin, len(seams.blocks))
+    def __init__(self, seams: Seams, begin: int, arguments: Any, device: torch.device) -> None:
+        super().__init__(seams, begin, len(seams.blocks), device=device)
         self._seams = seams
         self._begin = begin
         self._arguments = arguments

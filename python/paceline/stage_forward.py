@@ -73,7 +73,7 @@ class StageForward:
         device: torch.device | None = None,
         absent: Sequence[Place] = (),
     ) -> None:
-        """absent: weights outside the blocks that this stage does not hold."""
+        """device: where it computes. absent: weights outside the blocks that this stage does not hold."""
         self._seams = seams
         self._absent = absent
         self._begin = begin
@@ -122,7 +122,8 @@ class StageForward:
                 raise Ended(self.sent((args, kwargs)))
             if index < self._begin:
                 output = replaced(
-                    self._seams.outputs[index], lambda _, like: make_stub(block.name, self._scope, like)
+                    self._seams.outputs[index],
+                    lambda _, found: make_stub(block.name, self._scope, found.dtype, self._device),
                 )
             else:
                 if index == self._begin > 0:

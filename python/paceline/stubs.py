@@ -85,14 +85,15 @@ def writes_to_first(name: str, kwargs: Any) -> bool:
     return in_place or name == "__setitem__" or "out" in kwargs
 
 
-def make_stub(block: str, scope: Scope, like: torch.Tensor) -> Stub:
-    stub: Stub = torch.Tensor._make_subclass(Stub, torch.empty(0, dtype=like.dtype, device=like.device))
+def make_stub(block: str, scope: Scope, dtype: torch.dtype, device: torch.device) -> Stub:
+    """device: what the stub says when it is asked; the program may make tensors there for the next block."""
+    stub: Stub = torch.Tensor._make_subclass(Stub, torch.empty(0, dtype=dtype, device=device))
     stub.paceline_block, stub.paceline_scope = block, scope
     return stub
 
 
 def _stub_like(stub: Stub) -> Stub:
-    return make_stub(stub.paceline_block, stub.paceline_scope, stub)
+    return make_stub(stub.paceline_block, stub.paceline_scope, stub.dtype, stub.device)
 
 
 def _first(tree: Any) -> Stub | None:

@@ -77,6 +77,27 @@ def encoder() -> Case:
     return _Encoder(), _labelled(7, 8), _cross_entropy
 
 
+class _Asking(nn.Module):
+    """Asks activations between its blocks where they are, and computes there what the next block gets."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Linear(6, 8)
+        self.blocks = nn.ModuleList(nn.Bilinear(8, 8, 8) for _ in range(4))
+        self.last = nn.Linear(8, 5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        rows, x = len(x), self.first(x)
+        for block in self.blocks:
+            steps = torch.arange(8, device=x.device, dtype=x.dtype) / 8
+            x = block(x, steps.expand(rows, 8))
+        return self.last(x + torch.ones(8).to(x.device))
+
+
+def asking() -> Case:
+    return _Asking(), _labelled(6), _cross_entropy
+
+
 class _Conditioned(nn.Module):
     """Every block gets what is computed before all of them from parameters, as diffusion models do it."""
 
@@ -323,6 +344,7 @@ PLAIN = {
     "weighted": weighted,
     "drawing": drawing,
     "encoder": encoder,
+    "asking": asking,
     "conditioned": conditioned,
     "resnet": resnet,
 }
