@@ -94,7 +94,7 @@ class Job(Unsized):
         guard.zeroed = self._first.start
         self._small = SmallBatches(session.settings.get("computed"))
         self._stepped = False  # step() was called for the last one
-        self._over = self._in_step = self._said_over = False
+        self._over = self._in_step = False
         self._bound = False  # the model has had weights of the job
         self._has_last = False  # the model has the job's last weights
         self._turns = self._work()
@@ -126,7 +126,7 @@ class Job(Unsized):
 
     def __iter__(self) -> Iterator[Any]:
         if self._over:
-            self._say_that_it_is_over()
+            self._leaving.say_that_it_is_over()
             return iter(())
         return self._loop()
 
@@ -188,14 +188,6 @@ class Job(Unsized):
             self._serve(self._channel.read())
         return self._over
 
-    def _say_that_it_is_over(self) -> None:
-        if not self._said_over:
-            self._said_over = True
-            _say(
-                "this loop has nothing to do, as the job is over. One loop trains all epochs of the job: leave the "
-                "loop over epochs out, and give join() epochs="
-            )
-
     def _way_out(self, error: BaseException) -> tuple[str, dict[str, int] | None]:
         samples = len(self.samples) if self._in_hand else 0
         if memory_short.is_out_of_memory(error):
@@ -221,6 +213,8 @@ class Job(Unsized):
                             "the loop went on to the next batch without job.step(); call it once for each batch; "
                             + self._first.instead_of_accumulating()
                         )
+                if not self._over:  # an exception has ended self._turns
+                    self._leaving.went_on()
         except GeneratorExit:
             self._leaving.left_early()
             raise
@@ -423,6 +417,14 @@ class Job(Unsized):
             self._channel.close()
         else:
             reporter.job_is_over()
+        try:
+            self._let_go(message)
+        finally:
+            if message.get("failed"):
+                why = message.get("why", "")
+                raise SystemExit(f"paceline: this program ends before the job is done: {why}")
+
+    def _let_go(self, message: Message) -> None:
         if self._loader is not None:
             self._loader.close()
         self._write_guard.remove()
@@ -432,19 +434,15 @@ class Job(Unsized):
         if self._team is not None:
             self._team.end(message)
         if self._loader is not None and not self._has_last and not message.get("failed"):
-            _say(
-                "the job's last weights did not come in time, so this model has those of a step before; `paceline "
-                "export` writes the last ones"
+            print(
+                "paceline: the job's last weights did not come in time, so this model has those of a step before; "
+                "`paceline export` writes the last ones",
+                file=sys.stderr,
+                flush=True,
             )
-        if message.get("failed"):
-            raise SystemExit(f"paceline: this program ends before the job is done: {message.get('why', '')}")
 
     def _send(self, message: Message) -> None:
         if self._loader is not None and message["type"] in ("stepped", "finished"):
             message.update(self._loader.lengths())
         # Reading the next message shows whether the worker still listens.
         self._channel.write(message)
-
-
-def _say(line: str) -> None:
-    print(f"paceline: {line}", file=sys.stderr, flush=True)

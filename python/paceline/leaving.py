@@ -1,11 +1,11 @@
-"""A program that leaves its loop, or ends, before the job does: its worker hears of it."""
+"""A program that leaves its loop, or ends, before the job does: its worker hears of it. And one that loops again."""
 
 from __future__ import annotations
 
 import atexit
 import sys
 import threading
-from typing import Any
+from typing import Any, NoReturn
 
 from .failures import Failure, where_of
 from .reporting import reporter
@@ -17,6 +17,7 @@ class Leaving:
     def __init__(self) -> None:
         self._failure = Failure("the program ended without a loop over the job; write `for batch in job:`", "")
         self._left_by = 0  # the thread that had the loop
+        self._said_over = False
         atexit.register(self._exit)
 
     def left_early(self) -> None:
@@ -31,6 +32,26 @@ class Leaving:
         timer = threading.Timer(_GRACE_S, self._exit)
         timer.daemon = True
         timer.start()
+
+    def went_on(self) -> NoReturn:
+        """The program caught the exception that ended its part of the job, and asks for another batch."""
+        text = (
+            "the loop over the job went on after an exception that had ended it: let an exception of job.step() end "
+            "the program, and catch one of the data set in the data set"
+        )
+        if not reporter.done:
+            reporter.tell(Failure(text, where_of(None)))
+        raise SystemExit(f"paceline: {text}")
+
+    def say_that_it_is_over(self) -> None:
+        if not self._said_over:
+            self._said_over = True
+            print(
+                "paceline: this loop has nothing to do, as the job is over. One loop trains all epochs of the job: "
+                "leave the loop over epochs out, and give join() epochs=",
+                file=sys.stderr,
+                flush=True,
+            )
 
     def _exit(self) -> None:
         if reporter.done or reporter.over:
