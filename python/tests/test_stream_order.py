@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from collections.abc import Iterator
 
 import pytest
 
@@ -114,3 +115,29 @@ def test_a_million_shards_cost_nothing_before_they_are_read() -> None:
     order = Pass(1_000_000, up_to, True, 3, 0, 4096, 8, 16)
     assert len(order.places(0, 32)) == 32
     assert len(set(asked)) < 5000
+
+
+@pytest.mark.parametrize("sized", [True, False])
+def test_a_shard_that_could_not_be_read_once_changes_no_order(sized: bool) -> None:
+    lengths = [5, 0, 3, 20, 17, 1, 9]
+    whole = order_of(lengths, sized, 8, 3, 2).places(0, 60)
+    for failed in itertools.count():
+        calls = itertools.count()
+
+        def up_to(shard: int, most: int, failed: int = failed, calls: Iterator[int] = calls) -> int:
+            if next(calls) == failed:
+                raise ConnectionError
+            return min(lengths[shard], most)
+
+        order = Pass(len(lengths), up_to, sized, 3, 0, 8, 3, 2)
+        found: list[tuple[int, int]] = []
+        raised = 0
+        while len(found) < len(whole):
+            try:
+                found += order.places(len(found), len(found) + 4)
+            except ConnectionError:
+                raised += 1
+        assert found == whole, failed
+        if not raised:
+            break
+    assert failed > 20

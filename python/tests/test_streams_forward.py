@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import gzip
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from test_streams import Lists, lists
 
 from paceline.streams import FileShards, HuggingFace, Mixture, Shards, Stream
 from paceline.streams.forward import Forward
+from paceline.streams.window import Window
 
 # Any files
 
@@ -54,6 +56,32 @@ def test_a_file_with_fewer_records_than_length_says_is_named(tmp_path: Path) -> 
     stream = Stream(FileShards(tmp_path, gzip.open, length=lambda file: 60))
     with refused("the shard .*0.gz has 50 records now, and had 60; "):
         list(stream.epoch())
+
+
+@pytest.mark.parametrize("where", ["in the generator", "behind a record"])
+def test_an_interrupted_pass_leaves_the_next_one_whole(monkeypatch: pytest.MonkeyPatch, where: str) -> None:
+    """Ctrl-C while somebody looks at the samples."""
+    interrupts = [True]
+
+    def numbers(name: str) -> Iterator[int]:
+        for number in range(20):
+            if number == 7 and where == "in the generator" and interrupts.pop():
+                raise KeyboardInterrupt
+            yield number
+
+    put = Window.put
+
+    def interrupted(window: Window, shard: int, record: int, value: int) -> None:
+        if value == 7 and where == "behind a record" and interrupts and interrupts.pop():
+            raise KeyboardInterrupt
+        put(window, shard, record, value)
+
+    monkeypatch.setattr(Window, "put", interrupted)
+    stream = Stream(Shards(["all"], numbers), shuffle=0)
+    with pytest.raises(KeyboardInterrupt):
+        list(stream.epoch())
+    interrupts.append(False)
+    assert list(stream.epoch()) == [*range(20)]
 
 
 def test_a_damaged_file_is_named(tmp_path: Path) -> None:

@@ -172,7 +172,7 @@ class Forward(ABC):
         except OSError as error:
             self._drop(shard, reading)  # the next try opens the shard again
             raise unreachable(self._names[shard], error, "see that it can be read on this host") from error
-        except Exception:
+        except BaseException:  # Ctrl-C, too
             self._drop(shard, reading)  # a generator that raised ends, and its shard does not
             raise
         finally:

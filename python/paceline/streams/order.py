@@ -163,24 +163,26 @@ class Pass:
             slot[1] += rounds * self._stride
 
     def _ragged_round(self) -> None:
-        """A turn of each shard, some of which end."""
-        for at, slot in enumerate(self._open):
-            given = 0 if slot is None else self._give(slot)
-            while given == 0:
-                shard = self._waiting.popleft() if self._waiting else None
-                self._open[at] = slot = None if shard is None else [shard, 0]
-                if slot is None:
-                    break
-                given = self._give(slot)
-        self._open = [slot for slot in self._open if slot is not None]
-
-    def _give(self, slot: list[int]) -> int:
-        shard, record = slot
-        given = min(self._stride, self._up_to(shard, record + self._stride) - record)
-        if given > 0:
+        """A turn of each shard, some of which end. If one cannot be read, nothing has changed."""
+        turns: list[tuple[int, int, int]] = []  # each open shard, its next record, and the number of those it gives
+        taken = 0  # waiting shards
+        for slot in self._open:
+            turn = None if slot is None else self._turn(*slot)
+            while turn is None and taken < len(self._waiting):
+                turn = self._turn(self._waiting[taken], 0)
+                taken += 1
+            if turn is not None:
+                turns.append(turn)
+        for _ in range(taken):
+            self._waiting.popleft()
+        for shard, record, given in turns:
             self._add(_Segment(self._known, ((shard, record),), 1, given))
-            slot[1] += given
-        return given
+        self._open = [[shard, record + given] for shard, record, given in turns]
+
+    def _turn(self, shard: int, record: int) -> tuple[int, int, int] | None:
+        """None: the shard has no record from this one on."""
+        given = min(self._stride, self._up_to(shard, record + self._stride) - record)
+        return (shard, record, given) if given > 0 else None
 
 
 def _joined(parts: list[Places]) -> Places:
