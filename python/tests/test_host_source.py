@@ -196,6 +196,27 @@ def test_an_answer_that_was_not_taken_is_not_given_to_the_next_question(
             assert found == [f"{shard}.{record}"]
 
 
+@pytest.mark.parametrize("step", ["_send", "_receive"])
+@pytest.mark.parametrize("ask", ["read", "read_many"])
+def test_a_question_that_was_interrupted_gives_no_answer_to_the_next_one(
+    files: Path, monkeypatch: pytest.MonkeyPatch, step: str, ask: str
+) -> None:
+    source = shared(files)
+    own = getattr(HostSource, step)
+
+    def interrupted(*given: object) -> object:
+        monkeypatch.setattr(HostSource, step, own)
+        if step == "_send":
+            own(*given)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(HostSource, step, interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        source.read(1, [1]) if ask == "read" else source.read_many({1: [1]})
+    for record in (3, 4):
+        assert source.read(1, [record]) == [f"1.{record}"]
+
+
 def test_what_is_wrong_with_the_data_shows_where_they_are_used(files: Path) -> None:
     (files / "data" / "2.txt").write_text("2.0\ndamaged\n")
     source = shared(files)

@@ -111,7 +111,11 @@ class HostSource:
     def _ask(self, shard: int, request: dict[str, Any]) -> Any:
         """The answer; None if the caller has to read by itself, which also shows what is wrong with the data."""
         reader = shard % len(self._addresses)
-        return self._receive(reader) if self._send(reader, request) else None
+        try:
+            return self._receive(reader) if self._send(reader, request) else None
+        except BaseException:  # a signal's handler may raise; the next question would get the answer to this one
+            self._lose(reader)
+            raise
 
     def _send(self, reader: int, request: dict[str, Any]) -> bool:
         connection = self._connection(reader)
@@ -140,9 +144,6 @@ class HostSource:
         except OSError:
             self._lose(reader)
             return None
-        except BaseException:  # a signal's handler may raise before the answer has come whole
-            self._lose(reader)
-            raise
 
     def _say_cost(self) -> None:
         if self._said:
@@ -157,7 +158,7 @@ class HostSource:
         )
 
     def _lose(self, reader: int) -> None:
-        connection = self._connections[reader]
+        connection = self._connections.get(reader)
         if connection is not None:
             connection.close()
         self._connections[reader] = None
