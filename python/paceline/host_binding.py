@@ -117,10 +117,12 @@ class HostBinding:
         """One value in place of all of them: not a number, if there is such a value, so that no use is silent."""
         if index not in self._absent:
             entry = self._entries[index]
-            self._absent[index] = entry.tensor.stride()
+            strides = entry.tensor.stride()
             floats = entry.dtype.is_floating_point
+            # A full device may have no room for this value either; then the entry keeps what it has.
             nothing = torch.full((), float("nan") if floats else 0, dtype=entry.dtype, device=self._devices[index])
             entry.tensor.data = nothing.expand(entry.shape)
+            self._absent[index] = strides
 
     def _come_back(self, index: int) -> bool:
         """True if the entry had no memory, or has it on another device."""

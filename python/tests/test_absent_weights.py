@@ -181,11 +181,15 @@ def test_a_stage_lets_all_weights_go_that_leave_before_others_come(
         held.clear()
 
 
-def test_a_stage_without_room_for_its_weights_can_be_another_one(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("function", ["empty_strided", "full"])
+def test_a_stage_without_room_for_its_weights_can_be_another_one(
+    host: Host, monkeypatch: pytest.MonkeyPatch, function: str
+) -> None:
+    """full: not even for the one value in place of weights that it lets go."""
     host.use(OTHER, copies=True)
     host.bind("0.weight", "0.bias")
     with monkeypatch.context() as short:
-        short.setattr("paceline.host_binding.torch.empty_strided", lambda *_, **__: [][1])
+        short.setattr(f"paceline.host_binding.torch.{function}", lambda *_, **__: [][1])
         with pytest.raises(IndexError):
             host.bind("2.weight", "3.weight")
     host.bind("2.weight", "2.bias")
