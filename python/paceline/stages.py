@@ -134,6 +134,8 @@ class Stages:
             return {"type": "done"}
         if kind == "leave":
             self._stages.pop(name, None)
+            if not self._stages:  # a stage may leave in the middle of an iteration
+                self.computing = None
             return None
         stage = self._stages.get(name)
         if stage is None:
@@ -337,8 +339,9 @@ class Stages:
         """
         entries = [(self._inventory.entries[index], index) for index in stage.statistics]
         before = [entry.tensor for entry, _ in entries]
-        for entry, index in entries:
-            entry.module._buffers[entry.key] = stage.statistics[index].clone()
+        own = [stage.statistics[index].clone() for _, index in entries]
+        for (entry, _), tensor in zip(entries, own):
+            entry.module._buffers[entry.key] = tensor
         try:
             yield
         finally:

@@ -327,3 +327,40 @@ def test_a_stage_holds_no_activation_of_another_after_its_last_pass() -> None:
         model(torch.ones(2, 4))
     del received
     assert alive() is None
+
+
+def test_a_stage_that_leaves_in_the_middle_of_a_batch_computes_nothing_any_more() -> None:
+    """An error of too little memory is none of the stage from then on."""
+    bench = Bench(PLAIN["mlp"])
+    stage = {"type": "stage", "stage": 0, "units": [0, 2], "samples": BATCH, "seed": SEED, "augment_seed": 5}
+    rooms = {"in": bench.add_memory(ROOM), "out": bench.add_memory(ROOM)}
+    places = {"micro_batch": MICRO_BATCH, "gradients": [[0, bench.gradients, 0]]}
+    assert bench.stages.serve({**stage, **rooms, **places}) == {"type": "done"}
+    bench.stages.serve({"type": "forward", "stage": 0, "micro": 0, "bytes": None})
+    assert bench.stages.computing is not None and bench.stages.computing.samples == MICRO_BATCH
+    bench.stages.serve({"type": "leave", "stage": 0})
+    assert bench.stages.computing is None
+    bench.close()
+
+
+def test_a_pass_without_memory_for_its_statistics_leaves_the_models_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(PLAIN["resnet"])
+    before = dict(bench.model.named_buffers())
+    bench.stages._recuts = True
+    clone, room = torch.Tensor.clone, [3]
+
+    def short(tensor: torch.Tensor) -> torch.Tensor:
+        room[0] -= 1
+        if room[0] < 0:
+            raise torch.cuda.OutOfMemoryError("no room")
+        return clone(tensor)
+
+    begun = {"type": "stage", "stage": 0, "units": [0, 1], "samples": BATCH, "seed": SEED, "augment_seed": 5}
+    rooms = {"in": bench.add_memory(ROOM), "out": bench.add_memory(ROOM)}
+    bench.stages.serve({**begun, **rooms, "micro_batch": MICRO_BATCH, "gradients": [[0, bench.gradients, 0]]})
+    monkeypatch.setattr(torch.Tensor, "clone", short)
+    said = bench.stages.serve({"type": "forward", "stage": 0, "micro": 0, "bytes": None})
+    monkeypatch.undo()
+    assert said is not None and said["type"] == "out_of_memory" and room[0] < 0
+    assert all(buffer is before[name] for name, buffer in bench.model.named_buffers())
+    bench.close()
