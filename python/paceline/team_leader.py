@@ -138,8 +138,10 @@ class Leader(Team):
             "leader": os.getpid(),
             "meeting": self._meeting,
         }
-        self._followers = [FollowerProcess(rank, {**start, "rank": rank}) for rank in range(1, processes)]
+        self._followers: list[FollowerProcess] = []
         atexit.register(self._leave)
+        for rank in range(1, processes):
+            self._followers.append(FollowerProcess(rank, {**start, "rank": rank}))
 
     def share(self, step: Message) -> Part:
         samples = step["samples"]
@@ -226,9 +228,9 @@ class Leader(Team):
             micro.metrics[name] = sum(share * value for share, value in known) / sum(share for share, _ in known)
 
     def end(self, message: Message) -> None:
-        self._ended = not message.get("failed")
         for follower in self._followers:
             follower.end({"type": "end", "why": message.get("why", ""), "failed": message.get("failed", False)})
+        self._ended = not message.get("failed")
         self._disconnect()
 
     def _hear(self) -> list[Message]:

@@ -242,6 +242,43 @@ def expect_gone(pid: int) -> None:
         time.sleep(0.02)
 
 
+def test_a_process_that_cannot_be_started_leaves_nothing_behind(tmp_path: Path) -> None:
+    refuses = """
+import errno, tempfile, paceline.team_leader
+tempfile.tempdir = "temporary"
+start, started = paceline.team_leader.subprocess.Popen, []
+def popen(*arguments, **named):
+    if started:
+        raise OSError(errno.EAGAIN, "there is no room for a process")
+    started.append(start(*arguments, **named))
+    say("follower is", started[0].pid)
+    return started[0]
+paceline.team_leader.subprocess.Popen = popen
+"""
+    text = HEAD + SAY + refuses + PLAIN_NET + JOINED.format(arguments="").replace("processes=2", "processes=3") + LOOP
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    with Member(tmp_path, text) as member:
+        assert "there is no room for a process" in member.receive("error")["text"]
+        assert member.wait() == 1
+        expect_gone(int(member.log.split("follower is ")[1].split()[0]))
+        assert not [*folder.iterdir()]
+
+
+def test_a_leader_that_could_not_say_the_end_does_not_wait_for_it(tmp_path: Path) -> None:
+    cannot = """
+import paceline.team_leader
+def end(follower, message):
+    raise RuntimeError("not said")
+paceline.team_leader.FollowerProcess.end = end
+"""
+    with Member(tmp_path, script().replace(SAY, SAY + cannot)) as member:
+        member.begin()
+        member.step(range(4))
+        assert member.end() == 1
+        assert "RuntimeError: not said" in member.log
+
+
 def test_after_the_job_each_process_goes_on(tmp_path: Path) -> None:
     with Member(
         tmp_path, script() + "\nsay(job.role, 'went on', [p.sum().isfinite().item() for p in model.parameters()])\n"
