@@ -104,9 +104,9 @@ class TensorFileWriter:
     def _next(self) -> None:
         assert self._pieces is not None
         piece = next(self._pieces, None)
+        self._waiting.put(piece)
         if piece is None:
             self._pieces = None
-        self._waiting.put(piece)
 
     def _write(self) -> None:
         try:

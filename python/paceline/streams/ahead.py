@@ -21,8 +21,9 @@ class Ahead:
 
     def fetch(self, remote: Remote, addresses: Sequence[str]) -> None:
         if self._pid != os.getpid():  # a fork has no threads of its parent
-            self._pid, self._newest, self._wanted = os.getpid(), set(), queue.SimpleQueue()
+            self._newest, self._wanted = set(), queue.SimpleQueue()
             threading.Thread(target=_copy, args=(self._wanted,), daemon=True).start()
+            self._pid = os.getpid()
         for address in addresses:
             if address not in self._newest:
                 self._wanted.put((remote, address))

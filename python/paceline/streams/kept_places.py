@@ -47,12 +47,13 @@ class KeptPlaces:
 
     def _known(self) -> dict[str, int]:
         if self._lengths is None:
-            self._lengths = {}
+            lengths: dict[str, int] = {}
             for line in (self._cache.own(self._name) or b"").decode(errors="replace").splitlines():
                 head, _, digest = line.rpartition(" ")
                 if digest == _short(head):  # two that write at the same time may have torn a line
                     shard, length, place = head.split(" ")
-                    self._lengths[shard] = self._lengths[place] = int(length)
+                    lengths[shard] = lengths[place] = int(length)
+            self._lengths = lengths
         return self._lengths
 
     def keep_length(self, shard: str, place: str, length: int) -> None:
