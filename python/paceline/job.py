@@ -109,7 +109,6 @@ class Job(Unsized):
         self._leaving = Leaving()
         self._write_guard = WriteGuard(binding.shared_at, reporter.tell)
         self._write_guard.install()
-        reporter.way_out = self._way_out
         self._loader = make_loader() if self.role in ("worker", "follower") else None
         self._expected = Expected(self._loader, team)
         self._channel.while_waiting = self._look
@@ -121,6 +120,7 @@ class Job(Unsized):
             self._stages = Stages(
                 model, inventory, memories, loss, cuts, self._whole_batch, self._bind_weights, device, session.recuts
             )
+        reporter.way_out = self._way_out
 
     # The program calls these.
 

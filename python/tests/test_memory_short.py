@@ -102,6 +102,18 @@ paceline.run(model, Points(), loss)
         assert member.receive()["type"] == "stepped"
 
 
+def test_a_job_without_memory_for_its_loader_says_so(tmp_path: Path) -> None:
+    body = """
+import paceline.enlisting
+def make_loader(*_):
+    raise MemoryError("no room")
+paceline.enlisting.make_loader = make_loader
+paceline.join(Net(), Points())
+"""
+    with Member(tmp_path, HEAD + body) as member:
+        assert member.receive("error")["text"] == "MemoryError: no room"
+
+
 def test_memory_that_is_short_gets_the_advice_of_its_place() -> None:
     short = MemoryError()
     assert "several devices can hold it together" in way_out(short, 1, None)
