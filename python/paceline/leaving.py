@@ -1,4 +1,4 @@
-"""A program that leaves its loop, or ends, before the job does: its worker hears of it. And one that loops again."""
+"""A program that leaves its loop or ends before the job does, or loops on behind its end: a line says so."""
 
 from __future__ import annotations
 
