@@ -46,6 +46,9 @@ class Forward(ABC):
 
     sized = False
     seconds_again = 0.0  # the longest that reading a shard took which can be read from its beginning only
+    # Whether who reads gets copies of the records, as from a reader. Otherwise it may write to a record, for example
+    # in map=, so that one may not be given twice.
+    gives_copies = False
 
     def __init__(self, names: Sequence[str], window: int) -> None:
         """window: how many of the newest records are kept. It has to be at least twice the stream's `shuffle`."""
@@ -103,6 +106,7 @@ class Forward(ABC):
 
     def read(self, shard: int, records: Sequence[int]) -> list[Any]:
         found = []
+        take = self._kept.give if self.gives_copies else self._kept.take
         for record in records:
             self._kept.asks(shard, record + 1)
             if not self._kept.has(shard, record):
@@ -110,7 +114,7 @@ class Forward(ABC):
             if not self._kept.has(shard, record):
                 before = max(self._size(shard), record + 1) if self.sized else record + 1
                 raise changed(self._names[shard], before, self._lengths[shard])
-            found.append(self._kept.give(shard, record))
+            found.append(take(shard, record))
         return found
 
     def in_memory(self, places: Sequence[Sequence[int]]) -> dict[tuple[int, int], Any]:

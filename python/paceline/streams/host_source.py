@@ -286,6 +286,7 @@ def _become_reader(source: Any, listener: socket.socket) -> None:
 
 class Reader:
     def __init__(self, source: Forward, listener: socket.socket) -> None:
+        source.gives_copies = True
         self._source = source
         self._listener = listener
         _SOCKETS.add(listener)

@@ -102,9 +102,12 @@ class Mixture:
         numbers = {key: sorted({record for record, _ in places}) for key, places in wanted.items()}
         values = self._read_all(numbers)
         for key, places in wanted.items():
+            first: dict[int, int] = {}  # the place in the list of a record's first occurrence
             by_number = dict(zip(numbers[key], values[key]))
             for record, at in places:
-                found[at] = by_number[record]
+                # Who gets a record may write to it, for example in map=.
+                found[at] = by_number.pop(record) if record in by_number else copy.deepcopy(found[first[record]])
+                first.setdefault(record, at)
         return found
 
     def reading(self, other: Callable[[str, Any], Any]) -> Mixture:
