@@ -22,6 +22,22 @@ Made = TypeVar("Made")
 _FIRST_WAIT = 0.5  # seconds; doubled at each further try
 _LOOKED_AT = 1000  # files of a list, for paths among its addresses
 _QUIET_SECONDS = 60  # without a byte, a read has failed
+# Entries of a filesystem's info() that differ if the file does. Their names are those of HTTP, S3, Azure's and
+# Google's storage, Hugging Face's hub, WebDAV and others.
+_MARKS = (
+    "ETag",
+    "etag",
+    "Last-Modified",
+    "LastModified",
+    "last_modified",
+    "modified",
+    "mtime",
+    "updated",
+    "Content-MD5",
+    "Digest",
+    "md5Hash",
+    "blob_id",
+)
 _SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*://")
 
 
@@ -103,8 +119,6 @@ class Remote:
         def use_copy(path: Path) -> Made:
             try:
                 return use(str(path))
-            except FileNotFoundError:
-                raise
             except OSError as error:
                 failed.append(error)
                 raise
@@ -153,7 +167,7 @@ class Remote:
 
             info = self._tried(address, ask)
             size = info.get("size")
-            marks = [str(info[name]) for name in ("ETag", "etag", "LastModified", "mtime", "updated") if name in info]
+            marks = [str(info[name]) for name in _MARKS if info.get(name)]
             self._about[address] = (int(size) if size is not None else None, f"{size} {' '.join(marks)}")
         return self._about[address]
 

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, Callable
 from ..errors import PacelineError
 from .decoding import decode_member
 from .files import Files, Opened, Paths, refuse_compressed
-from .source import changed, unreadable
+from .source import changed, not_read, unreadable
 
 Members = list[tuple[str, int, int]]  # a sample's: ending, place in the file, bytes
 
@@ -59,7 +59,7 @@ class TarFiles(Files):
                 if self._decode is not decode_member:
                     raise
                 way_out = "repair it, or give decode= a function that does without it"
-                raise unreadable(f"{name}, {key}.{ending}", error, way_out) from error
+                raise not_read(f"{name}, {key}.{ending}", error, way_out) from error
         return sample
 
     def _open(self, shard: int) -> BinaryIO:

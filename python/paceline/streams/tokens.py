@@ -13,7 +13,7 @@ import torch
 
 from ..errors import PacelineError
 from .files import Files, Opened, Paths, needs
-from .source import unreadable
+from .source import not_read, unreadable
 
 _SHARD = 4096  # samples
 _MEGATRON = b"MMIDIDX\x00\x00"
@@ -94,7 +94,7 @@ class TokenFile(Files):
         try:
             tokens = self.using(file, mapped)
         except (ValueError, OSError) as error:
-            raise unreadable(name, error, f"write dtype= of its {size} bytes, or write the file again") from error
+            raise not_read(name, error, f"write dtype= of its {size} bytes, or write the file again") from error
         if tokens.ndim != 1 or tokens.dtype.kind not in "iu":
             raise PacelineError(f"{name} has {tokens.dtype} in {tokens.ndim} dimensions; write one row of integers")
         return tokens.view(numpy.ndarray)  # each slice of a memmap would make a memmap, which takes long
