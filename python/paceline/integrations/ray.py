@@ -104,7 +104,8 @@ def _train(
     if resume == "auto":
         resume = ray.get(actors[0].unfinished_run.remote(), timeout=_ANSWER_S)
     certificates = ray.get(actors[0].make_certificates.remote(), timeout=_ANSWER_S) if plan.hosts > 1 else {}
-    cluster = Hosts(plan, actors, ips, certificates, report)
+    old = [run for runs in ray.get([actor.runs.remote() for actor in actors], timeout=_ANSWER_S) for run in runs]
+    cluster = Hosts(plan, actors, ips, certificates, report, old)
     try:
         actor, path, ip = cluster.train(resume)
     finally:
