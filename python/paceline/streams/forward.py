@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..errors import name_sample
 from .kept_places import KeptPlaces
 from .saved_states import SavedStates
 from .source import Damaged, changed, unreachable, unreadable
@@ -176,8 +177,9 @@ class Forward(ABC):
         except OSError as error:
             self._drop(shard, reading)  # the next try opens the shard again
             raise unreachable(self._names[shard], error, "see that it can be read on this host") from error
-        except Exception:
+        except Exception as error:
             self._drop(shard, reading)  # a generator that raised ends, and its shard does not
+            name_sample(error, lambda: f"record {reading.next} of the shard {self._names[shard]}")
             raise
         finally:
             reading.seconds += time.monotonic() - began

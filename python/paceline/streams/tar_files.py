@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
@@ -9,7 +10,7 @@ import tarfile
 from collections.abc import Sequence
 from typing import Any, BinaryIO, Callable
 
-from ..errors import PacelineError
+from ..errors import PacelineError, name_sample
 from .decoding import decode_member
 from .files import Files, Opened, Paths, refuse_compressed
 from .source import changed, not_read, unreadable
@@ -57,6 +58,7 @@ class TarFiles(Files):
                 raise
             except Exception as error:
                 if self._decode is not decode_member:
+                    name_sample(error, functools.partial("{}, {}.{}".format, name, key, ending))
                     raise
                 way_out = "repair it, or give decode= a function that does without it"
                 raise not_read(f"{name}, {key}.{ending}", error, way_out) from error
