@@ -158,6 +158,55 @@ class PacelineTrainer(PacelineTraining, Weighted):
         assert member.end() == 0, member.log
 
 
+def test_a_training_step_that_hides_the_job_s(tmp_path: Path) -> None:
+    own = """
+class PacelineTrainer(PacelineTrainer):
+    def training_step(self, model, inputs, num_items_in_batch=None):
+        loss = self.compute_loss(model, self._prepare_inputs(inputs))
+        self.accelerator.backward(loss)
+        return loss.detach()
+"""
+    with start(tmp_path, HEAD + own + TRAIN) as member:
+        member.begin()
+        member.order([1])
+        text = member.receive("error")["text"]
+        assert "has a training_step() that does not call super().training_step(), so the job does not know" in text
+        assert text.endswith("write class PacelineTrainer(PacelineTraining, Own)")
+        assert member.wait() == 1
+
+
+def test_the_evaluator_leaves_out_what_train_names(tmp_path: Path) -> None:
+    own = """
+class PacelineTrainer(PacelineTrainer):
+    def prediction_step(self, *arguments, ignore_keys=None):
+        print("left out:", ignore_keys)
+        return super().prediction_step(*arguments, ignore_keys=ignore_keys)
+"""
+    train = TRAIN.replace("trainer.train()", 'trainer.train(ignore_keys_for_eval=["hidden"])')
+    with start(tmp_path, HEAD + own + train, role="evaluator", name="evaluator") as member:
+        member.begin()
+        evaluated(member)
+        assert member.end() == 0, member.log
+    assert "left out: ['hidden']" in member.log and "left out: None" not in member.log
+
+
+def test_a_worker_neither_saves_nor_evaluates_by_itself(tmp_path: Path) -> None:
+    saves = """
+import transformers
+class Saves(transformers.TrainerCallback):
+    def on_step_end(self, args, state, control, **_):
+        control.should_save = control.should_evaluate = True
+"""
+    train = TRAIN.replace("use_cpu", "eval_on_start=True, use_cpu")
+    train = train.replace("done = ", "trainer.add_callback(Saves())\ndone = ")
+    with start(tmp_path, HEAD + saves + train) as member:
+        member.begin()
+        for step in range(3):
+            member.step([step])
+        assert member.end() == 0, member.log
+    assert not list(tmp_path.glob("out/checkpoint*")) and "eval_loss" not in member.log
+
+
 TOKENS = HEAD.replace("def forward(self, x, labels=None):", "def forward(self, x, labels=None, **more):")
 TOKENS = TOKENS.replace(
     "F.cross_entropy(scores, labels)",
