@@ -293,6 +293,26 @@ class Stops(transformers.TrainerCallback):
         assert "would stop one worker and not the job; set evaluate.stop_at_target" in answer["text"], member.log
 
 
+@pytest.mark.parametrize("hook", ["step_begin", "step_end", "log"])
+def test_a_callback_that_would_leave_samples_out(tmp_path: Path, hook: str) -> None:
+    stops = f"""
+import transformers
+class Stops(transformers.TrainerCallback):
+    def on_{hook}(self, args, state, control, **_):
+        control.should_epoch_stop = True
+"""
+    train = TRAIN.replace("use_cpu", "logging_steps=1, use_cpu")
+    train = train.replace("compute_metrics=accuracy)", "compute_metrics=accuracy, callbacks=[Stops()])")
+    with start(tmp_path, HEAD + stops + train, devices=2) as member:
+        member.begin()
+        for step in range(4):
+            member.order([step])
+            answer = member.receive()
+            if answer["type"] == "error":
+                break
+        assert "has set control.should_epoch_stop, and a job trains on every sample; " in answer["text"], member.log
+
+
 class Net(nn.Module):
     def __init__(self) -> None:
         super().__init__()

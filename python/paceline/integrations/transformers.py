@@ -254,6 +254,11 @@ class _JobDecides(TrainerCallback):
         self._is_over(stopped=True)
 
     def _decide(self, control: Any) -> Any:
+        if control.should_epoch_stop:
+            raise PacelineError(
+                "a callback has set control.should_epoch_stop, and a job trains on every sample; leave that out, and "
+                "give train_dataset= the samples that are to be trained on"
+            )
         control.should_training_stop = self._is_over(control.should_training_stop)
         control.should_evaluate = control.should_save = False
         return control
