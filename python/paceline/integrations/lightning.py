@@ -17,6 +17,7 @@ from lightning.pytorch.accelerators import CPUAccelerator
 from lightning.pytorch.callbacks import Checkpoint
 from lightning.pytorch.strategies import SingleDeviceStrategy
 from lightning.pytorch.utilities import rank_zero_only
+from lightning.pytorch.utilities.model_helpers import is_overridden
 from lightning.pytorch.utilities.signature_utils import is_param_in_hook_signature
 
 from ..devices import device
@@ -31,6 +32,7 @@ from ..trees import leaves
 from .batches import Batches
 from .data_loaders import wishes_of
 from .home import home_in_stages
+from .host_turn import HostTurn
 from .lightning_refusals import refuse, refuse_model, refuse_to_cut
 from .metric_names import shown
 
@@ -50,6 +52,8 @@ class PacelineStrategy(SingleDeviceStrategy):
         self._batches: Batches | None = None
         self._loader: Any = None  # the person's, for training
         self._loss: Any = None  # loss of the batch in hand
+        self._stepped = True  # whether the batch in hand was stepped
+        self._turn = HostTurn()
         self._validates = False
         self._limit_val_batches: Any = 1.0
         self.lr_scheduler_configs: list[Any] = []
@@ -96,6 +100,11 @@ class PacelineStrategy(SingleDeviceStrategy):
         trainer = self._trainer()
         if not trainer.training:
             return
+        if self.job is not None:
+            raise PacelineError(
+                "fit() was called twice, and a program works for one job; train the other model in a script of its "
+                "own, which loads what this one saves behind fit()"
+            )
         with reporter.reported():
             refuse(trainer, self.precision_plugin)
         here = session()
@@ -103,7 +112,15 @@ class PacelineStrategy(SingleDeviceStrategy):
             launch()
         # Others than the first worker are any number but 0.
         self.global_rank = rank_zero_only.rank = 0 if self.is_global_zero else max(1, here.number)
+        # Lightning itself has one process of a host prepare the data, and the others wait.
+        if any(is_overridden("prepare_data", one) for one in (trainer.datamodule, self.lightning_module) if one):
+            self._turn.take(here.host_folder)
         self._take_over(trainer)
+
+    def barrier(self, name: str | None = None) -> None:
+        if name == "pre_setup":  # the data are prepared
+            self._turn.give()
+        super().barrier(name)
 
     def _take_over(self, trainer: Trainer) -> None:
         kept = [callback for callback in trainer.callbacks if not isinstance(callback, Checkpoint)]
@@ -143,6 +160,7 @@ class PacelineStrategy(SingleDeviceStrategy):
         return self._batches
 
     def setup(self, trainer: Trainer) -> None:
+        self._turn.give()
         super().setup(trainer)
         if trainer.training:
             trainer.fit_loop.setup_data()  # calls process_dataloader(), if configure_optimizers() did not
@@ -178,6 +196,13 @@ class PacelineStrategy(SingleDeviceStrategy):
         assert self._batches is not None and self.job is not None
         self._batches.follow(self.job)
         self.stop_if_over()
+
+    def check_stepped(self) -> None:
+        if self.lightning_module.automatic_optimization and not self._stepped:
+            raise PacelineError(
+                "on_train_batch_start() has returned -1, and a job trains on every sample; leave that out, and give "
+                "the training DataLoader the samples that are to be trained on"
+            )
 
     def stop_if_over(self) -> None:
         assert self._batches is not None
@@ -230,6 +255,9 @@ class PacelineStrategy(SingleDeviceStrategy):
 
     # The job instead of the optimizer.
 
+    def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
+        self._stepped = False
+
     def backward(self, closure_loss: torch.Tensor, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
         loss = closure_loss.detach()
         self._loss = loss if self._loss is None else self._loss + loss
@@ -242,6 +270,7 @@ class PacelineStrategy(SingleDeviceStrategy):
 
     def _step(self) -> None:
         assert self.job is not None
+        self._stepped = True
         loss, self._loss = self._loss, None
         if loss is None:  # training_step() returned None
             self.job.step(float("nan"), skipped=True)
@@ -290,4 +319,5 @@ class _EpochEnd(Callback):
         self._strategy = strategy
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self._strategy.check_stepped()
         self._strategy.stop_if_over()

@@ -199,8 +199,7 @@ def _reached(source: Any, address: str) -> socket.socket | None:
 
 
 def _connected(address: str) -> socket.socket | None:
-    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    _SOCKETS.add(connection)
+    connection = closed_in_a_fork(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
     try:
         connection.settimeout(_CONNECT_SECONDS)
         _connect(connection, address)
@@ -237,6 +236,11 @@ def _received(connection: socket.socket, size: int) -> bytes:
             raise ConnectionResetError
         data += piece
     return bytes(data)
+
+
+def closed_in_a_fork(one: socket.socket) -> socket.socket:
+    _SOCKETS.add(one)
+    return one
 
 
 def _close_in_a_fork() -> None:
