@@ -8,6 +8,7 @@ import multiprocessing
 import os
 import resource
 import signal
+import struct
 import tarfile
 import time
 from pathlib import Path
@@ -130,6 +131,38 @@ def test_token_files_of_addresses_are_mapped_from_their_copies(tmp_path: Path, s
         for copy in (tmp_path / "cache").glob("[0-9a-f]*"):
             copy.unlink()  # other files took its room
         assert [one.tolist() for one in all_of(source)] == tokens.reshape(100, 10).tolist()
+
+
+@pytest.mark.parametrize("kind", ["http", "file"])
+def test_the_index_beside_a_token_file_of_an_address_says_the_type(tmp_path: Path, server, kind: str) -> None:
+    numpy = library("numpy")
+    tokens = numpy.arange(1000, dtype="int32")
+    tokens.tofile(tmp_path / "there" / "a.bin")
+    (tmp_path / "there" / "a.idx").write_bytes(b"MMIDIDX\x00\x00" + struct.pack("<QB", 1, 4) + bytes(64))
+    base = server.url if kind == "http" else f"file://{tmp_path}/there"
+    for query in ("", "?signature=1") if kind == "http" else ("",):
+        source = TokenFile(Remote(f"{base}/a.bin{query}", cache=tmp_path / "cache"), window=10, targets=False)
+        assert [one.tolist() for one in all_of(source)] == tokens.reshape(100, 10).tolist()
+    (tmp_path / "there" / "a.idx").write_text("<html>nothing is here</html>")
+    source = TokenFile(Remote(f"{base}/a.bin", cache=tmp_path / "cache"), 10, "int32", targets=False)
+    assert len(Stream(source)) == 100
+
+
+def test_folders_among_files_of_addresses(tmp_path: Path) -> None:
+    (tmp_path / "there" / "more").mkdir(parents=True)
+    for name in ("a.txt", "more/b.txt"):
+        (tmp_path / "there" / name).write_text(f"{name}\n")
+    base = f"file://{tmp_path}/there"
+
+    def read(files: str) -> list[str]:
+        return [line.strip() for line in all_of(FileShards(Remote(files, cache=tmp_path / "cache", tries=1), open))]
+
+    assert read(f"{base}/") == ["a.txt"]
+    assert read(f"{base}/**") == ["a.txt", "more/b.txt"]
+    with refused(r"file:///\S+/more is a folder, and file:///\S+/\* matches it; write a pattern of files, such as "):
+        read(f"{base}/*")
+    with refused(r"file:///\S+/there is a folder; write file:///\S+/there/ for the files in it"):
+        read(base)
 
 
 @pytest.mark.parametrize("faults", [["error"], ["cut"], ["error", "cut", "cut", "error"]], ids=str)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import errno
 import importlib
@@ -95,7 +96,7 @@ class Remote:
         found = [one for address in self.given for one in self._meant(address, endings)]
         if not found:
             way_out = "give the address of one, or a pattern"
-            if "[" in _without_query(self.given[0]):
+            if "[" in without_query(self.given[0]):
                 sign = "%5B" if _is_http(self.given[0]) else "[[]"
                 way_out = f"[…] is a pattern there, so write {sign} for a [ of a name"
             raise PacelineError(f"no file is at {self.given[0]}; {way_out}")
@@ -113,7 +114,7 @@ class Remote:
         """Returns what `use` makes of the path of a copy, which is there at least until it returns."""
         size = self.size(address)
         key = f"{address} {self.identity(address)}"
-        ending = "-" + re.sub(r"[^A-Za-z0-9._-]", "_", _without_query(address).rsplit("/", 1)[-1])[-64:]
+        ending = "-" + re.sub(r"[^A-Za-z0-9._-]", "_", without_query(address).rsplit("/", 1)[-1])[-64:]
         failed: list[OSError] = []
 
         def use_copy(path: Path) -> Made:
@@ -143,18 +144,37 @@ class Remote:
 
         return self._tried(address, read)
 
+    def head(self, address: str, size: int) -> bytes | None:
+        """Returns the first bytes of a file; None if there is none there, as far as the storage tells."""
+        with contextlib.suppress(Exception):  # some storages refuse to say that there is none
+            system, path = self._system(address)
+            if system.exists(path):
+                with system.open(path, "rb") as file:
+                    return bytes(file.read(size))
+        return None
+
     def _meant(self, address: str, endings: Sequence[str]) -> list[str]:
         expanded = braces(address)
-        if len(expanded) > 1 or not any(sign in _without_query(address).split("://", 1)[1] for sign in "*?["):
+        if len(expanded) > 1 or not any(sign in without_query(address).split("://", 1)[1] for sign in "*?["):
             if address.endswith("/"):
-                return [found for ending in endings or ("",) for found in self._matching(f"{address}*{ending}")]
+                found = {one for ending in endings or ("",) for one in self._matching(f"{address}*{ending}").items()}
+                return sorted(one for one, is_folder in found if not is_folder)
             return expanded
-        return self._matching(address)
+        matching = self._matching(address)
+        folder = next((one for one, is_folder in matching.items() if is_folder), None)
+        if folder is not None and "**" not in address:
+            raise PacelineError(
+                f"{folder} is a folder, and {address} matches it; write a pattern of files, such as {address}/*"
+            )
+        return [one for one, is_folder in matching.items() if not is_folder]
 
-    def _matching(self, pattern: str) -> list[str]:
-        def find() -> list[str]:
+    def _matching(self, pattern: str) -> dict[str, bool]:
+        """The addresses that match, sorted, and whether each is a folder."""
+
+        def find() -> dict[str, bool]:
             system, path = self._system(pattern)
-            return sorted(system.unstrip_protocol(found) for found in system.glob(path))
+            found = system.glob(path, detail=True).items()
+            return dict(sorted((system.unstrip_protocol(one), _is_folder(info)) for one, info in found))
 
         return self._tried(pattern, find)
 
@@ -166,6 +186,8 @@ class Remote:
                 return dict(system.info(path))
 
             info = self._tried(address, ask)
+            if _is_folder(info):
+                raise PacelineError(f"{address} is a folder; write {address.rstrip('/')}/ for the files in it")
             size = info.get("size")
             marks = [str(info[name]) for name in _MARKS if info.get(name)]
             self._about[address] = (int(size) if size is not None else None, f"{size} {' '.join(marks)}")
@@ -275,14 +297,18 @@ def braces(text: str) -> list[str]:
 
 def file_name(name: str) -> str:
     """The name of a shard without its folder, and without the query of an address, such as a signature."""
-    return os.path.basename(_without_query(name))
+    return os.path.basename(without_query(name))
+
+
+def _is_folder(info: Any) -> bool:
+    return isinstance(info, dict) and info.get("type") == "directory"
 
 
 def _is_http(address: str) -> bool:
     return address.lower().startswith(("http://", "https://"))
 
 
-def _without_query(address: str) -> str:
+def without_query(address: str) -> str:
     """The address without what follows "?" in one of HTTP, such as a signature."""
     return address.partition("?")[0] if _is_http(address) else address
 
