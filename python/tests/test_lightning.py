@@ -232,6 +232,37 @@ Module = Manual
         assert member.end() == 0, member.log
 
 
+@pytest.mark.parametrize("steps", [True, False])
+def test_a_scheduler_in_manual_optimization(tmp_path: Path, steps: bool) -> None:
+    manual = f"""
+class Manual(Module):
+    automatic_optimization = False
+    def training_step(self, batch, index):
+        optimizer = self.optimizers()
+        optimizer.zero_grad()
+        self.manual_backward(F.cross_entropy(self.net(batch[0]), batch[1]))
+        optimizer.step()
+        if {steps} and self.trainer.is_last_batch:
+            self.lr_schedulers().step()
+    def configure_optimizers(self):
+        optimizer = torch.optim.SGD(self.parameters(), lr=0.1)
+        return [optimizer], [torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.5)]
+Module = Manual
+"""
+    with start(tmp_path, HEAD + manual + FIT.replace("gradient_clip_val=0.5,", "")) as member:
+        member.begin()
+        for step in range(4):  # an epoch of this worker's
+            member.step([step])
+        member.step([4], epoch=0)
+        if steps:
+            member.step([5], epoch=1)
+            assert member.end() == 0, member.log
+        else:
+            member.order([5], epoch=1)
+            text = member.receive("error")["text"]
+            assert "did not step its scheduler for an epoch, and the servers do; call self.lr_schedulers()" in text
+
+
 def test_a_step_that_is_skipped(tmp_path: Path) -> None:
     skips = """
 class Skips(Module):

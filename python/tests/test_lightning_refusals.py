@@ -177,6 +177,21 @@ def test_what_a_loader_may_not_do(options: dict[str, Any], says: str) -> None:
     assert says in str(error.value)
 
 
+class Halving(DataLoader):  # type: ignore[type-arg]
+    def __iter__(self) -> Any:
+        for batch in super().__iter__():
+            yield [batch[0] / 2]
+
+
+def test_a_loader_that_changes_its_batches() -> None:
+    from paceline.integrations.data_loaders import wishes_of
+
+    with pytest.raises(
+        PacelineError, match=r"a Halving with an __iter__\(\) of its own, .*; do that work in collate_fn="
+    ):
+        wishes_of(Halving(TensorDataset(torch.zeros(10, 2)), 2))
+
+
 def test_what_a_loader_wishes() -> None:
     from paceline.integrations.data_loaders import wishes_of
 

@@ -53,6 +53,7 @@ class PacelineStrategy(SingleDeviceStrategy):
         self._loader: Any = None  # the person's, for training
         self._loss: Any = None  # loss of the batch in hand
         self._stepped = True  # whether the batch in hand was stepped
+        self._first_places: list[Any] = []  # of the schedulers
         self._turn = HostTurn()
         self._validates = False
         self._limit_val_batches: Any = 1.0
@@ -171,6 +172,7 @@ class PacelineStrategy(SingleDeviceStrategy):
                 self._compute_on(self._own_device)
             # The servers clip and step the rate, and the job says when it is over.
             trainer.gradient_clip_val = None
+            self._first_places = [_place(config.scheduler) for config in self.lr_scheduler_configs]
             if trainer.lightning_module.automatic_optimization:
                 self.lr_scheduler_configs = []
             trainer.fit_loop.max_epochs = -1
@@ -234,12 +236,13 @@ class PacelineStrategy(SingleDeviceStrategy):
         logged: dict[str, Any] = {}
         module.log = lambda name, value, *_, **__: logged.update({name: value})
         try:
-            batch = module.on_before_batch_transfer(batch, 0)
+            batch = self.precision_plugin.convert_input(batch)
+            batch = self._batch_hook("on_before_batch_transfer")(batch, 0)
             computes_on = next((tensor.device for _, tensor in leaves(batch)), self.root_device)
             if computes_on.type != "meta":  # with which a job finds out where it can cut the model
                 self._compute_on(computes_on)
-                batch = module.transfer_batch_to_device(batch, self.root_device, 0)
-            batch = module.on_after_batch_transfer(batch, 0)
+                batch = self._batch_hook("transfer_batch_to_device")(batch, self.root_device, 0)
+            batch = self._batch_hook("on_after_batch_transfer")(batch, 0)
             numbered = is_param_in_hook_signature(module.training_step, "batch_idx", min_args=2)
             with self.precision_plugin.train_step_context():
                 result = module.training_step(batch, 0) if numbered else module.training_step(batch)
@@ -252,6 +255,14 @@ class PacelineStrategy(SingleDeviceStrategy):
                 'a loss, or write parallel = "data" in the job'
             )
         return loss, {name: value for name, value in logged.items() if isinstance(value, (torch.Tensor, int, float))}
+
+    def _batch_hook(self, name: str) -> Callable[..., Any]:
+        """The data module's if it has one of its own, as Lightning has it, and the module's otherwise."""
+        data = self._trainer().datamodule
+        hook: Callable[..., Any] = getattr(
+            data if data and is_overridden(name, data) else self.lightning_module, name
+        )
+        return hook
 
     # The job instead of the optimizer.
 
@@ -271,11 +282,24 @@ class PacelineStrategy(SingleDeviceStrategy):
     def _step(self) -> None:
         assert self.job is not None
         self._stepped = True
+        self._check_schedule()
         loss, self._loss = self._loss, None
         if loss is None:  # training_step() returned None
             self.job.step(float("nan"), skipped=True)
         else:
             self.job.step(loss)
+
+    def _check_schedule(self) -> None:
+        """In manual optimization the module steps its scheduler, or it has none."""
+        assert self.job is not None
+        if self.job.epoch < 1 or self._trainer().current_epoch < 1:
+            return
+        places = [_place(config.scheduler) for config in self.lr_scheduler_configs]
+        if places and places == self._first_places:
+            raise PacelineError(
+                "the module has automatic_optimization = False and did not step its scheduler for an epoch, and the "
+                "servers do; call self.lr_schedulers().step(), or let configure_optimizers() return no scheduler"
+            )
 
     # The evaluator.
 
@@ -294,6 +318,10 @@ class PacelineStrategy(SingleDeviceStrategy):
     def _trainer(self) -> Trainer:
         module: LightningModule = self.lightning_module
         return module.trainer
+
+
+def _place(scheduler: Any) -> Any:
+    return getattr(scheduler, "last_epoch", None), getattr(scheduler, "T_cur", None)
 
 
 class _Stepped:

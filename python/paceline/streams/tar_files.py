@@ -19,7 +19,7 @@ Members = list[tuple[str, int, int]]  # a sample's: ending, place in the file, b
 
 _NAME = re.compile(r"^((?:.*/|)[^.]+)[.]([^/]*)$")
 _END = 512  # zeros
-_REWRITE = "write the file again, or leave it out"
+_REWRITE = "write the file again, without --sparse, or leave it out"
 
 
 class TarFiles(Files):
@@ -88,6 +88,8 @@ class TarFiles(Files):
                         samples.append((key, []))
                     if any(ending == other for other, _, _ in samples[-1][1]):
                         raise tarfile.ReadError(f"{member.name} is in it twice")
+                    if member.issparse():
+                        raise tarfile.ReadError(f"{member.name} was written without its holes")
                     samples[-1][1].append((ending, member.offset_data, member.size))
                     tar.members = []  # type: ignore[attr-defined]  # a kilobyte each
                 if file.seek(tar.offset) + _END > size or any(file.read(_END)):
