@@ -138,6 +138,22 @@ def test_an_older_transformers_is_refused(monkeypatch: pytest.MonkeyPatch) -> No
         importlib.import_module("paceline.integrations.transformers")
 
 
+def test_a_stream_that_does_not_know_its_length(tmp_path: Path) -> None:
+    stream = """
+from paceline.streams import Shards, Stream
+data = Stream(Shards(["all"], lambda name: iter(samples)), shuffle=0, records=64)
+"""
+    script = HEAD.replace("data = ", "samples = ") + stream
+    train = TRAIN.replace("eval_dataset=data", "eval_dataset=samples")
+    with start(tmp_path, script + train) as member:
+        member.begin()
+        assert member.step([0, 1, 2])["loss"] == pytest.approx(plain_gradient([0, 1, 2])[0])
+        assert member.end() == 0, member.log
+    with start(tmp_path, script.replace(", records=64", "") + train) as member:
+        text = member.receive("error")["text"]
+        assert "a schedule needs the number of samples of an epoch, " in text and "give the stream records=" in text
+
+
 def test_a_person_s_own_trainer(tmp_path: Path) -> None:
     own = """
 import transformers

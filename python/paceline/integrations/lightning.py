@@ -53,7 +53,7 @@ class PacelineStrategy(SingleDeviceStrategy):
         self._loader: Any = None  # the person's, for training
         self._loss: Any = None  # loss of the batch in hand
         self._stepped = True  # whether the batch in hand was stepped
-        self._first_places: list[Any] = []  # of the schedulers
+        self._first_places: list[Any] = []  # each scheduler's
         self._turn = HostTurn()
         self._validates = False
         self._limit_val_batches: Any = 1.0

@@ -24,6 +24,7 @@ from ..joining import join
 from ..launching import launch
 from ..reporting import reporter
 from ..session import session
+from ..streams import Stream
 from ..train_sets import check_train_set
 from ..trees import leaves
 from .batches import Batches
@@ -53,6 +54,8 @@ _TIMES = ("_runtime", "_per_second", "_preparation_time", "epoch")
 class PacelineTraining(_Trainer):
     """Before a class of Trainer's own: class MyTrainer(PacelineTraining, SFTTrainer)."""
 
+    train_dataset: Any
+
     def __init__(self, *arguments: Any, **named: Any) -> None:
         self.job: Job | None = None  # once train() has joined it
         self._batches: Batches | None = None
@@ -75,6 +78,16 @@ class PacelineTraining(_Trainer):
         callbacks = self.callback_handler.callbacks
         if self._decides in callbacks:
             callbacks.append(callbacks.pop(callbacks.index(self._decides)))
+
+    def _validate_args(self) -> None:
+        """Trainer wants to know the length of its data set, and a stream need not know it."""
+        train_set = self.train_dataset
+        if isinstance(train_set, Stream):
+            self.train_dataset = None
+        try:
+            super()._validate_args()
+        finally:
+            self.train_dataset = train_set
 
     def create_accelerator_and_postprocess(self) -> None:
         """In a job with stages the model stays at home, and each stage moves the weights that it computes with."""
