@@ -55,6 +55,7 @@ def callbacks() -> Iterator[tuple[dict[str, Any], str]]:
         ({"limit_train_batches": 0.5}, "trains on every sample"),
         ({"reload_dataloaders_every_n_epochs": 2}, "every_n_epochs=2): a job leases the samples of one data set"),
         ({"overfit_batches": 1}, "trains on every sample"),
+        ({"sync_batchnorm": True}, "each worker normalizes with its own batch"),
         ({"fast_dev_run": True}, "give max_epochs alone"),
         ({"gradient_clip_val": 1.0, "gradient_clip_algorithm": "value"}, "clip by the norm"),
         *callbacks(),
