@@ -205,11 +205,8 @@ class PacelineTraining(_Trainer):
     # The evaluator.
 
     def _measure(self) -> dict[str, Any]:
-        measured = {
-            name: value
-            for name, value in self.evaluate(ignore_keys=self._ignored).items()
-            if not name.endswith(_TIMES)
-        }
+        asked = {} if self._ignored is None else {"ignore_keys": self._ignored}  # evaluate() may be the person's own
+        measured = {name: value for name, value in self.evaluate(**asked).items() if not name.endswith(_TIMES)}
         return shown(measured, "give the model labels, or the Trainer compute_metrics=")
 
     # Who writes: one process of the job.
