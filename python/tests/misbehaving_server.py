@@ -24,6 +24,7 @@ class Misbehaving:
         self.chunked = False  # in chunks, without a size
         self.whole = False  # no parts of a file
         self.mark = "ETag"  # the header that differs if a file does
+        self.encoding = ""  # the header Content-Encoding; Apache says gzip of a file named .gz
         self.gets: Counter[str] = Counter()
         self.bytes: Counter[str] = Counter()
         self.lock = threading.Lock()
@@ -85,6 +86,8 @@ class _Handler(http.server.SimpleHTTPRequestHandler):
             self.close_connection = True
 
     def _send_mark(self, path: Path) -> None:
+        if self.state.encoding:
+            self.send_header("Content-Encoding", self.state.encoding)
         changed = path.stat().st_mtime_ns
         self.send_header(
             self.state.mark, f'"{changed}"' if self.state.mark == "ETag" else self.date_time_string(changed // 10**9)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import multiprocessing
@@ -88,6 +89,17 @@ def test_file_shards_get_the_paths_of_copies(tmp_path: Path, server) -> None:
         length=lambda path: len(Path(path).read_text().splitlines()),
     )
     assert len(Stream(sized)) == len(records)
+
+
+def test_a_compressed_file_comes_as_it_is(tmp_path: Path, server) -> None:
+    (tmp_path / "there" / "a.txt.gz").write_bytes(gzip.compress(b"one\ntwo\n"))
+    (tmp_path / "there" / "b.txt").write_bytes(gzip.compress(b"three\n"))
+    for encoding in ("", "gzip", "x-gzip"):
+        server.encoding = encoding
+        address = f"{server.url}/a.txt.gz?encoding={encoding}"
+        assert all_of(FileShards(Remote(address, cache=tmp_path / "cache"), gzip.open)) == [b"one\n", b"two\n"]
+    server.encoding = "gzip"  # the server has compressed what is no compressed file by its name
+    assert all_of(FileShards(Remote(f"{server.url}/b.txt", cache=tmp_path / "cache"), open)) == ["three\n"]
 
 
 def test_tars_of_addresses(tmp_path: Path, server) -> None:

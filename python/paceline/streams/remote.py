@@ -22,6 +22,7 @@ Made = TypeVar("Made")
 
 _FIRST_WAIT = 0.5  # seconds; doubled at each further try
 _LOOKED_AT = 1000  # files of a list, for paths among its addresses
+COMPRESSED = (".gz", ".tgz", ".zst", ".xz", ".bz2")
 _QUIET_SECONDS = 60  # without a byte, a read has failed
 # Entries of a filesystem's info() that differ if the file does. Their names are those of HTTP, S3, Azure's and
 # Google's storage, Hugging Face's hub, WebDAV and others.
@@ -244,7 +245,7 @@ class Remote:
             raise PacelineError(f"{address} needs fsspec, which is not installed; pip install fsspec") from error
         options = dict(self._storage)
         if _is_http(address):
-            options.setdefault("client_kwargs", _patient())
+            options.setdefault("client_kwargs", _client(without_query(address)))
         try:
             system, path = fsspec.url_to_fs(address, **options)
         except (ImportError, ValueError) as error:
@@ -321,8 +322,14 @@ def _answer_of(error: Exception) -> Exception:
     return error if getattr(cause, "status", 0) in (404, 410) else cause
 
 
-def _patient() -> dict[str, Any]:
-    """A shard may take longer than the five minutes that aiohttp waits for a whole answer."""
+def _client(path: str) -> dict[str, Any]:
+    """Options of aiohttp's client. By itself it waits five minutes for a whole answer, and a shard may take longer.
+
+    Some servers say that a file named .gz is encoded so, and the client would then decompress it.
+    """
     import aiohttp
 
-    return {"timeout": aiohttp.ClientTimeout(total=None, sock_connect=_QUIET_SECONDS, sock_read=_QUIET_SECONDS)}
+    patient = aiohttp.ClientTimeout(total=None, sock_connect=_QUIET_SECONDS, sock_read=_QUIET_SECONDS)
+    if not path.endswith(COMPRESSED):
+        return {"timeout": patient}
+    return {"timeout": patient, "auto_decompress": False, "headers": {"Accept-Encoding": "identity"}}
