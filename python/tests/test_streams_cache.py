@@ -9,8 +9,9 @@ import signal
 from pathlib import Path
 
 import pytest
+from stream_files import library
 
-from paceline.streams import JsonLines, Stream, disk_cache
+from paceline.streams import FileShards, JsonLines, Remote, Stream, disk_cache
 from paceline.streams.disk_cache import DiskCache
 
 
@@ -134,3 +135,18 @@ def test_an_index_without_a_disk_is_made_in_memory(tmp_path: Path, monkeypatch: 
     file = tmp_path / "a.jsonl"
     file.write_text('{"number": 1}\n' * 30000)
     assert len(Stream(JsonLines(str(file)))) == 30000
+
+
+def test_a_cache_may_be_in_the_home_folder_and_stays_when_the_program_goes_to_another_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library("fsspec")
+    (tmp_path / "a.txt").write_text("a\n")
+    (tmp_path / "other").mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    for cache, folder in (("~/copies", tmp_path / "home" / "copies"), ("copies", tmp_path / "copies")):
+        source = FileShards(Remote(f"file://{tmp_path}/a.txt", cache=cache), open)
+        monkeypatch.chdir(tmp_path / "other")
+        assert list(Stream(source).epoch()) == ["a\n"] and len(list(folder.glob("*-a.txt"))) == 1
+        monkeypatch.chdir(tmp_path)

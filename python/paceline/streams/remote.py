@@ -81,7 +81,8 @@ class Remote:
             raise PacelineError(f"gigabytes = {gigabytes!r} is no size of a cache; write a number above 0")
         if not isinstance(tries, int) or isinstance(tries, bool) or tries < 1:
             raise PacelineError(f"tries = {tries!r} is no number of tries; write 1 or more")
-        self._cache = DiskCache(Path(cache) if cache else cache_folder() / "shards", int(gigabytes * 1e9))
+        folder = Path(cache).expanduser().absolute() if cache else cache_folder() / "shards"
+        self._cache = DiskCache(folder, int(gigabytes * 1e9))
         self._tries = tries
         self._storage = storage
         self._about: dict[str, tuple[int | None, str]] = {}
