@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from paceline.integrations.ray_host import Host, Look
-from paceline.integrations.ray_plan import Plan, toml
+from paceline.integrations.ray_plan import Plan, runs_dir, toml
 from paceline.integrations.ray_result import History
 
 
@@ -49,6 +49,13 @@ def test_hosts_without_a_shared_folder_keep_the_weights_twice() -> None:
     words = plan(shared=False).words(1, "10.0.0.1")
     assert "cluster.copies=2" in words and 'runs_dir="/shared/host1"' in words
     assert "cluster.copies=2" not in plan(shared=False, job="batch = 8").words(1, "10.0.0.1")  # the file says it
+
+
+def test_a_storage_path_is_the_same_for_all_nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/me")
+    monkeypatch.chdir(tmp_path)
+    assert runs_dir(None) == "/home/me/ray_results/paceline"
+    assert runs_dir("~/runs") == "/home/me/runs" and runs_dir(Path("runs")) == str(tmp_path / "runs")
 
 
 def test_a_run_is_resumed_by_the_first_host() -> None:

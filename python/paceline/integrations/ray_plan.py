@@ -58,6 +58,13 @@ class Plan:
         return [f"{key}={toml(value)}" for key, value in said.items()]
 
 
+def runs_dir(storage_path: str | os.PathLike[str] | None) -> str:
+    """The folder for run folders: a path for all nodes, whose processes are in folders of their own."""
+    if storage_path is None:
+        return os.path.expanduser("~/ray_results/paceline")
+    return os.path.abspath(os.path.expanduser(os.fspath(storage_path)))
+
+
 def toml(value: Any) -> str:
     """A value as a job file has it."""
     if isinstance(value, bool):
