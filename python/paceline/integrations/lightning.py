@@ -295,7 +295,7 @@ class PacelineStrategy(SingleDeviceStrategy):
         if self.job.epoch < 1 or self._trainer().current_epoch < 1:
             return
         places = [_place(config.scheduler) for config in self.lr_scheduler_configs]
-        if places and places == self._first_places:
+        if places and places == self._first_places and all(place is not None for place in places):
             raise PacelineError(
                 "the module has automatic_optimization = False and did not step its scheduler for an epoch, and the "
                 "servers do; call self.lr_schedulers().step(), or let configure_optimizers() return no scheduler"
@@ -321,7 +321,9 @@ class PacelineStrategy(SingleDeviceStrategy):
 
 
 def _place(scheduler: Any) -> Any:
-    return getattr(scheduler, "last_epoch", None), getattr(scheduler, "T_cur", None)
+    """A value that differs once the scheduler is stepped; None if it does not say."""
+    place = getattr(scheduler, "last_epoch", None)
+    return None if place is None else (place, getattr(scheduler, "T_cur", None))
 
 
 class _Stepped:
