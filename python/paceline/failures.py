@@ -14,6 +14,7 @@ from .errors import PacelineError
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _LIBRARY = sysconfig.get_paths()["stdlib"] + os.sep
 _MOST_TEXT = 1000
+_MOST_NAME = 500
 
 
 @dataclass
@@ -38,7 +39,8 @@ def _text(error: BaseException) -> str:
     said = " ".join(str(error).split())
     if not isinstance(error, PacelineError):
         said = f"{type(error).__name__}: {said}" if said else type(error).__name__
-    return said[:_MOST_TEXT]
+    sample = getattr(error, "paceline_sample", "")  # errors.name_sample()
+    return said[:_MOST_TEXT] + (f", at {sample[-_MOST_NAME:]}" if sample else "")
 
 
 def where_of(trace: TracebackType | None) -> str:

@@ -21,7 +21,7 @@ from torch.utils.data import DataLoader, Dataset, Subset, TensorDataset, default
 
 from .allocator import keep_freed_memory
 from .epochs import those_with_set_epoch
-from .errors import PacelineError
+from .errors import PacelineError, name_sample
 from .failures import Failure, failure_of
 from .loader_deaths import LoaderDeaths
 from .seeding import seed_sample
@@ -82,7 +82,11 @@ class Loads(Dataset):  # type: ignore[type-arg]
         for index in load.samples:
             if self._draws:
                 seed_sample(load.augment_seed, index)
-            samples.append(self.train_set[index])
+            try:
+                samples.append(self.train_set[index])
+            except Exception as error:
+                name_sample(error, functools.partial("sample {} of the training set".format, index))
+                raise
         if self._collate_alone_draws:
             seed_sample(load.augment_seed, load.samples[-1])
         return self._collated(samples)

@@ -6,6 +6,7 @@ The scheduler is stepped ahead on a copy. The program's own stays as it is.
 from __future__ import annotations
 
 import copy
+import inspect
 import math
 import warnings
 from collections.abc import Iterator
@@ -39,9 +40,9 @@ def read_schedule(
         raise PacelineError(f'schedule_per = {per!r} is neither "epoch" nor "step"')
     if optimizer is None:
         raise PacelineError("schedule= needs optimizer= too; give join() the scheduler's optimizer")
-    if isinstance(scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau):
+    if isinstance(scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau) or _wants_measures(scheduler):
         raise PacelineError(
-            "ReduceLROnPlateau looks at what one process measures, and the rate is the whole job's; "
+            f"{type(scheduler).__name__} looks at what one process measures, and the rate is the whole job's; "
             "give join() a schedule that is known beforehand, such as CosineAnnealingLR"
         )
     if not hasattr(scheduler, "step") or getattr(scheduler, "optimizer", None) is None:
@@ -64,6 +65,16 @@ def read_schedule(
     if len(points) > MOST_POINTS:
         points = _slopes(factors, steps_an_epoch, part)
     return {"shape": "table", "table": [list(point) for point in thin_out(points)]}
+
+
+def _wants_measures(scheduler: Any) -> bool:
+    """Whether its step() cannot be called without an argument."""
+    try:
+        parameters = inspect.signature(scheduler.step).parameters.values()
+    except (AttributeError, TypeError, ValueError):
+        return False
+    named = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return any(one.kind in named and one.default is one.empty for one in parameters)
 
 
 def _refuse_steps(scheduler: Any, factors: list[float], epochs: float, whole_epoch: int) -> None:
@@ -109,10 +120,11 @@ def _factors(scheduler: Any, count: int) -> Iterator[float]:
         raise PacelineError(f"the scheduler cannot be copied ({error}); write [schedule] in the job file") from error
     groups = ahead.optimizer.param_groups
     fixed = [_momenta(group) for group in groups]
+    initial = [float(group.get("initial_lr", group["lr"])) for group in groups]  # torch's own schedulers say it
     for step in range(count):
         if step > 0:
             _step(ahead, step, count)
-        factors = [float(group["lr"]) / float(group["initial_lr"]) for group in groups if group["initial_lr"]]
+        factors = [float(group["lr"]) / rate for group, rate in zip(groups, initial) if rate]
         if any(abs(factor - factors[0]) > 1e-6 * max(1.0, abs(factors[0])) for factor in factors):
             raise PacelineError(
                 "the scheduler changes the groups' rates differently; a job has one schedule: change all groups alike"

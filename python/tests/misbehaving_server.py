@@ -22,6 +22,9 @@ class Misbehaving:
         self.faults: list[str] = []
         self.statuses: list[int] = []
         self.chunked = False  # in chunks, without a size
+        self.whole = False  # no parts of a file
+        self.mark = "ETag"  # the header that differs if a file does
+        self.encoding = ""  # the header Content-Encoding; Apache says gzip of a file named .gz
         self.gets: Counter[str] = Counter()
         self.bytes: Counter[str] = Counter()
         self.lock = threading.Lock()
@@ -57,7 +60,7 @@ class _Handler(http.server.SimpleHTTPRequestHandler):
             return
         data = path.read_bytes()
         begin, end = 0, len(data)
-        if wanted := self.headers.get("Range"):
+        if (wanted := self.headers.get("Range")) and not self.state.whole:
             first, last = wanted.removeprefix("bytes=").split("-")
             begin, end = int(first), min(end, int(last) + 1 if last else end)
             self.send_response(206)
@@ -68,7 +71,7 @@ class _Handler(http.server.SimpleHTTPRequestHandler):
             self.send_header("Transfer-Encoding", "chunked")
         else:
             self.send_header("Content-Length", str(end - begin))
-        self.send_header("ETag", f'"{path.stat().st_mtime_ns}"')
+        self._send_mark(path)
         self.end_headers()
         cut = (end - begin) // 2 if fault == "cut" else end - begin
         with contextlib.suppress(OSError):
@@ -82,6 +85,14 @@ class _Handler(http.server.SimpleHTTPRequestHandler):
         if fault == "cut":
             self.close_connection = True
 
+    def _send_mark(self, path: Path) -> None:
+        if self.state.encoding:
+            self.send_header("Content-Encoding", self.state.encoding)
+        changed = path.stat().st_mtime_ns
+        self.send_header(
+            self.state.mark, f'"{changed}"' if self.state.mark == "ETag" else self.date_time_string(changed // 10**9)
+        )
+
     def do_HEAD(self) -> None:
         if self._is_refused():
             return
@@ -92,8 +103,9 @@ class _Handler(http.server.SimpleHTTPRequestHandler):
         self.send_response(200)
         if not self.state.chunked:
             self.send_header("Content-Length", str(path.stat().st_size))
-        self.send_header("Accept-Ranges", "bytes")
-        self.send_header("ETag", f'"{path.stat().st_mtime_ns}"')
+        if not self.state.whole:
+            self.send_header("Accept-Ranges", "bytes")
+        self._send_mark(path)
         self.end_headers()
 
     def log_message(self, *_) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from pathlib import Path
 from typing import Any
@@ -93,6 +94,34 @@ def test_a_worker(tmp_path: Path) -> None:
     # The first worker is the one that writes.
     assert (tmp_path / "lightning_logs/version_0/metrics.csv").exists()
     assert not list(tmp_path.rglob("*.ckpt"))
+
+
+def test_the_workers_of_a_host_prepare_data_one_after_the_other(tmp_path: Path) -> None:
+    prepares = """
+import os, time
+class Prepares(Module):
+    def prepare_data(self):
+        for what in ("begin", "end"):
+            with open("../prepared", "a") as file:
+                file.write(f"{os.getpid()} {what}\\n")
+            time.sleep(1)
+Module = Prepares
+"""
+    folders = [tmp_path / name for name in ("w0", "w1", "w2")]
+    with contextlib.ExitStack() as stack:
+        for folder in folders:
+            folder.mkdir()
+        workers = [
+            stack.enter_context(
+                start(folder, HEAD + prepares + FIT, name=folder.name, devices=3, host_folder=str(tmp_path))
+            )
+            for folder in folders
+        ]
+        for worker in workers:
+            worker.take_model()
+    lines = [line.split() for line in (tmp_path / "prepared").read_text().splitlines()]
+    assert [what for _, what in lines] == ["begin", "end"] * 3
+    assert all(lines[at][0] == lines[at + 1][0] for at in range(0, 6, 2))
 
 
 def test_what_it_says_of_the_model(tmp_path: Path) -> None:
@@ -203,6 +232,37 @@ Module = Manual
         assert member.end() == 0, member.log
 
 
+@pytest.mark.parametrize("steps", [True, False])
+def test_a_scheduler_in_manual_optimization(tmp_path: Path, steps: bool) -> None:
+    manual = f"""
+class Manual(Module):
+    automatic_optimization = False
+    def training_step(self, batch, index):
+        optimizer = self.optimizers()
+        optimizer.zero_grad()
+        self.manual_backward(F.cross_entropy(self.net(batch[0]), batch[1]))
+        optimizer.step()
+        if {steps} and self.trainer.is_last_batch:
+            self.lr_schedulers().step()
+    def configure_optimizers(self):
+        optimizer = torch.optim.SGD(self.parameters(), lr=0.1)
+        return [optimizer], [torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.5)]
+Module = Manual
+"""
+    with start(tmp_path, HEAD + manual + FIT.replace("gradient_clip_val=0.5,", "")) as member:
+        member.begin()
+        for step in range(4):  # an epoch of this worker's
+            member.step([step])
+        member.step([4], epoch=0)
+        if steps:
+            member.step([5], epoch=1)
+            assert member.end() == 0, member.log
+        else:
+            member.order([5], epoch=1)
+            text = member.receive("error")["text"]
+            assert "did not step its scheduler for an epoch, and the servers do; call self.lr_schedulers()" in text
+
+
 def test_a_step_that_is_skipped(tmp_path: Path) -> None:
     skips = """
 class Skips(Module):
@@ -263,6 +323,31 @@ def test_a_module_that_would_stop_one_worker(tmp_path: Path, where: str) -> None
             if answer["type"] == "error":
                 break
         assert "would stop one worker and not the job; set evaluate.stop_at_target" in answer["text"], member.log
+
+
+def test_a_module_that_would_leave_samples_out(tmp_path: Path) -> None:
+    leaves = """
+class Leaves(Module):
+    def on_train_batch_start(self, batch, index):
+        return -1 if index == 1 else None
+Module = Leaves
+"""
+    with start(tmp_path, HEAD + leaves + FIT) as member:
+        member.begin()
+        member.step([1])
+        member.order([2])
+        text = member.receive("error")["text"]
+        assert "on_train_batch_start() has returned -1, and a job trains on every sample; " in text
+
+
+def test_a_second_fit(tmp_path: Path) -> None:
+    again = "trainer.fit(Module(), DataLoader(data, 16))\n"
+    with start(tmp_path, HEAD + FIT + again) as member:
+        member.begin()
+        member.step([1])
+        assert member.end() == 1, member.log
+        member.receive("done")
+        assert "fit() was called twice, and a program works for one job; " in member.receive("error")["text"]
 
 
 def test_no_checkpoint_while_the_job_runs(tmp_path: Path) -> None:

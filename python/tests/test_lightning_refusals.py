@@ -55,6 +55,7 @@ def callbacks() -> Iterator[tuple[dict[str, Any], str]]:
         ({"limit_train_batches": 0.5}, "trains on every sample"),
         ({"reload_dataloaders_every_n_epochs": 2}, "every_n_epochs=2): a job leases the samples of one data set"),
         ({"overfit_batches": 1}, "trains on every sample"),
+        ({"sync_batchnorm": True}, "each worker normalizes with its own batch"),
         ({"fast_dev_run": True}, "give max_epochs alone"),
         ({"gradient_clip_val": 1.0, "gradient_clip_algorithm": "value"}, "clip by the norm"),
         *callbacks(),
@@ -175,6 +176,21 @@ def test_what_a_loader_may_not_do(options: dict[str, Any], says: str) -> None:
     with pytest.raises(PacelineError) as error:
         wishes_of(DataLoader(data, **options))
     assert says in str(error.value)
+
+
+class Halving(DataLoader):  # type: ignore[type-arg]
+    def __iter__(self) -> Any:
+        for batch in super().__iter__():
+            yield [batch[0] / 2]
+
+
+def test_a_loader_that_changes_its_batches() -> None:
+    from paceline.integrations.data_loaders import wishes_of
+
+    with pytest.raises(
+        PacelineError, match=r"a Halving with an __iter__\(\) of its own, .*; do that work in collate_fn="
+    ):
+        wishes_of(Halving(TensorDataset(torch.zeros(10, 2)), 2))
 
 
 def test_what_a_loader_wishes() -> None:

@@ -162,7 +162,8 @@ def expect_all_trained(folder: Path, ended: Ended, status: int = 0) -> None:
 def test_raised_killed_and_stopped(tmp_path: Path, where: str) -> None:
     ended = fail(tmp_path, f"{where}=w1:raise,w2:kill,w3:stop", 4, 3)
     why = lost(ended)
-    assert re.fullmatch(rf"train\.py:\d+: ValueError: at {where}", why["w1"])
+    sample = r", at sample \d+ of the training set" if where == "data set" else ""
+    assert re.fullmatch(rf"train\.py:\d+: ValueError: at {where}{sample}", why["w1"])
     assert why["w2"] == "train.py: the program ended (killed by signal 9 (Killed))"
     assert why["w3"] == "train.py: the program was stopped by a signal and does not go on"
     assert len(why) == 3
@@ -172,7 +173,7 @@ def test_raised_killed_and_stopped(tmp_path: Path, where: str) -> None:
 def test_loader_processes(tmp_path: Path) -> None:
     ended = fail(tmp_path, "loader process=w1:raise,w2:kill", 3, 2)
     why = lost(ended)
-    assert re.fullmatch(r"train\.py:\d+: ValueError: at loader process", why["w1"])
+    assert re.fullmatch(r"train\.py:\d+: ValueError: at loader process, at sample \d+ of the training set", why["w1"])
     assert re.fullmatch(r"train\.py:\d+: the loader process \d+ of this program was killed \(Killed\); .*", why["w2"])
     assert len(why) == 2
     expect_all_trained(tmp_path, ended)

@@ -117,6 +117,26 @@ def test_a_lightning_module_is_cut(tmp_path: Path, precision: str) -> None:
     assert "scale" in metrics
 
 
+DATA_MODULE = """
+    class Data(lightning.LightningDataModule):
+        def train_dataloader(self):
+            return DataLoader(data, 12, shuffle=True)
+        def on_before_batch_transfer(self, batch, index):
+            return [batch[0] / 2, batch[1]]
+        def on_after_batch_transfer(self, batch, index):
+            return [batch[0] - 1, batch[1]]
+"""
+
+
+@needs_lightning
+@pytest.mark.parametrize("precision", ["32-true", "bf16-true"])
+def test_a_data_module_changes_the_batches_of_stages_too(tmp_path: Path, precision: str) -> None:
+    program = filled(LIGHTNING, DATA_MODULE, precision=precision)
+    program = program.replace("fit(Module(), DataLoader(data, 12, shuffle=True))", "fit(Module(), datamodule=Data())")
+    one = weights_of(tmp_path / "one", program, ONE)
+    expect_equal(weights_of(tmp_path / "two", program, pipeline("['w0', 'w1']", "[3]")), one)
+
+
 @needs_trainer
 @pytest.mark.parametrize("options", ["", "bf16=True, gradient_checkpointing=True"])
 def test_a_trainer_of_transformers_is_cut(tmp_path: Path, options: str) -> None:

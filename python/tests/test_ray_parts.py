@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from paceline.integrations.ray_host import Host, Look
-from paceline.integrations.ray_plan import Plan, toml
+from paceline.integrations.ray_plan import Plan, runs_dir, toml
 from paceline.integrations.ray_result import History
 
 
@@ -50,6 +51,13 @@ def test_hosts_without_a_shared_folder_keep_the_weights_twice() -> None:
     assert "cluster.copies=2" not in plan(shared=False, job="batch = 8").words(1, "10.0.0.1")  # the file says it
 
 
+def test_a_storage_path_is_the_same_for_all_nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/me")
+    monkeypatch.chdir(tmp_path)
+    assert runs_dir(None) == "/home/me/ray_results/paceline"
+    assert runs_dir("~/runs") == "/home/me/runs" and runs_dir(Path("runs")) == str(tmp_path / "runs")
+
+
 def test_a_run_is_resumed_by_the_first_host() -> None:
     resumed = plan(job="batch = 8")
     assert resumed.words(0, "a", "/shared/run")[:3] == ["node", "--resume", "/shared/run"]
@@ -67,6 +75,9 @@ def test_one_host_needs_no_network() -> None:
         ('a"b', '"a\\"b"'),
         ([1, 0.5], "[1, 0.5]"),
         ({"count": 2, "pace": "3x"}, '{count = 2, pace = "3x"}'),
+        ("\U0001f600\x7f\n", '"\U0001f600\\u007f\\n"'),
+        (Path("/data"), '"/data"'),
+        (torch.tensor(0.5), "0.5"),
     ],
 )
 def test_a_value_in_a_job_file(value: Any, text: str) -> None:
@@ -203,3 +214,27 @@ def _lives(process: int) -> bool:
         return "\nState:\tZ" not in Path(f"/proc/{process}/status").read_text()
     except (FileNotFoundError, ProcessLookupError):
         return False
+
+
+def run_folder(host: Path, name: str, *lines: dict[str, Any], checkpoint: bool = False) -> Path:
+    run = host / "runs" / name
+    (run / "checkpoints" / "v000000000001").mkdir(parents=True) if checkpoint else run.mkdir(parents=True)
+    (run / "job.toml").touch()
+    (run / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return run
+
+
+def test_the_metrics_of_runs_before_are_not_this_run_s(host: Host, tmp_path: Path) -> None:
+    before = run_folder(tmp_path, "train-20260101T000000.000Z-bsp", evaluation(500))
+    assert host.runs() == [str(before)]
+    assert host.start(["node"], "", str(tmp_path / "secrets"), {}, host.runs()).metrics == []
+    now = run_folder(tmp_path, "train-20260101T000001.000Z-bsp", evaluation(8))
+    look = host.look([str(before)])
+    assert look.run == str(now) and [line["version"] for line in look.metrics] == [8]
+
+
+def test_a_job_whose_name_begins_with_another_one_s_is_another_one(host: Host, tmp_path: Path) -> None:
+    run_folder(tmp_path, "train-2f3a1_00000-20270101T000000.000Z-bsp", evaluation(500), checkpoint=True)
+    assert host.runs() == [] and host.unfinished_run() is None and host.look().run is None
+    mine = run_folder(tmp_path, "train-20260101T000000.000Z-bsp", evaluation(8), checkpoint=True)
+    assert host.runs() == [host.unfinished_run()] == [host.look().run] == [str(mine)]

@@ -114,10 +114,35 @@ def test_jumps_stay_jumps() -> None:
     assert found["table"] == [[0, 1], [1, 1], [1, pytest.approx(0.1)], [pytest.approx(79 / 40), pytest.approx(0.1)]]
 
 
+class Halving:
+    """A scheduler of a person's own, which does not say the first rates."""
+
+    def __init__(self, optimizer: Any) -> None:
+        self.optimizer = optimizer
+
+    def step(self) -> None:
+        for group in self.optimizer.param_groups:
+            group["lr"] /= 2
+
+
+class Greedy(Halving):
+    """The same, of what is measured, as transformers' GreedyLR is."""
+
+    def step(self, metrics: float, epoch: int | None = None) -> None:  # type: ignore[override]
+        super().step()
+
+
+def test_a_scheduler_of_ones_own() -> None:
+    opt = optimizer()
+    found = read_schedule(opt, Halving(opt), "epoch", 3, 320, 8)
+    assert found == {"shape": "table", "table": [[0, 1], [1, 1], [1, 0.5], [2, 0.5], [2, 0.25]]}
+
+
 @pytest.mark.parametrize(
     "make, per, says",
     [
         (lambda o: schedulers.ReduceLROnPlateau(o), "epoch", "one process"),
+        (lambda o: Greedy(o), "epoch", "Greedy looks at what one process measures"),
         (lambda o: schedulers.StepLR(o, 1), "batch", 'neither "epoch" nor "step"'),
         (lambda o: schedulers.StepLR(optimizer(), 1), "epoch", "another optimizer's"),
         (lambda o: "cosine", "epoch", "takes a scheduler of torch.optim, and not str"),

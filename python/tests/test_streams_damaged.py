@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import io
 import json
 import tarfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 from stream_files import library, refused
@@ -136,6 +138,38 @@ def test_a_shard_that_cannot_be_reached_is_never_skipped(tmp_path: Path) -> None
     for open_one in (zipped, gzip.open):
         with refused("the shard nowhere cannot be read: .*No such file or directory.*; see that it can be read"):
             numbers(Shards(["nowhere"], open_one))
+
+
+@pytest.mark.parametrize("fault", [PermissionError(errno.EACCES, "Permission denied"), MemoryError()], ids=repr)
+@pytest.mark.parametrize("kind", ["footer", "rows", "tar"])
+def test_what_the_system_refuses_is_no_damage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: Exception, kind: str
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise fault
+
+    if kind == "tar":
+        with tarfile.open(tmp_path / "a.tar", "w") as tar:
+            member = tarfile.TarInfo("0.json")
+            member.size = 1
+            tar.addfile(member, io.BytesIO(b"1"))
+        source: Any = TarFiles(str(tmp_path))
+        monkeypatch.setattr(
+            json, "loads", lambda text: fail() if text == b"1" else json.JSONDecoder().decode(text.decode())
+        )
+    else:
+        pyarrow, parquet = library("pyarrow"), library("pyarrow.parquet")
+        parquet.write_table(pyarrow.table({"number": range(10)}), tmp_path / "a.parquet")
+        source = ParquetFiles(str(tmp_path))
+        if kind == "rows":
+            source.length(0)
+            monkeypatch.setattr(source._opened.get(0)[0], "read_row_group", fail)
+        else:
+            monkeypatch.setattr(parquet, "ParquetFile", fail)
+    with refused(
+        f"the shard .* cannot be read: .*({fault.strerror if isinstance(fault, OSError) else 'MemoryError'})"
+    ):
+        list(Stream(source, damaged="skip").epoch())
 
 
 def test_a_tar_that_was_cut_is_left_out_whole_and_a_bad_member_alone(tmp_path: Path) -> None:

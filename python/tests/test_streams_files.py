@@ -8,6 +8,8 @@ import io
 import json
 import os
 import pickle
+import shutil
+import subprocess
 import tarfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -302,6 +304,19 @@ def test_a_damaged_header_is_named(tmp_path: Path) -> None:
     (tmp_path / "a.tar").write_bytes(whole)
     with refused("a.tar cannot be read: .*; write the file again"):
         TarFiles(tmp_path).length(0)
+
+
+@pytest.mark.skipif(shutil.which("tar") is None, reason="there is no tar")
+@pytest.mark.parametrize("kind", ["gnu", "posix"])
+def test_a_member_without_its_holes_is_named(tmp_path: Path, kind: str) -> None:
+    with open(tmp_path / "0.bin", "wb") as file:
+        file.write(b"begin")
+        file.seek(1 << 20)
+        file.write(b"end")
+    words = ["tar", "--sparse", f"--format={kind}", "-cf", "a.tar", "0.bin"]
+    subprocess.run(words, cwd=tmp_path, check=True)
+    with refused("the shard .*a.tar cannot be read: .*0.bin was written without its holes; .* without --sparse"):
+        everything(TarFiles(str(tmp_path / "a.tar")))
 
 
 def test_what_is_no_tar_is_named(tmp_path: Path) -> None:

@@ -380,6 +380,28 @@ def test_the_seed_says_which_source_has_its_turn() -> None:
     assert turns(1) == turns(1) != turns(2)
 
 
+def dictionaries(name: str):
+    return ({"number": number} for number in range(10))
+
+
+def write_to(record: dict) -> dict:
+    record["number"] += 100
+    return record
+
+
+def test_what_map_writes_to_a_record_does_not_stay_in_it() -> None:
+    stream = Stream(Shards(["a"], dictionaries), map=write_to)
+    for number in range(3):
+        assert sorted(one["number"] for one in stream.epoch(number)) == list(range(100, 110))
+    few = Shards(["a"], dictionaries, length=lambda name: 10)
+    mixed = Stream(
+        Mixture({"few": (few, 1), "many": (lists(100), 1)}),
+        map=lambda one: write_to(one) if isinstance(one, dict) else one,
+    )
+    found = [one["number"] for one in mixed.epoch() if type(one) is dict]
+    assert len(found) > 10 and set(found) == set(range(100, 110))
+
+
 def test_a_mixture_of_other_seed_is_another_one() -> None:
     def read(seed: int) -> list:
         return Mixture({"a": (lists(50), 1), "b": (lists(70), 1)}, seed).read(0, range(90))

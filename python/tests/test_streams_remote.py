@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import errno
+import gzip
 import io
 import json
 import multiprocessing
 import os
 import resource
-import shutil
 import signal
+import struct
 import tarfile
 import time
 from pathlib import Path
@@ -18,9 +18,17 @@ import pytest
 from misbehaving_server import serving
 from stream_files import library, refused
 
-from paceline.streams import FileShards, JsonLines, MdsFolder, ParquetFiles, Remote, Stream, TarFiles, TokenFile
+from paceline.streams import (
+    FileShards,
+    JsonLines,
+    MdsFolder,
+    ParquetFiles,
+    Remote,
+    Stream,
+    TarFiles,
+    TokenFile,
+)
 from paceline.streams import remote as remote_module
-from paceline.streams.disk_cache import DiskCache
 
 pytest.importorskip("fsspec", reason="fsspec is not installed")
 pytest.importorskip("aiohttp", reason="aiohttp is not installed")
@@ -83,6 +91,17 @@ def test_file_shards_get_the_paths_of_copies(tmp_path: Path, server) -> None:
     assert len(Stream(sized)) == len(records)
 
 
+def test_a_compressed_file_comes_as_it_is(tmp_path: Path, server) -> None:
+    (tmp_path / "there" / "a.txt.gz").write_bytes(gzip.compress(b"one\ntwo\n"))
+    (tmp_path / "there" / "b.txt").write_bytes(gzip.compress(b"three\n"))
+    for encoding in ("", "gzip", "x-gzip"):
+        server.encoding = encoding
+        address = f"{server.url}/a.txt.gz?encoding={encoding}"
+        assert all_of(FileShards(Remote(address, cache=tmp_path / "cache"), gzip.open)) == [b"one\n", b"two\n"]
+    server.encoding = "gzip"  # the server has compressed what is no compressed file by its name
+    assert all_of(FileShards(Remote(f"{server.url}/b.txt", cache=tmp_path / "cache"), open)) == ["three\n"]
+
+
 def test_tars_of_addresses(tmp_path: Path, server) -> None:
     with tarfile.open(tmp_path / "there" / "a.tar", "w") as tar:
         for number in range(20):
@@ -124,6 +143,38 @@ def test_token_files_of_addresses_are_mapped_from_their_copies(tmp_path: Path, s
         for copy in (tmp_path / "cache").glob("[0-9a-f]*"):
             copy.unlink()  # other files took its room
         assert [one.tolist() for one in all_of(source)] == tokens.reshape(100, 10).tolist()
+
+
+@pytest.mark.parametrize("kind", ["http", "file"])
+def test_the_index_beside_a_token_file_of_an_address_says_the_type(tmp_path: Path, server, kind: str) -> None:
+    numpy = library("numpy")
+    tokens = numpy.arange(1000, dtype="int32")
+    tokens.tofile(tmp_path / "there" / "a.bin")
+    (tmp_path / "there" / "a.idx").write_bytes(b"MMIDIDX\x00\x00" + struct.pack("<QB", 1, 4) + bytes(64))
+    base = server.url if kind == "http" else f"file://{tmp_path}/there"
+    for query in ("", "?signature=1") if kind == "http" else ("",):
+        source = TokenFile(Remote(f"{base}/a.bin{query}", cache=tmp_path / "cache"), window=10, targets=False)
+        assert [one.tolist() for one in all_of(source)] == tokens.reshape(100, 10).tolist()
+    (tmp_path / "there" / "a.idx").write_text("<html>nothing is here</html>")
+    source = TokenFile(Remote(f"{base}/a.bin", cache=tmp_path / "cache"), 10, "int32", targets=False)
+    assert len(Stream(source)) == 100
+
+
+def test_folders_among_files_of_addresses(tmp_path: Path) -> None:
+    (tmp_path / "there" / "more").mkdir(parents=True)
+    for name in ("a.txt", "more/b.txt"):
+        (tmp_path / "there" / name).write_text(f"{name}\n")
+    base = f"file://{tmp_path}/there"
+
+    def read(files: str) -> list[str]:
+        return [line.strip() for line in all_of(FileShards(Remote(files, cache=tmp_path / "cache", tries=1), open))]
+
+    assert read(f"{base}/") == ["a.txt"]
+    assert read(f"{base}/**") == ["a.txt", "more/b.txt"]
+    with refused(r"file:///\S+/more is a folder, and file:///\S+/\* matches it; write a pattern of files, such as "):
+        read(f"{base}/*")
+    with refused(r"file:///\S+/there is a folder; write file:///\S+/there/ for the files in it"):
+        read(base)
 
 
 @pytest.mark.parametrize("faults", [["error"], ["cut"], ["error", "cut", "cut", "error"]], ids=str)
@@ -222,6 +273,74 @@ def test_a_file_that_changed_since_another_job_is_copied_again(tmp_path: Path, s
     assert all_of(JsonLines(Remote(address, cache=tmp_path / "cache"))) == [{"new": 1}]
 
 
+@pytest.mark.parametrize("mark", ["ETag", "Last-Modified"])
+def test_a_file_of_the_same_size_is_another_one_by_its_etag_or_its_time(tmp_path: Path, server, mark: str) -> None:
+    server.mark = mark
+    address, file = f"{server.url}/a.jsonl", tmp_path / "there" / "a.jsonl"
+    for number in range(2):
+        file.write_text(f'{{"number": {number}}}\n')
+        os.utime(file, (1000 * number, 1000 * number))
+        assert all_of(JsonLines(Remote(address, cache=tmp_path / "cache"))) == [{"number": number}]
+
+
+def test_a_copy_that_a_loss_of_power_has_torn_is_made_again(tmp_path: Path, server) -> None:
+    records = lines_there(tmp_path, files=1)
+    source = Remote(f"{server.url}/000.jsonl", cache=tmp_path / "cache")
+    assert all_of(JsonLines(source)) == records
+    [copy] = (tmp_path / "cache").glob("*.jsonl")
+    copy.write_bytes(b"")
+    assert all_of(JsonLines(source)) == records
+
+
+def test_files_of_others_in_the_folder_of_a_cache_stay(tmp_path: Path, server) -> None:
+    records = lines_there(tmp_path, files=4)
+    size = (tmp_path / "there" / "000.jsonl").stat().st_size
+    cache = tmp_path / "cache"
+    (cache / "folder").mkdir(parents=True)
+    for name in ("thesis.tex", "notes.part", "notes.1.part"):
+        (cache / name).write_bytes(b"x" * 3 * size)
+        os.utime(cache / name, (0, 0))
+    source = JsonLines(Remote(f"{server.url}/{{000..003}}.jsonl", cache=cache, gigabytes=1.5 * size / 1e9))
+    assert all_of(source) == records
+    assert sorted(file.name for file in cache.iterdir() if not file.name.startswith("lock-"))[-4:] == [
+        "folder",
+        "notes.1.part",
+        "notes.part",
+        "thesis.tex",
+    ]
+
+
+def test_another_file_that_open_does_not_find_is_named(tmp_path: Path, server) -> None:
+    lines_there(tmp_path, files=1)
+
+    def records(path: str):
+        yield from Path(tmp_path / "labels.txt").read_text()
+
+    with refused(r"the shard http://\S+/000.jsonl cannot be read: .* No such file .*labels.txt'; "):
+        all_of(FileShards(Remote(f"{server.url}/000.jsonl", cache=tmp_path / "cache"), records))
+
+
+@pytest.mark.parametrize("sized", [True, False])
+def test_a_server_that_gives_whole_files_only_is_asked_for_the_parquet_file(
+    tmp_path: Path, server, sized: bool
+) -> None:
+    pyarrow, parquet = library("pyarrow"), library("pyarrow.parquet")
+    table = pyarrow.table({"number": range(48), "noise": [os.urandom(1 << 17) for _ in range(48)]})
+    parquet.write_table(table, tmp_path / "there" / "a.parquet", compression="none")
+    server.whole, server.chunked = True, not sized
+    source = ParquetFiles(Remote(f"{server.url}/a.parquet", cache=tmp_path / "cache"))
+    assert [one["number"] for one in all_of(source)] == list(range(48))
+
+
+def test_a_damaged_parquet_file_of_a_server_is_one_that_is_left_out(tmp_path: Path, server) -> None:
+    library("pyarrow")
+    (tmp_path / "there" / "a.parquet").write_bytes(b"no Parquet file" * 10)
+    source = ParquetFiles(Remote(f"{server.url}/a.parquet", cache=tmp_path / "cache"))
+    with refused(r"the shard http://\S+/a.parquet cannot be read: .*; give a whole Parquet file"):
+        all_of(source)
+    assert list(Stream(source, damaged="skip").epoch()) == []
+
+
 def test_the_cache_stays_within_its_bytes_and_nothing_is_lost(tmp_path: Path, server) -> None:
     records = lines_there(tmp_path, files=8)
     size = (tmp_path / "there" / "000.jsonl").stat().st_size
@@ -253,21 +372,6 @@ def test_a_disk_that_is_full_is_one_line(tmp_path: Path, server) -> None:
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
         signal.signal(signal.SIGXFSZ, handler)
-
-
-def test_on_a_disk_that_is_full_the_oldest_files_make_room(tmp_path: Path) -> None:
-    cache = DiskCache(tmp_path / "cache", 1000)
-    cache.using("old", lambda path: path.write_bytes(b"old") and None, Path.read_bytes)
-    tries: list[int] = []
-
-    def make(path: Path) -> None:
-        tries.append(1)
-        if len(list((tmp_path / "cache").glob("[0-9a-f]*"))) > 1:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        path.write_bytes(b"new")
-
-    assert cache.using("new", make, Path.read_bytes) == b"new"
-    assert len(tries) == 2
 
 
 def test_a_cache_in_a_place_that_cannot_be_written_is_one_line(tmp_path: Path, server) -> None:
@@ -309,106 +413,6 @@ def test_the_next_shards_are_copied_while_the_first_are_read(tmp_path: Path, ser
         time.sleep(0.01)
     assert server.gets["/001.jsonl"] == 1
     assert server.gets["/004.jsonl"] == 0
-
-
-def test_a_maker_that_was_killed_leaves_nothing_in_the_way(tmp_path: Path) -> None:
-    cache = DiskCache(tmp_path / "cache", 1000)
-
-    def die(path: Path) -> None:
-        path.write_bytes(b"half")
-        os.kill(os.getpid(), signal.SIGKILL)
-
-    child = os.fork()
-    if child == 0:
-        cache.using("key", die, Path.read_bytes, size=900)
-    os.waitpid(child, 0)
-    assert [file.suffix for file in (tmp_path / "cache").iterdir() if file.suffix] == [".part"]
-    assert cache.using("other", lambda path: None if path.write_bytes(b"x" * 500) else None, Path.read_bytes, 500)
-    assert not list((tmp_path / "cache").glob("*.part"))
-    assert cache.using("key", lambda path: path.write_bytes(b"whole") and None, Path.read_bytes) == b"whole"
-
-
-def test_a_cache_that_is_deleted_while_a_file_is_made_is_begun_again(tmp_path: Path) -> None:
-    cache = DiskCache(tmp_path / "cache", 1000)
-    tries: list[int] = []
-
-    def make(path: Path) -> None:
-        tries.append(1)
-        path.write_bytes(b"data")
-        if len(tries) == 1:
-            shutil.rmtree(tmp_path / "cache")
-
-    assert cache.using("key", make, Path.read_bytes, size=4) == b"data"
-    assert len(tries) == 2
-
-
-def test_two_that_make_a_file_after_its_cache_was_deleted_do_not_write_the_same_file(tmp_path: Path) -> None:
-    cache = DiskCache(tmp_path / "cache", 1000)
-    paths: list[Path] = []
-
-    def make(path: Path) -> None:
-        paths.append(path)
-        path.write_bytes(b"data")
-        if len(paths) == 1:
-            shutil.rmtree(tmp_path / "cache")
-            assert cache.using("key", make, Path.read_bytes, size=4) == b"data"
-
-    assert cache.using("key", make, Path.read_bytes, size=4) == b"data"
-    assert len(paths) == 2 and paths[0] != paths[1]
-
-
-def test_a_fork_does_not_hold_its_parents_locks(tmp_path: Path) -> None:
-    cache = DiskCache(tmp_path / "cache", 1000)
-    children = []
-    ready, here = os.pipe()
-
-    def fork_and_write(path: Path) -> None:
-        child = os.fork()
-        if child == 0:
-            os.write(here, b"x")
-            signal.pause()
-        children.append(child)
-        os.read(ready, 1)
-        path.write_bytes(b"data")
-
-    try:
-        assert cache.using("key", fork_and_write, Path.read_bytes) == b"data"
-        for file in (tmp_path / "cache").glob("lock-*"):
-            with cache._locked(f"{int(file.name.removeprefix('lock-')):x}", wait=False) as locked:
-                assert locked
-    finally:
-        for child in children:
-            os.kill(child, signal.SIGKILL)
-            os.waitpid(child, 0)
-
-
-def test_an_index_is_made_once_a_host_and_again_for_another_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PACELINE_CACHE", str(tmp_path / "cache"))
-    file = tmp_path / "a.jsonl"
-    file.write_text('{"number": 1}\n' * 30000)
-    found: list[int] = []
-    find = JsonLines._find_lines
-    monkeypatch.setattr(JsonLines, "_find_lines", lambda self, shard: found.append(shard) or find(self, shard))
-    assert len(Stream(JsonLines(str(file)))) == len(Stream(JsonLines(str(file)))) == 30000
-    assert len(found) == 1
-    with file.open("a") as more:
-        more.write('{"number": 2}\n')
-    assert len(Stream(JsonLines(str(file)))) == 30001
-    assert len(found) == 2
-    for index in (tmp_path / "cache" / "indices").glob("[0-9a-f]*"):  # a loss of power does it
-        index.write_bytes(b"\0" * index.stat().st_size)
-    assert len(Stream(JsonLines(str(file)))) == 30001
-    assert len(found) == 3
-
-
-def test_an_index_without_a_disk_is_made_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "file").write_text("")
-    monkeypatch.setenv("PACELINE_CACHE", str(tmp_path / "file"))
-    file = tmp_path / "a.jsonl"
-    file.write_text('{"number": 1}\n' * 30000)
-    assert len(Stream(JsonLines(str(file)))) == 30000
 
 
 @pytest.mark.parametrize(

@@ -138,6 +138,22 @@ def test_an_older_transformers_is_refused(monkeypatch: pytest.MonkeyPatch) -> No
         importlib.import_module("paceline.integrations.transformers")
 
 
+def test_a_stream_that_does_not_know_its_length(tmp_path: Path) -> None:
+    stream = """
+from paceline.streams import Shards, Stream
+data = Stream(Shards(["all"], lambda name: iter(samples)), shuffle=0, records=64)
+"""
+    script = HEAD.replace("data = ", "samples = ") + stream
+    train = TRAIN.replace("eval_dataset=data", "eval_dataset=samples")
+    with start(tmp_path, script + train) as member:
+        member.begin()
+        assert member.step([0, 1, 2])["loss"] == pytest.approx(plain_gradient([0, 1, 2])[0])
+        assert member.end() == 0, member.log
+    with start(tmp_path, script.replace(", records=64", "") + train) as member:
+        text = member.receive("error")["text"]
+        assert "a schedule needs the number of samples of an epoch, " in text and "give the stream records=" in text
+
+
 def test_a_person_s_own_trainer(tmp_path: Path) -> None:
     own = """
 import transformers
@@ -156,6 +172,55 @@ class PacelineTrainer(PacelineTraining, Weighted):
         for name, gradient in expected.items():
             assert torch.allclose(member.tensor(gradients, name), 2 * gradient)
         assert member.end() == 0, member.log
+
+
+def test_a_training_step_that_hides_the_job_s(tmp_path: Path) -> None:
+    own = """
+class PacelineTrainer(PacelineTrainer):
+    def training_step(self, model, inputs, num_items_in_batch=None):
+        loss = self.compute_loss(model, self._prepare_inputs(inputs))
+        self.accelerator.backward(loss)
+        return loss.detach()
+"""
+    with start(tmp_path, HEAD + own + TRAIN) as member:
+        member.begin()
+        member.order([1])
+        text = member.receive("error")["text"]
+        assert "has a training_step() that does not call super().training_step(), so the job does not know" in text
+        assert text.endswith("write class PacelineTrainer(PacelineTraining, Own)")
+        assert member.wait() == 1
+
+
+def test_the_evaluator_leaves_out_what_train_names(tmp_path: Path) -> None:
+    own = """
+class PacelineTrainer(PacelineTrainer):
+    def prediction_step(self, *arguments, ignore_keys=None):
+        print("left out:", ignore_keys)
+        return super().prediction_step(*arguments, ignore_keys=ignore_keys)
+"""
+    train = TRAIN.replace("trainer.train()", 'trainer.train(ignore_keys_for_eval=["hidden"])')
+    with start(tmp_path, HEAD + own + train, role="evaluator", name="evaluator") as member:
+        member.begin()
+        evaluated(member)
+        assert member.end() == 0, member.log
+    assert "left out: ['hidden']" in member.log and "left out: None" not in member.log
+
+
+def test_a_worker_neither_saves_nor_evaluates_by_itself(tmp_path: Path) -> None:
+    saves = """
+import transformers
+class Saves(transformers.TrainerCallback):
+    def on_step_end(self, args, state, control, **_):
+        control.should_save = control.should_evaluate = True
+"""
+    train = TRAIN.replace("use_cpu", "eval_on_start=True, use_cpu")
+    train = train.replace("done = ", "trainer.add_callback(Saves())\ndone = ")
+    with start(tmp_path, HEAD + saves + train) as member:
+        member.begin()
+        for step in range(3):
+            member.step([step])
+        assert member.end() == 0, member.log
+    assert not list(tmp_path.glob("out/checkpoint*")) and "eval_loss" not in member.log
 
 
 TOKENS = HEAD.replace("def forward(self, x, labels=None):", "def forward(self, x, labels=None, **more):")
@@ -242,6 +307,26 @@ class Stops(transformers.TrainerCallback):
             if answer["type"] == "error":
                 break
         assert "would stop one worker and not the job; set evaluate.stop_at_target" in answer["text"], member.log
+
+
+@pytest.mark.parametrize("hook", ["step_begin", "step_end", "log"])
+def test_a_callback_that_would_leave_samples_out(tmp_path: Path, hook: str) -> None:
+    stops = f"""
+import transformers
+class Stops(transformers.TrainerCallback):
+    def on_{hook}(self, args, state, control, **_):
+        control.should_epoch_stop = True
+"""
+    train = TRAIN.replace("use_cpu", "logging_steps=1, use_cpu")
+    train = train.replace("compute_metrics=accuracy)", "compute_metrics=accuracy, callbacks=[Stops()])")
+    with start(tmp_path, HEAD + stops + train, devices=2) as member:
+        member.begin()
+        for step in range(4):
+            member.order([step])
+            answer = member.receive()
+            if answer["type"] == "error":
+                break
+        assert "has set control.should_epoch_stop, and a job trains on every sample; " in answer["text"], member.log
 
 
 class Net(nn.Module):

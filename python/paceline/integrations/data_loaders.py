@@ -21,6 +21,9 @@ _PROCESSES = (
     "multiprocessing_context",
 )
 
+# Their classes of loaders give the batches of a DataLoader. A class of another module is the person's own.
+_LIBRARIES = ("torch.", "accelerate.", "lightning.", "torchdata.", "torch_geometric.", "monai.", "paceline.")
+
 
 def wishes_of(loader: Any) -> dict[str, Any]:
     """The arguments of join() that are this loader's."""
@@ -29,6 +32,12 @@ def wishes_of(loader: Any) -> dict[str, Any]:
             f"the training data are a {type(loader).__name__}; Paceline leases samples by their numbers and needs "
             "one DataLoader over a map-style data set or a paceline.streams.Stream"
         )
+    for one in type(loader).__mro__:
+        if "__iter__" in one.__dict__ and not one.__module__.startswith(_LIBRARIES):
+            raise PacelineError(
+                f"the training DataLoader is a {type(loader).__name__} with an __iter__() of its own, and a job "
+                "takes the data set out of it; do that work in collate_fn= or in the data set, and give a DataLoader"
+            )
     samples = check_train_set(loader.dataset)
     batches = loader.batch_sampler
     if type(batches) is not BatchSampler:

@@ -17,6 +17,7 @@ from lightning.pytorch.accelerators import CPUAccelerator
 from lightning.pytorch.callbacks import Checkpoint
 from lightning.pytorch.strategies import SingleDeviceStrategy
 from lightning.pytorch.utilities import rank_zero_only
+from lightning.pytorch.utilities.model_helpers import is_overridden
 from lightning.pytorch.utilities.signature_utils import is_param_in_hook_signature
 
 from ..devices import device
@@ -31,6 +32,7 @@ from ..trees import leaves
 from .batches import Batches
 from .data_loaders import wishes_of
 from .home import home_in_stages
+from .host_turn import HostTurn
 from .lightning_refusals import refuse, refuse_model, refuse_to_cut
 from .metric_names import shown
 
@@ -50,6 +52,9 @@ class PacelineStrategy(SingleDeviceStrategy):
         self._batches: Batches | None = None
         self._loader: Any = None  # the person's, for training
         self._loss: Any = None  # loss of the batch in hand
+        self._stepped = True  # whether the batch in hand was stepped
+        self._first_places: list[Any] = []  # each scheduler's
+        self._turn = HostTurn()
         self._validates = False
         self._limit_val_batches: Any = 1.0
         self.lr_scheduler_configs: list[Any] = []
@@ -96,6 +101,11 @@ class PacelineStrategy(SingleDeviceStrategy):
         trainer = self._trainer()
         if not trainer.training:
             return
+        if self.job is not None:
+            raise PacelineError(
+                "fit() was called twice, and a program works for one job; train the other model in a script of its "
+                "own, which loads what this one saves behind fit()"
+            )
         with reporter.reported():
             refuse(trainer, self.precision_plugin)
         here = session()
@@ -103,7 +113,15 @@ class PacelineStrategy(SingleDeviceStrategy):
             launch()
         # Others than the first worker are any number but 0.
         self.global_rank = rank_zero_only.rank = 0 if self.is_global_zero else max(1, here.number)
+        # Lightning itself has one process of a host prepare the data, and the others wait.
+        if any(is_overridden("prepare_data", one) for one in (trainer.datamodule, self.lightning_module) if one):
+            self._turn.take(here.host_folder)
         self._take_over(trainer)
+
+    def barrier(self, name: str | None = None) -> None:
+        if name == "pre_setup":  # the data are prepared
+            self._turn.give()
+        super().barrier(name)
 
     def _take_over(self, trainer: Trainer) -> None:
         kept = [callback for callback in trainer.callbacks if not isinstance(callback, Checkpoint)]
@@ -143,6 +161,7 @@ class PacelineStrategy(SingleDeviceStrategy):
         return self._batches
 
     def setup(self, trainer: Trainer) -> None:
+        self._turn.give()
         super().setup(trainer)
         if trainer.training:
             trainer.fit_loop.setup_data()  # calls process_dataloader(), if configure_optimizers() did not
@@ -153,6 +172,7 @@ class PacelineStrategy(SingleDeviceStrategy):
                 self._compute_on(self._own_device)
             # The servers clip and step the rate, and the job says when it is over.
             trainer.gradient_clip_val = None
+            self._first_places = [_place(config.scheduler) for config in self.lr_scheduler_configs]
             if trainer.lightning_module.automatic_optimization:
                 self.lr_scheduler_configs = []
             trainer.fit_loop.max_epochs = -1
@@ -178,6 +198,13 @@ class PacelineStrategy(SingleDeviceStrategy):
         assert self._batches is not None and self.job is not None
         self._batches.follow(self.job)
         self.stop_if_over()
+
+    def check_stepped(self) -> None:
+        if self.lightning_module.automatic_optimization and not self._stepped:
+            raise PacelineError(
+                "on_train_batch_start() has returned -1, and a job trains on every sample; leave that out, and give "
+                "the training DataLoader the samples that are to be trained on"
+            )
 
     def stop_if_over(self) -> None:
         assert self._batches is not None
@@ -209,12 +236,13 @@ class PacelineStrategy(SingleDeviceStrategy):
         logged: dict[str, Any] = {}
         module.log = lambda name, value, *_, **__: logged.update({name: value})
         try:
-            batch = module.on_before_batch_transfer(batch, 0)
+            batch = self.precision_plugin.convert_input(batch)
+            batch = self._batch_hook("on_before_batch_transfer")(batch, 0)
             computes_on = next((tensor.device for _, tensor in leaves(batch)), self.root_device)
             if computes_on.type != "meta":  # with which a job finds out where it can cut the model
                 self._compute_on(computes_on)
-                batch = module.transfer_batch_to_device(batch, self.root_device, 0)
-            batch = module.on_after_batch_transfer(batch, 0)
+                batch = self._batch_hook("transfer_batch_to_device")(batch, self.root_device, 0)
+            batch = self._batch_hook("on_after_batch_transfer")(batch, 0)
             numbered = is_param_in_hook_signature(module.training_step, "batch_idx", min_args=2)
             with self.precision_plugin.train_step_context():
                 result = module.training_step(batch, 0) if numbered else module.training_step(batch)
@@ -228,7 +256,18 @@ class PacelineStrategy(SingleDeviceStrategy):
             )
         return loss, {name: value for name, value in logged.items() if isinstance(value, (torch.Tensor, int, float))}
 
+    def _batch_hook(self, name: str) -> Callable[..., Any]:
+        """The data module's if it has one of its own, as Lightning has it, and the module's otherwise."""
+        data = self._trainer().datamodule
+        hook: Callable[..., Any] = getattr(
+            data if data and is_overridden(name, data) else self.lightning_module, name
+        )
+        return hook
+
     # The job instead of the optimizer.
+
+    def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
+        self._stepped = False
 
     def backward(self, closure_loss: torch.Tensor, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
         loss = closure_loss.detach()
@@ -242,11 +281,25 @@ class PacelineStrategy(SingleDeviceStrategy):
 
     def _step(self) -> None:
         assert self.job is not None
+        self._stepped = True
+        self._check_schedule()
         loss, self._loss = self._loss, None
         if loss is None:  # training_step() returned None
             self.job.step(float("nan"), skipped=True)
         else:
             self.job.step(loss)
+
+    def _check_schedule(self) -> None:
+        """In manual optimization the module steps its scheduler, or it has none."""
+        assert self.job is not None
+        if self.job.epoch < 1 or self._trainer().current_epoch < 1:
+            return
+        places = [_place(config.scheduler) for config in self.lr_scheduler_configs]
+        if places and places == self._first_places and all(place is not None for place in places):
+            raise PacelineError(
+                "the module has automatic_optimization = False and did not step its scheduler for an epoch, and the "
+                "servers do; call self.lr_schedulers().step(), or let configure_optimizers() return no scheduler"
+            )
 
     # The evaluator.
 
@@ -265,6 +318,12 @@ class PacelineStrategy(SingleDeviceStrategy):
     def _trainer(self) -> Trainer:
         module: LightningModule = self.lightning_module
         return module.trainer
+
+
+def _place(scheduler: Any) -> Any:
+    """A value that differs once the scheduler is stepped; None if it does not say."""
+    place = getattr(scheduler, "last_epoch", None)
+    return None if place is None else (place, getattr(scheduler, "T_cur", None))
 
 
 class _Stepped:
@@ -290,4 +349,5 @@ class _EpochEnd(Callback):
         self._strategy = strategy
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self._strategy.check_stepped()
         self._strategy.stop_if_over()

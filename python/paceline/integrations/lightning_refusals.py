@@ -59,6 +59,11 @@ def _of_trainer(trainer: Trainer, precision: Any) -> Iterator[str]:
             f"Trainer(reload_dataloaders_every_n_epochs={trainer.reload_dataloaders_every_n_epochs}): a job leases "
             "the samples of one data set from beginning to end; leave it out"
         )
+    if getattr(getattr(trainer, "_accelerator_connector", None), "_layer_sync", None) is not None:
+        yield (
+            "Trainer(sync_batchnorm=True): each worker normalizes with its own batch; leave it out, and use "
+            "GroupNorm if batches are small"
+        )
     if trainer.gradient_clip_val and trainer.gradient_clip_algorithm not in (None, "norm"):
         yield "Trainer(gradient_clip_algorithm='value'): the servers clip by the norm; write 'norm'"
     if getattr(precision, "scaler", None) is not None:

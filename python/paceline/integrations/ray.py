@@ -25,7 +25,7 @@ from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 from ..errors import PacelineError
 from .ray_host import Host
 from .ray_hosts import Hosts
-from .ray_plan import Plan
+from .ray_plan import Plan, runs_dir
 from .ray_result import Result
 
 __all__ = ["Result", "run", "trial_resources"]
@@ -79,7 +79,7 @@ def run(
             python=sys.executable,
             hosts=hosts,
             devices_per_host=_devices(devices_per_host, job, resources),
-            runs_dir=_runs_dir(storage_path),
+            runs_dir=runs_dir(storage_path),
             shared=storage_path is not None,
             port=places[0].port,
             secrets=f"/tmp/paceline-{os.getuid()}-{secrets.token_hex(8)}",
@@ -104,7 +104,8 @@ def _train(
     if resume == "auto":
         resume = ray.get(actors[0].unfinished_run.remote(), timeout=_ANSWER_S)
     certificates = ray.get(actors[0].make_certificates.remote(), timeout=_ANSWER_S) if plan.hosts > 1 else {}
-    cluster = Hosts(plan, actors, ips, certificates, report)
+    old = [run for runs in ray.get([actor.runs.remote() for actor in actors], timeout=_ANSWER_S) for run in runs]
+    cluster = Hosts(plan, actors, ips, certificates, report, old)
     try:
         actor, path, ip = cluster.train(resume)
     finally:
@@ -144,7 +145,7 @@ def _actors(
                 "max_restarts": -1,
                 "scheduling_strategy": PlacementGroupSchedulingStrategy(group, first + rank),
             }
-            folder = Plan.folder_of_host(_runs_dir(storage_path), storage_path is not None, hosts, rank)
+            folder = Plan.folder_of_host(runs_dir(storage_path), storage_path is not None, hosts, rank)
             actors.append(cls.options(**options).remote(program, os.getcwd(), folder, name))
         yield actors
     finally:
@@ -226,7 +227,7 @@ def _checkpoint(actor: Any, path: str, trial: str | None) -> Any:
 
     folder = Path(ray.get(actor.export.remote(path)))
     if not (folder / "model.safetensors").exists():
-        folder = Path(_runs_dir(None)) / Path(path).name / "model"
+        folder = Path(runs_dir(None)) / Path(path).name / "model"
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "model.safetensors").write_bytes(ray.get(actor.weights.remote(path)))
     return Checkpoint.from_directory(str(folder))
@@ -250,7 +251,3 @@ def _devices(asked: int | None, job: Any, resources: Mapping[str, float]) -> int
     if asked is not None or job is not None:
         return asked
     return max(1, int(resources.get("GPU", 0)))
-
-
-def _runs_dir(storage_path: str | os.PathLike[str] | None) -> str:
-    return os.path.expanduser(os.fspath(storage_path) if storage_path is not None else "~/ray_results/paceline")

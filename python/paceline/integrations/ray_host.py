@@ -7,6 +7,7 @@ import contextlib
 import functools
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -80,8 +81,17 @@ class Host:
             subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
             return {file.name: file.read_bytes() for file in (Path(folder) / self._name).iterdir()}
 
-    def start(self, words: Sequence[str], job: str, secrets: str, certificates: Mapping[str, bytes]) -> Look:
-        """Starts `paceline WORDS`, with `job` as its standard input and the certificates in the folder `secrets`."""
+    def runs(self) -> list[str]:
+        """The run folders of this job here."""
+        return [str(run) for run in _newest_first(self._runs_dir, self._name)]
+
+    def start(
+        self, words: Sequence[str], job: str, secrets: str, certificates: Mapping[str, bytes], old: Sequence[str] = ()
+    ) -> Look:
+        """Starts `paceline WORDS`, with `job` as its standard input and the certificates in the folder `secrets`.
+
+        old: as in look().
+        """
         _write_secrets(Path(secrets), certificates)
         self._runs_dir.mkdir(parents=True, exist_ok=True)
         self._lines.clear()
@@ -98,15 +108,16 @@ class Host:
             self._process.stdin.write(job.encode())
         self._reader = threading.Thread(target=self._pass_on, args=(self._process.stderr,), daemon=True)
         self._reader.start()
-        return self.look()
+        return self.look(old)
 
-    def look(self) -> Look:
+    def look(self, old: Sequence[str] = ()) -> Look:
+        """old: the run folders of other runs of this job, whose metrics are not this run's."""
         process = self._process
         status = None if process is None else process.poll()
         if status is not None and self._reader is not None:
             self._reader.join(10)
         said = list(self._lines)
-        run, metrics = self._newest_run()
+        run, metrics = self._newest_run(set(old))
         return Look(
             started=process is not None,
             status=status,
@@ -146,10 +157,10 @@ class Host:
     def weights(self, run: str) -> bytes:
         return (Path(run) / "model" / "model.safetensors").read_bytes()
 
-    def _newest_run(self) -> tuple[Path | None, list[dict[str, Any]]]:
+    def _newest_run(self, old: set[str]) -> tuple[Path | None, list[dict[str, Any]]]:
         for run in _newest_first(self._runs_dir, self._name):
             file = run / "metrics.jsonl"
-            if not file.exists():
+            if str(run) in old or not file.exists():
                 continue
             with file.open("rb") as opened:
                 opened.seek(self._read.get(file, 0))
@@ -181,7 +192,9 @@ def _executable() -> str:
 
 
 def _newest_first(runs_dir: Path, name: str) -> list[Path]:
-    return sorted(runs_dir.glob(f"{name}-2*"), reverse=True)  # a name ends in the time
+    # A run folder's name has the time behind the job's name. Another job's name may begin in the same way.
+    named = re.compile(re.escape(name) + r"-\d{8}T\d{6}\..*")
+    return sorted((run for run in runs_dir.glob(f"{name}-*") if named.fullmatch(run.name)), reverse=True)
 
 
 def _snapshots(run: Path) -> list[dict[str, Any]]:

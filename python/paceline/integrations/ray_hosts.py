@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import ray
@@ -53,16 +54,20 @@ class Hosts:
         ips: Sequence[str],
         certificates: Mapping[str, bytes],
         new_metrics: Callable[[dict[str, Any]], None],
+        old: Sequence[str],
     ) -> None:
+        """old: the run folders of this job that are there before it begins."""
         self.history = History()
         self._plan, self._certificates, self._new_metrics = plan, certificates, new_metrics
         self._hosts = [_Host(rank, actor, ip) for rank, (actor, ip) in enumerate(zip(actors, ips))]
         self._resume: str | None = None
+        self._old = list(old)
         self._done = False
 
     def train(self, resume: str | None) -> tuple[Any, str, str]:
         """Until the run is over. Returns the actor that has the run folder, the folder, and its node's address."""
         self._resume = resume
+        self._old = [run for run in self._old if resume is None or Path(run).name != Path(resume).name]
         for host in self._hosts:
             self._start(host)
         self._resume = None
@@ -94,7 +99,7 @@ class Hosts:
         words = self._plan.words(host.rank, coordinator, self._resume)
         secrets = f"{self._plan.secrets}/{self._plan.name}"
         host.look = None
-        host.asked = host.actor.start.remote(words, self._plan.job, secrets, self._certificates)
+        host.asked = host.actor.start.remote(words, self._plan.job, secrets, self._certificates, self._old)
         host.asked_at = time.monotonic()
 
     def _coordinator(self) -> str:
@@ -108,7 +113,7 @@ class Hosts:
         """The hosts that have said how they are, after a pause."""
         for host in self._hosts:
             if host.asked is None:
-                host.asked, host.asked_at = host.actor.look.remote(), time.monotonic()
+                host.asked, host.asked_at = host.actor.look.remote(self._old), time.monotonic()
         time.sleep(_PAUSE_S)
         ready, _ = ray.wait([host.asked for host in self._hosts], num_returns=len(self._hosts), timeout=0)
         answered = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -57,14 +58,21 @@ class Plan:
         return [f"{key}={toml(value)}" for key, value in said.items()]
 
 
+def runs_dir(storage_path: str | os.PathLike[str] | None) -> str:
+    """The folder for run folders: a path for all nodes, whose processes are in folders of their own."""
+    if storage_path is None:
+        return os.path.expanduser("~/ray_results/paceline")
+    return os.path.abspath(os.path.expanduser(os.fspath(storage_path)))
+
+
 def toml(value: Any) -> str:
     """A value as a job file has it."""
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, str):
-        return json.dumps(value)
+    if isinstance(value, (str, os.PathLike)):
+        return json.dumps(os.fspath(value), ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{key} = {toml(one)}" for key, one in value.items()) + "}"
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(toml(one) for one in value) + "]"
-    return repr(value)
+    return repr(value.item() if hasattr(value, "item") else value)  # a number of NumPy has this method

@@ -24,6 +24,7 @@ from ..joining import join
 from ..launching import launch
 from ..reporting import reporter
 from ..session import session
+from ..streams import Stream
 from ..train_sets import check_train_set
 from ..trees import leaves
 from .batches import Batches
@@ -31,7 +32,7 @@ from .data_loaders import wishes_of
 from .home import home_in_stages, in_stages
 from .item_weight import weighs_by_items
 from .metric_names import shown
-from .transformers_refusals import refuse, refuse_overrides, refuse_to_cut
+from .transformers_refusals import own_training_step, refuse, refuse_overrides, refuse_to_cut
 from .visible_gpu import see_one
 
 if TYPE_CHECKING:
@@ -53,19 +54,40 @@ _TIMES = ("_runtime", "_per_second", "_preparation_time", "epoch")
 class PacelineTraining(_Trainer):
     """Before a class of Trainer's own: class MyTrainer(PacelineTraining, SFTTrainer)."""
 
+    train_dataset: Any
+
     def __init__(self, *arguments: Any, **named: Any) -> None:
         self.job: Job | None = None  # once train() has joined it
         self._batches: Batches | None = None
         self._loss: Any = None  # loss of the batch in hand
         self._weight: Any = None  # the number of items that the loss is a mean over; None: samples
+        self._ignored: Any = None  # the outputs of the model that its evaluations leave out
         self._home: torch.device | None = None  # in a job with stages: where the program has built the model
+        self._decides = _JobDecides(self)
         super().__init__(*arguments, **named)
         self._own_device = self.args.device
         self._home = home_in_stages(self.model)
         if self._home is not None:
             self._compute_on(self._home)
         self.callback_handler.callbacks.insert(1, _GoesOn())  # behind DefaultFlowCallback
-        self.add_callback(_JobDecides(self))
+        self.add_callback(self._decides)
+
+    def add_callback(self, callback: Any) -> None:
+        """The job decides after all callbacks."""
+        super().add_callback(callback)
+        callbacks = self.callback_handler.callbacks
+        if self._decides in callbacks:
+            callbacks.append(callbacks.pop(callbacks.index(self._decides)))
+
+    def _validate_args(self) -> None:
+        """Trainer wants to know the length of its data set, and a stream need not know it."""
+        train_set = self.train_dataset
+        if isinstance(train_set, Stream):
+            self.train_dataset = None
+        try:
+            super()._validate_args()
+        finally:
+            self.train_dataset = train_set
 
     def create_accelerator_and_postprocess(self) -> None:
         """In a job with stages the model stays at home, and each stage moves the weights that it computes with."""
@@ -94,6 +116,7 @@ class PacelineTraining(_Trainer):
             refuse_overrides(self, PacelineTraining)
         if session() is None:
             launch()
+        self._ignored = named.get("ignore_keys_for_eval")
         self.job = self._join(dict(join_arguments or {}))
         if self.job.role == "evaluator":
             for _ in self.job:
@@ -128,6 +151,7 @@ class PacelineTraining(_Trainer):
         }
         job = join(self.model, loader.dataset, **{**asked, **wishes, **more})
         self.args.max_grad_norm = 0.0  # the servers clip
+        self.args.eval_on_start = False  # the evaluator evaluates
         batches.follow(job)
         self._batches = batches
         return job
@@ -173,12 +197,16 @@ class PacelineTraining(_Trainer):
 
     def _step(self) -> None:
         assert self.job is not None
-        self.job.step(self._loss, weight=self._weight)
+        loss, self._loss = self._loss, None
+        if loss is None:
+            raise PacelineError(own_training_step(type(self)))
+        self.job.step(loss, weight=self._weight)
 
     # The evaluator.
 
     def _measure(self) -> dict[str, Any]:
-        measured = {name: value for name, value in self.evaluate().items() if not name.endswith(_TIMES)}
+        asked = {} if self._ignored is None else {"ignore_keys": self._ignored}  # evaluate() may be the person's own
+        measured = {name: value for name, value in self.evaluate(**asked).items() if not name.endswith(_TIMES)}
         return shown(measured, "give the model labels, or the Trainer compute_metrics=")
 
     # Who writes: one process of the job.
@@ -236,6 +264,11 @@ class _JobDecides(TrainerCallback):
         self._is_over(stopped=True)
 
     def _decide(self, control: Any) -> Any:
+        if control.should_epoch_stop:
+            raise PacelineError(
+                "a callback has set control.should_epoch_stop, and a job trains on every sample; leave that out, and "
+                "give train_dataset= the samples that are to be trained on"
+            )
         control.should_training_stop = self._is_over(control.should_training_stop)
         control.should_evaluate = control.should_save = False
         return control

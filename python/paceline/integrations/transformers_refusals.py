@@ -30,10 +30,23 @@ def refuse_overrides(trainer: Any, training: type) -> None:
         for method in _BEHIND:
             if method in one.__dict__:
                 raise PacelineError(
-                    f"{one.__name__} overrides {method}(), and the job would not call it there; put your overrides "
-                    f"in a class of Trainer's, class Own(Trainer), and write class {one.__name__}(PacelineTraining, "
-                    "Own)"
+                    f"{one.__name__} overrides {method}(), and the job would not call it there; {_behind(one)}"
                 )
+
+
+def own_training_step(trainer: type) -> str:
+    """Returns the line for a training_step() of the person's own that hides the job's."""
+    return (
+        f"{trainer.__name__} has a training_step() that does not call super().training_step(), so the job does not "
+        f"know the loss; {_behind(trainer)}"
+    )
+
+
+def _behind(one: type) -> str:
+    return (
+        f"put your overrides in a class of Trainer's, class Own(Trainer), and write class {one.__name__}"
+        "(PacelineTraining, Own)"
+    )
 
 
 def refuse_to_cut(trainer: Any) -> None:

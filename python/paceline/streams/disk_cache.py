@@ -11,6 +11,7 @@ import errno
 import fcntl
 import hashlib
 import os
+import re
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,6 +24,7 @@ Made = TypeVar("Made")
 _LOCKS = 64
 _AGAIN = 20  # tries to use a file that others push out at once
 _PARTIAL = ".part"
+_OURS = re.compile(r"[0-9a-f]{32}(-.*|\.[0-9a-f]{32}\.[0-9]+\.part)?", re.DOTALL)  # a name by using() or _make()
 
 
 def cache_folder() -> Path:
@@ -47,15 +49,21 @@ class DiskCache:
     ) -> Made:
         """Returns what `use` makes of the key's file, which `make` writes if it is not there.
 
-        size: the bytes that it will have, if they are known. ending: of the file's name.
+        size: the bytes that it has, if they are known: a file of another size is made again. ending: of the file's
+        name.
         Raises NoRoom, and what `make` and `use` raise. OSError if the folder cannot be written.
         """
         name = _name_of(key)
         path = self.folder / f"{name}{ending}"
         for _ in range(_AGAIN):
-            with contextlib.suppress(FileNotFoundError):
+            try:
                 os.utime(path)  # used now
-                return use(path)
+                if not size or path.stat().st_size == size:
+                    return use(path)
+                self.forget(path)  # a loss of power has torn it
+            except FileNotFoundError as error:
+                if not _is_of(error, path):
+                    raise
             with self._locked(name):
                 if not path.exists():
                     self._make(name, path, make, size)
@@ -100,7 +108,8 @@ class DiskCache:
         files = []
         for file in self.folder.iterdir():
             with contextlib.suppress(FileNotFoundError):
-                if not file.name.startswith("lock-") and not self._is_left_over(file):
+                # The folder may have files of others.
+                if _OURS.fullmatch(file.name) and not self._is_left_over(file):
                     about = file.stat()
                     promised = int(file.suffixes[-2][1:]) if file.suffix == _PARTIAL else 0
                     files.append((about.st_mtime, max(about.st_size, promised), file))
@@ -157,7 +166,14 @@ class DiskCache:
             else:
                 yield True
         finally:
+            # A child that was forked before this lock was known as held has it, too, and would keep it.
+            fcntl.flock(lock, fcntl.LOCK_UN)
             close_held(lock)
+
+
+def _is_of(error: FileNotFoundError, path: Path) -> bool:
+    """Whether this file is missing, and not another one that its user has looked for."""
+    return error.filename is None or os.path.abspath(os.fsdecode(error.filename)) == str(path.absolute())
 
 
 def _name_of(key: str) -> str:

@@ -14,7 +14,7 @@ from typing import Any, Callable, Generic, TypeVar, Union
 from ..errors import PacelineError
 from .ahead import Ahead
 from .index import kept_index
-from .remote import Remote, braces, remote
+from .remote import COMPRESSED, Remote, braces, remote
 from .source import unreachable
 
 Held = TypeVar("Held")
@@ -25,7 +25,6 @@ Paths = Union[str, "os.PathLike[str]", Sequence[Union[str, "os.PathLike[str]"]],
 # The first files of a list are looked at, as a million would take long; a missing one is named when it is opened.
 _LOOKED_AT = 1000
 _SMALL = 1 << 18  # bytes; to look for an index on the disk takes longer
-_COMPRESSED = (".gz", ".zst", ".xz", ".bz2")
 
 
 class Opened(Generic[Held]):
@@ -196,7 +195,7 @@ def _folders_in(folder: str, above: tuple[str, ...]) -> list[str]:
 def refuse_compressed(files: Sequence[str]) -> None:
     """Raises a PacelineError for a file in which no place can be jumped to."""
     for file in files:
-        if file.endswith(_COMPRESSED):
+        if file.endswith(COMPRESSED):
             raise PacelineError(
                 f"{file} is compressed as a whole, so no record in it can be jumped to; decompress it, or read it "
                 "forward: FileShards(files, open=gzip.open)"

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..errors import name_sample
 from .kept_places import KeptPlaces
 from .saved_states import SavedStates
 from .source import Damaged, changed, unreachable, unreadable
@@ -46,6 +47,9 @@ class Forward(ABC):
 
     sized = False
     seconds_again = 0.0  # the longest that reading a shard took which can be read from its beginning only
+    # Whether who reads gets copies of the records, as from a reader. Otherwise it may write to a record, for example
+    # in map=, so that one may not be given twice.
+    gives_copies = False
 
     def __init__(self, names: Sequence[str], window: int) -> None:
         """window: how many of the newest records are kept. It has to be at least twice the stream's `shuffle`."""
@@ -103,6 +107,7 @@ class Forward(ABC):
 
     def read(self, shard: int, records: Sequence[int]) -> list[Any]:
         found = []
+        take = self._kept.give if self.gives_copies else self._kept.take
         for record in records:
             self._kept.asks(shard, record + 1)
             if not self._kept.has(shard, record):
@@ -110,7 +115,7 @@ class Forward(ABC):
             if not self._kept.has(shard, record):
                 before = max(self._size(shard), record + 1) if self.sized else record + 1
                 raise changed(self._names[shard], before, self._lengths[shard])
-            found.append(self._kept.give(shard, record))
+            found.append(take(shard, record))
         return found
 
     def in_memory(self, places: Sequence[Sequence[int]]) -> dict[tuple[int, int], Any]:
@@ -172,8 +177,9 @@ class Forward(ABC):
         except OSError as error:
             self._drop(shard, reading)  # the next try opens the shard again
             raise unreachable(self._names[shard], error, "see that it can be read on this host") from error
-        except BaseException:  # Ctrl-C, too
+        except BaseException as error:  # Ctrl-C, too
             self._drop(shard, reading)  # a generator that raised ends, and its shard does not
+            name_sample(error, lambda: f"record {reading.next} of the shard {self._names[shard]}")
             raise
         finally:
             reading.seconds += time.monotonic() - began

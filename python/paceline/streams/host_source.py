@@ -200,8 +200,7 @@ def _reached(source: Any, address: str) -> socket.socket | None:
 
 
 def _connected(address: str) -> socket.socket | None:
-    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    _SOCKETS.add(connection)
+    connection = closed_in_a_fork(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
     try:
         connection.settimeout(_CONNECT_SECONDS)
         _connect(connection, address)
@@ -238,6 +237,11 @@ def _received(connection: socket.socket, size: int) -> bytes:
             raise ConnectionResetError
         data += piece
     return bytes(data)
+
+
+def closed_in_a_fork(one: socket.socket) -> socket.socket:
+    _SOCKETS.add(one)
+    return one
 
 
 def leave_readers() -> None:
@@ -292,6 +296,7 @@ def _become_reader(source: Any, listener: socket.socket) -> None:
 
 class Reader:
     def __init__(self, source: Forward, listener: socket.socket) -> None:
+        source.gives_copies = True
         self._source = source
         self._listener = listener
         _SOCKETS.add(listener)

@@ -6,11 +6,12 @@ pass has as many records as the shards have, which nobody may know before the fi
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any, Callable
 
-from ..errors import PacelineError
+from ..errors import PacelineError, name_sample
 from .stream import LOST, Stream
 
 
@@ -44,9 +45,13 @@ class Leased:
                 continue
             if before is not None:
                 before(place)
-            if stream.keep is not None and not stream.keep(record):
-                continue
-            samples.append(record if stream.map is None else stream.map(record))
+            try:
+                if stream.keep is not None and not stream.keep(record):
+                    continue
+                samples.append(record if stream.map is None else stream.map(record))
+            except Exception as error:
+                name_sample(error, functools.partial(self._name_of, first + place))
+                raise
         if stream.pack is not None:
             samples = list(stream.pack(samples))
         return samples, total if total is not None and total <= first + places[-1] + 1 else None
@@ -69,6 +74,11 @@ class Leased:
         if self._stream.open_end and self._stream.known_records is None:
             self._stream.ends_at(0, last)
         return records
+
+    def _name_of(self, place: int) -> str:
+        """The name of the record at this place, counted over all epochs."""
+        size = self._stream.known_records
+        return self._stream.record_name(*((0, place) if size is None else divmod(place, size)))
 
     def _total(self) -> int | None:
         """The samples of the whole run, as soon as they are known. The coordinator rounds in the same way."""

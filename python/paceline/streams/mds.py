@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 from ..errors import PacelineError
 from .files import Files, Opened, needs
 from .remote import Remote, remote
-from .source import changed, unreadable
+from .source import changed, not_read, unreadable
 
 _REWRITE = "write the folder again with MDSWriter"
 _MOST_SAMPLES = 1 << 32  # MDS writes numbers of 32 bits
@@ -77,7 +77,7 @@ class MdsFolder(Files):
             except PacelineError:
                 raise
             except Exception as error:  # libraries raise all kinds of errors at bytes that are not theirs
-                raise unreadable(f"{name}, column {column!r}", error, _REWRITE) from error
+                raise not_read(f"{name}, column {column!r}", error, _REWRITE) from error
             at += size
         return sample
 

@@ -90,22 +90,34 @@ class Mixture:
 
     def read(self, shard: int, records: Sequence[int], number: int = 0) -> list[Any]:
         """number: of the pass. In another pass the sources give their records in another order."""
-        part = self._parts.get(shard)
         wanted: dict[tuple[int, int], list[tuple[int, int]]] = {}  # source and its shard: record, place in the list
         for at, record in enumerate(records):
-            source, its_number = part[record]
-            lap, inside = divmod(its_number, sum(self._lengths[source]))
-            ((its_shard, its_record),) = self._laps.get(source, lap, number).places(inside, inside + 1)
+            source, its_shard, its_record = self._place(shard, record, number)
             wanted.setdefault((source, its_shard), []).append((its_record, at))
         found: list[Any] = [None] * len(records)
         # A source that begins again may give one record twice here.
         numbers = {key: sorted({record for record, _ in places}) for key, places in wanted.items()}
         values = self._read_all(numbers)
         for key, places in wanted.items():
+            first: dict[int, int] = {}  # the place in the list of a record's first occurrence
             by_number = dict(zip(numbers[key], values[key]))
             for record, at in places:
-                found[at] = by_number[record]
+                # Who gets a record may write to it, for example in map=.
+                found[at] = by_number.pop(record) if record in by_number else copy.deepcopy(found[first[record]])
+                first.setdefault(record, at)
         return found
+
+    def record_name(self, shard: int, record: int, number: int) -> str:
+        source, its_shard, its_record = self._place(shard, record, number)
+        shards = self._sources[source].shards()
+        return f"record {its_record} of the shard {shards[its_shard]} of {self._names[source]!r} in the Mixture"
+
+    def _place(self, shard: int, record: int, number: int) -> tuple[int, int, int]:
+        """The source, its shard and its record at a place of the mixture."""
+        source, its_number = self._parts.get(shard)[record]
+        lap, inside = divmod(its_number, sum(self._lengths[source]))
+        ((its_shard, its_record),) = self._laps.get(source, lap, number).places(inside, inside + 1)
+        return source, its_shard, its_record
 
     def reading(self, other: Callable[[str, Any], Any]) -> Mixture:
         """The same mixture, whose sources are what `other` makes of their names and of them."""

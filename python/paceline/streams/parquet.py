@@ -9,7 +9,7 @@ from typing import Any
 
 from ..errors import PacelineError
 from .files import Files, Opened, Paths, needs
-from .source import changed, unreadable
+from .source import changed, not_read
 
 _FILES = 64
 _REWRITE = "give a whole Parquet file, or leave this one out"
@@ -58,7 +58,7 @@ class ParquetFiles(Files):
         except PacelineError:
             raise
         except Exception as error:
-            raise unreadable(name, error, _REWRITE) from error
+            raise not_read(name, error, _REWRITE) from error
         missing = set(self._columns or ()) - set(file.schema_arrow.names)
         if missing:
             names = ", ".join(file.schema_arrow.names)
@@ -70,7 +70,15 @@ class ParquetFiles(Files):
     def _rows_of(self, shard: int) -> int:
         assert self._remote is not None
         parquet = needs("pyarrow.parquet", "pyarrow", "ParquetFiles")
-        return int(self._remote.reading(self.files[shard], lambda file: parquet.read_metadata(file).num_rows))
+
+        def rows(file: Any) -> int | None:
+            try:
+                return int(parquet.read_metadata(file).num_rows)
+            except ValueError:  # the server gives no parts of a file, or the file is damaged: its copy shows that
+                return None
+
+        found = self._remote.reading(self.files[shard], rows)
+        return self._open(shard)[1][-1] if found is None else found
 
     def _read_group(self, shard: int, group: int) -> Any:
         self.size(shard)
@@ -78,4 +86,4 @@ class ParquetFiles(Files):
             # Arrow's threads do not live on in a forked process.
             return self._opened.get(shard)[0].read_row_group(group, columns=self._columns, use_threads=False)
         except Exception as error:
-            raise unreadable(self.files[shard], error, _REWRITE) from error
+            raise not_read(self.files[shard], error, _REWRITE) from error

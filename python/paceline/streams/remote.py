@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import errno
 import importlib
@@ -21,7 +22,24 @@ Made = TypeVar("Made")
 
 _FIRST_WAIT = 0.5  # seconds; doubled at each further try
 _LOOKED_AT = 1000  # files of a list, for paths among its addresses
+COMPRESSED = (".gz", ".tgz", ".zst", ".xz", ".bz2")
 _QUIET_SECONDS = 60  # without a byte, a read has failed
+# Entries of a filesystem's info() that differ if the file does. Their names are those of HTTP, S3, Azure's and
+# Google's storage, Hugging Face's hub, WebDAV and others.
+_MARKS = (
+    "ETag",
+    "etag",
+    "Last-Modified",
+    "LastModified",
+    "last_modified",
+    "modified",
+    "mtime",
+    "updated",
+    "Content-MD5",
+    "Digest",
+    "md5Hash",
+    "blob_id",
+)
 _SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*://")
 
 
@@ -63,7 +81,8 @@ class Remote:
             raise PacelineError(f"gigabytes = {gigabytes!r} is no size of a cache; write a number above 0")
         if not isinstance(tries, int) or isinstance(tries, bool) or tries < 1:
             raise PacelineError(f"tries = {tries!r} is no number of tries; write 1 or more")
-        self._cache = DiskCache(Path(cache) if cache else cache_folder() / "shards", int(gigabytes * 1e9))
+        folder = Path(cache).expanduser().absolute() if cache else cache_folder() / "shards"
+        self._cache = DiskCache(folder, int(gigabytes * 1e9))
         self._tries = tries
         self._storage = storage
         self._about: dict[str, tuple[int | None, str]] = {}
@@ -79,7 +98,7 @@ class Remote:
         found = [one for address in self.given for one in self._meant(address, endings)]
         if not found:
             way_out = "give the address of one, or a pattern"
-            if "[" in _without_query(self.given[0]):
+            if "[" in without_query(self.given[0]):
                 sign = "%5B" if _is_http(self.given[0]) else "[[]"
                 way_out = f"[…] is a pattern there, so write {sign} for a [ of a name"
             raise PacelineError(f"no file is at {self.given[0]}; {way_out}")
@@ -97,14 +116,12 @@ class Remote:
         """Returns what `use` makes of the path of a copy, which is there at least until it returns."""
         size = self.size(address)
         key = f"{address} {self.identity(address)}"
-        ending = "-" + re.sub(r"[^A-Za-z0-9._-]", "_", _without_query(address).rsplit("/", 1)[-1])[-64:]
+        ending = "-" + re.sub(r"[^A-Za-z0-9._-]", "_", without_query(address).rsplit("/", 1)[-1])[-64:]
         failed: list[OSError] = []
 
         def use_copy(path: Path) -> Made:
             try:
                 return use(str(path))
-            except FileNotFoundError:
-                raise
             except OSError as error:
                 failed.append(error)
                 raise
@@ -129,18 +146,37 @@ class Remote:
 
         return self._tried(address, read)
 
+    def head(self, address: str, size: int) -> bytes | None:
+        """Returns the first bytes of a file; None if there is none there, as far as the storage tells."""
+        with contextlib.suppress(Exception):  # some storages refuse to say that there is none
+            system, path = self._system(address)
+            if system.exists(path):
+                with system.open(path, "rb") as file:
+                    return bytes(file.read(size))
+        return None
+
     def _meant(self, address: str, endings: Sequence[str]) -> list[str]:
         expanded = braces(address)
-        if len(expanded) > 1 or not any(sign in _without_query(address).split("://", 1)[1] for sign in "*?["):
+        if len(expanded) > 1 or not any(sign in without_query(address).split("://", 1)[1] for sign in "*?["):
             if address.endswith("/"):
-                return [found for ending in endings or ("",) for found in self._matching(f"{address}*{ending}")]
+                found = {one for ending in endings or ("",) for one in self._matching(f"{address}*{ending}").items()}
+                return sorted(one for one, is_folder in found if not is_folder)
             return expanded
-        return self._matching(address)
+        matching = self._matching(address)
+        folder = next((one for one, is_folder in matching.items() if is_folder), None)
+        if folder is not None and "**" not in address:
+            raise PacelineError(
+                f"{folder} is a folder, and {address} matches it; write a pattern of files, such as {address}/*"
+            )
+        return [one for one, is_folder in matching.items() if not is_folder]
 
-    def _matching(self, pattern: str) -> list[str]:
-        def find() -> list[str]:
+    def _matching(self, pattern: str) -> dict[str, bool]:
+        """The addresses that match, sorted, and whether each is a folder."""
+
+        def find() -> dict[str, bool]:
             system, path = self._system(pattern)
-            return sorted(system.unstrip_protocol(found) for found in system.glob(path))
+            found = system.glob(path, detail=True).items()
+            return dict(sorted((system.unstrip_protocol(one), _is_folder(info)) for one, info in found))
 
         return self._tried(pattern, find)
 
@@ -152,8 +188,10 @@ class Remote:
                 return dict(system.info(path))
 
             info = self._tried(address, ask)
+            if _is_folder(info):
+                raise PacelineError(f"{address} is a folder; write {address.rstrip('/')}/ for the files in it")
             size = info.get("size")
-            marks = [str(info[name]) for name in ("ETag", "etag", "LastModified", "mtime", "updated") if name in info]
+            marks = [str(info[name]) for name in _MARKS if info.get(name)]
             self._about[address] = (int(size) if size is not None else None, f"{size} {' '.join(marks)}")
         return self._about[address]
 
@@ -208,7 +246,7 @@ class Remote:
             raise PacelineError(f"{address} needs fsspec, which is not installed; pip install fsspec") from error
         options = dict(self._storage)
         if _is_http(address):
-            options.setdefault("client_kwargs", _patient())
+            options.setdefault("client_kwargs", _client(without_query(address)))
         try:
             system, path = fsspec.url_to_fs(address, **options)
         except (ImportError, ValueError) as error:
@@ -261,14 +299,18 @@ def braces(text: str) -> list[str]:
 
 def file_name(name: str) -> str:
     """The name of a shard without its folder, and without the query of an address, such as a signature."""
-    return os.path.basename(_without_query(name))
+    return os.path.basename(without_query(name))
+
+
+def _is_folder(info: Any) -> bool:
+    return isinstance(info, dict) and info.get("type") == "directory"
 
 
 def _is_http(address: str) -> bool:
     return address.lower().startswith(("http://", "https://"))
 
 
-def _without_query(address: str) -> str:
+def without_query(address: str) -> str:
     """The address without what follows "?" in one of HTTP, such as a signature."""
     return address.partition("?")[0] if _is_http(address) else address
 
@@ -281,8 +323,14 @@ def _answer_of(error: Exception) -> Exception:
     return error if getattr(cause, "status", 0) in (404, 410) else cause
 
 
-def _patient() -> dict[str, Any]:
-    """A shard may take longer than the five minutes that aiohttp waits for a whole answer."""
+def _client(path: str) -> dict[str, Any]:
+    """Options of aiohttp's client. By itself it waits five minutes for a whole answer, and a shard may take longer.
+
+    Some servers say that a file named .gz is encoded so, and the client would then decompress it.
+    """
     import aiohttp
 
-    return {"timeout": aiohttp.ClientTimeout(total=None, sock_connect=_QUIET_SECONDS, sock_read=_QUIET_SECONDS)}
+    patient = aiohttp.ClientTimeout(total=None, sock_connect=_QUIET_SECONDS, sock_read=_QUIET_SECONDS)
+    if not path.endswith(COMPRESSED):
+        return {"timeout": patient}
+    return {"timeout": patient, "auto_decompress": False, "headers": {"Accept-Encoding": "identity"}}

@@ -101,6 +101,16 @@ def unreachable(name: str, why: object, way_out: str) -> PacelineError:
     return PacelineError(_line(name, why, way_out))
 
 
+def not_read(name: str, error: Exception, way_out: str) -> PacelineError:
+    """Returns the error for a shard that a library has not read. It is damaged, unless the system has refused it.
+
+    way_out: for a damaged one.
+    """
+    if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno is not None):
+        return unreachable(name, error, "see that it can be read on this host")
+    return unreadable(name, error, way_out)
+
+
 def _line(name: str, why: object, way_out: str) -> str:
     reason = " ".join(str(why).split()) or type(why).__name__
     return f"the shard {name} cannot be read: {reason}; {way_out}"

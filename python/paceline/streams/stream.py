@@ -197,6 +197,13 @@ class Stream:
             self.source.soon(order.soon())
         return places
 
+    def record_name(self, number: int, place: int) -> str:
+        """A text that says which record is at this place of pass `number`, counted from 0 in its shard."""
+        [(shard, record)] = self.places(number, place, place + 1)
+        if hasattr(self.source, "record_name"):
+            return str(self.source.record_name(shard, record, number))
+        return f"record {record} of the shard {self._names[shard]}"
+
     def ends_at(self, number: int, place: int) -> bool:
         """Whether pass `number` has no record from `place` on."""
         ends = self._pass(number).ends_at(place)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
@@ -9,16 +10,16 @@ import tarfile
 from collections.abc import Sequence
 from typing import Any, BinaryIO, Callable
 
-from ..errors import PacelineError
+from ..errors import PacelineError, name_sample
 from .decoding import decode_member
 from .files import Files, Opened, Paths, refuse_compressed
-from .source import changed, unreadable
+from .source import changed, not_read, unreadable
 
 Members = list[tuple[str, int, int]]  # a sample's: ending, place in the file, bytes
 
 _NAME = re.compile(r"^((?:.*/|)[^.]+)[.]([^/]*)$")
 _END = 512  # zeros
-_REWRITE = "write the file again, or leave it out"
+_REWRITE = "write the file again, without --sparse, or leave it out"
 
 
 class TarFiles(Files):
@@ -57,9 +58,10 @@ class TarFiles(Files):
                 raise
             except Exception as error:
                 if self._decode is not decode_member:
+                    name_sample(error, functools.partial("{}, {}.{}".format, name, key, ending))
                     raise
                 way_out = "repair it, or give decode= a function that does without it"
-                raise unreadable(f"{name}, {key}.{ending}", error, way_out) from error
+                raise not_read(f"{name}, {key}.{ending}", error, way_out) from error
         return sample
 
     def _open(self, shard: int) -> BinaryIO:
@@ -86,6 +88,8 @@ class TarFiles(Files):
                         samples.append((key, []))
                     if any(ending == other for other, _, _ in samples[-1][1]):
                         raise tarfile.ReadError(f"{member.name} is in it twice")
+                    if member.issparse():
+                        raise tarfile.ReadError(f"{member.name} was written without its holes")
                     samples[-1][1].append((ending, member.offset_data, member.size))
                     tar.members = []  # type: ignore[attr-defined]  # a kilobyte each
                 if file.seek(tar.offset) + _END > size or any(file.read(_END)):

@@ -6,26 +6,28 @@ import struct
 from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import accumulate
-from pathlib import Path
+from pathlib import PurePosixPath
 from typing import Any
 
 import torch
 
 from ..errors import PacelineError
 from .files import Files, Opened, Paths, needs
-from .source import unreadable
+from .remote import without_query
+from .source import not_read, unreadable
 
 _SHARD = 4096  # samples
 _MEGATRON = b"MMIDIDX\x00\x00"
+_HEAD_BYTES = 18
 _MEGATRON_TYPES = {1: "uint8", 2: "int8", 3: "int16", 4: "int32", 5: "int64", 6: "float64", 7: "float32", 8: "uint16"}
 
 
 class TokenFile(Files):
     """Windows of token files: (x, y), two tensors of `window` int64, y one token further than x.
 
-    `targets=False`: x alone. `dtype` is a .bin file's; the .idx beside a local one, or a .npy file, says it
-    itself. Windows begin every `stride` tokens, by default `window`, and may go over the ends of documents, not of
-    files. Tokens are mapped and not read before they are needed. A shard is 4096 windows of a file.
+    `targets=False`: x alone. `dtype` is a .bin file's; the .idx beside it, or a .npy file, says it itself. Windows
+    begin every `stride` tokens, by default `window`, and may go over the ends of documents, not of files. Tokens are
+    mapped and not read before they are needed. A shard is 4096 windows of a file.
     """
 
     def __init__(
@@ -89,26 +91,39 @@ class TokenFile(Files):
         def mapped(path: str) -> Any:
             if name.endswith(".npy"):
                 return numpy.load(path, mmap_mode="r", allow_pickle=False)
-            return numpy.memmap(path, self._dtype if self._remote else self._type_of(path), "r")
+            return numpy.memmap(path, self._type_of(name), "r")
 
         try:
             tokens = self.using(file, mapped)
         except (ValueError, OSError) as error:
-            raise unreadable(name, error, f"write dtype= of its {size} bytes, or write the file again") from error
+            raise not_read(name, error, f"write dtype= of its {size} bytes, or write the file again") from error
         if tokens.ndim != 1 or tokens.dtype.kind not in "iu":
             raise PacelineError(f"{name} has {tokens.dtype} in {tokens.ndim} dimensions; write one row of integers")
         return tokens.view(numpy.ndarray)  # each slice of a memmap would make a memmap, which takes long
 
     def _type_of(self, name: str) -> Any:
         """The type of a .bin file's tokens."""
-        index = Path(name).with_suffix(".idx")
-        if not index.exists():
-            return self._dtype
-        with open(index, "rb") as file:
-            head = file.read(18)
-        if len(head) < 18 or not head.startswith(_MEGATRON):
-            raise unreadable(str(index), "it is no index of Megatron's", "move it away if the .bin file is nanoGPT's")
+        index = str(PurePosixPath(name).with_suffix(".idx")) if self._remote is None else _index_address(name)
+        head = _head_of(index) if self._remote is None else self._remote.head(index, _HEAD_BYTES)
+        if head is None or (self._remote is not None and not head.startswith(_MEGATRON)):
+            return self._dtype  # some servers answer with a page where nothing is
+        if len(head) < _HEAD_BYTES or not head.startswith(_MEGATRON):
+            raise unreadable(index, "it is no index of Megatron's", "move it away if the .bin file is nanoGPT's")
         version, code = struct.unpack("<QB", head[9:18])
         if version != 1 or code not in _MEGATRON_TYPES:
-            raise unreadable(str(index), f"version {version} with type {code} is unknown", "write it with version 1")
+            raise unreadable(index, f"version {version} with type {code} is unknown", "write it with version 1")
         return _MEGATRON_TYPES[code]
+
+
+def _head_of(path: str) -> bytes | None:
+    try:
+        with open(path, "rb") as file:
+            return file.read(_HEAD_BYTES)
+    except FileNotFoundError:
+        return None
+
+
+def _index_address(address: str) -> str:
+    """The address of the .idx beside a .bin file, with the same query."""
+    path = without_query(address)
+    return path.rpartition(".")[0] + ".idx" + address[len(path) :]

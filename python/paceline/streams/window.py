@@ -81,8 +81,13 @@ class Window:
         """Whether a record that was asked for is here."""
         return (shard, record) in self._waiting or (shard, record) in self._given
 
+    def take(self, shard: int, record: int) -> Any:
+        """Returns a record, which is here no more. Requires: has()."""
+        key = shard, record
+        return self._waiting.pop(key) if key in self._waiting else self._given.pop(key)
+
     def give(self, shard: int, record: int) -> Any:
-        """Returns a record. Requires: has()."""
+        """Returns a record, which stays here. Requires: has()."""
         key = shard, record
         if key in self._waiting:
             self._given[key] = self._waiting.pop(key)
