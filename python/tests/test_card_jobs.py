@@ -93,6 +93,12 @@ def begun_early(run: Path) -> tuple[int, int]:
     return sum(early for early, _ in counts), sum(steps for _, steps in counts)
 
 
+def made_early(run: Path) -> int:
+    """How many versions servers made before they were told to, because they knew the commit."""
+    logs = "".join(log.read_text() for log in (run / "logs").glob("server*.log"))
+    return sum(map(int, re.findall(r"(\d+) of \d+ versions were made before their orders came", logs)))
+
+
 def same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> None:
     assert one.keys() == other.keys()
     for name, tensor in one.items():
@@ -109,6 +115,7 @@ def test_a_job_on_a_card_ends_in_the_bytes_of_one_on_the_host(tmp_path: Path, wo
 def test_two_workers_in_step_share_the_card_and_end_in_the_hosts_bytes(tmp_path: Path) -> None:
     clip = ["--set", "optimizer.clip=0.1"]
     same(weights_of(tmp_path, "host", 2, clip), weights_of(tmp_path, "gpu", 2, clip))
+    assert made_early(only_run(tmp_path / "gpu")) > 0
 
 
 def test_shards_on_two_cards_end_in_the_hosts_bytes(tmp_path: Path) -> None:

@@ -158,11 +158,11 @@ Process& Process::operator=(Process&& other) noexcept {
 Process::~Process() {
   if (socket_ >= 0) close(socket_);
   if (pid_ > 0) {
-    if (!ended_within(patience_)) {
-      kill(pid_, SIGKILL);
-      waitpid(pid_, nullptr, 0);
-    }
+    ended_within(patience_);
+    kill(pid_, SIGKILL);
     kill(-pid_, SIGKILL);  // processes that it left behind
+    // The system may give the number to another process from here on.
+    waitpid(pid_, nullptr, 0);
   }
   if (pid_fd_ >= 0) close(pid_fd_);
 }
@@ -174,8 +174,9 @@ bool Process::ended_within(std::chrono::milliseconds limit) {
   // A signal to this process ends the waiting early.
   while (pid_fd_ >= 0 && poll(&end, 1, static_cast<int>(limit.count())) < 0 && errno == EINTR)
     limit = std::max(0ms, std::chrono::ceil<std::chrono::milliseconds>(until - steady_clock::now()));
-  int status = 0;
-  if (waitpid(pid_, &status, WNOHANG) == pid_) status_ = status;
+  siginfo_t info{};
+  if (waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == pid_)
+    status_ = info.si_code == CLD_EXITED ? W_EXITCODE(info.si_status, 0) : W_EXITCODE(0, info.si_status);
   return status_.has_value();
 }
 

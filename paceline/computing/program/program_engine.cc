@@ -24,6 +24,8 @@ using std::chrono::steady_clock;
 
 // A process that was stopped for so long does not go on by itself.
 constexpr std::chrono::seconds kStandsStill = 2s;
+// This process looks far more often while it waits. After a longer pause it stood still, and so may have the program.
+constexpr std::chrono::seconds kOwnPause = 1s;
 constexpr std::chrono::seconds kLittlePatience = 2s;
 // After a job that has not ended well.
 constexpr std::chrono::seconds kPatience = 30s;
@@ -262,10 +264,15 @@ absl::StatusOr<Answer> ProgramEngine::answer(const engine::KeepGoing& keep_going
 }
 
 std::function<absl::Status()> ProgramEngine::patience(const engine::KeepGoing& keep_going) const {
-  return [this, &keep_going, start = steady_clock::now(),
+  return [this, &keep_going, start = steady_clock::now(), last = steady_clock::now(),
           still_since = std::optional<steady_clock::time_point>()]() mutable -> absl::Status {
     if (!keep_going()) return absl::CancelledError("the iteration was given up");
     const auto now = steady_clock::now();
+    if (now - last > kOwnPause) {
+      start += now - last;
+      still_since.reset();
+    }
+    last = now;
     if (!process_.stands_still())
       still_since.reset();
     else if (!still_since)

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <filesystem>
 #include <thread>
+#include <utility>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -207,6 +208,20 @@ TEST(ProgramEngine, OnlyAStepHasTheLimitOfAStep) {
   EXPECT_TRUE(bench.step({1}).ok());
   EXPECT_TRUE(bench.engine().evaluate(pointers, 1, always).ok());
   EXPECT_TRUE(bench.step({1}).ok());
+}
+
+TEST(ProgramEngine, TheLimitOfAStepDoesNotCountATimeInWhichTheWorkerStoodStill) {
+  StartOptions hangs = options("hang", 1);
+  hangs.step_limit_s = 2;
+  Bench bench(hangs);
+  const auto begin = steady_clock::now();
+  bool stood_still = false;
+  const auto stand_still = [&] {
+    if (!std::exchange(stood_still, true)) std::this_thread::sleep_for(std::chrono::seconds(3));
+    return true;
+  };
+  EXPECT_FALSE(bench.step({1}, stand_still).ok());
+  EXPECT_GT(steady_clock::now() - begin, std::chrono::seconds(5));
 }
 
 struct Case {

@@ -361,20 +361,55 @@ void Controller::carry_out(Time at, const policy::Order& order, std::vector<Orde
              order);
 }
 
-void Controller::commit(const policy::Commit& commit, std::vector<Order>& orders) {
-  auto& record = std::get<CommitRecord>(orders.emplace_back(std::in_place_type<CommitRecord>));
+std::optional<CommitRecord> Controller::next_commit() const {
+  if (!started_ || finished_ || replanner_ != nullptr || active_.empty() ||
+      !policy_->commits_all(active_.size()))
+    return std::nullopt;
+  policy::Commit commit{.version = version().next(), .members = {}, .why = {}};
+  bool awaits = false;
+  for (std::size_t i = 0; i < members_.size(); ++i) {
+    const ReplicaId replica(static_cast<std::int32_t>(i));
+    const Member& one = members_[i];
+    if (!active(replica)) continue;
+    // Its samples may lie behind the end of the data, so it will have no gradient.
+    if ((!one.computing && !one.finished) || !ledger_.holds(replica)) return std::nullopt;
+    awaits = awaits || one.computing;
+    commit.members.push_back({replica, one.computing ? one.clock.next() : one.clock});
+  }
+  if (!awaits) return std::nullopt;
+  CommitRecord record;
+  describe(commit, record);
+  return record;
+}
+
+// In place, because a simulation has millions of commits.
+void Controller::describe(const policy::Commit& commit, CommitRecord& record) const {
   record.version = commit.version;
   record.committed_before = ledger_.committed();
   record.why = commit.why;
   if (commit.members.size() > 1) record.members.reserve(commit.members.size());
   for (const policy::Contribution& contribution : commit.members) {
-    record.members.push_back(take_contribution(contribution));
+    record.members.push_back(describe(contribution));
     record.samples += record.members.back().lease.size();
   }
   record.nominal = nominal_batch_ * std::max<std::int64_t>(1, local_steps_);
   record.of_differences = local_steps_ > 0;
   record.learning_rate = learning_rate(config_.schedule, record.committed_before);
   weigh(record);
+}
+
+CommitMember Controller::describe(const policy::Contribution& contribution) const {
+  PACELINE_CHECK(here(contribution.replica), "replica {} is not here to commit", contribution.replica);
+  return {.replica = contribution.replica,
+          .clock = contribution.clock,
+          .base = member(contribution.replica).base,
+          .lease = ledger_.held_by(contribution.replica)};
+}
+
+void Controller::commit(const policy::Commit& commit, std::vector<Order>& orders) {
+  auto& record = std::get<CommitRecord>(orders.emplace_back(std::in_place_type<CommitRecord>));
+  describe(commit, record);
+  for (const policy::Contribution& contribution : commit.members) take_contribution(contribution);
   if (config_.look_ahead) learn(record);
   const bool last = ledger_.all_committed();
   record.keep_for_evaluation = config_.evaluate && (last || crosses(config_.evaluate_every, record));
@@ -386,16 +421,12 @@ void Controller::commit(const policy::Commit& commit, std::vector<Order>& orders
   if (checkpoint) record.checkpoint = std::move(state);
 }
 
-CommitMember Controller::take_contribution(const policy::Contribution& contribution) {
-  PACELINE_CHECK(here(contribution.replica), "replica {} is not here to commit", contribution.replica);
+void Controller::take_contribution(const policy::Contribution& contribution) {
   Member& mine = member(contribution.replica);
   PACELINE_CHECK(mine.finished && mine.clock == contribution.clock, "replica {} has no gradient {} to commit",
                  contribution.replica, contribution.clock);
   mine.finished = false;
-  return {.replica = contribution.replica,
-          .clock = contribution.clock,
-          .base = mine.base,
-          .lease = ledger_.commit(contribution.replica)};
+  ledger_.commit(contribution.replica);
 }
 
 // A member without a weight (a skipped batch) counts as much as the others do for its samples. Weights that are all
@@ -486,6 +517,7 @@ void Controller::release(Time at, const policy::Release& release, std::vector<Or
   if (!lease) return park(at, release.replica, orders);
   mine.computing = true;
   mine.base = release.version;
+  mine.weight.reset();
   auto& order = std::get<Release>(
       orders.emplace_back(Release{release.replica, mine.clock.next(), release.version, *lease, release.why}));
   if (config_.ahead > 0) released_.push_back({orders.size() - 1, samples});

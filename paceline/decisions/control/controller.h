@@ -81,6 +81,11 @@ class Controller {
   policy::Bounds bounds() const { return policy_->bounds(); }
   // In use; nothing where there is none.
   std::optional<planner::Plan> plan() const;
+  // The next commit, if it is certain before its last gradients are ready (SyncPolicy::commits_all): nothing but these
+  // gradients is awaited, and any fact but their ReplicaReady may change it. Such a fact without a weight and an end of
+  // the data, on the version that the replica was released on, makes exactly this commit, with what a checkpoint and an
+  // evaluation need beside it. Nothing if it is not certain. O(P).
+  std::optional<CommitRecord> next_commit() const;
   // Whether the samples of the replica's iteration can be part of a lease of at least `least` samples, if it leaves.
   bool could_be_larger(ReplicaId replica, std::int64_t least) const;
   // Whether the plan may become another one: DeviceJoined, DeviceLeft, DeviceOutOfMemory and LinkMeasured are to be told.
@@ -160,7 +165,10 @@ class Controller {
   void discard(const policy::Discard& discard, std::vector<Order>& orders);
   // Reserves samples for the next iterations of all replicas that were just released.
   void reserve(std::vector<Order>& orders);
-  CommitMember take_contribution(const policy::Contribution& contribution);
+  // The commit of these contributions, as far as shards need it.
+  void describe(const policy::Commit& commit, CommitRecord& record) const;
+  CommitMember describe(const policy::Contribution& contribution) const;
+  void take_contribution(const policy::Contribution& contribution);
   void weigh(CommitRecord& record) const;
   // How much each member counts, by the weights that the program gave.
   void share_out(CommitRecord& record) const;

@@ -42,6 +42,7 @@ struct Met {
   int parks = 0;
   int unparks = 0;
   int discards = 0;
+  int foreseen = 0;
   std::int64_t ahead = 0;
   std::int64_t scraps = 0;
 };
@@ -82,6 +83,7 @@ class WholeRun {
       met.parks += cluster.parks();
       met.unparks += cluster.unparks();
       met.discards += cluster.discards();
+      met.foreseen += cluster.foreseen();
       for (const Release& release : cluster.releases()) {
         met.ahead += static_cast<std::int64_t>(release.ahead.size());
         met.scraps += release.lease.scrap() > 0 ? 1 : 0;
@@ -183,6 +185,10 @@ TEST_P(RandomRuns, CommitEverySampleOnceAndKeepEveryPromise) {
   EXPECT_GT(met.ahead, 1000);
   EXPECT_GT(met.scraps, 100);
   const std::string spec = GetParam();
+  if (spec.find("groups") == std::string::npos && spec.find("elastic") == std::string::npos &&
+      spec.find("backup") == std::string::npos) {
+    EXPECT_GT(met.foreseen, 2000);
+  }
   if (spec == "bsp" || spec == "groups:2+2:bsp") {
     EXPECT_GT(met.discards, 20);
   }

@@ -9,6 +9,7 @@
 #include "paceline/base/counted.h"
 #include "paceline/base/overloaded.h"
 #include "paceline/base/status_message.h"
+#include "paceline/decisions/coordinator/apply_order.h"
 #include "paceline/decisions/coordinator/group_reduction.h"
 #include "paceline/decisions/coordinator/measured_time.h"
 #include "paceline/decisions/coordinator/worker_orders.h"
@@ -23,23 +24,20 @@ void say_who_waits(Apply& apply, const TimedController::ReleasedNext& released) 
   for (Apply::Member& member : apply.members) member.waits = released.contains(member.replica);
 }
 
-Apply apply_order(const control::CommitRecord& record) {
-  Apply apply{.version = record.version,
-              .learning_rate = record.learning_rate,
-              .fraction = record.fraction,
-              .of_differences = record.of_differences};
-  for (const control::CommitMember& member : record.members)
-    apply.members.push_back({member.replica, member.clock, member.weight, member.share});
-  return apply;
-}
-
 }  // namespace
 
 Attempt::Attempt(AttemptOptions options, SteadyTime start)
     : options_(std::move(options)),
       processes_(options_, out_),
-      course_(options_, processes_, out_,
-              [this](const auto& order, const auto& released) { carry_out(order, released); }),
+      course_(
+          options_, processes_, out_,
+          [this](const auto& order, const auto& released) { carry_out(order, released); },
+          {.refused = [this](ReplicaId replica, const absl::Status& why) { workers_.refused(replica, why); },
+           .settled =
+               [this] {
+                 workers_.give_up_silent_now();
+                 course_.write_waiting_checkpoint();
+               }}),
       workers_(options_, processes_, course_, out_),
       servers_(options_, processes_, course_, workers_, out_),
       hearing_(start) {}
@@ -68,7 +66,7 @@ void Attempt::on(const WorkerGone& gone) {
 void Attempt::on(const TimePassed&) {
   const bool hears = hearing_.is_good(course_.at());
   if (hears) give_up_silent();
-  if (hears) servers_.give_up_missed();
+  if (hears) servers_.give_up_missed(hearing_.listened());
   if (Start* start = course_.start())
     go_on_starting(start->time_passed(course_.at(), hearing_.listened(), hears));
   workers_.give_up_without_replicas(hearing_.listened());

@@ -55,6 +55,8 @@ struct InWords {
   std::string operator()(const Want& order) const {
     return fmt::format("host {} wants {}", order.host, order.version);
   }
+  std::string operator()(const Expect& order) const { return fmt::format("expect {}", order.commit.version); }
+  std::string operator()(const Revoke& order) const { return fmt::format("revoke {}", order.version); }
   std::string operator()(const Publish& order) const { return fmt::format("publish {}", order.version); }
   template <class Other>
   std::string operator()(const Other&) const {
@@ -83,7 +85,7 @@ class Story {
  private:
   using What = decltype(coordinator::Event::what);
 
-  // "attempt of two hosts": shards are kept twice.
+  // "attempt of two hosts": shards are kept twice. "attempt of one host that foresees": its servers know commits early.
   std::optional<golden::Answers> begin(const golden::Event& event) {
     const bool twice = event.like("attempt of two hosts").has_value();
     hosts_ = twice ? 2 : 1;
@@ -96,6 +98,7 @@ class Story {
                           : "[[device]]\ncount = 2\n");
     options.state_text = store::state_text();
     options.job = config::coordinator_settings(config::parse_job(options.job_toml, "job.toml").value());
+    options.job.foresees = event.like("attempt of one host that foresees").has_value();
     attempt_.emplace(std::move(options), now_);
     return golden::Answers{};
   }
@@ -133,6 +136,11 @@ class Story {
       as<ServerMapped>(message).replica = ReplicaId(std::stoi(replica->at(0)));
     } else if (const auto version = golden::Event::like(words, "prepares *")) {
       as<ServerPrepared>(message).version = Version(std::stoi(version->at(0)));
+    } else if (const auto revoked = golden::Event::like(words, "has not made *")) {
+      as<ServerRevoked>(message).version = Version(std::stoi(revoked->at(0)));
+    } else if (const auto early = golden::Event::like(words, "has made *")) {
+      as<ServerRevoked>(message).version = Version(std::stoi(early->at(0)));
+      as<ServerRevoked>(message).made = true;
     } else if (const auto written = golden::Event::like(words, "writes *")) {
       as<ServerWritten>(message).version = Version(std::stoi(written->at(0)));
     } else if (const auto copy = golden::Event::like(words, "has written shard *")) {

@@ -60,6 +60,7 @@ class AttemptTest : public testing::Test {
     options.job_toml = fmt::format("name = \"small\"\nbatch = 8\n{}", more);
     options.state_text = store::state_text();
     options.job = config::coordinator_settings(config::parse_job(options.job_toml, "job.toml").value());
+    options.job.foresees = false;  // these servers do not answer by themselves (foresight_test.cc)
     world_.emplace(std::move(options));
   }
   const Attempt& attempt() const { return world_->attempt(); }

@@ -30,11 +30,12 @@ std::optional<Version> version_of(const std::optional<Restart>& restart) {
 }  // namespace
 
 Course::Course(const AttemptOptions& options, Processes& processes, Outbox& out,
-               TimedController::CarryOut carry_out)
+               TimedController::CarryOut carry_out, TimedController::Waiting waiting)
     : options_(options),
       processes_(processes),
       out_(out),
       carry_out_(std::move(carry_out)),
+      waiting_(std::move(waiting)),
       start_(std::in_place, options, processes, out),
       checkpoints_(
           processes.servers.size(), [this](const auto& order) { processes_.servers.tell(order); }, out,
@@ -62,6 +63,10 @@ absl::Status Course::make_controller(std::int64_t dataset_size, DataOrder data_o
       replication_.has_value(), std::move(replanner));
   if (options_.restart)
     PACELINE_RETURN_IF_ERROR(controller->restore(options_.restart->state, options_.restart->elapsed));
+  if (options_.job.foresees) {
+    const auto tell = [this](const auto& order) { processes_.servers.tell(order); };
+    controller->foresee(processes_.servers.size(), tell, waiting_);
+  }
   controller_ = std::move(controller);
   Begin begin{std::move(config), controller_->bounds()};
   if (options_.restart) begin.state = options_.restart->state;
@@ -72,6 +77,29 @@ absl::Status Course::make_controller(std::int64_t dataset_size, DataOrder data_o
 absl::Status Course::take(decltype(control::Fact::what) what) {
   if (start_ && std::holds_alternative<control::ReplicaJoined>(what)) start_->told_of_replica();
   return controller_->take(at_, std::move(what));
+}
+
+void Course::unmap_gradient(ReplicaId replica) {
+  const UnmapGradient order{replica};
+  if (controller_ == nullptr || !controller_->tell_later(order)) processes_.servers.tell(order);
+}
+
+void Course::answered(ServerId server, const ServerRevoked& answer) {
+  if (!training()) return;
+  controller_->answered(at_, server, answer.version, answer.made);
+  go_back_if_lost();
+}
+
+void Course::server_is_back(ServerId server, Version version) {
+  if (!training()) return;
+  if (auto expect = controller_->back(at_, server, version))
+    processes_.servers.tell_one(server, *std::move(expect));
+  go_back_if_lost();
+}
+
+void Course::go_back_if_lost() {
+  if (!training()) return;
+  if (const auto replica = controller_->lost()) go_back(fmt::format("replica {} {}", *replica, kReadyUnsaid));
 }
 
 // ---- The ways on
@@ -124,8 +152,8 @@ void Course::save(RecoveryVote::Found newer) {
 }
 
 void Course::time_passed() {
-  if (checkpoints_.due(at_)) write_checkpoint(controller_->save());
-  write_wanted_checkpoint();
+  write_waiting_checkpoint();
+  go_back_if_lost();
   if (phase_ == Phase::kFinishing) processes_.measuring.give_up_waiting(phase_since_, at_);
   finish_if_done();
 }
@@ -287,11 +315,12 @@ void Course::write_checkpoint(control::ControllerState state) {
 
 void Course::want_checkpoint(const std::string& why) {
   checkpoints_.want(why);
-  write_wanted_checkpoint();
+  write_waiting_checkpoint();
 }
 
-void Course::write_wanted_checkpoint() {
-  if (training() && checkpoints_.is_wanted(controller_->version(), at_))
+void Course::write_waiting_checkpoint() {
+  if (checkpoints_.due(at_) && settle()) write_checkpoint(controller_->save());
+  if (training() && checkpoints_.is_wanted(controller_->version(), at_) && settle())
     write_checkpoint(controller_->save());
 }
 

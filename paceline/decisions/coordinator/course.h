@@ -27,11 +27,14 @@
 
 namespace paceline::coordinator {
 
+// Ends the reason for which a run goes back if a worker is wrong: see Foresight::lost().
+inline constexpr char kReadyUnsaid[] = "left a gradient to the servers and ended before it said so";
+
 class Course {
  public:
-  // `carry_out`: see TimedController. The references outlive this.
+  // `carry_out`, `waiting`: see TimedController. The references outlive this.
   Course(const AttemptOptions& options, Processes& processes, Outbox& out,
-         TimedController::CarryOut carry_out);
+         TimedController::CarryOut carry_out, TimedController::Waiting waiting);
 
   // Called before each event.
   void begin_event(SteadyTime at) { at_ = at; }
@@ -60,6 +63,18 @@ class Course {
   // Null until then.
   const TimedController* controller() const { return controller_.get(); }
   absl::Status take(decltype(control::Fact::what) what);
+  // The servers do not need a gradient any more once they have carried out what was ordered before.
+  void unmap_gradient(ReplicaId replica);
+  // See TimedController.
+  bool settle() { return controller_ == nullptr || controller_->settle(); }
+  // Whether they have not answered, and none has made it.
+  bool awaits_answers() const { return controller_ != nullptr && controller_->awaits_answers(); }
+  // The newest version that a server can have: version(), or the next one.
+  Version newest() const { return controller_ == nullptr ? Version(0) : controller_->newest(); }
+  // The server has answered to Revoke.
+  void answered(ServerId server, const ServerRevoked& answer);
+  // The server is back with this version, and was told what was ordered.
+  void server_is_back(ServerId server, Version version);
   bool plans_anew() const { return controller_ != nullptr && controller_->plans_anew(); }
   // The newest version; 0 before the data are known.
   Version version() const { return controller_ == nullptr ? Version(0) : controller_->version(); }
@@ -102,6 +117,8 @@ class Course {
   void copy_written(ServerId server, const CopyWritten& message);
   void write_checkpoint(control::ControllerState state);
   void want_checkpoint(const std::string& why);
+  // Writes a checkpoint that was asked for, or is to be tried again, if that can be now.
+  void write_waiting_checkpoint();
   void opened(const absl::StatusOr<std::string>& folder);
   void written(ServerId server, const ServerWritten& message);
   void counted(const absl::Status& status);
@@ -111,7 +128,7 @@ class Course {
   // ---- What it says of itself
 
   // The newest version that a process may have seen.
-  Version seen() const { return replication_ && controller_ ? replication_->certain() : version(); }
+  Version seen() const { return replication_ && controller_ ? replication_->certain() : newest(); }
   // Why the run could not go on, if it could not.
   const absl::Status& result() const { return result_.ok() ? no_plan_ : result_; }
   // The first request for a stop, if the job is not done.
@@ -136,7 +153,8 @@ class Course {
   void end_training();
   void measure_restart();
   void go_on_from_emergency_checkpoint(const absl::Status& step);
-  void write_wanted_checkpoint();
+  // The way on if a gradient that a server has used will never be said to be ready.
+  void go_back_if_lost();
   bool workers_take_last();
   bool all_know_the_end() const;
   Disconnect disconnect_order() const;
@@ -146,6 +164,7 @@ class Course {
   Processes& processes_;
   Outbox& out_;
   const TimedController::CarryOut carry_out_;
+  const TimedController::Waiting waiting_;
   SteadyTime at_{};  // time of the event that is being taken
   Phase phase_ = Phase::kStarting;
   SteadyTime phase_since_{};  // set with every phase but the first

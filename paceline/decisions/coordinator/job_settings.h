@@ -44,6 +44,8 @@ struct JobSettings {
   bool sums_in_memory = false;  // the members of a commit sum among themselves, in the memory of their host
   bool sends_early = false;     // gradients may go to other hosts before they are in a commit
 
+  bool foresees = false;  // the servers may know a commit before its gradients are ready (foresight.h)
+
   bool has_program = false;    // a user's program computes the gradients
   double reject_outliers = 0;  // rejects gradients with a norm this many times the others'; 0: none
   bool evaluates = true;

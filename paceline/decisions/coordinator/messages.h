@@ -235,6 +235,13 @@ struct ServerPrepared {
   friend bool operator==(const ServerPrepared&, const ServerPrepared&) = default;
 };
 
+// The server has made the revoked version, or it will not make it before Apply.
+struct ServerRevoked {
+  Version version{};
+  bool made = false;
+  friend bool operator==(const ServerRevoked&, const ServerRevoked&) = default;
+};
+
 struct CopyWritten {
   ShardId shard{};
   std::string error{};  // empty: it is written
@@ -275,7 +282,7 @@ struct UpdateTime {
 
 struct ServerMessage {
   std::variant<std::monostate, ServerHello, ServerStarted, ServerKept, ServerWritten, ServerFailed,
-               ServerApplied, Heartbeat, ServerPrepared, CopyWritten, ServerMapped>
+               ServerApplied, Heartbeat, ServerPrepared, CopyWritten, ServerMapped, ServerRevoked>
       what;
   std::vector<UpdateTime> updates{};  // since the message before
   friend bool operator==(const ServerMessage&, const ServerMessage&) = default;

@@ -30,6 +30,7 @@ class MissedServer : public testing::Test {
     options.attempt = kAttempt;
     options.job_toml = fmt::format("name = \"small\"\nbatch = 8\nepochs = 100\n{}", more);
     options.job = config::coordinator_settings(config::parse_job(options.job_toml, "job.toml").value());
+    options.job.foresees = false;  // these servers do not answer by themselves (foresight_test.cc)
     world_.emplace(std::move(options));
     worker_ = world_->come<FakeWorker>(worker_hello());
     worker_->say(attached());
@@ -178,6 +179,16 @@ TEST_F(MissedServer, IsNotWaitedForForEver) {
   EXPECT_FALSE(went_back());
   world_->pass(25s);
   EXPECT_TRUE(went_back());
+}
+
+TEST_F(MissedServer, IsNotLateBecauseTheCoordinatorStoodStill) {
+  start("");
+  commit();
+  kill_server();
+  world_->pass(5s);
+  world_->stand_still(1h);
+  world_->pass(5s);
+  EXPECT_FALSE(went_back());
 }
 
 // A server that hangs may only be slow. It is told to come again, with the memory that it has itself.

@@ -21,9 +21,7 @@ class MissedServers {
   static constexpr int kMostTakeUps = 10;
 
   // A server that dies again before it has started is waited for no longer than one that did not come.
-  void miss(ServerId server, SteadyTime at, const std::string& why) {
-    missed_.try_emplace(server, Missed{at, why});
-  }
+  void miss(ServerId server, const std::string& why) { missed_.try_emplace(server, Missed{why}); }
   bool contains(ServerId server) const { return missed_.contains(server); }
   // Why each of them is missed.
   std::map<ServerId, std::string> reasons() const {
@@ -32,10 +30,11 @@ class MissedServers {
     return all;
   }
   const std::string& why(ServerId server) const { return missed_.at(server).why; }
-  // A server that has not come within the patience.
-  std::optional<ServerId> overdue(SteadyTime at) const {
-    for (const auto& [server, missed] : missed_) {
-      if (at - missed.since >= kPatience) return server;
+  // Called as time passes: a server that has not come within the patience. `listened`: from Hearing.
+  std::optional<ServerId> overdue(SteadyTime::duration listened) {
+    for (auto& [server, missed] : missed_) {
+      if (!missed.since) missed.since = listened;
+      if (listened - *missed.since >= kPatience) return server;
     }
     return std::nullopt;
   }
@@ -57,9 +56,9 @@ class MissedServers {
 
  private:
   struct Missed {
-    SteadyTime since;
     std::string why;
-    Version version{};  // the version that it takes up, once it is here
+    std::optional<SteadyTime::duration> since{};  // set as soon as time passes
+    Version version{};                            // the version that it takes up, once it is here
   };
   // The version that a server took up last, and how often.
   struct TakenUp {

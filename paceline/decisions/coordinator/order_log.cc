@@ -29,6 +29,8 @@ OrderLog::OrderLog(std::size_t servers, Version start) : made_(servers), base_(s
 }
 
 void OrderLog::told(const ServerOrder& order) {
+  if (const auto* expect = std::get_if<Expect>(&order)) expected_ = expect->commit.version;
+  if (std::holds_alternative<Expect>(order) || std::holds_alternative<Revoke>(order)) return;
   if (const auto* apply = std::get_if<Apply>(&order)) newest_ = apply->version;
   orders_.push_back(order);
 }

@@ -2,9 +2,10 @@
 // after the version that it has. Pure.
 //
 // Invariant: every server was told the same orders in the same sequence. The log begins with the oldest version that a
-// server may come back with.
+// server may come back with. A commit that is only expected is not in it (foresight.h).
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -27,7 +28,9 @@ class OrderLog {
   void made(ServerId server, Version version);
 
   // Whether a server with this version can be brought to the newest.
-  bool reaches_back_to(Version version) const { return version >= base_ && version <= newest_; }
+  bool reaches_back_to(Version version) const {
+    return version >= base_ && version <= std::max(newest_, expected_);
+  }
   // The orders for that. A checkpoint is not written again: its version is only kept until it is dropped. Requires:
   // reaches_back_to(version).
   std::vector<ServerOrder> since(Version version) const;
@@ -37,6 +40,7 @@ class OrderLog {
 
   IdVector<ServerId, Version> made_;
   Version base_, newest_;
+  Version expected_{};  // the version of the newest Expect
   // The state as of base_.
   std::map<ReplicaId, MapGradient> mapped_;
   std::vector<ServerOrder> kept_;

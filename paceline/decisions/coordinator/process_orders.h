@@ -195,6 +195,7 @@ struct Apply {
     double share = 0;
     bool waits = false;   // for this version's weights: its replica goes on with them
     EarlyNumber early{};  // 0: this gradient was not sent early
+    friend bool operator==(const Member&, const Member&) = default;
   };
   Version version{};
   std::vector<Member> members{};
@@ -206,6 +207,20 @@ struct Apply {
   // are several copies of each shard.
   std::string state{};
   Duration elapsed{0};
+  friend bool operator==(const Apply&, const Apply&) = default;
+};
+
+// This is the next commit, unless it is revoked. A server makes it once all members have said in its host's memory that
+// their gradients are ready (memory/gradient_buffer.h). Apply orders the same commit when the coordinator has heard of
+// them, too.
+struct Expect {
+  Apply commit{};
+};
+
+// The expected commit may become another one: a server that has not made it waits for Apply. It answers with
+// ServerRevoked.
+struct Revoke {
+  Version version{};
 };
 
 // The replica waits, with a gradient that is in no commit yet: its host's server sends it now. Earlier numbers of that
@@ -256,8 +271,9 @@ struct WriteCopy {
   bool by_call = false;  // see ServerStart
 };
 
-using ServerOrder = std::variant<ServerStart, MapGradient, UnmapGradient, Apply, Keep, Drop, WriteCheckpoint,
-                                 Disconnect, ReleaseReader, Want, Publish, WriteCopy, SendEarly>;
+using ServerOrder =
+    std::variant<ServerStart, MapGradient, UnmapGradient, Apply, Keep, Drop, WriteCheckpoint, Disconnect,
+                 ReleaseReader, Want, Publish, WriteCopy, SendEarly, Expect, Revoke>;
 
 // ---- The evaluator
 

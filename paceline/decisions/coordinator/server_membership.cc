@@ -46,6 +46,10 @@ absl::Status ServerMembership::on_message(ServerId server, const ServerMessage& 
           [&](const ServerMapped& mapped) { return workers_.mapped(server, mapped); },
           [&](const ServerApplied& applied) { return on_applied(server, applied.version); },
           [&](const ServerPrepared& prepared) { return course_.prepared(server, prepared.version); },
+          [&](const ServerRevoked& answer) {
+            course_.answered(server, answer);
+            return absl::OkStatus();
+          },
           [&](const CopyWritten& written) {
             course_.copy_written(server, written);
             return absl::OkStatus();
@@ -73,7 +77,7 @@ absl::Status ServerMembership::on_message(ServerId server, const ServerMessage& 
 
 absl::Status ServerMembership::note_updates(ServerId server, const std::vector<UpdateTime>& updates) {
   for (const UpdateTime& update : updates) {
-    const bool can_be = update.version >= Version(1) && update.version <= course_.version() &&
+    const bool can_be = update.version >= Version(1) && update.version <= course_.newest() &&
                         is_time(update.took) && is_time(update.age) && update.bytes >= 0 &&
                         update.threads >= 0 && update.members >= 0;
     if (!can_be) {
@@ -210,7 +214,7 @@ void ServerMembership::give_up_silent() {
 void ServerMembership::miss(ServerId server, const std::string& why) {
   if (!course_.serves() || !servers_.keeps(server)) return course_.lose_server(server, why);
   servers_.miss(server);
-  missed_.miss(server, course_.at(), why);
+  missed_.miss(server, why);
   lose_files_of_missed();
 }
 
@@ -226,11 +230,12 @@ void ServerMembership::take_up(ServerId server, const KeptShard& kept) {
   const bool goes_on = missed_.came(server, version) && is_kept_here(server, kept);
   if (!goes_on || !servers_.take_up(server, version)) return course_.lose_server(server, why);
   missed_.takes_up(server, version);
+  course_.server_is_back(server, version);
   out_.tell_and_remember(fmt::format("{}; it is back with version {}, and nothing is lost", why, version));
 }
 
-void ServerMembership::give_up_missed() {
-  if (const auto server = missed_.overdue(course_.at())) course_.lose_server(*server, missed_.why(*server));
+void ServerMembership::give_up_missed(SteadyTime::duration listened) {
+  if (const auto server = missed_.overdue(listened)) course_.lose_server(*server, missed_.why(*server));
 }
 
 void ServerMembership::lose_files_of_missed() {

@@ -29,8 +29,8 @@ class ServerMembership {
   // Its stream has ended.
   void leave(ServerPeer peer);
   void give_up_silent();
-  // Gives the run up for a server that was missed and has not come again in time.
-  void give_up_missed();
+  // Gives the run up for a server that was missed and has not come again in time. `listened`: see Hearing.
+  void give_up_missed(SteadyTime::duration listened);
   // Servers that are missed write no files.
   void lose_files_of_missed();
 

@@ -4,7 +4,9 @@
 #include <utility>
 #include <vector>
 
+#include "paceline/base/check.h"
 #include "paceline/base/status_macros.h"
+#include "paceline/base/status_message.h"
 
 namespace paceline::coordinator {
 
@@ -42,11 +44,82 @@ Time TimedController::time(SteadyTime at) const {
   return time;
 }
 
+void TimedController::foresee(std::size_t servers, std::function<void(ServerOrder)> tell, Waiting waiting) {
+  tell_ = std::move(tell);
+  waiting_ = std::move(waiting);
+  foresight_.emplace(servers, tell_);
+}
+
 absl::Status TimedController::take(SteadyTime at, decltype(control::Fact::what) what) {
   if (ended_) return absl::OkStatus();
+  if (foresight_ && !foresight_->may_take(what)) {
+    foresight_->hold(std::move(what));
+    return absl::OkStatus();
+  }
+  PACELINE_RETURN_IF_ERROR(handle(at, std::move(what)));
+  go_on(at);
+  return absl::OkStatus();
+}
+
+bool TimedController::tell_later(const UnmapGradient& order) {
+  if (!foresight_ || ended_ || !foresight_->holds()) return false;
+  foresight_->hold(order);
+  return true;
+}
+
+bool TimedController::settle() {
+  if (!foresight_ || !foresight_->expects()) return true;
+  foresight_->revoke();
+  return false;
+}
+
+void TimedController::answered(SteadyTime at, ServerId server, Version version, bool made) {
+  if (!foresight_) return;
+  foresight_->answered(server, version, made);
+  go_on(at);
+}
+
+std::optional<Expect> TimedController::back(SteadyTime at, ServerId server, Version version) {
+  if (!foresight_) return std::nullopt;
+  auto expect = foresight_->back(server, version);
+  go_on(at);
+  return expect;
+}
+
+void TimedController::go_on(SteadyTime at) {
+  if (!foresight_) return;
+  while (!ended_) {
+    auto held = foresight_->next_held();
+    if (!held) break;
+    take_held(at, *std::move(held));
+  }
+  if (ended_ || foresight_->expects()) return;
+  waiting_.settled();
+  if (ended_ || foresight_->expects()) return;
+  if (auto next = controller_.next_commit()) foresight_->expect(*std::move(next));
+}
+
+void TimedController::take_held(SteadyTime at, Foresight::Held held) {
+  if (const auto* const order = std::get_if<UnmapGradient>(&held)) return tell_(*order);
+  auto& fact = std::get<decltype(control::Fact::what)>(held);
+  const auto* const ready = std::get_if<control::ReplicaReady>(&fact);
+  const std::optional<ReplicaId> replica = ready != nullptr ? std::optional(ready->replica) : std::nullopt;
+  const absl::Status status = handle(at, std::move(fact));
+  if (status.ok()) return;
+  PACELINE_CHECK(replica, "{}", message_of(status));
+  waiting_.refused(*replica, status);
+}
+
+absl::Status TimedController::handle(SteadyTime at, decltype(control::Fact::what) what) {
   control::Fact fact{time(at), std::move(what)};
   std::vector<control::Order> orders;
   PACELINE_RETURN_IF_ERROR(controller_.handle(fact, orders));
+  if (foresight_) {
+    foresight_->taken(fact.what);
+    for (const control::Order& order : orders) {
+      if (const auto* commit = std::get_if<control::CommitRecord>(&order)) foresight_->ordered(*commit);
+    }
+  }
   if (controller_.started() && !started_) started_ = at;
   // Peers come first, because they wait for their orders and the recorder does not. But the end of the run
   // waits for the records. A commit waits too, if servers may still have it when only the records of this

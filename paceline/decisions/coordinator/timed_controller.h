@@ -1,5 +1,5 @@
 // A Controller in an attempt's time: it stamps facts with the job's time, has the orders carried out, and
-// puts the records into the outbox. Pure.
+// puts the records into the outbox. If servers may know a commit early, some facts wait (foresight.h). Pure.
 //
 // Invariant: the orders of a fact are carried out before the next fact is taken, and nothing is taken
 // after the end. If records come first, no commit is carried out before it is recorded.
@@ -15,6 +15,7 @@
 
 #include "paceline/decisions/control/controller.h"
 #include "paceline/decisions/coordinator/actions.h"
+#include "paceline/decisions/coordinator/foresight.h"
 
 namespace paceline::coordinator {
 
@@ -34,8 +35,30 @@ class TimedController {
   // Controller::restore.
   absl::Status restore(const control::ControllerState& state, Duration elapsed);
 
-  // Errors: those of Controller::handle.
+  // Is told about facts that had to wait (foresight.h).
+  struct Waiting {
+    // The Controller did not take a gradient of this replica.
+    std::function<void(ReplicaId, const absl::Status&)> refused;
+    // No commit is expected at this moment: the servers have version(), once they have carried out their orders.
+    std::function<void()> settled;
+  };
+  // Has the servers know each commit as early as it is certain. `tell`: tells an order to every server that is here.
+  // Requires: no fact was taken.
+  void foresee(std::size_t servers, std::function<void(ServerOrder)> tell, Waiting waiting);
+
+  // Takes the fact, now or when it may be taken. Errors: those of Controller::handle.
   absl::Status take(SteadyTime at, decltype(control::Fact::what) what);
+  // Tells the servers once all facts that were taken before have been handled. False if that is now, and nobody is told.
+  bool tell_later(const UnmapGradient& order);
+  // Whether version() is the newest that a server can have. If not, the servers are asked not to make the next one, and
+  // Waiting::settled comes later.
+  bool settle();
+  bool awaits_answers() const { return foresight_ && foresight_->awaits_answers(); }
+  // Whether version() is not, because a server used a gradient before its worker said that it was ready.
+  std::optional<ReplicaId> lost() const { return foresight_ ? foresight_->lost() : std::nullopt; }
+  // See Foresight.
+  void answered(SteadyTime at, ServerId server, Version version, bool made);
+  std::optional<Expect> back(SteadyTime at, ServerId server, Version version);
   // Takes no fact from now on, not even the timer's.
   void end() { ended_ = true; }
 
@@ -44,6 +67,8 @@ class TimedController {
   bool started() const { return started_.has_value(); }
   bool finished() const { return controller_.finished(); }
   Version version() const { return controller_.version(); }
+  // The newest version that a server can have.
+  Version newest() const { return foresight_ ? foresight_->newest(version()) : version(); }
   policy::Bounds bounds() const { return controller_.bounds(); }
   bool could_be_larger(ReplicaId replica, std::int64_t least) const {
     return controller_.could_be_larger(replica, least);
@@ -57,12 +82,19 @@ class TimedController {
   std::vector<control::ControllerState> take_states() { return controller_.take_states(); }
 
  private:
+  absl::Status handle(SteadyTime at, decltype(control::Fact::what) what);
+  // Takes what was held, as far as it may be taken, and lets the servers know the next commit.
+  void go_on(SteadyTime at);
+  void take_held(SteadyTime at, Foresight::Held held);
   void carry_out(const control::Order& order, std::span<const control::Order> later);
 
   control::Controller controller_;
   Outbox& out_;
   const CarryOut carry_out_;
   const bool records_first_;
+  std::optional<Foresight> foresight_;  // set by foresee()
+  std::function<void(ServerOrder)> tell_;
+  Waiting waiting_;
   Duration elapsed_before_{0};
   std::optional<SteadyTime> started_;
   bool ended_ = false;

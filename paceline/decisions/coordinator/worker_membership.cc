@@ -319,7 +319,20 @@ void WorkerMembership::ban(const Worker& worker, const std::string& why) {
   out_.refuse(worker.peer, why);
 }
 
+void WorkerMembership::refused(ReplicaId replica, const absl::Status& why) {
+  const LiveReplica* const live = replicas_.find(replica);
+  if (live != nullptr && !live->workers.empty()) send_away(live->workers.front()->peer, message_of(why));
+}
+
+// A worker that is silent may have said just now, in memory, that its gradient is ready. If a server has used it, the
+// worker's word to this process is on the way, or the worker is wrong.
 void WorkerMembership::give_up_silent() {
+  gives_up_silent_ = !workers_.silent(course_.at()).empty();
+  if (gives_up_silent_ && (course_.settle() || !course_.awaits_answers())) give_up_silent_now();
+}
+
+void WorkerMembership::give_up_silent_now() {
+  if (!std::exchange(gives_up_silent_, false)) return;
   for (const auto& [peer, why] : workers_.silent(course_.at())) {
     out_.give_up(peer, why);
     remove(peer, why);
@@ -367,7 +380,7 @@ void WorkerMembership::leave(const LiveReplica& replica, const std::string& why,
     PACELINE_CHECK(status.ok(), "{}", message_of(status));
   }
   // The order comes after commits that the leaving caused: the shards read orders in sequence.
-  processes_.servers.tell(UnmapGradient{replica.id});
+  course_.unmap_gradient(replica.id);
 }
 
 // ---- Facts

@@ -36,7 +36,10 @@ class WorkerMembership {
   void send_away(WorkerPeer peer, const std::string& why);
   // The same, and no later attempt lets it in. Its replica leaves with its stream.
   void ban(const Worker& worker, const std::string& why);
+  // Gives workers up that are silent, now or once the next commit is not expected any more.
   void give_up_silent();
+  // No commit is expected at this moment.
+  void give_up_silent_now();
   // Gives a run up that has had no replica for too long. Workers that died are started again only with the next
   // attempt. `listened`: see Hearing.
   void give_up_without_replicas(SteadyTime::duration listened);
@@ -62,6 +65,8 @@ class WorkerMembership {
   absl::Status mapped(ServerId server, const ServerMapped& mapped);
   // All servers have started.
   void send_boards();
+  // The Controller did not take a gradient of this replica.
+  void refused(ReplicaId replica, const absl::Status& why);
 
   EarlyGradients& early() { return early_; }
   const Contributions& contributions() const { return contributions_; }
@@ -116,6 +121,7 @@ class WorkerMembership {
   HeartbeatReports heartbeats_;
   Contributions contributions_;
   EarlyGradients early_;
+  bool gives_up_silent_ = false;             // once no commit is expected
   Patience idle_;                            // while it trains with no replica at all
   std::set<DevicePlace> gone_before_start_;  // devices that joined first: the planner counts on them
   std::deque<std::variant<control::PlanAdopted, control::NoPlan>> plans_;  // ordered, and not yet followed

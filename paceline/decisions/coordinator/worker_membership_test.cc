@@ -126,7 +126,8 @@ class PlansInARow : public testing::Test {
   const AttemptOptions options_;
   Outbox out_;
   Processes processes_{options_, out_};
-  Course course_{options_, processes_, out_, [this](const auto& order, const auto&) { carry_out(order); }};
+  Course course_{options_, processes_, out_, [this](const auto& order, const auto&) { carry_out(order); },
+                 TimedController::Waiting{}};
   WorkerMembership workers_;
   std::deque<int> adopts_;
 };

@@ -18,6 +18,7 @@ class Asp final : public SyncPolicy {
   void joined(Time now, const Joined& fact, Orders& orders) override;
   void left(Time, const Left&, Orders&) override {}
   void ready(Time now, const Ready& fact, Orders& orders) override;
+  bool commits_all(std::size_t live) const override { return live == 1; }
   Bounds bounds() const override { return {}; }
 };
 

@@ -38,6 +38,8 @@ class Backup final : public SyncPolicy {
   void left(Time now, const Left& fact, Orders& orders) override;
   void ready(Time now, const Ready& fact, Orders& orders) override;
   bool commits_whole_rounds() const override { return spare_ == 0; }
+  // With spares even a lone replica may be late: then its gradient is discarded.
+  bool commits_all(std::size_t) const override { return spare_ == 0; }
   Bounds bounds() const override { return {.version_staleness = 0}; }
 
  private:

@@ -21,6 +21,7 @@ class Bsp : public SyncPolicy {
   void left(Time now, const Left& fact, Orders& orders) override;
   void ready(Time now, const Ready& fact, Orders& orders) override;
   bool commits_whole_rounds() const override { return true; }
+  bool commits_all(std::size_t) const override { return true; }
   Bounds bounds() const override { return {.gap = 1, .version_staleness = 0}; }
 
  private:

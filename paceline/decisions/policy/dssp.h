@@ -48,6 +48,7 @@ class Dssp final : public SyncPolicy {
   void joined(Time now, const Joined& fact, Orders& orders) override;
   void left(Time now, const Left& fact, Orders& orders) override;
   void ready(Time now, const Ready& fact, Orders& orders) override;
+  bool commits_all(std::size_t live) const override { return live == 1; }
   Bounds bounds() const override;
 
  private:

@@ -24,6 +24,7 @@ class Ssp final : public SyncPolicy {
   void joined(Time now, const Joined& fact, Orders& orders) override;
   void left(Time now, const Left& fact, Orders& orders) override;
   void ready(Time now, const Ready& fact, Orders& orders) override;
+  bool commits_all(std::size_t live) const override { return live == 1; }
   // A replica released at gap s finishes at gap s + 1.
   Bounds bounds() const override { return {.gap = s_ + 1}; }
 

@@ -164,6 +164,12 @@ class SyncPolicy {
   // Whether each commit is a round of all live replicas that got samples for it. Such a commit is a whole
   // update, however few samples there were.
   virtual bool commits_whole_rounds() const { return false; }
+  // Whether the next commit has the gradient under way of each of the `live` replicas, whenever these are ready. It then
+  // is certain before they are, unless a replica joins or leaves. Requires: all are released or have been ready since.
+  virtual bool commits_all(std::size_t live) const {
+    static_cast<void>(live);
+    return false;
+  }
   virtual Bounds bounds() const = 0;
 };
 

@@ -1,5 +1,6 @@
 #include "paceline/formats/config/coordinator_settings.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "paceline/formats/config/card_memory.h"
@@ -8,6 +9,20 @@
 #include "paceline/parameters/ps/parameter_groups.h"
 
 namespace paceline::config {
+
+namespace {
+
+// Whether a server sees all members of each commit in its host's memory, and makes what the coordinator orders without
+// asking others. A planner and the rejection of outliers decide by what a worker says with its gradient.
+bool foresees(const JobConfig& job) {
+  const auto& replicas = job.parallel.plan.replicas;
+  return job.hosts == 1 && job.copies <= 1 && !job.reduce_in_group && job.reject_outliers == 0 &&
+         !replanner_options(job, RunTime::kWall) &&
+         std::all_of(replicas.begin(), replicas.end(),
+                     [](const auto& one) { return one.devices.size() == 1; });
+}
+
+}  // namespace
 
 coordinator::JobSettings coordinator_settings(const JobConfig& job) {
   coordinator::JobSettings settings;
@@ -29,6 +44,7 @@ coordinator::JobSettings coordinator_settings(const JobConfig& job) {
   // On several hosts, servers add what passes (exchange/commit_exchange.h).
   settings.sums_in_memory = job.reduce_in_group && job.hosts == 1;
   settings.sends_early = sends_early(job);
+  settings.foresees = foresees(job);
   settings.has_program = job.program.has_value();
   settings.reject_outliers = job.reject_outliers;
   settings.evaluates = job.evaluates;

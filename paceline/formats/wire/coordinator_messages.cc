@@ -138,6 +138,8 @@ decltype(coordinator::ServerMessage::what) what_of(const ServerMessage& message)
       return heartbeat_of(message.heartbeat());
     case ServerMessage::kPrepared:
       return coordinator::ServerPrepared{Version(message.prepared().version())};
+    case ServerMessage::kRevoked:
+      return coordinator::ServerRevoked{Version(message.revoked().version()), message.revoked().made()};
     case ServerMessage::kCopyWritten:
       return coordinator::CopyWritten{ShardId(message.copy_written().shard()),
                                       message.copy_written().error()};

@@ -166,8 +166,7 @@ void put(ServerOrder& to, const coordinator::ReleaseReader& order) {
   to.mutable_release_reader()->set_reader(order.reader);
 }
 
-void put(ServerOrder& to, const coordinator::Apply& order) {
-  Apply& message = *to.mutable_apply();
+void put(Apply& message, const coordinator::Apply& order) {
   message.set_version(order.version.value());
   for (const coordinator::Apply::Member& member : order.members) {
     Apply::Member& added = *message.add_members();
@@ -184,6 +183,16 @@ void put(ServerOrder& to, const coordinator::Apply& order) {
   message.set_group(order.group);
   message.set_state(order.state);
   message.set_elapsed_ns(order.elapsed.count());
+}
+
+void put(ServerOrder& to, const coordinator::Apply& order) { put(*to.mutable_apply(), order); }
+
+void put(ServerOrder& to, const coordinator::Expect& order) {
+  put(*to.mutable_expect()->mutable_commit(), order.commit);
+}
+
+void put(ServerOrder& to, const coordinator::Revoke& order) {
+  to.mutable_revoke()->set_version(order.version.value());
 }
 
 void put(ServerOrder& to, const coordinator::SendEarly& order) {

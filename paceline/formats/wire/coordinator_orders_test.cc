@@ -195,10 +195,12 @@ TEST_F(CoordinatorOrders, ToServersHaveEveryField) {
                            .group = true,
                            .state = "state",
                            .elapsed = Duration(5)};
-  EXPECT_EQ(server(apply),
-            "apply { version: 1 members { replica: 2 clock: 3 weight: 0.5 share: 0.25 waits: true early: 4 } "
-            "learning_rate: 0.125 fraction: 0.75 of_differences: true group: true state: \"state\" "
-            "elapsed_ns: 5 }");
+  const std::string commit =
+      "{ version: 1 members { replica: 2 clock: 3 weight: 0.5 share: 0.25 waits: true early: 4 } "
+      "learning_rate: 0.125 fraction: 0.75 of_differences: true group: true state: \"state\" elapsed_ns: 5 }";
+  EXPECT_EQ(server(apply), "apply " + commit);
+  EXPECT_EQ(server(coordinator::Expect{apply}), "expect { commit " + commit + " }");
+  EXPECT_EQ(server(coordinator::Revoke{Version(1)}), "revoke { version: 1 }");
   EXPECT_EQ(server(coordinator::SendEarly{ReplicaId(1), Clock(2), EarlyNumber(3)}),
             "send_early { replica: 1 clock: 2 number: 3 }");
   EXPECT_EQ(server(coordinator::Want{HostPlace(1), Version(2)}), "want { host: 1 version: 2 }");

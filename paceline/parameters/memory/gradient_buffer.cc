@@ -23,7 +23,15 @@ struct GradientHeader {
   std::atomic<std::uint64_t> sums_progress;
   std::int64_t streams;
   double steps;
+  std::atomic<std::uint64_t> ready;  // the replica and the iteration of ready_word()
 };
+
+// Replicas have numbers of 24 bits (control::Controller). 0 is no word, as the first iteration is 1.
+std::uint64_t ready_word(ReplicaId replica, Clock clock) {
+  constexpr int kClockBits = 40;
+  return static_cast<std::uint64_t>(replica.value()) << kClockBits |
+         (static_cast<std::uint64_t>(clock.value()) & ((std::uint64_t{1} << kClockBits) - 1));
+}
 
 GradientHeader* header_of(const ipc::Mapping& mapping) {
   return reinterpret_cast<GradientHeader*>(mapping.data());
@@ -113,6 +121,10 @@ void GradientWriter::stamp(Clock clock) {
   header_of(mapping_)->clock.store(clock.value(), std::memory_order_release);
 }
 
+void GradientWriter::say_ready(ReplicaId replica, Clock clock) {
+  header_of(mapping_)->ready.store(ready_word(replica, clock));
+}
+
 void GradientWriter::publish_sums(std::uint64_t progress) {
   header_of(mapping_)->sums_progress.store(progress, std::memory_order_release);
 }
@@ -132,6 +144,10 @@ absl::Status GradientReader::check(Clock clock) const {
         fmt::format("the worker's buffer holds iteration {}, not {}", held, clock));
   }
   return absl::OkStatus();
+}
+
+bool GradientReader::is_ready(ReplicaId replica, Clock clock) const {
+  return header_of(mapping_)->ready.load() == ready_word(replica, clock);
 }
 
 absl::StatusOr<std::span<const float>> GradientReader::gradient(Clock clock) const {

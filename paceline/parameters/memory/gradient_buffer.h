@@ -13,6 +13,9 @@
 // The gradient may lie in a card's memory that the server owns. This buffer then has only the stamp, and gradient()
 // is a range of addresses that name places in that memory (weight_board.h says the same of weights).
 //
+// The worker also says here that a gradient is ready, once it has said so to the coordinator. A server that knows the next
+// commit looks for this, and does not wait for the coordinator's order (server/server.h).
+//
 // Beside the gradient lies room for sums: where a commit's members sum among themselves, the worker's part of
 // it. It is apart, so that the gradient stays whole until the commit is complete, and takes no memory before
 // it is used.
@@ -49,6 +52,9 @@ class GradientWriter {
   std::span<float> on_host();
   // The gradient of iteration `clock` is whole.
   void stamp(Clock clock);
+  // The worker has told the coordinator that this replica's gradient of this iteration is ready, and nothing about it
+  // that a commit depends on: see control::Controller::next_commit().
+  void say_ready(ReplicaId replica, Clock clock);
   // The member's sums, as long as the gradient. Write them before publishing the word that speaks of them.
   std::span<float> sums();
   void publish_sums(std::uint64_t progress);
@@ -73,6 +79,8 @@ class GradientReader {
 
   // Whether the gradient is of exactly this iteration. Errors: FailedPrecondition: the buffer holds another.
   absl::Status check(Clock clock) const;
+  // Whether the writer said last that this replica's gradient of this iteration is ready.
+  bool is_ready(ReplicaId replica, Clock clock) const;
   // The gradient of exactly this iteration, if it is in the host's memory. Errors: the same.
   absl::StatusOr<std::span<const float>> gradient(Clock clock) const;
   // The word that the worker published last about its sums; 0 before. A reader of the word sees the sums it

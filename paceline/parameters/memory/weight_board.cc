@@ -48,6 +48,7 @@ struct BoardHeader {
   std::atomic<std::uint32_t> pins[WeightWriter::kSlots];
   std::atomic<std::int64_t> versions[kMostBuffers];  // the version that each buffer holds
   std::atomic<std::int32_t> taken;  // the buffer that was taken and is not published, + 1; or 0
+  std::atomic<std::uint32_t> rung;  // counts rings; a BoardBell sleeps on it
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
@@ -326,6 +327,32 @@ std::span<const float> WeightReader::buffer(int index) const {
   const std::byte* start = buffers_.data() + static_cast<std::size_t>(index) * buffer_bytes();
   return {reinterpret_cast<const float*>(start), static_cast<std::size_t>(floats_)};
 }
+
+namespace {
+void ring_at(BoardHeader& header) {
+  header.rung.fetch_add(1);
+  ipc::futex_wake_all(header.rung);
+}
+}  // namespace
+
+absl::StatusOr<BoardBell> BoardBell::open(const std::string& path) {
+  PACELINE_ASSIGN_OR_RETURN(const ipc::SharedMemory memory, ipc::SharedMemory::open(path));
+  PACELINE_ASSIGN_OR_RETURN(ipc::Mapping header, memory.map(0, header_bytes(), true));
+  PACELINE_RETURN_IF_ERROR(check_board(*reinterpret_cast<const BoardHeader*>(header.data()), memory.size()));
+  return BoardBell(std::move(header));
+}
+
+BoardHeader& BoardBell::header() const { return *reinterpret_cast<BoardHeader*>(header_.data()); }
+
+std::uint32_t BoardBell::rung() const { return header().rung.load(); }
+
+void BoardBell::wait(std::uint32_t seen, std::chrono::nanoseconds timeout) const {
+  ipc::futex_wait(header().rung, seen, timeout);
+}
+
+void BoardBell::ring() const { ring_at(header()); }
+
+void WeightReader::ring() { ring_at(*header()); }
 
 std::optional<WeightReader::Pinned> WeightReader::pin(Version version, std::chrono::nanoseconds timeout) {
   const auto deadline = std::chrono::steady_clock::now() + timeout;

@@ -16,6 +16,8 @@
 // addresses that name places: the writer's are the card's own, and a reader's are those of a reserved range that
 // nothing lies in, so a processor that reads them ends at once. A version is whole on the card before it is published.
 //
+// Readers ring, in the header, after they have left something for the writer (gradient_buffer.h: say_ready()).
+//
 // One writer (one thread); each reader slot belongs to one thread of one process.
 #pragma once
 
@@ -117,6 +119,25 @@ class WeightWriter {
   std::vector<std::pair<Version, int>> kept_;  // version, buffer
 };
 
+// The board's bell, for a thread beside the writer's: it stays valid when the writer is gone.
+class BoardBell {
+ public:
+  // Errors: NotFound, InvalidArgument (no board).
+  static absl::StatusOr<BoardBell> open(const std::string& path);
+
+  // How often readers have rung, modulo 2^32.
+  std::uint32_t rung() const;
+  // Returns once rung() is not `seen` any more, or after `timeout`.
+  void wait(std::uint32_t seen, std::chrono::nanoseconds timeout) const;
+  // Rings as a reader does.
+  void ring() const;
+
+ private:
+  explicit BoardBell(ipc::Mapping header) : header_(std::move(header)) {}
+  BoardHeader& header() const;
+  ipc::Mapping header_;
+};
+
 class WeightReader {
  public:
   // Errors: NotFound (the server is gone), InvalidArgument (not a board of this many floats, or no such
@@ -134,6 +155,8 @@ class WeightReader {
   void unpin();
   // The latest; a look, no pin.
   Version version() const;
+  // Wakes those that wait at the board's bell. What this process wrote before is seen by them.
+  void ring();
 
   // The buffers here, and their offset in the file at path(): for a process that this one reads for.
   const ipc::Mapping& buffers() const { return buffers_; }

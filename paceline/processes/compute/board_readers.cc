@@ -208,6 +208,10 @@ void BoardReaders::unpin() {
   for (Shard& shard : shards_) shard.reader.unpin();
 }
 
+void BoardReaders::ring() {
+  for (Shard& shard : shards_) shard.reader.ring();
+}
+
 bool BoardReaders::published(Version version) const {
   return std::all_of(shards_.begin(), shards_.end(),
                      [&](const Shard& shard) { return shard.reader.version() >= version; });

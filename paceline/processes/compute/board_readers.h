@@ -56,6 +56,8 @@ class BoardReaders {
   void unpin();
   // Every shard has published it, or a later one.
   bool published(Version version) const;
+  // Rings at every shard's board.
+  void ring();
   // All memory that the pointers of a Pinned may point into.
   std::vector<engine::Memory> memories() const;
   // The parts in cards' memory, in their order.

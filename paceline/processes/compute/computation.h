@@ -91,6 +91,8 @@ class Computation {
   Contributed contributed(const Computed& done);
   // The gradient of this iteration is whole, and may be read.
   void finish(Clock clock);
+  // The coordinator was told that it is ready, and nothing that the commit depends on. Requires: a role.
+  void say_ready(Clock clock) { gradient_->say_ready(ReplicaId(*replica()), clock); }
   // How long the iteration that took `taken` so far takes at the pace of this device; a stage has kept it by
   // itself.
   Duration paced(const wire::WorkerRelease& release, Duration taken) const;

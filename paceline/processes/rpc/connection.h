@@ -42,6 +42,9 @@ class Connection {
     reader_.join();
   }
 
+  // Whether the coordinator is on this host: it gets what was sent even if this process dies.
+  bool is_local() const { return local_.has_value(); }
+
   // Sends a message, from any thread. False if the stream has ended; a message that is too long ends it.
   bool send(const Out& message) {
     const std::lock_guard lock(writing_);

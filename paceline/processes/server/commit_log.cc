@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "paceline/base/check.h"
+#include "paceline/base/status_macros.h"
 
 namespace paceline::server {
 
@@ -20,7 +21,8 @@ bool has_turn(const wire::ServerOrder& order) {
 }  // namespace
 
 void CommitLog::new_session() {
-  started_ = cut_off_ = false;
+  started_ = cut_off_ = made_early_ = false;
+  expected_.reset();
   waiting_.clear();
 }
 
@@ -48,6 +50,18 @@ absl::StatusOr<Actions> CommitLog::take(wire::ServerOrder order) {
   }
   if (!started_) return absl::InternalError("the coordinator sent an order before the start");
   if (order.has_publish()) return publish(Version(order.publish().version()));
+  if (order.has_expect()) {
+    PACELINE_RETURN_IF_ERROR(expect(std::move(*order.mutable_expect()->mutable_commit())));
+    return actions;
+  }
+  if (order.has_revoke()) {
+    actions.emplace_back(SendMessage{revoke(Version(order.revoke().version()))});
+    return actions;
+  }
+  if (order.has_apply() && made_early_) return confirm(order.apply());
+  if (order.has_write_checkpoint() && made_early_)
+    return absl::InternalError(fmt::format("a checkpoint of version {} is wanted, and version {} is made",
+                                           order.write_checkpoint().version(), published_));
   if (cut_off_) return actions;
   if (waits() && has_turn(order)) {
     waiting_.push_back(std::move(order));
@@ -77,7 +91,45 @@ absl::StatusOr<Actions> CommitLog::publish(Version version) {
   return actions;
 }
 
-void CommitLog::carry_out(wire::ServerOrder order, Actions& actions) const {
+absl::Status CommitLog::expect(wire::Apply commit) {
+  const Version version(commit.version());
+  // A server that came back may have it.
+  if (version == published_) return absl::OkStatus();
+  if (twice() || made_early_ || version != published_.next())
+    return absl::InternalError(fmt::format("version {} is expected after version {}", version, published_));
+  expected_ = std::move(commit);
+  return absl::OkStatus();
+}
+
+wire::ServerMessage CommitLog::revoke(Version version) {
+  if (!made_early_) expected_.reset();
+  wire::ServerMessage message;
+  message.mutable_revoked()->set_version(version.value());
+  message.mutable_revoked()->set_made(published_ >= version);
+  return message;
+}
+
+void CommitLog::made_early() {
+  PACELINE_CHECK(expected() != nullptr, "version {} was made early and nobody expected it",
+                 published_.next());
+  published_ = Version(expected_->version());
+  made_early_ = true;
+}
+
+absl::StatusOr<Actions> CommitLog::confirm(const wire::Apply& commit) {
+  if (commit.SerializeAsString() != expected_->SerializeAsString())
+    return absl::InternalError(
+        fmt::format("commit {} is another one than the coordinator had said before", commit.version()));
+  expected_.reset();
+  made_early_ = false;
+  Actions actions;
+  actions.emplace_back(Confirm{published_});
+  say_applied(published_, actions);
+  return actions;
+}
+
+void CommitLog::carry_out(wire::ServerOrder order, Actions& actions) {
+  if (order.has_apply()) expected_.reset();
   if (!order.has_apply()) {
     actions.emplace_back(CarryOut{std::move(order)});
   } else if (twice()) {
@@ -87,7 +139,8 @@ void CommitLog::carry_out(wire::ServerOrder order, Actions& actions) const {
   }
 }
 
-Actions CommitLog::made(Version version) const {
+Actions CommitLog::made(Version version) {
+  published_ = version;
   Actions actions;
   say_applied(version, actions);
   return actions;

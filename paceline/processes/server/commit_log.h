@@ -2,6 +2,9 @@
 // server sees it. If shards are kept twice, a commit takes two steps: it is prepared, and published when it
 // is certain, that is, when every server has prepared it. Pure.
 //
+// If shards are kept once, a commit may be expected: it is made as soon as its members are ready, before the order for it,
+// unless the coordinator revokes it before. A version that was made early is the one that is ordered next.
+//
 // Invariant: versions are made in their order; no version is published before it is certain, and no version
 // is made after one that is not certain; an order that follows a commit is carried out after it. After a copy
 // is asked for, no version is made any more.
@@ -40,6 +43,10 @@ struct SendAhead {
 struct Publish {
   Version version;
 };
+// The order for a version that was made early has come.
+struct Confirm {
+  Version version;
+};
 // Carry out this order now; the log has no decision left to make.
 struct CarryOut {
   wire::ServerOrder order;
@@ -56,7 +63,7 @@ struct WriteCopy {
 struct SendMessage {
   wire::ServerMessage message;
 };
-using Action = std::variant<Make, Prepare, SendAhead, Publish, CarryOut, WriteCopy, SendMessage>;
+using Action = std::variant<Make, Prepare, SendAhead, Publish, Confirm, CarryOut, WriteCopy, SendMessage>;
 using Actions = std::vector<Action>;
 
 class CommitLog {
@@ -69,7 +76,11 @@ class CommitLog {
   // Any order but the start and the disconnect. Errors: Internal when the coordinator is wrong.
   absl::StatusOr<Actions> take(wire::ServerOrder order);
   // The version that was to be made is.
-  Actions made(Version version) const;
+  Actions made(Version version);
+  // The commit to be made once its members are ready; null: there is none.
+  const wire::Apply* expected() const { return expected_ && !made_early_ ? &*expected_ : nullptr; }
+  // The expected commit is made. Requires: expected().
+  void made_early();
   // The commit that was to be prepared is.
   Actions prepared(const wire::Apply& commit);
   // Another host cannot be reached: no version is made any more, but what is certain is here. False where
@@ -85,7 +96,11 @@ class CommitLog {
  private:
   bool waits() const { return prepared_.has_value(); }
   absl::StatusOr<Actions> publish(Version version);
-  void carry_out(wire::ServerOrder order, Actions& actions) const;
+  absl::Status expect(wire::Apply commit);
+  wire::ServerMessage revoke(Version version);
+  // An order for the version that was made early.
+  absl::StatusOr<Actions> confirm(const wire::Apply& commit);
+  void carry_out(wire::ServerOrder order, Actions& actions);
   void send_ahead(Actions& actions) const;
   void say_applied(Version version, Actions& actions) const;
 
@@ -96,7 +111,9 @@ class CommitLog {
   int shards_ = 1, copies_ = 1;
   Version published_;
   std::optional<Version> prepared_;
-  std::string state_;  // state of the newest version that was made here; empty: none was
+  std::optional<wire::Apply> expected_;  // the next commit, if it is known before it is ordered
+  bool made_early_ = false;              // the expected commit is made, and not ordered yet
+  std::string state_;                    // state of the newest version that was made here; empty: none was
   std::int64_t elapsed_ns_ = 0;
   std::deque<wire::ServerOrder> waiting_;  // until what is prepared is certain
   bool cut_off_ = false;

@@ -1,7 +1,9 @@
 // Tests of what a server does and when: the stories in testdata/, with shards kept once and twice, and random
 // orders. Events of a story, after the server's name if there are several:
 //   > start once                   or twice, and then perhaps: from VERSION, announces
-//   > commit 1                     an order; so are certain, keep, map, unmap, send early and copy
+//   > commit 1                     an order; so are expect, revoke, certain, keep, map, unmap, send early, checkpoint
+//                                  and copy
+//   > made early 1                 the expected commit, because its members are ready
 //   > prepared 1                   the answer to "prepare 1"; the answer to "make 1" is made 1
 //   > cut off                      another host cannot be reached
 //   > new session                  another coordinator is here
@@ -35,6 +37,14 @@ std::optional<wire::ServerOrder> order_of(const std::string& words) {
     order.mutable_apply()->set_version(number);
     order.mutable_apply()->set_state(fmt::format("state {}", number));
     order.mutable_apply()->set_elapsed_ns(10 * number);
+  } else if (what == "expect") {
+    order.mutable_expect()->mutable_commit()->set_version(number);
+    order.mutable_expect()->mutable_commit()->set_state(fmt::format("state {}", number));
+    order.mutable_expect()->mutable_commit()->set_elapsed_ns(10 * number);
+  } else if (what == "revoke") {
+    order.mutable_revoke()->set_version(number);
+  } else if (what == "checkpoint") {
+    order.mutable_write_checkpoint()->set_version(number);
   } else if (what == "certain") {
     order.mutable_publish()->set_version(number);
   } else if (what == "keep") {
@@ -61,15 +71,21 @@ std::string in_words(const Action& action) {
     return fmt::format("prepare {}", one->commit.version());
   if (const auto* one = std::get_if<SendAhead>(&action))
     return fmt::format("send the gradients of {} ahead", one->commit.version());
+  if (const auto* one = std::get_if<Confirm>(&action)) return fmt::format("confirm {}", one->version);
   if (const auto* one = std::get_if<Publish>(&action)) return fmt::format("publish {}", one->version);
   if (const auto* one = std::get_if<WriteCopy>(&action))
     return fmt::format("{}write {} of shard {} to {}", one->publish ? "publish and " : "", one->version,
                        one->shard, one->dir);
   if (const auto* one = std::get_if<SendMessage>(&action)) {
+    if (one->message.has_revoked())
+      return fmt::format("say that {} is {}", one->message.revoked().version(),
+                         one->message.revoked().made() ? "made" : "not made");
     return one->message.has_applied() ? fmt::format("say applied {}", one->message.applied().version())
                                       : fmt::format("say prepared {}", one->message.prepared().version());
   }
   const wire::ServerOrder& order = std::get<CarryOut>(action).order;
+  if (order.has_write_checkpoint())
+    return fmt::format("write a checkpoint of {}", order.write_checkpoint().version());
   return order.has_keep()           ? fmt::format("keep {}", order.keep().version())
          : order.has_send_early()   ? fmt::format("send early {}", order.send_early().number())
          : order.has_map_gradient() ? fmt::format("map {}", order.map_gradient().replica())
@@ -120,6 +136,11 @@ std::optional<Lines> told(CommitLog& log, const std::string& words) {
   if (words == "cut off")
     return Lines{log.cut_off() ? "make nothing any more" : "the run is lost: there are no copies"};
   if (words == "ballot") return Lines{in_words(log.ballot())};
+  if (like("made early *")) {
+    if (log.expected() == nullptr) return Lines{"nothing is expected"};
+    log.made_early();
+    return Lines{};
+  }
   if (const auto version = like("made *")) return in_words(log.made(Version(std::stoi(version->front()))));
   if (const auto version = like("prepared *"))
     return in_words(log.prepared(order_of("commit " + version->front())->apply()));

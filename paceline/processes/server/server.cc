@@ -62,7 +62,20 @@ absl::Status Server::settle(const absl::Status& outcome) {
 absl::Status Server::carry_out(wire::ServerOrder order) {
   if (order.has_start()) return start(order.start());
   PACELINE_ASSIGN_OR_RETURN(const Actions actions, log_.take(std::move(order)));
-  return act(actions);
+  PACELINE_RETURN_IF_ERROR(act(actions));
+  return make_early();
+}
+
+absl::Status Server::look() { return settle(make_early()); }
+
+absl::Status Server::make_early() {
+  const wire::Apply* const commit = log_.expected();
+  if (commit == nullptr || !shards_.are_ready(*commit)) return absl::OkStatus();
+  PACELINE_RETURN_IF_ERROR(shards_.make_early(*commit));
+  log_.made_early();
+  ++made_;
+  ++made_early_;
+  return absl::OkStatus();
 }
 
 absl::Status Server::start(const wire::ServerStart& order) {
@@ -123,6 +136,7 @@ absl::Status Server::map_gradient(const wire::MapGradient& order) {
 
 absl::Status Server::act(const Make& make) {
   PACELINE_RETURN_IF_ERROR(shards_.make(make.commit));
+  ++made_;
   return act(log_.made(Version(make.commit.version())));
 }
 
@@ -139,6 +153,11 @@ absl::Status Server::act(const Prepare& prepare) {
 
 absl::Status Server::act(const Publish& publish) {
   shards_.publish(publish.version);
+  return absl::OkStatus();
+}
+
+absl::Status Server::act(const Confirm& confirm) {
+  shards_.confirm(confirm.version);
   return absl::OkStatus();
 }
 

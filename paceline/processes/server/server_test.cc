@@ -20,6 +20,7 @@ class WrittenDown final : public Shards, public Outbox {
   absl::Status started = absl::OkStatus();
   absl::Status gradients = absl::OkStatus();
   bool lost = false;
+  bool ready = false;  // the members of an expected commit
 
   void forget() override { lines.emplace_back("forget"); }
   absl::Status check(const wire::ServerStart&, wire::ServerStarted&) override { return absl::OkStatus(); }
@@ -30,7 +31,16 @@ class WrittenDown final : public Shards, public Outbox {
   absl::Status unmap_gradient(std::int32_t) override { return gradients; }
   absl::Status send_early(const wire::SendEarly&) override { return absl::OkStatus(); }
   absl::Status send_ahead(const wire::Apply&) override { return absl::OkStatus(); }
-  absl::Status make(const wire::Apply&) override { return absl::OkStatus(); }
+  absl::Status make(const wire::Apply& commit) override {
+    lines.push_back(fmt::format("make {}", commit.version()));
+    return absl::OkStatus();
+  }
+  bool are_ready(const wire::Apply&) override { return ready; }
+  absl::Status make_early(const wire::Apply& commit) override {
+    lines.push_back(fmt::format("make {} early", commit.version()));
+    return absl::OkStatus();
+  }
+  void confirm(Version version) override { lines.push_back(fmt::format("confirm {}", version)); }
   std::optional<absl::Status> prepare(const wire::Apply& commit) override {
     lines.push_back(fmt::format("prepare {}", commit.version()));
     return std::nullopt;
@@ -50,6 +60,9 @@ class WrittenDown final : public Shards, public Outbox {
 
   bool send(wire::ServerMessage message) override {
     if (message.has_prepared()) lines.push_back(fmt::format("say prepared {}", message.prepared().version()));
+    if (message.has_revoked())
+      lines.push_back(fmt::format("say {} is {}", message.revoked().version(),
+                                  message.revoked().made() ? "made" : "not made"));
     if (message.has_failed()) lines.push_back("say failed: " + message.failed().error());
     return true;
   }
@@ -60,17 +73,29 @@ class ServerTest : public testing::Test {
   ServerTest() { begin_session(); }
 
   void begin_session() { server_.emplace(world_, log_, world_); }
-  absl::Status start() {
+  absl::Status start(int copies = 2) {
     wire::ServerOrder order;
     order.mutable_start()->set_attempt("1");
     order.mutable_start()->set_shard_count(2);
-    order.mutable_start()->set_copies(2);
+    order.mutable_start()->set_copies(copies);
     return server_->take(std::move(order));
   }
   absl::Status apply(std::int64_t version) {
     wire::ServerOrder order;
     order.mutable_apply()->set_version(version);
     order.mutable_apply()->set_state("state");
+    return server_->take(std::move(order));
+  }
+  absl::Status expect(std::int64_t version, double learning_rate = 0) {
+    wire::ServerOrder order;
+    order.mutable_expect()->mutable_commit()->set_version(version);
+    order.mutable_expect()->mutable_commit()->set_state("state");
+    order.mutable_expect()->mutable_commit()->set_learning_rate(learning_rate);
+    return server_->take(std::move(order));
+  }
+  absl::Status revoke(std::int64_t version) {
+    wire::ServerOrder order;
+    order.mutable_revoke()->set_version(version);
     return server_->take(std::move(order));
   }
   absl::Status publish(std::int64_t version) {
@@ -150,6 +175,69 @@ TEST_F(ServerTest, HasNoVersionsAfterAStartThatFailed) {
   begin_session();
   EXPECT_FALSE(has_ballot());
   EXPECT_THAT(done(), ElementsAre("forget"));
+}
+
+TEST_F(ServerTest, MakesAnExpectedCommitOnceItsMembersAreReadyAndNotAgainByTheOrder) {
+  EXPECT_TRUE(start(1).ok());
+  EXPECT_TRUE(expect(1).ok());
+  EXPECT_TRUE(server_->look().ok());
+  EXPECT_TRUE(server_->expects());
+  EXPECT_THAT(done(), ElementsAre("forget"));
+  world_.ready = true;
+  EXPECT_TRUE(server_->look().ok());
+  EXPECT_FALSE(server_->expects());
+  EXPECT_TRUE(server_->look().ok());
+  EXPECT_TRUE(apply(1).ok());
+  EXPECT_THAT(done(), ElementsAre("make 1 early", "confirm 1"));
+  EXPECT_TRUE(expect(2).ok());
+  EXPECT_THAT(done(), ElementsAre("make 2 early")) << "the members were ready before";
+  EXPECT_EQ(server_->made_early(), 2);
+}
+
+TEST_F(ServerTest, MakesAnExpectedCommitByTheOrderIfThatComesFirst) {
+  EXPECT_TRUE(start(1).ok());
+  EXPECT_TRUE(expect(1, 0.5).ok());
+  EXPECT_TRUE(apply(1).ok()) << "a commit that was not made early may be another one";
+  world_.ready = true;
+  EXPECT_TRUE(server_->look().ok());
+  EXPECT_THAT(done(), ElementsAre("forget", "make 1"));
+}
+
+TEST_F(ServerTest, DoesNotMakeARevokedCommitBeforeItsOrder) {
+  EXPECT_TRUE(start(1).ok());
+  EXPECT_TRUE(expect(1).ok());
+  EXPECT_TRUE(revoke(1).ok());
+  world_.ready = true;
+  EXPECT_TRUE(server_->look().ok());
+  EXPECT_THAT(done(), ElementsAre("forget", "say 1 is not made"));
+  EXPECT_TRUE(expect(1, 0.5).ok());
+  EXPECT_TRUE(revoke(1).ok());
+  EXPECT_TRUE(revoke(2).ok());
+  EXPECT_THAT(done(), ElementsAre("make 1 early", "say 1 is made", "say 2 is not made"));
+}
+
+TEST_F(ServerTest, FailsIfTheCoordinatorIsWrongAboutWhatItMadeEarly) {
+  EXPECT_TRUE(start(1).ok());
+  EXPECT_FALSE(expect(2).ok());
+  world_.ready = true;
+  EXPECT_TRUE(expect(1, 0.5).ok());
+  EXPECT_TRUE(absl::IsInternal(apply(1)));
+  wire::ServerOrder order;
+  order.mutable_write_checkpoint()->set_version(0);
+  EXPECT_TRUE(absl::IsInternal(server_->take(std::move(order)))) << "the state is of version 1";
+  EXPECT_TRUE(start(2).ok());
+  EXPECT_FALSE(expect(1).ok()) << "copies become certain in two steps";
+}
+
+TEST_F(ServerTest, OfAServerThatIsBackAVersionThatItHasIsExpectedInVain) {
+  wire::ServerOrder order;
+  order.mutable_start()->set_version(3);
+  order.mutable_start()->set_take_up(true);
+  EXPECT_TRUE(server_->take(std::move(order)).ok());
+  world_.ready = true;
+  EXPECT_TRUE(expect(3).ok());
+  EXPECT_TRUE(revoke(3).ok());
+  EXPECT_THAT(done(), ElementsAre("forget", "say 3 is made"));
 }
 
 }  // namespace

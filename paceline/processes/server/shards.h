@@ -14,8 +14,8 @@
 
 namespace paceline::server {
 
-// Versions that evaluations and a checkpoint may hold at once.
-inline constexpr int kMostKept = 8;
+// Versions that evaluations and a checkpoint may hold at once, and one for make_early().
+inline constexpr int kMostKept = 9;
 
 class Shards {
  public:
@@ -51,11 +51,17 @@ class Shards {
 
   // Makes the version and publishes it.
   virtual absl::Status make(const wire::Apply& order) = 0;
+  // Whether all members of the commit have said, in this host's memory, that their gradients are ready.
+  virtual bool are_ready(const wire::Apply& order) = 0;
+  // The same as make(), before the order for it. An evaluation may still ask to keep the version before, until confirm().
+  virtual absl::Status make_early(const wire::Apply& order) = 0;
+  // The order for the version that was made early has come.
+  virtual void confirm(Version version) = 0;
   // The same in two steps, for all shards that are kept here. Nothing: the outcome comes later (Server::prepared).
   virtual std::optional<absl::Status> prepare(const wire::Apply& order) = 0;
   virtual void publish(Version version) = 0;
 
-  // Keeps the own shard's newest version until it is dropped; `again`: or an earlier one that is kept.
+  // Keeps the own shard's newest version until it is dropped, or an earlier one that is still there.
   virtual absl::Status keep(const wire::Keep& order) = 0;
   // True if the evaluator reads this version on another host, which says when it keeps it.
   virtual bool keeps_elsewhere(Version version) = 0;

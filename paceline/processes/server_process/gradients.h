@@ -27,6 +27,11 @@ class Gradients {
   absl::Status map(std::int32_t replica, const std::string& path, const std::string& card = "");
   void unmap(std::int32_t replica);
   bool maps(std::int32_t replica) const { return readers_.contains(replica); }
+  // Whether the replica's worker said that its gradient of this iteration is ready.
+  bool is_ready(std::int32_t replica, Clock clock) const {
+    const auto found = readers_.find(replica);
+    return found != readers_.end() && found->second.is_ready(ReplicaId(replica), clock);
+  }
 
   // Whether a replica has its gradient in the host's memory, and the shards are on a card.
   bool any_by_host() const { return !by_host_.empty(); }

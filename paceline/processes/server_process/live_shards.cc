@@ -1,5 +1,6 @@
 #include "paceline/processes/server_process/live_shards.h"
 
+#include <algorithm>
 #include <stop_token>
 #include <utility>
 
@@ -20,6 +21,7 @@ LiveShards::LiveShards(Session& session, ServerState& state, UpdateTimes& times,
     : session_(session), state_(state), times_(times), exchange_(std::move(exchange)) {}
 
 void LiveShards::forget() {
+  bell_.reset();
   state_.shards.reset();
   state_.card.reset();
   state_.kept.reset();
@@ -59,6 +61,9 @@ absl::Status LiveShards::start(const wire::ServerStart& order, wire::ServerStart
   PACELINE_RETURN_IF_ERROR(shards.status());
   state_.shards = *std::move(shards);
   PACELINE_RETURN_IF_ERROR(start_commits(order, first, traffic));
+  PACELINE_ASSIGN_OR_RETURN(auto bell, memory::BoardBell::open(own().board().path()));
+  bell_ = std::make_shared<const memory::BoardBell>(std::move(bell));
+  before_early_.reset();
   if (state_.card != nullptr) {
     started.set_card(state_.card->uuid());
     started.set_socket(state_.card->socket());
@@ -167,6 +172,26 @@ absl::Status LiveShards::make(const wire::Apply& order) {
   return absl::OkStatus();
 }
 
+bool LiveShards::are_ready(const wire::Apply& order) {
+  const auto& members = order.members();
+  return std::all_of(members.begin(), members.end(), [&](const wire::Apply::Member& member) {
+    return gradients_->is_ready(member.replica(), Clock(member.clock()));
+  });
+}
+
+// The calling thread may be another one than that of the orders.
+absl::Status LiveShards::make_early(const wire::Apply& order) {
+  if (state_.card != nullptr) PACELINE_RETURN_IF_ERROR(state_.card->enter());
+  const Version before = own().version();
+  PACELINE_RETURN_IF_ERROR(own().board().keep(before));
+  before_early_ = before;
+  return make(order);
+}
+
+void LiveShards::confirm(Version) {
+  if (before_early_) own().board().drop(*std::exchange(before_early_, std::nullopt));
+}
+
 std::optional<absl::Status> LiveShards::prepare(const wire::Apply& order) {
   const auto began = std::chrono::steady_clock::now();
   PACELINE_RETURN_IF_ERROR(commits_->prepare(order));
@@ -204,7 +229,7 @@ absl::Status LiveShards::check_finite(const wire::Apply& order, const ps::Shard&
 
 absl::Status LiveShards::keep(const wire::Keep& order) {
   const Version version(order.version());
-  const bool earlier = order.again() && version < own().version();
+  const bool earlier = version < own().version();
   PACELINE_RETURN_IF_ERROR(earlier ? own().board().keep_again(version) : own().board().keep(version));
   return order.in_host() ? commits_->keep_in_host(version) : absl::OkStatus();
 }

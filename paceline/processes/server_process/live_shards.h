@@ -56,6 +56,9 @@ class LiveShards final : public server::Shards {
   absl::Status send_early(const wire::SendEarly& order) override { return commits_->send_early(order); }
   absl::Status send_ahead(const wire::Apply& order) override { return commits_->send_ahead(order); }
   absl::Status make(const wire::Apply& order) override;
+  bool are_ready(const wire::Apply& order) override;
+  absl::Status make_early(const wire::Apply& order) override;
+  void confirm(Version version) override;
   std::optional<absl::Status> prepare(const wire::Apply& order) override;
   void publish(Version version) override { commits_->publish(version); }
   absl::Status keep(const wire::Keep& order) override;
@@ -67,6 +70,9 @@ class LiveShards final : public server::Shards {
   void write_copy(const server::WriteCopy& copy, Done done) override;
   bool host_lost() override { return commits_ != nullptr && commits_->host_lost(); }
   void explain(wire::ServerFailed& failed) override;
+
+  // The bell of the own shard's board; null before the start.
+  std::shared_ptr<const memory::BoardBell> bell() const { return bell_; }
 
  private:
   absl::StatusOr<KeptShards> take_up_shards(const wire::ServerStart& order);
@@ -96,8 +102,11 @@ class LiveShards final : public server::Shards {
   int count_ = 1;         // the number of the job's shards
   bool by_call_ = false;  // files of checkpoints
   std::optional<Gradients> gradients_;
-  std::unique_ptr<Commits> commits_;      // set by the start
-  Version diverged_;                      // whose weights are not finite; 0: none
+  std::unique_ptr<Commits> commits_;  // set by the start
+  std::shared_ptr<const memory::BoardBell> bell_;
+  std::optional<Version>
+      before_early_;  // the version before the one that was made early, until that is confirmed
+  Version diverged_;  // whose weights are not finite; 0: none
   std::vector<std::int32_t> not_finite_;  // its members whose gradients are not
   // Reads the gradients, and the sums of commits_; tells of a host that is lost from a thread of its own.
   std::unique_ptr<exchange::Exchange> exchange_;

@@ -1,6 +1,7 @@
 // A server over a session whose orders are a script, with the memory, boards and files of a real one.
 #include <unistd.h>
 
+#include <condition_variable>
 #include <deque>
 #include <filesystem>
 #include <functional>
@@ -41,9 +42,16 @@ class Script final : public Session {
     return std::move(step.order);
   }
   bool send(wire::ServerMessage message) override {
-    const std::lock_guard lock(mutex_);
-    said_.push_back(std::move(message));
+    {
+      const std::lock_guard lock(mutex_);
+      said_.push_back(std::move(message));
+    }
+    said_more_.notify_all();
     return true;
+  }
+  void wait_until_said(std::size_t messages) {
+    std::unique_lock lock(mutex_);
+    said_more_.wait_for(lock, kLong, [&] { return said_.size() >= messages; });
   }
   absl::Status unless_disconnected(const absl::Status& outcome) override { return outcome; }
   std::unique_ptr<store::CheckpointFiles> files(bool, const std::string& dir, std::stop_token,
@@ -55,6 +63,8 @@ class Script final : public Session {
   void happens(std::function<void()> what) { before_ = std::move(what); }
   // The next order, to be filled in.
   wire::ServerOrder& order() { return steps_.emplace_back(Step{std::exchange(before_, nullptr), {}}).order; }
+  // The order that was added last.
+  wire::ServerOrder& newest() { return steps_.back().order; }
   std::vector<wire::ServerMessage> take_said() { return std::exchange(said_, {}); }
 
  private:
@@ -65,6 +75,7 @@ class Script final : public Session {
   std::deque<Step> steps_;
   std::function<void()> before_;
   std::mutex mutex_;
+  std::condition_variable said_more_;
   std::vector<wire::ServerMessage> said_;
 };
 
@@ -159,13 +170,30 @@ class ServerProcessTest : public testing::Test {
     write.set_dir(folder.string());
   }
 
+  // The commit is expected, and what it orders happens later.
+  void expect(std::int64_t version, std::int64_t clock, const std::vector<int>& replicas, float gradient) {
+    apply(version, clock, replicas, gradient);
+    wire::ServerOrder& order = script_.newest();
+    wire::Apply commit = order.apply();
+    *order.mutable_expect()->mutable_commit() = std::move(commit);
+  }
+  // These workers say that their gradients of that iteration are ready, and ring. Returns a reader of the board.
+  memory::WeightReader ready(std::int64_t clock, const std::vector<int>& replicas) {
+    auto reader = memory::WeightReader::open(state_.shards->own().board().path(), layout_.size(), 1).value();
+    for (const int replica : replicas) {
+      workers_[static_cast<std::size_t>(replica)].say_ready(ReplicaId(replica), Clock(clock));
+      reader.ring();
+    }
+    return reader;
+  }
+
   // Carries out the orders of the script. Returns the server's messages.
   std::vector<std::string> serve() {
     {
       UpdateTimes times;
       LiveShards shards(script_, state_, times, nullptr);
       server::Server server(script_, state_.log, shards);
-      outcome_ = server_process::serve(script_, server);
+      outcome_ = server_process::serve(script_, server, [&] { return shards.bell(); });
     }
     std::vector<std::string> words;
     for (const wire::ServerMessage& message : script_.take_said()) words.push_back(in_words(message));
@@ -185,6 +213,35 @@ class ServerProcessTest : public testing::Test {
   Script script_;
   absl::Status outcome_;
 };
+
+TEST_F(ServerProcessTest, MakesAnExpectedVersionWhenTheLastMemberRings) {
+  start();
+  map(0);
+  map(1);
+  expect(1, 0, {0, 1}, 1);
+  // These orders come while version 1 is made early.
+  script_.happens([this] { EXPECT_TRUE(ready(0, {0, 1}).pin(Version(1), kLong)); });
+  script_.order().mutable_keep()->set_version(0);
+  apply(1, 0, {0, 1}, 1);
+  script_.order().mutable_drop()->set_version(0);
+  apply(2, 1, {1}, 1);
+  EXPECT_THAT(serve(), ElementsAre("started", "mapped 0", "mapped 1", "kept 0", "applied 1", "applied 2"));
+  EXPECT_FLOAT_EQ(first_weight(), 1 - 0.5F - 0.75F);
+}
+
+TEST_F(ServerProcessTest, TellsOfAnExpectedVersionThatCannotBeMade) {
+  start();
+  map(0);
+  expect(1, 0, {0}, std::numeric_limits<float>::infinity());
+  script_.happens([this] {
+    ready(0, {0});
+    script_.wait_until_said(3);
+  });
+  map(1);
+  EXPECT_THAT(serve(),
+              ElementsAre("started", "mapped 0", HasSubstr("diverged at 1; replica 0 is not finite")));
+  EXPECT_THAT(std::string(outcome_.message()), HasSubstr("version 1 is not finite"));
+}
 
 // SGD at a rate of 0.5 with momentum 0.5: the steps are 0.5 and 0.75 for gradients of 1.
 TEST_F(ServerProcessTest, MakesVersionsFromGradientsOfItsHost) {

@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include <spdlog/spdlog.h>
+
 #include "paceline/base/file_descriptor.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/formats/wire/disconnect.h"
@@ -104,7 +106,12 @@ absl::Status run_server(const ServerRoleOptions& options) {
           if (traffic != nullptr && beat.heartbeat().resident_bytes() > 0)
             report_traffic(*traffic, *beat.mutable_heartbeat());
         });
-        return peer::end_of_session(connection, said ? serve(session, server) : coordinator_lost());
+        const absl::Status served =
+            said ? serve(session, server, [&] { return shards.bell(); }) : coordinator_lost();
+        if (server.made_early() > 0)
+          spdlog::info("server {}: {} of {} versions were made before their orders came", options.shard,
+                       server.made_early(), server.made());
+        return peer::end_of_session(connection, served);
       });
   return wire::is_stop(outcome) ? wire::end_of_stopped(outcome) : outcome;
 }

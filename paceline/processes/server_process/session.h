@@ -12,6 +12,7 @@
 #include "paceline/formats/wire/paceline.pb.h"
 #include "paceline/processes/server/outbox.h"
 #include "paceline/processes/server/server.h"
+#include "paceline/processes/server_process/ready_watch.h"
 #include "paceline/records/store/checkpoint_files.h"
 
 namespace paceline::server_process {
@@ -30,6 +31,6 @@ class Session : public server::Outbox {
 };
 
 // Has the server take orders in sequence, until the disconnect. An error has been told to the coordinator.
-absl::Status serve(Session& session, server::Server& server);
+absl::Status serve(Session& session, server::Server& server, ReadyWatch::Bell bell);
 
 }  // namespace paceline::server_process

@@ -172,6 +172,23 @@ absl::Status ClusterShards::make(const wire::Apply& order) {
   return absl::OkStatus();
 }
 
+bool ClusterShards::are_ready(const wire::Apply& order) {
+  return std::all_of(order.members().begin(), order.members().end(), [&](const wire::Apply::Member& member) {
+    const auto found = gradients_.find(member.replica());
+    return found != gradients_.end() && found->second->ready == std::pair(member.replica(), member.clock());
+  });
+}
+
+absl::Status ClusterShards::make_early(const wire::Apply& order) {
+  before_early_ = own_version();
+  PACELINE_RETURN_IF_ERROR(own().board().keep(*before_early_));
+  return make(order);
+}
+
+void ClusterShards::confirm(Version) {
+  if (before_early_) own().board().drop(*std::exchange(before_early_, std::nullopt));
+}
+
 absl::Status ClusterShards::apply(const wire::Apply& order) {
   if (commits_) {
     PACELINE_ASSIGN_OR_RETURN(const auto members, members_of(order));
@@ -245,8 +262,9 @@ void ClusterShards::publish(Version version) {
 absl::Status ClusterShards::keep(const wire::Keep& order) {
   const Version version(order.version());
   memory::WeightWriter& board = own().board();
-  const absl::Status kept =
-      order.again() && version < own().version() ? board.keep_again(version) : board.keep(version);
+  const absl::Status kept = (order.again() || before_early_) && version < own().version()
+                                ? board.keep_again(version)
+                                : board.keep(version);
   if (kept.ok() || absl::IsNotFound(kept)) return kept;
   return broken(
       fmt::format("{} is to keep version {}: {}", process_.name(), version, std::string(kept.message())));

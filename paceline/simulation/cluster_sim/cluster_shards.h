@@ -27,8 +27,9 @@ struct Cluster;
 // A worker's gradient in shared memory. The memory stays as long as a process has it mapped, even if the
 // worker dies.
 struct GradientMemory {
-  std::int64_t clock = 0;          // the iteration whose gradient it holds; 0: the first weights
-  std::vector<float> floats = {};  // the whole model's
+  std::int64_t clock = 0;  // the iteration whose gradient it holds; 0: the first weights
+  std::pair<std::int32_t, std::int64_t> ready{-1, 0};  // the replica and iteration that are said to be ready
+  std::vector<float> floats = {};                      // the whole model's
 };
 
 // Ends a server in the middle of an update, as a kill would: what it has written stays in the memory that outlives it.
@@ -76,6 +77,9 @@ class ClusterShards final : public server::Shards {
   absl::Status send_early(const wire::SendEarly& order) override;
   absl::Status send_ahead(const wire::Apply& order) override;
   absl::Status make(const wire::Apply& order) override;
+  bool are_ready(const wire::Apply& order) override;
+  absl::Status make_early(const wire::Apply& order) override;
+  void confirm(Version version) override;
   std::optional<absl::Status> prepare(const wire::Apply& order) override;
   void publish(Version version) override;
   absl::Status keep(const wire::Keep& order) override;
@@ -163,7 +167,8 @@ class ClusterShards final : public server::Shards {
   std::vector<Way> ways_;                 // indexed by host
   std::unique_ptr<HostTraffic> traffic_;  // null: there are no other hosts
   std::optional<exchange::CommitExchange> commits_;
-  std::optional<int> pieces_left_;  // pieces of an update until this server dies
+  std::optional<Version> before_early_;  // like LiveShards
+  std::optional<int> pieces_left_;       // pieces of an update until this server dies
 };
 
 }  // namespace paceline::cluster_sim

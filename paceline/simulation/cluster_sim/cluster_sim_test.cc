@@ -9,11 +9,14 @@ namespace {
 
 TEST(ClusterSim, EveryPromiseIsKept) {
   std::map<std::pair<coordinator::Phase, coordinator::Phase>, int> transitions;
+  std::int64_t made_early = 0;
   for (std::uint64_t seed = 0; seed < 2000; ++seed) {
     const Outcome outcome = run(seed);
     ASSERT_EQ(outcome.broken, "") << "to see it: ./dev sim --seed " << seed << " --trace";
     for (const auto& [way, count] : outcome.transitions) transitions[way] += count;
+    made_early += outcome.made_early;
   }
+  EXPECT_GT(made_early, 1000);
   for (const Transition<coordinator::Phase>& one : coordinator::transitions()) {
     EXPECT_GT((transitions[{one.from, one.to}]), 0)
         << "no run went from " << coordinator::name_of(one.from) << " to " << coordinator::name_of(one.to);

@@ -1,6 +1,7 @@
 // A stream between a process and the coordinator. Messages of one side arrive in order, each after a delay of
 // its own; different streams do not wait for each other. When one side's process dies, its messages that are
-// under way arrive up to some message and are lost from there on; then the other side sees the end.
+// under way arrive up to some message and are lost from there on; then the other side sees the end. Messages that a
+// local socket keeps are not lost.
 #pragma once
 
 #include <algorithm>
@@ -26,13 +27,15 @@ class Pipe {
       if (number < *cut) deliver();
     });
   }
+  // Messages that were sent before are not lost if the sender dies.
+  void keep() { kept_ = sent_; }
   // Ends the direction: the receiver sees the end after all messages. `lossy`: after only some of the last
   // ones.
   void end(bool lossy, std::function<void()> seen) {
     if (ended_) return;
     if (lossy)
       *cut_ =
-          std::min<std::uint64_t>(*cut_, sent_ - world_.rng().below(std::min<std::uint64_t>(sent_, 4) + 1));
+          std::min(*cut_, std::max(kept_, sent_ - world_.rng().below(std::min<std::uint64_t>(sent_, 4) + 1)));
     arrive(std::move(seen));
     ended_ = true;
   }
@@ -48,7 +51,7 @@ class Pipe {
   const Process& from_;
   Process& to_;
   SteadyTime last_{};
-  std::uint64_t sent_ = 0;
+  std::uint64_t sent_ = 0, kept_ = 0;  // messages; the first ones are kept
   std::shared_ptr<std::uint64_t> cut_ =
       std::make_shared<std::uint64_t>(UINT64_MAX);  // the number of the first message that is lost
   bool ended_ = false;

@@ -186,6 +186,7 @@ void CoordinatorProcess::on(const coordinator::RunAttempt& order) {
 void CoordinatorProcess::end_attempt() {
   const auto attempt = std::move(attempt_);
   const absl::Status status = attempt->result();
+  if (const std::string why(status.message()); why.ends_with(coordinator::kReadyUnsaid)) world_.broken(why);
   world_.trace("attempt {} is over: {}", number_, status.ok() ? "done" : std::string(status.message()));
   abandon_all(false);
   coordinator::AttemptEnded ended{.status = status,
@@ -377,6 +378,7 @@ void CoordinatorProcess::send(typename K::Peer to, typename K::Order order, bool
 }
 
 void CoordinatorProcess::before_sending(const wire::ServerOrder& order) {
+  if (order.has_expect()) watch_.expects(attempt(), order.expect().commit());
   if (!order.has_apply() || Version(order.apply().version()) <= ordered_) return;
   ordered_ = Version(order.apply().version());
   watch_.commits(attempt(), order.apply());

@@ -67,6 +67,10 @@ class CoordinatorProcess final : public Process,
 
   // How the run ended, once it has.
   const std::optional<absl::Status>& outcome() const { return outcome_; }
+  // Whether it tells its processes that the run is over.
+  bool disconnects() const {
+    return attempt_ != nullptr && attempt_->phase() == coordinator::Phase::kDisconnecting;
+  }
   const config::JobConfig& job() const { return job_; }
   // The transitions of all attempts' phases (before, after), and how often each occurred.
   const Transitions& transitions() const { return transitions_; }

@@ -68,7 +68,7 @@ std::optional<Asked> asked(int argc, char** argv) {
 // The totals of all runs.
 struct Sum {
   std::mutex mutex;
-  std::int64_t runs = 0, attempts = 0, faults = 0;
+  std::int64_t runs = 0, attempts = 0, faults = 0, made_early = 0;
   double seconds = 0;
   std::map<std::pair<coordinator::Phase, coordinator::Phase>, std::int64_t> transitions;
   // the run with the least seed of those that broke a promise
@@ -79,6 +79,7 @@ struct Sum {
     ++runs;
     attempts += outcome.attempts;
     faults += outcome.faults;
+    made_early += outcome.made_early;
     seconds += outcome.seconds;
     for (const auto& [way, count] : outcome.transitions) transitions[way] += count;
     const bool first = !broken || seed < broken->first;
@@ -116,6 +117,7 @@ int main_of(int argc, char** argv) {
   }
   fmt::print("{} runs, {} attempts, {} faults, {:.0f} h of made-up time: every promise was kept\n", sum.runs,
              sum.attempts, sum.faults, sum.seconds / 3600);
+  fmt::print("{} versions were made before they were ordered\n", sum.made_early);
   for (const auto& [way, count] : sum.transitions)
     fmt::print("  {:>9} → {:9} {:9}\n", coordinator::name_of(way.first), coordinator::name_of(way.second),
                count);

@@ -54,6 +54,7 @@ class Simulation {
     outcome.ended = ended_in_words();
     outcome.attempts = static_cast<int>(folder().attempts.size());
     outcome.faults = scenario_.faults;
+    outcome.made_early = watch_.made_early();
     outcome.seconds = std::chrono::duration<double>(world_.now() - start).count();
     outcome.trace = world_.lines();
     for (const CoordinatorProcess* one : cluster_.coordinators) {
@@ -336,11 +337,11 @@ class Simulation {
     launcher.stop("interrupted");
   }
 
-  // Now and then somebody starts a lost worker by hand.
+  // Now and then somebody starts a lost worker by hand. One that is started when the run is over waits in vain.
   void look_after() {
     for (Process* worker : cluster_.workers) {
       if (!worker->alive() && launcher_of(*worker).alive() && !run_is_over() && coordinator().alive() &&
-          world_.chance(0.02))
+          !coordinator().disconnects() && world_.chance(0.02))
         worker->start();
     }
     world_.after(Milliseconds(100), [this] { look_after(); });

@@ -17,7 +17,8 @@ struct Outcome {
   std::string ended;   // how the run ended, in words
   int attempts = 0;
   int faults = 0;
-  double seconds = 0;  // the length of the run in the made-up time
+  std::int64_t made_early = 0;  // versions that a server made before they were ordered
+  double seconds = 0;           // the length of the run in the made-up time
   std::vector<std::string> trace;
   // The transitions of the coordinator's attempts.
   std::map<std::pair<coordinator::Phase, coordinator::Phase>, int> transitions;

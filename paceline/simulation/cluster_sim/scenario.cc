@@ -20,7 +20,8 @@ std::string name_of(Break one) {
                               "publish-half",   "state-later",          "drop-kept",
                               "stale-gradient", "wait-for-no-gradient", "skip-missing",
                               "stale-copy",     "forget-leases",        "forget-goodbye",
-                              "forget-want",    "stale-mirror"};
+                              "forget-want",    "stale-mirror",         "forget-revoke",
+                              "ready-unsaid"};
   static_assert(kNames.size() == kBreaks);
   return kNames[static_cast<std::size_t>(one)];
 }

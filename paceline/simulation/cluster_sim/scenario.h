@@ -43,8 +43,10 @@ enum class Break {
   kForgetGoodbye,      // a coordinator ends streams without its last word
   kForgetWant,         // a server does not hear that a worker of another host waits for a version
   kStaleMirror,        // a mirror shows a version whose weights are still those of an older one
+  kForgetRevoke,       // a server says that it will not make a commit before the order for it, and makes it
+  kReadyUnsaid,        // a worker tells servers that its gradient is ready, and the coordinator later
 };
-inline constexpr int kBreaks = 32;
+inline constexpr int kBreaks = 34;
 std::string name_of(Break one);
 
 // The size of the job's data set.

@@ -122,8 +122,18 @@ bool ServerProcess::send(wire::ServerMessage message) {
 }
 
 void ServerProcess::work() {
+  unless_killed([this] { take_orders(); });
+}
+
+void ServerProcess::rung() {
+  unless_killed([this] {
+    if (server_ && !server_->busy() && !failed_) settle(server_->look());
+  });
+}
+
+void ServerProcess::unless_killed(const std::function<void()>& what) {
   try {
-    take_orders();
+    what();
   } catch (const KilledInUpdate&) {
     world_.trace("{} is in the middle of an update", name());
     last_();
@@ -136,6 +146,12 @@ void ServerProcess::take_orders() {
     wire::ServerOrder order = std::move(inbox_.front());
     inbox_.pop_front();
     if (order.has_disconnect()) return disconnect(order.disconnect());
+    if (order.has_revoke() && cluster_.broken == Break::kForgetRevoke) {
+      wire::ServerMessage revoked;
+      revoked.mutable_revoked()->set_version(order.revoke().version());
+      send(std::move(revoked));
+      continue;
+    }
     if (!failed_) settle(server_->take(std::move(order)));
   }
 }

@@ -53,6 +53,8 @@ class ServerProcess final : public Process, public server::Outbox {
   // True if it serves that attempt and does not stand still.
   bool serves(const std::string& attempt) const { return published(attempt).has_value() && !still(); }
   ClusterShards& shards() { return shards_; }
+  // A worker has rung.
+  void rung();
   // Lets this process die in the middle of an update, and calls `last` then.
   void die_in_update(int pieces, std::function<void()> last) {
     shards_.die_in_update(pieces);
@@ -71,6 +73,7 @@ class ServerProcess final : public Process, public server::Outbox {
   void beat();
   void work();
   void take_orders();
+  void unless_killed(const std::function<void()>& what);
   void settle(const absl::Status& status);
   void disconnect(const wire::Disconnect& order);
 

@@ -60,6 +60,8 @@ class Stream : public std::enable_shared_from_this<Stream<K>> {
       if (self->host_ != nullptr) self->host_->heard(self->peer_, message);
     });
   }
+  // Messages that the process has sent arrive even if it dies.
+  void keep() { up_.keep(); }
   // Ends the stream from the process's side. `dead`: the process died.
   void leave(bool dead) {
     ends_ = {};

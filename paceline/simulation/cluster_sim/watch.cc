@@ -31,6 +31,7 @@ void Watch::leases(const std::string& attempt, ReplicaId replica, paceline::Cloc
 
 void Watch::commits(const std::string& attempt, const wire::Apply& commit) {
   const Version version(commit.version());
+  commit_early(attempt, version);
   std::map<Version, Made>& line = lines_[attempt];
   const auto before = line.find(Version(commit.version() - 1));
   if (before == line.end())
@@ -44,11 +45,43 @@ void Watch::commits(const std::string& attempt, const wire::Apply& commit) {
   }
   line.erase(line.lower_bound(version), line.end());
   line[version] = made;
+  const auto expected = expected_.find(attempt);
+  if (expected == expected_.end()) return;
+  const Expected early = expected->second;
+  expected_.erase(expected);
+  if (early.made && early.commit.SerializeAsString() != commit.SerializeAsString())
+    world_.broken(fmt::format("version {} is ordered, and a server has made another commit of it", version));
+}
+
+// An order reaches no server if all are gone, and one of them may have made the version by itself before.
+void Watch::commit_early(const std::string& attempt, Version before) {
+  const auto early = expected_.find(attempt);
+  if (early == expected_.end() || !early->second.made || Version(early->second.commit.version()) >= before)
+    return;
+  const wire::Apply commit = early->second.commit;
+  commits(attempt, commit);
+}
+
+void Watch::expects(const std::string& attempt, const wire::Apply& commit) {
+  commit_early(attempt, Version(commit.version()));
+  const auto before = lines_[attempt].find(Version(commit.version() - 1));
+  if (before == lines_[attempt].end())
+    return world_.broken(fmt::format("version {} is expected, and not the one before", commit.version()));
+  Expected& one = expected_[attempt];
+  if (one.made && one.commit.SerializeAsString() != commit.SerializeAsString())
+    world_.broken(fmt::format("version {} is expected, and a server has made another one", commit.version()));
+  if (!one.made) one = {commit, after_commit(before->second.content, attempt, commit, momentum_)};
 }
 
 void Watch::is_there(const std::string& attempt, const std::string& where, Version version,
                      std::int64_t offset, std::span<const float> weights) {
   const std::map<Version, Made>& line = lines_[attempt];
+  const auto early = expected_.find(attempt);
+  if (early != expected_.end() && Version(early->second.commit.version()) == version &&
+      has_weights(early->second.content, offset, weights)) {
+    if (!std::exchange(early->second.made, true)) ++made_early_;
+    return;
+  }
   const auto expected = line.find(version);
   if (expected == line.end() || !has_weights(expected->second.content, offset, weights))
     world_.broken(fmt::format("{} has something else as version {} than what was committed", where, version));

@@ -44,6 +44,8 @@ class Watch {
   // A replica may train on these samples in that iteration.
   void leases(const std::string& attempt, ReplicaId replica, paceline::Clock clock, const Lease& lease);
   void commits(const std::string& attempt, const wire::Apply& commit);
+  // Servers may make this commit before it is ordered; the last one that they were told of.
+  void expects(const std::string& attempt, const wire::Apply& commit);
   // A process read this version.
   void seen(Version version) {
     if (version > seen_) seen_ = version;
@@ -57,6 +59,8 @@ class Watch {
   void may_lose() { may_lose_ = true; }
   // The run trains again from that version. `twice`: no version that was seen may be lost.
   void trains_from(Version version, bool twice);
+  // Versions that a server made before they were ordered.
+  std::int64_t made_early() const { return made_early_; }
   // Two parts of the hosts go on, each without the other: versions that one part has seen may be lost by the
   // other.
   void splits() { split_ = true; }
@@ -68,16 +72,26 @@ class Watch {
     Content content;
     Samples samples;
   };
+  // A commit that is not ordered yet.
+  struct Expected {
+    wire::Apply commit;
+    Content content;
+    bool made = false;  // a server has it
+  };
+  // Counts an expected commit of an earlier version as ordered, if a server has made it.
+  void commit_early(const std::string& attempt, Version before);
   static Samples committed(const control::SampleLedger::Saved& ledger);
   void is_whole(const std::string& attempt, const SavedCheckpoint& checkpoint);
 
   World& world_;
   const double momentum_;
   std::map<std::string, std::map<Version, Made>> lines_;  // keyed by attempt
+  std::map<std::string, Expected> expected_;              // keyed by attempt
   // Keyed by attempt, and by replica and clock.
   std::map<std::string, std::map<std::pair<std::int32_t, std::int64_t>, Samples>> leases_;
   std::set<int> leaders_;
   Version seen_;
+  std::int64_t made_early_ = 0;
   bool may_lose_ = false;
   bool split_ = false;
 };

@@ -126,9 +126,29 @@ void WorkerProcess::look_for_weights() {
           message.mutable_ready()->set_worked_ns(1000);
           message.mutable_ready()->set_replica(*replica_);
           message.mutable_ready()->set_loss(1);
+          // A local socket is never cut.
+          const bool local = cluster_.scenario.job.hosts == 1 &&
+                             !cluster_.network.is_cut(place(), cluster_.coordinator_of(*this).place());
+          const bool tells = local && base == Version(release.version());
+          if (tells && cluster_.broken == Break::kReadyUnsaid) {
+            tell_servers(release.clock());
+            return after(world_.between(100, 1000), [this, message, stream] {
+              if (stream == stream_) say(message);
+            });
+          }
           say(message);
           if (cluster_.broken == Break::kReadyTwice) say(message);
+          if (tells) tell_servers(release.clock());
         });
+}
+
+// Like Worker::tells_servers().
+void WorkerProcess::tell_servers(std::int64_t clock) {
+  if (cluster_.broken != Break::kReadyUnsaid) stream_->keep();
+  cluster_.memory.at(path_)->ready = {*replica_, clock};
+  for (ServerProcess* server : cluster_.servers)
+    world_.at(world_.now() + std::chrono::duration_cast<SteadyTime::duration>(world_.between(0.01, 1)),
+              server->happening([server] { server->rung(); }));
 }
 
 EvaluatorProcess::EvaluatorProcess(Cluster& cluster, Home home)

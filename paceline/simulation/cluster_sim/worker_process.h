@@ -28,6 +28,7 @@ class WorkerProcess final : public Process {
   void take(const wire::WorkerOrder& order);
   void compute(const wire::WorkerRelease& release);
   void say(wire::WorkerMessage message);
+  void tell_servers(std::int64_t clock);
 
   Cluster& cluster_;
   const int job_host_;

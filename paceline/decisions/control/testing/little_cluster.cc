@@ -72,6 +72,7 @@ std::vector<ReplicaId> LittleCluster::live() const {
 
 void LittleCluster::give(const Fact& fact) {
   if (finished_) return;
+  if (!leaves_foreseen(fact)) foreseen_.reset();
   std::vector<Order> orders;
   const absl::Status taken = controller_.handle(fact, orders);
   if (!taken.ok()) complain(taken.ToString());
@@ -80,6 +81,27 @@ void LittleCluster::give(const Fact& fact) {
     if (finished_) complain("an order after the end");
     follow(order);
   }
+  const auto next = controller_.next_commit();
+  if (foreseen_ && !next)
+    complain("the last gradient is ready, and the commit that was foreseen did not come");
+  if (foreseen_ && next && !(*foreseen_ == *next)) complain("another commit is foreseen than before");
+  foreseen_ = next;
+}
+
+bool LittleCluster::leaves_foreseen(const Fact& fact) const {
+  const auto* const ready = std::get_if<ReplicaReady>(&fact.what);
+  return ready != nullptr && !ready->data_end && !ready->weight;
+}
+
+// A reason counts arrivals, and it is not foreseen.
+void LittleCluster::see_foreseen(const CommitRecord& commit) {
+  if (!foreseen_) return;
+  CommitRecord expected = *std::exchange(foreseen_, std::nullopt);
+  expected.why = commit.why;
+  expected.keep_for_evaluation = commit.keep_for_evaluation;
+  expected.checkpoint = commit.checkpoint;
+  if (!(expected == commit)) complain("another commit comes than was foreseen");
+  ++foreseen_commits_;
 }
 
 void LittleCluster::follow(const Order& order) {
@@ -121,6 +143,7 @@ void LittleCluster::follow(const Order& order) {
 }
 
 void LittleCluster::see(const CommitRecord& commit) {
+  see_foreseen(commit);
   log_.push_back(commit);
   std::int64_t nominal = 0;
   for (const auto& [id, replica] : replicas_) nominal += replica.batch;

@@ -1,5 +1,6 @@
 // A Controller in a world of its own: replicas that take a random while for each iteration, in virtual time.
-// An Observer watches; and the world keeps books of its own about what each commit must say.
+// An Observer watches; and the world keeps books of its own about what each commit must say, among them what the
+// Controller foresaw.
 #pragma once
 
 #include <cstdint>
@@ -55,6 +56,8 @@ class LittleCluster {
   // Releases of a replica that was parked.
   int unparks() const { return unparks_; }
   int discards() const { return discards_; }
+  // Commits that the Controller foresaw.
+  int foreseen() const { return foreseen_commits_; }
   // The first thing that was wrong, and anybody noticed; empty when all is well.
   const std::string& broken() const { return broken_; }
 
@@ -74,6 +77,9 @@ class LittleCluster {
   void give(const Fact& fact);
   void follow(const Order& order);
   void see(const CommitRecord& commit);
+  void see_foreseen(const CommitRecord& commit);
+  // Whether `fact` leaves the next commit as it was foreseen.
+  bool leaves_foreseen(const Fact& fact) const;
   std::int64_t most_leased(const Replica& replica) const;
   void complain(const std::string& what);
 
@@ -94,6 +100,8 @@ class LittleCluster {
   int parks_ = 0;
   int unparks_ = 0;
   int discards_ = 0;
+  std::optional<CommitRecord> foreseen_;
+  int foreseen_commits_ = 0;
   std::string broken_;
 };
 
