@@ -1003,9 +1003,9 @@ INSTANTIATE_TEST_SUITE_P(Ns, WorkedOutOfReason, testing::Values(-1, 11));
 // Gradients that go to other hosts before they are in a commit: what each server is told of them.
 class BetweenHosts : public AttemptTest {
  protected:
-  // A device on each of these hosts, of two.
-  void begin(const std::string& policy, const std::vector<int>& hosts, const std::string& cluster = "") {
-    AttemptOptions options;
+  // A device on each of these hosts, of two. Returns what the servers are told until all have joined, like told().
+  std::vector<std::string> begin(const std::string& policy, const std::vector<int>& hosts,
+                                 const std::string& cluster = "", AttemptOptions options = {}) {
     options.new_key = [] { return std::string("key"); };
     std::string job =
         fmt::format("epochs = 100\n[cluster]\nhosts = 2\n{}[sync]\npolicy = \"{}\"\n", cluster, policy);
@@ -1027,7 +1027,7 @@ class BetweenHosts : public AttemptTest {
       server->say(started({"board", "board"}));
     }
     for (const auto& one : workers_) join(*one);
-    told();
+    return told();
   }
   // The replica that it is.
   std::int32_t join(FakeWorker& worker) {
@@ -1055,6 +1055,8 @@ class BetweenHosts : public AttemptTest {
         if (const auto* early = std::get_if<SendEarly>(&*order))
           lines.back().push_back(
               fmt::format("send {}.{} as {}", early->replica, early->clock, early->number));
+        if (const auto* keep = std::get_if<Keep>(&*order))
+          lines.back().push_back(fmt::format("keep {}", keep->version));
         const auto* const apply = std::get_if<Apply>(&*order);
         if (apply == nullptr) continue;
         std::string& line = lines.back().emplace_back("commit");
@@ -1121,6 +1123,16 @@ TEST_F(BetweenHosts, NothingIsSentEarlyWhereShardsAreKeptTwice) {
   is_ready(0);
   is_ready(1);
   EXPECT_THAT(told(), testing::ElementsAre("commit 0.1 1.1"));
+}
+
+TEST_F(BetweenHosts, TheVersionThatARunGoesOnFromIsMeasuredIfTheJobHasAnEvaluator) {
+  AttemptOptions again;
+  again.restart = Restart{.state = {.version = Version(1), .ledger = {}, .clocks = {}}};
+  again.restart->state.ledger.next = 16;
+  EXPECT_THAT(begin("bsp", {0, 1}, "copies = 2\n", again), testing::ElementsAre("keep 1"));
+  servers_.clear();
+  workers_.clear();
+  EXPECT_THAT(begin("bsp", {0, 1}, "copies = 2\n[evaluate]\nenabled = false\n", again), testing::IsEmpty());
 }
 
 TEST_F(BetweenHosts, AHostWithTwoReplicasSendsTheirSum) {

@@ -121,6 +121,7 @@ void Course::start_servers_if_ready() {
 
 // The commits up to there are not done again, and their evaluation may have been under way.
 void Course::measure_restart() {
+  if (!options_.job.evaluates) return;
   control::CommitRecord record;
   record.version = options_.restart->state.version;
   record.committed_before = options_.restart->state.ledger.committed();
