@@ -115,7 +115,7 @@ class PacelineStrategy(SingleDeviceStrategy):
         self.global_rank = rank_zero_only.rank = 0 if self.is_global_zero else max(1, here.number)
         # Lightning itself has one process of a host prepare the data, and the others wait.
         if any(is_overridden("prepare_data", one) for one in (trainer.datamodule, self.lightning_module) if one):
-            self._turn.take(here.host_folder)
+            self._turn.take(here.host_folder, "to prepare the data")
         self._take_over(trainer)
 
     def barrier(self, name: str | None = None) -> None:
