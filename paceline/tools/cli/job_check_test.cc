@@ -60,14 +60,14 @@ TEST(JobCheck, MemoryIsAtLeastWhatWeightsAndGradientsTake) {
   EXPECT_TRUE(check_memory(job, layout, {0, ""}).ok());
 }
 
-// A version takes 2,560,000 bytes. There are 15: the latest, one that is written, one for each of five
-// readers, and eight that evaluations and a checkpoint may hold.
+// A version takes 2,560,000 bytes. There are 16: the latest, one that is written, one for each of five readers, and nine
+// that evaluations, a checkpoint and a commit that is made early may hold.
 TEST(JobCheck, RefusesABoardLongerThanTheLimitOfFiles) {
   const config::JobConfig job = job_of("[[device]]\ncount = 2\n");
-  const std::int64_t board = 15 * 2'560'000;
+  const std::int64_t board = 16 * 2'560'000;
   EXPECT_TRUE(check_file_size(job, layout_of(640'000), board + 100'000).ok());
   EXPECT_THAT(said(check_file_size(job, layout_of(640'000), board)),
-              HasSubstr("ulimit -f allows files of 38.4 MB, and the job needs one of 38.4 MB: shared memory "
+              HasSubstr("ulimit -f allows files of 41.0 MB, and the job needs one of 41.0 MB: shared memory "
                         "counts as a file; raise it"));
   EXPECT_THAT(said(check_file_size(job, layout_of(640'000), 10'240)), HasSubstr("allows files of 10.2 kB"));
   EXPECT_TRUE(check_file_size(job, layout_of(640'000), board / 3, true).ok()) << "virtual time needs less";
