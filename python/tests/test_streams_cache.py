@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from stream_files import library
 
-from paceline.streams import FileShards, JsonLines, Remote, Stream, disk_cache
+from paceline import held_files
+from paceline.streams import FileShards, JsonLines, Remote, Stream
 from paceline.streams.disk_cache import DiskCache
 
 
@@ -83,7 +84,7 @@ class _Forgets(set):
 
 @pytest.mark.parametrize("known", [True, False], ids=["a lock that is known", "one that a thread has just opened"])
 def test_a_fork_does_not_hold_its_parents_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, known: bool) -> None:
-    monkeypatch.setattr(disk_cache, "_HELD", set() if known else _Forgets())
+    monkeypatch.setattr(held_files, "_HELD", set() if known else _Forgets())
     cache = DiskCache(tmp_path / "cache", 1000)
     children = []
     ready, here = os.pipe()

@@ -204,7 +204,8 @@ def test_a_follower_that_does_not_come(tmp_path: Path, where: str) -> None:
     with Member(tmp_path, text) as member:
         member.begin()
         member.order(range(4))
-        assert member.receive("error")["text"] == "KeyError: 'here'"
+        sample = ", at sample 2 of the training set" if where == "in the data set" else ""
+        assert member.receive("error")["text"] == f"KeyError: 'here'{sample}"
         assert member.wait() == 1
 
 
