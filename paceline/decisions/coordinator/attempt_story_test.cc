@@ -98,7 +98,8 @@ class Story {
                           : "[[device]]\ncount = 2\n");
     options.state_text = store::state_text();
     options.job = config::coordinator_settings(config::parse_job(options.job_toml, "job.toml").value());
-    options.job.foresees = event.like("attempt of one host that foresees").has_value();
+    foresees_ = event.like("attempt of one host that foresees").has_value();
+    options.job.foresees = foresees_;
     attempt_.emplace(std::move(options), now_);
     return golden::Answers{};
   }
@@ -163,6 +164,7 @@ class Story {
       as<WorkerAttached>(message).dataset_size = 64;
       as<WorkerAttached>(message).layout = layout;
       as<WorkerAttached>(message).gradient_path = "gradient";
+      if (foresees_) as<WorkerAttached>(message).card = "GPU";
     } else if (words == "joins") {
       as<WorkerJoined>(message);
     } else if (const auto replica = golden::Event::like(words, "takes its role in *")) {
@@ -210,6 +212,7 @@ class Story {
   }
 
   SteadyTime now_{std::chrono::hours(1)};
+  bool foresees_ = false;
   int hosts_ = 1;
   std::int64_t made_ = 0;  // the version that a server has made
   std::optional<Attempt> attempt_;

@@ -44,7 +44,7 @@ Course::Course(const AttemptOptions& options, Processes& processes, Outbox& out,
     replication_.emplace(options.job, options.begins_with(), processes.servers, out);
 }
 
-absl::Status Course::make_controller(std::int64_t dataset_size, DataOrder data_order) {
+absl::Status Course::make_controller(std::int64_t dataset_size, DataOrder data_order, bool on_card) {
   control::ControllerConfig config = options_.job.controller(dataset_size);
   config.data_order = std::move(data_order);
   if (const auto& restart = options_.restart)
@@ -63,7 +63,8 @@ absl::Status Course::make_controller(std::int64_t dataset_size, DataOrder data_o
       replication_.has_value(), std::move(replanner));
   if (options_.restart)
     PACELINE_RETURN_IF_ERROR(controller->restore(options_.restart->state, options_.restart->elapsed));
-  if (options_.job.foresees) {
+  // Foresight costs processors more than the wait that it saves, so jobs that compute on processors do without it.
+  if (options_.job.foresees && on_card) {
     const auto tell = [this](const auto& order) { processes_.servers.tell(order); };
     controller->foresee(processes_.servers.size(), tell, waiting_);
   }

@@ -58,8 +58,9 @@ class Course {
 
   // ---- The Controller
 
-  // Makes the Controller, once the data are known. Errors: the job cannot be.
-  absl::Status make_controller(std::int64_t dataset_size, DataOrder data_order);
+  // Makes the Controller, once the data are known. `on_card`: the first worker computes on a card. Errors: the job cannot
+  // be.
+  absl::Status make_controller(std::int64_t dataset_size, DataOrder data_order, bool on_card);
   // Null until then.
   const TimedController* controller() const { return controller_.get(); }
   absl::Status take(decltype(control::Fact::what) what);

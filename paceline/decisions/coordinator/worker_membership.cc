@@ -99,7 +99,8 @@ absl::Status WorkerMembership::learn_job(const WorkerAttached& attached) {
   if (attached.dataset_size <= 0) return absl::InvalidArgumentError("the data set is empty");
   absl::Status status = options_.job.check_model(attached.layout);
   if (status.ok()) status = processes_.servers.split(attached.layout);
-  if (status.ok()) status = course_.make_controller(attached.dataset_size, attached.data_order);
+  if (status.ok())
+    status = course_.make_controller(attached.dataset_size, attached.data_order, !attached.card.empty());
   if (!status.ok()) {
     course_.fail(status);
     return absl::OkStatus();

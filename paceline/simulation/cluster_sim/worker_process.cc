@@ -82,6 +82,7 @@ void WorkerProcess::take(const wire::WorkerOrder& order) {
     message.mutable_attached()->set_dataset_size(kSamples);
     *message.mutable_attached()->mutable_layout() = wire::to_wire(model());
     message.mutable_attached()->set_gradient_path(path_);
+    message.mutable_attached()->set_card("the cluster's");
     after(world_.between(1, 100), [this, message, stream = stream_] {
       if (stream == stream_) say(message);
     });
