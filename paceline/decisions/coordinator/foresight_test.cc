@@ -1,5 +1,5 @@
 // Tests by hand of facts that wait while servers know the next commit; and a Controller with random workers and servers,
-// none of which may ever have another commit than the one that is ordered.
+// in which no server may ever have another commit than the one that is ordered.
 #include "paceline/decisions/coordinator/foresight.h"
 
 #include <array>

@@ -52,8 +52,8 @@ class GradientWriter {
   std::span<float> on_host();
   // The gradient of iteration `clock` is whole.
   void stamp(Clock clock);
-  // The worker has told the coordinator that this replica's gradient of this iteration is ready, and nothing about it
-  // that a commit depends on: see control::Controller::next_commit().
+  // The worker has told the coordinator that this replica's gradient of this iteration is ready, and has said
+  // nothing that changes the commit (control::Controller::next_commit()).
   void say_ready(ReplicaId replica, Clock clock);
   // The member's sums, as long as the gradient. Write them before publishing the word that speaks of them.
   std::span<float> sums();

@@ -63,7 +63,6 @@ absl::Status LiveShards::start(const wire::ServerStart& order, wire::ServerStart
   PACELINE_RETURN_IF_ERROR(start_commits(order, first, traffic));
   PACELINE_ASSIGN_OR_RETURN(auto bell, memory::BoardBell::open(own().board().path()));
   bell_ = std::make_shared<const memory::BoardBell>(std::move(bell));
-  before_early_.reset();
   if (state_.card != nullptr) {
     started.set_card(state_.card->uuid());
     started.set_socket(state_.card->socket());
@@ -182,15 +181,11 @@ bool LiveShards::are_ready(const wire::Apply& order) {
 // The calling thread may be another one than that of the orders.
 absl::Status LiveShards::make_early(const wire::Apply& order) {
   if (state_.card != nullptr) PACELINE_RETURN_IF_ERROR(state_.card->enter());
-  const Version before = own().version();
-  PACELINE_RETURN_IF_ERROR(own().board().keep(before));
-  before_early_ = before;
+  PACELINE_RETURN_IF_ERROR(own().board().keep(own().version()));
   return make(order);
 }
 
-void LiveShards::confirm(Version) {
-  if (before_early_) own().board().drop(*std::exchange(before_early_, std::nullopt));
-}
+void LiveShards::confirm(Version version) { own().board().drop(Version(version.value() - 1)); }
 
 std::optional<absl::Status> LiveShards::prepare(const wire::Apply& order) {
   const auto began = std::chrono::steady_clock::now();

@@ -104,9 +104,7 @@ class LiveShards final : public server::Shards {
   std::optional<Gradients> gradients_;
   std::unique_ptr<Commits> commits_;  // set by the start
   std::shared_ptr<const memory::BoardBell> bell_;
-  std::optional<Version>
-      before_early_;  // the version before the one that was made early, until that is confirmed
-  Version diverged_;  // whose weights are not finite; 0: none
+  Version diverged_;                      // whose weights are not finite; 0: none
   std::vector<std::int32_t> not_finite_;  // its members whose gradients are not
   // Reads the gradients, and the sums of commits_; tells of a host that is lost from a thread of its own.
   std::unique_ptr<exchange::Exchange> exchange_;

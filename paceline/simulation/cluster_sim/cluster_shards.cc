@@ -180,14 +180,11 @@ bool ClusterShards::are_ready(const wire::Apply& order) {
 }
 
 absl::Status ClusterShards::make_early(const wire::Apply& order) {
-  before_early_ = own_version();
-  PACELINE_RETURN_IF_ERROR(own().board().keep(*before_early_));
+  PACELINE_RETURN_IF_ERROR(own().board().keep(own_version()));
   return make(order);
 }
 
-void ClusterShards::confirm(Version) {
-  if (before_early_) own().board().drop(*std::exchange(before_early_, std::nullopt));
-}
+void ClusterShards::confirm(Version version) { own().board().drop(Version(version.value() - 1)); }
 
 absl::Status ClusterShards::apply(const wire::Apply& order) {
   if (commits_) {
@@ -262,9 +259,7 @@ void ClusterShards::publish(Version version) {
 absl::Status ClusterShards::keep(const wire::Keep& order) {
   const Version version(order.version());
   memory::WeightWriter& board = own().board();
-  const absl::Status kept = (order.again() || before_early_) && version < own().version()
-                                ? board.keep_again(version)
-                                : board.keep(version);
+  const absl::Status kept = version < own().version() ? board.keep_again(version) : board.keep(version);
   if (kept.ok() || absl::IsNotFound(kept)) return kept;
   return broken(
       fmt::format("{} is to keep version {}: {}", process_.name(), version, std::string(kept.message())));

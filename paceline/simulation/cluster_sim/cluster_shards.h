@@ -167,8 +167,7 @@ class ClusterShards final : public server::Shards {
   std::vector<Way> ways_;                 // indexed by host
   std::unique_ptr<HostTraffic> traffic_;  // null: there are no other hosts
   std::optional<exchange::CommitExchange> commits_;
-  std::optional<Version> before_early_;  // like LiveShards
-  std::optional<int> pieces_left_;       // pieces of an update until this server dies
+  std::optional<int> pieces_left_;  // pieces of an update until this server dies
 };
 
 }  // namespace paceline::cluster_sim

@@ -67,7 +67,6 @@ absl::Status ClusterShards::start(const wire::ServerStart& order, wire::ServerSt
   is_prepared_ = false;
   commits_.reset();
   traffic_.reset();
-  before_early_.reset();
   PACELINE_RETURN_IF_ERROR(order.take_up() ? take_up(order) : new_shards(order));
   told_ = traffic;
   if (order.hosts_size() > 0) PACELINE_RETURN_IF_ERROR(start_exchange(order));
