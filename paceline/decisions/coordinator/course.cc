@@ -246,7 +246,7 @@ void Course::finish_if_done() {
   }
   if (phase_ != Phase::kFinishing || processes_.measuring.waiting() > 0 || checkpoints_.writing()) return;
   if (result_.ok() && started() && controller_->version() != checkpoints_.newest()) {
-    if (!checkpoints_.waits(at_)) write_checkpoint(controller_->save());
+    if (!checkpoints_.waits(at_) && processes_.servers.all_started()) write_checkpoint(controller_->save());
     return;
   }
   if (!workers_take_last()) send_disconnect();
@@ -320,7 +320,9 @@ void Course::want_checkpoint(const std::string& why) {
   write_waiting_checkpoint();
 }
 
+// A try without all servers would fail at once.
 void Course::write_waiting_checkpoint() {
+  if (!processes_.servers.all_started()) return;
   if (checkpoints_.due(at_) && settle()) write_checkpoint(controller_->save());
   if (training() && checkpoints_.is_wanted(controller_->version(), at_) && settle())
     write_checkpoint(controller_->save());

@@ -1,5 +1,6 @@
 // A server whose shard is in memory that outlives it: the attempt goes on without the server, and brings the next one to
 // the newest version.
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -272,14 +273,21 @@ TEST_F(MissedServer, IsLostAtOnceIfItsMemoryEndsWithIt) {
   EXPECT_TRUE(went_back());
 }
 
-TEST_F(MissedServer, ItsCheckpointIsTriedAgain) {
+TEST_F(MissedServer, ItsCheckpointIsTriedAgainOnceItHasStarted) {
   start("[checkpoint]\nevery_epochs = 0.125\n");
   commit();
   EXPECT_EQ(server_->next<WriteCheckpoint>().version.value(), 1);
   kill_server();
   EXPECT_THAT(world_->news,
               Contains(HasSubstr("the checkpoint of version 1 could not be written: server 0 died")));
+  world_->pass(20s);
   come_again(1);
+  world_->pass(1s);
+  EXPECT_EQ(std::count_if(world_->news.begin(), world_->news.end(),
+                          [](const std::string& line) {
+                            return line.find("could not be written") != std::string::npos;
+                          }),
+            1);
   server_->say(started());
   world_->keeps_beating(*server_);
   world_->pass(5s);
