@@ -115,6 +115,22 @@ class Node : public ::testing::Test {
     return ended;
   }
 
+  // Whether the host keeps a copy of the run.
+  bool is_kept(int rank) const {
+    std::error_code error;
+    for (auto one = fs::directory_iterator(disk(rank), error); !error && one != fs::directory_iterator();
+         ++one) {
+      if (fs::exists(one->path() / "mark")) return true;
+    }
+    return false;
+  }
+  // Whether the host took over, reached nobody, and waits for the host that led before.
+  bool waits_for_leader(int rank) {
+    return at(rank)->until([&] {
+      return at(rank)->errors_so_far().find("1 of the 3 hosts that the run had can be reached: ") !=
+             std::string::npos;
+    });
+  }
   fs::path disk(int rank) const { return folder_ / fmt::format("disk{}", rank); }
   bool has_checkpoint() const { return tests::has_checkpoint(runs_); }
   fs::path run_folder() const { return only_run(runs_); }
@@ -385,14 +401,6 @@ class NodeLead : public Node, public ::testing::WithParamInterface<bool> {
     fs::remove_all(runs_);
     runs_ = disk(rank + 1);
   }
-  bool is_kept(int rank) const {
-    std::error_code error;
-    for (auto one = fs::directory_iterator(disk(rank), error); !error && one != fs::directory_iterator();
-         ++one) {
-      if (fs::exists(one->path() / "mark")) return true;
-    }
-    return false;
-  }
 };
 INSTANTIATE_TEST_SUITE_P(Disks, NodeLead, ::testing::Bool(),
                          [](const auto& one) { return one.param ? "OfTheirOwn" : "Shared"; });
@@ -410,17 +418,38 @@ TEST_P(NodeLead, GoesFromHostToHost) {
   expect_whole(6);
 }
 
-// The host cannot know that it is the one that was cut off, but it knows that it is alone.
+// The host cannot know that it is the one that was cut off, but it knows that it is alone. The others go on without it, and
+// it hears so once it reaches them again.
 TEST_F(Node, AHostThatIsCutOffLeadsNoRunOfItsOwn) {
   if (const auto made = set_apart(3); !made.ok()) GTEST_SKIP() << made.message();
   own_disks_ = true;
-  start_and_wait_for_commit("host_patience_s = 8\n", 3, 8);
+  start_and_wait_for_commit("host_patience_s = 8\n", 3, 200);
   ASSERT_TRUE(apart_->set_link(1, false));
+  ASSERT_TRUE(waits_for_leader(1));
+  ASSERT_TRUE(apart_->set_link(1, true));
   const Ended cut_off = at(1)->wait();
   EXPECT_EQ(cut_off.status, 2);
-  expect_said(cut_off.errors, "1 of the 3 hosts that the run had can be reached");
-  for (const int rank : {0, 2}) end_of(rank);
-  expect_whole(8);
+  expect_said(cut_off.errors, " was given up, and the run goes on without it\n");
+  expect_goes_on_until_stopped(*at(0), runs_);
+  end_of_stopped(2);
+  expect_replayed();
+}
+
+// The leader dies while another host is cut off, so the third one reaches nobody. Its server has the only copy of a part of
+// the newest version, and the run goes on from there when the others are back.
+TEST_F(Node, AHostThatIsLeftAloneWaitsForTheLeader) {
+  if (const auto made = set_apart(3); !made.ok()) GTEST_SKIP() << made.message();
+  own_disks_ = true;
+  start_and_wait_for_commit("host_patience_s = 8\n", 3, 6);
+  ASSERT_TRUE(at(0)->until([&] { return is_kept(1); }));
+  ASSERT_TRUE(apart_->set_link(2, false));
+  kill_host(0);
+  ASSERT_TRUE(waits_for_leader(1));
+  ASSERT_TRUE(apart_->set_link(2, true));
+  start_host(0);
+  expect_said(end_of(0).errors, "the servers still had version ");
+  for (const int rank : {1, 2}) end_of(rank);
+  expect_whole(6);
 }
 
 // The greatest name in that folder.

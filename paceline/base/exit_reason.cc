@@ -11,9 +11,9 @@ namespace paceline {
 namespace {
 
 constexpr char kPayload[] = "paceline/exit-reason";
-constexpr std::array<std::string_view, 10> kExitReasons{
-    "done",        "interrupted", "own error",     "coordinator lost", "run failed",
-    "member lost", "place taken", "host given up", "killed",           "unsaid"};
+constexpr std::array<std::string_view, 11> kExitReasons{
+    "done",        "interrupted",   "own error",     "coordinator lost", "run failed", "member lost",
+    "place taken", "host given up", "too few hosts", "killed",           "unsaid"};
 
 }  // namespace
 

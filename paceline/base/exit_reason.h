@@ -18,6 +18,7 @@ enum class ExitReason {
   kMemberLost,       // a process that the coordinator needs went away; its own reason says more
   kPlaceTaken,       // another process has its place
   kHostGivenUp,      // the run goes on without its host
+  kTooFewHosts,      // a coordinator reached too few of the other hosts to go on without the rest
   kKilled,           // killed in the middle of its work; only the starter sees this reason and the next one
   kUnsaid,           // ended without a reason that arrived here: its log may have one
 };

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "paceline/base/counted.h"
+#include "paceline/base/exit_reason.h"
 #include "paceline/base/status_message.h"
 
 namespace paceline::coordinator {
@@ -111,10 +112,12 @@ absl::Status Attempts::enough_without(const std::vector<HostRank>& hosts) const 
   const std::size_t had = all - trained_without_;
   const std::size_t left = all - std::min(all, hosts.size());
   if (options_.shared_folder || 2 * left >= had) return absl::OkStatus();
-  return absl::UnavailableError(fmt::format(
-      "{} of the {} hosts that the run had can be reached: it goes on without a host only where at least "
-      "half of them are left, because the others may go on too",
-      left, had));
+  return with_exit_reason(
+      absl::UnavailableError(fmt::format(
+          "{} of the {} hosts that the run had can be reached: it goes on without a host only if at least "
+          "half of them are left, because the others may go on too",
+          left, had)),
+      ExitReason::kTooFewHosts);
 }
 
 std::vector<HostRank> Attempts::job_without(const std::vector<HostRank>& hosts) const {

@@ -111,7 +111,7 @@ struct StartCoordinator {
   std::string run{};                  // the folder of that run
 };
 struct KillCoordinator {};
-// The coordinator here could not lead: nobody comes to it.
+// The coordinator here could not lead, or leads no more: nobody comes to it.
 struct DropCoordinator {};
 
 // Tells the processes of this host where to find the coordinator. Nothing: on this host.

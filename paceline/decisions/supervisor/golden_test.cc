@@ -3,14 +3,15 @@
 //   begin                          or with phrases, such as: begin elsewhere; host 1; patience 10
 //   w0 is killed                   a process ends. As phrases: newest 7; has trained
 //   w0 is done                     so are: loses the coordinator, and with the words after it: fails, finds its place
-//                                  taken, hears that the run failed, hears of the stop, hears that its host is given up
+//                                  taken, hears that the run failed, hears of the stop, hears that its host is given up,
+//                                  reaches too few hosts
 //   coordinator is killed          the same
 //   answer 1                       the coordinator answers, about attempt 1: answer 1 trains; misses w0 w1
 //   nobody answers                 or: no answer in time
 //   time passes
 //   stop                           a person wants the end, or: stop with its host, stop at once
 // A line without a time says what the supervisor sees from then on:
-//   run folder: nobody leads       or: host 2 leads from ADDRESS, over
+//   run folder: nobody leads       or: host 2 leads from ADDRESS, host 1 led (and does no more), over
 //   starts of w1 fail              or succeed
 #include <filesystem>
 #include <set>
@@ -120,6 +121,8 @@ class Story : private LauncherWorld {
       folder_ = {{{HostRank(0), "10.0.0.1:1"}}, false, false};
     } else if (const auto led = golden::Event::like(words, "host * leads from *")) {
       folder_ = {{{HostRank(std::stoi((*led)[0])), (*led)[1]}}, true, false};
+    } else if (const auto before = golden::Event::like(words, "host * led")) {
+      folder_ = {{{HostRank(std::stoi(before->front())), "10.0.0.2:7461"}}, false, false};
     } else {
       return false;
     }
@@ -152,6 +155,7 @@ class Story : private LauncherWorld {
     if (const auto why = phrases.after("finds its place taken:")) end = said(ExitReason::kPlaceTaken, *why);
     if (const auto why = phrases.after("hears that the run failed:"))
       end = said(ExitReason::kRunFailed, *why);
+    if (const auto why = phrases.after("reaches too few hosts:")) end = said(ExitReason::kTooFewHosts, *why);
     if (const auto why = phrases.after("misses a member:")) end = said(ExitReason::kMemberLost, *why);
     if (const auto why = phrases.after("hears of the stop:")) end = interrupted(*why);
     if (!end) return false;

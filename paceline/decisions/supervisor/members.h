@@ -36,6 +36,8 @@ class Members {
   auto begin() { return members_.begin(); }
   auto end() { return members_.end(); }
   Member& add(Member member) { return members_.emplace_back(std::move(member)); }
+  // Forgets the member that was added last.
+  void remove_last() { members_.pop_back(); }
   // nullptr if there is no such member. The place stays valid.
   Member* find(const std::string& name);
 

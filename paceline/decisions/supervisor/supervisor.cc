@@ -97,6 +97,7 @@ void Supervisor::on(const CoordinatorStarted& started) {
     if (starting_ == Start::kFirst) return start_members();
     if (starting_ == Start::kAgain) return;
     leads_ = true;
+    if (!led_since_) led_since_ = now_;
     tell((lost_host_ ? fmt::format("host {} did not come back", *lost_host_)
                      : "this host led the run before") +
          "; this one leads the run");
@@ -242,6 +243,7 @@ void Supervisor::on(const CoordinatorEnded& ended) {
   if (end.exit_reason == ExitReason::kInterrupted) interrupted_ = message_of(end.reason);
   // Training may have begun since the coordinator's last answer.
   if (end.killed && ended.has_trained) begin_to_train();
+  if (waits_for_leader_again(end)) return;
   // A run that has trained before is not over if its coordinator is killed while it comes back.
   const bool trained = training() || has_trained_before();
   if (!trained || stopping_ || reasons_.first_error || reasons_.failure || !end.killed) {
@@ -262,11 +264,34 @@ void Supervisor::on(const CoordinatorEnded& ended) {
   start_coordinator(Start::kAgain, {.again = true});
 }
 
+// A host that took over and reaches too few others waits for the leader before it, for as long as the others do:
+// the servers here may have the only copy of a part of the newest version.
+bool Supervisor::waits_for_leader_again(const ProcessEnd& end) {
+  const bool took_over = leads_ && !options_.leads && led_since_ && !leader_.empty();
+  if (!took_over || end.exit_reason != ExitReason::kTooFewHosts || stopping_ || reasons_.failure)
+    return false;
+  const double longest = longest_s(options_.host, options_.patience_s);
+  if (now_ >= *led_since_ + std::chrono::duration<double>(longest)) return false;
+  leads_ = false;
+  tell(fmt::format("{}; waiting for the host that led before, at {}, and at most {:.0f} s in all",
+                   message_of(end.reason), leader_, longest));
+  if (Member* const evaluator = members_.find(kEvaluator)) {
+    kill(*evaluator);
+    members_.remove_last();
+  }
+  put(DropCoordinator{});
+  put(FollowLeader{leader_});
+  answers_.ask_another(now_);
+  failover_->not_answered(now_);
+  return true;
+}
+
 // ---- Answers of the coordinator and the run folder ----
 
 void Supervisor::on(const Answered& answer) {
   answers_.hear(answer, now_);
   if (answer.trains) begin_to_train();
+  if (!leads_) led_since_.reset();
   if (failover_) failover_->heard(answer.run, now_);
 }
 

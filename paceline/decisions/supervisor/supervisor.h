@@ -90,6 +90,7 @@ class Supervisor {
   void on(const Begun&);
   void on(const MemberEnded& ended);
   void on(const CoordinatorEnded& ended);
+  bool waits_for_leader_again(const ProcessEnd& end);
   void on(const MemberStarted& started);
   void on(const CoordinatorStarted& started);
   void on(const Answered& answer);
@@ -146,8 +147,10 @@ class Supervisor {
   std::optional<LeaderFailover> failover_;  // set while the coordinator is on another host
   std::string leader_;                      // the address of that host
   std::optional<HostRank> lost_host_;       // the host in whose place this one leads the run
-  Start starting_ = Start::kFirst;          // why the coordinator was started last
-  int starts_left_;                         // how often the first coordinator may be started again
+  std::optional<SteadyTime>
+      led_since_;                   // since this host led the run first after it had heard another leader
+  Start starting_ = Start::kFirst;  // why the coordinator was started last
+  int starts_left_;                 // how often the first coordinator may be started again
 
   std::optional<std::string> stopping_;  // why
   StopCause stop_cause_ = StopCause::kAsked;

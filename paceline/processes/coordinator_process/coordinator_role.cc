@@ -382,8 +382,10 @@ absl::Status run_coordinator(const CoordinatorRoleOptions& options) {
   // The mark stays if this process is killed: then nobody has ended the run.
   PACELINE_ASSIGN_OR_RETURN(store::RunMark mark, store::RunMark::leave(job.paths));
   const absl::Status status = train(job, mark, options);
-  // A coordinator that could not take up the run has not ended it either: another host may take it up.
-  if (mark.was_cut_short() && !job.told) mark.keep();
+  // A coordinator that could not take up the run, or reached too few hosts, has not ended it either: another host may
+  // take it up, or this one later.
+  const bool too_few = exit_reason_of(status) == ExitReason::kTooFewHosts;
+  if (mark.was_cut_short() && (!job.told || too_few)) mark.keep();
   if (!job.interrupted) return status;
   // An init system stops commands that it starts again later. These go on with the run.
   if (job.interrupted->cause == StopCause::kShutDown && mark.still_leads().ok())

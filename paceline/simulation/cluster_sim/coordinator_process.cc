@@ -5,6 +5,7 @@
 
 #include <fmt/ranges.h>
 
+#include "paceline/base/exit_reason.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/decisions/control/observer.h"
 #include "paceline/formats/config/coordinator_settings.h"
@@ -105,9 +106,11 @@ void CoordinatorProcess::on(const coordinator::EndRun& order) { finish(order.sta
 
 void CoordinatorProcess::finish(const absl::Status& outcome) {
   outcome_ = outcome;
-  // A coordinator that could not take up the run has not ended it: another host may take it up.
-  if (begun_ || !taken_up_) folder_.mark.reset();
-  if (kept_ && keeps_(*keeper_)) disks_.of(*keeper_).mark.reset();
+  // A coordinator that could not take up the run, or reached too few hosts, has not ended it: another host may take it
+  // up, or this one later.
+  const bool too_few = exit_reason_of(outcome) == ExitReason::kTooFewHosts;
+  if (!taken_up_ || (begun_ && !too_few)) folder_.mark.reset();
+  if (kept_ && keeps_(*keeper_) && !too_few) disks_.of(*keeper_).mark.reset();
   see_finish_();
   end(outcome);
 }
@@ -266,7 +269,7 @@ void CoordinatorProcess::keep() {
 
 void CoordinatorProcess::restart_kept(bool kept) {
   if (!std::exchange(awaits_copy_, false)) return;
-  unkept_ = !kept;
+  unkept_ = unkept_ || !kept;
   if (unkept_) watch_.may_lose();
   take(coordinator::RestartKept{});
 }
@@ -278,6 +281,7 @@ void CoordinatorProcess::fetch_checkpoint(const std::string& name, const std::fu
     if (number_ != number) return;
     const auto found = folder_.checkpoints.find(name);
     if (!kept_ || !keeps_(*keeper_) || found == folder_.checkpoints.end()) {
+      unkept_ = true;
       watch_.may_lose();
       return then();
     }

@@ -54,7 +54,7 @@ supervisor::SupervisorOptions Launcher::options() const {
 
 void Launcher::start() {
   world_.trace("the launcher of host {} starts", host());
-  const supervisor::SupervisorOptions starting = options();
+  supervisor::SupervisorOptions starting = options();
   int& follows = cluster_.follows.at(host());
   follows = starting.leads ? host() : 0;
   if (!starting.leads && !starting.run.empty()) {
@@ -63,6 +63,7 @@ void Launcher::start() {
     // A launcher's own folder does not say who leads, so the person who starts it says so: --coordinator.
     follows = cluster_.last_leader;
   }
+  if (!starting.leads) starting.leader = std::to_string(follows);
   next_leader_.reset();
   outcome_.reset();
   for (ServerProcess* server : cluster_.servers) {

@@ -1,4 +1,5 @@
 #include "paceline/simulation/cluster_sim/run.h"
+#include "paceline/base/exit_reason.h"
 
 #include <algorithm>
 #include <memory>
@@ -370,7 +371,7 @@ class Simulation {
     for (const auto& launcher : launchers_) {
       const bool has_run = disks_.of(launcher->host()).mark && launcher->outcome();
       const auto& led = cluster_.coordinators[static_cast<std::size_t>(launcher->host())]->outcome();
-      const bool too_few = led && led->message().find("half of them are left") != std::string::npos;
+      const bool too_few = led && exit_reason_of(*led) == ExitReason::kTooFewHosts;
       if (has_run && !too_few) return true;
     }
     return false;
