@@ -91,9 +91,9 @@ void Course::answered(ServerId server, const ServerRevoked& answer) {
   go_back_if_lost();
 }
 
-void Course::server_is_back(ServerId server, Version version) {
+void Course::server_is_back(ServerId server, const KeptShard& kept) {
   if (!training()) return;
-  if (auto expect = controller_->back(at_, server, version))
+  if (auto expect = controller_->back(at_, server, kept.version, kept.begun))
     processes_.servers.tell_one(server, *std::move(expect));
   go_back_if_lost();
 }

@@ -74,8 +74,8 @@ class Course {
   Version newest() const { return controller_ == nullptr ? Version(0) : controller_->newest(); }
   // The server has answered to Revoke.
   void answered(ServerId server, const ServerRevoked& answer);
-  // The server is back with this version, and was told what was ordered.
-  void server_is_back(ServerId server, Version version);
+  // The server is back with this shard, and was told what was ordered.
+  void server_is_back(ServerId server, const KeptShard& kept);
   bool plans_anew() const { return controller_ != nullptr && controller_->plans_anew(); }
   // The newest version; 0 before the data are known.
   Version version() const { return controller_ == nullptr ? Version(0) : controller_->version(); }

@@ -14,7 +14,6 @@ Foresight::Foresight(std::size_t servers, std::function<void(ServerOrder)> tell)
 void Foresight::expect(control::CommitRecord commit) {
   PACELINE_CHECK(!expects() && held_.empty(), "version {} is expected too early", commit.version);
   expected_ = std::move(commit);
-  ready_.clear();
   answered_.clear();
   revoked_ = made_ = false;
   tell_(Expect{apply_order(*expected_)});
@@ -31,14 +30,15 @@ void Foresight::ordered(const control::CommitRecord& commit) {
 bool Foresight::may_take(const decltype(control::Fact::what)& fact) const {
   if (!expects()) return held_.empty();
   const auto* const ready = std::get_if<control::ReplicaReady>(&fact);
-  if (ready == nullptr || ready->weight || ready->data_end || ready_.contains(ready->replica)) return false;
+  if (ready == nullptr || ready->weight || ready->data_end) return false;
   const control::CommitMember* const one = member(ready->replica);
-  return one != nullptr && one->clock == ready->clock && one->base == ready->base;
+  return one != nullptr && !is_ready(*one) && one->clock == ready->clock && one->base == ready->base;
 }
 
 void Foresight::taken(const decltype(control::Fact::what)& fact) {
-  if (const auto* const ready = std::get_if<control::ReplicaReady>(&fact); ready != nullptr && expects())
-    ready_.insert(ready->replica);
+  if (const auto* const ready = std::get_if<control::ReplicaReady>(&fact))
+    ready_[ready->replica] = ready->clock;
+  if (const auto* const left = std::get_if<control::ReplicaLeft>(&fact)) ready_.erase(left->replica);
 }
 
 void Foresight::hold(Held one) {
@@ -66,11 +66,12 @@ void Foresight::answered(ServerId server, Version version, bool made) {
   if (answered_.size() == servers_ && !made_) expected_.reset();
 }
 
-std::optional<Expect> Foresight::back(ServerId server, Version version) {
+std::optional<Expect> Foresight::back(ServerId server, Version version, bool begun) {
   if (!expects()) return std::nullopt;
-  const bool made = version >= expected_->version;
-  if (revoked_) answered(server, expected_->version, made);
-  if (made || revoked_) return std::nullopt;
+  const bool has_all = version >= expected_->version;
+  made_ = made_ || (begun && version.next() == expected_->version);
+  if (revoked_) answered(server, expected_->version, has_all);
+  if (has_all || revoked_) return std::nullopt;
   return Expect{apply_order(*expected_)};
 }
 
@@ -79,10 +80,15 @@ std::optional<ReplicaId> Foresight::lost() const {
   for (const Held& one : held_) {
     const auto* const fact = std::get_if<decltype(control::Fact::what)>(&one);
     const auto* const left = fact != nullptr ? std::get_if<control::ReplicaLeft>(fact) : nullptr;
-    if (left != nullptr && member(left->replica) != nullptr && !ready_.contains(left->replica))
-      return left->replica;
+    const control::CommitMember* const gone = left != nullptr ? member(left->replica) : nullptr;
+    if (gone != nullptr && !is_ready(*gone)) return left->replica;
   }
   return std::nullopt;
+}
+
+bool Foresight::is_ready(const control::CommitMember& one) const {
+  const auto found = ready_.find(one.replica);
+  return found != ready_.end() && found->second == one.clock;
 }
 
 const control::CommitMember* Foresight::member(ReplicaId replica) const {

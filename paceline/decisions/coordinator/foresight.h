@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <deque>
 #include <functional>
+#include <map>
 #include <optional>
 #include <set>
 #include <variant>
@@ -52,8 +53,9 @@ class Foresight {
   void revoke();
   // The server has answered to Revoke.
   void answered(ServerId server, Version version, bool made);
-  // The server is back with this version, and has no other order. Returns the order that it needs.
-  std::optional<Expect> back(ServerId server, Version version);
+  // The server is back with this version, and has no other order. Returns the order that it needs. `begun`: it may have
+  // begun the next version. A part of a version cannot be taken back, so it counts as if all of it were made.
+  std::optional<Expect> back(ServerId server, Version version, bool begun);
   // Whether a server that was asked has not answered, and none has made the commit.
   bool awaits_answers() const { return expects() && !made_; }
   // A member that is gone, and whose gradient a server has used before it said that it was ready. Nothing if there is none:
@@ -62,14 +64,16 @@ class Foresight {
 
  private:
   const control::CommitMember* member(ReplicaId replica) const;
+  // Whether the Controller knows that the member is ready; it may have said so before the commit was expected.
+  bool is_ready(const control::CommitMember& one) const;
 
   const std::size_t servers_;
   const std::function<void(ServerOrder)> tell_;
   std::optional<control::CommitRecord> expected_;
-  std::set<ReplicaId> ready_;  // its members that were ready
+  std::map<ReplicaId, Clock> ready_;  // the newest iteration with which a replica was ready
   bool revoked_ = false;
   std::set<ServerId> answered_;
-  bool made_ = false;  // a server has answered that it made the commit
+  bool made_ = false;  // a server has made the commit, or a part of it, according to its answer
   std::deque<Held> held_;
 };
 

@@ -121,15 +121,44 @@ TEST_F(ForesightTest, NoticesAMemberThatIsGoneAndNeverSaidWhatAServerHasUsed) {
   EXPECT_EQ(foresight_.lost(), ReplicaId(0));
 }
 
+TEST_F(ForesightTest, AMemberMayHaveBeenReadyBeforeTheCommitWasExpected) {
+  foresight_.expect(commit_of(1, {0, 1, 2}));
+  foresight_.taken(ready(1, 1));
+  foresight_.hold(left(0));
+  for (const int server : {0, 1}) foresight_.answered(ServerId(server), Version(1), false);
+  EXPECT_EQ(next(), "left");
+  foresight_.expect(commit_of(1, {1, 2}));
+  EXPECT_FALSE(foresight_.may_take(ready(1, 1))) << "it said so before";
+  foresight_.hold(left(1));
+  foresight_.answered(ServerId(0), Version(1), true);
+  EXPECT_EQ(foresight_.lost(), std::nullopt);
+}
+
 TEST_F(ForesightTest, AServerThatIsBackAnswersByItsVersionOrLearnsOfTheCommit) {
-  EXPECT_FALSE(foresight_.back(ServerId(0), Version(0)));
+  EXPECT_FALSE(foresight_.back(ServerId(0), Version(0), false));
   foresight_.expect(commit_of(1, {0}));
-  EXPECT_TRUE(foresight_.back(ServerId(0), Version(0)));
-  EXPECT_FALSE(foresight_.back(ServerId(0), Version(1))) << "it has made it";
+  EXPECT_TRUE(foresight_.back(ServerId(0), Version(0), false));
+  EXPECT_FALSE(foresight_.back(ServerId(0), Version(1), false)) << "it has made it";
   foresight_.hold(left(0));
   foresight_.answered(ServerId(1), Version(1), false);
-  EXPECT_FALSE(foresight_.back(ServerId(0), Version(0))) << "it is not to make it any more";
+  EXPECT_FALSE(foresight_.back(ServerId(0), Version(0), false)) << "it is not to make it any more";
   EXPECT_FALSE(foresight_.expects());
+}
+
+TEST_F(ForesightTest, ACommitThatAServerHasBegunIsTheNextOne) {
+  for (const bool revoked_before : {true, false}) {
+    foresight_.expect(commit_of(1, {0, 1}));
+    foresight_.taken(ready(0, 1));
+    if (revoked_before) foresight_.hold(left(0));
+    EXPECT_EQ(foresight_.back(ServerId(0), Version(0), true).has_value(), !revoked_before);
+    if (!revoked_before) foresight_.hold(left(0));
+    for (const int server : {0, 1}) foresight_.answered(ServerId(server), Version(1), false);
+    EXPECT_TRUE(foresight_.expects());
+    EXPECT_FALSE(foresight_.awaits_answers());
+    foresight_.taken(ready(1, 1));
+    foresight_.ordered(commit_of(1, {0, 1}));
+    EXPECT_EQ(next(), "left");
+  }
 }
 
 TEST_F(ForesightTest, ExpectsTheSameCommitAgainAfterItWasRevoked) {

@@ -191,6 +191,7 @@ struct KeptShard {
   std::int32_t shard = 0;
   std::int32_t shard_count = 0;
   Version version{};
+  bool begun = false;  // an update of the next version may have changed the optimizer's state
   friend bool operator==(const KeptShard&, const KeptShard&) = default;
 };
 

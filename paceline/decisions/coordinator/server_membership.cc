@@ -230,7 +230,7 @@ void ServerMembership::take_up(ServerId server, const KeptShard& kept) {
   const bool goes_on = missed_.came(server, version) && is_kept_here(server, kept);
   if (!goes_on || !servers_.take_up(server, version)) return course_.lose_server(server, why);
   missed_.takes_up(server, version);
-  course_.server_is_back(server, version);
+  course_.server_is_back(server, kept);
   out_.tell_and_remember(fmt::format("{}; it is back with version {}, and nothing is lost", why, version));
 }
 

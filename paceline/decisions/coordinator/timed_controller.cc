@@ -79,9 +79,9 @@ void TimedController::answered(SteadyTime at, ServerId server, Version version, 
   go_on(at);
 }
 
-std::optional<Expect> TimedController::back(SteadyTime at, ServerId server, Version version) {
+std::optional<Expect> TimedController::back(SteadyTime at, ServerId server, Version version, bool begun) {
   if (!foresight_) return std::nullopt;
-  auto expect = foresight_->back(server, version);
+  auto expect = foresight_->back(server, version, begun);
   go_on(at);
   return expect;
 }

@@ -58,7 +58,7 @@ class TimedController {
   std::optional<ReplicaId> lost() const { return foresight_ ? foresight_->lost() : std::nullopt; }
   // See Foresight.
   void answered(SteadyTime at, ServerId server, Version version, bool made);
-  std::optional<Expect> back(SteadyTime at, ServerId server, Version version);
+  std::optional<Expect> back(SteadyTime at, ServerId server, Version version, bool begun);
   // Takes no fact from now on, not even the timer's.
   void end() { ended_ = true; }
 

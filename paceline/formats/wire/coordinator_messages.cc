@@ -99,7 +99,8 @@ coordinator::ServerHello hello_of(const ServerHello& message) {
           .kept = {.attempt = kept.attempt(),
                    .shard = kept.shard(),
                    .shard_count = kept.shard_count(),
-                   .version = Version(kept.version())}};
+                   .version = Version(kept.version()),
+                   .begun = kept.begun()}};
 }
 
 coordinator::ServerStarted started_of(const ServerStarted& message) {

@@ -41,6 +41,8 @@ class KeptVersions {
     one.version = version.value();
   }
 
+  // Whether the update of that version has begun, or is made. Requires: it is the published version or the next one.
+  bool has_begun(Version version) const { return entry(version).version == version.value(); }
   std::int64_t updates_to(Version version) const { return version.value() - first_; }
   // The sum of the fractions up to a version; nothing if the page does not have that version.
   std::optional<double> fractions_of(Version version) const {
