@@ -78,14 +78,31 @@ std::vector<Layout::Range> Layout::moving() const {
 }
 
 std::vector<Layout> Layout::split(int count) const {
+  std::vector<std::int64_t> ends;
+  for (int made = 1; made < count; ++made) ends.push_back(size_ * made / count);
+  return split_near(ends);
+}
+
+std::vector<Layout> Layout::split(std::span<const double> shares) const {
+  std::vector<std::int64_t> ends;
+  double sum = 0;
+  for (const double share : shares.first(shares.size() - 1))
+    ends.push_back(static_cast<std::int64_t>(static_cast<double>(size_) * (sum += share)));
+  return split_near(ends);
+}
+
+std::vector<Layout> Layout::split_near(std::span<const std::int64_t> ends) const {
+  const auto count = std::ssize(ends) + 1;
   std::vector<Layout> parts(1);
   auto left = static_cast<std::int64_t>(tensors_.size());
   for (const TensorSpec& tensor : tensors_) {
     // A part is full once the floats so far reach its share of the whole, or when the tensors left, this one
     // included, are just enough for the parts to come.
-    const auto made = static_cast<std::int64_t>(parts.size());
-    const bool full = tensor.offset + tensor.size / 2 >= size_ * made / count || left <= count - made;
-    if (full && made < count && parts.back().size() > 0) parts.emplace_back();
+    const auto made = std::ssize(parts);
+    if (made < count && parts.back().size() > 0) {
+      const std::int64_t end = ends[static_cast<std::size_t>(made - 1)];
+      if (tensor.offset + tensor.size / 2 >= end || left <= count - made) parts.emplace_back();
+    }
     parts.back().add(tensor.name, tensor.kind, tensor.shape, tensor.dtype);
     --left;
   }

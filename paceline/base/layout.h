@@ -74,12 +74,16 @@ class Layout {
   // Cuts the layout into `count` parts, one per shard, which lie one after the other in the whole.
   // Parts of whole tensors and about equal bytes: fewer parts than asked for if there are fewer tensors.
   std::vector<Layout> split(int count) const;
+  // The same with a part for each share, of about that share of the bytes. Requires: positive shares with the sum 1.
+  std::vector<Layout> split(std::span<const double> shares) const;
   // Parts of equal size, to one kAlignment, wherever that cuts: fewer parts when there are fewer cache lines.
   std::vector<Layout> split_evenly(int count) const;
 
   friend bool operator==(const Layout&, const Layout&) = default;
 
  private:
+  // `ends`: floats up to the end of each part but the last one.
+  std::vector<Layout> split_near(std::span<const std::int64_t> ends) const;
   // Takes over what is narrow in the floats of `whole` that begin with `before`.
   void narrow_as(const Layout& whole, std::int64_t before);
 

@@ -57,6 +57,25 @@ void check_split(const Layout& layout, int count) {
   for (const Layout& part : parts) EXPECT_LE(part.size(), layout.size() / count + largest_tensor);
 }
 
+TEST(Layout, IsSplitByShares) {
+  const Layout layout = layout_of({64, 64, 64, 64, 64, 64});
+  const auto sizes = [&](std::vector<double> shares) {
+    std::vector<std::int64_t> sizes;
+    for (const Layout& part : layout.split(shares)) sizes.push_back(part.size());
+    return sizes;
+  };
+  EXPECT_EQ(layout.split(std::vector{1.0}), std::vector{layout});
+  EXPECT_EQ(sizes({0.5, 0.5}), (std::vector<std::int64_t>{192, 192}));
+  EXPECT_EQ(sizes({2.0 / 3, 1.0 / 3}), (std::vector<std::int64_t>{256, 128}));
+  EXPECT_EQ(sizes({1.0 / 6, 4.0 / 6, 1.0 / 6}), (std::vector<std::int64_t>{64, 256, 64}));
+  EXPECT_EQ(sizes({0.999, 0.001}), (std::vector<std::int64_t>{320, 64})) << "each part has a tensor";
+  EXPECT_EQ(sizes({0.001, 0.001, 0.998}), (std::vector<std::int64_t>{64, 64, 256}));
+  for (const int count : {1, 2, 3, 4}) {
+    const std::vector<double> equal(static_cast<std::size_t>(count), 1.0 / count);
+    EXPECT_EQ(layout.split(equal), layout.split(count));
+  }
+}
+
 TEST(Layout, PutsTensorsOneAfterAnotherAtCacheLines) {
   Layout layout;
   layout.add("conv", TensorKind::kParameter, {4, 3, 3});

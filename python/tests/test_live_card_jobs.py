@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sqlite3
 from contextlib import closing
@@ -12,7 +13,7 @@ import pytest
 import torch
 from card import ON_CARD, needs_card
 from killed_servers import kill_servers, processes, said, started
-from live_job import exported, needs_paceline, only_run, paceline, replay, trained
+from live_job import exported, needs_paceline, only_run, paceline, replay, train, trained
 from test_card_jobs import PROGRAM, long, memory, same, weights_of
 
 pytestmark = [needs_paceline, needs_card]
@@ -41,6 +42,36 @@ def test_a_device_that_computes_elsewhere_takes_part(tmp_path: Path, servers: in
     mixed = start + program + PROGRAM
     run = trained(tmp_path, mixed, 2, [*memory("gpu"), "--set", f"cluster.servers={servers}"])
     replay(tmp_path, run)
+
+
+EQUAL_BLOCKS = """
+import torch, paceline
+from torch import nn
+torch.manual_seed(0)
+model = nn.Sequential(*(nn.Linear(32, 32, bias=False) for _ in range(12)))
+optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+data = torch.utils.data.TensorDataset(torch.randn(64, 32))
+job = paceline.join(model, data, optimizer=optimizer, batch_size=8, epochs=1)
+for (x,) in job:
+    loss = model(x).square().mean()
+    loss.backward()
+    job.step(loss)
+"""
+
+
+@pytest.mark.parametrize(("servers", "parts"), [([], ["67 % of the ", "33 % of the "]), ([1], [""])])
+def test_each_card_has_a_part_by_what_it_has_free(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, servers: list[int], parts: list[str]
+) -> None:
+    monkeypatch.setenv("PACELINE_STAND_IN_BYTES", "40000000,20000000")
+    options = [f"cluster.servers={servers[0]}"] if servers else []
+    ended = train(tmp_path, EQUAL_BLOCKS, 2, memory("gpu") + [word for one in options for word in ("--set", one)])
+    assert ended.returncode == 0, ended.stderr
+    found = re.findall(
+        r"^\S*\s+(.*)weights and optimizer state are in the memory of GPU-", ended.stderr, re.MULTILINE
+    )
+    assert sorted(found, reverse=True) == parts, ended.stderr
+    replay(tmp_path, only_run(tmp_path))
 
 
 def test_workers_that_see_one_card_each_end_in_the_hosts_bytes(tmp_path: Path) -> None:

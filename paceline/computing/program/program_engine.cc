@@ -105,7 +105,10 @@ StartOptions start_options(const config::JobConfig& job, Role role, const std::s
                    .settings = {{"batch", mean_batch(job)}, {"epochs", job.epochs}}};
   const auto own = std::find_if(job.devices.begin(), job.devices.end(),
                                 [&](const config::DeviceConfig& one) { return one.name == name; });
-  options.start.card_memory = options.start.recuts && own != job.devices.end() && !own->memory_mb;
+  const bool is_planned = options.start.recuts && own != job.devices.end() && !own->memory_mb;
+  // Parts of the weights on several cards are cut by what these have free.
+  const bool is_divided = job.memory == config::ShardMemory::kGpu && job.servers > 1 && job.hosts == 1;
+  options.start.card_memory = is_planned || (is_divided && role == Role::kWorker);
   if (job.parallel.mode == config::Parallel::kStatic)
     options.start.settings.emplace_back("round", round_samples(job.parallel.plan));
   options.step_limit_s = job.program->step_limit_s;

@@ -42,6 +42,12 @@ absl::Status ServerFleet::split(const Layout& layout) {
   return absl::OkStatus();
 }
 
+void ServerFleet::split_by(std::span<const double> shares) {
+  PACELINE_CHECK(spread_ == ServerSpread::kOneHost && !told_to_start(),
+                 "shares of memory for servers that have started");
+  parts_ = IdVector<ServerId, Layout>(whole_.split(shares));
+}
+
 std::optional<Refusal> ServerFleet::take_place(ServerPeer peer, const ServerHello& hello, SteadyTime at) {
   if (const auto server = server_of(peer)) return Refusal{fmt::format("server {} said hello twice", *server)};
   const HostRank rank = hello.shard;

@@ -39,6 +39,14 @@ class ServerFleet {
 
   // Splits the model into a part for each server. Errors: InvalidArgument when it is too small.
   absl::Status split(const Layout& layout);
+  // Splits it anew, into whole tensors by these shares. Requires: split, all on one host, and not told to start.
+  void split_by(std::span<const double> shares);
+  // The part of the model's floats that the server keeps. Requires: split.
+  double share(ServerId server) const {
+    return static_cast<double>(parts_[server].size()) / static_cast<double>(whole_.size());
+  }
+  // The model. Requires: split.
+  const Layout& whole() const { return whole_; }
 
   // Gives the server its place, or returns why not: there is no such shard; the shard has a server; this
   // server has a place; servers of other hosts cannot reach it, or not by the job's settings.

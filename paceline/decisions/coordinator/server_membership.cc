@@ -110,7 +110,7 @@ absl::Status ServerMembership::on_started(ServerId server, const ServerStarted& 
   PACELINE_RETURN_IF_ERROR(servers_.started(server, started));
   const std::optional<Version> taken_up = missed_.started(server);
   if (taken_up) PACELINE_RETURN_IF_ERROR(on_back(server, *taken_up));
-  tell_where_weights_are(started, taken_up.has_value());
+  tell_where_weights_are(server, started, taken_up.has_value());
   workers_.send_boards();
   processes_.measuring.show_boards();
   return absl::OkStatus();
@@ -123,10 +123,13 @@ absl::Status ServerMembership::on_back(ServerId server, Version version) {
   return on_applied(server, version);
 }
 
-void ServerMembership::tell_where_weights_are(const ServerStarted& started, bool is_back) {
-  if (!started.card.empty() && !is_back)
-    out_.tell_and_remember(fmt::format("weights and optimizer state are in the memory of {}",
+void ServerMembership::tell_where_weights_are(ServerId server, const ServerStarted& started, bool is_back) {
+  if (!started.card.empty() && !is_back) {
+    const std::string part =
+        servers_.size() == 1 ? "" : fmt::format("{:.0f} % of the ", 100 * servers_.share(server));
+    out_.tell_and_remember(fmt::format("{}weights and optimizer state are in the memory of {}", part,
                                        printable(started.card, kLongestError)));
+  }
   if (!started.why_host.empty())
     out_.tell_and_remember(
         fmt::format("weights and optimizer state are in the host's memory and not in the GPU's: {}",

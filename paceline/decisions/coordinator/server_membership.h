@@ -40,7 +40,7 @@ class ServerMembership {
   absl::Status note_updates(ServerId server, const std::vector<UpdateTime>& updates);
   absl::Status on_started(ServerId server, const ServerStarted& started);
   absl::Status on_back(ServerId server, Version version);
-  void tell_where_weights_are(const ServerStarted& started, bool is_back);
+  void tell_where_weights_are(ServerId server, const ServerStarted& started, bool is_back);
   absl::Status on_no_weights(ServerId server, const std::string& error);
   absl::Status on_applied(ServerId server, Version version);
   void on_failed(ServerId server, const ServerFailed& message);

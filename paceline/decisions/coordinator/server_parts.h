@@ -2,6 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
 #include <vector>
 
 #include <absl/status/statusor.h>
@@ -9,6 +12,7 @@
 #include "paceline/base/id_vector.h"
 #include "paceline/base/layout.h"
 #include "paceline/base/places.h"
+#include "paceline/decisions/coordinator/messages.h"
 
 namespace paceline::coordinator {
 
@@ -25,6 +29,13 @@ enum class ServerSpread {
 // part is the whole model, and the others are empty. Errors: InvalidArgument when the model is too small for so many.
 absl::StatusOr<std::vector<Layout>> server_parts(const Layout& layout, std::int64_t servers,
                                                  ServerSpread spread, bool whole_tensors);
+
+// Shares of the model for the servers of one host, by the free memory of the cards that have their parts. `cards`: the card of
+// each server. `found`: for each worker, its card and the memory that it found free there before its own copy of the
+// model, of `model_bytes`. Nothing, so equal shares, if there is only one card, or if nobody knows what a card has free.
+std::optional<std::vector<double>> shares_by_memory(std::span<const std::string> cards,
+                                                    std::span<const CardMemory> found,
+                                                    std::int64_t model_bytes);
 
 // The shards that each server keeps.
 using ServerShards = IdVector<ServerId, std::vector<ShardId>>;

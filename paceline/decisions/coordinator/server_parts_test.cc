@@ -48,5 +48,37 @@ TEST(ServerParts, BetweenHostsTensorsAreCutUnlessTheyMustBeWhole) {
               HasSubstr("too few tensors for 3 servers; write at most 2"));
 }
 
+TEST(SharesByMemory, AreWhatCardsHaveFreeBesideTheModelsOfTheirWorkers) {
+  const std::vector<std::string> two{"A", "B"};
+  const auto equal_to = [](std::vector<double> shares) {
+    std::vector<testing::Matcher<double>> all;
+    for (const double share : shares) all.push_back(testing::DoubleNear(share, 1e-12));
+    return testing::Optional(testing::ElementsAreArray(all));
+  };
+  EXPECT_THAT(shares_by_memory(two, std::vector<CardMemory>{{"A", 24}, {"B", 12}}, 0),
+              equal_to({2.0 / 3, 1.0 / 3}));
+  EXPECT_THAT(shares_by_memory(two, std::vector<CardMemory>{{"A", 24}, {"B", 12}}, 4),
+              equal_to({20.0 / 28, 8.0 / 28}));
+  // The second worker of A found the model of the first one there.
+  EXPECT_THAT(shares_by_memory(two, std::vector<CardMemory>{{"A", 20}, {"B", 12}, {"A", 24}}, 4),
+              equal_to({16.0 / 24, 8.0 / 24}));
+  EXPECT_THAT(shares_by_memory(std::vector<std::string>{"A", "B", "A"},
+                               std::vector<CardMemory>{{"A", 24}, {"B", 12}}, 0),
+              equal_to({1.0 / 3, 1.0 / 3, 1.0 / 3}));
+  EXPECT_THAT(shares_by_memory(two, std::vector<CardMemory>{{"A", 100}, {"B", 50}}, 50),
+              equal_to({50.0 / 51, 1.0 / 51}))
+      << "a full card";
+}
+
+TEST(SharesByMemory, AreEqualIfThereIsNothingToChooseBy) {
+  const std::vector<std::string> two{"A", "B"};
+  EXPECT_EQ(shares_by_memory(two, std::vector<CardMemory>{{"A", 24}}, 0), std::nullopt)
+      << "nobody measured B";
+  EXPECT_EQ(shares_by_memory(two, std::vector<CardMemory>{{"A", 24}, {"B", 0}}, 0), std::nullopt);
+  EXPECT_EQ(shares_by_memory(std::vector<std::string>{"A", "A"}, std::vector<CardMemory>{{"A", 24}}, 0),
+            std::nullopt);
+  EXPECT_EQ(shares_by_memory(std::vector<std::string>{"", ""}, {}, 0), std::nullopt);
+}
+
 }  // namespace
 }  // namespace paceline::coordinator

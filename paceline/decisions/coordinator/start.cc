@@ -10,6 +10,7 @@
 #include "paceline/base/start_patience.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/base/status_message.h"
+#include "paceline/decisions/coordinator/server_parts.h"
 
 namespace paceline::coordinator {
 
@@ -97,8 +98,20 @@ absl::StatusOr<bool> Start::start_servers(bool announce) {
                          : "the start"));
     end_vote();
   }
+  split_by_memory(*cards);
   processes_.servers.start(start_order(announce), weights, *cards);
   return true;
+}
+
+void Start::split_by_memory(const std::vector<std::string>& cards) {
+  if (!options_.job.card_required) return;
+  std::vector<CardMemory> found;
+  for (const auto& [peer, worker] : processes_.workers.all()) {
+    if (worker.attached && worker.attached->card_memory) found.push_back(*worker.attached->card_memory);
+  }
+  const std::int64_t model_bytes =
+      processes_.servers.whole().size() * static_cast<std::int64_t>(sizeof(float));
+  if (const auto shares = shares_by_memory(cards, found, model_bytes)) processes_.servers.split_by(*shares);
 }
 
 // One card for each server's shard, empty for the host's memory; nothing while a device may yet come that has one. Several

@@ -392,6 +392,7 @@ void read_job_budget(Section& top, JobConfig& job, Complaints& complaints) {
 }
 
 void read_cluster(Section section, JobConfig& job) {
+  job.says_servers = section.has("servers");
   job.servers = section.integer("servers", job.servers, 1, 64);
   job.server_threads = section.integer("server_threads", 0, 0, 256);
   job.memory = static_cast<ShardMemory>(section.choice("memory", 0, {"auto", "host", "gpu"}));

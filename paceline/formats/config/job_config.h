@@ -117,6 +117,7 @@ struct JobConfig {
   std::vector<std::string> left_out;  // names of the devices of `without`
   double host_patience_s = 30;        // how long the run waits for a lost host
   std::int64_t servers = 1;           // one for each host, if there are several
+  bool says_servers = false;          // whether a person chose their number
   Placement placement = Placement::kCentral;
   std::int64_t copies = 1;     // copies of each shard, each on another host
   bool shared_folder = false;  // all hosts see runs_dir, on one disk

@@ -601,6 +601,21 @@ TEST(JobConfig, SeveralServersUseGpusOnlyIfTheJobSaysSo) {
   EXPECT_FALSE(takes_bfloat16(job));
 }
 
+TEST(JobConfig, EachCardHasAPartIfMemoryOfGpusIsWanted) {
+  const std::string program = "[program]\nrun = \"train.py\"\n", two = "[[device]]\ncount = 2\n";
+  const std::string gpu = "[cluster]\nmemory = \"gpu\"\n";
+  const auto setting = [&](const std::string& more, int cards) {
+    return servers_setting(parse_job(program + more, "j").value(), cards);
+  };
+  EXPECT_EQ(setting(gpu + two, 2), "cluster.servers=2");
+  EXPECT_EQ(setting(gpu + "[[device]]\ncount = 5\n", 3), "cluster.servers=3");
+  EXPECT_EQ(setting(gpu + two, 8), "cluster.servers=2") << "only the cards that devices compute on";
+  for (const std::string& more :
+       {gpu, gpu + "servers = 1\n" + two, two, "[sync]\npolicy = \"cgp\"\n" + gpu + two})
+    EXPECT_EQ(setting(more, 2), std::nullopt) << more;
+  EXPECT_EQ(setting(gpu + two, 1), std::nullopt);
+}
+
 TEST(JobConfig, MemoryIsOfBfloat16OnlyIfWholeReplicasOfOneHostUseIt) {
   const std::string program = "[program]\nrun = \"train.py\"\n";
   for (const char* more : {"", "[cluster]\nservers = 2\n", "[sync]\npolicy = \"asp\"\n",

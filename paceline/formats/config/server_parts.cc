@@ -1,5 +1,10 @@
 #include "paceline/formats/config/server_parts.h"
 
+#include <algorithm>
+#include <iterator>
+
+#include <fmt/format.h>
+
 namespace paceline::config {
 
 ServerSpread spread_of(const JobConfig& job) {
@@ -13,6 +18,14 @@ bool takes_bfloat16(const JobConfig& job) {
   const bool by_differences = std::holds_alternative<policy::LocalSgdSpec>(job.policy);
   return one_host && !on_several_cards && !job.parallel.of_stages() && !by_differences &&
          !job.reduce_in_group && !ps::is_tensorwise(job.optimizer.kind);
+}
+
+std::optional<std::string> servers_setting(const JobConfig& job, std::int32_t cards) {
+  const auto servers = std::min<std::int64_t>(cards, std::ssize(job.devices));
+  if (job.memory != ShardMemory::kGpu || job.says_servers || job.look_ahead || servers < 2)
+    return std::nullopt;
+  if (why_not_on_card(job)) return std::nullopt;
+  return fmt::format("cluster.servers={}", servers);
 }
 
 bool sums_on_the_way(const JobConfig& job) {

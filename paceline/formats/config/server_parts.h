@@ -18,6 +18,9 @@ using coordinator::ServerSpread;
 ServerSpread spread_of(const JobConfig& job);
 // Why the shards of this job cannot be in a card's memory, in words that follow "because"; nothing if they can.
 std::optional<std::string> why_not_on_card(const JobConfig& job);
+// The setting with which each of a host's cards has a part of the weights, if they are to be in memory of cards and the job
+// does not say how many servers there are; nullopt: one server has them all. `cards`: those that its program could choose.
+std::optional<std::string> servers_setting(const JobConfig& job, std::int32_t cards);
 // Whether programs of this job may write gradients of bfloat16 and read such weights (ps/bfloat16.h): only if nobody but
 // whole replicas and one host's servers read and write them.
 bool takes_bfloat16(const JobConfig& job);

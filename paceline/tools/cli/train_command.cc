@@ -16,6 +16,7 @@
 #include "paceline/computing/program/units.h"
 #include "paceline/formats/config/card_memory.h"
 #include "paceline/formats/config/origin.h"
+#include "paceline/formats/config/server_parts.h"
 #include "paceline/processes/launch/display.h"
 #include "paceline/processes/launch/failed_run.h"
 #include "paceline/processes/launch/host_memory.h"
@@ -276,8 +277,12 @@ absl::StatusOr<std::string> with_program(const config::JobConfig& job, const std
   if (whole.parallel.of_stages()) PACELINE_RETURN_IF_ERROR(program::check_stages(whole.parallel, model));
   PACELINE_RETURN_IF_ERROR(check_fits(whole, {model.layout, model.samples}, options.in_virtual_time));
   // With other processes beside this one, each may see cards of its own.
-  if (!whole.parallel.to_be_planned || options.in_virtual_time || options.processes) return asked;
-  const auto setting = config::card_memory_setting(whole, model.free_memory);
+  if (options.in_virtual_time || options.processes) return asked;
+  // Weights of bfloat16 have no parts on several cards.
+  const bool is_narrow = model.layout.narrow() > 0;
+  const auto setting = whole.parallel.to_be_planned ? config::card_memory_setting(whole, model.free_memory)
+                       : is_narrow                  ? std::nullopt
+                                                    : config::servers_setting(whole, model.cards);
   return setting ? config::resolve_job(asked, said.file, {*setting}) : asked;
 }
 
