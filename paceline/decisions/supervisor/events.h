@@ -73,6 +73,11 @@ struct NotAnswered {
   bool nobody = true;
 };
 
+// Another host leads the run by now, and trains, while the coordinator here only waits for its processes.
+struct LedElsewhere {
+  LeaderFailover::Leader leader;
+};
+
 // The result of LookAtFolder.
 struct FolderSeen {
   LeaderFailover::Seen seen;
@@ -92,7 +97,7 @@ struct KillWanted {};
 struct Event {
   std::chrono::steady_clock::time_point at;  // not earlier than the event before
   std::variant<Begun, MemberEnded, CoordinatorEnded, MemberStarted, CoordinatorStarted, Answered, NotAnswered,
-               FolderSeen, TimePassed, StopWanted, KillWanted>
+               LedElsewhere, FolderSeen, TimePassed, StopWanted, KillWanted>
       what;
 };
 

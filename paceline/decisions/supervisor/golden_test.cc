@@ -8,6 +8,7 @@
 //   coordinator is killed          the same
 //   answer 1                       the coordinator answers, about attempt 1: answer 1 trains; misses w0 w1
 //   nobody answers                 or: no answer in time
+//   host 1 trains from ADDRESS     it leads the run, as seen while the coordinator here waits
 //   time passes
 //   stop                           a person wants the end, or: stop with its host, stop at once
 // A line without a time says what the supervisor sees from then on:
@@ -81,6 +82,8 @@ class Story : private LauncherWorld {
       happens(StopWanted{"interrupted", words == "stop" ? StopCause::kAsked : StopCause::kShutDown});
     } else if (words == "stop at once") {
       happens(KillWanted{});
+    } else if (const auto by = event.like("host * trains from *")) {
+      happens(LedElsewhere{{HostRank(std::stoi((*by)[0])), (*by)[1]}});
     } else if (const auto said = event.like("answer * *")) {
       return answer_in_words((*said)[0], (*said)[1]);
     } else if (const auto plain = event.like("answer *")) {

@@ -291,12 +291,26 @@ bool Supervisor::waits_for_leader_again(const ProcessEnd& end) {
 void Supervisor::on(const Answered& answer) {
   answers_.hear(answer, now_);
   if (answer.trains) begin_to_train();
-  if (!leads_) led_since_.reset();
+  // The leader before does not have what was trained here.
+  if (!leads_ || answer.trains) led_since_.reset();
   if (failover_) failover_->heard(answer.run, now_);
 }
 
 void Supervisor::on(const NotAnswered& no) {
   if (answers_.hear(no, now_) && failover_) failover_->not_answered(now_);
+}
+
+// This host came back while the one that leads by now was not found. Its job has no place for this host any more, because
+// the server of this host is here. The mark stays, so that the next start hears the same.
+void Supervisor::on(const LedElsewhere& by) {
+  if (!leads_ || outcome_ || ending_ || answers_.latest().trains) return;
+  put(KillCoordinator{});
+  for (Member& member : members_) kill(member);
+  end(with_exit_reason(
+      absl::UnavailableError(fmt::format(
+          "host {} leads the run by now, from {}: host {} was given up, and the run goes on without it",
+          by.leader.host, by.leader.address, options_.host)),
+      ExitReason::kHostGivenUp));
 }
 
 void Supervisor::on(const FolderSeen& folder) {

@@ -95,6 +95,7 @@ class Supervisor {
   void on(const CoordinatorStarted& started);
   void on(const Answered& answer);
   void on(const NotAnswered& no);
+  void on(const LedElsewhere& by);
   void on(const FolderSeen& folder);
   void on(const TimePassed&);
   void on(const StopWanted& wanted);
@@ -147,8 +148,8 @@ class Supervisor {
   std::optional<LeaderFailover> failover_;  // set while the coordinator is on another host
   std::string leader_;                      // the address of that host
   std::optional<HostRank> lost_host_;       // the host in whose place this one leads the run
-  std::optional<SteadyTime>
-      led_since_;                   // since this host led the run first after it had heard another leader
+  // Since this host took the lead; nothing once it has trained as the leader, or another leader has answered.
+  std::optional<SteadyTime> led_since_;
   Start starting_ = Start::kFirst;  // why the coordinator was started last
   int starts_left_;                 // how often the first coordinator may be started again
 

@@ -385,7 +385,7 @@ absl::Status run_coordinator(const CoordinatorRoleOptions& options) {
   // A coordinator that could not take up the run, or reached too few hosts, has not ended it either: another host may
   // take it up, or this one later.
   const bool too_few = exit_reason_of(status) == ExitReason::kTooFewHosts;
-  if (mark.was_cut_short() && (!job.told || too_few)) mark.keep();
+  if (too_few || (mark.was_cut_short() && !job.told)) mark.keep();
   if (!job.interrupted) return status;
   // An init system stops commands that it starts again later. These go on with the run.
   if (job.interrupted->cause == StopCause::kShutDown && mark.still_leads().ok())

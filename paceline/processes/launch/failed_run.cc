@@ -28,6 +28,7 @@ absl::Status end_of_failed(const absl::Status& error, const std::string& folder,
                            const std::string& command, bool logs_say_more) {
   const std::string message(error.message());
   const store::RunPaths paths{folder};
+  if (exit_reason_of(error) == ExitReason::kHostGivenUp) return error;  // the run goes on elsewhere
   // The error may be about a damaged checkpoint: then there is nothing to resume.
   if (store::newest_whole_checkpoint(folder).ok()) {
     if (absl::IsInvalidArgument(error)) return error;

@@ -42,6 +42,8 @@ namespace {
 using supervisor::MemberKind;
 
 constexpr int kAnyWidth = 80;
+// Between two looks for a leader elsewhere.
+constexpr std::chrono::seconds kLookElsewhere{2};
 constexpr std::int64_t kMostAddressBytes = 4096;
 constexpr std::chrono::seconds kMemoryEvery{1};
 // Built-in models have nothing to do after the job.
@@ -146,15 +148,18 @@ std::optional<std::string> address_in(const std::string& file) {
   return text->substr(0, text->find('\n'));
 }
 
-bool leads_run(const std::string& address, const rpc::Access& access, const std::string& name,
-               std::chrono::milliseconds limit) {
+Leads leads_run(const std::string& address, const rpc::Access& access, const std::string& name,
+                std::chrono::milliseconds limit) {
   const auto stub = peer::coordinator_stub(address, access, limit);
   grpc::ClientContext context;
   rpc::introduce(context, access);
   context.set_deadline(std::chrono::system_clock::now() + limit);
+  wire::StatusRequest request;
+  request.set_width(kAnyWidth);
   wire::StatusReply reply;
-  const bool answered = rpc::call_once(stub->Status(&context), wire::StatusRequest(), reply).ok();
-  return answered && std::filesystem::path(reply.run()).filename() == name;
+  const bool answered = rpc::call_once(stub->Status(&context), request, reply).ok();
+  if (!answered || std::filesystem::path(reply.run()).filename() != name) return Leads::kNo;
+  return reply.line().empty() ? Leads::kWaits : Leads::kTrains;
 }
 
 HostProcesses all_processes(const std::string& run, const config::JobConfig& job, bool resume) {
@@ -306,6 +311,7 @@ std::optional<wire::StatusReply> LocalCluster::status(int width) {
   if (processes_.address_file.empty()) news_.insert(news_.end(), notes.begin(), notes.end());
   take(supervisor::Answered{
       reply.run(), reply.attempt(), !reply.line().empty(), {reply.missing().begin(), reply.missing().end()}});
+  if (reply.line().empty()) look_whether_led_elsewhere();
   return reply;
 }
 
@@ -420,8 +426,8 @@ std::vector<std::string> LocalCluster::coordinator_arguments(
   if (start.without) add("--without", fmt::to_string(*start.without));
   if (start.again) {
     words.emplace_back("--again");
-    // This process has just been started. After a power cut all hosts start.
-    if (!coordinator_ && !start.without) words.emplace_back("--hosts-start");
+    // A process that leads from its start has just been started. After a power cut all hosts start.
+    if (reach_.coordinator.empty() && !start.without) words.emplace_back("--hosts-start");
   } else if (processes_.resume) {
     words.emplace_back("--resume");
   }
@@ -531,10 +537,22 @@ void LocalCluster::hear_of_keeper(const wire::StatusReply& reply) {
   reply.keeper() == processes_.rank ? keeper_->keep(reach_.coordinator, access_) : keeper_->leave();
 }
 
+// The next leader may have been between two tries to lead when this host was started.
+void LocalCluster::look_whether_led_elsewhere() {
+  const auto now = std::chrono::steady_clock::now();
+  if (shared_folder_ || !processes_.resume || !supervisor_.leads() || now < next_look_) return;
+  next_look_ = now + kLookElsewhere;
+  const auto next = runs::read_next_leader(store::RunPaths{run_});
+  const std::string name = std::filesystem::path(run_).filename().string();
+  if (next.ok() && next->host != processes_.rank &&
+      leads_run(next->address, access_, name, kAnswerLimit) == Leads::kTrains)
+    take(supervisor::LedElsewhere{{HostRank(next->host), next->address}});
+}
+
 // The keeper of the run leads it next, so it has to be asked, unless it is this host itself.
 supervisor::LeaderFailover::Seen LocalCluster::look_around() const {
   if (next_leader_ && next_leader_->host != processes_.rank &&
-      leads_run(next_leader_->address, access_, run_name_, kAnswerLimit))
+      leads_run(next_leader_->address, access_, run_name_, kAnswerLimit) != Leads::kNo)
     return {{{HostRank(next_leader_->host), next_leader_->address}}, true, false};
   if (!keeper_ || !keeper_->run()) return {};
   const runs::Leader leader = keeper_->leader().value_or(runs::Leader{});

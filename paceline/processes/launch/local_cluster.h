@@ -58,10 +58,11 @@ struct HostProcesses {
 // The coordinator's address in a file that a launcher of this host keeps; nothing if it has none now.
 std::optional<std::string> address_in(const std::string& file);
 
-// True if the coordinator at that address leads the run with a folder of this name, and says so within
-// `limit`.
-bool leads_run(const std::string& address, const rpc::Access& access, const std::string& name,
-               std::chrono::milliseconds limit);
+// Whether the coordinator at that address leads the run with a folder of this name, and whether that run trains. `limit`: how
+// long it may take to answer.
+enum class Leads { kNo, kWaits, kTrains };
+Leads leads_run(const std::string& address, const rpc::Access& access, const std::string& name,
+                std::chrono::milliseconds limit);
 
 // All processes of a job, on one machine.
 HostProcesses all_processes(const std::string& run, const config::JobConfig& job, bool resume);
@@ -142,6 +143,7 @@ class LocalCluster {
   void start_keeper(const std::string& run);
   void hear_of_keeper(const wire::StatusReply& reply);
   supervisor::LeaderFailover::Seen look_around() const;
+  void look_whether_led_elsewhere();
   bool connect();
 
   const HostProcesses processes_;
@@ -164,6 +166,7 @@ class LocalCluster {
   std::vector<std::string> news_;
   rpc::SeenNotes notes_;
   std::chrono::steady_clock::time_point next_memory_{};  // when to report memory to the coordinator
+  std::chrono::steady_clock::time_point next_look_{};    // when to look for a leader elsewhere
 };
 
 }  // namespace paceline::launch

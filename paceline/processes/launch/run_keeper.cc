@@ -78,9 +78,10 @@ void RunKeeper::keep(const std::string& coordinator, const rpc::Access& access) 
 
 void RunKeeper::leave() {
   const std::lock_guard lock(mutex_);
+  whole_ = false;  // a copy from before is not valid either
+  // Its mark stays if it was never kept here: a host that led the run finds its next leader by it.
   if (!std::exchange(wanted_, false)) return;
   if (run_) erase(run_->mark());
-  whole_ = false;
   changed_.notify_all();
 }
 

@@ -302,6 +302,18 @@ TEST_F(RunKeeperTest, ARunThatHasEndedLeavesNoMark) {
   EXPECT_FALSE(host->run().has_value());
 }
 
+// A host that led the run comes back as a follower, and another one keeps the run. Its folder is of an older history.
+TEST_F(RunKeeperTest, ACopyFromBeforeIsNotValidOnceAnotherHostKeepsTheRun) {
+  ASSERT_TRUE(store::atomic_write(run_.mark(), "led by host 0").ok());
+  RunKeeper before(
+      {.host = HostRank(0), .address = "10.0.0.1:7461", .runs_dir = directory_ / "disk0", .run = run_.root});
+  EXPECT_TRUE(before.run().has_value());
+  before.leave();
+  EXPECT_FALSE(before.run().has_value());
+  EXPECT_FALSE(before.leader().has_value());
+  EXPECT_TRUE(fs::exists(run_.mark())) << "started again, it finds the next leader by it";
+}
+
 // The next keeper gets the whole journal, whatever the one before had.
 TEST_F(RunKeeperTest, AKeeperThatComesBackIsTakenAgain) {
   auto host = keeper();

@@ -109,7 +109,7 @@ void CoordinatorProcess::finish(const absl::Status& outcome) {
   // A coordinator that could not take up the run, or reached too few hosts, has not ended it: another host may take it
   // up, or this one later.
   const bool too_few = exit_reason_of(outcome) == ExitReason::kTooFewHosts;
-  if (!taken_up_ || (begun_ && !too_few)) folder_.mark.reset();
+  if (!too_few && (begun_ || !taken_up_)) folder_.mark.reset();
   if (kept_ && keeps_(*keeper_) && !too_few) disks_.of(*keeper_).mark.reset();
   see_finish_();
   end(outcome);

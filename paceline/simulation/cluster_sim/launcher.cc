@@ -90,6 +90,7 @@ void Launcher::ask() {
   if (const auto answer = asked.status(coordinator_.place())) {
     hear_of_keeper(asked);
     happens(*answer);
+    if (!answer->trains) look_whether_led_elsewhere();
   } else {
     happens(supervisor::NotAnswered{asked.reached_from(coordinator_.place()) || !asked.alive()});
   }
@@ -204,6 +205,14 @@ bool Launcher::answers(int leader) const {
 int Launcher::leader_by_folder() const {
   const auto next = folder_.next_leader;
   return next && *next != host() && answers(*next) ? *next : *folder_.leader;
+}
+
+void Launcher::look_whether_led_elsewhere() {
+  if (!alive() || !cluster_.disks.own() || !supervisor_->leads() || !folder_.next_leader) return;
+  const int next = *folder_.next_leader;
+  const auto other = cluster_.coordinators.at(static_cast<std::size_t>(next))->status(coordinator_.place());
+  if (next != host() && other && other->trains)
+    happens(supervisor::LedElsewhere{{HostRank(next), std::to_string(next)}});
 }
 
 void Launcher::hear_of_keeper(const CoordinatorProcess& leader) {

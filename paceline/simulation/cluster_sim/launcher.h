@@ -56,6 +56,7 @@ class Launcher {
   int leader_by_folder() const;
   supervisor::LeaderFailover::Seen look_around() const;
   void hear_of_keeper(const CoordinatorProcess& leader);
+  void look_whether_led_elsewhere();
   Process& process(const std::string& name);
   CoordinatorProcess& led_by() {
     return *cluster_.coordinators.at(static_cast<std::size_t>(cluster_.follows.at(host())));
