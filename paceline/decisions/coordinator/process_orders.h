@@ -47,6 +47,8 @@ struct Board {
   Layout part{};
   // The card that has its buffers, and the socket that gives their descriptors; empty: the file at `path` has them.
   std::string card{}, socket{};
+  // The board whose bell the server hears, if it is another one than that at `path`: that of the same shard in a card's memory.
+  std::string bell{};
 };
 
 struct Boards {

@@ -193,7 +193,8 @@ Boards ServerFleet::boards(HostPlace host, int reader, const std::optional<std::
   for (const ServerId server : ids()) {
     const Server& one = servers_[server];
     if (card && !one.host_path.empty() && one.card != *card) {
-      boards.boards.push_back({.path = one.host_path, .part = parts_[server]});
+      boards.boards.push_back(
+          {.path = one.host_path, .part = parts_[server], .bell = one.board_paths.front()});
       continue;
     }
     const std::string& path =

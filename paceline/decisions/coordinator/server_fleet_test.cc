@@ -201,6 +201,27 @@ TEST(ServerFleet, OnOneHostEachHasABoardAndNoKeyIsMade) {
   EXPECT_EQ(boards.boards[1].path, "one");
 }
 
+TEST(ServerFleet, AReaderThatComputesElsewhereReadsTheHostsBoardAndRingsAtTheCards) {
+  Servers servers(job_on_one_host());
+  servers.take_place(1, hello(0));
+  servers.take_place(2, hello(1));
+  servers.start({});
+  for (const int server : {0, 1}) {
+    ServerStarted message;
+    message.board_paths = {fmt::format("board {}", server)};
+    message.card = fmt::format("GPU-{}", server);
+    message.host_path = fmt::format("mirror {}", server);
+    ASSERT_TRUE(servers.fleet.started(ServerId(server), message).ok());
+  }
+  const std::vector<Board> boards = servers.fleet.boards(HostPlace(0), 0, "GPU-1").boards;
+  EXPECT_EQ(boards[0].path, "mirror 0");
+  EXPECT_EQ(boards[0].bell, "board 0");
+  EXPECT_EQ(boards[0].card, "");
+  EXPECT_EQ(boards[1].path, "board 1");
+  EXPECT_EQ(boards[1].bell, "");
+  EXPECT_EQ(boards[1].card, "GPU-1");
+}
+
 TEST(ServerFleet, AVersionIsMadeOnceAllHaveIt) {
   Servers servers(job_on_one_host());
   servers.take_place(1, hello(0));

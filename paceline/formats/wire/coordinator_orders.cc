@@ -47,6 +47,7 @@ void put(Order& to, const coordinator::Boards& order) {
     *added.mutable_part() = to_wire(board.part);
     added.set_card(board.card);
     added.set_socket(board.socket);
+    added.set_bell(board.bell);
   }
 }
 

@@ -81,7 +81,7 @@ class CoordinatorOrders : public testing::Test {
             .stopped = true,
             .interrupted = true};
   }
-  static coordinator::Boards boards() { return {{{"path", layout(), "card", "socket"}}, 3}; }
+  static coordinator::Boards boards() { return {{{"path", layout(), "card", "socket", "bell"}}, 3}; }
   static coordinator::StageWay way(int turn) {
     return {turn, "path", coordinator::StageLink{"name", "address", "send", "receive", "to", "carries"}};
   }
@@ -96,7 +96,7 @@ constexpr char kDisconnect[] =
 constexpr char kWelcome[] = "welcome { job_toml: \"job\" started: true resumed: true }";
 constexpr char kBoards[] =
     "boards { boards { path: \"path\" part { tensors { name: \"a\" shape: 8 } } card: \"card\" socket: "
-    "\"socket\" } reader: 3 }";
+    "\"socket\" bell: \"bell\" } reader: 3 }";
 
 TEST_F(CoordinatorOrders, ToWorkersHaveEveryField) {
   EXPECT_EQ(worker(coordinator::Welcome{"job", true, true}), kWelcome);

@@ -31,13 +31,20 @@ absl::StatusOr<BoardReaders> BoardReaders::open(const wire::Boards& boards, cons
         memory::WeightReader::open(board.path(), ps::Shard::board_floats(part, look_ahead), boards.reader());
     if (absl::IsNotFound(reader.status())) return absl::AbortedError(reader.status().message());
     if (!reader.ok()) return reader.status();
+    std::optional<memory::BoardBell> bell;
+    if (!board.bell().empty()) {
+      auto opened = memory::BoardBell::open(board.bell());
+      if (absl::IsNotFound(opened.status())) return absl::AbortedError(opened.status().message());
+      PACELINE_RETURN_IF_ERROR(opened.status());
+      bell = *std::move(opened);
+    }
     std::vector<ps::Layout::Range> moving;
     for (const ps::Layout::Range& range : part.moving()) {
       if (range.end > part.narrow()) moving.push_back({std::max(range.begin, part.narrow()), range.end});
     }
     shards.push_back({begin, end, part.runs(), std::move(moving), part.narrow(),
                       ps::Shard::board_floats(part, look_ahead) - ps::narrow_floats(part), board.card(),
-                      board.socket(), *std::move(reader)});
+                      board.socket(), *std::move(reader), std::move(bell)});
     begin = end;
   }
   if (begin != layout.size()) return another_model();
@@ -209,7 +216,7 @@ void BoardReaders::unpin() {
 }
 
 void BoardReaders::ring() {
-  for (Shard& shard : shards_) shard.reader.ring();
+  for (Shard& shard : shards_) shard.bell ? shard.bell->ring() : shard.reader.ring();
 }
 
 bool BoardReaders::published(Version version) const {

@@ -56,7 +56,7 @@ class BoardReaders {
   void unpin();
   // Every shard has published it, or a later one.
   bool published(Version version) const;
-  // Rings at every shard's board.
+  // Rings at every shard's board that its server hears.
   void ring();
   // All memory that the pointers of a Pinned may point into.
   std::vector<engine::Memory> memories() const;
@@ -73,7 +73,8 @@ class BoardReaders {
     std::int64_t narrow_begin;              // their begin in a buffer, in floats
     std::string card, socket;               // empty: the host's memory has it
     memory::WeightReader reader;
-    std::span<const float> pinned{};  // the buffer of the version that was pinned last
+    std::optional<memory::BoardBell> bell;  // nothing: the server hears that of the reader's board
+    std::span<const float> pinned{};        // the buffer of the version that was pinned last
     bool ahead_has_constants = false;
   };
   // A tensor, from `shard` on.

@@ -101,6 +101,22 @@ TEST(BoardReaders, LooksAheadOverAllServers) {
   EXPECT_EQ(firsts(*pinned), servers.firsts(0));
 }
 
+// A reader of the host's copy of a shard rings at the board in the card's memory, which the server hears.
+TEST(BoardReaders, RingsAtTheBoardThatItsServerHears) {
+  Servers servers;
+  const auto own = memory::WeightWriter::create(64, 1, 0).value();
+  wire::Boards boards = servers.boards();
+  const std::string read = boards.boards(0).path(), other = boards.boards(1).path();
+  boards.mutable_boards(0)->set_bell(own.path());
+  BoardReaders readers = BoardReaders::open(boards, servers.layout(), true).value();
+  const auto rung = [](const std::string& path) { return memory::BoardBell::open(path).value().rung(); };
+  const std::uint32_t before = rung(read), other_before = rung(other);
+  readers.ring();
+  EXPECT_EQ(rung(own.path()), 1u);
+  EXPECT_EQ(rung(read), before);
+  EXPECT_EQ(rung(other), other_before + 1);
+}
+
 // One cut, several in one tensor, and cuts that take up more than a part.
 TEST(BoardReaders, JoinsTensorsThatAreCut) {
   for (int count = 1; count <= 7; ++count) {
