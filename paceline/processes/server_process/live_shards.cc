@@ -11,6 +11,7 @@
 #include "paceline/parameters/ps/fused_update.h"
 #include "paceline/processes/server_process/exchanged_commits.h"
 #include "paceline/processes/server_process/local_commits.h"
+#include "paceline/processes/server_process/memory_comes_back.h"
 #include "paceline/records/store/shard_files.h"
 #include "paceline/records/store/shared_folder.h"
 
@@ -76,10 +77,13 @@ absl::Status LiveShards::start(const wire::ServerStart& order, wire::ServerStart
 absl::StatusOr<KeptShards> LiveShards::take_up_shards(const wire::ServerStart& order) {
   if (!state_.left) return absl::NotFoundError("nothing of it is left");
   state_.kept = std::make_unique<KeptMemory>(*std::exchange(state_.left, std::nullopt));
-  if (!state_.kept->card().empty()) {
-    PACELINE_ASSIGN_OR_RETURN(state_.card, open_card(state_.kept->card(), order));
-  }
-  return KeptShards::take_up(order, job_, state_.card.get(), *state_.kept);
+  return once_memory_is_back([&]() -> absl::StatusOr<KeptShards> {
+    state_.card.reset();
+    if (!state_.kept->card().empty()) {
+      PACELINE_ASSIGN_OR_RETURN(state_.card, open_card(state_.kept->card(), order));
+    }
+    return KeptShards::take_up(order, job_, state_.card.get(), *state_.kept);
+  });
 }
 
 absl::StatusOr<KeptShards> LiveShards::new_shards(const wire::ServerStart& order, const FirstWeights& first,
@@ -115,18 +119,24 @@ absl::StatusOr<KeptShards> LiveShards::start_shards(const wire::ServerStart& ord
   const auto new_kept = [&] {
     return can_be_kept(order) ? std::make_unique<KeptMemory>(*state_.keep, order) : nullptr;
   };
-  state_.kept = new_kept();
+  // The keep would hold memory of a try that has failed.
+  const auto clear = [&] {
+    state_.card.reset();
+    state_.kept.reset();
+    if (state_.keep) state_.keep->clear();
+  };
+  const auto on_card = [&]() -> absl::StatusOr<KeptShards> {
+    clear();
+    state_.kept = new_kept();
+    PACELINE_ASSIGN_OR_RETURN(state_.card, open_card(order.card(), order));
+    return KeptShards::start(order, job_, first, saved, state_.card.get(), state_.kept.get());
+  };
   if (!order.card().empty()) {
-    absl::Status no_card;
-    if (auto card = open_card(order.card(), order); card.ok()) {
-      state_.card = *std::move(card);
-      auto shards = KeptShards::start(order, job_, first, saved, state_.card.get(), state_.kept.get());
-      if (shards.ok()) return shards;
-      no_card = shards.status();
-      state_.card.reset();
-    } else {
-      no_card = card.status();
-    }
+    // A server of the attempt before may have been killed.
+    auto shards = order.checkpoint_dir().empty() ? on_card() : once_memory_is_back(on_card);
+    if (shards.ok()) return shards;
+    const absl::Status no_card = shards.status();
+    clear();
     if (job_.memory == config::ShardMemory::kGpu)
       return absl::FailedPreconditionError(
           fmt::format("the weights cannot be in the GPU's memory: {}; write memory = \"host\" in [cluster], "
@@ -134,8 +144,8 @@ absl::StatusOr<KeptShards> LiveShards::start_shards(const wire::ServerStart& ord
                       "batch if the memory is full",
                       std::string(no_card.message())));
     started.set_why_host(std::string(no_card.message()));
-    state_.kept = new_kept();
   }
+  state_.kept = new_kept();
   return KeptShards::start(order, job_, first, saved, nullptr, state_.kept.get());
 }
 
