@@ -192,6 +192,7 @@ absl::Status CardStream::settle() const {
 }
 
 absl::Status CardStream::copy(DevicePointer to, DevicePointer from, std::size_t bytes) const {
+  if (bytes == 0) return absl::OkStatus();
   const Driver& cu = card_->driver();
   return cu.check(cu.copy(to, from, bytes, stream_), "cuMemcpyDtoDAsync");
 }
@@ -208,6 +209,7 @@ absl::Status CardStream::upload(DevicePointer to, const void* from, std::size_t 
 }
 
 absl::Status CardStream::download(void* to, DevicePointer from, std::size_t bytes) const {
+  if (bytes == 0) return settle();
   const Driver& cu = card_->driver();
   PACELINE_RETURN_IF_ERROR(cu.check(cu.copy_to_host(to, from, bytes, stream_), "cuMemcpyDtoHAsync"));
   return settle();

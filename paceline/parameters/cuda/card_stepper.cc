@@ -25,7 +25,8 @@ absl::StatusOr<std::unique_ptr<CardStepper>> CardStepper::create(std::shared_ptr
                                                                  std::optional<Kept> kept) {
   PACELINE_RETURN_IF_ERROR(card->enter());
   PACELINE_ASSIGN_OR_RETURN(CardStream stream, CardStream::create(card));
-  std::unique_ptr<CardStepper> stepper(new CardStepper(card, std::move(stream), plan));
+  PACELINE_ASSIGN_OR_RETURN(CardStream reads, CardStream::create(card));
+  std::unique_ptr<CardStepper> stepper(new CardStepper(card, std::move(stream), std::move(reads), plan));
   PACELINE_ASSIGN_OR_RETURN(CardKernels kernels, CardKernels::load(card, stepper->stream_));
   stepper->kernels_.emplace(std::move(kernels));
   const std::vector<Piece> pieces = pieces_of(plan.passes, 0, plan.layout.size());
@@ -237,7 +238,7 @@ absl::StatusOr<bool> CardStepper::finite() const {
 
 absl::Status CardStepper::read(std::span<const float> from, std::span<float> to) const {
   PACELINE_RETURN_IF_ERROR(card_->enter());
-  return stream_.download(to.data(), address_of(from.data()), from.size_bytes());
+  return reads_.download(to.data(), address_of(from.data()), from.size_bytes());
 }
 
 }  // namespace paceline::cuda

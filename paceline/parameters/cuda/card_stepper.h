@@ -50,8 +50,8 @@ class CardStepper final : public ps::Stepper {
   const CardState& state_memory() const { return *state_; }
 
  private:
-  CardStepper(std::shared_ptr<Card> card, CardStream stream, const ps::StepPlan& plan)
-      : card_(std::move(card)), stream_(std::move(stream)), plan_(plan) {}
+  CardStepper(std::shared_ptr<Card> card, CardStream stream, CardStream reads, const ps::StepPlan& plan)
+      : card_(std::move(card)), stream_(std::move(stream)), reads_(std::move(reads)), plan_(plan) {}
   absl::Status make_state(std::span<const Piece> pieces, std::optional<Kept> kept);
   absl::Status make_tables(std::span<const Piece> pieces);
   absl::Status write_members(const ps::Update& update);
@@ -69,6 +69,8 @@ class CardStepper final : public ps::Stepper {
 
   const std::shared_ptr<Card> card_;
   const CardStream stream_;
+  const CardStream
+      reads_;  // a checkpoint reads a version for long, and the next version's kernels do not wait for it
   const ps::StepPlan& plan_;
   std::optional<CardKernels> kernels_;
   std::optional<CardState> state_;
