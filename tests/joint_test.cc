@@ -342,26 +342,28 @@ std::string flipping(double begin_s, double half_period_s, int times) {
   return changes;
 }
 
-void expect_no_chase(const RecordedRun& recorded) {
+// `flips_a_plan`: how many flips there are at least for each plan.
+void expect_no_chase(const RecordedRun& recorded, double flips_a_plan) {
   expect_each_sample_once(recorded, 6);
   const auto& last = recorded.commits.back().first;
   const double flips = (to_seconds(last) - 1.5) / 0.5;
   EXPECT_GE(flips, 10);
-  EXPECT_LE(static_cast<double>(recorded.plans.size()) - 1, flips / 4);
+  EXPECT_LE(static_cast<double>(recorded.plans.size()) - 1, flips / flips_a_plan);
 }
 
 TEST(Joint, DoesNotChaseADeviceThatFlips) {
   const TempFolder folder;
   const Trained flipped =
       train(folder, "run", std::string(kJoint) + "epochs = 6\n", four_devices(flipping(1.5, 0.5, 30)));
-  expect_no_chase(RecordedRun::read(flipped.folder));
+  // Other work on the machine makes devices slower, too, so there may be more plans than in virtual time.
+  expect_no_chase(RecordedRun::read(flipped.folder), 2);
 }
 
 TEST(Joint, DoesNotChaseADeviceThatFlipsInVirtualTime) {
   const TempFolder folder;
   const Trained flipped = train(folder, "run", std::string(kJoint) + "epochs = 6\n",
                                 four_devices(flipping(1.5, 0.5, 30)), {"--virtual"});
-  expect_no_chase(RecordedRun::read(flipped.folder));
+  expect_no_chase(RecordedRun::read(flipped.folder), 4);
 }
 
 // The planner expects that of a live run.
