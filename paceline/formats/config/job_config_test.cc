@@ -583,6 +583,8 @@ TEST(JobConfig, AJobWhoseShardsCannotBeInAGpusMemoryCannotInsistOnIt) {
   for (const auto& [job, why] :
        {std::pair{std::string("[cluster]\nmemory = \"gpu\"\n"), "built-in models compute on processors"},
         {"[sync]\npolicy = \"cgp\"\n" + program + "[cluster]\nmemory = \"gpu\"\nservers = 2\n", "look ahead"},
+        {"[optimizer]\nclip = 1\n" + program + "[cluster]\nmemory = \"gpu\"\nservers = 2\n",
+         "norm of a whole gradient"},
         {program + "[cluster]\nmemory = \"gpu\"\nreduction = \"group\"\n", "cluster.reduction"},
         {"[sync]\npolicy = \"local-sgd:4\"\n" + program + "[cluster]\nmemory = \"gpu\"\n", "local SGD"}}) {
     const auto parsed_job = parse_job(job, "j");
@@ -611,7 +613,8 @@ TEST(JobConfig, EachCardHasAPartIfMemoryOfGpusIsWanted) {
   EXPECT_EQ(setting(gpu + "[[device]]\ncount = 5\n", 3), "cluster.servers=3");
   EXPECT_EQ(setting(gpu + two, 8), "cluster.servers=2") << "only the cards that devices compute on";
   for (const std::string& more :
-       {gpu, gpu + "servers = 1\n" + two, two, "[sync]\npolicy = \"cgp\"\n" + gpu + two})
+       {gpu, gpu + "servers = 1\n" + two, two, "[sync]\npolicy = \"cgp\"\n" + gpu + two,
+        "[optimizer]\nclip = 1\n" + gpu + two})
     EXPECT_EQ(setting(more, 2), std::nullopt) << more;
   EXPECT_EQ(setting(gpu + two, 1), std::nullopt);
 }

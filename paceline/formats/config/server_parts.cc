@@ -21,11 +21,11 @@ bool takes_bfloat16(const JobConfig& job) {
 }
 
 std::optional<std::string> servers_setting(const JobConfig& job, std::int32_t cards) {
-  const auto servers = std::min<std::int64_t>(cards, std::ssize(job.devices));
-  if (job.memory != ShardMemory::kGpu || job.says_servers || job.look_ahead || servers < 2)
-    return std::nullopt;
-  if (why_not_on_card(job)) return std::nullopt;
-  return fmt::format("cluster.servers={}", servers);
+  JobConfig divided = job;
+  divided.servers = std::min<std::int64_t>(cards, std::ssize(job.devices));
+  if (job.memory != ShardMemory::kGpu || job.says_servers || divided.servers < 2) return std::nullopt;
+  if (why_not_on_card(divided)) return std::nullopt;
+  return fmt::format("cluster.servers={}", divided.servers);
 }
 
 bool sums_on_the_way(const JobConfig& job) {
@@ -40,6 +40,9 @@ std::optional<std::string> why_not_on_card(const JobConfig& job) {
   if (job.hosts > 1) return "the job has several hosts";
   if (job.servers > 1 && job.memory != ShardMemory::kGpu) return "the job has several servers";
   if (job.servers > 1 && job.look_ahead) return "the job has several servers, and its replicas look ahead";
+  // A server on a card has no other part of a gradient than its own.
+  if (job.servers > 1 && job.optimizer.clip > 0)
+    return "the job has several servers, and optimizer.clip is about the norm of a whole gradient";
   if (job.parallel.of_stages()) return "replicas are pipelines";
   if (job.reduce_in_group) return "cluster.reduction is \"group\"";
   if (std::holds_alternative<policy::LocalSgdSpec>(job.policy)) return "local SGD steps on processors";
