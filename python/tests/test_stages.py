@@ -24,6 +24,7 @@ from paceline.micro_batches import MicroBatches, cut
 from paceline.seeding import seed_step
 from paceline.stage_forward import StageForward
 from paceline.stages import Stages
+from paceline.trees import leaves
 
 ROOM = 1 << 20
 SEED = 11
@@ -327,6 +328,28 @@ def test_a_stage_holds_no_activation_of_another_after_its_last_pass() -> None:
         model(torch.ones(2, 4))
     del received
     assert alive() is None
+
+
+def test_the_search_for_cuts_keeps_no_activation_and_one_gradient_at_a_time() -> None:
+    model = torch.nn.Sequential(*(torch.nn.Linear(4, 4) for _ in range(3)))
+
+    def loss(model: Any, batch: Any) -> Any:
+        value = model(batch).sum()
+        assert math.isfinite(value.item())  # the model itself has to be computed
+        return value
+
+    counts: list[int] = []
+    parameters = list(model.parameters())
+    for parameter in parameters:
+        parameter.register_post_accumulate_grad_hook(
+            lambda _: counts.append(sum(one.grad is not None for one in parameters))
+        )
+    cuts = find_cuts(model, take_inventory(model, of_stages=True), loss, torch.ones(2, 4), 2, None)
+    assert len(cuts.units) == 3
+    outputs = [tensor for _, tensor in leaves(cuts.seams.outputs)]
+    assert len(outputs) == 3 and all(one.is_meta and one.dtype == torch.float32 for one in outputs)
+    assert set(counts) == {1}
+    assert all(one.grad is None for one in parameters)
 
 
 def test_a_stage_that_leaves_in_the_middle_of_a_batch_computes_nothing_any_more() -> None:
