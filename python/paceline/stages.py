@@ -261,6 +261,7 @@ class Stages:
                     self._collecting = None
         self._collect(stage, micro)
         if stage.begin == 0:
+            self._memories.settle()  # the worker measures the pass, and nothing else here waits for a GPU
             return {"type": "passed", "bytes": 0}
         before = [index for index, units in self._cuts.shared.items() if units[0] < stage.begin <= units[-1]]
         sent = [leaf.grad for leaf in done.received] + [dense(entries[index].tensor.grad) for index in before]

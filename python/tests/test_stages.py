@@ -275,6 +275,30 @@ def test_a_stage_loads_its_micro_batches_in_their_epoch() -> None:
     assert loads == [Load(part, 5, 3) for part in cut(tuple(BATCH), MICRO_BATCH)]
 
 
+def settled(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> dict[tuple[str, int], set[int]]:
+    """How often each kind of message to each of two stages waits for the device, by its first unit."""
+    settles: list[None] = []
+    found: dict[tuple[str, int], set[int]] = {}
+    serve = bench.serve
+
+    def counted(message: Any) -> Any:
+        settles.clear()
+        answer = serve(message)
+        found.setdefault((message["type"], bench.ranges[message["stage"]][0]), set()).add(len(settles))
+        return answer
+
+    monkeypatch.setattr(bench.memories, "settle", lambda: settles.append(None))
+    monkeypatch.setattr(bench, "serve", counted)
+    bench.in_stages([0, 1, len(bench.cuts.units)])
+    return found
+
+
+def test_a_first_stage_answers_when_its_device_has_computed_the_backward_pass(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert settled(Bench(PLAIN["mlp"]), monkeypatch)["backward", 0] == {1}
+
+
 @pytest.mark.parametrize("size", [3, 6, 12])
 def test_equal_micro_batches_give_the_same_bits(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.modules[__name__], "MICRO_BATCH", size)
