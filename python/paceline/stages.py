@@ -215,6 +215,8 @@ class Stages:
             self._measured(stage, stage.share(micro), checked(metrics))
         except Ended as ended:
             outputs = ended.tensors
+            # The pass ends before the program's own wait for a CUDA stream that may still compute these.
+            self._memories.settle()
         stage.passes[micro] = _Pass(received, outputs)
         stage.computed.add(micro)
         if loss is not None:

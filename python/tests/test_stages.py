@@ -299,6 +299,11 @@ def test_a_first_stage_answers_when_its_device_has_computed_the_backward_pass(
     assert settled(Bench(PLAIN["mlp"]), monkeypatch)["backward", 0] == {1}
 
 
+def test_activations_that_the_program_has_not_waited_for_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program that computes blocks on a CUDA stream of its own waits for it behind them."""
+    assert settled(Bench(PLAIN["mlp"]), monkeypatch)["forward", 0] == {1}
+
+
 @pytest.mark.parametrize("size", [3, 6, 12])
 def test_equal_micro_batches_give_the_same_bits(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.modules[__name__], "MICRO_BATCH", size)
