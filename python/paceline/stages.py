@@ -11,7 +11,7 @@ from typing import Any, Callable
 import torch
 
 from .absent_weights import places_of
-from .binding import check_trainable, dense
+from .binding import check_trainable, dense, has_own_memory
 from .channel import Message
 from .cuts import Cuts, Loss
 from .errors import PacelineError
@@ -261,6 +261,7 @@ class Stages:
                     torch.autograd.backward([root for root, _ in pairs], [gradient for _, gradient in pairs])
                 finally:
                     self._collecting = None
+        del arrived, roots, gradients, pairs  # gradients of shared weights are as large as the weights
         self._collect(stage, micro)
         if stage.begin == 0:
             self._memories.settle()  # the worker measures the pass, and nothing else here waits for a GPU
@@ -290,9 +291,10 @@ class Stages:
         if stage.weights.get(micro) == 0:  # a mean of nothing may be NaN, and so may its gradient
             parameter.grad = None
             return
-        part = gradient.detach()
+        # In its own memory: there may be no room for another one of the largest gradient.
+        part = gradient.detach() if has_own_memory(gradient) else gradient.detach().clone()
         if stage.weights or not stage.scaled_at_end:
-            part = part * stage.share(micro)
+            part.mul_(stage.share(micro))
         if index in stage.sums:
             stage.sums[index].add_(part)
         elif parameter.dtype == torch.float32 and parameter.device.type == "cpu":
