@@ -99,6 +99,21 @@ def dense(gradient: torch.Tensor | None) -> torch.Tensor | None:
     return gradient
 
 
+def _holders(tensor: torch.Tensor) -> int:
+    """The number of objects that hold the tensor's memory. 0 if PyTorch does not say it."""
+    count: Any = getattr(torch._C, "_storage_Use_Count", None)
+    return 0 if count is None else int(count(tensor.untyped_storage()._cdata))
+
+
+def has_own_memory(gradient: torch.Tensor) -> bool:
+    """Whether no other tensor has the gradient's memory. False if PyTorch does not say it.
+
+    If views of two tensors are added, autograd has one memory for both gradients: those of two parameters, or those
+    of a parameter and of an activation that the backward pass goes on with.
+    """
+    return 0 < _holders(gradient) <= _holders(torch.empty(0))
+
+
 def gather(parameter: torch.Tensor, view: torch.Tensor) -> None:
     """The gradient is in `view` from now on, even if the program replaced it."""
     gradient = dense(parameter.grad)

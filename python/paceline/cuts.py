@@ -150,6 +150,10 @@ class _DryRun:
         self._inputs: list[Any] = []  # for each block, as it is called
         self._places = places_of(model, inventory)
         self._device = next(model.parameters()).device
+        parameters = dict(model.named_parameters(remove_duplicate=False))
+        self._parameters = {
+            index: parameters[entry.name] for index, entry in enumerate(inventory.entries) if entry.kind == PARAMETER
+        }
 
     def _compute(self) -> Any:
         """The loss of the batch, which the program may change."""
@@ -197,9 +201,11 @@ class _DryRun:
         self._inputs = [arguments for _, arguments, _ in called]
         seams = Seams([block for block, _, _ in called])
         seams.others_draw = others_now() != drawn
-        seams.outputs = [replaced(output, lambda _, tensor: tensor.detach()) for _, _, output in called]
-        value.backward()
-        return seams, self._graded()
+        # Without values, whose memory would be held for the whole run.
+        seams.outputs = [replaced(output, lambda _, tensor: tensor.detach().to("meta")) for _, _, output in called]
+        with self._graded() as graded:
+            value.backward()
+        return seams, graded
 
     def _possible(self, seams: Seams) -> tuple[list[int], str]:
         """Each cut, tried by a stage of everything behind it. And why the first other one is not possible."""
@@ -229,12 +235,12 @@ class _DryRun:
                     sent = sum(one.numel() * one.element_size() for one in outputs)
                     unit.message_bytes = -(-sent // self._samples)
             roots = [one for one in outputs if one.requires_grad]
-            with forward.recompute():
+            with forward.recompute(), self._graded() as graded:
                 if roots:
                     torch.autograd.backward(roots, [torch.ones_like(root) for root in roots])
         unit.kept_bytes = -(-kept.bytes // self._samples)
         unit.flops = flops() / self._samples
-        return self._graded(), called
+        return graded, called
 
     def _absent(self, seams: Seams, unit: Unit, received: list[torch.Tensor]) -> list[Place]:
         """The weights that a stage of this unit alone does without; the unit's own are the others. Tried."""
@@ -270,16 +276,28 @@ class _DryRun:
                     units[number].extra_bytes += entry.count * entry.tensor.element_size()
         return shared
 
-    def _graded(self) -> set[int]:
-        """Numbers of the parameters that have a gradient now, which they lose."""
-        parameters = dict(self._model.named_parameters(remove_duplicate=False))
-        graded = set()
-        for index, entry in enumerate(self._inventory.entries):
-            if entry.kind == PARAMETER and parameters[entry.name].grad is not None:
+    @contextlib.contextmanager
+    def _graded(self) -> Iterator[set[int]]:
+        """Numbers of the parameters that get a gradient meanwhile. They lose it: at once, from PyTorch 2.1 on."""
+        graded: set[int] = set()
+
+        def lose(index: int, parameter: Any) -> None:
+            if parameter.grad is not None:
                 graded.add(index)
-        for parameter in self._model.parameters():
-            parameter.grad = None
-        return graded
+                parameter.grad = None
+
+        hooks = []
+        for index, parameter in self._parameters.items():
+            hook: Any = getattr(parameter, "register_post_accumulate_grad_hook", None)
+            if hook is not None and parameter.requires_grad:
+                hooks.append(hook(lambda one, index=index: lose(index, one)))
+        try:
+            yield graded
+        finally:
+            for hook in hooks:
+                hook.remove()
+            for index, parameter in self._parameters.items():
+                lose(index, parameter)
 
     @contextlib.contextmanager
     def _called(self) -> Iterator[set[int]]:

@@ -21,11 +21,14 @@ class Computing(NamedTuple):
     samples: int  # the size of the micro-batch
 
 
-# PyTorch has no class for these errors: that of the processor's memory, and those of memory that the driver, cuBLAS
-# or cuDNN takes beside PyTorch.
+# PyTorch has no class for these errors: that of the processor's memory, those of memory that the driver, cuBLAS,
+# cuDNN or Triton takes beside PyTorch, and its own error if other code has wrapped that in a RuntimeError.
 _SAID = (
     "DefaultCPUAllocator: can't allocate memory",
     "CUDA error: out of memory",
+    "CUDA driver error: out of memory",
+    "CUDA out of memory",
+    "Triton Error [CUDA]: out of memory",
     "CUBLAS_STATUS_ALLOC_FAILED",
     "CUDNN_STATUS_ALLOC_FAILED",
 )

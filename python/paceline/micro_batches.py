@@ -113,10 +113,22 @@ class MicroBatches:
             return
         parameters = self._parameters()
         self._sums = self._sums or [None] * len(parameters)
+        self._separate(parameters)
         if self.takes_gradients:
             self._collect_taken(parameters)
         else:
             self._collect_copied(parameters)
+
+    @staticmethod
+    def _separate(parameters: list[torch.Tensor]) -> None:
+        """Gives each gradient memory of its own: autograd has one for two parameters whose views are added."""
+        known: set[int] = set()
+        for parameter in parameters:
+            gradient = parameter.grad
+            if gradient is not None and gradient.layout == torch.strided and gradient.numel() > 0:
+                if gradient.data_ptr() in known:
+                    gradient = parameter.grad = gradient.clone()
+                known.add(gradient.data_ptr())
 
     def _collect_taken(self, parameters: list[torch.Tensor]) -> None:
         """The first part's memory gets the sum: it may be the place where the servers look for the gradient."""

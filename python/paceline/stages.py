@@ -11,7 +11,7 @@ from typing import Any, Callable
 import torch
 
 from .absent_weights import places_of
-from .binding import check_trainable, dense
+from .binding import check_trainable, dense, has_own_memory
 from .channel import Message
 from .cuts import Cuts, Loss
 from .errors import PacelineError
@@ -215,6 +215,8 @@ class Stages:
             self._measured(stage, stage.share(micro), checked(metrics))
         except Ended as ended:
             outputs = ended.tensors
+            # The pass ends before the program's own wait for a CUDA stream that may still compute these.
+            self._memories.settle()
         stage.passes[micro] = _Pass(received, outputs)
         stage.computed.add(micro)
         if loss is not None:
@@ -259,8 +261,10 @@ class Stages:
                     torch.autograd.backward([root for root, _ in pairs], [gradient for _, gradient in pairs])
                 finally:
                     self._collecting = None
+        del arrived, roots, gradients, pairs  # gradients of shared weights are as large as the weights
         self._collect(stage, micro)
         if stage.begin == 0:
+            self._memories.settle()  # the worker measures the pass, and nothing else here waits for a GPU
             return {"type": "passed", "bytes": 0}
         before = [index for index, units in self._cuts.shared.items() if units[0] < stage.begin <= units[-1]]
         sent = [leaf.grad for leaf in done.received] + [dense(entries[index].tensor.grad) for index in before]
@@ -287,9 +291,10 @@ class Stages:
         if stage.weights.get(micro) == 0:  # a mean of nothing may be NaN, and so may its gradient
             parameter.grad = None
             return
-        part = gradient.detach()
+        # In its own memory: there may be no room for another one of the largest gradient.
+        part = gradient.detach() if has_own_memory(gradient) else gradient.detach().clone()
         if stage.weights or not stage.scaled_at_end:
-            part = part * stage.share(micro)
+            part.mul_(stage.share(micro))
         if index in stage.sums:
             stage.sums[index].add_(part)
         elif parameter.dtype == torch.float32 and parameter.device.type == "cpu":

@@ -19,7 +19,7 @@ _IN_PLACE = {
 }
 # A stub may be asked these: the answer is the same on every stage.
 _KNOWN = {
-    *("device", "dtype", "layout", "requires_grad", "is_floating_point", "is_complex", "is_nested"),
+    *("device", "get_device", "dtype", "layout", "requires_grad", "is_floating_point", "is_complex", "is_nested"),
     *("is_cuda", "is_cpu", "is_meta", "is_mps", "is_xla", "is_xpu"),
 }
 # These give no tensor, or several.

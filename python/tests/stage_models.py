@@ -45,6 +45,25 @@ def drawing() -> Case:
     return nn.Sequential(*(_DrawsElsewhere() for _ in range(4))), _labelled(6, classes=6), _cross_entropy
 
 
+class _Added(nn.Module):
+    """A block in whose backward pass one memory is the gradient of two tensors: of a and b, and of c and u * s."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(6, 6)
+        self.a, self.b, self.c, self.u, self.s = (nn.Parameter(torch.randn(6)) for _ in range(5))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        shift = self.a.unsqueeze(0) + self.b.unsqueeze(0)
+        scale = (self.u * self.s).unsqueeze(0) + self.c.unsqueeze(0)
+        return torch.tanh(self.linear(x.to(shift.dtype)) * scale + shift)
+
+
+def added() -> Case:
+    """Weights of two bytes: the sums of their gradients lie in memory of the stage's own."""
+    return nn.Sequential(*(_Added() for _ in range(3))).to(torch.bfloat16), _labelled(6), _cross_entropy
+
+
 class _Encoder(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -343,6 +362,7 @@ PLAIN = {
     "mlp": mlp,
     "weighted": weighted,
     "drawing": drawing,
+    "added": added,
     "encoder": encoder,
     "asking": asking,
     "conditioned": conditioned,

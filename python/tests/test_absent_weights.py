@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from paceline.absent_weights import AbsentUsed, make_absent
 from paceline.host_binding import HostBinding
 from paceline.inventory import take_inventory
 from paceline.memories import FLOAT, Memories
-from paceline.stubs import Scope
+from paceline.stubs import Scope, make_stub
 
 pytestmark = pytest.mark.skipif(not hasattr(torch, "compile"), reason="stages need PyTorch 2.0 or later")
 
@@ -61,6 +62,13 @@ def test_nothing_is_computed_from_an_absent_weight_in_the_stages_own_blocks() ->
     assert weight.shape == (4,)
     with pytest.raises(AbsentUsed):
         weight + 1
+
+
+def test_a_stand_in_says_the_number_of_its_device() -> None:
+    """Gradient checkpointing asks for it, to put back that device's generator of random numbers."""
+    weight: Any = SimpleNamespace(shape=(4,), dtype=torch.float32, device=torch.device("cuda", 1))
+    assert make_absent(weight, "w", 0, Scope()).get_device() == 1
+    assert make_stub("a block", Scope(), torch.float32, torch.device("cpu")).get_device() == -1
 
 
 class Host:

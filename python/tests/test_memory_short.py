@@ -127,6 +127,9 @@ SAID_BY_A_GPU = [
     "CUDA error: out of memory\nCUDA kernel errors might be asynchronously reported at some other API call",
     "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
     "cuDNN error: CUDNN_STATUS_ALLOC_FAILED",
+    "CUDA driver error: out of memory",
+    "Triton Error [CUDA]: out of memory",
+    "CUDA out of memory. Tried to allocate 2.00 GiB",
 ]
 
 

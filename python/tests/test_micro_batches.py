@@ -39,6 +39,34 @@ def test_sums_have_the_same_bits_in_the_memory_of_the_first_gradient(size: int, 
     assert taken.weight.grad.data_ptr() == memory.data_ptr()
 
 
+class _Added(nn.Module):
+    """The gradients of its parameters lie in one memory."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b = (nn.Parameter(torch.zeros(4)) for _ in range(2))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * (self.a.unsqueeze(0) + self.b.unsqueeze(0))
+
+
+@pytest.mark.parametrize("takes", [False, True])
+@pytest.mark.parametrize("size", [2, 3])
+def test_gradients_in_one_memory_count_once_each(takes: bool, size: int) -> None:
+    added = _Added()
+    micro = MicroBatches(take_inventory(added, True), cut((1, 2, 3, 4), size))
+    micro.takes_gradients = takes
+    for number, part in enumerate(micro.parts):
+        micro.start(number)
+        added(torch.tensor(part).float().unsqueeze(1)).sum().div(len(part)).backward()
+        if number == 0:
+            assert added.a.grad.data_ptr() == added.b.grad.data_ptr()
+        micro.measured(0.0, {})
+        micro.collect()
+    for one in (added.a.grad, added.b.grad):
+        assert torch.allclose(one, torch.full((4,), 2.5))
+
+
 def test_a_part_of_no_sample_behind_others_changes_nothing() -> None:
     layer = nn.Linear(5, 3)
     micro = MicroBatches(take_inventory(layer, True), [(0, 1), (2, 3)])
