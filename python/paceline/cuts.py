@@ -265,8 +265,7 @@ class _DryRun:
                     outputs = [_value(self._compute())]
                 except Ended as ended:
                     outputs = ended.tensors
-                    sent = sum(one.numel() * one.element_size() for one in outputs)
-                    unit.message_bytes = -(-sent // self._samples)
+                    unit.message_bytes = -(-sum(_most_bytes(one) for one in outputs) // self._samples)
             roots = [one for one in outputs if one.requires_grad]
             with forward.recompute(), self._graded() as graded:
                 if roots:
@@ -369,6 +368,12 @@ class _Searching(StageForward):
 
 def _value(result: Any) -> Any:
     return result[0] if isinstance(result, tuple) else result
+
+
+def _most_bytes(tensor: torch.Tensor) -> int:
+    """The same on every device, as both ends of a channel make room by it: autocast may be on on one of them only."""
+    size = tensor.element_size()
+    return tensor.numel() * (max(size, 4) if tensor.is_floating_point() else size)
 
 
 def _name(first: str, last: str) -> str:

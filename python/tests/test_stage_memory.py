@@ -178,6 +178,27 @@ def test_a_model_that_needs_values_is_cut_on_the_device_that_computes(
         assert one.grad is None
 
 
+def test_both_ends_of_a_channel_make_the_same_room_for_activations() -> None:
+    """Only one of them may have found the cuts on a device where the program's autocast is on."""
+
+    def room(autocast: bool) -> list[int]:
+        model = torch.nn.Sequential(*(torch.nn.Linear(4, 4) for _ in range(3)))
+        dtypes = set()
+
+        def loss(model: Any, batch: Any) -> Any:
+            assert math.isfinite(batch.sum().item())
+            with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+                value = model(batch)
+            dtypes.add(value.dtype)
+            return value.float().sum()
+
+        cuts = find_cuts(model, take_inventory(model, of_stages=True), loss, torch.ones(2, 4), 2, None)
+        assert dtypes == {torch.bfloat16 if autocast else torch.float32}
+        return [unit.message_bytes for unit in cuts.units]
+
+    assert room(True) == room(False) == [16, 16, 0]
+
+
 def test_a_search_for_cuts_on_the_cpu_asks_no_card(monkeypatch: pytest.MonkeyPatch) -> None:
     """A generator of random numbers that is asked for its state has a context there, and that has memory."""
     asked: list[Any] = []
