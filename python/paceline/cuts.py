@@ -1,7 +1,7 @@
 """The places where a model can be cut into stages, found by computing one little batch.
 
-The batch is computed on torch's meta device, where tensors have shapes and no values; if the model needs values for
-that, on the model itself.
+The batch is computed on torch's meta device, where tensors have shapes and no values. If the model needs values for
+that, the model itself computes it: on the process's device, or where the program has built it.
 """
 
 from __future__ import annotations
@@ -23,10 +23,12 @@ from .errors import PacelineError
 from .inventory import CONSTANT, PARAMETER, STATISTIC, Inventory
 from .kept_memory import KeptMemory
 from .loading import to_device
+from .memory_short import ending_without_memory, set_free
 from .seeding import others_now
 from .stage_forward import Ended, Seams, StageForward, stub_paths
 from .stubs import StubUsed
 from .trees import at, replaced
+from .unit_placement import UnitPlacement
 
 Loss = Callable[[Any, Any], Any]
 
@@ -72,8 +74,19 @@ class Cuts:
         return set().union(*(unit.weights for unit in self.units[begin:end]))
 
 
-def find_cuts(model: nn.Module, inventory: Inventory, loss: Loss, batch: Any, samples: int, asked: Asked) -> Cuts:
-    """`batch` has `samples` samples. Raises CannotCut, and PacelineError if `asked` names no blocks."""
+def find_cuts(
+    model: nn.Module,
+    inventory: Inventory,
+    loss: Loss,
+    batch: Any,
+    samples: int,
+    asked: Asked,
+    device: torch.device | None = None,
+) -> Cuts:
+    """`batch` has `samples` samples. Raises CannotCut, and PacelineError if `asked` names no blocks.
+
+    device: where the process computes, if that is not where the model is.
+    """
     root = inventory.model
     if not hasattr(torch, "compile"):  # came with PyTorch 2.0, as did hooks that see keyword arguments
         raise CannotCut(f"stages need PyTorch 2.0 or later, and this is {torch.__version__}")
@@ -96,8 +109,10 @@ def find_cuts(model: nn.Module, inventory: Inventory, loss: Loss, batch: Any, sa
         raise
     except Exception:
         # The program looks at values, which a meta tensor has none of.
-        with _unchanged(root):
-            found = _DryRun(root, inventory, loss, batch, samples, blocks).cuts()
+        def compute(real: Any) -> Cuts:
+            return _DryRun(root, inventory, loss, real, samples, blocks).cuts()
+
+        found = _on_device(root, inventory, compute, batch, device) or _at_home(root, compute, batch)
     by_name = {block.name: block for block in blocks}
     found.seams.blocks = [by_name[block.name] for block in found.seams.blocks]
     return found
@@ -117,14 +132,32 @@ def _on_meta(model: nn.Module) -> nn.Module:
     return copy.deepcopy(model, memo)
 
 
+def _on_device(
+    model: nn.Module, inventory: Inventory, compute: Callable[[Any], Cuts], batch: Any, device: torch.device | None
+) -> Cuts | None:
+    """None if the model is there already, or if the whole model has no room there."""
+    if device is None or device == next(model.parameters()).device:
+        return None
+    found = None
+    with _unchanged(model, device), ending_without_memory(), UnitPlacement(inventory, device).placed(None):
+        found = compute(to_device(batch, device))
+    set_free(model.parameters(), device)
+    return found
+
+
+def _at_home(model: nn.Module, compute: Callable[[Any], Cuts], batch: Any) -> Cuts:
+    with _unchanged(model, next(model.parameters()).device):
+        return compute(batch)
+
+
 @contextlib.contextmanager
-def _unchanged(model: nn.Module) -> Iterator[None]:
-    """Puts back what a forward pass changes: buffers, and the generators of random numbers."""
+def _unchanged(model: nn.Module, device: torch.device) -> Iterator[None]:
+    """Puts back what a forward pass on the device changes: buffers, and the generators of random numbers."""
     numpy = sys.modules.get("numpy")
     states = random.getstate(), None if numpy is None else numpy.random.get_state()
     buffers = [(buffer, buffer.detach().clone()) for buffer in model.buffers()]
     try:
-        with torch.random.fork_rng():
+        with torch.random.fork_rng([device] if device.type == "cuda" else []):  # no context on other cards
             yield
     finally:
         random.setstate(states[0])
@@ -232,8 +265,7 @@ class _DryRun:
                     outputs = [_value(self._compute())]
                 except Ended as ended:
                     outputs = ended.tensors
-                    sent = sum(one.numel() * one.element_size() for one in outputs)
-                    unit.message_bytes = -(-sent // self._samples)
+                    unit.message_bytes = -(-sum(_most_bytes(one) for one in outputs) // self._samples)
             roots = [one for one in outputs if one.requires_grad]
             with forward.recompute(), self._graded() as graded:
                 if roots:
@@ -336,6 +368,12 @@ class _Searching(StageForward):
 
 def _value(result: Any) -> Any:
     return result[0] if isinstance(result, tuple) else result
+
+
+def _most_bytes(tensor: torch.Tensor) -> int:
+    """The same on every device, as both ends of a channel make room by it: autocast may be on on one of them only."""
+    size = tensor.element_size()
+    return tensor.numel() * (max(size, 4) if tensor.is_floating_point() else size)
 
 
 def _name(first: str, last: str) -> str:

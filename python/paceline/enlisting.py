@@ -175,7 +175,7 @@ def _cuts_of(model: nn.Module, train_set: Any, inventory: Inventory, samples: in
         raise CannotCut(f"stages compute on processors and on NVIDIA's GPUs, and this model is on {device.type}")
     probed = min(samples, 2)
     batch = to_device(_first_samples(train_set, wishes, probed), device)
-    return find_cuts(model, inventory, wishes.loss, batch, probed, wishes.blocks)
+    return find_cuts(model, inventory, wishes.loss, batch, probed, wishes.blocks, wishes.device)
 
 
 def _first_samples(train_set: Any, wishes: Wishes, count: int) -> Any:

@@ -95,6 +95,8 @@ class HostBinding:
                 self._bind(span, self._views(self._weight_views, span), span in self._bound, absent)
         if not self._bound:  # memory that the weights had before is free
             return_freed_memory()
+            if any(one.type == "cuda" for one in self._devices):
+                torch.cuda.empty_cache()
         self._bound = spans
         self._constants_read = True
 

@@ -189,6 +189,31 @@ def test_a_stage_lets_all_weights_go_that_leave_before_others_come(
         held.clear()
 
 
+def test_memory_of_weights_that_a_stage_lets_go_is_free_for_others_on_its_card(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PyTorch would keep it, and other processes and libraries take memory there too."""
+    emptied: list[set[str]] = []
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: emptied.append(host.held()))
+
+    def on_the_cpu(make: Any) -> Any:
+        return lambda *arguments, device, **more: make(*arguments, **more)
+
+    for name in ("full", "empty_strided"):
+        monkeypatch.setattr(torch, name, on_the_cpu(getattr(torch, name)))
+    first, second = {"0.weight", "0.bias"}, {"2.weight", "2.bias"}
+    host.use(None, copies=True)
+    host.bind(*first)
+    assert emptied == []
+    host.binding.release()
+    host.use(None, copies=True)
+    host.binding._devices = [torch.device("cuda", 0)] * len(host.inventory.entries)
+    host.bind(*second)
+    assert emptied == [second]
+    host.bind(*first)  # PyTorch itself has a use for the memory from now on
+    assert emptied == [second]
+
+
 @pytest.mark.parametrize("function", ["empty_strided", "full"])
 def test_a_stage_without_room_for_its_weights_can_be_another_one(
     host: Host, monkeypatch: pytest.MonkeyPatch, function: str

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,6 +15,9 @@ from fake_member import Member
 from torch import nn
 
 pytest.importorskip("lightning.pytorch", reason="Lightning is not installed")
+import paceline.integrations.home  # noqa: E402
+import paceline.integrations.lightning  # noqa: E402
+from paceline.session import Session  # noqa: E402
 
 HEAD = """
 import lightning, torch, torch.nn.functional as F
@@ -196,6 +200,31 @@ def test_the_evaluator(tmp_path: Path) -> None:
         assert member.end() == 0, member.log
     assert "after fit: evaluator" in member.log and "ended after" not in member.log
     assert not (tmp_path / "lightning_logs").exists()
+
+
+@pytest.mark.parametrize(
+    ("role", "stages", "home", "opens"),
+    [
+        ("evaluator", True, "cpu", False),
+        ("worker", True, "cpu", True),
+        ("evaluator", False, "cpu", True),
+        ("evaluator", True, "meta", True),  # instead of a card, on which the program has built the model
+    ],
+)
+def test_an_evaluator_on_the_cpu_opens_no_card(
+    monkeypatch: pytest.MonkeyPatch, role: str, stages: bool, home: str, opens: bool
+) -> None:
+    channel: Any = None
+    for module in (paceline.integrations.lightning, paceline.integrations.home):
+        monkeypatch.setattr(module, "session", lambda: Session(channel, role, "w0", 2, 1, stages=stages))
+    monkeypatch.delenv("PACELINE_DEVICE", raising=False)
+    opened: list[torch.device] = []
+    strategy = paceline.integrations.lightning.PacelineStrategy()
+    monkeypatch.setattr(strategy, "_accelerator", SimpleNamespace(setup_device=opened.append))
+    monkeypatch.setattr(strategy, "_lightning_module", nn.Linear(2, 2, device=home))
+    monkeypatch.setattr(strategy, "_trainer", lambda: SimpleNamespace(training=False))
+    strategy.setup_environment()
+    assert bool(opened) == opens
 
 
 def test_a_worker_that_evaluates_between_steps(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from torch import nn
 
 from paceline import card_memory, device_memory, enlisting
 from paceline.integrations import home
+from paceline.inventory import take_inventory
 from paceline.session import Session
 from paceline.wishes import Wishes
 
@@ -39,6 +40,15 @@ def test_a_trainer_leaves_a_model_at_home_in_a_job_with_stages(
         monkeypatch.setenv("PACELINE_DEVICE", named)
     assert home.in_stages() == stays
     assert home.home_in_stages(nn.Linear(2, 2)) == (CPU if stays else None)
+
+
+def test_the_search_for_cuts_may_use_the_device_that_computes(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[Any] = []
+    monkeypatch.setattr(enlisting, "find_cuts", lambda *arguments: given.append(arguments[-1]))
+    model, data = nn.Linear(2, 2), torch.utils.data.TensorDataset(torch.ones(4, 2))
+    wishes = Wishes(loss=lambda model, batch: model(batch[0]).sum(), device=torch.device("cpu", 0))
+    enlisting._cuts_of(model, data, take_inventory(model, of_stages=True), 4, wishes)
+    assert given == [torch.device("cpu", 0)]
 
 
 @pytest.mark.parametrize(

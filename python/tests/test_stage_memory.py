@@ -18,6 +18,7 @@ from paceline.loading import Load, to_device
 from paceline.stage_forward import StageForward
 from paceline.stages import Stages
 from paceline.trees import leaves
+from paceline.unit_placement import UnitPlacement
 
 pytestmark = pytest.mark.skipif(not hasattr(torch, "compile"), reason="stages need PyTorch 2.0 or later")
 
@@ -139,6 +140,80 @@ def test_the_search_for_cuts_keeps_no_activation_and_one_gradient_at_a_time() ->
     assert len(outputs) == 3 and all(one.is_meta and one.dtype == torch.float32 for one in outputs)
     assert set(counts) == {1}
     assert all(one.grad is None for one in parameters)
+
+
+@pytest.mark.parametrize("has_room", [True, False])
+def test_a_model_that_needs_values_is_cut_on_the_device_that_computes(
+    has_room: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """cpu:0 is the same memory under a name that the model's tensors do not have, so it counts as another device."""
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.BatchNorm1d(4), torch.nn.Linear(4, 4))
+    before = {
+        name: (one, one.data_ptr(), one.detach().clone()) for name, one in model.state_dict(keep_vars=True).items()
+    }
+    at_home: set[bool] = set()
+
+    def record(layer: Any, _: Any) -> None:
+        if type(layer.weight) is torch.nn.Parameter and not layer.weight.is_meta:  # not what is absent from a stage
+            at_home.add(layer.weight.data_ptr() == before["2.weight"][1])
+
+    model[2].register_forward_pre_hook(record)
+
+    def loss(model: Any, batch: Any) -> Any:
+        assert math.isfinite(batch.sum().item())
+        return model(batch).sum()
+
+    def none(*_: Any) -> torch.Tensor:
+        raise torch.cuda.OutOfMemoryError("no room")
+
+    if not has_room:
+        monkeypatch.setattr(UnitPlacement, "_there", none)
+    inventory = take_inventory(model, of_stages=True)
+    cuts = find_cuts(model, inventory, loss, torch.randn(2, 4), 2, None, torch.device("cpu", 0))
+    assert [unit.name for unit in cuts.units] == ["0", "1", "2"]
+    assert at_home == {not has_room}
+    for name, one in model.state_dict(keep_vars=True).items():
+        tensor, place, values = before[name]
+        assert one is tensor and one.data_ptr() == place and torch.equal(one, values), name
+        assert one.grad is None
+
+
+def test_both_ends_of_a_channel_make_the_same_room_for_activations() -> None:
+    """Only one of them may have found the cuts on a device where the program's autocast is on."""
+
+    def room(autocast: bool) -> list[int]:
+        model = torch.nn.Sequential(*(torch.nn.Linear(4, 4) for _ in range(3)))
+        dtypes = set()
+
+        def loss(model: Any, batch: Any) -> Any:
+            assert math.isfinite(batch.sum().item())
+            with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+                value = model(batch)
+            dtypes.add(value.dtype)
+            return value.float().sum()
+
+        cuts = find_cuts(model, take_inventory(model, of_stages=True), loss, torch.ones(2, 4), 2, None)
+        assert dtypes == {torch.bfloat16 if autocast else torch.float32}
+        return [unit.message_bytes for unit in cuts.units]
+
+    assert room(True) == room(False) == [16, 16, 0]
+
+
+def test_a_search_for_cuts_on_the_cpu_asks_no_card(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A generator of random numbers that is asked for its state has a context there, and that has memory."""
+    asked: list[Any] = []
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    monkeypatch.setattr(torch.cuda, "get_rng_state", lambda *card: [asked.append(card), torch.zeros(1)][1])
+    monkeypatch.setattr(torch.cuda, "set_rng_state", lambda *_: None)
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 4))
+    values = []
+
+    def loss(model: Any, batch: Any) -> Any:
+        values.append(batch.sum().item())
+        return model(batch).sum()
+
+    find_cuts(model, take_inventory(model, of_stages=True), loss, torch.ones(2, 4), 2, None)
+    assert values and asked == []
 
 
 def test_a_pass_without_memory_for_its_statistics_leaves_the_models_own(monkeypatch: pytest.MonkeyPatch) -> None:

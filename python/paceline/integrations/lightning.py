@@ -97,7 +97,10 @@ class PacelineStrategy(SingleDeviceStrategy):
 
     def setup_environment(self) -> None:
         self._computes_on = None
-        super().setup_environment()
+        here, home = session(), home_in_stages(self.lightning_module)
+        # An evaluator that computes on the CPU needs no context on a card.
+        if here is None or here.role != "evaluator" or home is None or home.type != "cpu":
+            super().setup_environment()
         trainer = self._trainer()
         if not trainer.training:
             return
@@ -108,7 +111,6 @@ class PacelineStrategy(SingleDeviceStrategy):
             )
         with reporter.reported():
             refuse(trainer, self.precision_plugin)
-        here = session()
         if here is None:
             launch()
         # Others than the first worker are any number but 0.

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Callable
 
 import torch
@@ -131,6 +132,8 @@ class PacelineTraining(_Trainer):
             self._compute_on(self._home)
 
     def _join(self, more: dict[str, Any]) -> Job:
+        if self._home is not None:
+            _checkpoint_activations(self.model, self.args)
         loader = super().get_train_dataloader()
         with reporter.reported():
             wishes = wishes_of(loader)
@@ -187,7 +190,9 @@ class PacelineTraining(_Trainer):
         if device.type != "meta":  # with which a job finds out where it can cut the model
             self._compute_on(device)
             inputs = self._prepare_inputs(inputs)
-        with self.compute_loss_context_manager():
+        # The Trainer prepares the model, for autocast, after a job has found its cuts and has measured it.
+        prepared = getattr(model, "_is_accelerate_prepared", False)
+        with self.compute_loss_context_manager(), nullcontext() if prepared else self.accelerator.autocast():
             count = self._get_num_items_in_batch([inputs], device)
             loss = self.compute_loss(model, inputs, num_items_in_batch=count)
         return loss, {}, count if self._weighs_by_items() else None
@@ -225,6 +230,20 @@ class PacelineTraining(_Trainer):
 
 class PacelineTrainer(PacelineTraining, transformers.Trainer):
     """transformers.Trainer, as a worker of a job."""
+
+
+def _checkpoint_activations(model: Any, args: Any) -> None:
+    """Gradient checkpointing as Trainer.train() turns it on, which is after join() has computed the model."""
+    word = "activation" if hasattr(args, "activation_checkpointing") else "gradient"  # older versions have the latter
+    if not getattr(args, f"{word}_checkpointing"):
+        return
+    more = dict(getattr(args, f"{word}_checkpointing_kwargs") or {})
+    apart = {}
+    if word == "activation":
+        apart = {"every_n_layers": more.pop("every_n_layers", 1), "offload": more.pop("offload", False)}
+    if not hasattr(model, f"{word}_checkpointing_enable"):
+        word = "gradient"
+    getattr(model, f"{word}_checkpointing_enable")(**{f"{word}_checkpointing_kwargs": more or None}, **apart)
 
 
 class _Stepped(torch.optim.Optimizer):
