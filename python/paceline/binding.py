@@ -102,7 +102,10 @@ def dense(gradient: torch.Tensor | None) -> torch.Tensor | None:
 def _holders(tensor: torch.Tensor) -> int:
     """The number of objects that hold the tensor's memory. 0 if PyTorch does not say it."""
     count: Any = getattr(torch._C, "_storage_Use_Count", None)
-    return 0 if count is None else int(count(tensor.untyped_storage()._cdata))
+    try:
+        return 0 if count is None else int(count(tensor.untyped_storage()._cdata))
+    except RuntimeError:  # a tensor of a class of its own need not have any
+        return 0
 
 
 def has_own_memory(gradient: torch.Tensor) -> bool:

@@ -11,6 +11,7 @@ import torch
 from stage_bench import BATCH, CPU, MICRO_BATCH, ROOM, SEED, Bench
 from stage_models import PLAIN
 
+from paceline.binding import has_own_memory
 from paceline.cuts import find_cuts
 from paceline.inventory import take_inventory
 from paceline.kept_memory import KeptMemory
@@ -61,6 +62,16 @@ def test_a_first_stage_answers_when_its_device_has_computed_the_backward_pass(
 def test_activations_that_the_program_has_not_waited_for_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """A program that computes blocks on a CUDA stream of its own waits for it behind them."""
     assert settled(Bench(PLAIN["mlp"]), monkeypatch)["forward", 0] == {1}
+
+
+def test_memory_is_a_tensors_own_if_no_other_tensor_has_it() -> None:
+    one = torch.ones(3)
+    assert has_own_memory(one)
+    other = one.view(3, 1)
+    assert not has_own_memory(one) and not has_own_memory(other)
+    del other
+    assert has_own_memory(one)
+    assert not has_own_memory(one.to_sparse())  # PyTorch can name no memory of a sparse tensor
 
 
 @pytest.mark.parametrize("size", [5, 6])
