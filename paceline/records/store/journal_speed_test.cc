@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "paceline/base/testing/effort.h"
 #include "paceline/records/store/journal.h"
 #include "paceline/records/store/journal_reader.h"
 #include "paceline/records/store/test_directory.h"
@@ -25,8 +26,8 @@ struct Counter final : control::RunListener {
 TEST(JournalSpeed, AMillionEvents) {
   const TestDirectory directory;
   const auto path = directory / "journal.sqlite";
-  // A fact, a commit and a release for each of 333,333 iterations.
-  const auto events = controller_events("asp", 8 * 333'333);
+  // A fact, a commit and a release for each iteration.
+  const auto events = controller_events("asp", 8 * paceline::testing::part_of(333'333));
   const auto start = Stopwatch::now();
   {
     auto journal = Journal::open(path, Version(0));
