@@ -418,8 +418,8 @@ TEST_P(NodeLead, GoesFromHostToHost) {
   expect_whole(6);
 }
 
-// The host cannot know that it is the one that was cut off, but it knows that it is alone. The others go on without it, and
-// it hears so once it reaches them again.
+// The host cannot know that it is the one that was cut off, but it knows that it is alone. The others go on without
+// it, and tell it so once it reaches them again.
 TEST_F(Node, AHostThatIsCutOffLeadsNoRunOfItsOwn) {
   if (const auto made = set_apart(3); !made.ok()) GTEST_SKIP() << made.message();
   own_disks_ = true;

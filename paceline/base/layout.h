@@ -74,7 +74,7 @@ class Layout {
   // Cuts the layout into `count` parts, one per shard, which lie one after the other in the whole.
   // Parts of whole tensors and about equal bytes: fewer parts than asked for if there are fewer tensors.
   std::vector<Layout> split(int count) const;
-  // The same with a part for each share, of about that share of the bytes. Requires: positive shares with the sum 1.
+  // Cuts it into a part for each share, of whole tensors and of about that share of the bytes. Requires: positive shares with the sum 1.
   std::vector<Layout> split(std::span<const double> shares) const;
   // Parts of equal size, to one kAlignment, wherever that cuts: fewer parts when there are fewer cache lines.
   std::vector<Layout> split_evenly(int count) const;

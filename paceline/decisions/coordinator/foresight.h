@@ -1,7 +1,7 @@
-// The next commit, if it is certain before its gradients are ready (control::Controller::next_commit()). The servers know
-// it then, and make it as soon as its members say in memory that they are ready. The coordinator hears from them a
-// little later, so it must not decide otherwise meanwhile: a fact that could change the commit waits until each server has
-// answered that it did not make the commit, or until the commit is ordered. Pure.
+// The next commit, if it is certain before its gradients are ready (control::Controller::next_commit()). The servers then
+// know the commit, and make it as soon as its members say in memory that they are ready. The coordinator hears from the
+// members a little later, and must not decide otherwise meanwhile: a fact that could change the commit waits until each
+// server has answered that it did not make the commit, or until the commit is ordered. Pure.
 //
 // Invariant: if a server has made an expected commit, this commit is the next one that is ordered.
 #pragma once

@@ -39,7 +39,8 @@ class ServerFleet {
 
   // Splits the model into a part for each server. Errors: InvalidArgument when it is too small.
   absl::Status split(const Layout& layout);
-  // Splits it anew, into whole tensors by these shares. Requires: split, all on one host, and not told to start.
+  // Splits the model anew: each server gets whole tensors, of about its share of the floats. Requires: split() was called, all
+  // servers are on one host, and none is told to start.
   void split_by(std::span<const double> shares);
   // The part of the model's floats that the server keeps. Requires: split.
   double share(ServerId server) const {

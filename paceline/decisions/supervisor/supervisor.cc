@@ -267,9 +267,8 @@ void Supervisor::on(const CoordinatorEnded& ended) {
 // A host that took over and reaches too few others waits for the leader before it, for as long as the others do:
 // the servers here may have the only copy of a part of the newest version.
 bool Supervisor::waits_for_leader_again(const ProcessEnd& end) {
-  const bool took_over = leads_ && !options_.leads && led_since_ && !leader_.empty();
-  if (!took_over || end.exit_reason != ExitReason::kTooFewHosts || stopping_ || reasons_.failure)
-    return false;
+  const bool too_few = end.exit_reason == ExitReason::kTooFewHosts;
+  if (!too_few || !leads_ || !led_since_ || stopping_ || reasons_.failure) return false;
   const double longest = longest_s(options_.host, options_.patience_s);
   if (now_ >= *led_since_ + std::chrono::duration<double>(longest)) return false;
   leads_ = false;

@@ -72,7 +72,7 @@ void Supervisor::look_at_silence() {
 // Ends this host if nobody hears the stop, before training has begun, or while this host waits because it reached too few
 // others: then nothing is lost.
 void Supervisor::end_if_nobody_hears() {
-  const bool waits_again = !leads_ && led_since_.has_value();
+  const bool waits_again = led_since_.has_value();
   if (leads_ || (phase_ != Phase::kGathering && !waits_again) || answers_.here()) return;
   SteadyTime last = now_;
   if (answers_.ever()) {

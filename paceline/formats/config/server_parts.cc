@@ -21,11 +21,12 @@ bool takes_bfloat16(const JobConfig& job) {
 }
 
 std::optional<std::string> servers_setting(const JobConfig& job, std::int32_t cards) {
+  const auto servers = std::min<std::int64_t>(cards, std::ssize(job.devices));
+  if (job.memory != ShardMemory::kGpu || job.says_servers || servers < 2) return std::nullopt;
   JobConfig divided = job;
-  divided.servers = std::min<std::int64_t>(cards, std::ssize(job.devices));
-  if (job.memory != ShardMemory::kGpu || job.says_servers || divided.servers < 2) return std::nullopt;
+  divided.servers = servers;
   if (why_not_on_card(divided)) return std::nullopt;
-  return fmt::format("cluster.servers={}", divided.servers);
+  return fmt::format("cluster.servers={}", servers);
 }
 
 bool sums_on_the_way(const JobConfig& job) {

@@ -69,8 +69,8 @@ class CardStepper final : public ps::Stepper {
 
   const std::shared_ptr<Card> card_;
   const CardStream stream_;
-  const CardStream
-      reads_;  // a checkpoint reads a version for long, and the next version's kernels do not wait for it
+  // A checkpoint takes long to read a version. In a stream of its own it does not hold up the next version's kernels.
+  const CardStream reads_;
   const ps::StepPlan& plan_;
   std::optional<CardKernels> kernels_;
   std::optional<CardState> state_;

@@ -81,6 +81,11 @@ absl::StatusOr<KeptState> KeptState::adopt(ipc::SharedMemory memory, KeptShape s
   return state;
 }
 
+bool KeptState::has_begun(const ipc::SharedMemory& memory, Version version) {
+  const auto page = memory.map(0, ipc::kPageBytes, true);
+  return page.ok() && KeptVersions::in(page->data()).has_begun(version);
+}
+
 KeptVersions& KeptState::versions() const { return KeptVersions::in(mapping_.data()); }
 
 KeptState::Progress& KeptState::progress(std::size_t chain) const {

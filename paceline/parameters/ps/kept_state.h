@@ -115,6 +115,10 @@ class KeptState {
 
   const ipc::SharedMemory& memory() const { return memory_; }
 
+  // Whether a part of the version may be in memory that begins with a KeptVersions. False if it cannot be read: then nobody
+  // takes it up. Requires: as KeptVersions::has_begun().
+  static bool has_begun(const ipc::SharedMemory& memory, Version version);
+
  private:
   KeptState(ipc::SharedMemory memory, ipc::Mapping mapping, KeptShape shape)
       : memory_(std::move(memory)), mapping_(std::move(mapping)), shape_(std::move(shape)) {}

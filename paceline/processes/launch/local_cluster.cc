@@ -42,7 +42,7 @@ namespace {
 using supervisor::MemberKind;
 
 constexpr int kAnyWidth = 80;
-// Between two looks for a leader elsewhere.
+// The time between two looks for a leader elsewhere.
 constexpr std::chrono::seconds kLookElsewhere{2};
 constexpr std::int64_t kMostAddressBytes = 4096;
 constexpr std::chrono::seconds kMemoryEvery{1};

@@ -11,20 +11,13 @@
 #include "paceline/base/status_macros.h"
 #include "paceline/base/text_hash.h"
 #include "paceline/parameters/memory/weight_board.h"
-#include "paceline/parameters/ps/kept_versions.h"
+#include "paceline/parameters/ps/kept_state.h"
 
 namespace paceline::server_process {
 
 namespace {
 
 FileDescriptor copy_of(int descriptor) { return FileDescriptor(fcntl(descriptor, F_DUPFD_CLOEXEC, 0)); }
-
-// Whether a part of the version may be in this memory. If the memory cannot be read, nobody takes the shard up.
-bool has_begun(const absl::StatusOr<ipc::SharedMemory>& state, Version version) {
-  if (!state.ok()) return false;
-  const auto page = state->map(0, ipc::kPageBytes, true);
-  return page.ok() && ps::KeptVersions::in(page->data()).has_begun(version);
-}
 
 }  // namespace
 
@@ -52,7 +45,8 @@ std::optional<KeptMemory> KeptMemory::look(ipc::DescriptorKeep& keep) {
   const auto version = memory::WeightWriter::version_in(*board);
   if (!version.ok()) return std::nullopt;
   kept.about_.mutable_shard()->set_version(version->value());
-  kept.about_.mutable_shard()->set_begun(has_begun(kept.memory(kState), version->next()));
+  const auto state = kept.memory(kState);
+  kept.about_.mutable_shard()->set_begun(state.ok() && ps::KeptState::has_begun(*state, version->next()));
   return kept;
 }
 

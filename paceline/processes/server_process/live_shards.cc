@@ -91,14 +91,19 @@ absl::StatusOr<KeptShards> LiveShards::new_shards(const wire::ServerStart& order
   // Memory of an earlier attempt would be there beside the new one.
   state_.shards.reset();
   state_.left.reset();
-  state_.card.reset();
-  state_.kept.reset();
-  if (state_.keep) state_.keep->clear();
+  let_go_of_memory();
   const auto saved = session_.files(order.by_call(), order.checkpoint_dir(), {},
                                     {order.checkpoint_files().begin(), order.checkpoint_files().end()});
   auto shards = start_shards(order, first, *saved, started);
   if (!shards.ok()) return saved->in_words(shards.status());
   return shards;
+}
+
+// The keep, too, would hold memory of an attempt or of a try that is over.
+void LiveShards::let_go_of_memory() {
+  state_.card.reset();
+  state_.kept.reset();
+  if (state_.keep) state_.keep->clear();
 }
 
 absl::StatusOr<std::unique_ptr<ServersCard>> LiveShards::open_card(const std::string& uuid,
@@ -119,14 +124,8 @@ absl::StatusOr<KeptShards> LiveShards::start_shards(const wire::ServerStart& ord
   const auto new_kept = [&] {
     return can_be_kept(order) ? std::make_unique<KeptMemory>(*state_.keep, order) : nullptr;
   };
-  // The keep would hold memory of a try that has failed.
-  const auto clear = [&] {
-    state_.card.reset();
-    state_.kept.reset();
-    if (state_.keep) state_.keep->clear();
-  };
   const auto on_card = [&]() -> absl::StatusOr<KeptShards> {
-    clear();
+    let_go_of_memory();
     state_.kept = new_kept();
     PACELINE_ASSIGN_OR_RETURN(state_.card, open_card(order.card(), order));
     return KeptShards::start(order, job_, first, saved, state_.card.get(), state_.kept.get());
@@ -136,7 +135,7 @@ absl::StatusOr<KeptShards> LiveShards::start_shards(const wire::ServerStart& ord
     auto shards = order.checkpoint_dir().empty() ? on_card() : once_memory_is_back(on_card);
     if (shards.ok()) return shards;
     const absl::Status no_card = shards.status();
-    clear();
+    let_go_of_memory();
     if (job_.memory == config::ShardMemory::kGpu)
       return absl::FailedPreconditionError(
           fmt::format("the weights cannot be in the GPU's memory: {}; write memory = \"host\" in [cluster], "

@@ -80,6 +80,7 @@ class LiveShards final : public server::Shards {
                                         wire::ServerStarted& started);
   absl::StatusOr<std::unique_ptr<ServersCard>> open_card(const std::string& uuid,
                                                          const wire::ServerStart& order) const;
+  void let_go_of_memory();
   bool can_be_kept(const wire::ServerStart& order) const;
   absl::StatusOr<KeptShards> start_shards(const wire::ServerStart& order, const FirstWeights& first,
                                           store::CheckpointFiles& saved, wire::ServerStarted& started);

@@ -3,7 +3,6 @@
 
 #include <chrono>
 #include <thread>
-#include <utility>
 
 #include <absl/status/status.h>
 

@@ -1,4 +1,4 @@
-// How often a server tries to get memory of a card that is full.
+// Tests how often a server tries to get memory of a card that is full.
 #include "paceline/processes/server_process/memory_comes_back.h"
 
 #include <absl/status/statusor.h>

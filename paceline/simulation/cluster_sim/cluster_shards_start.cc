@@ -9,7 +9,6 @@
 #include "paceline/formats/wire/wire.h"
 #include "paceline/parameters/memory/weight_board.h"
 #include "paceline/parameters/ps/kept_state.h"
-#include "paceline/parameters/ps/kept_versions.h"
 #include "paceline/simulation/cluster_sim/cluster_shards.h"
 #include "paceline/simulation/cluster_sim/server_process.h"
 #include "paceline/transport/ipc/shared_memory.h"
@@ -26,14 +25,6 @@ FileDescriptor copy_of(int descriptor) { return FileDescriptor(::fcntl(descripto
 
 absl::StatusOr<ipc::SharedMemory> memory_of(const FileDescriptor& descriptor) {
   return ipc::SharedMemory::adopt(copy_of(descriptor.get()));
-}
-
-// The same as for KeptMemory::look().
-bool has_begun(const FileDescriptor& state, Version version) {
-  const auto memory = memory_of(state);
-  if (!memory.ok()) return false;
-  const auto page = memory->map(0, ipc::kPageBytes, true);
-  return page.ok() && ps::KeptVersions::in(page->data()).has_begun(version);
 }
 
 // The shard, its run and its attempt, like server_process/kept_memory.h.
@@ -54,7 +45,8 @@ void ClusterShards::forget() {
   if (!version.ok()) return cluster_.world.broken(std::string(version.status().message()));
   left_ = memory_;
   left_->about.set_version(version->value());
-  left_->about.set_begun(has_begun(left_->state, version->next()));
+  const auto state = memory_of(left_->state);
+  left_->about.set_begun(state.ok() && ps::KeptState::has_begun(*state, version->next()));
 }
 
 absl::Status ClusterShards::check(const wire::ServerStart& order, wire::ServerStarted& started) {

@@ -338,7 +338,7 @@ class Simulation {
     launcher.stop("interrupted");
   }
 
-  // Now and then somebody starts a lost worker by hand. A worker that is started when the run is over waits in vain.
+  // Now and then somebody starts a lost worker by hand. If the run is over, nobody does: the worker would find no coordinator.
   void look_after() {
     for (Process* worker : cluster_.workers) {
       if (!worker->alive() && launcher_of(*worker).alive() && !run_is_over() && coordinator().alive() &&

@@ -61,7 +61,7 @@ TEST(JobCheck, MemoryIsAtLeastWhatWeightsAndGradientsTake) {
 }
 
 // A version takes 2,560,000 bytes. There are 16: the latest, one that is written, one for each of five readers, and nine
-// that evaluations, a checkpoint and a commit that is made early may hold.
+// that are kept: for evaluations, for a checkpoint, and for a commit that is made early.
 TEST(JobCheck, RefusesABoardLongerThanTheLimitOfFiles) {
   const config::JobConfig job = job_of("[[device]]\ncount = 2\n");
   const std::int64_t board = 16 * 2'560'000;

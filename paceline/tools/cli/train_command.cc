@@ -278,11 +278,12 @@ absl::StatusOr<std::string> with_program(const config::JobConfig& job, const std
   PACELINE_RETURN_IF_ERROR(check_fits(whole, {model.layout, model.samples}, options.in_virtual_time));
   // With other processes beside this one, each may see cards of its own.
   if (options.in_virtual_time || options.processes) return asked;
-  // Weights of bfloat16 have no parts on several cards.
-  const bool is_narrow = model.layout.narrow() > 0;
-  const auto setting = whole.parallel.to_be_planned ? config::card_memory_setting(whole, model.free_memory)
-                       : is_narrow                  ? std::nullopt
-                                                    : config::servers_setting(whole, model.cards);
+  std::optional<std::string> setting;
+  if (whole.parallel.to_be_planned) {
+    setting = config::card_memory_setting(whole, model.free_memory);
+  } else if (model.layout.narrow() == 0) {  // weights of bfloat16 have no parts on several cards
+    setting = config::servers_setting(whole, model.cards);
+  }
   return setting ? config::resolve_job(asked, said.file, {*setting}) : asked;
 }
 
