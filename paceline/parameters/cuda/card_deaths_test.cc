@@ -18,6 +18,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "paceline/base/testing/child_process.h"
 #include "paceline/parameters/cuda/card_buffers.h"
 #include "paceline/parameters/cuda/card_stepper.h"
 #include "paceline/parameters/cuda/pieces.h"
@@ -206,7 +207,7 @@ int in_child(const std::function<int()>& work) {
   const pid_t child = fork();
   if (child == 0) {
     const int status = work();
-    _exit(testing::Test::HasFailure() ? kBad : status);
+    _exit(::testing::Test::HasFailure() ? kBad : status);
   }
   int status = 0;
   waitpid(child, &status, 0);
@@ -215,31 +216,23 @@ int in_child(const std::function<int()>& work) {
 
 // Kills a child that applies updates, so long after its first one: a real card takes longer to begin than for many updates.
 void kill_in_updates(const Subject& subject, ipc::DescriptorKeep& keep, useconds_t after_us) {
-  int ends[2];
-  ASSERT_EQ(pipe(ends), 0);
-  const pid_t child = fork();
-  if (child == 0) {
+  paceline::testing::ChildProcess child([&](const auto& parent) {
     OnCard next(subject, &keep);
     next.apply_next();
-    if (write(ends[1], "x", 1) != 1) abort();
-    while (true) next.apply_next();
-  }
-  close(ends[1]);
-  char begun = 0;
-  EXPECT_EQ(read(ends[0], &begun, 1), 1);
-  close(ends[0]);
+    parent.say(::testing::Test::HasFailure() ? "failed" : "begun");
+    while (!::testing::Test::HasFailure()) next.apply_next();
+    return kBad;
+  });
+  EXPECT_EQ(child.hear(), "begun");
   usleep(after_us);
-  kill(child, SIGKILL);
-  int status = 0;
-  waitpid(child, &status, 0);
-  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+  child.kill();
 }
 
 // Takes the shard up, makes at least one version and all up to `to`, and compares it with a shard that nobody disturbed.
 int go_on_and_compare(const Subject& subject, ipc::DescriptorKeep& keep, std::int64_t to) {
   OnCard again(subject, &keep), undisturbed(subject, nullptr);
   do again.apply_next();
-  while (again.shard().version() < Version(to) && !testing::Test::HasFailure());
+  while (again.shard().version() < Version(to) && !::testing::Test::HasFailure());
   while (undisturbed.shard().version() < again.shard().version()) undisturbed.apply_next();
   EXPECT_EQ(again.shard().read(again.shard().board().latest()).value(),
             undisturbed.shard().read(undisturbed.shard().board().latest()).value());
