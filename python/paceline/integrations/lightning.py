@@ -54,6 +54,7 @@ class PacelineStrategy(SingleDeviceStrategy):
         self._loss: Any = None  # loss of the batch in hand
         self._stepped = True  # whether the batch in hand was stepped
         self._first_places: list[Any] = []  # each scheduler's
+        self._hooks: list[Any] = []  # of parameters that the optimizer lacks
         self._turn = HostTurn()
         self._validates = False
         self._limit_val_batches: Any = 1.0
@@ -183,6 +184,8 @@ class PacelineStrategy(SingleDeviceStrategy):
         schedule: dict[str, Any] = {}
         for config in self.lr_scheduler_configs:
             schedule = {"schedule": config.scheduler, "schedule_per": config.interval}
+        if trainer.gradient_clip_val:
+            self._hooks = _zero_others(self.lightning_module, self.optimizers[0])
         return join(
             self.lightning_module,
             self._loader.dataset,
@@ -220,6 +223,8 @@ class PacelineStrategy(SingleDeviceStrategy):
                 "trainer.should_stop = True would stop one worker and not the job; set evaluate.stop_at_target in "
                 "the job file"
             )
+        for hook in self._hooks:
+            hook.remove()
         # validate() and test() may come after fit().
         self._trainer().limit_val_batches = self._limit_val_batches
         if self._home is not None:  # the model is there again
@@ -320,6 +325,16 @@ class PacelineStrategy(SingleDeviceStrategy):
     def _trainer(self) -> Trainer:
         module: LightningModule = self.lightning_module
         return module.trainer
+
+
+def _zero_others(module: torch.nn.Module, optimizer: Any) -> list[Any]:
+    """Makes the gradient of each parameter that the optimizer lacks zero, and returns the hooks that do so.
+
+    Lightning clips by the norm of the optimizer's parameters, and the servers by that of the whole gradient.
+    """
+    stepped = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
+    others = [one for one in module.parameters() if one.requires_grad and id(one) not in stepped]
+    return [one.register_hook(torch.zeros_like) for one in others]
 
 
 def _place(scheduler: Any) -> Any:
