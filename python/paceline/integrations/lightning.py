@@ -54,7 +54,7 @@ class PacelineStrategy(SingleDeviceStrategy):
         self._loss: Any = None  # loss of the batch in hand
         self._stepped = True  # whether the batch in hand was stepped
         self._first_places: list[Any] = []  # each scheduler's
-        self._hooks: list[Any] = []  # of parameters that the optimizer lacks
+        self._hooks: list[Any] = []  # on parameters that the optimizer lacks
         self._turn = HostTurn()
         self._validates = False
         self._limit_val_batches: Any = 1.0
