@@ -36,7 +36,7 @@ from .optimizers import read_optimizer
 from .peft_names import peft_names
 from .reporting import reporter
 from .resident_binding import ResidentBinding
-from .schedules import read_schedule
+from .schedules import length_of, read_schedule
 from .session import Session
 from .streams import Stream
 from .streams.host_source import job_on_host
@@ -116,7 +116,7 @@ def enlist(session: Session, model: nn.Module, train_set: Any, wishes: Wishes) -
             job_on_host(session.host_folder),
         ),
         evaluate=wishes.evaluate,
-        guard=OptimizerGuard(wishes.optimizer, wishes.scaler, wishes.schedule, wishes.schedule_per != "step"),
+        guard=_guard(session, samples, wishes),
         watch=WriteWatch([*inventory.entries, *inventory.frozen], may_write),
         frozen=frozen,
         device=device,
@@ -377,15 +377,20 @@ def _epochs(session: Session, wishes: Wishes) -> float:
     return float(wishes.epochs or session.settings.get("epochs") or DEFAULT_EPOCHS)
 
 
+def _guard(session: Session, samples: int, wishes: Wishes) -> OptimizerGuard:
+    per = wishes.schedule_per
+    length = None if wishes.schedule is None else length_of(per, *_counts(session, samples, wishes))
+    return OptimizerGuard(wishes.optimizer, wishes.scaler, wishes.schedule, per != "step", length)
+
+
 def _schedule(session: Session, samples: int, wishes: Wishes) -> dict[str, Any] | None:
+    counts = _counts(session, samples, wishes)
+    return read_schedule(wishes.optimizer, wishes.schedule, wishes.schedule_per, *counts)
+
+
+def _counts(session: Session, samples: int, wishes: Wishes) -> tuple[float, int, int]:
+    """The job's epochs, the samples of an epoch, and those of a full commit."""
     batch = wishes.batch_size or session.settings.get("batch") or DEFAULT_BATCH
     if wishes.drop_last and samples >= batch:
         samples -= int(samples % batch)
-    return read_schedule(
-        wishes.optimizer,
-        wishes.schedule,
-        wishes.schedule_per,
-        _epochs(session, wishes),
-        samples,
-        session.round(batch),
-    )
+    return _epochs(session, wishes), samples, session.round(batch)

@@ -10,6 +10,7 @@ import torch
 from .errors import PacelineError
 from .optimizer_state import keeps_state
 from .optimizers import NUMBERS
+from .scheduler_steps import limit_steps
 
 
 class Numbers:
@@ -58,9 +59,19 @@ def _advice(name: str, scheduler: Any) -> str:
 
 
 class OptimizerGuard:
-    """`scheduler`: the one that the servers know, if there is one. `an_epoch`: they step it once an epoch."""
+    """`scheduler`: the one that the servers know, if there is one. `an_epoch`: they step it once an epoch.
 
-    def __init__(self, optimizer: Any, scaler: Any, scheduler: Any = None, an_epoch: bool = False) -> None:
+    `length`: the number of its values in the job, if it is known.
+    """
+
+    def __init__(
+        self,
+        optimizer: Any,
+        scaler: Any,
+        scheduler: Any = None,
+        an_epoch: bool = False,
+        length: int | None = None,
+    ) -> None:
         self._optimizer = optimizer
         self._scaler = scaler
         self._asking = False  # the scaler, whether the gradient is finite
@@ -70,6 +81,10 @@ class OptimizerGuard:
         self._scheduler = scheduler
         self._an_epoch = an_epoch
         self._began_at = _place_of(scheduler)
+        self._epoch = 0  # the epoch of the last batch
+        self._epochs = 1  # the most that the program may have counted; a batch of an epoch before may come again
+        self._turns = 1  # how often another epoch came, and 1
+        self._limit = None if scheduler is None or length is None else limit_steps(scheduler, length)
         groups = [] if optimizer is None else optimizer.param_groups
         self._numbers = None if optimizer is None else Numbers(optimizer)
         self._counts = [len(group["params"]) for group in groups]
@@ -91,6 +106,9 @@ class OptimizerGuard:
         """
         if self._numbers is None:
             return
+        self._turns += epoch != self._epoch
+        self._epoch = epoch
+        self._epochs = max(self._epochs, epoch + 1, self._turns)
         self._check_steps(epoch)
         _refuse_hooks(self._optimizer)
         groups = self._optimizer.param_groups
@@ -118,8 +136,8 @@ class OptimizerGuard:
                 'lengths (such as T_0) in steps of the job, write schedule_per="step", '
                 "and leave scheduler.step() out of the loop"
             )
-        steps = int(place - self._began_at)
-        if self._an_epoch and steps > epoch + 1:
+        steps = int(place - self._began_at) + (self._limit.left_out if self._limit else 0)
+        if self._an_epoch and steps > self._epochs:
             raise PacelineError(
                 f"the scheduler was stepped {steps} times by epoch {epoch}, and the servers step it once an epoch; "
                 'write schedule_per="step" if it counts steps, and otherwise step it once an epoch or not at all'

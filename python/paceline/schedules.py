@@ -53,8 +53,7 @@ def read_schedule(
         raise PacelineError("the scheduler is another optimizer's; make it of the one that join() gets")
     whole_epoch = math.ceil(samples / bulk)
     steps_an_epoch = whole_epoch if per == "step" else 1
-    count = max(1, math.ceil(epochs * steps_an_epoch - 1e-9))
-    factors = list(_factors(scheduler, count))
+    factors = list(_factors(scheduler, length_of(per, epochs, samples, bulk)))
     if all(factor == 1 for factor in factors):
         return None
     if per is None:
@@ -65,6 +64,12 @@ def read_schedule(
     if len(points) > MOST_POINTS:
         points = _slopes(factors, steps_an_epoch, part)
     return {"shape": "table", "table": [list(point) for point in thin_out(points)]}
+
+
+def length_of(per: str | None, epochs: float, samples: int, bulk: int) -> int:
+    """The number of values that a scheduler has in a job; the arguments are those of read_schedule()."""
+    steps_an_epoch = math.ceil(samples / bulk) if per == "step" else 1
+    return max(1, math.ceil(epochs * steps_an_epoch - 1e-9))
 
 
 def _wants_measures(scheduler: Any) -> bool:

@@ -29,7 +29,8 @@ SCHEDULES = {
     "cosine": 'lr_scheduler_type="cosine", use_cpu',
     "constant": 'lr_scheduler_type="constant", use_cpu',
     "given": "LinearLR(optimizer, 1.0, 0.5, 8)",
-    "given, with steps": "ExponentialLR(optimizer, 0.9)",
+    "given, as long as an even share": "OneCycleLR(optimizer, 0.1, total_steps=4, cycle_momentum=False)",
+    "given, without an end": "ExponentialLR(optimizer, 0.9)",
 }
 
 
@@ -43,6 +44,27 @@ def script(schedule: str | None, sets: str = "") -> str:
         return HEAD + sets + train.replace("use_cpu", schedule)
     given = train.replace("Net(), Tr", "net, Tr").replace("=accuracy)", "=accuracy, optimizers=its_own(net))")
     return HEAD + sets + OWN.format(schedule=schedule) + given
+
+
+MAKES = """
+import transformers
+from paceline.integrations.transformers import PacelineTraining
+class Makes(transformers.Trainer):
+    def create_scheduler(self, num_training_steps, optimizer=None):
+        rates = [0.1] * num_training_steps
+        self.lr_scheduler = torch.optim.lr_scheduler.LambdaLR(self.optimizer, lambda step: rates[step])
+        return self.lr_scheduler
+class PacelineTrainer(PacelineTraining, Makes):
+    pass
+"""
+
+
+def test_a_scheduler_that_a_class_of_the_program_makes(tmp_path: Path) -> None:
+    with start(tmp_path, HEAD + MAKES + TRAIN, devices=2) as member:
+        member.begin()
+        for step in range(7):
+            assert member.step([step])["type"] == "stepped"
+        assert member.end() == 0, member.log
 
 
 @pytest.mark.parametrize("name, value", [("lr", 0.05), ("weight_decay", 0.5), ("betas", (0.5, 0.5))])

@@ -25,6 +25,7 @@ from ..joining import join
 from ..launching import launch
 from ..optimizer_guard import Numbers
 from ..reporting import reporter
+from ..scheduler_steps import limit_steps
 from ..session import session
 from ..streams import Stream
 from ..train_sets import check_train_set
@@ -177,6 +178,12 @@ class PacelineTraining(_Trainer):
         optimizer = _Stepped(super().create_optimizer(*arguments, **named), self._step)
         self.optimizer, self._numbers = optimizer, Numbers(optimizer)
         return self.optimizer
+
+    def create_scheduler(self, num_training_steps: int, **named: Any) -> Any:
+        """A fast worker steps it more often than it has steps."""
+        scheduler = super().create_scheduler(num_training_steps=num_training_steps, **named)
+        limit_steps(scheduler, num_training_steps)
+        return scheduler
 
     def training_step(self, model: Any, inputs: Any, num_items_in_batch: Any = None, **named: Any) -> Any:
         assert self.job is not None
