@@ -10,7 +10,7 @@ import torch
 from .errors import PacelineError
 from .optimizer_state import keeps_state
 from .optimizers import NUMBERS
-from .scheduler_steps import limit_steps
+from .scheduler_steps import FirstSteps, limit_steps
 
 
 class Numbers:
@@ -83,6 +83,7 @@ class OptimizerGuard:
         self._began_at = _place_of(scheduler)
         self._epoch = 0  # the epoch of the last batch
         self._epochs = 1  # the most that the program may have counted; a batch of an epoch before may come again
+        self._first_steps = FirstSteps()
         self._turns = 1  # how often another epoch came, and 1
         self._limit = None if scheduler is None or length is None else limit_steps(scheduler, length)
         groups = [] if optimizer is None else optimizer.param_groups
@@ -141,6 +142,13 @@ class OptimizerGuard:
             raise PacelineError(
                 f"the scheduler was stepped {steps} times by epoch {epoch}, and the servers step it once an epoch; "
                 'write schedule_per="step" if it counts steps, and otherwise step it once an epoch or not at all'
+            )
+        first = self._first_steps.late(epoch, steps) if self._an_epoch else None
+        if first is not None:
+            raise PacelineError(
+                f"the scheduler was not stepped before epoch {first}, and the servers step it at each epoch from the "
+                f"first one; let the scheduler itself wait, as SequentialLR(optimizer, [ConstantLR(optimizer, 1.0, "
+                f"{first}), ...], milestones=[{first}]) does, and step it once an epoch or not at all"
             )
 
     def overflowed(self) -> bool:

@@ -50,6 +50,40 @@ class SchedulerSteps:
             return own.step(scheduler)
 
 
+class FirstSteps:
+    """Notices a program that lets epochs pass, and then steps a scheduler once an epoch.
+
+    A slow worker may count epochs by its own batches, and so step later and seldomer than at each epoch of the job. So
+    only steps at two changes of the epoch, one behind the other, count. A step behind the first batch of an epoch
+    shows with the second one, which may be of the next epoch.
+    """
+
+    _MOST_CHANGES = 2  # changes of the epoch before the first step
+
+    def __init__(self) -> None:
+        self._epoch: int | None = None
+        self._changes = 0
+        self._steps = 0
+        self._first: tuple[int, int] | None = None  # the epoch and the change of the first step
+        self._may_be = True
+
+    def late(self, epoch: int, steps: int) -> int | None:
+        """Call it for each batch, with all steps until then. Returns the epoch of the first one, if it came late."""
+        changed = self._epoch not in (None, epoch)
+        self._epoch = epoch
+        self._changes += changed
+        new, self._steps = steps - self._steps, steps
+        if new == 0 or not self._may_be:
+            return None
+        if self._first is None:
+            self._first = (epoch, self._changes)
+            self._may_be = new == 1 and changed and self._changes > self._MOST_CHANGES
+            return None
+        self._may_be = False
+        first, change = self._first
+        return first if new == 1 and changed and self._changes == change + 1 else None
+
+
 def _new(own: Any, *arguments: Any) -> Any:
     """The same as copyreg.__newobj__(), which pickle accepts for an object's present class only."""
     return own.__new__(own, *arguments)
