@@ -53,9 +53,9 @@ class SchedulerSteps:
 class FirstSteps:
     """Notices a program that lets epochs pass, and then steps a scheduler once an epoch.
 
-    A slow worker may count epochs by its own batches, and then steps later and seldomer than at each epoch of the job.
-    So only steps at two changes of the epoch, one behind the other, count. A step behind the first batch of an epoch
-    shows with the second one, which may be of the next epoch.
+    A slow worker may count epochs by its own batches, and then steps later and seldomer than at each epoch of the
+    job. So only steps at two changes of the epoch, one behind the other, count. A step behind the first batch of an
+    epoch shows with the second one, which may be of the next epoch.
     """
 
     _MOST_CHANGES = 2  # changes of the epoch before the first step
