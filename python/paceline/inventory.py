@@ -290,6 +290,13 @@ def _entry(name: str, module: nn.Module, key: str, tensor: torch.Tensor, is_buff
         raise PacelineError(
             f"{name} is of {tensor.dtype}, which Paceline does not know; {_way_out(tensor, is_buffer)}"
         )
+    embeds = isinstance(module, (nn.Embedding, nn.EmbeddingBag)) and not is_buffer
+    if embeds and tensor.requires_grad and module.max_norm is not None:
+        raise PacelineError(
+            f"{name} is of an {type(module).__name__} with max_norm=, which writes to its rows in each forward pass, "
+            "and only the servers step weights; leave max_norm out, and scale the rows in forward(): "
+            "x * max_norm / x.norm(dim=-1, keepdim=True).clamp(min=max_norm)"
+        )
     if tensor.layout != torch.strided:
         raise PacelineError(f"{name} is a sparse tensor; Paceline keeps dense ones; {_way_out(tensor, is_buffer)}")
     way = way_of(module, key, tensor) if is_buffer else None

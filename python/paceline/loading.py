@@ -20,6 +20,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset, Subset, TensorDataset, default_collate
 
 from .allocator import keep_freed_memory
+from .autocast import without_autocast
 from .data_set_changes import DataSetChanges
 from .epochs import those_with_set_epoch
 from .errors import PacelineError, name_sample
@@ -167,7 +168,9 @@ class DirectLoader:
         pass
 
     def get(self, load: Load) -> Any:
-        batch = self._loads[load]
+        # job.step() reads the next batch, perhaps within autocast. The loop of plain PyTorch reads it outside.
+        with without_autocast():
+            batch = self._loads[load]
         self._loads.arrived(batch)
         return batch
 
