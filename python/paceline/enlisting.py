@@ -87,7 +87,10 @@ def enlist(session: Session, model: nn.Module, train_set: Any, wishes: Wishes) -
     message = None
     if session.role != "follower":
         message = _model_message(session, inventory, frozen, train_set, samples, wishes)
-    inventory.after_backward.append(Freezing(inventory, wishes.optimizer).check)
+    # A stage lacks weights, and with weights of a file each process has other ones at join().
+    compares = session.role in ("worker", "follower") and not session.stages and not session.initial_weights
+    freezing = Freezing(inventory, wishes.optimizer, (lambda: job.epoch) if compares else None)
+    inventory.after_backward.append(freezing.check)
     cuts = None
     if session.stages and message is not None and session.role != "evaluator":
         try:

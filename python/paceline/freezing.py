@@ -6,7 +6,7 @@ changes it all the same if its gradient is zero. So the program ends with a line
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Callable
 
 import torch
 
@@ -20,8 +20,17 @@ _AGAIN = (
 )
 
 
+# Numbers of a parameter that are kept from join() on.
+_KEPT = 256
+
+
 class Freezing:
-    def __init__(self, inventory: Inventory, optimizer: Any) -> None:
+    """`epoch`: says the job's, if a process that begins later than the job can see which parameters were trained.
+
+    It then has other weights than at join(). A parameter that was frozen all the time has the same ones.
+    """
+
+    def __init__(self, inventory: Inventory, optimizer: Any, epoch: Callable[[], int] | None = None) -> None:
         entries = [entry for entry in inventory.entries if entry.kind == PARAMETER]
         self._names = [entry.name for entry in entries]
         self._parameters = [entry.tensor for entry in entries]
@@ -37,9 +46,13 @@ class Freezing:
         self._missed = [False] * len(entries)  # a step since it was trained
         self._trained = [bool(begun.get(parameter)) for parameter in self._parameters]
         self._steps = 0
+        self._epoch = epoch
+        self._at_join = [] if epoch is None else [_some_of(parameter) for parameter in self._parameters]
 
     def check(self) -> None:
         """After a backward pass: raises an error if plain PyTorch's next step would be another one."""
+        if self._steps == 0 and self._epoch is not None and self._epoch() > 0:
+            self._look_at_frozen()
         for index, parameter in enumerate(self._parameters):
             differs = self._decays[index] or (self._moves[index] and self._trained[index])
             # Gradients are looked at only if it matters: a GPU has to be waited for.
@@ -55,6 +68,12 @@ class Freezing:
             else:
                 self._missed[index] = self._trained[index] and self._forgets[index]
         self._steps += 1
+
+    def _look_at_frozen(self) -> None:
+        """In a resumed run, or a worker that joins late, a parameter may have been trained before it was frozen."""
+        for index, (parameter, before) in enumerate(zip(self._parameters, self._at_join)):
+            if not parameter.requires_grad and not torch.equal(_some_of(parameter), before):
+                self._trained[index] = True
 
     def _refuse(self, index: int) -> None:
         moves = [
@@ -86,6 +105,11 @@ class Freezing:
             f"{self._kind} at the servers counts one number of steps for all parameters; "
             f"{_AGAIN.format(name=name, how='unfrozen')}, or give join() optimizer=SGD"
         )
+
+
+def _some_of(parameter: torch.Tensor) -> torch.Tensor:
+    flat = parameter.detach().reshape(-1)
+    return flat[:: max(1, flat.numel() // _KEPT)].clone()
 
 
 def _has_gradient(parameter: torch.Tensor) -> bool:

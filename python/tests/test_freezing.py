@@ -173,3 +173,32 @@ def test_a_state_from_before_join_goes_on_too() -> None:
     net[0].weight.requires_grad_(False)
     with pytest.raises(PacelineError, match="0.weight was frozen after join"):
         freezing.check()
+
+
+def in_epoch(epoch: int, name: str, trained: bool, frozen: list[bool]) -> str:
+    """The line for a process that begins in this epoch, with weights of the job or those of its own."""
+    net = model()
+    freezing = Freezing(take_inventory(net), OPTIMIZERS[name](net.parameters()), lambda: epoch)
+    if trained:
+        with torch.no_grad():
+            for parameter in net.parameters():
+                parameter += 0.01
+    for off in frozen:
+        net[0].weight.requires_grad_(not off)
+        try:
+            freezing.check()
+        except PacelineError as error:
+            return str(error)
+    return ""
+
+
+def test_a_process_that_begins_later_knows_what_was_trained() -> None:
+    assert in_epoch(5, "adam", True, [True]).startswith("0.weight was frozen after join(), and Adam at the servers")
+    assert "wants a gradient again since step 2" in in_epoch(5, "rmsprop", True, [True, False])
+    for name in ("sgd", "adagrad", "rmsprop"):
+        assert in_epoch(5, name, True, [True, True]) == ""
+    for name in OPTIMIZERS:
+        assert in_epoch(5, name, True, [False, False]) == ""
+        if "decay" not in name and name != "adamw":
+            assert in_epoch(5, name, False, [True, True]) == ""  # frozen since the job began
+            assert in_epoch(0, name, True, [True, True]) == ""  # the first weights may be another worker's
