@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dis
 import inspect
+import pickle
 import types
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -24,7 +25,7 @@ _MOST_ELEMENTS = 1000
 _READING = ("__getitem__", "__len__", "__getattr__")
 # Functions of a stream that a program may set.
 _OF_STREAM = {"map", "keep", "pack"}
-# Values that are compared as such; others are the same only if they are one object.
+# Values that are compared as such; a method's pickle has its whole object.
 _PLAIN = (bool, int, float, str, bytes, types.MethodType)
 
 
@@ -54,13 +55,16 @@ class DataSetChanges:
         for one, before in zip(self._data_sets, self._before):
             now = _own(one)
             for name, value in before.items():
-                if name in now and not _same(value, now[name]):
+                if name not in now:
+                    continue
+                if not _same(value, now[name]):
                     raise PacelineError(
                         f"the program has set {name} of its training set ({type(one).__name__}) since join(), and "
                         "the loader processes, which began in join(), would go on with the old value; set it in a "
                         "method set_epoch(self, epoch) of the data set, which they call too, or give join() "
                         "num_workers=0"
                     )
+                before[name] = now[name]
 
 
 def _own(one: Any) -> dict[str, Any]:
@@ -73,9 +77,12 @@ def _same(before: Any, now: Any) -> bool:
         return True
     if type(before) is not type(now):
         return False
-    if isinstance(before, tuple):
-        return len(before) == len(now) and all(map(_same, before, now))
-    return isinstance(before, _PLAIN) and bool(before == now)
+    if isinstance(before, _PLAIN):
+        return bool(before == now)
+    try:  # a transform that the program makes anew, say
+        return pickle.dumps(before) == pickle.dumps(now)
+    except Exception:
+        return False
 
 
 def _data_sets_in(train_set: Any) -> list[Any]:

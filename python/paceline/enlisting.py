@@ -87,10 +87,7 @@ def enlist(session: Session, model: nn.Module, train_set: Any, wishes: Wishes) -
     message = None
     if session.role != "follower":
         message = _model_message(session, inventory, frozen, train_set, samples, wishes)
-    # A stage lacks weights, and with weights of a file each process has other ones at join().
-    compares = session.role in ("worker", "follower") and not session.stages and not session.initial_weights
-    freezing = Freezing(inventory, wishes.optimizer, (lambda: job.epoch) if compares else None)
-    inventory.after_backward.append(freezing.check)
+    inventory.after_backward.append(_freezing(session, inventory, wishes, lambda: job.epoch).check)
     cuts = None
     if session.stages and message is not None and session.role != "evaluator":
         try:
@@ -138,6 +135,12 @@ def enlist(session: Session, model: nn.Module, train_set: Any, wishes: Wishes) -
             )
         job.wait_for_end()
     return job
+
+
+def _freezing(session: Session, inventory: Inventory, wishes: Wishes, epoch: Callable[[], int]) -> Freezing:
+    # A stage lacks weights, and with weights of a file each process has other ones at join().
+    compares = session.role in ("worker", "follower") and not session.stages and not session.initial_weights
+    return Freezing(inventory, wishes.optimizer, epoch if compares else None)
 
 
 def _check_stream(stream: Stream, epochs: float, wishes: Wishes) -> None:

@@ -26,6 +26,11 @@ def triple(x: Any) -> Any:
     return x * 3
 
 
+class Crop:
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+
 class Images(Dataset):
     """Attributes as data sets of programs have them."""
 
@@ -42,6 +47,7 @@ class Images(Dataset):
         self.reads = 0
         self.last_score = 0.0  # nothing that reads a sample looks at it
         self.order = [*range(8)]
+        self.crop = Crop(32)
         self.names_length = -1
 
     def set_epoch(self, epoch: int) -> None:
@@ -66,7 +72,7 @@ class Images(Dataset):
         self._cache = {**self._cache, index: self._file}
         shift = sum(shift for shift in self.size) + self._difficulty + getattr(self, "difficulty")  # noqa: B009
         x = torch.tensor([self.order[index] + self.targets[index] + shift])
-        return self.transform(x) if self.mosaic and self._cache and self.stages else x
+        return self.transform(x) if self.mosaic and self._cache and self.stages and self.crop else x
 
     def _open(self) -> None:
         if self._file is None:
@@ -89,6 +95,7 @@ SEEN: dict[str, Callable[[Images], Any]] = {
     "transform": lambda one: setattr(one, "transform", triple),
     "targets": lambda one: setattr(one, "targets", [1] * 8),
     "mosaic": lambda one: setattr(one, "mosaic", False),
+    "crop": lambda one: setattr(one, "crop", Crop(64)),
     "size": lambda one: setattr(one, "size", (64, 64)),
     "difficulty": lambda one: setattr(one, "difficulty", 2),
     "_difficulty": lambda one: one.set_difficulty(2),
@@ -113,6 +120,8 @@ UNSEEN: dict[str, Callable[[Images], Any]] = {
     "samples that the program reads": read_all,
     "the value that it had": lambda one: (one.set_difficulty(1), setattr(one, "size", (32, 32))),
     "an equal tuple of words": lambda one: setattr(one, "stages", tuple(["load", "resize"])),
+    "an equal list": lambda one: setattr(one, "targets", [0] * 8),
+    "a transform that is made anew": lambda one: setattr(one, "crop", Crop(32)),
     "what set_epoch() sets": lambda one: one.set_epoch(3),
     "what no sample needs": lambda one: one.score(0.5),
     "a new attribute": lambda one: setattr(one, "note", "seen"),
