@@ -179,9 +179,9 @@ class PacelineTraining(_Trainer):
         self.optimizer, self._numbers = optimizer, Numbers(optimizer)
         return self.optimizer
 
-    def create_scheduler(self, num_training_steps: int, **named: Any) -> Any:
+    def create_scheduler(self, num_training_steps: int, *arguments: Any, **named: Any) -> Any:
         """A fast worker steps it more often than it has steps."""
-        scheduler = super().create_scheduler(num_training_steps=num_training_steps, **named)
+        scheduler = super().create_scheduler(num_training_steps, *arguments, **named)
         limit_steps(scheduler, num_training_steps)
         return scheduler
 
