@@ -36,7 +36,7 @@ from .optimizers import read_optimizer
 from .peft_names import peft_names
 from .reporting import reporter
 from .resident_binding import ResidentBinding
-from .schedules import read_schedule
+from .schedules import length_of, read_schedule
 from .session import Session
 from .streams import Stream
 from .streams.host_source import job_on_host
@@ -87,7 +87,7 @@ def enlist(session: Session, model: nn.Module, train_set: Any, wishes: Wishes) -
     message = None
     if session.role != "follower":
         message = _model_message(session, inventory, frozen, train_set, samples, wishes)
-    inventory.after_backward.append(Freezing(inventory, wishes.optimizer).check)
+    inventory.after_backward.append(_freezing(session, inventory, wishes, lambda: job.epoch).check)
     cuts = None
     if session.stages and message is not None and session.role != "evaluator":
         try:
@@ -116,7 +116,7 @@ def enlist(session: Session, model: nn.Module, train_set: Any, wishes: Wishes) -
             job_on_host(session.host_folder),
         ),
         evaluate=wishes.evaluate,
-        guard=OptimizerGuard(wishes.optimizer, wishes.scaler, wishes.schedule, wishes.schedule_per != "step"),
+        guard=_guard(session, samples, wishes),
         watch=WriteWatch([*inventory.entries, *inventory.frozen], may_write),
         frozen=frozen,
         device=device,
@@ -135,6 +135,12 @@ def enlist(session: Session, model: nn.Module, train_set: Any, wishes: Wishes) -
             )
         job.wait_for_end()
     return job
+
+
+def _freezing(session: Session, inventory: Inventory, wishes: Wishes, epoch: Callable[[], int]) -> Freezing:
+    # A stage lacks weights, and with weights of a file each process has other ones at join().
+    compares = session.role in ("worker", "follower") and not session.stages and not session.initial_weights
+    return Freezing(inventory, wishes.optimizer, epoch if compares else None)
 
 
 def _check_stream(stream: Stream, epochs: float, wishes: Wishes) -> None:
@@ -377,15 +383,20 @@ def _epochs(session: Session, wishes: Wishes) -> float:
     return float(wishes.epochs or session.settings.get("epochs") or DEFAULT_EPOCHS)
 
 
+def _guard(session: Session, samples: int, wishes: Wishes) -> OptimizerGuard:
+    per = wishes.schedule_per
+    length = None if wishes.schedule is None else length_of(per, *_counts(session, samples, wishes))
+    return OptimizerGuard(wishes.optimizer, wishes.scaler, wishes.schedule, per != "step", length)
+
+
 def _schedule(session: Session, samples: int, wishes: Wishes) -> dict[str, Any] | None:
+    counts = _counts(session, samples, wishes)
+    return read_schedule(wishes.optimizer, wishes.schedule, wishes.schedule_per, *counts)
+
+
+def _counts(session: Session, samples: int, wishes: Wishes) -> tuple[float, int, int]:
+    """The job's epochs, the samples of an epoch, and those of a full commit."""
     batch = wishes.batch_size or session.settings.get("batch") or DEFAULT_BATCH
     if wishes.drop_last and samples >= batch:
         samples -= int(samples % batch)
-    return read_schedule(
-        wishes.optimizer,
-        wishes.schedule,
-        wishes.schedule_per,
-        _epochs(session, wishes),
-        samples,
-        session.round(batch),
-    )
+    return _epochs(session, wishes), samples, session.round(batch)

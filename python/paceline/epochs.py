@@ -50,11 +50,12 @@ def _parts(one: Any, own: dict[str, Any]) -> Iterable[Any]:
         return (one.__self__,)
     if isinstance(one, types.FunctionType):
         # A function or a lambda in a transform may hold another one.
-        return [cell.cell_contents for cell in one.__closure__ or () if _is_filled(cell)]
+        return [cell.cell_contents for cell in one.__closure__ or () if is_filled(cell)]
     return list(own.values()) if len(own) <= _MOST_ELEMENTS else ()
 
 
-def _is_filled(cell: Any) -> bool:
+def is_filled(cell: Any) -> bool:
+    """Whether a variable of a function around it has a value yet."""
     try:
         cell.cell_contents  # noqa: B018
     except ValueError:

@@ -79,6 +79,28 @@ class Entry:
         return {"name": self.name, "kind": self.kind, "shape": list(self.shape), "dtype": TYPE_NAMES[self.dtype]}
 
 
+@dataclass(frozen=True)
+class _Buffers:
+    """Names of a module's buffers."""
+
+    full: frozenset[str]
+    bare: frozenset[str]  # names of saved buffers that are None or have no elements
+
+    @property
+    def count(self) -> int:
+        return len(self.full) + len(self.bare)
+
+    @staticmethod
+    def of(module: nn.Module) -> _Buffers:
+        bare = (key for key, tensor in module._buffers.items() if not _has_elements(tensor))
+        known = frozenset(bare) - module._non_persistent_buffers_set
+        return _Buffers(frozenset(module._buffers) - known, known)
+
+
+def _has_elements(tensor: torch.Tensor | None) -> bool:
+    return tensor is not None and tensor.numel() > 0
+
+
 @dataclass
 class Inventory:
     model: nn.Module
@@ -136,19 +158,27 @@ class Inventory:
         )
 
     def _check_buffers(self) -> None:
-        """A buffer that a module of join() has got since would be in no export."""
+        """A buffer that a module of join() has got since, or that had no elements then, would be in no export."""
         for place, (module, known) in enumerate(self._buffers):
-            if len(module._buffers) == len(known):
+            if len(module._buffers) == known.count and not any(
+                map(_has_elements, map(module._buffers.get, known.bare))
+            ):
                 continue
             for key, tensor in module._buffers.items():
-                if key in known or key in module._non_persistent_buffers_set or tensor is None or not tensor.numel():
+                if key in known.full or key in module._non_persistent_buffers_set or not _has_elements(tensor):
                     continue
-                name = next(name for name, one in self.model.named_modules() if one is module)
+                prefix = next(name for name, one in self.model.named_modules() if one is module)
+                name = f"{prefix}.{key}" if prefix else key
+                if key in known.bare:
+                    raise PacelineError(
+                        f"the buffer {name} got its first elements after join(), so it would be in no export; pass "
+                        "one batch through the model before join(), or register the buffer with persistent=False"
+                    )
                 raise PacelineError(
-                    f"the buffer {name + '.' * bool(name)}{key} came after join(), so it would be in no export; "
+                    f"the buffer {name} came after join(), so it would be in no export; "
                     "register it before join(), or with persistent=False"
                 )
-            self._buffers[place] = (module, frozenset(module._buffers))
+            self._buffers[place] = (module, _Buffers.of(module))
 
     def check_devices(self) -> None:
         """If a model was moved after join(), it would go on computing on its old device."""
@@ -168,9 +198,7 @@ class Inventory:
         owners = [module._parameters for module in self.model.modules() if isinstance(module._parameters, dict)]
         self._counts = [(owned, len(owned)) for owned in owners]
         self._buffers = [
-            (module, frozenset(module._buffers))
-            for module in self.model.modules()
-            if isinstance(module._buffers, dict)
+            (module, _Buffers.of(module)) for module in self.model.modules() if isinstance(module._buffers, dict)
         ]
         self._places = [(owned, key, parameter) for owned in owners for key, parameter in owned.items()]
 
@@ -261,6 +289,13 @@ def _entry(name: str, module: nn.Module, key: str, tensor: torch.Tensor, is_buff
     if tensor.dtype not in TYPE_NAMES:
         raise PacelineError(
             f"{name} is of {tensor.dtype}, which Paceline does not know; {_way_out(tensor, is_buffer)}"
+        )
+    embeds = isinstance(module, (nn.Embedding, nn.EmbeddingBag)) and not is_buffer
+    if embeds and tensor.requires_grad and module.max_norm is not None:
+        raise PacelineError(
+            f"{name} is of an {type(module).__name__} with max_norm=, which writes to its rows in each forward pass, "
+            "and only the servers step weights; leave max_norm out, and scale the rows in forward(): "
+            "x * max_norm / x.norm(dim=-1, keepdim=True).clamp(min=max_norm)"
         )
     if tensor.layout != torch.strided:
         raise PacelineError(f"{name} is a sparse tensor; Paceline keeps dense ones; {_way_out(tensor, is_buffer)}")

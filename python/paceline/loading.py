@@ -20,6 +20,8 @@ import torch
 from torch.utils.data import DataLoader, Dataset, Subset, TensorDataset, default_collate
 
 from .allocator import keep_freed_memory
+from .autocast import without_autocast
+from .data_set_changes import DataSetChanges
 from .epochs import those_with_set_epoch
 from .errors import PacelineError, name_sample
 from .failures import Failure, failure_of
@@ -65,16 +67,17 @@ class Loads(Dataset):  # type: ignore[type-arg]
         self._epoch: int | None = None  # the epoch that set_epoch() was called with last
         self.sent_as_bytes = False  # the last batch, from a loader process
 
-    def enter(self, load: Load) -> None:
-        """Tells data set, transforms and collate_fn the epoch of the batch, if they want to know it."""
+    def enter(self, load: Load) -> bool:
+        """Tells data set, transforms and collate_fn the epoch of the batch. Returns whether one wants to know it."""
         if load.epoch == self._epoch:
-            return
+            return False
         told = those_with_set_epoch((self.train_set, self._collate))
         if told:
             seed_sample(load.augment_seed, -1)  # the same in all processes
         for one in told:
             one.set_epoch(load.epoch)
         self._epoch = load.epoch
+        return bool(told)
 
     def __getitem__(self, load: Load) -> Any:
         self.enter(load)
@@ -165,7 +168,9 @@ class DirectLoader:
         pass
 
     def get(self, load: Load) -> Any:
-        batch = self._loads[load]
+        # job.step() reads the next batch, perhaps within autocast. The loop of plain PyTorch reads it outside.
+        with without_autocast():
+            batch = self._loads[load]
         self._loads.arrived(batch)
         return batch
 
@@ -282,6 +287,8 @@ class AheadLoader:
         self._batches: Any = iter(loader)
         widen(self._batches)
         self._deaths = LoaderDeaths(self._batches)
+        self._changes: DataSetChanges | None = DataSetChanges(loads.train_set)
+        self._persistent = bool(options.get("persistent_workers"))
 
     def expect(self, expected: Sequence[Load]) -> None:
         wanted = set(expected)
@@ -292,7 +299,7 @@ class AheadLoader:
         self._fill()
 
     def get(self, load: Load) -> Any:
-        self._loads.enter(load)  # here too, for a loop that looks at its data set
+        self._enter(load)
         if load not in self._ready and load not in self._feed.under_way:
             if load in self._feed.waiting:
                 self._feed.waiting.remove(load)
@@ -310,6 +317,18 @@ class AheadLoader:
         if isinstance(batch, _Failed):
             batch.raise_here()
         return batch
+
+    def _enter(self, load: Load) -> None:
+        """Tells the epoch here too, for a loop that looks at its data set, and checks what the program has set there.
+
+        Persistent processes of plain PyTorch begin at the first epoch, and do not see later changes either.
+        """
+        if self._changes is not None:
+            self._changes.check()
+        if self._loads.enter(load) and self._changes is not None:
+            self._changes.note()
+        if self._persistent:
+            self._changes = None
 
     def lengths(self) -> dict[str, Any]:
         return self._loads.lengths()

@@ -10,12 +10,68 @@ import torch
 from .errors import PacelineError
 from .optimizer_state import keeps_state
 from .optimizers import NUMBERS
+from .scheduler_steps import FirstSteps, limit_steps
+
+
+class Numbers:
+    """The numbers of an optimizer's groups, as they are now: the servers step with these."""
+
+    def __init__(self, optimizer: Any) -> None:
+        self._optimizer = optimizer
+        self._read = [_numbers(group) for group in optimizer.param_groups]
+
+    def check(self, scheduler: Any) -> None:
+        """Raises an error if the program has set another value. scheduler: the one that the servers know, or None."""
+        groups = self._optimizer.param_groups
+        rates = _scheduled_rates(scheduler, groups)
+        for number, (read, group) in enumerate(zip(self._read, groups)):
+            for name, now in _numbers(group).items():
+                before = read.get(name)
+                # The program may step a scheduler that the servers know, for example to print the rate.
+                if now == before or (name == "lr" and rates is not None and now == rates[number]):
+                    continue
+                was, is_now = _shown(before, now)
+                raise PacelineError(
+                    f"the optimizer's {name} was {was} at join() and is {is_now} now, and the servers step with "
+                    f"{_advice(name, scheduler)}"
+                )
+
+
+def _scheduled_rates(scheduler: Any, groups: list[dict[str, Any]]) -> list[Any] | None:
+    """The rate of each group, as the scheduler has set it last."""
+    if scheduler is None:
+        return None
+    if _is_torchs_own(scheduler):
+        return [_plain(rate) for rate in scheduler.get_last_lr()]
+    # A scheduler that is not torch's own may set any value, without saying which.
+    return [_plain(group["lr"]) for group in groups]
+
+
+def _advice(name: str, scheduler: Any) -> str:
+    if name != "lr":
+        return "the first; set it before join(), and leave it"
+    if scheduler is None:
+        return (
+            "the first; give join() schedule= with any scheduler of torch.optim but ReduceLROnPlateau, such as "
+            "LambdaLR, or write [schedule] in the job file"
+        )
+    return "what the scheduler says; leave the rate to it"
 
 
 class OptimizerGuard:
-    """`scheduler`: the one that the servers know, if there is one. `an_epoch`: they step it once an epoch."""
+    """`scheduler`: the one that the servers know, if there is one. `an_epoch`: they step it once an epoch.
 
-    def __init__(self, optimizer: Any, scaler: Any, scheduler: Any = None, an_epoch: bool = False) -> None:
+    `length`: the number of its values in the job, if it is known.
+    """
+
+    def __init__(
+        self,
+        optimizer: Any,
+        scaler: Any,
+        scheduler: Any = None,
+        an_epoch: bool = False,
+        length: int | None = None,
+    ) -> None:
         self._optimizer = optimizer
         self._scaler = scaler
         self._asking = False  # the scaler, whether the gradient is finite
@@ -25,8 +81,13 @@ class OptimizerGuard:
         self._scheduler = scheduler
         self._an_epoch = an_epoch
         self._began_at = _place_of(scheduler)
+        self._epoch = 0  # the epoch of the last batch
+        self._epochs = 1  # the most that the program may have counted; a batch of an epoch before may come again
+        self._first_steps = FirstSteps()
+        self._turns = 1  # how often another epoch came, and 1
+        self._limit = None if scheduler is None or length is None else limit_steps(scheduler, length)
         groups = [] if optimizer is None else optimizer.param_groups
-        self._read = [_numbers(group) for group in groups]
+        self._numbers = None if optimizer is None else Numbers(optimizer)
         self._counts = [len(group["params"]) for group in groups]
         if optimizer is not None:
             _refuse_hooks(optimizer)
@@ -44,8 +105,11 @@ class OptimizerGuard:
 
         epoch: the job's.
         """
-        if self._optimizer is None:
+        if self._numbers is None:
             return
+        self._turns += epoch != self._epoch
+        self._epoch = epoch
+        self._epochs = max(self._epochs, epoch + 1, self._turns)
         self._check_steps(epoch)
         _refuse_hooks(self._optimizer)
         groups = self._optimizer.param_groups
@@ -60,18 +124,7 @@ class OptimizerGuard:
                     "exported weights (--set model.weights=FILE) and this optimizer"
                 )
             )
-        rates = self._scheduled_rates()
-        for number, (read, group) in enumerate(zip(self._read, groups)):
-            for name, now in _numbers(group).items():
-                before = read.get(name)
-                # The program may step a scheduler that the servers know, for example to print the rate.
-                if now == before or (name == "lr" and rates is not None and now == rates[number]):
-                    continue
-                was, is_now = _shown(before, now)
-                raise PacelineError(
-                    f"the optimizer's {name} was {was} at join() and is {is_now} now, and the servers step with "
-                    f"{self._advice(name)}"
-                )
+        self._numbers.check(self._scheduler)
 
     def _check_steps(self, epoch: int) -> None:
         """The program may step the scheduler as the servers do, and otherwise has other rates than they."""
@@ -84,31 +137,19 @@ class OptimizerGuard:
                 'lengths (such as T_0) in steps of the job, write schedule_per="step", '
                 "and leave scheduler.step() out of the loop"
             )
-        steps = int(place - self._began_at)
-        if self._an_epoch and steps > epoch + 1:
+        steps = int(place - self._began_at) + (self._limit.left_out if self._limit else 0)
+        if self._an_epoch and steps > self._epochs:
             raise PacelineError(
                 f"the scheduler was stepped {steps} times by epoch {epoch}, and the servers step it once an epoch; "
                 'write schedule_per="step" if it counts steps, and otherwise step it once an epoch or not at all'
             )
-
-    def _scheduled_rates(self) -> list[Any] | None:
-        """The rate of each group, as the scheduler has set it last."""
-        if self._scheduler is None:
-            return None
-        if _is_torchs_own(self._scheduler):
-            return [_plain(rate) for rate in self._scheduler.get_last_lr()]
-        # A scheduler that is not torch's own may set any value, without saying which.
-        return [_plain(group["lr"]) for group in self._optimizer.param_groups]
-
-    def _advice(self, name: str) -> str:
-        if name != "lr":
-            return "the first; set it before join(), and leave it"
-        if self._scheduler is None:
-            return (
-                "the first; give join() schedule= with any scheduler of torch.optim but ReduceLROnPlateau, such as "
-                "LambdaLR, or write [schedule] in the job file"
+        first = self._first_steps.late(epoch, steps) if self._an_epoch else None
+        if first is not None:
+            raise PacelineError(
+                f"the scheduler was not stepped before epoch {first}, and the servers step it at each epoch from the "
+                f"first one; let the scheduler itself wait, as SequentialLR(optimizer, [ConstantLR(optimizer, 1.0, "
+                f"{first}), ...], milestones=[{first}]) does, and step it once an epoch or not at all"
             )
-        return "what the scheduler says; leave the rate to it"
 
     def overflowed(self) -> bool:
         """Undoes the loss scaler's factor; True if the gradient is not finite."""

@@ -31,6 +31,10 @@ class Kind:
     # The keys of its state in the servers' order; empty: they cannot go on with a state.
     state: tuple[str, ...]
     counts_steps: bool = False  # a step depends on the number of steps before it
+    # Without momentum and decay, a step with a gradient of zero does not move the weight.
+    still: bool = False
+    # Such a step changes the state.
+    forgets: bool = True
     more: Callable[[Group], Message] = lambda group: {}  # settings that are not numbers
     by_steps: tuple[str, ...] = ()  # keys of its state that the number of steps says, which the servers count
     # Whether it is the class of torch.optim alone; else any class of this name, which lists its own options.
@@ -73,7 +77,15 @@ _MOMENTS = ("exp_avg", "exp_avg_sq")
 
 # Each optimizer that join() takes, by the name of its class. Each is in paceline/parameters/ps/optimizers/, too.
 KINDS: dict[str, Kind] = {
-    "SGD": Kind("sgd", {**_MOMENTUM, **_DECAY}, ("maximize", "dampening"), ("momentum_buffer",), more=_nesterov),
+    "SGD": Kind(
+        "sgd",
+        {**_MOMENTUM, **_DECAY},
+        ("maximize", "dampening"),
+        ("momentum_buffer",),
+        still=True,
+        forgets=False,
+        more=_nesterov,
+    ),
     "Adam": Kind(
         "adam",
         {**_BETAS, **_EPSILON, **_DECAY},
@@ -99,16 +111,19 @@ KINDS: dict[str, Kind] = {
         {"alpha": ("alpha", float), **_EPSILON, **_MOMENTUM, **_DECAY},
         ("maximize", "centered"),
         ("momentum_buffer", "square_avg"),
+        still=True,
     ),
     "Adafactor": Kind(
         "adafactor",
         {"decay_power": ("beta2_decay", _negative), "epsilon": ("eps", _second), "threshold": ("d", float), **_DECAY},
         ("maximize",),
         (),
+        counts_steps=True,
+        still=True,
         more=_check_eps,
     ),
     # The initial value is in the state, which each Adagrad has from the start.
-    "Adagrad": Kind("adagrad", {**_EPSILON, **_DECAY}, ("maximize", "lr_decay"), ("sum",)),
+    "Adagrad": Kind("adagrad", {**_EPSILON, **_DECAY}, ("maximize", "lr_decay"), ("sum",), still=True, forgets=False),
     "Lion": Kind("lion", {**_BETAS, **_DECAY}, (), ("exp_avg",), of_torch=False),
 }
 # The keys of a parameter group, beside its rate, that join() reads.
@@ -118,6 +133,18 @@ NUMBERS = sorted({key for kind in KINDS.values() for key, _ in kind.settings.val
 def counts_steps(optimizer: str) -> bool:
     """Whether a step of this class depends on the number of steps before it."""
     return optimizer in KINDS and KINDS[optimizer].counts_steps
+
+
+def moves_on(optimizer: Any, group: Group) -> bool:
+    """Whether a step with a gradient of zero moves a weight that was trained before, beside its decay."""
+    kind = KINDS.get(type(optimizer).__name__)
+    return kind is None or not kind.still or bool(group.get("momentum"))
+
+
+def forgets(optimizer: Any) -> bool:
+    """Whether such a step changes the optimizer's state in any case."""
+    kind = KINDS.get(type(optimizer).__name__)
+    return kind is None or kind.forgets
 
 
 def read_optimizer(

@@ -15,6 +15,10 @@ from typing import Any
 import torch
 
 from .errors import PacelineError, kind_of
+from .optimizers import NUMBERS
+
+# Words in the name of an argument that is a measurement.
+_MEASURE = {"metric", "metrics", "loss", "score", "accuracy", "val"}
 
 Point = tuple[float, float]  # epoch, factor
 
@@ -40,10 +44,17 @@ def read_schedule(
         raise PacelineError(f'schedule_per = {per!r} is neither "epoch" nor "step"')
     if optimizer is None:
         raise PacelineError("schedule= needs optimizer= too; give join() the scheduler's optimizer")
-    if isinstance(scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau) or _wants_measures(scheduler):
+    wanted = _wants(scheduler)
+    if isinstance(scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau) or _MEASURE & set(wanted.split("_")):
         raise PacelineError(
             f"{type(scheduler).__name__} looks at what one process measures, and the rate is the whole job's; "
             "give join() a schedule that is known beforehand, such as CosineAnnealingLR"
+        )
+    if wanted:
+        raise PacelineError(
+            f"step() of {type(scheduler).__name__} wants {wanted}=, and the servers step as a scheduler of "
+            "torch.optim is stepped, without arguments; give join() one of these, such as a LambdaLR over the same "
+            "rates"
         )
     if not hasattr(scheduler, "step") or getattr(scheduler, "optimizer", None) is None:
         raise PacelineError(
@@ -53,8 +64,7 @@ def read_schedule(
         raise PacelineError("the scheduler is another optimizer's; make it of the one that join() gets")
     whole_epoch = math.ceil(samples / bulk)
     steps_an_epoch = whole_epoch if per == "step" else 1
-    count = max(1, math.ceil(epochs * steps_an_epoch - 1e-9))
-    factors = list(_factors(scheduler, count))
+    factors = list(_factors(scheduler, length_of(per, epochs, samples, bulk)))
     if all(factor == 1 for factor in factors):
         return None
     if per is None:
@@ -67,14 +77,20 @@ def read_schedule(
     return {"shape": "table", "table": [list(point) for point in thin_out(points)]}
 
 
-def _wants_measures(scheduler: Any) -> bool:
-    """Whether its step() cannot be called without an argument."""
+def length_of(per: str | None, epochs: float, samples: int, bulk: int) -> int:
+    """The number of values that a scheduler has in a job; the arguments are those of read_schedule()."""
+    steps_an_epoch = math.ceil(samples / bulk) if per == "step" else 1
+    return max(1, math.ceil(epochs * steps_an_epoch - 1e-9))
+
+
+def _wants(scheduler: Any) -> str:
+    """The first argument that its step() cannot be called without; empty: there is none."""
     try:
         parameters = inspect.signature(scheduler.step).parameters.values()
     except (AttributeError, TypeError, ValueError):
-        return False
+        return ""
     named = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return any(one.kind in named and one.default is one.empty for one in parameters)
+    return next((one.name for one in parameters if one.kind in named and one.default is one.empty), "")
 
 
 def _refuse_steps(scheduler: Any, factors: list[float], epochs: float, whole_epoch: int) -> None:
@@ -119,7 +135,7 @@ def _factors(scheduler: Any, count: int) -> Iterator[float]:
     except Exception as error:
         raise PacelineError(f"the scheduler cannot be copied ({error}); write [schedule] in the job file") from error
     groups = ahead.optimizer.param_groups
-    fixed = [_momenta(group) for group in groups]
+    fixed = [_others(group) for group in groups]
     initial = [float(group.get("initial_lr", group["lr"])) for group in groups]  # torch's own schedulers say it
     for step in range(count):
         if step > 0:
@@ -129,8 +145,10 @@ def _factors(scheduler: Any, count: int) -> Iterator[float]:
             raise PacelineError(
                 "the scheduler changes the groups' rates differently; a job has one schedule: change all groups alike"
             )
-        if [_momenta(group) for group in groups] != fixed:
-            raise PacelineError("the scheduler changes the momentum too; give it cycle_momentum=False")
+        for group, first in zip(groups, fixed):
+            for name, value in _others(group).items():
+                if value != first[name]:
+                    raise PacelineError(_moves(name))
         if not factors or not math.isfinite(factors[0]) or factors[0] < 0:
             raise PacelineError(
                 f"the scheduler's rate for step {step} is no rate: {groups[0]['lr']}; let it give 0 or more"
@@ -149,8 +167,15 @@ def _step(scheduler: Any, step: int, count: int) -> None:
             ) from error
 
 
-def _momenta(group: dict[str, Any]) -> Any:
-    return group.get("momentum"), group.get("betas")
+def _others(group: dict[str, Any]) -> dict[str, Any]:
+    """The numbers that the servers step with, beside the rate."""
+    return {name: group[name] for name in NUMBERS if name in group}
+
+
+def _moves(name: str) -> str:
+    if name in ("momentum", "betas"):
+        return "the scheduler changes the momentum too; give it cycle_momentum=False"
+    return f"the scheduler changes {name} too, and a job has one; let the scheduler change the rate alone"
 
 
 def _steps(factors: list[float]) -> list[Point]:

@@ -51,7 +51,23 @@ def refusal(make: Any, frozen: list[bool]) -> str:
     return ""
 
 
-OPTIMIZERS = {
+class Lion(torch.optim.Optimizer):
+    def __init__(self, parameters: Any, lr: float, weight_decay: float = 0.0) -> None:
+        super().__init__(parameters, {"lr": lr, "betas": (0.9, 0.99), "weight_decay": weight_decay})
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                if parameter.grad is None:
+                    continue
+                average = self.state[parameter].setdefault("exp_avg", torch.zeros_like(parameter))
+                parameter.mul_(1 - group["lr"] * group["weight_decay"])
+                parameter.sub_(group["lr"] * average.lerp(parameter.grad, 1 - group["betas"][0]).sign())
+                average.lerp_(parameter.grad, 1 - group["betas"][1])
+
+
+OPTIMIZERS: dict[str, Any] = {
     "sgd": lambda parameters: torch.optim.SGD(parameters, 0.1),
     "sgd with momentum": lambda parameters: torch.optim.SGD(parameters, 0.1, momentum=0.9),
     "sgd with decay": lambda parameters: torch.optim.SGD(parameters, 0.1, weight_decay=0.1),
@@ -59,14 +75,22 @@ OPTIMIZERS = {
     "adamw": lambda parameters: torch.optim.AdamW(parameters, 0.1),
     "adamax": lambda parameters: torch.optim.Adamax(parameters, 0.1),
     "nadam": lambda parameters: torch.optim.NAdam(parameters, 0.1),
-    "rmsprop": lambda parameters: torch.optim.RMSprop(parameters, 0.01, momentum=0.5),
+    "rmsprop": lambda parameters: torch.optim.RMSprop(parameters, 0.01),
+    "rmsprop with momentum": lambda parameters: torch.optim.RMSprop(parameters, 0.01, momentum=0.5),
+    "adagrad": lambda parameters: torch.optim.Adagrad(parameters, 0.1),
+    "adagrad with decay": lambda parameters: torch.optim.Adagrad(parameters, 0.1, weight_decay=0.1),
+    "lion": lambda parameters: Lion(parameters, 0.01),
+    "lion with decay": lambda parameters: Lion(parameters, 0.01, weight_decay=0.1),
 }
+if hasattr(torch.optim, "Adafactor"):  # since PyTorch 2.5
+    OPTIMIZERS["adafactor"] = lambda parameters: torch.optim.Adafactor(parameters, 0.1)
+    OPTIMIZERS["adafactor with decay"] = lambda parameters: torch.optim.Adafactor(parameters, 0.1, weight_decay=0.1)
 
 
 @pytest.mark.parametrize(
     "frozen",
-    [[False, False], [False, True, True], [True, True, True], [True, True, False, False]],
-    ids=["never", "in the middle", "from the start", "at the start alone"],
+    [[False, False], [False, True, True], [True, True, True], [True, True, False, False], [False, True, False]],
+    ids=["never", "in the middle", "from the start", "at the start alone", "for a step"],
 )
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_a_line_comes_if_and_only_if_zeros_are_not_the_same_as_no_gradient(name: str, frozen: list[bool]) -> None:
@@ -85,6 +109,13 @@ def test_the_line_names_the_parameter_and_the_way_out() -> None:
         "0.weight was frozen before the first step and wants a gradient since step 3, and Adam at the servers counts "
         "one number of steps for all parameters; let this job end before that step, and begin a second one with its "
         "exported weights (--set model.weights=FILE) and 0.weight unfrozen before join(), or give join() optimizer=SGD"
+    )
+
+    assert refusal(OPTIMIZERS["rmsprop"], [False, True, True, False]) == (
+        "0.weight was frozen after join() and wants a gradient again since step 4, and RMSprop at the servers has gone "
+        "on with its moments meanwhile, which plain PyTorch does not; let this job end before that step, and begin a "
+        "second one with its exported weights (--set model.weights=FILE) and 0.weight unfrozen before join(), or give "
+        "join() optimizer=SGD without momentum"
     )
 
 
@@ -114,6 +145,17 @@ def test_a_parameter_may_be_frozen_while_others_get_their_gradients() -> None:
         freezing.check()
 
 
+def test_a_parameter_that_is_frozen_behind_its_backward_pass_misses_no_step() -> None:
+    net = model()
+    freezing = Freezing(take_inventory(net), OPTIMIZERS["rmsprop"](net.parameters()))
+    for step in range(4):
+        net.zero_grad()
+        net[0].requires_grad_(True)
+        net(torch.ones(1, 2)).sum().backward()
+        net[0].requires_grad_(step % 2 == 0)
+        freezing.check()
+
+
 def test_a_parameter_that_no_group_has_may_be_frozen() -> None:
     net = model()
     freezing = Freezing(take_inventory(net), torch.optim.Adam(net[1].parameters()))
@@ -131,3 +173,32 @@ def test_a_state_from_before_join_goes_on_too() -> None:
     net[0].weight.requires_grad_(False)
     with pytest.raises(PacelineError, match="0.weight was frozen after join"):
         freezing.check()
+
+
+def in_epoch(epoch: int, name: str, trained: bool, frozen: list[bool]) -> str:
+    """The line for a process that begins in this epoch, with weights of the job or those of its own."""
+    net = model()
+    freezing = Freezing(take_inventory(net), OPTIMIZERS[name](net.parameters()), lambda: epoch)
+    if trained:
+        with torch.no_grad():
+            for parameter in net.parameters():
+                parameter += 0.01
+    for off in frozen:
+        net[0].weight.requires_grad_(not off)
+        try:
+            freezing.check()
+        except PacelineError as error:
+            return str(error)
+    return ""
+
+
+def test_a_process_that_begins_later_knows_what_was_trained() -> None:
+    assert in_epoch(5, "adam", True, [True]).startswith("0.weight was frozen after join(), and Adam at the servers")
+    assert "wants a gradient again since step 2" in in_epoch(5, "rmsprop", True, [True, False])
+    for name in ("sgd", "adagrad", "rmsprop"):
+        assert in_epoch(5, name, True, [True, True]) == ""
+    for name in OPTIMIZERS:
+        assert in_epoch(5, name, True, [False, False]) == ""
+        if "decay" not in name and name != "adamw":
+            assert in_epoch(5, name, False, [True, True]) == ""  # frozen since the job began
+            assert in_epoch(0, name, True, [True, True]) == ""  # the first weights may be another worker's

@@ -100,6 +100,35 @@ def test_a_worker(tmp_path: Path) -> None:
     assert not list(tmp_path.rglob("*.ckpt"))
 
 
+ONLY_HEAD = """
+class OnlyHead(Module):
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.net[2].parameters(), lr=0.1)
+Module = OnlyHead
+"""
+BEHIND_FIT = """
+weight = trainer.lightning_module.net[0].weight
+weight.sum().backward()
+print("its gradient after fit:", bool(weight.grad.any()))
+"""
+
+
+@pytest.mark.parametrize("clips", [True, False])
+def test_clipping_leaves_out_parameters_that_the_optimizer_lacks(tmp_path: Path, clips: bool) -> None:
+    fit = FIT if clips else FIT.replace("gradient_clip_val=0.5", "gradient_clip_val=None")
+    with start(tmp_path, HEAD + ONLY_HEAD + fit + BEHIND_FIT) as member:
+        _, gradients = member.begin()
+        for step in range(2):
+            member.step([step, 40])
+            _, expected = plain_gradient([step, 40])
+            assert all(bool(gradient.any()) for gradient in expected.values())
+            if clips:
+                expected.update({name: torch.zeros_like(expected[name]) for name in ("net.0.weight", "net.0.bias")})
+            assert same(member, gradients, expected)
+        assert member.end() == 0, member.log
+    assert "its gradient after fit: True" in member.log
+
+
 def test_the_workers_of_a_host_prepare_data_one_after_the_other(tmp_path: Path) -> None:
     prepares = """
 import os, time

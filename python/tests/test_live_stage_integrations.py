@@ -117,6 +117,20 @@ def test_a_lightning_module_is_cut(tmp_path: Path, precision: str) -> None:
     assert "scale" in metrics
 
 
+@needs_lightning
+def test_stages_clip_without_the_parameters_that_the_optimizer_lacks(tmp_path: Path) -> None:
+    program = filled(LIGHTNING).replace("self.parameters(), lr", "self.net[3:].parameters(), lr")
+    program = program.replace("max_epochs=2,", "max_epochs=2, gradient_clip_val=0.1,")
+    one = weights_of(tmp_path / "one", program, ONE)
+    expect_equal(weights_of(tmp_path / "two", program, pipeline("['w0', 'w1']", "[3]")), one)
+    freezes = "            self.net[0].requires_grad_(False)\n        def training_step"
+    frozen = weights_of(tmp_path / "frozen", program.replace("        def training_step", freezes), ONE)
+    stepped = [name for name in one if name.startswith(("net.3", "net.4"))]
+    assert len(stepped) == 4
+    for name in stepped:
+        assert torch.allclose(one[name], frozen[name], atol=1e-6), name
+
+
 DATA_MODULE = """
     class Data(lightning.LightningDataModule):
         def train_dataloader(self):

@@ -132,6 +132,23 @@ class Greedy(Halving):
         super().step()
 
 
+class LikeTimm:
+    """A scheduler that the loop tells the epoch, as timm's."""
+
+    def __init__(self, optimizer: torch.optim.Optimizer) -> None:
+        self.optimizer = optimizer
+
+    def step(self, epoch: int, metric: float | None = None) -> None: ...
+
+
+class OfDecay(schedulers.ExponentialLR):
+    """A scheduler that moves the decay, too."""
+
+    def step(self, epoch: int | None = None) -> None:
+        super().step()
+        self.optimizer.param_groups[0]["weight_decay"] += 0.5
+
+
 def test_a_scheduler_of_ones_own() -> None:
     opt = optimizer()
     found = read_schedule(opt, Halving(opt), "epoch", 3, 320, 8)
@@ -143,6 +160,8 @@ def test_a_scheduler_of_ones_own() -> None:
     [
         (lambda o: schedulers.ReduceLROnPlateau(o), "epoch", "one process"),
         (lambda o: Greedy(o), "epoch", "Greedy looks at what one process measures"),
+        (LikeTimm, "epoch", "step() of LikeTimm wants epoch=, and the servers step as"),
+        (lambda o: OfDecay(o, 0.5), "epoch", "the scheduler changes weight_decay too, and a job has one; let"),
         (lambda o: schedulers.StepLR(o, 1), "batch", 'neither "epoch" nor "step"'),
         (lambda o: schedulers.StepLR(optimizer(), 1), "epoch", "another optimizer's"),
         (lambda o: "cosine", "epoch", "takes a scheduler of torch.optim, and not str"),

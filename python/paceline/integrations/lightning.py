@@ -26,6 +26,7 @@ from ..job import Job
 from ..joining import join
 from ..launching import launch
 from ..reporting import reporter
+from ..scheduler_steps import SchedulerSteps
 from ..session import session
 from ..train_sets import check_train_set
 from ..trees import leaves
@@ -54,6 +55,8 @@ class PacelineStrategy(SingleDeviceStrategy):
         self._loss: Any = None  # loss of the batch in hand
         self._stepped = True  # whether the batch in hand was stepped
         self._first_places: list[Any] = []  # each scheduler's
+        self._epoch = 0  # the job's latest one
+        self._hooks: list[Any] = []  # on parameters that the optimizer lacks
         self._turn = HostTurn()
         self._validates = False
         self._limit_val_batches: Any = 1.0
@@ -177,12 +180,17 @@ class PacelineStrategy(SingleDeviceStrategy):
             self._first_places = [_place(config.scheduler) for config in self.lr_scheduler_configs]
             if trainer.lightning_module.automatic_optimization:
                 self.lr_scheduler_configs = []
+            for config in self.lr_scheduler_configs:
+                if config.interval == "epoch":
+                    SchedulerSteps(config.scheduler, self._epoch_allows)
             trainer.fit_loop.max_epochs = -1
 
     def _join(self, trainer: Trainer) -> Job:
         schedule: dict[str, Any] = {}
         for config in self.lr_scheduler_configs:
             schedule = {"schedule": config.scheduler, "schedule_per": config.interval}
+        if trainer.gradient_clip_val:
+            self._hooks = _zero_others(self.lightning_module, self.optimizers[0])
         return join(
             self.lightning_module,
             self._loader.dataset,
@@ -220,6 +228,8 @@ class PacelineStrategy(SingleDeviceStrategy):
                 "trainer.should_stop = True would stop one worker and not the job; set evaluate.stop_at_target in "
                 "the job file"
             )
+        for hook in self._hooks:
+            hook.remove()
         # validate() and test() may come after fit().
         self._trainer().limit_val_batches = self._limit_val_batches
         if self._home is not None:  # the model is there again
@@ -291,6 +301,11 @@ class PacelineStrategy(SingleDeviceStrategy):
         else:
             self.job.step(loss)
 
+    def _epoch_allows(self, steps: int) -> bool:
+        """A fast worker has more epochs of the Trainer than the job has, and steps its scheduler in each."""
+        self._epoch = max(self._epoch, 0 if self.job is None else self.job.epoch)
+        return steps <= self._epoch
+
     def _check_schedule(self) -> None:
         """In manual optimization the module steps its scheduler, or it has none."""
         assert self.job is not None
@@ -320,6 +335,16 @@ class PacelineStrategy(SingleDeviceStrategy):
     def _trainer(self) -> Trainer:
         module: LightningModule = self.lightning_module
         return module.trainer
+
+
+def _zero_others(module: torch.nn.Module, optimizer: Any) -> list[Any]:
+    """Makes the gradient of each parameter that the optimizer lacks zero, and returns the hooks that do so.
+
+    Lightning clips by the norm of the optimizer's parameters, and the servers by that of the whole gradient.
+    """
+    stepped = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
+    others = [one for one in module.parameters() if one.requires_grad and id(one) not in stepped]
+    return [one.register_hook(torch.zeros_like) for one in others]  # type: ignore[no-untyped-call]
 
 
 def _place(scheduler: Any) -> Any:

@@ -23,7 +23,9 @@ from ..errors import PacelineError
 from ..job import Job
 from ..joining import join
 from ..launching import launch
+from ..optimizer_guard import Numbers
 from ..reporting import reporter
+from ..scheduler_steps import limit_steps
 from ..session import session
 from ..streams import Stream
 from ..train_sets import check_train_set
@@ -61,6 +63,7 @@ class PacelineTraining(_Trainer):
         self.job: Job | None = None  # once train() has joined it
         self._batches: Batches | None = None
         self._loss: Any = None  # loss of the batch in hand
+        self._numbers: Numbers | None = None  # numbers that callbacks, and the scheduler of the Trainer, may set
         self._weight: Any = None  # the number of items that the loss is a mean over; None: samples
         self._ignored: Any = None  # the outputs of the model that its evaluations leave out
         self._home: torch.device | None = None  # in a job with stages: where the program has built the model
@@ -172,8 +175,15 @@ class PacelineTraining(_Trainer):
     # The job instead of the optimizer.
 
     def create_optimizer(self, *arguments: Any, **named: Any) -> Any:
-        self.optimizer = _Stepped(super().create_optimizer(*arguments, **named), self._step)
+        optimizer = _Stepped(super().create_optimizer(*arguments, **named), self._step)
+        self.optimizer, self._numbers = optimizer, Numbers(optimizer)
         return self.optimizer
+
+    def create_scheduler(self, num_training_steps: int, *arguments: Any, **named: Any) -> Any:
+        """A fast worker steps it more often than it has steps."""
+        scheduler = super().create_scheduler(num_training_steps, *arguments, **named)
+        limit_steps(scheduler, num_training_steps)
+        return scheduler
 
     def training_step(self, model: Any, inputs: Any, num_items_in_batch: Any = None, **named: Any) -> Any:
         assert self.job is not None
@@ -205,6 +215,9 @@ class PacelineTraining(_Trainer):
         loss, self._loss = self._loss, None
         if loss is None:
             raise PacelineError(own_training_step(type(self)))
+        assert self._numbers is not None
+        with reporter.reported():
+            self._numbers.check(self.lr_scheduler)
         self.job.step(loss, weight=self._weight)
 
     # The evaluator.
@@ -250,7 +263,7 @@ class _Stepped(torch.optim.Optimizer):
     """The optimizer's groups of parameters, with the job's step."""
 
     def __init__(self, optimizer: torch.optim.Optimizer, step: Callable[[], None]) -> None:
-        # The Trainer's own scheduler sets the rates of these copies, which nobody uses.
+        # The Trainer's own scheduler sets the rates of these copies. The servers do not read them.
         super().__init__([dict(group) for group in optimizer.param_groups], dict(optimizer.defaults))
         self._step = step
 
