@@ -270,8 +270,10 @@ absl::Status Controller::on(Time at, const PlanSearched& fact, std::vector<Order
 }
 
 bool Controller::could_be_larger(ReplicaId replica, std::int64_t least) const {
-  return least > ledger_.least() && least <= nominal_batch_ && here(replica) && ledger_.holds(replica) &&
-         least > ledger_.held_by(replica).size() && ledger_.could_be_larger(replica, least);
+  if (least <= ledger_.least() || least > nominal_batch_ || !here(replica) || !ledger_.holds(replica))
+    return false;
+  const std::int64_t smallest = ledger_.held_by(replica).size() / member(replica).steps;
+  return least > smallest && ledger_.could_be_larger(replica, least);
 }
 
 std::optional<planner::Plan> Controller::plan() const {
@@ -524,8 +526,11 @@ void Controller::release(Time at, const policy::Release& release, std::vector<Or
   if (config_.look_ahead) look_ahead(order);
   if (local_steps_ == 0) return;
   order.learning_rate = learning_rate(config_.schedule, ledger_.committed());
-  // Samples that were reserved when its share was larger are cut into larger pieces, not more.
-  order.steps = std::min(local_steps_, (lease->size() + batch - 1) / batch);
+  // Samples that were reserved when its share was larger are cut into larger pieces, not more. Nor into pieces that the
+  // model cannot compute on.
+  const std::int64_t wanted = std::min(local_steps_, (lease->size() + batch - 1) / batch);
+  mine.steps = std::max<std::int64_t>(1, std::min(wanted, lease->size() / ledger_.least()));
+  order.steps = mine.steps;
 }
 
 void Controller::park(Time at, ReplicaId replica, std::vector<Order>& orders) {

@@ -468,6 +468,39 @@ TEST(Controller, LeasesWhatALocalReplicaStepsThroughInARound) {
   EXPECT_EQ(releases[0].learning_rate, 0.25);
 }
 
+TEST(Controller, CutsALeaseIntoFewerLocalStepsIfTheyWouldBeTooSmall) {
+  struct Case {
+    std::int64_t batch, least, samples, steps;
+  };
+  for (const Case& one : {Case{32, 32, 232, 7},
+                          {32, 31, 232, 7},
+                          {32, 29, 232, 8},
+                          {2, 2, 7, 3},
+                          {2, 1, 7, 4},
+                          {32, 32, 20, 1}}) {
+    ControllerConfig config = config_of(one.samples, one.samples, 1);
+    config.least_batch = one.least;
+    const auto releases = releases_of(config, "local-sgd:8", {joined(0, "w0", one.batch)});
+    ASSERT_EQ(releases.size(), 1u);
+    EXPECT_EQ(releases[0].lease.size(), one.samples);
+    EXPECT_EQ(releases[0].steps, one.steps) << one.samples << " samples, at least " << one.least;
+  }
+}
+
+TEST(Controller, LocalStepsThatWereTooSmallBecomeLarger) {
+  Controller controller = controller_of(config_of(1000, 1000, 1), "local-sgd:8");
+  take(controller, joined(0, "w0", 32));
+  for (int round = 1; round <= 3; ++round) take(controller, ready(0, round, round - 1));
+  EXPECT_TRUE(controller.could_be_larger(ReplicaId(0), 32)) << "8 steps of 29 samples";
+  EXPECT_FALSE(controller.could_be_larger(ReplicaId(0), 29)) << "it computes on as many";
+  take(controller, {Time{}, ReplicaLeft{ReplicaId(0), "", 32}});
+  std::vector<Order> orders;
+  ASSERT_TRUE(controller.handle(joined(1, "w0", 32), orders).ok());
+  const auto& again = std::get<Release>(orders.at(0));
+  EXPECT_EQ(again.lease, (Lease{0, 768, 1000}));
+  EXPECT_EQ(again.steps, 7);
+}
+
 TEST(Controller, CommitsOfDifferencesAreWholeHoweverFewSamplesAreInThem) {
   const std::vector<Fact> facts = {joined(0, "w0", 3), joined(1, "w1", 2), ready(0, 1, 0), ready(1, 1, 0),
                                    ready(0, 2, 1)};

@@ -540,6 +540,23 @@ TEST_F(AttemptTest, AWorkerWhoseBatchIsTooSmallComesAgainToALargerOne) {
   EXPECT_TRUE(again->disconnect().refused);
 }
 
+TEST_F(AttemptTest, AWorkerWhoseLocalStepsAreTooSmallComesAgainToFewer) {
+  start("[sync]\npolicy = \"local-sgd:8\"\n[[device]]\nbatch = 10\n");
+  const auto serving = server(0);
+  const auto alone = worker("w0");
+  alone->say(attached("path"));
+  begin_serving(*serving);
+  EXPECT_EQ(join(*alone, *serving).steps, 7) << "64 samples";
+  WorkerMessage message;
+  as<TooFew>(message).least = 10;
+  as<TooFew>(message).why = "train.py:3: ValueError: too few";
+  alone->say(message);
+  EXPECT_THAT(alone->disconnect().why, HasSubstr("its program failed on 64 samples in 7 local steps"));
+  const auto again = worker("w0");
+  again->say(attached("path"));
+  EXPECT_EQ(join(*again, *serving).steps, 6);
+}
+
 TEST_F(AttemptTest, AWorkerThatIsAloneWithNumbersThatAreNotFiniteIsGivenUp) {
   start("epochs = 100\n[[device]]\ncount = 2\n[sync]\npolicy = \"asp\"\n");
   const auto fine = worker("w0");

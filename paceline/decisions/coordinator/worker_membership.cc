@@ -255,7 +255,10 @@ absl::Status WorkerMembership::on_too_few(const Worker& worker, const TooFew& sa
   // The worker's own error then says more to people.
   if (!helps) return absl::FailedPreconditionError("its program failed");
   const WorkerPeer peer = worker.peer;
-  const std::string why = fmt::format("its program failed on {}", counted(replica->lease.size(), "sample"));
+  const std::string steps =
+      replica->steps > 0 ? fmt::format(" in {}", counted(replica->steps, "local step")) : "";
+  const std::string why =
+      fmt::format("its program failed on {}{}", counted(replica->lease.size(), "sample"), steps);
   out_.tell_and_remember(
       fmt::format("{}: {}. From now on a batch has at least {} samples, and {} starts its program again",
                   worker.name, printable(said.why, kLongestError), said.least, worker.name));
