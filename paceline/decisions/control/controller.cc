@@ -109,6 +109,7 @@ absl::Status Controller::on(Time at, const ReplicaJoined& fact, std::vector<Orde
   } else {
     start_if_all_here(at);
   }
+  share_as_planned();
   settle(at, orders);
   return absl::OkStatus();
 }
@@ -197,10 +198,8 @@ void Controller::count_in_batch(Time at, const ReplicaReady& fact, std::int64_t 
 }
 
 void Controller::share_as_planned() {
-  if (!config_.uneven_data) return;
-  for (const auto& [replica, samples] : replanner_->data()) {
-    if (active(replica)) shares_.decided(replica, samples);
-  }
+  if (replanner_ == nullptr || !config_.uneven_data) return;
+  for (const auto& [replica, samples] : replanner_->data()) shares_.decided(replica, samples);
 }
 
 absl::Status Controller::on(Time at, const TimerRang&, std::vector<Order>& orders) {
@@ -255,6 +254,7 @@ void Controller::end_batch_without_it(Time at, std::vector<Order>& orders) {
     replanner_->give_up_batch(at, orders);
   } else if (replanner_->batch_is_over()) {
     replanner_->end_batch(at, orders);
+    share_as_planned();
   }
 }
 

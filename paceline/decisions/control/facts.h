@@ -85,6 +85,7 @@ struct DeviceLeft {
 // The device had no memory for its stage of the plan in use. Its replica has left, and it stays.
 struct DeviceOutOfMemory {
   std::int32_t device = 0;
+  std::int64_t samples = 0;  // samples of its replica's iteration; 0: as the plan says
 };
 
 // A measurement of the link from one host to another. It does not change the plan at once: it counts at the

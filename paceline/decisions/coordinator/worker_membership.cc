@@ -242,9 +242,10 @@ absl::Status WorkerMembership::on_out_of_memory(const Worker& worker, const OutO
   out_.tell_and_remember(
       fmt::format("{}: {}. The planner looks for stages that need less memory there", worker.name, why));
   const DevicePlace device = worker.device;
-  leave(replicas_.dissolve(said.replica), fmt::format("{} has no memory for its stage", worker.name));
+  const LiveReplica replica = replicas_.dissolve(said.replica);
+  leave(replica, fmt::format("{} has no memory for its stage", worker.name));
   follow_plans();
-  if (course_.open()) tell(control::DeviceOutOfMemory{device.value()});
+  if (course_.open()) tell(control::DeviceOutOfMemory{device.value(), replica.lease.size()});
   return absl::OkStatus();
 }
 
