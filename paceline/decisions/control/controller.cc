@@ -1,7 +1,6 @@
 #include "paceline/decisions/control/controller.h"
 
 #include <algorithm>
-#include <cmath>
 #include <iterator>
 #include <utility>
 
@@ -148,7 +147,7 @@ absl::Status Controller::on(Time at, const ReplicaReady& fact, std::vector<Order
     return refuse("replica {} reports base version {} and was released on {}", fact.replica, fact.base,
                   mine.base);
   }
-  if (fact.weight && !(std::isfinite(*fact.weight) && *fact.weight >= 0))
+  if (fact.weight && !is_weight(*fact.weight))
     return refuse("replica {} gives its gradient the weight {}", fact.replica, *fact.weight);
   if (replanner_ != nullptr) PACELINE_RETURN_IF_ERROR(replanner_->check(fact));
   if (fact.data_end) PACELINE_RETURN_IF_ERROR(end_data(fact));

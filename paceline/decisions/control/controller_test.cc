@@ -243,7 +243,9 @@ TEST(Controller, WeightsThatAreAllZeroSayNothing) {
 }
 
 TEST(Controller, RefusesAWeightThatIsNone) {
-  for (const double weight : {-1.0, std::numeric_limits<double>::quiet_NaN()}) {
+  using Limits = std::numeric_limits<double>;
+  // A sum of larger ones may be infinite, and a commit of nothing.
+  for (const double weight : {-1.0, 1.1 * kMostWeight, Limits::infinity(), Limits::quiet_NaN()}) {
     Controller controller = controller_of(config_of(200, 200, 1), "bsp");
     std::vector<Order> orders;
     ASSERT_TRUE(controller.handle(joined(0, "w0", 30), orders).ok());

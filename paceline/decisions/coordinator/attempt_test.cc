@@ -946,6 +946,19 @@ TEST_F(AttemptTest, AnIterationThatWaitedLongerThanItTookIsRefused) {
   EXPECT_EQ(lying->disconnect().why, "waited 4 ns for samples and 7 ns for weights, of 10");
 }
 
+TEST_F(AttemptTest, AGradientOfAnImpossibleWeightIsRefused) {
+  start("");
+  const auto lying = worker("w0");
+  lying->say(attached("path"));
+  const auto serving = server(0);
+  begin_serving(*serving);
+  join(*lying, *serving);
+  WorkerMessage message = ready(10, 10);
+  as<WorkerReady>(message).weight = 1e308;
+  lying->say(message);
+  EXPECT_EQ(lying->disconnect().why, "gave its gradient the weight 1e+308; write a number from 0 to 1e+15");
+}
+
 // No commit can have taken the time that the server reports.
 TEST_F(AttemptTest, AServerThatTellsOfAnUpdateThatWasNotOrderedEndsTheRun) {
   start("");
