@@ -43,8 +43,8 @@ def weight_of(value: Any) -> float:
     weight = number(value, "weight")
     if not 0 <= weight <= _MOST_WEIGHT:
         raise PacelineError(
-            f"weight = {weight:g} is no weight; write a number from 0 to {_MOST_WEIGHT:g}, such as the batch's number "
-            "of tokens"
+            f"weight = {weight:g} is no weight; write a number from 0 to {_MOST_WEIGHT:g}, such as the batch's "
+            "number of tokens"
         )
     return weight
 
