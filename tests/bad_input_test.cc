@@ -321,13 +321,27 @@ TEST(BadInput, EmptyPaths) {
   expect_one_line(run({"train", "--virtual", "--set", "runs_dir="}), {"runs_dir", "folder"});
 }
 
+// A job whose run folders are in the working directory.
+std::string job_of_working_directory(const fs::path& folder, const std::string& runs_dir) {
+  const auto job = small_job(folder, "");
+  write_text(job, "runs_dir = \"" + runs_dir + "\"\n" + read_text(job).substr(read_text(job).find("batch")));
+  return job.string();
+}
+
+TEST(BadInput, AFolderWhoseNameIsNoText) {
+  const TempFolder folder;
+  const std::string job = job_of_working_directory(folder.path(), "runs");
+  const std::string cafe = (folder / "caf\xe9").string();
+  expect_one_line(run_in_shell(fmt::format("mkdir '{0}' && cd '{0}' && $PACELINE train {1}", cafe, job)),
+                  {"/caf?/runs: the name of this folder is not UTF-8", "runs_dir"});
+}
+
 TEST(BadInput, ADeletedWorkingDirectory) {
   const TempFolder folder;
-  const auto job = small_job(folder.path(), "");
-  write_text(job, "runs_dir = \"here\"\n" + read_text(job).substr(read_text(job).find("batch")));
+  const std::string job = job_of_working_directory(folder.path(), "here");
   const std::string go = "mkdir " + (folder / "gone").string() + " && cd " + (folder / "gone").string() +
                          " && rmdir ../gone && $PACELINE ";
-  for (const std::string& words : {"train " + job.string(), "compare --policies bsp " + job.string()}) {
+  for (const std::string& words : {"train " + job, "compare --policies bsp " + job}) {
     const Ended ended = run_in_shell(go + words);
     expect_one_line(ended, {"working directory is gone"});
   }
@@ -433,9 +447,7 @@ TEST(BadInput, AWorkerSaysAtOnceWhatItWaitsFor) {
   const std::string nobody = fmt::format("127.0.0.1:{}", free_port());
   Program worker(
       {"server", "--coordinator", nobody, "--token-file", (folder / "token").string(), "--patience", "60"});
-  EXPECT_TRUE(worker.until(
-      [&] { return worker.errors_so_far().find("for the coordinator at " + nobody) != std::string::npos; },
-      20));
+  EXPECT_TRUE(worker.until_said("for the coordinator at " + nobody, 20));
 }
 
 // The token would go over the network as it is.

@@ -144,7 +144,7 @@ TEST(Compare, GoesOnWhereItStopped) {
   const TempFolder folder;
   const fs::path job = small_job(folder.path(), "epochs = 20\n");
   Program first({"compare", job.string(), "--virtual", "--policies", "bsp,asp,ssp:2"});
-  ASSERT_TRUE(first.until([&] { return first.errors_so_far().find("2 of 3: ") != std::string::npos; }));
+  ASSERT_TRUE(first.until_said("2 of 3: "));
   first.signal(SIGINT);
   const Ended stopped = first.wait();
   EXPECT_EQ(stopped.status, 128 + SIGINT) << stopped.errors;

@@ -126,10 +126,7 @@ class Node : public ::testing::Test {
   }
   // Whether the host took over, reached nobody, and waits for the host that led before.
   bool waits_for_leader(int rank) {
-    return at(rank)->until([&] {
-      return at(rank)->errors_so_far().find("1 of the 3 hosts that the run had can be reached: ") !=
-             std::string::npos;
-    });
+    return at(rank)->until_said("1 of the 3 hosts that the run had can be reached: ");
   }
   fs::path disk(int rank) const { return folder_ / fmt::format("disk{}", rank); }
   bool has_checkpoint() const { return tests::has_checkpoint(runs_); }
@@ -447,8 +444,7 @@ TEST_F(Node, AHostThatIsLeftAloneWaitsForTheLeader) {
   ASSERT_TRUE(waits_for_leader(1));
   start_host(0);
   // Before that, host 2 could find host 1 leading once more, and both would go on without host 0.
-  ASSERT_TRUE(at(0)->until(
-      [&] { return at(0)->errors_so_far().find("starting: 2 of 3 workers are here") != std::string::npos; }));
+  ASSERT_TRUE(at(0)->until_said("starting: 2 of 3 workers are here"));
   ASSERT_TRUE(apart_->set_link(2, true));
   expect_said(end_of(0).errors, "the servers still had version ");
   for (const int rank : {1, 2}) end_of(rank);
@@ -591,7 +587,7 @@ TEST_P(NodeDisks, AStopAnywhereStopsAllCleanly) {
   const auto start_both = [&] {
     start_host(1);
     start_host(0);
-    ASSERT_TRUE(at(0)->until([&] { return at(0)->errors_so_far().find("run: ") != std::string::npos; }));
+    ASSERT_TRUE(at(0)->until_said("run: "));
     const std::int64_t before = newest_metric(runs_, "commits");
     ASSERT_TRUE(at(0)->until([&] { return newest_metric(runs_, "commits") > before + 3; }));
   };
@@ -608,9 +604,6 @@ TEST_P(NodeDisks, AStopAnywhereStopsAllCleanly) {
 TEST_F(Node, AHostThatWaitsForTheFirstOneSaysSoAndEndsAtOnceWhereItIsStopped) {
   job_ = job("", "[[device]]\ncount = 3\n");
   hosts_.resize(2);
-  const auto says = [this](const std::string& what) {
-    return at(1)->until([&] { return at(1)->errors_so_far().find(what) != std::string::npos; });
-  };
   const auto expect_ends_at_once = [this] {
     at(1)->signal(SIGINT);
     const Ended ended = at(1)->wait();
@@ -618,15 +611,15 @@ TEST_F(Node, AHostThatWaitsForTheFirstOneSaysSoAndEndsAtOnceWhereItIsStopped) {
     expect_said(ended.errors, "stopped before anything was trained\n");
   };
   at(1) = host(job_, 1, 2);
-  EXPECT_TRUE(
-      says(fmt::format("the first host does not answer at 127.0.0.1:{} yet; waiting at most 600 s", port_)));
+  EXPECT_TRUE(at(1)->until_said(
+      fmt::format("the first host does not answer at 127.0.0.1:{} yet; waiting at most 600 s", port_)));
   expect_ends_at_once();
   // Now the first one is there, waits for a third one, and dies.
   at(1) = host(job_, 1, 3);
   at(0) = host(job_, 0, 3);
-  EXPECT_TRUE(says("starting: "));
+  EXPECT_TRUE(at(1)->until_said("starting: "));
   kill_host(0);
-  EXPECT_TRUE(says("any more; waiting at most "));
+  EXPECT_TRUE(at(1)->until_said("any more; waiting at most "));
   expect_ends_at_once();
 }
 

@@ -117,6 +117,10 @@ int Program::status() const { return WIFSIGNALED(status_) ? 128 + WTERMSIG(statu
   return result << "; its output:\n" << output_so_far() << "its errors:\n" << errors_so_far();
 }
 
+::testing::AssertionResult Program::until_said(const std::string& words, int seconds) {
+  return until([&] { return errors_so_far().find(words) != std::string::npos; }, seconds);
+}
+
 Ended run(const std::vector<std::string>& arguments) { return Program(arguments).wait(); }
 
 Ended run_in_shell(const std::string& line) { return Program(InShell{}, line).wait(); }

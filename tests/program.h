@@ -50,6 +50,8 @@ class Program {
   // Looks every few milliseconds until `condition` holds. Stops early if the program has ended, and after
   // `seconds`: then the result has all that the program has said.
   ::testing::AssertionResult until(const std::function<bool()>& condition, int seconds = 120);
+  // until() its standard error has `words`.
+  ::testing::AssertionResult until_said(const std::string& words, int seconds = 120);
   std::string output_so_far() const;
   std::string errors_so_far() const;
 

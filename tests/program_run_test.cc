@@ -303,8 +303,7 @@ TEST(ProgramRuns, AServersDeathLeavesProgramsRunning) {
   const auto before = programs_of(children(train.pid(), "w0").at(0));
   ASSERT_EQ(before.size(), 1u);
   kill(children(train.pid(), "server").at(0), SIGKILL);
-  ASSERT_TRUE(
-      train.until([&] { return train.errors_so_far().find("and nothing is lost") != std::string::npos; }));
+  ASSERT_TRUE(train.until_said("and nothing is lost"));
   EXPECT_EQ(programs_of(children(train.pid(), "w0").at(0)), before);
   const Ended ended = train.wait();
   EXPECT_EQ(ended.status, 0) << ended.errors;

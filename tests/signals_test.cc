@@ -141,7 +141,7 @@ TEST(WarningSignals, StopTheRunIfTheJobSaysSo) {
                                        : built_in_job(folder, "stop").string()});
     wait_for_commits(train, folder / "runs");
     for (const pid_t pid : family(train.pid())) kill(pid, SIGUSR1);
-    train.until([&] { return train.errors_so_far().find("stopping") != std::string::npos; });
+    ASSERT_TRUE(train.until_said("stopping"));
     train.signal(SIGUSR1);
     const Ended stopped = train.wait();
     EXPECT_EQ(stopped.status, 128 + SIGUSR1) << stopped.errors;

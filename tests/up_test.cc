@@ -79,7 +79,7 @@ TEST_F(Up, CtrlCStopsTheRunWithACheckpoint) {
   std::vector<std::string> with_epochs = words(job("2000"));
   with_epochs.emplace_back("--no-doctor");
   Program up(with_epochs);
-  ASSERT_TRUE(up.until([&] { return up.errors_so_far().find("samples/s") != std::string::npos; }));
+  ASSERT_TRUE(up.until_said("samples/s"));
   up.signal(SIGINT);
   const Ended ended = up.wait();
   EXPECT_EQ(ended.status, 128 + SIGINT) << ended.errors;
@@ -91,7 +91,7 @@ TEST_F(Up, CtrlCStopsTheRunWithACheckpoint) {
   EXPECT_THAT(ended.errors, HasSubstr(hint + "\n"));
   with_epochs.insert(with_epochs.end(), {"--resume", made.string()});
   Program again(with_epochs);
-  ASSERT_TRUE(again.until([&] { return again.errors_so_far().find("samples/s") != std::string::npos; }));
+  ASSERT_TRUE(again.until_said("samples/s"));
   again.signal(SIGINT);
   const Ended twice = again.wait();
   EXPECT_EQ(twice.status, 128 + SIGINT) << twice.errors;

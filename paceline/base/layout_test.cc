@@ -254,7 +254,7 @@ TEST(Dtype, HasANameForEachAndBack) {
 }
 
 TEST(Layout, RandomLayoutsSplitWell) {
-  for (std::uint64_t seed = 0; seed < paceline::testing::part_of(3000); ++seed) {
+  for (std::uint64_t seed = 0; seed < effort::part_of(3000); ++seed) {
     Rng rng(seed);
     std::vector<std::int64_t> sizes(1 + rng.below(30));
     const std::uint64_t largest = std::uint64_t{1} << rng.below(18);

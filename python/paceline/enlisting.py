@@ -81,8 +81,8 @@ def enlist(session: Session, model: nn.Module, train_set: Any, wishes: Wishes) -
     frozen = Frozen(inventory.frozen, may_write or session.role == "follower")
     if session.initial_weights:
         frozen.load(session.initial_weights, session.run_folder)
-    if session.role == "worker" and session.run_folder and session.on_host == 0:
-        frozen.keep(session.run_folder, session.keep_frozen)
+    if session.role == "worker" and session.run_folder:
+        frozen.keep(session.run_folder, session.keep_frozen, first=session.on_host == 0)
     # A follower describes only the model to its leader, without any settings.
     message = None
     if session.role != "follower":

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -16,7 +17,7 @@ import torch
 from .digests import block_sums, blocks_at_once, digest
 from .errors import PacelineError
 from .inventory import TYPE_NAMES, Entry
-from .tensor_file import TYPES, TensorFile, TensorFileWriter
+from .tensor_file import TYPES, Named, TensorFile, TensorFileWriter
 from .write_watch import written_to
 
 _SMALL = 1024 * 1024  # bytes
@@ -33,6 +34,9 @@ class Frozen:
         self._checked = (0, 0)  # the entry and the block that are looked at next
         self._digests: dict[str, str] = {}
         self._writer: TensorFileWriter | None = None
+        self._folder = ""  # a folder that is to have the values when the job is done
+        self._values: list[Named] = []
+        self._told = False  # whether a line has said that they cannot be written
 
     def load(self, file: str, folder: str) -> None:
         """The values of `file`, as far as it has them. A run that goes on may have its own copy in `folder`."""
@@ -95,9 +99,19 @@ class Frozen:
                 "same file as then, or seed the model (torch.manual_seed) before you build it"
             )
 
-    def keep(self, folder: str, values: bool) -> None:
-        """Leaves the digests in the run's folder, and begins to write the values there."""
+    def keep(self, folder: str, values: bool, first: bool) -> None:
+        """Remembers which values the run's folder is to have, if any.
+
+        first: the host's first worker, which leaves the digests there, and begins to write the values. If it is
+        killed before it has written them, another worker does so at the end.
+        """
         if not self._entries:
+            return
+        if values and not (self._may_write and not first):  # the others have written to their weights by then
+            self._folder = folder
+            # A small buffer may count something, and is to be written as it is now.
+            self._values = [(entry.name, _as_now(entry)) for entry in self._entries]
+        if not first:
             return
         self.compare(folder)
         path = os.path.join(folder, DIGESTS)
@@ -107,21 +121,31 @@ class Frozen:
                 json.dump(self.digests(), file, indent=1)
             os.replace(partial, path)
         if values:
-            # A small buffer may count something, and is to be written as it is now.
-            tensors = [(entry.name, _as_now(entry)) for entry in self._entries]
-            self._writer = TensorFileWriter(os.path.join(folder, VALUES), tensors)
+            self._writer = TensorFileWriter(os.path.join(folder, VALUES), self._values)
             if self._may_write:
                 self._writer.finish()
+                self._writer, self._folder = None, ""
 
     def stepped(self) -> None:
         """A step was sent, and the program has a moment."""
         if self._writer is not None:
             self._writer.go_on()
+            if not self._told and (failed := self._writer.failure()) is not None:
+                self._told = True
+                _tell(f"{failed}; the next try is at the end of the job")
 
-    def finish(self) -> None:
-        if self._writer is not None:
-            writer, self._writer = self._writer, None
-            writer.finish()
+    def finish(self, job_is_done: bool) -> None:
+        """Writes what is left, and tries once more if that failed.
+
+        An error is only told, because the program still has work of its own.
+        """
+        writer, self._writer = self._writer, None
+        failed = None if writer is None else _failure_of(writer.finish)
+        path = os.path.join(self._folder, VALUES)
+        if job_is_done and self._folder and not os.path.exists(path):
+            failed = _failure_of(lambda: TensorFileWriter(path, self._values).finish())
+        if failed is not None:
+            _tell(str(failed))
 
     def check(self) -> None:
         """Looks at a part of one frozen parameter, another one each time. Raises an error if it was written to.
@@ -140,6 +164,18 @@ class Frozen:
             self._checked = ((index + 1) % len(self._entries), 0)
         else:
             self._checked = (index, block)
+
+
+def _failure_of(write: Callable[[], None]) -> PacelineError | None:
+    try:
+        write()
+    except PacelineError as error:
+        return error
+    return None
+
+
+def _tell(text: str) -> None:
+    print(f"paceline: {text}", file=sys.stderr, flush=True)
 
 
 def _as_now(entry: Entry) -> torch.Tensor:

@@ -13,8 +13,8 @@ _HELD: set[int] = set()
 
 
 def open_held(path: str | Path, mode: int) -> int:
-    """A descriptor of the file, which may be new, to read and write it. Raises OSError."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, mode)
+    """A descriptor of the file, which may be new and is no link, to read and write it. Raises OSError."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, mode)
     _HELD.add(descriptor)
     return descriptor
 

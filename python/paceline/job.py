@@ -429,7 +429,7 @@ class Job(Unsized):
             self._loader.close()
         self._write_guard.remove()
         self._binding.release()
-        self._frozen.finish()
+        self._frozen.finish(job_is_done=not message.get("failed"))
         self._guard.release()
         if self._team is not None:
             self._team.end(message)

@@ -131,14 +131,30 @@ class Team(ABC):
     @torch.no_grad()
     def _sum(self, share: float) -> None:
         """Means over parts of the batch become the mean over all of it."""
-        entries = [entry for entry in self._entries if entry.kind in (PARAMETER, STATISTIC)]
-        values = [_value(entry) for entry in entries]
-        flat = torch.cat([value.reshape(-1).to(self._device, torch.float32) for value in values]).mul_(share)
-        dist.all_reduce(flat)
-        for (value, part), entry in zip(_parts(flat, values), entries):
-            value.copy_(part)
-            if entry.kind == PARAMETER and entry.tensor.requires_grad:
-                _set_gradient(entry.tensor, value)
+        for kind in (PARAMETER, STATISTIC):
+            entries = [entry for entry in self._entries if entry.kind == kind]
+            if not entries:
+                continue
+            values = [_value(entry) for entry in entries]
+            flat = torch.cat([value.reshape(-1).to(self._device, torch.float32) for value in values])
+            mean = _mean_of_statistics(flat, share) if kind == STATISTIC else _summed(flat.mul_(share))
+            for (value, part), entry in zip(_parts(mean, values), entries):
+                value.copy_(part)
+                if kind == PARAMETER and entry.tensor.requires_grad:
+                    _set_gradient(entry.tensor, value)
+
+
+def _summed(values: torch.Tensor) -> torch.Tensor:
+    dist.all_reduce(values)
+    return values
+
+
+def _mean_of_statistics(own: torch.Tensor, share: float) -> torch.Tensor:
+    """A number that all processes have stays: their shares need not add up to 1 in float32."""
+    mean, least, most = _summed(own * share), own.clone(), own.clone()
+    dist.all_reduce(least, dist.ReduceOp.MIN)
+    dist.all_reduce(most, dist.ReduceOp.MAX)
+    return torch.where(least == most, own, mean)
 
 
 def _value(entry: Entry) -> torch.Tensor:

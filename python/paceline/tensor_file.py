@@ -5,6 +5,7 @@ The package needs no other one for that.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import fcntl
 import json
@@ -14,7 +15,7 @@ import queue
 import struct
 import threading
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -48,7 +49,8 @@ class TensorFileWriter:
     """Writes tensors to a file that has its name only when it is whole.
 
     go_on() copies as much to the host's memory as the disk takes at the time, and finish() all the rest. If another
-    process writes the same file, this one writes nothing.
+    process writes the same file, this one writes nothing. An error leaves an empty file, because others may need the
+    room.
     """
 
     def __init__(self, path: str, tensors: Sequence[Named]) -> None:
@@ -57,23 +59,23 @@ class TensorFileWriter:
         self._error: OSError | None = None
         self._waiting: queue.Queue[torch.Tensor | None] = queue.Queue(_AHEAD)
         self._pieces: Iterator[torch.Tensor] | None = None
-        self._fd = self._open()
-        if self._fd < 0:
-            return
         ordered = sorted(tensors, key=lambda one: -one[1].element_size())  # each at an offset that suits its type
         self._header = _header(ordered)
+        self._fd = self._open(len(self._header) + sum(_bytes_of(tensor) for _, tensor in ordered))
+        if self._fd < 0:
+            return
         self._pieces = _pieces([tensor for _, tensor in ordered])
         self._thread = threading.Thread(target=self._write, name="paceline-frozen", daemon=True)
         self._thread.start()
 
-    def _open(self) -> int:
+    def _open(self, size: int) -> int:
         """-1 if there is nothing to write."""
         if os.path.exists(self._path):
             return -1
         try:
             fd = open_held(self._partial, 0o644)
         except OSError as error:
-            raise PacelineError(f"{self._partial}: cannot be written: {error.strerror}; {_MAKE_ROOM}") from error
+            raise self._cannot_write(error) from error
         # Another process may have renamed the file since it was opened here.
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -84,6 +86,11 @@ class TensorFileWriter:
             close_held(fd)
             return -1
         os.ftruncate(fd, 0)
+        disk = os.fstatvfs(fd)
+        room = disk.f_bavail * disk.f_frsize
+        if disk.f_blocks and size > room:  # some network disks do not know their size
+            close_held(fd)
+            raise PacelineError(f"{self._path}: has {size} bytes, and its disk has room for {room}; {_MAKE_ROOM}")
         return fd
 
     def go_on(self) -> None:
@@ -98,43 +105,54 @@ class TensorFileWriter:
             self._thread.join()
             close_held(self._fd)
             self._fd = -1
-            if self._error is not None:
-                raise PacelineError(f"{self._partial}: cannot be written: {self._error.strerror}; {_MAKE_ROOM}")
+            if (failed := self.failure()) is not None:
+                raise failed
+
+    def failure(self) -> PacelineError | None:
+        """Why the file cannot be written, once that is known."""
+        return None if self._error is None else self._cannot_write(self._error)
+
+    def _cannot_write(self, error: OSError) -> PacelineError:
+        return PacelineError(f"{self._path}: cannot be written: {error.strerror}; {_MAKE_ROOM}")
 
     def _next(self) -> None:
         assert self._pieces is not None
-        piece = next(self._pieces, None)
+        piece = next(self._pieces, None) if self._error is None else None
         self._waiting.put(piece)
         if piece is None:
             self._pieces = None
 
     def _write(self) -> None:
+        self._try(_write_all, self._fd, memoryview(self._header))
+        while (piece := self._waiting.get()) is not None:
+            self._try(_write_all, self._fd, _memory(piece))
+        self._try(self._name_it)
+
+    def _name_it(self) -> None:
+        os.fsync(self._fd)
+        os.rename(self._partial, self._path)
+
+    def _try(self, write: Callable[..., None], *arguments: Any) -> None:
+        """Does nothing after an error."""
+        if self._error is not None:
+            return
         try:
-            _write_all(self._fd, memoryview(self._header))
+            write(*arguments)
         except OSError as error:
             self._error = error
-        while True:
-            piece = self._waiting.get()
-            if piece is None:
-                break
-            if self._error is None:
-                try:
-                    _write_all(self._fd, _memory(piece))
-                except OSError as error:
-                    self._error = error
-        if self._error is None:
-            try:
-                os.fsync(self._fd)
-                os.rename(self._partial, self._path)
-            except OSError as error:
-                self._error = error
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._fd, 0)
+
+
+def _bytes_of(tensor: torch.Tensor) -> int:
+    return tensor.numel() * tensor.element_size()
 
 
 def _header(tensors: Sequence[Named]) -> bytes:
     described: dict[str, Any] = {"__metadata__": {"format": "pt"}}
     end = 0
     for name, tensor in tensors:
-        begin, end = end, end + tensor.numel() * tensor.element_size()
+        begin, end = end, end + _bytes_of(tensor)
         described[name] = {
             "dtype": TYPES[tensor.dtype],
             "shape": list(tensor.shape),

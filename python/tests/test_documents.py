@@ -110,6 +110,13 @@ def test_commands_of_dev_exist(page: Document) -> None:
                 assert re.search(rf"\b{name}[:,]", benches), f"./dev has no bench {name!r}: {text}"
 
 
+def test_dev_runs_each_bench_that_it_names() -> None:
+    [bench] = re.findall(r"^bench\(\) \{\n(.*?)^\}", (ROOT / "dev").read_text(), re.MULTILINE | re.DOTALL)
+    [said] = re.findall(r'is unknown; write (.+?)"', bench)
+    runs = " ".join(re.findall(r"^    ([a-z][a-z |-]*)\)", bench, re.MULTILINE))
+    assert set(re.findall(r"[a-z-]+", runs)) == set(re.split(", | or ", said))
+
+
 def test_the_examples_of_extensions_are_those_that_are_tested() -> None:
     page = (ROOT / "docs/extending.md").read_text()
     files = [file for file in sorted((ROOT / "examples/extending").iterdir()) if not file.stem.endswith("_test")]

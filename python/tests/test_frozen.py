@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -12,8 +13,11 @@ from live_job import read_safetensors
 from scripts import HEAD
 from test_write_watch import FOLLOWS, ON_CPU, OTHERS
 
-from paceline import digests
+from paceline import digests, tensor_file
 from paceline.digests import BLOCK, block_sums, digest
+from paceline.errors import PacelineError
+from paceline.frozen import VALUES, Frozen
+from paceline.inventory import take_inventory
 from paceline.tensor_file import TensorFile, TensorFileWriter
 
 
@@ -91,6 +95,79 @@ def test_a_fork_of_a_writer_does_not_keep_the_file_from_others(tmp_path: Path) -
     TensorFileWriter(path, named).finish()
     os.close(ends)
     assert torch.equal(TensorFile(path).view("w", torch.float32), torch.arange(4.0))
+
+
+def frozen_of_a_model(may_write: bool = False) -> tuple[Frozen, torch.Tensor]:
+    model = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.Linear(2, 1))
+    model[0].requires_grad_(False)
+    return Frozen(take_inventory(model).frozen, may_write), model[0].weight
+
+
+def full_disk(fd: int, data: memoryview) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_values_that_did_not_fit_leave_no_bytes_and_are_written_at_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    frozen, weight = frozen_of_a_model()
+    wrote = tensor_file._write_all
+
+    def writes_the_header_alone(fd: int, data: memoryview) -> None:
+        wrote(fd, data)
+        monkeypatch.setattr(tensor_file, "_write_all", full_disk)
+
+    monkeypatch.setattr(tensor_file, "_write_all", writes_the_header_alone)
+    frozen.keep(str(tmp_path), values=True, first=True)
+    said = ""
+    while "No space left on device" not in said:
+        frozen.stepped()
+        said += capfd.readouterr().err
+    assert "make room there, or leave the values out" in said and "the next try is at the end of the job" in said
+    assert (tmp_path / "frozen.safetensors.partial").stat().st_size == 0
+    monkeypatch.setattr(tensor_file, "_write_all", wrote)
+    frozen.finish(job_is_done=True)
+    assert torch.equal(TensorFile(str(tmp_path / VALUES)).view("0.weight", torch.float32), weight)
+    assert capfd.readouterr().err == ""
+
+
+def test_values_that_never_fit_do_not_end_the_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    frozen, _ = frozen_of_a_model()
+    monkeypatch.setattr(tensor_file, "_write_all", full_disk)
+    frozen.keep(str(tmp_path), values=True, first=True)
+    frozen.finish(job_is_done=True)
+    assert capfd.readouterr().err.count("frozen.safetensors: cannot be written: No space left on device") == 1
+
+
+def test_values_without_room_are_refused_at_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    frozen, _ = frozen_of_a_model()
+    disk = os.statvfs_result((4096, 4096, 1000, 0, 0, 0, 0, 0, 0, 255))  # 1000 blocks, and none of them is free
+    monkeypatch.setattr(os, "fstatvfs", lambda fd: disk)
+    with pytest.raises(
+        PacelineError, match=r"frozen.safetensors: has \d+ bytes, and its disk has room for 0; make room"
+    ):
+        frozen.keep(str(tmp_path), values=True, first=True)
+
+
+@pytest.mark.parametrize("done", [True, False])
+def test_another_worker_writes_the_values_if_the_first_one_was_killed(tmp_path: Path, done: bool) -> None:
+    frozen, weight = frozen_of_a_model()
+    frozen.keep(str(tmp_path), values=True, first=False)
+    assert not list(tmp_path.iterdir())
+    (tmp_path / "frozen.safetensors.partial").write_bytes(b"half of it")
+    frozen.finish(job_is_done=done)
+    assert (tmp_path / VALUES).exists() == done  # another start of the job writes them otherwise
+    if done:
+        assert torch.equal(TensorFile(str(tmp_path / VALUES)).view("0.weight", torch.float32), weight)
+
+
+def test_another_worker_that_may_write_to_its_weights_has_no_values_of_the_start(tmp_path: Path) -> None:
+    frozen, _ = frozen_of_a_model(may_write=True)
+    frozen.keep(str(tmp_path), values=True, first=False)
+    frozen.finish(job_is_done=True)
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("environment", [ON_CPU, *OTHERS])

@@ -129,6 +129,7 @@ def test_only_what_was_trained(tmp_path: Path) -> None:
     assert not (run / "frozen.safetensors").exists()
     refused = paceline(tmp_path, "export", str(run), "model.safetensors")
     assert refused.returncode == 2 and "--trainable" in refused.stderr, refused.stderr
+    assert "checkpoint.frozen = false" in refused.stderr and "led the run first" in refused.stderr, refused.stderr
     ended = paceline(tmp_path, "export", str(run), "part.safetensors", "--trainable")
     assert ended.returncode == 0, ended.stderr
     names = set(read_safetensors(tmp_path / "part.safetensors"))

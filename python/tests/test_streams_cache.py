@@ -48,6 +48,20 @@ def test_a_maker_that_was_killed_leaves_nothing_in_the_way(tmp_path: Path) -> No
     assert cache.using("key", lambda path: path.write_bytes(b"whole") and None, Path.read_bytes) == b"whole"
 
 
+def test_files_whose_names_end_as_partial_files_do(tmp_path: Path) -> None:
+    (tmp_path / "files").mkdir()
+    for name in ("a.part", "b.9.part", "c.part"):
+        (tmp_path / "files" / name).write_bytes(b"x" * 400)
+    cache = DiskCache(tmp_path / "cache", 1000)
+    for name in ("a.part", "b.9.part", "c.part"):
+
+        def copy(path: Path, name: str = name) -> None:
+            path.write_bytes((tmp_path / "files" / name).read_bytes())
+
+        assert len(cache.using(name, copy, Path.read_bytes, size=400, ending=f"-{name}")) == 400
+    assert len(list((tmp_path / "cache").glob("*.part"))) == 2  # the first one has made room
+
+
 def test_a_cache_that_is_deleted_while_a_file_is_made_is_begun_again(tmp_path: Path) -> None:
     cache = DiskCache(tmp_path / "cache", 1000)
     tries: list[int] = []

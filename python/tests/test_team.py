@@ -91,6 +91,7 @@ class Held(nn.Module):
         super().__init__()
         self.net = Net()
         self.register_buffer("flag", torch.tensor([True, False]))
+        self.register_buffer("kept", torch.linspace(0.1, 5, 1000))
         self.fixed = nn.Parameter(torch.tensor(0.0), requires_grad=False)
     def forward(self, x):
         return self.net(x)
@@ -120,9 +121,13 @@ for x, y in job:
         seen = [model.first(points.x[part]).mean(0) for part in (samples[:4], samples[4:])]
         mean = 0.1 * (seen[0] + seen[1]) / 2
         assert torch.allclose(member.tensor(gradients, "net.norm.running_mean"), mean, atol=1e-6)
+        member.step(range(7))  # float32 has no sevenths
+        assert torch.equal(member.tensor(gradients, "kept"), torch.linspace(0.1, 5, 1000))
         assert member.end() == 0
         assert sorted(line for line in member.log.splitlines() if line.startswith("rank")) == [
             "rank 0 fixed 5.0 flag [True, False]",
+            "rank 0 fixed 5.0 flag [True, False]",
+            "rank 1 fixed 5.0 flag [True, False]",
             "rank 1 fixed 5.0 flag [True, False]",
         ]
 

@@ -250,6 +250,8 @@ async function seeds(page) {
   const rows = await page.$$eval('.many tbody tr', list => list.map(row => [row.cells[0].textContent.trim(), row.cells[0].className]));
   assert.deepEqual(rows.map(row => row[0]), ['bsp', 'asp', 'bsp, seed 1', 'asp, seed 1', 'bsp, seed 2', 'asp, seed 2']);
   assert.deepEqual(rows.slice(2).map(row => row[1]), ['key policy s0', 'key policy s1', 'key policy s0', 'key policy s1']);
+  const done = await page.$$eval('.lanes path.done', paths => paths.some(path => path.getAttribute('d') !== ''));
+  assert.ok(done, 'under asp a fast device is done before the slow one');
   const column = await page.$$eval('.many', ([, table]) => {
     const at = [...table.tHead.rows[0].cells].findIndex(cell => cell.textContent === 'accuracy vs bsp (points)');
     return [...table.tBodies[0].rows].map(row => row.cells[at].textContent);

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-namespace paceline::testing {
+namespace paceline::effort {
 
 // For a long test of decisions whose code other tests run too: under sanitizers it shows nothing more.
 #ifdef PACELINE_SANITIZED
@@ -19,4 +19,4 @@ inline constexpr std::int64_t kMostWays = kSanitized ? 2'000 : INT64_MAX;
 // The runs to do, of `runs` random ones.
 constexpr std::uint64_t part_of(std::uint64_t runs) { return kSanitized ? (runs + 9) / 10 : runs; }
 
-}  // namespace paceline::testing
+}  // namespace paceline::effort

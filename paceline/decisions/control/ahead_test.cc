@@ -147,7 +147,7 @@ struct Seen {
 // Every order in which they can be ready; and once, at every point, any of them leaves or another one joins.
 void every_way(const std::string& spec, std::int64_t replicas, std::int64_t total, std::int64_t ahead,
                Seen& seen) {
-  for (EveryChoice choose; seen.paths < paceline::testing::kMostWays && choose.again();) {
+  for (EveryChoice choose; seen.paths < effort::kMostWays && choose.again();) {
     Told told(config_of(total - 3, total, replicas, ahead), spec);
     for (std::int64_t i = 0; i < replicas; ++i) told.join(1 + i / 2);
     bool changed = false;

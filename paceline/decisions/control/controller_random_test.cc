@@ -173,11 +173,11 @@ class RandomRuns : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(RandomRuns, CommitEverySampleOnceAndKeepEveryPromise) {
   Met met;
-  for (std::uint64_t seed = 0; seed < paceline::testing::part_of(3000); ++seed) {
+  for (std::uint64_t seed = 0; seed < effort::part_of(3000); ++seed) {
     WholeRun run(GetParam(), seed);
     ASSERT_EQ(run.complete(met), "") << GetParam() << ", seed " << seed;
   }
-  if (paceline::testing::kSanitized) return;
+  if (effort::kSanitized) return;
   // The runs must meet every situation that they are made for.
   EXPECT_GT(met.lives, 3500);
   EXPECT_GT(met.parks, 2000);

@@ -120,7 +120,7 @@ void leases_become_larger(std::uint64_t seed) {
 }
 
 TEST(SampleLedger, SamplesThatWereTooFewArePartOfALargerLease) {
-  for (std::uint64_t seed = 0; seed < paceline::testing::part_of(3000); ++seed) {
+  for (std::uint64_t seed = 0; seed < effort::part_of(3000); ++seed) {
     leases_become_larger(seed);
     ASSERT_FALSE(::testing::Test::HasFailure()) << "seed " << seed;
   }

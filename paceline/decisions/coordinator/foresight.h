@@ -48,6 +48,8 @@ class Foresight {
   bool holds() const { return !held_.empty(); }
   // Takes out the first one that is held. Nothing as long as a commit is expected.
   std::optional<Held> next_held();
+  // Tells the servers of an order that was held.
+  void tell(const UnmapGradient& order) const { tell_(order); }
 
   // Asks the servers not to make the commit.
   void revoke();

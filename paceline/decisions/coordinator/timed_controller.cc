@@ -45,9 +45,8 @@ Time TimedController::time(SteadyTime at) const {
 }
 
 void TimedController::foresee(std::size_t servers, std::function<void(ServerOrder)> tell, Waiting waiting) {
-  tell_ = std::move(tell);
   waiting_ = std::move(waiting);
-  foresight_.emplace(servers, tell_);
+  foresight_.emplace(servers, std::move(tell));
 }
 
 absl::Status TimedController::take(SteadyTime at, decltype(control::Fact::what) what) {
@@ -100,7 +99,7 @@ void TimedController::go_on(SteadyTime at) {
 }
 
 void TimedController::take_held(SteadyTime at, Foresight::Held held) {
-  if (const auto* const order = std::get_if<UnmapGradient>(&held)) return tell_(*order);
+  if (const auto* const order = std::get_if<UnmapGradient>(&held)) return foresight_->tell(*order);
   auto& fact = std::get<decltype(control::Fact::what)>(held);
   const auto* const ready = std::get_if<control::ReplicaReady>(&fact);
   const std::optional<ReplicaId> replica = ready != nullptr ? std::optional(ready->replica) : std::nullopt;

@@ -93,7 +93,6 @@ class TimedController {
   const CarryOut carry_out_;
   const bool records_first_;
   std::optional<Foresight> foresight_;  // set by foresee()
-  std::function<void(ServerOrder)> tell_;
   Waiting waiting_;
   Duration elapsed_before_{0};
   std::optional<SteadyTime> started_;

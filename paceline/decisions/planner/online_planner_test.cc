@@ -180,7 +180,7 @@ TEST(OnlinePlanner, LooksAtOtherGroupsWhenADeviceIsSlowThoughOtherCutsHelpToo) {
 }
 
 TEST(OnlinePlanner, DoesNotMigrateForADeviceThatFlips) {
-  if (paceline::testing::kSanitized) GTEST_SKIP() << "long, and of decisions alone";
+  if (effort::kSanitized) GTEST_SKIP() << "long, and of decisions alone";
   const Problem problem = small_cluster();
   const Problem other = slower(problem, 1, 3);
   constexpr int kBatches = 500;
@@ -255,7 +255,7 @@ TEST(OnlinePlanner, RollsBackAPlanThatDisappoints) {
 }
 
 TEST(OnlinePlanner, KeepsALongTermBudget) {
-  if (paceline::testing::kSanitized) GTEST_SKIP() << "long, and of decisions alone";
+  if (effort::kSanitized) GTEST_SKIP() << "long, and of decisions alone";
   Problem problem = small_cluster();
   for (Device& device : problem.cluster.devices) device.memory_bytes = Device::kNoLimit;
   for (std::size_t n = 0; n < 2; ++n) {

@@ -107,7 +107,7 @@ TEST(Search, FindsTheBestOfAllPlansOfSmallClusters) {
 // Larger ones are walked through. Few samples: how a pipeline is cut depends on how many micro-batches it
 // gets.
 TEST(Search, TheWalkComesCloseToTheBest) {
-  if (paceline::testing::kSanitized) GTEST_SKIP() << "long, and of decisions alone";
+  if (effort::kSanitized) GTEST_SKIP() << "long, and of decisions alone";
   Rng rng(4);
   int optimal = 0;
   constexpr int kClusters = 12;
@@ -179,7 +179,7 @@ TEST(OnePipeline, IsTheBestCutOfAllDevices) {
 }
 
 TEST(Search, PlansArePossibleAndNeverBehindABaseline) {
-  if (paceline::testing::kSanitized) GTEST_SKIP() << "long, and of decisions alone";
+  if (effort::kSanitized) GTEST_SKIP() << "long, and of decisions alone";
   Rng rng(2);
   int possible = 0, faster = 0, optimistic = 0;
   for (int i = 0; i < 1000; ++i) {

@@ -17,8 +17,8 @@
 namespace paceline::policy {
 namespace {
 
+using effort::kMostWays;
 using paceline::testing::EveryChoice;
-using paceline::testing::kMostWays;
 using policy::testing::CheckedPolicy;
 using std::chrono::milliseconds;
 

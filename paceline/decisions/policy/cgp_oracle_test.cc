@@ -94,7 +94,7 @@ class CgpOracles : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(CgpOracles, GiveTheSameOrders) {
   const auto options = std::get<CgpSpec>(parse_policy(GetParam()).value());
-  for (std::uint64_t seed = 0; seed < paceline::testing::part_of(300); ++seed) {
+  for (std::uint64_t seed = 0; seed < effort::part_of(300); ++seed) {
     ASSERT_EQ(difference(options, seed, 100), "") << GetParam() << ", seed " << seed;
   }
 }

@@ -97,7 +97,7 @@ class SideBySide {
 };
 
 TEST_P(Degenerate, GivesTheSameOrders) {
-  for (std::uint64_t seed = 0; seed < paceline::testing::part_of(500); ++seed) {
+  for (std::uint64_t seed = 0; seed < effort::part_of(500); ++seed) {
     SideBySide both(GetParam(), seed);
     ASSERT_EQ(both.run(), "") << GetParam().text << " and " << GetParam().same_as << ", seed " << seed;
   }

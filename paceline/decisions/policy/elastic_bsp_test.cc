@@ -84,7 +84,7 @@ void run_once(const std::string& text, EveryChoice& choose, Change change, int s
 
 void run_all(const std::string& text, Change change, int steps) {
   std::int64_t runs = 0;
-  for (EveryChoice choose; runs < paceline::testing::kMostWays && choose.again(); ++runs) {
+  for (EveryChoice choose; runs < effort::kMostWays && choose.again(); ++runs) {
     run_once(text, choose, change, steps);
     if (::testing::Test::HasFailure()) {
       ADD_FAILURE() << text << "\n" << choose.path();

@@ -16,8 +16,8 @@
 namespace paceline::policy {
 namespace {
 
+using effort::kMostWays;
 using paceline::testing::EveryChoice;
-using paceline::testing::kMostWays;
 using policy::testing::CheckedPolicy;
 
 constexpr int kReplicas = 3;

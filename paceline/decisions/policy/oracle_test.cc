@@ -414,7 +414,7 @@ class Oracles : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(Oracles, GiveTheSameOrders) {
   const PolicySpec spec = parse_policy(GetParam()).value();
-  for (std::uint64_t seed = 0; seed < paceline::testing::part_of(2000); ++seed) {
+  for (std::uint64_t seed = 0; seed < effort::part_of(2000); ++seed) {
     RandomRun run(spec, seed);
     ASSERT_TRUE(run.run(120)) << GetParam() << ", seed " << seed << ": they differ at the last of\n"
                               << run.history();

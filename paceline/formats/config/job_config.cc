@@ -327,7 +327,6 @@ void read_devices(Section& top, JobConfig& job, Complaints& complaints) {
   defaults.threads = static_cast<int>(top.integer("threads", defaults.threads, 1, 1024));
   job.least_batch = top.integer("least_batch", 1, 1, 1 << 20);
   job.least_share = top.integer("least_share", 1, 1, 1 << 20);
-  job.drop_last = top.boolean("drop_last", false);
   job.free_communication = !top.has("link");
   defaults.link = read_link(top.table("link"), "link", defaults.link, complaints);
   for (const toml::table* table : top.tables("device"))
@@ -335,12 +334,6 @@ void read_devices(Section& top, JobConfig& job, Complaints& complaints) {
   if (job.devices.empty()) read_device({nullptr, "device", complaints}, defaults, job, complaints);
   read_card_memory(top, job.devices);
   read_lowered_memory(top, job.devices);
-  for (const DeviceConfig& device : job.devices) {
-    if (device.batch >= job.least_batch) continue;
-    top.complain("least_batch",
-                 fmt::format("the batch of {} is {}; write at most that", device.name, device.batch));
-    break;
-  }
   if (job.devices.size() > static_cast<std::size_t>(kMostDevicesOfJob)) {
     top.complain("device",
                  fmt::format("{} devices; at most {} fit one job", job.devices.size(), kMostDevicesOfJob));
@@ -355,10 +348,49 @@ void check_policy(Section sync, const JobConfig& job) {
   if (!fits.ok()) sync.complain(listed ? "policy" : "k_min", std::string(fits.message()));
 }
 
+// If batches differ, only a round of all of them leaves no smaller one behind.
+std::int64_t whole_batches(const ParallelConfig& parallel) {
+  const auto& replicas = parallel.plan.replicas;
+  std::int64_t all = 0;
+  bool equal = !parallel.uneven_data();
+  for (const planner::PlannedReplica& replica : replicas) {
+    all += replica.samples;
+    equal = equal && replica.samples == replicas.front().samples;
+  }
+  return std::max<std::int64_t>(1, equal && !replicas.empty() ? replicas.front().samples : all);
+}
+
+void read_drop_last(Section& top, JobConfig& job) {
+  if (!top.boolean("drop_last", false)) return;
+  if (job.open_end)
+    top.complain("drop_last", "leave it out: nobody knows how many samples there are (data.open_end)");
+  job.epoch_multiple = whole_batches(job.parallel);
+}
+
+// The batch of a replica that the file names, or of each device.
+void check_least_batch(Section& top, const JobConfig& job) {
+  std::vector<std::pair<std::string, std::int64_t>> batches;
+  if (job.parallel.mode == Parallel::kStatic) {
+    for (const planner::PlannedReplica& replica : job.parallel.plan.replicas) {
+      const bool known = std::all_of(replica.devices.begin(), replica.devices.end(),
+                                     [](std::int32_t device) { return device >= 0; });
+      if (known) batches.emplace_back(replica_name(job, replica), replica.samples);
+    }
+  } else {
+    for (const DeviceConfig& device : job.devices) batches.emplace_back(device.name, device.batch);
+  }
+  for (const auto& [name, batch] : batches) {
+    if (batch >= job.least_batch) continue;
+    return top.complain("least_batch", fmt::format("the batch of {} is {}; write at most that", name, batch));
+  }
+}
+
 void read_plan(Section& top, JobConfig& job, Complaints& complaints) {
   std::vector<PlanDevice> devices;
   for (const DeviceConfig& device : job.devices) devices.push_back({device.name, device.batch});
   job.parallel = read_parallel(top, devices, complaints);
+  check_least_batch(top, job);
+  read_drop_last(top, job);
   if (!std::holds_alternative<policy::LocalSgdSpec>(job.policy)) return;
   if (job.parallel.pipelined() || job.parallel.by_planner())
     top.complain("parallel", "local-sgd steps on one device; it has no pipelines");
@@ -483,13 +515,11 @@ JobConfig read_job(const toml::table& root, Complaints& complaints) {
     top.complain(
         "program",
         "brings a model and data of its own; write no more than weights in [model], and no more than "
-        "ahead and load_ms in [data]");
+        "ahead, load_ms and open_end in [data]");
   read_model({top.table("model"), "model", complaints}, job);
   read_data({top.table("data"), "data", complaints}, job);
   read_optimizer({top.table("optimizer"), "optimizer", complaints}, job, complaints);
   read_schedule({top.table("schedule"), "schedule", complaints}, job);
-  if (job.open_end && job.drop_last)
-    top.complain("drop_last", "leave it out: nobody knows how many samples there are (data.open_end)");
   read_sync({top.table("sync"), "sync", complaints}, job);
   read_devices(top, job, complaints);
   read_plan(top, job, complaints);
@@ -641,17 +671,8 @@ std::string replica_name(const JobConfig& job, const planner::PlannedReplica& re
   return absl::StrJoin(names, "+");
 }
 
-// If batches differ, only a round of all of them leaves no smaller one behind.
 std::int64_t samples_an_epoch(const JobConfig& job, std::int64_t dataset_size) {
-  if (!job.drop_last) return dataset_size;
-  std::int64_t all = 0;
-  bool equal = !job.parallel.uneven_data();
-  for (const DeviceConfig& device : job.devices) {
-    all += device.batch;
-    equal = equal && device.batch == job.devices.front().batch;
-  }
-  const std::int64_t piece = equal ? job.devices.front().batch : all;
-  return dataset_size - dataset_size % piece;
+  return dataset_size - dataset_size % job.epoch_multiple;
 }
 
 control::ControllerConfig controller_config(const JobConfig& job, std::int64_t whole_set) {

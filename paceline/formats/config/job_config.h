@@ -77,7 +77,9 @@ struct JobConfig {
   std::int64_t least_batch = 1;  // samples of a batch: of a share of uneven data, and of an epoch's last one
   std::int64_t least_share = 1;  // the same of a share of uneven data alone
   bool open_end = false;         // the number of samples is unknown until a program comes to their end
-  bool drop_last = false;        // leaves out the last, smaller batch of each epoch
+  // An epoch has a multiple of this many samples, and leaves out the others: with drop_last, those of a last, smaller
+  // batch. It stays when a host is lost, because a sample is known by its place in all epochs.
+  std::int64_t epoch_multiple = 1;
   ps::OptimizerConfig optimizer;
   std::vector<ps::ParameterGroup> groups;
 
@@ -171,8 +173,8 @@ Duration paced(const JobConfig& job, std::size_t device, Clock clock, Time start
 // The name of a place in the plan: "w2", or "w0+w1" for a pipeline.
 std::string replica_name(const JobConfig& job, const planner::PlannedReplica& replica);
 
-// How many samples of such a data set an epoch trains on. Where drop_last is said, each epoch leaves out as many as
-// do not fill a batch, others each time. Of its own result it is the same again.
+// How many samples of such a data set an epoch trains on. With drop_last, each epoch leaves out as many as do not fill
+// a batch, others each time. Given its own result, it returns the same again.
 std::int64_t samples_an_epoch(const JobConfig& job, std::int64_t dataset_size);
 
 // The Controller's configuration, when the size of the data set is known.

@@ -666,6 +666,39 @@ TEST(JobConfig, AnEpochOfWholeBatches) {
   EXPECT_EQ(samples("batch = 32\n[[device]]\ncount = 2\n", 100), 96) << "a batch, not a round";
   EXPECT_EQ(samples("batch = 32\n[[device]]\n[[device]]\nbatch = 8\n", 129), 120);
   EXPECT_EQ(samples("batch = 32\nparallel = \"uneven-data\"\n[[device]]\ncount = 2\n", 100), 64);
+  EXPECT_EQ(samples("parallel = \"static\"\nmicro_batch = 8\n[[device]]\ncount = 2\n"
+                    "[[pipeline]]\ndevices = [\"w0\", \"w1\"]\ncuts = [1]\nsamples = 48\n",
+                    1000),
+            960)
+      << "a pipeline's batch, not a device's";
+}
+
+// Otherwise samples that are trained would have other places, and those of an epoch would be trained again.
+TEST(JobConfig, AnEpochHasTheSameSamplesWithoutALostHost) {
+  for (const std::string batches :
+       {"parallel = \"uneven-data\"\n[[device]]\nhost = 0\n[[device]]\nhost = 1\n",
+        "[[device]]\nhost = 0\nbatch = 6\n[[device]]\nhost = 1\nbatch = 4\n"}) {
+    const auto samples = [&](const std::string& without) {
+      const std::string text = "drop_last = true\n" + batches + "[cluster]\nhosts = 2\n" + without;
+      return controller_config(parse_job(text, "job.toml").value(), 1009).dataset_size;
+    };
+    EXPECT_LT(samples(""), 1009);
+    EXPECT_EQ(samples("copies = 2\nwithout = [1]\n"), samples("")) << batches;
+  }
+}
+
+TEST(JobConfig, APipelinesBatchIsAtLeastTheLeast) {
+  const auto job = [](int least) {
+    return parse_job(
+        fmt::format("parallel = \"static\"\nleast_batch = {}\nmicro_batch = 8\n"
+                    "[[device]]\ncount = 2\n[[pipeline]]\ndevices = [\"w0\", \"w1\"]\ncuts = [1]\n"
+                    "samples = 48\n",
+                    least),
+        "job.toml");
+  };
+  EXPECT_TRUE(job(48).ok()) << job(48).status();
+  EXPECT_THAT(std::string(job(49).status().message()),
+              HasSubstr("the batch of w0+w1 is 48; write at most that"));
 }
 
 TEST(JobConfig, TheLeastOfABatchAndOfAShare) {

@@ -44,6 +44,23 @@ class Members {
       result = result + factor(i) * load<Number>(gradient_of<kNarrow>(member(i)) + at);
     return result;
   }
+  // ps::average_statistics().
+  template <class Number>
+  PACELINE_KERNEL Number mean(std::int64_t at) const {
+    Number result = sum<Number>(at);
+    const auto first = load<Number>(member(0).gradient + at);
+    std::uint32_t differences[kFour] = {};
+    for (int i = 1; i < count_; ++i) {
+      const auto other = load<Number>(member(i).gradient + at);
+      PACELINE_UNROLL
+      for (int j = 0; j < width(first); ++j) differences[j] |= ps::difference(get(first, j), get(other, j));
+    }
+    PACELINE_UNROLL
+    for (int j = 0; j < width(first); ++j) {
+      if (differences[j] == 0) set(result, j, get(first, j));
+    }
+    return result;
+  }
 
  private:
   PACELINE_KERNEL const MemberArgument& member(int i) const { return kCount != 0 ? kept_[i] : members_[i]; }
@@ -164,7 +181,7 @@ struct StatisticStep {
 
   template <class Number>
   PACELINE_KERNEL void at(std::int64_t i) const {
-    auto mean = members.template sum<Number>(i);
+    auto mean = members.template mean<Number>(i);
     if (a.pull != 1) {
       const auto weights = load<Number>(a.weights + i);
       PACELINE_UNROLL

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "paceline/base/status_macros.h"
+#include "paceline/parameters/ps/fused_update.h"
 #include "paceline/transport/collective/weighted_sum.h"
 
 namespace paceline::exchange {
@@ -17,6 +18,19 @@ constexpr int kKeeper = 0;
 bool has_one(std::span<const HostMember> members, int host) {
   return std::count_if(members.begin(), members.end(),
                        [&](const HostMember& one) { return one.host == host; }) == 1;
+}
+
+// The share of all members on these hosts.
+double share_of(std::span<const HostMember> members, std::span<const int> hosts) {
+  double share = 0;
+  for (const HostMember& member : members) {
+    if (std::find(hosts.begin(), hosts.end(), member.host) != hosts.end()) share += member.share;
+  }
+  return share;
+}
+
+double share_of(std::span<const HostMember> members, int host) {
+  return share_of(members, std::span<const int>(&host, 1));
 }
 
 bool went_early(const HostMember& member) { return member.early > EarlyNumber(0); }
@@ -138,7 +152,7 @@ CommitExchange::Gathering CommitExchange::gather(int shard, Version version,
   const std::vector<int> way = shard == kKeeper ? way_of(members) : std::vector<int>();
   if (!way.empty()) {
     from.others.push_back({way.back(), version});
-    from.members.push_back({exchange_.slice(shard, way.back(), version), 1, 1});
+    from.members.push_back({exchange_.slice(shard, way.back(), version), 1, share_of(members, way)});
     seen = way;
   }
   for (const HostMember& member : members) {
@@ -151,7 +165,7 @@ CommitExchange::Gathering CommitExchange::gather(int shard, Version version,
     if (std::find(seen.begin(), seen.end(), member.host) != seen.end()) continue;
     seen.push_back(member.host);
     if (member.host == host_) {
-      from.members.push_back({sums_[static_cast<std::size_t>(shard)].data(), 1, 1});
+      from.members.push_back({sums_[static_cast<std::size_t>(shard)].data(), 1, share_of(members, host_)});
       continue;
     }
     const bool alone = has_one(members, member.host);
@@ -159,8 +173,8 @@ CommitExchange::Gathering CommitExchange::gather(int shard, Version version,
     const GradientName gradient =
         alone && went_early(member) ? GradientName(member.early) : GradientName(version);
     from.others.push_back({member.host, gradient});
-    from.members.push_back(
-        {exchange_.slice(shard, member.host, gradient), alone ? member.weight : 1, alone ? member.share : 1});
+    from.members.push_back({exchange_.slice(shard, member.host, gradient), alone ? member.weight : 1,
+                            share_of(members, member.host)});
   }
   return from;
 }
@@ -206,7 +220,7 @@ std::vector<int> CommitExchange::way_of(std::span<const HostMember> members) con
   return way;
 }
 
-absl::Status CommitExchange::add_on_the_way(Version version, std::span<const int> way,
+absl::Status CommitExchange::add_on_the_way(Version version, std::span<const int> way, double share_there,
                                             std::span<const HostMember* const> own) {
   const auto here = std::find(way.begin(), way.end(), host_);
   const bool first = here == way.begin();
@@ -228,7 +242,7 @@ absl::Status CommitExchange::add_on_the_way(Version version, std::span<const int
       PACELINE_RETURN_IF_ERROR(
           exchange_.wait(kKeeper, passing_->from, version, begin, begin + std::ssize(block)));
     }
-    sum(kKeeper, own, begin, block, first ? Sum::kOver : Sum::kOnto);
+    sum(kKeeper, own, begin, block, first ? std::nullopt : std::optional(share_there));
     exchange_.send(next, kKeeper, version, begin, block);
   }
   return absl::OkStatus();
@@ -248,7 +262,9 @@ absl::Status CommitExchange::send(Version version, std::span<const HostMember> m
   PACELINE_RETURN_IF_ERROR(flush());
   if (own.empty()) return absl::OkStatus();
   if (const std::vector<int> way = way_of(members); !way.empty() && host_ != kKeeper)
-    return add_on_the_way(version, way, own);
+    return add_on_the_way(version, way,
+                          share_of(members, std::span(way.begin(), std::find(way.begin(), way.end(), host_))),
+                          own);
   summed_.assign(parts_.size(), 0);
   for_each_block([&](int to, int shard, std::int64_t begin) {
     exchange_.send(to, shard, version, begin, part_block(shard, own, begin));
@@ -309,28 +325,42 @@ std::span<const float> CommitExchange::part_block(int shard, std::span<const Hos
   if (own.size() == 1) return block_of(own.front()->gradient, shard, begin);
   sums_[at].resize(size);
   const std::span<float> into = block_at(std::span(sums_[at]), begin);
-  if (begin >= summed_[at]) sum(shard, own, begin, into, Sum::kOver);
+  if (begin >= summed_[at]) sum(shard, own, begin, into, std::nullopt);
   summed_[at] = std::max(summed_[at], begin + std::ssize(into));
   return into;
 }
 
+// Statistics of several members are sent as their mean, and not as their sum by shares: so the receiver can see a number
+// that all members have (ps::average_statistics).
 void CommitExchange::sum(int shard, std::span<const HostMember* const> own, std::int64_t begin,
-                         std::span<float> into, Sum how) const {
+                         std::span<float> into, std::optional<double> share_there) const {
   const auto at = static_cast<std::size_t>(shard);
   const std::int64_t end = begin + static_cast<std::int64_t>(into.size());
+  double share = share_there.value_or(0);
+  for (const HostMember* member : own) share += member->share;
+  const auto part = [&](double one) { return share > 0 ? static_cast<float>(one / share) : 0.0F; };
   for (const ps::Layout::Run& run : runs_[at]) {
     const std::int64_t from = std::max(begin, run.begin);
     const std::int64_t to = std::min(end, run.end);
     if (from >= to || run.kind == ps::TensorKind::kConstant) continue;
     const bool parameters = run.kind == ps::TensorKind::kParameter;
+    float* const there = into.data() + (from - begin);
+    std::vector<ps::Weighted> members;
+    if (share_there) members.push_back({there, parameters ? 1.0F : part(*share_there)});
     for (const HostMember* member : own) {
-      const float* values = member->gradient + offsets_[at] + from;
-      const auto weight = static_cast<float>(parameters ? member->weight : member->share);
-      float* sum = into.data() + (from - begin);
-      if (how == Sum::kOver && member == own.front()) {
-        collective::product(sum, values, weight, to - from);
+      members.push_back({member->gradient + offsets_[at] + from,
+                         parameters ? static_cast<float>(member->weight) : part(member->share)});
+    }
+    if (!parameters) {
+      ps::average_statistics(members, there, 0, to - from);
+      continue;
+    }
+    for (const ps::Weighted& member : members) {
+      if (member.values == there) continue;
+      if (!share_there && &member == &members.front()) {
+        collective::product(there, member.values, member.weight, to - from);
       } else {
-        collective::accumulate(sum, values, weight, to - from);
+        collective::accumulate(there, member.values, member.weight, to - from);
       }
     }
   }

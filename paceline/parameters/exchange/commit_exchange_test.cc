@@ -1,8 +1,12 @@
 // The result of a run of commits on several hosts' servers is equal to that of one shard.
 #include "paceline/parameters/exchange/commit_exchange.h"
 
+#include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
+#include <cstdint>
+#include <limits>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -28,6 +32,29 @@ void expect_near(const std::vector<float>& found, const std::vector<float>& expe
   for (std::size_t i = 0; i < found.size(); ++i) ASSERT_NEAR(found[i], expected[i], 1e-4) << i;
 }
 
+// Numbers that no member of any commit changes. Their sums by shares in float32 are others.
+constexpr std::array kUnchanged{1.0F, std::numeric_limits<float>::lowest(), 0.1F, -0.0F, 3.7F};
+
+std::int64_t unchanged_place() {
+  const ps::Layout layout = testing::model();
+  const auto found = std::find_if(layout.tensors().begin(), layout.tensors().end(),
+                                  [](const ps::TensorSpec& one) { return one.name == "norm.variance"; });
+  return found->offset;
+}
+
+std::vector<float> with_unchanged(std::vector<float> gradient) {
+  std::copy(kUnchanged.begin(), kUnchanged.end(), gradient.begin() + unchanged_place());
+  return gradient;
+}
+
+void expect_unchanged(const std::vector<float>& weights) {
+  for (std::size_t i = 0; i < kUnchanged.size(); ++i) {
+    const float found = weights[static_cast<std::size_t>(unchanged_place()) + i];
+    EXPECT_EQ(std::bit_cast<std::uint32_t>(found), std::bit_cast<std::uint32_t>(kUnchanged[i]))
+        << kUnchanged[i];
+  }
+}
+
 TEST(CommitExchange, OneMemberAHostGivesTheSameBitsAsOneHost) {
   for (const int count : {2, 3, 4}) {
     constexpr std::array kFabrics{links::Fabric::kTcp, links::Fabric::kSealed, links::Fabric::kUcx};
@@ -50,13 +77,17 @@ TEST(CommitExchange, AnyMembersOfAnyHosts) {
   std::vector<Commit> commits;
   for (int v = 0; v < 40; ++v) {
     Commit& commit = commits.emplace_back();
-    const std::uint64_t members = 1 + rng.below(4);
+    const std::uint64_t members = 1 + rng.below(12);
     for (std::uint64_t m = 0; m < members; ++m)
-      commit.push_back({static_cast<int>(rng.below(3)), random_floats(rng, hosts.floats())});
+      commit.push_back({static_cast<int>(rng.below(3)), with_unchanged(random_floats(rng, hosts.floats()))});
   }
   hosts.apply(commits);
   const std::vector<float> expected = hosts.on_one_host(commits);
-  for (int host = 0; host < 3; ++host) expect_near(hosts.read(host, Version(40)), expected);
+  for (int host = 0; host < 3; ++host) {
+    const std::vector<float> found = hosts.read(host, Version(40));
+    expect_near(found, expected);
+    expect_unchanged(found);
+  }
 }
 
 // ---- Gradients that are sent before they are in a commit ----
@@ -268,7 +299,7 @@ TEST_P(InOnePlace, AnyMembersOfAnyHosts) {
       const std::uint64_t members = 1 + rng.below(7);
       for (std::uint64_t m = 0; m < members; ++m) {
         const auto host = static_cast<int>(rng.below(static_cast<std::uint64_t>(count)));
-        commit.push_back({host, random_floats(rng, hosts.floats())});
+        commit.push_back({host, with_unchanged(random_floats(rng, hosts.floats()))});
       }
     }
     {
@@ -284,7 +315,11 @@ TEST_P(InOnePlace, AnyMembersOfAnyHosts) {
       hosts.apply(commits);
     }
     const std::vector<float> expected = hosts.on_one_host(commits);
-    for (int host = 0; host < count; ++host) expect_near(hosts.read(host, Version(12)), expected);
+    for (int host = 0; host < count; ++host) {
+      const std::vector<float> found = hosts.read(host, Version(12));
+      expect_near(found, expected);
+      expect_unchanged(found);
+    }
   }
 }
 

@@ -519,7 +519,7 @@ absl::Status Exchange::check_weights(int host, const Header& header, std::size_t
 }
 
 // Handles the blocks of each kind in the order in which they came: a sum that has to wait holds back neither
-// weights nor early gradients nor other shards' sums.
+// weights nor early gradients nor other shards' sums, as long as its link has room for them (Link::receive).
 void Exchange::try_deferred(int host) {
   auto& deferred = neighbours_[static_cast<std::size_t>(host)].deferred;
   std::vector<char> sums_wait(slices_.size(), 0), early_wait(slices_.size(), 0);
@@ -541,6 +541,10 @@ void Exchange::try_deferred(int host) {
   }
   // Nothing came during the loop: arrivals are told from progress() alone.
   deferred = std::move(later);
+  const auto fills = [this](const Deferred& one) {
+    return !is_gradient(one.header.kind) && mirror_of(one.header).is_filling();
+  };
+  if (std::any_of(deferred.begin(), deferred.end(), fills)) post([this, host] { try_deferred(host); });
 }
 
 void Exchange::try_all_deferred() {

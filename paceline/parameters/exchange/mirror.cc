@@ -9,6 +9,13 @@
 
 namespace paceline::exchange {
 
+namespace {
+
+// Floats: 64 MB, which take less than a tenth of a second.
+constexpr std::int64_t kFilledAtOnce = std::int64_t{1} << 24;
+
+}  // namespace
+
 absl::StatusOr<std::optional<std::span<float>>> Mirror::room(const Header& header) {
   const bool this_one =
       coming_ && coming_->header.kind == header.kind && coming_->header.version == header.version;
@@ -17,7 +24,7 @@ absl::StatusOr<std::optional<std::span<float>>> Mirror::room(const Header& heade
     if (is_over(header))
       return absl::DataLossError(
           fmt::format("weights of version {} after {}", header.version, board_.version()));
-    begin(header);
+    if (!begin(header)) return std::nullopt;
   }
   const std::size_t block = block_index(floats_, header.begin);
   if (coming_->offered[block])
@@ -27,27 +34,35 @@ absl::StatusOr<std::optional<std::span<float>>> Mirror::room(const Header& heade
   return block_at(coming_->memory, header.begin);
 }
 
-void Mirror::begin(const Header& header) {
-  const std::span<float> memory = board_.next();
+bool Mirror::begin(const Header& header) {
+  if (!filling_) filling_.emplace(Filling{board_.next()});
+  if (!fill_in(*filling_)) return false;
+  const std::span<float> memory = filling_->memory;
+  filling_.reset();
   std::vector<bool> offered(block_count(floats_), false);
   if (!whole_.empty()) {
-    fill_in(memory);
     for (std::size_t block = 0; block < offered.size(); ++block) offered[block] = !sent_again(moving_, block);
   }
   const auto missing = static_cast<std::size_t>(std::count(offered.begin(), offered.end(), false));
   coming_.emplace(Coming{header, memory, std::move(offered), missing});
+  return true;
 }
 
-void Mirror::fill_in(std::span<float> memory) {
-  if (std::find(whole_.begin(), whole_.end(), memory.data()) != whole_.end()) return;
-  const std::span<const float> source(whole_.front(), memory.size());
-  for (std::size_t block = 0; block < moving_.size(); ++block) {
-    if (sent_again(moving_, block)) continue;
-    const std::int64_t begin = block_begin(floats_, block);
+bool Mirror::fill_in(Filling& filling) {
+  if (whole_.empty() || std::find(whole_.begin(), whole_.end(), filling.memory.data()) != whole_.end())
+    return true;
+  const std::span<const float> source(whole_.front(), filling.memory.size());
+  std::int64_t left = kFilledAtOnce;
+  for (; filling.block < moving_.size(); ++filling.block) {
+    if (sent_again(moving_, filling.block)) continue;
+    if (left <= 0) return false;
+    const std::int64_t begin = block_begin(floats_, filling.block);
     const std::span<const float> from = block_at(source, begin);
-    std::copy(from.begin(), from.end(), block_at(memory, begin).begin());
+    std::copy(from.begin(), from.end(), block_at(filling.memory, begin).begin());
+    left -= std::ssize(from);
   }
-  whole_.push_back(memory.data());
+  whole_.push_back(filling.memory.data());
+  return true;
 }
 
 absl::StatusOr<std::optional<Header>> Mirror::arrived() {

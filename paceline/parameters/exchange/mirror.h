@@ -26,9 +26,12 @@ class Mirror {
   Mirror(memory::WeightWriter board, std::int64_t floats, std::vector<bool> moving)
       : board_(std::move(board)), floats_(floats), moving_(std::move(moving)) {}
 
-  // Memory for a block of weights; nothing while another version is under way. Errors: DataLoss if this block
-  // cannot come now.
+  // Memory for a block of weights; nothing while another version is under way, or the memory is_filling(). Errors:
+  // DataLoss if this block cannot come now.
   absl::StatusOr<std::optional<std::span<float>>> room(const Header& header);
+  // Whether the memory of the next version lacks blocks that do not move. Each call of room() copies some of them: all
+  // at once would keep this thread's links silent for too long.
+  bool is_filling() const { return filling_.has_value(); }
   // True if this version or a later one is published already.
   bool is_over(const Header& header) const {
     return header.kind == Kind::kWeights && published_ && header.version <= board_.version();
@@ -51,14 +54,21 @@ class Mirror {
     std::size_t missing;  // the number of missing blocks
   };
 
-  void begin(const Header& header);
-  void fill_in(std::span<float> memory);
+  struct Filling {
+    std::span<float> memory;
+    std::size_t block = 0;  // the first one that it lacks
+  };
+
+  // False if the memory is still being filled.
+  bool begin(const Header& header);
+  bool fill_in(Filling& filling);
 
   memory::WeightWriter board_;
   const std::int64_t floats_;
   const std::vector<bool> moving_;
   std::vector<const float*> whole_;  // buffers that have the blocks that do not move
   bool published_ = false;           // whether any version was
+  std::optional<Filling> filling_;
   std::optional<Coming> coming_;
 };
 

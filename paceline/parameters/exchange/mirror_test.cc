@@ -38,6 +38,37 @@ TEST(Mirror, PublishesAWholeVersion) {
   EXPECT_EQ(pinned->weights[kLeastBlock], 4.0f);
 }
 
+// All at once would keep the links of its thread silent.
+TEST(Mirror, FillsInWhatDoesNotMoveABitAtATime) {
+  constexpr std::int64_t kFloats = (std::int64_t{3} << 24) + 7;
+  std::vector<bool> moving(block_count(kFloats), false);
+  moving.back() = true;
+  Mirror mirror(memory::WeightWriter::create(kFloats, 4, 2).value(), kFloats, moving);
+  auto reader = memory::WeightReader::open(mirror.path(), kFloats, 0).value();
+  for (std::size_t block = 0; block < moving.size(); ++block) {
+    const auto room = mirror.room({Kind::kWeights, Version(0), block_begin(kFloats, block)});
+    ASSERT_TRUE(room.ok() && room->has_value()) << room.status();
+    std::fill((*room)->begin(), (*room)->end(), static_cast<float>(block));
+    ASSERT_TRUE(mirror.arrived().ok());
+  }
+  const Header moves{Kind::kWeights, Version(1), block_begin(kFloats, moving.size() - 1)};
+  auto room = mirror.room(moves);
+  int waits = 0;
+  for (; room.ok() && !room->has_value(); room = mirror.room(moves), ++waits)
+    EXPECT_TRUE(mirror.is_filling());
+  ASSERT_TRUE(room.ok()) << room.status();
+  EXPECT_EQ(waits, 2);
+  EXPECT_FALSE(mirror.is_filling());
+  (*room)->front() = -1;
+  ASSERT_TRUE(mirror.arrived().value());
+  const auto pinned = reader.pin_exactly(Version(1));
+  ASSERT_TRUE(pinned);
+  for (std::size_t block = 0; block + 1 < moving.size(); ++block)
+    ASSERT_EQ(pinned->weights[static_cast<std::size_t>(block_begin(kFloats, block))],
+              static_cast<float>(block));
+  EXPECT_EQ(pinned->weights[static_cast<std::size_t>(moves.begin)], -1.0F);
+}
+
 TEST(Mirror, KeepsAnOlderVersionWithoutPublishingIt) {
   Mirror mirror = make_mirror();
   auto reader = memory::WeightReader::open(mirror.path(), kMirrorFloats, 0).value();

@@ -102,6 +102,17 @@ Marks step(OptimizerKind kind, const StepNumbers& numbers, const float* gradient
   return 0;
 }
 
+PACELINE_VECTORIZED void note_differences(std::uint32_t* __restrict differences,
+                                          const float* __restrict first, const float* __restrict other,
+                                          std::int64_t n) {
+  for (std::int64_t i = 0; i < n; ++i) differences[i] |= difference(first[i], other[i]);
+}
+
+PACELINE_VECTORIZED void take_equal(float* __restrict mean, const std::uint32_t* __restrict differences,
+                                    const float* __restrict first, std::int64_t n) {
+  for (std::int64_t i = 0; i < n; ++i) mean[i] = differences[i] == 0 ? first[i] : mean[i];
+}
+
 void weighted_sum(std::span<const Weighted> members, float* sum, std::int64_t begin, std::int64_t n) {
   const Weighted& first = members[0];
   if (first.narrow != nullptr)
@@ -202,6 +213,22 @@ void pull_part_way(const float* before, float pull, float* next, std::int64_t be
 
 void fused_average(std::span<const Weighted> members, float* next, std::int64_t begin, std::int64_t end) {
   weighted_sum(members, next + begin, begin, end - begin);
+}
+
+void average_statistics(std::span<const Weighted> members, float* next, std::int64_t begin,
+                        std::int64_t end) {
+  alignas(64) float mean[kBlock];
+  alignas(64) std::uint32_t differences[kBlock];
+  for (std::int64_t at = begin; at < end; at += kBlock) {
+    const std::int64_t n = std::min(kBlock, end - at);
+    const float* const first = members[0].values + at;
+    weighted_sum(members, mean, at, n);
+    std::fill_n(differences, n, 0);
+    for (const Weighted& member : members.subspan(1))
+      note_differences(differences, first, member.values + at, n);
+    take_equal(mean, differences, first, n);
+    std::copy_n(mean, n, next + at);
+  }
 }
 
 }  // namespace paceline::ps

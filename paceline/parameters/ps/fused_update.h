@@ -76,8 +76,12 @@ bool all_finite(const Bfloat16* values, std::int64_t n);
 bool all_finite(const Layout& layout, const float* gradient);
 bool all_finite(const Layout& layout, const float* gradient, Layout::Range range);
 
-// next = Σ weight_i · value_i: batch-norm statistics; gradients of tensors that are stepped as a whole.
+// next = Σ weight_i · value_i: gradients of tensors that are stepped as a whole.
 void fused_average(std::span<const Weighted> members, float* next, std::int64_t begin, std::int64_t end);
+
+// The same for statistics, with shares that add up to 1: a number that all members have is kept to the bit
+// (step_math.h). `next` may be the memory of a member.
+void average_statistics(std::span<const Weighted> members, float* next, std::int64_t begin, std::int64_t end);
 
 // next = before + pull · (next − before).
 void pull_part_way(const float* before, float pull, float* next, std::int64_t begin, std::int64_t end);

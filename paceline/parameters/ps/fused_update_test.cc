@@ -357,6 +357,28 @@ TEST(FusedAverage, IsTheWeightedSum) {
   }
 }
 
+TEST(AverageStatistics, KeepsANumberThatAllMembersHave) {
+  for (const std::int64_t size : kSizes) {
+    for (const std::size_t count : {1, 3, 10}) {
+      Problem p = problem(OptimizerKind::kSgd, count, size);
+      p.factors.assign(count, 1.0f / static_cast<float>(count));
+      const float kept[] = {1.0f, std::numeric_limits<float>::lowest(), 0.1f, -0.0f};
+      for (std::vector<float>& values : p.gradients) {
+        for (std::size_t i = 0; i < values.size(); i += 2) values[i] = kept[i / 2 % std::size(kept)];
+      }
+      std::vector<float> sum(static_cast<std::size_t>(size));
+      fused_average(p.members(), sum.data(), 0, size);
+      average_statistics(p.members(), p.gradients[0].data(), 0, size);  // in the memory of a member
+      for (std::size_t i = 0; i < sum.size(); ++i) {
+        const float expected = count == 1   ? p.gradients[0][i]
+                               : i % 2 == 0 ? kept[i / 2 % std::size(kept)]
+                                            : sum[i];
+        EXPECT_EQ(difference(p.gradients[0][i], expected), 0U) << count << " members, number " << i;
+      }
+    }
+  }
+}
+
 TEST(FusedUpdate, OneMemberOfWeightOneIsPlainSgd) {
   const Problem p{OptimizerKind::kSgd, 3,        {.rate = 0.5f, .momentum = 0.25f},
                   {{1, 2, 4}},         {1.0f},   {1, 1, 1},

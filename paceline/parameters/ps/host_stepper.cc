@@ -403,7 +403,7 @@ bool HostStepper::apply_range(const Members& members, const Update& update,
     }
     copy_state(streams, from, to);
     if (pass.kind == TensorKind::kStatistic) {
-      fused_average(members.statistics, streams.next_weights, from, to);
+      average_statistics(members.statistics, streams.next_weights, from, to);
       const float pull = update.of_differences ? 1.0f : statistics_pull(update.fraction);
       if (pull != 1) pull_part_way(streams.weights, pull, streams.next_weights, from, to);
       finite = all_finite(streams.next_weights + from, to - from) && finite;

@@ -188,7 +188,7 @@ bool for_each_kill(Shard& shard, const Places& places, const Update& update,
 }
 
 TEST_P(KeptShardTest, MakesTheSameVersionAfterAKillAtAnyInstruction) {
-  if (paceline::testing::kSanitized) GTEST_SKIP() << kTooMany;
+  if (effort::kSanitized) GTEST_SKIP() << kTooMany;
   const Shard before = undisturbed(2), after = undisturbed(3);
   for (const int chains : {1, 8}) {
     Places places;
@@ -219,7 +219,7 @@ TEST_P(KeptShardTest, MakesTheSameVersionAfterAKillAtAnyInstruction) {
 
 // The first piece is not finite. The next shard may find it made, and the others not.
 TEST_P(KeptShardTest, RefusesAVersionThatIsNotFiniteAfterAKillAtAnyInstruction) {
-  if (paceline::testing::kSanitized) GTEST_SKIP() << kTooMany;
+  if (effort::kSanitized) GTEST_SKIP() << kTooMany;
   Places places;
   Shard shard = begin(places, 1, 1);
   commit(shard, 1);

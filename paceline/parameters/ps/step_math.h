@@ -40,6 +40,12 @@ PACELINE_STEP_MATH Bfloat16 narrowed(float value) {
 PACELINE_STEP_MATH float product(float weight, float value) { return weight * value; }
 PACELINE_STEP_MATH float added(float sum, float weight, float value) { return sum + weight * value; }
 
+// 0 if both numbers have the same bits. A statistic that has the same value at all members keeps it: shares in float32
+// need not add up to 1, and a buffer that nobody changes would move with each commit.
+PACELINE_STEP_MATH std::uint32_t difference(float a, float b) {
+  return __builtin_bit_cast(std::uint32_t, a) ^ __builtin_bit_cast(std::uint32_t, b);
+}
+
 // A statistic after a commit that goes a part of the way to the members' mean.
 PACELINE_STEP_MATH float part_way(float before, float pull, float mean) {
   return before + pull * (mean - before);

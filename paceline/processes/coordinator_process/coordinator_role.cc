@@ -385,11 +385,14 @@ absl::Status run_coordinator(const CoordinatorRoleOptions& options) {
   // A coordinator that could not take up the run, or reached too few hosts, has not ended it either: another host may
   // take it up, or this one later.
   const bool too_few = exit_reason_of(status) == ExitReason::kTooFewHosts;
-  if (too_few || (mark.was_cut_short() && !job.told)) mark.keep();
+  if (too_few || (mark.was_unfinished() && !job.told)) mark.keep();
   if (!job.interrupted) return status;
   // An init system stops commands that it starts again later. These go on with the run.
-  if (job.interrupted->cause == StopCause::kShutDown && mark.still_leads().ok())
-    PACELINE_RETURN_IF_ERROR(mark.note_shut_down());
+  if (job.interrupted->cause == StopCause::kShutDown && mark.still_leads().ok()) {
+    const absl::Status noted = mark.note_shut_down();
+    if (!noted.ok()) mark.keep();  // the next start then goes on as after a kill
+    PACELINE_RETURN_IF_ERROR(noted);
+  }
   return status.ok() ? with_exit_reason(absl::CancelledError(job.interrupted->why), ExitReason::kInterrupted)
                      : status;
 }

@@ -13,6 +13,19 @@ namespace paceline::launch {
 
 namespace fs = std::filesystem;
 
+namespace {
+
+// Whether this is known: a disk that cannot be read says nothing about the run.
+bool has_never_trained(const std::string& folder) {
+  if (!absl::IsNotFound(store::latest_checkpoint(folder).status())) return false;
+  auto journal = store::JournalReader::open(store::RunPaths{folder}.journal());
+  if (!journal.ok()) return absl::IsNotFound(journal.status());
+  bool any = false;
+  return journal->facts([&](const control::Fact&) { any = true; }).ok() && !any;
+}
+
+}  // namespace
+
 bool has_trained(const std::string& folder) {
   if (store::latest_checkpoint(folder).ok()) return true;
   auto journal = store::JournalReader::open(store::RunPaths{folder}.journal());
@@ -34,7 +47,8 @@ absl::Status end_of_failed(const absl::Status& error, const std::string& folder,
     if (absl::IsInvalidArgument(error)) return error;
     return {error.code(), fmt::format("{}; {}", message, resume_with(command, folder))};
   }
-  if (!resumed && !has_trained(folder) && !logs_say_more && exit_reason_of(error) != ExitReason::kUnsaid) {
+  if (!resumed && has_never_trained(folder) && !logs_say_more &&
+      exit_reason_of(error) != ExitReason::kUnsaid) {
     std::error_code ignored;  // the first error is the one to tell
     fs::remove_all(folder, ignored);
     return error;

@@ -8,6 +8,7 @@
 #include "paceline/base/exit_reason.h"
 #include "paceline/parameters/ps/layout.h"
 #include "paceline/records/store/checkpoint.h"
+#include "paceline/records/store/run_folder.h"
 #include "paceline/records/store/shard_files.h"
 #include "paceline/records/store/test_directory.h"
 
@@ -49,6 +50,18 @@ TEST_F(FailedRun, RemovesARunThatNeverTrained) {
   EXPECT_FALSE(has_trained(folder()));
   EXPECT_EQ(told(own_error_), "the data set is empty");
   EXPECT_FALSE(is_there());
+}
+
+TEST_F(FailedRun, KeepsARunThatCannotBeRead) {
+  store::put_bytes(store::RunPaths{folder()}.journal(), "not a journal");
+  EXPECT_FALSE(has_trained(folder()));
+  told(own_error_);
+  EXPECT_TRUE(is_there());
+  fs::remove(store::RunPaths{folder()}.journal());
+  fs::remove(store::RunPaths{folder()}.checkpoints());
+  store::put_bytes(store::RunPaths{folder()}.checkpoints(), "not a folder");
+  told(own_error_);
+  EXPECT_TRUE(is_there());
 }
 
 TEST_F(FailedRun, KeepsARunWhoseLogsMaySayMore) {

@@ -74,10 +74,9 @@ TEST(PageSize, CountsLeftOutIntervalsAndKeepsTheShares) {
 
 TEST(PageSize, KeepsSomeOfManyReplicasAndEvents) {
   Json run = long_run();
-  while (run["replicas"].size() < 1000) {
-    run["replicas"].push_back(run["replicas"][0]);
-    run["replicas"].back()["lane"] = run["replicas"].back()["gap"] = nullptr;
-  }
+  Json without_lane = run["replicas"][0];
+  without_lane["lane"] = without_lane["gap"] = nullptr;
+  while (run["replicas"].size() < 1000) run["replicas"].push_back(without_lane);
   run["events"] = Json::array();
   run["replicas"].back()["lane"] = run["replicas"][0]["lane"];
   run["replicas"].back()["gap"] = Json::array();

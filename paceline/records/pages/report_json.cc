@@ -181,12 +181,18 @@ Json activity_json(const ReplicaHistory& history) {
   return list;
 }
 
+// The letter by which the document's readers know what a replica does in an interval.
+const char* letter_of(Doing doing) {
+  if (doing == Doing::kComputing) return "c";
+  return doing == Doing::kWaiting ? "w" : "p";
+}
+
 Json lane_json(const ReplicaHistory& history, Reasons& reasons) {
   Json intervals = Json::array();
   for (const Interval& interval : history.intervals) {
-    intervals.push_back(Json::array({json_seconds(interval.start), json_seconds(interval.end),
-                                     to_string(interval.doing).substr(0, 1), interval.iteration.value(),
-                                     reasons.index(interval.ended)}));
+    intervals.push_back(
+        Json::array({json_seconds(interval.start), json_seconds(interval.end), letter_of(interval.doing),
+                     interval.iteration.value(), reasons.index(interval.ended)}));
   }
   return {{"intervals", intervals},
           {"left_out", history.intervals_left_out},

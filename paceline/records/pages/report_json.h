@@ -15,7 +15,7 @@
 //                            largest q (the part of the bulk in one update), η·q·S or null, η·q·τ_max; null
 //                            or {gradient, mean, most, mean_bound, most_bound} (report/summary.h)
 //   evaluations [{time_s, samples, loss, accuracy}]
-//   training    [[time_s, samples, loss]]: the mean of the latest commits
+//   training    [[time_s, samples, loss]]: means of the latest commits; the user's own metrics are a fourth
 //   throughput  [[time_s, samples_per_s]]: means over equal spans, each named by its middle
 //   staleness   {bin_width, counts}: bin i counts contributions with i·w ≤ τ < (i + 1)·w
 //   groups      {causes: [text], sizes: [{from, to, commits}], formed: [[time_s, version, size, ids, why]],

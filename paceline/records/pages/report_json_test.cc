@@ -118,6 +118,22 @@ TEST(ReportJson, IntervalsPointAtTheirReasons) {
   EXPECT_LE(run["reasons"].size(), 3U) << "each text once";
 }
 
+TEST(ReportJson, EachKindOfIntervalHasItsLetter) {
+  RunStats stats(info());
+  const auto at = [](double seconds) { return Time(from_seconds(seconds)); };
+  const ReplicaId w0(0);
+  stats.on_fact({at(0), control::ReplicaJoined{w0, "w0", 32}});
+  stats.on_order(at(0), control::Release{w0, Clock(1), Version(0), {}, {"joined"}});
+  stats.on_fact({at(1), control::ReplicaReady{w0, Clock(1), Version(0), from_seconds(1), 1}});
+  stats.on_order(at(2), control::Park{w0});
+  const Json run = report_json(stats.summary(at(3)), stats.history(at(3)));
+  const Json& lane = run["replicas"][0]["lane"]["intervals"];
+  ASSERT_EQ(lane.size(), 3U);
+  EXPECT_EQ(lane[0][2], "c") << "computing";
+  EXPECT_EQ(lane[1][2], "w") << "waiting";
+  EXPECT_EQ(lane[2][2], "p") << "no samples are left for it";
+}
+
 // The sums cover the intervals that are left out.
 TEST(ReportJson, ALongLaneHasItsActivity) {
   ExampleJob job = uneven_four();

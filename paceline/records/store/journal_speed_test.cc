@@ -27,7 +27,7 @@ TEST(JournalSpeed, AMillionEvents) {
   const TestDirectory directory;
   const auto path = directory / "journal.sqlite";
   // A fact, a commit and a release for each iteration.
-  const auto events = controller_events("asp", 8 * paceline::testing::part_of(333'333));
+  const auto events = controller_events("asp", 8 * effort::part_of(333'333));
   const auto start = Stopwatch::now();
   {
     auto journal = Journal::open(path, Version(0));

@@ -78,7 +78,7 @@ absl::StatusOr<FileDescriptor> take_lock(const RunPaths& paths) {
 
 // Another user's folder may hold links to files that are not that user's.
 absl::Status expect_own_folders(const RunPaths& paths) {
-  for (const fs::path& folder : {paths.checkpoints(), paths.logs()}) {
+  for (const fs::path& folder : {paths.checkpoints(), paths.logs(), paths.tensorboard()}) {
     std::error_code ignored;
     if (fs::is_symlink(fs::symlink_status(folder, ignored))) return io_error(folder, "used", ELOOP);
   }

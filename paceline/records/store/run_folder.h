@@ -36,6 +36,9 @@ struct RunPaths {
   std::filesystem::path report() const { return root / "report.html"; }
   std::filesystem::path summary() const { return root / "summary.json"; }
   std::filesystem::path logs() const { return root / "logs"; }
+  std::filesystem::path tensorboard() const {
+    return root / "tensorboard";
+  }  // event files, if the job wants them
   // the token, unless the job names another file
   std::filesystem::path token() const { return root / "token"; }
   std::filesystem::path lock() const { return root / "lock"; }

@@ -79,7 +79,8 @@ TEST(RunFolder, IsForItsOwnerOnly) {
 TEST(RunFolder, NoLinkInItIsFollowed) {
   const TestDirectory directory;
   const RunPaths paths = create(directory / "runs")->paths();
-  for (const fs::path& part : {paths.lock(), paths.checkpoints(), paths.logs()}) {
+  fs::create_directory(paths.tensorboard());
+  for (const fs::path& part : {paths.lock(), paths.checkpoints(), paths.logs(), paths.tensorboard()}) {
     SCOPED_TRACE(part);
     const fs::path elsewhere = directory / "elsewhere";
     const bool folder = fs::is_directory(part);

@@ -11,10 +11,11 @@ namespace paceline::store {
 
 absl::StatusOr<RunMark> RunMark::leave(const RunPaths& run) {
   std::error_code ignored;
-  const bool was_cut_short = std::filesystem::exists(run.mark(), ignored);
+  const bool was_unfinished =
+      std::filesystem::exists(run.mark(), ignored) || std::filesystem::exists(run.shut_down(), ignored);
   PACELINE_ASSIGN_OR_RETURN(MarkFile file, MarkFile::leave(run.mark()));
   std::filesystem::remove(run.shut_down(), ignored);
-  return RunMark(run.root, std::move(file), was_cut_short);
+  return RunMark(run.root, std::move(file), was_unfinished);
 }
 
 absl::Status RunMark::note_shut_down() const {

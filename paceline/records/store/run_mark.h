@@ -19,8 +19,8 @@ class RunMark {
   // Leaves a mark, in place of an earlier one. Errors: the file system's.
   static absl::StatusOr<RunMark> leave(const RunPaths& run);
 
-  // True if there was an earlier mark: the run was cut short.
-  bool was_cut_short() const { return was_cut_short_; }
+  // True if nobody had ended the run: its coordinator was killed, or one of its hosts was shut down.
+  bool was_unfinished() const { return was_unfinished_; }
   // OK while this is the folder's mark. Otherwise another host leads the run by now, or has ended it: the
   // server of a network file system takes a host that is cut off for dead, and gives its lock to the next
   // one. Errors: FailedPrecondition.
@@ -36,12 +36,12 @@ class RunMark {
   const std::string& text() const { return file_.text(); }
 
  private:
-  RunMark(std::filesystem::path run, MarkFile file, bool was_cut_short)
-      : run_(std::move(run)), file_(std::move(file)), was_cut_short_(was_cut_short) {}
+  RunMark(std::filesystem::path run, MarkFile file, bool was_unfinished)
+      : run_(std::move(run)), file_(std::move(file)), was_unfinished_(was_unfinished) {}
 
   std::filesystem::path run_;
   MarkFile file_;
-  bool was_cut_short_;
+  bool was_unfinished_;
 };
 
 }  // namespace paceline::store

@@ -11,26 +11,26 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST(RunMark, SaysThatTheRunWasCutShortIfItIsLeft) {
+TEST(RunMark, SaysThatTheRunWasUnfinishedIfItIsLeft) {
   const TestDirectory directory;
   const RunPaths run{directory / ""};
   {
     const auto mark = RunMark::leave(run);
     ASSERT_TRUE(mark.ok()) << mark.status();
-    EXPECT_FALSE(mark->was_cut_short());
+    EXPECT_FALSE(mark->was_unfinished());
     EXPECT_TRUE(mark->still_leads().ok());
   }
   EXPECT_FALSE(std::filesystem::exists(run.mark()));
   put_bytes(run.mark(), "of a coordinator that was killed");
   auto mark = RunMark::leave(run);
   ASSERT_TRUE(mark.ok()) << mark.status();
-  EXPECT_TRUE(mark->was_cut_short());
+  EXPECT_TRUE(mark->was_unfinished());
   mark->keep();
   mark = absl::CancelledError();
   EXPECT_TRUE(std::filesystem::exists(run.mark()));
 }
 
-TEST(RunMark, ForgetsShutdownWhenNextCoordinatorStarts) {
+TEST(RunMark, SaysThatTheRunWasUnfinishedIfAHostWasShutDown) {
   const TestDirectory directory;
   const RunPaths run{directory / ""};
   {
@@ -39,7 +39,9 @@ TEST(RunMark, ForgetsShutdownWhenNextCoordinatorStarts) {
     ASSERT_TRUE(mark->note_shut_down().ok());
   }
   EXPECT_TRUE(std::filesystem::exists(run.shut_down()));
-  ASSERT_TRUE(RunMark::leave(run).ok());
+  const auto next = RunMark::leave(run);
+  ASSERT_TRUE(next.ok()) << next.status();
+  EXPECT_TRUE(next->was_unfinished());
   EXPECT_FALSE(std::filesystem::exists(run.shut_down()));
 }
 

@@ -106,7 +106,7 @@ TEST_F(SafetensorsTest, AChangedByteIsAnErrorOrChangesNothing) {
   const std::string whole = *read_file(path_, 10000);
   const std::string expected = bits(*read_bytes(whole));
   int harmless = 0;
-  constexpr int kStep = paceline::testing::kSanitized ? 17 : 1;
+  constexpr int kStep = effort::kSanitized ? 17 : 1;
   for (std::size_t i = 0; i < whole.size(); ++i) {
     for (int flip = 1; flip < 256; flip += kStep) {
       std::string bytes = whole;

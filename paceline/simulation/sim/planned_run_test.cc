@@ -26,7 +26,7 @@ const PlannedRun& named(const std::vector<PlannedRun>& runs, const std::string& 
 double mean_ms(const PlannedRun& run) { return run.elapsed_ms / static_cast<double>(run.batches); }
 
 TEST(PlannedRun, TheSameFileGivesTheSameNumbers) {
-  if (paceline::testing::kSanitized) GTEST_SKIP() << "long, and of decisions alone";
+  if (effort::kSanitized) GTEST_SKIP() << "long, and of decisions alone";
   config::ClusterFile file = example("spot-prices.toml");
   file.batches = 300;
   const auto first = run_planned(file), second = run_planned(file);
@@ -39,7 +39,7 @@ TEST(PlannedRun, TheSameFileGivesTheSameNumbers) {
 }
 
 TEST(PlannedRun, KeepsItsBudgetWherePricesChange) {
-  if (paceline::testing::kSanitized) GTEST_SKIP() << "long, and of decisions alone";
+  if (effort::kSanitized) GTEST_SKIP() << "long, and of decisions alone";
   const config::ClusterFile file = example("spot-prices.toml");
   const auto runs = run_planned(file);
   ASSERT_TRUE(runs.ok()) << runs.status();

@@ -15,8 +15,8 @@
 #include "paceline/processes/launch/print.h"
 #include "paceline/processes/launch/stop_signals.h"
 #include "paceline/processes/runs/job_file.h"
-#include "paceline/processes/runs/run_checkpoints.h"
 #include "paceline/processes/runs/unfinished_run.h"
+#include "paceline/records/store/checkpoint.h"
 #include "paceline/records/store/files.h"
 #include "paceline/records/store/run_folder.h"
 #include "paceline/records/tables/terminal_text.h"
@@ -216,7 +216,8 @@ class Course {
     launch::print(stderr, line + "\n");
   }
 
-  // A run that was cut short before its first checkpoint has nothing to go on from.
+  // A run that was cut short before its first checkpoint has nothing to go on from. One whose checkpoints cannot be read
+  // stays.
   absl::StatusOr<TrainedRun> train_on(const std::string& own_toml, const std::string& before) const {
     TrainOptions options;
     options.program = planned_.program;
@@ -226,11 +227,13 @@ class Course {
     options.names_folder = false;
     options.in_virtual_time = planned_.in_virtual_time;
     if (before.empty()) return train(own_toml, options);
-    if (runs::newest_checkpoint(store::RunPaths{before})) {
+    const absl::Status newest = store::latest_checkpoint(before).status();
+    if (newest.ok()) {
       options.resume = before;
       return go_on(std::move(options));
     }
-    PACELINE_RETURN_IF_ERROR(store::RunFolder::resume(before).status());
+    if (!absl::IsNotFound(newest)) return newest;
+    PACELINE_ASSIGN_OR_RETURN(const store::RunFolder locked, store::RunFolder::resume(before));
     std::error_code error;
     std::filesystem::remove_all(before, error);
     if (error)
@@ -259,9 +262,14 @@ std::string how_to_go_on(const std::string& folder) {
 
 // If nothing was trained, the folder is removed.
 absl::Status end_of_comparison(const absl::Status& error, const std::string& folder) {
-  if (!runs_in(folder).empty())
-    return {error.code(), fmt::format("{}; {}", std::string(error.message()), how_to_go_on(folder))};
   std::error_code ignored;  // the first error is the one to tell
+  const std::filesystem::directory_iterator found(folder, ignored);
+  const bool has_runs = ignored || std::any_of(begin(found), end(found), [](const auto& entry) {
+                          std::error_code unknown;
+                          return entry.is_directory(unknown) || unknown;
+                        });
+  if (has_runs)
+    return {error.code(), fmt::format("{}; {}", std::string(error.message()), how_to_go_on(folder))};
   std::filesystem::remove_all(folder, ignored);
   return error;
 }

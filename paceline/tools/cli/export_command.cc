@@ -101,14 +101,14 @@ absl::StatusOr<std::vector<store::Tensor>> frozen_of(const Exported& model, cons
   const auto advice = [&](const std::string& why) {
     return fmt::format(
         "{}: {} for the tensors that nobody trained, such as '{}'; `paceline export RUN FILE --trainable` "
-        "writes what was "
-        "trained",
+        "writes what was trained",
         paths.frozen().string(), why, model.frozen.front().name);
   };
   std::error_code ignored;
   if (!fs::exists(paths.frozen(), ignored)) {
     return absl::NotFoundError(
-        advice("is not there (the run is too young, or its job has checkpoint.frozen = false)"));
+        advice("is not there (the run is too young, its job has checkpoint.frozen = false, or the file is on "
+               "the disk of the host that led the run first)"));
   }
   PACELINE_ASSIGN_OR_RETURN(store::SafetensorsFile file, store::read_safetensors(paths.frozen()));
   std::map<std::string, std::size_t> places;

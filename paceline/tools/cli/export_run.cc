@@ -153,12 +153,16 @@ class Growing {
       : run_(std::move(run)), folder_(std::move(folder)), tail_(run_.journal()) {}
 
   absl::Status look() {
-    const absl::Status read = tail_.read([this](store::JournalReader&) { return begin(); });
+    const absl::Status read = tail_.read([this](store::JournalReader&) {
+      auto begun = begin();
+      begun_ = begun.status();
+      return begun;
+    });
     if (!error_.ok()) return error_;
     return board_ && read.ok() ? board_->flush() : absl::OkStatus();
   }
   absl::Status finish() {
-    if (!board_) return absl::OkStatus();
+    if (!board_) return begun_;
     PACELINE_ASSIGN_OR_RETURN(const runs::RunReport report, runs::read_run(run_.root.string()));
     return board_->finish(report.summary, report::what_holds_back(report.time, report.summary.run.policy));
   }
@@ -197,7 +201,8 @@ class Growing {
   store::RunTail tail_;
   fs::path file_;
   FileDescriptor open_;
-  absl::Status error_;
+  absl::Status begun_;  // the outcome of the newest begin()
+  absl::Status error_;  // an error of writing
   std::optional<exports::TensorBoard> board_;
 };
 

@@ -38,6 +38,7 @@
 #include "paceline/records/store/run_folder.h"
 #include "paceline/records/store/weights_file.h"
 #include "paceline/records/tables/tables.h"
+#include "paceline/records/tables/terminal_text.h"
 #include "paceline/simulation/virtual_time/virtual_train.h"
 #include "paceline/tools/cli/asked_job.h"
 #include "paceline/tools/cli/job_check.h"
@@ -53,9 +54,20 @@ namespace paceline::cli {
 
 namespace {
 
+// Its processes tell each other the run's folder in messages, which are UTF-8.
+absl::Status check_is_text(const std::string& folder) {
+  const std::string shown = report::printable(folder);
+  if (shown == folder) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      fmt::format("{}: the name of this folder is not UTF-8, or has control characters; name another one "
+                  "(runs_dir in the job file)",
+                  shown));
+}
+
 absl::StatusOr<std::string> new_folder(const config::JobConfig& job, const std::string& job_toml,
                                        const std::string& asked) {
   PACELINE_ASSIGN_OR_RETURN(const std::string base, store::absolute_path(job.runs_dir));
+  PACELINE_RETURN_IF_ERROR(check_is_text(base));
   PACELINE_ASSIGN_OR_RETURN(const auto folder,
                             store::RunFolder::create(base, job.name, runs::method_of(job),
                                                      std::chrono::system_clock::now(), job_toml));
@@ -66,6 +78,7 @@ absl::StatusOr<std::string> new_folder(const config::JobConfig& job, const std::
 // The folder in which to go on, with the job as it is now. Errors: another process uses it.
 absl::StatusOr<std::string> old_folder(const TrainOptions& options, const std::string& job_toml) {
   PACELINE_ASSIGN_OR_RETURN(const std::string root, store::absolute_path(options.resume));
+  PACELINE_RETURN_IF_ERROR(check_is_text(root));
   PACELINE_ASSIGN_OR_RETURN(const auto folder, store::RunFolder::resume(root));
   PACELINE_ASSIGN_OR_RETURN(const std::string before, runs::read_job_file(folder.paths().job()));
   if (options.from >= 0) PACELINE_RETURN_IF_ERROR(runs::go_back_to(folder.paths(), Version(options.from)));

@@ -34,10 +34,10 @@ absl::Status Watchers::start(const std::string& run) {
         server.start(run, paths.logs().string(), "#/run/" + paths.root.filename().string()));
   if (!to_tensorboard_) return absl::OkStatus();
   PACELINE_ASSIGN_OR_RETURN(
-      exporter_, launch::ChildProcess::start(
-                     launch::ChildProgram::kWithoutTorch, "export",
-                     {"export", run, "--tensorboard", (paths.root / "tensorboard").string(), "--follow"},
-                     (paths.logs() / "export.log").string()));
+      exporter_,
+      launch::ChildProcess::start(launch::ChildProgram::kWithoutTorch, "export",
+                                  {"export", run, "--tensorboard", paths.tensorboard().string(), "--follow"},
+                                  (paths.logs() / "export.log").string()));
   return absl::OkStatus();
 }
 

@@ -58,7 +58,8 @@ struct LinkOptions {
   // The limit without a sign of life. A link that carries less than a chunk (1 MB) in this time counts as
   // silent.
   std::chrono::milliseconds silence{5000};
-  // The time that sent messages get to reach the peer when the link is closed.
+  // The time that sent messages get to reach the peer when the link is closed: its host's kernel over TCP, and its
+  // process, which has to move its link, over UCX.
   std::chrono::milliseconds finish{1000};
 };
 

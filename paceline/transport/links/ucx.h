@@ -5,6 +5,9 @@
 // crash the process or write to its memory, even with keys. (Its TCP protocol names the addresses to write
 // to.) So it is for networks that only this job's hosts reach; elsewhere links go over TCP (network.h
 // chooses).
+//
+// If a peer is killed, UCX may tell its end before the last data that have come from it. A peer that closes its link waits
+// until this process has them.
 #pragma once
 
 #include <memory>

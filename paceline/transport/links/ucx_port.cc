@@ -169,9 +169,11 @@ void UcxPort::lost(ucs_status_t status) {
   sink_->peer_lost(fmt::format("the peer is gone ({})", ucs_status_string(status)));
 }
 
+// Not for ever, even if the peer sends as fast as this thread decrypts: other links of the thread have their turns.
 void UcxPort::progress() {
+  constexpr int kMostRounds = 1000;
   if (stopped_) return;
-  while (ucp_worker_progress(worker_.get()) != 0) {
+  for (int round = 0; round < kMostRounds && ucp_worker_progress(worker_.get()) != 0; ++round) {
   }
 }
 

@@ -56,8 +56,8 @@ def run(
     devices_per_host: workers on each node. Without it and without `job`: one a GPU, or one.
     job: a job file; settings: keys of the job, {"sync.policy": "cgp"}.
     name: the job's, and the start of its run folder's; without it, the program's, in a trial of Tune with its id.
-    storage_path: a folder that all nodes see. Without it each node keeps its runs in ~/ray_results/paceline, and the
-        weights are kept on two nodes.
+    storage_path: a folder that all nodes see. Without it each node keeps its runs in ~/ray_results/paceline, and
+        without `job` too the weights are kept on two nodes.
     resume: a run folder to go on with; "auto": this job's newest one, if it was cut short.
     report: called with the metrics of each evaluation, beside ray.tune.report() in a trial.
     start_limit_s: how long to wait for the nodes.

@@ -23,8 +23,8 @@ Made = TypeVar("Made")
 
 _LOCKS = 64
 _AGAIN = 20  # tries to use a file that others push out at once
-_PARTIAL = ".part"
-_OURS = re.compile(r"[0-9a-f]{32}(-.*|\.[0-9a-f]{32}\.[0-9]+\.part)?", re.DOTALL)  # a name by using() or _make()
+_WHOLE = re.compile(r"[0-9a-f]{32}(-.*)?", re.DOTALL)  # a name by using()
+_PARTIAL = re.compile(r"[0-9a-f]{32}\.[0-9a-f]{32}\.([0-9]+)\.part")  # a name by _make(), with the bytes it will have
 
 
 def cache_folder() -> Path:
@@ -105,25 +105,26 @@ class DiskCache:
         """Deletes the files that were not used for the longest time, until `size` bytes more are within the bound."""
         if size > self.most_bytes:
             raise NoRoom(f"it has {size} bytes, and the cache may have {self.most_bytes}")
-        files = []
+        files, used = [], 0
         for file in self.folder.iterdir():
             with contextlib.suppress(FileNotFoundError):
                 # The folder may have files of others.
-                if _OURS.fullmatch(file.name) and not self._is_left_over(file):
+                partial = _PARTIAL.fullmatch(file.name)
+                if partial and not self._is_left_over(file):
+                    used += max(file.stat().st_size, int(partial[1]))
+                elif _WHOLE.fullmatch(file.name):
                     about = file.stat()
-                    promised = int(file.suffixes[-2][1:]) if file.suffix == _PARTIAL else 0
-                    files.append((about.st_mtime, max(about.st_size, promised), file))
-        used = sum(size for _, size, _ in files)
+                    used += about.st_size
+                    files.append((about.st_mtime, about.st_size, file))
         for _, bytes_of_it, file in sorted(files):
             if used + size <= self.most_bytes:
                 return
-            if file.suffix != _PARTIAL:
-                file.unlink(missing_ok=True)
-                used -= bytes_of_it
+            file.unlink(missing_ok=True)
+            used -= bytes_of_it
 
     def _make(self, name: str, path: Path, make: Callable[[Path], None], size: int, mode: int = 0o666) -> None:
         # If the folder is deleted, locks are lost with it, and others may make this file at the same time.
-        partial = self.folder / f"{name}.{uuid.uuid4().hex}.{size}{_PARTIAL}"
+        partial = self.folder / f"{name}.{uuid.uuid4().hex}.{size}.part"
         try:
             partial.touch(mode)
             self.make_room(size)
@@ -134,6 +135,8 @@ class DiskCache:
                     raise
                 self.make_room(self.most_bytes)
                 make(partial)
+            if size == 0:  # otherwise a file that a loss of power has torn shows by its size
+                _sync(partial)
             partial.rename(path)
         except FileNotFoundError:
             if partial.exists():
@@ -147,8 +150,6 @@ class DiskCache:
 
     def _is_left_over(self, file: Path) -> bool:
         """Whether the maker of a partial file was killed. The file is gone then."""
-        if file.suffix != _PARTIAL:
-            return False
         with self._locked(file.name.partition(".")[0], wait=False) as locked:
             if locked:
                 file.unlink(missing_ok=True)
@@ -169,6 +170,11 @@ class DiskCache:
             # A child that was forked before this lock was known as held has it, too, and would keep it.
             fcntl.flock(lock, fcntl.LOCK_UN)
             close_held(lock)
+
+
+def _sync(path: Path) -> None:
+    with open(path, "rb") as file:
+        os.fsync(file.fileno())
 
 
 def _is_of(error: FileNotFoundError, path: Path) -> bool:

@@ -299,7 +299,7 @@ class Reader:
         source.gives_copies = True
         self._source = source
         self._listener = listener
-        _SOCKETS.add(listener)
+        closed_in_a_fork(listener)
         self._selector = selectors.DefaultSelector()
         self._selector.register(listener, selectors.EVENT_READ)
         self._asked: dict[socket.socket, bytearray] = {}
@@ -326,7 +326,7 @@ class Reader:
         if not _is_own(connection):
             connection.close()
             return
-        _SOCKETS.add(connection)
+        closed_in_a_fork(connection)
         connection.setblocking(False)
         self._asked[connection] = bytearray()
         self._selector.register(connection, selectors.EVENT_READ)
