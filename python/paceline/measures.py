@@ -12,6 +12,7 @@ from .errors import PacelineError
 
 _MOST_METRICS = 100
 _MOST_NAME = 100
+_MOST_WEIGHT = 1e15  # the coordinator takes no more
 _EXAMPLE = '{"f1": value}'
 
 
@@ -40,9 +41,10 @@ def scalar(value: Any, device: torch.device) -> float | torch.Tensor:
 
 def weight_of(value: Any) -> float:
     weight = number(value, "weight")
-    if not 0 <= weight < math.inf:
+    if not 0 <= weight <= _MOST_WEIGHT:
         raise PacelineError(
-            f"weight = {weight:g} is no weight; write a number from 0 up, such as the batch's number of tokens"
+            f"weight = {weight:g} is no weight; write a number from 0 to {_MOST_WEIGHT:g}, such as the batch's "
+            "number of tokens"
         )
     return weight
 

@@ -99,8 +99,9 @@ def test_without_a_weight_the_answer_has_none(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "weight, line",
     [
-        ("-1", "weight = -1 is no weight; write a number from 0 up, such as the batch's number of tokens"),
-        ("float('inf')", "weight = inf is no weight; write a number from 0 up"),
+        ("-1", "weight = -1 is no weight; write a number from 0 to 1e+15, such as the batch's number of tokens"),
+        ("2e15", "weight = 2e+15 is no weight; write a number from 0 to 1e+15"),
+        ("float('inf')", "weight = inf is no weight; write a number from 0 to 1e+15"),
         ("y", "weight is not one number but a Tensor of shape [2]"),
         ("2 if parts.pop() else None", "give job.step() weight= for each part"),
     ],

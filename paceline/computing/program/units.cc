@@ -31,13 +31,20 @@ planner::ModelProfile profile_of(const Model& model) {
   return profile;
 }
 
-absl::Status check_stages(const config::ParallelConfig& parallel, const Model& model) {
+absl::Status check_stages(const config::JobConfig& job, const Model& model) {
   if (model.units.empty()) {
     const std::string why = model.uncut.empty() ? "it names no units" : model.uncut;
     return absl::InvalidArgumentError(fmt::format(
         "parallel: the program's model cannot be cut: {}. Or write \"data\" or \"uneven-data\"", why));
   }
-  return config::check_units(parallel, "the program's model", static_cast<std::int64_t>(model.units.size()));
+  if (job.open_end) {
+    return absl::InvalidArgumentError(
+        "parallel: stages need data whose length is known, and nobody knows the length of these "
+        "(data.open_end). Write "
+        "\"data\" or \"uneven-data\"");
+  }
+  return config::check_units(job.parallel, "the program's model",
+                             static_cast<std::int64_t>(model.units.size()));
 }
 
 }  // namespace paceline::program

@@ -1,7 +1,6 @@
 #include "paceline/decisions/control/controller.h"
 
 #include <algorithm>
-#include <cmath>
 #include <iterator>
 #include <utility>
 
@@ -109,6 +108,7 @@ absl::Status Controller::on(Time at, const ReplicaJoined& fact, std::vector<Orde
   } else {
     start_if_all_here(at);
   }
+  share_as_planned();
   settle(at, orders);
   return absl::OkStatus();
 }
@@ -147,7 +147,7 @@ absl::Status Controller::on(Time at, const ReplicaReady& fact, std::vector<Order
     return refuse("replica {} reports base version {} and was released on {}", fact.replica, fact.base,
                   mine.base);
   }
-  if (fact.weight && !(std::isfinite(*fact.weight) && *fact.weight >= 0))
+  if (fact.weight && !is_weight(*fact.weight))
     return refuse("replica {} gives its gradient the weight {}", fact.replica, *fact.weight);
   if (replanner_ != nullptr) PACELINE_RETURN_IF_ERROR(replanner_->check(fact));
   if (fact.data_end) PACELINE_RETURN_IF_ERROR(end_data(fact));
@@ -197,10 +197,8 @@ void Controller::count_in_batch(Time at, const ReplicaReady& fact, std::int64_t 
 }
 
 void Controller::share_as_planned() {
-  if (!config_.uneven_data) return;
-  for (const auto& [replica, samples] : replanner_->data()) {
-    if (active(replica)) shares_.decided(replica, samples);
-  }
+  if (replanner_ == nullptr || !config_.uneven_data) return;
+  for (const auto& [replica, samples] : replanner_->data()) shares_.decided(replica, samples);
 }
 
 absl::Status Controller::on(Time at, const TimerRang&, std::vector<Order>& orders) {
@@ -255,6 +253,7 @@ void Controller::end_batch_without_it(Time at, std::vector<Order>& orders) {
     replanner_->give_up_batch(at, orders);
   } else if (replanner_->batch_is_over()) {
     replanner_->end_batch(at, orders);
+    share_as_planned();
   }
 }
 
@@ -270,8 +269,10 @@ absl::Status Controller::on(Time at, const PlanSearched& fact, std::vector<Order
 }
 
 bool Controller::could_be_larger(ReplicaId replica, std::int64_t least) const {
-  return least > ledger_.least() && least <= nominal_batch_ && here(replica) && ledger_.holds(replica) &&
-         least > ledger_.held_by(replica).size() && ledger_.could_be_larger(replica, least);
+  if (least <= ledger_.least() || least > nominal_batch_ || !here(replica) || !ledger_.holds(replica))
+    return false;
+  const std::int64_t smallest = ledger_.held_by(replica).size() / member(replica).steps;
+  return least > smallest && ledger_.could_be_larger(replica, least);
 }
 
 std::optional<planner::Plan> Controller::plan() const {
@@ -524,8 +525,11 @@ void Controller::release(Time at, const policy::Release& release, std::vector<Or
   if (config_.look_ahead) look_ahead(order);
   if (local_steps_ == 0) return;
   order.learning_rate = learning_rate(config_.schedule, ledger_.committed());
-  // Samples that were reserved when its share was larger are cut into larger pieces, not more.
-  order.steps = std::min(local_steps_, (lease->size() + batch - 1) / batch);
+  // Samples that were reserved when its share was larger are cut into larger pieces, not more. Nor into pieces that the
+  // model cannot compute on.
+  const std::int64_t wanted = std::min(local_steps_, (lease->size() + batch - 1) / batch);
+  mine.steps = std::max<std::int64_t>(1, std::min(wanted, lease->size() / ledger_.least()));
+  order.steps = mine.steps;
 }
 
 void Controller::park(Time at, ReplicaId replica, std::vector<Order>& orders) {

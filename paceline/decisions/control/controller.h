@@ -48,7 +48,7 @@ struct ControllerConfig {
   bool look_ahead = false;            // releases say how far
   std::int64_t ahead = 0;             // iterations whose samples are reserved for each replica
   bool uneven_data = false;           // leases as DataShares says, not of each replica's batch
-  std::int64_t least_batch = 1;       // samples of a lease (SampleLedger)
+  std::int64_t least_batch = 1;       // samples of a lease (SampleLedger), and of each local step
   bool evaluate = true;               // some versions are kept for an evaluator
   std::int64_t evaluate_every = 0;    // samples; 0: at the end only
   std::int64_t checkpoint_every = 0;  // samples; 0: at the end only
@@ -86,7 +86,8 @@ class Controller {
   // the data, on the version that the replica was released on, makes exactly this commit, with what a checkpoint and an
   // evaluation need beside it. Nothing if it is not certain. O(P).
   std::optional<CommitRecord> next_commit() const;
-  // Whether the samples of the replica's iteration can be part of a lease of at least `least` samples, if it leaves.
+  // Whether the samples of the replica's iteration can be part of a lease of at least `least` samples, if it leaves, and
+  // it computes on fewer now. Of an iteration of local steps, the smallest step counts.
   bool could_be_larger(ReplicaId replica, std::int64_t least) const;
   // Whether the plan may become another one: DeviceJoined, DeviceLeft, DeviceOutOfMemory and LinkMeasured are to be told.
   bool plans_anew() const { return replanner_ != nullptr && replanner_->plans_anew(); }
@@ -105,6 +106,7 @@ class Controller {
     bool computing = false;          // released and not ready yet
     bool finished = false;           // ready and not committed yet
     std::optional<double> weight{};  // weight of the finished gradient, as the fact gave it
+    std::int64_t steps = 1;          // local steps that its lease is cut into
     bool here() const { return batch > 0; }
   };
 

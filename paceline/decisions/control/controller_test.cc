@@ -243,7 +243,9 @@ TEST(Controller, WeightsThatAreAllZeroSayNothing) {
 }
 
 TEST(Controller, RefusesAWeightThatIsNone) {
-  for (const double weight : {-1.0, std::numeric_limits<double>::quiet_NaN()}) {
+  using Limits = std::numeric_limits<double>;
+  // A sum of larger ones may be infinite, and a commit of nothing.
+  for (const double weight : {-1.0, 1.1 * kMostWeight, Limits::infinity(), Limits::quiet_NaN()}) {
     Controller controller = controller_of(config_of(200, 200, 1), "bsp");
     std::vector<Order> orders;
     ASSERT_TRUE(controller.handle(joined(0, "w0", 30), orders).ok());
@@ -466,6 +468,39 @@ TEST(Controller, LeasesWhatALocalReplicaStepsThroughInARound) {
   EXPECT_EQ(releases[1].steps, 4);
   EXPECT_EQ(releases[2].steps, 4) << "ten samples in steps of at most three";
   EXPECT_EQ(releases[0].learning_rate, 0.25);
+}
+
+TEST(Controller, CutsALeaseIntoFewerLocalStepsIfTheyWouldBeTooSmall) {
+  struct Case {
+    std::int64_t batch, least, samples, steps;
+  };
+  for (const Case& one : {Case{32, 32, 232, 7},
+                          {32, 31, 232, 7},
+                          {32, 29, 232, 8},
+                          {2, 2, 7, 3},
+                          {2, 1, 7, 4},
+                          {32, 32, 20, 1}}) {
+    ControllerConfig config = config_of(one.samples, one.samples, 1);
+    config.least_batch = one.least;
+    const auto releases = releases_of(config, "local-sgd:8", {joined(0, "w0", one.batch)});
+    ASSERT_EQ(releases.size(), 1u);
+    EXPECT_EQ(releases[0].lease.size(), one.samples);
+    EXPECT_EQ(releases[0].steps, one.steps) << one.samples << " samples, at least " << one.least;
+  }
+}
+
+TEST(Controller, LocalStepsThatWereTooSmallBecomeLarger) {
+  Controller controller = controller_of(config_of(1000, 1000, 1), "local-sgd:8");
+  take(controller, joined(0, "w0", 32));
+  for (int round = 1; round <= 3; ++round) take(controller, ready(0, round, round - 1));
+  EXPECT_TRUE(controller.could_be_larger(ReplicaId(0), 32)) << "8 steps of 29 samples";
+  EXPECT_FALSE(controller.could_be_larger(ReplicaId(0), 29)) << "it computes on as many";
+  take(controller, {Time{}, ReplicaLeft{ReplicaId(0), "", 32}});
+  std::vector<Order> orders;
+  ASSERT_TRUE(controller.handle(joined(1, "w0", 32), orders).ok());
+  const auto& again = std::get<Release>(orders.at(0));
+  EXPECT_EQ(again.lease, (Lease{0, 768, 1000}));
+  EXPECT_EQ(again.steps, 7);
 }
 
 TEST(Controller, CommitsOfDifferencesAreWholeHoweverFewSamplesAreInThem) {

@@ -7,12 +7,13 @@
 // iterations. A lasting change counts when two iterations in a row show it. If part of its time is not proportional (α > 0), the shares
 // still settle where all take equally long, after a few rounds instead of one.
 //
-// Invariant: the shares add up to the batches of all active replicas, except that each replica gets at least
-// one sample, or more if the job says so. O(log P) an iteration on average: the shares are computed once in as many iterations as there
+// Invariant: if no planner decides, the shares add up to the batches of all active replicas, except that each replica
+// gets at least one sample, or more if the job says so. O(log P) an iteration on average: the shares are computed once in as many iterations as there
 // are replicas, and when a replica comes or goes.
 //
-// A planner that knows more than speeds (memory, start-up costs, budgets) may decide instead. Its decision
-// holds as long as it is for exactly the active replicas.
+// A planner that knows more than speeds (memory, start-up costs, budgets) may decide instead. Its decision holds as long
+// as it is for all active replicas. The share of a replica that has gone is nobody's until the next decision, because
+// the others may have no memory for it.
 #pragma once
 
 #include <cstdint>
@@ -53,7 +54,7 @@ class DataShares {
   };
   Member& member(ReplicaId replica);
   void assign();
-  // Whether the decision is for exactly the active replicas; if so, it is applied.
+  // Whether the decision is for all active replicas; if so, it is applied.
   bool take_decided();
 
   std::int64_t least_;

@@ -168,6 +168,19 @@ TEST(DataShares, OfWhoIsGoneGoToTheOthers) {
   EXPECT_NEAR(static_cast<double>(rounds.shares().next(ReplicaId(1))), 96 * 0.4, 1);
 }
 
+TEST(DataShares, StayAsAPlannerDecidedWhenAReplicaLeaves) {
+  Rounds rounds({{0, 1}, {0, 1}, {0, 1}});
+  rounds.next();
+  rounds.shares().decided(Rounds::id(0), 16);
+  rounds.shares().decided(Rounds::id(1), 64);
+  rounds.shares().decided(Rounds::id(2), 16);
+  EXPECT_THAT(rounds.next(), ElementsAre(16, 64, 16));
+  rounds.shares().paused(Rounds::id(1));
+  rounds.shares().forget(Rounds::id(1));
+  EXPECT_EQ(rounds.shares().next(Rounds::id(0)), 16) << "it may have no memory for more";
+  EXPECT_EQ(rounds.shares().next(Rounds::id(2)), 16);
+}
+
 TEST(DataShares, AreNotBelowTheLeast) {
   Rounds rounds({{0, 1}, {0, 1000}}, 2);
   EXPECT_THAT(rounds.after(4), ElementsAre(64, 2));

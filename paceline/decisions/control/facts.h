@@ -31,6 +31,10 @@ struct ReplicaLeft {
   std::optional<std::int64_t> least_batch = {};
 };
 
+// How much a gradient may count: more than any number of tokens, and so little that a sum of weights is finite.
+constexpr double kMostWeight = 1e15;
+inline bool is_weight(double weight) { return weight >= 0 && weight <= kMostWeight; }
+
 struct ReplicaReady {
   ReplicaId replica;
   Clock clock;
@@ -44,8 +48,8 @@ struct ReplicaReady {
   // were there. Policies hear when that was.
   Duration loading{0};
   Duration pulling{0};
-  // How much its mean gradient counts beside the others' in a commit, from 0 up: the number of its tokens, for
-  // example. nullopt: as much as its samples.
+  // How much its mean gradient counts beside the others' in a commit, from 0 to kMostWeight: the number of its
+  // tokens, for example. nullopt: as much as its samples.
   std::optional<double> weight = {};
   // The number of samples of all epochs together, if the replica came to the end of data whose length nobody knew.
   // Samples of its lease from there on do not exist.
@@ -85,6 +89,7 @@ struct DeviceLeft {
 // The device had no memory for its stage of the plan in use. Its replica has left, and it stays.
 struct DeviceOutOfMemory {
   std::int32_t device = 0;
+  std::int64_t samples = 0;  // samples of its replica's iteration; 0: as the plan says
 };
 
 // A measurement of the link from one host to another. It does not change the plan at once: it counts at the

@@ -80,8 +80,14 @@ absl::Status Replanner::joined(const ReplicaJoined& fact) {
     return absl::InvalidArgumentError(fmt::format("replica {} joined in place {} of a plan that has {}",
                                                   fact.replica, *fact.place, places));
   }
-  places_[fact.replica] = static_cast<std::size_t>(*fact.place);
+  places_[fact.replica] = {.index = static_cast<std::size_t>(*fact.place)};
   return absl::OkStatus();
+}
+
+const planner::PlannedReplica* Replanner::planned(ReplicaId replica) const {
+  const auto found = places_.find(replica);
+  if (found == places_.end() || found->second.outdated) return nullptr;
+  return &planner_.current().replicas[found->second.index];
 }
 
 bool Replanner::left(ReplicaId replica) {
@@ -92,18 +98,18 @@ bool Replanner::left(ReplicaId replica) {
 }
 
 absl::Status Replanner::check(const ReplicaReady& fact) const {
-  const auto found = places_.find(fact.replica);
-  if (found == places_.end()) return absl::OkStatus();
-  const std::size_t devices = planner_.current().replicas[found->second].devices.size();
+  const planner::PlannedReplica* replica = planned(fact.replica);
+  if (replica == nullptr) return absl::OkStatus();
+  const std::size_t devices = replica->devices.size();
   if (fact.worked.size() == devices) return absl::OkStatus();
   return absl::InvalidArgumentError(fmt::format("replica {} says what {} devices worked, and has {}",
                                                 fact.replica, fact.worked.size(), devices));
 }
 
 void Replanner::finished(const ReplicaReady& fact, std::int64_t samples) {
-  const auto found = places_.find(fact.replica);
-  if (found == places_.end()) return;
-  const planner::PlannedReplica& replica = planner_.current().replicas[found->second];
+  const planner::PlannedReplica* found = planned(fact.replica);
+  if (found == nullptr) return;
+  const planner::PlannedReplica& replica = *found;
   const std::int64_t micros = (samples + micro_batch_ - 1) / micro_batch_;
   const double all_ms = in_ms(std::accumulate(fact.worked.begin(), fact.worked.end(), Duration::zero()));
   if (all_ms > 0) speeds_.finished(fact.replica, samples, fact.weight, all_ms);
@@ -153,7 +159,11 @@ absl::Status Replanner::left(const DeviceLeft& fact) {
 
 absl::Status Replanner::out_of_memory(const DeviceOutOfMemory& fact) {
   PACELINE_RETURN_IF_ERROR(check_device(fact.device));
-  batch_.out_of_memory.push_back(fact.device);
+  if (fact.samples < 0) {
+    return absl::InvalidArgumentError(
+        fmt::format("device {} had no memory for {} samples", fact.device, fact.samples));
+  }
+  batch_.out_of_memory.push_back({fact.device, fact.samples});
   torn_ = true;
   return absl::OkStatus();
 }
@@ -240,9 +250,10 @@ void Replanner::look_or_decide(Time at, std::vector<Order>& orders) {
 
 std::vector<std::pair<ReplicaId, std::int64_t>> Replanner::data() const {
   std::vector<std::pair<ReplicaId, std::int64_t>> samples;
-  if (!plans_anew_ || changed_) return samples;
-  for (const auto& [replica, place] : places_)
-    samples.emplace_back(replica, planner_.current().replicas[place].samples);
+  if (!plans_anew_) return samples;
+  for (const auto& [replica, place] : places_) {
+    if (const planner::PlannedReplica* one = planned(replica)) samples.emplace_back(replica, one->samples);
+  }
   return samples;
 }
 
@@ -306,7 +317,9 @@ std::optional<Spending> Replanner::spent(double batch_ms) {
 
 void Replanner::decide(Time at, std::vector<Order>& orders) {
   const planner::Decision decision = planner_.decide();
-  if (!changes_replicas(decision.kind)) {
+  if (changes_replicas(decision.kind)) {
+    for (auto& [replica, place] : places_) place.outdated = true;
+  } else {
     if (!torn_) return;
     if (planner_.lacks_memory()) {  // the replica that left would only run out of memory again
       if (nobody_is_here()) orders.emplace_back(NoPlan{"no known plan fits into the memory of the devices"});

@@ -69,8 +69,8 @@ class Replanner {
   bool nobody_is_here() const { return places_.empty(); }
   // Whether a device has less memory than its stage of the plan in use needs.
   bool lacks_memory() const { return planner_.lacks_memory(); }
-  // How many samples the newest decision gives each replica that is here. None if the plan never changes, or
-  // has just changed: then other replicas come.
+  // How many samples the newest decision gives each replica of the plan in use that is here. None if the plan never
+  // changes.
   std::vector<std::pair<ReplicaId, std::int64_t>> data() const;
 
   // Errors: InvalidArgument when there is no such device, or if its memory cannot be.
@@ -94,6 +94,8 @@ class Replanner {
         prices_(options.prices),
         micro_batch_(options.plan.micro_batch) {}
   absl::Status check_device(std::int32_t device) const;
+  // Null if the replica has no place in the plan in use.
+  const planner::PlannedReplica* planned(ReplicaId replica) const;
   // Whether devices have come, gone or run out of memory since the last batch, and the planner does not know that yet.
   bool news_of_devices() const {
     return !batch_.joined.empty() || !batch_.left.empty() || !batch_.out_of_memory.empty();
@@ -110,7 +112,11 @@ class Replanner {
   const bool plans_anew_;
   const std::vector<PriceChange> prices_;
   const std::int64_t micro_batch_;  // the whole run's, so that no plan changes what a batch's gradient is
-  std::map<ReplicaId, std::size_t> places_;  // in the plan, of the replicas that are here
+  struct Place {
+    std::size_t index = 0;
+    bool outdated = false;  // its replica is of the plan before, and about to leave
+  };
+  std::map<ReplicaId, Place> places_;  // in the plan, of the replicas that are here
   planner::BatchObservation batch_;
   std::vector<DeviceWork> work_;
   std::set<ReplicaId> finished_;

@@ -35,7 +35,8 @@ std::string text(const LinkMeasured& fact) {
 }
 std::string text(const DeviceLeft& fact) { return fmt::format("device {} leaves", fact.device); }
 std::string text(const DeviceOutOfMemory& fact) {
-  return fmt::format("device {} has no memory for its stage", fact.device);
+  const std::string of = fact.samples > 0 ? fmt::format(", of {} samples", fact.samples) : "";
+  return fmt::format("device {} has no memory for its stage{}", fact.device, of);
 }
 std::string text(const planner::Plan& plan) {
   std::string line = fmt::format("micro-batches of {}", plan.micro_batch);

@@ -194,6 +194,7 @@ void Attempt::carry_out(const control::Release& release) {
   LiveReplica* replica = processes_.replicas.find(release.replica);
   if (replica == nullptr) return;  // the replica left in this very moment, and the fact is on its way
   replica->lease = release.lease;
+  replica->steps = release.steps;
   for (const HostPlace host : hosts_of(*replica)) processes_.servers.want(host, release.version);
   for (const Worker* worker : replica->workers)
     out_.send(worker->peer, BeginIteration{release, course_.now()});

@@ -540,6 +540,23 @@ TEST_F(AttemptTest, AWorkerWhoseBatchIsTooSmallComesAgainToALargerOne) {
   EXPECT_TRUE(again->disconnect().refused);
 }
 
+TEST_F(AttemptTest, AWorkerWhoseLocalStepsAreTooSmallComesAgainToFewer) {
+  start("[sync]\npolicy = \"local-sgd:8\"\n[[device]]\nbatch = 10\n");
+  const auto serving = server(0);
+  const auto alone = worker("w0");
+  alone->say(attached("path"));
+  begin_serving(*serving);
+  EXPECT_EQ(join(*alone, *serving).steps, 7) << "64 samples";
+  WorkerMessage message;
+  as<TooFew>(message).least = 10;
+  as<TooFew>(message).why = "train.py:3: ValueError: too few";
+  alone->say(message);
+  EXPECT_THAT(alone->disconnect().why, HasSubstr("its program failed on 64 samples in 7 local steps"));
+  const auto again = worker("w0");
+  again->say(attached("path"));
+  EXPECT_EQ(join(*again, *serving).steps, 6);
+}
+
 TEST_F(AttemptTest, AWorkerThatIsAloneWithNumbersThatAreNotFiniteIsGivenUp) {
   start("epochs = 100\n[[device]]\ncount = 2\n[sync]\npolicy = \"asp\"\n");
   const auto fine = worker("w0");
@@ -927,6 +944,19 @@ TEST_F(AttemptTest, AnIterationThatWaitedLongerThanItTookIsRefused) {
   as<WorkerReady>(message).pulling = Duration(7);
   lying->say(message);
   EXPECT_EQ(lying->disconnect().why, "waited 4 ns for samples and 7 ns for weights, of 10");
+}
+
+TEST_F(AttemptTest, AGradientOfAnImpossibleWeightIsRefused) {
+  start("");
+  const auto lying = worker("w0");
+  lying->say(attached("path"));
+  const auto serving = server(0);
+  begin_serving(*serving);
+  join(*lying, *serving);
+  WorkerMessage message = ready(10, 10);
+  as<WorkerReady>(message).weight = 1e308;
+  lying->say(message);
+  EXPECT_EQ(lying->disconnect().why, "gave its gradient the weight 1e+308; write a number from 0 to 1e+15");
 }
 
 // No commit can have taken the time that the server reports.

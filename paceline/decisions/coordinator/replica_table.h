@@ -42,6 +42,7 @@ struct LiveReplica {
   bool whole = false;            // all servers have mapped its gradient
   bool joined = false;           // the Controller has heard of it
   Lease lease{};                 // lease of the iteration under way
+  std::int64_t steps = 0;        // local steps of the iteration under way; 0: its policy has none
   // reports of the workers that are done with the iteration under way
   std::vector<std::optional<WorkerReady>> done;
 };

@@ -242,9 +242,10 @@ absl::Status WorkerMembership::on_out_of_memory(const Worker& worker, const OutO
   out_.tell_and_remember(
       fmt::format("{}: {}. The planner looks for stages that need less memory there", worker.name, why));
   const DevicePlace device = worker.device;
-  leave(replicas_.dissolve(said.replica), fmt::format("{} has no memory for its stage", worker.name));
+  const LiveReplica replica = replicas_.dissolve(said.replica);
+  leave(replica, fmt::format("{} has no memory for its stage", worker.name));
   follow_plans();
-  if (course_.open()) tell(control::DeviceOutOfMemory{device.value()});
+  if (course_.open()) tell(control::DeviceOutOfMemory{device.value(), replica.lease.size()});
   return absl::OkStatus();
 }
 
@@ -255,7 +256,10 @@ absl::Status WorkerMembership::on_too_few(const Worker& worker, const TooFew& sa
   // The worker's own error then says more to people.
   if (!helps) return absl::FailedPreconditionError("its program failed");
   const WorkerPeer peer = worker.peer;
-  const std::string why = fmt::format("its program failed on {}", counted(replica->lease.size(), "sample"));
+  const std::string steps =
+      replica->steps > 0 ? fmt::format(" in {}", counted(replica->steps, "local step")) : "";
+  const std::string why =
+      fmt::format("its program failed on {}{}", counted(replica->lease.size(), "sample"), steps);
   out_.tell_and_remember(
       fmt::format("{}: {}. From now on a batch has at least {} samples, and {} starts its program again",
                   worker.name, printable(said.why, kLongestError), said.least, worker.name));

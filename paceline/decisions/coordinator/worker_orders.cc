@@ -136,8 +136,11 @@ absl::Status check_ready(const WorkerReady& ready) {
   }
   if (!plausible(ready.metrics))
     return absl::InvalidArgumentError("sent metrics that no program can have sent");
-  if (ready.weight && !(std::isfinite(*ready.weight) && *ready.weight >= 0))
-    return absl::InvalidArgumentError(fmt::format("gave its gradient the weight {}", *ready.weight));
+  if (ready.weight && !control::is_weight(*ready.weight)) {
+    return absl::InvalidArgumentError(
+        fmt::format("gave its gradient the weight {}; write a number from 0 to {:g}", *ready.weight,
+                    control::kMostWeight));
+  }
   if (!std::isfinite(ready.norm) || ready.norm < 0)
     return absl::InvalidArgumentError("sent a gradient of an impossible norm");
   return absl::OkStatus();

@@ -132,16 +132,18 @@ void Measurements::limit_memory(std::int32_t device, std::int64_t bytes) {
 }
 
 bool Measurements::lower_memory(const BatchObservation& observation, const Plan& plan) {
-  if (observation.out_of_memory.empty()) return false;
-  const Forecast forecast = CostModel(problem_).forecast(plan);
   bool any = false;
-  for (std::size_t r = 0; r < plan.replicas.size(); ++r) {
-    const std::vector<std::int32_t>& devices = plan.replicas[r].devices;
-    for (std::size_t i = 0; i < devices.size(); ++i) {
-      const auto& out = observation.out_of_memory;
-      if (std::find(out.begin(), out.end(), devices[i]) == out.end()) continue;
+  for (const OutOfMemory& out : observation.out_of_memory) {
+    for (std::size_t r = 0; r < plan.replicas.size(); ++r) {
+      const std::vector<std::int32_t>& devices = plan.replicas[r].devices;
+      const auto place = std::find(devices.begin(), devices.end(), out.device);
+      if (place == devices.end()) continue;
+      Plan computed = plan;
+      if (out.samples > 0) computed.replicas[r].samples = std::min(out.samples, problem_.batch);
+      const Forecast forecast = CostModel(problem_).forecast(computed);
+      const auto i = static_cast<std::size_t>(place - devices.begin());
       const auto needed = static_cast<double>(forecast.replicas[r].memory[i].total());
-      limit_memory(devices[i], static_cast<std::int64_t>(kLessMemory * needed));
+      limit_memory(out.device, static_cast<std::int64_t>(kLessMemory * needed));
       any = true;
     }
   }

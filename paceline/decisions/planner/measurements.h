@@ -28,6 +28,11 @@ struct LinkObservation {  // one transfer in one direction
   bool shared = false;  // other transfers used the link at the same time, so it may carry more
 };
 
+struct OutOfMemory {  // a device had no memory for its stage of the plan
+  std::int32_t device = 0;
+  std::int64_t samples = 0;  // samples of its replica; 0: as the plan says
+};
+
 struct PriceObservation {
   std::int32_t device = 0;
   double price_per_hour = 0;
@@ -41,8 +46,8 @@ struct BatchObservation {
   std::vector<StageObservation> stages;
   std::vector<LinkObservation> links;
   std::vector<PriceObservation> prices;
-  std::vector<std::int32_t> joined, left;   // devices, since the last batch
-  std::vector<std::int32_t> out_of_memory;  // devices that had no memory for their stages of the plan
+  std::vector<std::int32_t> joined, left;  // devices, since the last batch
+  std::vector<OutOfMemory> out_of_memory;
 };
 
 class Measurements {

@@ -122,7 +122,7 @@ TEST(OnlinePlanner, GivesADeviceWithoutMemoryASmallerStage) {
   absl::StatusOr<Decision> decision = Decision{};
   while (needed > 0 && times < 30) {
     BatchObservation seen = observe(problem, planner->current());
-    seen.out_of_memory = {1};
+    seen.out_of_memory = {{1}};
     decision = planner->after_batch(seen);
     if (!decision.ok()) break;
     ++times;

@@ -79,5 +79,14 @@ TEST(ClosestExtraIterations, StopsAtTheMost) {
   EXPECT_EQ(answer({Time(Duration(1)), Duration(1), Time(Duration(0)), Duration(10), 12, 12}), 9);
 }
 
+// A moment that lies further ahead than time can say is close to none.
+TEST(ClosestExtraIterations, StayWithinTime) {
+  const Duration fast(std::int64_t{1} << 44), slow(std::int64_t{1} << 43);
+  const Time now(Duration(1000));
+  const std::int64_t most = 1 << 21;
+  EXPECT_EQ(answer({now, fast + Duration(1), now, slow - Duration(1), most, 0}), 0);
+  EXPECT_EQ(answer({now, fast, now, Duration::max() / 2, 3, most}), 3);
+}
+
 }  // namespace
 }  // namespace paceline::policy

@@ -16,17 +16,22 @@ constexpr std::int32_t kLongRun = 256;
 // Two replicas are alike from this ratio of mean intervals on. Chance alone makes them differ by a tenth if
 // one iteration in ten takes two to five times longer.
 constexpr double kAlike = 0.75;
+
+// The time after so many intervals, or the end of time, which is 292 years away. Requires: a time from 0 on.
+Time after(Time from, std::int64_t times, Duration interval) {
+  return times > (Time::max() - from) / interval ? Time::max() : from + times * interval;
+}
 }  // namespace
 
 std::int64_t closest_extra_iterations(Time fast_last, Duration fast_interval, Time slow_last,
                                       Duration slow_interval, std::int64_t most, std::int64_t rmax) {
   const auto distance = [&](std::int64_t i, std::int64_t k) {
-    return std::chrono::abs((fast_last + i * fast_interval) - (slow_last + (k + 1) * slow_interval));
+    return std::chrono::abs(after(fast_last, i, fast_interval) - after(slow_last, k + 1, slow_interval));
   };
   std::int64_t best = 0;
   Duration least = Duration::max();
   std::int64_t k = 0;
-  for (std::int64_t i = 0; i <= most; ++i) {
+  for (std::int64_t i = 0; i <= most && after(fast_last, i, fast_interval) < Time::max(); ++i) {
     // Both rows ascend: the slow time closest to a later fast time is never an earlier one.
     while (k < rmax && distance(i, k + 1) <= distance(i, k)) ++k;
     if (distance(i, k) < least) {

@@ -86,7 +86,8 @@ class Dssp final : public SyncPolicy {
 
 // Algorithm 2: which multiple i ∈ 0..most of the fast replica's interval, from its latest ready time, lies
 // closest to a predicted ready time of the slow one, slow_last + (k + 1)·slow_interval with k ∈ 0..rmax. The
-// lowest i on ties. O(most + rmax). Requires: positive intervals.
+// lowest i on ties. O(most + rmax). Requires: positive intervals,
+// and times from 0 on.
 std::int64_t closest_extra_iterations(Time fast_last, Duration fast_interval, Time slow_last,
                                       Duration slow_interval, std::int64_t most, std::int64_t rmax);
 

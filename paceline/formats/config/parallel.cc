@@ -18,7 +18,6 @@ namespace {
 const std::vector<std::string> kModes = {"data",   "static", "uneven-data", "pipeline",  "joint",
                                          "frozen", "gpipe",  "gpipe-work",  "pipedream", "hetpipe"};
 
-constexpr std::int64_t kMostSamples = 1 << 20;
 constexpr double kMostUnits = 10'000;
 
 std::int32_t place_of(const std::string& name, const std::vector<PlanDevice>& devices) {
@@ -64,7 +63,8 @@ planner::PlannedReplica read_pipeline(Section section, const std::vector<PlanDev
     replica.cuts.insert(replica.cuts.end(), stages[s].size(),
                         s == 0 ? 0 : static_cast<std::int32_t>(cuts[s - 1]));
   if (!replica.cuts.empty()) replica.cuts.erase(replica.cuts.begin());
-  replica.samples = section.integer("samples", 32, 1, kMostSamples);
+  // A plan may give one replica the batches of all devices.
+  replica.samples = section.integer("samples", 32, 1, kMostSamples * std::ssize(devices));
   section.finish();
   return replica;
 }

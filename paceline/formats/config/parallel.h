@@ -17,6 +17,9 @@ namespace paceline::config {
 // The most devices of a plan: a search looks at changes of all pairs.
 inline constexpr std::size_t kMostPlannedDevices = 128;
 
+// The most samples of a device's batch, and of a micro-batch.
+inline constexpr std::int64_t kMostSamples = 1 << 20;
+
 enum class Parallel {
   kData,        // each device is a replica
   kStatic,      // [[pipeline]] names the devices of each replica

@@ -164,7 +164,7 @@ planner::Problem planning_problem(const JobConfig& job, const planner::ModelProf
         bytes_per_ms(job.server_gbps) * static_cast<double>(modelled_servers(job));
   }
   if (job.budget) problem.budgets = {job.budget->most};
-  problem.micro_batches = planner::powers_of_two_up_to(problem.batch);
+  problem.micro_batches = planner::powers_of_two_up_to(std::min(problem.batch, kMostSamples));
   if (job.parallel.micro_batch) problem.micro_batches = {std::min(*job.parallel.micro_batch, problem.batch)};
   return problem;
 }

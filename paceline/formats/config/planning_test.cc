@@ -162,5 +162,17 @@ TEST(PlannedJobs, MeasureAsManyUnitsAsTheyListAndCut) {
                    .ok());
 }
 
+TEST(PlanSettings, MayGiveOneReplicaTheLargeBatchesOfAllDevices) {
+  constexpr char kLarge[] = "parallel = \"joint\"\nbatch = 262144\n[[device]]\ncount = 8\n";
+  const JobConfig job = parse_job(kLarge, "job.toml").value();
+  const planner::Problem problem = planning_problem(job, measured(), RunTime::kWall);
+  const planner::Plan plan{{{{3}, {}, problem.batch}}, problem.micro_batches.back()};
+  const auto text = resolve_job(kLarge, "job.toml", plan_settings(job, measured(), plan));
+  ASSERT_TRUE(text.ok()) << text.status();
+  const auto planned = parse_job(*text, "job.toml");
+  ASSERT_TRUE(planned.ok()) << planned.status();
+  EXPECT_EQ(planned->parallel.plan.replicas[0].samples, 2'097'152);
+}
+
 }  // namespace
 }  // namespace paceline::config

@@ -29,7 +29,7 @@ class Lowered final : public control::RunListener {
     const auto* out = std::get_if<control::DeviceOutOfMemory>(&fact.what);
     if (out == nullptr || out->device < 0 || static_cast<std::size_t>(out->device) >= lowered_.size()) return;
     planner::BatchObservation seen;
-    seen.out_of_memory = {out->device};
+    seen.out_of_memory = {{out->device, out->samples}};
     if (measurements_.lower_memory(seen, plan_)) lowered_[static_cast<std::size_t>(out->device)] = true;
   }
   void on_order(Time, const control::Order& order) override {

@@ -111,7 +111,10 @@ absl::Status add(const json& document, control::DeviceJoined& fact) {
 }
 absl::Status add(const json& document, control::DeviceLeft& fact) { return add_device(document, fact); }
 absl::Status add(const json& document, control::DeviceOutOfMemory& fact) {
-  return add_device(document, fact);
+  PACELINE_RETURN_IF_ERROR(add_device(document, fact));
+  if (!document.contains("samples")) return absl::OkStatus();
+  PACELINE_ASSIGN_OR_RETURN(fact.samples, whole_number_of(document, "samples"));
+  return absl::OkStatus();
 }
 
 absl::Status add(const json& document, control::LinkMeasured& fact) {
@@ -189,7 +192,9 @@ std::optional<std::string> planning_of(const control::Fact& fact) {
                           return json{{"device", one.device}}.dump();
                         },
                         [](const control::DeviceOutOfMemory& one) -> std::optional<std::string> {
-                          return json{{"device", one.device}}.dump();
+                          json all{{"device", one.device}};
+                          if (one.samples != 0) all["samples"] = one.samples;
+                          return all.dump();
                         },
                         [](const control::LinkMeasured& one) -> std::optional<std::string> {
                           return json{{"from", one.from.value()},

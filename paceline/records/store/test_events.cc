@@ -52,7 +52,9 @@ std::string what(const control::LinkMeasured& f) {
                      f.shared);
 }
 std::string what(const control::DeviceLeft& f) { return fmt::format("device left {}", f.device); }
-std::string what(const control::DeviceOutOfMemory& f) { return fmt::format("no memory {}", f.device); }
+std::string what(const control::DeviceOutOfMemory& f) {
+  return fmt::format("no memory {} for {}", f.device, f.samples);
+}
 std::string what(const control::PlanSearched& f) {
   return fmt::format("searched {} '{}'", f.plan ? to_text(*f.plan) : "none", f.impossible);
 }
@@ -162,6 +164,7 @@ std::vector<Event> every_kind_of_event() {
       Fact{at(3), DeviceJoined{0, kMost}},
       Fact{at(3), DeviceLeft{0}},
       Fact{at(3), DeviceOutOfMemory{kMost32}},
+      Fact{at(3), DeviceOutOfMemory{0, kMost}},
       Fact{at(3), LinkMeasured{HostPlace(1), HostPlace(0), kMost, Duration(kMost), true}},
       Fact{at(3), LinkMeasured{HostPlace(0), HostPlace(2), 1, Duration(1), false}},
       std::pair(at(3), Order(SearchPlan{})),

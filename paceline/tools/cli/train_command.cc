@@ -145,7 +145,7 @@ absl::StatusOr<planner::ModelProfile> profile_of_program(const config::JobConfig
   if (known.ok() && std::holds_alternative<program::Model>(*known))
     return program::profile_of(std::get<program::Model>(*known));
   PACELINE_ASSIGN_OR_RETURN(const program::Model model, probe_program(job, ""));
-  PACELINE_RETURN_IF_ERROR(program::check_stages(job.parallel, model));
+  PACELINE_RETURN_IF_ERROR(program::check_stages(job, model));
   return program::profile_of(model);
 }
 
@@ -287,7 +287,7 @@ absl::StatusOr<std::string> with_program(const config::JobConfig& job, const std
   // Its batch, for one, the program may have said itself.
   PACELINE_ASSIGN_OR_RETURN(config::JobConfig whole, config::parse_job(asked, said.file));
   whole.initial_weights = job.initial_weights;
-  if (whole.parallel.of_stages()) PACELINE_RETURN_IF_ERROR(program::check_stages(whole.parallel, model));
+  if (whole.parallel.of_stages()) PACELINE_RETURN_IF_ERROR(program::check_stages(whole, model));
   PACELINE_RETURN_IF_ERROR(check_fits(whole, {model.layout, model.samples}, options.in_virtual_time));
   // With other processes beside this one, each may see cards of its own.
   if (options.in_virtual_time || options.processes) return asked;
