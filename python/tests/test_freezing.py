@@ -22,7 +22,7 @@ def plain_steps(net: nn.Sequential, optimizer: Any, frozen: list[bool], zeros: b
     """A step for each of `frozen`, which says whether net[0].weight is. zeros: its gradient is 0 then, and not None."""
     for step, off in enumerate(frozen):
         net[0].weight.requires_grad_(not off)
-        optimizer.zero_grad()
+        optimizer.zero_grad(set_to_none=True)
         x = torch.randn(8, 2, generator=torch.Generator().manual_seed(step))
         (net(x) - x[:, :1]).square().mean().backward()
         if off and zeros:

@@ -12,6 +12,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from fake_member import Member
+from gpu import ON_CPU, STAND_IN
 from torch import nn
 
 pytest.importorskip("lightning.pytorch", reason="Lightning is not installed")
@@ -113,10 +114,13 @@ print("its gradient after fit:", bool(weight.grad.any()))
 """
 
 
+@pytest.mark.parametrize("environment", [ON_CPU, STAND_IN], ids=lambda one: one["PACELINE_DEVICE"])
 @pytest.mark.parametrize("clips", [True, False])
-def test_clipping_leaves_out_parameters_that_the_optimizer_lacks(tmp_path: Path, clips: bool) -> None:
+def test_clipping_leaves_out_parameters_that_the_optimizer_lacks(
+    tmp_path: Path, clips: bool, environment: dict[str, str]
+) -> None:
     fit = FIT if clips else FIT.replace("gradient_clip_val=0.5", "gradient_clip_val=None")
-    with start(tmp_path, HEAD + ONLY_HEAD + fit + BEHIND_FIT) as member:
+    with start(tmp_path, HEAD + ONLY_HEAD + fit + BEHIND_FIT, environment=environment) as member:
         _, gradients = member.begin()
         for step in range(2):
             member.step([step, 40])
