@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include "paceline/base/exit_reason.h"
-#include "paceline/simulation/cluster_sim/scenario.h"
 
 namespace paceline::cluster_sim {
 
@@ -55,9 +54,9 @@ std::optional<std::string> complaint_about(const RunEnd& end) {
   }
   if (!end.run || !end.run->ok() || end.stopped) return std::nullopt;
   if (!end.committed) return "the run is done, and there is no checkpoint";
-  if (*end.committed != kSamples)
+  if (*end.committed != end.samples)
     return fmt::format("the run is done, and its last checkpoint has {} of {} samples", *end.committed,
-                       kSamples);
+                       end.samples);
   return std::nullopt;
 }
 

@@ -13,6 +13,7 @@
 namespace paceline::cluster_sim {
 
 struct RunEnd {
+  std::int64_t samples = 0;  // samples of the job, over all epochs
   // the end that the last leading coordinator gave the run; nothing: it was killed
   std::optional<absl::Status> run;
   int led_by = 0;                  // the host of that coordinator

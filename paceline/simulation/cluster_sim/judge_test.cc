@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include "paceline/base/exit_reason.h"
-#include "paceline/simulation/cluster_sim/scenario.h"
 
 namespace paceline::cluster_sim {
 namespace {
@@ -14,9 +13,10 @@ absl::Status failed(const std::string& why) { return absl::UnavailableError(why)
 // A good end on three hosts, led by the first.
 RunEnd good() {
   RunEnd end;
+  end.samples = 96;
   end.run = absl::OkStatus();
   end.launchers = {absl::OkStatus(), absl::OkStatus(), absl::OkStatus()};
-  end.committed = kSamples;
+  end.committed = end.samples;
   end.ever_trained = true;
   return end;
 }
@@ -30,7 +30,7 @@ TEST(Judge, FindsNoFaultWithAGoodEnd) {
 
 TEST(Judge, WantsAllSamples) {
   RunEnd end = good();
-  end.committed = kSamples - 1;
+  end.committed = end.samples - 1;
   EXPECT_TRUE(complaint_about(end));
   end.committed.reset();
   EXPECT_TRUE(complaint_about(end));

@@ -28,7 +28,7 @@ class Simulation {
         network_(world_),
         scenario_(scenario_of(world_)),
         disks_(scenario_.own_disks, static_cast<int>(scenario_.job.hosts)),
-        watch_(world_, scenario_.job.optimizer.momentum),
+        watch_(world_, scenario_),
         cluster_{world_, network_, scenario_, disks_, watch_, broken, {}, {}, 0, {}, {}, {}},
         clocks_(static_cast<std::size_t>(hosts())) {
     for (int rank = 0; rank < scenario_.job.servers; ++rank)
@@ -399,6 +399,7 @@ class Simulation {
     if (scenario_.faults == 0 && !scenario_.stopped && world_.now() > ended_at_ + kGoodbye)
       return world_.broken("processes wait for a run that is over");
     RunEnd end;
+    end.samples = scenario_.samples;
     end.run = coordinator().outcome();
     end.led_by = leader();
     for (const CoordinatorProcess* one : cluster_.coordinators) {

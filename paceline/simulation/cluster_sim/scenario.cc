@@ -28,6 +28,8 @@ std::string name_of(Break one) {
 
 namespace {
 
+constexpr std::uint64_t kOfData = 0xda7a;
+
 // `least`: how many of the workers may be left.
 std::string policy_for(World& world, std::uint64_t workers, std::uint64_t least) {
   static const std::vector<std::string> all = policy::example_policies();
@@ -41,6 +43,28 @@ std::string policy_for(World& world, std::uint64_t workers, std::uint64_t least)
   }
 }
 
+// The part of a job that says which samples its replicas train on.
+struct Data {
+  std::string keys;     // top-level keys
+  std::string section;  // [data]
+  std::string devices;
+};
+
+// `rng`: a source of its own, so that a seed keeps its faults whatever is drawn here.
+Data data_for(Rng rng, std::uint64_t workers) {
+  const auto chance = [&](double share) { return rng.uniform() < share; };
+  Data data{.keys = "", .section = "", .devices = fmt::format("[[device]]\ncount = {}\n", workers)};
+  if (chance(0.3))
+    data.devices =
+        fmt::format("[[device]]\ncount = {}\n[[device]]\nbatch = {}\n", workers - 1, 3 + rng.below(4));
+  data.keys += chance(0.3) ? fmt::format("epochs = {}\n", kMostEpochs) : "epochs = 1\n";
+  if (chance(0.2)) data.keys += "drop_last = true\n";
+  if (chance(0.2)) data.keys += "least_batch = 2\n";
+  if (chance(0.2)) data.keys += "parallel = \"uneven-data\"\n";
+  if (chance(0.3)) data.section = fmt::format("[data]\nahead = {}\n", 1 + rng.below(3));
+  return data;
+}
+
 }  // namespace
 
 Scenario scenario_of(World& world) {
@@ -50,18 +74,22 @@ Scenario scenario_of(World& world) {
   const auto workers = std::max<std::uint64_t>(2 + world.rng().below(3), twice ? servers : 0);
   scenario.hosts_apart = twice && world.chance(0.6);
   scenario.own_disks = scenario.hosts_apart && world.chance(0.6);
+  const Data data = data_for(Rng(mix_seed({world.seed(), kOfData})), workers);
   scenario.job_toml = fmt::format(
-      "name = \"small\"\nbatch = 2\nepochs = 1\n[sync]\npolicy = \"{}\"\n[evaluate]\nevery_epochs = {}\n"
-      "[checkpoint]\nevery_epochs = {}\n[cluster]\nhost_patience_s = 3\n{}[[device]]\ncount = {}\n",
-      policy_for(world, workers, scenario.hosts_apart ? 1 : workers), world.chance(0.5) ? "0.3" : "1",
-      world.chance(0.5) ? "0.2" : "1",
+      "name = \"small\"\nbatch = 2\n{}[sync]\npolicy = \"{}\"\n[evaluate]\nevery_epochs = {}\n"
+      "[checkpoint]\nevery_epochs = {}\n[cluster]\nhost_patience_s = 3\n{}{}{}",
+      data.keys, policy_for(world, workers, scenario.hosts_apart ? 1 : workers),
+      world.chance(0.5) ? "0.3" : "1", world.chance(0.5) ? "0.2" : "1",
       twice ? fmt::format("hosts = {}\ncopies = 2\nshared_folder = {}\nseal = false\nfabric = \"tcp\"\n",
                           servers, !scenario.own_disks)
             : fmt::format("servers = {}\n", servers),
-      workers);
+      data.section, data.devices);
   auto job = config::parse_job(scenario.job_toml, "job.toml");
   PACELINE_CHECK(job.ok(), "{}", std::string(job.status().message()));
   scenario.job = *std::move(job);
+  const control::ControllerConfig config = config::controller_config(scenario.job, kSamples);
+  scenario.samples_an_epoch = config.dataset_size;
+  scenario.samples = config.total_samples;
   scenario.faults = static_cast<int>(world.rng().below(5));
   scenario.full_disks = world.chance(0.15);
   scenario.stopped = world.chance(0.15);

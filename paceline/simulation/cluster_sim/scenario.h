@@ -51,12 +51,15 @@ std::string name_of(Break one);
 
 // The size of the job's data set.
 inline constexpr std::int64_t kSamples = 96;
+inline constexpr std::int64_t kMostEpochs = 2;
 
 struct Scenario {
   std::string job_toml;
   config::JobConfig job;
-  bool hosts_apart = false;  // each host has a launcher of its own
-  bool own_disks = false;    // each host has a disk of its own
+  std::int64_t samples_an_epoch = kSamples;
+  std::int64_t samples = kSamples;  // over all epochs
+  bool hosts_apart = false;         // each host has a launcher of its own
+  bool own_disks = false;           // each host has a disk of its own
   int faults = 0;
   bool full_disks = false;  // full disks are among the faults
   bool stopped = false;     // somebody asks for a stop

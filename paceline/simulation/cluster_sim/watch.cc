@@ -24,8 +24,10 @@ void Watch::goes_on_from(const std::string& attempt, const std::string& before,
 void Watch::leases(const std::string& attempt, ReplicaId replica, paceline::Clock clock, const Lease& lease) {
   Samples& samples = leases_[attempt][{replica.value(), clock.value()}];
   samples.reset();
+  const std::int64_t before = lease.epoch * samples_an_epoch_;
   lease.for_each_run([&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t sample = begin; sample < end; ++sample) samples.set(static_cast<std::size_t>(sample));
+    for (std::int64_t sample = begin; sample < end; ++sample)
+      samples.set(static_cast<std::size_t>(before + sample));
   });
 }
 

@@ -31,8 +31,10 @@ namespace paceline::cluster_sim {
 
 class Watch {
  public:
-  // `momentum`: the job's.
-  Watch(World& world, double momentum) : world_(world), momentum_(momentum) {}
+  Watch(World& world, const Scenario& scenario)
+      : world_(world),
+        momentum_(scenario.job.optimizer.momentum),
+        samples_an_epoch_(scenario.samples_an_epoch) {}
 
   // `alone`: no other host may lead at the same time.
   void leads(int host, bool alone);
@@ -66,7 +68,7 @@ class Watch {
   void splits() { split_ = true; }
 
  private:
-  using Samples = std::bitset<kSamples>;
+  using Samples = std::bitset<kSamples * kMostEpochs>;  // over all epochs
   // A version: its numbers, and the samples that are committed in it.
   struct Made {
     Content content;
@@ -85,6 +87,7 @@ class Watch {
 
   World& world_;
   const double momentum_;
+  const std::int64_t samples_an_epoch_;
   std::map<std::string, std::map<Version, Made>> lines_;  // keyed by attempt
   std::map<std::string, Expected> expected_;              // keyed by attempt
   // Keyed by attempt, and by replica and clock.

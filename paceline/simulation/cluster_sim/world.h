@@ -21,8 +21,9 @@ using Milliseconds = std::chrono::duration<double, std::milli>;
 
 class World {
  public:
-  explicit World(std::uint64_t seed, bool tracing = false) : rng_(seed), tracing_(tracing) {}
+  explicit World(std::uint64_t seed, bool tracing = false) : seed_(seed), rng_(seed), tracing_(tracing) {}
 
+  std::uint64_t seed() const { return seed_; }
   SteadyTime now() const { return now_; }
   Rng& rng() { return rng_; }
   bool chance(double share) { return rng_.uniform() < share; }
@@ -63,6 +64,7 @@ class World {
   void add_line(std::string line);
 
   SteadyTime now_{std::chrono::hours(1)};
+  const std::uint64_t seed_;
   Rng rng_;
   const bool tracing_;
   std::vector<Event> heap_;
