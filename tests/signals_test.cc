@@ -184,6 +184,31 @@ TEST(WarningSignals, AreAnsweredInVirtualTime) {
   }
 }
 
+// With links, the commit of a version is ordered before its weights are made. The signal comes before training, so it is
+// answered at version 1; a run of one commit ends with these weights.
+TEST(WarningSignals, InVirtualTimeWriteTheWeightsOfTheirVersion) {
+  const TempFolder folder, other;
+  const std::vector<std::string> settings = {"--virtual", "--set", "batch=120", "--set", "link.gbps=0.01"};
+  std::vector<std::string> words = {"train",
+                                    program_job(folder, "[checkpoint]\nevery_epochs = 100\n").string(),
+                                    "--set", "program.run=" + waiting_program(folder)};
+  words.insert(words.end(), settings.begin(), settings.end());
+  Program train(words);
+  ASSERT_TRUE(train.until([&] { return fs::exists(folder / "asked") && has_handler(train.pid(), SIGUSR1); }));
+  kill(train.pid(), SIGUSR1);
+  write_text(folder / "go", "");
+  const Ended ended = train.wait();
+  EXPECT_EQ(ended.status, 0) << ended.errors;
+  EXPECT_THAT(ended.errors, HasSubstr("SIGUSR1: the checkpoint of version 1 is written"));
+  const fs::path trained = only_run(folder / "runs");
+  fs::remove_all(trained / "checkpoints" / "v000000000020");
+
+  words = {"train", program_job(other, "").string(), "--set", "epochs=0.1"};
+  words.insert(words.end(), settings.begin(), settings.end());
+  EXPECT_EQ(run(words).status, 0);
+  EXPECT_EQ(checkpoint_weights(trained), checkpoint_weights(only_run(other / "runs")));
+}
+
 // Two hosts on one disk.
 class WarningSignalsOfHosts : public ::testing::Test {
  protected:
