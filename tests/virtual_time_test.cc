@@ -232,6 +232,18 @@ TEST(VirtualRun, GoesOnFromItsCheckpointAsIfItHadNeverStopped) {
   EXPECT_EQ(run({"replay", half.run.string()}).status, 0);
 }
 
+TEST(VirtualRun, IsNotResumedWithFewerEpochsThanItHas) {
+  const TempFolder folder;
+  const Trained trained = train(folder, "run", "epochs = 0.2\n", "", {"--virtual"});
+  const Ended fewer = run({"train", "--resume", trained.run.string(), "--set", "epochs=0.1"});
+  EXPECT_EQ(fewer.status, 2) << fewer.errors;
+  EXPECT_NE(fewer.errors.find("does not fit this job: its samples or epochs were changed"), std::string::npos)
+      << fewer.errors;
+  const Ended more = run({"train", "--resume", trained.run.string(), "--set", "epochs=0.3"});
+  EXPECT_EQ(more.status, 0) << more.errors;
+  expect_kept_samples_once(trained.run, 0.3);
+}
+
 TEST(VirtualRun, StopsAtItsTarget) {
   const TempFolder folder;
   const Trained trained = train(folder, "run", "epochs = 50\n",

@@ -153,6 +153,9 @@ absl::Status train_virtually(const std::string& folder, bool resume, launch::Sho
       const auto work, VirtualWork::create(job, paths.root.string(), restart, journal_first, on_evaluated));
   control::ControllerConfig config = config::controller_config(job, work->dataset_size());
   config.data_order = work->data_order();
+  if (restart)
+    PACELINE_RETURN_IF_ERROR(
+        control::Controller(config, policy::make_policy(job.policy)).restore(restart->state));
   recorder->start(config, job_toml);
   std::unique_ptr<control::Replanner> replanner;
   Duration migration{0};
