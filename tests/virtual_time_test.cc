@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "paceline/decisions/policy/testing/every_policy.h"
+#include "paceline/records/store/journal_reader.h"
+#include "paceline/records/store/run_folder.h"
 #include "paceline/records/store/sqlite.h"
 #include "tests/program.h"
 #include "tests/recorded_run.h"
@@ -242,6 +244,17 @@ TEST(VirtualRun, IsNotResumedWithFewerEpochsThanItHas) {
   const Ended more = run({"train", "--resume", trained.run.string(), "--set", "epochs=0.3"});
   EXPECT_EQ(more.status, 0) << more.errors;
   expect_kept_samples_once(trained.run, 0.3);
+}
+
+TEST(VirtualRun, IsNotStartedAgainIfNothingIsLeft) {
+  const TempFolder folder;
+  const Trained trained = train(folder, "run", "epochs = 0.1\n", "", {"--virtual"});
+  const Ended again = run({"train", "--resume", trained.run.string()});
+  EXPECT_EQ(again.status, 0) << again.errors;
+  EXPECT_NE(again.errors.find("there is nothing left to train"), std::string::npos) << again.errors;
+  const auto journal = store::JournalReader::open(store::RunPaths{trained.run}.journal());
+  ASSERT_TRUE(journal.ok()) << journal.status();
+  EXPECT_EQ(journal->attempts()->size(), 1u);
 }
 
 TEST(VirtualRun, StopsAtItsTarget) {
