@@ -248,6 +248,14 @@ TEST(VirtualCluster, SaysSoWhenAllAreGoneForGood) {
   EXPECT_FALSE(ran.broken);
 }
 
+// 1e10 s an iteration are more than a time can say.
+TEST(VirtualCluster, SaysSoIfARunTakesTooLong) {
+  const Ran ran =
+      run("iterations = 9\n[[device]]\ncompute_ms = 1e9\nslow_chance = 1\nslow_factor = [1e4, 1e4]", "bsp");
+  EXPECT_EQ(ran.status.message(), "the run takes more than 100 modelled years; 3 iterations are done");
+  EXPECT_FALSE(ran.broken);
+}
+
 // A transfer is 1 s through the server and 0.1 s through a link.
 constexpr char kBusyServer[] = R"(
 iterations = 4
