@@ -184,6 +184,36 @@ TEST(WarningSignals, AreAnsweredInVirtualTime) {
   }
 }
 
+// With links, the commit of a version is ordered before its weights are made. The signal comes before training, so it is
+// answered at version 1; a run of one commit ends with these weights.
+TEST(WarningSignals, InVirtualTimeWriteTheWeightsOfTheirVersion) {
+  const TempFolder folder, other;
+  const auto words = [](const fs::path& job, const std::string& program, const std::string& epochs) {
+    return std::vector<std::string>{"train",
+                                    job.string(),
+                                    "--virtual",
+                                    "--set",
+                                    "link.gbps=0.01",
+                                    "--set",
+                                    "epochs=" + epochs,
+                                    "--set",
+                                    "program.run=" + program};
+  };
+  const fs::path job = program_job(folder, "[checkpoint]\nevery_epochs = 100\n");
+  Program train(words(job, waiting_program(folder), "0.1"));
+  ASSERT_TRUE(train.until([&] { return fs::exists(folder / "asked") && has_handler(train.pid(), SIGUSR1); }));
+  kill(train.pid(), SIGUSR1);
+  write_text(folder / "go", "");
+  const Ended ended = train.wait();
+  EXPECT_EQ(ended.status, 0) << ended.errors;
+  EXPECT_THAT(ended.errors, HasSubstr("SIGUSR1: the checkpoint of version 1 is written"));
+  const fs::path trained = only_run(folder / "runs");
+  EXPECT_GT(fs::remove_all(trained / "checkpoints" / "v000000000030"), 0u) << "the last version";
+
+  EXPECT_EQ(run(words(program_job(other, ""), kScript, "0.0034")).status, 0);
+  EXPECT_EQ(checkpoint_weights(trained), checkpoint_weights(only_run(other / "runs")));
+}
+
 // Two hosts on one disk.
 class WarningSignalsOfHosts : public ::testing::Test {
  protected:

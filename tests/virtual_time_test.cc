@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "paceline/decisions/policy/testing/every_policy.h"
+#include "paceline/records/store/journal_reader.h"
+#include "paceline/records/store/run_folder.h"
 #include "paceline/records/store/sqlite.h"
 #include "tests/program.h"
 #include "tests/recorded_run.h"
@@ -230,6 +232,29 @@ TEST(VirtualRun, GoesOnFromItsCheckpointAsIfItHadNeverStopped) {
   ASSERT_EQ(resumed.status, 0) << resumed.errors;
   EXPECT_EQ(checkpoint_weights(whole.run), checkpoint_weights(half.run));
   EXPECT_EQ(run({"replay", half.run.string()}).status, 0);
+}
+
+TEST(VirtualRun, IsNotResumedWithFewerEpochsThanItHas) {
+  const TempFolder folder;
+  const Trained trained = train(folder, "run", "epochs = 0.2\n", "", {"--virtual"});
+  const Ended fewer = run({"train", "--resume", trained.run.string(), "--set", "epochs=0.1"});
+  EXPECT_EQ(fewer.status, 2) << fewer.errors;
+  EXPECT_NE(fewer.errors.find("does not fit this job: its samples or epochs were changed"), std::string::npos)
+      << fewer.errors;
+  const Ended more = run({"train", "--resume", trained.run.string(), "--set", "epochs=0.3"});
+  EXPECT_EQ(more.status, 0) << more.errors;
+  expect_kept_samples_once(trained.run, 0.3);
+}
+
+TEST(VirtualRun, IsNotStartedAgainIfNothingIsLeft) {
+  const TempFolder folder;
+  const Trained trained = train(folder, "run", "epochs = 0.1\n", "", {"--virtual"});
+  const Ended again = run({"train", "--resume", trained.run.string()});
+  EXPECT_EQ(again.status, 0) << again.errors;
+  EXPECT_NE(again.errors.find("there is nothing left to train"), std::string::npos) << again.errors;
+  const auto journal = store::JournalReader::open(store::RunPaths{trained.run}.journal());
+  ASSERT_TRUE(journal.ok()) << journal.status();
+  EXPECT_EQ(journal->attempts()->size(), 1u);
 }
 
 TEST(VirtualRun, StopsAtItsTarget) {

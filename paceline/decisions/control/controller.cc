@@ -7,13 +7,11 @@
 #include "paceline/base/check.h"
 #include "paceline/base/overloaded.h"
 #include "paceline/base/status_macros.h"
+#include "paceline/decisions/control/most_replicas.h"
 
 namespace paceline::control {
 
 namespace {
-
-// Far more than any run has, and few enough for a table.
-constexpr std::int32_t kMostReplicas = 1 << 24;
 
 template <class... Args>
 absl::Status refuse(fmt::format_string<Args...> format, Args&&... args) {

@@ -21,9 +21,9 @@ bool drawn(Doing doing) {
 
 }  // namespace
 
-std::optional<double> share_waiting(Duration waiting, Duration computing) {
-  const Duration both = waiting + computing;
-  if (both == Duration::zero()) return std::nullopt;
+std::optional<double> share_waiting(SumOfDurations waiting, SumOfDurations computing) {
+  const SumOfDurations both = waiting + computing;
+  if (both == SumOfDurations::zero()) return std::nullopt;
   return to_seconds(waiting) / to_seconds(both);
 }
 

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "paceline/base/ids.h"
+#include "paceline/base/sum_of_durations.h"
 #include "paceline/base/time.h"
 #include "paceline/decisions/policy/sync_policy.h"
 #include "paceline/records/stats/first_and_latest.h"
@@ -108,6 +109,6 @@ class ReplicaStats {
 };
 
 // waiting / (waiting + computing); nothing when both are zero.
-std::optional<double> share_waiting(Duration waiting, Duration computing);
+std::optional<double> share_waiting(SumOfDurations waiting, SumOfDurations computing);
 
 }  // namespace paceline::report

@@ -170,8 +170,8 @@ Summary RunStats::summary(Time now) const {
 }
 
 void RunStats::add_activity(Time now, Summary& summary) const {
-  Duration computing{0};
-  Duration waiting{0};
+  SumOfDurations computing{0};
+  SumOfDurations waiting{0};
   for (const std::optional<ReplicaStats>& replica : replicas_) {
     if (!replica) continue;
     computing += replica->computing(now);

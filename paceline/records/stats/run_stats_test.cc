@@ -163,6 +163,15 @@ TEST(RunStats, WaitShareIsOverAllReplicasTogether) {
   EXPECT_DOUBLE_EQ(*summary.replicas[1].wait_share, 0.0);
 }
 
+// 292 years are the most that a Duration can be.
+TEST(RunStats, WaitShareIsOfMoreThanTheYearsOfADuration) {
+  constexpr double kYear = 365.0 * 24 * 3600;
+  Told run;
+  for (int replica = 0; replica < 8; ++replica) run.joined(0, replica).released(0, replica, 1);
+  for (int replica = 0; replica < 8; ++replica) run.ready(25 * kYear, replica, 1);
+  EXPECT_DOUBLE_EQ(*run.stats.summary(at(100 * kYear)).wait_share, 0.75);
+}
+
 TEST(RunStats, ParkedTimeIsNeitherWaitingNorComputing) {
   Told run;
   run.joined(0, 0).released(0, 0, 1).ready(1, 0, 1).parked(2, 0);

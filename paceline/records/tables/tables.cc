@@ -87,10 +87,11 @@ std::string totals(const Summary& summary) {
   // There is nothing to say if no gradient was late.
   if (const auto& used = summary.run.used_weights; used && (used->most > 0 || used->most_bound > 0)) {
     text += fmt::format(
-        "late gradients: until a gradient was committed, the weights moved by {:.3g} G on average and by "
+        "late gradients{}: until a gradient was committed, the weights moved by {:.3g} G on average and by "
         "{:.3g} G at most; theory allows {:.3g} G and {:.3g} G. G = {:.3g} is the largest norm of a "
         "gradient\n",
-        used->mean, used->most, used->mean_bound, used->most_bound, used->gradient);
+        summary.run.attempts > 1 ? " of the latest attempt" : "", used->mean, used->most, used->mean_bound,
+        used->most_bound, used->gradient);
   }
   const std::string missed = missed_paces(summary);
   return missed.empty() ? text : fmt::format("{}paces not held: {}; {}\n", text, missed, kPaceAdvice);

@@ -153,6 +153,8 @@ TEST(ReplicaTable, SaysHowFarTheWeightsMovedUnderLateGradients) {
       HasSubstr("\nlate gradients: until a gradient was committed, the weights moved by 0.12 G on "
                 "average and by 0.5 G at most; theory allows 0.4 G and 1.2 G. G = 8.89 is the largest "
                 "norm of a gradient\n"));
+  run.run.attempts = 2;
+  EXPECT_THAT(replica_table(run), HasSubstr("\nlate gradients of the latest attempt: until"));
   run.run.used_weights = UsedWeights{8.891, 0, 0, 0, 0};
   EXPECT_THAT(replica_table(run), Not(HasSubstr("G = ")));
 }

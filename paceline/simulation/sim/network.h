@@ -28,6 +28,7 @@
 #include <set>
 #include <span>
 
+#include "paceline/base/sum_of_durations.h"
 #include "paceline/base/time.h"
 #include "paceline/formats/config/network.h"
 
@@ -65,8 +66,8 @@ struct Transfer {
 // The sums over all updates.
 struct UpdateSums {
   std::int64_t count = 0;
-  Duration made{0};    // time in which the servers made them
-  Duration queued{0};  // time in which they waited for earlier ones
+  Duration made{0};          // time in which the servers made them
+  SumOfDurations queued{0};  // time in which they waited for earlier ones
 };
 
 class Network {

@@ -130,6 +130,14 @@ TEST(NetworkUpdate, FollowsTheOneBefore) {
   EXPECT_EQ(network.updates().queued, from_seconds(0.004));
 }
 
+// The updates wait for 1,326 years together, and a Duration is at most 292.
+TEST(NetworkUpdate, WaitForMoreThanTheYearsOfADuration) {
+  constexpr double kMsOfAYear = 365.0 * 24 * 3600 * 1000;
+  Network network = updating(kMsOfAYear, 0);
+  for (int i = 0; i < 52; ++i) network.update(ms(0), ms(0), 1);
+  EXPECT_NEAR(to_seconds(network.updates().queued), 51 * 52 / 2 * kMsOfAYear / 1000, 1);
+}
+
 // Chunk by chunk: what takes longer, pushing or updating, says when it is complete.
 TEST(NetworkUpdate, IsMadeWhileThePushComes) {
   Network network = updating(5, 0, kBytes);

@@ -279,6 +279,12 @@ void VirtualCluster::draw_failure(std::int32_t index) {
 }
 
 void VirtualCluster::join(std::int32_t index) {
+  if (std::ssize(place_of_) >= options_.most_replicas) {
+    return trouble_.Update(
+        absl::OutOfRangeError(fmt::format("{} replicas have joined after {:.1f} s and {} iterations, and a "
+                                          "run can have no more; write a larger mtbf_s",
+                                          place_of_.size(), to_seconds(now_), iterations_)));
+  }
   Place& place = places_[static_cast<std::size_t>(index)];
   place.replica = ReplicaId(static_cast<std::int32_t>(place_of_.size()));
   place_of_.push_back(index);
@@ -443,9 +449,9 @@ Duration VirtualCluster::iteration_length(std::int32_t index) {
   const double batches = model_.uneven_data
                              ? static_cast<double>(release.lease.size()) / static_cast<double>(model.batch)
                              : static_cast<double>(std::max<std::int64_t>(1, release.steps));
-  return from_seconds(model.compute_ms / 1000.0 * batches *
-                      config::unevenness_factor(model.unevenness, model_.seed, index, release.clock) *
-                      config::slowdown_factor(slowdowns_[place], index, now_));
+  return bounded_seconds(model.compute_ms / 1000.0 * batches *
+                         config::unevenness_factor(model.unevenness, model_.seed, index, release.clock) *
+                         config::slowdown_factor(slowdowns_[place], index, now_));
 }
 
 Duration VirtualCluster::pipeline_length(const PlaceModel& model, Place& place) const {

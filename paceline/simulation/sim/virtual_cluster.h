@@ -16,6 +16,7 @@
 #include <absl/status/status.h>
 
 #include "paceline/decisions/control/controller.h"
+#include "paceline/decisions/control/most_replicas.h"
 #include "paceline/decisions/control/replanner.h"
 #include "paceline/decisions/control/witnesses.h"
 #include "paceline/simulation/sim/cluster_model.h"
@@ -46,6 +47,7 @@ struct VirtualClusterOptions {
   std::optional<control::ControllerState> start{};
   Duration elapsed{0};
   Replanning replanning{};
+  std::int64_t most_replicas = control::kMostReplicas;  // the number that may join, also again
 };
 
 class VirtualCluster {
@@ -55,7 +57,7 @@ class VirtualCluster {
                  std::unique_ptr<policy::SyncPolicy> policy, VirtualClusterOptions options);
 
   // The next event. Requires: not over. Errors: those of Work; FailedPrecondition when all replicas are gone
-  // for good and the job is not done; OutOfRange after a hundred years. All end the run; look at broken()
+  // for good and the job is not done; OutOfRange after a hundred years, and if too many join. All end the run; look at broken()
   // first.
   absl::Status step();
   // The run has ended, and every commit is carried out.

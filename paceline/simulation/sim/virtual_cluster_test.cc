@@ -242,9 +242,30 @@ mttr_s = 5
   EXPECT_LT(left.back().first, 201);
 }
 
+// The one replica always fails long before the end of its first iteration.
+TEST(VirtualCluster, SaysSoIfReplicasComeBackWithoutEnd) {
+  const Scenario scenario =
+      parse_scenario("iterations = 9\n[[device]]\ncompute_ms = 1000\nmtbf_s = 0.001\nmttr_s = 0", "s.toml")
+          .value();
+  VirtualCluster cluster(scenario.cluster, controller_config(scenario),
+                         policy::make_policy(policy::parse_policy("bsp").value()), {.most_replicas = 1000});
+  const absl::Status status = cluster.run_until_over();
+  EXPECT_TRUE(absl::IsOutOfRange(status)) << status;
+  EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("1000 replicas have joined after "));
+  EXPECT_FALSE(cluster.broken());
+}
+
 TEST(VirtualCluster, SaysSoWhenAllAreGoneForGood) {
   const Ran ran = run("iterations = 9\n[[device]]\n[[change]]\nat_s = 2.5\nwhat = \"leave\"", "bsp");
   EXPECT_EQ(ran.status.message(), "every replica is gone after 2.5 s and 2 iterations, and none comes back");
+  EXPECT_FALSE(ran.broken);
+}
+
+// 1e10 s an iteration are more than a time can say.
+TEST(VirtualCluster, SaysSoIfARunTakesTooLong) {
+  const Ran ran =
+      run("iterations = 9\n[[device]]\ncompute_ms = 1e9\nslow_chance = 1\nslow_factor = [1e4, 1e4]", "bsp");
+  EXPECT_EQ(ran.status.message(), "the run takes more than 100 modelled years; 3 iterations are done");
   EXPECT_FALSE(ran.broken);
 }
 

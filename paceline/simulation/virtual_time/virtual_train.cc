@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdio>
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -63,25 +64,49 @@ absl::Status write_checkpoint(sim::VirtualCluster& cluster, VirtualWork& work) {
   return work.save(cluster.controller().save(), cluster.now().time_since_epoch());
 }
 
-// Does what the job wants after SIGUSR1 and SIGUSR2. Before the first commit there is nothing to write yet.
-absl::Status answer_warning(sim::VirtualCluster& cluster, VirtualWork& work, config::OnSignal on_signal,
-                            launch::Display& display) {
-  const int warnings = launch::new_warnings();
-  const Version version = cluster.controller().version();
-  const bool writes = on_signal == config::OnSignal::kWrite;
-  if (warnings == 0 || (writes && version == Version(0))) return absl::OkStatus();
-  launch::answer_warnings(warnings);
-  if (on_signal == config::OnSignal::kStop) launch::take_warning_as_stop();
-  if (!writes) return absl::OkStatus();
-  PACELINE_RETURN_IF_ERROR(write_checkpoint(cluster, work));
-  display.note(fmt::format("{}: the checkpoint of version {} is written, and training goes on",
-                           launch::name_of_warning(), version));
-  return absl::OkStatus();
-}
+// Does what the job wants after SIGUSR1 and SIGUSR2.
+class Warnings {
+ public:
+  Warnings(sim::VirtualCluster& cluster, VirtualWork& work, config::OnSignal on_signal,
+           launch::Display& display)
+      : cluster_(cluster), work_(work), on_signal_(on_signal), display_(display) {}
+
+  // Call this after every step. Before the first commit there is nothing to write yet.
+  absl::Status answer() {
+    say_when_written();
+    if (wanted_) return absl::OkStatus();
+    const int warnings = launch::new_warnings();
+    const Version version = cluster_.controller().version();
+    const bool writes = on_signal_ == config::OnSignal::kWrite;
+    if (warnings == 0 || (writes && version == Version(0))) return absl::OkStatus();
+    launch::answer_warnings(warnings);
+    if (on_signal_ == config::OnSignal::kStop) launch::take_warning_as_stop();
+    if (!writes) return absl::OkStatus();
+    PACELINE_RETURN_IF_ERROR(write_checkpoint(cluster_, work_));
+    wanted_ = version;
+    say_when_written();
+    return absl::OkStatus();
+  }
+
+ private:
+  void say_when_written() {
+    if (!wanted_ || work_.saved() < *wanted_) return;
+    display_.note(fmt::format("{}: the checkpoint of version {} is written, and training goes on",
+                              launch::name_of_warning(), *wanted_));
+    wanted_.reset();
+  }
+
+  sim::VirtualCluster& cluster_;
+  VirtualWork& work_;
+  const config::OnSignal on_signal_;
+  launch::Display& display_;
+  std::optional<Version> wanted_;  // its checkpoint is not written yet
+};
 
 // Runs until the end, or until a second signal.
 absl::Status run(sim::VirtualCluster& cluster, VirtualWork& work, config::OnSignal on_signal,
                  runs::RunRecorder& recorder, Onlooker& onlooker, launch::Display& display) {
+  Warnings warnings(cluster, work, on_signal, display);
   bool stopping = false;
   while (!cluster.over()) {
     const absl::Status status = cluster.step();
@@ -89,7 +114,7 @@ absl::Status run(sim::VirtualCluster& cluster, VirtualWork& work, config::OnSign
     PACELINE_RETURN_IF_ERROR(status);
     PACELINE_RETURN_IF_ERROR(recorder.trouble());
     onlooker.look();
-    PACELINE_RETURN_IF_ERROR(answer_warning(cluster, work, on_signal, display));
+    PACELINE_RETURN_IF_ERROR(warnings.answer());
     const int signals = launch::stop_signals();
     if (signals > 1) return absl::CancelledError("stopped at once");
     if (signals == 1 && !std::exchange(stopping, true)) {
@@ -128,6 +153,9 @@ absl::Status train_virtually(const std::string& folder, bool resume, launch::Sho
       const auto work, VirtualWork::create(job, paths.root.string(), restart, journal_first, on_evaluated));
   control::ControllerConfig config = config::controller_config(job, work->dataset_size());
   config.data_order = work->data_order();
+  if (restart)
+    PACELINE_RETURN_IF_ERROR(
+        control::Controller(config, policy::make_policy(job.policy)).restore(restart->state));
   recorder->start(config, job_toml);
   std::unique_ptr<control::Replanner> replanner;
   Duration migration{0};

@@ -131,7 +131,7 @@ absl::StatusOr<std::unique_ptr<VirtualWork>> VirtualWork::create(
                                                     std::move(on_evaluated)));
   PACELINE_ASSIGN_OR_RETURN(work->evaluated_, Slot::create(work->layout_, *work->pool_));
   work->data_order_ = std::move(data_order);
-  if (restart) work->saved_ = restart->state.version;
+  if (restart) work->made_ = work->saved_ = restart->state.version;
   return work;
 }
 
@@ -251,7 +251,12 @@ absl::Status VirtualWork::commit(Time at, const control::CommitRecord& record) {
   if (deviation_ && !record.of_differences) measure(record);
   PACELINE_RETURN_IF_ERROR(shards_.apply(record, gradients));
   if (!shards_.finite()) return diverged(record, gradients);
+  made_ = record.version;
   if (record.checkpoint) PACELINE_RETURN_IF_ERROR(save(*record.checkpoint, at.time_since_epoch()));
+  if (wanted_ && wanted_->version == made_) {
+    PACELINE_RETURN_IF_ERROR(save(*wanted_, at.time_since_epoch()));
+    wanted_.reset();
+  }
   return record.keep_for_evaluation ? evaluate(at, record) : absl::OkStatus();
 }
 
@@ -298,6 +303,10 @@ absl::Status VirtualWork::end() {
 }
 
 absl::Status VirtualWork::save(const control::ControllerState& state, Duration elapsed) {
+  if (state.version > made_) {
+    wanted_ = state;
+    return absl::OkStatus();
+  }
   if (std::exchange(saved_, state.version) == state.version) return absl::OkStatus();
   PACELINE_ASSIGN_OR_RETURN(const std::string dir, checkpoints_.begin(state.version));
   PACELINE_RETURN_IF_ERROR(shards_.write(dir));

@@ -55,8 +55,11 @@ class VirtualWork final : public sim::Work {
   absl::Status commit(Time at, const control::CommitRecord& record) override;
   void forget(ReplicaId replica) override;
 
-  // Writes the newest version, unless it is on disk. `state` is of that version.
+  // Writes the version of `state`, the newest that is ordered, unless it is on disk. A version whose commit is not
+  // complete yet is written when it is: before that, the weights are those of an earlier one.
   absl::Status save(const control::ControllerState& state, Duration elapsed);
+  // The newest version on disk; below 0: none.
+  Version saved() const { return saved_; }
 
  private:
   // One replica's copy of the weights, and its gradient. Tasks hold it as well.
@@ -94,6 +97,8 @@ class VirtualWork final : public sim::Work {
   store::CheckpointSink& checkpoints_;
   std::optional<double> last_loss_;  // the last loss that was a finite number
   const OnEvaluated on_evaluated_;
+  Version made_{0};                                 // the version of the weights
+  std::optional<control::ControllerState> wanted_;  // to be written when its version is made
   Version saved_{-1};
   std::map<ReplicaId, std::unique_ptr<Slot>> slots_;
   std::unique_ptr<Slot> evaluated_;             // the weights under evaluation

@@ -90,10 +90,6 @@ absl::StatusOr<std::string> old_folder(const TrainOptions& options, const std::s
 absl::Status train_live(const config::JobConfig& job, const TrainOptions& options, bool& logs_say_more,
                         TrainedRun& trained) {
   const std::string& run = trained.folder;
-  if (!options.resume.empty() && runs::is_over(run, job)) {
-    launch::print(stderr, "there is nothing left to train\n");
-    return absl::OkStatus();
-  }
   const bool resume = !options.resume.empty();
   launch::Display display(runs::method_of(job), options.shown);
   launch::HostProcesses processes =
@@ -411,7 +407,9 @@ absl::StatusOr<TrainedRun> train(const std::string& job_text, const TrainOptions
   PACELINE_RETURN_IF_ERROR(watchers.start(run.folder));
   bool logs_say_more = job.program.has_value();  // the output of a program may always say more
   absl::Status outcome;
-  if (options.in_virtual_time) {
+  if (resume && runs::is_over(run.folder, job)) {
+    launch::print(stderr, "there is nothing left to train\n");
+  } else if (options.in_virtual_time) {
     outcome = virtual_time::train_virtually(run.folder, resume, options.shown, run.after);
     run.interrupted = launch::stop_signals() > 0;
   } else {
