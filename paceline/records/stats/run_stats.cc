@@ -8,7 +8,11 @@
 
 namespace paceline::report {
 
-RunStats::RunStats(RunInfo info) : info_(std::move(info)), plans_(info_.devices.size()) {}
+RunStats::RunStats(RunInfo info, std::optional<std::int64_t> samples_at_start)
+    : info_(std::move(info)),
+      plans_(info_.devices.size()),
+      samples_at_start_(samples_at_start),
+      samples_(samples_at_start.value_or(0)) {}
 
 void RunStats::on_fact(const control::Fact& fact) {
   std::visit([&](const auto& what) { on(fact.at, what); }, fact.what);

@@ -128,7 +128,7 @@ absl::Status train_virtually(const std::string& folder, bool resume, launch::Sho
       const auto work, VirtualWork::create(job, paths.root.string(), restart, journal_first, on_evaluated));
   control::ControllerConfig config = config::controller_config(job, work->dataset_size());
   config.data_order = work->data_order();
-  recorder->start(config, job_toml);
+  recorder->start(config, job_toml, restart ? std::optional(restart->state) : std::nullopt);
   std::unique_ptr<control::Replanner> replanner;
   Duration migration{0};
   if (auto planning = config::replanner_options(job, config::RunTime::kVirtual)) {
