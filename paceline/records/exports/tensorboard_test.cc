@@ -85,6 +85,7 @@ TEST(TensorBoard, ALossThatCountsNothingIsNotZero) {
     const Time at(from_seconds(clock));
     board.on_fact({at, control::ReplicaReady{.replica = ReplicaId(0),
                                              .clock = Clock(clock),
+                                             .base = Version(clock - 1),
                                              .loss = 0.5,
                                              .metrics = {{"f1", 0.25}},
                                              .weight = clock == 1 ? 0.0 : 10.0}});
@@ -95,6 +96,7 @@ TEST(TensorBoard, ALossThatCountsNothingIsNotZero) {
     commit.members.push_back({ReplicaId(0), Clock(clock), Version(clock - 1), Lease{0, 0, 10}});
     board.on_order(at, commit);
   }
+  EXPECT_TRUE(board.finish({}, "").ok());
   std::map<std::string, std::vector<float>> scalars;
   for (const wire::Event& event : events_in(text)) {
     for (const wire::Summary::Value& value : event.summary().value())
