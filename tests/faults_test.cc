@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cctype>
 #include <chrono>
+#include <sstream>
 #include <thread>
 
 #include <gtest/gtest.h>
@@ -200,7 +201,17 @@ TEST(Faults, AnInterruptedRunResumesToTheSameWeights) {
   const Ended ended = train.wait();
   EXPECT_EQ(ended.status, 128 + SIGTERM) << ended.errors;
   EXPECT_NE(ended.errors.find("resume with: paceline train --resume"), std::string::npos) << ended.errors;
-  expect_resumes_to(only_run(folder / "runs"), undisturbed(), 1, 1);
+  const fs::path run_folder = only_run(folder / "runs");
+  expect_resumes_to(run_folder, undisturbed(), 1, 1);
+  // Nothing was lost, so that the samples in the metrics never become fewer.
+  std::istringstream lines(read_text(run_folder / "metrics.jsonl"));
+  std::int64_t samples = 0;
+  for (std::string line; std::getline(lines, line);) {
+    const auto metrics = nlohmann::json::parse(line);
+    if (metrics.at("kind") != "snapshot") continue;
+    EXPECT_GE(metrics.at("samples"), samples) << line;
+    samples = metrics.at("samples");
+  }
 }
 
 // The run resumes on more servers than it had.

@@ -183,6 +183,9 @@ def test_a_run_that_was_cut_short_is_found(host: Host, tmp_path: Path) -> None:
     assert host.unfinished_run() == str(run)
     metrics.write_text(json.dumps({**snapshot(16), "total_samples": 16}) + "\n")
     assert host.unfinished_run() is None
+    # 0: nobody knows yet how many samples there are.
+    metrics.write_text(json.dumps({**snapshot(8), "total_samples": 0}) + "\n")
+    assert host.unfinished_run() == str(run)
 
 
 def test_a_host_dies_with_its_actor(tmp_path: Path) -> None:

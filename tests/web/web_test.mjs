@@ -260,6 +260,8 @@ async function seeds(page) {
   const source = ['draw', 'curves'].map(name => fs.readFileSync(`paceline/records/pages/${name}.js`, 'utf8')).join('\n');
   const curve = await page.evaluate(`(() => { ${source}\nreturn mean_curve([[[0, 1], [2, 3], [5, 3]], [[1, 4], [3, 6]]]); })()`);
   assert.deepEqual(curve, {points: [[1, 3], [2, 4], [3, 4.5]], band: [[1, 2, 4], [2, 3, 5], [3, 3, 6]]});
+  const words = await page.evaluate(`(() => { ${source}\nreturn [[123400, 123450], [5000.1, 5000.12], [0, 0.5, 1]].map(at => tick_labels(at, plain)); })()`);
+  assert.deepEqual(words, [['123,400', '123,450'], ['5,000.10', '5,000.12'], ['0', '0.5', '1']], 'no tick is rounded');
   await holds_everywhere(page, 'a comparison of several seeds');
 }
 

@@ -136,7 +136,7 @@ Coordinator::Answer Coordinator::carry_out(coordinator::Action& action) {
             witnesses_.emplace(control::Observer(begin.bounds, begin.config.dataset_size,
                                                  begin.config.total_samples, begin.state),
                                options_.listeners);
-            options_.on_data_known(begin.config);
+            options_.on_data_known(begin);
           },
           [&](const coordinator::Record& record) {
             const auto complaint = witnesses_->record(record.fact, record.orders);

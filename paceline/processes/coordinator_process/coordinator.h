@@ -41,7 +41,7 @@ struct CoordinatorOptions {
   // Gets lengths of shards that were learnt.
   std::function<void(const std::vector<coordinator::ShardRecords>&)> on_shard_lengths = [](const auto&) {};
   // Called once the size of the data set is known, before the first fact.
-  std::function<void(const control::ControllerConfig&)> on_data_known = [](const auto&) {};
+  std::function<void(const coordinator::Begin&)> on_data_known = [](const auto&) {};
   // Gets one line that a person should see.
   std::function<void(const std::string&)> notice = [](const auto&) {};
   // Gets one line that a person should see and remember: a new set of replicas, or a checkpoint that the run

@@ -176,7 +176,8 @@ absl::StatusOr<coordinator::AttemptEnded> attempt(Job& job, const store::RunMark
            [&](const std::vector<coordinator::ShardRecords>& lengths) {
              recorder->note_shard_lengths(lengths);
            },
-       .on_data_known = [&](const control::ControllerConfig& config) { recorder->start(config, job.toml); },
+       .on_data_known =
+           [&](const coordinator::Begin& begin) { recorder->start(begin.config, job.toml, begin.state); },
        .notice = [](const std::string& line) { spdlog::info("{}", line); },
        .news = [&](const std::string& line) { job.note(line); },
        .nothing_lost = [&] { recorder->note_nothing_lost(); }});

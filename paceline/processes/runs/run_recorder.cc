@@ -38,8 +38,11 @@ absl::StatusOr<std::unique_ptr<RunRecorder>> RunRecorder::open(const config::Job
       new RunRecorder(job, world, std::move(journal), std::move(metrics), std::move(wall)));
 }
 
-void RunRecorder::start(const control::ControllerConfig& config, const std::string& job_toml) {
-  stats_.emplace(run_info(job_, world_, config.total_samples, config.dataset_size));
+void RunRecorder::start(const control::ControllerConfig& config, const std::string& job_toml,
+                        const std::optional<control::ControllerState>& state) {
+  const std::int64_t total = state ? state->ledger.end.value_or(config.total_samples) : config.total_samples;
+  stats_.emplace(run_info(job_, world_, total, config.dataset_size),
+                 state ? std::optional(state->ledger.committed()) : std::nullopt);
   note(journal_->set(kTotalSamplesKey, std::to_string(config.total_samples)));
   note(journal_->set(kDatasetSizeKey, std::to_string(config.dataset_size)));
   note(journal_->set(kDataOrderKey, to_text(config.data_order)));

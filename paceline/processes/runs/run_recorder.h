@@ -34,8 +34,9 @@ class RunRecorder final : public control::RunListener {
                                                            bool logs = false);
   static std::int64_t system_clock();
 
-  // Call before the first fact. `job_toml`: this attempt's job.
-  void start(const control::ControllerConfig& config, const std::string& job_toml);
+  // Call before the first fact. `job_toml`: this attempt's job; `state`: the state that it goes on from.
+  void start(const control::ControllerConfig& config, const std::string& job_toml,
+             const std::optional<control::ControllerState>& state = std::nullopt);
 
   void on_fact(const control::Fact& fact) override;
   void on_order(Time at, const control::Order& order) override;

@@ -1,10 +1,12 @@
-// The records of a run whose machine's clock is set while it goes on.
+// The records of a run that goes on, and of one whose machine's clock is set meanwhile.
 #include "paceline/processes/runs/run_recorder.h"
 
 #include <string>
 #include <vector>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "paceline/processes/runs/off_clock.h"
 #include "paceline/processes/runs/run_info.h"
@@ -80,6 +82,39 @@ TEST_F(ClockThatIsSet, ATimeBefore1970IsNoTime) {
   attempt(0, 1, 5);
   EXPECT_EQ(off().starting, Duration::zero());
   EXPECT_EQ(off().recovering, Duration::zero());
+}
+
+// The list of runs forgets what was measured after more samples than the newest line tells of.
+TEST(RunRecorder, AnAttemptCountsOnFromTheSamplesOfItsState) {
+  const store::TestDirectory folder;
+  std::filesystem::create_directories(folder / "run");
+  const store::RunPaths paths{folder / "run"};
+  const config::JobConfig job;
+  control::ControllerConfig config;
+  config.dataset_size = 100;
+  config.total_samples = kUnknownTotal;
+  auto books = RunRecorder::open(job, paths, report::World::kVirtual, Version(4));
+  ASSERT_TRUE(books.ok()) << books.status();
+  const control::SampleLedger::Saved ledger{.next = 50, .open = {{20, 30}}, .end = 80};
+  (*books)->start(config, "", control::ControllerState{Version(4), ledger, {}});
+  const auto numbers = [&](double now) {
+    const auto line = nlohmann::json::parse((*books)->status(Time(from_seconds(now)), 80).json());
+    return std::vector<double>{line["samples"], line["total_samples"], line["samples_per_s"]};
+  };
+  EXPECT_THAT(numbers(0), ::testing::ElementsAre(40, 80, 0));
+
+  (*books)->on_fact({Time{}, control::ReplicaJoined{ReplicaId(0), "w0", 10}});
+  control::Release release{};
+  release.clock = Clock(1);
+  (*books)->on_order(Time{}, release);
+  control::CommitRecord commit;
+  commit.version = Version(5);
+  commit.samples = 10;
+  commit.nominal = 10;
+  commit.committed_before = 40;
+  commit.members.push_back({ReplicaId(0), Clock(1), Version(4), Lease{0, 50, 60}});
+  (*books)->on_order(Time(from_seconds(2)), commit);
+  EXPECT_THAT(numbers(2), ::testing::ElementsAre(50, 80, 5));
 }
 
 }  // namespace

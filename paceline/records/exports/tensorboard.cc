@@ -164,9 +164,11 @@ void TensorBoard::commit(Time at, const control::CommitRecord& record) {
   if (samples_ - histograms_at_ >= step_of_histograms_) put_histograms(at);
   if (bulk_.samples < record.nominal || at <= bulk_.since) return;
   wire::Event event = event_at(at, samples_);
-  add_scalar(event, "training/loss", loss_.value().value_or(0));
-  for (const auto& [name, value] : metrics_)
-    add_scalar(event, "training/" + own_name(name, kTrainingNames), value.value().value_or(0));
+  if (const auto loss = loss_.value()) add_scalar(event, "training/loss", *loss);
+  for (const auto& [name, average] : metrics_) {
+    if (const auto mean = average.value())
+      add_scalar(event, "training/" + own_name(name, kTrainingNames), *mean);
+  }
   add_scalar(event, "training/learning_rate", record.learning_rate);
   add_scalar(event, "training/samples_per_s",
              static_cast<double>(bulk_.samples) / to_seconds(at - bulk_.since));

@@ -75,5 +75,37 @@ TEST(TensorBoard, WritesWhatARunWas) {
     EXPECT_EQ(tags[tag], 1) << tag;
 }
 
+TEST(TensorBoard, ALossThatCountsNothingIsNotZero) {
+  std::string text;
+  TensorBoard board({}, 1e9, "", {}, [&](std::string_view piece) {
+    text += piece;
+    return absl::OkStatus();
+  });
+  for (const int clock : {1, 2}) {
+    const Time at(from_seconds(clock));
+    board.on_fact({at, control::ReplicaReady{.replica = ReplicaId(0),
+                                             .clock = Clock(clock),
+                                             .base = Version(clock - 1),
+                                             .loss = 0.5,
+                                             .metrics = {{"f1", 0.25}},
+                                             .weight = clock == 1 ? 0.0 : 10.0}});
+    control::CommitRecord commit;
+    commit.version = Version(clock);
+    commit.samples = commit.nominal = 10;
+    commit.committed_before = 10 * (clock - 1);
+    commit.members.push_back({ReplicaId(0), Clock(clock), Version(clock - 1), Lease{0, 0, 10}});
+    board.on_order(at, commit);
+  }
+  EXPECT_TRUE(board.finish({}, "").ok());
+  std::map<std::string, std::vector<float>> scalars;
+  for (const wire::Event& event : events_in(text)) {
+    for (const wire::Summary::Value& value : event.summary().value())
+      scalars[value.tag()].push_back(value.simple_value());
+  }
+  EXPECT_THAT(scalars["training/learning_rate"], testing::SizeIs(2));
+  EXPECT_THAT(scalars["training/loss"], testing::ElementsAre(0.5f));
+  EXPECT_THAT(scalars["training/f1"], testing::ElementsAre(0.25f));
+}
+
 }  // namespace
 }  // namespace paceline::exports

@@ -46,13 +46,15 @@ function share_format(value, exact, step = 0.01) {
   return percent_text(value, exact ? 2 : [0, 1, 2].find(whole) ?? 3);
 }
 
-// The words at ticks, no two alike: where the format rounds too much, so many digits as tell them apart.
+// The words at ticks, no two alike: if the format rounds a number, all are written with the digits that they have.
 function tick_labels(values, format) {
   const step = values.length > 1 ? values[1] - values[0] : 1;
   const labels = values.map(value => format(value, false, step));
   const shown = labels.filter(label => label !== '');
-  if (new Set(shown).size === shown.length) return labels;
-  return values.map(value => fixed(value, Math.min(12, Math.max(0, Math.ceil(-Math.log10(step) - 1e-9)))));
+  const rounded = values.some((value, i) => Math.abs(Number(labels[i].replaceAll(',', '')) - value) > 1e-9 * Math.abs(value) && labels[i] !== '');
+  if (new Set(shown).size === shown.length && !rounded) return labels;
+  const digits = Array.from({length: 12}, (_, i) => i).find(count => values.every(value => Math.abs(value * 10 ** count - Math.round(value * 10 ** count)) < 1e-3));
+  return values.map(value => fixed(value, digits ?? 12));
 }
 
 // Round numbers from `low` to `high`, about `wanted` of them.

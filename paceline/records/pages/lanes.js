@@ -168,6 +168,15 @@ function lane_pointer(picture, run, lanes, groups, view, x, bounds, window_of) {
   }, {passive: false});
 }
 
+// The time below lanes that end at `bottom`.
+function seconds_axis(view, x, width, bottom) {
+  const at_s = ticks(view.from, view.to, Math.max(2, width / 110));
+  const words = tick_labels(at_s, plain);
+  return at_s.map((value, i) => svg('g', {},
+    svg('line', {class: 'axis', x1: x(value), x2: x(value), y1: bottom - 4, y2: bottom + 1}),
+    svg('text', {x: x(value), y: bottom + 15, 'text-anchor': 'middle'}, `${words[i]} s`)));
+}
+
 function draw_lanes(run, index, view, width, window_of) {
   const lanes = shown_lanes(run);
   const bounds = [lane_left(width), width - lane_right];
@@ -181,9 +190,7 @@ function draw_lanes(run, index, view, width, window_of) {
   const picture = canvas(width, bottom + 22, 'what each replica did when', hatching(hatch),
     ...lanes.map((replica, i) => draw_lane(replica, view, x, {top: i * row, height: row * 0.72}, bounds, hatch, columns)),
     draw_groups(lanes, groups, x, row),
-    ...ticks(view.from, view.to, Math.max(2, width / 110)).map(value => svg('g', {},
-      svg('line', {class: 'axis', x1: x(value), x2: x(value), y1: bottom - 4, y2: bottom + 1}),
-      svg('text', {x: x(value), y: bottom + 15, 'text-anchor': 'middle'}, `${plain(value)} s`))));
+    ...seconds_axis(view, x, width, bottom));
   picture.classList.add('lanes', `s${style_of(run) % 8}`);
   lane_pointer(picture, run, lanes, groups, view, x, bounds, window_of);
   return picture;
@@ -232,7 +239,7 @@ function lane_note(runs) {
   if (runs.some(run => run.groups.formed.length)) notes.push('A thin line joins the replicas whose gradients became one update; zoom in where there are too many to draw.');
   if (runs.some(run => run.groups.left_out > 0)) notes.push('Of very many groups only the first and the latest are recorded.');
   for (const run of runs) {
-    const all = run.summary.replicas;
+    const all = run.replicas.length + (run.replicas_left_out ?? 0);
     const shown = shown_lanes(run).length;
     if (shown < all) notes.push(`${run.policy}: lanes of the first ${shown} of ${count_text(all)} replicas.`);
   }

@@ -174,8 +174,9 @@ function time_body(run) {
   const numbers = table(['device', ...causes.map(cause => `${cause} (s)`), 'together (s)'], rows.map(row => [row[0], ...row.slice(1).map(value => fixed(value, 1)), fixed(total(row.slice(1)), 1)]), 'Where the time went, in seconds', false);
   const waits = run.time.waits.slice(0, kShownWaits).map(wait => [wait.on || 'nobody in particular', fixed(wait.s, 1), wait.rule]);
   const more = rows.length > drawn.length ? ` ${count_text(rows.length - drawn.length)} more devices are in the numbers alone.` : '';
+  const left_out = run.time.devices_left_out > 0 ? ` ${count_text(run.time.devices_left_out)} more devices are left out.` : '';
   return html('div', {}, html('p', {class: 'verdict'}, `${capital(run.time.holds_back)}.`), holder, html('ul', {class: 'legend'}, ...time_key(causes)),
-    html('p', {class: 'note'}, `Every device\u2019s parts add up to the wall time of ${fixed(run.time.wall_s, 1)}\u00a0s.${more}`),
+    html('p', {class: 'note'}, `Every device\u2019s parts add up to the wall time of ${fixed(run.time.wall_s, 1)}\u00a0s.${more}${left_out}`),
     html('details', {}, html('summary', {}, 'As numbers'), numbers),
     waits.length ? html('h3', {class: 'next'}, 'Who was waited for, and by what rule') : null,
     waits.length ? table(['waited for', 's', 'by the rule'], waits, 'Who was waited for') : null);

@@ -90,9 +90,7 @@ function draw_load(run, width) {
   };
   return canvas(width, bottom + 22, 'how much each device computed', hatching('bubbles'), ...plan.devices.map(lane),
     ...plan.plans.slice(1).map(each => svg('line', {class: 'rule', x1: x(each.from_s), x2: x(each.from_s), y1: 0, y2: bottom - 4}, svg('title', {}, each.why))),
-    ...ticks(start_s, end_s, Math.max(2, width / 110)).map(value => svg('g', {},
-      svg('line', {class: 'axis', x1: x(value), x2: x(value), y1: bottom - 4, y2: bottom + 1}),
-      svg('text', {x: x(value), y: bottom + 15, 'text-anchor': 'middle'}, `${plain(value)} s`))));
+    ...seconds_axis({from: start_s, to: end_s}, x, width, bottom));
 }
 
 function load_chart(run) {

@@ -113,7 +113,7 @@ Json summary_json(const Summary& summary, const History& history) {
           {"best_accuracy", json_number(summary.best_accuracy)},
           {"last_evaluation",
            summary.last_evaluation ? evaluation_json(*summary.last_evaluation) : Json(nullptr)},
-          {"replicas", summary.replicas.size()},
+          {"replicas", summary.replicas_in_all()},
           {"replicas_live", summary.replicas_live()},
           {"missed_paces", missed_paces_json(summary)}};
 }

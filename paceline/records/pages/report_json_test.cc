@@ -179,6 +179,14 @@ TEST(ReportJson, SaysHowManyReplicasAreLeftOut) {
   EXPECT_TRUE(run["replicas"][0]["lane"].is_null());
 }
 
+TEST(ReportJson, AReplicaThatCameAgainIsCountedOnce) {
+  Summary summary;
+  for (const char* const name : {"w0", "w1", "w1"}) summary.replicas.emplace_back().name = name;
+  const Json run = report_json(summary, {});
+  EXPECT_EQ(run["summary"]["replicas"], 2);
+  EXPECT_EQ(run["replicas"].size(), 3U);
+}
+
 History commits_at(std::vector<double> seconds) {
   History history;
   std::int64_t samples = 0;

@@ -2,13 +2,18 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "paceline/base/check.h"
 
 namespace paceline::report {
 
-RunStats::RunStats(RunInfo info) : info_(std::move(info)), plans_(info_.devices.size()) {}
+RunStats::RunStats(RunInfo info, std::optional<std::int64_t> samples_at_start)
+    : info_(std::move(info)),
+      plans_(info_.devices.size()),
+      samples_at_start_(samples_at_start),
+      samples_(samples_at_start.value_or(0)) {}
 
 void RunStats::on_fact(const control::Fact& fact) {
   std::visit([&](const auto& what) { on(fact.at, what); }, fact.what);
@@ -80,7 +85,8 @@ void RunStats::on(Time at, const control::CommitRecord& order) {
     average_metrics(from, member.lease.size(), kLossWindowBulks * order.nominal);
   }
   groups_.add(at, order, std::move(drawn), clocks_.size());
-  training_.add({at, samples_, loss_.value().value_or(0), training_metrics()});
+  training_.add(
+      {at, samples_, loss_.value().value_or(std::numeric_limits<double>::quiet_NaN()), training_metrics()});
 }
 
 void RunStats::on(Time at, const control::Release& order) {
@@ -131,7 +137,9 @@ void RunStats::average_metrics(const ReplicaStats& from, std::int64_t samples, s
 
 Metrics RunStats::training_metrics() const {
   Metrics means;
-  for (const auto& [name, average] : metrics_) means[name] = average.value().value_or(0);
+  for (const auto& [name, average] : metrics_) {
+    if (const auto mean = average.value()) means[name] = *mean;
+  }
   return means;
 }
 

@@ -40,7 +40,8 @@ class RunStats final : public control::RunListener {
   // The user's own metrics that are averaged, those that came first; the journal has all.
   static constexpr std::size_t kAveragedMetrics = 32;
 
-  explicit RunStats(RunInfo info);
+  // `samples_at_start`: the committed samples that the first event follows; by default, those before the first commit.
+  explicit RunStats(RunInfo info, std::optional<std::int64_t> samples_at_start = std::nullopt);
 
   void on_fact(const control::Fact& fact) override;
   void on_order(Time at, const control::Order& order) override;

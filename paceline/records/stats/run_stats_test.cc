@@ -396,6 +396,33 @@ TEST(RunStats, MetricsOfStepsAreAveraged) {
   EXPECT_EQ(run.stats.history(at(2)).training.back().metrics, means);
 }
 
+// A batch may have nothing that its loss is a mean over.
+TEST(RunStats, BeforeAnyLossCountsThereIsNone) {
+  Told run;
+  const auto weighed = [&](double when, int clock, double weight) {
+    run.released(when - 1, 0, clock);
+    run.stats.on_fact({at(when), control::ReplicaReady{.replica = ReplicaId(0),
+                                                       .clock = Clock(clock),
+                                                       .base = Version(0),
+                                                       .compute = from_seconds(1),
+                                                       .loss = 0.5,
+                                                       .metrics = {{"f1", 0.25}},
+                                                       .weight = weight}});
+    run.committed(when, clock, 0, clock - 1);
+  };
+  run.joined(0, 0);
+  weighed(1, 1, 0);
+  EXPECT_EQ(run.stats.summary(at(1)).training_loss, std::nullopt);
+  EXPECT_EQ(run.stats.summary(at(1)).training_metrics, Metrics{});
+  weighed(2, 2, 10);
+  const std::vector<TrainingPoint> points = run.stats.history(at(2)).training;
+  ASSERT_EQ(points.size(), 2U);
+  EXPECT_TRUE(std::isnan(points[0].loss)) << points[0].loss;
+  EXPECT_EQ(points[0].metrics, Metrics{});
+  EXPECT_EQ(points[1].loss, 0.5);
+  EXPECT_EQ(points[1].metrics, (Metrics{{"f1", 0.25}}));
+}
+
 TEST(RunStats, AnEvaluationThatIsNotANumberIsNeverTheBest) {
   Told run;
   const double nan = std::numeric_limits<double>::quiet_NaN();

@@ -20,7 +20,8 @@ std::int64_t Summary::replicas_live() const {
                        [](const ReplicaSummary& replica) { return replica.doing != Doing::kGone; });
 }
 
-std::int64_t Summary::replicas_by_name() const {
+std::int64_t Summary::replicas_in_all() const {
+  if (plan) return std::ssize(plan->plan.replicas);
   std::set<std::string_view> names;
   for (const ReplicaSummary& replica : replicas) names.insert(replica.name);
   return std::ssize(names);

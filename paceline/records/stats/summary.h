@@ -187,9 +187,9 @@ struct Summary {
     return met_target ? std::optional(to_seconds(met_target->at)) : std::nullopt;
   }
   std::int64_t replicas_live() const;
-  // The number of replicas so far, by name: a replica that came again after a fault has its own number but
-  // the same name.
-  std::int64_t replicas_by_name() const;
+  // The replicas of the plan in use; without a plan all so far, by name: a replica that came again after a fault has
+  // its own number but the same name.
+  std::int64_t replicas_in_all() const;
   // Seconds at the mean rate so far. Nothing before the first commit.
   std::optional<double> time_left_s() const;
   // Updates of the global weights an epoch, and their number if each gradient were an update of its own

@@ -79,7 +79,7 @@ std::vector<Piece> pieces(const Summary& summary) {
     add(6, counted(summary.plan->re_plans, "re-plan"));
   }
   add(7, fmt::format("gap {}", summary.gap));
-  add(9, fmt::format("{}/{} live", summary.replicas_live(), summary.replicas_by_name()));
+  add(9, fmt::format("{}/{} live", summary.replicas_live(), summary.replicas_in_all()));
   if (summary.run.world != World::kLive) {
     // A run in virtual time does not know how long it will take on the wall clock.
     add(1, fmt::format("{} {}", short_number(summary.elapsed_s), seconds_of(summary.run.world)));

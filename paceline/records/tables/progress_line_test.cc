@@ -50,6 +50,15 @@ TEST(ProgressLine, AReplicaThatCameAgainIsCountedOnce) {
   EXPECT_NE(progress_line(summary, 120).find("  3/4 live  "), std::string::npos);
 }
 
+// Each plan groups devices in another way, and a group's name is its devices'.
+TEST(ProgressLine, ReplicasOfEarlierPlansAreNotMissing) {
+  Summary summary = half_way();
+  summary.replicas[2].doing = Doing::kGone;
+  summary.plan.emplace().plan.replicas.resize(2);
+  EXPECT_NE(progress_line(summary, 120).find("  2/2 live  "), std::string::npos)
+      << progress_line(summary, 120);
+}
+
 TEST(ProgressLine, PromisesNothingOfTheWallInAModelledWorld) {
   Summary summary = half_way();
   summary.run.world = World::kVirtual;

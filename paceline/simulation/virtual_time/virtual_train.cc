@@ -156,7 +156,7 @@ absl::Status train_virtually(const std::string& folder, bool resume, launch::Sho
   if (restart)
     PACELINE_RETURN_IF_ERROR(
         control::Controller(config, policy::make_policy(job.policy)).restore(restart->state));
-  recorder->start(config, job_toml);
+  recorder->start(config, job_toml, restart ? std::optional(restart->state) : std::nullopt);
   std::unique_ptr<control::Replanner> replanner;
   Duration migration{0};
   if (auto planning = config::replanner_options(job, config::RunTime::kVirtual)) {

@@ -363,6 +363,24 @@ TEST(TopScreenTest, ARunThatHasNotBegunHasItsStateAlone) {
               testing::ElementsAre("a run    starting", "it has not trained yet"));
 }
 
+TEST(TopScreenTest, OnlyARunThatIsDoneIsAt100Percent) {
+  const auto line = [](int samples) {
+    const RunFollower::Parts parts = {{"head",
+                                       {{"state", "training"},
+                                        {"title", "a job"},
+                                        {"policy", "bsp"},
+                                        {"holds_back", "nothing"},
+                                        {"trouble", ""},
+                                        {"samples", samples},
+                                        {"total_samples", 1000}}},
+                                      {"devices", {{"rows", Json::array()}, {"left_out", 0}, {"middle", 1}}}};
+    return absl::StrJoin(top_screen(parts, "a run", 80, 24), "\n");
+  };
+  EXPECT_THAT(line(996), testing::HasSubstr(" 99 % "));
+  EXPECT_THAT(line(290), testing::HasSubstr(" 29 % "));
+  EXPECT_THAT(line(1000), testing::HasSubstr(" 100 % "));
+}
+
 // The advice is at the end of a line.
 TEST(TopScreenTest, ShowsTroubleInFull) {
   const std::string trouble =

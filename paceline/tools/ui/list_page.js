@@ -31,14 +31,14 @@ function run_row(run, changed) {
     else chosen_runs.delete(run.id);
     changed();
   });
-  const done = run.total_samples ? run.samples / run.total_samples : 0;
+  const bar = run.total_samples ? html('progress', {max: 1, value: run.samples / run.total_samples, 'aria-label': `${done_text(run)} of the samples`}) : null;
   const state = run.state === 'training' && known(run.left_s) ? `${ago_text(run.left_s)} left` : run.state === 'failed' || run.state === 'lost' || run.state === 'stopped' ? run.why : '';
   const best = known(run.best_accuracy) ? [`${fixed(100 * run.best_accuracy, 1)}\u00a0%`, 'best accuracy'] : known(run.best_loss) ? [digits4(run.best_loss), 'best test loss'] : [digits4(run.training_loss), 'training loss'];
   return html('li', {class: 'run'}, box,
     html('div', {class: 'name'}, html('a', {href: `#/run/${encodeURIComponent(run.id)}`}, run.title), html('div', {class: 'soft small-text'}, `${run.policy} \u00b7 ${run.devices} devices \u00b7 ${made_text(run.made_s)}`),
       run.trouble ? html('div', {class: 'trouble small-text'}, run.trouble) : null),
     html('div', {class: 'where'}, state_badge(run.state), html('span', {class: 'soft small-text'}, state)),
-    html('div', {class: 'how-far'}, html('progress', {max: 1, value: done, 'aria-label': `${percent_text(done, 0)} of the samples`}), html('span', {class: 'soft small-text'}, percent_text(done, 0))),
+    html('div', {class: 'how-far'}, bar, html('span', {class: 'soft small-text'}, done_text(run))),
     spark(run.spark),
     html('div', {class: 'figure'}, html('strong', {}, best[0]), html('span', {class: 'soft small-text'}, best[1])),
     html('div', {class: 'figure'}, html('strong', {}, or_dash(run.samples_per_s, short_count)), html('span', {class: 'soft small-text'}, 'samples/s')));

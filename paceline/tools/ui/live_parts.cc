@@ -108,7 +108,7 @@ Json head_json(const LiveRun& run) {
           {"accuracy", tested ? json_number(tested->accuracy) : Json(nullptr)},
           {"best_accuracy", json_number(all.best_accuracy)},
           {"live", all.replicas_live()},
-          {"replicas", all.replicas_by_name()},
+          {"replicas", all.replicas_in_all()},
           {"attempts", all.run.attempts},
           {"lost_commits", all.run.lost_commits},
           {"update_s", rounded(run.recent.update_s())},

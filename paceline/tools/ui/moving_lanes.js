@@ -24,10 +24,11 @@ function span_words(data, lane, [start, length, cause, on, rule]) {
     `${open ? 'for' : 'took'} ${plain(length)}\u00a0s${open ? ' now' : ''}`, ...(waits && rule >= 0 && !open ? [data.rules[rule]] : [])];
 }
 
-// Which lane a name has: of a pipeline "w1+w2", its first device's.
-function style_of(data, name) {
+// The pattern of a wait for this name: of a pipeline "w1+w2", its first device's. A device without a lane has no color.
+function wait_pattern(data, name) {
   const first = name.split('+')[0];
-  return Math.max(0, data.lanes.findIndex(lane => lane.device === name || lane.device === first)) % 8;
+  const lane = data.lanes.findIndex(({device}) => device === name || device === first);
+  return lane < 0 ? kCauseClass[kWaiting] : `w${lane % 8}`;
 }
 
 function draw_moving(all, width) {
@@ -45,7 +46,7 @@ function draw_moving(all, width) {
     const labels = [];
     for (const [start, length, cause, on] of lane.spans) {
       if (start + length <= data.from_s) continue;
-      const key = cause === kWaiting && on >= 0 ? `w${style_of(data, data.names[on])}` : kCauseClass[cause];
+      const key = cause === kWaiting && on >= 0 ? wait_pattern(data, data.names[on]) : kCauseClass[cause];
       const from = x(Math.max(start, data.from_s));
       const wide = Math.max(0.4, x(start + length) - from);
       const hair = wide > 4 ? 1 : 0;
@@ -68,8 +69,10 @@ function draw_moving(all, width) {
     lines += `M${at} ${ys[0]}V${ys[ys.length - 1]}`;
     dots += ys.map(y => `M${at} ${y}h0`).join('');
   }
+  const at_s = ticks(data.from_s, data.to_s, Math.max(2, width / 120));
+  const seconds = tick_labels(at_s, plain);
   const picture = canvas(width, bottom + 20, lanes_words(data), wait_patterns(id, data.lanes.length), ...data.lanes.map(lane_node), group_mark(lines, dots),
-    ...ticks(data.from_s, data.to_s, Math.max(2, width / 120)).map(value => svg('text', {x: Math.min(Math.max(x(value), left + 12), right - 14), y: bottom + 14, 'text-anchor': 'middle'}, `${plain(value)} s`)));
+    ...at_s.map((value, i) => svg('text', {x: Math.min(Math.max(x(value), left + 12), right - 14), y: bottom + 14, 'text-anchor': 'middle'}, `${seconds[i]} s`)));
   const back = scale(left, right, data.from_s, data.to_s);
   picture.addEventListener('pointermove', event => {
     const [px, py] = picture_point(event, picture);

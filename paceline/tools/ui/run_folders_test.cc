@@ -231,6 +231,11 @@ TEST_F(RunFoldersTest, TheStateIsWhatTheFolderSays) {
   for (const fs::path& file : {run.metrics(), run.mark()})
     fs::last_write_time(file, fs::file_time_type::clock::now() - std::chrono::minutes(5));
   EXPECT_EQ(state_of(run).state, RunState::kLost);
+  // Another host's clock may be a little ahead; one that was set back is as far behind as it was set.
+  fs::last_write_time(run.mark(), fs::file_time_type::clock::now() + std::chrono::seconds(10));
+  EXPECT_EQ(state_of(run).state, RunState::kTraining);
+  fs::last_write_time(run.mark(), fs::file_time_type::clock::now() + std::chrono::hours(1));
+  EXPECT_EQ(state_of(run).state, RunState::kLost);
 }
 
 // This holds for any reason that a person gives for the stop.

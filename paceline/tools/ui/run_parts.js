@@ -2,6 +2,8 @@
 
 const section = (title, ...children) => html('section', {}, html('div', {class: 'title'}, html('h2', {}, title)), ...children);
 const ago_text = seconds => !known(seconds) ? '\u2013' : seconds < 90 ? `${fixed(seconds, seconds < 10 ? 1 : 0)}\u00a0s` : seconds < 5400 ? `${fixed(seconds / 60, 0)}\u00a0min` : `${fixed(seconds / 3600, 1)}\u00a0h`;
+// Rounded down: 100 % means that all is done.
+const done_text = run => run.total_samples ? `${Math.floor(100 * run.samples / run.total_samples)}\u00a0%` : `${short_count(run.samples)} samples`;
 const digits4 = value => or_dash(value, short_value);
 
 // Elements that keep their place and change their text: what did not change is left alone.
@@ -88,7 +90,9 @@ function head_part(run, ask) {
       const ended = data.state !== 'training';
       text_node(long)(ended ? `It ${data.state === 'lost' ? 'was lost' : data.state === 'stopped' ? 'was stopped' : data.state}${data.why ? `: ${data.why}` : ''}. It took ${ago_text(data.elapsed_s)}.`
         : `Over the whole run: ${data.held_back}. ${ago_text(data.elapsed_s)} so far${known(data.left_s) ? `, about ${ago_text(data.left_s)} left` : ''}.`);
-      bar.value = data.total_samples ? data.samples / data.total_samples : 0;
+      if (data.total_samples) bar.value = data.samples / data.total_samples;
+      else bar.removeAttribute('value');
+      bar.hidden = ended && !data.total_samples;
       bar.setAttribute('aria-label', `${count_text(data.samples)}${data.total_samples ? ` of ${count_text(data.total_samples)}` : ''} samples`);
       show_tiles(data);
     },

@@ -1,6 +1,7 @@
 #include "paceline/tools/ui/top_screen.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 
 #include <fmt/format.h>
@@ -66,13 +67,19 @@ std::string bar(double done, int width) {
          std::string(static_cast<std::size_t>(width - full), '.') + "]";
 }
 
+// Rounded down: 100 % means that all is done.
+std::string whole_percent(double samples, double all) {
+  return fmt::format("{:.0f} %", std::floor(100 * samples / all));
+}
+
 std::string progress(const Json& head, int width) {
   const double samples = number_of(head, "samples").value_or(0),
                all = number_of(head, "total_samples").value_or(0);
   const double done = all > 0 ? samples / all : 0;
   const std::string left = or_dash(number_of(head, "left_s"), report::short_duration);
-  const std::string far = all > 0 ? fmt::format("{} {}", bar(done, std::max(8, width / 4)), share(done))
-                                  : report::short_number(samples) + " samples,";
+  const std::string far =
+      all > 0 ? fmt::format("{} {}", bar(done, std::max(8, width / 4)), whole_percent(samples, all))
+              : report::short_number(samples) + " samples,";
   return fmt::format("{} {} samples/s, {} so far, {} left", far,
                      or_dash(number_of(head, "samples_per_s"), report::short_number),
                      or_dash(number_of(head, "elapsed_s"), report::short_duration), left);

@@ -141,7 +141,8 @@ class Host:
         for run in _newest_first(self._runs_dir, self._name):
             if (run / "job.toml").exists() and any((run / "checkpoints").glob("v" + 12 * "[0-9]")):
                 last = _snapshots(run)[-1:]
-                return None if last and last[0]["samples"] >= last[0]["total_samples"] else str(run)
+                total = last[0]["total_samples"] if last else 0  # 0: not known yet
+                return None if total and last[0]["samples"] >= total else str(run)
         return None
 
     def export(self, run: str) -> str:
