@@ -32,7 +32,7 @@ class Broken : public testing::TestWithParam<int> {};
 
 TEST_P(Broken, IsNoticed) {
   const auto broken = static_cast<Break>(GetParam());
-  for (std::uint64_t seed = 0; seed < 2000; ++seed) {
+  for (std::uint64_t seed = 0; seed < 1000; ++seed) {
     if (!run(seed, false, broken).broken.empty()) return;
   }
   FAIL() << name_of(broken) << " was not noticed";

@@ -53,11 +53,13 @@ struct Data {
 // `rng`: a source of its own, so that a seed keeps its faults whatever is drawn here.
 Data data_for(Rng rng, std::uint64_t workers) {
   const auto chance = [&](double share) { return rng.uniform() < share; };
-  Data data{.keys = "", .section = "", .devices = fmt::format("[[device]]\ncount = {}\n", workers)};
+  Data data{
+      .keys = "epochs = 1\n", .section = "", .devices = fmt::format("[[device]]\ncount = {}\n", workers)};
+  if (chance(0.5)) return data;
   if (chance(0.3))
     data.devices =
         fmt::format("[[device]]\ncount = {}\n[[device]]\nbatch = {}\n", workers - 1, 3 + rng.below(4));
-  data.keys += chance(0.3) ? fmt::format("epochs = {}\n", kMostEpochs) : "epochs = 1\n";
+  if (chance(0.3)) data.keys = fmt::format("epochs = {}\n", kMostEpochs);
   if (chance(0.2)) data.keys += "drop_last = true\n";
   if (chance(0.2)) data.keys += "least_batch = 2\n";
   if (chance(0.2)) data.keys += "parallel = \"uneven-data\"\n";
