@@ -96,7 +96,7 @@ def own_command() -> list[str]:
             f"this program came from {path}, which can be read only once, and a job starts its script anew for each "
             "worker; write the program to a file and start it with `paceline run FILE`"
         )
-    if hasattr(sys, "ps1") or path is None or "ipykernel" in sys.modules:
+    if hasattr(sys, "ps1") or path is None or _in_notebook():
         _stop(
             "join() was called in an interactive interpreter, and a job starts its script anew for each worker; "
             "write the program to a file and start it with `paceline run FILE`"
@@ -107,6 +107,12 @@ def own_command() -> list[str]:
     if spec.name == "__main__":  # a folder or an archive with __main__.py
         return [os.path.join(_FOLDER, path if os.path.isfile(path) else sys.argv[0])]
     return ["-m", spec.name.removesuffix(".__main__")]
+
+
+def _in_notebook() -> bool:
+    """Whether a kernel of Jupyter runs this program. A plain script may import ipykernel too, with a library."""
+    get_ipython = getattr(sys.modules.get("IPython"), "get_ipython", None)
+    return "ipykernel" in sys.modules and get_ipython is not None and get_ipython() is not None
 
 
 def _is_pipe(path: str) -> bool:
@@ -161,7 +167,7 @@ def _candidates() -> Iterator[str]:
 
 def _stop(line: str) -> NoReturn:
     print(f"paceline: {line}", file=sys.stderr, flush=True)
-    if hasattr(sys, "ps1") or "ipykernel" in sys.modules:
+    if hasattr(sys, "ps1") or _in_notebook():
         from .errors import PacelineError
 
         raise PacelineError(line)

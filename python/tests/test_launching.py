@@ -102,6 +102,15 @@ def test_a_program_from_standard_input(tmp_path: Path) -> None:
     assert len(done.stderr.splitlines()) == 1
 
 
+@pytest.mark.parametrize("runs", [False, True])
+def test_a_script_that_imports_the_kernel_of_jupyter_is_no_notebook(tmp_path: Path, runs: bool) -> None:
+    (tmp_path / "ipykernel.py").touch()
+    (tmp_path / "IPython.py").write_text(f"def get_ipython():\n    return {'object()' if runs else None}\n")
+    (tmp_path / "train.py").write_text("import IPython, ipykernel\n" + SCRIPT)
+    done = start(tmp_path, [sys.executable, "train.py"], PACELINE=str(stand_in(tmp_path / "bin")))
+    assert ("in an interactive interpreter" in done.stderr) == runs and ("[run]" in done.stdout) != runs, done
+
+
 @pytest.mark.parametrize("said", ["cat train.py | {} /dev/stdin", "{} /dev/stdin < train.py", "{} <(cat train.py)"])
 def test_a_program_that_can_be_read_only_once(tmp_path: Path, said: str) -> None:
     (tmp_path / "train.py").write_text(SCRIPT)
