@@ -8,10 +8,15 @@ import shutil
 import signal
 import stat
 import sys
+import weakref
 from collections.abc import Iterator
-from typing import Callable, NoReturn
+from typing import TYPE_CHECKING, Callable, NoReturn
+
+if TYPE_CHECKING:
+    from multiprocessing.process import BaseProcess
 
 VARIABLE = "PACELINE_SAID_FD"
+_END_S = 5.0  # for a process of the program that was asked to end
 
 
 def _folder() -> str:
@@ -56,17 +61,45 @@ def launch(describe: Callable[[], str | None] = lambda: None) -> NoReturn:
         )
     command = [executable, "run", "--python", sys.executable, *program, "--", *own_arguments()]
     _pass_on(describe())
+    _release()
     sys.stdout.flush()
     sys.stderr.flush()
     try:
         os.chdir(_FOLDER)  # the program goes where it likes once more
-        # Clusters warn by these signals, which would end a process without a handler before it has one.
-        with contextlib.suppress(ValueError):  # another thread than the main one may not
-            for number in (signal.SIGUSR1, signal.SIGUSR2):
-                signal.signal(number, signal.SIG_IGN)
         os.execvp(executable, command)
     except OSError as error:
         _stop(f"cannot start {executable}: {error.strerror}")
+
+
+def _release() -> None:
+    """Ends this program's processes and removes its temporary folders, as the end of Python would.
+
+    exec() does none of that, and the program makes them again when it is started again.
+    """
+    with contextlib.suppress(ValueError):  # another thread than the main one may set no handlers
+        # Clusters warn by these signals, which would end a process without a handler before it has one.
+        for number in (signal.SIGUSR1, signal.SIGUSR2):
+            signal.signal(number, signal.SIG_IGN)
+        # A data loader raises an exception in this handler when one of its processes is killed.
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    for timer in (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF):
+        signal.setitimer(timer, 0)  # its handler is lost, and the signal would end `paceline run`
+    children = sys.modules.get("multiprocessing.process")
+    if children is not None:
+        for child in children.active_children():
+            _end(child)
+    util = sys.modules.get("multiprocessing.util")
+    if util is not None:
+        util._exit_function()  # such as for managers
+    weakref.finalize._exitfunc()  # type: ignore[attr-defined]  # such as for tempfile.TemporaryDirectory
+
+
+def _end(child: BaseProcess) -> None:
+    child.terminate()
+    child.join(_END_S)
+    if child.exitcode is None:
+        child.kill()
+        child.join()
 
 
 def _pass_on(said: str | None) -> None:

@@ -55,6 +55,51 @@ def test_it_survives_a_clusters_warning_on_the_way(tmp_path: Path) -> None:
         assert ignored >> (number - 1) & 1, number
 
 
+LEAVES_BEHIND = """
+import multiprocessing, multiprocessing.managers, signal, tempfile, time
+def stay(stubborn, all_are_there):
+    if stubborn:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    all_are_there.wait()
+    time.sleep(1000)
+def fail(*_):
+    raise RuntimeError("a child ended")
+if __name__ == "__main__":
+    context = multiprocessing.get_context("fork")
+    manager = multiprocessing.managers.SyncManager(ctx=context)
+    manager.start()
+    there = context.Barrier(3)
+    children = [context.Process(target=stay, args=(daemon, there), daemon=daemon) for daemon in (True, False)]
+    for child in children:
+        child.start()
+    there.wait()
+    with open("left", "w") as file:
+        print(manager._process.pid, *(child.pid for child in children), file=file)
+    folder = tempfile.TemporaryDirectory()
+    open("folder", "w").write(folder.name)
+    signal.signal(signal.SIGCHLD, fail)
+    signal.alarm(60)
+    signal.setitimer(signal.ITIMER_VIRTUAL, 60)
+    print("before")
+    job = paceline.join(Net(), Points())
+"""
+
+
+def test_it_leaves_no_process_folder_or_timer_behind(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(HEAD + LEAVES_BEHIND)
+    shows = tmp_path / "shows.py"
+    shows.write_text(
+        "#!" + sys.executable + "\nimport signal\n"
+        "print([signal.getitimer(timer)[0] for timer in range(3)], signal.getsignal(signal.SIGCHLD) == 0)\n"
+    )
+    shows.chmod(0o755)
+    done = start(tmp_path, [sys.executable, "train.py"], PACELINE=str(shows))
+    assert done.returncode == 0 and done.stderr == "", done
+    assert done.stdout.splitlines()[-1] == "[0.0, 0.0, 0.0] True"
+    assert [pid for pid in (tmp_path / "left").read_text().split() if Path(f"/proc/{pid}").exists()] == []
+    assert not Path((tmp_path / "folder").read_text()).exists()
+
+
 def test_its_path_may_be_named(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(SCRIPT)
     named = stand_in(tmp_path / "elsewhere", "paceline-1")
