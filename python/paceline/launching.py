@@ -43,8 +43,9 @@ def _from_main() -> str | None:
     return folder if os.path.isdir(folder) else None
 
 
-# The program's folder and arguments at its start. It may change both before it joins.
+# The program's folder, name and arguments at its start. It may change them before it joins.
 _FOLDER = _folder()
+_NAME = sys.argv[0] if sys.argv else ""
 _ARGUMENTS = sys.argv[1:]
 
 
@@ -139,7 +140,14 @@ def own_command() -> list[str]:
         return [os.path.join(_FOLDER, path)]
     if spec.name == "__main__":  # a folder or an archive with __main__.py
         return [os.path.join(_FOLDER, path if os.path.isfile(path) else sys.argv[0])]
+    if _NAME.endswith(".py") and _is_other_file(_NAME, path):  # the module runs a script: python -m cProfile train.py
+        return [os.path.join(_FOLDER, _NAME)]
     return ["-m", spec.name.removesuffix(".__main__")]
+
+
+def _is_other_file(name: str, path: str) -> bool:
+    named, other = os.path.join(_FOLDER, name), os.path.join(_FOLDER, path)
+    return os.path.isfile(named) and not (os.path.exists(other) and os.path.samefile(named, other))
 
 
 def _in_notebook() -> bool:

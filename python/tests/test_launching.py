@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -204,6 +205,14 @@ def test_a_module(tmp_path: Path, named: str) -> None:
     assert done.stdout.splitlines() == [*expected, "[-m]", f"[{named}]", "[--]", "[-m]", "[resnet]"]
 
 
+def test_a_script_that_a_module_runs(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(SCRIPT)
+    found = stand_in(tmp_path / "bin")
+    command = [sys.executable, "-m", "cProfile", "train.py", "--lr", "0.1"]
+    done = start(tmp_path, command, PATH=f"{found.parent}:/usr/bin:/bin")
+    assert done.stdout.splitlines()[-4:] == [f"[{tmp_path / 'train.py'}]", "[--]", "[--lr]", "[0.1]"], done
+
+
 @pytest.mark.parametrize("named", ["project", "project.zip"])
 def test_a_folder_or_an_archive(tmp_path: Path, named: str) -> None:
     (tmp_path / "project").mkdir()
@@ -277,6 +286,22 @@ def test_a_descriptor_that_is_none(tmp_path: Path) -> None:
     env = {**os.environ, "PYTHONPATH": str(PACKAGE), "PACELINE_PROGRAM_FD": "93"}
     done = subprocess.run([sys.executable, "train.py"], env=env, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 1 and "PACELINE_PROGRAM_FD=93 names no open descriptor" in done.stderr
+
+
+def test_a_program_that_a_worker_has_started_starts_another_one(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(SCRIPT)
+    (tmp_path / "first.py").write_text(
+        "import os, paceline, subprocess, sys\nsys.exit(subprocess.run([sys.executable, 'train.py']).returncode)\n"
+    )
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        environment = {**os.environ, "PYTHONPATH": str(PACKAGE), "PACELINE": str(stand_in(tmp_path / "bin"))}
+        environment["PACELINE_PROGRAM_FD"] = str(theirs.fileno())
+        command = [sys.executable, "first.py"]
+        done = subprocess.run(
+            command, env=environment, cwd=tmp_path, capture_output=True, text=True, pass_fds=[theirs.fileno()]
+        )
+    assert done.returncode == 7 and "[run]" in done.stdout, done
 
 
 def test_importing_it_needs_no_torch(tmp_path: Path) -> None:
