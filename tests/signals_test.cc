@@ -133,6 +133,21 @@ TEST(WarningSignals, BeforeTrainingBeginsWriteTheFirstVersions) {
   expect_checkpoint_between(ended.errors, "SIGUSR2", folder / "runs");
 }
 
+// exec() keeps both, for example if a Python program becomes `paceline run`.
+TEST(StopSignals, ComeEvenIfTheStarterBlocksThemAndIgnoresTheEndsOfChildren) {
+  const TempFolder folder;
+  Program train({"train", built_in_job(folder).string()}, [] {
+    sigset_t stops;
+    sigemptyset(&stops);
+    sigaddset(&stops, SIGTERM);
+    return ::signal(SIGCHLD, SIG_IGN) != SIG_ERR && sigprocmask(SIG_BLOCK, &stops, nullptr) == 0;
+  });
+  wait_for_commits(train, folder / "runs");
+  train.signal(SIGTERM);
+  const Ended stopped = train.wait();
+  EXPECT_EQ(stopped.status, 128 + SIGTERM) << stopped.errors;
+}
+
 // A second warning does not end the run at once, as a second Ctrl-C does.
 TEST(WarningSignals, StopTheRunIfTheJobSaysSo) {
   for (const bool of_program : {false, true}) {
