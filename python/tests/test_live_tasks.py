@@ -121,9 +121,10 @@ def test_tasks_of_mpirun_are_the_workers_of_one_job(tmp_path: Path) -> None:
     assert written(tmp_path, 2) == ["2 []"] * 2
 
 
-def test_tasks_on_two_hosts_are_the_hosts_of_one_job(tmp_path: Path) -> None:
+@pytest.mark.parametrize("first", [{"SLURM_STEP_NODELIST": "localhost,node2"}, {"MASTER_ADDR": "::1"}])
+def test_tasks_on_two_hosts_are_the_hosts_of_one_job(tmp_path: Path, first: dict[str, str]) -> None:
     (tmp_path / "train.py").write_text(PROGRAM)
-    node = {"SLURM_STEP_NODELIST": "localhost,node2", "SLURM_LOCALID": "0"}
+    node = {**first, "SLURM_LOCALID": "0"}
     tasks = [start(tmp_path, [sys.executable, "train.py"], {**of_srun(rank, 2, 2), **node}) for rank in (1, 0)]
     (second, first) = [ended(task) for task in tasks]
     assert first[0] == 0, first[1]

@@ -60,8 +60,10 @@ absl::StatusOr<int> train_on_hosts(const launch::Tasks& tasks, const launch::Env
   // have to know one.
   if (job.reach.listen == config::JobConfig{}.reach.listen) {
     const bool here = config::is_loopback(host_port(placement.first_host, "0"));
-    train.sets.push_back(fmt::format("network.listen={}:{}", here ? "127.0.0.1" : "0.0.0.0",
-                                     kFirstPort + std::hash<std::string>{}(tasks.name) % kPorts));
+    const bool ipv6 = placement.first_host.find(':') != std::string::npos;
+    const std::string own = !here ? "0.0.0.0" : ipv6 ? "[::1]" : "127.0.0.1";
+    train.sets.push_back(
+        fmt::format("network.listen={}:{}", own, kFirstPort + std::hash<std::string>{}(tasks.name) % kPorts));
   }
   if (placement.rank == 0 && train.shown != launch::Shown::kNothing) launch::print(stderr, in_words(tasks));
   return node_command(
