@@ -133,6 +133,48 @@ TEST(WarningSignals, BeforeTrainingBeginsWriteTheFirstVersions) {
   expect_checkpoint_between(ended.errors, "SIGUSR2", folder / "runs");
 }
 
+bool is_running(pid_t pid) {
+  std::ifstream words(fmt::format("/proc/{}/cmdline", pid));
+  return words.get() != EOF;  // a process that has ended has none
+}
+
+// A program may have started processes of its own before it joins.
+TEST(StopSignals, EndTheProcessesOfAProgramThatIsAsked) {
+  for (const int number : {SIGINT, SIGTERM}) {
+    const TempFolder folder;
+    const fs::path asked = folder / "asked.sh";
+    write_text(asked, fmt::format("#!/bin/sh\nsleep 1000 &\necho $! > '{0}/new'\nmv '{0}/new' '{0}/helper'\n"
+                                  "wait\n",
+                                  folder.path().string()));
+    fs::permissions(asked, fs::perms::owner_all);
+    Program train({"train", program_job(folder, "").string(), "--set", "program.run=" + asked.string()});
+    ASSERT_TRUE(train.until([&] { return fs::exists(folder / "helper"); }));
+    const pid_t helper = std::stoi(read_text(folder / "helper"));
+    EXPECT_TRUE(is_running(helper));
+    train.signal(number);
+    const Ended ended = train.wait();
+    EXPECT_EQ(ended.status, 128 + number) << ended.errors;
+    EXPECT_EQ(ended.errors, "paceline: stopped before anything was trained\n");
+    EXPECT_FALSE(is_running(helper));
+    kill(helper, SIGKILL);
+  }
+}
+
+// exec() keeps both, for example if a Python program becomes `paceline run`.
+TEST(StopSignals, ComeEvenIfTheStarterBlocksThemAndIgnoresTheEndsOfChildren) {
+  const TempFolder folder;
+  Program train({"train", built_in_job(folder).string()}, [] {
+    sigset_t stops;
+    sigemptyset(&stops);
+    sigaddset(&stops, SIGTERM);
+    return ::signal(SIGCHLD, SIG_IGN) != SIG_ERR && sigprocmask(SIG_BLOCK, &stops, nullptr) == 0;
+  });
+  wait_for_commits(train, folder / "runs");
+  train.signal(SIGTERM);
+  const Ended stopped = train.wait();
+  EXPECT_EQ(stopped.status, 128 + SIGTERM) << stopped.errors;
+}
+
 // A second warning does not end the run at once, as a second Ctrl-C does.
 TEST(WarningSignals, StopTheRunIfTheJobSaysSo) {
   for (const bool of_program : {false, true}) {

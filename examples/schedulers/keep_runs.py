@@ -9,6 +9,8 @@ its file `complete` is written last. A checkpoint is copied before the journal, 
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
 import shutil
 import signal
@@ -16,6 +18,7 @@ import sqlite3
 import sys
 import tempfile
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 EVERY_S = 15.0  # between two looks at the run
@@ -30,13 +33,33 @@ def newest_run(runs: Path) -> Path | None:
 
 def newest_checkpoint(run: Path) -> Path | None:
     whole = re.compile(r"v\d{12}")  # others are unfinished or set aside
-    found = sorted(path for path in run.glob("checkpoints/*") if whole.fullmatch(path.name))
+    found = sorted(
+        path for path in run.glob("checkpoints/*") if whole.fullmatch(path.name)
+    )
     return found[-1] if found else None
 
 
 def copies(kept: Path) -> list[Path]:
     """The whole copies, the newest one last."""
     return sorted(path.parent for path in kept.glob("*/complete"))
+
+
+def link(source: str, target: str) -> None:
+    try:
+        os.link(source, target)
+    except OSError:  # this file system has no links
+        shutil.copy(source, target)
+
+
+@contextlib.contextmanager
+def held(checkpoint: Path, run: Path) -> Iterator[Path]:
+    """Further names for its files, which stay until the end, even if the run removes the checkpoint meanwhile."""
+    folder = run.parent / f".{run.name}-held"
+    shutil.rmtree(folder, ignore_errors=True)
+    try:
+        yield Path(shutil.copytree(checkpoint, folder, copy_function=link))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def keep(run: Path, kept: Path) -> None:
@@ -48,11 +71,23 @@ def keep(run: Path, kept: Path) -> None:
     copy = kept / f"{run.name}-{checkpoint.name}{ended}"
     if (copy / "complete").exists():
         return
+    for other in kept.glob(f"{run.name}-v*"):
+        if other != copy and not (other / "complete").exists():  # it was cut short
+            shutil.rmtree(other)
     to = copy / run.name
-    shutil.copytree(checkpoint, to / "checkpoints" / checkpoint.name, dirs_exist_ok=True, copy_function=shutil.copy)
+    with held(checkpoint, run) as files:
+        shutil.copytree(
+            files,
+            to / "checkpoints" / checkpoint.name,
+            dirs_exist_ok=True,
+            copy_function=shutil.copy,
+        )
     with tempfile.TemporaryDirectory() as folder:
         journal = Path(folder) / "journal.sqlite"
-        source, target = sqlite3.connect(run / "journal.sqlite"), sqlite3.connect(journal)
+        source, target = (
+            sqlite3.connect(run / "journal.sqlite"),
+            sqlite3.connect(journal),
+        )
         source.backup(target)
         source.close()
         target.close()

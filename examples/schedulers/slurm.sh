@@ -11,15 +11,16 @@
 #SBATCH --signal=B:USR1@120
 #SBATCH --no-kill
 
-# Two minutes before the time is over, Slurm sends USR1 to this script alone.
+# Two minutes before the time is over, Slurm sends USR1 to this script alone. srun passes USR1 on to the tasks, which
+# stop with a checkpoint. At SIGTERM srun would kill them.
 stop_and_requeue() {
   requeue=yes
-  kill -TERM "$step"
+  kill -USR1 "$step"
 }
 trap stop_and_requeue USR1
-trap 'kill -TERM "$step"' TERM
+trap 'kill -USR1 "$step"' TERM
 
-srun --no-kill --kill-on-bad-exit=0 paceline node job.toml &
+srun --no-kill --kill-on-bad-exit=0 paceline node job.toml --set checkpoint.on_signal=stop &
 step=$!
 wait "$step"
 status=$?

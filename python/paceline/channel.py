@@ -121,14 +121,14 @@ def open_channel() -> Channel | None:
         fd = _descriptor()
         if fd is not None:
             _channel = Channel(fd)
+            # A training script that this program starts has no such descriptor, and is a job of its own.
+            os.environ.pop(VARIABLE, None)
     return _channel
 
 
 def _close_in_child() -> None:
     for channel in list(_CHANNELS):
         channel.close()
-    if _channel is not None:
-        os.environ.pop(VARIABLE, None)
 
 
 os.register_at_fork(after_in_child=_close_in_child)

@@ -8,10 +8,15 @@ import shutil
 import signal
 import stat
 import sys
+import weakref
 from collections.abc import Iterator
-from typing import Callable, NoReturn
+from typing import TYPE_CHECKING, Callable, NoReturn
+
+if TYPE_CHECKING:
+    from multiprocessing.process import BaseProcess
 
 VARIABLE = "PACELINE_SAID_FD"
+_END_S = 5.0  # for a process of the program that was asked to end
 
 
 def _folder() -> str:
@@ -38,8 +43,9 @@ def _from_main() -> str | None:
     return folder if os.path.isdir(folder) else None
 
 
-# The program's folder and arguments at its start. It may change both before it joins.
+# The program's folder, name and arguments at its start. It may change them before it joins.
 _FOLDER = _folder()
+_NAME = sys.argv[0] if sys.argv else ""
 _ARGUMENTS = sys.argv[1:]
 
 
@@ -56,17 +62,45 @@ def launch(describe: Callable[[], str | None] = lambda: None) -> NoReturn:
         )
     command = [executable, "run", "--python", sys.executable, *program, "--", *own_arguments()]
     _pass_on(describe())
+    _release()
     sys.stdout.flush()
     sys.stderr.flush()
     try:
         os.chdir(_FOLDER)  # the program goes where it likes once more
-        # Clusters warn by these signals, which would end a process without a handler before it has one.
-        with contextlib.suppress(ValueError):  # another thread than the main one may not
-            for number in (signal.SIGUSR1, signal.SIGUSR2):
-                signal.signal(number, signal.SIG_IGN)
         os.execvp(executable, command)
     except OSError as error:
         _stop(f"cannot start {executable}: {error.strerror}")
+
+
+def _release() -> None:
+    """Ends this program's processes and removes its temporary folders, as the end of Python would.
+
+    exec() does none of that, and the program makes them again when it is started again.
+    """
+    with contextlib.suppress(ValueError):  # another thread than the main one may set no handlers
+        # Clusters warn by these signals, which would end a process without a handler before it has one.
+        for number in (signal.SIGUSR1, signal.SIGUSR2):
+            signal.signal(number, signal.SIG_IGN)
+        # A data loader raises an exception in this handler when one of its processes is killed.
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    for timer in (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF):
+        signal.setitimer(timer, 0)  # its handler is lost, and the signal would end `paceline run`
+    children = sys.modules.get("multiprocessing.process")
+    if children is not None:
+        for child in children.active_children():
+            _end(child)
+    util = sys.modules.get("multiprocessing.util")
+    if util is not None:
+        util._exit_function()  # such as for managers
+    weakref.finalize._exitfunc()  # type: ignore[attr-defined]  # such as for tempfile.TemporaryDirectory
+
+
+def _end(child: BaseProcess) -> None:
+    child.terminate()
+    child.join(_END_S)
+    if child.exitcode is None:
+        child.kill()
+        child.join()
 
 
 def _pass_on(said: str | None) -> None:
@@ -96,7 +130,7 @@ def own_command() -> list[str]:
             f"this program came from {path}, which can be read only once, and a job starts its script anew for each "
             "worker; write the program to a file and start it with `paceline run FILE`"
         )
-    if hasattr(sys, "ps1") or path is None or "ipykernel" in sys.modules:
+    if hasattr(sys, "ps1") or path is None or _in_notebook():
         _stop(
             "join() was called in an interactive interpreter, and a job starts its script anew for each worker; "
             "write the program to a file and start it with `paceline run FILE`"
@@ -106,7 +140,20 @@ def own_command() -> list[str]:
         return [os.path.join(_FOLDER, path)]
     if spec.name == "__main__":  # a folder or an archive with __main__.py
         return [os.path.join(_FOLDER, path if os.path.isfile(path) else sys.argv[0])]
+    if _NAME.endswith(".py") and _is_other_file(_NAME, path):  # the module runs a script: python -m cProfile train.py
+        return [os.path.join(_FOLDER, _NAME)]
     return ["-m", spec.name.removesuffix(".__main__")]
+
+
+def _is_other_file(name: str, path: str) -> bool:
+    named, other = os.path.join(_FOLDER, name), os.path.join(_FOLDER, path)
+    return os.path.isfile(named) and not (os.path.exists(other) and os.path.samefile(named, other))
+
+
+def _in_notebook() -> bool:
+    """Whether a kernel of Jupyter runs this program. A plain script may import ipykernel too, with a library."""
+    get_ipython = getattr(sys.modules.get("IPython"), "get_ipython", None)
+    return "ipykernel" in sys.modules and get_ipython is not None and get_ipython() is not None
 
 
 def _is_pipe(path: str) -> bool:
@@ -161,7 +208,7 @@ def _candidates() -> Iterator[str]:
 
 def _stop(line: str) -> NoReturn:
     print(f"paceline: {line}", file=sys.stderr, flush=True)
-    if hasattr(sys, "ps1") or "ipykernel" in sys.modules:
+    if hasattr(sys, "ps1") or _in_notebook():
         from .errors import PacelineError
 
         raise PacelineError(line)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -75,6 +76,34 @@ def test_a_copy_that_was_cut_short_does_not_count(run: Path, tmp_path: Path) -> 
         keep_runs.keep(run, kept)
     (kept / "small-2026-v000000000016" / "complete").unlink()
     assert [path.name for path in (restored(tmp_path) / "checkpoints").iterdir()] == ["v000000000008"]
+
+
+def test_the_next_copy_removes_one_that_was_cut_short(run: Path, tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    for version in (8, 16):
+        add_checkpoint(run, version)
+        keep_runs.keep(run, kept)
+    (kept / "small-2026-v000000000016" / "complete").unlink()
+    add_checkpoint(run, 24)
+    keep_runs.keep(run, kept)
+    assert sorted(path.name[-2:] for path in kept.iterdir()) == ["08", "24"]
+
+
+def test_a_checkpoint_may_be_removed_while_it_is_copied(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_checkpoint(run, 8)
+    copy = shutil.copy
+
+    def copy_slowly(source: str, target: str) -> str:
+        shutil.rmtree(run / "checkpoints" / "v000000000008", ignore_errors=True)
+        return str(copy(source, target))
+
+    monkeypatch.setattr(shutil, "copy", copy_slowly)
+    keep_runs.keep(run, tmp_path / "kept")
+    new = restored(tmp_path)
+    assert (new / "checkpoints" / "v000000000008" / "state.json").read_text() == "8"
+    assert [path.name for path in run.parent.iterdir()] == [run.name]
 
 
 def test_a_run_that_ended_is_copied_once_more(run: Path, tmp_path: Path) -> None:

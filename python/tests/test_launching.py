@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -55,6 +56,51 @@ def test_it_survives_a_clusters_warning_on_the_way(tmp_path: Path) -> None:
         assert ignored >> (number - 1) & 1, number
 
 
+LEAVES_BEHIND = """
+import multiprocessing, multiprocessing.managers, signal, tempfile, time
+def stay(stubborn, all_are_there):
+    if stubborn:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    all_are_there.wait()
+    time.sleep(1000)
+def fail(*_):
+    raise RuntimeError("a child ended")
+if __name__ == "__main__":
+    context = multiprocessing.get_context("fork")
+    manager = multiprocessing.managers.SyncManager(ctx=context)
+    manager.start()
+    there = context.Barrier(3)
+    children = [context.Process(target=stay, args=(daemon, there), daemon=daemon) for daemon in (True, False)]
+    for child in children:
+        child.start()
+    there.wait()
+    with open("left", "w") as file:
+        print(manager._process.pid, *(child.pid for child in children), file=file)
+    folder = tempfile.TemporaryDirectory()
+    open("folder", "w").write(folder.name)
+    signal.signal(signal.SIGCHLD, fail)
+    signal.alarm(60)
+    signal.setitimer(signal.ITIMER_VIRTUAL, 60)
+    print("before")
+    job = paceline.join(Net(), Points())
+"""
+
+
+def test_it_leaves_no_process_folder_or_timer_behind(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(HEAD + LEAVES_BEHIND)
+    shows = tmp_path / "shows.py"
+    shows.write_text(
+        "#!" + sys.executable + "\nimport signal\n"
+        "print([signal.getitimer(timer)[0] for timer in range(3)], signal.getsignal(signal.SIGCHLD) == 0)\n"
+    )
+    shows.chmod(0o755)
+    done = start(tmp_path, [sys.executable, "train.py"], PACELINE=str(shows))
+    assert done.returncode == 0 and done.stderr == "", done
+    assert done.stdout.splitlines()[-1] == "[0.0, 0.0, 0.0] True"
+    assert [pid for pid in (tmp_path / "left").read_text().split() if Path(f"/proc/{pid}").exists()] == []
+    assert not Path((tmp_path / "folder").read_text()).exists()
+
+
 def test_its_path_may_be_named(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(SCRIPT)
     named = stand_in(tmp_path / "elsewhere", "paceline-1")
@@ -100,6 +146,15 @@ def test_a_program_from_standard_input(tmp_path: Path) -> None:
     done = start(tmp_path, ["/bin/sh", "-c", f"{sys.executable} - < train.py"])
     assert done.returncode == 2 and "write the program to a file" in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("runs", [False, True])
+def test_a_script_that_imports_the_kernel_of_jupyter_is_no_notebook(tmp_path: Path, runs: bool) -> None:
+    (tmp_path / "ipykernel.py").touch()
+    (tmp_path / "IPython.py").write_text(f"def get_ipython():\n    return {'object()' if runs else None}\n")
+    (tmp_path / "train.py").write_text("import IPython, ipykernel\n" + SCRIPT)
+    done = start(tmp_path, [sys.executable, "train.py"], PACELINE=str(stand_in(tmp_path / "bin")))
+    assert ("in an interactive interpreter" in done.stderr) == runs and ("[run]" in done.stdout) != runs, done
 
 
 @pytest.mark.parametrize("said", ["cat train.py | {} /dev/stdin", "{} /dev/stdin < train.py", "{} <(cat train.py)"])
@@ -148,6 +203,14 @@ def test_a_module(tmp_path: Path, named: str) -> None:
     assert done.returncode == 7, done.stderr
     expected = ["before", f"it is {found}", "[run]", "[--python]", f"[{os.path.abspath(sys.executable)}]"]
     assert done.stdout.splitlines() == [*expected, "[-m]", f"[{named}]", "[--]", "[-m]", "[resnet]"]
+
+
+def test_a_script_that_a_module_runs(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(SCRIPT)
+    found = stand_in(tmp_path / "bin")
+    command = [sys.executable, "-m", "cProfile", "train.py", "--lr", "0.1"]
+    done = start(tmp_path, command, PATH=f"{found.parent}:/usr/bin:/bin")
+    assert done.stdout.splitlines()[-4:] == [f"[{tmp_path / 'train.py'}]", "[--]", "[--lr]", "[0.1]"], done
 
 
 @pytest.mark.parametrize("named", ["project", "project.zip"])
@@ -223,6 +286,22 @@ def test_a_descriptor_that_is_none(tmp_path: Path) -> None:
     env = {**os.environ, "PYTHONPATH": str(PACKAGE), "PACELINE_PROGRAM_FD": "93"}
     done = subprocess.run([sys.executable, "train.py"], env=env, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 1 and "PACELINE_PROGRAM_FD=93 names no open descriptor" in done.stderr
+
+
+def test_a_program_that_a_worker_has_started_starts_another_one(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(SCRIPT)
+    (tmp_path / "first.py").write_text(
+        "import os, paceline, subprocess, sys\nsys.exit(subprocess.run([sys.executable, 'train.py']).returncode)\n"
+    )
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        environment = {**os.environ, "PYTHONPATH": str(PACKAGE), "PACELINE": str(stand_in(tmp_path / "bin"))}
+        environment["PACELINE_PROGRAM_FD"] = str(theirs.fileno())
+        command = [sys.executable, "first.py"]
+        done = subprocess.run(
+            command, env=environment, cwd=tmp_path, capture_output=True, text=True, pass_fds=[theirs.fileno()]
+        )
+    assert done.returncode == 7 and "[run]" in done.stdout, done
 
 
 def test_importing_it_needs_no_torch(tmp_path: Path) -> None:

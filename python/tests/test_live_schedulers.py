@@ -44,19 +44,21 @@ python = "{python}"
 count = 2
 """
 
-# A stand-in that starts both tasks on this machine, and passes SIGTERM on.
+# A stand-in that starts both tasks on this machine. As with the real srun, SIGTERM kills them, and SIGUSR1 is passed on.
 SRUN = """#!{python}
 import os, signal, subprocess, sys
 command = [word for word in sys.argv[1:]]
 while command[0].startswith("--"):
     command.pop(0)
 tasks = []
-signal.signal(signal.SIGTERM, lambda *_: [task.terminate() for task in tasks])
+signal.signal(signal.SIGTERM, lambda *_: [task.kill() for task in tasks])
+signal.signal(signal.SIGUSR1, lambda *_: [task.send_signal(signal.SIGUSR1) for task in tasks])
 for rank in range(2):
     more = {{"SLURM_PROCID": str(rank), "SLURM_STEP_NUM_TASKS": "2", "SLURM_STEP_NODELIST": "localhost",
             "MASTER_ADDR": "127.0.0.1"}}
     tasks.append(subprocess.Popen(command, env={{**os.environ, **more}}))
-sys.exit(max(task.wait() for task in tasks))
+ends = [task.wait() for task in tasks]
+sys.exit(max(128 - end if end < 0 else end for end in ends))
 """
 SCONTROL = '#!/bin/sh\necho "$@" >> asked-of-slurm\n'
 OWN_PACELINE = '#!/bin/sh\nexec "{paceline}" "$@"\n'
@@ -148,7 +150,7 @@ def test_slurm_takes_the_nodes_and_starts_the_job_again(tmp_path: Path, machines
     first = start()
     wait_until(lambda: has_checkpoint(tmp_path / "runs"), [first])
     first.send_signal(signal.SIGUSR1)
-    assert first.wait(WAIT_S) == 143
+    assert first.wait(WAIT_S) == 128 + signal.SIGUSR1
     assert (tmp_path / "asked-of-slurm").read_text() == "requeue 7\n"
     go.touch()
     assert start().wait(WAIT_S) == 0

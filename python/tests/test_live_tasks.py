@@ -121,9 +121,10 @@ def test_tasks_of_mpirun_are_the_workers_of_one_job(tmp_path: Path) -> None:
     assert written(tmp_path, 2) == ["2 []"] * 2
 
 
-def test_tasks_on_two_hosts_are_the_hosts_of_one_job(tmp_path: Path) -> None:
+@pytest.mark.parametrize("first", [{"SLURM_STEP_NODELIST": "localhost,node2"}, {"MASTER_ADDR": "::1"}])
+def test_tasks_on_two_hosts_are_the_hosts_of_one_job(tmp_path: Path, first: dict[str, str]) -> None:
     (tmp_path / "train.py").write_text(PROGRAM)
-    node = {"SLURM_STEP_NODELIST": "localhost,node2", "SLURM_LOCALID": "0"}
+    node = {**first, "SLURM_LOCALID": "0"}
     tasks = [start(tmp_path, [sys.executable, "train.py"], {**of_srun(rank, 2, 2), **node}) for rank in (1, 0)]
     (second, first) = [ended(task) for task in tasks]
     assert first[0] == 0, first[1]
@@ -148,7 +149,7 @@ def test_several_tasks_on_two_hosts_are_the_workers_of_one_job(
     expect_quiet([ends[1]])
     assert written(tmp_path, count) == [f"{rank} {count} []" for rank in range(count)]
     run = run_of_first_host(tmp_path)
-    assert not list((tmp_path / "runs").glob(".tasks*"))
+    assert not list((tmp_path / "runs").glob(".*"))
     replay(tmp_path, run)
     expect_plain_weights(tmp_path, run, task)
 
@@ -186,6 +187,19 @@ def test_the_others_train_on_without_a_killed_task(tmp_path: Path) -> None:
         ends = [ended(task) for task in tasks[:3]]
         assert [status for status, _ in ends] == [0, 0, 0], ends
     expect_whole_run(tmp_path, run_of_first_host(tmp_path), EPOCHS)
+
+
+def test_a_stopped_run_of_two_hosts_goes_on_as_it_says(tmp_path: Path) -> None:
+    with two_hosts((tmp_path, tmp_path), (1, 1), ()) as tasks:
+        tasks[0].send_signal(signal.SIGINT)
+        stopped = [ended(task) for task in tasks]
+        run = run_of_first_host(tmp_path)
+        assert f"resume with: paceline node --resume {run}" in stopped[0][1], stopped
+    (tmp_path / "go").touch()
+    words = [PACELINE, "node", "--resume", str(run)]
+    ends = [ended(task) for task in [start(tmp_path, words, of_two_hosts(rank, (1, 1))) for rank in range(2)]]
+    assert [status for status, _ in ends] == [0, 0], ends
+    expect_whole_run(tmp_path, run, EPOCHS)
 
 
 def test_a_host_is_lost_with_its_first_task(tmp_path: Path) -> None:

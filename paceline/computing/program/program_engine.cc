@@ -191,7 +191,8 @@ std::optional<Failed> ProgramEngine::failure_after_the_job(steady_clock::time_po
 }
 
 absl::Status ProgramEngine::introduce() {
-  PACELINE_ASSIGN_OR_RETURN(Answer answer, ask(line_of(options_.start), always));
+  PACELINE_ASSIGN_OR_RETURN(Answer answer,
+                            ask(line_of(options_.start), options_.keep_going ? options_.keep_going : always));
   Model* model = std::get_if<Model>(&answer);
   if (model == nullptr) return failed(absl::DataLossError("answered out of turn"));
   model_ = std::move(*model);

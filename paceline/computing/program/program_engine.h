@@ -32,6 +32,8 @@ struct StartOptions {
   double step_limit_s = 0;  // 0: none
   bool bfloat16 =
       false;  // the program's leading parameters of bfloat16 are narrow tensors, if it can have such
+  // asked now and then until the program has said what it trains; empty: it is waited for as long as that takes
+  engine::KeepGoing keep_going{};
   double after_limit_s = 600;  // for what it does after the job: it may save what it likes. 0: none
 };
 

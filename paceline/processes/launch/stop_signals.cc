@@ -13,6 +13,8 @@ namespace {
 
 constexpr std::int64_t kSecond_ns = 1'000'000'000;
 
+constexpr std::array kCaught = {SIGUSR1, SIGUSR2, SIGINT, SIGTERM, SIGHUP, SIGPIPE};
+
 StopWishes wishes;
 volatile std::sig_atomic_t last = 0;
 volatile std::sig_atomic_t warnings = 0;
@@ -56,6 +58,15 @@ void catch_stop_signals() {
     if (before.sa_handler != SIG_IGN) sigaction(number, &action, nullptr);
   }
   std::signal(SIGPIPE, SIG_IGN);
+}
+
+StopSignalsCaught::StopSignalsCaught() {
+  for (std::size_t i = 0; i < kCaught.size(); ++i) sigaction(kCaught[i], nullptr, &before_[i]);
+  catch_stop_signals();
+}
+
+StopSignalsCaught::~StopSignalsCaught() {
+  for (std::size_t i = 0; i < kCaught.size(); ++i) sigaction(kCaught[i], &before_[i], nullptr);
 }
 
 int stop_signals() { return wishes.count(); }

@@ -2,6 +2,9 @@
 // signals are process-wide.
 #pragma once
 
+#include <array>
+#include <csignal>
+
 #include "paceline/base/stop_cause.h"
 
 namespace paceline::launch {
@@ -14,6 +17,18 @@ void ignore_warning_signals();
 // From now on Ctrl-C, SIGTERM and SIGHUP are only counted too, and a closed output pipe does not end the process: Ctrl-C on
 // `paceline train | tee log` stops tee as well. For a command that stops cleanly itself.
 void catch_stop_signals();
+
+// Does that until it goes, for a command that may not take long afterwards: then the signals do again what they did before.
+class StopSignalsCaught {
+ public:
+  StopSignalsCaught();
+  StopSignalsCaught(const StopSignalsCaught&) = delete;
+  StopSignalsCaught& operator=(const StopSignalsCaught&) = delete;
+  ~StopSignalsCaught();
+
+ private:
+  std::array<struct sigaction, 6> before_{};
+};
 
 // The number of requests since the process began, counted by StopWishes: one that comes while a run loads its
 // data counts too.

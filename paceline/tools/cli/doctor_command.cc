@@ -225,8 +225,9 @@ absl::StatusOr<int> examine_all(const DoctorOptions& options, const Place& place
   const auto hosts = static_cast<int>(place.placement.hosts);
   gpr_set_log_function(peer::log_of_grpc);  // before the first connection can be refused
   PACELINE_ASSIGN_OR_RETURN(
-      const auto server, rpc::DoctorServer::open(listen_address(place.job, place.placement), access, hosts,
-                                                 [](const std::string& line) { spdlog::warn("{}", line); }));
+      const auto server,
+      rpc::DoctorServer::open(listen_address(place.job, place.placement, place.address), access, hosts,
+                              [](const std::string& line) { spdlog::warn("{}", line); }));
   own.reach.coordinator = launch::from_here(server->address());
   // The client ends with the disconnect.
   const std::jthread own_client([&own] {

@@ -95,10 +95,11 @@ std::string listen_address(const config::JobConfig& job, const launch::Placement
   const std::string named = host_of(job.reach.listen);
   const bool everywhere = named == "0.0.0.0" || named == "[::]";
   const std::string port = fmt::to_string(launch::port_of_coordinator(placement, job));
+  // The others come to this host by an address of that family, and 0.0.0.0 has none of IPv6.
+  if (named == "0.0.0.0" && address.find(':') != std::string::npos) return host_port("[::]", port);
   if (address.empty() || placement.rank == 0) return host_port(named, port);
-  // The others come to the address that this host tells them, should it lead. 0.0.0.0 has none of IPv6.
-  const bool other_family = named == "0.0.0.0" && address.find(':') != std::string::npos;
-  return host_port(other_family ? "[::]" : everywhere ? named : address, port);
+  // The others come to the address that this host tells them, should it lead.
+  return host_port(everywhere ? named : address, port);
 }
 
 std::string first_address(const config::JobConfig& job, const launch::Placement& placement) {

@@ -1,6 +1,5 @@
 #include "paceline/tools/cli/joined_hosts.h"
 
-#include <filesystem>
 #include <functional>
 #include <iterator>
 #include <utility>
@@ -13,60 +12,13 @@
 #include "paceline/processes/launch/print.h"
 #include "paceline/records/store/files.h"
 #include "paceline/tools/cli/node_command.h"
-#include "paceline/tools/cli/waiting.h"
-#include "paceline/transport/security/certificates.h"
+#include "paceline/tools/cli/shared_certificates.h"
 
 namespace paceline::cli {
 
 namespace {
 
-namespace fs = std::filesystem;
-
-constexpr std::int64_t kMostPathBytes = 1 << 16;
 constexpr std::size_t kFirstPort = 20'000, kPorts = 10'000;
-
-// The certificates of one start, in a folder that all hosts see. The first host
-// removes it at the end.
-class SharedCertificates {
- public:
-  explicit SharedCertificates(fs::path folder, bool first) : folder_(std::move(folder)), first_(first) {}
-  SharedCertificates(const SharedCertificates&) = delete;
-  SharedCertificates& operator=(const SharedCertificates&) = delete;
-  ~SharedCertificates() {
-    std::error_code ignored;
-    if (first_) fs::remove_all(folder_, ignored);
-  }
-
-  // The job's folder of certificates, which the first host makes and the others
-  // wait for.
-  absl::StatusOr<std::string> folder_of_job(const launch::Tasks& tasks, const std::string& job) const {
-    const fs::path ready = folder_ / "ready";
-    if (first_) {
-      std::error_code ignored;
-      fs::remove_all(folder_, ignored);  // a killed start may have left it
-      PACELINE_ASSIGN_OR_RETURN(const auto made, security::make_certificates({.dir = folder_, .job = job}));
-      PACELINE_RETURN_IF_ERROR(store::atomic_write(ready, made.of_job.string() + "\n"));
-      return made.of_job.string();
-    }
-    const std::string what = fmt::format(
-        "the first of the {} tasks of {}, which leaves {}: all "
-        "hosts need to share that folder, or the certificates of "
-        "`paceline certs` and --set network.certs=DIR",
-        tasks.count, tasks.starter, ready.string());
-    return wait_for<std::string>(what, [&]() -> absl::StatusOr<std::optional<std::string>> {
-      std::error_code ignored;
-      fs::directory_iterator(folder_.parent_path(),
-                             ignored);  // a shared folder's names may be remembered otherwise
-      const auto text = store::read_file(ready, kMostPathBytes);
-      if (!text.ok()) return std::nullopt;
-      return text->substr(0, text->find('\n'));
-    });
-  }
-
- private:
-  const fs::path folder_;
-  const bool first_;
-};
 
 absl::StatusOr<launch::Placement> place_of(const launch::Tasks& tasks, const launch::SaidPlacement& said,
                                            const launch::Environment& environment) {
@@ -98,19 +50,20 @@ absl::StatusOr<int> train_on_hosts(const launch::Tasks& tasks, const launch::Env
   PACELINE_ASSIGN_OR_RETURN(const launch::Placement placement, place_of(tasks, said, environment));
   PACELINE_ASSIGN_OR_RETURN(config::JobConfig job,
                             config::parse_job(train.text, "the command line", train.sets));
-  PACELINE_ASSIGN_OR_RETURN(const auto folder,
-                            store::absolute_path(fs::path(job.runs_dir) / (".tasks-" + tasks.name)));
-  const SharedCertificates certificates(folder, placement.rank == 0);
+  PACELINE_ASSIGN_OR_RETURN(const std::string runs_dir, store::absolute_path(job.runs_dir));
+  SharedCertificates certificates(runs_dir, tasks, placement.rank == 0);
   if (job.reach.token_file.empty()) {
-    PACELINE_ASSIGN_OR_RETURN(const std::string certs, certificates.folder_of_job(tasks, job.name));
+    PACELINE_ASSIGN_OR_RETURN(const std::string certs, certificates.folder_of_job(job.name));
     train.sets.push_back("network.certs=" + certs);
   }
   // Two jobs with the same first host need two ports, and all hosts of a job
   // have to know one.
   if (job.reach.listen == config::JobConfig{}.reach.listen) {
     const bool here = config::is_loopback(host_port(placement.first_host, "0"));
-    train.sets.push_back(fmt::format("network.listen={}:{}", here ? "127.0.0.1" : "0.0.0.0",
-                                     kFirstPort + std::hash<std::string>{}(tasks.name) % kPorts));
+    const bool ipv6 = placement.first_host.find(':') != std::string::npos;
+    const std::string own = !here ? "0.0.0.0" : ipv6 ? "[::1]" : "127.0.0.1";
+    train.sets.push_back(
+        fmt::format("network.listen={}:{}", own, kFirstPort + std::hash<std::string>{}(tasks.name) % kPorts));
   }
   if (placement.rank == 0 && train.shown != launch::Shown::kNothing) launch::print(stderr, in_words(tasks));
   return node_command(

@@ -73,6 +73,14 @@ constexpr int kExitOfError = 2;
   std::abort();
 }
 
+// exec() keeps an ignored SIGCHLD, with which the ends of children are lost, and blocked signals, which would never come.
+void forget_starters_signals() {
+  std::signal(SIGCHLD, SIG_DFL);
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+}
+
 // Opens the standard streams that are closed, because a file that took their number would get the text for
 // people. Returns whether standard output was open.
 bool keep_standard_streams() {
@@ -253,6 +261,7 @@ absl::StatusOr<int> exit_of(const absl::Status& status) {
 }
 
 int run_program(CLI::App& app, const Command& command, int argc, char** argv) {
+  forget_starters_signals();
   peer::take_exit_descriptor();
   std::set_new_handler(out_of_memory);
   std::set_terminate(on_terminate);

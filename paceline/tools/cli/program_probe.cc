@@ -15,6 +15,7 @@
 #include "paceline/computing/program/program_engine.h"
 #include "paceline/computing/program/said_before.h"
 #include "paceline/processes/launch/print.h"
+#include "paceline/processes/launch/stop_signals.h"
 
 namespace paceline::cli {
 
@@ -41,12 +42,16 @@ absl::StatusOr<Probe> start_probe(program::StartOptions options) {
   if (printed < 0) return absl::ResourceExhaustedError("no memory for what the program prints");
   const absl::Cleanup close_printed = [&] { close(printed); };
   options.process.output = printed;
+  options.keep_going = [] { return launch::stop_signals() == 0; };
   auto engine = program::ProgramEngine::start(options);
+  if (launch::stop_signals() > 0) return absl::CancelledError("stopped before anything was trained");
   if (!engine.ok()) launch::print(stderr, tail_of(printed));
   return engine;
 }
 
+// A signal that ended this process at once would leave the program's own processes behind, and what it has made on disk.
 absl::StatusOr<program::Model> ask_probe(program::StartOptions options) {
+  const launch::StopSignalsCaught caught;
   PACELINE_ASSIGN_OR_RETURN(const Probe probe, start_probe(std::move(options)));
   return probe->model();
 }
