@@ -47,7 +47,8 @@ struct VirtualClusterOptions {
   std::optional<control::ControllerState> start{};
   Duration elapsed{0};
   Replanning replanning{};
-  std::int64_t most_replicas = control::kMostReplicas;  // the number that may join, also again
+  // The most joins of a run, also of replicas that come back.
+  std::int64_t most_replicas = control::kMostReplicas;
 };
 
 class VirtualCluster {
