@@ -231,7 +231,7 @@ TEST_F(RunFoldersTest, TheStateIsWhatTheFolderSays) {
   for (const fs::path& file : {run.metrics(), run.mark()})
     fs::last_write_time(file, fs::file_time_type::clock::now() - std::chrono::minutes(5));
   EXPECT_EQ(state_of(run).state, RunState::kLost);
-  // Another host's clock may be a little ahead; one that was set back is as far behind as it was set.
+  // The clock of the host that leads the run may be a little ahead, but not an hour.
   fs::last_write_time(run.mark(), fs::file_time_type::clock::now() + std::chrono::seconds(10));
   EXPECT_EQ(state_of(run).state, RunState::kTraining);
   fs::last_write_time(run.mark(), fs::file_time_type::clock::now() + std::chrono::hours(1));

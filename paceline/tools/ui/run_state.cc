@@ -49,7 +49,7 @@ bool changed_lately(const store::RunPaths& run) {
     std::error_code error;
     const auto written = fs::last_write_time(file, error);
     const auto age = fs::file_time_type::clock::now() - written;
-    // A clock may be a little ahead of another one, but a file of next week says nothing.
+    // Clocks of hosts differ a little. A file that is much newer was written before this clock was set back.
     if (!error && age < quiet && age > -quiet) return true;
   }
   return false;
