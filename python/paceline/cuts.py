@@ -25,6 +25,7 @@ from .kept_memory import KeptMemory
 from .loading import to_device
 from .memory_short import ending_without_memory, set_free
 from .seeding import others_now
+from .side_paths import SidePaths
 from .stage_forward import Ended, Seams, StageForward, stub_paths
 from .stubs import StubUsed
 from .trees import at, replaced
@@ -243,13 +244,20 @@ class _DryRun:
     def _possible(self, seams: Seams) -> tuple[list[int], str]:
         """Each cut, tried by a stage of everything behind it. And why the first other one is not possible."""
         cuts, why_not = [], ""
+        with SidePaths(seams, self._device) as passing:
+            side_paths = passing.found(_value(self._compute()))
         for cut in range(1, len(seams.blocks)):
             try:
                 with _Searching(seams, cut, self._inputs[cut], self._device):
                     self._compute()
-                cuts.append(cut)
             except StubUsed as used:
                 why_not = why_not or str(used)
+                continue
+            crossing = [path for path in side_paths if path[0] < cut <= path[1]]
+            if crossing:
+                why_not = why_not or _beside(seams, *crossing[0])
+            else:
+                cuts.append(cut)
         return cuts, why_not
 
     def _write(self, seams: Seams, unit: Unit) -> tuple[set[int], set[int]]:
@@ -374,6 +382,15 @@ def _most_bytes(tensor: torch.Tensor) -> int:
     """The same on every device, as both ends of a channel make room by it: autocast may be on on one of them only."""
     size = tensor.element_size()
     return tensor.numel() * (max(size, 4) if tensor.is_floating_point() else size)
+
+
+def _beside(seams: Seams, block: int, user: int) -> str:
+    name = "the loss" if user == len(seams.blocks) else seams.blocks[user].name
+    return (
+        f"{seams.blocks[block].name} gives {name} more than its output, such as router logits or a loss of its own; "
+        "hand that on from block to block as a part of their outputs, or do without it (output_router_logits=False, "
+        "say)"
+    )
 
 
 def _name(first: str, last: str) -> str:

@@ -54,7 +54,7 @@ class _Handover(torch.autograd.Function):
         return gradient
 
 
-_hand_over: Any = _Handover.apply
+hand_over: Any = _Handover.apply
 
 
 class StageForward:
@@ -141,7 +141,7 @@ class StageForward:
 
     def with_received(self, args: Any, kwargs: Any) -> Any:
         paths = self._seams.paths[self._begin]
-        handed = {path: _hand_over(leaf) if leaf.requires_grad else leaf for path, leaf in zip(paths, self._received)}
+        handed = {path: hand_over(leaf) if leaf.requires_grad else leaf for path, leaf in zip(paths, self._received)}
         return replaced((args, kwargs), lambda path, tensor: handed.get(path, tensor))
 
     def _draw(self, part: int) -> None:

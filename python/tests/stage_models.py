@@ -281,6 +281,61 @@ def mistral() -> Case:
     return _language(MistralForCausalLM(config))
 
 
+def mixtral(router_logits: bool = False) -> Case:
+    """Gets the router logits of each block, if it wants them for its loss, by a hook and not as a block's output."""
+    from transformers import MixtralConfig, MixtralForCausalLM
+
+    config = MixtralConfig(
+        vocab_size=64,
+        hidden_size=16,
+        intermediate_size=32,
+        num_hidden_layers=3,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        num_local_experts=4,
+        output_router_logits=router_logits,
+    )
+    return _language(MixtralForCausalLM(config))
+
+
+class _Routed(nn.Module):
+    def __init__(self, losses: list[torch.Tensor], is_routed: bool) -> None:
+        super().__init__()
+        self.linear = nn.Linear(6, 6)
+        self.router = nn.Linear(6, 2)
+        self._losses = losses if is_routed else None
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        routes = self.router(x)
+        if self._losses is not None:
+            self._losses.append(routes.square().mean())
+        return torch.tanh(self.linear(x)) * routes.mean(dim=1, keepdim=True)
+
+
+class _Mixture(nn.Module):
+    def __init__(self, routed: tuple[int, ...]) -> None:
+        super().__init__()
+        self.losses: list[torch.Tensor] = []
+        self.blocks = nn.ModuleList(_Routed(self.losses, number in routed) for number in range(4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.losses.clear()
+        for block in self.blocks:
+            x = block(x)
+        return x
+
+
+def mixture(*routed: int) -> Case:
+    """These blocks put losses of their own into a list. The loss reads all parameters besides, outside the blocks."""
+
+    def loss(model: Any, batch: Any) -> Any:
+        inputs, labels = batch
+        value = F.cross_entropy(model(inputs), labels) + sum(model.losses)
+        return value + 0.01 * sum(one.square().sum() for one in model.parameters())
+
+    return _Mixture(routed), _labelled(6), loss
+
+
 def t5() -> Case:
     from transformers import T5Config, T5ForConditionalGeneration
 
@@ -373,6 +428,7 @@ TRANSFORMERS = {
     "llama": llama,
     "qwen": qwen,
     "mistral": mistral,
+    "mixtral": mixtral,
     "t5": t5,
     "lora": lora,
     "compiled": compiled,

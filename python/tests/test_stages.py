@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 import torch
 from stage_bench import BATCH, CPU, MICRO_BATCH, ROOM, SEED, Bench
-from stage_models import PLAIN, TRANSFORMERS, UNet, _cross_entropy, _labelled
+from stage_models import PLAIN, TRANSFORMERS, UNet, _cross_entropy, _labelled, mixtral, mixture
+from torch import nn
 
 from paceline.absent_weights import places_of
 from paceline.cuts import CannotCut
@@ -139,6 +140,45 @@ def test_a_model_of_skips_alone_says_what_is_used_again_where() -> None:
 
     with pytest.raises(CannotCut, match=r"the output of down\.0 is used again at stage_models\.py:\d+ \(add\)"):
         Bench(case)
+
+
+def test_a_model_whose_blocks_have_losses_of_their_own_is_cut_behind_them_only() -> None:
+    with pytest.raises(
+        CannotCut, match=r"^blocks\.0 gives the loss more than its output.*output_router_logits=False"
+    ):
+        Bench(lambda: mixture(0, 2))
+    bench = Bench(lambda: mixture(2))
+    assert [unit.name for unit in bench.cuts.units] == ["blocks.0", "blocks.1", "blocks.2 to blocks.3"]
+
+
+def test_a_loss_that_reads_all_parameters_does_not_keep_a_model_from_being_cut() -> None:
+    check_every_cut(mixture, exact=False)
+
+
+def test_a_block_that_gives_a_later_one_more_than_its_output_is_computed_with_it() -> None:
+    class Residual(nn.Module):
+        def __init__(self, values: list[torch.Tensor]) -> None:
+            super().__init__()
+            self.linear = nn.Linear(6, 6)
+            self.values = values
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            x = torch.tanh(self.linear(x))
+            self.values.append(x * 2)
+            return x + self.values[0] if len(self.values) == 3 else x
+
+    def case() -> Any:
+        values: list[torch.Tensor] = []
+        model, train_set, loss = nn.Sequential(*(Residual(values) for _ in range(4))), _labelled(6), _cross_entropy
+        return model, train_set, lambda model, batch: [model[0].values.clear(), loss(model, batch)][1]
+
+    assert [unit.name for unit in Bench(case).cuts.units] == ["0 to 2", "3"]
+
+
+@skipped_without_transformers
+def test_router_logits_that_hooks_collect_are_refused() -> None:
+    with pytest.raises(CannotCut, match=r"^model\.layers\.0 gives the loss more than its output"):
+        Bench(lambda: mixtral(router_logits=True))
 
 
 def test_a_stage_that_leaves_in_the_middle_of_a_batch_computes_nothing_any_more() -> None:
