@@ -278,6 +278,7 @@ class _DryRun:
             with forward.recompute(), self._graded() as graded:
                 if roots:
                     torch.autograd.backward(roots, [torch.ones_like(root) for root in roots])
+        unit.weights |= graded
         unit.kept_bytes = -(-kept.bytes // self._samples)
         unit.flops = flops() / self._samples
         return graded, called
@@ -299,22 +300,30 @@ class _DryRun:
                 unit.weights |= used.sources
 
     def _owners(self, units: list[Unit], written: list[tuple[set[int], set[int]]]) -> dict[int, list[int]]:
-        """Gives every tensor that is written to one unit: the first one that computes something for it."""
+        """Gives every tensor that is written to one unit: the first one that computes something with it."""
+        self._hold_unused(units)
         shared: dict[int, list[int]] = {}
         for index, entry in enumerate(self._inventory.entries):
             if entry.kind == CONSTANT:
                 continue
-            which = 0 if entry.kind == PARAMETER else 1
-            writers = [number for number, sets in enumerate(written) if index in sets[which]] or [0]
-            units[writers[0]].tensors.append(index)
             if entry.kind == PARAMETER:
-                for number in writers:
-                    units[number].weights.add(index)
+                # Later samples may take branches of the program that this batch did not take.
+                writers = [number for number, unit in enumerate(units) if index in unit.weights]
+            else:
+                writers = [number for number, (_, used) in enumerate(written) if index in used] or [0]
+            units[writers[0]].tensors.append(index)
             if entry.kind == PARAMETER and len(writers) > 1:
                 shared[index] = writers
                 for number in range(writers[0], writers[-1]):
                     units[number].extra_bytes += entry.count * entry.tensor.element_size()
         return shared
+
+    def _hold_unused(self, units: list[Unit]) -> None:
+        """Gives a weight that this batch has not used to the first unit and to the last one, in case others use it."""
+        used = set().union(*(unit.weights for unit in units))
+        unused = {place.number for place in self._places} - used
+        for unit in (units[0], units[-1]):
+            unit.weights |= unused
 
     @contextlib.contextmanager
     def _graded(self) -> Iterator[set[int]]:

@@ -336,6 +336,45 @@ def mixture(*routed: int) -> Case:
     return _Mixture(routed), _labelled(6), loss
 
 
+class _Expert(nn.Module):
+    """Only rows with a positive first number get to the expert."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(6, 6)
+        self.expert = nn.Linear(6, 6)
+
+    def forward(self, x: torch.Tensor, marks: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        x = torch.tanh(self.linear(x))
+        if marks.any():
+            x = x + marks[:, None] * self.expert(x)
+        return x, marks
+
+
+class _Branches(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed, self.embed_marked = nn.Linear(6, 6), nn.Linear(6, 6)
+        self.blocks = nn.ModuleList(_Expert() for _ in range(3))
+        self.head, self.head_marked = nn.Linear(6, 5), nn.Linear(6, 5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        marks = (x[:, 0] > 0).float()
+        is_marked = bool(marks.any())
+        x = self.embed_marked(x) if is_marked else self.embed(x)
+        for block in self.blocks:
+            x, marks = block(x, marks)
+        return self.head_marked(x) if is_marked else self.head(x)
+
+
+def branches() -> Case:
+    """Has an expert in each block, and a head and an embedding, that the first two samples do not use."""
+    data = _labelled(6)
+    data.tensors[0][:2, 0] = -1
+    data.tensors[0][2:, 0] = torch.arange(SAMPLES - 2) % 2
+    return _Branches(), data, _cross_entropy
+
+
 def t5() -> Case:
     from transformers import T5Config, T5ForConditionalGeneration
 
@@ -422,6 +461,7 @@ PLAIN = {
     "asking": asking,
     "conditioned": conditioned,
     "resnet": resnet,
+    "branches": branches,
 }
 TRANSFORMERS = {
     "gpt2": gpt2,
