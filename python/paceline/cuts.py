@@ -319,7 +319,7 @@ class _DryRun:
         return shared
 
     def _hold_unused(self, units: list[Unit]) -> None:
-        """Gives a weight that this batch has not used to the first unit and to the last one, in case others use it."""
+        """Gives a weight that this batch has not used to the first and the last unit: later samples may use it."""
         used = set().union(*(unit.weights for unit in units))
         unused = {place.number for place in self._places} - used
         for unit in (units[0], units[-1]):

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 import torch
+from mixture_models import branches, mixtral, mixture
 from stage_bench import BATCH, CPU, MICRO_BATCH, ROOM, SEED, Bench
-from stage_models import PLAIN, TRANSFORMERS, UNet, _cross_entropy, _labelled, mixtral, mixture
+from stage_models import PLAIN, TRANSFORMERS, UNet, _cross_entropy, _labelled
 from torch import nn
 
 from paceline.absent_weights import places_of
@@ -173,6 +174,15 @@ def test_a_block_that_gives_a_later_one_more_than_its_output_is_computed_with_it
         return model, train_set, lambda model, batch: [model[0].values.clear(), loss(model, batch)][1]
 
     assert [unit.name for unit in Bench(case).cuts.units] == ["0 to 2", "3"]
+
+
+def test_branches_that_the_first_two_samples_do_not_take_are_trained() -> None:
+    check_every_cut(branches)
+
+
+@skipped_without_transformers
+def test_a_mixture_of_experts_without_losses_of_its_own_computes_the_same_bits() -> None:
+    check_every_cut(mixtral)
 
 
 @skipped_without_transformers
