@@ -64,6 +64,15 @@ class Unit:
 
 
 @dataclass
+class _Written:
+    """Numbers of the entries that a unit alone writes to, or may."""
+
+    parameters: set[int] = field(default_factory=set)  # those with a gradient
+    changed: set[int] = field(default_factory=set)  # statistics
+    called: set[int] = field(default_factory=set)  # statistics of the modules that it calls
+
+
+@dataclass
 class Cuts:
     seams: Seams
     units: list[Unit]
@@ -204,7 +213,7 @@ class _DryRun:
             for first, last in zip(edges, edges[1:])
         ]
         written = [self._write(seams, unit) for unit in units]
-        lost = trained.difference(*(parameters for parameters, _ in written))
+        lost = trained.difference(*(one.parameters for one in written))
         if lost:
             raise CannotCut(f"{self._inventory.entries[min(lost)].name} gets its gradient from what no block returns")
         return Cuts(seams, units, self._owners(units, written))
@@ -260,14 +269,14 @@ class _DryRun:
                 cuts.append(cut)
         return cuts, why_not
 
-    def _write(self, seams: Seams, unit: Unit) -> tuple[set[int], set[int]]:
-        """A stage of this unit alone: which parameters get a gradient, which statistics are used. Sets sizes."""
+    def _write(self, seams: Seams, unit: Unit) -> _Written:
+        """A stage of this unit alone. Sets sizes."""
         inputs = [at(self._inputs[unit.first], path) for path in seams.paths.get(unit.first, [])]
         received = [one.detach().clone().requires_grad_(one.requires_grad) for one in inputs]
         kept = KeptMemory(self._model)
         absent = self._absent(seams, unit, received)
         forward = StageForward(seams, unit.first, unit.last, received, device=self._device, absent=absent)
-        with _counted_flops() as flops, self._called() as called, forward:
+        with _counted_flops() as flops, self._statistics() as written, forward:
             with kept.counting():
                 try:
                     outputs = [_value(self._compute())]
@@ -275,13 +284,13 @@ class _DryRun:
                     outputs = ended.tensors
                     unit.message_bytes = -(-sum(_most_bytes(one) for one in outputs) // self._samples)
             roots = [one for one in outputs if one.requires_grad]
-            with forward.recompute(), self._graded() as graded:
+            with forward.recompute(), self._graded() as written.parameters:
                 if roots:
                     torch.autograd.backward(roots, [torch.ones_like(root) for root in roots])
-        unit.weights |= graded
+        unit.weights |= written.parameters
         unit.kept_bytes = -(-kept.bytes // self._samples)
         unit.flops = flops() / self._samples
-        return graded, called
+        return written
 
     def _absent(self, seams: Seams, unit: Unit, received: list[torch.Tensor]) -> list[Place]:
         """The weights that a stage of this unit alone does without; the unit's own are the others. Tried."""
@@ -299,7 +308,7 @@ class _DryRun:
             except AbsentUsed as used:
                 unit.weights |= used.sources
 
-    def _owners(self, units: list[Unit], written: list[tuple[set[int], set[int]]]) -> dict[int, list[int]]:
+    def _owners(self, units: list[Unit], written: list[_Written]) -> dict[int, list[int]]:
         """Gives every tensor that is written to one unit: the first one that computes something with it."""
         self._hold_unused(units)
         shared: dict[int, list[int]] = {}
@@ -310,7 +319,10 @@ class _DryRun:
                 # Later samples may take branches of the program that this batch did not take.
                 writers = [number for number, unit in enumerate(units) if index in unit.weights]
             else:
-                writers = [number for number, (_, used) in enumerate(written) if index in used] or [0]
+                # Some change, as batch norm's, is none that torch tells of.
+                changed = [number for number, one in enumerate(written) if index in one.changed]
+                called = [number for number, one in enumerate(written) if index in one.called]
+                writers = changed or called or [0]
             units[writers[0]].tensors.append(index)
             if entry.kind == PARAMETER and len(writers) > 1:
                 shared[index] = writers
@@ -349,19 +361,27 @@ class _DryRun:
                 lose(index, parameter)
 
     @contextlib.contextmanager
-    def _called(self) -> Iterator[set[int]]:
-        """The numbers of the statistics whose modules are called meanwhile."""
-        called: set[int] = set()
+    def _statistics(self) -> Iterator[_Written]:
+        """Notes which statistics change meanwhile, and those whose modules are called."""
+        written = _Written()
+        before: dict[int, tuple[nn.Module, str, torch.Tensor, int]] = {}
         handles = []
         for index, entry in enumerate(self._inventory.entries):
             if entry.kind == STATISTIC:
-                module = self._model.get_submodule(entry.name.rpartition(".")[0])
-                handles.append(module.register_forward_pre_hook(lambda *_, index=index: called.add(index)))
+                path, _, key = entry.name.rpartition(".")
+                module = self._model.get_submodule(path)
+                tensor: Any = module._buffers[key]
+                before[index] = module, key, tensor, tensor._version
+                handles.append(module.register_forward_pre_hook(lambda *_, index=index: written.called.add(index)))
         try:
-            yield called
+            yield written
         finally:
             for handle in handles:
                 handle.remove()
+            for index, (module, key, tensor, version) in before.items():
+                now = module._buffers[key]
+                if now is not tensor or now._version != version:
+                    written.changed.add(index)
 
 
 class _Searching(StageForward):
