@@ -67,9 +67,9 @@ class Unit:
 class _Written:
     """Numbers of the entries that a unit alone writes to, or may."""
 
-    parameters: set[int] = field(default_factory=set)  # those with a gradient
+    parameters: set[int] = field(default_factory=set)  # parameters with a gradient
     changed: set[int] = field(default_factory=set)  # statistics
-    called: set[int] = field(default_factory=set)  # statistics of the modules that it calls
+    called: set[int] = field(default_factory=set)  # statistics of modules that it calls
 
 
 @dataclass
@@ -240,7 +240,10 @@ class _DryRun:
         for block in self._blocks:
             times = sum(one is block for one, _, _ in called)
             if times != 1:
-                raise CannotCut(f"the loss of a micro-batch calls {block.name} {times} times, and cuts need one call")
+                way_out = "; set layerdrop to 0 if that leaves it out" if times == 0 else ""
+                raise CannotCut(
+                    f"the loss of a micro-batch calls {block.name} {times} times, and cuts need one call{way_out}"
+                )
         self._inputs = [arguments for _, arguments, _ in called]
         seams = Seams([block for block, _, _ in called])
         seams.others_draw = others_now() != drawn

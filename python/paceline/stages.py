@@ -25,6 +25,7 @@ from .micro_batches import Part, cut, scaled_at_end
 from .seeding import seed_step
 from .stage_forward import Ended, StageForward
 from .stage_message import read_message, write_message
+from .stubs import StubUsed
 
 PASSES = ("forward", "backward", "forward_backward")
 KINDS = ("stage", *PASSES, "finish", "leave")
@@ -217,6 +218,11 @@ class Stages:
             outputs = ended.tensors
             # The pass ends before the program's own wait for a CUDA stream that may still compute these.
             self._memories.settle()
+        except StubUsed as used:
+            raise PacelineError(
+                f"{used}, but not for the first two samples, which showed where the model can be cut; let the first "
+                'samples take each branch of the model, or write parallel = "uneven-data"'
+            ) from None
         stage.passes[micro] = _Pass(received, outputs)
         stage.computed.add(micro)
         if loss is not None:

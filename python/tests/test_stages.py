@@ -15,6 +15,7 @@ from torch import nn
 
 from paceline.absent_weights import places_of
 from paceline.cuts import CannotCut
+from paceline.errors import PacelineError
 from paceline.inventory import PARAMETER, STATISTIC
 from paceline.loading import Load
 from paceline.micro_batches import cut
@@ -189,6 +190,69 @@ def test_a_mixture_of_experts_without_losses_of_its_own_computes_the_same_bits()
 def test_router_logits_that_hooks_collect_are_refused() -> None:
     with pytest.raises(CannotCut, match=r"^model\.layers\.0 gives the loss more than its output"):
         Bench(lambda: mixtral(router_logits=True))
+
+
+class _Dropping(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.dropped: list[int | None] = []  # a block for each forward pass to come
+        self.uses_extra = False
+        self.blocks = nn.ModuleList(nn.Linear(6, 6) for _ in range(4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        left_out = self.dropped.pop(0) if self.dropped else None
+        first = x
+        for number, block in enumerate(self.blocks):
+            if number != left_out:
+                x = block(x)
+            first = x if number == 0 else first
+        return x + first if self.uses_extra else x
+
+
+def dropping() -> Any:
+    return _Dropping(), _labelled(6, classes=6), _cross_entropy
+
+
+@pytest.mark.parametrize(
+    ("dropped", "edge"),
+    [([2], 2), ([None, None, None, 2], 2), ([3], 3)],
+    ids=["the first block behind a stage", "a stage's own first block", "the last block of all"],
+)
+def test_a_micro_batch_that_leaves_out_the_block_at_a_cut_says_so(dropped: list[int | None], edge: int) -> None:
+    bench = Bench(dropping)
+    bench.model.dropped = dropped
+    with pytest.raises(
+        PacelineError, match=rf"did not call blocks\.{edge}, which begins a stage; set layerdrop to 0"
+    ):
+        bench.in_stages([0, edge, 4])
+    bench.close()
+
+
+def test_a_micro_batch_that_leaves_out_a_block_within_a_stage_is_computed() -> None:
+    bench = Bench(dropping)
+    bench.model.dropped = [1, 1, 1, 1, 1, 1]
+    loss, found = bench.in_stages([0, 2, 4])
+    bench.model.dropped = [1, 1, 1]
+    assert bench.whole()[0] == loss
+    bench.close()
+
+
+def test_a_model_that_drops_a_block_from_the_first_samples_names_layerdrop() -> None:
+    def case() -> Any:
+        model, train_set, loss = dropping()
+        model.dropped = [1]
+        return model, train_set, loss
+
+    with pytest.raises(CannotCut, match=r"calls blocks\.1 0 times.*set layerdrop to 0"):
+        Bench(case)
+
+
+def test_a_later_batch_that_uses_an_output_again_says_what_to_write() -> None:
+    bench = Bench(dropping)
+    bench.model.uses_extra = True
+    with pytest.raises(PacelineError, match=r'is used again at .*first two samples.*parallel = "uneven-data"$'):
+        bench.in_stages([0, 2, 4])
+    bench.close()
 
 
 def test_a_stage_that_leaves_in_the_middle_of_a_batch_computes_nothing_any_more() -> None:
