@@ -147,7 +147,7 @@ class Stages:
         return self._finished(stage)
 
     def _passed(self, stage: _Stage, kind: str, micro: int, size: int | None) -> Message:
-        self.computing = Computing(stage.begin, stage.end, len(stage.parts[micro]))
+        self.computing = Computing(stage.begin, stage.end, len(stage.parts[micro]), len(stage.parts))
         if kind == "backward":
             return self._backward(stage, micro, size)
         forward = self._forward(stage, micro, size)
@@ -161,7 +161,7 @@ class Stages:
         self._stages.pop(int(message["stage"]), None)
         weights = self._cuts.weights(begin, end)
         parts = cut(tuple(int(index) for index in message["samples"]), message["micro_batch"])
-        self.computing = Computing(begin, end, len(parts[0]))
+        self.computing = Computing(begin, end, len(parts[0]), len(parts))
         self._bind(message, weights.union(*(self._cuts.weights(one.begin, one.end) for one in self._stages.values())))
         own = sorted(index for unit in units for index in unit.tensors)
         return _Stage(
