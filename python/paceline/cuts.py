@@ -215,7 +215,10 @@ class _DryRun:
         written = [self._write(seams, unit) for unit in units]
         lost = trained.difference(*(one.parameters for one in written))
         if lost:
-            raise CannotCut(f"{self._inventory.entries[min(lost)].name} gets its gradient from what no block returns")
+            raise CannotCut(
+                f"{self._inventory.entries[min(lost)].name} gets its gradient from what no block returns; if "
+                "checkpoint(..., use_reentrant=True) is around its block, write use_reentrant=False"
+            )
         return Cuts(seams, units, self._owners(units, written))
 
     def _whole(self) -> tuple[Seams, set[int]]:

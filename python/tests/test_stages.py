@@ -12,6 +12,7 @@ from mixture_models import branches, mixtral, mixture
 from stage_bench import BATCH, CPU, MICRO_BATCH, ROOM, SEED, Bench
 from stage_models import PLAIN, TRANSFORMERS, UNet, _cross_entropy, _labelled
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 from paceline.absent_weights import places_of
 from paceline.cuts import CannotCut
@@ -190,6 +191,30 @@ def test_a_mixture_of_experts_without_losses_of_its_own_computes_the_same_bits()
 def test_router_logits_that_hooks_collect_are_refused() -> None:
     with pytest.raises(CannotCut, match=r"^model\.layers\.0 gives the loss more than its output"):
         Bench(lambda: mixtral(router_logits=True))
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_a_reentrant_checkpoint_around_a_block_is_named_if_it_keeps_a_model_from_being_cut(reentrant: bool) -> None:
+    class Checkpointed(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first = nn.Linear(6, 6)
+            self.blocks = nn.ModuleList(nn.Linear(6, 6) for _ in range(3))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            x = self.first(x)
+            for block in self.blocks:
+                x = checkpoint(block, x, use_reentrant=reentrant)
+            return x
+
+    def case() -> Any:
+        return Checkpointed(), _labelled(6, classes=6), _cross_entropy
+
+    if reentrant:
+        with pytest.raises(CannotCut, match=r"^blocks\.\d\.\w+ gets its gradient.*write use_reentrant=False$"):
+            Bench(case)
+    else:
+        check_every_cut(case)
 
 
 class _Dropping(nn.Module):
