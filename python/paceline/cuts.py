@@ -25,6 +25,7 @@ from .kept_memory import KeptMemory
 from .loading import to_device
 from .memory_short import ending_without_memory, set_free
 from .seeding import others_now
+from .side_paths import SidePaths
 from .stage_forward import Ended, Seams, StageForward, stub_paths
 from .stubs import StubUsed
 from .trees import at, replaced
@@ -60,6 +61,15 @@ class Unit:
             "kept_bytes": self.kept_bytes,
             "flops": self.flops,
         }
+
+
+@dataclass
+class _Written:
+    """Numbers of the entries that a unit alone writes to, or may."""
+
+    parameters: set[int] = field(default_factory=set)  # parameters with a gradient
+    changed: set[int] = field(default_factory=set)  # statistics
+    called: set[int] = field(default_factory=set)  # statistics of modules that it calls
 
 
 @dataclass
@@ -203,9 +213,12 @@ class _DryRun:
             for first, last in zip(edges, edges[1:])
         ]
         written = [self._write(seams, unit) for unit in units]
-        lost = trained.difference(*(parameters for parameters, _ in written))
+        lost = trained.difference(*(one.parameters for one in written))
         if lost:
-            raise CannotCut(f"{self._inventory.entries[min(lost)].name} gets its gradient from what no block returns")
+            raise CannotCut(
+                f"{self._inventory.entries[min(lost)].name} gets its gradient from what no block returns; if "
+                "checkpoint(..., use_reentrant=True) is around its block, write use_reentrant=False"
+            )
         return Cuts(seams, units, self._owners(units, written))
 
     def _whole(self) -> tuple[Seams, set[int]]:
@@ -230,7 +243,10 @@ class _DryRun:
         for block in self._blocks:
             times = sum(one is block for one, _, _ in called)
             if times != 1:
-                raise CannotCut(f"the loss of a micro-batch calls {block.name} {times} times, and cuts need one call")
+                way_out = "; set layerdrop to 0 if that leaves it out" if times == 0 else ""
+                raise CannotCut(
+                    f"the loss of a micro-batch calls {block.name} {times} times, and cuts need one call{way_out}"
+                )
         self._inputs = [arguments for _, arguments, _ in called]
         seams = Seams([block for block, _, _ in called])
         seams.others_draw = others_now() != drawn
@@ -243,23 +259,30 @@ class _DryRun:
     def _possible(self, seams: Seams) -> tuple[list[int], str]:
         """Each cut, tried by a stage of everything behind it. And why the first other one is not possible."""
         cuts, why_not = [], ""
+        with SidePaths(seams, self._device) as passing:
+            side_paths = passing.found(_value(self._compute()))
         for cut in range(1, len(seams.blocks)):
             try:
                 with _Searching(seams, cut, self._inputs[cut], self._device):
                     self._compute()
-                cuts.append(cut)
             except StubUsed as used:
                 why_not = why_not or str(used)
+                continue
+            crossing = [path for path in side_paths if path[0] < cut <= path[1]]
+            if crossing:
+                why_not = why_not or _beside(seams, *crossing[0])
+            else:
+                cuts.append(cut)
         return cuts, why_not
 
-    def _write(self, seams: Seams, unit: Unit) -> tuple[set[int], set[int]]:
-        """A stage of this unit alone: which parameters get a gradient, which statistics are used. Sets sizes."""
+    def _write(self, seams: Seams, unit: Unit) -> _Written:
+        """A stage of this unit alone. Sets sizes."""
         inputs = [at(self._inputs[unit.first], path) for path in seams.paths.get(unit.first, [])]
         received = [one.detach().clone().requires_grad_(one.requires_grad) for one in inputs]
         kept = KeptMemory(self._model)
         absent = self._absent(seams, unit, received)
         forward = StageForward(seams, unit.first, unit.last, received, device=self._device, absent=absent)
-        with _counted_flops() as flops, self._called() as called, forward:
+        with _counted_flops() as flops, self._statistics() as written, forward:
             with kept.counting():
                 try:
                     outputs = [_value(self._compute())]
@@ -267,12 +290,13 @@ class _DryRun:
                     outputs = ended.tensors
                     unit.message_bytes = -(-sum(_most_bytes(one) for one in outputs) // self._samples)
             roots = [one for one in outputs if one.requires_grad]
-            with forward.recompute(), self._graded() as graded:
+            with forward.recompute(), self._graded() as written.parameters:
                 if roots:
                     torch.autograd.backward(roots, [torch.ones_like(root) for root in roots])
+        unit.weights |= written.parameters
         unit.kept_bytes = -(-kept.bytes // self._samples)
         unit.flops = flops() / self._samples
-        return graded, called
+        return written
 
     def _absent(self, seams: Seams, unit: Unit, received: list[torch.Tensor]) -> list[Place]:
         """The weights that a stage of this unit alone does without; the unit's own are the others. Tried."""
@@ -290,23 +314,34 @@ class _DryRun:
             except AbsentUsed as used:
                 unit.weights |= used.sources
 
-    def _owners(self, units: list[Unit], written: list[tuple[set[int], set[int]]]) -> dict[int, list[int]]:
-        """Gives every tensor that is written to one unit: the first one that computes something for it."""
+    def _owners(self, units: list[Unit], written: list[_Written]) -> dict[int, list[int]]:
+        """Gives every tensor that is written to one unit: the first one that computes something with it."""
+        self._hold_unused(units)
         shared: dict[int, list[int]] = {}
         for index, entry in enumerate(self._inventory.entries):
             if entry.kind == CONSTANT:
                 continue
-            which = 0 if entry.kind == PARAMETER else 1
-            writers = [number for number, sets in enumerate(written) if index in sets[which]] or [0]
-            units[writers[0]].tensors.append(index)
             if entry.kind == PARAMETER:
-                for number in writers:
-                    units[number].weights.add(index)
+                # Later samples may take branches of the program that this batch did not take.
+                writers = [number for number, unit in enumerate(units) if index in unit.weights]
+            else:
+                # Some change, as batch norm's, is none that torch tells of.
+                changed = [number for number, one in enumerate(written) if index in one.changed]
+                called = [number for number, one in enumerate(written) if index in one.called]
+                writers = changed or called or [0]
+            units[writers[0]].tensors.append(index)
             if entry.kind == PARAMETER and len(writers) > 1:
                 shared[index] = writers
                 for number in range(writers[0], writers[-1]):
                     units[number].extra_bytes += entry.count * entry.tensor.element_size()
         return shared
+
+    def _hold_unused(self, units: list[Unit]) -> None:
+        """Gives a weight that this batch has not used to the first and the last unit: later samples may use it."""
+        used = set().union(*(unit.weights for unit in units))
+        unused = {place.number for place in self._places} - used
+        for unit in (units[0], units[-1]):
+            unit.weights |= unused
 
     @contextlib.contextmanager
     def _graded(self) -> Iterator[set[int]]:
@@ -332,19 +367,27 @@ class _DryRun:
                 lose(index, parameter)
 
     @contextlib.contextmanager
-    def _called(self) -> Iterator[set[int]]:
-        """The numbers of the statistics whose modules are called meanwhile."""
-        called: set[int] = set()
+    def _statistics(self) -> Iterator[_Written]:
+        """Notes which statistics change meanwhile, and those whose modules are called."""
+        written = _Written()
+        before: dict[int, tuple[nn.Module, str, torch.Tensor, int]] = {}
         handles = []
         for index, entry in enumerate(self._inventory.entries):
             if entry.kind == STATISTIC:
-                module = self._model.get_submodule(entry.name.rpartition(".")[0])
-                handles.append(module.register_forward_pre_hook(lambda *_, index=index: called.add(index)))
+                path, _, key = entry.name.rpartition(".")
+                module = self._model.get_submodule(path)
+                tensor: Any = module._buffers[key]
+                before[index] = module, key, tensor, tensor._version
+                handles.append(module.register_forward_pre_hook(lambda *_, index=index: written.called.add(index)))
         try:
-            yield called
+            yield written
         finally:
             for handle in handles:
                 handle.remove()
+            for index, (module, key, tensor, version) in before.items():
+                now = module._buffers[key]
+                if now is not tensor or now._version != version:
+                    written.changed.add(index)
 
 
 class _Searching(StageForward):
@@ -374,6 +417,15 @@ def _most_bytes(tensor: torch.Tensor) -> int:
     """The same on every device, as both ends of a channel make room by it: autocast may be on on one of them only."""
     size = tensor.element_size()
     return tensor.numel() * (max(size, 4) if tensor.is_floating_point() else size)
+
+
+def _beside(seams: Seams, block: int, user: int) -> str:
+    name = "the loss" if user == len(seams.blocks) else seams.blocks[user].name
+    return (
+        f"{seams.blocks[block].name} gives {name} more than its output, such as router logits or a loss of its own; "
+        "hand that on from block to block as a part of their outputs, or do without it (output_router_logits=False, "
+        "say)"
+    )
 
 
 def _name(first: str, last: str) -> str:

@@ -41,6 +41,7 @@ from .session import Session
 from .streams import Stream
 from .streams.host_source import job_on_host
 from .train_sets import check_train_set, prefetched
+from .unit_weights import unit_messages
 from .wishes import Wishes
 from .write_watch import WriteWatch
 
@@ -92,7 +93,7 @@ def enlist(session: Session, model: nn.Module, train_set: Any, wishes: Wishes) -
     if session.stages and message is not None and session.role != "evaluator":
         try:
             cuts = _cuts_of(model, train_set, inventory, samples, wishes)
-            message["units"] = [unit.message() for unit in cuts.units]
+            message["units"] = unit_messages(inventory, cuts)
             if session.profile > 0 and not session.beside:
                 from .profiling import profile
 

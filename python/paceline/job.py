@@ -189,10 +189,12 @@ class Job(Unsized):
         return self._over
 
     def _way_out(self, error: BaseException) -> tuple[str, dict[str, int] | None]:
-        samples = len(self.samples) if self._in_hand else 0
+        samples, computing = len(self.samples) if self._in_hand else 0, getattr(self._stages, "computing", None)
         if memory_short.is_out_of_memory(error):
-            return memory_short.way_out(error, samples, getattr(self._stages, "computing", None)), None
-        return self._small.way_out(samples, error), self._small.too_few(samples, error)
+            return memory_short.way_out(error, samples, computing), None
+        if computing is not None and not self._in_hand:
+            return self._small.said(computing.samples, error, computing.parts > 1)[0], None
+        return self._small.said(samples, error, self._micro is not None and len(self._micro.parts) > 1)
 
     # The protocol.
 

@@ -19,6 +19,7 @@ class Computing(NamedTuple):
     begin: int  # units [begin, end)
     end: int
     samples: int  # the size of the micro-batch
+    parts: int = 1  # micro-batches of the batch
 
 
 # PyTorch has no class for these errors: that of the processor's memory, those of memory that the driver, cuBLAS,

@@ -22,7 +22,7 @@ from .binding import dense
 from .channel import Message
 from .cuts import Cuts, Loss, Unit
 from .errors import PacelineError
-from .inventory import PARAMETER, Inventory
+from .inventory import Inventory
 from .kept_memory import KeptMemory
 from .loading import to_device
 from .memory_short import ending_without_memory
@@ -30,6 +30,7 @@ from .seeding import seed_step
 from .stage_forward import Ended, StageForward
 from .unit_clock import UnitClock
 from .unit_placement import UnitPlacement
+from .unit_weights import weights_of_units
 
 _SEED = 1
 # Passes of a unit for each size: at least so many, and more as long as they take less than these seconds.
@@ -69,7 +70,7 @@ def profile(
         "micro_batches": sizes,
         "units": [
             {"name": unit.name, **weights, "returned_bytes": unit.extra_bytes, **vars(measured)}
-            for unit, weights, measured in zip(cuts.units, _weights(inventory, cuts), measuring.units)
+            for unit, weights, measured in zip(cuts.units, weights_of_units(inventory, cuts), measuring.units)
         ],
         "whole": whole,
     }
@@ -91,33 +92,6 @@ def compute_beside(
         stage = measuring.one_piece(sizes[-1])
         while not is_over():
             stage.compute()
-
-
-def _weights(inventory: Inventory, cuts: Cuts) -> list[dict[str, Any]]:
-    """The parameters of each unit. One that several compute with is the first one's, and tied in the others."""
-    places = {place.number: place for place in places_of(inventory.model, inventory)}
-    owners = {
-        number: next((index for index, unit in enumerate(cuts.units) if number in unit.weights), 0)
-        for number in places
-    }
-    found = []
-    for index, unit in enumerate(cuts.units):
-        own = [number for number, owner in owners.items() if owner == index]
-        tied = [number for number in sorted(unit.weights) if owners.get(number, index) < index]
-        trained = [number for number in own if inventory.entries[number].kind == PARAMETER]
-        counts = {number: places[number].weight.numel() for number in own}
-        sizes = {number: _bytes(places[number].weight) for number in [*own, *tied]}
-        found.append(
-            {
-                "parameters": sum(counts.values()),
-                "trained": sum(counts[number] for number in trained),
-                "parameter_bytes": sum(sizes[number] for number in own),
-                "frozen_bytes": sum(sizes[number] for number in own if number not in trained),
-                "tied_bytes": sum(sizes[number] for number in tied),
-                "tied_to": min((owners[number] for number in tied), default=None),
-            }
-        )
-    return found
 
 
 @dataclass

@@ -28,11 +28,24 @@ class SmallBatches:
             return 2
         return None if self._least is None or samples >= self._least else min(2 * samples, self._least)
 
-    def way_out(self, samples: int, error: BaseException) -> str:
-        """The end of the line about an error in a batch of so many samples: nothing if larger batches fail, too."""
+    def said(self, samples: int, error: BaseException, is_part: bool) -> tuple[str, dict[str, int] | None]:
+        """way_out() and too_few(). A larger batch may leave a part that is as small."""
+        return self.way_out(samples, error, is_part), None if is_part else self.too_few(samples, error)
+
+    def way_out(self, samples: int, error: BaseException, is_part: bool = False) -> str:
+        """The end of the line about an error in a batch of so many samples, or in a part of it.
+
+        Nothing if more samples fail, too.
+        """
         enough = self._enough(samples, error)
         if enough is None:
             return ""
+        if is_part:  # a larger batch may leave as small a rest
+            number = "1 sample" if samples == 1 else f"{samples} samples"
+            return (
+                f"; this micro-batch has {number}: write a micro_batch of at least {enough}, and one that leaves no "
+                "smaller rest of a batch"
+            )
         has = "this batch has 1 sample" if samples == 1 else f"this batch has {samples} samples"
         if self._least is None or samples >= self._least:
             return f"; {has}: give join() least_batch={enough}, or drop_last=True, and there is none so small"

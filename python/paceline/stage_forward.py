@@ -14,6 +14,7 @@ import torch
 
 from .absent_weights import Place, make_absent
 from .blocks import Block
+from .errors import PacelineError
 from .seeding import mix, seed_step
 from .stubs import Scope, Stub, make_stub
 from .trees import Path, at, leaves, replaced
@@ -54,7 +55,7 @@ class _Handover(torch.autograd.Function):
         return gradient
 
 
-_hand_over: Any = _Handover.apply
+hand_over: Any = _Handover.apply
 
 
 class StageForward:
@@ -105,7 +106,7 @@ class StageForward:
             place.put(make_absent(place.weight, place.name, place.number, self._scope))
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: object, *_: object) -> None:
         for own, had_own, original in reversed(self._originals):
             if had_own:
                 own["forward"] = original
@@ -115,11 +116,22 @@ class StageForward:
         self._received = ()  # the replaced methods refer to this object, so only the garbage collector frees it
         for place in self._absent:
             place.put(place.weight)
+        if kind is None and not self._recomputes and self._end < len(self._seams.blocks):
+            raise self._not_called(self._end)
+
+    def _not_called(self, index: int) -> PacelineError:
+        return PacelineError(
+            f"the loss of this micro-batch did not call {self._seams.blocks[index].name}, which begins a stage; set "
+            "layerdrop to 0, and call each block once for each micro-batch"
+        )
 
     def _replacement(self, index: int, block: Block) -> Callable[..., Any]:
         def forward(*args: Any, **kwargs: Any) -> Any:
-            if index == self._end and not self._recomputes:
-                raise Ended(self.sent((args, kwargs)))
+            if not self._recomputes:
+                if index == self._end:
+                    raise Ended(self.sent((args, kwargs)))
+                if index > self._end or (index > self._begin and self._scope.is_open):
+                    raise self._not_called(self._begin if self._scope.is_open else self._end)
             if index < self._begin:
                 output = replaced(
                     self._seams.outputs[index],
@@ -141,7 +153,7 @@ class StageForward:
 
     def with_received(self, args: Any, kwargs: Any) -> Any:
         paths = self._seams.paths[self._begin]
-        handed = {path: _hand_over(leaf) if leaf.requires_grad else leaf for path, leaf in zip(paths, self._received)}
+        handed = {path: hand_over(leaf) if leaf.requires_grad else leaf for path, leaf in zip(paths, self._received)}
         return replaced((args, kwargs), lambda path, tensor: handed.get(path, tensor))
 
     def _draw(self, part: int) -> None:

@@ -25,6 +25,7 @@ from .micro_batches import Part, cut, scaled_at_end
 from .seeding import seed_step
 from .stage_forward import Ended, StageForward
 from .stage_message import read_message, write_message
+from .stubs import StubUsed
 
 PASSES = ("forward", "backward", "forward_backward")
 KINDS = ("stage", *PASSES, "finish", "leave")
@@ -146,7 +147,7 @@ class Stages:
         return self._finished(stage)
 
     def _passed(self, stage: _Stage, kind: str, micro: int, size: int | None) -> Message:
-        self.computing = Computing(stage.begin, stage.end, len(stage.parts[micro]))
+        self.computing = Computing(stage.begin, stage.end, len(stage.parts[micro]), len(stage.parts))
         if kind == "backward":
             return self._backward(stage, micro, size)
         forward = self._forward(stage, micro, size)
@@ -160,7 +161,7 @@ class Stages:
         self._stages.pop(int(message["stage"]), None)
         weights = self._cuts.weights(begin, end)
         parts = cut(tuple(int(index) for index in message["samples"]), message["micro_batch"])
-        self.computing = Computing(begin, end, len(parts[0]))
+        self.computing = Computing(begin, end, len(parts[0]), len(parts))
         self._bind(message, weights.union(*(self._cuts.weights(one.begin, one.end) for one in self._stages.values())))
         own = sorted(index for unit in units for index in unit.tensors)
         return _Stage(
@@ -217,6 +218,11 @@ class Stages:
             outputs = ended.tensors
             # The pass ends before the program's own wait for a CUDA stream that may still compute these.
             self._memories.settle()
+        except StubUsed as used:
+            raise PacelineError(
+                f"{used}, but not for the first two samples, which showed where the model can be cut; let the first "
+                'samples take each branch of the model, or write parallel = "uneven-data"'
+            ) from None
         stage.passes[micro] = _Pass(received, outputs)
         stage.computed.add(micro)
         if loss is not None:

@@ -135,6 +135,30 @@ class _Conditioned(nn.Module):
         return self.head(h) + 0 * self.scale.sum()
 
 
+class _Centered(nn.Module):
+    """Moves two buffers of its own behind all blocks: one in its place, and one as another tensor each time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("center", torch.zeros(6))
+        self.register_buffer("renewed", torch.zeros(6))
+        self.norm = nn.BatchNorm1d(6)
+        self.blocks = nn.ModuleList(nn.Linear(6, 6) for _ in range(3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.norm(x)
+        for block in self.blocks:
+            x = block(x)
+        with torch.no_grad():
+            self.center.mul_(0.9).add_(x.mean(dim=0), alpha=0.1)
+            self.renewed = self.renewed * 0.9 + x.mean(dim=0) * 0.1
+        return x - self.center
+
+
+def centered() -> Case:
+    return _Centered(), _labelled(6), _cross_entropy
+
+
 def conditioned() -> Case:
     return _Conditioned(), _labelled(6), _cross_entropy
 
@@ -367,6 +391,7 @@ PLAIN = {
     "asking": asking,
     "conditioned": conditioned,
     "resnet": resnet,
+    "centered": centered,
 }
 TRANSFORMERS = {
     "gpt2": gpt2,

@@ -91,6 +91,15 @@ def test_a_pipeline_trains_to_the_weights_of_one_device(tmp_path: Path) -> None:
     expect_equal(weights_of(tmp_path / "virtual", PROGRAM, pipeline("['w0', 'w1']", "[3]"), "--virtual"), one)
 
 
+def test_a_rest_of_one_sample_that_batch_norm_cannot_compute_on_names_micro_batch(tmp_path: Path) -> None:
+    job = write_job(
+        tmp_path / "job", PROGRAM, pipeline("['w0', 'w1']", "[3]"), "parallel = 'static'\nmicro_batch = 11\n"
+    )
+    ended = paceline(tmp_path / "job", "train", job)
+    assert ended.returncode == 2, ended.stderr
+    assert "this micro-batch has 1 sample: write a micro_batch of at least 2" in ended.stderr, ended.stderr
+
+
 def test_a_stage_that_computes_on_another_device_than_the_model_s_trains_to_the_same_weights(tmp_path: Path) -> None:
     """cpu:0 is the same memory under a name that the model's tensors do not have, and copies go there as to a GPU."""
     plain = PROGRAM.replace(", evaluate, optimizer", ", optimizer")

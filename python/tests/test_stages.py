@@ -8,11 +8,15 @@ from typing import Any
 
 import pytest
 import torch
+from mixture_models import branches, mixtral, mixture
 from stage_bench import BATCH, CPU, MICRO_BATCH, ROOM, SEED, Bench
 from stage_models import PLAIN, TRANSFORMERS, UNet, _cross_entropy, _labelled
+from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 from paceline.absent_weights import places_of
 from paceline.cuts import CannotCut
+from paceline.errors import PacelineError
 from paceline.inventory import PARAMETER, STATISTIC
 from paceline.loading import Load
 from paceline.micro_batches import cut
@@ -141,6 +145,141 @@ def test_a_model_of_skips_alone_says_what_is_used_again_where() -> None:
         Bench(case)
 
 
+def test_a_model_whose_blocks_have_losses_of_their_own_is_cut_behind_them_only() -> None:
+    with pytest.raises(
+        CannotCut, match=r"^blocks\.0 gives the loss more than its output.*output_router_logits=False"
+    ):
+        Bench(lambda: mixture(0, 2))
+    bench = Bench(lambda: mixture(2))
+    assert [unit.name for unit in bench.cuts.units] == ["blocks.0", "blocks.1", "blocks.2 to blocks.3"]
+
+
+def test_a_loss_that_reads_all_parameters_does_not_keep_a_model_from_being_cut() -> None:
+    check_every_cut(mixture, exact=False)
+
+
+def test_a_block_that_gives_a_later_one_more_than_its_output_is_computed_with_it() -> None:
+    class Residual(nn.Module):
+        def __init__(self, values: list[torch.Tensor]) -> None:
+            super().__init__()
+            self.linear = nn.Linear(6, 6)
+            self.values = values
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            x = torch.tanh(self.linear(x))
+            self.values.append(x * 2)
+            return x + self.values[0] if len(self.values) == 3 else x
+
+    def case() -> Any:
+        values: list[torch.Tensor] = []
+        model, train_set, loss = nn.Sequential(*(Residual(values) for _ in range(4))), _labelled(6), _cross_entropy
+        return model, train_set, lambda model, batch: [model[0].values.clear(), loss(model, batch)][1]
+
+    assert [unit.name for unit in Bench(case).cuts.units] == ["0 to 2", "3"]
+
+
+def test_branches_that_the_first_two_samples_do_not_take_are_trained() -> None:
+    check_every_cut(branches)
+
+
+@skipped_without_transformers
+def test_a_mixture_of_experts_without_losses_of_its_own_computes_the_same_bits() -> None:
+    check_every_cut(mixtral)
+
+
+@skipped_without_transformers
+def test_router_logits_that_hooks_collect_are_refused() -> None:
+    with pytest.raises(CannotCut, match=r"^model\.layers\.0 gives the loss more than its output"):
+        Bench(lambda: mixtral(router_logits=True))
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_a_reentrant_checkpoint_around_a_block_is_named_if_it_keeps_a_model_from_being_cut(reentrant: bool) -> None:
+    class Checkpointed(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first = nn.Linear(6, 6)
+            self.blocks = nn.ModuleList(nn.Linear(6, 6) for _ in range(3))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            x = self.first(x)
+            for block in self.blocks:
+                x = checkpoint(block, x, use_reentrant=reentrant)
+            return x
+
+    def case() -> Any:
+        return Checkpointed(), _labelled(6, classes=6), _cross_entropy
+
+    if reentrant:
+        with pytest.raises(CannotCut, match=r"^blocks\.\d\.\w+ gets its gradient.*write use_reentrant=False$"):
+            Bench(case)
+    else:
+        check_every_cut(case)
+
+
+class _Dropping(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.dropped: list[int | None] = []  # a block for each forward pass to come
+        self.uses_extra = False
+        self.blocks = nn.ModuleList(nn.Linear(6, 6) for _ in range(4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        left_out = self.dropped.pop(0) if self.dropped else None
+        first = x
+        for number, block in enumerate(self.blocks):
+            if number != left_out:
+                x = block(x)
+            first = x if number == 0 else first
+        return x + first if self.uses_extra else x
+
+
+def dropping() -> Any:
+    return _Dropping(), _labelled(6, classes=6), _cross_entropy
+
+
+@pytest.mark.parametrize(
+    ("dropped", "edge"),
+    [([2], 2), ([None, None, None, 2], 2), ([3], 3)],
+    ids=["the first block behind a stage", "a stage's own first block", "the last block of all"],
+)
+def test_a_micro_batch_that_leaves_out_the_block_at_a_cut_says_so(dropped: list[int | None], edge: int) -> None:
+    bench = Bench(dropping)
+    bench.model.dropped = dropped
+    with pytest.raises(
+        PacelineError, match=rf"did not call blocks\.{edge}, which begins a stage; set layerdrop to 0"
+    ):
+        bench.in_stages([0, edge, 4])
+    bench.close()
+
+
+def test_a_micro_batch_that_leaves_out_a_block_within_a_stage_is_computed() -> None:
+    bench = Bench(dropping)
+    bench.model.dropped = [1, 1, 1, 1, 1, 1]
+    loss, found = bench.in_stages([0, 2, 4])
+    bench.model.dropped = [1, 1, 1]
+    assert bench.whole()[0] == loss
+    bench.close()
+
+
+def test_a_model_that_drops_a_block_from_the_first_samples_names_layerdrop() -> None:
+    def case() -> Any:
+        model, train_set, loss = dropping()
+        model.dropped = [1]
+        return model, train_set, loss
+
+    with pytest.raises(CannotCut, match=r"calls blocks\.1 0 times.*set layerdrop to 0"):
+        Bench(case)
+
+
+def test_a_later_batch_that_uses_an_output_again_says_what_to_write() -> None:
+    bench = Bench(dropping)
+    bench.model.uses_extra = True
+    with pytest.raises(PacelineError, match=r'is used again at .*first two samples.*parallel = "uneven-data"$'):
+        bench.in_stages([0, 2, 4])
+    bench.close()
+
+
 def test_a_stage_that_leaves_in_the_middle_of_a_batch_computes_nothing_any_more() -> None:
     """An error of too little memory is none of the stage from then on."""
     bench = Bench(PLAIN["mlp"])
@@ -149,7 +288,8 @@ def test_a_stage_that_leaves_in_the_middle_of_a_batch_computes_nothing_any_more(
     places = {"micro_batch": MICRO_BATCH, "gradients": [[0, bench.gradients, 0]]}
     assert bench.stages.serve({**stage, **rooms, **places}) == {"type": "done"}
     bench.stages.serve({"type": "forward", "stage": 0, "micro": 0, "bytes": None})
-    assert bench.stages.computing is not None and bench.stages.computing.samples == MICRO_BATCH
+    assert bench.stages.computing is not None
+    assert (bench.stages.computing.samples, bench.stages.computing.parts) == (MICRO_BATCH, 3)
     bench.stages.serve({"type": "leave", "stage": 0})
     assert bench.stages.computing is None
     bench.close()

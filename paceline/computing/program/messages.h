@@ -111,6 +111,14 @@ std::string end_line(const std::string& why, bool failed);
 
 // ---- from the program ----
 
+// The weights that a unit computes with, in bytes of their own types.
+struct UnitWeights {
+  std::int64_t parameter_bytes = 0;  // weights that no earlier unit computes with
+  std::int64_t frozen_bytes = 0;     // the part of them that nobody trains
+  std::int64_t tied_bytes = 0;       // weights that an earlier unit computes with, too
+  std::int32_t tied_to = 0;          // the number of that unit
+};
+
 // A part of the model between two places where it can be cut.
 struct Unit {
   std::string name;
@@ -118,8 +126,9 @@ struct Unit {
   // To the next unit, of one sample; beside the activations or their gradient, a message has up to `extra`.
   std::int64_t message_bytes = 0;
   std::int64_t extra_bytes = 0;
-  std::int64_t kept_bytes = 0;  // for one sample, from the forward pass to the backward pass
-  double flops = 0;             // for one sample, both passes
+  std::int64_t kept_bytes = 0;         // for one sample, from the forward pass to the backward pass
+  double flops = 0;                    // for one sample, both passes
+  std::optional<UnitWeights> weights;  // none: the program does not say
 };
 
 // A program's description of itself. Keys of a job file that it sets: "KEY=VALUE" in TOML each, for

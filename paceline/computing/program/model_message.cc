@@ -257,7 +257,23 @@ absl::StatusOr<std::int64_t> bytes_of(const json& unit, const char* key) {
   return found->get<std::int64_t>();
 }
 
-absl::StatusOr<Unit> unit_of(const json& sent) {
+absl::StatusOr<UnitWeights> weights_of(const json& sent, std::size_t number) {
+  UnitWeights weights;
+  PACELINE_ASSIGN_OR_RETURN(weights.parameter_bytes, bytes_of(sent, "parameter_bytes"));
+  PACELINE_ASSIGN_OR_RETURN(weights.frozen_bytes, bytes_of(sent, "frozen_bytes"));
+  PACELINE_ASSIGN_OR_RETURN(weights.tied_bytes, bytes_of(sent, "tied_bytes"));
+  if (weights.frozen_bytes > weights.parameter_bytes)
+    return wrong("sent a unit that has more frozen weights than weights");
+  if (weights.tied_bytes > 0) {
+    PACELINE_ASSIGN_OR_RETURN(const std::int64_t owner, bytes_of(sent, "tied_to"));
+    if (owner >= static_cast<std::int64_t>(number))
+      return wrong("sent a unit that is tied to none before it");
+    weights.tied_to = static_cast<std::int32_t>(owner);
+  }
+  return weights;
+}
+
+absl::StatusOr<Unit> unit_of(const json& sent, std::size_t number) {
   if (!sent.is_object()) return wrong("sent a unit that is not an object");
   Unit unit;
   PACELINE_ASSIGN_OR_RETURN(unit.name, word_of(sent, "name", "unit", ""));
@@ -274,6 +290,9 @@ absl::StatusOr<Unit> unit_of(const json& sent) {
   const auto flops = sent.find("flops");
   if (flops != sent.end() && flops->is_number()) unit.flops = flops->get<double>();
   if (!(unit.flops >= 0 && std::isfinite(unit.flops))) return wrong("sent a unit whose flops cannot be");
+  if (sent.contains("parameter_bytes")) {
+    PACELINE_ASSIGN_OR_RETURN(unit.weights, weights_of(sent, number));
+  }
   return unit;
 }
 
@@ -305,7 +324,7 @@ absl::Status add_units(const json& message, Model& model) {
   if (!units->is_array() || units->empty() || units->size() > kMostUnits)
     return wrong(fmt::format("sent 'units' that are not a list of 1 to {}", kMostUnits));
   for (const json& sent : *units) {
-    PACELINE_ASSIGN_OR_RETURN(Unit unit, unit_of(sent));
+    PACELINE_ASSIGN_OR_RETURN(Unit unit, unit_of(sent, model.units.size()));
     model.units.push_back(std::move(unit));
   }
   return check_units(model);

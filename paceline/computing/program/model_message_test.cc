@@ -1,8 +1,12 @@
 #include <string>
+#include <utility>
+#include <vector>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "paceline/computing/program/messages.h"
+#include "paceline/computing/program/units.h"
 
 namespace paceline::program {
 namespace {
@@ -23,6 +27,49 @@ TEST(ModelMessage, SaysWhatItsCardHasFreeOrNothingThatCounts) {
                             R"({"card":"a","free":0})", R"({"card":"a","free":-1})",
                             R"({"card":"a","free":1.5})", R"({"card":"a","free":9007199254740993})"})
     EXPECT_FALSE(card_memory_said(wrong).has_value()) << wrong;
+}
+
+std::vector<planner::LayerProfile> layers_of(const std::string& first, const std::string& second) {
+  const auto answer = parse_answer(
+      R"({"type":"model","tensors":[{"name":"w","shape":[3]},{"name":"v","shape":[5]}],"samples":1,"units":[)"
+      R"({"tensors":[0])" +
+      first + R"(},{"tensors":[1])" + second + "}]}");
+  EXPECT_TRUE(answer.ok()) << answer.status();
+  return profile_of(std::get<Model>(*answer)).layers;
+}
+
+TEST(ModelMessage, CountsTheWeightsThatItsUnitsSayForAPlan) {
+  const auto layers = layers_of(R"(,"parameter_bytes":50,"frozen_bytes":44,"tied_bytes":0,"tied_to":null)",
+                                R"(,"parameter_bytes":10,"frozen_bytes":0,"tied_bytes":6,"tied_to":0)");
+  ASSERT_EQ(layers.size(), 2U);
+  EXPECT_EQ(layers[0].parameter_bytes, 50);
+  EXPECT_EQ(layers[0].frozen_bytes, 44);
+  EXPECT_EQ(layers[0].tied_bytes, 0);
+  EXPECT_EQ(layers[1].parameter_bytes, 10);
+  EXPECT_EQ(layers[1].tied_bytes, 6);
+  EXPECT_EQ(layers[1].tied_to, 0);
+}
+
+TEST(ModelMessage, CountsFourBytesForEachNumberOfAUnitThatSaysNone) {
+  const auto layers = layers_of("", "");
+  ASSERT_EQ(layers.size(), 2U);
+  EXPECT_EQ(layers[0].parameter_bytes, 12);
+  EXPECT_EQ(layers[1].parameter_bytes, 20);
+}
+
+TEST(ModelMessage, WithWeightsThatCannotBeIsOneLine) {
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {R"("parameter_bytes":-1)", "parameter_bytes cannot be"},
+      {R"("parameter_bytes":4,"frozen_bytes":5)", "more frozen weights than weights"},
+      {R"("parameter_bytes":4,"tied_bytes":5,"tied_to":0)", "tied to none before it"},
+      {R"("parameter_bytes":4,"tied_bytes":5,"tied_to":null)", "tied_to cannot be"},
+  };
+  for (const auto& [weights, why] : cases) {
+    const auto answer = parse_answer(
+        R"({"type":"model","tensors":[{"name":"w","shape":[]}],"samples":1,"units":[{"tensors":[0],)" +
+        weights + "}]}");
+    EXPECT_THAT(answer.status().message(), testing::HasSubstr(why)) << weights;
+  }
 }
 
 }  // namespace
