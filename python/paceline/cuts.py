@@ -259,7 +259,8 @@ class _DryRun:
     def _possible(self, seams: Seams) -> tuple[list[int], str]:
         """Each cut, tried by a stage of everything behind it. And why the first other one is not possible."""
         cuts, why_not = [], ""
-        with SidePaths(seams, self._device) as passing:
+        passing = SidePaths(seams, self._device)
+        with passing:
             side_paths = passing.found(_value(self._compute()))
         for cut in range(1, len(seams.blocks)):
             try:
