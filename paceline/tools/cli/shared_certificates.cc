@@ -5,6 +5,7 @@
 #include <chrono>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
