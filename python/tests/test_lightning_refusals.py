@@ -40,6 +40,8 @@ def callbacks() -> Iterator[tuple[dict[str, Any], str]]:
     yield {"callbacks": [known.EarlyStopping("val_loss")]}, "EarlyStopping would stop one worker"
     yield {"callbacks": [known.Timer("00:00:01:00")]}, "Timer would stop one worker"
     yield {"callbacks": [known.StochasticWeightAveraging(0.1)]}, "averages weights that the servers step"
+    own = type("Ema", (known.StochasticWeightAveraging,), {})
+    yield {"callbacks": [own(0.1)]}, "Ema averages weights that the servers step"
     yield {"callbacks": [known.LearningRateFinder()]}, "LearningRateFinder takes steps of its own"
     yield {"callbacks": [known.BatchSizeFinder()]}, "BatchSizeFinder takes steps of its own"
     yield {"callbacks": [known.BackboneFinetuning()]}, "BackboneFinetuning unfreezes parameters"

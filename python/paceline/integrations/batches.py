@@ -19,8 +19,10 @@ class Batches:
     when the job says so.
     """
 
-    def __init__(self, samples: int, batch_size: int) -> None:
+    def __init__(self, samples: int, batch_size: int, drop_last: bool = False) -> None:
         here = session()
+        if drop_last and samples >= batch_size:
+            samples -= samples % batch_size
         self._share = math.ceil(samples / (here.round(batch_size) if here else batch_size))
         self._leased: Iterator[Any] | None = None
         self._held: list[Any] = []

@@ -162,7 +162,7 @@ class PacelineStrategy(SingleDeviceStrategy):
         with reporter.reported():
             wishes = wishes_of(dataloader)
         self._loader = dataloader
-        self._batches = Batches(check_train_set(self._loader.dataset), wishes["batch_size"])
+        self._batches = Batches(check_train_set(self._loader.dataset), wishes["batch_size"], wishes["drop_last"])
         return self._batches
 
     def setup(self, trainer: Trainer) -> None:

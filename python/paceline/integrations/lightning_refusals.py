@@ -86,7 +86,7 @@ def _of_trainer(trainer: Trainer, precision: Any) -> Iterator[str]:
                 f"{name} unfreezes parameters during training, and a job trains the same ones throughout; begin a "
                 "second job with the first one's exported weights (--set model.weights=FILE) and these unfrozen"
             )
-        if "WeightAveraging" in name:
+        if any("WeightAveraging" in one.__name__ for one in type(callback).__mro__):
             yield f"{name} averages weights that the servers step; leave it out"
 
 

@@ -38,6 +38,11 @@ from .metric_names import shown
 from .transformers_refusals import own_training_step, refuse, refuse_overrides, refuse_to_cut
 from .visible_gpu import see_one
 
+try:
+    from transformers.trainer import align_special_tokens
+except ImportError:  # a Trainer that has another way
+    align_special_tokens = None
+
 if TYPE_CHECKING:
     from transformers import Trainer as _Trainer
 else:
@@ -52,6 +57,8 @@ see_one()
 
 # Measures of the time that evaluate() took.
 _TIMES = ("_runtime", "_per_second", "_preparation_time", "epoch")
+# Settings of TrainingArguments that are the job's while it lasts.
+_OF_THE_JOB = ("max_grad_norm", "eval_on_start")
 
 
 class PacelineTraining(_Trainer):
@@ -121,7 +128,23 @@ class PacelineTraining(_Trainer):
         if session() is None:
             launch()
         self._ignored = named.get("ignore_keys_for_eval")
-        self.job = self._join(dict(join_arguments or {}))
+        self._align_tokens()
+        before = {name: getattr(self.args, name) for name in _OF_THE_JOB}
+        try:
+            return self._train(arguments, named, dict(join_arguments or {}))
+        finally:  # what the program saves has its own values
+            for name, value in before.items():
+                setattr(self.args, name, value)
+
+    def _align_tokens(self) -> None:
+        """The model gets the special tokens of its tokenizer, which the train() of Trainer gives no evaluator."""
+        tokens = getattr(self, "processing_class", None)
+        kinds = (transformers.PreTrainedTokenizerBase, transformers.ProcessorMixin)
+        if align_special_tokens is not None and isinstance(tokens, kinds) and hasattr(self.model, "config"):
+            align_special_tokens(self.model, tokens)
+
+    def _train(self, arguments: tuple[Any, ...], named: dict[str, Any], join_arguments: dict[str, Any]) -> Any:
+        self.job = self._join(join_arguments)
         if self.job.role == "evaluator":
             for _ in self.job:
                 pass
@@ -140,7 +163,7 @@ class PacelineTraining(_Trainer):
         loader = super().get_train_dataloader()
         with reporter.reported():
             wishes = wishes_of(loader)
-        batches = Batches(check_train_set(loader.dataset), wishes["batch_size"])
+        batches = Batches(check_train_set(loader.dataset), wishes["batch_size"], wishes["drop_last"])
         # The rates of a step, counted as they are in training.
         steps = super().set_initial_training_values(self.args, batches)[-1]
         optimizer = super().create_optimizer()
