@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import uuid
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -116,8 +117,10 @@ class Frozen:
         self.compare(folder)
         path = os.path.join(folder, DIGESTS)
         if not os.path.exists(path):
-            partial = f"{path}.{os.getpid()}"
-            with open(partial, "w", encoding="utf-8") as file:
+            # A folder may be another person's, who could have made a link to some file of this user.
+            partial = f"{path}.{uuid.uuid4().hex}"
+            new = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+            with open(new, "w", encoding="utf-8") as file:
                 json.dump(self.digests(), file, indent=1)
             os.replace(partial, path)
         if values:

@@ -141,6 +141,14 @@ def test_values_that_never_fit_do_not_end_the_program(
     assert capfd.readouterr().err.count("frozen.safetensors: cannot be written: No space left on device") == 1
 
 
+def test_a_link_that_somebody_made_in_the_run_s_folder_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("dear")
+    (tmp_path / f"frozen.json.{os.getpid()}").symlink_to(tmp_path / "mine")
+    frozen, _ = frozen_of_a_model()
+    frozen.keep(str(tmp_path), values=False, first=True)
+    assert (tmp_path / "frozen.json").exists() and (tmp_path / "mine").read_text() == "dear"
+
+
 def test_values_without_room_are_refused_at_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     frozen, _ = frozen_of_a_model()
     disk = os.statvfs_result((4096, 4096, 1000, 0, 0, 0, 0, 0, 0, 255))  # 1000 blocks, and none of them is free

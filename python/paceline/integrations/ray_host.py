@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, NamedTuple
@@ -221,8 +222,8 @@ def _leader_of(run: Path) -> str | None:
 def _write_secrets(folder: Path, files: Mapping[str, bytes]) -> None:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     for name, content in files.items():
-        new = folder / f".{name}-{os.getpid()}"  # another host of this machine may write the same file
-        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        new = folder / f".{name}-{uuid.uuid4().hex}"  # another host of this machine may write the same file
+        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)
         new.rename(folder / name)
