@@ -132,7 +132,7 @@ class PacelineTraining(_Trainer):
         before = {name: getattr(self.args, name) for name in _OF_THE_JOB}
         try:
             return self._train(arguments, named, dict(join_arguments or {}))
-        finally:  # files that the program saves have its own values
+        finally:  # the program may save its settings
             for name, value in before.items():
                 setattr(self.args, name, value)
 
