@@ -1,4 +1,4 @@
-"""What a job does to the model and the settings of a Trainer of transformers."""
+"""The model and the settings of a Trainer of transformers, as a job leaves them."""
 
 from __future__ import annotations
 
