@@ -118,6 +118,26 @@ TEST_F(JournalDamageTest, APipeOrALinkIsRefusedAtOnce) {
   }
 }
 
+// SQLite would delete the file that the end of a rollback journal names: any file of the user who looks at the run.
+TEST_F(JournalDamageTest, AJournalThatNamesAnotherFileIsRefused) {
+  const std::string victim = (directory_ / "victim").string();
+  put_bytes(victim, "dear");
+  const auto big_endian = [](std::uint32_t number) {
+    std::string bytes;
+    for (const int shift : {24, 16, 8, 0}) bytes += static_cast<char>(number >> shift & 0xff);
+    return bytes;
+  };
+  std::uint32_t sum = 0;
+  for (const char letter : victim) sum += static_cast<unsigned char>(letter);
+  const std::string magic = "\xd9\xd5\x05\xf9\x20\xa1\x63\xd7";
+  put_bytes(path_.string() + "-journal", std::string(512, '\1') + victim +
+                                             big_endian(static_cast<std::uint32_t>(victim.size())) +
+                                             big_endian(sum) + magic);
+  EXPECT_TRUE(absl::IsInvalidArgument(JournalReader::open(path_).status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(Journal::open(path_, Version(0)).status()));
+  EXPECT_EQ(*read_file(victim, 100), "dear");
+}
+
 TEST_F(JournalDamageTest, MissingTablesAreErrors) {
   for (const char* table : {"facts", "commits", "members", "releases", "other_orders", "evaluations", "plans",
                             "batches", "side_work", "processes", "traffic", "attempts"}) {

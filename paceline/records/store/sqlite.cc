@@ -1,6 +1,9 @@
 #include "paceline/records/store/sqlite.h"
 
 #include <cerrno>
+#include <fstream>
+#include <string>
+#include <string_view>
 #include <system_error>
 
 #include <fmt/format.h>
@@ -55,6 +58,21 @@ absl::Status check_regular(const fs::path& path) {
   return absl::OkStatus();
 }
 
+// Refuses a rollback journal of a transaction over several databases, which Paceline never makes: its end names a file that
+// SQLite deletes, and whoever made the folder could name any file of this user.
+absl::Status check_names_no_file(const fs::path& path) {
+  constexpr std::string_view kMagic = "\xd9\xd5\x05\xf9\x20\xa1\x63\xd7";
+  const fs::path journal = path.string() + "-journal";
+  std::ifstream file(journal, std::ios::binary);
+  std::string end(kMagic.size(), '\0');
+  if (!file.seekg(-static_cast<std::streamoff>(end.size()), std::ios::end) ||
+      !file.read(end.data(), static_cast<std::streamsize>(end.size())) || end != kMagic)
+    return absl::OkStatus();
+  return absl::InvalidArgumentError(fmt::format(
+      "{}: names another file, which reading it would delete; Paceline has not made it: move it away",
+      journal.string()));
+}
+
 }  // namespace
 
 absl::Status Statement::error() const {
@@ -95,6 +113,7 @@ absl::Status Statement::run(const std::vector<LoggedValue>& values) {
 
 absl::StatusOr<Database> Database::open(const fs::path& path, Mode mode) {
   PACELINE_RETURN_IF_ERROR(check_regular(path));
+  PACELINE_RETURN_IF_ERROR(check_names_no_file(path));
   if (mode == Mode::kWrite) return open_as(path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
   PACELINE_ASSIGN_OR_RETURN(Database database, open_as(path, SQLITE_OPEN_READONLY));
   if (!database.was_left_half_written()) return database;
