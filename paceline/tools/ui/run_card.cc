@@ -3,13 +3,13 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <fstream>
 #include <tuple>
 
 #include "paceline/decisions/policy/policy_spec.h"
 #include "paceline/formats/config/job_config.h"
 #include "paceline/processes/runs/job_file.h"
 #include "paceline/records/stats/summary.h"
+#include "paceline/records/store/files.h"
 
 namespace paceline::ui {
 
@@ -124,18 +124,19 @@ void RunCard::look() {
     if (!std::filesystem::exists(run_.mark(), error)) return;
   }
   if (title_.empty()) read_job();
-  std::ifstream file(run_.metrics(), std::ios::binary | std::ios::ate);
-  const std::int64_t size = file ? static_cast<std::int64_t>(file.tellg()) : 0;
+  std::int64_t size = 0;
+  const auto file =
+      store::open_to_read(run_.metrics(), size);  // another person's folder may have a pipe there
+  if (!file.ok()) size = 0;
   if (size < read_) {  // a torn end was cut off
     read_ = 0;
     lines_ = MetricsLines();
   }
   std::string piece;
-  while (file && read_ < size) {
+  while (read_ < size) {
     piece.resize(static_cast<std::size_t>(std::min(kPiece, size - read_)));
-    file.seekg(read_);
-    file.read(piece.data(), static_cast<std::streamsize>(piece.size()));
-    if (!file) break;
+    const auto read = store::read_at(*file, run_.metrics(), read_, piece.data(), piece.size());
+    if (!read.ok() || *read < piece.size()) break;
     read_ += static_cast<std::int64_t>(piece.size());
     lines_.add(piece);
   }

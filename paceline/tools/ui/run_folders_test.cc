@@ -1,5 +1,6 @@
 // Run folders on the pages: their lists, their states, and journals that are damaged or half written.
 #include <sys/file.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <chrono>
@@ -207,6 +208,25 @@ TEST_F(RunFoldersTest, AnIndexOfARunHasThatRun) {
   RunsIndex index({root_ / "one"});
   index.look();
   EXPECT_EQ(index.newest(), "one");
+}
+
+// The folder of a run may be another person's.
+TEST_F(RunFoldersTest, NoPipeStopsALookAndNoLinkShowsAnotherFile) {
+  const store::RunPaths run{root_ / "run"};
+  make_run(run.root);
+  put(root_ / "secret", "the last line of a secret\n");
+  fs::create_directory(run.logs());
+  fs::create_symlink(root_ / "secret", run.logs() / "coordinator.log");
+  EXPECT_EQ(state_of(run).why, "");
+  fs::remove(run.logs() / "coordinator.log");
+  for (const fs::path& pipe : {run.logs() / "coordinator.log", run.metrics()}) {
+    fs::remove(pipe);
+    ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  }
+  EXPECT_EQ(state_of(run).why, "");
+  RunCard card("run", run.root);
+  card.look();
+  EXPECT_EQ(card.json()["samples"], 0);
 }
 
 TEST_F(RunFoldersTest, TheStateIsWhatTheFolderSays) {

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
-#include <fstream>
 
 #include <absl/strings/match.h>
 #include <fmt/format.h>
@@ -60,15 +59,21 @@ bool is_led(const store::RunPaths& run) {
   return is_held(run.lock()) || (fs::exists(run.mark(), error) && changed_lately(run));
 }
 
-// The last line of a log: the words with which a process ended.
+// The last line of a log: the words with which a process ended. In another person's folder it may be a link to a file that
+// is nobody's business, or a pipe.
 std::string last_line(const fs::path& file) {
-  std::ifstream log(file, std::ios::binary | std::ios::ate);
-  if (!log) return "";
-  const auto size = static_cast<std::int64_t>(log.tellg());
+  std::error_code error;
+  for (const fs::path& part : {file.parent_path(), file}) {
+    if (fs::is_symlink(fs::symlink_status(part, error))) return "";
+  }
+  std::int64_t size = 0;
+  const auto log = store::open_to_read(file, size);
+  if (!log.ok()) return "";
   const std::int64_t from = std::max<std::int64_t>(0, size - static_cast<std::int64_t>(kLastOfLog));
   std::string text(static_cast<std::size_t>(size - from), '\0');
-  log.seekg(from);
-  log.read(text.data(), static_cast<std::streamsize>(text.size()));
+  const auto read = store::read_at(*log, file, from, text.data(), text.size());
+  if (!read.ok()) return "";
+  text.resize(*read);
   while (!text.empty() && text.back() == '\n') text.pop_back();
   const std::size_t start = text.rfind('\n');
   return report::printable(text.substr(start == std::string::npos ? 0 : start + 1)).substr(0, kLongestWhy);
