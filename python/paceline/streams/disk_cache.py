@@ -126,8 +126,8 @@ class DiskCache:
         # If the folder is deleted, locks are lost with it, and others may make this file at the same time.
         partial = self.folder / f"{name}.{uuid.uuid4().hex}.{size}.part"
         try:
+            self.make_room(size)  # before the partial file is there, which counts with the bytes it will have
             partial.touch(mode)
-            self.make_room(size)
             try:
                 make(partial)
             except OSError as error:
