@@ -39,9 +39,8 @@ def servers_differ(make: Any, frozen: list[bool]) -> bool:
     return not torch.allclose(ends[0], ends[1], atol=1e-7)
 
 
-def refusal(make: Any, frozen: list[bool]) -> str:
-    net = model()
-    freezing = Freezing(take_inventory(net), make(net.parameters()))
+def first_line(net: Any, freezing: Freezing, frozen: list[bool]) -> str:
+    """Whether the first weight is frozen at each step, and what the job says then."""
     for off in frozen:
         net[0].weight.requires_grad_(not off)
         try:
@@ -49,6 +48,12 @@ def refusal(make: Any, frozen: list[bool]) -> str:
         except PacelineError as error:
             return str(error)
     return ""
+
+
+def refusal(make: Any, frozen: list[bool]) -> str:
+    net = model()
+    freezing = Freezing(take_inventory(net), make(net.parameters()))
+    return first_line(net, freezing, frozen)
 
 
 class Lion(torch.optim.Optimizer):
@@ -183,13 +188,7 @@ def in_epoch(epoch: int, name: str, trained: bool, frozen: list[bool]) -> str:
         with torch.no_grad():
             for parameter in net.parameters():
                 parameter += 0.01
-    for off in frozen:
-        net[0].weight.requires_grad_(not off)
-        try:
-            freezing.check()
-        except PacelineError as error:
-            return str(error)
-    return ""
+    return first_line(net, freezing, frozen)
 
 
 def test_a_process_that_begins_later_knows_what_was_trained() -> None:

@@ -69,21 +69,23 @@ def test_the_newest_checkpoint_and_its_journal_come_back(run: Path, tmp_path: Pa
     assert (new / "mark").read_text() == "mark" and not (new / "lock").exists() and (new / "logs").is_dir()
 
 
-def test_a_copy_that_was_cut_short_does_not_count(run: Path, tmp_path: Path) -> None:
+def kept_with_one_cut_short(run: Path, tmp_path: Path) -> Path:
+    """Copies of versions 8 and 16, of which the second one is not whole."""
     kept = tmp_path / "kept"
     for version in (8, 16):
         add_checkpoint(run, version)
         keep_runs.keep(run, kept)
     (kept / "small-2026-v000000000016" / "complete").unlink()
+    return kept
+
+
+def test_a_copy_that_was_cut_short_does_not_count(run: Path, tmp_path: Path) -> None:
+    kept_with_one_cut_short(run, tmp_path)
     assert [path.name for path in (restored(tmp_path) / "checkpoints").iterdir()] == ["v000000000008"]
 
 
 def test_the_next_copy_removes_one_that_was_cut_short(run: Path, tmp_path: Path) -> None:
-    kept = tmp_path / "kept"
-    for version in (8, 16):
-        add_checkpoint(run, version)
-        keep_runs.keep(run, kept)
-    (kept / "small-2026-v000000000016" / "complete").unlink()
+    kept = kept_with_one_cut_short(run, tmp_path)
     add_checkpoint(run, 24)
     keep_runs.keep(run, kept)
     assert sorted(path.name[-2:] for path in kept.iterdir()) == ["08", "24"]
