@@ -79,7 +79,7 @@ def _same(before: Any, now: Any) -> bool:
         return False
     if isinstance(before, _PLAIN):
         return bool(before == now)
-    try:  # a transform that the program makes anew, say
+    try:  # the program may have made an equal transform anew
         return pickle.dumps(before) == pickle.dumps(now)
     except Exception:
         return False

@@ -27,12 +27,11 @@ planner::ModelProfile profile_of(const Model& model) {
       layer.frozen_bytes = unit.weights->frozen_bytes;
       layer.tied_bytes = unit.weights->tied_bytes;
       layer.tied_to = unit.weights->tied_to;
-      profile.layers.push_back(layer);
-      continue;
-    }
-    for (const std::int64_t tensor : unit.tensors) {
-      layer.parameter_bytes += model.layout.tensors()[static_cast<std::size_t>(tensor)].size *
-                               static_cast<std::int64_t>(sizeof(float));
+    } else {
+      for (const std::int64_t tensor : unit.tensors) {
+        layer.parameter_bytes += model.layout.tensors()[static_cast<std::size_t>(tensor)].size *
+                                 static_cast<std::int64_t>(sizeof(float));
+      }
     }
     profile.layers.push_back(layer);
   }

@@ -87,7 +87,7 @@ class Controller {
   // evaluation need beside it. Nothing if it is not certain. O(P).
   std::optional<CommitRecord> next_commit() const;
   // Whether the samples of the replica's iteration can be part of a lease of at least `least` samples, if it leaves, and
-  // it computes on fewer now. Of an iteration of local steps, the smallest step counts.
+  // it computes on fewer now. If the iteration consists of local steps, its smallest step counts.
   bool could_be_larger(ReplicaId replica, std::int64_t least) const;
   // Whether the plan may become another one: DeviceJoined, DeviceLeft, DeviceOutOfMemory and LinkMeasured are to be told.
   bool plans_anew() const { return replanner_ != nullptr && replanner_->plans_anew(); }

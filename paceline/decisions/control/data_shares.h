@@ -12,8 +12,8 @@
 // are replicas, and when a replica comes or goes.
 //
 // A planner that knows more than speeds (memory, start-up costs, budgets) may decide instead. Its decision holds as long
-// as it is for all active replicas. The share of a replica that has gone is nobody's until the next decision, because
-// the others may have no memory for it.
+// as it names all active replicas. If a replica leaves, nobody gets its share before the next decision, because the
+// others may have no memory for it.
 #pragma once
 
 #include <cstdint>

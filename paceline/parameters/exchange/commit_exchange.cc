@@ -330,8 +330,8 @@ std::span<const float> CommitExchange::part_block(int shard, std::span<const Hos
   return into;
 }
 
-// Statistics of several members are sent as their mean, and not as their sum by shares: so the receiver can see a number
-// that all members have (ps::average_statistics).
+// Statistics of several members are sent as their mean, and not as their sum by shares. The receiver then sees whether
+// all members have the same number (ps::average_statistics).
 void CommitExchange::sum(int shard, std::span<const HostMember* const> own, std::int64_t begin,
                          std::span<float> into, std::optional<double> share_there) const {
   const auto at = static_cast<std::size_t>(shard);

@@ -110,8 +110,8 @@ class CommitExchange {
   void for_each_block(const std::function<void(int to, int shard, std::int64_t begin)>& send) const;
   std::span<const float> block_of(const float* gradient, int shard, std::int64_t begin) const;
   std::span<const float> part_block(int shard, std::span<const HostMember* const> own, std::int64_t begin);
-  // Writes the sum of the own members' gradients and the mean of their statistics. `share_there`: the memory has those
-  // of other members, who have this share together, and they are a part of the result; nothing: it has none.
+  // Writes the sum of the own members' gradients and the mean of their statistics. `share_there`: the share of other
+  // members, whose sum and mean are in the memory already and become a part of the result; empty if there are none.
   void sum(int shard, std::span<const HostMember* const> own, std::int64_t begin, std::span<float> into,
            std::optional<double> share_there) const;
 
@@ -121,7 +121,7 @@ class CommitExchange {
 
   // The hosts on the way of a commit's sum to the keeper; none if the sum is not made on the way.
   std::vector<int> way_of(std::span<const HostMember> members) const;
-  // `share_there`: of the members on the hosts before this one.
+  // `share_there`: the share of the members on the hosts before this one.
   absl::Status add_on_the_way(Version version, std::span<const int> way, double share_there,
                               std::span<const HostMember* const> own);
 

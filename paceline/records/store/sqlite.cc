@@ -58,8 +58,8 @@ absl::Status check_regular(const fs::path& path) {
   return absl::OkStatus();
 }
 
-// Refuses a rollback journal of a transaction over several databases, which Paceline never makes: its end names a file that
-// SQLite deletes, and whoever made the folder could name any file of this user.
+// Refuses a rollback journal of a transaction over several databases, which Paceline never makes. SQLite deletes the
+// file that its end names, and the maker of the folder could name any file of this user.
 absl::Status check_names_no_file(const fs::path& path) {
   constexpr std::string_view kMagic = "\xd9\xd5\x05\xf9\x20\xa1\x63\xd7";
   const fs::path journal = path.string() + "-journal";
