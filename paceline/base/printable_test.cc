@@ -16,5 +16,23 @@ TEST(Printable, IsOneShortLine) {
   EXPECT_EQ(printable("\x80\x80\x80", 2), "...");
 }
 
+TEST(Printable, HasNoCommandsOfTerminals) {
+  EXPECT_EQ(printable("\x1b]0;title\x07"), "?]0;title?");
+  EXPECT_EQ(printable("a\xc2\x9b"
+                      "31mb"),
+            "a??31mb");
+  EXPECT_EQ(printable("a\x9b"
+                      "31mb"),
+            "a?31mb")
+      << "broken UTF-8, which some terminals obey";
+  EXPECT_EQ(printable("größe …"), "größe …");
+}
+
+TEST(Printable, LinesStayLines) {
+  EXPECT_EQ(printable_lines(""), "");
+  EXPECT_EQ(printable_lines("a\x1b\n\nb\n"), "a?\n\nb\n");
+  EXPECT_EQ(printable_lines(std::string(1000, 'x')).size(), 1000u);
+}
+
 }  // namespace
 }  // namespace paceline

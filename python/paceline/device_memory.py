@@ -22,6 +22,7 @@ import torch
 
 from .devices import is_stand_in, number_of_gpu
 from .errors import PacelineError
+from .own_socket import is_of_this_user
 
 VARIABLE = "PACELINE_CUDA_DRIVER"
 USUAL_DRIVER = "libcuda.so.1"
@@ -204,6 +205,8 @@ def _ask(address: str, name: str) -> tuple[str, list[int]]:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as giver:
         giver.settimeout(ANSWER_SECONDS)
         giver.connect("\0" + address[1:] if address.startswith("@") else address)
+        if not is_of_this_user(giver):
+            raise PermissionError("another user listens there")
         giver.sendall(f"get {name}\n".encode())
         line, descriptors = _answer(giver)
     if not line and not descriptors:

@@ -114,7 +114,7 @@ def enlist(session: Session, model: nn.Module, train_set: Any, wishes: Wishes) -
             wishes.loader,
             session.seed,
             _epochs(session, wishes),
-            job_on_host(session.host_folder),
+            job_on_host(session.host_folder, session.run),
         ),
         evaluate=wishes.evaluate,
         guard=_guard(session, samples, wishes),

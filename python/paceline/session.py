@@ -25,7 +25,8 @@ class Session:
     on_host: int = 0  # the number among the devices of this host
     initial_weights: str = ""  # the file whose values frozen tensors have
     run_folder: str = ""  # if this process knows it
-    host_folder: str = ""  # the run has it to itself on this host
+    run: str = ""  # the run's name, the same when it is resumed
+    host_folder: str = ""  # a run has it to itself on this host, until the job's next run
     keep_frozen: bool = True  # the values of frozen tensors, in the run's folder
     beside: bool = False  # a probe computes until its end, while another one measures
     profile: int = 0  # a probe measures micro-batches of up to so many samples; 0: none
@@ -86,6 +87,7 @@ def _read_start(channel: Channel) -> Session:
         on_host=int(start.get("on_host", 0)),
         initial_weights=str(start.get("initial_weights") or ""),
         run_folder=str(frozen.get("folder") or ""),
+        run=str(start.get("run") or ""),
         host_folder=str(start.get("host_folder") or ""),
         keep_frozen=bool(frozen.get("keep", True)),
         profile=int(start.get("profile", 0)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,9 @@ from card import ON_CARD, needs_card
 from fake_member import Member
 from scripts import PLAIN
 from test_card import error_of
+
+from paceline.device_memory import fetch
+from paceline.errors import PacelineError
 
 pytestmark = needs_card
 
@@ -90,3 +94,13 @@ def test_memory_of_an_unknown_kind(tmp_path: Path) -> None:
         message["kind"] = "tape"
 
     assert "memory of the kind 'tape'" in refused(tmp_path, change)
+
+
+def test_memory_of_another_user_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    address = f"paceline-test-{os.getpid()}"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        listener.bind("\0" + address)
+        listener.listen()
+        monkeypatch.setattr(os, "getuid", lambda: 12345)
+        with pytest.raises(PacelineError, match="board/0 cannot be had from .*: another user listens there"):
+            fetch("@" + address, "board/0")

@@ -17,7 +17,7 @@ from paceline.errors import PacelineError
 from paceline.streams import FileShards, HuggingFace, Mixture, Shards, Stream, said
 from paceline.streams import host_source as host_source_module
 from paceline.streams import kept_places as kept_places_module
-from paceline.streams.host_source import HostSource
+from paceline.streams.host_source import HostSource, job_on_host
 from paceline.streams.kept_places import KeptPlaces
 from paceline.streams.with_readers import with_readers
 
@@ -278,6 +278,13 @@ def test_states_of_another_run_or_another_file_are_not_taken(tmp_path: Path) -> 
     (tmp_path / "log").unlink()
     assert kept(source()).read(0, [5500]) == [205_500]
     assert read_in(tmp_path / "log")[0] == 200_000
+
+
+def test_runs_that_use_one_folder_of_a_host_one_after_the_other_share_nothing(tmp_path: Path) -> None:
+    first = job_on_host(str(tmp_path), "job-1")
+    assert job_on_host(str(tmp_path), "job-1") == first  # resumed
+    assert job_on_host(str(tmp_path), "job-2") != first
+    assert job_on_host("", "job-1") == ""
 
 
 def test_what_is_read_from_the_disk_is_what_was_written(places: Path) -> None:

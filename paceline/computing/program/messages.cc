@@ -262,6 +262,7 @@ std::string line_of(const StartMessage& message) {
   if (message.recuts) start["recuts"] = true;
   if (message.card_memory) start["card_memory"] = true;
   if (!message.initial_weights.empty()) start["initial_weights"] = message.initial_weights;
+  if (!message.run.empty()) start["run"] = message.run;
   if (!message.host_folder.empty()) start["host_folder"] = message.host_folder;
   if (!message.run_folder.empty())
     start["frozen"] = {{"folder", message.run_folder}, {"keep", message.keep_frozen}};

@@ -51,8 +51,9 @@ struct StartMessage {
   bool card_memory = false;          // the program is to say what its card has free
   std::string initial_weights = {};  // the file of model.weights; frozen tensors have its values
   std::string run_folder = {};       // empty: this process does not know it
-  std::string host_folder =
-      {};  // the run's processes of this host share it, and nobody else does; empty: not known
+  std::string run = {};              // the run's name; empty: not known
+  // The processes of this host share it, and so may those of the job's next run here; empty: not known.
+  std::string host_folder = {};
   bool keep_frozen = true;
   std::int64_t profile = 0;  // a probe is to measure micro-batches of up to so many samples; 0: none
   bool beside = false;       // a probe computes until its end, while another one measures

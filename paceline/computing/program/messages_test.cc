@@ -155,8 +155,11 @@ TEST(Start, SaysWhatAProbeIsToMeasure) {
   EXPECT_THAT(line_of(start), HasSubstr(R"("profile":8)"));
 }
 
-TEST(Start, SaysTheFolderOfTheHostIfItIsKnown) {
+TEST(Start, SaysTheRunAndTheFolderOfTheHostIfTheyAreKnown) {
   StartMessage start;
+  EXPECT_THAT(line_of(start), testing::Not(HasSubstr("run")));
+  start.run = "job-7";
+  EXPECT_THAT(line_of(start), HasSubstr(R"("run":"job-7")"));
   EXPECT_THAT(line_of(start), testing::Not(HasSubstr("host_folder")));
   start.host_folder = "/run-host1";
   EXPECT_THAT(line_of(start), HasSubstr(R"("host_folder":"/run-host1")"));

@@ -17,6 +17,7 @@ namespace paceline::coordinator {
 struct AttemptOptions {
   JobSettings job;
   std::string job_toml;
+  std::string run{};  // the name of the run's folder
   std::optional<Restart> restart{};
   // The job has been begun before: processes that are lost at the start are waited for too.
   bool again = false;

@@ -58,6 +58,7 @@ class AttemptTest : public testing::Test {
   // Starts an attempt with one server, unless `more` says otherwise.
   void start(const std::string& more, AttemptOptions options = {}) {
     options.job_toml = fmt::format("name = \"small\"\nbatch = 8\n{}", more);
+    options.run = "small-run";
     options.state_text = store::state_text();
     options.job = config::coordinator_settings(config::parse_job(options.job_toml, "job.toml").value());
     options.job.foresees = false;  // these servers do not answer by themselves (foresight_test.cc)
@@ -269,6 +270,7 @@ TEST_F(AttemptTest, AWorkerThatComesAfterTheServersHaveStartedBringsItsOptimizer
   const Welcome welcome = late->next<Welcome>();
   EXPECT_TRUE(welcome.started);
   EXPECT_FALSE(welcome.resumed);
+  EXPECT_EQ(welcome.run, "small-run");
   late->say(with_state(8));
   EXPECT_THAT(late->disconnect().why, HasSubstr("w1 has another state of its optimizer than the others"));
 }

@@ -39,6 +39,7 @@ struct Welcome {
   bool started = false;
   // The optimizer's state is that of a checkpoint, whatever a program brings.
   bool resumed = false;
+  std::string run{};  // the name of the run's folder, the same for all its attempts; an evaluator needs none
 };
 
 // One shard's published weights.

@@ -53,7 +53,8 @@ void WorkerMembership::on_hello(WorkerPeer peer, const std::string& name, const 
   if (!course_.open()) return;  // the worker hears how the run ends, or it comes to the next attempt
   out_.send(peer, Welcome{.job_toml = options_.job_toml,
                           .started = options_.restart.has_value() || processes_.servers.all_started(),
-                          .resumed = options_.restart.has_value()});
+                          .resumed = options_.restart.has_value(),
+                          .run = options_.run});
 }
 
 absl::Status WorkerMembership::on_message(Worker& worker, const WorkerMessage& message) {

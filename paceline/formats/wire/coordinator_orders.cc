@@ -35,6 +35,7 @@ void put(Order& to, const coordinator::Welcome& order) {
   to.mutable_welcome()->set_job_toml(order.job_toml);
   to.mutable_welcome()->set_started(order.started);
   to.mutable_welcome()->set_resumed(order.resumed);
+  to.mutable_welcome()->set_run(order.run);
 }
 
 template <class Order>

@@ -93,13 +93,13 @@ class CoordinatorOrders : public testing::Test {
 constexpr char kDisconnect[] =
     "disconnect { refused: true why: \"why\" again: true failed: true reason: HOST_GIVEN_UP stopped: true "
     "interrupted: true }";
-constexpr char kWelcome[] = "welcome { job_toml: \"job\" started: true resumed: true }";
+constexpr char kWelcome[] = "welcome { job_toml: \"job\" started: true resumed: true run: \"job-7\" }";
 constexpr char kBoards[] =
     "boards { boards { path: \"path\" part { tensors { name: \"a\" shape: 8 } } card: \"card\" socket: "
     "\"socket\" bell: \"bell\" } reader: 3 }";
 
 TEST_F(CoordinatorOrders, ToWorkersHaveEveryField) {
-  EXPECT_EQ(worker(coordinator::Welcome{"job", true, true}), kWelcome);
+  EXPECT_EQ(worker(coordinator::Welcome{"job", true, true, "job-7"}), kWelcome);
   EXPECT_EQ(worker(boards()), kBoards);
   EXPECT_EQ(worker(disconnect()), kDisconnect);
   EXPECT_EQ(worker(coordinator::Dissolve{ReplicaId(1)}), "dissolve { replica: 1 }");
@@ -216,7 +216,7 @@ TEST_F(CoordinatorOrders, ToServersHaveEveryField) {
 }
 
 TEST_F(CoordinatorOrders, ToTheEvaluatorHaveEveryField) {
-  EXPECT_EQ(evaluator(coordinator::Welcome{"job", true, true}), kWelcome);
+  EXPECT_EQ(evaluator(coordinator::Welcome{"job", true, true, "job-7"}), kWelcome);
   EXPECT_EQ(evaluator(boards()), kBoards);
   EXPECT_EQ(evaluator(coordinator::EvaluateVersion{Version(1)}), "evaluate { version: 1 }");
   EXPECT_EQ(evaluator(disconnect()), kDisconnect);

@@ -48,9 +48,10 @@ absl::StatusOr<std::unique_ptr<Computation>> Computation::create(const wire::Wel
                                                                  StageTraffic& traffic,
                                                                  PipelineStage::Interrupted interrupted) {
   std::unique_ptr<Computation> made(new Computation(address, traffic, std::move(interrupted)));
-  PACELINE_RETURN_IF_ERROR(made->read(welcome.job_toml(), name));
+  PACELINE_ASSIGN_OR_RETURN(made->job_, own.job_of(welcome.job_toml()));
+  PACELINE_RETURN_IF_ERROR(made->find_place(name));
   const int threads = made->job_.devices[made->place_].threads;
-  PACELINE_ASSIGN_OR_RETURN(made->engine_, own.of(made->job_, name, threads));
+  PACELINE_ASSIGN_OR_RETURN(made->engine_, own.of(made->job_, name, threads, welcome.run()));
   for (auto* const order : {&made->order_, &made->order_ahead_})
     order->emplace(made->job_.seed, made->engine_->samples(), made->engine_->in_order());
   made->layout_ = made->engine_->layout();
@@ -96,8 +97,7 @@ Computation::~Computation() {
   for (const std::byte* memory : shared_) engine_->forget(memory);
 }
 
-absl::Status Computation::read(const std::string& job_toml, const std::string& name) {
-  PACELINE_ASSIGN_OR_RETURN(job_, config::parse_job(job_toml, "job.toml"));
+absl::Status Computation::find_place(const std::string& name) {
   while (place_ < job_.devices.size() && job_.devices[place_].name != name) ++place_;
   if (place_ == job_.devices.size()) return absl::InternalError("the job has no place for " + name);
   return absl::OkStatus();

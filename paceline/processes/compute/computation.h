@@ -100,7 +100,7 @@ class Computation {
  private:
   Computation(std::string address, StageTraffic& traffic, PipelineStage::Interrupted interrupted)
       : address_(std::move(address)), traffic_(traffic), interrupted_(std::move(interrupted)) {}
-  absl::Status read(const std::string& job_toml, const std::string& name);
+  absl::Status find_place(const std::string& name);
   // The gradient with the model's first weights and, unless the run was `resumed`, with its optimizer's state.
   absl::Status make_first(bool resumed);
   // `streams`: as GradientWriter::create() says.

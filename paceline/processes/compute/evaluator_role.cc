@@ -40,7 +40,7 @@ struct Evaluator {
 };
 
 absl::Status Evaluator::prepare(const wire::Welcome& welcome) {
-  PACELINE_ASSIGN_OR_RETURN(job, config::parse_job(welcome.job_toml(), "job.toml"));
+  PACELINE_ASSIGN_OR_RETURN(job, own.job_of(welcome.job_toml()));
   constexpr int kThreads = 1;
   PACELINE_ASSIGN_OR_RETURN(engine, own.of(job, "evaluator", kThreads));
   wire::EvaluatorMessage message;

@@ -10,7 +10,7 @@
 namespace paceline::compute {
 
 // Evaluates for the job of that coordinator, until the job is over.
-// `job_file`: of this host, which says what program may be started here; empty: none.
+// `job_file`: of this host, which says what may be started and read here; empty: there is none.
 absl::Status run_evaluator(const peer::PeerOptions& options, const std::string& job_file);
 
 }  // namespace paceline::compute

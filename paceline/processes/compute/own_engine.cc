@@ -11,14 +11,12 @@
 #include "paceline/computing/engine/built_in.h"
 #include "paceline/computing/program/program_engine.h"
 #include "paceline/formats/config/server_parts.h"
-#include "paceline/records/store/files.h"
+#include "paceline/processes/compute/own_files.h"
 #include "paceline/records/store/run_folder.h"
 
 namespace paceline::compute {
 
 namespace {
-
-constexpr std::int64_t kLongestJob = 16 << 20;  // bytes
 
 // Whether an engine that was made for one job computes the same for the other.
 bool computes_the_same(const config::JobConfig& one, const config::JobConfig& other) {
@@ -28,34 +26,21 @@ bool computes_the_same(const config::JobConfig& one, const config::JobConfig& ot
          config::takes_bfloat16(one) == config::takes_bfloat16(other);
 }
 
-// The job came over the wire; what runs here is only what this host's own file says.
-absl::StatusOr<config::JobConfig> with_own_program(const config::JobConfig& job,
-                                                   const std::string& job_file) {
-  if (job_file.empty()) {
-    return absl::FailedPreconditionError(
-        "the job trains a program, and this process was not told which one it may start: say --job FILE, the "
-        "job file of this host");
-  }
-  PACELINE_ASSIGN_OR_RETURN(const std::string text, store::read_file(job_file, kLongestJob));
-  PACELINE_ASSIGN_OR_RETURN(const config::JobConfig own, config::parse_job(text, job_file));
-  if (!own.program)
-    return absl::FailedPreconditionError(
-        fmt::format("{}: the job trains a program, and this file has no [program]", job_file));
-  config::JobConfig mine = job;
-  mine.program = own.program;
-  return mine;
-}
-
 }  // namespace
 
+absl::StatusOr<config::JobConfig> OwnEngine::job_of(const std::string& job_toml) const {
+  PACELINE_ASSIGN_OR_RETURN(config::JobConfig job, config::parse_job(job_toml, "job.toml"));
+  return with_own_files(std::move(job), job_file_);
+}
+
 absl::StatusOr<engine::Engine*> OwnEngine::of(const config::JobConfig& job, const std::string& name,
-                                              int threads) {
+                                              int threads, const std::string& run) {
   const bool fits = engine_ != nullptr && !too_few() && threads == threads_ && computes_the_same(job, *job_);
   if (!fits) {
     if (const auto few = too_few()) computed_ = few->computed;
     engine_.reset();
     constants_.reset();
-    PACELINE_ASSIGN_OR_RETURN(engine_, make(job, name, threads));
+    PACELINE_ASSIGN_OR_RETURN(engine_, make(job, name, threads, run));
     job_ = job;
     threads_ = threads;
   }
@@ -82,18 +67,19 @@ const std::vector<std::uint32_t>& OwnEngine::constants(std::span<const float> we
 }
 
 absl::StatusOr<std::unique_ptr<engine::Engine>> OwnEngine::make(const config::JobConfig& job,
-                                                                const std::string& name, int threads) const {
+                                                                const std::string& name, int threads,
+                                                                const std::string& run) const {
   if (job.program) {
-    PACELINE_ASSIGN_OR_RETURN(const config::JobConfig mine, with_own_program(job, job_file_));
     const auto role = use_ == Use::kTrain ? program::Role::kWorker : program::Role::kEvaluator;
-    program::StartOptions options = program::start_options(mine, role, name, threads);
-    options.bfloat16 = config::takes_bfloat16(mine);
+    program::StartOptions options = program::start_options(job, role, name, threads);
+    options.bfloat16 = config::takes_bfloat16(job);
     if (computed_ > 0) options.start.settings.emplace_back("computed", computed_);
+    options.start.run = run;
     options.start.host_folder = std::filesystem::path(job_file_).parent_path().string();
     // On a host without the run's folder, the program has another job file.
-    const store::RunPaths run{std::filesystem::path(job_file_).parent_path()};
-    if (run.job() == job_file_ && store::find_run(run.root).ok())
-      options.start.run_folder = run.root.string();
+    const store::RunPaths paths{std::filesystem::path(job_file_).parent_path()};
+    if (paths.job() == job_file_ && store::find_run(paths.root).ok())
+      options.start.run_folder = paths.root.string();
     return program::ProgramEngine::start(options);
   }
   const engine::BuiltIn* models = engine::built_in();

@@ -20,12 +20,16 @@ namespace paceline::compute {
 class OwnEngine {
  public:
   enum class Use { kTrain, kEvaluate };
-  // `job_file`: of this host, which says what program it may start; empty: none.
+  // `job_file`: of this host, which says what it may start and read; empty: there is none (own_files.h).
   OwnEngine(Use use, std::string job_file) : use_(use), job_file_(std::move(job_file)) {}
 
-  // For device `name` of this job: the one that is there, if it computes the same, else a new one. Valid
-  // until the next call. Errors: everything that can be wrong with the job on this machine.
-  absl::StatusOr<engine::Engine*> of(const config::JobConfig& job, const std::string& name, int threads);
+  // The job in the coordinator's text, with the program and the files of this host. Errors: with_own_files()'s.
+  absl::StatusOr<config::JobConfig> job_of(const std::string& job_toml) const;
+  // For device `name` of such a job: the one that is there, if it computes the same, else a new one. Valid until
+  // the next call. `run`: the run's name, if it is known. Errors: everything that can be wrong with the job on
+  // this machine.
+  absl::StatusOr<engine::Engine*> of(const config::JobConfig& job, const std::string& name, int threads,
+                                     const std::string& run = "");
   // How often a process that has no order calls check_alive().
   static constexpr std::chrono::seconds kLook{1};
   // Engine::check_alive() of the engine, if there is one.
@@ -43,7 +47,7 @@ class OwnEngine {
 
  private:
   absl::StatusOr<std::unique_ptr<engine::Engine>> make(const config::JobConfig& job, const std::string& name,
-                                                       int threads) const;
+                                                       int threads, const std::string& run) const;
 
   const Use use_;
   const std::string job_file_;

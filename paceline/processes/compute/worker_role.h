@@ -14,7 +14,7 @@ struct WorkerRoleOptions {
   peer::PeerOptions reach;
   std::string name;      // its place in the job, "w2"
   std::string address;   // address of this host for stages on other hosts; empty: it has none
-  std::string job_file;  // job file of this host, which says what program may be started here; empty: none
+  std::string job_file;  // job file of this host, which says what may be started and read here; empty: none
 };
 
 // Works for the job of that coordinator, until the job is over.

@@ -153,6 +153,7 @@ absl::StatusOr<coordinator::AttemptEnded> attempt(Job& job, const store::RunMark
       loop,
       {.attempt = {.job = config::coordinator_settings(job.config),
                    .job_toml = job.toml,
+                   .run = job.paths.root.filename().string(),
                    .restart = restart,
                    .again = order.again,
                    .hosts_start = std::exchange(job.hosts_start, false),

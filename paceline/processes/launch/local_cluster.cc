@@ -171,7 +171,7 @@ HostProcesses all_processes(const std::string& run, const config::JobConfig& job
   if (job.hosts > 1) all.exchange = "127.0.0.1";  // each server as if on a host of its own
   all.fabric = job.fabric;
   for (const config::DeviceConfig& device : job.devices) all.workers.push_back(device.name);
-  if (job.program) all.job_file = store::RunPaths{run}.job().string();
+  all.job_file = store::RunPaths{run}.job().string();
   return all;
 }
 
@@ -184,9 +184,9 @@ LocalCluster::LocalCluster(HostProcesses processes, const config::JobConfig& job
       reach_(processes_.peers) {
   if (processes_.first) run_ = processes_.folder;
   // The processes that compute are children of this program, which need not have loaded libtorch itself.
-  const auto engines = processes_.job_file.empty() ? ChildProgram::kWithTorch : ChildProgram::kThis;
+  const auto engines = job.program ? ChildProgram::kThis : ChildProgram::kWithTorch;
   const auto with_job = [&](std::vector<std::string> arguments) {
-    if (!processes_.job_file.empty()) arguments.insert(arguments.end(), {"--job", processes_.job_file});
+    arguments.insert(arguments.end(), {"--job", processes_.job_file});
     return arguments;
   };
   for (const std::int64_t shard : processes_.shards) {
@@ -221,12 +221,9 @@ absl::StatusOr<LocalCluster> LocalCluster::start(HostProcesses processes, const 
   // program itself.
   const bool computes = !cluster.processes_.workers.empty() || cluster.processes_.first;
   if (computes) cluster.fork_server_ = std::move(fork_server);
-  if (computes && !cluster.fork_server_ && cluster.processes_.job_file.empty() && has_torch_program()) {
-    const HostProcesses& all = cluster.processes_;
-    const std::string job_file =
-        all.asked_file.empty() ? store::RunPaths{all.folder}.job().string() : all.asked_file;
-    if (auto server = ForkServer::start(ChildProgram::kWithTorch, {kForkServerCommand, job_file});
-        server.ok())
+  if (computes && !cluster.fork_server_ && !job.program && has_torch_program()) {
+    const std::vector<std::string> words = {kForkServerCommand, cluster.processes_.job_file};
+    if (auto server = ForkServer::start(ChildProgram::kWithTorch, words); server.ok())
       cluster.fork_server_ = std::make_shared<ForkServer>(*std::move(server));
   }
   const bool keeps = job.copies > 1 && !job.shared_folder && !cluster.processes_.runs_dir.empty();

@@ -43,13 +43,12 @@ struct HostProcesses {
   std::string exchange{};  // this host's address, for servers and stages of others; empty: there are none
   std::string fabric{};    // the fabric of the links between servers
   std::vector<std::string> workers{};
-  // this host's job file, which names the only program that may be started here; empty: built-in models
+  // this host's job file, which names the only program and files that may be started and read here
   std::string job_file{};
   // For hosts that share no disk: the folder in which this host keeps a run that another one leads, and the
   // job before planning.
   std::string runs_dir{};
   std::string asked{};
-  std::string asked_file{};  // the path of that job; "": it is in the run's folder on this host
   // For one of several tasks on a host, except the first: the file in which the first task keeps the coordinator's
   // address; "": `coordinator` in `folder`, which this process writes. The first task shows the notes of the run.
   std::string address_file{};

@@ -6,25 +6,13 @@
 #include <cmath>
 
 #include "paceline/base/counted.h"
+#include "paceline/base/printable.h"
 
 namespace paceline::report {
 
 namespace {
 
 bool continues(unsigned char byte) { return (byte & 0xC0U) == 0x80U; }
-
-// The bytes of the code point that starts at `at`; 0 if it is broken or a control character.
-std::size_t length_of_printable(const std::string& text, std::size_t at) {
-  const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U; };
-  const unsigned lead = byte(at);
-  if (lead < 0x80) return lead >= 0x20 && lead != 0x7F ? 1 : 0;
-  const std::size_t length = lead >= 0xF5 ? 0 : lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : lead >= 0xC2 ? 2 : 0;
-  for (std::size_t i = 1; i < length; ++i) {
-    if (!continues(static_cast<unsigned char>(byte(at + i)))) return 0;
-  }
-  const bool control = lead == 0xC2 && byte(at + 1) < 0xA0;  // U+0080 to U+009F: some terminals obey them
-  return control ? 0 : length;
-}
 
 }  // namespace
 
@@ -33,15 +21,7 @@ std::size_t columns(const std::string& text) {
       text.begin(), text.end(), [](char c) { return !continues(static_cast<unsigned char>(c)); }));
 }
 
-std::string printable(const std::string& text) {
-  std::string result;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t length = length_of_printable(text, at);
-    result += length > 0 ? text.substr(at, length) : "?";
-    at += std::max<std::size_t>(length, 1);
-  }
-  return result;
-}
+std::string printable(const std::string& text) { return paceline::printable(text, std::string::npos); }
 
 std::string short_number(double number) {
   if (!std::isfinite(number)) return fmt::format("{}", number);

@@ -160,7 +160,7 @@ void add_data(CLI::App& app, Command& command) {
 }
 
 void add_own_job(CLI::App& role, std::string& job_file) {
-  role.add_option("--job", job_file, "this host's job file, which says which program may start here");
+  role.add_option("--job", job_file, "this host's job file, which says what may be started and read here");
 }
 
 void add_worker(CLI::App& app, Command& command) {

@@ -13,6 +13,7 @@
 #include "paceline/records/store/files.h"
 #include "paceline/records/store/run_folder.h"
 #include "paceline/records/tables/tables.h"
+#include "paceline/records/tables/terminal_text.h"
 
 namespace paceline::cli {
 
@@ -42,7 +43,8 @@ absl::StatusOr<Comparison> read_comparison(const std::string& folder) {
     if (report.ok()) {
       comparison.add(*std::move(report));
     } else {
-      launch::print(stderr, fmt::format("left out: {}\n", std::string(report.status().message())));
+      launch::print(stderr,
+                    fmt::format("left out: {}\n", report::printable(std::string(report.status().message()))));
     }
   }
   if (!comparison.documents.empty()) return comparison;

@@ -144,14 +144,13 @@ absl::StatusOr<int> run_other_host(launch::HostProcesses host, const config::Job
   host.folder = folder.path;
   PACELINE_ASSIGN_OR_RETURN(host.asked, resolved_job(options));
   // The name is not job.toml, because that marks a run's folder.
-  host.asked_file = host.folder + "/asked.toml";
-  PACELINE_RETURN_IF_ERROR(store::atomic_write(host.asked_file, host.asked));
-  if (job.program) host.job_file = host.asked_file;
+  host.job_file = host.folder + "/asked.toml";
+  PACELINE_RETURN_IF_ERROR(store::atomic_write(host.job_file, host.asked));
   PACELINE_ASSIGN_OR_RETURN(host.runs_dir, store::absolute_path(job.runs_dir));
   launch::Display display(fmt::format("host {}", placement.rank), launch::Shown::kLine);
-  const std::string asked_file = host.asked_file;
+  const std::string job_file = host.job_file;
   PACELINE_ASSIGN_OR_RETURN(launch::LocalCluster cluster, launch::LocalCluster::start(std::move(host), job));
-  if (node.tell_tasks) node.tell_tasks(asked_file);
+  if (node.tell_tasks) node.tell_tasks(job_file);
   OwnWatchers watchers(job, options.ui);
   const absl::Status outcome = launch::watch(
       cluster, display, fmt::format("host {} was interrupted", placement.rank), job.on_signal, [&] {
@@ -204,7 +203,7 @@ absl::StatusOr<int> node_command(const NodeOptions& options, const launch::Envir
       if (placement.hosts == 1) return launch::all_processes(run, planned, resume);
       launch::HostProcesses host = processes_of(planned, placement, address, lead, tell != nullptr);
       host.folder = run;
-      if (planned.program) host.job_file = run + "/job.toml";
+      host.job_file = run + "/job.toml";
       host.resume = resume;
       if (tell && !run.empty()) tell(run + "/job.toml");
       return host;

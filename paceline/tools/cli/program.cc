@@ -28,6 +28,7 @@
 
 #include "paceline/base/exit_reason.h"
 #include "paceline/base/likely_meant.h"
+#include "paceline/base/printable.h"
 #include "paceline/base/program_version.h"
 #include "paceline/formats/config/job_config.h"
 #include "paceline/formats/wire/disconnect.h"
@@ -105,7 +106,7 @@ absl::Status check_standard_output(bool open) {
 }
 
 int complain(const absl::Status& status) {
-  launch::print(stderr, fmt::format("paceline: {}\n", std::string(status.message())));
+  launch::print(stderr, fmt::format("paceline: {}\n", printable_lines(std::string(status.message()))));
   peer::report_exit(status);
   if (exit_reason_of(status) == ExitReason::kInterrupted) return kExitOfOthersStop;
   return absl::IsCancelled(status) ? launch::exit_of_stop() : kExitOfError;

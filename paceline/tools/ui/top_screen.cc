@@ -137,8 +137,8 @@ std::vector<std::string> top_screen(const RunFollower::Parts& parts, const std::
   const Json& head = parts.at("head");
   std::vector<std::string> lines;
   const std::string title = text_of(head, "title");
-  lines.push_back(fmt::format("{}  {}  {}", title.empty() ? run : title, text_of(head, "policy"),
-                              text_of(head, "state")));
+  lines.push_back(fmt::format("{}  {}  {}", title.empty() ? report::printable(run) : title,
+                              text_of(head, "policy"), text_of(head, "state")));
   const std::string sentence = text_of(head, "holds_back");
   for (const std::string& line : wrapped(sentence.empty() ? text_of(head, "why") : sentence, width))
     lines.push_back(line);

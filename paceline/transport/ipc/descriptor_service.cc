@@ -108,6 +108,9 @@ absl::StatusOr<FileDescriptor> DescriptorService::get(const std::string& address
     return absl::UnavailableError(fmt::format("nobody gives memory at {}", address));
   PACELINE_RETURN_IF_ERROR(connected.status());
   const int socket = connected->get();
+  // The name of a service that has ended is anybody's.
+  if (!of_this_user(socket))
+    return absl::PermissionDeniedError(fmt::format("another user listens at {}", address));
   send_with(socket, fmt::format("get {}\n", name), -1);
   auto answer = receive_with_descriptors(socket, kLongestLine);
   if (!answer) return absl::UnavailableError(fmt::format("{} gave no answer", address));

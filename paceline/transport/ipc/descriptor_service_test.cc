@@ -53,6 +53,16 @@ TEST(DescriptorService, SaysThatTheServiceIsGone) {
   EXPECT_EQ(DescriptorService::get("no address", "x").status().code(), absl::StatusCode::kInvalidArgument);
 }
 
+TEST(DescriptorService, GivesNothingOfAnotherUser) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can be another user for a while";
+  const auto service = DescriptorService::start().value();
+  constexpr uid_t kNobody = 65534;
+  ASSERT_EQ(::seteuid(kNobody), 0);
+  const auto got = DescriptorService::get(service->address(), "x");
+  ASSERT_EQ(::seteuid(0), 0);
+  EXPECT_EQ(std::string(got.status().message()), "another user listens at " + service->address());
+}
+
 TEST(DescriptorService, OutlivesAPeerThatSaysNothing) {
   const auto service = DescriptorService::start().value();
   service->put("a", file_with("here"), 4);

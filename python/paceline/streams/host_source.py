@@ -22,6 +22,7 @@ import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..own_socket import is_of_this_user
 from .forward import Forward
 from .read_ahead import ReadAhead
 from .said import say_once
@@ -174,9 +175,10 @@ class HostSource:
         return {**self.__dict__, "_connections": {}, "_ahead": {}}
 
 
-def job_on_host(host_folder: str) -> str:
+def job_on_host(host_folder: str, run: str) -> str:
     """A name that the workers of a run on this host have in common; empty if they have no folder here.
 
+    The folder alone does not do: a host that does not lead uses the same one for all runs of a job.
     A program that was changed since is another one: its shards may be opened in another way.
     """
     if not host_folder:
@@ -185,7 +187,8 @@ def job_on_host(host_folder: str) -> str:
         changed = os.stat(sys.argv[0]).st_mtime_ns
     except OSError:
         changed = 0
-    return hashlib.blake2b(os.fsencode(f"{os.path.realpath(host_folder)} {changed}"), digest_size=8).hexdigest()
+    named = f"{os.path.realpath(host_folder)} {run} {changed}"
+    return hashlib.blake2b(os.fsencode(named), digest_size=8).hexdigest()
 
 
 def _reached(source: Any, address: str) -> socket.socket | None:
@@ -209,7 +212,7 @@ def _connected(address: str) -> socket.socket | None:
         connection.close()
         return None
     # Answers are unpickled, so only this user's own processes may give them.
-    return connection if _is_own(connection) else None
+    return connection if is_of_this_user(connection) else None
 
 
 def _connect(connection: socket.socket, address: str) -> None:
@@ -222,11 +225,6 @@ def _connect(connection: socket.socket, address: str) -> None:
             if time.monotonic() > until:
                 raise
         time.sleep(_TRY_SECONDS)
-
-
-def _is_own(connection: socket.socket) -> bool:
-    _, user, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
-    return bool(user == os.getuid())
 
 
 def _received(connection: socket.socket, size: int) -> bytes:
@@ -323,7 +321,7 @@ class Reader:
 
     def _accept(self) -> None:
         connection, _ = self._listener.accept()
-        if not _is_own(connection):
+        if not is_of_this_user(connection):
             connection.close()
             return
         closed_in_a_fork(connection)
