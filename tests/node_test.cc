@@ -637,6 +637,12 @@ TEST_F(Node, WhatCannotWorkIsSaidAtOnce) {
     EXPECT_EQ(elsewhere.status, 2);
     expect_said(elsewhere.errors, why);
   }
+  // The number of 127.0.0.1, in the place of a name that leads there.
+  const Ended unreached = run({"node", file.string(), "--rank", "0", "--hosts", "2", "--coordinator",
+                               "192.0.2.1:7461", "--set", "network.listen=2130706433:7461"});
+  EXPECT_EQ(unreached.status, 2);
+  expect_said(unreached.errors,
+              "'2130706433:7461' cannot be reached from other hosts; write listen = \"0.0.0.0:7461\"");
   const Ended rank = host(file, 3, 3)->wait();
   expect_said(rank.errors, "ranks begin at 0");
   const Ended nobody = run({"node", file.string()});

@@ -59,6 +59,7 @@ std::optional<Refusal> ServerFleet::take_place(ServerPeer peer, const ServerHell
   }
   if (one_a_host()) {
     if (auto other = same_fabric(hello.fabric)) return other;
+    if (auto other = same_family(hello.exchange)) return other;
   }
   const std::optional<ServerId> found = called(rank);
   if (!found) return Refusal{fmt::format("the job has no shard {}", rank)};
@@ -94,6 +95,20 @@ std::optional<Refusal> ServerFleet::same_fabric(const std::string& fabric) const
         "this host's links go over {} and those of another one over {}; set cluster.fabric to one "
         "of them in the job of every host",
         fabric, other.fabric)};
+  }
+  return std::nullopt;
+}
+
+// A host with addresses of both families takes the one by which it reaches host 0, and each may take another one.
+std::optional<Refusal> ServerFleet::same_family(const std::string& exchange) const {
+  const auto is_ipv6 = [](const std::string& address) { return address.starts_with('['); };
+  for (const Server& other : servers_) {
+    if (!other.peer || is_ipv6(other.exchange) == is_ipv6(exchange)) continue;
+    return Refusal{
+        fmt::format("this host's links are at {} and those of another one at {}, and IPv4 does not reach "
+                    "IPv6; say --address "
+                    "ADDRESS with one of the same kind on both hosts",
+                    exchange, other.exchange)};
   }
   return std::nullopt;
 }

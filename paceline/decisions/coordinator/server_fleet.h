@@ -146,6 +146,7 @@ class ServerFleet {
   };
 
   std::optional<Refusal> same_fabric(const std::string& fabric) const;
+  std::optional<Refusal> same_family(const std::string& exchange) const;
   bool one_a_host() const { return spread_ != ServerSpread::kOneHost; }
   std::string new_key() const;
   std::optional<ServerId> called(HostRank rank) const;

@@ -126,6 +126,19 @@ TEST(ServerFleet, LinksInTheClearGoOverOneFabric) {
               HasSubstr("go over ucx and those of another one over tcp"));
 }
 
+TEST(ServerFleet, LinksAreBetweenAddressesOfOneKind) {
+  Servers servers(job_of_hosts());
+  ServerHello message = hello(0);
+  message.exchange = "10.0.0.1:40123";
+  EXPECT_EQ(servers.take_place(1, message), "");
+  message = hello(2);
+  message.exchange = "[2001:db8::2]:40123";
+  EXPECT_THAT(servers.take_place(2, message),
+              HasSubstr("this host's links are at [2001:db8::2]:40123 and those of"));
+  message.exchange = "10.0.0.3:40123";
+  EXPECT_EQ(servers.take_place(2, message), "");
+}
+
 TEST(ServerFleet, EachStartsWithItsPartAndBothEndsOfALinkWithOneKey) {
   Servers servers(job_of_hosts());
   servers.take_place(1, hello(0));

@@ -518,15 +518,17 @@ absl::Status Exchange::check_weights(int host, const Header& header, std::size_t
   return check_payload(header, bytes, options_.board_floats[shard]);
 }
 
-// Handles the blocks of each kind in the order in which they came: a sum that has to wait holds back neither
-// weights nor early gradients nor other shards' sums, as long as its link has room for them (Link::receive).
+// Handles the blocks of each kind and shard in the order in which they came: a sum that has to wait holds back neither
+// weights nor early gradients nor other shards' sums, as long as its link has room for them (Link::receive). Weights
+// of a shard that have to wait hold back no other shard's: two hosts might each wait for what the other holds back.
 void Exchange::try_deferred(int host) {
   auto& deferred = neighbours_[static_cast<std::size_t>(host)].deferred;
-  std::vector<char> sums_wait(slices_.size(), 0), early_wait(slices_.size(), 0);
-  char weights_wait = 0;
+  const std::size_t shards = neighbours_.size();
+  std::vector<char> sums_wait(shards, 0), early_wait(shards, 0), weights_wait(shards, 0);
   const auto waits_of = [&](const Header& header) -> char& {
-    if (!is_gradient(header.kind)) return weights_wait;
-    auto& wait = header.kind == Kind::kSum ? sums_wait : early_wait;
+    auto& wait = !is_gradient(header.kind)   ? weights_wait
+                 : header.kind == Kind::kSum ? sums_wait
+                                             : early_wait;
     return wait[static_cast<std::size_t>(header.shard)];
   };
   std::deque<Deferred> later;

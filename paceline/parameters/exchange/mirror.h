@@ -32,9 +32,15 @@ class Mirror {
   // Whether the memory of the next version lacks blocks that do not move. Each call of room() copies some of them: all
   // at once would keep this thread's links silent for too long.
   bool is_filling() const { return filling_.has_value(); }
-  // True if this version or a later one is published already.
+  // True if nobody here needs the block: this version or a later one is published already, or a later one is under
+  // way. If the block waited for that one, the link that both come over could fill with such blocks, and the later
+  // version would never be whole.
   bool is_over(const Header& header) const {
-    return header.kind == Kind::kWeights && published_ && header.version <= board_.version();
+    if (header.kind != Kind::kWeights) return false;
+    const bool published = published_ && header.version <= board_.version();
+    const bool later_comes =
+        coming_ && coming_->header.kind == Kind::kWeights && header.version < coming_->header.version;
+    return published || later_comes;
   }
   // True until the first version, which has all blocks, has come.
   bool is_empty() const { return whole_.empty(); }

@@ -1,5 +1,6 @@
 // Weights that come over two ways, in every possible order: a host that passes weights on, between other
 // hosts that the test plays.
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <functional>
@@ -17,9 +18,10 @@
 namespace paceline::exchange {
 namespace {
 
-constexpr std::int64_t kBoardFloats = 10;
+constexpr std::int64_t kBoardFloats = kLeastBlock + 10;  // two blocks
 constexpr int kHosts = 4;
 constexpr std::size_t kOwner = 1;  // the owner of the shard whose weights are passed on
+constexpr std::size_t kOther = 2;  // the owner of another one
 constexpr std::chrono::seconds kLongest{20};
 
 links::LinkKeys keys_of(std::size_t host) {
@@ -34,7 +36,7 @@ class PassOn : public ::testing::Test {
     for (std::size_t host = 0; host < kHosts; ++host) options.peers.push_back({"", keys_of(host)});
     options.part_floats.assign(kHosts, kBoardFloats);
     options.board_floats.assign(kHosts, kBoardFloats);
-    options.moving.assign(kHosts, {true});
+    options.moving.assign(kHosts, {true, true});
     options.kept_here = {0};
     options.own_board = board_.path();
     options.pass_on = true;
@@ -71,15 +73,23 @@ class PassOn : public ::testing::Test {
       links_[host]->wait(std::chrono::milliseconds(1));
     }
   }
-  // Lets that host send weights of the owner's shard; each of them is the version's number.
-  void say(std::size_t host, std::int64_t version, std::uint64_t pass_on = 0) {
-    const auto block = std::make_shared<std::vector<float>>(kBoardFloats, static_cast<float>(version));
+  // Lets that host send weights of a shard; each of them is the version's number.
+  void say(std::size_t host, std::int64_t version, std::uint64_t pass_on = 0, std::size_t shard = kOwner) {
+    for (std::size_t block = 0; block < block_count(kBoardFloats); ++block)
+      say_block(host, version, block, pass_on, shard);
+  }
+  void say_block(std::size_t host, std::int64_t version, std::size_t block, std::uint64_t pass_on = 0,
+                 std::size_t shard = kOwner) {
+    const std::int64_t begin = block_begin(kBoardFloats, block);
+    const std::int64_t end = std::min(block_begin(kBoardFloats, block + 1), kBoardFloats);
+    const auto floats = std::make_shared<std::vector<float>>(static_cast<std::size_t>(end - begin),
+                                                             static_cast<float>(version));
     links_[host]->send(write_header({.kind = Kind::kWeights,
                                      .version = Version(version),
-                                     .begin = 0,
-                                     .shard = static_cast<int>(kOwner),
+                                     .begin = begin,
+                                     .shard = static_cast<int>(shard),
                                      .pass_on = pass_on}),
-                       std::as_bytes(std::span(*block)), [block](const absl::Status&) {});
+                       std::as_bytes(std::span(*floats)), [floats](const absl::Status&) {});
   }
   bool shows(std::int64_t version) const { return reader_->version() == Version(version); }
   bool shown(std::int64_t version) {
@@ -138,6 +148,34 @@ TEST_F(PassOn, PassesOnLateBlocksWithoutPublishingThem) {
   say(2, 4);
   ASSERT_TRUE(shown(4));
   expect_latest(4);
+}
+
+// The earlier version goes first, so its blocks would fill the link before the rest of the later one.
+TEST_F(PassOn, AVersionWhoseFirstBlockHasComeDoesNotWaitBehindAnEarlierOne) {
+  say(kOwner, 0);
+  ASSERT_TRUE(shown(0));
+  say_block(2, 2, 0);
+  for (int i = 0; i < 100; ++i) say(2, 1, 0b1000);
+  say_block(2, 2, 1);
+  ASSERT_TRUE(shown(2));
+  expect_latest(2);
+  ASSERT_TRUE(eventually([&] { return heard_[3].size() == 200; }))
+      << "the next host may need the earlier one";
+}
+
+TEST_F(PassOn, WeightsThatWaitHoldBackNoOtherShards) {
+  for (const std::size_t shard : {kOwner, kOther}) say(shard, 0, 0, shard);
+  ASSERT_TRUE(shown(0));
+  // Each host has the rest of what the other one's blocks wait for.
+  say_block(kOwner, 1, 0);
+  say_block(kOther, 1, 0, 0, kOther);
+  // Waits until these two versions are under way.
+  for (int i = 0; i < 50; ++i) move();
+  say(kOwner, 2, 0, kOther);
+  say(kOther, 2);
+  say_block(kOther, 1, 1);
+  say_block(kOwner, 1, 1, 0, kOther);
+  ASSERT_TRUE(shown(2));
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include "paceline/base/status_macros.h"
 #include "paceline/formats/wire/wire.h"
+#include "paceline/processes/compute/attached_size.h"
 #include "paceline/processes/compute/board_readers.h"
 #include "paceline/processes/compute/computation.h"
 #include "paceline/processes/compute/group_member.h"
@@ -111,6 +112,7 @@ absl::Status Worker::join() {
 
   wire::WorkerMessage attached;
   *attached.mutable_attached() = computation_->attached();
+  PACELINE_RETURN_IF_ERROR(check_size(attached.attached(), computation_->job().hosts));
   if (!connection_.send(attached)) return wire::coordinator_lost();
   PACELINE_ASSIGN_OR_RETURN(const auto boards, expect(wire::WorkerOrder::kBoards));
   PACELINE_ASSIGN_OR_RETURN(boards_,

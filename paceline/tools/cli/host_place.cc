@@ -22,6 +22,8 @@ constexpr std::chrono::seconds kQuiet{5};
 
 std::string host_of(const std::string& address) { return address.substr(0, address.rfind(':')); }
 
+bool is_everywhere(const std::string& host) { return host == "0.0.0.0" || host == "[::]"; }
+
 }  // namespace
 
 absl::StatusOr<config::JobConfig> job_of_hosts(TrainOptions& options, const launch::Placement& placement) {
@@ -56,7 +58,12 @@ absl::Status check_reach(const config::JobConfig& job, const launch::Placement& 
         "makes them), or security = \"none\" and token_file = \"FILE\"");
   }
   const std::string first = host_port(placement.first_host, "0");
-  if (!config::is_loopback(job.reach.listen) || config::is_loopback(first)) return absl::OkStatus();
+  if (config::is_loopback(first)) return absl::OkStatus();
+  // Debian gives a host's own name such an address.
+  const std::string named = host_of(job.reach.listen);
+  const bool leads_to_loopback = placement.rank == 0 && !is_everywhere(named) &&
+                                 absl::IsInvalidArgument(launch::own_address_towards(named).status());
+  if (!config::is_loopback(job.reach.listen) && !leads_to_loopback) return absl::OkStatus();
   return absl::InvalidArgumentError(
       fmt::format("network.listen: '{}' cannot be reached from other hosts; write listen = \"0.0.0.0:{}\"",
                   job.reach.listen, launch::port_of_coordinator(placement, job)));
@@ -93,13 +100,12 @@ absl::StatusOr<std::string> own_address(const PlaceOptions& options, const launc
 std::string listen_address(const config::JobConfig& job, const launch::Placement& placement,
                            const std::string& address) {
   const std::string named = host_of(job.reach.listen);
-  const bool everywhere = named == "0.0.0.0" || named == "[::]";
   const std::string port = fmt::to_string(launch::port_of_coordinator(placement, job));
   // The others come to this host by an address of that family, and 0.0.0.0 has none of IPv6.
   if (named == "0.0.0.0" && address.find(':') != std::string::npos) return host_port("[::]", port);
   if (address.empty() || placement.rank == 0) return host_port(named, port);
   // The others come to the address that this host tells them, should it lead.
-  return host_port(everywhere ? named : address, port);
+  return host_port(is_everywhere(named) ? named : address, port);
 }
 
 std::string first_address(const config::JobConfig& job, const launch::Placement& placement) {

@@ -142,5 +142,41 @@ TYPED_TEST(ALinkThatIsCut, GoesOnIfJoinedAgainInTime) {
   EXPECT_EQ(receiver.wait(), 0);
 }
 
+// A host loads its shard, perhaps for hours, before it answers. The kernel of its machine takes the hello meanwhile.
+TEST(ATcpLinkThatIsCut, EndsAlsoBeforeItsPeerHasAnswered) {
+  const auto hosts = Namespaces::create(2, 20);
+  if (!hosts.ok()) GTEST_SKIP() << hosts.status().message();
+  ChildProcess busy([&](const ChildProcess::Parent& parent) {
+    if (!hosts->enter(0)) return 1;
+    const auto listener = Tcp::open(Namespaces::address(0)).value().listen(0, {}).value();
+    parent.say(listener->address());
+    return parent.hear() == "end" ? 0 : 2;
+  });
+  const std::string address = busy.hear();
+  ChildProcess waiting([&](const ChildProcess::Parent& parent) {
+    if (!hosts->enter(1)) return 1;
+    LinkOptions patient = options(false);
+    patient.hello_limit = std::chrono::hours(24);
+    const auto link =
+        Tcp::open(Namespaces::address(1)).value().connect(parent.hear(), "host 1", patient).value();
+    for (int i = 0; i < 10; ++i) {
+      if (!link->progress().ok()) return 2;
+      link->wait(100ms);
+    }
+    parent.say("said hello");
+    const bool ended = drive(*link, [] { return false; });
+    parent.say(std::string(link->progress().message()));
+    return ended ? 0 : 3;
+  });
+  waiting.say(address);
+  ASSERT_EQ(waiting.hear(), "said hello");
+  ASSERT_TRUE(hosts->set_link(1, false));
+  const std::string why = waiting.hear();
+  EXPECT_NE(why.find("the peer is gone"), std::string::npos) << why;
+  EXPECT_EQ(waiting.wait(), 0);
+  busy.say("end");
+  EXPECT_EQ(busy.wait(), 0);
+}
+
 }  // namespace
 }  // namespace paceline::links

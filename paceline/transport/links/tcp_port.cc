@@ -45,6 +45,10 @@ constexpr int kMostUnsent = 128 << 10;
 // The most bytes read at a time, so that a fast peer does not keep the others waiting.
 constexpr std::size_t kMostRead = 4 << 20;
 constexpr std::size_t kFramesAtOnce = 64;
+// A side that has said all that it may say until the other one answers sends nothing by itself, so it would not learn
+// that the network between them was cut meanwhile. The kernel asks after so many seconds of silence, again after so
+// many more, and gives up after so many questions.
+constexpr int kAskedAfterS = 5, kAskedEveryS = 3, kMostAsked = 3;
 
 iovec piece(std::span<const std::byte> bytes) {
   return {.iov_base = const_cast<std::byte*>(bytes.data()), .iov_len = bytes.size()};
@@ -82,6 +86,10 @@ absl::StatusOr<std::unique_ptr<TcpPort>> TcpPort::accept(FileDescriptor socket) 
   const int yes = 1;
   setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
   setsockopt(socket.get(), IPPROTO_TCP, TCP_NOTSENT_LOWAT, &kMostUnsent, sizeof kMostUnsent);
+  setsockopt(socket.get(), SOL_SOCKET, SO_KEEPALIVE, &yes, sizeof yes);
+  setsockopt(socket.get(), IPPROTO_TCP, TCP_KEEPIDLE, &kAskedAfterS, sizeof kAskedAfterS);
+  setsockopt(socket.get(), IPPROTO_TCP, TCP_KEEPINTVL, &kAskedEveryS, sizeof kAskedEveryS);
+  setsockopt(socket.get(), IPPROTO_TCP, TCP_KEEPCNT, &kMostAsked, sizeof kMostAsked);
   std::unique_ptr<TcpPort> port(new TcpPort(std::move(socket), std::move(poll)));
   if (!port->watch(EPOLL_CTL_ADD)) return no_descriptors();
   return port;
