@@ -1,6 +1,6 @@
-// What a process of the job may start and read on its host. The job's text comes over the network, from the host
-// that leads the run, and could name any program and any file. So the program, the data set and the file of first
-// weights are those that a job file of this host names (docs/security.md).
+// The program and the files that a process of the job may start and read on its host. The job's text comes over the
+// network, from the host that leads the run, and could name any of them. So the program, the data set and the file of
+// first weights are those that a job file of this host names (docs/security.md).
 #pragma once
 
 #include <string>
