@@ -14,6 +14,7 @@
 #include "paceline/formats/config/hosts.h"
 #include "paceline/processes/compute/evaluator_role.h"
 #include "paceline/processes/compute/worker_role.h"
+#include "paceline/processes/runs/job_file.h"
 #include "paceline/tools/cli/certs_command.h"
 #include "paceline/tools/cli/compare_command.h"
 #include "paceline/tools/cli/data_command.h"
@@ -163,6 +164,14 @@ void add_own_job(CLI::App& role, std::string& job_file) {
   role.add_option("--job", job_file, "this host's job file, which says what may be started and read here");
 }
 
+// A process without a job file computes a built-in model.
+absl::Status need_models_of(const std::string& job_file) {
+  if (job_file.empty()) return need_built_in_models();
+  PACELINE_ASSIGN_OR_RETURN(const std::string text, runs::read_job_file(job_file));
+  PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, config::parse_job(text, job_file));
+  return job.program ? absl::OkStatus() : need_built_in_models();
+}
+
 void add_worker(CLI::App& app, Command& command) {
   auto peer = std::make_shared<compute::WorkerRoleOptions>();
   CLI::App* worker = app.add_subcommand("worker", "one process of a job: computes gradients");
@@ -173,7 +182,7 @@ void add_worker(CLI::App& app, Command& command) {
   add_own_job(*worker, peer->job_file);
   worker->callback([peer, &command] {
     command = [peer]() -> absl::StatusOr<int> {
-      if (peer->job_file.empty()) PACELINE_RETURN_IF_ERROR(need_built_in_models());
+      PACELINE_RETURN_IF_ERROR(need_models_of(peer->job_file));
       return exit_of(compute::run_worker(*peer));
     };
   });
@@ -188,7 +197,7 @@ void add_evaluator(CLI::App& app, Command& command) {
   add_own_job(*evaluator, *job_file);
   evaluator->callback([reach, job_file, &command] {
     command = [reach, job_file]() -> absl::StatusOr<int> {
-      if (job_file->empty()) PACELINE_RETURN_IF_ERROR(need_built_in_models());
+      PACELINE_RETURN_IF_ERROR(need_models_of(*job_file));
       return exit_of(compute::run_evaluator(*reach, *job_file));
     };
   });
