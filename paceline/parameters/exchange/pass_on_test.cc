@@ -166,15 +166,15 @@ TEST_F(PassOn, AVersionWhoseFirstBlockHasComeDoesNotWaitBehindAnEarlierOne) {
 TEST_F(PassOn, WeightsThatWaitHoldBackNoOtherShards) {
   for (const std::size_t shard : {kOwner, kOther}) say(shard, 0, 0, shard);
   ASSERT_TRUE(shown(0));
-  // Each host has the rest of what the other one's blocks wait for.
+  // Each host then sends the rest behind blocks that wait for the other one's rest.
   say_block(kOwner, 1, 0);
   say_block(kOther, 1, 0, 0, kOther);
   // Waits until these two versions are under way.
   for (int i = 0; i < 50; ++i) move();
   say(kOwner, 2, 0, kOther);
   say(kOther, 2);
-  say_block(kOther, 1, 1);
-  say_block(kOwner, 1, 1, 0, kOther);
+  say_block(kOwner, 1, 1);
+  say_block(kOther, 1, 1, 0, kOther);
   ASSERT_TRUE(shown(2));
 }
 

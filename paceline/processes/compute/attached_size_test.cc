@@ -13,7 +13,7 @@ wire::WorkerAttached attached(int tensors, int frozen) {
   for (int i = 0; i < tensors; ++i) {
     auto* const tensor = attached.mutable_layout()->add_tensors();
     tensor->set_name("model.layers.0.mlp.experts." + std::to_string(i) + ".gate_proj.lora_A.weight");
-    tensor->set_size(1);
+    tensor->add_shape(1);
   }
   for (int i = 0; i < frozen; ++i) {
     auto* const added = attached.add_frozen();
@@ -29,10 +29,10 @@ TEST(AttachedSize, AModelWithManyTensorsFits) {
 }
 
 TEST(AttachedSize, NamesThatAreTooLongTogetherAreSaid) {
-  const absl::Status one = check_size(attached(40'000, 20'000), 1);
+  const absl::Status one = check_size(attached(60'000, 20'000), 1);
   EXPECT_EQ(one.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(one.message()),
-              testing::HasSubstr("the model has 40000 tensors and 20000 frozen ones, and their names take"));
+              testing::HasSubstr("the model has 60000 tensors and 20000 frozen ones, and their names take"));
 }
 
 TEST(AttachedSize, AServerOfSeveralHostsIsToldTwiceAsMuch) {
