@@ -20,6 +20,7 @@ from typing import Any
 
 import torch
 
+from .card_tensors import has_numpy, tensor_at
 from .devices import is_stand_in, number_of_gpu
 from .errors import PacelineError
 from .own_socket import is_of_this_user
@@ -171,7 +172,9 @@ def card_that_shares(device: torch.device) -> str | None:
         return None  # AMD's cards go by the same name in PyTorch
     try:
         card = card_of(device)
-        return driver().uuid_of(card) if card is not None and driver().shares_memory(card) else None
+        if card is None or not driver().shares_memory(card) or not has_numpy():
+            return None
+        return driver().uuid_of(card)
     except PacelineError:
         if os.environ.get(VARIABLE):
             raise
@@ -303,7 +306,7 @@ class Mapping:
 
     def tensor(self, size: int, device: torch.device) -> torch.Tensor:
         """The first `size` bytes, on a device of this card. It keeps the mapping."""
-        return _tensor_at(self.address, size, device, self)
+        return tensor_at(self.address, size, device, self)
 
     def __del__(self) -> None:
         if self.address == 0 or sys.is_finalizing() or not self._driver.is_of_this_process:
@@ -313,23 +316,6 @@ class Mapping:
         with self._driver.on(self._card):
             self._driver.call("unmap the memory", "cuMemUnmap", c_uint64(self.address), c_size_t(self._size))
         self.rows.give_back(self.row)
-
-
-def _tensor_at(address: int, size: int, device: torch.device, keeps: object) -> torch.Tensor:
-    """Bytes that lie there. The tensor keeps an object alive."""
-    if device.type == "cuda":
-        return torch.as_tensor(_CudaArray(address, size, keeps), device=device)
-    array = (ctypes.c_ubyte * size).from_address(address)
-    array.keeps = keeps  # type: ignore[attr-defined]
-    return torch.frombuffer(array, dtype=torch.uint8)
-
-
-class _CudaArray:
-    def __init__(self, address: int, size: int, keeps: object) -> None:
-        self.keeps = keeps
-        # PyTorch takes no array that says it is read-only.
-        data = (address, False)
-        self.__cuda_array_interface__ = {"shape": (size,), "typestr": "|u1", "data": data, "version": 3}
 
 
 class CardMemory:
@@ -415,7 +401,7 @@ def choice(
     count = max(mapping.row for mapping in mappings) - first + 1
     stride, begin = mappings[0].rows.size, min(mapping.address for mapping in mappings)
     end = max(at + to.numel() * to.element_size() for at, to in parts)
-    whole = _tensor_at(begin, (count - 1) * stride + end, device, mappings)
+    whole = tensor_at(begin, (count - 1) * stride + end, device, mappings)
     tables = []
     for at, to in parts:
         size = to.element_size()

@@ -333,6 +333,20 @@ def test_the_model_says_which_card_it_is_on(tmp_path: Path, environment: dict[st
         member.end()
 
 
+@pytest.mark.parametrize("environment", [ON_CARD, ON_CPU], ids=["on a card", "on the CPU"])
+def test_without_numpy_weights_are_not_in_the_cards_memory(tmp_path: Path, environment: dict[str, str]) -> None:
+    """PyTorch has no other way to a tensor over addresses of a GPU."""
+    body = """
+def numpy(tensor):
+    raise RuntimeError("Numpy is not available")
+torch.Tensor.numpy = numpy
+"""
+    with Member(tmp_path, HEAD + body + PLAIN[len(HEAD) :], environment=environment) as member:
+        assert "memory" not in member.take_model()
+        member.end()
+        assert member.log.count("install numpy") == (environment is ON_CARD)
+
+
 def test_a_program_that_hides_cards_from_itself_tells_of_all(tmp_path: Path) -> None:
     """Otherwise the coordinator would take the host for one with a single card."""
     hides = """
