@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import mmap
 import os
 import socket
 import sys
@@ -96,22 +97,38 @@ class Driver:
                 return False
         return True
 
-    def offers_words(self) -> bool:
-        """Whether streams can wait for words and write them."""
+    def offers_words(self, device: torch.device) -> bool:
+        """Whether the device's streams can wait for words in the host's memory, and write them there."""
         version = c_int()
         self.call("say its version", "cuDriverGetVersion", byref(version))
-        found = all(hasattr(self._library, name) for name in (_WAIT, _WRITE))
-        return found and version.value >= _VERSION_WITH_WORDS
+        if version.value < _VERSION_WITH_WORDS or not all(hasattr(self._library, name) for name in (_WAIT, _WRITE)):
+            return False
+        page = mmap.mmap(-1, mmap.PAGESIZE)
+        address = ctypes.addressof(ctypes.c_char.from_buffer(page))
+        try:
+            self.register(device, address, mmap.PAGESIZE)
+        except PacelineError:  # some virtual machines and sandboxes refuse it
+            return False
+        self.unregister(device, address)
+        return True
 
     def register(self, device: torch.device, address: int, size: int) -> int:
         """The GPU's address of memory of the host, which it can reach from now on."""
-        card = card_of(device)
-        assert card is not None
         found = c_uint64()
-        with self.on(card):
+        with self.on(_known_card_of(device)):
             self.call("reach the page", "cuMemHostRegister_v2", c_void_p(address), c_size_t(size), c_uint(_MAPPED))
-            self.call("reach the page", "cuMemHostGetDevicePointer_v2", byref(found), c_void_p(address), c_uint(0))
+            try:
+                self.call(
+                    "reach the page", "cuMemHostGetDevicePointer_v2", byref(found), c_void_p(address), c_uint(0)
+                )
+            except PacelineError:
+                self.unregister(device, address)
+                raise
         return int(found.value)
+
+    def unregister(self, device: torch.device, address: int) -> None:
+        with self.on(_known_card_of(device)):
+            self.call("let the page go", "cuMemHostUnregister", c_void_p(address))
 
     def wait_for_word(self, device: torch.device, address: int, number: int) -> None:
         """The device's current stream goes on once the word at `address` is not behind `number`."""
@@ -121,10 +138,10 @@ class Driver:
         self._word("write a word", _WRITE, device, address, number)
 
     def _word(self, what: str, function: str, device: torch.device, address: int, number: int) -> None:
-        card = card_of(device)
-        assert card is not None
         stream = c_void_p(torch.cuda.current_stream(device).cuda_stream)
-        with self.on(card):  # PyTorch's default stream is 0 on each card, and the current context says whose it is
+        with self.on(
+            _known_card_of(device)
+        ):  # PyTorch's default stream is 0 on each card, and the current context says whose it is
             self.call(what, function, stream, c_uint64(address), c_uint(number), c_uint(0))
 
     @contextlib.contextmanager
@@ -164,6 +181,12 @@ def card_of(device: torch.device) -> int | None:
     if is_stand_in() and os.environ.get(VARIABLE):
         return number_of_gpu(len(driver().cards()))
     return None
+
+
+def _known_card_of(device: torch.device) -> int:
+    card = card_of(device)
+    assert card is not None
+    return card
 
 
 def card_that_shares(device: torch.device) -> str | None:
