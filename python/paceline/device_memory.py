@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import mmap
 import os
 import socket
 import sys
@@ -20,6 +21,7 @@ from typing import Any
 
 import torch
 
+from .card_tensors import has_numpy, tensor_at
 from .devices import is_stand_in, number_of_gpu
 from .errors import PacelineError
 from .own_socket import is_of_this_user
@@ -95,22 +97,38 @@ class Driver:
                 return False
         return True
 
-    def offers_words(self) -> bool:
-        """Whether streams can wait for words and write them."""
+    def offers_words(self, device: torch.device) -> bool:
+        """Whether the device's streams can wait for words in the host's memory, and write them there."""
         version = c_int()
         self.call("say its version", "cuDriverGetVersion", byref(version))
-        found = all(hasattr(self._library, name) for name in (_WAIT, _WRITE))
-        return found and version.value >= _VERSION_WITH_WORDS
+        if version.value < _VERSION_WITH_WORDS or not all(hasattr(self._library, name) for name in (_WAIT, _WRITE)):
+            return False
+        page = mmap.mmap(-1, mmap.PAGESIZE)
+        address = ctypes.addressof(ctypes.c_char.from_buffer(page))
+        try:
+            self.register(device, address, mmap.PAGESIZE)
+        except PacelineError:  # some virtual machines and sandboxes refuse it
+            return False
+        self.unregister(device, address)
+        return True
 
     def register(self, device: torch.device, address: int, size: int) -> int:
         """The GPU's address of memory of the host, which it can reach from now on."""
-        card = card_of(device)
-        assert card is not None
         found = c_uint64()
-        with self.on(card):
+        with self.on(_known_card_of(device)):
             self.call("reach the page", "cuMemHostRegister_v2", c_void_p(address), c_size_t(size), c_uint(_MAPPED))
-            self.call("reach the page", "cuMemHostGetDevicePointer_v2", byref(found), c_void_p(address), c_uint(0))
+            try:
+                self.call(
+                    "reach the page", "cuMemHostGetDevicePointer_v2", byref(found), c_void_p(address), c_uint(0)
+                )
+            except PacelineError:
+                self.unregister(device, address)
+                raise
         return int(found.value)
+
+    def unregister(self, device: torch.device, address: int) -> None:
+        with self.on(_known_card_of(device)):
+            self.call("let the page go", "cuMemHostUnregister", c_void_p(address))
 
     def wait_for_word(self, device: torch.device, address: int, number: int) -> None:
         """The device's current stream goes on once the word at `address` is not behind `number`."""
@@ -120,10 +138,10 @@ class Driver:
         self._word("write a word", _WRITE, device, address, number)
 
     def _word(self, what: str, function: str, device: torch.device, address: int, number: int) -> None:
-        card = card_of(device)
-        assert card is not None
         stream = c_void_p(torch.cuda.current_stream(device).cuda_stream)
-        with self.on(card):  # PyTorch's default stream is 0 on each card, and the current context says whose it is
+        with self.on(
+            _known_card_of(device)
+        ):  # PyTorch's default stream is 0 on each card, and the current context says whose it is
             self.call(what, function, stream, c_uint64(address), c_uint(number), c_uint(0))
 
     @contextlib.contextmanager
@@ -165,13 +183,21 @@ def card_of(device: torch.device) -> int | None:
     return None
 
 
+def _known_card_of(device: torch.device) -> int:
+    card = card_of(device)
+    assert card is not None
+    return card
+
+
 def card_that_shares(device: torch.device) -> str | None:
     """The UUID of the device's card if another process's memory on it can be used here."""
     if device.type == "cuda" and torch.version.cuda is None:
         return None  # AMD's cards go by the same name in PyTorch
     try:
         card = card_of(device)
-        return driver().uuid_of(card) if card is not None and driver().shares_memory(card) else None
+        if card is None or not driver().shares_memory(card) or not has_numpy():
+            return None
+        return driver().uuid_of(card)
     except PacelineError:
         if os.environ.get(VARIABLE):
             raise
@@ -303,7 +329,7 @@ class Mapping:
 
     def tensor(self, size: int, device: torch.device) -> torch.Tensor:
         """The first `size` bytes, on a device of this card. It keeps the mapping."""
-        return _tensor_at(self.address, size, device, self)
+        return tensor_at(self.address, size, device, self)
 
     def __del__(self) -> None:
         if self.address == 0 or sys.is_finalizing() or not self._driver.is_of_this_process:
@@ -313,23 +339,6 @@ class Mapping:
         with self._driver.on(self._card):
             self._driver.call("unmap the memory", "cuMemUnmap", c_uint64(self.address), c_size_t(self._size))
         self.rows.give_back(self.row)
-
-
-def _tensor_at(address: int, size: int, device: torch.device, keeps: object) -> torch.Tensor:
-    """Bytes that lie there. The tensor keeps an object alive."""
-    if device.type == "cuda":
-        return torch.as_tensor(_CudaArray(address, size, keeps), device=device)
-    array = (ctypes.c_ubyte * size).from_address(address)
-    array.keeps = keeps  # type: ignore[attr-defined]
-    return torch.frombuffer(array, dtype=torch.uint8)
-
-
-class _CudaArray:
-    def __init__(self, address: int, size: int, keeps: object) -> None:
-        self.keeps = keeps
-        # PyTorch takes no array that says it is read-only.
-        data = (address, False)
-        self.__cuda_array_interface__ = {"shape": (size,), "typestr": "|u1", "data": data, "version": 3}
 
 
 class CardMemory:
@@ -415,7 +424,7 @@ def choice(
     count = max(mapping.row for mapping in mappings) - first + 1
     stride, begin = mappings[0].rows.size, min(mapping.address for mapping in mappings)
     end = max(at + to.numel() * to.element_size() for at, to in parts)
-    whole = _tensor_at(begin, (count - 1) * stride + end, device, mappings)
+    whole = tensor_at(begin, (count - 1) * stride + end, device, mappings)
     tables = []
     for at, to in parts:
         size = to.element_size()

@@ -29,19 +29,23 @@ def blocks_at_once(device: torch.device) -> int:
     return _BLOCKS_AT_ONCE.get(device.type, _MANY_BLOCKS)
 
 
-def block_sums(tensor: torch.Tensor, first: int = 0, count: int | None = None) -> list[int]:
-    """The sums of `count` blocks from block `first` on, or of all from there."""
+def block_sums(tensor: torch.Tensor, first: int = 0, count: int | None = None) -> torch.Tensor:
+    """The sums of `count` blocks from block `first` on, or of all from there: int64, on the tensor's device.
+
+    Nobody waits for the device here.
+    """
     with torch.no_grad():
         flat = flat_bytes(tensor)
         end = flat.numel() if count is None else min(flat.numel(), (first + count) * _BYTES)
         step = blocks_at_once(tensor.device) * _BYTES
         times = _times(tensor.device)
         sums = [_sums(flat[begin : min(begin + step, end)], times) for begin in range(first * _BYTES, end, step)]
-        return [int(one) for one in torch.cat(sums).tolist()] if sums else []
+        return torch.cat(sums) if sums else times[:0]
 
 
-def digest(tensor: torch.Tensor, sums: list[int]) -> str:
-    total = sum(one * _odd(place) for place, one in enumerate(sums)) & _WORD
+def digest(tensor: torch.Tensor, sums: torch.Tensor) -> str:
+    """sums: those of all blocks."""
+    total = sum(int(one) * _odd(place) for place, one in enumerate(sums.tolist())) & _WORD
     text = f"{tensor.dtype} {list(tensor.shape)} {total:016x}"
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 

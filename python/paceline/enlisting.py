@@ -324,8 +324,9 @@ def _model_message(
     card = _card_of(inventory) if wishes.processes == 1 and not session.stages else None
     if card is not None:
         cuda = driver()
+        words = cuda.offers_words(inventory.entries[0].tensor.device)
         cards = count_at_first(len(cuda.cards()))
-        message["memory"] = {"kind": CUDA, "device": card, "cards": cards, "words": cuda.offers_words()}
+        message["memory"] = {"kind": CUDA, "device": card, "cards": cards, "words": words}
     if wishes.evaluate is None:
         message["evaluates"] = False
     if isinstance(train_set, Stream):

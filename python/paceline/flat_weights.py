@@ -69,12 +69,14 @@ class FlatWeights:
     def bind(self, spans: tuple[Span, ...], fill: Callable[[Span, torch.Tensor], None]) -> None:
         """`fill` writes a span's weights to the floats that it gets."""
         flat = self._room()
+        if not self._bound:
+            # Before `fill`, which may register the pages of the weights: constants lie on some of these and beyond
+            # them, and CUDA refuses a copy of memory that is registered in part.
+            self._take_constants(spans)
         for span in spans:
             begin, end = self.range_of(span)
             if begin < end:
                 fill(span, flat.range(begin, end))
-        if not self._bound:
-            self._take_constants(spans)
         self._set_tensors()
 
     def bind_all(self, fill: Callable[[], None]) -> None:

@@ -31,8 +31,10 @@ class Frozen:
     def __init__(self, entries: Sequence[Entry], may_write: bool = False) -> None:
         self._entries = list(entries)
         self._may_write = may_write
-        self._sums: list[list[int]] = []
+        self._sums: list[torch.Tensor] = []  # sums of each entry, on its device
         self._checked = (0, 0)  # the entry and the block that are looked at next
+        # Names, and whether a part of these was written to: numbers on the device that nobody has read.
+        self._looks: list[tuple[str, torch.Tensor]] = []
         self._digests: dict[str, str] = {}
         self._writer: TensorFileWriter | None = None
         self._folder = ""  # a folder that is to have the values when the job is done
@@ -150,8 +152,11 @@ class Frozen:
         if failed is not None:
             _tell(str(failed))
 
-    def check(self) -> None:
-        """Looks at a part of one frozen parameter, another one each time. Raises an error if it was written to.
+    def check(self, waits: bool) -> None:
+        """Looks at a part of one frozen parameter, another one each time.
+
+        waits: whether the step waits for the device in any case. Then this reads what the device has found, in this
+        call and in those before it. Raises an error if a part was written to.
 
         Most writes show at once (write_watch.py); this one finds those that PyTorch does not count.
         """
@@ -160,13 +165,23 @@ class Frozen:
         index, block = self._checked
         entry, sums = self._entries[index], self._sums[index]
         count = blocks_at_once(entry.tensor.device)
-        if not entry.is_buffer and block_sums(entry.tensor, block, count) != sums[block : block + count]:
-            raise written_to(entry.name)
+        if not entry.is_buffer:
+            now = block_sums(entry.tensor, block, count)
+            self._looks.append((entry.name, (now != sums[block : block + count]).any()))
         block += count
         if entry.is_buffer or block >= len(sums):
             self._checked = ((index + 1) % len(self._entries), 0)
         else:
             self._checked = (index, block)
+        if waits:
+            self.read_looks()
+
+    def read_looks(self) -> None:
+        """Waits for the device. Raises an error if a part that check() has looked at was written to."""
+        looks, self._looks = self._looks, []
+        for name, was_written_to in looks:
+            if bool(was_written_to):
+                raise written_to(name)
 
 
 def _failure_of(write: Callable[[], None]) -> PacelineError | None:

@@ -285,7 +285,7 @@ class Job(Unsized):
                 self._micro_batch = message["micro_batch"]
             answer = self._stages.serve(message)
             if kind == "finish":
-                self._frozen.check()
+                self._frozen.check(waits=True)
             if answer is not None:
                 self._send(answer)
             if kind == "finish":
@@ -323,7 +323,6 @@ class Job(Unsized):
             turn = Turn(epoch, part, seed + micro, is_first, [batch])
             del batch
             yield turn
-
         if not bound:  # there is no sample: fewer than processes, say
             self._bind(step)
         if not bound or self._drawn == 0:
@@ -384,7 +383,7 @@ class Job(Unsized):
         else:
             known = self._binding.finish(skipped=skipped)
         self._watch.check()
-        self._frozen.check()
+        self._frozen.check(waits=not self._finishes_later)
         loss = None if isinstance(micro.loss, torch.Tensor) else finite(micro.loss)
         said: Message = {"loss": loss, "metrics": micro.metrics, "skipped": skipped, **known}
         if micro.weight is not None:
@@ -404,6 +403,7 @@ class Job(Unsized):
         self._send({"type": "evaluated", "metrics": measured})
 
     def _take_last(self, message: Message) -> None:
+        self._frozen.read_looks()
         self._bind_weights(message, is_last=True)
         if self._team is not None:
             self._team.share_last(message)

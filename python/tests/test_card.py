@@ -333,6 +333,44 @@ def test_the_model_says_which_card_it_is_on(tmp_path: Path, environment: dict[st
         member.end()
 
 
+REFUSES = """
+from paceline.device_memory import Driver
+from paceline.errors import PacelineError
+call = Driver.call
+def refusing(driver, what, function, *arguments):
+    print(function)
+    if function == {function!r}:
+        raise PacelineError(f"the CUDA driver cannot {{what}}: CUDA_ERROR_NOT_SUPPORTED (801)")
+    call(driver, what, function, *arguments)
+Driver.call = refusing
+"""
+
+
+@pytest.mark.parametrize("function", ["cuMemHostRegister_v2", "cuMemHostGetDevicePointer_v2", "none"])
+def test_a_driver_that_reaches_no_page_of_the_host_offers_no_words(tmp_path: Path, function: str) -> None:
+    """A page is tried, and let go again."""
+    with Member(tmp_path, REFUSES.format(function=function) + PLAIN, environment=ON_CARD) as member:
+        assert member.take_model()["memory"]["words"] == (function == "none")
+        member.end()
+        called = member.log.split()
+        unregistered = called.count("cuMemHostRegister_v2") if function != "cuMemHostRegister_v2" else 0
+        assert called.count("cuMemHostUnregister") == unregistered
+
+
+@pytest.mark.parametrize("environment", [ON_CARD, ON_CPU], ids=["on a card", "on the CPU"])
+def test_without_numpy_weights_are_not_in_the_cards_memory(tmp_path: Path, environment: dict[str, str]) -> None:
+    """PyTorch has no other way to a tensor over addresses of a GPU."""
+    body = """
+def numpy(tensor):
+    raise RuntimeError("Numpy is not available")
+torch.Tensor.numpy = numpy
+"""
+    with Member(tmp_path, HEAD + body + PLAIN[len(HEAD) :], environment=environment) as member:
+        assert "memory" not in member.take_model()
+        member.end()
+        assert member.log.count("install numpy") == (environment is ON_CARD)
+
+
 def test_a_program_that_hides_cards_from_itself_tells_of_all(tmp_path: Path) -> None:
     """Otherwise the coordinator would take the host for one with a single card."""
     hides = """

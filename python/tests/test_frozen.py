@@ -43,9 +43,9 @@ def test_a_digest_sees_every_byte(size: int) -> None:
 def test_a_digest_is_the_same_however_it_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
     values = torch.randn(3 * BLOCK, 2)
     sums = block_sums(values)
-    assert block_sums(values, 1, 1) == sums[1:2] and block_sums(values, 2) == sums[2:]
+    assert torch.equal(block_sums(values, 1, 1), sums[1:2]) and torch.equal(block_sums(values, 2), sums[2:])
     monkeypatch.setitem(digests._BLOCKS_AT_ONCE, "cpu", 64)  # a GPU takes so many
-    assert block_sums(values) == sums
+    assert torch.equal(block_sums(values), sums)
     assert digest_of(values.t().contiguous().t()) == digest(values, sums)  # other strides
     raw = torch.zeros(values.numel() * 4 + 3, dtype=torch.uint8)
     raw[3:] = digests.flat_bytes(values)
@@ -176,6 +176,31 @@ def test_another_worker_that_may_write_to_its_weights_has_no_values_of_the_start
     frozen.keep(str(tmp_path), values=True, first=False)
     frozen.finish(job_is_done=True)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("reads", ["at a step that waits", "at the end"])
+def test_nobody_waits_for_a_look_before_a_step_that_waits(monkeypatch: pytest.MonkeyPatch, reads: str) -> None:
+    frozen, weight = frozen_of_a_model()
+    frozen.digests()
+    frozen.check(waits=True)
+
+    def waits(*_: object) -> None:
+        raise AssertionError("this waits for the device")
+
+    with monkeypatch.context() as patch:
+        for name in ("__bool__", "__int__", "cpu", "item", "to", "tolist"):
+            patch.setattr(torch.Tensor, name, waits)
+        before = weight.data.clone()
+        weight.data += 1
+        for _ in range(4):  # each looks at one of two tensors
+            frozen.check(waits=False)
+        weight.data.copy_(before)  # a find stays
+    with pytest.raises(PacelineError, match=r"wrote to the weight 0\.weight"):
+        if reads == "at the end":
+            frozen.read_looks()
+        else:
+            frozen.check(waits=True)
+    frozen.check(waits=True)
 
 
 @pytest.mark.parametrize("environment", [ON_CPU, *OTHERS])

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import importlib
-import os
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,11 +17,9 @@ pytest.importorskip("transformers", reason="transformers is not installed")
 pytest.importorskip("accelerate", reason="accelerate is not installed, and a Trainer of transformers needs it")
 from transformers import EarlyStoppingCallback, Trainer, TrainingArguments  # noqa: E402
 
-from paceline import PacelineError, devices  # noqa: E402
-from paceline.integrations import visible_gpu  # noqa: E402
+from paceline import PacelineError  # noqa: E402
 from paceline.integrations.transformers import PacelineTrainer, PacelineTraining  # noqa: E402
 from paceline.integrations.transformers_refusals import refuse, refuse_overrides  # noqa: E402
-from paceline.integrations.visible_gpu import chosen  # noqa: E402
 
 HEAD = """
 import torch, torch.nn.functional as F
@@ -401,28 +397,3 @@ def test_a_job_is_not_resumed_from_a_checkpoint_of_the_trainer(tmp_path: Path) -
     for arguments, named in ((["checkpoint-3"], {}), ([], {"resume_from_checkpoint": True})):
         with pytest.raises(PacelineError, match="--resume RUN"):
             refuse(trainer, arguments, named)
-
-
-@pytest.mark.parametrize(
-    "visible, count, number, gpu",
-    [(None, 4, 6, "2"), ("3,5", 2, 1, "5"), ("GPU-a, GPU-b", 2, 3, "GPU-b"), ("", 2, 1, "1")],
-)
-def test_each_worker_sees_one_gpu(visible: str | None, count: int, number: int, gpu: str) -> None:
-    assert chosen(visible, count, number) == gpu
-
-
-@pytest.mark.parametrize(
-    "named, gpu", [(None, "2"), ("", "2"), ("cuda", "2"), ("cuda:1", "1"), ("cpu", ""), ("stand-in", "")]
-)
-def test_it_is_the_one_that_the_job_names(monkeypatch: pytest.MonkeyPatch, named: str | None, gpu: str) -> None:
-    monkeypatch.setattr(visible_gpu, "session", lambda: SimpleNamespace(on_host=6))
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    if named is None:
-        monkeypatch.delenv("PACELINE_DEVICE", raising=False)
-    else:
-        monkeypatch.setenv("PACELINE_DEVICE", named)
-    monkeypatch.setattr(devices, "_count_at_first", None)
-    visible_gpu.see_one()
-    assert os.environ["CUDA_VISIBLE_DEVICES"] == gpu
-    assert devices.count_at_first(1) == (4 if gpu else 1)

@@ -239,6 +239,28 @@ def test_boards_that_the_gpu_cannot_choose_among_are_waited_for(member: Member) 
 
 
 @needs_card
+@pytest.mark.parametrize("then", ["a step that waits", "the end"])
+def test_a_write_to_a_frozen_weight_is_found_when_the_program_waits_next(tmp_path: Path, then: str) -> None:
+    body = BODY.replace("Net()\n", "Net()\nmodel.first.requires_grad_(False)\n", 1)
+    write = "    if len(job.samples) == 8:\n        model.first.bias.data.add_(1)\n"
+    with Member(tmp_path, HEAD + body.replace("    loss =", write + "    loss =", 1), environment=ON_CARD) as member:
+        member.begin()
+        for _ in range(LOOKED_AT):
+            member.step(range(4))
+        page = Page(member, 1)
+        for _ in range(2):  # each step looks at one of two frozen tensors
+            number = page.order(range(8))
+            member.receive("stepped")
+            assert math.isfinite(page.value(number, 0))
+        if then == "the end":
+            member.send({"type": "last", "weights": member.board(0)})
+        else:
+            member.order(range(4))
+        assert "wrote to the weight first.bias" in member.receive("error")["text"]
+        assert member.wait() == 1
+
+
+@needs_card
 def test_a_page_that_is_not_mapped_is_refused(tmp_path: Path) -> None:
     with Member(tmp_path, HEAD + BODY, environment=ON_CARD) as member:
         member.begin()

@@ -82,7 +82,7 @@ def _of_trainer(trainer: Any, arguments: Sequence[Any], named: Mapping[str, Any]
     if args.n_gpu > 1:
         yield (
             f"this process sees {args.n_gpu} GPUs, and the Trainer would use them all; import "
-            "paceline.integrations.transformers before anything that uses a GPU"
+            "paceline.integrations.transformers before anything that asks for a GPU"
         )
     if args.load_best_model_at_end:
         yield "load_best_model_at_end=True: the job's checkpoints are in its run folder"

@@ -9,6 +9,7 @@ import torch
 
 from ..devices import STAND_IN, VISIBLE, see_only
 from ..devices import VARIABLE as DEVICE
+from ..errors import PacelineError
 from ..session import session
 
 
@@ -25,6 +26,19 @@ def see_one() -> None:
     if count > 1:
         index = torch.device(named).index if named else None
         see_only(chosen(os.environ.get(VISIBLE), count, here.on_host if index is None else index), count)
+        _check_that_the_others_are_hidden()
+
+
+def _check_that_the_others_are_hidden() -> None:
+    """CUDA reads the variable once, when it is first asked for GPUs, and PyTorch does not know of that question."""
+    ask = getattr(torch._C, "_cuda_getDeviceCount", None)  # PyTorch for processors has no such function
+    seen = 0 if ask is None else int(ask())
+    if seen > 1:
+        raise PacelineError(
+            f"this process still sees {seen} GPUs, and all workers would take the first one: a line before this "
+            "import has asked for GPUs, as torch.cuda.is_available() does; import "
+            "paceline.integrations.transformers before it"
+        )
 
 
 def chosen(visible: str | None, count: int, number: int) -> str:

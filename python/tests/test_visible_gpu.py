@@ -1,0 +1,86 @@
+"""One GPU for each worker, by a variable that CUDA reads once."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+from fake_member import Member
+
+from paceline import PacelineError, devices
+from paceline.integrations import visible_gpu
+from paceline.integrations.visible_gpu import chosen
+
+
+@pytest.mark.parametrize(
+    "visible, count, number, gpu",
+    [(None, 4, 6, "2"), ("3,5", 2, 1, "5"), ("GPU-a, GPU-b", 2, 3, "GPU-b"), ("", 2, 1, "1")],
+)
+def test_each_worker_sees_one_gpu(visible: str | None, count: int, number: int, gpu: str) -> None:
+    assert chosen(visible, count, number) == gpu
+
+
+@pytest.mark.parametrize(
+    "named, gpu", [(None, "2"), ("", "2"), ("cuda", "2"), ("cuda:1", "1"), ("cpu", ""), ("stand-in", "")]
+)
+def test_it_is_the_one_that_the_job_names(monkeypatch: pytest.MonkeyPatch, named: str | None, gpu: str) -> None:
+    monkeypatch.setattr(visible_gpu, "session", lambda: SimpleNamespace(on_host=6))
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    if named is None:
+        monkeypatch.delenv("PACELINE_DEVICE", raising=False)
+    else:
+        monkeypatch.setenv("PACELINE_DEVICE", named)
+    monkeypatch.setattr(devices, "_count_at_first", None)
+    visible_gpu.see_one()
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == gpu
+    assert devices.count_at_first(1) == (4 if gpu else 1)
+
+
+class Cuda:
+    """Four GPUs. The answer to the first question stays, whatever CUDA_VISIBLE_DEVICES says later."""
+
+    answer: int | None = None
+
+    def device_count(self) -> int:
+        """PyTorch counts so, by NVML, before it has initialized CUDA."""
+        return len(os.environ["CUDA_VISIBLE_DEVICES"].split(","))
+
+    def asked(self) -> int:
+        if self.answer is None:
+            self.answer = self.device_count()
+        return self.answer
+
+
+@pytest.mark.parametrize("asks_before", [False, True])
+def test_a_question_for_gpus_before_the_import_is_noticed(monkeypatch: pytest.MonkeyPatch, asks_before: bool) -> None:
+    cuda = Cuda()
+    monkeypatch.setattr(visible_gpu, "session", lambda: SimpleNamespace(on_host=6))
+    monkeypatch.setattr(torch.cuda, "device_count", cuda.device_count)
+    monkeypatch.setattr(torch._C, "_cuda_getDeviceCount", cuda.asked, raising=False)
+    monkeypatch.setattr(devices, "_count_at_first", None)
+    monkeypatch.delenv("PACELINE_DEVICE", raising=False)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1,2,3")
+    if asks_before:
+        cuda.asked()  # torch.cuda.is_available() asks, too
+        with pytest.raises(PacelineError, match=r"still sees 4 GPUs.*is_available\(\) does; import"):
+            visible_gpu.see_one()
+    else:
+        visible_gpu.see_one()
+        assert cuda.asked() == 1 and os.environ["CUDA_VISIBLE_DEVICES"] == "2"
+
+
+def test_the_worker_hears_which_import_is_too_late(tmp_path: Path) -> None:
+    script = """
+import torch
+torch.cuda.device_count = torch._C._cuda_getDeviceCount = lambda: 2
+from paceline.integrations import visible_gpu
+visible_gpu.see_one()
+"""
+    with Member(tmp_path, script, environment={"PACELINE_DEVICE": ""}) as member:
+        error = member.receive("error")
+        assert "still sees 2 GPUs" in error["text"] and error["where"] == "train.py:5"
+        assert member.wait() == 1
