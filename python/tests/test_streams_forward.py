@@ -223,6 +223,33 @@ def test_an_object_that_saves_its_place_is_read_again_from_the_nearest_state() -
     assert begun == [0, 0, 1000]  # record 4500 needed no other beginning
 
 
+def test_objects_that_share_a_part_give_their_own_records_after_a_step_back() -> None:
+    class Over(Saving):
+        """The part has the place, as a node of torchdata in several Loaders."""
+
+        def __init__(self, part: Saving) -> None:
+            self.part = part
+
+        def __iter__(self):
+            self.part.next = self.start
+            while self.part.next < 6000:
+                self.part.next += 1
+                yield self.part.next - 1
+
+        start = 0
+
+        def state_dict(self) -> dict:
+            return self.part.state_dict()
+
+        def load_state_dict(self, state: dict) -> None:
+            self.start = state["next"]
+
+    part = Saving(0, [])
+    source = Shards(["all"], lambda name: Over(part), window=100)
+    for record in (4000, 2500, 4001, 4100, 1500, 4500, 10, 5999):
+        assert source.read(0, [record]) == [record]
+
+
 def test_a_long_shard_has_few_states() -> None:
     class Long(Saving):
         def __iter__(self):
@@ -249,6 +276,10 @@ def test_nodes_of_torchdata_are_read_again_from_the_nearest_state() -> None:
     ]
     assert source.read(1, [1500, 1501]) == [23_000, 23_002]
     assert source.read(1, [2]) == [20_004]
+    node = nodes.IterableWrapper(range(6000))
+    shared = Shards(["all"], lambda name: nodes.Loader(node), window=100)
+    for record in (4000, 2500, 4001, 10, 5999):
+        assert shared.read(0, [record]) == [record]
 
 
 class Read(torch.utils.data.Dataset):

@@ -17,7 +17,8 @@ class Shards(Forward):
     """Shards by name. Their records are what `open` gives for the name, in this order: a generator, say.
 
     If it gives an object with state_dict() and load_state_dict(), such as torchdata's nodes.Loader, a record that was
-    passed by is read again from the nearest state; of others, from the beginning of the shard.
+    passed by is read again from the nearest state; of others, from the beginning of the shard. Two such objects may
+    share a part, so the newer one alone goes on.
     """
 
     def __init__(
@@ -63,6 +64,9 @@ class Shards(Forward):
             return self._saved(shard).reading(record, opened, lambda: self._opened(shard))
         self._forgetful.add(shard)
         return whole(opened), 0
+
+    def _may_share(self, shard: int) -> bool:
+        return shard not in self._forgetful  # objects that save their place may have one node of torchdata inside
 
     def _identity(self, shard: int) -> str:
         return version_of(self._open)
