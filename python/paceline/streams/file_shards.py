@@ -65,9 +65,6 @@ class Shards(Forward):
         self._forgetful.add(shard)
         return whole(opened), 0
 
-    def _may_share(self, shard: int) -> bool:
-        return shard not in self._forgetful  # objects that save their place may have one node of torchdata inside
-
     def _identity(self, shard: int) -> str:
         return version_of(self._open)
 

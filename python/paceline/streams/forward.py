@@ -41,7 +41,7 @@ class Forward(ABC):
     """A source of such shards: an UnsizedSource.
 
     The newest records stay in memory. One that was passed by is found by reading its shard again, from a saved state
-    if there is one, while the first reading stays where it is, unless both may share an object. That happens only
+    if there is one. The first reading stays where it is if its shard cannot save its place. All that happens only
     after the death of another worker, and in a run that was resumed.
     """
 
@@ -222,17 +222,14 @@ class Forward(ABC):
             return max(before, key=lambda one: one.next)
         reading = _Reading(record)
         furthest = max(here, key=lambda one: one.next, default=None)
-        here[:] = [reading] if furthest is None or self._may_share(shard) else [furthest, reading]
+        # Two objects that save their place may share a part that has it: a node of torchdata, or a data set's source.
+        here[:] = [furthest, reading] if furthest is not None and shard in self._forgetful else [reading]
         for other in list(self._readings):
             if sum(map(len, self._readings.values())) <= max(_MOST_OPEN, 2 * self._interleave):
                 break
             if other != shard:
                 del self._readings[other]
         return reading
-
-    def _may_share(self, shard: int) -> bool:
-        """Whether a second reading of a shard, which was opened before, may move the place of the first one."""
-        return False
 
     def _in_turn(self) -> int:
         """How many shards are read in turn. Before one has ended, others may have to be opened still."""
