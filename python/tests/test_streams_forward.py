@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import gzip
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -333,6 +334,43 @@ def test_a_saved_state_stays_as_it_was_when_its_object_goes_on() -> None:
     source = Shards(["all"], lambda name: _OneState(), window=100)
     for record in (4000, 2500, 2400, 2500):  # the second time, the object went on from the first one's state
         assert source.read(0, [record]) == [record]
+
+
+def test_hugging_face_refuses_what_counts_over_shards() -> None:
+    datasets = library("datasets")
+
+    def whole(shards: int = 3):
+        return datasets.IterableDataset.from_generator(rows, gen_kwargs={"numbers": list(range(shards))})
+
+    def both(stops: str):
+        return datasets.interleave_datasets([whole(), whole(2)], stopping_strategy=stops)
+
+    def indexed(row: dict, index: int) -> dict:
+        return {"index": index}
+
+    for make, name in (
+        (lambda: whole().take(2600), r"take\(\)"),
+        (lambda: whole().skip(2600).map(lambda row: row), r"skip\(\)"),
+        (lambda: datasets.concatenate_datasets([whole().take(3), whole()]), r"take\(\)"),
+        (lambda: whole().map(indexed, with_indices=True), r"map\(…, with_indices=True\)"),
+        (lambda: whole().filter(lambda row, index: index % 9, with_indices=True), r"filter\(…, with_indices=True\)"),
+        (lambda: whole().batch(7, drop_last_batch=True), "drop_last_batch=True"),
+        (lambda: both("first_exhausted"), r"interleave_datasets\(…, stopping_strategy='first_exhausted'\)"),
+        (lambda: both("all_exhausted"), r"interleave_datasets\(…, stopping_strategy='all_exhausted'\)"),
+    ):
+        way_out = r'write Shards\(\["all"\], lambda name: dataset.repeat\(1\)\)'
+        with refused(f"went through {name}, which counts over shards, .*; {way_out}"):
+            HuggingFace(make())
+        source = Shards(["all"], lambda name, dataset=make(): dataset.repeat(1))  # noqa: B008
+        assert source.read(0, range(7)) == list(itertools.islice(make(), 7))
+    assert HuggingFace(whole(1).take(5)).up_to(0, 10) == 5
+    rest, dataset = list(whole())[2600:], whole().skip(2600)
+    source = Shards(["all"], lambda name: dataset.repeat(1), window=100)
+    for record in (4000, 10, 3500, 1200, 1300, 4902):
+        assert source.read(0, [record]) == [rest[record]]
+    assert source.up_to(0, 10_000) == len(rest) == 4903
+    split = HuggingFace(both("all_exhausted_without_replacement"))
+    assert sum(split.up_to(shard, 1 << 40) for shard in range(2)) == 7503 + 5001
 
 
 def test_join_says_how_to_give_it_such_a_data_set() -> None:
