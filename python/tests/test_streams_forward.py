@@ -58,6 +58,24 @@ def test_a_file_with_fewer_records_than_length_says_is_named(tmp_path: Path) -> 
         list(stream.epoch())
 
 
+def test_a_shard_with_more_records_than_length_says_is_named() -> None:
+    source = Shards(["a", "b"], lambda name: range(60), length=lambda name: 60 if name == "a" else 50)
+    stream = Stream(source, shuffle=16)
+    for _ in range(2):
+        with refused("the shard b has more records than the 50 that length= says; let it say the number of all"):
+            list(stream.epoch())
+    assert source.read(0, range(60)) == [*range(60)] and source.read(1, range(49)) == [*range(49)]
+    assert not source.read_next(1, 0, 60, 60)  # ahead: it is for who asks for the last record to find the fault
+
+    def damaged_behind(name: str) -> Iterator[int]:
+        yield from range(60)
+        raise EOFError
+
+    assert Shards(["a"], damaged_behind, length=lambda name: 60).read(0, range(60)) == [*range(60)]
+    with refused("the shard 1 of the IterableDataset has more records than the 2500 that lengths= says; "):
+        HuggingFace(hugging_face(), lengths=[2500] * 3).read(1, [2499])
+
+
 @pytest.mark.parametrize("where", ["in the generator", "behind a record"])
 def test_an_interrupted_pass_leaves_the_next_one_whole(monkeypatch: pytest.MonkeyPatch, where: str) -> None:
     """Ctrl-C while somebody looks at the samples."""

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import name_sample
+from ..errors import PacelineError, name_sample
 from .kept_places import KeptPlaces
 from .saved_states import SavedStates
 from .source import Damaged, changed, unreachable, unreadable
@@ -46,6 +46,7 @@ class Forward(ABC):
     """
 
     sized = False
+    says_length = "length="  # the option from which length() knows the records of a shard
     seconds_again = 0.0  # the longest that reading a shard took which can be read from its beginning only
     # Whether who reads gets copies of the records, as from a reader. Otherwise it may write to a record, for example
     # in map=, so that one may not be given twice.
@@ -137,7 +138,8 @@ class Forward(ABC):
     def read_next(self, shard: int, begin: int, end: int, most: int) -> bool:
         """Reads up to `most` next records, in [begin, end), of a shard that is being read. False: there are none."""
         next_one = self.reached(shard)
-        end = min(next_one + min(most, self.room_ahead()), end)
+        # The last record is left to who asks for it, as its reading shows whether the length is right.
+        end = min(next_one + min(most, self.room_ahead()), end, self._size(shard) - 1)
         if next_one < begin or next_one >= end:
             return False
         return self._read_to(shard, end, ahead=True)
@@ -155,12 +157,15 @@ class Forward(ABC):
             # If this is far, the run was resumed: of what is passed by now, the records of a block are soon wanted. A
             # block has half a window at most, and its rounds may begin before it.
             keep_from = end - max(1, 5 * self.window // (8 * self._in_turn()))
+            last = self._size(shard) - 1
             while reading.next < end:
                 record = next(reading.records)
+                if reading.next == last:
+                    self._check_end(shard, reading.records)
                 if reading.next >= keep_from:
                     put(shard, reading.next, record)
                 reading.next += 1
-            if reading.next >= self._size(shard):
+            if reading.next > last:
                 self._drop(shard, reading)
                 self._ended = True
         except StopIteration:
@@ -186,6 +191,17 @@ class Forward(ABC):
             if shard in self._forgetful:
                 self.seconds_again = max(self.seconds_again, reading.seconds)
         return True
+
+    def _check_end(self, shard: int, rest: Iterator[Any]) -> None:
+        """Raises a PacelineError if there are records behind those that the shard is said to have."""
+        try:
+            next(rest)
+        except Exception:  # StopIteration, or damage behind all of them
+            return
+        raise PacelineError(
+            f"the shard {self._names[shard]} has more records than the {self._size(shard)} that {self.says_length} "
+            "says; let it say the number of all, or leave it out"
+        )
 
     def _keep_length(self, places: KeptPlaces, shard: int, records: int) -> None:
         place = f"{shard} {self._names[shard]}"

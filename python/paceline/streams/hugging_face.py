@@ -16,6 +16,8 @@ class HuggingFace(Forward):
     The data set's state is saved every 1000 records: a record that was passed by is read again from the nearest one.
     """
 
+    says_length = "lengths="
+
     def __init__(self, dataset: Any, lengths: Sequence[int] | None = None, *, window: int = 8192) -> None:
         """lengths: the records of each shard, if you know them; an IterableDataset does not.
 
