@@ -282,6 +282,21 @@ def test_a_long_shard_has_few_states() -> None:
     assert source.read(0, [150_000]) == [150_000]
 
 
+def test_states_of_shards_that_were_passed_long_ago_are_gone() -> None:
+    begun: list[int] = []
+    source = Shards([str(shard) for shard in range(200)], lambda name: Saving(0, begun), window=100)
+    assert source.read(0, [1500]) == [1500]  # this shard is read all the time
+    for shard in range(1, 200):
+        assert source.up_to(shard, 1 << 40) == 6000
+        assert source.read(0, [1500 + shard]) == [1500 + shard]
+    assert len(source._states) <= 66
+    begun.clear()
+    for shard in (199, 150, 0):
+        assert source.read(shard, [1300]) == [1300]
+    assert begun == [1000] * 3
+    assert source.read(1, [1300]) == [1300] and begun[3:] == [0]
+
+
 def test_nodes_of_torchdata_are_read_again_from_the_nearest_state() -> None:
     nodes = library("torchdata.nodes")
 

@@ -211,10 +211,18 @@ class Forward(ABC):
         places.keep_length(self._mark(shard), place, records)
 
     def _saved(self, shard: int) -> SavedStates:
-        if shard not in self._states:
-            mark = "" if self._places is None else self._mark(shard)
-            self._states[shard] = SavedStates(self._places, mark)
-        return self._states[shard]
+        states = self._states.pop(shard, None)
+        if states is None:
+            states = SavedStates(self._places, "" if self._places is None else self._mark(shard))
+            # The first ones are of shards that were passed long ago, unless those are still read.
+            for other in list(self._states)[: max(0, len(self._states) - self._most_open())]:
+                if other not in self._readings:
+                    del self._states[other]
+        self._states[shard] = states  # the last used ones are at the end
+        return states
+
+    def _most_open(self) -> int:
+        return max(_MOST_OPEN, 2 * self._interleave)
 
     def _mark(self, shard: int) -> str:
         """The same as long as the shard is, as far as it shows without reading it."""
@@ -241,7 +249,7 @@ class Forward(ABC):
         # Two objects that save their place may share a part that has it: a node of torchdata, or a data set's source.
         here[:] = [furthest, reading] if furthest is not None and shard in self._forgetful else [reading]
         for other in list(self._readings):
-            if sum(map(len, self._readings.values())) <= max(_MOST_OPEN, 2 * self._interleave):
+            if sum(map(len, self._readings.values())) <= self._most_open():
                 break
             if other != shard:
                 del self._readings[other]
