@@ -122,11 +122,10 @@ class StreamLoads(Loads):
         readers: how many processes read a source for all of them, if its shards can be read forward only.
         """
         super().__init__(train_set, collate_fn)
-        if host:
-            train_set = with_readers(train_set, host, readers)
-        train_set.host = host
-        self._read = train_set  # with the readers of this host
-        self._leased = Leased(train_set, seed, epochs)
+        # The program has the stream itself, and may set its functions later.
+        self._read = with_readers(train_set, host, readers) if host else train_set
+        self._read.host = host
+        self._leased = Leased(self._read, seed, epochs, train_set)
         self._learnt = Learnt()
 
     def __getitem__(self, load: Load) -> Drawn:

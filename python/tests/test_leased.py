@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import random
+from pathlib import Path
 from typing import Any, Callable
 
 import pytest
 
 from paceline.errors import PacelineError
+from paceline.loading import Load, make_loader
+from paceline.streams import Shards, Stream
 from paceline.streams.leased import Leased
 
 
@@ -101,3 +105,32 @@ def test_records_are_dropped_mapped_and_packed_and_each_has_its_own_seed() -> No
 def test_a_stream_without_records_is_refused() -> None:
     with pytest.raises(PacelineError, match="has no records; give join"):
         Leased(Numbers(0, 10, open_end=True), 7, 1).draw(0, range(0, 2))
+
+
+class _ByEpoch(Stream):
+    def set_epoch(self, epoch: int) -> None:
+        self.map = lambda record: (record, epoch)
+
+
+@pytest.mark.parametrize("processes", [0, 1])
+@pytest.mark.parametrize("host", ["", "a host"], ids=["alone", "with readers"])
+def test_functions_that_are_set_later_make_the_samples(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, host: str, processes: int
+) -> None:
+    monkeypatch.setenv("PACELINE_CACHE", str(tmp_path))
+    host = host and f"{host} {tmp_path}"
+    stream = _ByEpoch(Shards(["all"], lambda name: range(20)), shuffle=0, records=20)
+    loads = make_loader(stream, list, {"num_workers": processes}, epochs=5, host=host)
+    for epoch in range(2):
+        assert loads.get(Load((0, 1, 2), 5, epoch)).batch == [(record, epoch) for record in range(3)]
+    loads.close()
+
+    stream = Stream(Shards(["all"], lambda name: range(20)), shuffle=0, records=20)
+    loads = make_loader(stream, list, {}, epochs=5, host=host)
+    stream.map, stream.keep, stream.pack = float, lambda record: record % 3 != 0, lambda samples: [sum(samples)]
+    assert loads.get(Load((0, 1, 2), 5)).batch == [3.0]
+    stream.map, stream.keep, stream.pack = lambda record: random.random(), None, None
+    random.seed(5)
+    first = loads.get(Load((0, 1, 2), 5)).batch
+    assert loads.get(Load((0, 1, 2), 5)).batch == first
+    loads.close()

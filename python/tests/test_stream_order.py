@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import tracemalloc
 from collections.abc import Iterator
 
 import pytest
@@ -115,6 +116,23 @@ def test_a_million_shards_cost_nothing_before_they_are_read() -> None:
     order = Pass(1_000_000, up_to, True, 3, 0, 4096, 8, 16)
     assert len(order.places(0, 32)) == 32
     assert len(set(asked)) < 5000
+
+
+@pytest.mark.parametrize("sized", [True, False])
+def test_a_shard_that_was_passed_takes_few_bytes(sized: bool) -> None:
+    """A set may have millions."""
+    draws = random.Random(1)
+    lengths = [draws.randrange(60) for _ in range(4000)]
+    order = order_of(lengths, sized, 4096, 8, 4)
+    tracemalloc.start()
+    try:
+        for begin in range(0, sum(lengths) + 500, 500):  # a job asks in pieces
+            order.ends_at(begin)
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert order.size == sum(lengths)
+    assert taken < 150 * len(lengths)
 
 
 @pytest.mark.parametrize("sized", [True, False])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import gzip
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -55,6 +56,24 @@ def test_a_file_with_fewer_records_than_length_says_is_named(tmp_path: Path) -> 
     stream = Stream(FileShards(tmp_path, gzip.open, length=lambda file: 60))
     with refused("the shard .*0.gz has 50 records now, and had 60; "):
         list(stream.epoch())
+
+
+def test_a_shard_with_more_records_than_length_says_is_named() -> None:
+    source = Shards(["a", "b"], lambda name: range(60), length=lambda name: 60 if name == "a" else 50)
+    stream = Stream(source, shuffle=16)
+    for _ in range(2):
+        with refused("the shard b has more records than the 50 that length= says; let it say the number of all"):
+            list(stream.epoch())
+    assert source.read(0, range(60)) == [*range(60)] and source.read(1, range(49)) == [*range(49)]
+    assert not source.read_next(1, 0, 60, 60)  # ahead: it is for who asks for the last record to find the fault
+
+    def damaged_behind(name: str) -> Iterator[int]:
+        yield from range(60)
+        raise EOFError
+
+    assert Shards(["a"], damaged_behind, length=lambda name: 60).read(0, range(60)) == [*range(60)]
+    with refused("the shard 1 of the IterableDataset has more records than the 2500 that lengths= says; "):
+        HuggingFace(hugging_face(), lengths=[2500] * 3).read(1, [2499])
 
 
 @pytest.mark.parametrize("where", ["in the generator", "behind a record"])
@@ -223,6 +242,33 @@ def test_an_object_that_saves_its_place_is_read_again_from_the_nearest_state() -
     assert begun == [0, 0, 1000]  # record 4500 needed no other beginning
 
 
+def test_objects_that_share_a_part_give_their_own_records_after_a_step_back() -> None:
+    class Over(Saving):
+        """The part has the place, as a node of torchdata in several Loaders."""
+
+        def __init__(self, part: Saving) -> None:
+            self.part = part
+
+        def __iter__(self):
+            self.part.next = self.start
+            while self.part.next < 6000:
+                self.part.next += 1
+                yield self.part.next - 1
+
+        start = 0
+
+        def state_dict(self) -> dict:
+            return self.part.state_dict()
+
+        def load_state_dict(self, state: dict) -> None:
+            self.start = state["next"]
+
+    part = Saving(0, [])
+    source = Shards(["all"], lambda name: Over(part), window=100)
+    for record in (4000, 2500, 4001, 4100, 1500, 4500, 10, 5999):
+        assert source.read(0, [record]) == [record]
+
+
 def test_a_long_shard_has_few_states() -> None:
     class Long(Saving):
         def __iter__(self):
@@ -234,6 +280,21 @@ def test_a_long_shard_has_few_states() -> None:
     assert source.up_to(0, 1 << 40) == 200_000
     assert len(source._states[0].records()) <= 64
     assert source.read(0, [150_000]) == [150_000]
+
+
+def test_states_of_shards_that_were_passed_long_ago_are_gone() -> None:
+    begun: list[int] = []
+    source = Shards([str(shard) for shard in range(200)], lambda name: Saving(0, begun), window=100)
+    assert source.read(0, [1500]) == [1500]  # this shard is read all the time
+    for shard in range(1, 200):
+        assert source.up_to(shard, 1 << 40) == 6000
+        assert source.read(0, [1500 + shard]) == [1500 + shard]
+    assert len(source._states) <= 66
+    begun.clear()
+    for shard in (199, 150, 0):
+        assert source.read(shard, [1300]) == [1300]
+    assert begun == [1000] * 3
+    assert source.read(1, [1300]) == [1300] and begun[3:] == [0]
 
 
 def test_nodes_of_torchdata_are_read_again_from_the_nearest_state() -> None:
@@ -249,6 +310,10 @@ def test_nodes_of_torchdata_are_read_again_from_the_nearest_state() -> None:
     ]
     assert source.read(1, [1500, 1501]) == [23_000, 23_002]
     assert source.read(1, [2]) == [20_004]
+    node = nodes.IterableWrapper(range(6000))
+    shared = Shards(["all"], lambda name: nodes.Loader(node), window=100)
+    for record in (4000, 2500, 4001, 10, 5999):
+        assert shared.read(0, [record]) == [record]
 
 
 class Read(torch.utils.data.Dataset):
@@ -302,6 +367,43 @@ def test_a_saved_state_stays_as_it_was_when_its_object_goes_on() -> None:
     source = Shards(["all"], lambda name: _OneState(), window=100)
     for record in (4000, 2500, 2400, 2500):  # the second time, the object went on from the first one's state
         assert source.read(0, [record]) == [record]
+
+
+def test_hugging_face_refuses_what_counts_over_shards() -> None:
+    datasets = library("datasets")
+
+    def whole(shards: int = 3):
+        return datasets.IterableDataset.from_generator(rows, gen_kwargs={"numbers": list(range(shards))})
+
+    def both(stops: str):
+        return datasets.interleave_datasets([whole(), whole(2)], stopping_strategy=stops)
+
+    def indexed(row: dict, index: int) -> dict:
+        return {"index": index}
+
+    for make, name in (
+        (lambda: whole().take(2600), r"take\(\)"),
+        (lambda: whole().skip(2600).map(lambda row: row), r"skip\(\)"),
+        (lambda: datasets.concatenate_datasets([whole().take(3), whole()]), r"take\(\)"),
+        (lambda: whole().map(indexed, with_indices=True), r"map\(…, with_indices=True\)"),
+        (lambda: whole().filter(lambda row, index: index % 9, with_indices=True), r"filter\(…, with_indices=True\)"),
+        (lambda: whole().batch(7, drop_last_batch=True), "drop_last_batch=True"),
+        (lambda: both("first_exhausted"), r"interleave_datasets\(…, stopping_strategy='first_exhausted'\)"),
+        (lambda: both("all_exhausted"), r"interleave_datasets\(…, stopping_strategy='all_exhausted'\)"),
+    ):
+        way_out = r'write Shards\(\["all"\], lambda name: dataset.repeat\(1\)\)'
+        with refused(f"went through {name}, which counts over shards, .*; {way_out}"):
+            HuggingFace(make())
+        source = Shards(["all"], lambda name, dataset=make(): dataset.repeat(1))  # noqa: B008
+        assert source.read(0, range(7)) == list(itertools.islice(make(), 7))
+    assert HuggingFace(whole(1).take(5)).up_to(0, 10) == 5
+    rest, dataset = list(whole())[2600:], whole().skip(2600)
+    source = Shards(["all"], lambda name: dataset.repeat(1), window=100)
+    for record in (4000, 10, 3500, 1200, 1300, 4902):
+        assert source.read(0, [record]) == [rest[record]]
+    assert source.up_to(0, 10_000) == len(rest) == 4903
+    split = HuggingFace(both("all_exhausted_without_replacement"))
+    assert sum(split.up_to(shard, 1 << 40) for shard in range(2)) == 7503 + 5001
 
 
 def test_join_says_how_to_give_it_such_a_data_set() -> None:

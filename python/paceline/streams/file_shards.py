@@ -17,7 +17,8 @@ class Shards(Forward):
     """Shards by name. Their records are what `open` gives for the name, in this order: a generator, say.
 
     If it gives an object with state_dict() and load_state_dict(), such as torchdata's nodes.Loader, a record that was
-    passed by is read again from the nearest state; of others, from the beginning of the shard.
+    passed by is read again from the nearest state; of others, from the beginning of the shard. Two such objects may
+    share a part, so the newer one alone goes on.
     """
 
     def __init__(

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import name_sample
+from ..errors import PacelineError, name_sample
 from .kept_places import KeptPlaces
 from .saved_states import SavedStates
 from .source import Damaged, changed, unreachable, unreadable
@@ -41,11 +41,12 @@ class Forward(ABC):
     """A source of such shards: an UnsizedSource.
 
     The newest records stay in memory. One that was passed by is found by reading its shard again, from a saved state
-    if there is one, while the first reading stays where it is. That happens only after the death of another worker,
-    and in a run that was resumed.
+    if there is one. The first reading stays where it is if its shard cannot save its place. All that happens only
+    after the death of another worker, and in a run that was resumed.
     """
 
     sized = False
+    says_length = "length="  # the option from which length() knows the records of a shard
     seconds_again = 0.0  # the longest that reading a shard took which can be read from its beginning only
     # Whether who reads gets copies of the records, as from a reader. Otherwise it may write to a record, for example
     # in map=, so that one may not be given twice.
@@ -137,7 +138,8 @@ class Forward(ABC):
     def read_next(self, shard: int, begin: int, end: int, most: int) -> bool:
         """Reads up to `most` next records, in [begin, end), of a shard that is being read. False: there are none."""
         next_one = self.reached(shard)
-        end = min(next_one + min(most, self.room_ahead()), end)
+        # The last record is left to who asks for it, as its reading shows whether the length is right.
+        end = min(next_one + min(most, self.room_ahead()), end, self._size(shard) - 1)
         if next_one < begin or next_one >= end:
             return False
         return self._read_to(shard, end, ahead=True)
@@ -155,12 +157,15 @@ class Forward(ABC):
             # If this is far, the run was resumed: of what is passed by now, the records of a block are soon wanted. A
             # block has half a window at most, and its rounds may begin before it.
             keep_from = end - max(1, 5 * self.window // (8 * self._in_turn()))
+            last = self._size(shard) - 1
             while reading.next < end:
                 record = next(reading.records)
+                if reading.next == last:
+                    self._check_end(shard, reading.records)
                 if reading.next >= keep_from:
                     put(shard, reading.next, record)
                 reading.next += 1
-            if reading.next >= self._size(shard):
+            if reading.next > last:
                 self._drop(shard, reading)
                 self._ended = True
         except StopIteration:
@@ -187,6 +192,17 @@ class Forward(ABC):
                 self.seconds_again = max(self.seconds_again, reading.seconds)
         return True
 
+    def _check_end(self, shard: int, rest: Iterator[Any]) -> None:
+        """Raises a PacelineError if there are records behind those that the shard is said to have."""
+        try:
+            next(rest)
+        except Exception:  # StopIteration, or damage behind all of them
+            return
+        raise PacelineError(
+            f"the shard {self._names[shard]} has more records than the {self._size(shard)} that {self.says_length} "
+            "says; let it say the number of all, or leave it out"
+        )
+
     def _keep_length(self, places: KeptPlaces, shard: int, records: int) -> None:
         place = f"{shard} {self._names[shard]}"
         before = places.length_before(place)  # in the same run, before it was resumed
@@ -195,10 +211,18 @@ class Forward(ABC):
         places.keep_length(self._mark(shard), place, records)
 
     def _saved(self, shard: int) -> SavedStates:
-        if shard not in self._states:
-            mark = "" if self._places is None else self._mark(shard)
-            self._states[shard] = SavedStates(self._places, mark)
-        return self._states[shard]
+        states = self._states.pop(shard, None)
+        if states is None:
+            states = SavedStates(self._places, "" if self._places is None else self._mark(shard))
+            # The first ones are of shards that were passed long ago, unless those are still read.
+            for other in list(self._states)[: max(0, len(self._states) - self._most_open())]:
+                if other not in self._readings:
+                    del self._states[other]
+        self._states[shard] = states  # the last used ones are at the end
+        return states
+
+    def _most_open(self) -> int:
+        return max(_MOST_OPEN, 2 * self._interleave)
 
     def _mark(self, shard: int) -> str:
         """The same as long as the shard is, as far as it shows without reading it."""
@@ -222,9 +246,10 @@ class Forward(ABC):
             return max(before, key=lambda one: one.next)
         reading = _Reading(record)
         furthest = max(here, key=lambda one: one.next, default=None)
-        here[:] = [reading] if furthest is None else [furthest, reading]
+        # Two objects that save their place may share a part that has it: a node of torchdata, or a data set's source.
+        here[:] = [furthest, reading] if furthest is not None and shard in self._forgetful else [reading]
         for other in list(self._readings):
-            if sum(map(len, self._readings.values())) <= max(_MOST_OPEN, 2 * self._interleave):
+            if sum(map(len, self._readings.values())) <= self._most_open():
                 break
             if other != shard:
                 del self._readings[other]

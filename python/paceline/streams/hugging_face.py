@@ -16,6 +16,8 @@ class HuggingFace(Forward):
     The data set's state is saved every 1000 records: a record that was passed by is read again from the nearest one.
     """
 
+    says_length = "lengths="
+
     def __init__(self, dataset: Any, lengths: Sequence[int] | None = None, *, window: int = 8192) -> None:
         """lengths: the records of each shard, if you know them; an IterableDataset does not.
 
@@ -61,6 +63,30 @@ def _check(dataset: Any) -> None:
             "the IterableDataset went through shuffle(), whose buffer is lost at a resume; give the data set before "
             "that, and write Stream(…, shuffle=4096)"
         )
+    counted = (_counts_over_shards(one) for one in _sources(getattr(dataset, "_ex_iterable", None)))
+    if dataset.num_shards > 1 and (name := next(filter(None, counted), None)):
+        raise PacelineError(
+            f"the IterableDataset went through {name}, which counts over shards, and the shards are read by "
+            'themselves; write Shards(["all"], lambda name: dataset.repeat(1)), which reads them as one'
+        )
+
+
+def _counts_over_shards(one: Any) -> str:
+    """Returns what the person wrote, if the shards alone would give other records than all in turn; otherwise ""."""
+    kind = type(one).__name__
+    if one is None or one.num_shards <= 1:
+        return ""
+    if kind.startswith("Take"):
+        return "take()"
+    if kind.startswith("Skip"):
+        return "skip()"
+    if getattr(one, "with_indices", False):
+        return "filter(…, with_indices=True)" if kind.startswith("Filter") else "map(…, with_indices=True)"
+    if getattr(one, "drop_last_batch", False):
+        return "drop_last_batch=True"
+    if getattr(one, "stopping_strategy", "").endswith("_exhausted"):  # not all_exhausted_without_replacement
+        return f"interleave_datasets(…, stopping_strategy={one.stopping_strategy!r})"
+    return ""
 
 
 def _sources(iterable: Any) -> Iterator[Any]:

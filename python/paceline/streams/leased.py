@@ -22,9 +22,13 @@ def _runs_of(places: Sequence[int]) -> list[tuple[int, int]]:
 
 
 class Leased:
-    def __init__(self, stream: Stream, seed: int, passes: float) -> None:
-        """passes: how often the whole stream is trained on, if nobody knows its length."""
+    def __init__(self, stream: Stream, seed: int, passes: float, functions: Stream | None = None) -> None:
+        """passes: how often the whole stream is trained on, if nobody knows its length.
+
+        functions: has keep, map and pack, which the program may set later; without it the stream has them.
+        """
         self._stream = stream
+        self._functions = stream if functions is None else functions
         self._passes = passes
         stream.seed(seed)
 
@@ -35,7 +39,7 @@ class Leased:
 
         before: called with each place before its record is looked at, for the random numbers of keep and map.
         """
-        stream = self._stream
+        stream, functions = self._stream, self._functions
         first = epoch * stream.epoch_records
         records = [record for begin, end in _runs_of(places) for record in self._records(first + begin, first + end)]
         total = self._total() if stream.open_end else None
@@ -46,14 +50,14 @@ class Leased:
             if before is not None:
                 before(place)
             try:
-                if stream.keep is not None and not stream.keep(record):
+                if functions.keep is not None and not functions.keep(record):
                     continue
-                samples.append(record if stream.map is None else stream.map(record))
+                samples.append(record if functions.map is None else functions.map(record))
             except Exception as error:
                 name_sample(error, functools.partial(self._name_of, first + place))
                 raise
-        if stream.pack is not None:
-            samples = list(stream.pack(samples))
+        if functions.pack is not None:
+            samples = list(functions.pack(samples))
         return samples, total if total is not None and total <= first + places[-1] + 1 else None
 
     def _records(self, first: int, last: int) -> list[Any]:

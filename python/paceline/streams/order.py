@@ -10,10 +10,8 @@ next shard takes its place. Of the records in this order, each block of `shuffle
 from __future__ import annotations
 
 import bisect
-import itertools
-from collections import deque
+from array import array
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import torch
 
@@ -21,34 +19,36 @@ from .shuffling import permuted
 
 UpTo = Callable[[int, int], int]
 Places = tuple[torch.Tensor, torch.Tensor]  # the shard and the record at each of them, as int64
+Turn = tuple[int, int, int]  # an open shard, its next record, and the number of those that it gives
 _NO_LIMIT = 1 << 62
 _SHARDS, _BLOCK = 1, 2  # purposes of a seed
 
 
-@dataclass(frozen=True)
-class _Segment:
-    """Rounds in which every one of these shards gives `stride` records."""
+class _Slot:
+    """The shards that were open one after the other: 24 bytes each, as a pass may have millions."""
 
-    start: int  # place of its first record, before blocks are permuted
-    open: tuple[tuple[int, int], ...]  # shard, and its first record of the segment
-    rounds: int
-    stride: int
+    def __init__(self) -> None:
+        self._shards = array("q")
+        self._rounds = array("q")  # the round of each shard's first turn
+        self._ends = array("q")  # each shard's records; no limit before somebody has come to the end
 
-    @property
-    def end(self) -> int:
-        return self.start + self.rounds * len(self.open) * self.stride
+    def open(self, shard: int, number: int) -> None:
+        """This shard has its first turn in round `number`."""
+        self._shards.append(shard)
+        self._rounds.append(number)
+        self._ends.append(_NO_LIMIT)
 
-    def at(self, begin: int, end: int) -> Places:
-        """Places [begin, end), which are in this segment."""
-        within = torch.arange(begin - self.start, end - self.start)
-        if len(self.open) == 1:
-            [(shard, first)] = self.open
-            return torch.full_like(within, shard), within + first
-        rounds, rest = within // (len(self.open) * self.stride), within % (len(self.open) * self.stride)
-        turn = rest // self.stride
-        shards, firsts = torch.tensor(self.open, dtype=torch.int64).T
-        records = firsts[turn] + rounds * self.stride + rest % self.stride
-        return shards[turn], records
+    def end(self, records: int) -> None:
+        """The last shard has so many records."""
+        self._ends[-1] = min(self._ends[-1], records)
+
+    def turn(self, number: int, stride: int) -> Turn:
+        """The turn in round `number`, as far as the shard's end is known. The shard gives 0 if it has ended."""
+        at = bisect.bisect_right(self._rounds, number) - 1
+        if at < 0:
+            return 0, 0, 0
+        record = min((number - self._rounds[at]) * stride, self._ends[at])
+        return self._shards[at], record, min(stride, self._ends[at] - record)
 
 
 class Pass:
@@ -78,11 +78,16 @@ class Pass:
         self._shuffle = shuffle
         self._stride = stride
         self._interleave = interleave
-        order = permuted(shards, seed, _SHARDS, number).tolist() if shuffle and not in_order else range(shards)
-        self._waiting = deque(order)
-        self._open: list[list[int] | None] = [None] * interleave  # shard and next record; None: take the next one
-        self._segments: list[_Segment] = []
-        self._starts: list[int] = []
+        self._order = permuted(shards, seed, _SHARDS, number) if shuffle and not in_order else torch.arange(shards)
+        self._taken = 0  # the number of shards in this order that were opened, or have no records
+        self._slots = [_Slot() for _ in range(min(interleave, shards))]
+        self._open = list(self._slots)  # without those that no shard is left for
+        # Spans of rounds in which each shard gives `stride` records, and single rounds in which some give fewer.
+        self._rounds = array("q")  # the number of the first round
+        self._starts = array("q")  # place of the first record, before blocks are permuted
+        self._whole = False  # the last span may have more rounds
+        self._next_round = 0
+        self._known = 0  # the number of places in all these rounds
         self._block: tuple[int, Places] = (-1, _joined([]))
         self.size: int | None = None  # the number of records, once it is known
 
@@ -100,7 +105,7 @@ class Pass:
 
     def soon(self) -> list[int]:
         """The shards that are opened next, as many as are open."""
-        return list(itertools.islice(self._waiting, self._interleave))
+        return [int(shard) for shard in self._order[self._taken : self._taken + self._interleave]]
 
     def ends_at(self, place: int) -> bool:
         """Whether there is no record from `place` on."""
@@ -119,16 +124,29 @@ class Pass:
         self._reach(end)
         found: list[Places] = []
         at = max(0, bisect.bisect_right(self._starts, begin) - 1)
-        while begin < end and at < len(self._segments) and self._segments[at].start < end:
-            segment = self._segments[at]
-            if begin < segment.end:
-                found.append(segment.at(begin, min(end, segment.end)))
-            begin = max(begin, segment.end)
+        while at < len(self._starts) and self._starts[at] < end:
+            stop = self._starts[at + 1] if at + 1 < len(self._starts) else self._known
+            if begin < stop:
+                found.append(self._in_span(at, begin - self._starts[at], min(end, stop) - self._starts[at]))
+                begin = stop
             at += 1
         return _joined(found)
 
+    def _in_span(self, at: int, begin: int, end: int) -> Places:
+        """Its places [begin, end)."""
+        turns = [slot.turn(self._rounds[at], self._stride) for slot in self._slots]
+        shards, firsts, given = torch.tensor([turn for turn in turns if turn[2]], dtype=torch.int64).T
+        within = torch.arange(begin, end)
+        if int(given.min()) < self._stride:  # one round
+            ends = given.cumsum(0)
+            turn = torch.searchsorted(ends, within, right=True)
+            return shards[turn], firsts[turn] + within - (ends - given)[turn]
+        rounds, rest = within // (len(shards) * self._stride), within % (len(shards) * self._stride)
+        turn = rest // self._stride
+        return shards[turn], firsts[turn] + rounds * self._stride + rest % self._stride
+
     def _reach(self, place: int) -> None:
-        """The segments of all places before this one are known, or the size is."""
+        """The rounds of all places before this one are known, or the size is."""
         while self.size is None and self._known < place:
             self._whole_rounds(place)
             if self._known >= place:
@@ -137,49 +155,56 @@ class Pass:
             if not self._open:
                 self.size = self._known
 
-    @property
-    def _known(self) -> int:
-        return self._segments[-1].end if self._segments else 0
-
-    def _add(self, segment: _Segment) -> None:
-        self._segments.append(segment)
-        self._starts.append(segment.start)
+    def _add(self, rounds: int, places: int, whole: bool) -> None:
+        if not (whole and self._whole):
+            self._rounds.append(self._next_round)
+            self._starts.append(self._known)
+        self._whole = whole
+        self._next_round += rounds
+        self._known += places
 
     def _whole_rounds(self, place: int) -> None:
-        slots = [slot for slot in self._open if slot is not None]
-        if len(slots) < len(self._open):
+        if not self._next_round:
             return
-        wanted = -(-(place - self._known) // (len(slots) * self._stride))
+        turns = [slot.turn(self._next_round, self._stride) for slot in self._open]
+        wanted = -(-(place - self._known) // (len(turns) * self._stride))
         rounds = min(
             (self._up_to(shard, _NO_LIMIT if self._sized else record + wanted * self._stride) - record)
             // self._stride
-            for shard, record in slots
+            for shard, record, _ in turns
         )
-        if rounds <= 0:
-            return
-        opened = tuple((shard, record) for shard, record in slots)
-        self._add(_Segment(self._known, opened, rounds, self._stride))
-        for slot in slots:
-            slot[1] += rounds * self._stride
+        if rounds > 0:
+            self._add(rounds, rounds * len(turns) * self._stride, whole=True)
 
     def _ragged_round(self) -> None:
         """A turn of each shard, some of which end. If one cannot be read, nothing has changed."""
-        turns: list[tuple[int, int, int]] = []  # each open shard, its next record, and the number of those it gives
-        taken = 0  # waiting shards
+        turns: list[tuple[_Slot, bool, Turn]] = []  # with whether the shard is a new one
+        ended: list[tuple[_Slot, int]] = []
+        taken = self._taken
         for slot in self._open:
-            turn = None if slot is None else self._turn(*slot)
-            while turn is None and taken < len(self._waiting):
-                turn = self._turn(self._waiting[taken], 0)
+            shard, record, _ = slot.turn(self._next_round, self._stride)
+            turn = self._turn(shard, record) if self._next_round else None
+            if turn is None:
+                ended.append((slot, record))
+            new = turn is None
+            while turn is None and taken < len(self._order):
+                turn = self._turn(int(self._order[taken]), 0)
                 taken += 1
             if turn is not None:
-                turns.append(turn)
-        for _ in range(taken):
-            self._waiting.popleft()
-        for shard, record, given in turns:
-            self._add(_Segment(self._known, ((shard, record),), 1, given))
-        self._open = [[shard, record + given] for shard, record, given in turns]
+                turns.append((slot, new, turn))
+        for slot, records in ended if self._next_round else []:
+            slot.end(records)
+        for slot, new, (shard, record, given) in turns:
+            if new:
+                slot.open(shard, self._next_round)
+            if given < self._stride:
+                slot.end(record + given)
+        self._taken = taken
+        self._open = [slot for slot, _, _ in turns]
+        if turns:
+            self._add(1, sum(given for _, _, (_, _, given) in turns), whole=False)
 
-    def _turn(self, shard: int, record: int) -> tuple[int, int, int] | None:
+    def _turn(self, shard: int, record: int) -> Turn | None:
         """None: the shard has no record from this one on."""
         given = min(self._stride, self._up_to(shard, record + self._stride) - record)
         return (shard, record, given) if given > 0 else None

@@ -77,7 +77,7 @@ class Stream:
         self.map = map
         self.keep = keep
         self.pack = pack
-        self.draws = bool(draws) and any((map, keep, pack))
+        self._draws = bool(draws)
         self._numbers = {"shuffle": shuffle, "interleave": interleave, "stride": stride}
         for name, value in {**self._numbers, "records": records}.items():
             least = 0 if name == "shuffle" else 1
@@ -114,6 +114,11 @@ class Stream:
         options += [f"{name}={_name_of(function)}" for name, function in functions if function]
         shards = "1 shard" if len(self._names) == 1 else f"{len(self._names)} shards"
         return f"Stream({type(self.source).__name__} of {shards}, {', '.join(options)})"
+
+    @property
+    def draws(self) -> bool:
+        """Whether a function of the stream may draw random numbers."""
+        return self._draws and any(one is not None for one in (self.map, self.keep, self.pack))
 
     @property
     def open_end(self) -> bool:
