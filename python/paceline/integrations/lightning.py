@@ -56,6 +56,7 @@ class PacelineStrategy(SingleDeviceStrategy):
         self._stepped = True  # whether the batch in hand was stepped
         self._first_places: list[Any] = []  # each scheduler's
         self._epoch = 0  # the job's latest one
+        self._max_epochs: int | None = None  # the person's
         self._hooks: list[Any] = []  # on parameters that the optimizer lacks
         self._turn = HostTurn()
         self._validates = False
@@ -175,7 +176,7 @@ class PacelineStrategy(SingleDeviceStrategy):
             self.job = self._join(trainer)
             if self._home is not None and self.job.role == "worker":
                 self._compute_on(self._own_device)
-            # The servers clip and step the rate, and the job says when it is over.
+            # The servers clip and step the rate.
             trainer.gradient_clip_val = None
             self._first_places = [_place(config.scheduler) for config in self.lr_scheduler_configs]
             if trainer.lightning_module.automatic_optimization:
@@ -183,7 +184,7 @@ class PacelineStrategy(SingleDeviceStrategy):
             for config in self.lr_scheduler_configs:
                 if config.interval == "epoch":
                     SchedulerSteps(config.scheduler, self._epoch_allows)
-            trainer.fit_loop.max_epochs = -1
+            self._max_epochs = trainer.max_epochs
 
     def _join(self, trainer: Trainer) -> Job:
         schedule: dict[str, Any] = {}
@@ -221,6 +222,12 @@ class PacelineStrategy(SingleDeviceStrategy):
         if self._batches.is_over():
             self._trainer().should_stop = True
 
+    def go_on(self) -> None:
+        """A fast worker has more epochs than max_epochs, so the Trainer's number grows with them."""
+        trainer = self._trainer()
+        if not trainer.should_stop and trainer.max_epochs != -1:
+            trainer.fit_loop.max_epochs = max(trainer.max_epochs, trainer.current_epoch + 2)
+
     def on_train_end(self) -> None:
         assert self._batches is not None
         if not self._batches.is_over():
@@ -232,6 +239,7 @@ class PacelineStrategy(SingleDeviceStrategy):
             hook.remove()
         # validate() and test() may come after fit().
         self._trainer().limit_val_batches = self._limit_val_batches
+        self._trainer().fit_loop.max_epochs = self._max_epochs
         if self._home is not None:  # the model is there again
             self._compute_on(self._home)
 
@@ -378,3 +386,4 @@ class _EpochEnd(Callback):
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._strategy.check_stepped()
         self._strategy.stop_if_over()
+        self._strategy.go_on()
