@@ -19,6 +19,7 @@ from lightning.pytorch.strategies import SingleDeviceStrategy
 from lightning.pytorch.utilities import rank_zero_only
 from lightning.pytorch.utilities.model_helpers import is_overridden
 from lightning.pytorch.utilities.signature_utils import is_param_in_hook_signature
+from torchmetrics import Metric
 
 from ..devices import device
 from ..errors import PacelineError
@@ -253,6 +254,8 @@ class PacelineStrategy(SingleDeviceStrategy):
     def _loss_of_micro_batch(self, module: Any, batch: Any) -> Any:
         """The result of training_step() for the batch, and all that it logs."""
         refuse_to_cut(module)
+        if self.job is not None:
+            self._trainer().fit_loop.epoch_progress.current.completed = self.job.epoch  # which current_epoch returns
         logged: dict[str, Any] = {}
         module.log = lambda name, value, *_, **__: logged.update({name: value})
         try:
@@ -274,7 +277,8 @@ class PacelineStrategy(SingleDeviceStrategy):
                 "training_step() returned no loss; a job with stages cannot skip a part of a batch: return "
                 'a loss, or write parallel = "data" in the job'
             )
-        return loss, {name: value for name, value in logged.items() if isinstance(value, (torch.Tensor, int, float))}
+        numbers = {name: _number_of(value) for name, value in logged.items()}
+        return loss, {name: value for name, value in numbers.items() if isinstance(value, (torch.Tensor, int, float))}
 
     def _batch_hook(self, name: str) -> Callable[..., Any]:
         """The data module's if it has one of its own, as Lightning has it, and the module's otherwise."""
@@ -353,6 +357,17 @@ def _zero_others(module: torch.nn.Module, optimizer: Any) -> list[Any]:
     stepped = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
     others = [one for one in module.parameters() if one.requires_grad and id(one) not in stepped]
     return [one.register_hook(torch.zeros_like) for one in others]  # type: ignore[no-untyped-call]
+
+
+def _number_of(logged: Any) -> Any:
+    """The number of this batch, if a metric of torchmetrics was logged."""
+    if not isinstance(logged, Metric):
+        return logged
+    number = logged._forward_cache  # Lightning itself logs this
+    if number is None:  # the module has called update() alone
+        number = logged.compute()
+        logged.reset()
+    return number
 
 
 def _place(scheduler: Any) -> Any:

@@ -218,6 +218,8 @@ class PacelineTraining(_Trainer):
     def _loss_of_micro_batch(self, model: Any, inputs: Any) -> Any:
         """The part of training_step() before its backward pass: what a job with stages calls."""
         refuse_to_cut(self)
+        if self.job is not None:
+            self.state.epoch = float(self.job.epoch)
         model.train()
         device = next((tensor.device for _, tensor in leaves(inputs)), self.args.device)
         if device.type != "meta":  # with which a job finds out where it can cut the model
