@@ -26,7 +26,8 @@ def places(log: str) -> list[str]:
 
 @pytest.mark.parametrize("steps", [3, 4, 7])  # an even share is four
 def test_the_trainer_says_how_long_it_trains(tmp_path: Path, steps: int) -> None:
-    with start(tmp_path, HEAD + SAYS + FIT + AFTER, devices=2) as member:
+    fit = FIT.replace("max_epochs=2", "max_epochs=2, check_val_every_n_epoch=3")
+    with start(tmp_path, HEAD + SAYS + fit + AFTER, devices=2) as member:
         member.begin()
         for step in range(steps):
             member.step([step])
@@ -34,7 +35,7 @@ def test_the_trainer_says_how_long_it_trains(tmp_path: Path, steps: int) -> None
     # A fast worker trains for more epochs of two steps than the two that it was given.
     expected = ["0 2 4", "0 2 4", "1 2 4", "1 2 4", "2 3 6", "2 3 6", "3 4 8"]
     assert places(member.log) == expected[:steps]
-    assert "after: 2" in member.log
+    assert "after: 2" in member.log and "paceline: check_val_every_n_epoch=3 has no effect: " in member.log
 
 
 def test_a_trainer_without_a_number_of_epochs(tmp_path: Path) -> None:

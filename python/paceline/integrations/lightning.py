@@ -35,7 +35,7 @@ from .batches import Batches
 from .data_loaders import wishes_of
 from .home import home_in_stages
 from .host_turn import HostTurn
-from .lightning_refusals import refuse, refuse_model, refuse_to_cut
+from .lightning_refusals import hints, refuse, refuse_model, refuse_to_cut
 from .metric_names import shown
 
 
@@ -141,6 +141,9 @@ class PacelineStrategy(SingleDeviceStrategy):
         # Validation is what the evaluator does when it is asked to.
         self._limit_val_batches = trainer.limit_val_batches
         self._validates = trainer.enable_validation
+        if self._validates and self.is_global_zero:
+            for hint in hints(trainer):
+                print(f"paceline: {hint}")
         trainer.limit_val_batches = 0
         trainer.num_sanity_val_steps = 0
 
