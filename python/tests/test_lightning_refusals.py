@@ -38,7 +38,7 @@ def callbacks() -> Iterator[tuple[dict[str, Any], str]]:
     from lightning.pytorch import callbacks as known
 
     yield {"callbacks": [known.EarlyStopping("val_loss")]}, "EarlyStopping would stop one worker"
-    yield {"callbacks": [known.Timer("00:00:01:00")]}, "Timer would stop one worker"
+    yield {"callbacks": [known.Timer("00:00:01:00")]}, "Timer (max_time=) would stop one worker"
     yield {"callbacks": [known.StochasticWeightAveraging(0.1)]}, "averages weights that the servers step"
     own = type("Ema", (known.StochasticWeightAveraging,), {})
     yield {"callbacks": [own(0.1)]}, "Ema averages weights that the servers step"
@@ -53,6 +53,7 @@ def callbacks() -> Iterator[tuple[dict[str, Any], str]]:
     [
         ({"accumulate_grad_batches": 4}, "accumulate_grad_batches=4): a step of a job is one batch"),
         ({"max_steps": 10}, "give max_epochs alone"),
+        ({"max_time": "00:00:01:00"}, "leave it out, and write `timeout 8h` before the command"),
         ({"min_epochs": 1}, "give max_epochs alone"),
         ({"limit_train_batches": 0.5}, "trains on every sample"),
         ({"limit_train_batches": 1}, "trains on every sample"),  # one batch

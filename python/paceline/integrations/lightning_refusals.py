@@ -92,8 +92,13 @@ def _of_trainer(trainer: Trainer, precision: Any) -> Iterator[str]:
         )
     for callback in trainer.callbacks:
         name = type(callback).__name__
-        if isinstance(callback, (EarlyStopping, Timer)):
+        if isinstance(callback, EarlyStopping):
             yield f"{name} would stop one worker and not the job; set evaluate.stop_at_target in the job file"
+        if isinstance(callback, Timer):
+            yield (
+                f"{name} (max_time=) would stop one worker and not the job; leave it out, and write `timeout 8h` "
+                "before the command, which stops the run with a checkpoint"
+            )
         if isinstance(callback, GradientAccumulationScheduler):
             yield f"{name}: a step of a job is one batch"
         if isinstance(callback, (BatchSizeFinder, LearningRateFinder)):  # Tuner's methods make these
