@@ -282,7 +282,7 @@ class Job(Unsized):
             self._take_last(message)
         elif kind in STAGE_KINDS and self._stages is not None:
             if kind == "stage":
-                self._micro_batch = message["micro_batch"]
+                self._micro_batch, self.epoch = message["micro_batch"], int(message.get("epoch", 0))
             answer = self._stages.serve(message)
             if kind == "finish":
                 self._frozen.check(waits=True)

@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader, TensorDataset, WeightedRandomSampler  #
 
 from paceline import PacelineError  # noqa: E402
 from paceline.integrations.lightning import PacelineStrategy  # noqa: E402
-from paceline.integrations.lightning_refusals import refuse, refuse_model  # noqa: E402
+from paceline.integrations.lightning_refusals import hints, refuse, refuse_model  # noqa: E402
 
 
 class Module(lightning.LightningModule):  # type: ignore[misc, name-defined]
@@ -38,7 +38,7 @@ def callbacks() -> Iterator[tuple[dict[str, Any], str]]:
     from lightning.pytorch import callbacks as known
 
     yield {"callbacks": [known.EarlyStopping("val_loss")]}, "EarlyStopping would stop one worker"
-    yield {"callbacks": [known.Timer("00:00:01:00")]}, "Timer would stop one worker"
+    yield {"callbacks": [known.Timer("00:00:01:00")]}, "Timer (max_time=) would stop one worker"
     yield {"callbacks": [known.StochasticWeightAveraging(0.1)]}, "averages weights that the servers step"
     own = type("Ema", (known.StochasticWeightAveraging,), {})
     yield {"callbacks": [own(0.1)]}, "Ema averages weights that the servers step"
@@ -53,8 +53,10 @@ def callbacks() -> Iterator[tuple[dict[str, Any], str]]:
     [
         ({"accumulate_grad_batches": 4}, "accumulate_grad_batches=4): a step of a job is one batch"),
         ({"max_steps": 10}, "give max_epochs alone"),
+        ({"max_time": "00:00:01:00"}, "leave it out, and write `timeout 8h` before the command"),
         ({"min_epochs": 1}, "give max_epochs alone"),
         ({"limit_train_batches": 0.5}, "trains on every sample"),
+        ({"limit_train_batches": 1}, "trains on every sample"),  # one batch
         ({"reload_dataloaders_every_n_epochs": 2}, "every_n_epochs=2): a job leases the samples of one data set"),
         ({"overfit_batches": 1}, "trains on every sample"),
         ({"sync_batchnorm": True}, "each worker normalizes with its own batch"),
@@ -68,6 +70,22 @@ def test_what_a_trainer_may_not_ask_for(options: dict[str, Any], says: str) -> N
     with pytest.raises(PacelineError, match="^[^\n]*$") as error:
         refuse(trainer, trainer.strategy.precision_plugin)
     assert says in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "options, says",
+    [
+        ({"check_val_every_n_epoch": 2}, ["write --set evaluate.every_epochs=2"]),
+        ({"val_check_interval": 0.25}, ["write --set evaluate.every_epochs=0.25"]),
+        ({"val_check_interval": 1}, ["val_check_interval=1 has no effect"]),  # 1 is one batch
+        ({"val_check_interval": 100}, ["write --set evaluate.every_epochs=EPOCHS, which may be a fraction"]),
+        ({"val_check_interval": 100, "check_val_every_n_epoch": None}, ["val_check_interval=100 has no effect"]),
+        ({}, []),
+    ],
+)
+def test_the_job_s_names_for_settings_without_an_effect(options: dict[str, Any], says: list[str]) -> None:
+    told = list(hints(trainer_of(**options)))
+    assert len(told) == len(says) and all(part in line for line, part in zip(told, says)), told
 
 
 def test_a_search_for_a_rate() -> None:

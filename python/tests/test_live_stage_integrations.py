@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 from pathlib import Path
 
 import pytest
@@ -131,6 +132,40 @@ def test_stages_clip_without_the_parameters_that_the_optimizer_lacks(tmp_path: P
         assert torch.allclose(one[name], frozen[name], atol=1e-6), name
 
 
+METRICS = """
+        def setup(self, stage):
+            self.mean, self.hits = MeanMetric(), MulticlassAccuracy(2, average="micro")
+        def training_step(self, batch, index):
+            print("epoch", self.current_epoch)
+            scores = self.net(batch[0])
+            self.mean(scores.abs().mean())
+            self.hits.update(scores, batch[1])
+            self.log("mean", self.mean)
+            self.log("hits", self.hits)
+            self.log("plain_hits", (scores.argmax(1) == batch[1]).float().mean())
+            return F.cross_entropy(scores, batch[1])
+"""
+
+
+def epochs_in(folder: Path, name: str) -> set[str]:
+    log = (only_run(folder) / "logs" / f"{name}.log").read_text()
+    return {line.split()[1] for line in log.splitlines() if line.startswith("epoch ")}
+
+
+@needs_lightning
+def test_a_stage_knows_its_epoch_and_logs_metrics_of_torchmetrics(tmp_path: Path) -> None:
+    imports = """
+    from torchmetrics import MeanMetric
+    from torchmetrics.classification import MulticlassAccuracy
+"""
+    folder = tmp_path / "two"
+    weights_of(folder, imports + filled(LIGHTNING, METRICS), pipeline("['w0', 'w1']", "[3]"))
+    assert {"0", "1"} == epochs_in(folder, "w0") == epochs_in(folder, "w1")
+    last = json.loads((only_run(folder) / "metrics.jsonl").read_text().splitlines()[-1])
+    measured = last["training_metrics"]
+    assert measured["mean"] > 0 and measured["hits"] == pytest.approx(measured["plain_hits"]), measured
+
+
 DATA_MODULE = """
     class Data(lightning.LightningDataModule):
         def train_dataloader(self):
@@ -160,6 +195,18 @@ def test_a_trainer_of_transformers_is_cut(tmp_path: Path, options: str) -> None:
     expect_equal(weights_of(folder, program, pipeline("['w0', 'w1', 'w2']", "[1, 3]")), one)
     for name in ("w0", "w1", "w2"):
         assert "train is over: worker" in (only_run(folder) / "logs" / f"{name}.log").read_text()
+
+
+@needs_trainer
+def test_a_stage_of_a_trainer_of_transformers_knows_its_epoch(tmp_path: Path) -> None:
+    says = """
+        def compute_loss(self, *words, **named):
+            print("epoch", self.state.epoch)
+            return super().compute_loss(*words, **named)
+"""
+    folder = tmp_path / "two"
+    weights_of(folder, filled(TRAINER, says), pipeline("['w0', 'w1']", "[1]"))
+    assert {"0.0", "1.0"} <= epochs_in(folder, "w0") & epochs_in(folder, "w1")
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from lightning.pytorch.strategies import SingleDeviceStrategy
 from lightning.pytorch.utilities import rank_zero_only
 from lightning.pytorch.utilities.model_helpers import is_overridden
 from lightning.pytorch.utilities.signature_utils import is_param_in_hook_signature
+from torchmetrics import Metric
 
 from ..devices import device
 from ..errors import PacelineError
@@ -34,7 +35,7 @@ from .batches import Batches
 from .data_loaders import wishes_of
 from .home import home_in_stages
 from .host_turn import HostTurn
-from .lightning_refusals import refuse, refuse_model, refuse_to_cut
+from .lightning_refusals import hints, refuse, refuse_model, refuse_to_cut
 from .metric_names import shown
 
 
@@ -56,6 +57,7 @@ class PacelineStrategy(SingleDeviceStrategy):
         self._stepped = True  # whether the batch in hand was stepped
         self._first_places: list[Any] = []  # each scheduler's
         self._epoch = 0  # the job's latest one
+        self._max_epochs: int | None = None  # the person's
         self._hooks: list[Any] = []  # on parameters that the optimizer lacks
         self._turn = HostTurn()
         self._validates = False
@@ -139,6 +141,9 @@ class PacelineStrategy(SingleDeviceStrategy):
         # Validation is what the evaluator does when it is asked to.
         self._limit_val_batches = trainer.limit_val_batches
         self._validates = trainer.enable_validation
+        if self._validates and self.is_global_zero:
+            for hint in hints(trainer):
+                print(f"paceline: {hint}")
         trainer.limit_val_batches = 0
         trainer.num_sanity_val_steps = 0
 
@@ -175,7 +180,7 @@ class PacelineStrategy(SingleDeviceStrategy):
             self.job = self._join(trainer)
             if self._home is not None and self.job.role == "worker":
                 self._compute_on(self._own_device)
-            # The servers clip and step the rate, and the job says when it is over.
+            # The servers clip and step the rate.
             trainer.gradient_clip_val = None
             self._first_places = [_place(config.scheduler) for config in self.lr_scheduler_configs]
             if trainer.lightning_module.automatic_optimization:
@@ -183,7 +188,7 @@ class PacelineStrategy(SingleDeviceStrategy):
             for config in self.lr_scheduler_configs:
                 if config.interval == "epoch":
                     SchedulerSteps(config.scheduler, self._epoch_allows)
-            trainer.fit_loop.max_epochs = -1
+            self._max_epochs = trainer.max_epochs
 
     def _join(self, trainer: Trainer) -> Job:
         schedule: dict[str, Any] = {}
@@ -221,6 +226,12 @@ class PacelineStrategy(SingleDeviceStrategy):
         if self._batches.is_over():
             self._trainer().should_stop = True
 
+    def go_on(self) -> None:
+        """A fast worker has more epochs than max_epochs, so the Trainer's number grows with them."""
+        trainer = self._trainer()
+        if not trainer.should_stop and trainer.max_epochs != -1:
+            trainer.fit_loop.max_epochs = max(trainer.max_epochs, trainer.current_epoch + 2)
+
     def on_train_end(self) -> None:
         assert self._batches is not None
         if not self._batches.is_over():
@@ -232,6 +243,7 @@ class PacelineStrategy(SingleDeviceStrategy):
             hook.remove()
         # validate() and test() may come after fit().
         self._trainer().limit_val_batches = self._limit_val_batches
+        self._trainer().fit_loop.max_epochs = self._max_epochs
         if self._home is not None:  # the model is there again
             self._compute_on(self._home)
 
@@ -245,6 +257,8 @@ class PacelineStrategy(SingleDeviceStrategy):
     def _loss_of_micro_batch(self, module: Any, batch: Any) -> Any:
         """The result of training_step() for the batch, and all that it logs."""
         refuse_to_cut(module)
+        if self.job is not None:
+            self._trainer().fit_loop.epoch_progress.current.completed = self.job.epoch  # which current_epoch returns
         logged: dict[str, Any] = {}
         module.log = lambda name, value, *_, **__: logged.update({name: value})
         try:
@@ -266,7 +280,8 @@ class PacelineStrategy(SingleDeviceStrategy):
                 "training_step() returned no loss; a job with stages cannot skip a part of a batch: return "
                 'a loss, or write parallel = "data" in the job'
             )
-        return loss, {name: value for name, value in logged.items() if isinstance(value, (torch.Tensor, int, float))}
+        numbers = {name: _number_of(value) for name, value in logged.items()}
+        return loss, {name: value for name, value in numbers.items() if isinstance(value, (torch.Tensor, int, float))}
 
     def _batch_hook(self, name: str) -> Callable[..., Any]:
         """The data module's if it has one of its own, as Lightning has it, and the module's otherwise."""
@@ -347,6 +362,17 @@ def _zero_others(module: torch.nn.Module, optimizer: Any) -> list[Any]:
     return [one.register_hook(torch.zeros_like) for one in others]  # type: ignore[no-untyped-call]
 
 
+def _number_of(logged: Any) -> Any:
+    """The number of this batch, if a metric of torchmetrics was logged."""
+    if not isinstance(logged, Metric):
+        return logged
+    number = logged._forward_cache  # Lightning itself logs this
+    if number is None:  # the module has called update() alone
+        number = logged.compute()
+        logged.reset()
+    return number
+
+
 def _place(scheduler: Any) -> Any:
     """A value that differs once the scheduler is stepped; None if it does not say."""
     place = getattr(scheduler, "last_epoch", None)
@@ -378,3 +404,4 @@ class _EpochEnd(Callback):
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._strategy.check_stepped()
         self._strategy.stop_if_over()
+        self._strategy.go_on()

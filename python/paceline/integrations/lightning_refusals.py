@@ -32,6 +32,22 @@ def refuse_model(trainer: Trainer, strategy: Any) -> None:
         raise PacelineError(why)
 
 
+def hints(trainer: Trainer) -> Iterator[str]:
+    """A line for each setting that has no effect, with the job's name for it."""
+    each, part = trainer.check_val_every_n_epoch, trainer.val_check_interval
+    if each not in (None, 1):
+        yield (
+            f"check_val_every_n_epoch={each} has no effect: the evaluator measures once an epoch; to measure as "
+            f"often, write --set evaluate.every_epochs={each}"
+        )
+    if isinstance(part, int) or part != 1.0:
+        epochs = part if isinstance(part, float) else "EPOCHS, which may be a fraction"
+        yield (
+            f"val_check_interval={part} has no effect: the evaluator measures once an epoch; write "
+            f"--set evaluate.every_epochs={epochs}"
+        )
+
+
 def refuse_to_cut(module: Any) -> None:
     """Raises why a job cannot compute a part of this module's training step."""
     if not module.automatic_optimization:
@@ -49,7 +65,8 @@ def _of_trainer(trainer: Trainer, precision: Any) -> Iterator[str]:
         )
     if trainer.max_steps != -1 or trainer.min_steps or trainer.min_epochs:
         yield "Trainer(max_steps, min_steps, min_epochs): a job lasts a number of epochs; give max_epochs alone"
-    if trainer.limit_train_batches != 1.0 or trainer.overfit_batches:
+    all_batches = isinstance(trainer.limit_train_batches, float) and trainer.limit_train_batches == 1.0
+    if not all_batches or trainer.overfit_batches:  # 1 is one batch
         yield (
             "Trainer(limit_train_batches, overfit_batches, fast_dev_run): a job trains on every sample; use a "
             "torch.utils.data.Subset"
@@ -75,8 +92,13 @@ def _of_trainer(trainer: Trainer, precision: Any) -> Iterator[str]:
         )
     for callback in trainer.callbacks:
         name = type(callback).__name__
-        if isinstance(callback, (EarlyStopping, Timer)):
+        if isinstance(callback, EarlyStopping):
             yield f"{name} would stop one worker and not the job; set evaluate.stop_at_target in the job file"
+        if isinstance(callback, Timer):
+            yield (
+                f"{name} (max_time=) would stop one worker and not the job; leave it out, and write `timeout 8h` "
+                "before the command, which stops the run with a checkpoint"
+            )
         if isinstance(callback, GradientAccumulationScheduler):
             yield f"{name}: a step of a job is one batch"
         if isinstance(callback, (BatchSizeFinder, LearningRateFinder)):  # Tuner's methods make these

@@ -9,7 +9,9 @@ Importing this in a worker lets it see one GPU, since a Trainer spreads each pro
 
 from __future__ import annotations
 
+import math
 import sys
+import time
 from collections.abc import Mapping
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Callable
@@ -17,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Callable
 import torch
 import transformers
 from transformers import TrainerCallback
-from transformers.trainer_utils import TrainOutput
+from transformers.trainer_utils import TrainOutput, speed_metrics
 
 from ..errors import PacelineError
 from ..job import Job
@@ -35,7 +37,8 @@ from .data_loaders import wishes_of
 from .home import home_in_stages, in_stages
 from .item_weight import weighs_by_items
 from .metric_names import shown
-from .transformers_refusals import own_training_step, refuse, refuse_overrides, refuse_to_cut
+from .transformers_hints import hints
+from .transformers_refusals import SEARCH, own_training_step, refuse, refuse_overrides, refuse_to_cut
 from .visible_gpu import see_one
 
 try:
@@ -146,9 +149,7 @@ class PacelineTraining(_Trainer):
     def _train(self, arguments: tuple[Any, ...], named: dict[str, Any], join_arguments: dict[str, Any]) -> Any:
         self.job = self._join(join_arguments)
         if self.job.role == "evaluator":
-            for _ in self.job:
-                pass
-            return TrainOutput(0, 0.0, {})
+            return self._train_nothing(self.job)
         if self._home is None:
             return super().train(*arguments, **named)
         self._compute_on(self._own_device)
@@ -157,6 +158,15 @@ class PacelineTraining(_Trainer):
         finally:
             self._compute_on(self._home)
 
+    @staticmethod
+    def _train_nothing(job: Job) -> Any:
+        """The evaluator returns what a worker does, so that a program finds the same metrics."""
+        began = time.time()
+        for _ in job:
+            pass
+        speed = speed_metrics("train", began, num_samples=0, num_steps=0)
+        return TrainOutput(0, math.nan, {**speed, "total_flos": 0.0, "train_loss": math.nan, "epoch": 0.0})
+
     def _join(self, more: dict[str, Any]) -> Job:
         if self._home is not None:
             _checkpoint_activations(self.model, self.args)
@@ -164,6 +174,9 @@ class PacelineTraining(_Trainer):
         with reporter.reported():
             wishes = wishes_of(loader)
         batches = Batches(check_train_set(loader.dataset), wishes["batch_size"], wishes["drop_last"])
+        if self.is_world_process_zero():
+            for hint in hints(self.args, len(batches)):
+                print(f"paceline: {hint}")
         # The rates of a step, counted as they are in training.
         steps = super().set_initial_training_values(self.args, batches)[-1]
         optimizer = super().create_optimizer()
@@ -184,6 +197,10 @@ class PacelineTraining(_Trainer):
         batches.follow(job)
         self._batches = batches
         return job
+
+    def hyperparameter_search(self, *_: Any, **__: Any) -> Any:
+        with reporter.reported():
+            raise PacelineError(SEARCH)
 
     # The job instead of the loader.
 
@@ -218,6 +235,8 @@ class PacelineTraining(_Trainer):
     def _loss_of_micro_batch(self, model: Any, inputs: Any) -> Any:
         """The part of training_step() before its backward pass: what a job with stages calls."""
         refuse_to_cut(self)
+        if self.job is not None:
+            self.state.epoch = float(self.job.epoch)
         model.train()
         device = next((tensor.device for _, tensor in leaves(inputs)), self.args.device)
         if device.type != "meta":  # with which a job finds out where it can cut the model
@@ -296,6 +315,9 @@ class _Stepped(torch.optim.Optimizer):
 
 class _GoesOn(TrainerCallback):
     """Undoes that DefaultFlowCallback ends training at a worker's even share of the steps."""
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        state.num_train_epochs = math.ceil(args.num_train_epochs)  # set_initial_training_values() says another number
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> Any:
         if state.global_step >= state.max_steps:

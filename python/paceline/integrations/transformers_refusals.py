@@ -10,6 +10,10 @@ from transformers import EarlyStoppingCallback
 from ..cuts import CannotCut
 from ..errors import PacelineError
 
+SEARCH = (
+    "hyperparameter_search() trains many models, and a program works for one job; start a job for each trial, with "
+    "paceline.integrations.ray.run() in a trial of Ray Tune, or with a loop over `paceline run`"
+)
 LIBRARIES = ("paceline.", "transformers.", "trl.")  # a class of another module is the person's own
 
 
@@ -23,9 +27,19 @@ def refuse(trainer: Any, arguments: Sequence[Any], named: Mapping[str, Any]) -> 
 _BEHIND = ("create_scheduler", "create_optimizer", "get_train_dataloader")
 
 
+_BOTH = "create_optimizer_and_scheduler"
+
+
 def refuse_overrides(trainer: Any, training: type) -> None:
     """Raises an error if a class before PacelineTraining, which is `training`, has one of these methods."""
     classes = type(trainer).__mro__
+    for one in classes:
+        if _BOTH in one.__dict__ and not one.__module__.startswith("transformers."):
+            raise PacelineError(
+                f"{one.__name__} overrides {_BOTH}(), which the job does not call; give the Trainer "
+                "optimizers=(optimizer, scheduler), or override create_optimizer() and create_scheduler() in a class "
+                "behind PacelineTraining"
+            )
     for one in classes[: classes.index(training)]:
         for method in _BEHIND:
             if method in one.__dict__:
@@ -77,6 +91,21 @@ def _of_trainer(trainer: Any, arguments: Sequence[Any], named: Mapping[str, Any]
         yield f"max_steps={args.max_steps}: a job lasts a number of epochs; give num_train_epochs, like 1.5"
     if args.fp16:
         yield "fp16=True: the Trainer's loss scaler steps the optimizer; use bf16=True"
+    elif trainer.accelerator.mixed_precision == "fp16":
+        yield (
+            "ACCELERATE_MIXED_PRECISION=fp16 in the environment: the Trainer's loss scaler steps the optimizer; "
+            "write ACCELERATE_MIXED_PRECISION=bf16"
+        )
+    if args.accelerator_config.split_batches:
+        yield (
+            "accelerator_config: split_batches=True, but the batch of the Trainer is that of one worker; leave it "
+            "out, and divide per_device_train_batch_size by the number of devices (paceline.device_count())"
+        )
+    if getattr(args, "enable_jit_checkpoint", False):
+        yield (
+            "enable_jit_checkpoint=True: a worker has no weights to save, and the job writes a checkpoint when its "
+            "command gets SIGTERM; leave it out"
+        )
     if args.fp16_full_eval or args.bf16_full_eval:
         yield "fp16_full_eval, bf16_full_eval: they convert weights in memory that others read; leave them out"
     if args.n_gpu > 1:
