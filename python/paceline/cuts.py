@@ -217,7 +217,10 @@ class _DryRun:
             Unit(first, last, _name(seams.blocks[first].name, seams.blocks[last - 1].name))
             for first, last in zip(edges, edges[1:])
         ]
-        written = [self._write(seams, unit) for unit in units]
+        try:
+            written = [self._write(seams, unit) for unit in units]
+        except StubUsed as used:  # torch's counter of operations uses a stub that a checkpoint gave a gradient
+            raise CannotCut(f"{used}; if that is a checkpoint, write use_reentrant=False") from None
         lost = trained.difference(*(one.parameters for one in written))
         if lost:
             raise CannotCut(

@@ -246,6 +246,13 @@ def test_batch_norm_in_checkpointed_blocks_counts_as_often_as_in_plain_pytorch()
     bench.close()
 
 
+def test_a_reentrant_checkpoint_of_an_input_with_a_gradient_is_one_line() -> None:
+    with pytest.raises(
+        CannotCut, match=r"^the output of blocks\.0 is used again at test_stages\.py.*use_reentrant=False$"
+    ):
+        Bench(lambda: (_CheckpointedNorms(True), _labelled(6, classes=6), _cross_entropy))
+
+
 class _Dropping(nn.Module):
     def __init__(self) -> None:
         super().__init__()
