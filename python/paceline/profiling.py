@@ -99,7 +99,9 @@ class _Measured:
     forward_ms: list[float] = field(default_factory=list)  # for each size
     backward_ms: list[float] = field(default_factory=list)
     sent_bytes: int = 0  # to the next unit, for one sample
-    kept_bytes: int = 0  # from the forward to the backward pass, for one sample
+    # Memory from the forward to the backward pass: for each sample, and whatever their number is.
+    kept_bytes: int = 0
+    kept_fixed_bytes: int = 0
     # Memory that comes and goes during a micro-batch: for each sample, and whatever its size.
     working_bytes: int = 0
     working_fixed_bytes: int = 0
@@ -153,7 +155,7 @@ class _Measuring:
                 if unit is not self._cuts.units[-1]:
                     measured.sent_bytes = -(-sum(_bytes(one) for one in received) // size)
         for measured, kept in zip(self.units, keeps):
-            measured.kept_bytes = _most_for_one(sizes, kept)
+            measured.kept_bytes, measured.kept_fixed_bytes = _for_each_and_fixed(sizes, kept)
         for measured, (least, most) in zip(self.units, working):
             if sizes[-1] > sizes[0]:
                 measured.working_bytes = max(0, -(-(most - least) // (sizes[-1] - sizes[0])))
@@ -331,12 +333,12 @@ class _Stage:
             self._sums[index] = gradient
 
 
-def _most_for_one(sizes: list[int], kept: list[int]) -> int:
-    """Bytes for one sample, with which no size of micro-batch keeps more: a part may be kept whatever the size is."""
+def _for_each_and_fixed(sizes: list[int], kept: list[int]) -> tuple[int, int]:
+    """Bytes for each sample and of each micro-batch, with which no measured size keeps more."""
     if sizes[-1] == sizes[0]:
-        return -(-kept[-1] // sizes[-1])
+        return -(-kept[-1] // sizes[-1]), 0
     each = max(0, -(-(kept[-1] - kept[0]) // (sizes[-1] - sizes[0])))
-    return each + max(0, kept[0] - each * sizes[0])
+    return each, max(0, kept[0] - each * sizes[0])
 
 
 def _saved(hold: Callable[[Any], Any] | None) -> Any:

@@ -119,11 +119,11 @@ class Masked(nn.Module):
         return self.linear(x) * torch.ones(self.fixed)[:6]
 
 
-def test_memory_that_is_kept_whatever_the_size_is_in_the_bytes_of_a_sample() -> None:
-    """A plan counts them for every sample, so it has room for one sample, too."""
+def test_memory_that_is_kept_has_a_part_whatever_the_size_is() -> None:
     model = nn.Sequential(Masked(1000), Masked(6), nn.Linear(6, 6))
     units = measured(model, squares, lambda count: torch.randn(count, 6), [2, 8])["units"]
-    assert [unit["kept_bytes"] for unit in units] == [4 * 6 + 4 * 1000, 4 * 6 + 4 * 6, 4 * 6]
+    assert [unit["kept_bytes"] for unit in units] == [4 * 6] * 3
+    assert [unit["kept_fixed_bytes"] for unit in units] == [4 * 1000, 4 * 6, 0]
 
 
 @pytest.mark.parametrize("reentrant", [False, True])
