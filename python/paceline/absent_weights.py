@@ -1,7 +1,8 @@
 """A stage's stand-ins for weights that it does not hold: embeddings that only the first stage needs, say.
 
 A stand-in has shape and type, and no values. What the program computes from it, before the stage's first block, is
-a stand-in too, with the right shape. Nothing that needs its values can be computed.
+a stand-in too, with the right shape. Nothing that needs its values can be computed. What draws random numbers, such
+as dropout, draws them, so that later draws are those of a stage that holds the weights.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import torch
 from torch import nn
 
 from .inventory import Inventory
+from .random_draws import Drawing
 from .stubs import NEED_VALUES, Scope, Stub, StubUsed, caller, without_torch_function, writes_to_first
 
 # The questions that a shape answers.
@@ -23,6 +25,10 @@ _OF_SHAPE = {
 }
 _GIVES_TENSORS = {"chunk", "split", "unbind", "tensor_split", "hsplit", "vsplit", "dsplit", "unsafe_chunk"}
 _NEED_VALUES = NEED_VALUES - _OF_SHAPE - _GIVES_TENSORS
+
+
+# Operations that draw as many random numbers as their result's size says, whatever its values and strides are.
+_DRAWS_BY_SIZE = {f"aten::{name}" for name in ("bernoulli", "bernoulli_", "uniform_", "rand", "rand_like")}
 
 
 class AbsentUsed(StubUsed):
@@ -59,16 +65,23 @@ class Absent(Stub):
             or (writes and not (args and isinstance(args[0], Stub) and "out" not in kwargs))
         ):
             raise AbsentUsed(sources, first.paceline_block, name)
-        if writes:
+        if name == "__setitem__":
             return args[0]
         try:
             with without_torch_function(), torch.no_grad():
                 if name == "__iter__":
                     result = args[0].new_empty(args[0].shape, device="meta").unbind(0)
                 else:
-                    result = func(*_on_meta(args), **_on_meta(kwargs))
+                    with Drawing() as drawing:
+                        result = func(*_on_meta(args), **_on_meta(kwargs))
+                    if drawing.operations - _DRAWS_BY_SIZE:
+                        raise AbsentUsed(sources, first.paceline_block, name)
+                    if drawing.operations:  # the program's next draw shall be the same in every stage
+                        func(*_mapped(args, _ones, first.device), **_mapped(kwargs, _ones, first.device))
         except Exception as error:  # a result of a shape that depends on values
             raise AbsentUsed(sources, first.paceline_block, name) from error
+        if writes:
+            return args[0]
 
         def wrap(tensor: torch.Tensor) -> Absent:
             like = tensor.to("meta") if tensor.device.type != "meta" else tensor
@@ -123,15 +136,20 @@ def _on_meta(tree: Any) -> Any:
     return _mapped(tree, lambda tensor: torch.empty(tensor.shape, dtype=tensor.dtype, device="meta"))
 
 
-def _mapped(tree: Any, change: Any) -> Any:
+def _ones(tensor: torch.Tensor) -> torch.Tensor:
+    absent = isinstance(tensor, Absent)
+    return torch.ones(tensor.shape, dtype=tensor.dtype, device=tensor.device) if absent else tensor
+
+
+def _mapped(tree: Any, change: Any, device: Any = "meta") -> Any:
     if isinstance(tree, torch.Tensor):
         return change(tree)
     if isinstance(tree, (list, tuple)):
-        parts: Iterable[Any] = [_mapped(part, change) for part in tree]
+        parts: Iterable[Any] = [_mapped(part, change, device) for part in tree]
         return type(tree)(*parts) if hasattr(tree, "_fields") else type(tree)(parts)
     if isinstance(tree, dict):
-        return {key: _mapped(part, change) for key, part in tree.items()}
-    return "meta" if isinstance(tree, torch.device) else tree
+        return {key: _mapped(part, change, device) for key, part in tree.items()}
+    return device if isinstance(tree, torch.device) else tree
 
 
 def _absent(tree: Any) -> Iterator[Absent]:

@@ -10,6 +10,7 @@ import contextlib
 import copy
 import random
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Callable
@@ -20,6 +21,7 @@ from torch import nn
 from .absent_weights import AbsentUsed, Place, places_of
 from .blocks import Asked, Block, find_blocks
 from .errors import PacelineError
+from .flops import counted_flops
 from .inventory import CONSTANT, PARAMETER, STATISTIC, Inventory
 from .kept_memory import KeptMemory
 from .loading import to_device
@@ -70,6 +72,7 @@ class _Written:
     parameters: set[int] = field(default_factory=set)  # parameters with a gradient
     changed: set[int] = field(default_factory=set)  # statistics
     called: set[int] = field(default_factory=set)  # statistics of modules that it calls
+    again: Counter[int] = field(default_factory=Counter)  # how often its backward pass calls the module of each
 
 
 @dataclass
@@ -78,6 +81,8 @@ class Cuts:
     units: list[Unit]
     # Parameters that get gradients in several units, by number of entry: these units.
     shared: dict[int, list[int]]
+    # Statistics whose modules a backward pass calls again, by number of entry: how often.
+    again: dict[int, int] = field(default_factory=dict)
 
     def weights(self, begin: int, end: int) -> set[int]:
         """The numbers of the entries that a stage of these units computes with."""
@@ -212,14 +217,18 @@ class _DryRun:
             Unit(first, last, _name(seams.blocks[first].name, seams.blocks[last - 1].name))
             for first, last in zip(edges, edges[1:])
         ]
-        written = [self._write(seams, unit) for unit in units]
+        try:
+            written = [self._write(seams, unit) for unit in units]
+        except StubUsed as used:  # torch's counter of operations uses a stub that a checkpoint gave a gradient
+            raise CannotCut(f"{used}; if that is a checkpoint, write use_reentrant=False") from None
         lost = trained.difference(*(one.parameters for one in written))
         if lost:
             raise CannotCut(
                 f"{self._inventory.entries[min(lost)].name} gets its gradient from what no block returns; if "
                 "checkpoint(..., use_reentrant=True) is around its block, write use_reentrant=False"
             )
-        return Cuts(seams, units, self._owners(units, written))
+        again = {index: times for one in written for index, times in one.again.items()}
+        return Cuts(seams, units, self._owners(units, written), again)
 
     def _whole(self) -> tuple[Seams, set[int]]:
         """One pass over the whole model. The blocks in the order of their calls, and what gets a gradient."""
@@ -283,7 +292,7 @@ class _DryRun:
         kept = KeptMemory(self._model)
         absent = self._absent(seams, unit, received)
         forward = StageForward(seams, unit.first, unit.last, received, device=self._device, absent=absent)
-        with _counted_flops() as flops, self._statistics() as written, forward:
+        with counted_flops() as flops, self._statistics(forward) as written, forward:
             with kept.counting():
                 try:
                     outputs = [_value(self._compute())]
@@ -368,9 +377,16 @@ class _DryRun:
                 lose(index, parameter)
 
     @contextlib.contextmanager
-    def _statistics(self) -> Iterator[_Written]:
+    def _statistics(self, forward: StageForward) -> Iterator[_Written]:
         """Notes which statistics change meanwhile, and those whose modules are called."""
         written = _Written()
+
+        def call(index: int) -> None:
+            if forward.recomputes:
+                written.again[index] += 1
+            else:
+                written.called.add(index)
+
         before: dict[int, tuple[nn.Module, str, torch.Tensor, int]] = {}
         handles = []
         for index, entry in enumerate(self._inventory.entries):
@@ -379,7 +395,7 @@ class _DryRun:
                 module = self._model.get_submodule(path)
                 tensor: Any = module._buffers[key]
                 before[index] = module, key, tensor, tensor._version
-                handles.append(module.register_forward_pre_hook(lambda *_, index=index: written.called.add(index)))
+                handles.append(module.register_forward_pre_hook(lambda *_, index=index: call(index)))
         try:
             yield written
         finally:
@@ -431,15 +447,3 @@ def _beside(seams: Seams, block: int, user: int) -> str:
 
 def _name(first: str, last: str) -> str:
     return first if first == last else f"{first} to {last}"
-
-
-@contextlib.contextmanager
-def _counted_flops() -> Iterator[Callable[[], float]]:
-    try:
-        from torch.utils.flop_counter import FlopCounterMode
-    except ImportError:  # PyTorch 1.13 has none
-        yield lambda: 0.0
-        return
-    counter = FlopCounterMode(display=False)
-    with counter:
-        yield lambda: float(counter.get_total_flops())

@@ -99,7 +99,9 @@ class _Measured:
     forward_ms: list[float] = field(default_factory=list)  # for each size
     backward_ms: list[float] = field(default_factory=list)
     sent_bytes: int = 0  # to the next unit, for one sample
-    kept_bytes: int = 0  # from the forward to the backward pass, for one sample
+    # Memory from the forward to the backward pass: for each sample, and whatever their number is.
+    kept_bytes: int = 0
+    kept_fixed_bytes: int = 0
     # Memory that comes and goes during a micro-batch: for each sample, and whatever its size.
     working_bytes: int = 0
     working_fixed_bytes: int = 0
@@ -137,21 +139,23 @@ class _Measuring:
         self._outside = [place for place in places_of(inventory.model, inventory) if not place.is_in(modules)]
 
     def measure_memory(self, sizes: list[int]) -> None:
-        # Each unit's working memory for the smallest and the largest size.
+        # Each unit's memory for the smallest and the largest size.
+        keeps: list[list[int]] = [[] for _ in self.units]
         working: list[list[int]] = [[] for _ in self.units]
         for size in (sizes[0], sizes[-1]):
             batch = to_device(self._get(size), self._device)
             received: list[torch.Tensor] = []
-            for unit, measured, needs in zip(self._cuts.units, self.units, working):
+            for unit, measured, kept, needs in zip(self._cuts.units, self.units, keeps, working):
                 with self.placement.placed(unit.weights):
                     stage = _Stage(self, unit, batch, received)
-                    kept = stage.kept_bytes()
-                    measured.kept_bytes = -(-kept // size)
+                    kept.append(stage.kept_bytes())
                     measured.peak_bytes = _peak_bytes(stage.compute, self._device)
-                    needs.append(max(0, (measured.peak_bytes or 0) - kept))
+                    needs.append(max(0, (measured.peak_bytes or 0) - kept[-1]))
                     received = stage.compute().outputs
                 if unit is not self._cuts.units[-1]:
                     measured.sent_bytes = -(-sum(_bytes(one) for one in received) // size)
+        for measured, kept in zip(self.units, keeps):
+            measured.kept_bytes, measured.kept_fixed_bytes = _for_each_and_fixed(sizes, kept)
         for measured, (least, most) in zip(self.units, working):
             if sizes[-1] > sizes[0]:
                 measured.working_bytes = max(0, -(-(most - least) // (sizes[-1] - sizes[0])))
@@ -327,6 +331,14 @@ class _Stage:
             self._sums[index].add_(gradient)
         else:
             self._sums[index] = gradient
+
+
+def _for_each_and_fixed(sizes: list[int], kept: list[int]) -> tuple[int, int]:
+    """Bytes for each sample and of each micro-batch, with which no measured size keeps more."""
+    if sizes[-1] == sizes[0]:
+        return -(-kept[-1] // sizes[-1]), 0
+    each = max(0, -(-(kept[-1] - kept[0]) // (sizes[-1] - sizes[0])))
+    return each, max(0, kept[0] - each * sizes[0])
 
 
 def _saved(hold: Callable[[Any], Any] | None) -> Any:

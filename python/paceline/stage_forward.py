@@ -89,12 +89,12 @@ class StageForward:
         self._received = received
         self._seed = None if seed is None else mix(seed)
         self._scope = Scope(is_open=self._begin > 0)  # the scope of its stubs
-        self._recomputes = False
+        self.recomputes = False
         return self
 
     def recompute(self) -> StageForward:
         """For the backward pass, in which gradient checkpointing calls blocks again."""
-        self._recomputes = True
+        self.recomputes = True
         return self
 
     def __enter__(self) -> StageForward:
@@ -116,7 +116,7 @@ class StageForward:
         self._received = ()  # the replaced methods refer to this object, so only the garbage collector frees it
         for place in self._absent:
             place.put(place.weight)
-        if kind is None and not self._recomputes and self._end < len(self._seams.blocks):
+        if kind is None and not self.recomputes and self._end < len(self._seams.blocks):
             raise self._not_called(self._end)
 
     def _not_called(self, index: int) -> PacelineError:
@@ -127,7 +127,7 @@ class StageForward:
 
     def _replacement(self, index: int, block: Block) -> Callable[..., Any]:
         def forward(*args: Any, **kwargs: Any) -> Any:
-            if not self._recomputes:
+            if not self.recomputes:
                 if index == self._end:
                     raise Ended(self.sent((args, kwargs)))
                 if index > self._end or (index > self._begin and self._scope.is_open):

@@ -13,6 +13,7 @@ import torch
 from .absent_weights import places_of
 from .binding import check_trainable, dense, has_own_memory
 from .channel import Message
+from .checkpointed_norms import CheckpointedNorms
 from .cuts import Cuts, Loss
 from .errors import PacelineError
 from .inventory import PARAMETER, STATISTIC, Inventory
@@ -99,6 +100,7 @@ class Stages:
         self._recuts = recuts
         modules = {one for block in cuts.seams.blocks for one in block.module.modules()}
         self._outside = [place for place in places_of(inventory.model, inventory) if not place.is_in(modules)]
+        self._norms = CheckpointedNorms(inventory, cuts)
         self._collecting: tuple[_Stage, int] | None = None
         self._collects_early = _collected_early(inventory, cuts, self._collect_one)
         self._parameters = [entry.tensor for entry in inventory.entries if entry.kind == PARAMETER]
@@ -204,7 +206,7 @@ class Stages:
         loss = None
         forward = stage.passing.begin_with(received, seed)
         try:
-            with self._own_statistics(stage), forward:
+            with self._own_statistics(stage), self._norms.counting(), forward:
                 result = self._loss(self._model, batch)
             value, metrics, *weight = result if isinstance(result, tuple) else (result, None)
             outputs = [value]

@@ -9,6 +9,7 @@ import contextlib
 import ctypes
 import fcntl
 import json
+import math
 import mmap
 import os
 import queue
@@ -16,7 +17,7 @@ import struct
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -27,6 +28,7 @@ from .held_files import close_held, open_held
 PIECE = 32 * 1024 * 1024  # bytes
 _AHEAD = 2  # pieces that wait for the disk
 _LONGEST_HEADER = 100_000_000
+_MOST = 1 << 60  # numbers in a tensor, whose bytes PyTorch counts in 64 bits
 _WRITE_IT = "write it with safetensors, or with paceline export"
 _MAKE_ROOM = "make room there, or leave the values out with --set checkpoint.frozen=false"
 
@@ -179,43 +181,84 @@ def _write_all(fd: int, data: memoryview) -> None:
         data = data[os.write(fd, data) :]
 
 
+class _Stored(NamedTuple):
+    """A tensor's place in a file, counted from the end of the header."""
+
+    type: str
+    shape: list[int]
+    begin: int
+    end: int
+
+
 class TensorFile:
-    """The tensors of a file, without a copy. `with` closes it."""
+    """The tensors of a file, without a copy."""
 
     def __init__(self, path: str) -> None:
-        """Raises OSError if it cannot be read, and a PacelineError if it is no such file."""
+        """Raises OSError if it cannot be read, and a PacelineError if it is no such file, or a damaged one."""
         self._path = path
         with open(path, "rb") as file:
             start = file.read(8)
             size = struct.unpack("<Q", start)[0] if len(start) == 8 else 0
             if not 0 < size <= _LONGEST_HEADER:
-                raise PacelineError(f"{path}: is no safetensors file; {_WRITE_IT}")
+                raise self._is_none()
             try:
-                self._header: dict[str, Any] = json.loads(file.read(size))
-            except ValueError as error:
-                raise PacelineError(f"{path}: is no safetensors file; {_WRITE_IT}") from error
+                header: Any = json.loads(file.read(size))
+            except (ValueError, RecursionError) as error:  # RecursionError: lists in lists in lists
+                raise self._is_none() from error
+            if not isinstance(header, dict):
+                raise self._is_none()
             self._begin = 8 + size
             self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        self._stored = {name: self._checked(one) for name, one in header.items() if name != "__metadata__"}
+        end = 0
+        for one in sorted(self._stored.values(), key=lambda one: (one.begin, one.end)):
+            if one.begin < end:  # two tensors have the same bytes
+                raise self._is_damaged()
+            end = one.end
+        if self._begin + end > len(self._map):
+            raise self._is_damaged()
+
+    def _is_none(self) -> PacelineError:
+        return PacelineError(f"{self._path}: is no safetensors file; {_WRITE_IT}")
+
+    def _is_damaged(self) -> PacelineError:
+        return PacelineError(f"{self._path}: the file is damaged, or was not copied as a whole; {_WRITE_IT}")
+
+    def _checked(self, described: Any) -> _Stored:
+        if not isinstance(described, dict):
+            raise self._is_damaged()
+        name: Any = described.get("dtype")
+        shape: Any = described.get("shape")
+        place: Any = described.get("data_offsets")
+        good = isinstance(name, str) and _are_counts(shape) and _are_counts(place) and len(place) == 2
+        if not good or place[0] > place[1] or math.prod(max(1, extent) for extent in shape) > _MOST:
+            raise self._is_damaged()
+        return _Stored(name, shape, *place)
 
     def __contains__(self, name: str) -> bool:
-        return name in self._header and name != "__metadata__"
+        return name in self._stored
 
     def shape(self, name: str) -> list[int]:
-        return [int(extent) for extent in self._header[name]["shape"]]
+        return self._stored[name].shape
 
     def type(self, name: str) -> str:
-        return str(self._header[name]["dtype"])
+        return self._stored[name].type
 
     def view(self, name: str, dtype: torch.dtype) -> torch.Tensor:
         """The tensor must have this type."""
-        begin, end = self._header[name]["data_offsets"]
-        count = int(torch.Size(self.shape(name)).numel())
+        _, shape, begin, end = self._stored[name]
         size = torch.empty(0, dtype=dtype).element_size()
-        if end - begin != count * size or self._begin + end > len(self._map):
-            raise PacelineError(f"{self._path}: the file is damaged, or was not copied as a whole; {_WRITE_IT}")
+        if end - begin != math.prod(shape) * size:
+            raise self._is_damaged()
+        if begin == end:  # torch.frombuffer() refuses no bytes
+            return torch.empty(shape, dtype=dtype)
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".*not writable.*")
             flat = torch.frombuffer(self._map, dtype=torch.uint8, count=end - begin, offset=self._begin + begin)
         if flat.data_ptr() % size:
             flat = flat.clone()
-        return flat.view(dtype).view(self.shape(name))
+        return flat.view(dtype).view(shape)
+
+
+def _are_counts(value: Any) -> bool:
+    return isinstance(value, list) and all(type(one) is int and 0 <= one <= _MOST for one in value)

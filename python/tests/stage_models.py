@@ -159,6 +159,31 @@ def centered() -> Case:
     return _Centered(), _labelled(6), _cross_entropy
 
 
+class _Masked(nn.Module):
+    """Draws a mask for all blocks behind the dropout of an embedding, in one of several ways."""
+
+    def __init__(self, drop: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        super().__init__()
+        self.drop = drop
+        self.embed = nn.Linear(6, 6)
+        self.blocks = nn.ModuleList(nn.Linear(6, 6) for _ in range(3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.drop(self.embed(x + torch.randn_like(x)))
+        mask = torch.rand(6, device=x.device)
+        for block in self.blocks:
+            x = block(x) * mask
+        return x
+
+
+def _noise(x: torch.Tensor) -> torch.Tensor:
+    return x + torch.zeros_like(x).uniform_(-1, 1)
+
+
+def masked(drop: Callable[[torch.Tensor], torch.Tensor] = F.dropout) -> Case:
+    return _Masked(drop), _labelled(6, classes=6), _cross_entropy
+
+
 def conditioned() -> Case:
     return _Conditioned(), _labelled(6), _cross_entropy
 
@@ -392,6 +417,10 @@ PLAIN = {
     "conditioned": conditioned,
     "resnet": resnet,
     "centered": centered,
+    "masked": masked,
+    "masked-in-place": lambda: masked(lambda x: F.dropout(x.clone(), inplace=True)),
+    "masked-by-noise": lambda: masked(_noise),
+    "masked-by-rejection": lambda: masked(lambda x: F.rrelu(x, training=True)),
 }
 TRANSFORMERS = {
     "gpt2": gpt2,

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
+import struct
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -77,6 +80,70 @@ def test_the_file_of_values(tmp_path: Path) -> None:
         [path],
         [path, tmp_path / "frozen.safetensors.partial"],
     )
+
+
+def file_of(path: Path, header: Any, data: bytes = bytes(16)) -> str:
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + data)
+    return str(path)
+
+
+def stored(begin: Any, end: Any, shape: Any = (4,), dtype: Any = "F32") -> Any:
+    return {"dtype": dtype, "shape": shape, "data_offsets": [begin, end]}
+
+
+@pytest.mark.parametrize("header", [[1, 2], 3, None, b"[" * 200_000, b'{"a":' * 200_000, b"\xff\xfe{", b"1" * 5000])
+def test_a_header_that_is_no_object_is_one_line(tmp_path: Path, header: Any) -> None:
+    with pytest.raises(PacelineError, match=r"^\S+: is no safetensors file; write it with safetensors, or with"):
+        TensorFile(file_of(tmp_path / "values", header))
+
+
+@pytest.mark.parametrize(
+    "tensors",
+    [
+        {"w": stored(-16, 0)},
+        {"w": stored(-8, 8)},
+        {"w": stored(16, 0)},
+        {"w": stored(8, 24)},
+        {"w": stored(1 << 70, (1 << 70) + 16)},
+        {"w": stored(0.0, 16.0)},
+        {"w": stored(False, 16)},
+        {"w": stored(None, "16")},
+        {"w": {**stored(0, 16), "data_offsets": [0]}},
+        {"w": {**stored(0, 16), "data_offsets": 16}},
+        {"w": {"dtype": "F32", "shape": [4]}},
+        {"w": [0, 16]},
+        {"w": stored(0, 16, [2, -2])},
+        {"w": stored(0, 16, [-2, -2])},
+        {"w": stored(0, 16, ["4"])},
+        {"w": stored(0, 16, 4)},
+        {"w": stored(0, 0, [1 << 40, 1 << 40, 0])},
+        {"w": stored(0, 16, dtype=["F32"])},
+        {"w": stored(0, 12)},
+        {"w": stored(0, 16), "v": stored(12, 16, [1])},
+        {"w": stored(0, 16), "v": stored(0, 16)},
+        {"w": stored(0, 16), "v": stored(0, 32, [8])},
+    ],
+    ids=str,
+)
+def test_a_header_that_does_not_suit_its_file_is_one_line(tmp_path: Path, tensors: Any) -> None:
+    path = file_of(tmp_path / "values", {"__metadata__": {"format": "pt"}, **tensors})
+    with pytest.raises(
+        PacelineError, match=r"^\S+: the file is damaged, or was not copied as a whole; write it with"
+    ):
+        TensorFile(path).view("w", torch.float32)
+
+
+def test_tensors_without_numbers_lie_between_others(tmp_path: Path) -> None:
+    tensors = {
+        "none": stored(8, 8, [2, 0]),
+        "one": stored(0, 8, [2]),
+        "w": stored(8, 16, [2]),
+        "no": stored(16, 16, [0]),
+    }
+    file = TensorFile(file_of(tmp_path / "values", tensors))
+    assert file.view("none", torch.float32).shape == (2, 0) and file.view("no", torch.float32).shape == (0,)
+    assert torch.equal(file.view("w", torch.float32), torch.zeros(2))
 
 
 def test_a_fork_of_a_writer_does_not_keep_the_file_from_others(tmp_path: Path) -> None:

@@ -107,6 +107,25 @@ def test_memory_that_comes_and_goes_has_a_part_for_each_sample() -> None:
     assert [unit["kept_bytes"] for unit in (fixed, each, idle)] == [4 * 6] * 3
 
 
+class Masked(nn.Module):
+    """Keeps a mask of so many numbers for its backward pass, whatever the number of samples is."""
+
+    def __init__(self, fixed: int) -> None:
+        super().__init__()
+        self.linear = nn.Linear(6, 6)
+        self.fixed = fixed
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.linear(x) * torch.ones(self.fixed)[:6]
+
+
+def test_memory_that_is_kept_has_a_part_whatever_the_size_is() -> None:
+    model = nn.Sequential(Masked(1000), Masked(6), nn.Linear(6, 6))
+    units = measured(model, squares, lambda count: torch.randn(count, 6), [2, 8])["units"]
+    assert [unit["kept_bytes"] for unit in units] == [4 * 6] * 3
+    assert [unit["kept_fixed_bytes"] for unit in units] == [4 * 1000, 4 * 6, 0]
+
+
 @pytest.mark.parametrize("reentrant", [False, True])
 def test_memory_that_a_second_forward_pass_saves_is_not_kept(reentrant: bool) -> None:
     class Checkpointed(nn.Module):

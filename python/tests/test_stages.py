@@ -217,6 +217,42 @@ def test_a_reentrant_checkpoint_around_a_block_is_named_if_it_keeps_a_model_from
         check_every_cut(case)
 
 
+class _CheckpointedNorms(nn.Module):
+    """The gradient that its input requires is what a reentrant checkpoint needs."""
+
+    def __init__(self, reentrant: bool) -> None:
+        super().__init__()
+        self.reentrant = reentrant
+        self.blocks = nn.ModuleList(nn.Sequential(nn.Linear(6, 6), nn.BatchNorm1d(6), nn.ReLU()) for _ in range(3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = x.requires_grad_()
+        for block in self.blocks:
+            x = checkpoint(block, x, use_reentrant=self.reentrant)
+        return x
+
+
+def test_batch_norm_in_checkpointed_blocks_counts_as_often_as_in_plain_pytorch() -> None:
+    bench = Bench(lambda: (_CheckpointedNorms(False), _labelled(6, classes=6), _cross_entropy))
+    for part in cut(tuple(BATCH), MICRO_BATCH):
+        bench.loss(bench.model, bench.loads[Load(part, 5)]).backward()
+    plain = {name: buffer.clone() for name, buffer in bench.model.named_buffers()}
+    assert len(plain) == 9 and float(plain["blocks.0.1.num_batches_tracked"]) == 6
+    names = [entry.name for entry in bench.inventory.entries if entry.kind in (PARAMETER, STATISTIC)]
+    for found in (bench.whole()[1], bench.in_stages([0, 1, 3])[1], bench.in_stages([0, 1, 2, 3])[1]):
+        by_name = dict(zip(names, found))
+        for name, one in plain.items():
+            assert torch.equal(by_name[name], one.to(by_name[name].dtype)), name
+    bench.close()
+
+
+def test_a_reentrant_checkpoint_of_an_input_with_a_gradient_is_one_line() -> None:
+    with pytest.raises(
+        CannotCut, match=r"^the output of blocks\.0 is used again at test_stages\.py.*use_reentrant=False$"
+    ):
+        Bench(lambda: (_CheckpointedNorms(True), _labelled(6, classes=6), _cross_entropy))
+
+
 class _Dropping(nn.Module):
     def __init__(self) -> None:
         super().__init__()

@@ -87,6 +87,7 @@ absl::StatusOr<MeasuredUnit> unit_in(const json& sent, std::size_t number, std::
   PACELINE_ASSIGN_OR_RETURN(unit.backward_ms, times_in(sent, "backward_ms", sizes));
   PACELINE_ASSIGN_OR_RETURN(unit.sent_bytes, count_in(sent, "sent_bytes"));
   PACELINE_ASSIGN_OR_RETURN(unit.kept_bytes, count_in(sent, "kept_bytes"));
+  PACELINE_ASSIGN_OR_RETURN(unit.kept_fixed_bytes, optional_count_in(sent, "kept_fixed_bytes"));
   PACELINE_ASSIGN_OR_RETURN(unit.returned_bytes, optional_count_in(sent, "returned_bytes"));
   PACELINE_ASSIGN_OR_RETURN(unit.working_bytes, optional_count_in(sent, "working_bytes"));
   PACELINE_ASSIGN_OR_RETURN(unit.working_fixed_bytes, optional_count_in(sent, "working_fixed_bytes"));
@@ -186,6 +187,7 @@ planner::ModelProfile profile_of(const MeasuredModel& model, std::int64_t state_
     if (sum_of(ms) > 0) layer.forward_share = std::clamp(sum_of(unit.forward_ms) / sum_of(ms), 0.01, 0.99);
     layer.output_bytes = unit.sent_bytes;
     layer.activation_bytes = unit.kept_bytes;
+    layer.activation_fixed_bytes = unit.kept_fixed_bytes;
     layer.returned_bytes = unit.returned_bytes;
     layer.working_bytes = unit.working_bytes;
     layer.working_fixed_bytes = unit.working_fixed_bytes;

@@ -21,6 +21,7 @@ struct MeasuredUnit {
   std::int32_t tied_to = 0;                     // the unit that has the tied weights too
   std::vector<double> forward_ms, backward_ms;  // for each size of a micro-batch
   std::int64_t sent_bytes = 0, kept_bytes = 0;  // for one sample
+  std::int64_t kept_fixed_bytes = 0;            // for a micro-batch, whatever its size
   std::int64_t returned_bytes = 0;              // gradients of tied weights, in each micro-batch
   // Memory that comes and goes during a micro-batch: for each sample, and whatever its size.
   std::int64_t working_bytes = 0, working_fixed_bytes = 0;

@@ -23,6 +23,7 @@ json message() {
   tied["tied_bytes"] = 40;
   tied["tied_to"] = 0;
   tied["returned_bytes"] = 24;
+  tied["kept_fixed_bytes"] = 90;
   tied["working_bytes"] = 5;
   tied["working_fixed_bytes"] = 700;
   return {{"profile",
@@ -76,6 +77,7 @@ TEST(Measured, BecomesLayersOfAPlan) {
   EXPECT_DOUBLE_EQ(layer.forward_share, 0.3);
   EXPECT_EQ(layer.output_bytes, 8);
   EXPECT_EQ(layer.activation_bytes, 16);
+  EXPECT_EQ(layer.activation_fixed_bytes, 90);
   EXPECT_EQ(layer.parameter_bytes, 400);
   EXPECT_EQ(layer.frozen_bytes, 160);
   EXPECT_EQ(layer.state_bytes, 2 * 60 * 4);
@@ -85,6 +87,7 @@ TEST(Measured, BecomesLayersOfAPlan) {
   EXPECT_EQ(layer.working_bytes, 5);
   EXPECT_EQ(layer.working_fixed_bytes, 700);
   EXPECT_EQ(profile.layers[0].working_bytes, 0);  // the program does not say
+  EXPECT_EQ(profile.layers[0].activation_fixed_bytes, 0);
 }
 
 TEST(Measured, ThatCannotBeIsOneLine) {
@@ -97,6 +100,7 @@ TEST(Measured, ThatCannotBeIsOneLine) {
   };
   EXPECT_THAT(refused("", 1), HasSubstr("no profile of its model"));
   EXPECT_THAT(refused("/units/1/working_bytes", -1), HasSubstr("working_bytes cannot be"));
+  EXPECT_THAT(refused("/units/1/kept_fixed_bytes", -1), HasSubstr("kept_fixed_bytes cannot be"));
   EXPECT_THAT(refused("/threads", 0), HasSubstr("threads cannot be"));
   EXPECT_THAT(refused("/micro_batches", json::array()), HasSubstr("without sizes"));
   EXPECT_THAT(refused("/micro_batches", {4, 2}), HasSubstr("do not ascend"));

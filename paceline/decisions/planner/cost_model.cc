@@ -41,7 +41,7 @@ ReplicaTime pipeline_time(const std::vector<double>& stage_ms, const std::vector
 }
 
 CostModel::CostModel(const Problem& problem)
-    : problem_(problem), weights_(1), gradients_(1), activations_(1) {
+    : problem_(problem), weights_(1), gradients_(1), activations_(1), fixed_(1) {
   const std::vector<LayerProfile>& layers = problem.model.layers;
   PACELINE_CHECK(!layers.empty() && !problem.micro_batches.empty(), "{} layers, {} micro-batch sizes",
                  layers.size(), problem.micro_batches.size());
@@ -51,6 +51,7 @@ CostModel::CostModel(const Problem& problem)
     weights_.push_back(weights_.back() + layer.parameter_bytes);
     gradients_.push_back(gradients_.back() + layer.parameter_bytes - layer.frozen_bytes);
     activations_.push_back(activations_.back() + layer.activation_bytes);
+    fixed_.push_back(fixed_.back() + layer.activation_fixed_bytes);
   }
   sizes_ = problem.micro_batches;
   if (sizes_.front() != 1) sizes_.insert(sizes_.begin(), 1);
@@ -105,8 +106,10 @@ StageMemory CostModel::memory(std::int32_t begin, std::int32_t end, std::int64_t
     memory.weights += layer.tied_bytes;
     memory.gradients += tied_gradient_bytes(layer);
   }
-  memory.activations = static_cast<double>(in_flight) * static_cast<double>(u) *
-                       static_cast<double>(activations_[last] - activations_[first]);
+  memory.activations =
+      static_cast<double>(in_flight) *
+      (static_cast<double>(u) * static_cast<double>(activations_[last] - activations_[first]) +
+       static_cast<double>(fixed_[last] - fixed_[first]));
   if (!has_working_) return memory;
   // Measured layers keep their inputs. A stage holds its outputs too until their gradients come.
   if (last < problem_.model.layers.size())
@@ -126,7 +129,8 @@ StageMemory CostModel::memory(std::int32_t begin, std::int32_t end, std::int64_t
     came -= tied_gradient_bytes(static_cast<std::int32_t>(l), static_cast<std::int32_t>(l) + 1);
     if (keeps_gradients) came += static_cast<double>(layer.parameter_bytes - layer.frozen_bytes);
     memory.working = std::max(memory.working, came);
-    came -= samples * static_cast<double>(layer.activation_bytes);
+    came -= samples * static_cast<double>(layer.activation_bytes) +
+            static_cast<double>(layer.activation_fixed_bytes);
   }
   return memory;
 }

@@ -197,6 +197,7 @@ class CostModel {
   std::vector<std::int64_t> weights_;      // Σ of the first layers
   std::vector<std::int64_t> gradients_;    // Σ of the first layers
   std::vector<std::int64_t> activations_;  // Σ of the first layers
+  std::vector<std::int64_t> fixed_;        // Σ of the first layers' activation_fixed_bytes
   bool has_working_ = false;
   std::vector<std::int32_t> tied_;  // layers with weights that an earlier one has too
 };

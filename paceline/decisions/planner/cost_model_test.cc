@@ -125,6 +125,20 @@ TEST(StageMemory, ADeviceWithTheWholeModelHasTheGradientsOfAMicroBatchBesideThei
   EXPECT_EQ(CostModel(problem).memory(0, 2, 4, 1).working, 800 + 100 - 4 * 20);
 }
 
+TEST(StageMemory, EachMicroBatchKeepsWhatDoesNotGrowWithItsSamples) {
+  Problem problem = three_layers();
+  problem.model.layers[0].activation_fixed_bytes = 1000;
+  problem.model.layers[1].activation_fixed_bytes = 500;
+  expect_memory(CostModel(problem).memory(0, 2, 4, 2), 1500, 1000 + 100, 2 * (4 * (10 + 20) + 1500));
+  expect_memory(CostModel(problem).memory(0, 2, 1, 3), 1500, 1000 + 100, 3 * (10 + 20 + 1500));
+  expect_memory(CostModel(problem).memory(1, 2, 4, 2), 500, 100, 2 * (4 * 20 + 500));
+  // The layer's backward pass frees the memory.
+  problem.model.layers[2].activation_fixed_bytes = 30;
+  problem.model.layers[0].working_fixed_bytes = 700;
+  EXPECT_EQ(CostModel(problem).memory(0, 3, 4, 1).working,
+            800 + 70 - (4 * 30 + 30) + 100 - (4 * 20 + 500) + 700);
+}
+
 TEST(StageMemory, GradientsOfAWholeModelComeWhileItsActivationsGo) {
   Problem problem = three_layers();
   problem.model.layers[2].working_fixed_bytes = 100;

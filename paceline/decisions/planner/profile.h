@@ -45,6 +45,7 @@ struct LayerProfile {
   std::int64_t returned_bytes = 0;
   // Memory that comes and goes while one micro-batch of u samples is computed: fixed + u · the one for a sample.
   std::int64_t working_bytes = 0, working_fixed_bytes = 0;
+  std::int64_t activation_fixed_bytes = 0;  // kept for each micro-batch beside the samples' activation_bytes
   SizeTimes measured{};  // if there are any, they count in place of fixed_ms + u · work_ms
 
   // A micro-batch of u samples on a device of speed 1.

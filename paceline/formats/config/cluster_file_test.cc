@@ -235,6 +235,7 @@ TEST(ClusterFile, AProfileComesBackAsItWasWritten) {
                     {"a \"b\" \\", 1, 0.25, 8, 8, 512, 0, 128, 768},
                     {"head", 0.125, 0.5, 40, 44, 4'096, 0, 0, 0, 256, 1, 300, 20, 1'000}};
   profile.layers[0].measured = {{1, 2.5}, {8, 9.75}};
+  profile.layers[2].activation_fixed_bytes = 7;
   profile.step_overhead = {{1, 0.25}};
   profile.stage_overhead = {{1, 0.5}, {4, 0.75}};
   profile.update_ms = 12.5;
@@ -252,6 +253,7 @@ TEST(ClusterFile, AProfileComesBackAsItWasWritten) {
     EXPECT_EQ(read->layers[l].forward_share, profile.layers[l].forward_share);
     EXPECT_EQ(read->layers[l].output_bytes, profile.layers[l].output_bytes);
     EXPECT_EQ(read->layers[l].activation_bytes, profile.layers[l].activation_bytes);
+    EXPECT_EQ(read->layers[l].activation_fixed_bytes, profile.layers[l].activation_fixed_bytes);
     EXPECT_EQ(read->layers[l].parameter_bytes, profile.layers[l].parameter_bytes);
     EXPECT_EQ(read->layers[l].fixed_ms, profile.layers[l].fixed_ms);
     EXPECT_EQ(read->layers[l].frozen_bytes, profile.layers[l].frozen_bytes);

@@ -58,6 +58,7 @@ void read_own(Section& section, const planner::ModelProfile& before, planner::La
   layer.fixed_ms = section.number("fixed_ms", 0, 0, 1e9);
   layer.measured = read_times(section, "measured_ms");
   read_layer_sizes(section, layer);
+  layer.activation_fixed_bytes = read_kilobytes(section, "activation_fixed_kb", 0);
   layer.frozen_bytes = read_kilobytes(section, "frozen_kb", 0);
   if (layer.frozen_bytes > layer.parameter_bytes)
     section.complain("frozen_kb", "write at most parameter_kb, of which it is a part");
@@ -142,6 +143,8 @@ std::string profile_text(const planner::ModelProfile& profile) {
         kilobytes(layer.activation_bytes), kilobytes(layer.parameter_bytes));
     if (layer.fixed_ms > 0) text += fmt::format("fixed_ms = {:.6g}\n", layer.fixed_ms);
     if (!layer.measured.empty()) text += fmt::format("measured_ms = {}\n", times_text(layer.measured));
+    if (layer.activation_fixed_bytes > 0)
+      text += fmt::format("activation_fixed_kb = {}\n", kilobytes(layer.activation_fixed_bytes));
     if (layer.returned_bytes > 0) text += fmt::format("returned_kb = {}\n", kilobytes(layer.returned_bytes));
     if (layer.working_bytes > 0) text += fmt::format("working_kb = {}\n", kilobytes(layer.working_bytes));
     if (layer.working_fixed_bytes > 0)

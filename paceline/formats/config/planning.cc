@@ -132,6 +132,7 @@ std::string layer_text(const planner::ModelProfile& model, const planner::LayerP
   const auto add = [&](const char* key, std::int64_t bytes) {
     if (bytes > 0) text += fmt::format(",{}={}", key, kilobytes(bytes));
   };
+  add("activation_fixed_kb", layer.activation_fixed_bytes);
   add("frozen_kb", layer.frozen_bytes);
   add("returned_kb", layer.returned_bytes);
   add("working_kb", layer.working_bytes);

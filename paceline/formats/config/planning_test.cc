@@ -114,6 +114,7 @@ TEST(PlanSettings, KeepWhatWasMeasured) {
   planner::ModelProfile model = measured();
   model.layers[0].fixed_ms = 0.5;
   model.layers[1].measured = {{2, 10}, {4, 11}};
+  model.layers[1].activation_fixed_bytes = 50;
   model.layers[1].frozen_bytes = 400;
   model.layers[1].returned_bytes = 200;
   model.layers[1].working_bytes = 60;
@@ -128,6 +129,7 @@ TEST(PlanSettings, KeepWhatWasMeasured) {
   EXPECT_EQ(resolved.parallel.model.layers[0].fixed_ms, 0.5);
   const planner::LayerProfile& layer = resolved.parallel.model.layers[1];
   EXPECT_EQ(layer.measured, model.layers[1].measured);
+  EXPECT_EQ(layer.activation_fixed_bytes, 50);
   EXPECT_EQ(layer.frozen_bytes, 400);
   EXPECT_EQ(layer.returned_bytes, 200);
   EXPECT_EQ(layer.working_bytes, 60);
