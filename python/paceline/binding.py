@@ -117,6 +117,11 @@ def has_own_memory(gradient: torch.Tensor) -> bool:
     return 0 < _holders(gradient) <= _holders(torch.empty(0))
 
 
+def given_to_program(view: torch.Tensor | None) -> torch.Tensor | None:
+    """The gradient's memory as another tensor: the view keeps its place if the program writes `p.grad.data = ...`."""
+    return None if view is None else view.detach()
+
+
 def gather(parameter: torch.Tensor, view: torch.Tensor) -> None:
     """The gradient is in `view` from now on, even if the program replaced it."""
     gradient = dense(parameter.grad)

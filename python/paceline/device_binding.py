@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from .binding import Runs, check_trainable, gather
+from .binding import Runs, check_trainable, gather, given_to_program
 from .flat_weights import FlatWeights, Room, bits, in_place, is_finite, number
 from .inventory import CONSTANT, PARAMETER, STATISTIC, Entry, Inventory
 from .memories import Memories, Memory, Span
@@ -93,7 +93,7 @@ class DeviceBinding:
     def hand_out(self) -> None:
         for entry, view in zip(self._entries, self._views):
             if entry.kind == PARAMETER:
-                entry.tensor.grad = view if in_place(entry) else None
+                entry.tensor.grad = given_to_program(view) if in_place(entry) else None
         self._computing = True
 
     def _cut(self, spans: tuple[Span, ...]) -> None:

@@ -40,7 +40,7 @@ from .schedules import length_of, read_schedule
 from .session import Session
 from .streams import Stream
 from .streams.host_source import job_on_host
-from .train_sets import check_train_set, prefetched
+from .train_sets import check_train_set, digest_of, prefetched
 from .unit_weights import unit_messages
 from .wishes import Wishes
 from .write_watch import WriteWatch
@@ -338,7 +338,7 @@ def _model_message(
     asked = {
         "batch": wishes.batch_size and min(wishes.batch_size, max(samples, _MOST_BATCH)),
         "epochs": wishes.epochs,
-        "digest": wishes.digest or (train_set.digest() if isinstance(train_set, Stream) else None),
+        "digest": wishes.digest or digest_of(train_set),
         "least_batch": wishes.least_batch,
         "drop_last": wishes.drop_last or None,
         "least_share": _least_share(inventory.model, wishes.processes),

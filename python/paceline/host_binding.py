@@ -14,7 +14,7 @@ from typing import Optional
 import torch
 
 from .allocator import return_freed_memory
-from .binding import Runs, check_trainable, gather, zero_ranges
+from .binding import Runs, check_trainable, gather, given_to_program, zero_ranges
 from .inventory import CONSTANT, PARAMETER, STATISTIC, Inventory
 from .memories import Memories, Span
 
@@ -149,7 +149,7 @@ class HostBinding:
     def hand_out(self) -> None:
         for entry, view, in_place in zip(self._entries, self._gradients, self._in_place):
             if entry.kind == PARAMETER:
-                entry.tensor.grad = view if in_place else None
+                entry.tensor.grad = given_to_program(view) if in_place else None
 
     def finish(self) -> bool:
         self._inventory.check_unchanged()

@@ -9,7 +9,7 @@ from .errors import PacelineError
 from .launching import in_child_process, launch
 from .reporting import reporter
 from .session import session
-from .wishes import Wishes
+from .wishes import AS_THE_JOB_SAYS, Wishes
 
 if TYPE_CHECKING:
     import torch
@@ -25,7 +25,7 @@ def join(
     schedule: Any = None,
     schedule_per: str | None = None,
     evaluate: Callable[..., Any] | None = None,
-    batch_size: int | None = None,
+    batch_size: int | None = AS_THE_JOB_SAYS,
     epochs: float | None = None,
     clip: float | None = None,
     scaler: Any = None,

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import torch
 
-from .binding import Ahead, Runs, check_trainable, gather
+from .binding import Ahead, Runs, check_trainable, gather, given_to_program
 from .device_memory import Choice
 from .flat_weights import FlatWeights, in_place, is_finite, number
 from .inventory import PARAMETER, STATISTIC, Inventory
@@ -33,7 +33,8 @@ class Slot:
 
     parts: list[tuple[Span, torch.Tensor]]  # floats of each span that change
     views: dict[int, torch.Tensor]  # views of the tensors, by their index
-    gradients: list[tuple[torch.Tensor, torch.Tensor, bool]]  # a parameter, its view, and whether it is its gradient
+    # A parameter, its view, and what the program gets as its gradient.
+    gradients: list[tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]]
     statistics: Statistics
 
     def knows(self, memories: Memories) -> bool:
@@ -117,8 +118,8 @@ class ResidentBinding:
 
     def hand_out(self) -> None:
         assert self._slot is not None
-        for parameter, view, is_gradient in self._slot.gradients:
-            parameter.grad = view if is_gradient else None
+        for parameter, _, given in self._slot.gradients:
+            parameter.grad = given
 
     def _make_slot(self, spans: tuple[Span, ...]) -> Slot:
         slot = Slot([], {}, [], Statistics())
@@ -139,7 +140,8 @@ class ResidentBinding:
         for index, view in slot.views.items():
             entry = self._entries[index]
             if entry.kind == PARAMETER:
-                slot.gradients.append((entry.tensor, view, in_place(entry)))
+                given = given_to_program(view) if in_place(entry) else None
+                slot.gradients.append((entry.tensor, view, given))
             else:
                 slot.statistics.add(entry, view)
         return slot
@@ -189,9 +191,12 @@ class ResidentBinding:
         assert slot is not None
         self._last = slot
         with torch.no_grad():
-            for parameter, view, _ in slot.gradients:
-                if parameter.grad is not view:
+            for at, (parameter, view, given) in enumerate(slot.gradients):
+                moved = given is not None and given.data_ptr() != view.data_ptr()
+                if moved or given is None or parameter.grad is not given:
                     gather(parameter, view)
+                if moved:
+                    slot.gradients[at] = (parameter, view, given_to_program(view))
                 parameter.grad = None
             slot.statistics.write()
         return slot

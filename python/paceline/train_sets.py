@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import array
+import contextlib
 import difflib
+import hashlib
 from collections.abc import Iterable
 from typing import Any
 
 import torch
-from torch.utils.data import BatchSampler, DataLoader
+from torch.utils.data import BatchSampler, DataLoader, Subset
 
 from .errors import PacelineError
 from .streams import Stream
@@ -83,6 +86,26 @@ def check_train_set(train_set: Any) -> int:
             f"the training set has {samples} samples; it needs 1 to {2**31 - 1}; give join() another one"
         )
     return samples
+
+
+def digest_of(train_set: Any) -> str | None:
+    """A text that is the same in all processes with the same data, as far as the data set itself says which."""
+    if isinstance(train_set, Stream):
+        return train_set.digest()
+    return _indices_of(train_set) if type(train_set) is Subset else None
+
+
+def _indices_of(subset: Any) -> str | None:
+    """A random split is another one in each process if the program draws it before it imports this package."""
+    hashed, first = hashlib.blake2b(digest_size=8), ""
+    with contextlib.suppress(TypeError, ValueError, OverflowError):  # indices are whatever the data set takes
+        while type(subset) is Subset:
+            indices = array.array("q", getattr(subset.indices, "tolist", lambda found=subset.indices: found)())
+            first = first or ", ".join(str(index) for index in indices[:4])
+            hashed.update(indices.tobytes())
+            subset = subset.dataset
+        return f"samples {first}, ... of a Subset, {hashed.hexdigest()}"
+    return None
 
 
 def _instead(name: str, known: Iterable[str]) -> str:

@@ -10,13 +10,23 @@ from typing import Any, Callable
 from .errors import PacelineError
 
 
+class _AsTheJobSays:
+    """The default of an argument whose None, as a DataLoader has it, would mean something else."""
+
+    def __repr__(self) -> str:
+        return "as the job file says"
+
+
+AS_THE_JOB_SAYS: Any = _AsTheJobSays()
+
+
 @dataclass
 class Wishes:
     optimizer: Any = None
     schedule: Any = None
     schedule_per: str | None = None
     evaluate: Callable[..., Any] | None = None
-    batch_size: int | None = None
+    batch_size: int | None = AS_THE_JOB_SAYS  # None behind check()
     epochs: float | None = None
     clip: float | None = None
     scaler: Any = None
@@ -39,8 +49,13 @@ class Wishes:
             function = getattr(self, name)
             if function is not None and not callable(function):
                 raise PacelineError(f"{name} = {function!r:.60} is not a function; write its name, without ()")
-        if self.batch_size is not None:
-            self.batch_size = _batch("batch_size", self.batch_size)
+        if self.batch_size is None:
+            raise PacelineError(
+                "batch_size = None would make each item of the data set a batch, and Paceline counts items as "
+                "samples; if an item is a whole batch, write batch_size=1 and collate_fn=lambda items: items[0], and "
+                "otherwise a number, or leave batch_size= out for the job file's"
+            )
+        self.batch_size = None if self.batch_size is AS_THE_JOB_SAYS else _batch("batch_size", self.batch_size)
         if self.least_batch is not None:
             self.least_batch = _batch("least_batch", self.least_batch)
         if not isinstance(self.drop_last, bool):

@@ -85,6 +85,7 @@ REFUSED = {
     "tensors": ("Net(), (torch.zeros(9), torch.zeros(9))", "give it TensorDataset(x, y)"),
     "a folder": ("Net(), 'data/train'", "wants a data set and not the text 'data/train'"),
     "a batch of nothing": ("Net(), Points(), batch_size=0", "batch_size = 0 is not a number of samples"),
+    "whole batches": ("Net(), Points(), batch_size=None", "write batch_size=1 and collate_fn=lambda items: items[0]"),
     "half a batch": ("Net(), Points(), batch_size=0.5", "batch_size = 0.5 is not a number of samples"),
     "epochs as a text": ("Net(), Points(), epochs='3'", "epochs = '3' is not a number of epochs"),
     "endless epochs": ("Net(), Points(), epochs=float('inf')", "epochs = inf is not a number of epochs"),

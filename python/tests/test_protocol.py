@@ -3,19 +3,42 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import time
 from pathlib import Path
 
 import pytest
+import torch
 from fake_member import Ended, Member
 from scripts import HEAD, LOOP, PLAIN
+from torch.utils.data import Subset
 
+from paceline.train_sets import digest_of
+
+SPLIT = """
+split = torch.utils.data.random_split(Points(), [48, 16])[0]
+job = paceline.join(Net(), torch.utils.data.Subset(split, range(40)))
+"""
 PROBED = """
 import os
 job = paceline.join(Net(), Points(), batch_size=16, epochs=2.5, num_workers=3, digest="abc")
 print("not reached")
 """
+
+
+def test_the_digest_of_a_random_split_says_which_samples_it_has(tmp_path: Path) -> None:
+    digests = []
+    for number, seed in enumerate((3, 3, 4)):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        with Member(folder, HEAD.replace("manual_seed(3)", f"manual_seed({seed})") + SPLIT, role="probe") as member:
+            digests.append(member.receive("model")["digest"])
+            member.end()
+    assert digests[0] == digests[1] != digests[2] and re.match(r"samples [\d, ]+, ... of a Subset, \w+$", digests[0])
+    for indices in (range(2, 9), [2, 3, 4, 5, 6, 7, 8], torch.arange(2, 9)):
+        assert digest_of(Subset([], indices)) == digest_of(Subset([], range(2, 9)))  # type: ignore[arg-type]
+    assert digest_of(Subset([], ["a", "b"])) is None  # type: ignore[arg-type]
 
 
 def test_a_probe_says_what_the_model_is(tmp_path: Path) -> None:

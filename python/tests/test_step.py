@@ -80,6 +80,14 @@ def compute(model, x, y):
         parameter.grad.data.neg_()
     return loss
 """,
+    "of other memory": """
+def compute(model, x, y):
+    loss = loss_of(model, x, y)
+    loss.backward()
+    for parameter in model.parameters():
+        parameter.grad.data = parameter.grad.data * 2
+    return loss
+""",
     "zeroed first": """
 def compute(model, x, y):
     loss_of(model, x, y).mul(5).backward()
