@@ -240,8 +240,9 @@ void random_run(std::uint64_t seed, std::uint64_t reserves, bool unknown) {
 }
 
 TEST(SampleLedger, DoesWhatTheModelDoes) {
+  constexpr std::uint64_t kRuns = effort::kSanitized ? 25 : 1000;
   for (const std::uint64_t reserves : {0, 20, 60, 95}) {
-    for (std::uint64_t seed = 0; seed < effort::part_of(1000); ++seed) {
+    for (std::uint64_t seed = 0; seed < kRuns; ++seed) {
       random_run(seed, reserves, seed % 4 == 3);
       ASSERT_FALSE(::testing::Test::HasFailure()) << reserves << " reserve, seed " << seed;
     }

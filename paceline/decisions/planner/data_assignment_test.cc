@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "paceline/base/rng.h"
+#include "paceline/base/testing/effort.h"
 #include "paceline/decisions/planner/linear_program.h"
 
 namespace paceline::planner {
@@ -75,7 +76,7 @@ TEST(DataAssignment, TheSolverAgreesWithTheClosedForm) {
   int impossible = 0;
   for (const Shape& shape : {Shape{6, 100}, Shape{6, 100, true}, Shape{6, 100, false, true},
                              Shape{6, 100, true, true}, Shape{5, 40, true, true, 8}}) {
-    for (int i = 0; i < 1000; ++i) {
+    for (std::uint64_t i = 0; i < effort::part_of(1000); ++i) {
       const DataProblem problem = random_data_problem(rng, shape);
       const auto closed = fill(problem);
       const auto solved = solve_shares(problem);
@@ -90,7 +91,7 @@ TEST(DataAssignment, TheSolverAgreesWithTheClosedForm) {
                   1e-9 * double(problem.batch));
     }
   }
-  EXPECT_GT(impossible, 100);
+  EXPECT_GT(impossible, effort::kSanitized ? 10 : 100);
 }
 
 TEST(DataAssignment, NoWholeAssignmentIsFaster) {

@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "paceline/base/rng.h"
+#include "paceline/base/testing/effort.h"
 #include "paceline/decisions/policy/cgp.h"
 
 namespace paceline::policy {
@@ -81,6 +82,7 @@ constexpr double kMost = 128;
 class CgpCost : public ::testing::TestWithParam<double> {};
 
 TEST_P(CgpCost, DoesNotGrowWithTheNumberOfReplicas) {
+  if (effort::kSanitized) GTEST_SKIP() << "long, and of decisions alone";
   for (const std::int32_t replicas : {100, 1'000, 4'000}) {
     World world(replicas, GetParam());
     world.looked_at_a_fact(10 * replicas);  // the purse fills, and intervals are learnt

@@ -19,6 +19,7 @@
 #include <gtest/gtest.h>
 
 #include "paceline/base/testing/child_process.h"
+#include "paceline/base/testing/effort.h"
 #include "paceline/parameters/cuda/card_buffers.h"
 #include "paceline/parameters/cuda/card_stepper.h"
 #include "paceline/parameters/cuda/pieces.h"
@@ -285,7 +286,8 @@ TEST(CardDeaths, TheNextProcessGoesOnWhenTheFirstIsKilledAtAnyTime) {
   subject.layout.add("large", TensorKind::kParameter, {600, 1000});
   subject.chunk_floats = 100'000;
   std::mt19937 random(11);
-  for (int round = 0; round < 12; ++round) {
+  constexpr int kRounds = effort::kSanitized ? 4 : 12;
+  for (int round = 0; round < kRounds; ++round) {
     SCOPED_TRACE(round);
     ipc::DescriptorKeep keep = ipc::DescriptorKeep::open().value();
     // The first versions are there.

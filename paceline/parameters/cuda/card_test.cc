@@ -11,6 +11,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "paceline/base/testing/effort.h"
 #include "paceline/parameters/cuda/card_buffers.h"
 #include "paceline/parameters/cuda/card_stepper.h"
 #include "paceline/parameters/ps/fused_update.h"
@@ -207,6 +208,9 @@ void train(Pair& pair, int commits, unsigned seed) {
   }
 }
 
+// Enough for whole and partial commits.
+constexpr int kCommits = effort::kSanitized ? 3 : 7;
+
 TEST(CardShard, HasTheHostsBytesUnderEveryOptimizer) {
   for (const ps::OptimizerConfig& optimizer : ps::testing::every_optimizer()) {
     const OptimizerKind kind = optimizer.kind;
@@ -218,7 +222,7 @@ TEST(CardShard, HasTheHostsBytesUnderEveryOptimizer) {
         Pair pair(some_layout(true), optimizer, look_ahead, {}, 2, state);
         pair.start(Version(0), random_floats(pair.layout(), 1));
         pair.expect_equal();
-        train(pair, 7, 3);
+        train(pair, kCommits, 3);
       }
     }
   }
@@ -237,7 +241,7 @@ TEST(CardShard, HasTheHostsBytesOfNarrowTensors) {
           Pair pair(narrow_layout(others), optimizer, look_ahead, {}, 2, state);
           pair.start(Version(0), random_floats(pair.layout(), 1));
           pair.expect_equal();
-          train(pair, 7, 3);
+          train(pair, kCommits, 3);
         }
       }
     }

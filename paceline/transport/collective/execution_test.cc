@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "paceline/base/testing/effort.h"
 #include "paceline/transport/collective/testing/local_group.h"
 #include "paceline/transport/collective/weighted_sum.h"
 
@@ -52,6 +53,7 @@ TEST_P(Conformance, EveryMemberEndsWithTheSum) {
   for (int ranks = 1; ranks <= kMostRanks; ++ranks) {
     for (const std::int64_t elements : {std::int64_t{0}, std::int64_t{1}, std::int64_t{4}, std::int64_t{100},
                                         std::int64_t{1000}, std::int64_t{10'000}, kMostElements}) {
+      if (effort::kSanitized && elements == kMostElements && ranks < kMostRanks) continue;
       SCOPED_TRACE(fmt::format("{} ranks, {} elements", ranks, elements));
       LocalGroup group(numbers().inputs, ranks, elements, static_cast<std::uint64_t>(ranks));
       ASSERT_TRUE(group.attempt(GetParam(), Phases::kAllReduce, elements > 10'000 ? 16'384 : 48));
