@@ -372,8 +372,8 @@ TEST_P(InOnePlace, TellsWaitingHostsThatAnotherOneIsGone) {
 
 INSTANTIATE_TEST_SUITE_P(Sums, InOnePlace,
                          ::testing::Values(Kept::kInOnePlace, Kept::kInOnePlaceSummedOnTheWay),
-                         [](const auto& info) {
-                           return info.param == Kept::kInOnePlace ? "AtTheKeeper" : "OnTheWay";
+                         [](const auto& tested) {
+                           return tested.param == Kept::kInOnePlace ? "AtTheKeeper" : "OnTheWay";
                          });
 
 // The traffic of the keeper's link with three hosts in a commit: one gradient and one copy of the weights.

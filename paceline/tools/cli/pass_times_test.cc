@@ -60,7 +60,9 @@ class CheckedStage final : public engine::Stage {
     return 1.0;
   }
   absl::Status backward(std::int64_t micro, const engine::KeepGoing&) override {
-    if (first_) EXPECT_EQ(received_, micro);
+    if (first_) {
+      EXPECT_EQ(received_, micro);
+    }
     passed_ = micro;
     seen_.passes += 1;
     return absl::OkStatus();
@@ -99,7 +101,9 @@ class CheckedEngine final : public engine::Engine {
   void share(const engine::Memory& memory) override { shared_.insert(memory.base); }
   void forget(const std::byte* base) override { EXPECT_EQ(shared_.erase(base), 1u); }
   absl::Status prepare(const engine::Batch& batch) override {
-    if (prefetch_ > 0) EXPECT_EQ(batch.samples, expected_);
+    if (prefetch_ > 0) {
+      EXPECT_EQ(batch.samples, expected_);
+    }
     for (const std::int32_t sample : batch.samples) EXPECT_TRUE(0 <= sample && sample < samples_);
     prepared_ = std::ssize(batch.samples);
     return absl::OkStatus();
