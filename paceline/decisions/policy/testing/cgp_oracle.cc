@@ -258,7 +258,7 @@ double CgpOracle::purse() const {
     const double live = group.front().live;
     delay += 0.25 * k / live * (late / k / live - delay);
     const double earned = delay > options_.delay ? options_.patience * k : 0;
-    purse = std::min(1.0, purse + (earned - waited) / live);
+    purse = std::max(-1.0, std::min(1.0, purse + (earned - waited) / live));
   }
   return purse;
 }
