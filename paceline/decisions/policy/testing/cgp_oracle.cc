@@ -9,10 +9,12 @@ namespace paceline::policy::testing {
 
 namespace {
 
-// An average that moves by a quarter of the difference, over the whole list.
+// An average that moves by a quarter of the difference, over the whole list. A value counts as four times the average at
+// most, unless that is 0.
 double moving_average(const std::vector<double>& values) {
   double average = values.front();
-  for (const double value : values) average += 0.25 * (value - average);
+  for (const double value : values)
+    average += 0.25 * ((average > 0 ? std::min(value, 4 * average) : value) - average);
   return average;
 }
 
