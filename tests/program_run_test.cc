@@ -237,10 +237,11 @@ TEST(ProgramRuns, AProgramThatRaisesSaysWhere) {
   EXPECT_THAT(ended.errors, HasSubstr("train.py:7: ValueError: no"));
 }
 
-// Its samples are issued again.
+// Its samples are issued again, and its worker goes on.
 TEST(ProgramRuns, AGradientThatIsNotFiniteIsDiscarded) {
-  for (const char* options :
-       {"", "[cluster]\nservers = 2\nreduction = \"group\"\n", "[sync]\npolicy = \"asp\"\n"}) {
+  for (const char* options : {"", "[cluster]\nservers = 2\nreduction = \"group\"\n",
+                              "[sync]\npolicy = \"asp\"\n", "[sync]\npolicy = \"local-sgd:4\"\n"}) {
+    SCOPED_TRACE(options);
     const TempFolder folder;
     // So slow that the other worker does not do all, and that the command hears of it before the end.
     const fs::path job =
@@ -248,6 +249,7 @@ TEST(ProgramRuns, AGradientThatIsNotFiniteIsDiscarded) {
     const Ended ended = run({"train", job.string()});
     EXPECT_EQ(ended.status, 0) << ended.errors;
     EXPECT_THAT(ended.errors, HasSubstr("w1: 'w' is not finite in its gradient, at a loss of 2.5 (version "));
+    EXPECT_THAT(ended.errors, Not(HasSubstr("was lost")));
     const fs::path trained = only_run(folder / "runs");
     expect_each_sample_once(RecordedRun::read(trained), 2);
     EXPECT_EQ(run({"replay", trained.string()}).status, 0);

@@ -478,10 +478,7 @@ void Controller::learn(const CommitRecord& record) {
   for (const CommitMember& one : record.members) {
     const auto staleness = static_cast<double>(record.version - one.base - 1);
     const double delay = rounds_.since(one.base);
-    for (Lateness* one_of : {&lateness(one.replica), &lateness_}) {
-      one_of->staleness.add(staleness);
-      one_of->delay.add(delay);
-    }
+    if (lateness(one.replica).add(staleness, delay)) lateness_.count(staleness, delay);
   }
   rounds_.commit(record.fraction);
   if (rounds_.too_many(static_cast<std::size_t>(here_))) rounds_.forget_before(oldest_base());
@@ -499,10 +496,10 @@ Version Controller::oldest_base() const {
 // delay. A replica that has not committed yet is taken to be as late as the others have been.
 void Controller::look_ahead(Release& release) {
   release.learning_rate = learning_rate(config_.schedule, ledger_.committed());
-  const Lateness& mine = lateness(release.replica);
-  release.staleness = mine.staleness.value_or(lateness_.staleness.value_or(0));
-  const double delay = mine.delay.value_or(lateness_.delay.value_or(0));
-  release.fraction = release.staleness > 0 ? delay / release.staleness : 1;
+  const auto& own = lateness(release.replica).mean();
+  const Lateness::Mean expected = own ? *own : lateness_.mean().value_or(Lateness::Mean{});
+  release.staleness = expected.staleness;
+  release.fraction = release.staleness > 0 ? expected.delay / release.staleness : 1;
 }
 
 void Controller::release(Time at, const policy::Release& release, std::vector<Order>& orders) {

@@ -21,8 +21,8 @@
 #include "paceline/decisions/control/controller_state.h"
 #include "paceline/decisions/control/data_shares.h"
 #include "paceline/decisions/control/facts.h"
+#include "paceline/decisions/control/lateness.h"
 #include "paceline/decisions/control/lr_schedule.h"
-#include "paceline/decisions/control/moving_average.h"
 #include "paceline/decisions/control/orders.h"
 #include "paceline/decisions/control/replanner.h"
 #include "paceline/decisions/control/sample_ledger.h"
@@ -108,12 +108,6 @@ class Controller {
     std::optional<double> weight{};  // weight of the finished gradient, as the fact gave it
     std::int64_t steps = 1;          // local steps that its lease is cut into
     bool here() const { return batch > 0; }
-  };
-
-  // How late commits come.
-  struct Lateness {
-    MovingAverage staleness;  // in versions
-    MovingAverage delay;      // in bulk rounds
   };
 
   absl::Status take(const Fact& fact, std::vector<Order>& orders);

@@ -420,6 +420,27 @@ TEST(Controller, KnowsTheDelayOfAGradientThatIsThousandsOfCommitsOld) {
   EXPECT_DOUBLE_EQ(last.fraction, 0.75);
 }
 
+// Replica 1 is late by 500 commits, once.
+TEST(Controller, LooksNoFartherAheadAfterAStall) {
+  ControllerConfig config = config_of(100'000, 100'000, 2);
+  config.look_ahead = true;
+  std::vector<Fact> facts{joined(0, "w0", 1), joined(1, "w1", 1)};
+  int clocks[] = {0, 0}, version = 0;
+  const auto commits = [&](int replica, int base) {
+    facts.push_back(ready(replica, ++clocks[replica], base));
+    ++version;
+  };
+  int base = 0;
+  for (const int between : {1, 1, 500, 1}) {
+    for (int i = 0; i < between; ++i) commits(0, version);
+    commits(1, std::exchange(base, version + 1));
+  }
+  facts.push_back(joined(2, "w2", 1));
+  const auto releases = releases_of(config, "asp", facts);
+  EXPECT_EQ(releases[releases.size() - 2].staleness, 1);
+  EXPECT_LT(releases.back().staleness, 1) << "the mean over all, of which most are never late";
+}
+
 TEST(Controller, TellsTheRateOfTheSchedule) {
   ControllerConfig config = looking_ahead(1);
   config.schedule = {.shape = LrShape::kStep, .base = 1.0, .warmup = 0, .milestones = {8}, .gamma = 0.5};

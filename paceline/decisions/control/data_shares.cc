@@ -1,6 +1,7 @@
 #include "paceline/decisions/control/data_shares.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "paceline/base/check.h"
 #include "paceline/decisions/planner/data_assignment.h"
@@ -25,7 +26,12 @@ void DataShares::raise_least(std::int64_t least) {
 }
 
 void DataShares::joined(ReplicaId replica, std::int64_t batch) {
-  member(replica).batch = batch;
+  const bool others_have_begun = std::any_of(
+      members_.begin(), members_.end(), [](const Member& one) { return one.batch > 0 && one.has_begun; });
+  Member& mine = member(replica);
+  mine.batch = batch;
+  mine.has_begun = false;
+  mine.came_later = others_have_begun;
   ++active_;
   until_next_ = 0;
 }
@@ -65,8 +71,14 @@ bool DataShares::take_decided() {
 
 std::int64_t DataShares::next(ReplicaId replica) {
   if (until_next_ == 0) assign();
-  --until_next_;
-  return member(replica).share;
+  Member& mine = member(replica);
+  mine.has_begun = true;
+  // Its first iteration is in the middle of a round. The next round is to be on one assignment.
+  if (std::exchange(mine.came_later, false))
+    until_next_ = 0;
+  else
+    --until_next_;
+  return mine.share;
 }
 
 // Who has not finished anything yet is taken to be as fast as the others are on average.

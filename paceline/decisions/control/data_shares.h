@@ -9,7 +9,7 @@
 //
 // Invariant: if no planner decides, the shares add up to the batches of all active replicas, except that each replica
 // gets at least one sample, or more if the job says so. O(log P) an iteration on average: the shares are computed once in as many iterations as there
-// are replicas, and when a replica comes or goes.
+// are replicas, when a replica comes or goes, and after the first iteration of one that came while others computed.
 //
 // A planner that knows more than speeds (memory, start-up costs, budgets) may decide instead. Its decision holds as long
 // as it names all active replicas. If a replica leaves, nobody gets its share before the next decision, because the
@@ -51,6 +51,8 @@ class DataShares {
     std::int64_t batch = 0;  // 0: not active
     std::int64_t share = 0;
     std::optional<std::int64_t> decided;
+    bool has_begun = false;   // true once it got a share after it joined
+    bool came_later = false;  // true until then if others had begun when it joined
   };
   Member& member(ReplicaId replica);
   void assign();

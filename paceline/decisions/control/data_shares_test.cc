@@ -31,6 +31,14 @@ class Rounds {
     for (int i = 1; i < rounds; ++i) next();
     return next();
   }
+  // Another replica, which computes once before the others' next round.
+  void join(std::pair<double, double> time) {
+    times_.push_back(time);
+    const std::size_t i = times_.size() - 1;
+    shares_.joined(id(i), 32);
+    const std::int64_t samples = shares_.next(id(i));
+    shares_.finished(id(i), samples, from_seconds(time_ms(i, samples) / 1e3));
+  }
   double time_ms(std::size_t i, std::int64_t samples) const {
     return times_[i].first + times_[i].second * static_cast<double>(samples);
   }
@@ -157,6 +165,18 @@ TEST(DataShares, ANewcomerIsTakenToBeLikeTheOthers) {
   // The new replica counts as one that takes 5/3 ms a sample: 128 over 1 + 1 + 1/3 + 3/5 of a sample a
   // millisecond.
   EXPECT_EQ(rounds.shares().next(ReplicaId(3)), 26);
+}
+
+// A newcomer begins while the others are in the middle of a round.
+TEST(DataShares, OfARoundAreOfOneAssignmentAfterANewcomerToo) {
+  Rounds rounds({{0, 1}, {0, 1}});
+  rounds.after(5);
+  rounds.join({0, 10});
+  for (int round = 0; round < 5; ++round) {
+    const auto shares = rounds.next();
+    EXPECT_EQ(std::accumulate(shares.begin(), shares.end(), std::int64_t{0}), 96) << "round " << round;
+    EXPECT_LE(shares[2], 5);
+  }
 }
 
 TEST(DataShares, OfWhoIsGoneGoToTheOthers) {

@@ -43,7 +43,7 @@ Attempt::Attempt(AttemptOptions options, SteadyTime start)
       hearing_(start) {}
 
 std::vector<Action> Attempt::take(Event event) {
-  course_.begin_event(event.at);
+  course_.begin_event(event.at, hearing_.running_since(event.at));
   // A process that comes now comes again, to the next attempt.
   if (can_go_on()) return {};
   std::visit([this](const auto& what) { on(what); }, event.what);

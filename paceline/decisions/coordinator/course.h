@@ -36,9 +36,13 @@ class Course {
   Course(const AttemptOptions& options, Processes& processes, Outbox& out,
          TimedController::CarryOut carry_out, TimedController::Waiting waiting);
 
-  // Called before each event.
-  void begin_event(SteadyTime at) { at_ = at; }
+  // Called before each event. `running_since`: from Hearing.
+  void begin_event(SteadyTime at, SteadyTime running_since) {
+    at_ = at;
+    running_since_ = running_since;
+  }
   SteadyTime at() const { return at_; }
+  SteadyTime running_since() const { return running_since_; }
 
   // ---- The phase
 
@@ -167,6 +171,7 @@ class Course {
   const TimedController::CarryOut carry_out_;
   const TimedController::Waiting waiting_;
   SteadyTime at_{};  // time of the event that is being taken
+  SteadyTime running_since_{};
   Phase phase_ = Phase::kStarting;
   SteadyTime phase_since_{};  // set with every phase but the first
   std::optional<Start> start_;

@@ -210,6 +210,21 @@ TEST_F(MissedServer, MayHaveBeenSilent) {
   EXPECT_EQ(server_->next<Apply>().version.value(), 1);
 }
 
+// Silences of a stopped coordinator are not the rhythm of those whom it did not hear.
+TEST_F(MissedServer, IsMissedAsSoonAsAWorkerAfterTheCoordinatorStoodStill) {
+  for (const bool heard : {false, true}) {
+    start("");
+    world_->keeps_beating(*server_);
+    world_->pass(30s);
+    world_->stand_still(1h, heard);
+    world_->pass(2s);
+    world_->all_hang();
+    world_->pass(5s);
+    EXPECT_THAT(server_->disconnect().why, HasSubstr("silent"));
+    EXPECT_THAT(worker_->disconnect().why, HasSubstr("silent"));
+  }
+}
+
 TEST_F(MissedServer, MayComeBeforeItsEndIsKnown) {
   start("");
   commit();

@@ -4,14 +4,16 @@
 #include <cmath>
 #include <limits>
 #include <numbers>
+#include <utility>
 
 #include <fmt/format.h>
 
 namespace paceline::coordinator {
 
-void PhiAccrual::heard(Time now) {
-  const double interval = Seconds(now - last_).count();
-  last_ = now;
+void PhiAccrual::heard(Time now, Time running_since) {
+  const Time before = std::exchange(last_, now);
+  if (before < running_since) return;
+  const double interval = Seconds(now - before).count();
   intervals_.push_back(interval);
   sum_ += interval;
   sum_of_squares_ += interval * interval;

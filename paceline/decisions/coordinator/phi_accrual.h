@@ -34,7 +34,8 @@ class PhiAccrual {
   // Heard for the first time.
   explicit PhiAccrual(Time first) : last_(first) {}
 
-  void heard(Time now);
+  // `running_since`: Hearing's. An interval that began before does not count.
+  void heard(Time now, Time running_since = Time::min());
   double phi(Time now) const;
   bool dead(Time now) const { return phi(now) >= kDead; }
   Seconds silence(Time now) const { return now - last_; }

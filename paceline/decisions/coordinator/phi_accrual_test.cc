@@ -96,6 +96,15 @@ TEST(PhiAccrual, APauseOfASecondAndAHalfIsBorne) {
             PhiAccrual::kDead);
 }
 
+TEST(PhiAccrual, APauseOfThisProcessIsNoRhythmOfTheOtherOne) {
+  PhiAccrual detector(at(0));
+  double now = 0;
+  largest_phi(detector, now, 30, [] { return 0.1; });
+  now += 3600;
+  detector.heard(at(now), at(now));
+  EXPECT_LT(given_up_after(detector, now), 2.5);
+}
+
 TEST(PhiAccrual, ItLearnsANewRhythmAndTheOldOneAgain) {
   PhiAccrual detector(at(0));
   double now = 0;

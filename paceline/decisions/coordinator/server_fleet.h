@@ -92,8 +92,10 @@ class ServerFleet {
   // Whether a shard on a card has a board in the host's memory. False before the servers have started.
   bool any_in_both() const;
 
-  // The server has sent a message.
-  void hear(ServerId server, SteadyTime at) { servers_[server].heard->heard(at); }
+  // The server has sent a message. `running_since`: from Hearing.
+  void hear(ServerId server, SteadyTime at, SteadyTime running_since) {
+    servers_[server].heard->heard(at, running_since);
+  }
   // A server that has been silent for too long by its own rhythm, and why; nothing if there is none.
   struct Silent {
     ServerId server;

@@ -254,7 +254,7 @@ TEST(ServerFleet, DoesNotTalkToAServerThatWasGivenUp) {
   servers.take_place(1, hello(0));
   servers.take_place(2, hello(1));
   EXPECT_FALSE(servers.fleet.silent(kComing + std::chrono::seconds(1)));
-  servers.fleet.hear(ServerId(0), kComing + std::chrono::seconds(20));
+  servers.fleet.hear(ServerId(0), kComing + std::chrono::seconds(20), kComing);
   const auto silent = servers.fleet.silent(kComing + std::chrono::seconds(20));
   ASSERT_TRUE(silent);
   EXPECT_EQ(silent->server, ServerId(1));

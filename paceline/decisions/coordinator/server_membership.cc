@@ -19,7 +19,7 @@ void ServerMembership::take(const ServerSaid& said) {
   if (const auto* hello = std::get_if<ServerHello>(&said.message.what)) return on_hello(said.peer, *hello);
   const std::optional<ServerId> server = servers_.server_of(said.peer);
   if (!server) return;
-  servers_.hear(*server, course_.at());
+  servers_.hear(*server, course_.at(), course_.running_since());
   if (const absl::Status status = on_message(*server, said.message); !status.ok()) course_.fail(status);
 }
 

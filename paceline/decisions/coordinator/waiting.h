@@ -67,6 +67,8 @@ class Hearing {
     last_passed_ = now;
     return now - since_ >= kOwnPause;
   }
+  // The time since which this process has not stood still. A silence that began before says nothing about the other one.
+  SteadyTime running_since(SteadyTime now) const { return now - last_passed_ > kOwnPause ? now : since_; }
   // How long this process has listened since the start: the time in which another one could have come.
   SteadyTime::duration listened() const { return last_passed_ - start_ - stood_still_; }
 

@@ -53,6 +53,16 @@ TEST(Hearing, IsGoodOnceThisProcessHasRunForAWhile) {
   EXPECT_TRUE(hearing.is_good(kNow + std::chrono::seconds(10) + std::chrono::milliseconds(800)));
 }
 
+TEST(Hearing, KnowsSinceWhenThisProcessRuns) {
+  Hearing hearing(kNow);
+  const SteadyTime soon = kNow + std::chrono::milliseconds(400), later = kNow + std::chrono::seconds(10);
+  EXPECT_EQ(hearing.running_since(soon), kNow);
+  hearing.is_good(soon);
+  EXPECT_EQ(hearing.running_since(later), later) << "before it was told that time has passed";
+  hearing.is_good(later);
+  EXPECT_EQ(hearing.running_since(later + std::chrono::milliseconds(100)), later);
+}
+
 TEST(Hearing, AProcessThatStoodStillHasNotListened) {
   Hearing hearing(kNow);
   for (int i = 1; i <= 10; ++i) hearing.is_good(kNow + i * std::chrono::milliseconds(100));

@@ -37,7 +37,7 @@ void WorkerMembership::take(const WorkerSaid& said) {
     return on_hello(said.peer, hello->name, said.from);
   Worker* worker = workers_.find(said.peer);
   if (worker == nullptr) return;  // the worker was sent away while this was on its way
-  worker->heard.heard(course_.at());
+  worker->heard.heard(course_.at(), course_.running_since());
   if (const absl::Status status = on_message(*worker, said.message); !status.ok())
     send_away(said.peer, message_of(status));
 }

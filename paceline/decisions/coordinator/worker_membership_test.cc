@@ -26,7 +26,7 @@ using testing::ElementsAre;
 class PlansInARow : public testing::Test {
  protected:
   PlansInARow() : options_(two_devices()), workers_(options_, processes_, course_, out_) {
-    course_.begin_event(at_);
+    course_.begin_event(at_, at_);
     ServerHello hello;
     EXPECT_FALSE(processes_.servers.take_place(ServerPeer(0), hello, at_));
     for (const int n : {0, 1}) {

@@ -13,6 +13,8 @@ constexpr double kShortest = 1e-9;
 constexpr std::size_t kMostLookedAt = 256;
 // The share of a round that moves the mean delay.
 constexpr double kDelayStep = 0.25;
+// Limits of the purse, in iterations a replica.
+constexpr double kFull = 1, kMostOwed = 1;
 }  // namespace
 
 void Cgp::joined(Time now, const Joined& fact, Orders& orders) {
@@ -187,7 +189,7 @@ void Cgp::pay(const std::vector<Waiting>& group, Time now) {
   }
   delay_ += kDelayStep * k / replicas * (late / k / replicas - delay_);
   const double earned = delay_ > options_.delay ? options_.patience * k : 0;
-  purse_ = std::min(1.0, purse_ + (earned - waited) / replicas);
+  purse_ = std::clamp(purse_ + (earned - waited) / replicas, -kMostOwed, kFull);
   committed_ += static_cast<std::int64_t>(group.size());
 }
 

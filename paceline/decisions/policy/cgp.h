@@ -12,7 +12,8 @@
 //              each gradient that is committed puts `patience` in,               purse += patience/N,
 //              what its replica waited in a group that could go is taken out,    purse −= ((δ + ε)/T)/N,
 //              and k members wait for the m that come within δ while             purse·k·m/N > Σ (δ + ε)/T,
-//            for the m with the greatest difference. T: the iterations of the members; δ: as arrivals.h
+//            for the m with the greatest difference. The purse owes one iteration for each replica at
+//            most, because a wait may be as long as the whole run was stopped. T: the iterations of the members; δ: as arrivals.h
 //            predicts; a replica that is due and not there is expected another σ·√(2/π) later. ε: how much
 //            longer the update takes when the group is larger, as global_path.h has learnt; all its members
 //            wait for that too.
@@ -183,7 +184,7 @@ class Cgp final : public SyncPolicy {
   std::vector<Duration> waits_;     // scratch memory of patient_until
   std::vector<double> least_;       // costs of these without the longer update; the same
   double lost_ = 0;                 // iterations that the open group loses in a second
-  double purse_ = 0;                // iterations a replica, 0 to 1
+  double purse_ = 0;                // iterations a replica, −1 to 1
   std::int64_t committed_ = 0;      // gradients
   double delay_ = 1;                // the mean of late, in bulk rounds
 };

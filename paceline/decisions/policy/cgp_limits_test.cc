@@ -99,5 +99,56 @@ TEST(Cgp, ATimerThatRingsALittleEarlyIsAskedForAgain) {
   EXPECT_TRUE(std::holds_alternative<Commit>(orders.list().at(0)));
 }
 
+// Two equal replicas, of which the second is always ready a twentieth of an iteration later. Updates take no time.
+class Pair {
+ public:
+  explicit Pair(SyncPolicy& cgp) : cgp_(cgp) {
+    for (int id = 0; id < 2; ++id) cgp_.joined(now_, {ReplicaId(id), Clock(0)}, orders_);
+  }
+
+  // Whether one waits for the other, in this iteration of both.
+  bool meet(double iteration_s, double late_s = 0.05) {
+    clock_ = clock_.next();
+    now_ += from_seconds(iteration_s);
+    ready(0);
+    now_ += from_seconds(late_s);
+    return ready(1) == 2;
+  }
+
+ private:
+  // The members of its commit; 0 if its group stays open.
+  std::size_t ready(int id) {
+    cgp_.ready(now_, {ReplicaId(id), clock_, orders_.latest(), 1, {}}, orders_);
+    std::vector<Order> taken;
+    orders_.move_to(taken);
+    std::size_t members = 0;
+    for (const Order& order : taken) {
+      const auto* commit = std::get_if<Commit>(&order);
+      if (commit == nullptr) continue;
+      members = commit->members.size();
+      cgp_.completed(now_, {commit->version}, orders_);
+    }
+    return members;
+  }
+
+  SyncPolicy& cgp_;
+  Orders orders_{Version(0)};
+  Time now_{};
+  Clock clock_{0};
+};
+
+TEST(Cgp, APauseOfTheWholeRunIsPaidBackInAFewIterations) {
+  const auto cgp = make_policy(CgpSpec{});
+  Pair pair(*cgp);
+  int met = 0;
+  for (int i = 0; i < 100; ++i) met += pair.meet(1) ? 1 : 0;
+  ASSERT_GT(met, 50);
+  ASSERT_TRUE(pair.meet(1, 3600)) << "the run is stopped for an hour while the group is open";
+  int alone = 0;
+  while (alone < 1000 && !pair.meet(1)) ++alone;
+  EXPECT_GT(alone, 0) << "the pause was a wait, too";
+  EXPECT_LE(alone, 12);
+}
+
 }  // namespace
 }  // namespace paceline::policy

@@ -133,6 +133,23 @@ TEST(GlobalPath, ASpanIsAnAverageThatMovesByAQuarter) {
   EXPECT_NEAR(to_seconds(path.reduce(4)), 1.25 - 0.2, 1e-9);
 }
 
+TEST(GlobalPath, ASpanInWhichTheRunWasStoppedIsSoonForgotten) {
+  GlobalPath path;
+  alone(path, 1, 1, 0, 0.2);
+  alone(path, 2, 4, 1, 1.0);
+  alone(path, 3, 4, 3, 3600);
+  EXPECT_LT(to_seconds(path.reduce(4)), 2);
+  for (int i = 0; i < 4; ++i) alone(path, 4 + i, 4, 4000 + 2 * i, 1.0);
+  EXPECT_NEAR(to_seconds(path.reduce(4)), 0.8, 0.3);
+}
+
+TEST(GlobalPath, FollowsASpanThatHasBecomeLonger) {
+  GlobalPath path;
+  alone(path, 1, 1, 0, 0.2);
+  for (int i = 0; i < 30; ++i) alone(path, 2 + i, 4, 1 + 200 * i, i == 0 ? 1.0 : 100.0);
+  EXPECT_NEAR(to_seconds(path.reduce(4)), 100, 1);
+}
+
 TEST(GlobalPath, TGlobalIsTheSpacingOfThoseThatWereHeldUp) {
   GlobalPath path;
   alone(path, 1, 1, 0, 0.5);

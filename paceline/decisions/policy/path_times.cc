@@ -1,6 +1,7 @@
 #include "paceline/decisions/policy/path_times.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace paceline::policy {
 
@@ -11,6 +12,12 @@ constexpr double kStep = 0.25;
 constexpr double kHeldUp = 0.05;
 // Spans are told apart up to this many members.
 constexpr std::size_t kMostTold = 256;
+
+// A span counts as at most so many times the usual one: the whole run may have been stopped in it.
+double most(double usual) {
+  constexpr double kMost = 4;
+  return usual > 0 ? kMost * usual : std::numeric_limits<double>::infinity();
+}
 
 void average(std::optional<double>& value, double now) {
   value = value ? *value + kStep * (now - *value) : now;
@@ -24,7 +31,7 @@ void PathTimes::learn(std::size_t members, Time ordered, Time ended, Time before
   if (ordered >= before) {
     if (spans_.size() <= told) spans_.resize(told + 1);
     const bool first = !spans_[told];
-    average(spans_[told], took);
+    average(spans_[told], first ? took : std::min(took, most(*spans_[told])));
     if (first) find_nearest();
     each_ = std::min(each_.value_or(took), took);
     return;

@@ -78,7 +78,7 @@ class AttemptWorld {
     constexpr std::chrono::milliseconds kStep{100};
     for (; time > std::chrono::milliseconds(0); time -= kStep) {
       now_ += std::min(time, kStep);
-      for (const auto& beat : beats_) beat();
+      beat();
       if (wake_ && now_ >= *wake_) {
         wake_.reset();
         happens(WokeUp{});
@@ -87,11 +87,14 @@ class AttemptWorld {
     }
   }
 
-  // The attempt's host does nothing for `time`, and then goes on.
-  void stand_still(std::chrono::milliseconds time) {
+  // The attempt's host does nothing for `time`, and then goes on. `heard`: first with what the processes say.
+  void stand_still(std::chrono::milliseconds time, bool heard = false) {
     now_ += time;
+    if (heard) beat();
     happens(TimePassed{});
   }
+  // From now on the processes say nothing.
+  void all_hang() { beats_.clear(); }
 
   template <class Peer>
   std::unique_ptr<Peer> come(const typename Peer::Message& hello) {
@@ -154,6 +157,10 @@ class AttemptWorld {
   }
 
  private:
+  void beat() {
+    for (const auto& one : beats_) one();
+  }
+
   template <class Order>
   struct Box {
     std::deque<Order> orders;

@@ -9,10 +9,12 @@ namespace paceline::policy::testing {
 
 namespace {
 
-// An average that moves by a quarter of the difference, over the whole list.
+// An average that moves by a quarter of the difference, over the whole list. A value counts as four times the average at
+// most, unless that is 0.
 double moving_average(const std::vector<double>& values) {
   double average = values.front();
-  for (const double value : values) average += 0.25 * (value - average);
+  for (const double value : values)
+    average += 0.25 * ((average > 0 ? std::min(value, 4 * average) : value) - average);
   return average;
 }
 
@@ -258,7 +260,7 @@ double CgpOracle::purse() const {
     const double live = group.front().live;
     delay += 0.25 * k / live * (late / k / live - delay);
     const double earned = delay > options_.delay ? options_.patience * k : 0;
-    purse = std::min(1.0, purse + (earned - waited) / live);
+    purse = std::max(-1.0, std::min(1.0, purse + (earned - waited) / live));
   }
   return purse;
 }
