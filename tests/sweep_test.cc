@@ -168,6 +168,28 @@ TEST(Sweep, ATrainingThatDivergesIsAResult) {
       2);
 }
 
+// Its evaluations are of weights that were still numbers.
+TEST(Sweep, ATrainingThatDivergesLateHasNoEnd) {
+  const TempFolder folder;
+  std::string axes = kAxes;
+  axes.replace(axes.find("\"sync.policy=asp\""), 17,
+               "\"sync.policy=asp\", \"schedule.shape=table\", \"schedule.table=[[0.8,1],[0.8,1e38]]\"");
+  const Ended ended = run({"sweep", small_sweep(folder.path(), "1", axes).string()});
+  ASSERT_EQ(ended.status, 0) << ended.errors;
+  const auto lines = results(folder.path());
+  ASSERT_EQ(lines.size(), 4u);
+  for (const auto& line : lines) {
+    const bool asp = line.at("axes").at("method") == "ASP";
+    EXPECT_EQ(line.at("diverged"), asp) << line;
+    EXPECT_EQ(line.at("loss").is_null(), asp) << line;
+    EXPECT_FALSE(line.at("best_loss").is_null()) << line;
+  }
+  EXPECT_NE(ended.output.find(", 2 diverged"), std::string::npos) << ended.output;
+  EXPECT_NE(ended.output.find("ASP is not ranked: its training diverged with 2 of 2 seeds"),
+            std::string::npos)
+      << ended.output;
+}
+
 TEST(Sweep, ChecksEveryJobBeforeItTrainsOne) {
   const TempFolder folder;
   const std::string axes = kAxes;

@@ -37,28 +37,39 @@ std::string share(std::size_t some, std::size_t all) {
   return some == all ? "" : fmt::format(" ({} of {})", some, all);
 }
 
+// ", 1 diverged", or nothing.
+std::string diverged_of(const Place& place) {
+  const auto count =
+      std::count_if(place.begin(), place.end(), [](const SweepResult& result) { return result.diverged; });
+  if (count == 0) return "";
+  return place.size() == 1 ? ", diverged" : fmt::format(", {} diverged", count);
+}
+
 // The number of trainings that a place will have.
 std::size_t wanted(const Place& place, std::size_t each) { return std::max(each, place.size()); }
 
 std::string time_cell(const Place& place, std::size_t each) {
   if (place.empty()) return kUnknownCell;
   const Numbers times = known(place, &SweepResult::to_target_s);
-  if (times.empty()) return place.size() < each ? kUnknownCell : "never";
+  const std::string diverged = diverged_of(place);
+  if (times.empty()) return (place.size() < each ? kUnknownCell : "never") + diverged;
   std::string text = seconds_text(*mean(times));
   if (times.size() > 1) text += fmt::format(" ± {}", seconds_text(standard_error(times)));
-  return text + share(times.size(), wanted(place, each));
+  return text + share(times.size(), wanted(place, each)) + diverged;
 }
 
 std::string accuracy_cell(const Place& place, std::size_t each) {
   const Numbers shares = known(place, &SweepResult::accuracy);
-  if (shares.empty()) return kUnknownCell;
+  const std::string diverged = diverged_of(place);
+  if (shares.empty()) return kUnknownCell + diverged;
   std::string text = percent(*mean(shares), 2);
   if (shares.size() > 1) text += fmt::format(" ± {}", percent(standard_error(shares), 2));
-  return text + share(shares.size(), wanted(place, each));
+  return text + share(shares.size(), wanted(place, each)) + diverged;
 }
 
-// A place's mean that can be compared with another's; nothing unless all trainings have a value.
+// A place's mean that can be compared with another's; nothing unless all trainings have a value, and none diverged.
 std::optional<double> whole_mean(const Place& place, Field field, std::size_t each) {
+  if (!diverged_of(place).empty()) return std::nullopt;
   const Numbers numbers = known(place, field);
   return numbers.size() >= wanted(place, each) ? mean(numbers) : std::nullopt;
 }
@@ -185,6 +196,7 @@ Summary summary_of(const SweepResult& result, const std::string& column, const T
   summary.run.policy = column;
   summary.run.world = World::kVirtual;
   summary.run.target = target;
+  summary.run.diverged = result.diverged;
   control::Evaluated last;
   last.loss = result.loss.value_or(NAN);
   last.accuracy = result.accuracy.value_or(NAN);

@@ -142,6 +142,27 @@ TEST(SweepTables, SayWhoIsTheFastestAsAComparisonDoes) {
   EXPECT_THAT(sweep_tables(one, TableStyle::kText), ::testing::Not(::testing::HasSubstr("\n<b>: ")));
 }
 
+TEST(SweepTables, CountTrainingsThatDiverged) {
+  SweepGrid one = grid();
+  one.title.clear();
+  one.targets = {Target{"accuracy", 0.6}, Target{"accuracy", 0.5}};
+  one.places[0][2][1] = result_of(120, {});
+  one.places[0][2][1].diverged = true;
+  one.places[1] = {{result_of(300, 0.6)}, {result_of({}, {})}, {result_of(100, {})}};
+  one.places[1][1][0].diverged = one.places[1][2][0].diverged = true;
+  const std::string text = sweep_tables(one, TableStyle::kMarkdown);
+  for (const char* row :
+       {"| a | 210.0 ± 10.0 | 100.0 (1 of 2) | 110.0 ± 10.0, 1 diverged |\n",
+        "| b | 300.0 | never, diverged | 100.0, diverged |\n",
+        "| a | 63.00 ± 1.00 | 52.00 ± 2.00 | 61.00 (1 of 2), 1 diverged |\n",
+        "| b | 60.00 | –, diverged | –, diverged |\n", "| a | – | – | – | – |\n| b | – | – | – | – |\n"})
+    EXPECT_THAT(text, ::testing::HasSubstr(row));
+  EXPECT_THAT(sweep_tables(one, TableStyle::kText),
+              ::testing::AllOf(
+                  ::testing::HasSubstr("\na: CGP is not ranked: its training diverged with 1 of 2 seeds\n"),
+                  ::testing::HasSubstr("\nb: BSP is the first to reach the target")));
+}
+
 TEST(SweepTables, SayWhatIsNotThere) {
   SweepGrid one = grid();
   one.rows = {"a"};
@@ -163,7 +184,8 @@ TEST(SweepResult, IsReadAsItWasWritten) {
                         .commits = 8,
                         .staleness_mean = 1.0 / 3,
                         .staleness_max = 9,
-                        .wall_s = 2.5};
+                        .wall_s = 2.5,
+                        .diverged = true};
   SweepResult few;
   few.samples = 1;
   for (const SweepResult& result : {all, few}) {
@@ -173,18 +195,33 @@ TEST(SweepResult, IsReadAsItWasWritten) {
     EXPECT_EQ(to_json(*again), json);
     EXPECT_EQ(again->staleness_mean, result.staleness_mean);
     EXPECT_EQ(again->best_loss, result.best_loss);
+    EXPECT_EQ(again->diverged, result.diverged);
     for (const auto& [key, value] : json.items()) {
       Json broken = json;
       broken[key] = "x";
       EXPECT_FALSE(sweep_result_from(broken)) << key;
       broken.erase(key);
-      EXPECT_FALSE(sweep_result_from(broken)) << key;
+      EXPECT_EQ(sweep_result_from(broken).has_value(), key == "diverged") << key;
     }
   }
   EXPECT_FALSE(sweep_result_from(Json::array()));
 }
 
-TEST(SweepResult, HasNoLossIfTheRunDiverged) {
+// The weights of that evaluation are from before the divergence.
+TEST(SweepResult, HasNoEndIfTheRunDivergedAfterAnEvaluation) {
+  Summary summary;
+  summary.run.diverged = true;
+  summary.last_evaluation = control::Evaluated{{}, Version(3), 10, 1.5, 0.61};
+  summary.best_accuracy = 0.61;
+  const SweepResult result = sweep_result(summary, 1);
+  EXPECT_TRUE(result.diverged);
+  EXPECT_FALSE(result.accuracy);
+  EXPECT_FALSE(result.loss);
+  EXPECT_EQ(result.best_accuracy, 0.61);
+  EXPECT_EQ(to_json(result).at("diverged"), true);
+}
+
+TEST(SweepResult, HasNoLossIfItsEvaluationIsNoNumber) {
   Summary summary;
   summary.last_evaluation = control::Evaluated{{}, Version(3), 10, std::nan(""), 0.1};
   summary.best_loss = std::nan("");

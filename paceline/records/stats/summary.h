@@ -61,6 +61,8 @@ struct RunInfo {
   // How long an iteration of a replica should take, by its name; nothing if the job does not say.
   AskedPace asked_pace{};
   std::uint64_t seed = 1;
+  // The latest attempt ended because its weights were no finite numbers. Its evaluations are of the weights before.
+  bool diverged = false;
   std::optional<UsedWeights> used_weights{};  // the latest attempt's
   std::optional<planner::CostKind> budget{};
 };

@@ -1,5 +1,5 @@
 // The fastest of several runs, by a definition that stands up: a run that ends clearly worse than another one
-// is not called the fastest, nor one whose devices missed their paces. Pure.
+// is not called the fastest, nor one whose devices missed their paces or that diverged. Pure.
 #pragma once
 
 #include <optional>

@@ -89,10 +89,11 @@ class Trainings {
       clear_away(folder);
       return std::nullopt;
     }
-    // Some sweeps want to find trainings that diverge, so that is a result.
     if (!run.ok() && !absl::IsOutOfRange(run.status())) return run.status();
     const std::string trained = run.ok() ? run->folder : fs::directory_iterator(folder)->path().string();
     PACELINE_ASSIGN_OR_RETURN(const runs::RunReport report, runs::read_run(trained));
+    // Some sweeps want to find trainings that diverge, so that is a result.
+    if (!run.ok() && !report.summary.run.diverged) return run.status();
     PACELINE_RETURN_IF_ERROR(runs::write_report(trained, report));
     return report::sweep_result(report.summary, wall.count());
   }
