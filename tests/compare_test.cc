@@ -169,6 +169,33 @@ TEST(Compare, GoesOnWhereItStopped) {
   EXPECT_EQ(run({"compare", "--resume", (folder / "runs").string()}).status, 2);
 }
 
+TEST(Compare, ARunThatWasStoppedIsMarkedAndItIsOpenWhoIsTheFastest) {
+  const TempFolder folder;
+  const fs::path job = write_job(folder, "job", "epochs = 20\n", "[evaluate]\ntarget = \"loss <= 5.5\"\n");
+  Program first({"compare", job.string(), "--virtual", "--policies", "bsp,asp,ssp:2"});
+  ASSERT_TRUE(first.until_said("2 of 3: "));
+  const fs::path comparison = fs::directory_iterator(folder / "job" / "runs")->path();
+  // So far that there is something to report.
+  ASSERT_TRUE(first.until([&] {
+    return std::any_of(fs::directory_iterator(comparison), fs::directory_iterator(), [](const auto& entry) {
+      std::error_code unknown;
+      return entry.path().string().ends_with("-asp") &&
+             fs::file_size(entry.path() / "metrics.jsonl", unknown) > 0 && !unknown;
+    });
+  }));
+  first.signal(SIGINT);
+  const Ended stopped = first.wait();
+  ASSERT_EQ(stopped.status, 128 + SIGINT) << stopped.errors;
+  for (const std::string& output : {stopped.output, run({"report", comparison.string()}).output}) {
+    EXPECT_THAT(output, testing::ContainsRegex(
+                            "\nasp \\(unfinished\\) .*  –           –             –          –\n"));
+    EXPECT_THAT(output,
+                testing::HasSubstr("\n1 of 3 trainings are done, so it is open who is the fastest\n"));
+    EXPECT_THAT(output, testing::Not(testing::HasSubstr("bsp *")));
+  }
+  EXPECT_THAT(read_text(comparison / "report.html"), testing::HasSubstr("asp (unfinished)"));
+}
+
 TEST(Compare, AsksForSomethingToCompare) {
   const Ended ended = run({"compare"});
   EXPECT_EQ(ended.status, 2);

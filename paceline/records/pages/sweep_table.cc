@@ -197,6 +197,7 @@ Summary summary_of(const SweepResult& result, const std::string& column, const T
   summary.run.world = World::kVirtual;
   summary.run.target = target;
   summary.run.diverged = result.diverged;
+  summary.finish_cause = control::FinishCause::kEverySample;
   control::Evaluated last;
   last.loss = result.loss.value_or(NAN);
   last.accuracy = result.accuracy.value_or(NAN);
@@ -212,15 +213,12 @@ Summary summary_of(const SweepResult& result, const std::string& column, const T
 std::vector<std::string> verdict_of(const SweepGrid& grid, const std::vector<Place>& row,
                                     const Target& target) {
   std::vector<Summary> summaries;
-  std::size_t all = 0;
+  PlannedRuns planned;
   for (std::size_t i = 0; i < row.size(); ++i) {
-    all += wanted(row[i], grid.each);
+    planned.all += wanted(row[i], grid.each);
     for (const SweepResult& result : row[i]) summaries.push_back(summary_of(result, grid.columns[i], target));
   }
-  if (summaries.size() < all)
-    return {
-        fmt::format("{} of {} trainings are there, so it is open who is the fastest", summaries.size(), all)};
-  return rank(summaries).verdict;
+  return rank(summaries, planned).verdict;
 }
 
 std::string verdicts(const SweepGrid& grid, TableStyle style) {

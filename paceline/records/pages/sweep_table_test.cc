@@ -137,7 +137,7 @@ TEST(SweepTables, SayWhoIsTheFastestAsAComparisonDoes) {
   EXPECT_THAT(sweep_tables(one, TableStyle::kHtml), ::testing::HasSubstr("<li>&lt;b&gt;: BSP is the first"));
   one.each = 3;
   EXPECT_THAT(sweep_tables(one, TableStyle::kText),
-              ::testing::HasSubstr("\nb: 6 of 9 trainings are there, so it is open who is the fastest\n"));
+              ::testing::HasSubstr("\nb: 6 of 9 trainings are done, so it is open who is the fastest\n"));
   one.targets[0].reset();  // the row's columns have different targets
   EXPECT_THAT(sweep_tables(one, TableStyle::kText), ::testing::Not(::testing::HasSubstr("\n<b>: ")));
 }

@@ -148,8 +148,16 @@ bool was_evaluated(const RunGroup& group) {
 
 }  // namespace
 
-Ranking rank(const std::vector<Summary>& runs) {
+Ranking rank(const std::vector<Summary>& runs, const PlannedRuns& planned) {
   Ranking ranking;
+  const auto over = static_cast<std::size_t>(
+      std::count_if(runs.begin(), runs.end(), [](const Summary& run) { return run.is_over(); }));
+  if (over < planned.all) {
+    const bool race = !runs.empty() && runs.front().run.target;
+    ranking.verdict.push_back(fmt::format("{} of {} trainings are done{}", over, planned.all,
+                                          race ? ", so it is open who is the fastest" : ""));
+    return ranking;
+  }
   const std::vector<RunGroup> groups = groups_of(runs);
   std::vector<const RunGroup*> ranked;
   // A run that was never evaluated has no end to compare, and reached no target. The last evaluation of one that

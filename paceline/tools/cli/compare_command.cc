@@ -10,6 +10,7 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
+#include "paceline/base/counted.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/decisions/policy/policy_spec.h"
 #include "paceline/processes/launch/print.h"
@@ -153,7 +154,9 @@ std::string name_of(const Variant& variant) {
 class Course {
  public:
   Course(PlannedComparison planned, std::string folder, launch::Shown shown)
-      : planned_(std::move(planned)), folder_(std::move(folder)), shown_(shown) {}
+      : planned_(std::move(planned)), folder_(std::move(folder)), shown_(shown) {
+    compared_.planned = counts_of(planned_);
+  }
 
   const Comparison& compared() const { return compared_; }
 
@@ -305,9 +308,19 @@ absl::StatusOr<int> compare_command(const CompareOptions& options) {
   pages.reset();
   if (!whole.ok()) return end_of_comparison(whole.status(), folder);
   print_comparison(course.compared(), folder, options.shown == launch::Shown::kJson);
-  if (*whole) return 0;
-  launch::print(stderr, fmt::format("stopped; {}\n", how_to_go_on(folder)));
-  return launch::exit_of_stop();
+  if (!*whole) {
+    launch::print(stderr, fmt::format("stopped; {}\n", how_to_go_on(folder)));
+    return launch::exit_of_stop();
+  }
+  // People may have stopped a run on its page, and the comparison went on with the next one.
+  const auto& runs = course.compared().summaries;
+  const auto unfinished =
+      std::count_if(runs.begin(), runs.end(), [](const report::Summary& run) { return !run.is_over(); });
+  if (unfinished > 0) {
+    launch::print(stderr,
+                  fmt::format("{} unfinished; {}\n", counted(unfinished, "training"), how_to_go_on(folder)));
+  }
+  return 0;
 }
 
 }  // namespace paceline::cli
