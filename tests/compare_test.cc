@@ -169,6 +169,44 @@ TEST(Compare, GoesOnWhereItStopped) {
   EXPECT_EQ(run({"compare", "--resume", (folder / "runs").string()}).status, 2);
 }
 
+// With a rate that rises so far that the weights of the next updates are no numbers.
+constexpr char kDiverges[] =
+    "[schedule]\nshape = \"table\"\ntable = [[0.6, 1], [0.6, 1e38]]\n[evaluate]\nevery_epochs = 0.5\n";
+
+TEST(Compare, APolicyThatDivergesIsAResultAndTheNextOneIsTrained) {
+  const TempFolder folder;
+  const fs::path job =
+      write_job(folder, "job", "epochs = 1\n", std::string(kDiverges) + "target = \"loss <= 5.5\"\n");
+  const Ended compared = run({"compare", job.string(), "--virtual", "--policies", "bsp,asp"});
+  ASSERT_EQ(compared.status, 0) << compared.errors;
+  for (const char* policy : {"bsp", "asp"}) {
+    EXPECT_THAT(compared.errors, testing::HasSubstr(fmt::format("\n{}: version ", policy)));
+    EXPECT_THAT(compared.output, testing::HasSubstr(fmt::format("\n{} (diverged)  ", policy)));
+    EXPECT_THAT(compared.output,
+                testing::HasSubstr(fmt::format("\n{} is not ranked: its training diverged\n", policy)));
+  }
+  const fs::path comparison = fs::directory_iterator(folder / "job" / "runs")->path();
+  const Ended again = run({"compare", "--resume", comparison.string()});
+  EXPECT_EQ(again.status, 0) << again.errors;
+  EXPECT_EQ(again.output, compared.output);
+  EXPECT_THAT(again.errors, testing::Not(testing::HasSubstr(" of 2: "))) << "nothing is trained again";
+  EXPECT_EQ(run({"report", comparison.string()}).output, compared.output);
+  EXPECT_THAT(read_text(comparison / "report.html"), testing::HasSubstr("bsp (diverged)"));
+  const Ended lines = run({"compare", "--resume", comparison.string(), "--json"});
+  const auto line = nlohmann::json::parse(lines.output.substr(0, lines.output.find('\n')));
+  EXPECT_EQ(line.at("summary").at("ending"), "diverged");
+}
+
+// A worker's loss or a server's weights end a live run.
+TEST(Compare, ALiveRunThatDivergesIsAResultToo) {
+  const TempFolder folder;
+  const fs::path job = write_job(folder, "job", "epochs = 1\n", kDiverges);
+  const Ended compared = run({"compare", job.string(), "--policies", "bsp,asp"});
+  ASSERT_EQ(compared.status, 0) << compared.errors;
+  for (const char* policy : {"\nbsp (diverged)  ", "\nasp (diverged)  "})
+    EXPECT_THAT(compared.output, testing::HasSubstr(policy));
+}
+
 TEST(Compare, ARunThatWasStoppedIsMarkedAndItIsOpenWhoIsTheFastest) {
   const TempFolder folder;
   const fs::path job = write_job(folder, "job", "epochs = 20\n", "[evaluate]\ntarget = \"loss <= 5.5\"\n");

@@ -129,6 +129,20 @@ TEST(UnfinishedRun, IsOverOnceAllIsTrainedAndEvaluated) {
   EXPECT_FALSE(over("2"));
 }
 
+// Only the newest attempt counts: it may have gone on from before the end of an earlier one.
+TEST(UnfinishedRun, MayHaveDiverged) {
+  const store::TestDirectory runs;
+  const store::RunPaths paths = make_run(runs.path(), "job");
+  EXPECT_FALSE(has_diverged(paths.root)) << "without a journal";
+  {
+    const auto journal = store::Journal::open(paths.journal(), Version(0)).value();
+    EXPECT_TRUE(journal->set(diverged_key(journal->attempt()), "why").ok());
+  }
+  EXPECT_TRUE(has_diverged(paths.root));
+  EXPECT_TRUE(store::Journal::open(paths.journal(), Version(0)).ok());
+  EXPECT_FALSE(has_diverged(paths.root));
+}
+
 TEST(UnfinishedRun, IsLedWhileAProcessUsesIt) {
   const store::TestDirectory runs;
   const store::RunPaths paths = make_run(runs.path(), "job-20260101");

@@ -175,18 +175,28 @@ class Course {
     PACELINE_ASSIGN_OR_RETURN(const std::string own_toml, job_in(folder_, i));
     PACELINE_ASSIGN_OR_RETURN(const std::string before, find_run_of(i));
     PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, config::parse_job(own_toml, "job.toml"));
-    if (!before.empty() && runs::is_over(before, job)) {
+    if (!before.empty() && (runs::is_over(before, job) || runs::has_diverged(before))) {
       PACELINE_RETURN_IF_ERROR(take(before));
       return true;
     }
     tell(i);
     const auto start = std::chrono::steady_clock::now();
-    PACELINE_ASSIGN_OR_RETURN(const TrainedRun run, train_on(own_toml, before));
-    PACELINE_RETURN_IF_ERROR(run.after);
+    const absl::StatusOr<TrainedRun> run = train_on(own_toml, before);
     trained_s_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     ++trained_;
-    PACELINE_RETURN_IF_ERROR(take(run.folder));
-    return !run.interrupted;
+    if (!run.ok()) return take_diverged(i, run.status());
+    PACELINE_RETURN_IF_ERROR(run->after);
+    PACELINE_RETURN_IF_ERROR(take(run->folder));
+    return !run->interrupted;
+  }
+
+  // A training that diverges is a result, as in a sweep. Any other failure ends the comparison.
+  absl::StatusOr<bool> take_diverged(std::size_t i, const absl::Status& failure) {
+    PACELINE_ASSIGN_OR_RETURN(const std::string run, find_run_of(i));
+    if (run.empty() || !runs::has_diverged(run)) return failure;
+    launch::print(stderr, fmt::format("{}: {}\n", name_of(planned_.runs[i]), std::string(failure.message())));
+    PACELINE_RETURN_IF_ERROR(take(run));
+    return launch::stop_signals() == 0;
   }
 
   absl::StatusOr<std::string> job_in(const std::string& runs_dir, std::size_t i) const {
