@@ -207,6 +207,32 @@ TEST(Compare, ALiveRunThatDivergesIsAResultToo) {
     EXPECT_THAT(compared.output, testing::HasSubstr(policy));
 }
 
+std::int64_t samples_of(const fs::path& comparison, const std::string& policy) {
+  for (const auto& entry : fs::directory_iterator(comparison)) {
+    if (!entry.path().string().ends_with("-" + policy)) continue;
+    return nlohmann::json::parse(read_text(entry.path() / "summary.json")).at("summary").at("samples");
+  }
+  ADD_FAILURE() << "no run of " << policy;
+  return 0;
+}
+
+TEST(Compare, ARunThatEndedAtItsTargetIsNotTrainedOn) {
+  const TempFolder folder;
+  const fs::path job = write_job(folder, "job", "epochs = 20\n",
+                                 "[evaluate]\nevery_epochs = 0.25\ntarget = \"loss <= 5.5\"\n"
+                                 "stop_at_target = true\n");
+  const Ended compared = run({"compare", job.string(), "--virtual", "--policies", "bsp,asp"});
+  ASSERT_EQ(compared.status, 0) << compared.errors;
+  const fs::path comparison = fs::directory_iterator(folder / "job" / "runs")->path();
+  const std::int64_t before = samples_of(comparison, "bsp");
+  ASSERT_LT(before, 20 * kSmallJobSamples) << "it has to end at its target";
+  const Ended again = run({"compare", "--resume", comparison.string()});
+  EXPECT_EQ(again.status, 0) << again.errors;
+  EXPECT_THAT(again.errors, testing::Not(testing::HasSubstr(" of 2: ")));
+  EXPECT_EQ(again.output, compared.output);
+  EXPECT_EQ(samples_of(comparison, "bsp"), before);
+}
+
 TEST(Compare, ARunThatWasStoppedIsMarkedAndItIsOpenWhoIsTheFastest) {
   const TempFolder folder;
   const fs::path job = write_job(folder, "job", "epochs = 20\n", "[evaluate]\ntarget = \"loss <= 5.5\"\n");

@@ -123,4 +123,10 @@ bool has_diverged(const std::string& run) {
   return about.ok() && attempts.ok() && about->contains(diverged_key(std::ssize(*attempts)));
 }
 
+bool stopped_at_target(const std::string& run) {
+  const auto journal = store::JournalReader::open(store::RunPaths{run}.journal());
+  const auto finish = journal.ok() ? journal->finish() : journal.status();
+  return finish.ok() && *finish && (*finish)->cause == control::FinishCause::kTarget;
+}
+
 }  // namespace paceline::runs

@@ -40,5 +40,7 @@ bool is_over(const std::string& run, const config::JobConfig& job);
 
 // True if the newest attempt ended because the training diverged.
 bool has_diverged(const std::string& run);
+// True if the newest attempt ended because the target was reached.
+bool stopped_at_target(const std::string& run);
 
 }  // namespace paceline::runs

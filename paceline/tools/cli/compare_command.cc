@@ -175,7 +175,8 @@ class Course {
     PACELINE_ASSIGN_OR_RETURN(const std::string own_toml, job_in(folder_, i));
     PACELINE_ASSIGN_OR_RETURN(const std::string before, find_run_of(i));
     PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, config::parse_job(own_toml, "job.toml"));
-    if (!before.empty() && (runs::is_over(before, job) || runs::has_diverged(before))) {
+    if (!before.empty() &&
+        (runs::is_over(before, job) || runs::stopped_at_target(before) || runs::has_diverged(before))) {
       PACELINE_RETURN_IF_ERROR(take(before));
       return true;
     }
