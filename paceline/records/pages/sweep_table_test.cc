@@ -55,22 +55,23 @@ TEST(SweepTables, NameMissingTrainingsAndCompareThemWithNothing) {
   some.places[1][1] = {result_of(120, 0.5), result_of(120, 0.5), result_of(120, 0.5)};
   some.places[1][2] = {result_of(100, 0.6), result_of(100, 0.62), result_of(100, 0.61)};
   some.places[0][1] = {result_of({}, 0.5)};
+  some.places[1][0] = {result_of(300, 0.6), result_of({}, 0.6)};
   EXPECT_EQ(sweep_tables(some, TableStyle::kMarkdown),
             "**small: virtual seconds to the target**\n\n"
             "| scenario | BSP | ASP | CGP |\n|---|---:|---:|---:|\n"
-            "| a | 210.0 ± 10.0 (2 of 3) | – | 105.0 ± 5.00 (2 of 3) |\n"
-            "| b | 300.0 ± 0.00 (2 of 3) | 120.0 ± 0.00 | 100.0 ± 0.00 |\n\n"
+            "| a | 210.0 ± 10.0, 1 missing | –, 2 missing | 105.0 ± 5.00, 1 missing |\n"
+            "| b | 300.0 (1 of 2), 1 missing | 120.0 ± 0.00 | 100.0 ± 0.00 |\n\n"
             "**small: accuracy at the end (%)**\n\n"
             "| scenario | BSP | ASP | CGP |\n|---|---:|---:|---:|\n"
-            "| a | 63.00 ± 1.00 (2 of 3) | 50.00 (1 of 3) | 61.00 ± 0.00 (2 of 3) |\n"
-            "| b | 60.00 ± 0.00 (2 of 3) | 50.00 ± 0.00 | 61.00 ± 0.58 |\n\n"
+            "| a | 63.00 ± 1.00, 1 missing | 50.00, 2 missing | 61.00 ± 0.00, 1 missing |\n"
+            "| b | 60.00 ± 0.00, 1 missing | 50.00 ± 0.00 | 61.00 ± 0.58 |\n\n"
             "**small: CGP beside the others: their times in multiples of CGP's, and how many points of "
             "accuracy CGP ends above them**\n\n"
             "| scenario | mean of the others' times | fastest other | points above BSP | points above ASP |\n"
             "|---|---:|---:|---:|---:|\n"
             "| a | – | – | – | – |\n"
             "| b | 1.20 (1 of 2) | 1.20 ASP | – | +11.00 |\n"
-            "| mean | 1.20 (1 of 2) | 1.20 | – | +11.00 |\n");
+            "| mean | 1.20 (1 of 2) | 1.20 (1 of 2) | – | +11.00 (1 of 2) |\n");
 }
 
 TEST(SweepTables, StandInAPageAsText) {

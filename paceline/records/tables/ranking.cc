@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "paceline/records/stats/run_group.h"
+#include "paceline/records/stats/standard_error.h"
 #include "paceline/records/tables/missed_paces.h"
 #include "paceline/records/tables/terminal_text.h"
 
@@ -51,10 +51,9 @@ class Ends {
   bool within_margin(const RunGroup& group) const {
     if (measure_ == Measure::kNone) return true;
     if (!value_of(group, measure_)) return false;
-    const double margin = measure_ == Measure::kAccuracy
-                              ? kAccuracyMargin
-                              : kOtherMargin * std::abs(*value_of(*best_, measure_));
-    return worse(group, *best_) <= margin;
+    const double best = std::abs(*value_of(*best_, measure_));
+    const double margin = measure_ == Measure::kAccuracy ? kAccuracyMargin : kOtherMargin * best;
+    return worse(group, *best_) <= margin + kRounding * best;
   }
 
   // Requires: any.

@@ -84,6 +84,16 @@ TEST(Ranking, ByTheLossWhereThereIsNoAccuracy) {
                   "asp reaches it 2.00 × as fast, but ends with a loss of 1.6 instead of 1.5"));
 }
 
+// 0.95 − 0.94 is more than 0.01 in a double, and 0.94 − 0.93 is less.
+TEST(Ranking, TheMarginIncludesItsEnd) {
+  for (const double best : {0.95, 0.94, 0.67, 0.3})
+    EXPECT_EQ(rank({ended_run("bsp", 20, best), ended_run("asp", 10, best - 0.01)}).fastest, "asp") << best;
+  EXPECT_EQ(rank({ended_run("bsp", 20, 0.95), ended_run("asp", 10, 0.94)}).fastest, "asp");
+  EXPECT_EQ(rank({ended_run("bsp", 20, 0.94), ended_run("asp", 10, 0.93)}).fastest, "asp");
+  EXPECT_EQ(rank({ended_run("bsp", 20, 0.95), ended_run("asp", 10, 0.93999)}).fastest, "bsp");
+  EXPECT_EQ(rank({ended_run("bsp", 20, NAN, 1.5), ended_run("asp", 10, NAN, 1.53)}).fastest, "asp");
+}
+
 // A log-likelihood or a reward may be below zero.
 TEST(Ranking, ALossBelowZeroHasAMarginToo) {
   const Ranking ranking =
