@@ -106,7 +106,7 @@ class Trainings {
     } else if (!*result) {
       stopped_ = true;
     } else {
-      trouble_.Update(results_.add(training.name, training.axes, **result));
+      trouble_.Update(results_.add(training.name, training.axes, training.inputs, **result));
     }
   }
 
