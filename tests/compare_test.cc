@@ -1,6 +1,7 @@
 // `paceline compare`, and `paceline report` on the folder it leaves.
 #include <algorithm>
 #include <csignal>
+#include <map>
 #include <set>
 #include <sstream>
 
@@ -68,6 +69,27 @@ TEST(Compare, TrainsAJobAsSeveralWouldPlanIt) {
       EXPECT_THAT(compared.output, testing::HasSubstr("\n" + policy + ", " + way + "  "));
   }
   EXPECT_THAT(compared.errors, testing::HasSubstr("(as gpipe plans it; "));
+}
+
+TEST(Compare, AModelIsMeasuredOnceForAllRuns) {
+  const TempFolder folder;
+  const fs::path job =
+      write_job(folder, "run", "epochs = 0.1\nmicro_batch = 2\n", "[[device]]\ncount = 2\npace_ms = 20\n");
+  const Ended compared =
+      run({"compare", job.string(), "--virtual", "--parallel", "data,joint,gpipe", "--seeds", "2"});
+  ASSERT_EQ(compared.status, 0) << compared.errors;
+  EXPECT_THAT(compared.errors, testing::HasSubstr("2 of 6: joint, seed="));
+  std::map<std::string, int> measured;
+  for (const auto& entry : fs::directory_iterator(fs::directory_iterator(folder / "run" / "runs")->path())) {
+    if (!entry.is_directory()) continue;
+    const std::string text = read_text(entry.path() / "job.toml");
+    std::string times;
+    for (std::size_t at = 0; (at = text.find("work_ms = ", at)) != std::string::npos; ++at)
+      times += text.substr(at, text.find_first_of(",}\n", at) - at) + "; ";
+    ++measured[times];
+  }
+  EXPECT_EQ(measured[""], 2) << "data parallelism needs no times";
+  EXPECT_EQ(measured.size(), 2u);
 }
 
 TEST(Compare, SaysThatNoneReachedTheTarget) {

@@ -231,6 +231,42 @@ TEST(Sweep, TrainsAgainOnOtherDataAndFromOtherWeights) {
   EXPECT_NE(lines[1].at("inputs"), lines[2].at("inputs"));
 }
 
+// The measured times of the units in a run's job.
+std::string measured_in(const fs::path& run) {
+  std::string times;
+  const std::string job = read_text(run / "job.toml");
+  for (std::size_t at = 0; (at = job.find("work_ms = ", at)) != std::string::npos; ++at)
+    times += job.substr(at, job.find_first_of(",}\n", at) - at) + "; ";
+  return times;
+}
+
+// Two measurements on a busy machine differ, and with them the plans and the modelled times.
+TEST(Sweep, AModelIsMeasuredOnceForAllTrainings) {
+  const TempFolder folder;
+  std::string axes = kAxes;
+  axes.replace(axes.find("sync.policy=bsp"), 15, "parallel=joint");
+  axes.replace(axes.find("sync.policy=asp"), 15, "parallel=gpipe");
+  const fs::path sweep = small_sweep(folder.path(), "0.2", axes), out = folder / "out";
+  const auto trained = [&] {
+    const Ended ended = run({"sweep", sweep.string()});
+    EXPECT_EQ(ended.status, 0) << ended.errors;
+    std::set<std::string> measured;
+    for (const auto& entry : fs::directory_iterator(out)) {
+      if (entry.is_directory()) measured.insert(measured_in(only_run(entry.path())));
+    }
+    EXPECT_EQ(measured.size(), 1u);
+    EXPECT_NE(*measured.begin(), "");
+    return results(folder.path());
+  };
+  const auto first = trained();
+  ASSERT_EQ(first.size(), 4u);
+  fs::remove(out / "results.jsonl");
+  EXPECT_EQ(trained(), first) << "later commands use the same times";
+  write_text(out / "models.json", "[]");
+  EXPECT_NE(run({"sweep", sweep.string()}).errors.find("models.json: is damaged; remove it"),
+            std::string::npos);
+}
+
 // Expects one line, exit status 2, and that nothing is made.
 void expect_bad(const fs::path& sweep, const std::vector<std::string>& parts) {
   const Ended ended = run({"sweep", sweep.string()});

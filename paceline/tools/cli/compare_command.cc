@@ -22,6 +22,7 @@
 #include "paceline/records/store/run_folder.h"
 #include "paceline/records/tables/terminal_text.h"
 #include "paceline/tools/cli/comparison.h"
+#include "paceline/tools/cli/measured_models.h"
 #include "paceline/tools/cli/planned_comparison.h"
 #include "paceline/tools/cli/said_once.h"
 #include "paceline/tools/cli/standard_input.h"
@@ -110,11 +111,17 @@ std::string options_of(const Variant& sets) {
   return absl::StrJoin(options, " ");
 }
 
-// All that can be wrong with one of them is said before the first one is trained.
-absl::Status check_variant(const std::string& job_toml, const Variant& sets, const CompareOptions& options) {
+// All that can be wrong with one of them is said before the first one is trained. If it is to be planned, its model is
+// measured once for all variants and seeds, and laid over it.
+absl::Status check_variant(const std::string& job_toml, Variant& sets, MeasuredModels& models,
+                           const CompareOptions& options) {
   const std::string file = options.job_file.empty() ? "the default job" : shown_name(options.job_file);
   const std::string label = fmt::format("{} with {}", file, options_of(sets));
-  PACELINE_RETURN_IF_ERROR(config::parse_job(job_toml, label, sets, config::SetBy::kCommand).status());
+  PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job,
+                            config::parse_job(job_toml, label, sets, config::SetBy::kCommand));
+  const absl::StatusOr<std::string> layers = models.layers_of(job, job_toml);
+  if (!layers.ok()) return runs::about_file(label, layers.status());
+  if (!layers->empty()) sets.push_back(*layers);
   PACELINE_ASSIGN_OR_RETURN(const std::string own_toml, config::resolve_job(job_toml, label, sets));
   const absl::Status planned = check_plan(own_toml, options.in_virtual_time);
   return planned.ok() ? planned : runs::about_file(label, planned);
@@ -122,7 +129,7 @@ absl::Status check_variant(const std::string& job_toml, const Variant& sets, con
 
 absl::StatusOr<PlannedComparison> plan_comparison(const CompareOptions& options) {
   PACELINE_RETURN_IF_ERROR(check_says_once(options));
-  PACELINE_ASSIGN_OR_RETURN(const auto variants, variants_of(options));
+  PACELINE_ASSIGN_OR_RETURN(auto variants, variants_of(options));
   TrainOptions asked{.job_file = options.job_file, .sets = options.sets};
   asked.shown = options.shown;
   asked.in_virtual_time = options.in_virtual_time;
@@ -130,8 +137,9 @@ absl::StatusOr<PlannedComparison> plan_comparison(const CompareOptions& options)
   PACELINE_ASSIGN_OR_RETURN(planned.job_toml, checked_job(asked));
   PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job,
                             config::parse_job(planned.job_toml, options.job_file));
-  for (const Variant& variant : variants)
-    PACELINE_RETURN_IF_ERROR(check_variant(planned.job_toml, variant, options));
+  MeasuredModels models;
+  for (Variant& variant : variants)
+    PACELINE_RETURN_IF_ERROR(check_variant(planned.job_toml, variant, models, options));
   planned.program = asked.program;
   planned.data_note = asked.data_note;
   planned.fork_server = asked.fork_server;
@@ -144,6 +152,7 @@ absl::StatusOr<PlannedComparison> plan_comparison(const CompareOptions& options)
 std::string name_of(const Variant& variant) {
   std::vector<std::string> names;
   for (const std::string& set : variant) {
+    if (set.starts_with("layer=")) continue;
     const std::vector<std::string> quoted = absl::StrSplit(set, '"');
     names.push_back(quoted.size() == 3 ? quoted[1] : set);
   }

@@ -22,6 +22,7 @@
 #include "paceline/records/pages/html.h"
 #include "paceline/records/store/files.h"
 #include "paceline/tools/cli/build_id.h"
+#include "paceline/tools/cli/measured_models.h"
 #include "paceline/tools/cli/output.h"
 #include "paceline/tools/cli/standard_input.h"
 #include "paceline/tools/cli/sweep_grids.h"
@@ -142,8 +143,19 @@ void say_what_has_changed(const Plan& plan, const SweepResults& results, const f
   }
 }
 
+// Whether the plan of a training can be made, if it wants one. Its model is measured once for all trainings.
+absl::Status check_planned(Training& training, MeasuredModels& models) {
+  if (!training.job.parallel.to_be_planned) return absl::OkStatus();
+  PACELINE_ASSIGN_OR_RETURN(training.layers, models.layers_of(training.job, training.text));
+  std::vector<std::string> sets = {"runs_dir=\"runs\""};
+  if (!training.layers.empty()) sets.push_back(training.layers);
+  PACELINE_ASSIGN_OR_RETURN(const std::string somewhere,
+                            config::resolve_job(training.text, "job.toml", sets));
+  return check_plan(somewhere, true);
+}
+
 // Reads each data set and builds each model once. Notes of the data go to the trainings.
-absl::Status check(Plan& plan) {
+absl::Status check(Plan& plan, MeasuredModels& models) {
   SweepInputs inputs;
   std::vector<std::pair<const config::JobConfig*, JobSizes>> known;
   std::set<std::string> notes;
@@ -160,11 +172,7 @@ absl::Status check(Plan& plan) {
     }
     training.data_note = sizes->second.note;
     absl::Status good = check_fits(job, sizes->second, true);
-    if (good.ok() && job.parallel.to_be_planned) {
-      PACELINE_ASSIGN_OR_RETURN(const std::string somewhere,
-                                config::resolve_job(training.text, "job.toml", {"runs_dir=\"runs\""}));
-      good = check_plan(somewhere, true);
-    }
+    if (good.ok()) good = check_planned(training, models);
     if (!good.ok()) return about(plan, training, good);
     absl::StatusOr<std::string> read = inputs.of(job);
     if (!read.ok()) return about(plan, training, read.status());
@@ -256,8 +264,11 @@ absl::StatusOr<int> sweep_command(const SweepOptions& options) {
   PACELINE_ASSIGN_OR_RETURN(Plan plan, read_plan(options.file));
   PACELINE_RETURN_IF_ERROR(need_built_in_models());
   PACELINE_ASSIGN_OR_RETURN(const fs::path out, store::absolute_path(plan.sweep.out));
-  PACELINE_RETURN_IF_ERROR(check(plan));
+  const fs::path measured = out / "models.json";
+  PACELINE_ASSIGN_OR_RETURN(MeasuredModels models, MeasuredModels::read(measured));
+  PACELINE_RETURN_IF_ERROR(check(plan, models));
   PACELINE_ASSIGN_OR_RETURN(SweepResults results, SweepResults::open(out));
+  PACELINE_RETURN_IF_ERROR(models.write(measured));
   say_what_has_changed(plan, results, out);
   const std::vector<const Training*> trainings = missing(plan, results);
   launch::catch_stop_signals();

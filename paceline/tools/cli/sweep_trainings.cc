@@ -73,7 +73,8 @@ class Trainings {
     const fs::path folder = place_.out / training.name;
     clear_away(folder);
     PACELINE_ASSIGN_OR_RETURN(const std::string source, absolute_source(training.job.data.source));
-    const std::vector<std::string> sets = {"runs_dir=\"" + folder.string() + "\"", "data.source=" + source};
+    std::vector<std::string> sets = {"runs_dir=\"" + folder.string() + "\"", "data.source=" + source};
+    if (!training.layers.empty()) sets.push_back(training.layers);
     PACELINE_ASSIGN_OR_RETURN(const std::string own, config::resolve_job(training.text, "job.toml", sets));
     TrainOptions options;
     options.in_virtual_time = true;
