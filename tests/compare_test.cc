@@ -273,8 +273,7 @@ TEST(Compare, ARunThatWasStoppedIsMarkedAndItIsOpenWhoIsTheFastest) {
   const Ended stopped = first.wait();
   ASSERT_EQ(stopped.status, 128 + SIGINT) << stopped.errors;
   for (const std::string& output : {stopped.output, run({"report", comparison.string()}).output}) {
-    EXPECT_THAT(output, testing::ContainsRegex(
-                            "\nasp \\(unfinished\\) .*  –           –             –          –\n"));
+    EXPECT_THAT(output, testing::ContainsRegex("\nasp \\(unfinished\\) .* – +– +–\n"));
     EXPECT_THAT(output,
                 testing::HasSubstr("\n1 of 3 trainings are done, so it is open who is the fastest\n"));
     EXPECT_THAT(output, testing::Not(testing::HasSubstr("bsp *")));
